@@ -12,13 +12,13 @@ import re
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FOLDERS = ("contract", "runner", "trainer", "tests")
-# What may be called: it throws nothing but std::bad_alloc.
+# These may be called: they throw nothing but std::bad_alloc.
 HARMLESS = re.compile(
     r"(?<![\w:])(?:std::(?:move|exchange|to_string|string|size|ssize|make_pair|pair|forward|get|chrono::\w+)|"
     r"static_cast|sizeof|name_of|string|path|size|c_str|begin|end|empty|value_or|what|int64_t|double|u8)"
     r"(?:<[^<>]*>)?\s*\(")
 CALL = re.compile(r"[\w>\])]\s*\(|\bthrow\b")
-# Has nothing to destroy.
+# These types have nothing to destroy.
 SCALAR = re.compile(r"^(?:const |static |constexpr |mutable )*(?:std::)?(?:u?int\d*(?:_t)?|size_t|bool|char|"
                     r"double|float|long|unsigned|pid_t|std::byte|string_view|std::string_view)\b")
 

@@ -210,7 +210,7 @@ def test_all_of_a_kind_are_named_in(members, place):
     assert [name for name in members if not any(names(file, [name]) for file in files)] == []
 
 
-# Where some figures are named besides the places of the recipe, and what for.
+# More places that name some figures, besides the recipe's, and the reasons.
 USES_OF_FIGURES = {
     "runner/report/ratio_columns.cpp": "columns of what a row is against another",
     "runner/report/scaling.cpp": "what more ranks bring",

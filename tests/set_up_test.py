@@ -10,7 +10,7 @@ from hidden_files import command_that_hides
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
 NOBODY = 65534
-# Of these the user has nothing; of libxxhash the library, as apt-get needs it itself.
+# The user lacks the files of these packages. The library of libxxhash stays, as apt-get needs it.
 LIBRARIES = ["libsentencepiece0", "libsimdjson14", "libyaml-cpp0.7"]
 HEADERS = ["catch2", "libcli11-dev", "libcmark-gfm-dev", "libcmark-gfm-extensions-dev", "libgloo-dev", "libpcre2-dev",
            "libsentencepiece-dev", "libsimdjson-dev", "libsqlite3-dev", "libutf8proc-dev",

@@ -28,7 +28,7 @@ class TemporaryFolder : public ScratchFolder {
   }
 };
 
-// The names of what is in `folder`, sorted.
+// The names of the entries of `folder`, sorted.
 inline std::vector<std::string> names_in(const std::filesystem::path& folder) {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {

@@ -19,15 +19,14 @@ std::string_view stripped(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kWhiteSpace) + 1 - begin);
 }
 
-// A token that stands in the text of a template.
 struct SpecialToken {
   std::string text;
   uint32_t id;
 };
 
-// Writes chats as the templates of the models do, equal to transformers' apply_chat_template. What
-// stands between two special tokens is tokenized at once; of what is trained on in part, a token
-// that has any of the trained text is trained on.
+// Writes chats as the models' templates do, equal to transformers' apply_chat_template. Text
+// between two special tokens is tokenized as a whole. If only a part of it is trained on, each
+// token with any of the trained text is.
 class ChatMaker : public DocumentMaker {
  public:
   ChatMaker(const DataSpec& data, const Tokenizer& tokenizer)
@@ -57,8 +56,8 @@ class ChatMaker : public DocumentMaker {
     out_->push_back(token.id | (is_trained_on ? kTrainedOn : 0));
   }
 
-  // Adds the tokens of a text between two special tokens. These are encoded with the text, as they
-  // may take white space from it.
+  // Adds the tokens of a text between two special tokens. They are encoded with the text, because
+  // they may take white space from it.
   struct Between {
     const SpecialToken* after;  // null: the text begins the document
     std::string_view text;
@@ -96,15 +95,15 @@ class ChatMaker : public DocumentMaker {
     if (after != nullptr && !ids.empty()) ids.erase(ids.begin());
   }
 
-  // The first of the tokens ids_ of a text that has any of what stands behind `place`, or for an
-  // end the first that has nothing of what stands before it.
+  // Returns the index in ids_ of the first token with any text after `place`. If `is_end`, returns
+  // that of the first token without any text before `place`.
   size_t token_at(const Between& between, size_t place, bool is_end) {
     if (place == between.text.size()) return ids_.size();
     encode(between.after, between.text.substr(0, place), nullptr, before_);
     const auto common =
         static_cast<size_t>(std::ranges::mismatch(before_, ids_).in1 - before_.begin());
     if (common == before_.size()) return common;
-    // Where they meet, there are other tokens than apart.
+    // Tokens across `place` differ from those of the two sides alone.
     encode(nullptr, between.text.substr(place), between.before, alone_);
     const bool is_whole =
         std::ranges::equal(alone_, std::span(ids_).last(std::min(alone_.size(), ids_.size())));
@@ -124,7 +123,8 @@ class ChatMaker : public DocumentMaker {
   std::string text_;
 };
 
-// [INST] ... [/INST], with the system's turn inside the first user's (llama2), or none (mistral).
+// Writes [INST] ... [/INST]. The system's turn is inside the first user's (llama2) or not allowed
+// (mistral).
 class InstructionChatMaker : public ChatMaker {
  public:
   InstructionChatMaker(const DataSpec& data, const Tokenizer& tokenizer)
@@ -178,7 +178,7 @@ class InstructionChatMaker : public ChatMaker {
   SpecialToken end_;
 };
 
-// A header with the role before each turn, and a token behind it.
+// Writes a header with the role before each turn, and a token after the turn.
 class HeaderChatMaker : public ChatMaker {
  public:
   HeaderChatMaker(const DataSpec& data, const Tokenizer& tokenizer)
@@ -227,8 +227,8 @@ class HeaderChatMaker : public ChatMaker {
   std::optional<SpecialToken> header_end_;
 };
 
-// As the tokenizer's own template writes a chat. What is trained on is what the template says, else
-// each answer with the special token behind it.
+// Writes chats by the tokenizer's own template. Trains on the text that the template marks, or else
+// on each answer and the special token after it.
 class TemplateChatMaker : public ChatMaker {
  public:
   TemplateChatMaker(const DataSpec& data, const Tokenizer& tokenizer,
@@ -268,7 +268,7 @@ class TemplateChatMaker : public ChatMaker {
     return token.is_special || token.id == tokenizer().ends().end;
   }
 
-  // Lets each answer end with the special token behind it, if there is but white space between.
+  // Extends each answer to the special token after it, if only white space is between.
   void take_ends(const std::vector<PlacedToken>& tokens) {
     for (TextRange& answer : chat_.trained) {
       const auto next = std::ranges::find_if(
@@ -284,7 +284,7 @@ class TemplateChatMaker : public ChatMaker {
     }
   }
 
-  // What is trained on in `part`, by its own bytes.
+  // The ranges of `part` that are trained on, as bytes of `part`.
   std::vector<TextRange> trained_in(const TextRange& part) const {
     std::vector<TextRange> found;
     for (const TextRange& range : chat_.trained) {

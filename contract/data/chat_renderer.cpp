@@ -25,7 +25,7 @@ std::string python() {
   return std::filesystem::exists(of_set_up) ? of_set_up : "python3";
 }
 
-// What Python needs to start; nothing that is the template's concern.
+// The only variables that Python gets: those that it needs to start.
 std::vector<std::string> environment_of_python() {
   std::vector<std::string> variables;
   for (const char* const name : {"PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL"}) {

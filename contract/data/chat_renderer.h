@@ -23,8 +23,8 @@ struct RenderedChat {
   bool is_exact = false;           // the template says itself what is trained on
 };
 
-// Writes chats by a template. A process of Python with jinja2 does it (render_chats.py), which
-// starts with the first chat and ends with this object. One thread uses it.
+// Writes chats by a template, in a Python process with jinja2 (render_chats.py). The process starts
+// with the first chat and ends with this object. One thread uses it.
 class ChatRenderer {
  public:
   explicit ChatRenderer(ChatTemplate chat_template) : template_(std::move(chat_template)) {}

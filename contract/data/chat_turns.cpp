@@ -20,14 +20,13 @@ bool has(const simdjson::dom::object& object, std::string_view key) {
   return object.at_key(key).get(value) == simdjson::SUCCESS && !is_empty(value);
 }
 
-// `chosen` if it is given; else the one of the two names under which `object` has something.
+// Returns `chosen` if it is given, else `usual` or `share_gpt`, whichever `object` has.
 std::string_view name_in(const simdjson::dom::object& object, std::string_view chosen,
                          std::string_view usual, std::string_view share_gpt) {
   if (!chosen.empty()) return chosen;
   return !has(object, usual) && has(object, share_gpt) ? share_gpt : usual;
 }
 
-// Takes one turn of a chat apart after the other.
 struct TurnReader {
   const ColumnsSpec& columns;
   TurnCounts& counts;
@@ -72,7 +71,7 @@ struct TurnReader {
     refuse(where + "that is " + std::string(type_name(value)) + "; needed: text");
   }
 
-  // Content in parts, {type: text, text: ...}, is the text of all of them.
+  // Joins the texts if the content is a list of parts, {type: text, text: ...}.
   std::string_view content_of(const simdjson::dom::object& object, std::string_view key) const {
     simdjson::dom::array parts;
     if (object.at_key(key).get(parts) != simdjson::SUCCESS) return text_of(object, key);

@@ -19,9 +19,8 @@ struct MissingColumn {
   std::string column;
 };
 
-// The turns of a record that is a chat. `joined` keeps what no text of the record holds whole.
-// Throws MissingColumn if there is no list of turns, and MalformedChat if something in it is not
-// read.
+// Returns the turns of a chat. `joined` keeps texts that are joined from several parts. Throws
+// MissingColumn if there is no list of turns, and MalformedChat if a turn cannot be read.
 std::vector<Turn> read_turns(const simdjson::dom::object& chat, const ColumnsSpec& columns,
                              TurnCounts& counts, std::deque<std::string>& joined);
 

@@ -5,7 +5,7 @@
 namespace fsdp {
 namespace {
 
-// What follows an opening quote, to the closing one. Returns whether there is one.
+// Reads a field after its opening quote. Returns false if the closing quote is missing.
 bool read_quoted(std::string_view& rest, std::string& field) {
   while (true) {
     const size_t length = rest.find('"');

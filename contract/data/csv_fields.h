@@ -6,11 +6,11 @@
 
 namespace fsdp {
 
-// The fields of one record of a CSV, into `fields`. Returns what is wrong with it; empty: nothing.
+// Splits a CSV record into `fields`. Returns the problem if the record is malformed, else "".
 std::string split_csv_record(std::string_view record, std::vector<std::string>& fields);
 
-// How long the record is that `text` begins with, its line's end included; npos: a quote is open.
-// Looks no further than `most` bytes.
+// Returns the length of the record at the start of `text`, with its line end. Returns npos if a
+// quote stays open or `text` is longer than `most` bytes without a line end.
 size_t csv_record_length(std::string_view text, size_t most);
 
 }  // namespace fsdp

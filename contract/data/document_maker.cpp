@@ -10,7 +10,7 @@ namespace {
 
 using Ids = std::vector<int32_t>;
 
-// "<moves> <result>" between begin and end.
+// Writes "<moves> <result>" between the begin and end tokens.
 class GameMaker : public DocumentMaker {
  public:
   GameMaker(const DataSpec& data, const Tokenizer& tokenizer)
@@ -58,8 +58,8 @@ class TextMaker : public DocumentMaker {
   Ids ids_;
 };
 
-// Prompt and answer are one text to the tokenizer, as in Stanford Alpaca's and Lit-GPT's code: what
-// is not trained on is as many tokens as the prompt alone has.
+// Tokenizes prompt and answer as one text, as the code of Stanford Alpaca and Lit-GPT does. The
+// first tokens, as many as the prompt alone has, are not trained on.
 class InstructionMaker : public DocumentMaker {
  public:
   InstructionMaker(const DataSpec& data, const Tokenizer& tokenizer)
@@ -104,7 +104,7 @@ class InstructionMaker : public DocumentMaker {
     }
   }
 
-  // Returns how many tokens text_ has, which are then in ids_.
+  // Encodes text_ into ids_ and returns the number of tokens.
   size_t encode() {
     ids_.clear();
     if (tokenizer_.ends().adds_begin) ids_.push_back(*tokenizer_.ends().begin);
@@ -120,8 +120,8 @@ class InstructionMaker : public DocumentMaker {
   Ids ids_;
 };
 
-// An article and its summary, each cut to its length with the end token behind it, and cleaned as
-// PyTorch's tutorial of T5 does.
+// Writes an article and its summary, each cut to its length and followed by the end token. Both are
+// cleaned as in PyTorch's T5 tutorial.
 class SummaryMaker : public DocumentMaker {
  public:
   SummaryMaker(const DataSpec& data, const Tokenizer& tokenizer)

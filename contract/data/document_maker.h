@@ -10,35 +10,35 @@
 #include "contract/tokenizers/chat_template.h"
 #include "contract/tokenizers/tokenizer.h"
 
-// How the kinds of data make documents of records.
+// Makes documents of records, for each kind of data.
 namespace fsdp {
 
 class DocumentMaker {
  public:
   virtual ~DocumentMaker() = default;
-  // Appends the document of `record` to `out`. Throws ConfigError (place: file:line) when the
-  // record lacks something.
+  // Appends the document of `record` to `out`. Throws ConfigError (place: file:line) if the record
+  // lacks something.
   virtual void append(const Record& record, Document& out) = 0;
   // The turns of all records so far; none unless the records are chats.
   virtual TurnCounts turns() const { return {}; }
 };
 
-// What turns records to documents. `chat_template` writes chats that have no data.format.
+// The settings that turn records into documents. `chat_template` writes chats without data.format.
 struct DocumentParts {
   const DataSpec& data;
   const Tokenizer& tokenizer;
   const std::optional<ChatTemplate>& chat_template;
 };
 
-// For one thread; `parts` outlive it. Throws ConfigError (place: empty, key: data.tokenizer) when
-// the tokenizer lacks a token that the kind needs, and (key: data.format) for chats without a
-// format and a template.
+// Makes a maker for one thread; `parts` must outlive it. Throws ConfigError (place: empty, key:
+// data.tokenizer) if the tokenizer lacks a token that the kind needs. Throws ConfigError (key:
+// data.format) for chats with neither a format nor a template.
 std::unique_ptr<DocumentMaker> make_document_maker(const DocumentParts& parts);
 
 // The same for data.kind messages.
 std::unique_ptr<DocumentMaker> make_chat_maker(const DocumentParts& parts);
 
-// The id that `token` has. Throws ConfigError (key: data.tokenizer) when it has none.
+// Returns `id`. Throws ConfigError (key: data.tokenizer) if there is none.
 int32_t needed_token(const std::optional<int32_t>& id, const std::string& what,
                      const DataSpec& data);
 

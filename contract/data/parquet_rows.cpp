@@ -8,7 +8,7 @@
 namespace fsdp {
 namespace {
 
-// It stays loaded.
+// Loads the library, which stays loaded.
 OpenParquetRows* load_parquet_library(const std::filesystem::path& file) {
   const auto program = std::filesystem::read_symlink("/proc/self/exe");
   const auto library = program.parent_path() / "lib/libfsdp-parquet.so";

@@ -8,24 +8,24 @@
 
 namespace fsdp {
 
-// The rows of a Parquet file, in their order. Made by the library lib/libfsdp-parquet.so beside the
-// program (contract/parquet/), so that neither program needs Apache Arrow. Not thread-safe.
+// The rows of a Parquet file, in order. The library lib/libfsdp-parquet.so beside the program
+// (contract/parquet/) reads them, so neither program links Apache Arrow. Not thread-safe.
 class ParquetRows {
  public:
   virtual ~ParquetRows() = default;
 
   virtual int64_t count() const = 0;
-  // Writes the next row as an object of JSON: text, lists and structs as they are, and {} for all
-  // else. False at the end. Throws std::runtime_error with what is wrong with the file.
+  // Writes the next row as a JSON object: text, lists and structs keep their form, other values
+  // become {}. False at the end. Throws std::runtime_error, with the problem, for a damaged file.
   virtual bool next(std::string& json) = 0;
 };
 
-// What the library defines. It takes over the descriptor, also when it throws std::runtime_error
-// with what is wrong with the file.
+// The function that the library defines. It owns the descriptor, even if it throws. Throws
+// std::runtime_error, with the problem, if the file is damaged.
 using OpenParquetRows = ParquetRows*(int descriptor);
 inline constexpr const char* kOpenParquetRows = "fsdp_open_parquet_rows";
 
-// The rows of an open file. Throws ConfigError when the library is not there, or the file is
+// Opens the rows of an open file. Throws ConfigError if the library is missing or the file is
 // damaged.
 std::unique_ptr<ParquetRows> open_parquet_rows(const InputFile& file);
 

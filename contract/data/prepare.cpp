@@ -24,7 +24,7 @@ namespace {
 using std::filesystem::path;
 constexpr std::chrono::milliseconds kAskAgainAfter{100};
 
-// What of the section `data` decides how records become tokens.
+// The settings of section `data` that decide how records become tokens.
 std::string settings_of(const DataSpec& data) {
   static const std::set<std::string_view> kOthers{"train",   "tokenizer", "sequence_length",
                                                   "shuffle", "rows",      "token_dtype"};
@@ -39,7 +39,7 @@ bool is_written_by_template(const DataSpec& data) {
   return data.kind == DataKind::kMessages && !data.format;
 }
 
-// A lock of all prepared files of a folder.
+// Locks all prepared files of a folder.
 class PreparedLock {
  public:
   PreparedLock(const path& folder, const PrepareOptions& options) {
@@ -63,7 +63,7 @@ class PreparedLock {
   int descriptor_;
 };
 
-// Removes what killed processes left, while the lock is held, so that nobody writes there.
+// Removes the files that killed processes left. The lock is held, so nobody writes them.
 void remove_unfinished(const path& folder) {
   std::error_code error;  // what cannot be removed is in the way of nothing but itself
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
@@ -76,7 +76,7 @@ int64_t padding_id_of(const Tokenizer& tokenizer) {
   return ends.padding.value_or(ends.end.value_or(0));
 }
 
-// Has the ends of another one, and makes no tokens.
+// Has the special tokens of another tokenizer, and makes no tokens.
 class NoTokens : public Tokenizer {
  public:
   explicit NoTokens(const Tokenizer& other) : other_(other) {}
@@ -103,8 +103,7 @@ std::vector<FileState> states_of(const std::vector<path>& files) {
   return states;
 }
 
-// The digests of the files that a tokenizer was made of, which were as `before` says. Throws
-// ConfigError when one changed since.
+// The digests of a tokenizer's files. Throws ConfigError if a file changed since `before`.
 std::map<path, std::string> digests_since(const std::vector<path>& files,
                                           const std::vector<FileState>& before) {
   std::map<path, std::string> digests;
@@ -116,7 +115,7 @@ std::map<path, std::string> digests_since(const std::vector<path>& files,
   return digests;
 }
 
-// `file` has the name that follows from what its tokens are made of, or is not made.
+// Makes `file`. Throws ConfigError if the source changed meanwhile: `file` would have another name.
 void make_prepared(const DataSource& source, const path& file, const PrepareOptions& options) {
   const std::vector<path> of_tokenizer = tokenizer_files(source);
   const std::vector<FileState> states = states_of(of_tokenizer);

@@ -35,7 +35,7 @@ class Pipeline {
   }
 
  private:
-  // Records that follow each other; the number says in which order they are written.
+  // Consecutive records. Batches are written in the order of their numbers.
   struct Batch {
     int64_t number = 0;
     int64_t end_bytes = 0;  // of the file, behind it
@@ -98,7 +98,7 @@ class Pipeline {
     return true;
   }
 
-  // Waits for its turn.
+  // Writes a batch once the batches before it are written.
   void write(const Batch& batch, const std::vector<Document>& documents) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return next_to_write_ == batch.number || error_; });

@@ -11,8 +11,8 @@ struct WrittenDocuments {
   TurnCounts turns;
 };
 
-// Writes the documents of the records of `file` in their order. Threads take batches of records in
-// turn; what each holds is bounded. Throws what the first record that is wrong throws.
+// Writes the documents of the records of `file` in order. Threads take batches of records in turn,
+// and each holds a bounded amount. Throws the error of the first record that is wrong.
 WrittenDocuments write_documents(const std::filesystem::path& file, const DocumentParts& parts,
                                  PreparedWriter& writer, const PrepareOptions& options);
 

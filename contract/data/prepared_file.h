@@ -12,9 +12,11 @@
 #include "contract/record/digest.h"
 
 // A prepared file: the documents of a data file as tokens. Its layout, little-endian:
-// PreparedHeader; the tokens of all documents one after the other, 4 bytes each, the flag
-// kTrainedOn in the top bit, filled up to a multiple of 8 bytes; then where each document begins
-// among them, 8 bytes each, and the number of all tokens. Checksums are digests (XXH3 of 128 bits).
+// - PreparedHeader.
+// - The tokens of all documents, 4 bytes each, with the flag kTrainedOn in the top bit. Zeros fill
+//   them up to a multiple of 8 bytes.
+// - The place of each document among the tokens, 8 bytes each, then the number of all tokens.
+// Checksums are digests (XXH3 of 128 bits).
 namespace fsdp {
 
 inline constexpr uint64_t kPreparedVersion = 3;
@@ -38,8 +40,8 @@ static_assert(sizeof(PreparedHeader) == 664);
 
 class PreparedFile : public DocumentFile {
  public:
-  // Reads all of it once. Throws ConfigError (place: the file) when it is damaged, cut short, made
-  // under another name, or none.
+  // Reads the whole file once. Throws ConfigError (place: the file) if it is no prepared file,
+  // damaged, cut short or made under another name.
   explicit PreparedFile(const std::filesystem::path& path);
 
   int64_t count() const override { return static_cast<int64_t>(header_.documents); }
@@ -49,9 +51,10 @@ class PreparedFile : public DocumentFile {
   int64_t padding_id() const override { return static_cast<int64_t>(header_.padding_id); }
 
   const PreparedHeader& header() const { return header_; }
-  // Throws ConfigError when a token, or what fills up sequences, is not below `vocab_size`.
+  // Throws ConfigError unless all tokens, and the one that fills up sequences, are below
+  // `vocab_size`.
   void check_vocabulary(int64_t vocab_size) const;
-  // How many documents have more than `tokens` tokens.
+  // The number of documents with more than `tokens` tokens.
   int64_t longer_than(int64_t tokens) const;
   // The loss if each document is cut behind its first `tokens` tokens.
   struct Cut {
@@ -66,7 +69,7 @@ class PreparedFile : public DocumentFile {
   void read_header();
   void read_contents();
 
-  // Shared, as prepared files are moved.
+  // Shared, because prepared files are moved.
   std::shared_ptr<const InputFile> file_;
   PreparedHeader header_;
   std::vector<uint64_t> offsets_;
@@ -75,17 +78,17 @@ class PreparedFile : public DocumentFile {
 // True if a PreparedWriter writes `file`, or was killed before it was finished.
 bool is_unfinished(const std::filesystem::path& file);
 
-// Writes a prepared file, documents one after the other, with flat memory. What is written is
-// another file until finish(), and is removed when that is not called. One process at a time writes
-// a file of this name.
+// Writes a prepared file, one document after the other, with constant memory. Until finish(), it
+// writes to another file, which is removed if finish() is not called. Only one process at a time
+// may write a file of this name.
 class PreparedWriter {
  public:
-  // Throws std::system_error when it cannot be written, as do the others.
+  // Throws std::system_error if the file cannot be written, as do the other functions.
   PreparedWriter(const std::filesystem::path& path, int64_t padding_id);
 
   void add(const Document& document);
   void set_turns(const std::string& text);
-  // Afterwards the file is on the disk, and in its place.
+  // Syncs the file to disk and moves it into its place.
   void finish();
 
  private:

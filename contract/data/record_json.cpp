@@ -8,7 +8,7 @@
 namespace fsdp {
 namespace {
 
-// The escape of half a character in a text of JSON: \ud83d without its other half; empty: none.
+// Finds the escape of half a character, \ud83d without its other half; empty if there is none.
 std::string_view lone_surrogate(std::string_view json) {
   const auto is_half = [&](size_t at, std::string_view thirds) {
     const std::string_view escape = json.substr(std::min(at, json.size()), 6);
@@ -27,7 +27,7 @@ std::string_view lone_surrogate(std::string_view json) {
   return "";
 }
 
-// A number that Python writes and JSON does not have, outside of texts; empty: none.
+// Returns a number that Python writes and JSON lacks, outside of strings; empty if there is none.
 std::string_view unknown_number(std::string_view json) {
   bool is_quoted = false;
   for (size_t i = 0; i < json.size(); ++i) {

@@ -10,13 +10,13 @@
 // Words for messages about records of JSON.
 namespace fsdp {
 
-// "is not JSON: it holds NaN, ...", of a text that simdjson refuses.
+// Describes a text that simdjson refuses: "is not JSON: it holds NaN, ...".
 std::string json_problem(std::string_view json, simdjson::error_code error);
 
 // "a list", "a number".
 std::string_view type_name(const simdjson::dom::element& value);
 
-// A key that the object has twice: of these, readers of JSON take the first or the last.
+// A key that the object has twice. JSON readers differ in the value they take.
 std::optional<std::string> repeated_key(const simdjson::dom::object& object);
 
 // "'id', 'messages' (a list)"; "no columns" if there are none.

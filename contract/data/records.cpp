@@ -19,7 +19,7 @@ constexpr std::string_view kWhiteSpace = " \t\r\n";
   throw ConfigError(file.string() + ":" + std::to_string(line), "", problem);
 }
 
-// Columns without a name, of which there may be several, are never read.
+// Refuses repeated names. Columns without a name, which may be several, are never read.
 void check_columns(const std::filesystem::path& file, int64_t line,
                    std::vector<std::string> columns) {
   std::ranges::sort(columns);
@@ -40,7 +40,7 @@ RecordFormat format_of(const std::filesystem::path& path, std::string_view text)
   return RecordFormat::kCsv;
 }
 
-// How long the JSON value is that `text` begins with, an object; npos: it does not end.
+// The length of the JSON object at the start of `text`; npos if it does not end.
 size_t object_length(std::string_view text) {
   size_t length = std::string_view::npos;
   visit_json_brackets(text, [&](size_t place, int64_t depth) {
@@ -50,7 +50,7 @@ size_t object_length(std::string_view text) {
   return length;
 }
 
-// Refuses columns that are separated by something else than commas.
+// Refuses columns separated by something other than commas.
 void check_separator(const std::filesystem::path& file, const RawRecord& header) {
   std::string columns = header.bytes.substr(0, header.bytes.find_last_not_of("\r\n") + 1);
   const size_t found = columns.find_first_of(";\t|");
@@ -66,7 +66,7 @@ void check_separator(const std::filesystem::path& file, const RawRecord& header)
                   "').to_csv('OTHER.csv', index=False)\"` writes it with commas");
 }
 
-// The name under which an object has a list as its first value: `{"data": [`; empty: not so.
+// The first key of an object if its value is a list, as in `{"data": [`; else empty.
 std::string_view list_at_begin(std::string_view object) {
   const auto skip = [&](char expected) {
     object.remove_prefix(std::min(object.find_first_not_of(kWhiteSpace), object.size()));
@@ -80,7 +80,7 @@ std::string_view list_at_begin(std::string_view object) {
   return skip(':') && skip('[') ? name : "";
 }
 
-// Refuses a file that begins with an object of several lines.
+// Refuses a file that begins with an object over several lines.
 void check_first_line(const std::filesystem::path& file, std::string_view text) {
   const size_t end = text.find('\n');
   if (end == std::string_view::npos || !text.starts_with('{')) return;
@@ -135,7 +135,7 @@ void RecordFile::begin() {
   }
 }
 
-// Afterwards rest() holds this many bytes, or all that are left.
+// Loads until rest() holds this many bytes, or all that are left.
 void RecordFile::load(size_t bytes) {
   if (rest().size() >= bytes || is_all_in_buffer()) return;
   buffer_.erase(0, taken_);
@@ -150,8 +150,8 @@ void RecordFile::load(size_t bytes) {
   loaded_bytes_ += count;
 }
 
-// Where find(rest()) finds something; npos: not in all of the file, nor in kMostRecordBytes. Loads
-// twice as much each time that it finds nothing.
+// Returns the place that find(rest()) finds. npos if it finds nothing up to the end of the file or
+// within kMostRecordBytes. Loads twice as much for each try.
 template <typename Find>
 size_t RecordFile::find_in_rest(Find find) {
   while (true) {
@@ -198,7 +198,7 @@ void RecordFile::take(size_t bytes) {
   taken_ += bytes;
 }
 
-// Afterwards something else stands there, or the file ends.
+// Skips white space, up to the next character or the end of the file.
 void RecordFile::skip_white_space() {
   do {
     load(1);

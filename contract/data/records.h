@@ -19,40 +19,41 @@
 // text, Parquet. All are UTF-8.
 namespace fsdp {
 
-// By the file's name (.csv, .jsonl, .txt, .parquet); .json and other names by how it begins.
+// The format follows from the file's name (.csv, .jsonl, .txt, .parquet). For .json and other names
+// it follows from the file's beginning.
 enum class RecordFormat { kCsv, kJsonArray, kJsonLines, kText, kParquet };
 
 inline constexpr size_t kMostRecordBytes = 16 << 20;
 
-// A record as it stands in its file; of Parquet, as JSON.
+// A record as it is in its file; a row of Parquet as JSON.
 struct RawRecord {
   std::string bytes;
   int64_t line = 1;  // that it begins in; of Parquet, its row, from 1
 };
 
-// Finds one record after the other, without taking them apart. The file is read once, from its
-// begin to its end, through a buffer that holds little more than a record. Not thread-safe.
+// Finds one record after the other without parsing it. Reads the file once, from beginning to end,
+// with a buffer little larger than a record. Not thread-safe.
 class RecordFile {
  public:
-  // Throws ConfigError (place: the file) when it cannot be read or is of no such format.
+  // Throws ConfigError (place: the file) if it cannot be read or has none of these formats.
   explicit RecordFile(const std::filesystem::path& path);
-  // The same of a file's text, which the caller keeps. `path` tells the format, and errors name it.
+  // The same for a text in memory, which the caller keeps. `path` decides the format; errors name
+  // it.
   RecordFile(const std::filesystem::path& path, std::string_view text);
 
   const std::filesystem::path& path() const { return file_.path(); }
   RecordFormat format() const { return format_; }
   const std::vector<std::string>& header() const { return header_; }  // the columns of a CSV
 
-  // False at the end. Throws ConfigError (place: file:line) where the file is malformed, and
-  // (place: the file) where it was cut short since it was opened.
+  // False at the end. Throws ConfigError (place: file:line) if the file is malformed, and (place:
+  // the file) if it was cut short since it was opened.
   bool next(RawRecord& record);
 
   int64_t size_bytes() const { return static_cast<int64_t>(file_.size_bytes()); }
   int64_t read_bytes() const;  // of Parquet, as its rows
 
-  // The digest of the bytes that the records were read from, once next() was false. Throws
-  // ConfigError when the file is Parquet, which is not read in order, and changed since it was
-  // opened.
+  // The digest of the bytes that were read, once next() has returned false. A Parquet file is not
+  // read in order. For it, throws ConfigError if it changed since it was opened.
   std::string digest();
 
  private:
@@ -88,21 +89,21 @@ struct Turn {
   std::string_view content;
 };
 
-// A record taken apart. Its views last until the next one is parsed. One thread uses it.
+// A parsed record. Its views last until the next parse(). One thread uses it.
 class Record {
  public:
   explicit Record(const RecordFile& file);
   ~Record();
 
-  // Throws ConfigError (place: file:line) when it is malformed or no UTF-8.
+  // Throws ConfigError (place: file:line) if the record is malformed or not UTF-8.
   void parse(const RawRecord& raw);
 
-  // The text in a column. Throws ConfigError when there is none, or something else.
+  // The text in a column. Throws ConfigError if there is none, or if the value is no text.
   std::string_view text(std::string_view column) const;
-  // The same, empty when the column is missing or null.
+  // The same, but empty if the column is missing or null.
   std::string_view text_or_empty(std::string_view column) const;
-  // The list of turns, at least one; of JSON only. A turn is {role, content}, or {from, value} as
-  // ShareGPT has it. Adds keys of turns that are not read to `counts`.
+  // The turns of a JSON record, at least one. A turn is {role, content}, or {from, value} as in
+  // ShareGPT. Adds keys of turns that are not read to `counts`.
   std::vector<Turn> turns(const ColumnsSpec& columns, TurnCounts& counts) const;
 
   [[noreturn]] void refuse(const std::string& problem) const;

@@ -4,7 +4,7 @@
 
 namespace fsdp {
 
-// The text of render_chats.py, which says what it answers.
+// The text of render_chats.py, which documents its answers.
 extern const std::string_view kRenderChats;
 
 }  // namespace fsdp

@@ -33,7 +33,7 @@ std::string begin_of(const InputFile& file, uint64_t count) {
   return begin;
 }
 
-// The dtype that Megatron-LM's index says; empty if `index` is none.
+// The dtype in Megatron-LM's index; empty if `index` is not such a file.
 std::string_view dtype_of_megatron(const InputFile& index) {
   constexpr std::string_view kMagic = "MMIDIDX\0\0"sv;
   constexpr size_t kDtypePlace = kMagic.size() + sizeof(uint64_t);  // behind the version

@@ -13,11 +13,11 @@
 namespace fsdp {
 
 // Throws ConfigError (place: the file) if `file` begins with a header of llm.c or NumPy. Unless a
-// dtype was chosen, also refuses an archive, and a file beside which an index of Megatron-LM names
-// another dtype than `read_as`.
+// dtype was chosen, also refuses two other files: an archive, and a file beside an index of
+// Megatron-LM that names another dtype than `read_as`.
 void require_bare_tokens(const InputFile& file, TokenDtype read_as, bool is_chosen);
 
-// The largest token at each place of every 8 bytes. Places 2 and 3 of uint32 stay 0.
+// The largest token at each place within 8 bytes. Places 2 and 3 of uint32 stay 0.
 struct LargestTokens {
   std::array<uint32_t, 4> at{};
   int64_t count = 0;

@@ -21,7 +21,7 @@ void check_tokens(const path& file, const std::string& where, int64_t minimum, i
                         " tokens; allowed: 0 to " + std::to_string(vocab_size - 1));
 }
 
-// Checks tokens of a row once more: the file may have changed since all of it was checked.
+// Checks tokens of a row again, because the file may have changed since the first check.
 template <typename Item>
 void check_row(const path& file, int64_t row, std::span<const Item> tokens, int64_t vocab_size) {
   if (tokens.empty()) return;

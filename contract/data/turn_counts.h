@@ -32,14 +32,14 @@ class TurnCounts {
   std::string text() const;
 
  private:
-  // Counts by name. Keeps the first names in alphabetical order, so that the counts do not depend
-  // on the order in which names are added.
+  // Counts by name. Keeps the first names in alphabetical order, so that adding in any order gives
+  // the same.
   class Names {
    public:
     void add(std::string_view name, int64_t count);
     void add(const Names& other);
     bool empty() const { return counts_.empty(); }
-    // The most frequent first, and the number of what has other names.
+    // The names with the most frequent first, then the count of the names that were dropped.
     std::vector<std::pair<std::string, int64_t>> sorted() const;
 
    private:

@@ -32,7 +32,7 @@ DeviceModel read_device(const YAML::Node& device) {
           .hfu_percent = read_number(device, "hfu_percent")};
 }
 
-// "a100-80" of "A100 80", "rtx4090" of "RTX 4090".
+// Simplifies a name: "a100-80" for "A100-80", "rtx4090" for "RTX 4090".
 std::string without_ornaments(const std::string& name) {
   std::string plain;
   for (const char letter : name) {
@@ -42,7 +42,7 @@ std::string without_ornaments(const std::string& name) {
   return plain;
 }
 
-// nullopt if `text` is no size such as "24gb" or "22.5gib".
+// nullopt if `text` is not a size such as "24gb" or "22.5gib".
 std::optional<double> gib_of_size(std::string_view text) {
   constexpr double kMostGib = 1e5;
   double size = 0;

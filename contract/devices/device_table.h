@@ -9,10 +9,10 @@
 
 namespace fsdp {
 
-// devices.yaml, which says what each figure means and where it is from.
+// The text of devices.yaml, which explains each figure and names its source.
 extern const char* const kDeviceTable;
 
-// A kind of GPU. What is not known is absent.
+// A kind of GPU. Unknown values are absent.
 struct DeviceModel {
   std::string name;  // "a100-80"
   std::vector<std::string> driver_names{};
@@ -27,20 +27,21 @@ struct DeviceModel {
   std::optional<double> nvlink_gb_per_second{};     // in one direction
   std::optional<double> hfu_percent{};              // measured by others
 
-  // Of products of matrices of this type. Those of fp32 do not use tensor cores.
+  // The peak for matrix products of this type. Products of fp32 do not use tensor cores.
   std::optional<double> peak_tflops(Dtype dtype) const;
 };
 
 struct DeviceTable {
   std::vector<DeviceModel> devices;
-  double context_gib = 0;            // what CUDA takes of a GPU's memory
-  double context_with_nccl_gib = 0;  // and with NCCL's buffers
+  double context_gib = 0;            // part of a GPU's memory that CUDA takes
+  double context_with_nccl_gib = 0;  // the same with NCCL's buffers
 
-  // By the name ("a100-80", "A100-80"), by its beginning if one device has it ("h100"), or a GPU of
-  // any size: "24GB" is 24e9 bytes, "24GiB" is 24 GiB. Throws ConfigError if there is no such GPU.
+  // Finds a device by its name ("a100-80", "A100-80"), or by the beginning of one name ("h100").
+  // Finds a GPU of any size by that size: "24GB" is 24e9 bytes, "24GiB" is 24 GiB. Throws
+  // ConfigError if there is no such GPU.
   DeviceModel find(const std::string& name) const;
-  // By the driver's name for it, such as "NVIDIA H100 80GB HBM3"; null: not known, as are slices of
-  // a GPU (MIG).
+  // The device with this driver name, such as "NVIDIA H100 80GB HBM3". Null if the name is unknown,
+  // like those of slices of a GPU (MIG).
   const DeviceModel* device_of(std::string_view driver_name) const;
 };
 

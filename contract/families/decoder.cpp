@@ -48,7 +48,7 @@ void check_rope(const RopeScaling& rope) {
   }
 }
 
-// The bias of a weight: what stands in its tensors' names before ".weight", and their rows.
+// The bias of a weight. Its tensors have the names before ".weight" and the rows of the weight's.
 ParameterSpec bias_spec(const ParameterSpec& weight) {
   ParameterSpec bias{.name = weight.name + "_bias",
                      .tensors = {},

@@ -9,10 +9,10 @@
 #include "contract/families/model_config.h"
 #include "contract/families/module_spec.h"
 
-// What decoder-only families with rotary embeddings share.
+// The common parts of decoder-only families with rotary embeddings.
 namespace fsdp {
 
-// What one such family has that another has not.
+// The differences between these families.
 struct DecoderTraits {
   bool query_key_value_bias = false;
   bool attention_output_bias = false;
@@ -20,21 +20,22 @@ struct DecoderTraits {
   bool head_norms = false;  // RMSNorm of each query and key head
 };
 
-// Throws ConfigError (place empty) unless the heads have an even width, the query heads are a
-// multiple of the key and value heads, and the rotary embedding's scaling is a range.
+// Throws ConfigError (place empty) unless the width of heads is even and the key and value heads
+// divide the query heads. padding_idx must be in the vocabulary. For llama3, low_freq_factor must
+// be below high_freq_factor.
 void check_decoder(const ModelConfig& config);
 
-// Embedding, blocks, and norm with head, under the names that all of them have in checkpoints.
+// The embedding, the blocks, and the norm with the head, under their common names in checkpoints.
 std::vector<ModuleGroup> decoder_modules(const ModelConfig& config, const DecoderTraits& traits);
 
-// The keys that config.json has of every such family. `config`: the family's own defaults. Throws
-// ConfigError (place: the file).
+// Reads the keys that every such family has in config.json. `config` has the family's own defaults.
+// Throws ConfigError (place: the file).
 ModelConfig read_decoder_config(const HuggingFaceConfig& file, ModelConfig config);
 
-// What config.json has of every such family, for versions 4 and 5 of transformers.
+// Writes the keys that every such family has in config.json, for versions 4 and 5 of transformers.
 nlohmann::ordered_json decoder_config(const ModelConfig& config);
 
-// Older checkpoints hold the rotary embedding's constants.
+// True for the rotary embedding's constants, which older checkpoints hold.
 bool may_be_left_by_decoder(std::string_view tensor);
 
 }  // namespace fsdp

@@ -14,7 +14,7 @@
 namespace fsdp {
 namespace {
 
-// As a list, each name between `before` and `after`.
+// Lists the architectures, each name between `before` and `after`.
 std::string known_architectures(const std::string& before, const std::string& after) {
   std::string names;
   for (const ModelFamily& family : families()) {
@@ -23,7 +23,7 @@ std::string known_architectures(const std::string& before, const std::string& af
   return names;
 }
 
-// Null when there is none.
+// Null if there is no such family.
 const ModelFamily* find_family(std::string_view architecture) {
   const auto found = std::ranges::find(families(), architecture, &ModelFamily::architecture);
   return found == families().end() ? nullptr : &*found;
@@ -41,7 +41,7 @@ double numel_of(const ModuleSpec& module) {
   return count;
 }
 
-// Calls visit(key, member, its default) for the keys that the family does not take.
+// Calls visit(key, member, its default) for each key that the family does not take.
 template <typename Config, typename Visit>
 void for_each_foreign_key(const ModelFamily& family, Config& config, Visit&& visit) {
   static const ModelConfig kDefault;
@@ -93,7 +93,7 @@ ModelConfig read_model_config(const HuggingFaceConfig& file) {
     file.refuse("architectures",
                 "is " + architectures.dump() + "; allowed: " + known_architectures("[\"", "\"]"));
   }
-  // AutoModel takes the class that model_type names.
+  // AutoModel uses the class that model_type names.
   file.require_value("model_type", family->model_type);
   file.require_value("per_layer_config", nullptr);
   file.require_value("tie_encoder_decoder", false);

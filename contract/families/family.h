@@ -32,48 +32,48 @@ struct ModelFamily {
   std::string_view architecture;  // as config.json names it
   std::string_view model_type;    // likewise
   ModelStructure structure;
-  // The keys of ModelConfig that it takes and that not every family does.
+  // The keys of ModelConfig that this family takes and some other does not.
   std::vector<std::string_view> own_keys;
-  // Throws ConfigError when it is malformed, or asks for a variant that cannot be trained. Need not
-  // check what `check` checks.
+  // Throws ConfigError if the file is malformed, or asks for a variant that cannot be trained. It
+  // need not repeat the checks of `check`.
   ModelConfig (*read_config)(const HuggingFaceConfig& file);
-  // A config.json that read_config and transformers read.
+  // Writes a config.json that read_config and transformers can read.
   nlohmann::ordered_json (*write_config)(const ModelConfig& config);
-  // Throws ConfigError (place empty, key one of ModelConfig's) when keys contradict each other.
+  // Throws ConfigError (place empty, key one of ModelConfig's) if keys contradict each other.
   void (*check)(const ModelConfig& config);
-  // In the order of a forward. `config` has been checked.
+  // The modules in the order of a forward. `config` has been checked.
   std::vector<ModuleGroup> (*modules)(const ModelConfig& config);
-  // True if a checkpoint may hold this tensor although no module has it, whatever its values are.
+  // True if a checkpoint may hold this tensor although no module has it. Its values do not matter.
   bool (*may_be_left)(std::string_view tensor);
-  // The names under which checkpoints may hold the embedding's weights again, besides the head's.
+  // Names of copies of the embedding's weights in checkpoints, besides the head's.
   std::vector<std::string_view> embedding_copies{};
   std::vector<Preset> presets{};
 };
 
 std::span<const ModelFamily> families();
 
-// Throws std::invalid_argument when there is no such family; the key allows only those there are.
+// Throws std::invalid_argument if there is no such family, which the key's range excludes.
 const ModelFamily& family_of(const ModelConfig& config);
 
-// Null when there is none of that name.
+// Null if there is no preset of that name.
 const Preset* find_preset(std::string_view name);
 std::vector<std::string> preset_names();
 
-// Whether the family takes that key of ModelConfig: others keep their default.
+// True if the family takes that key of ModelConfig. Other keys keep their default.
 bool takes_key(const ModelFamily& family, std::string_view key);
 
-// Reads a config.json of any family; what `file` has not read then, is read by nothing. Throws
-// ConfigError (place: the file).
+// Reads a config.json of any family. Afterwards file.unread_keys() are those that nothing reads.
+// Throws ConfigError (place: the file).
 ModelConfig read_model_config(const HuggingFaceConfig& file);
 
-// Throws ConfigError (place empty, key one of ModelConfig's, or empty) when no model can be made of
-// it: keys contradict each other, or it would be too large.
+// Throws ConfigError (place empty, key one of ModelConfig's or empty) if keys contradict each
+// other, or if the model would be too large.
 void check_model_config(const ModelConfig& config);
 
 void for_each_module(const ModelConfig& config,
                      const std::function<void(const ModuleSpec& module)>& visit);
 
-// Exact up to kMostParameters, and rounded beyond, where an integer might overflow.
+// Exact up to kMostParameters. Rounded above, where an integer might overflow.
 double parameter_count(const ModelConfig& config);
 
 }  // namespace fsdp

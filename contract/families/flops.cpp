@@ -8,8 +8,8 @@
 namespace fsdp {
 namespace {
 
-// Pairs of a token and one that it sees in a causal row. Half of all pairs, so that the diagonal
-// counts half as well.
+// The pairs of a token and one that it sees in a causal row. Half of all pairs count, so the
+// diagonal counts half.
 double causal_pairs(int64_t tokens, std::optional<int64_t> window) {
   const auto length = static_cast<double>(tokens);
   const auto seen = static_cast<double>(std::min(tokens, window.value_or(tokens)));
@@ -45,7 +45,7 @@ bool has_parameter(const ModuleSpec& module, std::string_view name) {
          module.parameters.end();
 }
 
-// `tokens` go through the block; `encoder_tokens` are what its cross-attention reads.
+// The block processes `tokens`. Its cross-attention reads `encoder_tokens`.
 BlockFlops linear_flops(const ModuleSpec& block, double tokens, double encoder_tokens) {
   BlockFlops flops;
   for (const ParameterSpec& parameter : block.parameters) {

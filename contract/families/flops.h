@@ -5,25 +5,25 @@
 
 #include "contract/families/model_config.h"
 
-// Floating point operations of training, counted as in appendix B of PaLM (Chowdhery et al. 2022):
-// two for each multiplication and addition of a matrix product, and nothing for what is no product
-// of matrices: norms, activations, softmax, the look-up of embeddings, the optimizer. Every weight
-// of a linear layer counts, the head's too. Of attention the two products of each layer count:
-// causal ones once, as half of the pairs of tokens where PaLM counts all, within a sliding window
-// where there is one; those of an encoder's tokens, or with them, as all pairs. A backward is two
-// forwards.
+// Floating point operations of training, counted as in appendix B of PaLM (Chowdhery et al. 2022).
+// A multiplication and an addition of a matrix product count as two. Norms, activations, softmax,
+// embedding look-ups and the optimizer do not count. All weights of linear layers count, including
+// the head's. Attention has two products per layer. Causal attention counts half of the pairs of
+// tokens, where PaLM counts all. With a sliding window, it counts the pairs within the window.
+// Attention among an encoder's tokens, or from a decoder to them, counts all pairs. A backward
+// counts as two forwards.
 namespace fsdp {
 
-// What one micro-batch gives the model to compute. Tokens that fill rows up count as others do.
+// The size of one micro-batch. Tokens that fill rows up count, too.
 struct BatchShape {
   int64_t rows = 1;
   int64_t tokens = 1;          // of a row; with an encoder those that it reads
   int64_t decoder_tokens = 0;  // of a row, with an encoder
-  // Lengths of the documents of all rows, within which attention stays; empty: of whole rows.
+  // Lengths of all rows' documents, where attention stays; empty: each row is one document.
   std::vector<int64_t> document_tokens{};
 };
 
-// Of one block's forward.
+// The operations of one block's forward.
 struct BlockFlops {
   double attention = 0;  // of queries, keys and values, and the two products of attention
   double mlp = 0;        // of the MLP's first layer
@@ -32,7 +32,7 @@ struct BlockFlops {
   double total() const { return attention + mlp + outputs; }
 };
 
-// Of a forward. The embedding multiplies nothing.
+// The operations of a forward. The embedding needs none.
 struct ForwardFlops {
   int64_t blocks = 0;
   BlockFlops block{};  // each; with an encoder its blocks

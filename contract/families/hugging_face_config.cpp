@@ -79,7 +79,7 @@ void HuggingFaceConfig::read_keys(ModelConfig& config) const {
   const ModelFamily& family = family_of(config);
   ModelConfig::visit_fields(
       config, [&]<typename T>(const char* key, T& member, const char*, const Range& range) {
-        // The architecture is in a list there, and see read_rope.
+        // The file has the architecture in a list, and read_rope() reads the rotary embedding.
         if constexpr (!std::same_as<T, std::string> && !Fields<T>) {
           if (!takes_key(family, key)) return;
           if (const json value = find(key); !value.is_null()) read_value(key, value, range, member);
@@ -114,7 +114,7 @@ void HuggingFaceConfig::read_rope_scaling(const std::string& key, const json& ro
 }
 
 void HuggingFaceConfig::read_rope(ModelConfig& config) const {
-  // For transformers rope_scaling replaces rope_parameters.
+  // In transformers, rope_scaling replaces rope_parameters.
   const json scaling = find("rope_scaling");
   const json parameters = find("rope_parameters");
   const std::string key = scaling.empty() ? "rope_parameters" : "rope_scaling";

@@ -14,11 +14,11 @@
 
 namespace fsdp {
 
-// A config.json as transformers writes it (save_pretrained, versions 4 and 5). What is wrong with
-// it is a ConfigError whose place is the file. A key that is null is absent, as for transformers.
+// A config.json as transformers writes it (save_pretrained, versions 4 and 5). Each error is a
+// ConfigError whose place is the file. A null key counts as absent, as in transformers.
 class HuggingFaceConfig {
  public:
-  // `object`: what `file` holds.
+  // `object` is the content of `file`.
   HuggingFaceConfig(std::filesystem::path file, nlohmann::json object)
       : file_(std::move(file)), object_(std::move(object)) {}
 
@@ -28,23 +28,23 @@ class HuggingFaceConfig {
   [[noreturn]] void refuse(const std::string& key, const std::string& problem) const;
 
   void require(std::initializer_list<const char*> keys) const;
-  // The key is absent, or has the one value that is supported.
+  // Throws unless the key is absent or has the one supported value.
   void require_value(const char* key, const nlohmann::json& allowed) const;
 
-  // Returns the same file with another value of the key.
+  // Returns the same file with another value for the key.
   HuggingFaceConfig with(const std::string& key, nlohmann::json value) const;
-  // The same file, read by ModelConfig's names for keys that the family names in its own way:
-  // ModelConfig's name -> the file's.
+  // Returns the same file with ModelConfig's names for keys that the family names differently.
+  // `names` maps ModelConfig's name to the file's.
   HuggingFaceConfig renamed(std::map<std::string, std::string> names) const;
 
-  // Sets what the file has of the keys that config.architecture takes, within their ranges.
+  // Reads the keys that config.architecture takes and the file has, within their ranges.
   void read_keys(ModelConfig& config) const;
-  // The rotary embedding's base and scaling: version 5 nests both in rope_parameters, version 4 has
-  // the scaling in rope_scaling.
+  // Reads the rotary embedding's base and scaling. Version 5 nests both in rope_parameters. Version
+  // 4 has the scaling in rope_scaling.
   void read_rope(ModelConfig& config) const;
 
-  // Returns the keys that nothing has read so far. Left out are keys that cannot change what
-  // training computes, and values that ask for nothing: null, false, empty ones.
+  // Returns the keys that nothing has read so far. Leaves out keys that cannot change training, and
+  // values that ask for nothing: null, false, empty ones.
   std::vector<std::string> unread_keys() const;
 
  private:
@@ -53,7 +53,7 @@ class HuggingFaceConfig {
                   T& member) const;
   void read_rope_scaling(const std::string& key, const nlohmann::json& rope,
                          RopeScaling& scaling) const;
-  // The longest sequence before the stretching, which may stand beside the stretching.
+  // The longest sequence before stretching: beside the scaling, in it, or max_position_embeddings.
   nlohmann::json original_positions(const nlohmann::json& rope) const;
 
   std::string name_in_file(const std::string& key) const;
@@ -61,7 +61,7 @@ class HuggingFaceConfig {
   std::filesystem::path file_;
   nlohmann::json object_;
   std::map<std::string, std::string> names_;  // see renamed
-  // The file's names of the keys that were read, also by copies of this object.
+  // The keys that were read, by their names in the file. Copies of this object share the set.
   std::shared_ptr<std::set<std::string>> read_ = std::make_shared<std::set<std::string>>();
 };
 

@@ -29,7 +29,7 @@ std::vector<ModuleGroup> llama_modules(const ModelConfig& config) {
                                   .mlp_bias = config.mlp_bias});
 }
 
-// Of a size: layers, hidden, intermediate, heads, key and value heads.
+// Returns `config` with these sizes.
 ModelConfig sized(int64_t layers, int64_t hidden, int64_t intermediate, int64_t heads,
                   int64_t key_value_heads, ModelConfig config) {
   config.num_hidden_layers = layers;

@@ -14,7 +14,7 @@ ModelConfig read_mistral(const HuggingFaceConfig& file) {
              .rms_norm_eps = 1e-6,
              .max_position_embeddings = 131072});
   if (!file.has("sliding_window")) config.sliding_window = 4096;
-  // AutoModel takes such a file for one of another class, with windows in some layers only.
+  // AutoModel uses another class for such a file, with windows in some layers only.
   file.require_value("layer_types", nullptr);
   return config;
 }

@@ -4,7 +4,7 @@
 
 namespace fsdp {
 
-// Mistral 7B (Jiang et al. 2023), as MistralForCausalLM: v0.1 attends within a sliding window.
+// Mistral 7B (Jiang et al. 2023), as MistralForCausalLM. v0.1 attends within a sliding window.
 ModelFamily mistral_family();
 
 }  // namespace fsdp

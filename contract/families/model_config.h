@@ -9,10 +9,10 @@
 
 namespace fsdp {
 
-// The architectures that can be trained, as text of which a key may hold one (see families()).
+// The range of a key that names an architecture: one that can be trained (see families()).
 Range known_architecture();
 
-// What model.config is, with the names of all presets.
+// The documentation of model.config, with the names of all presets.
 const char* model_config_documentation();
 
 enum class FeedForward { kRelu, kGatedGelu };
@@ -21,8 +21,8 @@ constexpr auto enum_names(FeedForward) { return std::array{"relu"sv, "gated-gelu
 enum class RopeType { kDefault, kLinear, kLlama3 };
 constexpr auto enum_names(RopeType) { return std::array{"default"sv, "linear"sv, "llama3"sv}; }
 
-// How the rotary embedding's frequencies are stretched, as config.json says it in rope_scaling.
-// Written in short as its type: `rope_scaling: default`.
+// The stretching of the rotary embedding's frequencies, as in config.json's rope_scaling. The short
+// form is its type: `rope_scaling: default`.
 struct RopeScaling {
   static constexpr bool kHasShortForm = true;
 
@@ -81,7 +81,6 @@ struct ModelConfig {
   int64_t pad_token_id = 0;
   std::optional<int64_t> padding_idx{};
 
-  // Of one attention head.
   int64_t head_width() const { return head_dim.value_or(hidden_size / num_attention_heads); }
 
   bool operator==(const ModelConfig&) const = default;

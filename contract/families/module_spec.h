@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-// What a model is made of: modules, and the parameters of each.
 namespace fsdp {
 
 enum class Initialization { kNormal, kOnes, kZeros };  // kNormal: of mean 0
@@ -17,8 +16,8 @@ struct NamedTensor {
   std::vector<int64_t> shape;
 };
 
-// One operand: one checkpoint tensor, or several stacked along dimension 0 (query, key and value
-// projections are one matrix product).
+// One operand: a checkpoint tensor, or several stacked along dimension 0. For example, the query,
+// key and value projections are one matrix product.
 struct ParameterSpec {
   std::string name{};  // within its module
   std::vector<NamedTensor> tensors;
@@ -33,7 +32,7 @@ struct ModuleSpec {
   bool is_block = false;                    // whether activation checkpointing applies to it
 };
 
-// Consecutive modules that differ in their names alone: a model may have 100,000 of them.
+// Consecutive modules that differ only in their names. A model may have 100,000 of them.
 struct ModuleGroup {
   int64_t count = 1;
   std::function<ModuleSpec(int64_t index)> module;

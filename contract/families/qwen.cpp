@@ -9,7 +9,7 @@ namespace {
 
 using nlohmann::json;
 
-// Windows in some layers only are not built.
+// Refuses windows in only some layers, which are not supported.
 void refuse_windows(const HuggingFaceConfig& file) {
   const json types = file.find("layer_types");
   const json is_used = file.find("use_sliding_window");

@@ -13,14 +13,14 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-// ModelConfig's names of what T5Config names in its own way.
+// Maps ModelConfig's names to T5Config's where they differ.
 const std::map<std::string, std::string> kNames = {
     {"hidden_size", "d_model"},           {"head_dim", "d_kv"},
     {"intermediate_size", "d_ff"},        {"num_hidden_layers", "num_layers"},
     {"num_attention_heads", "num_heads"}, {"rms_norm_eps", "layer_norm_epsilon"},
 };
 
-// Files of version 5 say it twice, and transformers follows the second.
+// Files of version 5 give the activation twice, and transformers follows the second form.
 void check_activation(const HuggingFaceConfig& file, const ModelConfig& config) {
   const bool is_gated = config.feed_forward_proj == FeedForward::kGatedGelu;
   file.require_value("is_gated_act", is_gated);
@@ -37,7 +37,7 @@ ModelConfig read_t5(const HuggingFaceConfig& file) {
                    "vocab_size"});
   renamed.read_keys(config);
   check_activation(file, config);
-  // T5Config reads this key as another one, and ties the head of any file that has none of its own.
+  // T5Config reads this key as scale_decoder_outputs. A file without its own head has a tied one.
   if (!config.scale_decoder_outputs) {
     config.scale_decoder_outputs = file.find("tie_word_embeddings") != false;
   }
@@ -89,10 +89,10 @@ void check_t5(const ModelConfig& config) {
   }
 }
 
-// Of random weights T5PreTrainedModel draws most with the inverse root of a width.
+// The standard deviation of most random weights in T5PreTrainedModel, by a width.
 double inverse_root(double size) { return 1 / std::sqrt(size); }
 
-// `prefix`: of the parameters' names. `layer`: the layer's name in the checkpoint.
+// `prefix` begins the parameters' names. `layer` is the layer's name in the checkpoint.
 void add_attention(ModuleSpec& block, const ModelConfig& config, const std::string& prefix,
                    const std::string& layer, const std::string& attention) {
   const int64_t hidden = config.hidden_size;
@@ -145,7 +145,7 @@ ModuleSpec t5_block(const ModelConfig& config, const std::string& stack, int64_t
   return block;
 }
 
-// The first block has a parameter more than the others.
+// Adds the blocks of a stack. The first has one parameter more than the others.
 void add_blocks(std::vector<ModuleGroup>& groups, const ModelConfig& config,
                 const std::string& stack, int64_t count) {
   groups.push_back({.module = [=](int64_t) { return t5_block(config, stack, 0); }});
@@ -184,7 +184,7 @@ std::vector<ModuleGroup> t5_modules(const ModelConfig& config) {
   return groups;
 }
 
-// A table that early checkpoints have and nothing reads.
+// True for a table that early checkpoints have and nothing reads.
 bool may_be_left_by_t5(std::string_view tensor) {
   return tensor.ends_with(".EncDecAttention.relative_attention_bias.weight");
 }

@@ -9,7 +9,7 @@
 namespace fsdp {
 namespace {
 
-// Longer than a tick of any file system's clock (FAT: 2 s).
+// This time exceeds a tick of any file system's clock (FAT: 2 s).
 constexpr int64_t kSettledAfterMs = 2'500;
 
 std::string digest_of(const InputFile& file) {

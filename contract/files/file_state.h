@@ -6,8 +6,8 @@
 
 namespace fsdp {
 
-// What stat(2) says of a file: while it is equal, so are the file's bytes, unless they were changed
-// within a tick of the clock after `changed_unix_ns`.
+// A file's state from stat(2). Equal states mean equal bytes, unless they changed within a tick of
+// the clock after `changed_unix_ns`.
 struct FileState {
   std::string path;    // canonical
   int64_t device = 0;  // 0 where its number says nothing: each mount of a network file system
@@ -16,8 +16,8 @@ struct FileState {
   int64_t size_bytes = 0;
   int64_t modified_unix_ns = 0;
   int64_t changed_unix_ns = 0;  // of bytes, name or rights
-  // How many names it has; not among the fields, as it says nothing of the bytes. Another one more
-  // or less (ln, cp -al) sets changed_unix_ns.
+  // The number of names. It is not among the fields, because it says nothing about the bytes.
+  // Adding or removing a name (ln, cp -al) sets changed_unix_ns.
   int64_t link_count = 1;
 
   bool operator==(const FileState&) const = default;
@@ -33,8 +33,8 @@ struct FileState {
   }
 };
 
-// Throw ConfigError (place: the file) when there is no such file, or it is no regular one. The
-// second is of a descriptor that was opened from it.
+// Throw ConfigError (place: the file) if the file is missing or not a regular one. The second takes
+// a descriptor that was opened from it.
 FileState state_of(const std::filesystem::path& file);
 FileState state_of(const std::filesystem::path& file, int descriptor);
 

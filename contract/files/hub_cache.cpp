@@ -15,7 +15,7 @@ namespace {
 
 using std::filesystem::path;
 
-// A variable of the environment as a path, where a leading ~ is the home folder; empty: not set.
+// An environment variable as a path, with a leading ~ for the home folder; empty if it is not set.
 path path_variable(const char* name) {
   const char* value = std::getenv(name);
   if (value == nullptr || *value == '\0') return {};

@@ -39,16 +39,16 @@ class CachedRepository {
                                 bool is_recursive) const;
   std::filesystem::path lock(const std::string& hash) const { return locks_ / (hash + ".lock"); }
 
-  // The commit that `revision` was last; absent: never fetched. Throws ConfigError if the
-  // file that says so cannot be read.
+  // The latest known commit of `revision`; nullopt if it was never fetched. Throws ConfigError if
+  // the file with the commit cannot be read.
   std::optional<std::string> commit_of(const std::string& revision) const;
 
-  // What the hub listed of the commit when this project last asked; absent: it never asked, or the
+  // The hub's listing of the commit when this project last asked; nullopt if it never asked or the
   // record is damaged.
   std::optional<HubListing> read_listing(const std::string& commit, const std::string& folder,
                                          bool is_recursive) const;
-  // True if the snapshot has the file, with the contents or, where it is no link, the size that the
-  // hub lists.
+  // True if the snapshot has the file with the listed contents. If the file is no link, only its
+  // size is compared.
   bool has(const std::string& commit, const ListedFile& file) const;
 
  private:

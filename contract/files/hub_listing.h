@@ -6,11 +6,11 @@
 #include <string_view>
 #include <vector>
 
-// What a hub says of the files of a repository's commit.
+// A hub's listing of the files of a repository's commit.
 namespace fsdp {
 
-// What a hub says of a file's contents: SHA-256 of large files (those in Git LFS), and git's name
-// for others, which is SHA-1 of "blob <size>\0" and the contents.
+// A hub's hash of a file. Large files (in Git LFS) have a SHA-256. Others have git's name, the
+// SHA-1 of "blob <size>\0" and the contents.
 struct ContentHash {
   bool is_sha256 = false;
   std::string text{};  // hexadecimal
@@ -28,13 +28,13 @@ struct ListedFile {
   bool operator==(const ListedFile&) const = default;
 };
 
-// Reads one file of a hub's list. Its path is harmless, its hash hexadecimal. Throws
-// nlohmann::json::exception if `entry` has another form, and std::runtime_error, which begins with
-// `hub`, if such a file cannot be.
+// Reads one file of a hub's list. Its path is harmless and its hash hexadecimal. Throws
+// nlohmann::json::exception if `entry` has another form. Throws std::runtime_error, whose text
+// begins with `hub`, if such a file cannot exist.
 ListedFile listed_file(const nlohmann::json& entry, const std::string& hub);
 
-// The files that a hub listed in `folder` of a commit, empty: the repository's own; with those in
-// folders below it if `is_recursive`.
+// The files that a hub listed in `folder` of a commit; an empty name is the repository's root.
+// Includes subfolders if `is_recursive`.
 struct HubListing {
   std::string folder{};
   bool is_recursive = false;
@@ -43,7 +43,7 @@ struct HubListing {
   bool operator==(const HubListing&) const = default;
 };
 
-// As JSON, where each file has the form that a hub gives it.
+// Writes the listing as JSON. Each file has the form that a hub gives it.
 std::string listing_text(const HubListing& listing);
 
 // Reads what listing_text wrote. Throws std::exception if `text` is something else.

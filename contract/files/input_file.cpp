@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::string_view kGitLfs = "version https://git-lfs.github.com/spec/";
 
-// `name` with 0 for each digit: parts of one set of files, such as shards, have one.
+// Replaces each digit by 0. Parts of one set of files, such as shards, then have equal names.
 std::string without_numbers(std::string name) {
   for (char& c : name) {
     if (c >= '0' && c <= '9') c = '0';
@@ -31,7 +31,7 @@ std::string without_numbers(std::string name) {
   return name;
 }
 
-// Of a path that leads nowhere: a name like the one that is missing, else how far it leads.
+// Describes a missing path: a name like the missing one, else the part of the path that exists.
 std::string what_is_there(const std::filesystem::path& path) {
   std::error_code unknown;
   std::filesystem::path missing = std::filesystem::absolute(path, unknown).lexically_normal();
@@ -62,7 +62,7 @@ std::string what_is_there(const std::filesystem::path& path) {
 
 InputFile::InputFile(std::filesystem::path path) : path_(std::move(path)) {
   begin_start_up_part("reading " + path_.string());
-  // Non-blocking, so that a named pipe is refused instead of waited for.
+  // Non-blocking, so a named pipe is refused instead of waited for.
   descriptor_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor_ < 0) refuse_unreadable(path_, {errno, std::generic_category()});
   try {

@@ -9,17 +9,16 @@
 #include <string>
 #include <string_view>
 
-// Reading files that the user supplied: what is wrong with one is a ConfigError whose place is the
-// file.
+// Reads files that the user supplied. Each error is a ConfigError whose place is the file.
 namespace fsdp {
 
-// A regular file, open for reading. It is not mapped: if others cut a mapped file short, whoever
-// reads it ends with SIGBUS.
+// A regular file, open for reading. It is not mapped: if a mapped file is cut short, its reader
+// ends with SIGBUS.
 class InputFile {
  public:
-  // Throws ConfigError when the file cannot be read, or only stands for one in Git LFS.
+  // Throws ConfigError if the file cannot be read or is a pointer of Git LFS.
   explicit InputFile(std::filesystem::path path);
-  // The same of a file's contents, which the caller keeps. Errors name `path`.
+  // The same for contents in memory, which the caller keeps. Errors name `path`.
   InputFile(std::filesystem::path path, std::span<const std::byte> contents);
   ~InputFile();
   InputFile(const InputFile&) = delete;
@@ -29,11 +28,11 @@ class InputFile {
   int descriptor() const { return descriptor_; }       // -1: of contents
   uint64_t size_bytes() const { return size_bytes_; }  // when it was opened
 
-  // Fills `out` with the bytes from `offset` on, within size_bytes(). Throws ConfigError when they
-  // cannot be read, or the file was cut short. Threads may call it at once.
+  // Fills `out` with the bytes from `offset` on, within size_bytes(). Throws ConfigError if they
+  // cannot be read or the file was cut short. Several threads may call it at once.
   void read(uint64_t offset, std::span<std::byte> out) const;
 
-  // Calls visit(bytes) for one block after the other of these bytes. All but the last hold
+  // Calls visit(bytes) for each block of these bytes, in order. All blocks but the last hold
   // kBlockBytes.
   static constexpr size_t kBlockBytes = 1 << 20;
   void read_blocks(uint64_t offset, uint64_t count,
@@ -48,24 +47,25 @@ class InputFile {
 
 inline constexpr size_t kLargestWholeFileBytes = size_t{1} << 30;
 
-// All of a file. Throws ConfigError as InputFile, and when it holds more bytes than that.
+// Returns the whole file. Throws ConfigError as InputFile does, or if it is larger than
+// `most_bytes`.
 std::string read_input_file(const std::filesystem::path& path,
                             size_t most_bytes = kLargestWholeFileBytes);
 
-// Whether there is something of this name. Throws ConfigError when that cannot be told: a folder
-// that may not be entered, links in a circle.
+// True if the path exists. Throws ConfigError if that cannot be determined: a folder denies access,
+// or links form a circle.
 bool input_exists(const std::filesystem::path& path);
 
-// Parses `text`, which stands in `path`, as a JSON object. Throws ConfigError, also when it is
+// Parses `text`, from the file `path`, as a JSON object. Throws ConfigError if it is none, or is
 // larger than any such document (see foreign_json.h).
 nlohmann::json parse_json_object(const std::filesystem::path& path, std::string_view text);
 nlohmann::json parse_json_object(const std::filesystem::path& path, std::string_view text,
                                  size_t largest_bytes);
-// All of a file. Throws ConfigError as read_input_file does, too.
+// Parses a whole file. Also throws ConfigError as read_input_file does.
 nlohmann::json read_json_object(const std::filesystem::path& path);
 
 [[noreturn]] void refuse_file(const std::filesystem::path& path, const std::string& problem);
-// Of one that is not there it is said what is.
+// If the file is missing, the error says which part of its path exists.
 [[noreturn]] void refuse_unreadable(const std::filesystem::path& path,
                                     const std::error_code& error);
 [[noreturn]] void refuse_changed(const std::filesystem::path& path);

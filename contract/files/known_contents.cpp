@@ -48,7 +48,7 @@ void refuse_known(const std::filesystem::path& path, std::string_view begin,
 
 void refuse_packed(const std::filesystem::path& path, std::string_view begin) {
   refuse_known(path, begin, kPacked);
-  // Between the two is the level.
+  // The byte between the two is the compression level.
   if (begin.starts_with("BZh") && begin.substr(4).starts_with("1AY&")) {
     refuse_as(path, "compressed by bzip2", "bunzip2 --keep FILE");
   }
@@ -56,7 +56,7 @@ void refuse_packed(const std::filesystem::path& path, std::string_view begin) {
 
 void refuse_other_encoding(const std::filesystem::path& path, std::string_view begin) {
   refuse_known(path, begin, kEncodings);
-  // Text of UTF-16 without a mark of it: every second byte of Latin letters is 0.
+  // UTF-16 without a byte order mark: every second byte of Latin letters is 0.
   if (begin.size() < 4) return;
   const bool is_little = begin[0] != 0 && begin[1] == 0 && begin[2] != 0 && begin[3] == 0;
   const bool is_big = begin[0] == 0 && begin[1] != 0 && begin[2] == 0 && begin[3] != 0;

@@ -13,12 +13,12 @@ namespace {
 
 constexpr size_t kBufferBytes = 1 << 20;
 
-// Waits until the disk has the folder's names. Returns 0, or an errno.
+// Waits until the folder's names are on the disk. Returns 0, or an errno.
 int sync_names(const std::filesystem::path& folder) {
   const int descriptor =
       open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) return errno == EACCES ? 0 : errno;  // others may write to it, not list it
-  // Some file systems order names by themselves and refuse to be asked.
+  // Some file systems keep names in order by themselves and refuse fsync().
   const int error = fsync(descriptor) == 0 || errno == EINVAL ? 0 : errno;
   close(descriptor);
   return error;

@@ -8,27 +8,27 @@
 
 namespace fsdp {
 
-// A name beside `place` that nothing has, and that nobody can know before.
+// A free name beside `place`, which nobody can predict.
 std::filesystem::path name_by_chance(const std::filesystem::path& place);
 
-// A file that is written under another name beside its place, and takes its place when it is whole
-// and on the disk. A link that stands under either name is removed; what it leads to is never
-// written to. Every function throws std::system_error that names the place.
+// A file that is written under another name beside its place, and moved there when it is complete
+// and on the disk. A link under either name is removed, and its target is never written to. Every
+// function throws std::system_error that names the place.
 class NewFile {
  public:
-  // Creates `temporary`, in the place of what stands there. One process at a time uses that name.
+  // Creates `temporary` in place of any such file. One process at a time may use the name.
   NewFile(std::filesystem::path place, std::filesystem::path temporary);
-  // Removes it unless it took its place.
+  // Removes the file unless publish() moved it.
   ~NewFile();
   NewFile(const NewFile&) = delete;
   NewFile& operator=(const NewFile&) = delete;
 
   void append(std::span<const std::byte> bytes);
-  // Writes over what was appended.
+  // Overwrites bytes that were appended.
   void overwrite(uint64_t offset, std::span<const std::byte> bytes);
-  // At most this many of the bytes from `offset` on; fewer at the end.
+  // Fills `out` from `offset` on. Returns the number of bytes, which is less at the file's end.
   size_t read(uint64_t offset, std::span<std::byte> out);
-  // Afterwards it is in its place, and both are on the disk.
+  // Moves the file to its place, and waits until both are on the disk.
   void publish();
   int descriptor() const { return descriptor_; }
 

@@ -9,8 +9,8 @@
 
 namespace fsdp {
 
-// An empty folder on this node (below TMPDIR, else /tmp), gone with the object and all that is in
-// it.
+// A new, empty folder on this node, below TMPDIR or /tmp. The object's end removes it and its
+// contents.
 class ScratchFolder {
  public:
   ScratchFolder() {

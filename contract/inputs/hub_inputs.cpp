@@ -13,7 +13,7 @@ namespace {
 
 using std::filesystem::path;
 
-// Calls visit(key, member) for each key that may name what a hub has.
+// Calls visit(key, member) for each key that may name an input on a hub.
 template <typename Spec, typename Visit>
 void visit_inputs(Spec& spec, const Visit& visit) {
   visit("model.source", spec.model.source);

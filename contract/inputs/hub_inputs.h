@@ -7,8 +7,8 @@
 #include "contract/spec/run_spec.h"
 #include "contract/text/hub_name.h"
 
-// What of a run's inputs is named as on a Hugging Face hub. A run reads it from the cache that
-// `fsdp-run fetch` and Hugging Face's libraries fill; it never touches the network.
+// The inputs of a run that have names on a Hugging Face hub. A run reads them from the cache that
+// `fsdp-run fetch` and Hugging Face's libraries fill. A run never uses the network.
 namespace fsdp {
 
 struct HubInput {
@@ -19,18 +19,17 @@ struct HubInput {
   bool operator==(const HubInput&) const = default;
 };
 
-// Those that stand in `spec` by such a name.
+// The inputs in `spec` that have such a name.
 std::vector<HubInput> hub_inputs(const RunSpec& spec);
 
-// The file or folder of the cache that `input` is at `commit`. It is taken only if every file that
-// a fetch would bring is there, by what the hub listed. Throws ConfigError, which says what to do.
+// The cached file or folder of `input` at `commit`. The cache must have every file that a fetch
+// would bring, by the hub's listing. Throws ConfigError, with what to do, if it does not.
 std::filesystem::path cached_input(const HubInput& input, const std::string& commit);
 
-// Puts the file or folder of the cache in the place of each name that has a whole one; else the
-// name stays.
+// Replaces each name by its cached file or folder if that is complete. Other names stay.
 void take_from_cache(RunSpec& spec);
 
-// Throws ConfigError if a name has stayed.
+// Throws ConfigError if `spec` still has a name.
 void require_fetched(const RunSpec& spec);
 
 }  // namespace fsdp

@@ -18,7 +18,7 @@ namespace {
 
 using std::filesystem::path;
 
-// Runs `read`, and names the specification's key in an error that only names the file.
+// Runs `read`. Adds the specification's key to an error that names only the file.
 template <typename Read>
 auto with_key(const std::string& key, Read read) {
   try {
@@ -38,7 +38,7 @@ int64_t check_data_file(const path& file, const RunSpec& spec, int64_t vocab_siz
   return count_documents(data_source(spec, file));
 }
 
-// A checkpoint's trainer.json and what it lists.
+// A checkpoint's trainer.json and the files that it lists.
 std::vector<path> checkpoint_files(const path& checkpoint) {
   const path state = checkpoint / kTrainerStateName;
   std::vector<path> files{state};
@@ -52,7 +52,7 @@ std::vector<path> checkpoint_files(const path& checkpoint) {
   return files;
 }
 
-// Names what a folder without config.json is, where people take it for a model's.
+// Refuses a folder without config.json that users mistake for a model's. Names its real kind.
 void refuse_what_is_no_model(const path& folder) {
   if (input_exists(folder / "config.json")) return;
   const std::string name = folder.filename();
@@ -120,7 +120,7 @@ std::vector<NamedInput> input_files(const RunSpec& spec) {
 
 namespace {
 
-// Others are packed, or go on in the next row.
+// True if each document is one row. Others are packed or continue in the next row.
 bool documents_are_rows(const DataSpec& data) {
   return data.rows != RowFill::kPack && data.kind != DataKind::kText;
 }
@@ -164,7 +164,7 @@ void check_data(const RunSpec& spec, int64_t vocab_size) {
     const path file = training_file(spec.data);
     const int64_t documents = check_data_file(file, spec, vocab_size);
     const int64_t trained = documents - held_out_rows(spec.evaluation, documents);
-    // Else how many rows they make is known once they are prepared.
+    // The number of other rows is known once the documents are prepared.
     const bool are_rows = documents_are_rows(spec.data);
     check_row_count(file, documents, are_rows ? trained : std::max(trained, total_batch(spec)),
                     spec);
@@ -177,7 +177,7 @@ void check_data(const RunSpec& spec, int64_t vocab_size) {
   }
 }
 
-// What documents are made into by a model of an encoder and a decoder.
+// Refuses data that cannot train a model with an encoder and a decoder.
 void check_pairs(const DataSpec& data, const ModelConfig& config) {
   if (family_of(config).structure != ModelStructure::kEncoderDecoder) return;
   if (data.kind != DataKind::kWikihow && data.kind != DataKind::kInstructions) {

@@ -7,33 +7,32 @@
 #include "contract/data/prepare.h"
 #include "contract/spec/run_spec.h"
 
-// The files that a run reads, and whether they fit its specification; without libtorch, so that the
-// runner refuses a run before anything is launched.
+// Finds the files that a run reads and checks them against its specification. Does not use
+// libtorch, so the runner can refuse a run before it launches anything.
 namespace fsdp {
 
-// The architecture in a Hugging Face folder's config.json. Throws ConfigError (place: the file)
-// when the file is missing or malformed or the architecture none that can be trained.
+// The architecture in a Hugging Face folder's config.json. Throws ConfigError (place: the file) if
+// the file is missing or malformed, or if the architecture cannot be trained.
 ModelConfig read_hugging_face_config(const std::filesystem::path& folder);
 
-// The architecture that `spec` trains: of its source's config.json and weights, else its config.
+// The architecture that `spec` trains, from its source's config.json and weights, else its config.
 ModelConfig model_config(const RunSpec& spec);
 
-// Returns the keys of the source's config.json that nothing reads, and that could ask for another
-// model than the one that is trained. None without a source.
+// Returns the keys of the source's config.json that nothing reads and that could change the model.
+// Empty without a source.
 std::vector<std::string> unread_config_keys(const RunSpec& spec);
 
-// Whether data of this kind is text, which a tokenizer makes documents of.
+// True if data of this kind is text, which needs a tokenizer.
 bool needs_tokenizer(DataKind kind);
 
-// The training set that `data` names, else the shipped one; of a folder its train.npy or train.bin.
-// The validation set: of a folder its val.npy, val.bin, validation.npy or validation.bin.
-// The tokenizer: that of `data`, for chess else the shipped one, else the model's folder.
-// Throw ConfigError when a shipped file, or one of a folder, is not found.
+// The training set of `data`, else the shipped one; in a folder train.npy or train.bin. The
+// validation set: in a folder val.npy, val.bin, validation.npy or validation.bin. The tokenizer:
+// that of `data`, else the shipped one for chess, else the model's folder. Throw ConfigError if a
+// shipped file, or one in a folder, is not found.
 std::filesystem::path training_file(const DataSpec& data);
 std::filesystem::path validation_file(const std::filesystem::path& data);
 std::filesystem::path tokenizer_of(const RunSpec& spec);
 
-// What the prepared file of the data file `file` is made of.
 DataSource data_source(const RunSpec& spec, const std::filesystem::path& file);
 
 struct NamedInput {
@@ -43,22 +42,23 @@ struct NamedInput {
   bool operator==(const NamedInput&) const = default;
 };
 
-// Every file the run reads, in a fixed order: a model's config and weights, the training set,
-// the tokenizer, the validation set, the files of the checkpoint that `resume` names.
+// Every file that the run reads, in a fixed order. The order is: the model's config and weights,
+// the training set, the tokenizer, the validation set, the files of the `resume` checkpoint.
 std::vector<NamedInput> input_files(const RunSpec& spec);
 
-// Whether the `rows` that a training set's documents become, those held out left aside, are enough
-// for a step; whether the tokenizer fits the model. Throw ConfigError.
+// check_row_count throws ConfigError unless `rows` are enough for a step. `rows` come from the
+// training set's documents, without those held out. check_tokenizer throws ConfigError unless the
+// tokenizer fits the model.
 void check_row_count(const std::filesystem::path& file, int64_t documents, int64_t rows,
                      const RunSpec& spec);
 void check_tokenizer(const RunSpec& spec, int64_t vocab_size);
 
-// Throws ConfigError when a file is missing, corrupt, or does not fit: tensor names, shapes and
-// dtypes against the architecture, row length against sequence_length, tokens against the
-// vocabulary, the sequence length against the model's positions, the number of rows against the
-// total batch. `spec` is resolved.
+// Throws ConfigError if a file is missing, corrupt or does not fit `spec`, which is resolved.
+// Tensors must have the architecture's names, shapes and dtypes. Rows must fit sequence_length,
+// with tokens of the vocabulary. The sequence length must fit the model's positions, and the rows
+// the total batch.
 void check_inputs(const RunSpec& spec);
-// Of that what each rank checks: all but the records of texts, which are read when they become
+// Makes the checks of each rank: all except records of text, which are read when they become
 // tokens.
 void check_inputs_of_rank(const RunSpec& spec);
 

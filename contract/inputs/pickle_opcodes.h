@@ -4,8 +4,7 @@
 
 namespace fsdp {
 
-// What a pickle of protocol 2 that holds tensors is made of; Lib/pickletools.py of Python describes
-// each.
+// The opcodes in a pickle of tensors, protocol 2. Python's Lib/pickletools.py describes each.
 enum class Opcode : uint8_t {
   kProtocol = 0x80,
   kStop = '.',

@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kMostDimensions = 64;  // of a tensor of PyTorch
 
-// Every size at least 0.
+// Returns the sizes; nullopt if one is negative or `value` is not a tuple of numbers.
 std::optional<std::vector<int64_t>> sizes_of(const Value& value) {
   const auto* tuple = value.as<Tuple>();
   if (tuple == nullptr || tuple->items.size() > kMostDimensions) return std::nullopt;
@@ -24,7 +24,7 @@ std::optional<std::vector<int64_t>> sizes_of(const Value& value) {
   return sizes;
 }
 
-// Whether the elements, of which there are some, follow each other, the last dimension's first.
+// True if the elements follow each other, those of the last dimension first. No size is 0.
 bool is_contiguous(const std::vector<int64_t>& shape, const std::vector<int64_t>& strides) {
   uint64_t expected = 1;
   for (size_t i = shape.size(); i-- > 0;) {

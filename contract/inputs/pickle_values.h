@@ -12,7 +12,7 @@
 #include <variant>
 #include <vector>
 
-// What a pickle of tensors makes. Text is within the pickle; what a value points to is in an arena.
+// The values that a pickle of tensors makes. Text lies within the pickle, others in an arena.
 namespace fsdp::pickle {
 
 struct Value;
@@ -44,13 +44,13 @@ inline constexpr bool is_made_in_arena =
     std::is_same_v<T, std::string_view> || std::is_same_v<T, Tuple> || std::is_same_v<T, Storage> ||
     std::is_same_v<T, Tensor>;
 
-// As small as can be, and copied freely: a hostile pickle makes millions.
+// Small and cheap to copy, because a hostile pickle makes millions.
 struct Value {
   std::variant<std::monostate, Other, int64_t, Callable, StorageType, const std::string_view*,
                const Tuple*, Dictionary*, const Storage*, const Tensor*>
       value{};
 
-  // Null when it is nothing of this type.
+  // Null if the value is of another type.
   template <typename T>
   const T* as() const {
     if constexpr (is_made_in_arena<T>) {
@@ -73,15 +73,16 @@ struct Dictionary {
   std::pmr::list<std::pair<Value, Value>> items;
 };
 
-// A text that ends an error: what to do with a file that is not read.
+// The end of an error message: the remedy for a file that is not read.
 inline constexpr const char* kSaveAgain =
     "save the model with transformers' save_pretrained, which writes safetensors";
 
-// What the tuple ('storage', type, name, location, items) names; nullopt when it is none.
+// The storage that a tuple ('storage', type, name, location, items) names; nullopt for others.
 std::optional<Storage> storage_of(const Value& id);
 
-// Of the arguments (storage, first item, shape, strides, needs a gradient, hooks, ...); nullopt
-// when they are not such. Throws ConfigError (place: `file`) when the tensor is beyond its storage.
+// Makes a tensor of the arguments (storage, first item, shape, strides, needs a gradient, hooks,
+// ...); nullopt if they have another form. Throws ConfigError (place: `file`) if the tensor exceeds
+// its storage.
 std::optional<Tensor> rebuild_tensor(const std::filesystem::path& file, Values arguments);
 
 // The sizes in a tensor's shape.

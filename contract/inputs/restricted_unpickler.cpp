@@ -39,13 +39,13 @@ constexpr size_t kMostBytesOfByte = 8;
 constexpr size_t kMoreBytes = 12 << 20;
 constexpr size_t kBytesOfTensor = 160;  // in a map, without what its name and shape hold
 
-// The memory of all that a pickle makes. It is given back at once, and is limited.
+// The memory of all values of a pickle. It is limited, and freed at once.
 class Arena : public std::pmr::memory_resource {
  public:
   Arena(const path& file, size_t pickle_bytes)
       : file_(file), left_bytes_(pickle_bytes * kMostBytesOfByte + kMoreBytes) {}
 
-  // Throws ConfigError when so many bytes are too many.
+  // Throws ConfigError if the limit does not allow so many bytes.
   void charge(size_t bytes) {
     if (bytes > left_bytes_) {
       refuse_file(file_,
@@ -81,13 +81,13 @@ class Arena : public std::pmr::memory_resource {
   std::pmr::monotonic_buffer_resource memory_;
 };
 
-// The machine that a pickle is a program of: a stack of values, marks in it, and a memo.
+// The machine that runs a pickle's program: a stack of values, marks in it, and a memo.
 class Unpickler {
  public:
   Unpickler(const path& file, std::string_view pickle, Arena& arena)
       : file_(file), pickle_(pickle), arena_(arena), memo_(&arena) {}
 
-  // What the pickle makes.
+  // Runs the program and returns its value.
   Value run() {
     while (true) {
       const auto opcode = static_cast<Opcode>(take<uint8_t>());
@@ -125,7 +125,7 @@ class Unpickler {
     if (stack_.size() == kDeepestStack) refuse_damaged();
     stack_.push_back(value);
   }
-  // How many values there are above the last mark.
+  // The number of values above the last mark.
   size_t height() const { return stack_.size() - (marks_.empty() ? 0 : marks_.back()); }
   Value& top() {
     if (height() == 0) refuse_damaged();
@@ -142,7 +142,7 @@ class Unpickler {
     return Values(stack_).last(count);
   }
   void pop_last(size_t count) { stack_.resize(stack_.size() - last(count).size()); }
-  // Takes the last mark off. Returns how many values were above it.
+  // Removes the last mark. Returns the number of values above it.
   size_t take_mark() {
     if (marks_.empty()) refuse_damaged();
     const size_t count = height();
@@ -173,7 +173,7 @@ class Unpickler {
   void append(size_t count);
   void build();
   void reduce();
-  // `made`: of arguments, absent when they are not such.
+  // Pushes `made`. It is absent if the arguments had the wrong form.
   template <typename T>
   void push_made(const std::optional<T>& made) {
     if (!made) refuse_damaged();
@@ -307,7 +307,7 @@ void Unpickler::append(size_t count) {
   if (top().as<Other>() == nullptr) refuse_damaged();
 }
 
-// Attributes, of which an OrderedDict of transformers has _metadata.
+// Ignores attributes, such as _metadata of an OrderedDict of transformers.
 void Unpickler::build() {
   pop();
   if (top().dictionary() == nullptr) refuse_damaged();

@@ -7,12 +7,12 @@
 #include <string_view>
 #include <vector>
 
-// Reads pickles (https://docs.python.org/3/library/pickle.html) that torch.save writes of a
-// dictionary of tensors, and no others. Nothing is ever called: a name that a pickle asks for is
-// one of the few below, whose meaning is known here, or the pickle is refused.
+// Reads only pickles (https://docs.python.org/3/library/pickle.html) of a dictionary of tensors, as
+// torch.save writes them. Nothing in a pickle is called. A pickle may use only the few names whose
+// meaning is known here; others are refused.
 namespace fsdp {
 
-// A tensor: where it is in a storage, whose bytes are in a file of their own.
+// A tensor's place in a storage. Each storage has a file of its own.
 struct PickledTensor {
   std::string_view storage;  // the name of its file, within the pickle
   uint64_t storage_items = 0;
@@ -21,12 +21,12 @@ struct PickledTensor {
   std::vector<int64_t> shape;  // its elements follow each other, the last dimension's first
 };
 
-// The largest pickle that is read; that of 50,000 tensors is half as large.
+// The largest pickle that is read. A pickle of 50,000 tensors has half this size.
 inline constexpr size_t kLargestPickleBytes = 16 << 20;
 
 // Returns the tensors of the pickle in `bytes` by name. Throws ConfigError (place: `file`) if the
-// pickle is damaged, holds or asks for anything but tensors, or makes values that take far more
-// memory than itself. A tensor with elements that do not follow each other is refused, too.
+// pickle is damaged, or holds or asks for anything but tensors. Also throws if its values take far
+// more memory than the pickle, or if a tensor's elements do not follow each other.
 std::map<std::string, PickledTensor> read_pickled_tensors(const std::filesystem::path& file,
                                                           std::string_view bytes);
 

@@ -28,7 +28,7 @@ std::optional<std::vector<int64_t>> read_sizes(const json& value) {
   return sizes;
 }
 
-// Looks in a JSON text for a name that one of its objects has twice.
+// Finds a name that an object in a JSON text has twice.
 class RepeatedName : public nlohmann::json_sax<json> {
  public:
   const std::optional<std::string>& found() const { return found_; }
@@ -102,7 +102,7 @@ StoredTensor read_entry(const File& file, const std::string& name, const json& v
   return entry;
 }
 
-// The format wants tensors side by side: no overlap, no hole, nothing after the last.
+// Checks that tensors are side by side, as the format requires: no overlap, no hole, no rest.
 void check_layout(const InputFile& file, const StoredTensors& entries, uint64_t data_offset) {
   std::vector<const StoredTensors::value_type*> by_begin;
   for (const auto& entry : entries) by_begin.push_back(&entry);

@@ -12,8 +12,7 @@ namespace {
 
 using std::filesystem::path;
 
-// A shipped chess file: of the bundle that this executable belongs to, else of the source folder it
-// was built from.
+// A shipped chess file: in the bundle of this executable, else in the source folder of its build.
 path find_shipped(const std::string& name, const std::string& key) {
   const path executable = std::filesystem::read_symlink("/proc/self/exe");
   const path bundled = executable.parent_path() / "chess" / name;
@@ -25,7 +24,7 @@ path find_shipped(const std::string& name, const std::string& key) {
                         " nor " + source.string() + "; name a file");
 }
 
-// The first of the files of these names in `folder`.
+// The first of these files that `folder` has.
 path file_in(const path& folder, std::initializer_list<std::string_view> names) {
   std::string allowed;
   for (const std::string_view name : names) {
@@ -44,7 +43,7 @@ bool is_folder(const path& data) {
 
 bool needs_tokenizer(DataKind kind) { return kind != DataKind::kTokens; }
 
-// Looked for once: a sweep asks for every one of its runs.
+// Finds the shipped file only once, because a sweep asks in each of its runs.
 path training_file(const DataSpec& data) {
   if (is_folder(data.train)) return file_in(data.train, {"train.npy", "train.bin"});
   if (!data.train.empty()) return data.train;

@@ -14,7 +14,7 @@
 
 namespace fsdp {
 
-// A tensor in a file: where its bytes (row-major, little-endian) are. They are read when asked for.
+// The place of a tensor's bytes (row-major, little-endian) in a file. read() reads them.
 struct StoredTensor {
   std::string dtype;  // as safetensors names it: "F32", "BF16", "F16", ...
   std::vector<int64_t> shape;
@@ -28,10 +28,10 @@ struct StoredTensor {
 
 using StoredTensors = std::map<std::string, StoredTensor>;  // by name
 
-// The bytes of one element; nullopt when there is no such dtype.
+// The bytes of one element; nullopt if there is no such dtype.
 std::optional<uint64_t> item_bytes(std::string_view dtype);
 
-// The size in bytes of a tensor whose sizes are not negative; nullopt when it overflows.
+// The size in bytes of a tensor whose sizes are not negative; nullopt if it overflows.
 std::optional<uint64_t> tensor_bytes(const std::vector<int64_t>& shape, uint64_t item_bytes);
 
 }  // namespace fsdp

@@ -25,7 +25,7 @@ std::string read_text(const InputFile& file, const ZipMember& member, uint64_t m
   return text;
 }
 
-// The folder within the archive that has everything, "archive/" for instance.
+// The folder in the archive that contains everything, such as "archive/".
 std::string folder_of(const path& file, const Members& members) {
   constexpr std::string_view kPickle = "/data.pkl";
   for (const auto& [name, member] : members) {

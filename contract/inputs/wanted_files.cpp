@@ -17,13 +17,13 @@ using Files = std::vector<ListedFile>;
 
 constexpr int64_t kLargestIndexBytes = 100'000'000;
 
-// Those of a tokenizer that this project or `transformers` reads beside a model.
+// The tokenizer files beside a model that this project or `transformers` reads.
 constexpr std::array<std::string_view, 8> kTokenizerFiles{
     "tokenizer.json",      "tokenizer.model",         "spiece.model",
     "added_tokens.json",   "special_tokens_map.json", "tokenizer_config.json",
     "chat_template.jinja", "chat_template.json"};
 
-// Weights in one file, or in those that an index names; the first kind that there is.
+// Weights in one file, or in the shards of an index. The first form that exists counts.
 struct WeightsForm {
   std::string_view file, index;
 };

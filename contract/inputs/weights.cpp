@@ -27,11 +27,11 @@ struct Format {
   std::string index() const { return file + ".index.json"; }
 };
 
-// The first that a folder has is read.
+// The first format that a folder has is read.
 const std::array kFormats{Format{"model.safetensors", read_safetensors},
                           Format{"pytorch_model.bin", read_torch_file}};
 
-// What a folder holds: one file, or an index of several.
+// The weights of a folder: one file, or an index of several.
 struct Found {
   const Format& format;
   path file;
@@ -50,7 +50,7 @@ Found find_weights(const path& folder) {
       "transformers' save_pretrained");
 }
 
-// For each tensor its shard's file name.
+// Maps each tensor's name to its shard's file name.
 std::map<std::string, std::string> read_index(const path& index) {
   constexpr size_t kLargestIndexBytes = 100'000'000;
   const json object =
@@ -99,14 +99,14 @@ bool has_same_bytes(const StoredTensor& a, const StoredTensor& b) {
   return true;
 }
 
-// Two places in files as they were when their bytes were compared.
+// Two places in files, with the files' states when their bytes were compared.
 struct Compared {
   FileState file_of_a, file_of_b;
   uint64_t offset_of_a = 0, offset_of_b = 0;
   bool are_same = false;
 };
 
-// Returns has_same_bytes(a, b). A pair is compared once, because that may read gigabytes.
+// Returns has_same_bytes(a, b). Compares each pair only once, because that may read gigabytes.
 bool is_known_to_have_same_bytes(const StoredTensor& a, const StoredTensor& b) {
   static std::mutex mutex;
   static std::vector<Compared> known;
@@ -201,7 +201,7 @@ void check_weights(const path& folder, const ModelConfig& config) {
   const std::string embedding = embedding_of(config);
   for (const auto& [name, tensor] : stored) {
     if (expected.contains(name) || family.may_be_left(name)) continue;
-    // One that is not the same as the embedding is part of the architecture.
+    // A tied head is a copy of the embedding: a head that differs is not tied.
     if (name == kHead && config.tie_word_embeddings) continue;
     if (std::ranges::find(family.embedding_copies, name) == family.embedding_copies.end()) {
       refuse(name, "is not part of the architecture in config.json");

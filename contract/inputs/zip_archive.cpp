@@ -5,7 +5,7 @@
 #include <span>
 #include <string_view>
 
-// Names and offsets of records are those of PKWARE's APPNOTE.TXT, 4.3.
+// The names and offsets of records follow PKWARE's APPNOTE.TXT, 4.3.
 namespace fsdp {
 namespace {
 
@@ -20,7 +20,7 @@ struct Directory {
   uint64_t offset = 0;
 };
 
-// Where a member's record in the directory says that it is.
+// A member's record in the directory.
 struct Entry {
   std::string name;
   uint16_t flags = 0;
@@ -36,7 +36,7 @@ class ZipReader {
   explicit ZipReader(const InputFile& archive) : archive_(archive) {}
 
   Directory find_directory() const;
-  // The record at `position`, which becomes the next one's.
+  // Reads the record at `position`, and moves `position` to the next one.
   Entry read_entry(uint64_t& position) const;
   ZipMember member_of(const Entry& entry) const;
 
@@ -64,7 +64,7 @@ class ZipReader {
   bool is_at(uint64_t offset, std::string_view signature) const {
     return has(offset, signature.size()) && read_text(offset, signature.size()) == signature;
   }
-  // Sizes and the offset where 32 bits do not suffice for them.
+  // Reads the sizes and the offset that need more than 32 bits.
   void read_zip64(uint64_t extra, uint64_t end, Entry& entry) const;
 
   const InputFile& archive_;

@@ -8,7 +8,7 @@
 namespace fsdp {
 namespace {
 
-// Depths beyond it repeat the same blocks.
+// More layers repeat the same blocks.
 constexpr int64_t kDepth = 2;
 
 }  // namespace

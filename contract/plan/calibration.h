@@ -8,10 +8,10 @@
 #include "contract/spec/run_spec.h"
 #include "contract/text/fields.h"
 
-// What `fsdp-run calibrate` measures and plans are made with: how long pieces of work take.
+// The times of pieces of work, which `fsdp-run calibrate` measures and plans use.
 namespace fsdp {
 
-// A calibration with another time is not used. What was too short to be measured takes the least.
+// A calibration with other times is not used. Work too short to measure takes the shortest time.
 inline constexpr double kShortestWork_ms = 1e-6;
 inline constexpr double kLongestWork_ms = 3.6e6;
 
@@ -48,18 +48,18 @@ struct Calibration {
   }
 };
 
-// How `found` differs from `wanted` in what was measured: "was measured on ..., not on ...". Empty:
-// it does not. `wanted` has no times, and 0 threads if their number is not known.
+// Describes how the measurement `found` differs from `wanted`: "was measured on ..., not on ...".
+// Empty if it does not. `wanted` has no times, and 0 threads if their number is unknown.
 std::string calibration_misfit(const Calibration& found, const Calibration& wanted);
 
-// The same for all runs whose steps are made of the same pieces, only more or fewer of them: of
-// other layers, batches, steps, data. 32 hex digits. `config` is the model of `spec`.
+// Returns 32 hex digits that are the same for all runs whose steps have the same pieces. The number
+// of layers, the batch, the steps and the data may differ. `config` is the model of `spec`.
 std::string calibration_identity(const RunSpec& spec, const ModelConfig& config);
 
-// What belongs to the calibrations of an identity, in a folder of results.
+// The folder for the calibrations of an identity, below a folder of results.
 std::filesystem::path calibration_folder(const std::filesystem::path& results,
                                          const std::string& identity);
-// The calibration itself, of one device and one version.
+// The file of the calibration for one device and one version of libtorch.
 std::filesystem::path calibration_file(const std::filesystem::path& results,
                                        const std::string& identity, const std::string& device,
                                        const std::string& libtorch);

@@ -11,16 +11,16 @@
 #include "contract/spec/run_spec.h"
 #include "contract/text/fields.h"
 
-// What fsdp-run asks of `fsdp-train --plan`, and what that answers: a line of JSON each.
+// The request to `fsdp-train --plan` and its answer, a line of JSON each.
 namespace fsdp {
 
 // The device that a run is planned for.
 struct PlannedDevice {
   DeviceKind kind = DeviceKind::kCpu;
-  int64_t memory_bytes = 0;        // that a rank may use; 0: not known
-  int64_t context_bytes = 0;       // of it, that CUDA and NCCL take beside tensors
+  int64_t memory_bytes = 0;        // that a rank may use; 0: unknown
+  int64_t context_bytes = 0;       // part of it that CUDA and NCCL take
   int64_t compute_capability = 0;  // 90 is 9.0
-  std::string name{};              // as its driver, or the kernel, names it; empty: not known
+  std::string name{};              // from its driver or the kernel; empty: unknown
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
@@ -35,9 +35,9 @@ struct PlannedDevice {
   }
 };
 
-// The node with most ranks, whose memory they share.
+// The node with the most ranks, which share its memory.
 struct PlannedHost {
-  int64_t memory_bytes = 0;  // that they may use; 0: not known
+  int64_t memory_bytes = 0;  // that they may use; 0: unknown
   int64_t ranks = 1;
 
   template <typename Self, typename Visitor>
@@ -53,7 +53,7 @@ struct PlanRequest {
   PlannedDevice device;
   PlannedHost host;
   std::filesystem::path results;  // where its data may be prepared; may be missing
-  bool timeline = false;          // whether the plan is to have one
+  bool timeline = false;          // asks for a timeline
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
@@ -67,15 +67,15 @@ struct PlanRequest {
   }
 };
 
-// kTight: above 85 % of the memory there is, where allocators begin to give cached memory back and
-// to ask again.
+// kTight: above 85 % of the available memory. From there on, allocators return cached memory and
+// request it again.
 enum class Fit { kFits, kTight, kDoesNotFit, kUnknown };
 
 constexpr auto enum_names(Fit) {
   return std::array{"fits"sv, "tight"sv, "does_not_fit"sv, "unknown"sv};
 }
 
-// The peak of one phase, of the rank with most.
+// The peak of one phase, on the rank with the highest peak.
 struct PhasePlan {
   MemoryPhase phase = MemoryPhase::kStart;
   int64_t memory_requested_bytes_max = 0;
@@ -88,7 +88,7 @@ struct PhasePlan {
   }
 };
 
-// What tensors ask for at one moment.
+// The memory that tensors request at one moment.
 struct MemoryMoment {
   int64_t allocation = 0;
   MemoryPhase phase = MemoryPhase::kStart;
@@ -105,7 +105,7 @@ struct MemoryMoment {
   }
 };
 
-// What one rank of a run will take, the rank with most.
+// The predicted memory and time of one rank of a run, the rank that needs most.
 struct RunPlan {
   int64_t parameter_count = 0;
   int64_t memory_requested_bytes_max = 0;  // that tensors ask for

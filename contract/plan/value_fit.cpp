@@ -6,17 +6,17 @@
 namespace fsdp {
 namespace {
 
-// Keys of which a larger value makes tensors larger and changes nothing else. With the number of
-// layers or ranks, units and what fills them up change as well.
+// True if a larger value of the key only makes tensors larger. The number of layers or ranks also
+// changes the units and their padding.
 bool is_size_of_tensors(const std::string& key) {
   constexpr std::array kSizes{"batch.size_per_rank", "evaluation.size_per_rank",
                               "data.sequence_length", "data.input_length", "data.target_length"};
   return std::ranges::find(kSizes, key) != kSizes.end();
 }
 
-// With full rows. A larger micro-batch of the same total is accumulated less often, and may keep
-// fewer gradients; flash attention with a fixed order of additions may take less for more
-// sequences.
+// True if memory always rises with the key's value. All rows must be padded to full length. A
+// larger micro-batch of the same total accumulates less often and may keep fewer gradients.
+// Deterministic flash attention may need less memory for more sequences.
 bool always_rises(const RunSpec& spec, const std::string& key) {
   const bool may_accumulate_less =
       key == "batch.size_per_rank" && spec.batch.gradient_accumulation_steps != 1;
@@ -25,7 +25,7 @@ bool always_rises(const RunSpec& spec, const std::string& key) {
          !is_ordered;
 }
 
-// What a GPU's allocator takes beyond them decides as well, and may fall.
+// True if the tensors fit. A GPU's allocator takes more than they need, but that part may fall.
 bool tensors_fit(const RunPlan& plan, const RunSpec& spec) {
   if (spec.device == DeviceKind::kCpu) return plan.fit != Fit::kDoesNotFit;
   const int64_t beside_tensors = plan.memory_device_bytes_max - plan.memory_reserved_bytes_max;

@@ -6,11 +6,11 @@
 
 namespace fsdp {
 
-// What a plan says of a key's value in a search for the largest that fits. kTooLarge: no larger
+// A plan's verdict on a key's value in a search for the largest that fits. kTooLarge: no larger
 // value fits either.
 enum class ValueFit { kFits, kDoesNotFit, kTooLarge };
 
-// `spec`: the run that was planned, with the value. `key`: its path, such as batch.size_per_rank.
+// `spec` is the planned run with the value. `key` is a path such as batch.size_per_rank.
 ValueFit value_fit(const RunPlan& plan, const RunSpec& spec, const std::string& key);
 
 }  // namespace fsdp

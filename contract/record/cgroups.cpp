@@ -23,8 +23,8 @@ bool has_controller(std::string_view controllers, std::string_view wanted) {
   return false;
 }
 
-// The folder of the process's own cgroup and those around it, up to `root`. Inside a container the
-// path may be the host's: then `root` alone is there, and is the container's own cgroup.
+// The folders of the process's own cgroup and of those around it, up to `root`. Inside a container
+// the path may be the host's. Then only `root` exists, and it is the container's own cgroup.
 std::vector<path> folders_up_to(const path& root, const path& own) {
   std::vector<path> folders;
   const path below = own.relative_path();
@@ -37,7 +37,7 @@ std::vector<path> folders_up_to(const path& root, const path& own) {
   return folders;
 }
 
-// The process's own cgroup of this controller first.
+// The process's cgroups of this controller, its own first.
 std::vector<path> cgroups_of(std::string_view controller, const CgroupPlaces& places) {
   std::vector<path> folders;
   std::ifstream lines(places.own);  // "4:cpu,cpuacct:/job_7", in version 2 "0::/job_7"
@@ -69,7 +69,7 @@ std::optional<int64_t> number_in(const path& file) {
   return next_number(words);
 }
 
-// In cores; infinite: none.
+// The CPU quota in cores; infinite if there is none.
 double quota_of(const path& cgroup) {
   std::ifstream version_2(cgroup / "cpu.max");
   std::optional<int64_t> quota = next_number(version_2);
@@ -82,7 +82,7 @@ double quota_of(const path& cgroup) {
   return is_quota ? double(*quota) / double(*period) : std::numeric_limits<double>::infinity();
 }
 
-// Above memory.high the kernel ends nobody, but holds processes up so that a run does not go on.
+// Above memory.high the kernel ends no process, but slows them down until a run stands still.
 int64_t limit_of(const path& cgroup) {
   int64_t limit = CgroupMemory::kNoLimit;
   for (const char* file : {"memory.max", "memory.high", "memory.limit_in_bytes"}) {
@@ -91,8 +91,9 @@ int64_t limit_of(const path& cgroup) {
   return limit;
 }
 
-// A limit's own hits: those below it have theirs in memory.events too, but not in that file's local
-// version, which is there since Linux 5.2. Version 1 also counts what was reclaimed in time.
+// Counts only the hits of this cgroup's own limit. memory.events has those of the cgroups below,
+// too. memory.events.local (since Linux 5.2) does not. Version 1 also counts the times when the
+// kernel freed enough memory.
 int64_t limit_hits_of(const path& cgroup) {
   for (const char* file : {"memory.events.local", "memory.events"}) {
     if (const auto hits = count_in(cgroup / file, "oom")) return *hits;
@@ -107,7 +108,7 @@ int64_t kills_of(const path& cgroup) {
   return 0;
 }
 
-// With the cgroups below it: version 1 has totals beside its own, version 2 only totals.
+// Includes cgroups below. Version 1 has totals beside its own figures, version 2 only totals.
 int64_t held_bytes_of(const path& cgroup) {
   const path file = cgroup / "memory.stat";
   const auto anonymous = count_in(file, "anon");

@@ -7,17 +7,16 @@
 #include <string_view>
 #include <vector>
 
-// The cgroups that this process is in, such as its container's or its job's, and what they allow.
-// Versions 1 and 2 are read.
+// Reads the limits of this process's cgroups, such as its container's or job's (versions 1 and 2).
 namespace fsdp {
 
-// Where the kernel shows cgroups.
+// The paths where the kernel shows cgroups.
 struct CgroupPlaces {
   std::filesystem::path own = "/proc/self/cgroup";
   std::filesystem::path root = "/sys/fs/cgroup";
 };
 
-// The smallest CPU quota of this process's cgroups and of those around them, in cores. Infinite:
+// The smallest CPU quota of this process's cgroups and of those around them, in cores. Infinite if
 // there is none.
 double cgroup_cores(const CgroupPlaces& places = {});
 
@@ -38,14 +37,14 @@ struct CgroupMemory {
 std::optional<int64_t> count_in(const std::filesystem::path& file, std::string_view name);
 
 // This process's memory cgroup, then those around it up to the root. In a container the outermost
-// one that can be seen is the container's own. Empty: none can be read.
+// visible one is the container's own. Empty if none can be read.
 std::vector<CgroupMemory> memory_cgroups(const CgroupPlaces& places = {});
 
-// The smallest memory limit of these cgroups, which all their processes share. nullopt: none.
+// The smallest memory limit of these cgroups, which all their processes share; nullopt if none.
 std::optional<int64_t> cgroup_memory_limit_bytes(const CgroupPlaces& places = {});
 
-// The memory that this process and all others of its cgroups may take together: the smallest limit
-// of these cgroups, at most the memory of the host.
+// The memory that all processes of this process's cgroups may use together. It is the smallest
+// limit of these cgroups, at most the memory of the host.
 int64_t memory_available_bytes(const CgroupPlaces& places = {});
 
 }  // namespace fsdp

@@ -16,7 +16,7 @@ using std::filesystem::path;
 
 constexpr std::array<std::string_view, 3> kSuffixes = {"", ".replaced", ".partial"};
 
-// nullopt when the name is none of ours.
+// nullopt if the name is not a checkpoint folder's.
 std::optional<CheckpointFolder> parse_folder(const path& folder) {
   constexpr std::string_view kPrefix = "step-";
   const std::string name = folder.filename();

@@ -20,7 +20,7 @@ struct CheckpointFolder {
   std::filesystem::path folder;
 };
 
-// Most steps first; of one step, in the order of the states.
+// Sorted by step, the highest first, then by state in the order of the enum.
 std::vector<CheckpointFolder> list_checkpoint_folders(const RunPaths& paths);
 
 // The name of a step's folder in this state.

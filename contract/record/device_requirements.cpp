@@ -15,8 +15,8 @@ constexpr const char* kOrCpu = ", or set device: cpu";
 // 12 of "12.4"; 0 of "".
 int major_of(const std::string& version) { return std::atoi(version.c_str()); }
 
-// "sm_86" runs on 8.6 and 8.9, "sm_90a" on 9.0 alone, and what is compiled when it is loaded,
-// "compute_90", on 9.0 and all that came later.
+// "sm_86" runs on 8.6 and 8.9, "sm_90a" only on 9.0. "compute_90" is compiled when it is loaded,
+// and runs on 9.0 and all later ones.
 bool runs_on(const std::string& architecture, ComputeCapability capability) {
   const size_t digits = architecture.find('_') + 1;
   const int number = std::atoi(architecture.c_str() + digits);

@@ -6,10 +6,10 @@
 
 #include "contract/text/fields.h"
 
-// What the CUDA libraries of a trainer need of a host's driver and GPUs.
+// The driver and the GPUs that a trainer's CUDA libraries need on a host.
 namespace fsdp {
 
-// "8.0" of an A100: which kernels a GPU can run.
+// Says which kernels a GPU can run: "8.0" for an A100.
 struct ComputeCapability {
   int major = 0;
   int minor = 0;
@@ -22,7 +22,7 @@ std::string text_of(ComputeCapability capability);
 // 12040, as CUDA counts, is "12.4".
 std::string cuda_version_text(int version);
 
-// What fsdp-train was built with. `fsdp-train --version` prints it as JSON.
+// The libraries that fsdp-train was built with. `fsdp-train --version` prints them as JSON.
 struct TrainerBuild {
   std::string torch_version;
   std::string cuda_version;  // empty in the CPU variant, as the next two
@@ -44,7 +44,7 @@ struct NvidiaDriver {
   std::string cuda_version;  // the newest that it serves
 };
 
-// What keeps the trainer from using a GPU, as a clause, and what to do.
+// A reason why the trainer cannot use a GPU, as a clause, and its remedy.
 struct Misfit {
   std::string problem;
   std::string remedy;
@@ -52,13 +52,13 @@ struct Misfit {
   bool operator==(const Misfit&) const = default;
 };
 
-// Nullopt where the driver serves the trainer's CUDA, and where it does not say what it serves.
+// nullopt if the driver supports the trainer's CUDA version, or does not say which it supports.
 std::optional<Misfit> driver_misfit(const TrainerBuild& build, const NvidiaDriver& driver);
 
-// Whether kernels for these, "sm_75 sm_80 compute_100", run on a GPU.
+// True if kernels for `architectures`, such as "sm_75 sm_80 compute_100", run on the GPU.
 bool has_kernels_for(const std::string& architectures, ComputeCapability capability);
 
-// Nullopt where there are kernels for the GPU, and where it is not known which there are.
+// nullopt if there are kernels for the GPU, or if the build does not say which kernels it has.
 std::optional<Misfit> gpu_misfit(const TrainerBuild& build, const std::string& gpu_name,
                                  ComputeCapability capability);
 

@@ -13,7 +13,7 @@ struct XXH3_state_s;
 // forgery.
 namespace fsdp {
 
-// Of bytes that come one after the other.
+// Computes the digest of bytes that are added in pieces.
 class Digest {
  public:
   Digest();

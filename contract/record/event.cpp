@@ -31,8 +31,8 @@ bool may_pass(int error_number) {
   return std::ranges::find(kPassing, error_number) != kPassing.end();
 }
 
-// By the clock of since_boot_ms. /proc/self/stat counts from the boot in ticks, in the 20th field
-// after the program's name, which ends at the last ')'.
+// Returns the start time by the clock of since_boot_ms(). /proc/self/stat gives it in ticks since
+// the boot. It is the 20th field after the program's name, which ends at the last ')'.
 int64_t process_started_ms() {
   constexpr int kFieldsBefore = 19;
   std::string text;

@@ -198,8 +198,8 @@ struct CheckpointDone {
   }
 };
 
-// One GPU of a node, or its processors and memory, at a moment; reported by the node's first rank.
-// Figures that the device does not give are absent.
+// A sample of one GPU of a node, or of the node's processors and memory. The node's first rank
+// reports it. Figures that the device does not give are absent.
 struct DeviceSample {
   static constexpr std::string_view kKind = "device_sample";
   std::string host;
@@ -307,7 +307,7 @@ struct RunInterrupted {
 struct Event {
   int version = kEventVersion;
   int64_t sequence = 0;  // from 0, per rank and attempt
-  // When it was written. Of one rank, by a clock that is not set meanwhile.
+  // The time of writing. Within one rank, changes of the system clock do not affect it.
   int64_t time_unix_ms = 0;
   std::optional<int64_t> elapsed_ms{};  // since the rank's process was started
   std::variant<RunStarted, StepDone, EvaluationDone, CheckpointDone, DeviceSample, MemoryPeak,
@@ -318,12 +318,12 @@ struct Event {
 // One line of JSON without the line feed. Numbers that are not finite are written as null.
 std::string to_json_line(const Event& event);
 
-// Reads one line. Unknown keys are ignored and an unknown kind gives nullopt, so that an older
-// reader survives a newer writer. Throws std::runtime_error on anything that is not such an object.
+// Reads one line. Unknown keys are ignored and an unknown kind gives nullopt, so an older reader
+// can read a newer writer's file. Throws std::runtime_error for any other text.
 std::optional<Event> event_from_json_line(std::string_view line);
 
-// Appends events to a file, from any thread; each is one write, so a reader sees whole lines but
-// for a torn last one.
+// Appends events to a file, from any thread. Each event is one write, so a reader sees whole lines,
+// except for a torn last one.
 class EventWriter {
  public:
   // Creates or truncates `path`; throws std::system_error.
@@ -332,18 +332,16 @@ class EventWriter {
   EventWriter(const EventWriter&) = delete;
   EventWriter& operator=(const EventWriter&) = delete;
 
-  // Of the open file.
   int descriptor() const { return descriptor_; }
 
-  // Fills in version, sequence and time. After run_finished, run_failed or run_interrupted, which
-  // are a rank's last, it does nothing: another thread may report too late. What a full or
-  // read-only disk does not take is kept in memory, up to 64 MiB, and written when it can be, so
-  // that training goes on; run_finished waits 10 minutes for that. Throws std::system_error when
-  // it is too much or too late.
+  // Fills in version, sequence and time, and appends the event. Does nothing after run_finished,
+  // run_failed or run_interrupted, which are a rank's last: another thread may report too late. If
+  // a disk is full or read-only, up to 64 MiB of events stay in memory and are written later.
+  // run_finished waits up to 10 minutes for the disk. Throws std::system_error beyond these limits.
   void write(decltype(Event::body) body);
 
  private:
-  // The errno of what could not be written, 0: all was.
+  // Returns 0, or the errno of a write that failed.
   int write_pending();
   [[noreturn]] void fail(int error_number) const;
 

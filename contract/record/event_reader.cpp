@@ -19,12 +19,12 @@ void check(std::string_view key, simdjson::error_code code) {
   if (code != simdjson::SUCCESS) fail(key, code);
 }
 
-// The members of an object, quick to find in the order in which they were written.
+// The members of an object. Reading them in the order of writing is fast.
 class Members {
  public:
   explicit Members(simdjson::dom::object object) : object_(object), next_(object.begin()) {}
 
-  // Leaves `member` as it is when there is no such key.
+  // Leaves `member` unchanged if the object lacks the key.
   template <typename T>
   void read(std::string_view key, T& member) {
     simdjson::dom::element value;
@@ -65,7 +65,7 @@ class Members {
     } else {
       check(key, value.get(member));
       if constexpr (std::same_as<T, int64_t>) {
-        // So that differences and sums of two fit: nothing that is counted or timed is as large.
+        // The limit keeps sums and differences of two numbers in range. No count or time is larger.
         constexpr int64_t kLargest = int64_t{1} << 60;
         if (member < -kLargest || member > kLargest) fail(key, simdjson::NUMBER_OUT_OF_RANGE);
       }
@@ -76,8 +76,8 @@ class Members {
   simdjson::dom::object::iterator next_;
 };
 
-// A number of which 0 would be taken for one that was measured: a line without it is damaged. What
-// a rank says when it starts is more in every version.
+// True if a missing number would read as a measured 0; a line without the number is damaged.
+// RunStarted is exempt because newer versions add members to it.
 template <typename Alternative, typename T>
 constexpr bool is_required =
     !std::same_as<Alternative, RunStarted> && (std::same_as<T, int64_t> || std::same_as<T, double>);

@@ -49,7 +49,7 @@ void log_to_stderr(LogLevel least) {
 
 void log_to_file(const std::filesystem::path& file, LogLevel least) {
   std::error_code error;
-  // Opening it would make its folder, which may have been moved away.
+  // Opening the file would create its folder, which may have been moved away.
   if (least == LogLevel::kOff || !std::filesystem::exists(file.parent_path(), error)) return;
   if (std::filesystem::is_symlink(file, error)) return;  // lines would go into another file
   uintmax_t bytes = std::filesystem::file_size(file, error);

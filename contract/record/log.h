@@ -6,8 +6,9 @@
 
 #include "contract/text/fields.h"
 
-// Diagnostics of both programs: a line each, with time, level and part of the program. What a user
-// reads on the terminal is no log line. No call throws: what cannot be written is lost.
+// Diagnostics of both programs. Each line has a time, a level and a part of the program. Messages
+// to users on the terminal are not log lines. No call throws: lines that cannot be written are
+// lost.
 namespace fsdp {
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError, kOff };
@@ -15,11 +16,11 @@ constexpr auto enum_names(LogLevel) {
   return std::array{"debug"sv, "info"sv, "warning"sv, "error"sv, "off"sv};
 }
 
-// Where lines go from now on, and from which level on; before the first call nowhere.
+// Sends lines of at least this level to standard error. Before the first call lines go nowhere.
 void log_to_stderr(LogLevel least);
-// Appends to `file`, in a folder that is there. What is longer than 5 MB moves to FILE.1.
+// Appends lines to `file`, in an existing folder. A file above 5 MB becomes FILE.1.
 void log_to_file(const std::filesystem::path& file, LogLevel least);
-// Where log_to_file lets lines go; empty: nowhere.
+// The file that lines go to; empty if they go to none.
 std::filesystem::path log_file();
 
 void log(LogLevel level, std::string_view part, std::string_view message);

@@ -8,7 +8,7 @@
 
 #include "contract/text/fields.h"
 
-// When a rank's memory was fullest, and with what: as a plan says it, and as a run reports it.
+// A rank's memory peak: its time and its parts, both as planned and as measured.
 namespace fsdp {
 
 enum class MemoryPhase { kStart, kForward, kBackward, kOptimizer, kEvaluation, kCheckpoint };
@@ -40,7 +40,6 @@ constexpr auto enum_names(MemoryUse) {
 }
 inline constexpr size_t kMemoryUses = enum_names(MemoryUse()).size();
 
-// Bytes by what they are for.
 struct MemoryByUse {
   std::array<int64_t, kMemoryUses> bytes{};
 
@@ -70,7 +69,7 @@ struct MemoryByUse {
   }
 };
 
-// Where allocated memory was at its peak.
+// The step and the phase at which allocated memory peaked.
 struct MemoryPeak {
   static constexpr std::string_view kKind = "memory_peak";
   int64_t step = 0;

@@ -9,7 +9,7 @@
 namespace fsdp {
 namespace {
 
-// What is used of nvml.h (its ABI is stable; the names carry the version of a layout).
+// The parts of nvml.h that are used. Its ABI is stable, and names carry the version of a layout.
 struct NvmlMemory {
   unsigned long long total, free, used;
 };
@@ -169,7 +169,7 @@ std::optional<GpuFacts> Nvml::facts_of(const std::string& uuid) const {
   return facts;
 }
 
-// Without a list to fill the library says only how long it would be.
+// Without a list to fill, the library returns only the length that is needed.
 std::optional<int64_t> Nvml::process_count(Device device) const {
   const auto list = function<int(Device, unsigned int*, NvmlProcessInfo*)>(
       "nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2");
@@ -185,13 +185,13 @@ Nvml::Device Nvml::device_at(unsigned int index) const {
   return device;
 }
 
-// Null when the library has none of that name.
+// Null if the library lacks the function.
 template <typename Signature>
 Signature* Nvml::find(const char* name) const {
   return reinterpret_cast<Signature*>(dlsym(library_, name));
 }
 
-// The function of the first of these names that the library has.
+// The first of these functions that the library has.
 template <typename Signature>
 Signature* Nvml::function(const char* name, const char* older_name) const {
   Signature* found = find<Signature>(name);
@@ -208,7 +208,7 @@ void Nvml::call(const char* name, Arguments... arguments) const {
   check(function<Signature>(name)(arguments...), name);
 }
 
-// Whether the library has the function and it succeeds.
+// True if the library has the function and the call succeeds.
 template <typename Signature, typename... Arguments>
 bool Nvml::try_call(const char* name, Arguments... arguments) const {
   Signature* found = find<Signature>(name);

@@ -20,8 +20,8 @@ struct Gpu {
   std::optional<ComputeCapability> capability{};
 };
 
-// A process that computes on a GPU: nvmlProcessInfo_v2_t, also of
-// nvmlDeviceGetComputeRunningProcesses_v3.
+// A process that computes on a GPU. The layout is nvmlProcessInfo_v2_t, which
+// nvmlDeviceGetComputeRunningProcesses_v3 also uses.
 struct NvmlProcessInfo {
   unsigned int process_id;
   unsigned long long used_gpu_memory;
@@ -29,13 +29,13 @@ struct NvmlProcessInfo {
 };
 inline constexpr unsigned long long kNvmlValueNotAvailable = ~0ULL;
 
-// What a process has of the GPU that it computes on. What the driver does not say is absent.
+// Facts about the GPU that a process computes on. Facts that the driver does not give are absent.
 struct GpuFacts {
-  // "gpu:3" as device samples name it; of a MIG slice, the GPU it is cut from.
+  // The name in device samples, such as "gpu:3". For a MIG slice, it is the GPU that contains it.
   std::string device;
   std::optional<double> power_limit_watts;
   std::optional<double> sm_clock_mhz_max;
-  // With a context on the GPU, or on the MIG slice, the caller's own included.
+  // The number of processes with a context on the GPU or MIG slice, including the caller.
   std::optional<int64_t> process_count;
 };
 
@@ -43,7 +43,7 @@ struct GpuFacts {
 // refuses, unless they say otherwise. GPUs are named by their index.
 class Nvml {
  public:
-  // Null when there is no library or no driver.
+  // Null if there is no library or no driver.
   static std::unique_ptr<Nvml> open();
   ~Nvml();
   Nvml(const Nvml&) = delete;
@@ -51,15 +51,15 @@ class Nvml {
 
   std::vector<Gpu> gpus() const;
   std::vector<NvmlProcessInfo> processes_on(int index) const;
-  // Empty when the process is gone or in another container.
+  // Empty if the process has ended or is in another container.
   std::string process_name(unsigned int process_id) const;
-  // What the GPU does now; figures that the driver refuses are absent. `host` is left empty.
+  // Measures the GPU now. Figures that the driver refuses are absent, and `host` is empty.
   DeviceSample sample(const Gpu& gpu) const;
-  // Of its two versions, empty what it does not say.
+  // The driver's two versions; each is empty if the driver does not give it.
   NvidiaDriver driver() const;
-  // Of the GPU or MIG slice with this UUID, given as CUDA does: without "GPU-" or "MIG-". CUDA's
-  // own numbers do not say which GPU it is: CUDA_VISIBLE_DEVICES, CUDA_DEVICE_ORDER and MIG change
-  // them. Nullopt when the driver knows none.
+  // Facts about the GPU or MIG slice with this UUID, without "GPU-" or "MIG-", as CUDA gives it.
+  // CUDA's device numbers do not identify a GPU: CUDA_VISIBLE_DEVICES, CUDA_DEVICE_ORDER and MIG
+  // change them. nullopt if the driver does not know the UUID.
   std::optional<GpuFacts> facts_of(const std::string& uuid) const;
 
  private:

@@ -13,8 +13,8 @@
 namespace fsdp {
 namespace {
 
-// libgomp's own 300,000 let one busy process take a core from two threads for milliseconds at each
-// of thousands of waits a step; docs/performance.md has the measurement.
+// libgomp's default, 300,000, lets one busy process take a core from two threads for milliseconds.
+// This happens at each of thousands of waits a step; docs/performance.md has the measurement.
 char spin_count[] = "GOMP_SPINCOUNT=4000";
 
 }  // namespace

@@ -53,7 +53,7 @@ int spawn(pid_t& process, const std::vector<std::string>& words,
   return failure;
 }
 
-// Waits for POLLIN or POLLOUT; false when the deadline comes first.
+// Waits for POLLIN or POLLOUT; false if the deadline comes first.
 bool is_ready(int end, int16_t events, StartedProgram::Time deadline) {
   while (true) {
     const auto left =
@@ -105,7 +105,7 @@ StartedProgram::~StartedProgram() {
   waitpid(process_, nullptr, 0);
 }
 
-// Reads both until they end; false when the deadline comes first.
+// Reads both pipes until they end; false if the deadline comes first.
 bool StartedProgram::read_all(Time deadline, ProgramResult& result) {
   std::array<pollfd, 2> ends{pollfd{.fd = ends_[0], .events = POLLIN, .revents = 0},
                              pollfd{.fd = ends_[1], .events = POLLIN, .revents = 0}};
@@ -120,7 +120,7 @@ bool StartedProgram::read_all(Time deadline, ProgramResult& result) {
   return true;
 }
 
-// Its status as waitpid has it, once it has ended; false when the deadline comes first.
+// Waits until the process has ended and sets its waitpid status; false if the deadline comes first.
 bool StartedProgram::wait_until(Time deadline, int& status) {
   constexpr std::chrono::milliseconds kBetweenLooks{2};
   while (waitpid(process_, &status, WNOHANG) == 0) {
@@ -148,11 +148,11 @@ Conversation::Conversation(const std::vector<std::string>& words,
                            const std::vector<std::string>& environment)
     : name_(words[0]), errors_(std::tmpfile()) {
   if (!errors_) throw std::system_error(errno, std::generic_category(), "a temporary file");
-  // The program's ends are closed here, ours in the program.
+  // This process closes the program's ends, and the program closes ours.
   std::array<int, 2> questions{-1, -1};
   std::array<int, 2> answers{-1, -1};
   int failure = 0;
-  // A socket can be written to without a signal, and without waiting.
+  // A socket, unlike a pipe, can be written to without a signal and without waiting.
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, questions.data()) != 0 ||
       pipe2(answers.data(), O_CLOEXEC) != 0) {
     failure = errno;

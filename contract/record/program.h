@@ -20,22 +20,22 @@ struct ProgramResult {
   std::string error;
 };
 
-// A program at work, looked up on PATH and started without a shell: `words` are its name and its
-// arguments, its input is empty, its environment is `environment` (NAME=value). It has a process
-// group of its own, so that a terminal's Ctrl-C leaves it alone.
+// A running program, looked up on PATH and started without a shell. `words` are its name and its
+// arguments, and `environment` its variables (NAME=value). Its input is empty. It has its own
+// process group, so a terminal's Ctrl-C does not reach it.
 class StartedProgram {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  // Throws std::system_error when the program cannot be started (ENOENT: it is not there).
+  // Throws std::system_error if the program cannot be started (ENOENT: it is not there).
   StartedProgram(const std::vector<std::string>& words,
                  const std::vector<std::string>& environment);
-  // Kills the group, if it was not waited for.
+  // Kills the group unless wait() was called.
   ~StartedProgram();
   StartedProgram(const StartedProgram&) = delete;
   StartedProgram& operator=(const StartedProgram&) = delete;
 
-  // Waits for its end; where `deadline` comes first, the group is killed. To be called once.
+  // Waits until the program ends, or kills its group at `deadline`. Call it once.
   ProgramResult wait(Time deadline);
 
  private:
@@ -46,17 +46,17 @@ class StartedProgram {
   pid_t process_ = -1;               // -1: it has ended
 };
 
-// A program that answers each line of its input with a line. It is ended with the object.
+// A program that answers each input line with a line. It ends with the object.
 class Conversation {
  public:
-  // Throws std::system_error when it cannot be started.
+  // Throws std::system_error if the program cannot be started.
   Conversation(const std::vector<std::string>& words, const std::vector<std::string>& environment);
   ~Conversation();
   Conversation(const Conversation&) = delete;
   Conversation& operator=(const Conversation&) = delete;
 
-  // Throws std::runtime_error when it has not answered in time, and, with what it wrote to its
-  // errors, when the program has ended.
+  // Sends a line and returns the answer. Throws std::runtime_error if no answer comes in time, or
+  // if the program has ended. The latter includes the program's error output.
   std::string ask(std::string_view line, std::chrono::milliseconds patience);
 
  private:
@@ -73,13 +73,12 @@ class Conversation {
   std::string heard_;  // after the last answer
 };
 
-// As execve() takes its arguments and its environment; valid as long as `words` are.
+// Returns pointers in the form that execve() expects; valid as long as `words` are.
 std::vector<char*> pointers_to(const std::vector<std::string>& words);
 
-// This process becomes that program, looked up on PATH. Throws std::system_error when it cannot.
+// Replaces this process with a program, looked up on PATH. Throws std::system_error on failure.
 [[noreturn]] void become_program(const std::vector<std::string>& words);
 
-// Runs a program to its end, or for `time_limit`.
 ProgramResult run_program(const std::vector<std::string>& words,
                           const std::vector<std::string>& environment,
                           std::chrono::milliseconds time_limit);

@@ -11,7 +11,7 @@ namespace fsdp {
 
 namespace {
 
-// 0: it is not the name of an attempt's folder.
+// 0 if `name` is not the name of an attempt's folder.
 int attempt_of(std::string_view name) {
   constexpr std::string_view kPrefix = "attempt-";
   constexpr int kLargest = 1'000'000'000;

@@ -22,7 +22,7 @@ class RunPaths {
   std::filesystem::path log(int number, int rank) const {
     return attempt(number) / ("rank" + std::to_string(rank) + ".log");
   }
-  // Of an attempt in a job of Slurm, by whoever starts its ranks there.
+  // The record of an attempt in a Slurm job, by the process that starts its ranks there.
   std::filesystem::path launch_record(int number) const { return attempt(number) / "launch.json"; }
   std::filesystem::path end_record(int number) const { return attempt(number) / "end.json"; }
   std::filesystem::path checkpoints() const { return folder_ / "checkpoints"; }
@@ -34,32 +34,33 @@ class RunPaths {
   std::filesystem::path folder_;
 };
 
-// The results that a run's folder is in, <results>/runs/<experiment>/<run>/.
+// The folder of results that contains a run's folder, <results>/runs/<experiment>/<run>/.
 inline std::filesystem::path results_of_run(const std::filesystem::path& run_folder) {
   return (run_folder / "../../..").lexically_normal();
 }
 
-// Where data is kept as tokens, in a folder of results or, for a trainer that is started by hand,
-// in the run's own.
+// The folder of tokenized data. It is in a folder of results, or in the run's own if the trainer
+// was started by hand.
 inline std::filesystem::path prepared_folder(const std::filesystem::path& folder) {
   return folder / "prepared";
 }
 
-// The first number above those of all attempts that have a folder. Attempts may be there that no
-// database knows: started by hand, or before it was deleted.
+// The first number above those of all attempts that have a folder. Some of them may be in no
+// database: they were started by hand, or the database was deleted.
 int first_free_attempt(const RunPaths& paths);
 
-// The file that makes a checkpoint's folder complete.
+// A checkpoint's folder is complete if it has this file.
 inline constexpr const char* kTrainerStateName = "trainer.json";
 inline constexpr size_t kLargestTrainerStateBytes = 100'000'000;  // it lists the files of all ranks
 
-// A name for a file: everything but letters, digits, '.', '_' and '-' becomes '-', runs of '-' are
-// joined, and a leading '.' or '-' goes; never empty. Names that differ may come to the same.
+// Converts a name to a file name, which is never empty. Other characters than letters, digits, '.',
+// '_' and '-' become '-'. Runs of '-' are joined, and a leading '.' or '-' is removed. Different
+// names may give the same file name.
 std::string safe_file_name(std::string_view name);
 
-// A file's name for `name` that no other name has: a short safe name is its own; of any other it is
-// the beginning of the safe form, '~', which no safe name has, and 8 digits of the name's digest.
-// At most 129 bytes long.
+// Returns a file name that differs for every `name`, of at most 129 bytes. A short safe name stays
+// as it is. Any other becomes the beginning of its safe form, '~', and 8 digits of the name's
+// digest. No safe name contains '~'.
 std::string file_name_of(std::string_view name);
 
 }  // namespace fsdp

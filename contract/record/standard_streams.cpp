@@ -14,7 +14,7 @@ int output_error = 0;
 }  // namespace
 
 void open_standard_streams() {
-  // The lowest free descriptor is the one that is opened.
+  // open() takes the lowest free descriptor.
   for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (fcntl(descriptor, F_GETFD) >= 0 || errno != EBADF) continue;
     const bool is_output = descriptor == STDOUT_FILENO;

@@ -8,14 +8,14 @@
 
 namespace fsdp {
 
-// Opens those of the descriptors 0, 1 and 2 that are closed, so that no file that is opened later
-// takes their place. Reading and, on standard output, writing fail as on closed ones.
+// Opens each of the descriptors 0, 1 and 2 that is closed, so no later file takes its place.
+// Reading, or writing to standard output, still fails as on a closed descriptor.
 void open_standard_streams();
 
-// All of `text`, whatever signals come. What goes wrong on standard output is remembered.
+// Writes all of `text`, even if signals come. Errors on standard output are remembered.
 void write_whole(int descriptor, std::string_view text);
 
-// While one lives, std::cout writes by write_whole().
+// Makes std::cout write with write_whole() as long as the object exists.
 class StandardOutput : public std::streambuf {
  public:
   StandardOutput();
@@ -23,8 +23,8 @@ class StandardOutput : public std::streambuf {
   StandardOutput(const StandardOutput&) = delete;
   StandardOutput& operator=(const StandardOutput&) = delete;
 
-  // Writes what is left, and returns the first error of standard output, if there was one. That
-  // nobody reads it any more is none.
+  // Writes the rest, and returns the first error of standard output, if any. A reader that has
+  // closed the pipe is not an error.
   std::optional<std::error_code> finish();
 
  protected:

@@ -16,7 +16,7 @@
 namespace fsdp {
 namespace {
 
-// All that the handler needs, made beforehand.
+// Everything that the handler needs, prepared beforehand.
 struct Failure {
   std::string what;
   std::string message;       // for standard error
@@ -43,7 +43,7 @@ void write_all(int descriptor, const char* text, size_t size) {
   if (write(descriptor, text, size) < 0) return;  // there is nobody left to tell
 }
 
-// Only what POSIX allows in a handler.
+// Calls only functions that POSIX allows in a signal handler.
 void fail(int) {
   const Failure* failure = current.load();
   if (failure == nullptr) return;

@@ -12,14 +12,14 @@ inline int64_t now_unix_ms() {
   return duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
 }
 
-// Milliseconds since the machine was started, by a clock that nobody sets.
+// Milliseconds since the machine started, by a clock that nobody sets.
 inline int64_t since_boot_ms() {
   timespec time{};
   clock_gettime(CLOCK_BOOTTIME, &time);
   return int64_t{time.tv_sec} * 1000 + time.tv_nsec / 1'000'000;
 }
 
-// Unix time as the clock had it when this was made and, from then on, by one that nobody sets: its
+// Unix time that starts at the system clock's value and then follows a clock that nobody sets. Its
 // differences are durations.
 class UnixClock {
  public:

@@ -50,7 +50,7 @@ struct TemplateSpec {
   }
 };
 
-// The names that the columns of records have in the file.
+// The column names of records in the file.
 struct ColumnsSpec {
   std::string text = "text";
   std::string instruction = "instruction";

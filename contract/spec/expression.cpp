@@ -16,7 +16,7 @@ void skip_spaces(std::string_view& text) {
   while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
 }
 
-// Takes the text up to the first of `ends` away from `rest`, without spaces around it.
+// Takes the text up to the first of `ends` from `rest`. Returns it without spaces around it.
 std::string_view take_until(std::string_view ends, std::string_view& rest) {
   const size_t end = std::min(rest.find_first_of(ends), rest.size());
   std::string_view token = rest.substr(0, end);
@@ -41,7 +41,7 @@ std::string text_of_member(const T& member) {
   }
 }
 
-// Whole numbers without an exponent, so that an integer may have this value.
+// Writes whole numbers without an exponent, so that an integer key may have this value.
 std::string text_of_number(double value) {
   constexpr double kLargestExactInteger = 9007199254740992;  // 2^53
   if (value == std::floor(value) && std::fabs(value) <= kLargestExactInteger) {
@@ -142,7 +142,7 @@ long double Expression::number_of(const Factor& factor, const RunSpec& spec) con
   return number;
 }
 
-// In long double, so that 3 * 1e-4 is the number that 3e-4 is.
+// Computes in long double, so that 3 * 1e-4 is the same number as 3e-4.
 std::string Expression::result(const RunSpec& spec) const {
   if (factors_.size() == 1 && factors_[0].key) return text_of(*factors_[0].key, spec);
   long double result = 1;

@@ -10,22 +10,22 @@
 
 namespace fsdp {
 
-// A value that follows from a run's other keys: a reference, "${strategy.ranks}", or a product or
-// quotient of references and numbers, "${batch.size_per_rank} * 1e-4 / 2", from left to right.
+// A value that follows from a run's other keys. It is a reference, "${strategy.ranks}", or a
+// product or quotient of references and numbers: "${batch.size_per_rank} * 1e-4 / 2", from left to
+// right.
 class Expression {
  public:
-  // Whether `value` is meant to be one: a scalar, in quotes or not, that holds "${".
+  // True if `value` is meant to be an expression: a scalar, in quotes or not, that holds "${".
   static bool is_meant(const YAML::Node& value);
 
-  // Throws ConfigError when `entry.value` is malformed or refers to what is no key of a run.
+  // Throws ConfigError if `entry.value` is malformed or refers to an unknown key.
   explicit Expression(const YamlEntry& entry);
 
-  // The result as it would be written in YAML, with the values of `spec`. Throws ConfigError
-  // (place: the expression's) when a key has no value there, when one that is multiplied or divided
-  // is not a number, and when the result is not finite.
+  // Returns the result as written in YAML, with the values of `spec`. Throws ConfigError (place:
+  // the expression's) if a key has no value, a factor is not a number, or the result is not finite.
   std::string result(const RunSpec& spec) const;
 
-  // The numbers of the keys referred to.
+  // The numbers of the keys that the expression refers to.
   std::vector<size_t> keys() const;
 
   const std::string& text() const { return text_; }
@@ -33,7 +33,7 @@ class Expression {
 
  private:
   struct Factor {
-    std::optional<size_t> key;  // else a number
+    std::optional<size_t> key;  // nullopt: a number
     long double number = 1;
     bool is_divisor = false;
   };
@@ -43,7 +43,7 @@ class Expression {
   long double number_of(const Factor& factor, const RunSpec& spec) const;
   std::string text_of(size_t key, const RunSpec& spec) const;
 
-  std::string key_;  // whose value this is
+  std::string key_;  // the key that gets this value
   std::string text_;
   std::string place_;
   std::vector<Factor> factors_;

@@ -20,7 +20,7 @@ double recomputed_flops(const BlockFlops& block, CheckpointedPart part) {
 double hardware_flops(const ForwardFlops& forward,
                       const ActivationCheckpointingSpec& checkpointing) {
   if (checkpointing.every == 0) return model_flops(forward);
-  // The first of every K; the decoder's blocks go on counting where the encoder's end.
+  // Counts the first of every K blocks. The decoder's blocks continue the encoder's count.
   const auto among_first = [&](int64_t blocks) {
     return (blocks + checkpointing.every - 1) / checkpointing.every;
   };

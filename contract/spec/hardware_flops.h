@@ -5,9 +5,9 @@
 
 namespace fsdp {
 
-// What is computed in training: model_flops, and once more the forward of all that activation
-// checkpointing recomputes. The backward of fused attention, which computes its first product
-// again, counts as two forwards all the same.
+// The FLOPs computed in training: model_flops, and a second forward of all that activation
+// checkpointing recomputes. The backward of fused attention counts as two forwards, although it
+// computes its first product again.
 double hardware_flops(const ForwardFlops& forward,
                       const ActivationCheckpointingSpec& checkpointing);
 

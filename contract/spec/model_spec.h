@@ -5,7 +5,7 @@
 #include "contract/families/model_config.h"
 #include "contract/text/fields.h"
 
-// What a run trains.
+// The section `model` of a run.
 namespace fsdp {
 
 struct ModelSpec {

@@ -54,7 +54,7 @@ void Overrides::read_preset(const YamlEntry& entry) {
 
 namespace {
 
-// `model: llama3-8b`, and a folder's or a hub's name in its place.
+// Refuses `model: NAME` with the name of a preset, of a folder, or of a model on a hub.
 void refuse_model_without_key(const YamlEntry& entry) {
   const std::string& name = entry.value.Scalar();
   refuse_value(entry, find_preset(name)
@@ -119,7 +119,7 @@ void Overrides::settle_alternatives(const YamlEntry& entry) {
     const bool is_one = is_at_or_below(entry.path, one);
     if (!is_one && !is_at_or_below(entry.path, other)) continue;
     const std::string_view excluded = is_one ? other : one;
-    // Random weights do not take the place of a model's by themselves: SpecDraft refuses it.
+    // model.config does not clear an earlier model.source. SpecDraft refuses the two together.
     const bool clears = excluded != "model.source";
     for (const Given& given : given_) {
       const std::string& key = run_spec_keys()[given.key];

@@ -14,50 +14,50 @@
 
 namespace fsdp {
 
-// A key whose value follows from others.
+// A key with a value that follows from others.
 struct DerivedValue {
   size_t key;  // its number
   Expression expression;
 };
 
-// One layer of overrides: read from YAML and checked once, then applied to any number of RunSpecs.
+// One layer of overrides. It is read from YAML and checked once, then applied to many RunSpecs.
 //
-// Keys are nested ({strategy: {kind: ddp}}), dotted ({strategy.kind: ddp}) or mixed; null clears an
-// optional, and a value with a reference (${strategy.ranks} * 2) is an expression. model.config may
-// be the name of a preset, or have one under `preset`: it gives every key of model.config that the
-// layer does not give itself. Some keys are
-// alternatives: batch.total and batch.gradient_accumulation_steps, train.steps and train.epochs,
-// model.source and model.config. A layer that gives one clears the other when it came from an
-// earlier layer, but that model.config never clears model.source.
+// Keys are nested ({strategy: {kind: ddp}}), dotted ({strategy.kind: ddp}) or mixed. Null clears an
+// optional. A value with a reference (${strategy.ranks} * 2) is an expression. model.config may be
+// the name of a preset, or have one under `preset`. The preset gives every key of model.config that
+// the layer does not give itself. Some keys are alternatives (see alternatives()), such as
+// batch.total and batch.gradient_accumulation_steps. A layer that gives one clears the other if an
+// earlier layer gave it. But model.config never clears model.source.
 class Overrides {
  public:
-  // Adds what `map` names. Throws ConfigError with place, key, what is wrong, what is allowed and
-  // the nearest name: unknown or duplicate key, wrong type, out of range, both of two alternatives.
+  // Adds the keys of `map`. Throws ConfigError with place, key, problem, allowed values and the
+  // nearest name. Reasons: unknown or duplicate key, wrong type, out of range, both of two
+  // alternatives.
   void add(const YAML::Node& map, const YamlOrigin& origin);
-  // Adds one key, of which `entry.path` is the dotted name.
+  // Adds one key. `entry.path` is its dotted name.
   void add(const YamlEntry& entry);
-  // Adds a whole specification, in which both of two alternatives may stand.
+  // Adds a whole specification, which may hold both of two alternatives.
   void add_complete(const YAML::Node& map, const YamlOrigin& origin);
 
-  // Leaves out expressions: those keys get their defaults (see SpecDraft).
+  // Sets this layer's keys in `spec`. Keys with expressions get their defaults (see SpecDraft).
   void apply(RunSpec& spec) const;
 
-  // Whether every key given here, none by an expression, has the same value in `spec`, and has a
-  // meaning there: model.config's keys have none beside model.source.
+  // True if every key given here has the same value in `spec`, and a meaning there. Keys of
+  // model.config have none beside model.source. The layer must have no expressions.
   bool matches(const RunSpec& spec) const;
 
   const std::vector<DerivedValue>& derived() const { return derived_; }
 
-  // The keys that stand in this layer, by number; those that come from a preset are left out.
+  // The numbers of the keys written in this layer, without those that come from a preset.
   std::vector<size_t> given() const;
 
-  // The preset that this layer names; empty if it names none.
+  // The preset that this layer names. Empty if there is none.
   const std::string& preset() const { return preset_; }
 
-  // Whether this layer gives the key of this number, or clears it because it gives its alternative.
+  // True if this layer gives the key of this number, or clears it by giving its alternative.
   bool changes(size_t key) const { return changed_[key]; }
 
-  // Where this layer gives `key` or the first key below it; empty when it does neither.
+  // The place where this layer gives `key` or the first key below it. Empty if it gives neither.
   std::string place(std::string_view key) const;
 
  private:
@@ -71,15 +71,15 @@ class Overrides {
   void read_map(const YAML::Node& map, const YamlOrigin& origin, const std::string& prefix,
                 const std::string& place);
   void read_entry(const YamlEntry& entry);
-  // model.config's keys become those of the preset that `entry` names; others of the layer stay.
+  // Sets model.config's keys to those of the preset in `entry`. Keys that the layer gives stay.
   void read_preset(const YamlEntry& entry);
   void read_value_of(size_t key, const YamlEntry& entry);
-  // Returns whether the value is null.
+  // Returns true if the value is null.
   bool read_plain_value_of(size_t key, const YamlEntry& entry);
   void settle_alternatives(const YamlEntry& entry);
 
   RunSpec values_;
-  // By number of key: given here, or cleared because its alternative is.
+  // By number of key: true if given here, or cleared because its alternative is.
   std::vector<bool> changed_ = std::vector<bool>(run_spec_keys().size());
   std::vector<Given> given_;
   std::vector<DerivedValue> derived_;

@@ -46,7 +46,7 @@ void check_sharding(const StrategySpec& strategy) {
   }
 }
 
-// What needs the gradients of all units before the first one is stepped.
+// Refuses in_backward beside keys that need all gradients before the first unit is stepped.
 void check_in_backward(const RunSpec& spec) {
   if (!spec.optimizer.in_backward) return;
   const std::string because =
@@ -193,7 +193,7 @@ void derive_steps(TrainSpec& train, int64_t total_batch) {
   train.steps = steps;
 }
 
-// The key that says how long the run is.
+// The key that sets the length of the run.
 const char* length_key(const TrainSpec& train) {
   if (train.epochs) return "train.epochs";
   return train.sequences ? "train.sequences" : "train.steps";

@@ -14,8 +14,7 @@
 #include "contract/spec/training_spec.h"
 #include "contract/text/fields.h"
 
-// RunSpec: everything that defines one run. Defaults live here, and in the headers of its sections,
-// and nowhere else.
+// RunSpec: everything that defines one run. Defaults are only here and in its sections' headers.
 namespace fsdp {
 
 inline constexpr int64_t kMostSequencesPerStep = 1'000'000'000;
@@ -87,7 +86,7 @@ struct DeviceSamplesSpec {
   }
 };
 
-// What `fsdp-run export --format wandb` writes for an upload to Weights & Biases.
+// The names that `fsdp-run export --format wandb` writes for an upload to Weights & Biases.
 struct WandbSpec {
   std::optional<std::string> entity;
   std::optional<std::string> project;
@@ -196,27 +195,27 @@ struct RunSpec {
   }
 };
 
-// Fills in what follows from other keys, so that the specification is complete: accumulation from
-// the total or the total from accumulation, and train.steps from train.sequences or its default.
-// Throws ConfigError (place empty, key set) when keys contradict each other.
+// Fills in the keys that follow from others. The total batch and the accumulation follow from each
+// other. train.steps follows from train.sequences, or has its default. Throws ConfigError (place
+// empty, key set) if keys contradict each other.
 RunSpec resolved(RunSpec spec);
 
-// The number of sequences per optimizer step over all ranks; `spec` is resolved.
+// The number of sequences per optimizer step over all ranks. `spec` must be resolved.
 int64_t total_batch(const RunSpec& spec);
 
-// The optimizer steps of a run whose training set has so many whole ones. Throws ConfigError when
-// they, or their tokens, are more than can be counted. wanted_steps: without train.max_steps; what
-// is beyond counting is the largest number.
+// The optimizer steps of a run, if an epoch of its training set has so many whole steps. Throws
+// ConfigError if the steps or their tokens exceed the limits. wanted_steps() ignores
+// train.max_steps and returns the largest number on overflow.
 int64_t planned_steps(const RunSpec& spec, int64_t steps_per_epoch);
 int64_t wanted_steps(const RunSpec& spec, int64_t steps_per_epoch);
 
-// memory_limit_gib in bytes; 0: none.
+// memory_limit_gib in bytes; 0: no limit.
 int64_t memory_limit_bytes(const RunSpec& spec);
 
-// How many of the training set's `rows` are held out as validation set; the rest is trained on.
+// The number of the training set's `rows` that are held out for validation.
 int64_t held_out_rows(const EvaluationSpec& evaluation, int64_t rows);
 
-// Whether any key asks for checkpoints; for evaluations.
+// True if a key asks for checkpoints, or for evaluations.
 bool wants_checkpoints(const RunSpec& spec);
 bool wants_evaluations(const RunSpec& spec);
 

@@ -45,8 +45,8 @@ constexpr bool is_integer = std::integral<T> && !std::same_as<T, bool>;
 template <typename T>
 constexpr bool is_integer<std::optional<T>> = is_integer<T>;
 
-// Per key: those that take its place when they are given, each of which can be absent. A key that
-// can be absent itself has no value then, and needs no such rule.
+// For each key, the optional keys that replace it when they are given. An optional key has no value
+// then, and needs no such rule.
 std::vector<std::vector<size_t>> find_replacements() {
   const RunSpec spec;
   std::vector<bool> nullable;

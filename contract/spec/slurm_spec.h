@@ -9,7 +9,7 @@
 
 #include "contract/text/fields.h"
 
-// What a run asks of Slurm. Only the runner acts on it, with --launcher slurm; it is no part of a
+// A run's request to Slurm. Only the runner acts on it, with --launcher slurm. It is not part of a
 // run's identity. Every text in it is one line, so that it stays where a script puts it.
 namespace fsdp {
 
@@ -25,8 +25,8 @@ constexpr auto enum_names(ContainerEngine) {
   return std::array{"none"sv, "apptainer"sv, "pyxis"sv};
 }
 
-// Text of one line without control characters; of that, a time and an amount of memory as Slurm
-// writes them, an assignment of the environment, and a long option of sbatch.
+// Forms of one line of text without control characters: any text, a time and an amount of memory in
+// Slurm's notation, an assignment of the environment, and a long option of sbatch.
 Range one_line();
 Range slurm_time();
 Range slurm_memory();
@@ -35,7 +35,7 @@ Range sbatch_option();
 
 struct SlurmSpec;
 
-// The memory that `mem` asks for of each node. nullopt: the cluster's default, or all of a node's.
+// The memory that `mem` requests on each node. nullopt: the cluster's default, or all of a node's.
 std::optional<int64_t> node_memory_bytes(const SlurmSpec& slurm);
 
 struct SlurmContainerSpec {

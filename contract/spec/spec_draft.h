@@ -7,18 +7,20 @@
 
 namespace fsdp {
 
-// A specification in the making: the values that the layers applied so far give, and expressions
-// that give others. It refers to the layers' expressions.
+// A specification in the making: the values of the layers applied so far, and expressions for
+// others. It refers to the layers' expressions.
 class SpecDraft {
  public:
-  // What the layer gives takes the place of what earlier ones gave, an expression's too.
+  // Replaces values and expressions of earlier layers by those that the layer gives. Throws
+  // ConfigError if it gives model.config beside an earlier model.source.
   void apply(const Overrides& layer);
 
-  // The specification with its expressions left out: those keys have their defaults.
+  // The specification without its expressions. Their keys have their defaults.
   const RunSpec& plain() const { return spec_; }
 
-  // The specification, not yet resolved. Throws ConfigError with the place of an expression that
-  // has no result, refers to a key that has one, or gives what its key may not hold.
+  // Returns the specification, not yet resolved. Throws ConfigError with the place of an expression
+  // that has no result, refers to a key with an expression, or gives a value that its key may not
+  // hold.
   RunSpec evaluated() const;
 
  private:

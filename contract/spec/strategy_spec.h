@@ -6,7 +6,7 @@
 
 #include "contract/text/fields.h"
 
-// How a run's work is spread over ranks, and in which number formats it is done.
+// How a run's work is spread over ranks, and its number formats.
 namespace fsdp {
 
 enum class StrategyKind { kSingle, kDdp, kFsdp };
@@ -33,7 +33,7 @@ constexpr auto enum_names(CheckpointedPart) {
 }
 constexpr auto enum_names(Dtype) { return std::array{"fp32"sv, "bf16"sv, "fp16"sv}; }
 
-// Written in short as its policy: `wrap: none`.
+// May be written as its policy: `wrap: none`.
 struct WrapSpec {
   static constexpr bool kHasShortForm = true;
   WrapPolicy policy = WrapPolicy::kTransformerBlock;
@@ -104,7 +104,7 @@ struct StrategySpec {
   }
 };
 
-// Written in short as its kind: `precision: bf16_mixed`.
+// May be written as its kind: `precision: bf16_mixed`.
 struct PrecisionSpec {
   static constexpr bool kHasShortForm = true;
   PrecisionKind kind = PrecisionKind::kFp32;
@@ -113,7 +113,7 @@ struct PrecisionSpec {
   std::optional<Dtype> reduction;
   std::optional<Dtype> buffers;
 
-  // What products are computed in.
+  // The number format of products.
   Dtype compute() const {
     if (parameters || reduction || buffers) return parameters.value_or(Dtype::kFp32);
     if (kind == PrecisionKind::kFp32) return Dtype::kFp32;

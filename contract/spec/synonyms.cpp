@@ -6,7 +6,7 @@
 namespace fsdp {
 namespace {
 
-// "bf16_mixed" of "BF16-mixed".
+// Returns "bf16_mixed" for "BF16-mixed".
 std::string plain(std::string_view word) {
   std::string text(word);
   for (char& letter : text) {

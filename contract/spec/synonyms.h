@@ -5,17 +5,16 @@
 
 namespace fsdp {
 
-// A word that people know from other trainers, and what a run calls the same: a key, dotted, or a
-// value.
+// A word from other trainers, and the name that a run has for it: a dotted key, or a value.
 struct Synonym {
   std::string_view said;
   std::string_view meant;
 };
 
-// All synonyms, for hints of error messages. Nothing is read by a synonym.
+// All synonyms, for hints in error messages. No input is read by a synonym.
 const std::vector<Synonym>& synonyms();
 
-// Returns what `said` means. Capitals and dashes do not count. Empty if it is no synonym.
+// Returns the meanings of `said`, or none. Ignores capitals, and takes dashes for underscores.
 std::vector<std::string_view> meanings(std::string_view said);
 
 }  // namespace fsdp

@@ -8,12 +8,12 @@
 #include "contract/spec/strategy_spec.h"
 #include "contract/text/fields.h"
 
-// How a run's parameters are stepped, for how long, and what is done between steps.
+// How a run's parameters are stepped, for how long, and the work between steps.
 namespace fsdp {
 
-// With these, products over a run stay within 64 bits (see run_spec.cpp).
+// These limits keep products over a run within 64 bits (see run_spec.cpp).
 inline constexpr int64_t kMostSteps = 1'000'000'000;
-inline constexpr int64_t kLargestSeed = int64_t{1} << 53;  // up to which JSON's readers are exact
+inline constexpr int64_t kLargestSeed = int64_t{1} << 53;  // JSON's readers are exact up to it
 
 enum class OptimizerKind { kAdamW, kAdam, kSgd, kAdadelta };
 enum class Rounding { kNearest, kStochastic };
@@ -31,7 +31,7 @@ constexpr auto enum_names(ScheduleKind) {
 constexpr auto enum_names(StateDict) { return std::array{"full"sv, "sharded"sv}; }
 constexpr auto enum_names(OnNonFinite) { return std::array{"stop"sv, "skip"sv}; }
 
-// What weight decay can leave out.
+// The parameters that weight decay can leave out.
 inline Range undecayed() {
   static const TextForm kForm{.description = "norm or bias", .holds = [](std::string_view text) {
                                 return text == "norm" || text == "bias";

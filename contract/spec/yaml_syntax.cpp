@@ -32,8 +32,8 @@ bool is_utf16(const std::string& text) {
   return text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff");
 }
 
-// What is wrong with the character at `at`, which is not UTF-8 or is a control character; empty
-// when nothing is.
+// Describes the problem if the character at `at` is not UTF-8 or is a control character. Empty if
+// there is none.
 std::string problem_of_character(const std::string& text, size_t at) {
   const std::string_view rest = std::string_view(text).substr(at);
   if (is_utf16(text)) return "UTF-16; allowed: text that is saved as UTF-8";
@@ -71,7 +71,7 @@ void check_indentation(const std::string& text, const YamlOrigin& origin) {
   }
 }
 
-// Where the quoted scalar that begins at `at` ends, behind its closing quote; npos: nowhere.
+// The position behind the quoted scalar that begins at `at`. npos: its quote is never closed.
 size_t end_of_quoted(const std::string& text, size_t at) {
   const char quote = text[at];
   for (size_t i = at + 1; i < text.size(); ++i) {
@@ -87,18 +87,17 @@ size_t end_of_quoted(const std::string& text, size_t at) {
 
 constexpr int64_t kMostValues = 1'000'000;
 
-// Refuses what yaml-cpp lets pass or would pass on without a word, and remembers what was open when
-// a mistake ended the reading.
+// Refuses what yaml-cpp accepts silently. Remembers what was open when a mistake ended the reading.
 class SyntaxChecker : public YAML::EventHandler {
  public:
   SyntaxChecker(const std::string& text, const YamlOrigin& origin) : text_(text), origin_(origin) {}
 
-  // Of the innermost [...] or {...} that is not closed yet; null: none.
+  // The place of the innermost [...] or {...} that is not closed yet. Null: none.
   const YAML::Mark* open_flow() const {
     const bool is_flow = !open_.empty() && open_.back().is_flow;
     return is_flow ? &open_.back().mark : nullptr;
   }
-  // Of the last quoted text, if it goes on beyond its line; null: it does not.
+  // The place of the last quoted text, if it continues beyond its line. Null: it does not.
   const YAML::Mark* long_quote() const { return is_long_quote_ ? &last_quote_ : nullptr; }
 
   void OnDocumentStart(const YAML::Mark& mark) override {
@@ -185,7 +184,7 @@ class SyntaxChecker : public YAML::EventHandler {
     open_.push_back({mark, anchor, is_map, style == YAML::EmitterStyle::Flow, values_});
   }
 
-  // Aliases of lists of aliases make few lines more values than any memory holds.
+  // Aliases of lists of aliases can make few lines more values than any memory holds.
   void count_values(const YAML::Mark& mark, int64_t count) {
     values_ += count;
     if (values_ <= kMostValues) return;
@@ -211,13 +210,13 @@ class SyntaxChecker : public YAML::EventHandler {
     refuse(key_mark_, "'" + key_ + "' has no ':' behind it; allowed: KEY: VALUE");
   }
 
-  // "?" is that of an unquoted value, "!" that of a quoted one.
+  // An unquoted value has the tag "?", a quoted one "!".
   void check_tag(const YAML::Mark& mark, const std::string& tag) const {
     if (tag.empty() || tag == "?" || tag == "!") return;
     refuse(mark, "tags are not supported; write the value alone, and text in quotes");
   }
 
-  // The place of a scalar behind its anchor.
+  // The position of a scalar behind its anchor or tag.
   size_t skip_properties(size_t at) const {
     while (at < text_.size() && (text_[at] == '&' || text_[at] == '!')) {
       at = std::min(text_.find_first_of(" \t\r\n", at), text_.size());
@@ -229,17 +228,17 @@ class SyntaxChecker : public YAML::EventHandler {
   const std::string& text_;
   const YamlOrigin& origin_;
   std::vector<Collection> open_;
-  std::unordered_map<YAML::anchor_t, int64_t> sizes_;  // of what has an anchor, in values
-  int64_t values_ = 0;  // so far, with aliases as what they stand for
+  std::unordered_map<YAML::anchor_t, int64_t> sizes_;  // in values
+  int64_t values_ = 0;  // so far; an alias counts all that it stands for
   int documents_ = 0;
   std::string key_;
   YAML::Mark key_mark_;
-  size_t key_end_ = std::string::npos;  // behind the last scalar; npos: not known
+  size_t key_end_ = std::string::npos;  // behind the last scalar; npos: unknown
   YAML::Mark last_quote_;
   bool is_long_quote_ = false;
 };
 
-// What to do about yaml-cpp's errors.
+// A remedy for an error of yaml-cpp.
 struct Remedy {
   std::string_view error;
   std::string_view remedy;
@@ -285,7 +284,7 @@ std::string explanation(const std::string& error) {
     mark = *quote;
     problem = "not well-formed YAML: a quote that is not closed on its line";
   } else if (flow && flow->line != mark.line) {
-    // A line that begins on the left is not meant to be inside of brackets.
+    // A line that begins at the left is not meant to be inside of brackets.
     const size_t start = at - static_cast<size_t>(mark.column);
     const bool is_new_key = start >= text.size() || text[start] != ' ';
     problem += std::string("; the '") + text[static_cast<size_t>(flow->pos)] + "' is at " +

@@ -36,7 +36,7 @@ std::vector<std::string> meant_of(std::string_view name,
 
 constexpr size_t kLargestTextFileBytes = 8 << 20;
 
-// "'12abc'", "a list", "a map", "null"
+// Describes a value: "'12abc'", "a list", "a map", "null".
 std::string found(const YAML::Node& value) {
   if (value.IsScalar()) return "'" + value.Scalar() + "'";
   if (value.IsSequence()) return "a list";
@@ -58,7 +58,7 @@ std::string_view number_text(const YAML::Node& value) {
   return text;
 }
 
-// The name on a hub that the value is; absent: it is a path.
+// Returns the name on a hub that the value is. nullopt if it is a path.
 std::optional<HubName> read_hub_name(const YamlEntry& entry, HubNames names) {
   const std::string& text = entry.value.Scalar();
   const bool may_be_repository = names == HubNames::kModel || names == HubNames::kTokenizer;
@@ -206,7 +206,7 @@ void refuse_name(const YamlEntry& entry, const std::vector<std::string>& names) 
 
 namespace {
 
-// What to write instead of a number that is nearly right: "1000" for 1e3, no unit for 40GB.
+// The remedy for a number that is nearly right: "1000" for 1e3, no unit for 40GB.
 std::string remedy_for_number(std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);

@@ -9,18 +9,17 @@
 #include "contract/text/fields.h"
 #include "contract/text/json.h"
 
-// One value of YAML, read into the field it is for and written from it. Every error is a
-// ConfigError.
+// Reads a value of YAML into its field, and writes it. Every error is a ConfigError.
 namespace fsdp {
 
-// Where YAML was written, for messages and for relative paths.
+// The origin of YAML, for messages and for relative paths.
 struct YamlOrigin {
   std::string name;              // shown before line and column: a file, or an option's text
-  std::filesystem::path folder;  // relative input paths are taken from here
+  std::filesystem::path folder;  // base of relative input paths
   bool has_lines = true;         // false for a command-line option
 };
 
-// A key and its value as written; `path` is the key's dotted name from the top of the
+// A key and its value as written. `path` is the key's dotted name from the top of the
 // specification.
 struct YamlEntry {
   YAML::Node key;
@@ -29,18 +28,18 @@ struct YamlEntry {
   const YamlOrigin& origin;
 
   std::string key_place() const;
-  // The key's where the value is empty.
+  // The key's place if the value is empty.
   std::string value_place() const;
 };
 
 // "lab.yaml:12:5", or the origin's name alone.
 std::string place_of(const YAML::Mark& mark, const YamlOrigin& origin);
 
-// Reads text that holds one document. Throws ConfigError with the place of a mistake in its syntax.
+// Parses one document. Throws ConfigError with the place of a syntax error.
 YAML::Node parse_yaml(const std::string& text, const YamlOrigin& origin);
 
-// The bytes of a file. Throws ConfigError (place: the file) when it cannot be read, or holds more
-// than any file of YAML would.
+// Returns the bytes of a file. Throws ConfigError (place: the file) if it cannot be read, or is
+// larger than any file of YAML would be.
 std::string read_text_file(const std::filesystem::path& file);
 
 // "1 run", "2 runs"
@@ -49,20 +48,21 @@ std::string counted(int64_t count, const std::string& noun);
 // "a, b, c"
 std::string joined(const std::vector<std::string>& names);
 
-// "; did you mean 'name'?", with the candidates that `name` is a synonym of, else with the nearest.
-// Empty if none is near.
+// Returns "; did you mean 'name'?" with the candidates that `name` is a synonym of, or else the
+// nearest. Empty if none is near.
 std::string suggestion(std::string_view name, const std::vector<std::string>& candidates);
 
-// The entries of a map in their order; `prefix` ("strategy.", or empty) begins each path. Throws
-// when `map` is not one (an empty node is an empty map), or when a key is not text or comes twice.
+// Returns the entries of a map in their order. Each path begins with `prefix` ("strategy.", or
+// empty). Throws if `map` is not a map (an empty node is an empty map), or if a key is not text or
+// comes twice.
 std::vector<YamlEntry> entries(const YAML::Node& map, const YamlOrigin& origin,
                                const std::string& prefix, const std::string& place);
 
-// Throws unless `entry.value` is a list or is a map, respectively; `contents` says of what.
+// Throws unless `entry.value` is a list, or a map. `contents` describes its items.
 void require_list(const YamlEntry& entry, const std::string& contents);
 void require_map(const YamlEntry& entry, const std::string& contents);
 
-// `hint` ends the message: a suggestion(), or nothing.
+// `hint` ends the message: a suggestion(), or empty text.
 [[noreturn]] void refuse_unknown_key(const YamlEntry& entry,
                                      const std::vector<std::string>& allowed,
                                      const std::string& hint);
@@ -76,10 +76,10 @@ std::string description_of_form(const TextForm& form) {
   return form.may_be_empty ? description + R"(, or "")" : description;
 }
 
-// "a path, or null", with the names on a hub that are allowed as well.
+// Returns "a path, or null", with the names on a hub that are also allowed.
 std::string allowed_paths(HubNames names);
 
-// What a field of type T may hold: "an integer, at least 1".
+// The values that a field of type T may hold: "an integer, at least 1".
 template <typename T>
 std::string allowed_values(const Range& range) {
   if (range.form) return description_of_form<T>(*range.form);
@@ -111,18 +111,18 @@ int64_t read_integer(const YamlEntry& entry, const std::string& allowed);
 double read_number(const YamlEntry& entry, const std::string& allowed);
 bool read_bool(const YamlEntry& entry);
 std::string read_text(const YamlEntry& entry);
-// Text of `range`'s form, if it has one, or none where that is allowed.
+// Returns text of `range`'s form, if it has one. The text may be empty if the form allows that.
 std::string read_text(const YamlEntry& entry, const Range& range, const std::string& allowed);
-// Null is an empty list.
+// Null gives an empty list.
 TextList read_text_list(const YamlEntry& entry, const Range& range, const std::string& allowed);
-// Absolute and lexically normal, without a trailing slash; `~` is a name like any other. A name on
-// a hub, where that is allowed, becomes HubName::text(); organization/name is one when there is no
-// such file or folder.
+// Returns an absolute and lexically normal path, without a trailing slash. `~` has no special
+// meaning. If a name on a hub is allowed, it becomes HubName::text(). organization/name is one if
+// there is no such file or folder.
 std::filesystem::path read_path(const YamlEntry& entry, HubNames names = HubNames::kNone);
 void require_one_line(std::string_view text, const YamlEntry& entry, const std::string& allowed);
 [[noreturn]] void refuse_name(const YamlEntry& entry, const std::vector<std::string>& names);
 
-// `allowed` ends the message when the value is refused.
+// `allowed` ends the message if the value is refused.
 template <typename T>
 void read_value(T& member, const YamlEntry& entry, const Range& range, const std::string& allowed) {
   if constexpr (is_optional<T>) {
@@ -167,8 +167,8 @@ void read_value(T& member, const YamlEntry& entry, const Range& range) {
   read_value(member, entry, range, allowed_values<T>(range));
 }
 
-// A value as canonical YAML: floats in the fewest digits, paths and text quoted, null for what is
-// absent.
+// Writes a value as canonical YAML: floats in the fewest digits, paths and text quoted, null for an
+// absent value.
 template <typename T>
 std::string yaml_text(const T& value) {
   if constexpr (is_optional<T>) {

@@ -5,12 +5,12 @@
 
 namespace fsdp {
 
-// A mistake in what the user wrote or supplied. `what()` reads as one message:
+// A mistake in the user's input. `what()` reads as one message:
 //
 //   experiments/lab.yaml:12:5: 'strategy.kind': 'fdsp' is not one of its values; allowed: single,
 //   ddp, fsdp; did you mean 'fsdp'?
 //
-// `place` is file:line:column, a file, or an option; empty when only the key is known.
+// `place` is file:line:column, a file, or an option. It is empty if only the key is known.
 class ConfigError : public std::runtime_error {
  public:
   ConfigError(std::string place, std::string key, std::string problem)

@@ -10,12 +10,12 @@
 // Writes values as CSV (RFC 4180).
 namespace fsdp {
 
-// Quoted where it holds a comma, a quote or a line's end. Text that a spreadsheet would take for a
-// formula, as it begins with = + - @ or white space, has a ' before it; what a terminal would obey
-// is shown as visible_lines does.
+// Appends text, in quotes if it holds a comma, a quote or a line break. Text that a spreadsheet
+// would take for a formula gets a ' before it: it begins with = + - @, a tab or a line break.
+// Characters that a terminal would obey appear as in visible_lines().
 void append_csv_text(std::string& out, std::string_view text);
 
-// A value as SQLite would print it: numbers in full, nothing for what is absent, truth as 0 or 1.
+// Appends a value as SQLite prints it: numbers in full, nothing if absent, 0 or 1 for a bool.
 template <typename T>
 void append_csv(std::string& out, const T& value) {
   if constexpr (is_optional<T>) {

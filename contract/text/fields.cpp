@@ -7,7 +7,7 @@
 
 namespace fsdp {
 
-// An int64_t and a double are compared exactly in this type.
+// This type compares an int64_t and a double exactly.
 static_assert(std::numeric_limits<long double>::digits >= 63);
 
 bool Range::contains(long double value) const {
@@ -38,8 +38,8 @@ bool is_same_letter(char a, char b) {
   return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b));
 }
 
-// Insertions, deletions, substitutions and swaps of neighbours that turn `a` into `b`, but for
-// capitals.
+// The number of insertions, deletions, substitutions and swaps of neighbours that turn `a` into
+// `b`. Ignores case.
 size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> before_last(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
   std::iota(row.begin(), row.end(), 0);

@@ -14,7 +14,7 @@
 
 #include "contract/text/numbers.h"
 
-// How a struct of the contract is defined once and read, written and documented from there.
+// Defines each struct of the contract once, for readers, writers and documentation.
 //
 // A struct has a static member
 //
@@ -23,20 +23,20 @@
 //     visit("ranks", self.ranks, "Number of processes.", at_least(1));
 //   }
 //
-// and a visitor is anything callable as visit(name, member, documentation, range), and for some
-// keys of a run with an Effect behind it. Readers of YAML, writers of YAML and JSON, and the
-// reference documentation are such visitors.
+// A visitor is anything callable as visit(name, member, documentation, range). Some keys of a run
+// add an Effect. Readers of YAML, writers of YAML and JSON, and the reference documentation are
+// visitors.
 namespace fsdp {
 
-// What text must be.
+// A form that text must have.
 struct TextForm {
   std::string_view description;          // "one line of text"
   bool (*holds)(std::string_view text);  // null: any line without control characters
-  std::string_view dropped_prefix{};     // may stand before it and is not kept
+  std::string_view dropped_prefix{};     // may precede the text and is dropped
   bool may_be_empty = true;
 };
 
-// What a path may be instead: a name on a Hugging Face hub (see hub_name.h).
+// The names on a Hugging Face hub that a path may be instead (see hub_name.h).
 enum class HubNames {
   kNone,
   kModel,      // a repository of a model
@@ -44,7 +44,7 @@ enum class HubNames {
   kFile,       // a file or folder in a repository
 };
 
-// What a field may hold: numbers within limits, text of a form. Ignored by fields of other types.
+// The values that a field may hold: numbers within limits, text of a form. Other types ignore it.
 struct Range {
   double minimum = -std::numeric_limits<double>::infinity();
   double maximum = std::numeric_limits<double>::infinity();
@@ -55,13 +55,13 @@ struct Range {
 
   // Exact for every double and int64_t.
   bool contains(long double value) const;
-  // "at least 1", "greater than 0 and at most 1"; empty when everything is allowed.
+  // "at least 1", "greater than 0 and at most 1"; empty if everything is allowed.
   std::string description() const;
 };
 
-// What a key of a run decides. A key that says nothing of it decides the losses.
+// The effect of a run's key. A key without one decides the losses.
 enum class Effect {
-  kHowOnly,    // how a run is carried out: nothing of what it is
+  kHowOnly,    // only how a run is carried out
   kNotLosses,  // what the run is, but not its losses
 };
 
@@ -81,8 +81,8 @@ inline Range from_to_below(double minimum, double maximum) {
 
 using std::string_view_literals::operator""sv;
 
-// An enum of the contract has an overload `enum_names(E)`, found by argument-dependent look-up,
-// that returns its names in the order of its values, which start at 0.
+// An enum of the contract has an overload `enum_names(E)`, found by argument-dependent look-up. It
+// returns the names in the order of the values, which start at 0.
 template <typename E>
 concept NamedEnum = std::is_enum_v<E> && requires(E e) {
   enum_names(e);
@@ -118,7 +118,7 @@ concept Fields = requires(T& self) {
 template <typename T>
 concept HasShortForm = Fields<T> && T::kHasShortForm;
 
-// A path, or the word `auto`, or (empty path) neither.
+// A path, the word `auto`, or neither (empty path).
 struct AutoOrPath {
   bool is_auto = false;
   std::filesystem::path path;
@@ -136,11 +136,11 @@ inline constexpr bool is_variant = false;
 template <typename... T>
 inline constexpr bool is_variant<std::variant<T...>> = true;
 
-// A list of text, of which every item has the form that the field's range gives.
+// A list of text. Each item has the form that the field's range gives.
 using TextList = std::vector<std::string>;
 
-// The first candidate that begins with `name`, of three letters or more, else the nearest by edit
-// distance, or empty when none is near.
+// The first candidate that begins with `name`, if that has three letters or more. Otherwise the
+// nearest by edit distance, or empty if none is near.
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates);
 
 }  // namespace fsdp

@@ -7,7 +7,7 @@
 namespace fsdp {
 
 void require_memory_for_json(size_t bytes, size_t values) {
-  // A value takes 64 bytes in a list that grows or is destroyed, or 96 with a name. A text takes 48
+  // A value takes 64 bytes in a list that grows or is destroyed, or 96 with a name. Text takes 48
   // more.
   constexpr size_t kBytesOfValue = 128;
   const size_t needed_bytes = 2 * bytes + values * kBytesOfValue;

@@ -8,16 +8,16 @@
 #include <string>
 #include <string_view>
 
-// JSON that others wrote, or that may be damaged. Every such document is read here, but for events,
-// whose reader (event_from_json_line) has bounds of its own.
+// Reads JSON that others wrote or that may be damaged. Only events are read elsewhere:
+// event_from_json_line() has its own bounds.
 namespace fsdp {
 
 inline constexpr size_t kLargestJsonBytes = 16 << 20;
 inline constexpr int kDeepestJson = 64;
 inline constexpr size_t kMostJsonValues = 10'000'000;  // a model of 1,000,000 tensors has 9,000,000
 
-// Calls visit(place, depth) at each bracket of `text` that is not quoted, with how many are open
-// behind it, until it returns false. Exact for JSON, up to where a text is none.
+// Calls visit(place, depth) at each unquoted bracket of `text` until it returns false. `depth` is
+// the number of brackets that are open after it. Exact for JSON, up to the first error.
 template <typename Visit>
 void visit_json_brackets(std::string_view text, Visit visit) {
   int64_t depth = 0;
@@ -37,12 +37,12 @@ void visit_json_brackets(std::string_view text, Visit visit) {
   }
 }
 
-// Throws std::bad_alloc if a text of so many bytes and values may not become objects: their
+// Throws std::bad_alloc if memory is short for the objects of so many bytes and values. Their
 // destructor allocates, and ends the program if it cannot.
 void require_memory_for_json(size_t bytes, size_t values);
 
-// Throws std::exception, before it becomes objects, when it is larger or deeper, holds more values,
-// or is no JSON.
+// Throws std::exception if the text is too large or too deep, holds too many values, or is not
+// JSON. The limits are checked before objects are made.
 template <typename Json = nlohmann::json>
 Json parse_foreign_json(std::string_view text, size_t largest_bytes = kLargestJsonBytes) {
   if (text.size() > largest_bytes) {
@@ -50,8 +50,8 @@ Json parse_foreign_json(std::string_view text, size_t largest_bytes = kLargestJs
                              " bytes; allowed: at most " + std::to_string(largest_bytes));
   }
   auto values =
-      static_cast<size_t>(std::ranges::count(text, ','));  // at most; some may be in texts
-  // Not a callback of the parser: with one, each object's end looks at all that its parent has.
+      static_cast<size_t>(std::ranges::count(text, ','));  // upper bound: some are in texts
+  // A parser's callback would be slow: each object's end would look at all values of its parent.
   visit_json_brackets(text, [&](size_t, int64_t depth) {
     ++values;
     if (depth <= kDeepestJson) return true;

@@ -17,7 +17,7 @@ bool is_letter_or_digit(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-// As the hub allows it for organizations and repositories.
+// True if the hub allows this name for organizations and repositories.
 bool is_name_part(std::string_view part) {
   return !part.empty() && part.size() <= kLongestNamePart && is_letter_or_digit(part.front()) &&
          (is_letter_or_digit(part.back()) || part.back() == '_') &&
@@ -27,7 +27,7 @@ bool is_name_part(std::string_view part) {
          });
 }
 
-// Also with %2F for its slashes.
+// Turns %2F into slashes.
 std::string decoded_revision(std::string_view text) {
   std::string revision(text);
   for (const std::string_view slash : {"%2F", "%2f"}) {
@@ -38,8 +38,7 @@ std::string decoded_revision(std::string_view text) {
   return revision;
 }
 
-// How many bytes of `text` are the revision: up to the next slash, but for refs/pr/N and
-// refs/convert/NAME.
+// The revision's length: up to the next slash, except for refs/pr/N and refs/convert/NAME.
 size_t revision_length(std::string_view text) {
   for (const std::string_view prefix : {"refs/pr/", "refs/convert/"}) {
     if (text.starts_with(prefix)) return std::min(text.find('/', prefix.size()), text.size());
@@ -47,7 +46,7 @@ size_t revision_length(std::string_view text) {
   return std::min(text.find('/'), text.size());
 }
 
-// organization/name[@revision] at the begin of `text`, which it is taken from.
+// Takes organization/name[@revision] from the beginning of `text`.
 std::optional<HubName> take_repository(std::string_view& text) {
   const size_t slash = text.find('/');
   if (slash == std::string_view::npos) return std::nullopt;

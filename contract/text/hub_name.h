@@ -6,7 +6,7 @@
 
 namespace fsdp {
 
-// A repository on a Hugging Face hub, or a file or folder in one, as Hugging Face writes it:
+// A repository on a Hugging Face hub, or a file or folder in one, in Hugging Face's notation:
 // hf://[datasets/]<organization>/<name>[@<revision>][/<path>].
 struct HubName {
   bool is_dataset = false;
@@ -15,25 +15,25 @@ struct HubName {
   std::string path{};             // in the repository; empty: the repository
 
   bool operator==(const HubName&) const = default;
-  bool is_commit() const;               // whether the revision is a whole commit's hash
+  bool is_commit() const;               // true if the revision is a full commit hash
   std::string repository_text() const;  // "datasets/organization/name@revision", main left out
   std::string text() const;             // "hf://..."
 };
 
 inline constexpr std::string_view kHubScheme = "hf://";
 
-// Throws std::invalid_argument, which says what is wrong, when `text` is no such name.
+// Throws std::invalid_argument with the problem if `text` is not such a name.
 HubName parse_hub_name(std::string_view text);
 
-// organization/name or organization/name@revision, which may as well be a relative path; absent:
-// `text` has another form.
+// Parses organization/name or organization/name@revision, which may also be a relative path.
+// nullopt if `text` has another form.
 std::optional<HubName> bare_hub_name(std::string_view text);
 
-// Whether `path` leads to a file below the folder that it starts from, and is harmless to print:
-// no "..", no control characters, nothing empty or absolute. Servers name files.
+// True if `path` leads to a file below its starting folder and is harmless to print. It has no
+// "..", no control characters, and no empty or absolute part. Needed because servers name files.
 bool is_harmless_path(std::string_view path);
 
-// Whether `text` is `digits` lower-case hexadecimal digits.
+// True if `text` is `digits` lower-case hexadecimal digits.
 bool is_hexadecimal(std::string_view text, size_t digits);
 
 }  // namespace fsdp

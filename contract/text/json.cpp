@@ -11,7 +11,7 @@ void append_json_string(std::string& out, std::string_view text) {
     const bool is_plain = rest.front() >= ' ' && rest.front() <= '~';
     if (rest.front() == '"' || rest.front() == '\\') out += '\\';
     const std::string shown = is_plain ? std::string(1, rest.front()) : visible_character(rest);
-    // "\x1b" is no escape of JSON.
+    // JSON has no escape "\x1b".
     out += !is_plain && shown.starts_with("\\x") ? "\\u00" + shown.substr(2) : shown;
     rest.remove_prefix(utf8_length(rest));
   }

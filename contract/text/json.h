@@ -11,13 +11,13 @@
 // Writes the contract's structs as JSON, from their visit_fields.
 namespace fsdp {
 
-// Valid UTF-8, with U+FFFD for bytes that are not; what a terminal would obey is escaped.
+// Appends valid UTF-8, with U+FFFD for other bytes. Escapes what a terminal would obey.
 void append_json_string(std::string& out, std::string_view text);
 
 template <typename T>
 void append_json(std::string& out, const T& value);
 
-// An object, of the fields that are added to it, in their order.
+// An object with fields in their order of addition.
 class JsonObject {
  public:
   template <typename T>

@@ -13,8 +13,8 @@
 
 namespace fsdp {
 
-// Reads the contract's structs from JSON, through their visit_fields. Only what is optional may
-// lack, and a number must be in its field's range. Throws ConfigError with `place` and the key.
+// Reads the contract's structs from JSON, through their visit_fields. Only optional fields may be
+// missing, and a number must be in its field's range. Throws ConfigError with `place` and the key.
 class JsonFields {
  public:
   explicit JsonFields(std::string place) : place_(std::move(place)) {}
@@ -68,7 +68,7 @@ class JsonFields {
     }
   }
 
-  // Of what is said about a field, only its range counts, and only for a number.
+  // Checks the field's range, and only for a number.
   template <typename About, typename T>
   void require_within(const About& about, const std::string& key, const nlohmann::json& value,
                       const T& number) const {

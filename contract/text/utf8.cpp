@@ -88,7 +88,7 @@ std::string visible_character(std::string_view text) {
 
 namespace {
 
-// `text` with each character that is not plain as `shown` has it.
+// Returns `text` with `shown` applied to each character that is not plain.
 template <typename Shown>
 std::string with_shown(std::string_view text, Shown&& shown) {
   const auto is_plain = [](char c) { return c >= ' ' && c <= '~'; };

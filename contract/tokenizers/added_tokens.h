@@ -12,7 +12,7 @@
 
 namespace fsdp {
 
-// A token that is found in text before anything else is done with it.
+// A token that is found in text before any other processing.
 struct AddedToken {
   std::string text;
   int32_t id = 0;
@@ -23,15 +23,15 @@ struct AddedToken {
   bool is_whole_word = false;  // not within a word
 };
 
-// Finds tokens in text: the first, and of those that begin at one place the longest.
+// Finds tokens in text: the first one, and the longest if several begin at one place.
 class AddedTokens {
  public:
   AddedTokens() = default;
-  // `tokens` are not empty texts.
+  // Tokens with an empty text are never found.
   explicit AddedTokens(std::vector<AddedToken> tokens);
 
   bool empty() const { return tokens_.empty(); }
-  // Calls `on_text` for what is between tokens and not empty, and `on_token` for tokens, in order.
+  // Calls `on_token` for each token and `on_text` for each non-empty text between them, in order.
   // Without `with_special`, special tokens are text.
   void split(std::string_view text, bool with_special,
              const std::function<void(std::string_view)>& on_text,
@@ -43,7 +43,7 @@ class AddedTokens {
     int32_t token = -1;                              // which ends here
   };
 
-  // The longest token that `text` begins with; null when there is none.
+  // The longest token at the start of `text`; null if there is none.
   const AddedToken* longest_at(std::string_view text) const;
 
   std::vector<AddedToken> tokens_;

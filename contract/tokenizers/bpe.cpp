@@ -9,7 +9,7 @@
 namespace fsdp {
 namespace {
 
-// Up to this many symbols, looking at all pairs for each merge beats a heap.
+// Up to this number of symbols, looking at all pairs for each merge is faster than a heap.
 constexpr size_t kFewSymbols = 48;
 
 bool goes_later(const Bpe::Candidate& a, const Bpe::Candidate& b) {
@@ -142,7 +142,7 @@ void Bpe::merge_many(Scratch& scratch) const {
     const Candidate candidate = heap.back();
     heap.pop_back();
     Symbol& symbol = symbols[static_cast<size_t>(candidate.place)];
-    // One of the two has been merged since.
+    // One of the two symbols has been merged since.
     if (symbol.id != candidate.left || symbol.next < 0) continue;
     Symbol& next = symbols[static_cast<size_t>(symbol.next)];
     if (merges_.find(symbol.id, next.id).id != candidate.id) continue;

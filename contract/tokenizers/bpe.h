@@ -20,11 +20,11 @@ struct TextHash {
 // Pieces as bytes of text, and their ids.
 using Vocabulary = std::unordered_map<std::string, int32_t, TextHash, std::equal_to<>>;
 
-// No id reaches it, so that a file cannot ask for a model of any size.
+// All ids are lower, so a file cannot ask for a model of unlimited size.
 inline constexpr int64_t kMostTokens = 1 << 24;
 
-// The merges of byte pair encoding: which two neighbours become which piece, and which pair goes
-// first.
+// The merges of byte pair encoding: pairs of neighbours, the piece that each becomes, and the
+// order.
 class MergeTable {
  public:
   static constexpr uint32_t kNone = UINT32_MAX;
@@ -35,7 +35,7 @@ class MergeTable {
   };
 
   explicit MergeTable(size_t merges);
-  // Of two merges of one pair, the later holds.
+  // Adds a merge, which replaces an earlier one of the same pair.
   void add(int32_t left, int32_t right, Merge merge);
 
   Merge find(int32_t left, int32_t right) const {
@@ -64,7 +64,7 @@ class MergeTable {
   std::vector<Slot> slots_;
 };
 
-// What a word is made of before any merge.
+// The parts of a word before any merge.
 enum class Alphabet {
   kBytes,       // its bytes
   kCharacters,  // its characters, or, of one that is no piece, the pieces of its bytes: <0x0A>
@@ -77,7 +77,7 @@ struct BpeRules {
   std::optional<int32_t> unknown;  // without it, what is no piece is left out
 };
 
-// Byte pair encoding of words. Immutable: any number of threads may use it, each with a Scratch.
+// Byte pair encoding of words. Immutable: several threads may use it, each with its own Scratch.
 class Bpe {
  public:
   struct Symbol {

@@ -12,8 +12,8 @@
 namespace fsdp {
 namespace {
 
-// How long a text may become before it is split, so that a file cannot ask for any memory: far
-// longer than any does.
+// The most bytes that a text may grow to before it is split, far more than any real one needs. The
+// limit keeps a file from asking for unlimited memory.
 size_t most_bytes_of(std::string_view text) { return text.size() * 32 + 1024; }
 
 void check_length(const std::string& changed, size_t most) {
@@ -44,7 +44,7 @@ AddedTokens tokens_found(const std::vector<AddedToken>& tokens, bool is_normaliz
 
 }  // namespace
 
-// One text on its way to ids.
+// The state of encoding one text.
 struct BpeTokenizer::Call {
   bool with_special;
   bool at_begin = true;  // of the text: nothing has been encoded yet

@@ -15,7 +15,7 @@
 
 namespace fsdp {
 
-// What is done with text between added tokens before it is split to words.
+// A change of the text between added tokens, before it is split into words.
 struct Normalization {
   enum class Kind { kNfc, kPrepend, kReplace };
   Kind kind = Kind::kNfc;
@@ -23,21 +23,21 @@ struct Normalization {
   std::string to;    // of kPrepend: what comes before text that is not empty
 };
 
-// How text becomes words: what a pattern matches is a word, and so is what is between two matches.
+// A step that splits text into words: each match of the pattern, and each text between matches.
 struct Split {
   SplitPattern pattern;
   bool keeps_matches = true;  // else what is matched is left out
   bool keeps_gaps = true;     // else what is between matches is left out
 };
 
-// How the first word begins, and what stands for a space.
+// The replacement of spaces, and the rule for a space before the first word.
 struct Metaspace {
   enum class Prepend { kAlways, kFirst, kNever };
   std::string space = "▁";
   Prepend prepend = Prepend::kAlways;
 };
 
-// Byte pair encoding as tokenizer.json describes it.
+// The parts of a BPE tokenizer, as in tokenizer.json.
 struct BpeParts {
   std::filesystem::path file;  // for messages
   Vocabulary vocabulary;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int32_t kLetters = 256 + 68;  // 68 bytes have no letter of their own
 
-// The byte of each letter, -1 for none: printing characters of Latin-1 stand for themselves, the
+// The byte of each letter, -1 for none. Printing characters of Latin-1 stand for themselves. The
 // other bytes have the letters from U+0100 on.
 std::array<int, kLetters> make_bytes_of_letters() {
   std::array<int, kLetters> bytes;

@@ -10,7 +10,7 @@
 namespace fsdp {
 namespace {
 
-// Up to here every character is its own normalization form C.
+// Characters before U+0300 are their own normalization form C.
 constexpr unsigned char kFirstByteOf0300 = 0xCC;
 
 const utf8proc_uint8_t* bytes_of(std::string_view text) {

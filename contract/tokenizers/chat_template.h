@@ -8,16 +8,16 @@
 
 namespace fsdp {
 
-// A tokenizer's template of chats, in the language of jinja2.
+// A tokenizer's chat template, in the language of jinja2.
 struct ChatTemplate {
   std::filesystem::path file;  // where it stands
   std::string text;
   std::map<std::string, std::string> variables;  // bos_token, eos_token, ...
 };
 
-// The template that transformers takes for the tokenizer at `path`: chat_template.jinja, else
-// `chat_template` of tokenizer_config.json. nullopt if `path` is no folder, or has neither. Throws
-// ConfigError (place: the file, with the key).
+// The template that transformers uses for the tokenizer at `path`: chat_template.jinja, else
+// `chat_template` of tokenizer_config.json. nullopt if `path` is not a folder, or has neither.
+// Throws ConfigError (place: the file, with the key).
 std::optional<ChatTemplate> read_chat_template(const std::filesystem::path& path);
 
 // The files that read_chat_template() reads and open_tokenizer() does not.

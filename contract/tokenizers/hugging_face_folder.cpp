@@ -25,7 +25,7 @@ constexpr const char* kChatTemplate = "chat_template.jinja";
 constexpr size_t kWhereModelIsTold = 1 << 20;
 constexpr int32_t kMostSentinels = 10'000;  // T5 has 100
 
-// A token as a text, or as an object that has it as `content`; null: there is none.
+// Returns the token of a text, or of an object with a text as `content`; nullopt for null.
 std::optional<std::string> token_text(const JsonPart& part) {
   if (part.is_null()) return std::nullopt;
   return part.value().is_object() ? part.at("content").text() : part.text();
@@ -104,11 +104,11 @@ void read_added_tokens(const path& file, FolderSettings& settings) {
   }
 }
 
-// Whether tokenizer.json says that its model is Unigram, which a SentencePiece model beside it
-// holds as well.
+// True if tokenizer.json says that its model is Unigram. A SentencePiece model beside it holds the
+// same.
 bool is_unigram(const path& file) {
   const std::string contents = read_input_file(file);
-  // An object's keys may stand in any order, but tokenizers writes a model's type first.
+  // JSON allows keys in any order, but the library tokenizers writes a model's type first.
   const std::string_view text = contents;
   const size_t model = text.find("\"model\"");
   if (model == std::string_view::npos) return false;
@@ -118,7 +118,7 @@ bool is_unigram(const path& file) {
          begin.substr(type, 32).find("\"Unigram\"") != std::string_view::npos;
 }
 
-// Adds the tokens that `part`, an object, names: bos_token, eos_token, image_token.
+// Adds the tokens in the object `part`: bos_token, eos_token, image_token.
 void add_variables(const JsonPart& part, std::map<std::string, std::string>& variables) {
   for (const auto& [name, value] : part.value().items()) {
     if (!name.ends_with("_token") || !(value.is_string() || value.is_object())) continue;
@@ -126,7 +126,7 @@ void add_variables(const JsonPart& part, std::map<std::string, std::string>& var
   }
 }
 
-// `part` is a text, or lists templates with names, of which the one named default is meant.
+// Returns `part` if it is a text, or the template named default if it is a list of named ones.
 std::optional<std::string> default_template(const JsonPart& part) {
   if (part.is_null()) return std::nullopt;
   if (part.value().is_string()) return part.text();
@@ -177,7 +177,7 @@ std::optional<ChatTemplate> read_chat_template(const path& folder) {
     read.text = read_input_file(file);
     if (!is_utf8(read.text)) refuse_file(file, "is not UTF-8");
   }
-  // tokenizer_config.json comes first, and holds if both name a token.
+  // tokenizer_config.json comes first: its tokens win over the other file's.
   for (const char* const name : {kConfig, kSpecialTokensMap}) {
     const path file = folder / name;
     if (!input_exists(file)) continue;
@@ -209,7 +209,7 @@ FolderSettings read_folder_settings(const path& folder) {
       const nlohmann::json document = read_json_object(file);
       FolderSettings map;
       read_ends(JsonPart(file, document), map);
-      // Where both name one, tokenizer_config.json holds.
+      // If both files name a token, tokenizer_config.json wins.
       if (!settings.begin) settings.begin = map.begin;
       if (!settings.end) settings.end = map.end;
       if (!settings.padding) settings.padding = map.padding;
@@ -217,7 +217,7 @@ FolderSettings read_folder_settings(const path& folder) {
       read_added_tokens(file, settings);
     }
   }
-  // Of those with one text, the first holds.
+  // If several tokens have one text, the first counts.
   std::set<std::string> texts;
   std::erase_if(settings.added_tokens,
                 [&](const AddedToken& token) { return !texts.insert(token.text).second; });
@@ -251,7 +251,7 @@ void apply_settings(const FolderSettings& settings, BpeParts& parts) {
     token.id = find(token.text).value_or(next_id);
     add(std::move(token));
   }
-  // A token that is nowhere gets the next id, as transformers adds it.
+  // A token in no file gets the next id, as in transformers.
   const auto id_of = [&](const std::string& text) {
     if (const auto found = find(text)) return *found;
     const int32_t id = next_id;

@@ -9,28 +9,28 @@
 
 namespace fsdp {
 
-// A part of a JSON document of a user, which knows the key that leads to it. What is wrong is a
-// ConfigError that names the file and the key.
+// A part of a user's JSON document, and the key that leads to it. Each error is a ConfigError that
+// names the file and the key.
 class JsonPart {
  public:
   JsonPart(const std::filesystem::path& file, const nlohmann::json& value, std::string key = "")
       : file_(&file), value_(&value), key_(std::move(key)) {}
 
   const nlohmann::json& value() const { return *value_; }
-  // A key that is absent is null.
+  // True for null, also for an absent key.
   bool is_null() const { return value_->is_null(); }
   JsonPart at(std::string_view name) const;
   // The elements of an array.
   std::vector<JsonPart> elements() const;
 
   std::string text() const;
-  // When null, `otherwise`.
+  // Returns `otherwise` for null.
   bool flag(bool otherwise) const;
   std::string type() const { return at("type").text(); }
   int32_t token_id() const;
 
   [[noreturn]] void refuse(const std::string& problem) const;
-  // "is <value>; allowed: <allowed>"
+  // Throws "is <value>; allowed: <allowed>".
   [[noreturn]] void refuse_value(const std::string& allowed) const;
 
  private:

@@ -21,7 +21,7 @@ constexpr size_t kMostNestedSymbols = 64;
 
 [[noreturn]] void refuse(const std::string& problem) { throw std::invalid_argument(problem); }
 
-// Reads the fields of a protobuf message, as strictly as protobuf or more so.
+// Reads the fields of a protobuf message, at least as strictly as protobuf does.
 class MessageReader {
  public:
   explicit MessageReader(std::string_view rest) : rest_(rest) {}
@@ -78,8 +78,8 @@ class MessageReader {
   std::string_view rest_;
 };
 
-// A trie as darts-clone stores it: the child of a unit for a byte is the unit at `base ^ byte`, if
-// that has the byte as its label; the value of a unit is at `base`.
+// A trie in the format of darts-clone. A unit's child for a byte is at `base ^ byte`, if the unit
+// there has the byte as its label. A unit's value is at `base`.
 class DoubleArray {
  public:
   explicit DoubleArray(std::string_view bytes) : units_(bytes.size() / sizeof(uint32_t)) {
@@ -102,8 +102,8 @@ class DoubleArray {
   std::vector<uint32_t> units_;
 };
 
-// Checks every path of a search: it ends, stays inside the array, and finds no more values than
-// the library has room for. Calls visit(value) for each value.
+// Checks that every search ends, stays inside the array, and finds no more values than the library
+// has room for. Calls visit(value) for each value.
 template <typename Visit>
 void check_trie(const DoubleArray& trie, Visit visit) {
   constexpr int kUnseen = -1, kOpen = -2;
@@ -143,8 +143,8 @@ void check_trie(const DoubleArray& trie, Visit visit) {
   }
 }
 
-// A precompiled_charsmap: the trie's size, the trie, and the replacements, each ended by a NUL. The
-// value of a text in the trie is the offset of its replacement.
+// Checks a precompiled_charsmap: the trie's size, the trie, and the replacements, each ended by a
+// NUL. The trie maps a text to its replacement's offset.
 void check_characters(std::string_view map) {
   uint32_t trie_size = 0;
   if (map.empty()) return;
@@ -169,7 +169,7 @@ void check_normalizer(std::string_view message) {
   }
 }
 
-// Returns the text of a piece if the piece is a symbol of a user, else nothing.
+// Returns the text of a piece if it is a user's symbol, else "".
 std::string_view check_piece(std::string_view message) {
   constexpr int32_t kUserDefined = 4;
   std::string_view text;

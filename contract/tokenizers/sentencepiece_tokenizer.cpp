@@ -16,8 +16,8 @@ namespace {
 
 constexpr int32_t kSentinelsOfT5 = 100;
 
-// normalizer_spec { add_dummy_prefix: false } of a ModelProto. Behind a serialized message it
-// overrules what that says, as messages that follow each other are one.
+// A ModelProto's normalizer_spec { add_dummy_prefix: false }. Appended to a serialized message it
+// overrules the message, because protobuf merges messages that follow each other.
 constexpr std::string_view kWithoutPrefix("\x1A\x02\x18\x00", 4);
 
 class SentencePieceTokenizer : public Tokenizer {
@@ -101,7 +101,7 @@ class SentencePieceTokenizer : public Tokenizer {
                            int piece) -> std::optional<int32_t> {
       if (!text) return piece < 0 ? std::nullopt : std::optional<int32_t>(piece);
       if (const auto id = id_of(*text)) return id;
-      // Nowhere yet: it gets the next id, as transformers adds it.
+      // The token is new and gets the next id, as in transformers.
       return add_token(
           {.text = *text, .id = static_cast<int32_t>(vocab_size_), .is_special = true});
     };
@@ -153,7 +153,7 @@ class SentencePieceTokenizer : public Tokenizer {
     ids.insert(ids.end(), pieces.begin(), pieces.end());
   }
 
-  // For a part of a text behind a token, before which no space is put.
+  // The processor for text after a token, where no space is added.
   const Processor& without_prefix() const {
     std::call_once(once_, [&] { load(contents_ + std::string(kWithoutPrefix), without_prefix_); });
     return without_prefix_;

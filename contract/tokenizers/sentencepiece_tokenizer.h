@@ -9,8 +9,8 @@
 
 namespace fsdp {
 
-// The SentencePiece model whose file holds `contents`: with T5's sentinels where the settings or
-// the file's name, spiece.model, say that it is T5's. Throws ConfigError (place: the file).
+// Opens the SentencePiece model in `contents`. Adds T5's sentinels if the settings or the file's
+// name, spiece.model, say that it is T5's. Throws ConfigError (place: the file).
 std::unique_ptr<Tokenizer> open_sentencepiece(const std::filesystem::path& file,
                                               std::string_view contents,
                                               const FolderSettings& settings);

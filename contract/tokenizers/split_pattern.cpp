@@ -12,7 +12,7 @@ namespace fsdp {
 namespace {
 
 constexpr size_t kLongestPattern = 1 << 16;
-// What one search may do for nothing: in a window of so many bytes, with so many tries a start.
+// The limits of a search that is not charged: the bytes of its window, and the tries per start.
 constexpr size_t kFreeWindow = 256;
 constexpr uint32_t kFreeTries = 64;
 constexpr size_t kFreeStarts = 128;
@@ -23,7 +23,7 @@ constexpr int64_t kMostNanosecondsPerByte = 1'000;
 constexpr size_t kFirstStackBytes = 32 << 10;
 constexpr size_t kLargestStackBytes = 64 << 20;
 
-// White_Space of Unicode. PCRE2's own \s has U+180E as well.
+// Unicode's White_Space. PCRE2's own \s also has U+180E.
 constexpr std::string_view kSpaces =
     "\\t-\\r "
     "\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}";
@@ -34,7 +34,7 @@ std::string message_of(int code) {
   return text;
 }
 
-// Of this thread.
+// The processor time of this thread.
 int64_t processor_nanoseconds() {
   timespec time{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
@@ -50,7 +50,7 @@ size_t character_begin(std::string_view text, size_t place) {
   return place;
 }
 
-// Of the character that begins at `place`.
+// The end of the character that begins at `place`.
 size_t character_end(std::string_view text, size_t place) {
   do {
     ++place;
@@ -58,7 +58,7 @@ size_t character_end(std::string_view text, size_t place) {
   return place;
 }
 
-// `pattern` as PCRE2 has to read it.
+// Translates `pattern` to PCRE2's syntax.
 std::string translated(std::string_view pattern) {
   std::string result;
   bool in_class = false;
@@ -121,14 +121,14 @@ SplitPattern::SplitPattern(std::string_view pattern) {
   const std::string text = translated(pattern);
   int error = 0;
   size_t place = 0;
-  // \C would match a part of a character, and what is then left is no UTF-8.
+  // \C would match a part of a character, and the rest would not be UTF-8.
   code_.reset(
       pcre2_compile(reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(),
                     PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C | PCRE2_USE_OFFSET_LIMIT,
                     &error, &place, nullptr),
       pcre2_code_free);
   if (!code_) throw std::invalid_argument("it is no regular expression: " + message_of(error));
-  // Where there is no JIT for the processor, matching is slower and gives the same.
+  // Without a JIT for the processor, matching is slower and gives the same result.
   pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD);
 }
 
@@ -144,8 +144,8 @@ void SplitPattern::Scratch::charge(int64_t nanoseconds) {
   }
 }
 
-// PCRE2 limits the tries of one start only. So a match is looked for in a short window of the text,
-// which grows, for one start, if the match depends on what is behind it.
+// PCRE2 limits only the tries of one start. Therefore each search begins in a short window of the
+// text. For one start, the window grows if the match depends on the text after it.
 std::optional<SplitPattern::Match> SplitPattern::find(std::string_view text, size_t offset,
                                                       Scratch& scratch) const {
   size_t window = kFreeWindow;

@@ -14,11 +14,11 @@ struct pcre2_real_jit_stack_8;
 
 namespace fsdp {
 
-// A regular expression that splits text to words, as tokenizers (Oniguruma) and tiktoken (Rust)
-// read it: \s is what Unicode calls White_Space, \p{...} a class of characters.
+// A regular expression that splits text into words, with the meaning that tokenizers (Oniguruma)
+// and tiktoken (Rust) give it. \s is Unicode's White_Space, and \p{...} a class of characters.
 class SplitPattern {
  public:
-  // What matching needs, for one thread and any pattern.
+  // The memory for matching any pattern on one thread.
   class Scratch {
    public:
     Scratch();
@@ -26,7 +26,7 @@ class SplitPattern {
     Scratch(const Scratch&) = delete;
     Scratch& operator=(const Scratch&) = delete;
 
-    // Before the searches in a text, which have a limit of processor time in common.
+    // Begins the searches in a text, which share a limit of processor time.
     void begin(size_t text_bytes);
 
    private:
@@ -43,12 +43,13 @@ class SplitPattern {
     size_t begin, end;
   };
 
-  // Throws std::invalid_argument when it is no regular expression, or is one that the two would
-  // read in different ways.
+  // Throws std::invalid_argument if `pattern` is malformed, or if the two libraries would read it
+  // differently.
   explicit SplitPattern(std::string_view pattern);
 
-  // The first match in text[offset, ...) that is not empty; `text` is UTF-8 and `offset` between
-  // two characters. Throws std::runtime_error if the searches since Scratch::begin take too long.
+  // The first match in text[offset, ...) that is not empty. `text` is UTF-8, and `offset` is
+  // between two characters. Throws std::runtime_error if the searches since Scratch::begin take too
+  // long.
   std::optional<Match> find(std::string_view text, size_t offset, Scratch& scratch) const;
 
  private:

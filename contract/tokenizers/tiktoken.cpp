@@ -32,7 +32,7 @@ constexpr std::array<std::string_view, 12> kNamedTokens{"<|begin_of_text|>",
 constexpr std::string_view kBase64 =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-// Nothing when it is not base64, or of no bytes.
+// nullopt if the text is not base64 or is empty.
 std::optional<std::string> from_base64(std::string_view text) {
   if (text.empty() || text.size() % 4 != 0) return std::nullopt;
   const size_t padding = text.ends_with("==") ? 2 : text.ends_with('=') ? 1 : 0;
@@ -110,7 +110,7 @@ Vocabulary read_pieces(const std::filesystem::path& file, std::string_view text)
   return pieces;
 }
 
-// Two pieces merge where what they make is a piece, and the piece of the lowest rank goes first.
+// Two pieces merge if their joined text is a piece. The piece of the lowest rank goes first.
 MergeTable merges_of(const Vocabulary& pieces) {
   size_t count = 0;
   const auto for_each_pair = [&](auto visit) {

@@ -9,19 +9,19 @@
 
 namespace fsdp {
 
-// An added token in a text, with the white space that it takes.
+// An added token in a text, including the white space that it takes.
 struct PlacedToken {
   std::string_view text;
   int32_t id = 0;
   bool is_special = false;
 };
 
-// Text to token ids, equal to those of Hugging Face's tokenizers. Any number of threads may use one
-// tokenizer at a time.
+// Converts text to the same token ids as Hugging Face's tokenizers. Several threads may use one
+// tokenizer.
 class Tokenizer {
  public:
-  // The tokens that a sequence begins or ends with and that fill it up, as far as the tokenizer's
-  // files name them, and whether transformers' encode(text) adds them.
+  // The tokens at the beginning and end of a sequence, and the one that fills it up, if the
+  // tokenizer's files name them. The flags say whether transformers' encode(text) adds them.
   struct Ends {
     std::optional<int32_t> begin;
     std::optional<int32_t> end;
@@ -32,25 +32,25 @@ class Tokenizer {
 
   virtual ~Tokenizer() = default;
 
-  // Every id is below it; tokens that were added to the vocabulary are included.
+  // All ids are lower, including those of added tokens.
   virtual int64_t vocab_size() const = 0;
   // Appends the ids of `text`, which is UTF-8, without begin and end. Text that looks like a
   // special token ("<|eot_id|>") is plain text.
   virtual void encode(std::string_view text, std::vector<int32_t>& ids) const = 0;
-  // Appends the ids that transformers' encode(text, add_special_tokens=False) gives: special tokens
+  // Appends the ids that transformers' encode(text, add_special_tokens=False) gives. Special tokens
   // in the text become their ids.
   virtual void encode_with_special(std::string_view text, std::vector<int32_t>& ids) const = 0;
-  // Finds the added tokens at which encode_with_special() takes `text` apart, in their order.
-  // Leaves out tokens that are found only after a normalizer has changed the text.
+  // Finds the added tokens at which encode_with_special() splits `text`, in order. Leaves out
+  // tokens that are found only after a normalizer has changed the text.
   virtual std::vector<PlacedToken> added_tokens_in(std::string_view text) const = 0;
   // The id of a whole piece of the vocabulary, or of an added token.
   virtual std::optional<int32_t> id_of(std::string_view token) const = 0;
   virtual const Ends& ends() const = 0;
 };
 
-// `path`: a SentencePiece model, a tokenizer.json, Llama 3's tiktoken file, or a Hugging Face
-// folder that has one of them. Throws ConfigError (place: the file), as do tokenizers when the
-// split pattern of the file cannot be matched with a text.
+// Opens a SentencePiece model, a tokenizer.json, Llama 3's tiktoken file, or a Hugging Face folder
+// with one of them. Throws ConfigError (place: the file). A tokenizer also throws it if the file's
+// split pattern cannot be matched with a text.
 std::unique_ptr<Tokenizer> open_tokenizer(const std::filesystem::path& path);
 
 // The files that open_tokenizer reads.

@@ -41,7 +41,7 @@ SplitPattern read_pattern(const JsonPart& part, const std::string& pattern) {
   }
 }
 
-// A text as the regular expression that matches it.
+// Returns the regular expression that matches exactly this text.
 std::string quoted(const std::string& text) {
   std::string pattern;
   for (const char c : text) {
@@ -124,7 +124,7 @@ void read_vocabulary(const JsonPart& part, BpeParts& parts) {
     if (!seen.insert(value).second) {
       part.at(piece).refuse("has the id " + std::to_string(value) + ", as another piece has");
     }
-    // A piece that is not in letters of bytes can never come out; such are special tokens.
+    // Merges never make a piece in characters that are no letters of bytes, such as special tokens.
     const auto bytes = parts.rules.alphabet == Alphabet::kBytes ? bytes_of_byte_level(piece)
                                                                 : std::optional(piece);
     if (bytes) parts.vocabulary.emplace(*bytes, value);
@@ -167,7 +167,7 @@ void read_merges(const JsonPart& part, BpeParts& parts) {
   }
 }
 
-// What model says besides its pieces.
+// Reads the settings of `model` other than its pieces and merges.
 void read_rules(const JsonPart& model, BpeParts& parts) {
   for (const char* const name : {"continuing_subword_prefix", "end_of_word_suffix"}) {
     const JsonPart affix = model.at(name);
@@ -271,7 +271,7 @@ void read_post_processor(const JsonPart& part, BpeParts& parts) {
   }
 }
 
-// Whether a step of it is byte-level.
+// True if one of its steps is byte-level.
 bool is_byte_level(const JsonPart& pre_tokenizer) {
   if (pre_tokenizer.is_null()) return false;
   if (pre_tokenizer.type() == "ByteLevel") return true;

@@ -7,8 +7,8 @@
 
 namespace fsdp {
 
-// Reads the text of a tokenizer.json whose model is BPE. Throws ConfigError (place: the file) for
-// parts that are not supported, with their key, and for what is damaged.
+// Reads the text of a tokenizer.json whose model is BPE. Throws ConfigError (place: the file) if
+// the text is damaged, or, with the key, if a part is not supported.
 BpeParts read_tokenizer_json(const std::filesystem::path& file, std::string_view text);
 
 }  // namespace fsdp

@@ -10,7 +10,7 @@
 
 namespace fsdp {
 
-// The ids of short words that were seen lately. A word has one place, where it replaces another.
+// A cache of the ids of short words. Each word has one place, where it replaces the previous word.
 class WordCache {
  public:
   struct Entry {
@@ -21,7 +21,7 @@ class WordCache {
   };
   static_assert(sizeof(Entry) == 64);
 
-  // The place of a word; null when it is too long to be kept.
+  // The place of a word; null if the word is empty or too long.
   Entry* place_of(std::string_view word) {
     if (word.size() > sizeof Entry::word || word.empty()) return nullptr;
     if (entries_.empty()) entries_.resize(kEntries);

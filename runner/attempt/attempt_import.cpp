@@ -14,7 +14,8 @@
 namespace fsdp {
 namespace {
 
-// Of the run's jobs, the newest that the attempt may be of; null: none.
+// Returns the run's newest job of the attempt's name, else the newest one without a name yet, or
+// null.
 const JobRecord* job_of(const std::vector<JobRecord>& jobs, const LaunchRecord& start) {
   const JobRecord* unanswered = nullptr;
   for (const JobRecord& job : jobs | std::views::reverse) {
@@ -39,7 +40,7 @@ int newest_attempt(const Store& store, const RunRecord& run) {
   return record ? record->attempt : 0;
 }
 
-// False: it is not there, or not for us. Opening asks the server, but not on mounts with nocto.
+// False if the folder cannot be opened. Opening asks the server, except on mounts with nocto.
 bool ask_server(const std::filesystem::path& folder) {
   const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) return false;
@@ -75,7 +76,7 @@ std::vector<int> import_attempts(Store& store, const std::filesystem::path& resu
 
 namespace {
 
-// Null where it is none: a job's, or without an event of rank 0.
+// nullopt if a job started the attempt, or if rank 0 has written no event.
 std::optional<AttemptStart> start_by_hand(const RunPaths& paths, int attempt, const RunSpec& spec,
                                           const WarnOfFile& warn) {
   if (std::filesystem::exists(paths.launch_record(attempt))) return std::nullopt;
@@ -91,7 +92,7 @@ std::optional<AttemptStart> start_by_hand(const RunPaths& paths, int attempt, co
   return start;
 }
 
-// Whether it has ended; nothing is recorded of one that may go on.
+// Returns nullopt and records nothing if the attempt may still be running.
 std::optional<Ending> import_by_hand(Store& store, const std::filesystem::path& results,
                                      const OverAttempt& attempt, const AttemptStart& start,
                                      const WarnOfFile& warn) {

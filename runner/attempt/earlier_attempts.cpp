@@ -9,7 +9,7 @@
 namespace fsdp {
 namespace {
 
-// Whether it was the job that ended, and not the run by itself.
+// True if the job ended, rather than the run by itself.
 bool ended_with_job(const std::optional<EndRecord>& end) {
   if (!end) return true;
   const LaunchOutcome outcome = end->launch.outcome;
@@ -17,7 +17,7 @@ bool ended_with_job(const std::optional<EndRecord>& end) {
          outcome == LaunchOutcome::kNodeFailed;
 }
 
-// How the attempt ended when the job ran before.
+// Returns the attempt's status at the end of the job's earlier start.
 RunStatus end_earlier_attempt(const RunListeners& listeners, const RunToLaunch& run, int number) {
   const WarnOfFile warn = listeners.warn();
   OverAttempt attempt{

@@ -9,10 +9,10 @@
 
 namespace fsdp {
 
-// For a job that may have been requeued: what is left of `runs` to launch. Attempts that were begun
-// when the job ran before are imported, and their ends recorded. A run that ended by itself gives
-// way to the one that `follow_up` makes follow it, which may have been begun as well; one that was
-// cut short goes on. Every run is recorded as a task of `job`, by the store's number.
+// Returns the part of `runs` that a job, which may have been requeued, must still launch. Attempts
+// of the job's earlier starts are imported, and their ends recorded. A run that ended by itself is
+// replaced by its `follow_up`, if any, which may have been begun as well. A run that was cut short
+// goes on. Every run is recorded as a task of `job`, a number of the store.
 std::vector<RunToLaunch> left_to_launch(
     std::vector<RunToLaunch> runs, const RunListeners& listeners, int64_t job,
     const std::function<std::optional<RunToLaunch>(const RunToLaunch&, RunStatus)>& follow_up);

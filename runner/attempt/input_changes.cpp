@@ -21,17 +21,17 @@ namespace {
 
 using std::filesystem::path;
 
-// The clocks of a job's node, of this host and of a file server differ by less.
+// The clocks of a job's node, of this host and of a file server differ by less than this.
 constexpr int64_t kClocksDifferMs = 60'000;
 
-// When the file was changed last; of one that is gone, when the nearest folder was.
+// Returns when the file was changed last; for a deleted file, when the nearest existing folder was.
 int64_t changed_unix_ms(path file) {
   struct stat status {};
   while (stat(file.c_str(), &status) != 0 && file.has_relative_path()) file = file.parent_path();
   return status.st_ctim.tv_sec * 1000 + status.st_ctim.tv_nsec / 1'000'000;
 }
 
-// An input file now.
+// The present state of an input file.
 struct Input {
   path file;
   std::string digest{};  // empty: it cannot be read
@@ -54,7 +54,7 @@ Input input_now(Store& store, const path& file) {
   }
 }
 
-// Empty where a file that lists others cannot be read.
+// Returns "" if a file that lists others cannot be read.
 std::string digest_of(const RunSpec& spec, const std::vector<Input>& inputs) {
   std::map<path, std::string> digests;
   for (const Input& input : inputs) digests[input.file] = input.digest;
@@ -65,8 +65,8 @@ std::string digest_of(const RunSpec& spec, const std::vector<Input>& inputs) {
   }
 }
 
-// Those that may differ from what was planned: the one that does, where its contents of then are
-// remembered; else all.
+// Returns the one input that differs from the plan, if the store remembers its planned contents;
+// otherwise all of them.
 std::vector<Input> suspects(Store& store, const RunRecord& run, const RunSpec& spec,
                             const std::vector<Input>& inputs) {
   std::vector<Input> as_planned = inputs;
@@ -83,7 +83,7 @@ std::vector<Input> suspects(Store& store, const RunRecord& run, const RunSpec& s
   return inputs;
 }
 
-// Names those that are gone, else all.
+// Names the first input that cannot be read, else all inputs.
 std::string names(const std::vector<Input>& inputs) {
   constexpr size_t kMostNames = 4;
   const auto gone = std::ranges::find_if(inputs, [](const Input& each) { return each.digest.empty(); });
@@ -96,8 +96,8 @@ std::string names(const std::vector<Input>& inputs) {
       inputs.size() > kMostNames ? ", ..." : "");
 }
 
-// The run's input files. Where one that lists others cannot be read, it and those that the
-// specification names.
+// Returns the run's input files. If one that lists others cannot be read, returns this one and the
+// files that the specification names.
 std::vector<Input> inputs_now(Store& store, const RunSpec& spec) {
   std::vector<Input> inputs;
   std::vector<path> files;

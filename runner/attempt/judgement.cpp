@@ -18,7 +18,7 @@ struct EndOfTask {
   std::string_view reason;
 };
 
-// The states that say more than that the batch script came to its end.
+// The states that tell more than the end of the batch script.
 constexpr std::array kEnds{
     EndOfTask{"OUT_OF_MEMORY", RunStatus::kOutOfMemory, kSlurmLimitReached},
     EndOfTask{"TIMEOUT", RunStatus::kTimeLimit, "the job's time limit (slurm.time) was reached"},
@@ -66,7 +66,7 @@ Ending as_seen(const Evidence& evidence, const SaidByRanks& said) {
     case LaunchOutcome::kNodeFailed:  // what the other ranks say follows from it
       return cut_short(evidence, RunStatus::kNodeFailed, launch.reason);
     case LaunchOutcome::kFailed:
-      // Without a rank it is not known which one ended badly.
+      // Without first_rank, nobody knows which rank ended badly.
       if (launch.first_rank < 0 ? said.cause_known
                                 : has_spoken(evidence.ranks, launch.first_rank)) {
         return said.ending;
@@ -81,7 +81,7 @@ Ending as_seen(const Evidence& evidence, const SaidByRanks& said) {
           said.ending.reason_rank};
 }
 
-// Nobody saw the processes end.
+// Judges an attempt if nobody saw its processes end.
 Ending of_killed(const Evidence& evidence, const SaidByRanks& said) {
   const auto& [status, reason, rank] = said.ending;
   if (!evidence.of_job) {
@@ -113,7 +113,7 @@ Ending judge_without_attempt(const std::optional<TaskState>& task, const std::st
     return {RunStatus::kUnknown, "Slurm does not know the job any more, and the run did not start"};
   }
   if (const EndOfTask* end = end_of(task)) {
-    const bool is_of_others = end->status == RunStatus::kOutOfMemory;  // this run took none
+    const bool is_of_others = end->status == RunStatus::kOutOfMemory;  // this run used none
     return {is_of_others ? RunStatus::kFailed : end->status,
             std::string(end->reason) + " before the run started"};
   }

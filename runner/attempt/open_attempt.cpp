@@ -10,11 +10,11 @@
 namespace fsdp {
 namespace {
 
-// Clocks that are kept together differ by less.
+// Synchronized clocks differ by less than this.
 constexpr int64_t kClockDifferenceMs = 5'000;
 
-// How far the clock of a rank that starts is ahead of its runner's, for certain: it cannot have
-// started before its attempt, nor write later than now.
+// Returns how far, at least, a starting rank's clock is ahead of its runner's; negative: behind.
+// The rank cannot have started before its attempt, nor written its event later than now.
 int64_t ahead_ms(const Event& start, int64_t attempt_started_unix_ms, int64_t now_unix_ms) {
   const int64_t process_started = start.time_unix_ms - start.elapsed_ms.value_or(0);
   if (start.time_unix_ms > now_unix_ms) return start.time_unix_ms - now_unix_ms;
@@ -101,7 +101,7 @@ void OpenAttempt::ingest_rest() {
 }
 
 void OpenAttempt::ingest_all_but_last() {
-  if (!given_.empty()) ingest();  // what was read before the end of the files was known
+  if (!given_.empty()) ingest();  // events read before the end of the files was known
   for (read(); !tail_.at_end(); read()) ingest();
 }
 

@@ -13,33 +13,33 @@
 
 namespace fsdp {
 
-// One run to start: what the store calls it and its specification.
+// A run to start: its record in the store and its specification.
 struct RunToLaunch {
   RunRecord record;
   RunSpec spec;
 };
 
-// Where what happens to runs is told: the user and, below `results`, the database.
+// The receivers of a run's events: the user and, below `results`, the database.
 struct RunListeners {
   Store& store;
   Progress& progress;
   std::filesystem::path results;
 
-  // What is to be told of a file that is not as it should be.
+  // Returns a function that shows the user a warning about a file.
   WarnOfFile warn() const {
     return [&progress = progress](const std::string& line) { progress.warn(line); };
   }
 };
 
-// The steps of a run as far as they are known before it starts; 0 when only the trainer knows, from
-// the training set.
+// Returns the run's steps, as far as they are known before it starts. Returns 0 if only the trainer
+// knows them, from the training set.
 int64_t known_steps(const TrainSpec& train);
 
 void expect(Progress& progress, const RunToLaunch& run);
 void show_start(Progress& progress, const RunToLaunch& run);
 
-// An attempt that was begun and has not ended: what its ranks write into their events files goes to
-// the store and to the user.
+// An attempt that has begun and not ended. It passes the events that ranks write into their files
+// to the store and to the user.
 class OpenAttempt {
  public:
   OpenAttempt(const RunListeners& listeners, RunToLaunch run, int attempt);
@@ -47,27 +47,26 @@ class OpenAttempt {
   const RunToLaunch& run() const { return run_; }
   int attempt() const { return attempt_; }
 
-  // Gives the store what was written since the last call. What it does not take, because it throws,
-  // is given to it again.
+  // Gives the store the events written since the last call. If storing throws, the next call gives
+  // the same events again.
   void ingest();
-  // To the end of the files.
+  // Ingests up to the end of the files.
   void ingest_rest();
-  // Says how it ended.
   void show_end(const Ending& ending);
 
-  // The parts of ingest, for a caller whose transaction may be undone: what was given is given
-  // again until it is kept.
+  // The parts of ingest(), for a caller that may undo its transaction. give() gives the same events
+  // again until keep() is called.
   void give();
   void keep() { given_.clear(); }
-  // To the end of the files, but that the last part is left to give().
+  // Ingests up to the end of the files, except the last part, which is left to give().
   void ingest_all_but_last();
 
-  // By a clock that is not set while the attempt goes on.
+  // Returns the time by a clock that nobody sets during the attempt.
   int64_t now_unix_ms() const { return clock_.now_unix_ms(); }
 
  private:
   void tell_of_clocks();
-  // What was written since, unless something is still to be taken.
+  // Reads the newly written events, unless earlier ones are not kept yet.
   void read();
 
   RunListeners listeners_;

@@ -46,7 +46,7 @@ std::optional<Record> read_record(const std::filesystem::path& path, const WarnO
   if (!std::filesystem::exists(path, not_there)) return std::nullopt;
   try {
     return record_from_json<Record>(read_text_file(path));
-  } catch (const std::exception& error) {  // of nlohmann::json, or an unknown name
+  } catch (const std::exception& error) {  // from nlohmann::json, or an unknown name
     warn(path.string() + ": left out, is not what a job writes there: " + error.what());
     return std::nullopt;
   }

@@ -9,15 +9,15 @@
 #include "runner/launch/launcher.h"
 #include "runner/store/attempts.h"
 
-// What a job of Slurm writes into the folder of an attempt, for the runner that follows the job
-// from elsewhere. Both files appear complete, by being renamed.
+// The files that a Slurm job writes into an attempt's folder, for a runner that follows the job
+// from elsewhere. Both files appear complete, because they are renamed into place.
 namespace fsdp {
 
-// launch.json: written before the ranks are started.
+// launch.json, written before the ranks are started.
 struct LaunchRecord {
   std::string job;  // "12_3", "12"
   std::string node_list;
-  std::string host;  // that the ranks are started from
+  std::string host;  // the ranks are started from it
   int64_t started_unix_ms = 0;
   Prediction prediction{};
 
@@ -31,12 +31,12 @@ struct LaunchRecord {
   }
 };
 
-// end.json: written when every rank has ended. A job that is killed writes none. A runner on this
-// host leaves one where it could not record the end.
+// end.json, written after every rank has ended. A killed job writes none. A runner on this host
+// writes one if it could not record the end.
 struct EndRecord {
   int64_t ended_unix_ms = 0;
   LaunchResult launch{};
-  // Whether the run's inputs were looked at when it ended, and what changed_input() said.
+  // True if the run's inputs were compared at its end; changed_input() gave the next member.
   bool inputs_compared = false;
   std::optional<std::string> changed_input{};
 
@@ -51,11 +51,12 @@ struct EndRecord {
   }
 };
 
-// The attempt's folder is there. Throw std::system_error when the file cannot be written.
+// The attempt's folder must exist. Throws std::system_error if the file cannot be written.
 void write_launch_record(const RunPaths& paths, int attempt, const LaunchRecord& start);
 void write_end_record(const RunPaths& paths, int attempt, const EndRecord& end);
 
-// Absent: not there (yet), or no such record; `warn` is told of the latter, in one line.
+// Return nullopt if the file is missing or has no valid record. `warn` gets a line about the
+// latter.
 using WarnOfFile = std::function<void(const std::string&)>;
 std::optional<LaunchRecord> read_launch_record(const RunPaths& paths, int attempt,
                                                const WarnOfFile& warn);

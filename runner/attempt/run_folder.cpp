@@ -21,7 +21,7 @@ bool sets_checkpoints_aside(const RunPaths& paths, const RunRecord& record) {
   throw ResultsUnavailable(results.string() + ": is no longer where it was; put the folder back");
 }
 
-// <results>/runs/<experiment>/<run>, but never <results>, which may have been moved away.
+// Creates <results>/runs/<experiment>/<run>, but never <results>, which may have been moved away.
 void make_folder(const RunPaths& paths) {
   const std::filesystem::path of_experiment = paths.folder().parent_path();
   const std::filesystem::path runs = of_experiment.parent_path();

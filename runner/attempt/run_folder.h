@@ -7,28 +7,28 @@
 #include "runner/attempt/open_attempt.h"
 #include "runner/store/store.h"
 
-// What a run's folder holds before its ranks are started.
+// The contents of a run's folder before its ranks are started.
 namespace fsdp {
 
-// Throws ResultsUnavailable when the results folder is not: it may have been moved away for a
-// while, and nothing is made in its place.
+// Throws ResultsUnavailable if the results folder does not exist. It may have been moved away for a
+// while, and nothing is created in its place.
 void check_are_there(const std::filesystem::path& results);
 
-// run.yaml: whoever reads it sees the old or the new text, never a part. Throws ResultsUnavailable.
+// Writes run.yaml. Readers see the old or the new text, never a part. Throws ResultsUnavailable.
 void write_spec(const RunPaths& paths, const RunSpec& spec);
 
-// The run's checkpoints, if there are any, go into the attempt's folder, so that no other attempt
-// goes on from them; once, those of a later attempt stay. Throws ResultsUnavailable when they
-// cannot be moved.
+// Moves the run's checkpoints, if any, into the attempt's folder, so no other attempt resumes from
+// them. Another call for this attempt moves nothing: checkpoints of a later attempt stay. Throws
+// ResultsUnavailable if they cannot be moved.
 void set_checkpoints_aside(const RunPaths& paths, int attempt);
 
-// Throws ConfigError when one of the runs would set aside what another one, which waits in a job or
-// is running, resumes from.
+// Throws ConfigError if one of the runs would set aside checkpoints that another run resumes from,
+// which is running or waits in a job.
 void check_checkpoints_are_free(const Store& store, const std::filesystem::path& results,
                                 std::span<const RunToLaunch> runs);
 
-// The number of a new attempt, at least `first`, whose folder this call has made and no other one:
-// nothing in it is older. Throws ResultsUnavailable, std::system_error.
+// Creates the folder of a new attempt and returns its number, at least `first`. No other call has
+// made this folder, so nothing in it is older. Throws ResultsUnavailable, std::system_error.
 int claim_attempt(const RunPaths& paths, int first);
 
 }  // namespace fsdp

@@ -14,7 +14,7 @@ bool failed_with(const RankEnd& end, ExitCode code) {
   return end.kind == RankEndKind::kFailed && end.exit_code == static_cast<int64_t>(code);
 }
 
-// The earliest of the ranks for which `matches` holds, or null.
+// Returns the earliest of the ranks that match, or null.
 const RankEnd* earliest(std::span<const RankEnd> ranks,
                         const std::function<bool(const RankEnd&)>& matches) {
   const RankEnd* first = nullptr;

@@ -9,32 +9,33 @@
 
 namespace fsdp {
 
-// How an attempt ended.
 struct Ending {
   RunStatus status = RunStatus::kUnknown;
   std::string reason;    // one line; empty when finished
-  int reason_rank = -1;  // the rank whose log says more; -1: none
+  int reason_rank = -1;  // the rank with the log that tells more; -1: none
 };
 
 struct SaidByRanks {
   Ending ending;
-  // Whether the ranks' own words explain the end. False when there are only communication errors,
-  // which follow from another rank's death, or silence: a launcher that saw the processes end knows
-  // more.
+  // True if the ranks' own reports explain the end. False if there are only communication errors,
+  // which follow from another rank's death, or no reports. A launcher that saw the processes end
+  // knows more.
   bool cause_known = false;
   std::optional<int64_t> ended_unix_ms{};  // of the last event of any rank
 
-  // Whether they ran to a result, which outranks whatever became of their processes.
+  // True if the ranks ran to a result. A result outranks the exits of their processes.
   bool is_result() const {
     return ending.status == RunStatus::kFinished || ending.status == RunStatus::kOutOfMemory;
   }
 };
 
-// How an attempt whose processes are all gone ended, from its ranks' last events alone; one entry
-// per rank. In this order: finished when all ranks finished and none misses a step, else, when all
-// say so, failed; out_of_memory when any rank ran out; failed, by the earliest failure that is not
-// a communication error; else by what came first, interrupted (a rank was asked to stop) or failed
-// (a communication error); else interrupted.
+// Returns how an attempt without running processes ended, from its ranks' last events alone.
+// `ranks` has one entry per rank. The first of these decides:
+//   1. All ranks finished: finished, or failed if a rank misses steps.
+//   2. A rank ran out of memory: out_of_memory.
+//   3. A rank failed, not by a communication error: failed, for the earliest failure.
+//   4. The earlier of two decides: a request to stop (interrupted), a communication error (failed).
+//   5. Otherwise: interrupted.
 SaidByRanks said_by_ranks(std::span<const RankEnd> ranks);
 
 }  // namespace fsdp

@@ -25,15 +25,15 @@
 #include "runner/slurm/step_launcher.h"
 #include "runner/sweep/run_experiment.h"
 
-// What a job of an experiment runs: attempts at all of its runs (slurm.mode: allocation), or at
-// that of its task in the array (per_run). Hidden: job scripts call it.
+// The command that jobs execute. It attempts all runs of the experiment (slurm.mode: allocation),
+// or the runs of one array task (per_run). Hidden, as job scripts call it.
 namespace fsdp {
 namespace {
 
-// Of the job that this process runs in.
+// The job that this process runs in.
 struct ThisJob {
   std::string id;
-  std::string name;  // "12", of a task of an array "12_3"
+  std::string name;  // "12"; for an array task "12_3"
   int64_t task = 0;
   std::string node_list;
   std::string node;  // this one
@@ -45,7 +45,7 @@ std::string variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// 0 where it is not set.
+// Returns 0 if the variable is not set.
 int64_t number_in(const char* name) {
   const std::string text = variable(name);
   return text.empty() ? 0 : std::stoll(text);
@@ -92,7 +92,7 @@ struct Outcome {
   bool goes_on = false;  // in the job's next start
 };
 
-// For whoever reads the job's output.
+// Describes the job for readers of its output.
 void tell_of(const ThisJob& job, const RunsOfJob& runs, int64_t max_restarts, Progress& progress) {
   progress.say("job " + job.name + " on " + job.node_list + ", start " +
                std::to_string(job.restarts + 1) + " of at most " +
@@ -103,16 +103,16 @@ void tell_of(const ThisJob& job, const RunsOfJob& runs, int64_t max_restarts, Pr
   }
 }
 
-// For predictions, which nothing depends on.
+// Returns the host for predictions, on which nothing depends.
 Host host_of_job() {
   try {
     return find_host({});
-  } catch (const ConfigError&) {  // GPUs that are not as this job was told
+  } catch (const ConfigError&) {  // GPUs differ from the job's
     return {};
   }
 }
 
-// All of it is over, and nothing on this node is left, when this returns.
+// Attempts the runs. On return all of them are over, and no process is left on this node.
 Outcome run_in(const ThisJob& job, const std::filesystem::path& folder, const JobPlan& plan) {
   std::filesystem::current_path(plan.working_directory);
   const std::unique_ptr<Progress> progress = make_progress(ProgressMode::kAutomatic);
@@ -146,7 +146,7 @@ Outcome run_in(const ThisJob& job, const std::filesystem::path& folder, const Jo
   return {code, sweep.is_to_go_on() && job.restarts < slurm.max_restarts};
 }
 
-// Unless Slurm is ending it: what was cancelled stays so.
+// Requeues the job unless Slurm is ending it: a cancelled job must stay cancelled.
 void requeue(const std::string& job) {
   SlurmQueue queue;
   const std::vector<TaskState> states = queue.query({{job}});

@@ -24,8 +24,8 @@
 #include "runner/slurm/step_launcher.h"
 #include "runner/sweep/stop_signals.h"
 
-// Times what the runs of an experiment are made of, on the devices at hand: this host's, or those
-// of the job of Slurm that this process runs in.
+// Times the pieces that an experiment's runs are made of, on the available devices. These belong to
+// this host, or to the job of Slurm that this process runs in.
 namespace fsdp {
 namespace {
 
@@ -35,7 +35,7 @@ struct CalibrateArguments {
   std::filesystem::path trainer;  // empty: fsdp-train beside this program
 };
 
-// Runs whose steps are made of the same pieces: that with most rows.
+// Runs with steps made of the same pieces. `spec` belongs to the run with most rows.
 struct Family {
   RunSpec spec;
   std::vector<std::string> points;
@@ -61,7 +61,7 @@ DeviceNames devices_of(const Host& host) {
   return names;
 }
 
-// Whoever measures there would be disturbed, and so would this.
+// Claims the devices, so that no two measurements disturb each other.
 std::optional<DeviceClaim> hold_devices(const Host& host) {
   const std::string who = fmt::format("process {} on {}, fsdp-run calibrate", getpid(), host.name);
   std::string holders;
@@ -119,7 +119,7 @@ LaunchResult launch(Launcher& launcher, const LaunchRequest& request) {
   }
 }
 
-// In a job, ranks may be on more nodes than this.
+// Expands the experiment. In a job, ranks may be on several nodes, so GPUs are not checked.
 Expansion expand(const CalibrateArguments& arguments, const Host& host) {
   ExpandOptions options = arguments.choice.expand;
   options.check_gpus = std::getenv("SLURM_JOB_ID") == nullptr;

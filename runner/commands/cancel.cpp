@@ -18,7 +18,7 @@
 namespace fsdp {
 namespace {
 
-// How long a cancelled job is waited for; status tells of one that takes longer.
+// The time to wait for a cancelled job; `status` tells of jobs that take longer.
 constexpr std::chrono::seconds kPatience{10};
 
 struct CancelArguments {
@@ -26,8 +26,8 @@ struct CancelArguments {
   std::filesystem::path results = "results";
 };
 
-// Runs that are in no job may have a runner, which only its user can stop: it launches them itself,
-// or submits them later.
+// Tells of runs in no job. They may have a runner, which starts or submits them later. Only its
+// user can stop it.
 void tell_of_runners(const Store& store, const CancelArguments& arguments,
                      const std::set<int64_t>& runs) {
   const std::set<int64_t> in_jobs = runs_in_jobs(store);
@@ -45,7 +45,7 @@ void tell_of_runners(const Store& store, const CancelArguments& arguments,
   }
 }
 
-// Until the results tell that they have ended; a runner that follows the jobs sees it by itself.
+// Waits until the results tell that the jobs ended. A runner that follows them sees it by itself.
 void wait_for_end(Store& store, const CancelArguments& arguments, const std::set<int64_t>& runs,
                   Queue& queue, std::string_view here) {
   const Pauses pauses = real_pauses();

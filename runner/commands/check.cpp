@@ -32,7 +32,7 @@ struct CheckArguments {
   std::filesystem::path trainer;  // empty: fsdp-train beside this program
 };
 
-// Runs that nothing is wrong with, one beside the other.
+// Checked runs of an experiment; the elements of both lists correspond.
 struct CheckedRuns {
   Expansion expansion;
   std::vector<Store::PlannedRun> planned;
@@ -47,7 +47,7 @@ CheckedRuns checked(const Choice& choice) {
   return {std::move(expansion), std::move(planned)};
 }
 
-// What keeps the trainer that is built from using this host's GPUs, where the runs would.
+// Prints why the trainer that is built cannot use this host's GPUs, if runs may use GPUs here.
 void print_misfits(const Choice& choice, const std::vector<Run>& runs,
                    const std::filesystem::path& trainer, size_t width) {
   const auto may_use_gpus = [](const Run& run) { return run.spec.device != DeviceKind::kCpu; };
@@ -60,7 +60,7 @@ void print_misfits(const Choice& choice, const std::vector<Run>& runs,
   }
 }
 
-// A row per run, where a trainer is built that can say what it takes; else none.
+// Returns a row per run, if a trainer that can plan is built; else none.
 std::vector<PlannedRow> plans_of(const CheckArguments& arguments) {
   const Choice& choice = arguments.choice;
   const std::filesystem::path trainer = trainer_path(arguments.trainer);

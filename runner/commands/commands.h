@@ -7,14 +7,14 @@
 
 #include "contract/record/exit_code.h"
 
-// What `fsdp-run` does: one file per command, with its options. A command prints to stdout
+// The commands of `fsdp-run`: one file per command, with its options. A command prints to stdout
 // (progress and remarks to stderr) and throws ConfigError or std::runtime_error.
 namespace fsdp {
 
-// What a command does once the command line is read.
+// Executes a command after the command line has been read.
 using CommandFunction = std::function<ExitCode()>;
 
-// Each adds its options to its own part of the command line.
+// Each function adds its command's options to `command`.
 CommandFunction add_run_command(CLI::App& command);
 CommandFunction add_check_command(CLI::App& command);
 CommandFunction add_calibrate_command(CLI::App& command);
@@ -38,7 +38,7 @@ CommandFunction add_attempt_command(CLI::App& command);
 
 struct Command {
   std::string_view name;
-  std::string_view description;  // empty: programs call it, not users
+  std::string_view description;  // empty: for programs, not for users
   CommandFunction (*add_options)(CLI::App& command);
 
   CommandFunction add_to(CLI::App& app) const {
@@ -48,7 +48,7 @@ struct Command {
   }
 };
 
-// In the order of --help.
+// The commands, in the order of --help.
 inline constexpr std::array kCommands{
     Command{"run", "Run an experiment; the word may be left out", add_run_command},
     Command{"check", "Check an experiment and its input files", add_check_command},

@@ -17,18 +17,18 @@
 #include "runner/host/host.h"
 #include "runner/store/store.h"
 
-// The hidden command `complete`: what a shell offers for the last of some words. The shells'
-// scripts only ask it.
+// The hidden command `complete`: offers candidates for the last of some words. The shells' scripts
+// only ask it.
 namespace fsdp {
 namespace {
 
-// One a line: the word, and behind a tab what it means, if it is not plain.
+// A line of the answer: the word and, after a tab, its meaning, unless that is plain.
 struct Candidate {
   std::string word;
   std::string meaning{};
 };
 
-// The words before the one that is completed, sorted by what they are.
+// The words before the one to complete, sorted by kind.
 struct Situation {
   CLI::App* command = nullptr;
   std::vector<std::string> positionals;
@@ -114,7 +114,7 @@ std::vector<Candidate> experiments(const Situation& situation, const std::string
   return found;
 }
 
-// Names of the file's points, and of its runs where a sweep makes several of one.
+// Returns the names of the file's points, and of its runs if a sweep makes several from one point.
 std::vector<Candidate> points(const Situation& situation) {
   if (situation.positionals.empty()) return {};
   const ExpandOptions options{.profile = value_of(situation, "--profile", "auto"),
@@ -145,7 +145,7 @@ std::vector<Candidate> keys() {
   return found;
 }
 
-// Those that a check allows, as CLI11 describes it: {table,markdown}.
+// Returns the words that a check allows, from CLI11's description: {table,markdown}.
 std::vector<Candidate> allowed_words(CLI::Option& option) {
   std::vector<Candidate> found;
   const CLI::Validator* check = option.get_validator(0);
@@ -156,7 +156,7 @@ std::vector<Candidate> allowed_words(CLI::Option& option) {
   return found;
 }
 
-// What the option's or the positional's name says of its values.
+// Returns the values that the name of the option or positional implies.
 std::vector<Candidate> values_of(CLI::Option& option, const Situation& situation,
                                  const std::string& word) {
   const std::string name = option.get_lnames().empty() ? option.get_name() : option.get_lnames()[0];
@@ -204,7 +204,7 @@ std::vector<Candidate> candidates(CLI::App& app, std::vector<std::string> words)
   return found;
 }
 
-// A shell asks at every press of a key: whatever is wrong, there is nothing to offer.
+// A shell asks at every press of a key, so on any error nothing is offered.
 ExitCode complete(const std::vector<std::string>& words) {
   CLI::App app("", "fsdp-run");
   for (const Command& command : kCommands) command.add_to(app);

@@ -20,7 +20,7 @@ struct DiffArguments {
   std::filesystem::path results = "results";
 };
 
-// Of one run, in the order shown.
+// Keys and values of one run, in the order shown.
 using KeysAndValues = std::vector<std::pair<std::string, std::string>>;
 
 template <typename Value>
@@ -34,7 +34,7 @@ void add_if_known(KeysAndValues& facts, const char* name, const Value& value) {
   }
 }
 
-// Of the newest attempt. Variables of the environment are keys of their own.
+// Returns the provenance of the newest attempt. Environment variables are keys of their own.
 KeysAndValues provenance(const Store& store, const RunRecord& run) {
   KeysAndValues facts;
   add_if_known(facts, "data_digest", run.data_digest);

@@ -46,7 +46,7 @@ Keys identity_of(const Store& store, const RunRecord& run) {
   return keys;
 }
 
-// "train.steps, there 10, here the default" for each key that differs.
+// Returns "train.steps, there 10, here the default" for each key that differs.
 std::vector<std::string> differences(const Keys& before, const Keys& now) {
   std::vector<std::string> found;
   const auto value = [](const Keys& keys, const std::string& key) {
@@ -102,7 +102,7 @@ std::string what_is_next(const Store& store, const RunRecord& run) {
   }
 }
 
-// As CUDA_VISIBLE_DEVICES has them: those that the newest attempt used, else the first ones.
+// Returns the GPUs that the newest attempt used, else the first ones, for CUDA_VISIBLE_DEVICES.
 std::string visible_gpus(const Store& store, const RunRecord& run, const RunSpec& spec) {
   if (spec.device != DeviceKind::kCuda) return "";
   std::vector<std::string> gpus;
@@ -115,7 +115,7 @@ std::string visible_gpus(const Store& store, const RunRecord& run, const RunSpec
   return fmt::to_string(fmt::join(gpus, ","));
 }
 
-// Of the same experiment and, if there is one, of the same point, the newest last.
+// Returns the experiment's earlier runs, of the same point if there are any, the newest last.
 std::vector<RunRecord> earlier_runs(const Store& store, const RunRecord& run) {
   std::vector<RunRecord> earlier = store.runs();
   std::erase_if(earlier, [&](const RunRecord& other) {
@@ -132,7 +132,7 @@ std::vector<RunRecord> earlier_runs(const Store& store, const RunRecord& run) {
   return earlier;
 }
 
-// How it stands and what the next call of fsdp-run does with it, with its job and its attempts.
+// Tells the run's status, its fate at the next call of fsdp-run, its job and its attempts.
 std::string explain_status(const Store& store, const RunRecord& run,
                            const std::filesystem::path& results) {
   std::string text(name_of(run.status));
@@ -148,7 +148,7 @@ std::string explain_status(const Store& store, const RunRecord& run,
   return text;
 }
 
-// The end of the log of the rank that failed first; empty when no attempt did, or there is no log.
+// Returns the end of the log of the rank that failed first; "" if no attempt failed or had a log.
 std::string explain_failure(const Store& store, const RunRecord& run,
                             const std::filesystem::path& results) {
   const std::vector<AttemptRecord> attempts = store.attempts(run.id);
@@ -171,8 +171,8 @@ std::string explain_failure(const Store& store, const RunRecord& run,
   return text + '\n';
 }
 
-// What its identity is made of, and the first key that differs from the nearest earlier run of the
-// experiment: one of the same point, else the one with the fewest differences.
+// Tells the parts of the run's identity, and the first key that differs from the nearest earlier
+// run. The nearest run has the fewest differences, and the same point if any has it.
 std::string explain_identity(const Store& store, const RunRecord& run) {
   const Keys keys = identity_of(store, run);
   std::string text = fmt::format("Identity {}, made of the keys that differ from the defaults:\n",
@@ -202,8 +202,8 @@ std::string explain_identity(const Store& store, const RunRecord& run) {
                             visible_line(least.front()));
 }
 
-// A shell's command that starts one rank as the runner did: rank `rank` of the newest attempt, in
-// an attempt folder of its own. Empty when the run's folder has no run.yaml yet.
+// Returns a shell command that starts rank `rank` of the newest attempt as the runner did, in an
+// attempt folder of its own. Returns "" if the run's folder has no run.yaml yet.
 std::string reproduction(const Store& store, const RunRecord& run, int rank,
                          const std::filesystem::path& results,
                          const std::filesystem::path& trainer) {

@@ -31,7 +31,7 @@ struct FetchArguments {
   double patience_s = 30;  // without a byte from the server
 };
 
-// What the chosen runs name on a hub, each once.
+// Returns the hub's inputs that the chosen runs name, each once.
 std::vector<HubInput> inputs_of(const Choice& choice) {
   ExpandOptions options = choice.expand;
   options.check_gpus = false;
@@ -52,11 +52,11 @@ std::vector<HubInput> inputs_of(const Choice& choice) {
   return inputs;
 }
 
-// Fetches on threads of its own, while this one shows how far it is and takes signals.
+// Fetches on other threads, while this thread shows progress and takes signals.
 std::vector<FetchedRepository> fetch_shown(const std::vector<HubInput>& inputs,
                                            const FetchArguments& arguments) {
   constexpr double kWaitsPerPatience = 30;
-  std::signal(SIGPIPE, SIG_IGN);  // of connections that end while TLS writes to them
+  std::signal(SIGPIPE, SIG_IGN);  // connections that end while TLS writes to them
   StopSignals signals;            // before there are threads, which hold them back as well
   const Endpoint endpoint = endpoint_from_environment(arguments.patience_s);
   FetchProgress progress;

@@ -39,7 +39,7 @@ std::vector<RunRecord> runs_named(const std::vector<RunRecord>& runs, const std:
   return found;
 }
 
-// By the names that `report --all` gives to runs that are no longer in the list.
+// Finds runs by the names that `report --all` gives to runs that left the list.
 std::vector<RunRecord> variants_named(const Store& store, const std::vector<RunRecord>& runs,
                                       const std::string& word) {
   std::vector<RunRecord> found;
@@ -79,7 +79,7 @@ std::vector<RunRecord> variants_named(const Store& store, const std::vector<RunR
 
 enum class Called { kExactly, kOrMerged };
 
-// By name or by file.
+// Finds experiments by name or by file.
 std::vector<std::string> experiments_named(const Store& store, const std::string& word,
                                            Called called) {
   const auto with_name = [&](const std::string& name) {

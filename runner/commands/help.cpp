@@ -8,7 +8,7 @@ namespace {
 constexpr size_t kHelpWidth = 80;
 constexpr size_t kMeaningColumn = 26;
 
-// `name`, and `meaning` beside it, or below where the name is long.
+// Puts `meaning` beside `name`, or below it if the name is long.
 std::string entry(const std::string& name, const std::string& meaning) {
   const std::string before = "  " + name;
   if (before.size() + 2 <= kMeaningColumn)

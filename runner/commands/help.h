@@ -6,8 +6,8 @@
 
 namespace fsdp {
 
-// Help at 80 columns: names in one column, what they mean in another. The help of `fsdp-run` itself
-// shows the options of a run, whose word may be left out.
+// Formats help at 80 columns: names in one column, their meanings in another. The help of
+// `fsdp-run` itself shows the options of `run`, because that word may be left out.
 class HelpFormatter : public CLI::Formatter {
  public:
   std::string make_usage(const CLI::App* app, std::string name) const override;
@@ -19,7 +19,7 @@ class HelpFormatter : public CLI::Formatter {
   std::string make_description(const CLI::App* app) const override;
 };
 
-// Every option of `command` that its help shows; all have a long name.
+// Returns every option that the command's help shows; each has a long name.
 std::vector<const CLI::Option*> shown_options(const CLI::App& command);
 
 }  // namespace fsdp

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::chrono::seconds kPauseOfWatchers{5};
 
-// Its time is when Slurm was asked last.
+// This file's modification time is when Slurm was asked last.
 std::filesystem::path asked_file(const std::filesystem::path& results) {
   return results / "slurm" / "asked";
 }

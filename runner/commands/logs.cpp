@@ -30,7 +30,7 @@ struct LogsArguments {
   bool follow = false;
 };
 
-// The logs of one run, looked at anew each time: others write what they tell.
+// The logs of one run. They are read anew each time, because others write to them.
 class RunLogs {
  public:
   explicit RunLogs(const LogsArguments& arguments)
@@ -39,8 +39,8 @@ class RunLogs {
     run_ = find_run(store_, arguments.word);
   }
 
-  // Prints an attempt's log. Where the user follows the run: until nothing more will be written,
-  // and, unless the attempt was named, also those of the attempts that come after it.
+  // Prints an attempt's log; with --follow, until it ends. Later attempts follow, unless the user
+  // named the attempt.
   void print() {
     begin(first_attempt());
     for (;;) {
@@ -76,7 +76,7 @@ class RunLogs {
     return !std::filesystem::exists(paths().end_record(attempt_));
   }
 
-  // Those that the store knows, and newer ones that a job has begun since.
+  // Returns the attempts in the store, and newer ones that a job has begun since.
   std::vector<int> attempts() const {
     std::vector<int> numbers;
     for (const AttemptRecord& attempt : store_.attempts(run_.id)) {
@@ -102,7 +102,7 @@ class RunLogs {
                        reason.empty() ? "" : ": ", reason, output);
   }
 
-  // The first one to print; waits for it when the user follows a run whose job waits.
+  // Returns the first attempt to print. Waits for it if the user follows a run with a waiting job.
   int first_attempt() {
     for (std::string said;;) {
       const bool may_come = arguments_.follow && has_open_job(store_, run_) && std::cout.good();
@@ -121,7 +121,7 @@ class RunLogs {
     }
   }
 
-  // Of the rank that failed, else of the first, unless the user named another.
+  // Begins the log of the rank that failed, else of rank 0, unless the user named a rank.
   void begin(int attempt) {
     const std::optional<AttemptRecord> record = recorded(attempt);
     const int64_t failed = record ? record->reason_rank.value_or(0) : 0;
@@ -138,7 +138,7 @@ class RunLogs {
     std::cerr << "==> " << visible_line(log_.string()) << " <==\n";
   }
 
-  // Opened anew each time, which shows new data on network file systems.
+  // Opens the file anew each time, because that shows new data on network file systems.
   void print_rest() {
     std::ifstream file(log_, std::ios::binary);
     file.seekg(printed_);
@@ -147,7 +147,7 @@ class RunLogs {
     printed_ += std::ssize(text);
   }
 
-  // Waits for what may have been written since. Perhaps nobody else follows the open jobs.
+  // Waits for new data. Refreshes the open jobs, because perhaps nobody else follows them.
   void pause() {
     std::this_thread::sleep_for(kFollowInterval);
     if (Clock::now() - refreshed_ >= kRefreshInterval) refresh();

@@ -15,7 +15,7 @@
 namespace fsdp {
 namespace {
 
-constexpr size_t kColumnsOfGpus = 100;  // where the width is not known
+constexpr size_t kColumnsOfGpus = 100;  // if the width is unknown
 
 std::string percent(std::optional<double> value) {
   return value ? decimals(std::round(*value), 0) + " %" : "-";
@@ -26,7 +26,7 @@ std::optional<double> part_percent(std::optional<int64_t> part, std::optional<in
   return 100 * static_cast<double>(*part) / static_cast<double>(*whole);
 }
 
-// Of the node where it is known, else of its GPUs together.
+// Returns the node's power if known, else the total of its GPUs.
 std::string power_text(const NodeState& state) {
   if (state.node.power_watts) return three_digits(*state.node.power_watts) + " W";
   std::optional<double> watts;
@@ -75,7 +75,7 @@ std::string gpu_text(const DeviceSample& gpu) {
                      gibibytes(gpu.memory_total_bytes), part ? ' ' + percent(part) : "");
 }
 
-// Below the node's line, in columns of equal width.
+// Returns the lines below the node's line, in columns of equal width.
 std::vector<std::string> gpu_lines(const NodeState& state, size_t width) {
   constexpr size_t kIndent = 2, kGap = 4;
   std::vector<std::string> texts;
@@ -101,7 +101,7 @@ std::vector<std::string> gpu_lines(const NodeState& state, size_t width) {
 }  // namespace
 
 std::vector<NodeState> node_states(const Store& store, std::span<const RunState> runs) {
-  // By host, gpu:2 before gpu:10.
+  // The key sorts by host, and gpu:2 before gpu:10.
   std::map<std::tuple<std::string, size_t, std::string>, Recorded<DeviceSample>> newest;
   for (const RunState& run : runs) {
     if (run.row.status != RunStatus::kRunning || !run.row.attempt) continue;

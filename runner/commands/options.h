@@ -9,10 +9,10 @@
 #include "runner/experiment/experiment.h"
 #include "runner/store/store.h"
 
-// Options that several commands have.
+// Options that several commands share.
 namespace fsdp {
 
-// Which runs of which experiment, on which GPUs.
+// The user's choice of runs of an experiment, and of GPUs for them.
 struct Choice {
   std::filesystem::path file;
   ExpandOptions expand;
@@ -22,7 +22,7 @@ struct Choice {
 void add_choice_options(CLI::App& command, Choice& choice);
 void add_results_option(CLI::App& command, std::filesystem::path& results);
 
-// An option, with what the help calls its value: "--results DIR=results".
+// Adds an option, with the name of its value in the help: "--results DIR=results".
 template <typename T>
 CLI::Option* add_option(CLI::App& command, const std::string& name_and_value, T& member,
                         const std::string& description) {
@@ -31,7 +31,7 @@ CLI::Option* add_option(CLI::App& command, const std::string& name_and_value, T&
       ->option_text(name_and_value.substr(space + 1));
 }
 
-// An option whose value is one of an enum's names.
+// Adds an option that takes one of an enum's names.
 template <NamedEnum T>
 CLI::Option* add_named_option(CLI::App& command, const std::string& name_and_value, T& member,
                               const std::string& description) {
@@ -45,12 +45,12 @@ CLI::Option* add_named_option(CLI::App& command, const std::string& name_and_val
 }
 
 bool has_results(const std::filesystem::path& results);
-// Throws ConfigError when there are none.
+// Throws ConfigError if there are no results.
 Store existing_results(const std::filesystem::path& results);
 
-// `option`, or, where it is empty, the trainer beside this program.
+// Returns `option` or, if that is empty, the trainer beside this program.
 std::filesystem::path trainer_path(const std::filesystem::path& option);
-// The same. Throws std::runtime_error when it cannot be executed.
+// Returns the same path. Throws std::runtime_error if the trainer cannot be executed.
 std::filesystem::path find_trainer(const std::filesystem::path& option);
 
 }  // namespace fsdp

@@ -12,25 +12,25 @@
 
 namespace fsdp {
 
-// --format and --output: where a command's text goes, and in which of its formats, whose first is
-// what people read in a terminal.
+// The options --format and --output: the format and the place of a command's text. The first format
+// is for people who read in a terminal.
 template <NamedEnum Format>
 struct Output {
   std::optional<Format> asked;
   std::filesystem::path file;  // empty: stdout
 
-  // Returns the format that was asked for, else that of the file's extension: lab.html. Files with
-  // .txt or no extension hold text. Throws ConfigError (place: --output) for another extension.
+  // Returns the requested format, else the one of the file's extension: lab.html. Files with .txt
+  // or no extension hold text. Throws ConfigError (place: --output) for another extension.
   Format format() const;
 };
 
-// The name of the format that files with this extension have; empty: of no format.
+// Returns the name of the format that files with this extension have; empty: unknown extension.
 std::string_view format_of_extension(const std::filesystem::path& extension);
 
 // True if files with this extension hold text: .txt, or none.
 bool is_of_text(const std::filesystem::path& extension);
 
-// To the file, or to stdout where there is none.
+// Writes to the file or, if `file` is empty, to stdout.
 void write_output(const std::filesystem::path& file, std::string_view text);
 
 template <NamedEnum Format>

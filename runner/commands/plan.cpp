@@ -35,7 +35,7 @@ struct PlanArguments {
   std::filesystem::path trainer;  // empty: fsdp-train beside this program
 };
 
-// "4", "1,2,8", or doubled from the first to the last: "1..64".
+// Parses "4", "1,2,8", or "1..64", which doubles from the first number to the last.
 std::vector<int64_t> rank_counts(const std::string& text) {
   const auto most = static_cast<int64_t>(range_of_key("strategy.ranks").maximum);
   const auto refuse = [&] {
@@ -78,7 +78,7 @@ std::vector<PlannedRow> rows_by_ranks(ExperimentPlans& plans, const Run& run,
   return rows;
 }
 
-// Of the largest value that the sweep will find to fit, else of the first.
+// Plans the largest value that the sweep is expected to find to fit, else the first value.
 PlannedRow plan_of_doubled(ExperimentPlans& plans, const Run& run) {
   const auto predict = [&](const RunSpec& spec) {
     Run other = run;
@@ -89,7 +89,7 @@ PlannedRow plan_of_doubled(ExperimentPlans& plans, const Run& run) {
   return plans.plan(largest ? doubled_run(run.doubling, *largest) : run);
 }
 
-// Sets the cost of each row. Adds a remark with that of all runs, if each has one row.
+// Sets the cost of each row. Adds a remark with the cost of all runs, if each has one row.
 void add_costs(PlanReport& report, double price, const std::vector<int64_t>& repeats) {
   double all = 0;
   bool is_known = report.rows.size() == repeats.size();

@@ -79,7 +79,7 @@ std::string kept_text(const RunSpec& spec) {
                      offload == Offload::kNone ? gibibytes(kept.optimizer_state) : "host");
 }
 
-// What all runs have in common is said once, below the table; empty: they differ.
+// Returns the text that all runs have in common, shown once below the table; empty: they differ.
 std::string in_common(const std::vector<const Run*>& runs,
                       std::string (*text_of)(const RunSpec& spec)) {
   const std::string text = text_of(runs.front()->spec);
@@ -143,7 +143,7 @@ std::string few_measured_steps(const Preflight& preflight) {
       joined_names(names), kLeastMeasuredSteps);
 }
 
-// "4: 1 GPU; 16: 4xDDP, 4xFSDP" where runs whose losses are compared differ in what decides them.
+// Returns "4: 1 GPU; 16: 4xDDP, 4xFSDP" if runs differ in this value, which their losses depend on.
 template <typename Of>
 std::string unequal(const Preflight& preflight, const char* what, const char* remedy, Of of) {
   if (preflight.compare == Comparison::kThroughput) return "";
@@ -200,7 +200,7 @@ std::string oversized(const PlannedRow& row) {
                                   remedy_for(row.spec, *row.plan)));
 }
 
-// Of a job, where its time limit is known.
+// Returns the time limit of a job.
 std::string time_text(const SlurmSpec& slurm) {
   return slurm.time.empty() ? "for the partition's time limit" : "for at most " + slurm.time;
 }

@@ -8,8 +8,8 @@
 #include "runner/host/host.h"
 #include "runner/plan/plan_report.h"
 
-// What an experiment's runs will do and take, before any is started, as far as is known then. Pure,
-// but for the room that it asks the file system of the results for.
+// Describes the work and the needs of an experiment's runs, as far as known before any is started.
+// Pure, except that it asks the file system of the results for its free space.
 namespace fsdp {
 
 struct Preflight {
@@ -18,16 +18,16 @@ struct Preflight {
   const Resources& host;
   bool on_cluster;
   std::filesystem::path results;
-  std::vector<PlannedRow> plans{};  // of each run that is no repeat; empty: nobody can plan here
+  std::vector<PlannedRow> plans{};  // of each first repeat; empty: no trainer can plan here
 };
 
-// A line per run that is no repeat, no wider than `width` (0: any).
+// Returns a line for the first repeat of each run, no wider than `width` (0: any width).
 std::vector<std::string> preflight_table(const Preflight& preflight, size_t width);
 
-// What the queue is asked for; empty where nothing is.
+// Returns the request to the queue; empty if nothing is requested.
 std::string request_line(const Preflight& preflight);
 
-// What makes the runs less than they look, or will keep one from its end, each with what to do.
+// Returns what weakens the comparison of the runs or will stop one early, each with a remedy.
 std::vector<std::string> preflight_warnings(const Preflight& preflight);
 
 }  // namespace fsdp

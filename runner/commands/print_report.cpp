@@ -31,8 +31,8 @@ size_t stdout_columns() {
 
 namespace {
 
-// Of finished runs that must have the same ones as another; none where there are so many that to
-// read them would take seconds.
+// Reads the losses of finished runs that must have the same losses as another run. Reads none if
+// that would take seconds.
 void read_losses(std::vector<ComparisonRow>& rows, const Store& store) {
   constexpr double kMostSteps = 300'000;
   std::map<std::string, std::vector<ComparisonRow*>> must_be_equal;
@@ -53,7 +53,7 @@ void read_losses(std::vector<ComparisonRow>& rows, const Store& store) {
   }
 }
 
-// Of runs that were measured and are in no list any more: their names, or what shows them.
+// Names the measured runs that have left their lists, or removes them and notes how to show them.
 void put_variants(Report& report, Listed listed) {
   const auto is_variant = [](const ComparisonRow& row) { return !row.current; };
   std::erase_if(report.rows, [&](auto& row) { return is_variant(row) && !row.attempt; });

@@ -10,14 +10,14 @@
 
 namespace fsdp {
 
-// Whether stdout is a terminal whose user wants colours.
+// True if stdout is a terminal and its user wants colours.
 bool stdout_has_colour();
-// Of the terminal, or as COLUMNS says (watch sets it); 0: of any width.
+// Returns the terminal's width, or COLUMNS (which watch sets); 0: any width.
 size_t stdout_columns();
 
-// Adds the rows and notes of these experiments; none: of every one in the results. Leaves out runs
-// whose attempt was started before `since_unix_ms`. With Listed::kEver runs that were measured and
-// are no longer in their experiment's list are rows too, named by what changed.
+// Adds the rows and notes of these experiments; an empty list means all in the results. Leaves out
+// runs with an attempt started before `since_unix_ms`. Listed::kEver also adds measured runs that
+// have left their experiment's list, named by the keys that changed.
 void read_rows(Report& report, const Store& store, const std::vector<std::string>& experiments,
                std::optional<int64_t> since_unix_ms = {}, Listed listed = Listed::kNow);
 

@@ -71,7 +71,7 @@ std::string line_of(const PruneItem& item) {
 
 using Locks = std::map<std::string, std::unique_ptr<ExperimentLock>>;
 
-// Takes the locks of the experiments that nobody works on; forgets the runs of the others.
+// Locks the experiments that nobody works on. Drops the runs of the others from `wish`.
 Locks lock_free_experiments(const Store& store, const std::filesystem::path& results,
                             PruneWish& wish) {
   Locks locks;

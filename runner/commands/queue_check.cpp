@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::chrono::seconds kPatienceOfCheck{3};
 
-// As it would be submitted, but for names that Slurm does not look at.
+// Returns the script as it would be submitted, except for names that Slurm ignores.
 SlurmScript script_of(const Run& run, int64_t tasks, const std::filesystem::path& folder) {
   return {.slurm = run.spec.slurm,
           .request = slurm_request(run.spec),
@@ -32,7 +32,7 @@ SlurmScript script_of(const Run& run, int64_t tasks, const std::filesystem::path
           .keeps_checkpoints = wants_checkpoints(run.spec)};
 }
 
-// What is asked for: of an allocation one job, in which each run has room.
+// Returns the scripts to ask about. An allocation is one job with room for each of its runs.
 std::vector<SlurmScript> scripts_of(const std::vector<Run>& runs,
                                     const std::filesystem::path& folder) {
   std::vector<SlurmScript> scripts;
@@ -49,8 +49,8 @@ std::vector<SlurmScript> scripts_of(const std::vector<Run>& runs,
   return scripts;
 }
 
-// Why a job would wait in its partition for ever: Slurm accepts it all the same, unless it enforces
-// limits. Empty: it would not, or nothing is known.
+// Returns why a job would wait in its partition for ever; empty: no reason is known. Slurm accepts
+// such a job unless it enforces limits.
 std::string limit_passed(const std::vector<Partition>& partitions, const SlurmScript& script) {
   const std::string& wanted = script.slurm.partition;
   const auto found = std::ranges::find_if(partitions, [&](const Partition& partition) {
@@ -119,7 +119,7 @@ QueueCheck check_queue(const Expansion& expansion) {
             fmt::format("Slurm would refuse the job of {}: {}", name, *refusal));
       }
     }
-  } catch (const std::runtime_error& error) {  // it is not here, or does not answer
+  } catch (const std::runtime_error& error) {  // Slurm is not here, or does not answer
     check.not_known =
         fmt::format("what this cluster allows is not known: {}; check again where `sinfo` answers",
                     error.what());

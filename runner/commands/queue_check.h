@@ -7,18 +7,18 @@
 
 #include "runner/experiment/experiment.h"
 
-// What a cluster's Slurm says of jobs before they are submitted.
+// Asks a cluster's Slurm about jobs before they are submitted.
 namespace fsdp {
 
-// The arrays that runs are submitted in: the first run of each, and how many there are.
+// Returns the first run of each array to submit, and the array's number of runs.
 std::vector<std::pair<const Run*, int64_t>> arrays_of(const std::vector<Run>& runs);
 
 struct QueueCheck {
-  std::vector<std::string> refused;  // a line for each kind of job, with what to change
-  std::string not_known;             // why Slurm does not say it all; empty: it does
+  std::vector<std::string> refused;  // a line for each kind of job, with a remedy
+  std::string not_known;             // why Slurm does not tell everything; empty: it does
 };
 
-// Nothing is submitted, and Slurm is not waited for long.
+// Submits nothing, and does not wait long for Slurm.
 QueueCheck check_queue(const Expansion& expansion);
 
 }  // namespace fsdp

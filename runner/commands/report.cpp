@@ -63,7 +63,7 @@ struct ReportArguments {
 
 using Answer = std::pair<std::string, ExitCode>;
 
-// The title of the experiment, where it is one.
+// Returns the experiment's title if there is exactly one experiment.
 std::string title_of(const std::vector<std::string>& names, const Store& store) {
   if (names.size() != 1) return "";
   const std::vector<ExperimentRecord> known = store.experiments();
@@ -135,7 +135,7 @@ Answer side_by_side(const ReportArguments& arguments, Store& store) {
   return {render_differences(arguments.format, report), ExitCode::kOk};
 }
 
-// What only a page has.
+// Reads the options that only a page has.
 void read_head(ReportArguments& arguments) {
   PageHead& head = arguments.head;
   const char* given = !head.title.empty()        ? "--title"
@@ -213,7 +213,7 @@ void add_page_options(CLI::App& command, ReportArguments& arguments) {
   add_option(command, "--notes FILE", arguments.notes, "html: your own text, in Markdown");
 }
 
-// Options of what a row is, of which one may be given.
+// Adds the options that choose what a row is. At most one may be given.
 void add_row_options(CLI::App& command, std::optional<RowKind>& kind) {
   const auto add = [&](const char* name, RowKind value, const char* description) {
     return command.add_flag_callback(

@@ -47,7 +47,7 @@ ProgressMode progress_mode(const RunArguments& options) {
   return options.quiet ? ProgressMode::kQuiet : ProgressMode::kAutomatic;
 }
 
-// "45", "90s", "30m", "2h" to seconds.
+// Converts "45", "90s", "30m", "2h" to seconds.
 CLI::Validator time_limit_units() {
   return CLI::AsNumberWithUnit(
       std::map<std::string, double>{{"s", 1.0}, {"m", 60.0}, {"h", 3600.0}},
@@ -58,7 +58,7 @@ std::filesystem::path absolute_file(const Experiment& experiment) {
   return std::filesystem::absolute(experiment.file()).lexically_normal();
 }
 
-// Those that `store`, if there is one yet, does not remember are computed, and noted in `computed`.
+// Takes digests from `store`, if there is one yet. Computes others, and adds them to `computed`.
 FileDigest digest_of(const std::optional<Store>& store, std::vector<HashedFile>& computed) {
   return remembered([&](const std::filesystem::path& file) {
     if (const auto known = store ? store->digest(state_of(file)) : std::nullopt) return *known;
@@ -150,8 +150,8 @@ void check_for_slurm(const RunArguments& options, const Expansion& expansion) {
   }
 }
 
-// Before runs are begun nothing is to be saved: batch systems' signals end this at once, as Ctrl-C
-// does. Those that are ignored stay so.
+// Before runs begin there is nothing to save, so batch systems' signals end the process at once, as
+// Ctrl-C does. Ignored signals stay ignored.
 void end_at_signals_of_batch_systems() {
   for (const int signal_number : {SIGUSR1, SIGUSR2}) {
     const auto before =
@@ -160,7 +160,7 @@ void end_at_signals_of_batch_systems() {
   }
 }
 
-// All that is known before anything is created or started.
+// Everything known before anything is created or started.
 struct Preparation {
   explicit Preparation(const RunArguments& options)
       : host(find_host(options.choice.gpus)),
@@ -183,14 +183,14 @@ struct Preparation {
   GitQuery git;
   Expansion expansion;
   std::filesystem::path trainer;
-  std::optional<Store> results;  // where there are any already
+  std::optional<Store> results;  // empty: none yet
   std::vector<HashedFile> computed;
   const FileDigest digest = digest_of(results, computed);
   std::vector<Store::PlannedRun> chosen, left_out;
   Provenance provenance;
 };
 
-// Where the results cannot be written to, each run makes what it reads.
+// Prepares the data that runs share. If the results are not writable, each run makes its own.
 void prepare_data(const std::vector<RunToLaunch>& runs, const std::filesystem::path& results,
                   const FileDigest& digest, Progress& progress) {
   std::vector<RunSpec> specs;
@@ -207,7 +207,7 @@ void prepare_data(const std::vector<RunToLaunch>& runs, const std::filesystem::p
   }
 }
 
-// The results, made where there are none, and their log.
+// Opens the results and their log; creates the results if there are none.
 Store& open_store(Preparation& prepared, const RunArguments& options) {
   if (!prepared.results) prepared.results.emplace(options.results);
   log_to_file(std::filesystem::absolute(options.results) / "fsdp-run.log", options.log_level);
@@ -220,7 +220,7 @@ Store& open_store(Preparation& prepared, const RunArguments& options) {
   return *prepared.results;
 }
 
-// Of each doubled key, for the planner in a job.
+// Returns the expected value of each doubled key, for the planner in a job.
 std::vector<std::string> expected_values(const Preparation& prepared, const PredictRun& predict,
                                          bool skips_oversized) {
   std::vector<std::string> expected;
@@ -247,11 +247,11 @@ void leave_out_oversized(std::vector<RunToLaunch>& runs, const PredictRun& predi
 
 ExitCode run(const RunArguments& options) {
   end_at_signals_of_batch_systems();
-  // Now: whatever a build puts in its place while jobs are followed, the path is the same.
+  // Read now: a build may replace the file while jobs are followed, but the path stays the same.
   const std::filesystem::path runner = std::filesystem::read_symlink("/proc/self/exe");
   Preparation prepared(options);
   const Experiment& experiment = prepared.experiment;
-  std::signal(SIGPIPE, SIG_IGN);  // the runs go on when nobody reads the output any more
+  std::signal(SIGPIPE, SIG_IGN);  // runs go on if the output's reader is gone
 
   const std::unique_ptr<Progress> shown = make_progress(progress_mode(options));
   Progress& progress = *shown;

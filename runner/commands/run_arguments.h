@@ -13,7 +13,7 @@ struct SlurmOptions {
   double query_interval_s = 3;
 };
 
-// What the user wants of the command `run`.
+// The user's options for the command `run`.
 struct RunArguments {
   Choice choice;
   std::filesystem::path results = "results";

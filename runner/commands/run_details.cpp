@@ -15,7 +15,7 @@ Curve training_loss(const Store& store, const ComparisonRow& run) {
   return thinned(std::move(points));
 }
 
-// Of rank 0, because every rank reports the same loss; from the run's first step on.
+// Returns rank 0's loss from the run's first step on. Every rank reports the same loss.
 Curve validation_loss(const Store& store, const ComparisonRow& run) {
   std::vector<CurvePoint> points;
   for (const Stretch& stretch : store.stretches(run.run, static_cast<int>(*run.attempt))) {
@@ -27,7 +27,7 @@ Curve validation_loss(const Store& store, const ComparisonRow& run) {
   return thinned(std::move(points));
 }
 
-// A curve per device that gives its utilization, in the order of hosts and names.
+// Returns a curve per device that reports its utilization, in the order of hosts and names.
 std::vector<UtilizationCurve> utilization(const std::vector<Recorded<DeviceSample>>& samples,
                                           int64_t started_unix_ms,
                                           const std::vector<RunStarted>& ranks) {

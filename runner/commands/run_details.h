@@ -7,7 +7,7 @@
 
 namespace fsdp {
 
-// What the page shows of the first kMostDetailedRuns of `runs`.
+// Returns the page's details for the first kMostDetailedRuns of `runs`.
 HtmlDetail read_html_detail(Store& store, std::span<const ComparisonRow* const> runs);
 
 }  // namespace fsdp

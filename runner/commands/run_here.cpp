@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::chrono::seconds kClaimInterval{1};
 
-// The ranks of the widest of the runs that are on GPUs; 0: none is.
+// Returns the most ranks of any run on GPUs; 0: no run uses GPUs.
 int64_t gpus_needed(const std::vector<RunToLaunch>& runs) {
   int64_t needed = 0;
   for (const RunToLaunch& run : runs) {
@@ -39,13 +39,13 @@ DeviceNames devices_of(const std::vector<RunToLaunch>& runs, const Host& host) {
   return names;
 }
 
-// What this host's runners have claimed. Waits until no other one has any of the devices, unless
-// they are to be shared.
+// The devices that this process claims on this host. Waits until no other runner has any of them,
+// unless they are shared.
 class HeldDevices {
  public:
   explicit HeldDevices(Progress& progress) : progress_(progress) {}
 
-  // False: asked to stop meanwhile.
+  // Returns false if asked to stop meanwhile.
   bool take(const DeviceNames& devices, const std::string& who, bool share) {
     StopSignals stop_signals;
     for (std::string holders, said; !try_to_take(devices, who, share, holders);) {
@@ -72,7 +72,7 @@ class HeldDevices {
     return claim_.has_value();
   }
 
-  // Also where only warnings are wanted: without this line it seems to hang.
+  // Shown as a warning even in quiet mode, because the program would seem to hang without it.
   void say(const std::string& line) {
     log(LogLevel::kInfo, "devices", line);
     progress_.warn(line);

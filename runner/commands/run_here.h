@@ -15,8 +15,8 @@ struct DeviceOptions {
   bool share = false;    // with other runners
 };
 
-// What `run` does with the runs of an experiment on this host. Those that are in jobs of Slurm are
-// left to them.
+// Starts an experiment's runs on this host, for `run`. Runs in jobs of Slurm are left to their
+// jobs.
 ExitCode run_here(std::vector<RunToLaunch> runs, const RunPlanner& planner,
                   const RunListeners& listeners, const Host& host, const DeviceOptions& options,
                   SweepSettings settings);

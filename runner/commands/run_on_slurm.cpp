@@ -16,7 +16,7 @@ std::string results_option(const std::filesystem::path& results) {
   return is_default ? "" : " --results " + shell_quoted(results.string());
 }
 
-// What the user called, but for --detach.
+// Returns the user's command, without --detach.
 std::string command_of(const JobPlan& plan, const std::filesystem::path& results) {
   const std::filesystem::path near = plan.file.lexically_proximate(plan.working_directory);
   const bool is_below = !near.string().starts_with("..");

@@ -15,28 +15,28 @@
 
 namespace fsdp {
 
-// What `run --launcher slurm` does with the runs of an experiment.
+// Submits and follows an experiment's runs, for `run --launcher slurm`.
 class SlurmRunner {
  public:
   SlurmRunner(const RunListeners& listeners, const JobSubmission::Settings& submission,
               SlurmOptions options, RunPlanner& planner);
 
-  // Before the runs are planned: brings open jobs up to date. False: asked to stop.
+  // Brings open jobs up to date, before the runs are planned. Returns false if asked to stop.
   bool pick_up() { return sweep_.pick_up(); }
-  // Submits those that are in no job, and follows all, as far as the options want it.
+  // Submits the runs that are in no job, and follows all runs, as far as the options allow.
   ExitCode run(std::vector<RunToLaunch> runs);
 
  private:
-  // Those that are to be submitted now.
+  // Returns the runs to submit now.
   std::vector<RunToLaunch> to_submit(std::vector<RunToLaunch> runs);
   ExitCode stopped();
 
   RunListeners listeners_;
   RunPlanner& planner_;
-  std::string again_;  // the command that goes on
+  std::string again_;  // the command that continues
   std::string cancel_;
   SlurmOptions options_;
-  size_t not_submitted_ = 0;  // runs without a result that --follow leaves alone
+  size_t not_submitted_ = 0;  // runs without a result that --follow does not submit
   SlurmQueue queue_;
   StopSignals stop_signals_;
   JobSubmission submission_;

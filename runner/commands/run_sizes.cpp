@@ -15,7 +15,7 @@ double parameter_bytes(const PrecisionSpec& precision) {
   return precision.kind == PrecisionKind::kBf16True && !is_overridden ? 2 : 4;
 }
 
-// As trainer/strategy/precision.cpp chooses them.
+// Returns the bytes of a gradient, as trainer/strategy/precision.cpp chooses its type.
 double gradient_bytes(const PrecisionSpec& precision) {
   if (precision.gradients) return bytes_of(*precision.gradients);
   if (!precision.parameters && !precision.reduction && !precision.buffers) {
@@ -25,7 +25,7 @@ double gradient_bytes(const PrecisionSpec& precision) {
   return compute == precision.reduction.value_or(compute) ? bytes_of(compute) : 4;
 }
 
-// Of a parameter.
+// Returns the bytes of optimizer state for one parameter.
 double state_bytes(const RunSpec& spec) {
   const OptimizerSpec& optimizer = spec.optimizer;
   const double of_one =
@@ -34,7 +34,7 @@ double state_bytes(const RunSpec& spec) {
   return optimizer.momentum > 0 ? of_one : 0;
 }
 
-// Ranks that share one copy of the model.
+// Returns the number of ranks that share one copy of the model.
 double ranks_of_a_copy(const StrategySpec& strategy) {
   if (strategy.kind != StrategyKind::kFsdp || strategy.sharding == Sharding::kNoShard) return 1;
   const bool is_hybrid = strategy.sharding == Sharding::kHybridShard;

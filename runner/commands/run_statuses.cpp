@@ -64,7 +64,7 @@ std::string time_left_cell(const RunState& run) {
   return run.seconds_left ? duration_text(*run.seconds_left) : "-";
 }
 
-// As squeue shows them: where it runs, or why it waits.
+// Tells where the run runs, or why it waits, as squeue does.
 std::string nodes_cell(const StatusRow& row) {
   if (row.status == RunStatus::kQueued && !row.job_reason.empty())
     return '(' + row.job_reason + ')';
@@ -158,7 +158,7 @@ std::vector<StatusRow> rows_of_interest(std::span<const StatusRow> rows, size_t 
   std::vector<const StatusRow*> order;
   for (const StatusRow& row : rows) order.push_back(&row);
   const auto interest = [](const StatusRow* row) {
-    // Runs that run, those that wait in a job, and then by when they ended.
+    // Running runs come first, then runs that wait in a job, then the latest ended.
     const int is_open = row->status == RunStatus::kRunning  ? 2
                         : row->status == RunStatus::kQueued ? 1
                                                             : 0;

@@ -8,14 +8,13 @@
 
 #include "runner/store/store.h"
 
-// What `fsdp-run status` shows.
+// The tables that `fsdp-run status` shows.
 namespace fsdp {
 
-// A run as `fsdp-run status` shows it. Figures of a run that is under way are those of its newest
-// steps.
+// A run as `fsdp-run status` shows it. A running run has the figures of its newest steps.
 struct RunState {
   StatusRow row;
-  bool runner_is_gone = false;  // it runs as far as is recorded, but its runner is not there
+  bool runner_is_gone = false;               // recorded as running, but its runner is not there
   std::optional<double> seconds_left{};      // of the run, at its present speed
   std::optional<double> job_seconds_left{};  // until its job's time limit
 
@@ -24,38 +23,38 @@ struct RunState {
   }
 };
 
-// Brings the figures of runs that are under way up to date.
+// Brings the figures of running runs up to date.
 std::vector<RunState> current_states(const Store& store, std::span<const StatusRow> rows,
                                      int64_t now_unix_ms);
 
 // "5 runs: 3 finished, 1 running, 1 planned"
 std::string status_counts(std::span<const StatusRow> rows);
 
-// The rows to show of `rows`, in their order: all when they are at most `most`, else those that
-// run, those that wait in a job, and then the ones that ended last.
+// Returns at most `most` of the rows, in their order. Running runs come first, then runs that wait
+// in a job, then the runs that ended last.
 std::vector<StatusRow> rows_of_interest(std::span<const StatusRow> rows, size_t most);
 
-// Headings and a line per run; times are local ones. A time left with a * is that of the job. In at
-// most `width` columns where that can be; 0: of any width.
+// Returns headings and a line per run, with local times. A time left with a * belongs to the job.
+// The lines have at most `width` columns if that is possible; 0: any width.
 std::vector<std::string> status_table(std::span<const RunState> runs, size_t width, bool colour);
 
-// A line per doubled key of runs in jobs of Slurm whose search may go on: who submits the run of
-// its next value, and when. The rows are those of whole experiments.
+// Returns a line per doubled key of runs in Slurm jobs, if its search may go on. The line tells who
+// submits the run of the next value, and when. The rows must come from whole experiments.
 std::string doubling_outlook(std::span<const ComparisonRow> rows);
 
-// What the newest samples say of a node.
+// A node's state according to the newest samples.
 struct NodeState {
   std::string host;
-  DeviceSample node{};               // processors and memory; nothing is known until it was sampled
+  DeviceSample node{};               // processors and memory; unknown before the first sample
   std::vector<DeviceSample> gpus{};  // in the order of their numbers
   int64_t sampled_unix_ms = 0;       // the newest of these
 };
 
-// The nodes of runs that are under way, by their names. Of a node of several runs the newest sample
+// Returns the nodes of running runs, sorted by name. If several runs use a node, the newest sample
 // of each device counts.
 std::vector<NodeState> node_states(const Store& store, std::span<const RunState> runs);
 
-// A line per node and, below it, its GPUs, so many a line as `width` allows; 0: of any width.
+// Returns a line per node and, below it, as many GPUs a line as fit in `width`; 0: any width.
 std::vector<std::string> node_table(std::span<const NodeState> nodes, size_t width,
                                     int64_t now_unix_ms);
 

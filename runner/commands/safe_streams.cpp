@@ -11,7 +11,7 @@
 namespace fsdp {
 namespace {
 
-// The length of the first character when it may be one of which only the beginning is there.
+// Returns the length of the last character if it may be incomplete, else 0.
 size_t unfinished_at_end(std::string_view text) {
   constexpr size_t kLongestBeginning = 3;
   for (size_t length = 1; length <= std::min(kLongestBeginning, text.size()); ++length) {

@@ -5,8 +5,8 @@
 
 namespace fsdp {
 
-// While the object is there, nothing that a terminal would obey comes out of std::cout and
-// std::cerr, whoever writes it: visible_lines is what is shown, but for this program's own colours.
+// Makes std::cout and std::cerr safe for terminals while the object exists, whoever writes to them.
+// Text passes through visible_lines; only this program's own colours stay as they are.
 class SafeStreams {
  public:
   SafeStreams();
@@ -14,15 +14,15 @@ class SafeStreams {
   SafeStreams(const SafeStreams&) = delete;
   SafeStreams& operator=(const SafeStreams&) = delete;
 
-  // Onto std::cout: as it is where that is a file or a pipe, which may want every byte.
+  // Writes to std::cout. A file or a pipe gets the bytes unchanged, as it may want every byte.
   static void write_program_output(std::string_view bytes);
 
  private:
-  // Keeps what is written until it is flushed.
+  // Keeps written text until it is flushed.
   class Buffer : public std::stringbuf {
    public:
     explicit Buffer(std::streambuf* shown) : std::stringbuf(std::ios::out), shown_(shown) {}
-    // Also a character of which the rest never came.
+    // Shows everything, even an incomplete last character.
     bool finish();
     bool write_as_it_is(std::string_view bytes);
     std::streambuf* shown() const { return shown_; }
@@ -31,7 +31,7 @@ class SafeStreams {
     int sync() override;
 
    private:
-    // All but the last bytes, so many.
+    // Shows all but the last `kept` bytes.
     bool show(size_t kept);
 
     std::streambuf* shown_;

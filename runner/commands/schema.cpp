@@ -13,13 +13,13 @@ namespace {
 
 constexpr std::string_view kKeyIndent = "  ";
 
-// "strategy.kind" of "  strategy.kind: single, ddp, ...", empty for every other line.
+// Returns "strategy.kind" for "  strategy.kind: single, ddp, ...", empty for every other line.
 std::string_view key_of(std::string_view line) {
   if (!line.starts_with(kKeyIndent) || line.starts_with("   ")) return {};
   return line.substr(kKeyIndent.size(), line.find(':') - kKeyIndent.size());
 }
 
-// A key with what stands below it. Throws ConfigError where there is no such key.
+// Returns a key with the text below it. Throws ConfigError if there is no such key.
 std::string section_of(const std::string& reference, const std::string& section) {
   std::string text;
   std::vector<std::string> keys;

@@ -28,7 +28,7 @@ struct Place {
   size_t column;  // from 1, in bytes
 };
 
-// Takes ":NUMBER" away from the end of `text`.
+// Removes ":NUMBER" from the end of `text`.
 std::optional<size_t> take_number(std::string_view& text) {
   const size_t colon = text.rfind(':');
   if (colon == std::string_view::npos) return std::nullopt;
@@ -49,7 +49,7 @@ std::optional<Place> read_place(std::string_view text) {
   return Place{std::string(text), *line, *column};
 }
 
-// Without its line feed, and a byte-order mark before the first.
+// Returns the line without its line feed, and the first line without a byte-order mark.
 std::optional<std::string> read_line(const std::string& file, size_t number) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(file, ignored)) return std::nullopt;
@@ -63,7 +63,7 @@ std::optional<std::string> read_line(const std::string& file, size_t number) {
   return line;
 }
 
-// `text` as it is shown, character by character; the first stands in column `column`.
+// Returns `text` as shown, character by character; the first stands in column `column`.
 std::vector<std::string> shown(std::string_view text, size_t column) {
   std::vector<std::string> characters;
   while (!text.empty()) {
@@ -83,7 +83,7 @@ std::string joined_text(const std::vector<std::string>& characters) {
   return fmt::to_string(fmt::join(characters, ""));
 }
 
-// Drops what is far from the byte `at`, so that a line of any length is dealt with at once.
+// Drops text far from the byte `at`, to handle a line of any length quickly.
 void drop_far_parts(std::string& line, size_t& at) {
   constexpr size_t kFarBytes = 1000;
   if (line.size() > at + kFarBytes) line.resize(at + kFarBytes);

@@ -30,8 +30,7 @@ std::string text_of(const std::vector<std::string>& lines) {
   return fmt::format("{}\n", fmt::join(lines, "\n"));
 }
 
-// What is to be done about runs in jobs that wait; the other reasons are Slurm's words in the
-// table.
+// Returns remedies for runs that wait in jobs. Slurm's own reasons are in the table.
 std::string why_they_wait(std::span<const StatusRow> rows) {
   std::string text;
   for (const StatusRow& row : rows) {

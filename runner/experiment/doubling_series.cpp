@@ -44,7 +44,7 @@ std::optional<int64_t> Doubling::next() const {
   const std::vector<int64_t> between =
       valid_between(*largest_that_fits_, smallest_that_does_not_.value_or(twice));
   if (between.empty()) return std::nullopt;
-  // Where nothing is known not to fit, the range ends before the double: its end is what is asked.
+  // If no value is known not to fit, the range ends before the double. Its last value is next.
   return smallest_that_does_not_ ? between[between.size() / 2] : between.back();
 }
 
@@ -58,7 +58,7 @@ std::vector<int64_t> Doubling::while_all_fit(size_t count) const {
   return values;
 }
 
-// The largest below it that doubling comes to.
+// The largest value below `value` that doubling reaches.
 std::optional<int64_t> Doubling::doubled_below(int64_t value) const {
   std::optional<int64_t> below;
   for (auto next = valid_from(range_.from); next && *next < value; next = valid_from(2 * *next)) {
@@ -87,7 +87,7 @@ DoublingSeries::DoublingSeries(DoubledKey key, std::optional<int64_t> last,
       run_of_(std::move(run_of)),
       family_(run_of_(key_.range.from).spec),
       gap_(widest_gap(family_)) {
-  // What is derived from the key differs, too.
+  // Values derived from the key differ, too.
   if (const auto other = next_valid(2 * key_.range.from)) {
     reset_differences(family_, run_of_(*other).spec);
   }

@@ -12,15 +12,15 @@
 
 namespace fsdp {
 
-// The smallest valid value that is at least `value`, if there is one.
+// Returns the smallest valid value that is at least `value`, if any.
 using NextValid = std::function<std::optional<int64_t>(int64_t value)>;
 
 // The search for the largest value of a key that fits. Pure: knows no runs.
 //
-// Begins at `from`, which is valid, and doubles what fits (to the next valid value). A value that
-// fits says that all smaller ones do, a value that does not that no larger one does. Where it is
-// expected which value is the largest that fits, it begins there: then that value and the next one
-// prove it. A value that was expected to fit and does not is halved.
+// Begins at `from`, which is valid, and doubles values that fit (to the next valid value). If a
+// value fits, all smaller ones do. If it does not, no larger one does. With an expected largest
+// value, the search begins there: that value and the next one prove it. If it does not fit, the
+// search continues at the next smaller value that doubling reaches.
 class Doubling {
  public:
   Doubling(DoublingRange range, NextValid next_valid)
@@ -28,14 +28,13 @@ class Doubling {
 
   void fits(int64_t value);
   void does_not_fit(int64_t value);
-  // A valid value of a range that is refined.
+  // `value` must be a valid value of a refined range.
   void expect_to_be_largest(int64_t value) { expected_ = value; }
   std::optional<int64_t> largest_that_fits() const { return largest_that_fits_; }
 
-  // The value to try next, between what is known to fit and what is known not to; none: the search
-  // is over.
+  // The value to try next, between known fitting and failing ones. nullopt: the search is over.
   std::optional<int64_t> next() const;
-  // The values that follow as long as all fit, the next one first; at most `count`.
+  // The values that follow while all fit, beginning with the next one; at most `count`.
   std::vector<int64_t> while_all_fit(size_t count) const;
 
  private:
@@ -50,26 +49,27 @@ class Doubling {
   std::optional<int64_t> smallest_that_does_not_;
 };
 
-// The runs of one point and combination whose sweep doubles a key: one for each value, made when it
-// is known that it is wanted. All have the same position.
+// The runs of one point and combination with a doubled key: one per value, made when it is needed.
+// All have the same position.
 class DoublingSeries {
  public:
-  // `run_of` makes the run of a value, and throws ConfigError when there is none; no value above
-  // `last` has one.
+  // `run_of` makes the run of a value, and throws ConfigError if the value is not allowed. No value
+  // above `last` is allowed.
   DoublingSeries(DoubledKey key, std::optional<int64_t> last,
                  std::function<Run(int64_t value)> run_of);
 
   const std::string& key() const { return key_.key; }
-  // Whether the largest value is looked for, and not what happens on the way to it.
+  // True if the search looks for the largest value, and not for the results on the way to it.
   bool is_refined() const { return key_.range.refine; }
   bool is_in_range(int64_t value) const {
     return value >= key_.range.from && value <= key_.range.to.value_or(value);
   }
-  // A search that knows nothing yet.
+  // Returns a search that knows nothing yet.
   Doubling search() const;
-  // What the runs have in common, 32 hex digits: all but the key and what is derived from it.
+  // A hash of what the runs share, 32 hex digits: all but the key and what is derived from it.
   std::string family(const FileDigest& digest) const;
-  // "then batch.size_per_rank 2, 4, 8, until one does not fit; then values between the last two"
+  // Describes what follows: "then batch.size_per_rank 2, 4, 8, until one does not fit; then values
+  // between the last two".
   std::string outlook() const;
 
  private:
@@ -81,10 +81,10 @@ class DoublingSeries {
   std::optional<int64_t> last_;
   std::function<Run(int64_t)> run_of_;
   RunSpec family_;
-  int64_t gap_;  // up to the next valid value, where nothing says where they end
+  int64_t gap_;  // the widest gap between valid values, if no last one is known
 };
 
-// Throws ConfigError when the key cannot have this value.
+// Throws ConfigError if the key cannot have this value.
 Run doubled_run(std::shared_ptr<const DoublingSeries> series, int64_t value);
 
 }  // namespace fsdp

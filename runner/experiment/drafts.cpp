@@ -11,7 +11,7 @@
 namespace fsdp {
 namespace {
 
-// Every combination of every point, in the order of the file. Throws when there are too many runs.
+// Every combination of every point, in the file's order. Throws ConfigError if there are too many.
 std::vector<RunOrigin> origins_of(const ExperimentFile& file) {
   std::vector<RunOrigin> origins;
   size_t runs = 0;
@@ -36,8 +36,7 @@ bool is_of_block(const Exclusion* exclusion, const SweepBlock& block) {
                              [&](const Exclusion& each) { return &each == exclusion; });
 }
 
-// Whether there is a profile with which `exclusion`, which is none of --set's concern, leaves
-// something out.
+// True if `exclusion` leaves out a run with any profile. Ignores --set.
 bool ever_matches(const Exclusion* exclusion, const std::shared_ptr<const ExperimentFile>& file) {
   std::vector<const Profile*> profiles;
   for (const Profile& profile : file->profiles) profiles.push_back(&profile);
@@ -68,12 +67,12 @@ void check_names_differ(const std::vector<Draft>& drafts) {
   }
 }
 
-// The name of a draft's series up to the value of its doubled key, or of what reads like one.
+// The name of a draft's series up to the value of its doubled key, or of similar text.
 std::string name_before_value(const Draft& draft) {
   return draft.series.substr(0, draft.series.rfind('=') + 1);
 }
 
-// What a doubled key's later values are called cannot be known, so nothing else is called so.
+// The names of a doubled key's later values are unknown, so no other name may begin like them.
 void check_doubled_names_differ(const std::vector<Draft>& drafts) {
   std::unordered_map<std::string, const Draft*> owners;
   for (const Draft& draft : drafts) {
@@ -104,7 +103,7 @@ void fill_in(RunSpec& spec, AutomaticValues automatic) {
 
 }  // namespace
 
-// The first to be applied first.
+// Visits the layers in their order of application.
 template <typename Visit>
 void Layers::visit(const RunOrigin& origin, std::optional<int64_t> doubled,
                    const Visit& visit) const {
@@ -132,7 +131,7 @@ std::string Layers::place(const RunOrigin& origin, std::string key) const {
   look_for(key);
   while (last.empty() && key.find('.') != std::string::npos) {
     key.resize(key.rfind('.'));
-    look_for(key + ".kind");  // which most keys that are missing follow from
+    look_for(key + ".kind");  // most missing keys follow from it
     if (last.empty()) look_for(key);
   }
   return last.empty() ? file_->path.string() : last;
@@ -202,7 +201,7 @@ std::vector<Draft> draft_runs(const std::shared_ptr<const ExperimentFile>& file,
 }
 
 void check_specs_differ(const std::vector<const Draft*>& drafts, const Layers& layers) {
-  std::unordered_map<std::string, std::vector<const Draft*>> alike;  // but for their paths
+  std::unordered_map<std::string, std::vector<const Draft*>> alike;  // except for their paths
   const Point* point = nullptr;
   for (const Draft* draft : drafts) {
     if (draft->origin.point != point) alike.clear();  // a point's drafts are neighbours

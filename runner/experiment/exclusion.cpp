@@ -6,7 +6,7 @@
 namespace fsdp {
 namespace {
 
-// The values of `entry` as entries of their own: those of a list, or the one value.
+// The values of `entry` as entries of their own: a list's items, or the one value.
 std::vector<YamlEntry> values_of(const YamlEntry& entry) {
   return entry.value.IsSequence() ? items_of(entry, "value") : std::vector{entry};
 }

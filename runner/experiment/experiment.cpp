@@ -35,18 +35,18 @@ Overrides read_set_options(const std::vector<std::string>& options) {
 
 using Names = std::unordered_set<std::string>;
 
-// By which --only may choose a run: its series' and its own, and its point's.
+// The names by which --only may choose a run: its series', its own, and its point's.
 std::vector<std::string> names_of(const Draft& draft, int64_t repeat) {
   return {draft.series, draft.name_without_doubled(), draft.name(repeat), draft.origin.point->name};
 }
 
-// `only` is empty where all are chosen.
+// An empty `only` chooses all.
 bool is_chosen(const Draft& draft, int64_t repeat, const Names& only) {
   const auto is_named = [&](const std::string& name) { return only.contains(name); };
   return only.empty() || std::ranges::any_of(names_of(draft, repeat), is_named);
 }
 
-// "A, B" as "A" and "B".
+// Splits "A, B" into "A" and "B".
 std::vector<std::string> words_of_list(const std::string& list) {
   std::vector<std::string> words;
   std::istringstream stream(list);
@@ -58,8 +58,8 @@ std::vector<std::string> words_of_list(const std::string& list) {
   return words;
 }
 
-// The names that --only means: as they are, patterns of them (fnmatch), or lists of both. A name
-// may hold a comma. Throws ConfigError when nothing has one.
+// Returns the names that --only selects by names, patterns (fnmatch), or lists of both. A name may
+// hold a comma. Throws ConfigError if nothing matches.
 Names names_meant(const std::vector<std::string>& only, const std::vector<Draft>& drafts) {
   std::vector<std::string> points, all;
   for (const Draft& draft : drafts) {
@@ -98,7 +98,7 @@ Names names_meant(const std::vector<std::string>& only, const std::vector<Draft>
 void check_doubled_key(const Draft& draft, const Layers& layers) {
   const DoubledKey& doubled = *draft.doubled();
   const std::string set = layers.place_in_set(doubled.key);
-  // A value that --set gives would be that of every run, whatever value its name says.
+  // A value in --set would apply to every run, whatever value its name gives.
   if (!set.empty() || !doubled.with(doubled.range.from).matches(layers.spec_of(draft.origin))) {
     throw ConfigError(
         set.empty() ? "--set" : set, doubled.key,
@@ -112,7 +112,7 @@ void check_doubled_key(const Draft& draft, const Layers& layers) {
   }
 }
 
-// Throws the problem of a draft that is chosen. What is left out may be wrong.
+// Throws the problem of a chosen draft. Drafts that are left out may be wrong.
 void check_chosen(const std::vector<Draft>& drafts, const Names& only, const Layers& layers) {
   std::vector<const Draft*> chosen;
   for (const Draft& draft : drafts) {
@@ -126,7 +126,7 @@ void check_chosen(const std::vector<Draft>& drafts, const Names& only, const Lay
   check_specs_differ(chosen, layers);
 }
 
-// What a section `slurm` asks for. GPUs whose memory is not known have enough.
+// The resources that a section `slurm` requests. GPUs of unknown memory have enough.
 Resources requested(const SlurmSpec& slurm) {
   return {.gpu_count = slurm.nodes * slurm.gpus_per_node,
           .gpu_memory_gib = slurm.gpu_memory_gib.value_or(std::numeric_limits<double>::infinity()),
@@ -134,18 +134,18 @@ Resources requested(const SlurmSpec& slurm) {
           .are_requested = true};
 }
 
-// What base, the profile and --set ask Slurm for.
+// The resources that base, the profile and --set request from Slurm.
 Resources requested_by(const Profile& profile, const ExperimentFile& file, const Overrides& set) {
   SpecDraft draft;
   for (const Overrides* layer : {&file.base, &profile.set, &set}) draft.apply(*layer);
   try {
     return requested(draft.evaluated().slurm);
-  } catch (const ConfigError&) {  // an expression over what only a point gives
+  } catch (const ConfigError&) {  // an expression over a point's keys
     return requested(draft.plain().slurm);
   }
 }
 
-// How to have no more ranks than GPUs.
+// The remedy for more ranks than GPUs.
 std::string remedy_for_ranks(const Resources& resources, const SlurmSpec& slurm) {
   if (resources.are_requested) {
     return fmt::format(
@@ -184,7 +184,7 @@ Run run_of(Draft draft, int64_t repeat, int64_t position, const Layers& layers) 
   return run;
 }
 
-// The largest value of a doubled key that a total batch allows, if that is what bounds it.
+// The largest value of a doubled key that a total batch allows. nullopt: it sets no bound.
 std::optional<int64_t> last_value(const std::string& key, const RunSpec& given) {
   if (key != "batch.size_per_rank" || !given.batch.total) return std::nullopt;
   return *given.batch.total / given.strategy.ranks;
@@ -206,7 +206,7 @@ std::shared_ptr<const DoublingSeries> series_of(const Run& first, const RunOrigi
   return std::make_shared<DoublingSeries>(key, last, make);
 }
 
-// The GPUs that there are, or that a profile named outright is made for.
+// Chooses cuda if there are GPUs or the profile requires them.
 AutomaticValues automatic_values(const Profile* profile, const Resources& host,
                                  const ExpandOptions& options) {
   const bool wants_gpus = profile && profile->gpus;

@@ -12,10 +12,10 @@
 
 #include "contract/spec/run_spec.h"
 
-// A YAML experiment and its expansion into runs. Pure: reads the file, starts and stores nothing.
+// A YAML experiment and its expansion into runs. Only reads the file; starts and stores nothing.
 namespace fsdp {
 
-// What there is for runs; profiles and rank counts are checked against it.
+// The resources for runs. Profiles and rank counts are checked against them.
 struct Resources {
   int64_t gpu_count = 0;
   double gpu_memory_gib = 0;  // of the smallest GPU
@@ -23,7 +23,7 @@ struct Resources {
   bool are_requested = false;  // of Slurm; false: this host has them
 };
 
-// What an experiment's runs are compared by: reports warn of what makes that comparison unfair.
+// The measure that compares an experiment's runs. Reports warn if the comparison is unfair.
 enum class Comparison { kLoss, kThroughput };
 
 constexpr auto enum_names(Comparison) { return std::array{"loss"sv, "throughput"sv}; }
@@ -37,8 +37,8 @@ struct Run {
   std::string series;  // the point's name with the sweep's values: "FSDP size_per_rank=2"
   int64_t repeat = 0;
   RunSpec spec;      // resolved; device is cpu or cuda
-  int64_t position;  // among all runs of the experiment; of a doubled key, the same for all values
-  std::shared_ptr<const DoublingSeries> doubling{};  // that the run is of; null: none
+  int64_t position;  // among all runs of the experiment; the same for all values of a doubled key
+  std::shared_ptr<const DoublingSeries> doubling{};  // the run's series; null: none
   int64_t doubled_value = 0;
 };
 
@@ -46,37 +46,37 @@ struct ExpandOptions {
   std::string profile = "auto";
   std::vector<std::string> set{};   // "path=value", applied last
   std::vector<std::string> only{};  // names of points, series or runs, patterns; empty: all
-  bool check_gpus = true;  // refuse more ranks than GPUs; false where nothing will be launched
-  // Runs are started by Slurm: what there is for a profile, and for a run, is what its own section
-  // `slurm` asks for, whatever this host has.
+  bool check_gpus = true;  // refuse more ranks than GPUs; false if nothing will be launched
+  // Slurm starts the runs. The resources of a profile or run are those that its section `slurm`
+  // requests, whatever this host has.
   bool on_cluster = false;
-  // Runs are planned for a GPU that this host may lack: they are on cuda, and `auto` is the first
-  // profile that requires GPUs. Every GPU gets the same model.
+  // Runs are planned for a GPU that this host may lack. They use cuda, and profile `auto` is the
+  // first that requires GPUs. Every GPU gets the same model.
   bool for_any_gpu = false;
-  // Names on a hub become the files that they have in its cache, where it has them.
+  // Names on a hub become their files in the hub's cache, if they are there.
   bool from_hub_cache = true;
 };
 
-// The runs in the order of the file, and how they came about.
+// The runs in the order of the file, and how they were chosen.
 struct Expansion {
-  std::string profile;                           // empty when the experiment has none
+  std::string profile;                           // empty if the experiment has none
   std::string profile_reason;                    // "cpu: a100x4 needs 4 GPUs, this host has 0"
   std::optional<double> profile_gpu_memory_gib;  // that the profile requires
   std::vector<std::string> overridden;  // keys of base that the profile overrides, in words
-  std::vector<Run> runs;                // where a key is doubled, the run of its first value
-  std::vector<Run> left_out;  // those that `only` leaves out, but for any that cannot be resolved
-  // Where the run's key, or the nearest section around it, was given last: file:line:column, --set,
-  // else the file.
+  std::vector<Run> runs;                // for a doubled key, the run of its first value
+  std::vector<Run> left_out;  // those that `only` leaves out, except any that cannot be resolved
+  // The place where the run's key, or the nearest section around it, was given last:
+  // file:line:column, --set, or else the file.
   std::function<std::string(const Run&, const std::string& key)> place;
-  // The run as it is with these overrides ("path=value") applied last. Throws ConfigError.
+  // Returns the run with these overrides ("path=value") applied last. Throws ConfigError.
   std::function<Run(const Run&, const std::vector<std::string>& set)> variant;
 };
 
 class Experiment {
  public:
-  // Throws ConfigError on anything malformed at the top level of the file.
+  // Throws ConfigError if the file is missing or malformed.
   static Experiment load(const std::filesystem::path& file);
-  // As load() would if `file` held `text`.
+  // Works like load() for a `file` that holds `text`.
   static Experiment from_text(const std::filesystem::path& file, std::string text);
 
   const std::string& name() const;
@@ -85,10 +85,10 @@ class Experiment {
   const std::filesystem::path& file() const;
   const std::string& text() const;  // the file as it was
 
-  // Overrides in this order: base, the profile's set, the point, the profile's overrides of that
-  // point, the sweep's combination, --set (whose relative paths start at the working directory).
-  // Combinations are left out by what they are then. Runs that `only` leaves out are not checked.
-  // Throws ConfigError with the place of the value at fault. `host` is what this host has.
+  // Applies overrides in this order: base, the profile's set, the point, the sweep's combination,
+  // --set (its relative paths start at the working directory). Exclusions see the result. Runs that
+  // `only` leaves out are not checked. Throws ConfigError with the place of the wrong value. `host`
+  // holds the resources of this host.
   Expansion expand(const ExpandOptions& options, const Resources& host) const;
 
  private:
@@ -97,21 +97,21 @@ class Experiment {
   std::shared_ptr<const ExperimentFile> file_;
 };
 
-// Digest of a file's bytes; a caller may remember digests between calls.
+// Returns the digest of a file's bytes. A caller may remember digests between calls.
 using FileDigest = std::function<std::string(const std::filesystem::path&)>;
 
-// Of the contents of all the run's input files.
+// The digest of the contents of all input files of the run.
 std::string data_digest(const RunSpec& spec, const FileDigest& digest);
 
-// Equal for runs whose losses must be equal: whatever the number of ranks, the strategy and the
-// split of the total batch.
+// Equal for runs that must have equal losses. The number of ranks, the strategy and the split of
+// the total batch do not matter.
 std::string loss_digest(const RunSpec& spec, const FileDigest& digest);
 
-// What a run's identity is made of beside the digests of its input files: the keys that differ from
-// the defaults, one `key=value` a line, without those that do not change what is computed.
+// The run's identity without the digests of its input files: the keys that differ from the
+// defaults, one `key=value` a line. Leaves out keys that do not change the computation.
 std::string identity_keys(const RunSpec& spec);
 
-// The run's identity, 32 hex digits: identity_keys and its input files' digests.
+// The run's identity, 32 hex digits: a hash of identity_keys() and its input files' digests.
 std::string run_hash(const RunSpec& spec, const FileDigest& digest);
 
 }  // namespace fsdp

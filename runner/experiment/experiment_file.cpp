@@ -24,7 +24,7 @@ std::string read_line(const YamlEntry& entry) {
   return text;
 }
 
-// Names stand in tables and begin the names of files.
+// Names appear in tables and begin file names.
 std::string read_name(const YamlEntry& entry) {
   constexpr size_t kMostCharacters = 200;
   std::string name = read_line(entry);
@@ -35,7 +35,7 @@ std::string read_name(const YamlEntry& entry) {
   return name;
 }
 
-// None where there is no entry.
+// Returns no overrides if there is no entry.
 Overrides read_overrides(const YamlEntry* entry) {
   Overrides overrides;
   if (entry == nullptr) return overrides;
@@ -130,7 +130,7 @@ ExperimentFile read_experiment(const std::filesystem::path& path, std::string te
   return file;
 }
 
-// Files named like experiments, where they usually are.
+// Returns the files named like experiments in the usual folders.
 std::vector<std::string> experiments_around(const std::filesystem::path& file) {
   std::vector<std::string> found;
   for (const std::filesystem::path& folder :
@@ -161,7 +161,8 @@ std::string hint_by_stem(const std::filesystem::path& file,
   return found == stems.end() ? "" : "; did you mean '" + others[found - stems.begin()] + "'?";
 }
 
-// Names one of the same name in another folder or with the extension, else one that looks like it.
+// Throws ConfigError with a hint: a file of this name in another folder or with the extension, or
+// else one with a similar name.
 [[noreturn]] void refuse_missing(const std::filesystem::path& file) {
   const std::vector<std::string> around = experiments_around(file);
   const std::string other = experiment_meant(file);

@@ -20,7 +20,7 @@ struct Point {
   std::optional<SweepBlocks> sweep{};  // instead of the experiment's
 };
 
-// What an experiment file says: every value is read and checked by itself, nothing is combined yet.
+// The contents of an experiment file. Values are read and checked one by one, and not combined.
 struct ExperimentFile {
   std::filesystem::path path;
   std::string text;
@@ -36,12 +36,12 @@ struct ExperimentFile {
   const SweepBlocks& sweep_of(const Point& point) const {
     return point.sweep ? *point.sweep : sweep;
   }
-  // Of all sweeps.
+  // The exclusions of all sweeps.
   std::vector<const Exclusion*> exclusions() const;
 };
 
-// Returns the file that `file`, which is not there, means: one of its name, with or without
-// extension, in its folder or in experiments/. Empty if there is none.
+// Returns the file that a missing `file` means: one of its name, with or without extension, in its
+// folder or in experiments/. Empty if there is none.
 std::string experiment_meant(const std::filesystem::path& file);
 
 }  // namespace fsdp

@@ -9,14 +9,14 @@
 namespace fsdp {
 namespace {
 
-// A key of an experiment file; the keys of a run's specification are RunSpec's.
+// A key of an experiment file. RunSpec has the keys of a run's specification.
 struct ExperimentKey {
-  std::string_view path;  // dotted; capitals stand for a name of the user's
+  std::string_view path;  // dotted; a name in capitals is the user's choice
   std::string_view type;
   std::string_view documentation;
 };
 
-// Every key of an experiment file: what the loader knows and what the reference says.
+// Every key of an experiment file, for the loader and the reference.
 constexpr ExperimentKey kKeys[] = {
     {"experiment", "text; required", "The experiment's name."},
     {"title", "text", "One line for reports."},

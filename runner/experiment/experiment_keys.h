@@ -8,28 +8,28 @@
 
 namespace fsdp {
 
-// A map of an experiment file, all of whose keys are known.
+// A map of an experiment file. All its keys are known.
 struct Section {
   std::vector<YamlEntry> entries;  // in their order
 
-  // Null where the key is not given.
+  // Null if the key is missing.
   const YamlEntry* find(std::string_view name) const;
 
-  // Leaves `member` as it is where the key is not given.
+  // Leaves `member` unchanged if the key is missing.
   template <typename T>
   void read(std::string_view name, T& member, const Range& range) const {
     if (const YamlEntry* entry = find(name)) read_value(member, *entry, range);
   }
 };
 
-// Reads the map of `entry`, which may have the keys right below `section`. Throws ConfigError.
+// Reads the map of `entry`, which may have the keys directly below `section`. Throws ConfigError.
 Section read_section(const YamlEntry& entry, std::string_view section);
 
-// The names of the keys right below `section` ("profiles.NAME"; empty: the top of the file).
+// The names of the keys directly below `section` ("profiles.NAME"; empty: the top of the file).
 std::vector<std::string> experiment_key_names(std::string_view section);
 
-// The documentation of every key of an experiment file, as text: key, type, default, allowed values
-// and a sentence. Made from the definitions that the loader uses.
+// Documents every key of an experiment file: key, type, default, allowed values and a sentence.
+// Made from the definitions that the loader uses.
 std::string experiment_reference();
 
 }  // namespace fsdp

@@ -8,7 +8,7 @@
 namespace fsdp {
 namespace {
 
-// Gives keys that decide no more than `most` their defaults.
+// Resets keys that decide no more than `most` to their defaults.
 template <Fields Section>
 void forget(Section& section, Effect most) {
   const Section defaults{};
@@ -41,7 +41,7 @@ std::string data_digest(const RunSpec& spec, const FileDigest& digest) {
 
 std::string loss_digest(const RunSpec& spec, const FileDigest& digest) {
   RunSpec deciding = spec;
-  deciding.batch.total = total_batch(spec);  // whatever it is given by
+  deciding.batch.total = total_batch(spec);  // however it is given
   forget(deciding, Effect::kNotLosses);
   const std::string keys = differences_from_default(deciding);
   deciding.resume = spec.resume;  // its contents, not its place

@@ -13,7 +13,7 @@ struct Tried {
   bool fits;
 };
 
-// At the first allowed value from `value` on, below `end`.
+// Tries the first allowed value from `value` on, below `end`.
 std::optional<Tried> try_from(int64_t value, int64_t end, const FitsAt& fits_at) {
   for (; value < end; ++value) {
     if (const auto fit = fits_at(value)) return Tried{value, *fit == ValueFit::kFits};
@@ -21,7 +21,7 @@ std::optional<Tried> try_from(int64_t value, int64_t end, const FitsAt& fits_at)
   return std::nullopt;
 }
 
-// The same, which asks for each value once.
+// Returns a function that asks for each value once.
 FitsAt remembered(const FitsAt& fits_at) {
   return [&fits_at, known = std::map<int64_t, std::optional<ValueFit>>()](int64_t value) mutable {
     const auto found = known.find(value);

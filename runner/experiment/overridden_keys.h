@@ -8,8 +8,8 @@
 
 namespace fsdp {
 
-// The keys of `base` that the profile gives another value, or clears: a sentence each, with both
-// places. Keys that `outranked` gives are left out, as neither counts.
+// Returns a sentence, with both places, for each key of `base` that the profile changes or clears.
+// Leaves out keys that `outranked` gives, because neither value counts.
 std::vector<std::string> overridden_keys(const Overrides& base, const Profile& profile,
                                          const Overrides& outranked);
 

@@ -15,7 +15,7 @@ std::string_view who_has(const Resources& resources) {
   return resources.are_requested ? "asks Slurm for" : "this host has";
 }
 
-// "a100x4 needs 4 GPUs, this host has 0"; empty when the requirement is met.
+// Returns "a100x4 needs 4 GPUs, this host has 0". Empty if the requirement is met.
 std::string shortfall(const Profile& profile, const Resources& resources) {
   const std::string memory =
       resources.gpu_count > 0 ? shortest(resources.gpu_memory_gib) + " GiB" : "none";
@@ -30,7 +30,7 @@ std::string shortfall(const Profile& profile, const Resources& resources) {
   return "";
 }
 
-// Why the first profile is taken: "this host has 4 GPUs of 79.2 GiB".
+// The reason to take the first profile: "this host has 4 GPUs of 79.2 GiB".
 std::string merit(const Profile& profile, const Resources& resources) {
   if (!profile.gpus && !profile.gpu_memory_gib) return "it requires nothing";
   std::string memory;

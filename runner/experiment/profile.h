@@ -10,7 +10,7 @@
 
 namespace fsdp {
 
-// What differs on one kind of hardware.
+// Overrides for one kind of hardware.
 struct Profile {
   std::string name;
   std::optional<int64_t> gpus{};  // that it requires
@@ -18,22 +18,22 @@ struct Profile {
   Overrides set{};
 };
 
-// A profile and why it was taken, for the user. `profile` is null when the experiment has none.
+// A profile and the reason for choosing it. `profile` is null if the experiment has none.
 struct ProfileChoice {
   const Profile* profile = nullptr;
   std::string reason{};
 };
 
-// What there would be for the runs of a profile.
+// Returns the resources for the runs of a profile.
 using ResourcesOf = std::function<Resources(const Profile&)>;
 
-// `name` is a profile's, or auto: the first whose requirement is met. A profile named outright is
-// taken even when its requirement is not met. Throws ConfigError when there is no such profile or,
-// with auto, when none is met; `place` is then where the profiles stand.
+// Chooses the profile `name`, or with `auto` the first with a met requirement. A named profile is
+// taken even if its requirement is not met. Throws ConfigError if there is no such profile or, with
+// `auto`, none is met. `place` is the place of the profiles.
 ProfileChoice choose_profile(const std::vector<Profile>& profiles, const std::string& name,
                              const ResourcesOf& resources_of, const std::string& place);
 
-// The first profile that requires GPUs, whatever GPU it is; null if none does.
+// The first profile that requires GPUs, of any kind. Null if none does.
 ProfileChoice first_profile_with_gpus(const std::vector<Profile>& profiles);
 
 }  // namespace fsdp

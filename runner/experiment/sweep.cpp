@@ -13,9 +13,9 @@
 namespace fsdp {
 namespace {
 
-// Values that are given together: one per key.
+// Values that are given together, one per key.
 using Row = std::vector<YamlEntry>;
-// Rows of which a combination has one.
+// The rows that a combination takes one of.
 using Axis = std::vector<Row>;
 
 // A key with several values.
@@ -29,7 +29,7 @@ YamlEntry item_of(const YamlEntry& list, const YAML::Node& value) {
   return {list.key, value, list.path, list.origin};
 }
 
-// "4", "null"; of a list "a,b".
+// The text of a value: "4", "null", or "a,b" for a list.
 std::string text_of(const YAML::Node& value) {
   if (!value.IsSequence()) return value.IsNull() ? "null" : value.Scalar();
   std::string text;
@@ -132,7 +132,7 @@ Repeats read_repeats(const YamlEntry& form) {
   return repeats;
 }
 
-// Refuses two axes of one key, and of two keys that are alternatives, wherever both give a value.
+// Refuses two axes that both give a value to one key, or to two keys that are alternatives.
 void check_axes_agree(const std::vector<Axis>& axes) {
   const auto gives_all = [](const Row& row) {
     return std::ranges::none_of(row, [](const YamlEntry& entry) { return entry.value.IsNull(); });
@@ -149,7 +149,7 @@ void check_axes_agree(const std::vector<Axis>& axes) {
   }
 }
 
-// Every combination of one of `outer` and one row of `axis`, whose values are added to the block's.
+// Combines each of `outer` with each row of `axis`. Adds the values to the block's.
 std::vector<Combination> crossed(const std::vector<Combination>& outer, const Axis& axis,
                                  const YamlEntry& form, SweepBlock& block) {
   if (axis.size() > kMaximumRuns / outer.size()) {
@@ -173,7 +173,7 @@ std::vector<Combination> crossed(const std::vector<Combination>& outer, const Ax
   return combinations;
 }
 
-// The doubled key as an axis of one value, for what is checked of all axes.
+// The doubled key as an axis of one value, for the checks over all axes.
 Axis axis_of_double(const YamlEntry& form) {
   const YamlEntry range = entries(form.value, form.origin, "", form.value_place()).front();
   return {{item_of(range, range.value["from"])}};

@@ -11,13 +11,13 @@
 
 namespace fsdp {
 
-// The most runs of an experiment.
+// The largest number of runs in an experiment.
 inline constexpr size_t kMaximumRuns = 100'000;
 
 // A key and one of the values that a sweep gives it.
 struct SweepValue {
   std::string key;    // dotted
-  std::string label;  // the key's last component, or all of it where that would be ambiguous
+  std::string label;  // the key's last component, or the whole key if ambiguous
   std::string text;   // as written
   std::string place;
   Overrides overrides{};
@@ -26,8 +26,7 @@ struct SweepValue {
 // Numbers of a block's values, outer to inner.
 using Combination = std::vector<size_t>;
 
-// What a run must be for its combination to be left out: every key given has one of the values
-// given for it.
+// A rule that leaves out combinations: each key given has one of the values given for it.
 class Exclusion {
  public:
   // Reads one map of a sweep's `exclude`. Throws ConfigError.
@@ -36,7 +35,7 @@ class Exclusion {
   bool matches(const std::string& point, const RunSpec& spec) const;
 
   const std::string& place() const { return place_; }
-  // Throws ConfigError when it names a point that is none of `names`.
+  // Throws ConfigError if it names a point that is not in `names`.
   void check_points(const std::vector<std::string>& names) const;
 
  private:
@@ -56,11 +55,11 @@ struct DoublingRange {
 // The integer key of a run's specification that a sweep doubles.
 struct DoubledKey {
   std::string key;    // dotted
-  std::string label;  // as SweepValue's
+  std::string label;  // as in SweepValue
   std::string place;  // of its range
   DoublingRange range;
 
-  // The layer that gives the key this value. Throws ConfigError when it may not have it.
+  // The layer that gives the key this value. Throws ConfigError if the value is not allowed.
   Overrides with(int64_t value) const;
   // " size_per_rank=8": what the value adds to a run's name.
   std::string suffix(int64_t value) const;
@@ -78,7 +77,7 @@ struct Repeats {
 struct SweepBlock {
   std::string place{};
   std::vector<SweepValue> values{};
-  // In the order of the runs. Without any form that gives values: one combination of nothing.
+  // In the order of the runs. A block without values has one empty combination.
   std::vector<Combination> combinations = {{}};
   std::vector<Exclusion> exclusions{};
   Repeats repeats{};
@@ -86,11 +85,11 @@ struct SweepBlock {
 
   // " size_per_rank=2 every=0": what the combination adds to a point's name.
   std::string suffix(const Combination& combination) const;
-  // Where the combination's innermost value was written, else where the block was.
+  // The place of the combination's innermost value, or else of the block.
   const std::string& place_of(const Combination& combination) const;
 };
 
-// Blocks, whose runs are joined in this order.
+// Blocks whose runs follow each other in this order.
 using SweepBlocks = std::vector<SweepBlock>;
 
 // Reads a `sweep`: one block or a list of them. Throws ConfigError.
@@ -99,8 +98,8 @@ SweepBlocks read_sweep(const YamlEntry& entry);
 // The last component of a dotted key.
 std::string label_of(const std::string& key);
 
-// The items of a list, each as a value of the list's key. Throws ConfigError when there is none:
-// `one` is what is allowed, "value".
+// The items of a list, each as a value of the list's key. Throws ConfigError if the list is empty.
+// `one` names an allowed item, such as "value".
 std::vector<YamlEntry> items_of(const YamlEntry& list, const std::string& one);
 
 }  // namespace fsdp

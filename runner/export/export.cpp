@@ -9,7 +9,7 @@ namespace {
 
 Origin origin_of(const Store& store, const ComparisonRow& run) {
   Origin origin;
-  origin.provenance.environment.clear();  // of what has not run, not even that it had none
+  origin.provenance.environment.clear();  // without an attempt it is not known
   if (!run.attempt) return origin;
   const int attempt = static_cast<int>(*run.attempt);
   origin.provenance = store.provenance(run.run, attempt);
@@ -18,7 +18,7 @@ Origin origin_of(const Store& store, const ComparisonRow& run) {
   return origin;
 }
 
-// Below the export's folder, as tensorboard names its runs.
+// Returns the path below the export's folder. TensorBoard shows it as the run's name.
 std::filesystem::path folder_of(const ComparisonRow& row) {
   return std::filesystem::path(file_name_of(row.experiment)) /
          (file_name_of(row.point) + '-' + row.hash8);

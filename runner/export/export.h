@@ -16,7 +16,7 @@ constexpr auto enum_names(ExportFormat) {
   return std::array{"csv"sv, "jsonl"sv, "tensorboard"sv, "wandb"sv};
 }
 
-// For what the specification of a run does not say in its section wandb.
+// The names used if a run's specification has none in its section wandb.
 struct WandbDefaults {
   std::optional<std::string> entity;
   std::optional<std::string> project;
@@ -28,18 +28,19 @@ struct ExportOptions {
   WandbDefaults wandb{};
 };
 
-// Writes `rows`, lines of the view comparison, into `folder`, which is there and empty:
+// Writes `rows`, lines of the view comparison, into `folder`, which exists and is empty:
 //
 //   runs.csv (jsonl, wandb: runs.jsonl)     a line per run: its comparison, its provenance
-//   <experiment>/<point>-<hash8>/           of each run that has an attempt
-//     steps.csv, evaluations.csv, checkpoints.csv, device_samples.csv   csv, of all attempts and
-//                                           ranks; jsonl: the same as JSON lines
+//   upload.py                               wandb: sends the runs
+//   <experiment>/<point>-<hash8>/           a folder per run that has an attempt
+//     steps, evaluations, checkpoints, device_samples (.csv or .jsonl)
+//                                           csv, jsonl: all attempts and ranks
 //     events.out.tfevents.*                 tensorboard
-//     wandb.json, history.jsonl             wandb; upload.py beside runs.jsonl sends them
+//     wandb.json, history.jsonl             wandb
 //
-// Figures are in full. The curves of tensorboard and wandb are those of the attempt that the
-// comparison shows and, where it went on from a checkpoint, of the attempts before it. Throws
-// std::system_error when something cannot be written.
+// Figures are not rounded. The curves of tensorboard and wandb show the attempt that the comparison
+// shows. If it resumed from a checkpoint, they begin with the attempts before it. Throws
+// std::system_error if something cannot be written.
 void export_runs(const Store& store, std::span<const ComparisonRow> rows,
                  const std::filesystem::path& folder, const ExportOptions& options);
 

@@ -2,10 +2,10 @@
 
 #include "runner/export/export.h"
 
-// Between export_runs and the formats, a file each.
+// Functions that export_runs() calls. Each format has a file of its own.
 namespace fsdp {
 
-// Where the results of a run's attempt come from, beside what its comparison says.
+// The origin of an attempt's results, in addition to its comparison.
 struct Origin {
   Provenance provenance;
   RunStarted rank0;
@@ -21,14 +21,14 @@ struct Origin {
   }
 };
 
-// Each writes the files of one run, which has an attempt, into `folder`, which is there.
+// Each writes the files of one run into `folder`, which exists. The run has an attempt.
 void write_tables(const Store& store, const ComparisonRow& run, const std::filesystem::path& folder,
                   bool as_json);
 void write_tensorboard(const Store& store, const ComparisonRow& run,
                        const std::filesystem::path& folder);
 void write_wandb(const Store& store, const ComparisonRow& run, const Origin& origin,
                  const std::filesystem::path& folder, const ExportOptions& options);
-// Beside the folders of the runs.
+// Writes upload.py into `folder`, beside the folders of the runs.
 void write_wandb_upload(const std::filesystem::path& folder);
 
 }  // namespace fsdp

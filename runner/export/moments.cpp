@@ -14,7 +14,7 @@ void add_if_known(Moment& moment, const std::string& name, std::optional<double>
   if (value && std::isfinite(*value)) moment.figures.emplace_back(name, *value);
 }
 
-// `of_ranks` is one step of each rank that did it; loss and learning rate are the same on all.
+// `of_ranks` has the step of each rank that did it. Loss and learning rate are equal on all ranks.
 Moment moment_of_step(const std::vector<const Recorded<StepDone>*>& of_ranks) {
   const Recorded<StepDone>& first = *of_ranks.front();
   const StepDone* slowest = &first.body;
@@ -50,7 +50,7 @@ std::vector<Moment> moments_of_steps(const std::vector<Recorded<StepDone>>& step
 void add_evaluations(std::vector<Moment>& moments,
                      const std::vector<Recorded<EvaluationDone>>& evaluations, int64_t last_step) {
   for (const Recorded<EvaluationDone>& evaluation : evaluations) {
-    // Every rank reports the same.
+    // All ranks report the same values.
     if (evaluation.rank != 0 || evaluation.body.step > last_step) continue;
     Moment moment{.step = evaluation.body.step, .time_unix_ms = evaluation.time_unix_ms};
     add_if_known(moment, "validation/loss", evaluation.body.loss);
@@ -64,7 +64,7 @@ int64_t step_done_by(const std::vector<Moment>& steps, int64_t time_unix_ms) {
   return later == steps.begin() ? 0 : std::prev(later)->step;
 }
 
-// Devices of several hosts are told apart by the host's name.
+// If there are several hosts, the names of their devices begin with the host's name.
 void add_device_samples(std::vector<Moment>& moments, const std::vector<Moment>& steps,
                         const std::vector<Recorded<DeviceSample>>& samples) {
   std::set<std::string> hosts;

@@ -8,8 +8,8 @@
 
 namespace fsdp {
 
-// A new file. Throws std::system_error with the file's name when it cannot be written, at the
-// latest in close(), which is called once all is written.
+// A new file. Call close() after the last write. Each member throws std::system_error with the
+// file's name if the file cannot be written.
 class OutputFile {
  public:
   explicit OutputFile(std::filesystem::path path)

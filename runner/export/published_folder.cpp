@@ -10,7 +10,7 @@
 namespace fsdp {
 namespace {
 
-// Creates a folder beside `place` under a name that nobody else has.
+// Creates a folder beside `place` under an unused name.
 std::filesystem::path new_folder_beside(const std::filesystem::path& place) {
   std::random_device source;
   for (;;) {
@@ -20,7 +20,7 @@ std::filesystem::path new_folder_beside(const std::filesystem::path& place) {
   }
 }
 
-// Where the file system cannot swap two folders at once, there is a moment without one.
+// Swaps two folders. On a file system without an atomic swap, `b` is missing for a moment.
 void swap_folders(const std::filesystem::path& a, const std::filesystem::path& b) {
   if (renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0) return;
   if (errno != EINVAL) throw std::system_error(errno, std::generic_category(), b.string());

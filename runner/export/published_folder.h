@@ -4,9 +4,9 @@
 
 namespace fsdp {
 
-// A folder that is written under another name beside its place and takes its place when it is
-// whole. What stood there is untouched until then; without publish() the new one is removed. A link
-// to a folder stays, and the folder that it means is replaced. Folders keep their mode.
+// A folder that is written under a temporary name. publish() moves it to its place. Until then the
+// old folder is untouched; without publish() the new folder is removed. If the place is a link, the
+// link stays and its target is replaced. Folders keep their mode.
 class PublishedFolder {
  public:
   // Creates the folder to write into. Throws std::system_error.
@@ -16,7 +16,7 @@ class PublishedFolder {
   PublishedFolder& operator=(const PublishedFolder&) = delete;
 
   const std::filesystem::path& folder() const { return partial_; }
-  // Removes what stood in its place.
+  // Moves the folder to its place. The destructor removes the replaced folder.
   void publish();
 
  private:

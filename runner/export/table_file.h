@@ -8,8 +8,8 @@
 
 namespace fsdp {
 
-// A table whose rows are made of `Parts`, structs with visit_fields: a column per field. As CSV
-// with a line of names first, or as JSON, an object a line.
+// A table with a column per field of `Parts`, structs with visit_fields. CSV begins with a line of
+// names. JSON has one object a line.
 template <Fields... Parts>
 class TableFile {
  public:
@@ -33,7 +33,7 @@ class TableFile {
   void close() { file_.close(); }
 
  private:
-  // A line of what `append` adds for each field.
+  // Writes one line. `append` adds the text of each field.
   template <typename Append>
   void write_csv(const Append& append, const Parts&... parts) {
     std::string line;

@@ -4,7 +4,7 @@
 namespace fsdp {
 namespace {
 
-// What comes before an event's own fields.
+// The columns before an event's own fields.
 struct EventKey {
   int attempt = 0;
 

@@ -12,12 +12,12 @@ std::string little_endian(Integer value) {
   return bytes;
 }
 
-// As TFRecord stores checksums, so that one of data that holds checksums is sound too.
+// Returns a checksum as TFRecord masks it. CRCs of data with embedded CRCs are sound then.
 std::string masked_crc(std::string_view bytes) {
   return little_endian(std::rotr(crc32c(bytes), 15) + 0xA282EAD8);
 }
 
-// A message of protocol buffers, field by field.
+// A Protocol Buffers message, built field by field.
 class Message {
  public:
   Message& integer(int field, int64_t value) {

@@ -12,7 +12,7 @@
 namespace fsdp {
 namespace {
 
-// Sends nothing by itself: who exports may have no network, and no account.
+// The export itself sends nothing, because its user may have no network and no account.
 constexpr const char* kUpload = R"python(import json, pathlib, wandb
 
 for about in sorted(pathlib.Path(__file__).resolve().parent.glob("*/*/wandb.json")):
@@ -25,7 +25,7 @@ for about in sorted(pathlib.Path(__file__).resolve().parent.glob("*/*/wandb.json
             run.log_model(run_facts["checkpoint"], name=run_facts["init"]["id"])
 )python";
 
-// What the specification says, else the caller, else the environment that the attempt ran in.
+// Returns the value of the specification, else the caller, else the attempt's environment.
 std::optional<std::string> first_given(const std::optional<std::string>& of_run,
                                        const std::optional<std::string>& of_caller,
                                        const Origin& origin, const char* variable) {
@@ -36,7 +36,7 @@ std::optional<std::string> first_given(const std::optional<std::string>& of_run,
   return found->get<std::string>();
 }
 
-// The newest complete checkpoint of the run; empty: none.
+// Returns the folder of the run's newest complete checkpoint. Empty: none.
 std::filesystem::path newest_checkpoint(const Store& store, const ComparisonRow& run,
                                         const std::filesystem::path& results) {
   std::filesystem::path newest;
@@ -78,7 +78,7 @@ void write_wandb(const Store& store, const ComparisonRow& run, const Origin& ori
   init["project"] = project.value_or(safe_file_name(run.experiment));
   init["name"] = names.name.value_or(run.point);
   init["group"] = run.experiment;
-  // A second upload of the same attempt is refused instead of doubled.
+  // W&B refuses a second upload of the same attempt because the ID already exists.
   init["id"] = fmt::format("{}-{}", run.hash8, run.started_unix_ms.value_or(0));
   init["resume"] = "never";
   init["config"] = std::move(config);

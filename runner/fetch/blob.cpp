@@ -75,8 +75,8 @@ class Descriptor {
   int descriptor_;
 };
 
-// The blob while it comes: <blob>.incomplete, and the hash of what is in it. A file that is found
-// wrong is never written again: a new one takes its name, as another process may have it open.
+// A blob that is being fetched: <blob>.incomplete, and the hash of its bytes. A wrong file is
+// replaced by a new one and never rewritten, because another process may have it open.
 class PartialBlob {
  public:
   PartialBlob(const RemoteFile& file, const HttpClient& http, std::atomic<int64_t>& done_bytes)
@@ -85,7 +85,7 @@ class PartialBlob {
   }
 
   int64_t bytes() const { return bytes_; }
-  // How many were there before this fetch.
+  // The bytes that were there before this fetch.
   int64_t taken_up_bytes() const { return taken_up_bytes_; }
 
   void add(std::string_view more) {
@@ -141,7 +141,7 @@ class PartialBlob {
   int64_t taken_up_bytes_ = 0;
 };
 
-// The first byte and the number of all, of "bytes 5-9/10"; absent: it says neither.
+// The first byte and the total size of "bytes 5-9/10". nullopt if the text has another form.
 std::optional<std::pair<int64_t, int64_t>> content_range(std::string_view text) {
   constexpr std::string_view kUnit = "bytes ";
   const size_t dash = text.find('-');
@@ -153,7 +153,7 @@ std::optional<std::pair<int64_t, int64_t>> content_range(std::string_view text) 
   return range;
 }
 
-// Refuses an answer that cannot be the rest of the file. Begins anew when it is the whole file.
+// Refuses an answer that cannot be the file's rest. Starts over if it is the whole file.
 void begin_answer(const RemoteFile& file, const HttpResponse& response, PartialBlob& partial) {
   if (response.status == 206) {
     const auto range = content_range(response.header("content-range"));
@@ -173,7 +173,7 @@ void begin_answer(const RemoteFile& file, const HttpResponse& response, PartialB
   if (partial.bytes() > 0) partial.begin_anew();
 }
 
-// One request for what is missing.
+// Requests the missing bytes once.
 void get_rest(const RemoteFile& file, HttpClient& http, PartialBlob& partial) {
   bool has_begun = false;
   http.get(file.url, partial.bytes(), [&](const HttpResponse& response, std::string_view bytes) {
@@ -194,7 +194,7 @@ void get_rest(const RemoteFile& file, HttpClient& http, PartialBlob& partial) {
   }
 }
 
-// Requests until all bytes are there.
+// Requests bytes until all are there.
 void get_all(const RemoteFile& file, HttpClient& http, double first_wait_s, PartialBlob& partial) {
   int tries = 0;
   while (partial.bytes() < file.size_bytes) {
@@ -203,7 +203,7 @@ void get_all(const RemoteFile& file, HttpClient& http, double first_wait_s, Part
       get_rest(file, http, partial);
     } catch (const HttpError& error) {
       if (partial.bytes() > before) tries = 0;
-      // What is there already may be what the server does not have.
+      // The server's file may not have the bytes that are already there.
       const bool is_past_end = error.status == 416 && before > 0;
       if (is_past_end) partial.begin_anew();
       if ((!error.is_temporary && !is_past_end) || ++tries == kMostTries) {
@@ -244,7 +244,7 @@ void fetch_blob(const RemoteFile& file, HttpClient& http, double first_wait_s,
     if (hash == file.hash.text) break;
     const bool was_taken_up = partial.taken_up_bytes() > 0;
     partial.begin_anew();
-    if (was_taken_up) continue;  // what was wrong may have been there before
+    if (was_taken_up) continue;  // the earlier bytes may have been wrong
     std::error_code gone;
     std::filesystem::remove(incomplete(file), gone);
     refuse_blob(file, fmt::format("the server sent wrong bytes: their {} is {}, it lists {}; they "

@@ -20,17 +20,16 @@ struct RemoteFile {
   std::filesystem::path lock;
 };
 
-// Whether the blob is there, of the right size.
+// True if the blob exists with the right size.
 bool is_whole(const RemoteFile& file);
 
-// The bytes of the blob that an earlier fetch left.
+// The number of bytes of the blob that an earlier fetch left.
 int64_t partial_bytes(const RemoteFile& file);
 
-// Makes the blob whole: takes up what an earlier fetch left in <blob>.incomplete, asks again when
-// that may help, and gives the file its name only when its size and its hash are right. Another
-// fetch of the same blob, in any process, is waited for. `done_bytes` counts what is there of it,
-// and goes back when bytes turn out to be wrong. Throws std::runtime_error, and Interrupted; what
-// has come by then stays for the next fetch.
+// Completes the blob. Continues <blob>.incomplete of an earlier fetch, retries if that may help,
+// and renames the file only if its size and hash are right. Waits for another fetch of the same
+// blob, in any process. `done_bytes` counts the blob's bytes and falls if bytes were wrong. Throws
+// std::runtime_error, and Interrupted; bytes that have arrived stay for the next fetch.
 void fetch_blob(const RemoteFile& file, HttpClient& http, double first_wait_s,
                 std::atomic<int64_t>& done_bytes);
 

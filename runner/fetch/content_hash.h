@@ -11,12 +11,12 @@
 
 namespace fsdp {
 
-// Hashes bytes that come one after the other as `hash` does, of a file of `size_bytes`.
+// Computes a hash of the same kind as `hash` over a file of `size_bytes` that arrives in parts.
 class ContentHasher {
  public:
   ContentHasher(const ContentHash& hash, int64_t size_bytes);
   void add(std::string_view bytes);
-  // Hexadecimal; nothing can be added afterwards.
+  // Returns the hexadecimal hash. Nothing may be added afterwards.
   std::string text();
 
  private:

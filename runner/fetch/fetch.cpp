@@ -24,7 +24,7 @@ namespace {
 using std::filesystem::path;
 
 constexpr size_t kSideBySide = 4;
-constexpr int64_t kSpareBytes = 16 << 20;  // for links and what else is written meanwhile
+constexpr int64_t kSpareBytes = 16 << 20;  // for links and other files
 
 class Fetch {
  public:
@@ -64,7 +64,7 @@ class Fetch {
     return cached(plan).has(plan.commit, file) || is_whole(remote_file(plan, file));
   }
 
-  // Of the input's repository and revision.
+  // Returns the plan of the input's repository and revision.
   FetchedCommit& plan_of(const HubInput& input) {
     HubName repository = input.name;
     repository.path.clear();
@@ -105,7 +105,7 @@ class Fetch {
     }
   }
 
-  // Throws if a run would not take what was fetched.
+  // Throws if a run would not use the fetched files.
   void check_is_taken(const HubInput& input) {
     try {
       cached_input(input, plan_of(input).commit);
@@ -114,7 +114,7 @@ class Fetch {
     }
   }
 
-  // Of a small file, which is fetched at once.
+  // Reads a small file, after fetching it if necessary.
   std::string contents_of(const FetchedCommit& plan, const ListedFile& file) {
     path place = cached(plan).snapshot(plan.commit) / file.path;
     if (!cached(plan).has(plan.commit, file)) {
@@ -137,7 +137,7 @@ class Fetch {
         }
       }
     }
-    // The largest first, so that none is left over at the end.
+    // The largest files come first, so that no large one is left at the end.
     std::ranges::stable_sort(missing, std::greater(), &RemoteFile::size_bytes);
     return missing;
   }

@@ -13,7 +13,7 @@
 
 namespace fsdp {
 
-// How a fetch stands, for whoever shows it; written by its threads.
+// The state of a fetch. The fetch's threads write it, and a view reads it.
 struct FetchProgress {
   std::atomic<int64_t> done_bytes = 0;
   std::atomic<int64_t> all_bytes = 0;  // 0: not known yet
@@ -31,10 +31,10 @@ struct FetchProgress {
 
  private:
   std::mutex mutex;
-  std::vector<std::string> lines;  // that were said and not taken yet
+  std::vector<std::string> lines;  // not taken yet
 };
 
-// What one repository has given.
+// The result for one repository.
 struct FetchedRepository {
   HubName name;  // without a path
   std::filesystem::path snapshot;
@@ -42,11 +42,11 @@ struct FetchedRepository {
   int64_t bytes = 0;
 };
 
-// Brings what `inputs` name into the cache: of a model its config.json, its weights as safetensors
-// (or, where it has none, as pytorch_model*.bin) and its tokenizer, of a tokenizer its files, of a
-// path the file or all files in the folder. A repository becomes visible only when all of its files
-// are there. Throws ConfigError (place empty, key: the input's), std::runtime_error, Interrupted.
-// `first_wait_s` is what a failed request waits before it is asked again.
+// Brings the files that `inputs` name into the cache. A model has its config.json, its tokenizer
+// and its weights as safetensors, or else as pytorch_model*.bin. A tokenizer has its files. A path
+// is a file or all files in a folder. A repository becomes visible only when all of its files are
+// there. Throws ConfigError (with the input's place and key), std::runtime_error, Interrupted. A
+// failed request waits `first_wait_s` before the first retry, and longer before later ones.
 std::vector<FetchedRepository> fetch(const std::vector<HubInput>& inputs, const Endpoint& endpoint,
                                      double first_wait_s, FetchProgress& progress,
                                      std::stop_token stop);

@@ -7,8 +7,8 @@
 
 namespace fsdp {
 
-// Shows on stderr how a fetch goes: on a terminal as a bar for all files, below what is said; else
-// in lines, one for each file and one every 15 s.
+// Shows a fetch on stderr. A terminal shows a bar for all files below the messages. Other outputs
+// get one line per file and one every 15 s.
 class FetchView {
  public:
   explicit FetchView(FetchProgress& progress);
@@ -16,7 +16,7 @@ class FetchView {
   FetchView(const FetchView&) = delete;
   FetchView& operator=(const FetchView&) = delete;
 
-  // Shows what is new; to be called several times a second.
+  // Shows the news. Call it several times a second.
   void refresh();
 
  private:

@@ -47,7 +47,7 @@ std::optional<UrlParts> parts_of(const std::string& url) {
   return parts;
 }
 
-// The certificates of authorities, where the system has them; empty: where libcurl looks.
+// The file of trusted certificates, from the environment or the system. Empty: libcurl's default.
 std::string certificates() {
   for (const char* name : {"CURL_CA_BUNDLE", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"}) {
     if (const char* value = std::getenv(name); value != nullptr && *value != '\0') return value;
@@ -68,7 +68,7 @@ bool is_temporary_status(int status) {
   return status == 408 || status == 425 || status == 429 || status >= 500;
 }
 
-// What the server says of the error itself, which is text of others.
+// The server's own message about the error, made safe to display.
 std::string said_by_server(const HttpResponse& response) {
   const std::string_view message = response.header("x-error-message");
   return message.empty() ? "" : ": " + visible_line(shortened(message, 300));
@@ -101,7 +101,7 @@ std::string percent_encoded(std::string_view text, std::string_view kept) {
   return encoded;
 }
 
-// libcurl's handles, and what the callbacks of the request under way write to.
+// libcurl's handles, and the state that callbacks of the current request write.
 struct HttpClient::Connection {
   CURL* easy = curl_easy_init();
   CURLM* multi = curl_multi_init();

@@ -11,10 +11,10 @@
 
 namespace fsdp {
 
-// Whoever asked for it wants no more of it.
+// Thrown if the caller asked to stop.
 struct Interrupted : std::exception {};
 
-// What went wrong with a request.
+// A request that failed.
 class HttpError : public std::runtime_error {
  public:
   HttpError(std::string problem, int status, bool is_temporary, double retry_after_s = 0)
@@ -23,8 +23,8 @@ class HttpError : public std::runtime_error {
         is_temporary(is_temporary),
         retry_after_s(retry_after_s) {}
 
-  const int status;         // of the answer; 0: there was none
-  const bool is_temporary;  // it may pass when the same is asked again
+  const int status;         // of the answer; 0: no answer
+  const bool is_temporary;  // the same request may succeed later
   const double retry_after_s;
 };
 
@@ -32,18 +32,18 @@ struct HttpResponse {
   int status = 0;
   std::map<std::string, std::string, std::less<>> headers;  // names in lower case
 
-  // Empty when there is none.
+  // Empty if the header is missing.
   std::string_view header(std::string_view name) const;
 };
 
-// A server that is asked for files, with a token that no other server is told.
+// A server for files. Its token is sent to no other server.
 struct Endpoint {
   std::string url;    // without a slash at its end
   std::string token;  // empty: none
-  double patience_s;  // without a byte, before a request has failed
+  double patience_s;  // a request fails after this time without a byte
 };
 
-// Requests of one thread; connections are kept between them.
+// Sends the requests of one thread and keeps connections between them.
 class HttpClient {
  public:
   HttpClient(const Endpoint& endpoint, std::stop_token stop);
@@ -53,20 +53,20 @@ class HttpClient {
 
   using Body = std::function<void(const HttpResponse&, std::string_view bytes)>;
 
-  // Gets `url`, from `first_byte` on, and follows redirects; `body` takes the bytes of an answer
-  // with status 200 or 206 as they come, and may throw. Throws HttpError, also for any other
-  // status, and Interrupted within 0.1 s.
+  // Gets `url` from `first_byte` on and follows redirects. `body` receives the bytes of an answer
+  // with status 200 or 206 as they arrive, and may throw. Throws HttpError, also for any other
+  // status. Throws Interrupted within 0.1 s after a stop request.
   HttpResponse get(const std::string& url, int64_t first_byte, const Body& body);
 
-  // A whole answer, of at most `most_bytes`.
+  // Returns a whole answer. Throws HttpError if it has more than `most_bytes`.
   std::string get_text(const std::string& url, size_t most_bytes, HttpResponse& response);
 
-  // Returns after so many seconds. Throws Interrupted.
+  // Waits this many seconds. Throws Interrupted.
   void wait(double seconds) const;
 
  private:
   struct Connection;
-  // One answer, whatever it is; `redirect` is where it leads, empty: nowhere.
+  // Returns one answer of any status. `redirect` is set to the redirect's target, or to empty text.
   HttpResponse perform(const std::string& url, int64_t first_byte, const Body& body,
                        std::string& redirect);
 
@@ -75,10 +75,10 @@ class HttpClient {
   std::unique_ptr<Connection> connection_;
 };
 
-// Whether both have the same scheme, host and port.
+// True if both URLs have the same scheme, host and port.
 bool is_same_origin(const std::string& url, const std::string& other);
 
-// `text` in a URL, with what stands for itself nowhere as %XX; `kept` stay.
+// Encodes `text` for a URL. All but unreserved characters and those in `kept` become %XX.
 std::string percent_encoded(std::string_view text, std::string_view kept);
 
 }  // namespace fsdp

@@ -39,7 +39,7 @@ std::string trimmed(const std::string& text) {
              : text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
 }
 
-// As Hugging Face's libraries find it. What it holds is never part of a message.
+// Finds the token like Hugging Face's libraries. Messages never contain it.
 std::string find_token() {
   std::string token;
   std::string place;
@@ -62,7 +62,7 @@ std::string find_token() {
   throw ConfigError(place, "", "is no token: it holds blanks or what is no ASCII");
 }
 
-// The remedy if a hub gives no answer.
+// The remedy if a hub does not answer.
 constexpr const char* kWaysToAHub =
     "; fetch on a host that reaches the internet, such as a login node, into a cache that this one "
     "sees (HF_HOME); https_proxy names a proxy, HF_ENDPOINT another hub, CURL_CA_BUNDLE "
@@ -75,7 +75,7 @@ std::string prefix_of(const HubName& name) {
   return (name.is_dataset ? "datasets/" : "") + percent_encoded(name.repository, "/");
 }
 
-// What a refusal has to do with the token.
+// Says whether a token was sent, for the message about a refusal.
 std::string token_text(const Endpoint& endpoint) {
   return endpoint.token.empty() ? "HF_TOKEN is not set, and there is no token file"
                                 : "the token of HF_TOKEN, or of the token file, was sent";
@@ -91,7 +91,7 @@ std::string token_text(const Endpoint& endpoint) {
                   name.repository_text(), error.what(), token_text(endpoint), page, endpoint.url));
 }
 
-// Where a list goes on: the address in <> of a header Link whose rel is next; empty: nowhere.
+// The next page of a list: the address in <> of a header Link with rel="next". Empty: no more.
 std::string next_page(const HttpResponse& response) {
   const std::string_view link = response.header("link");
   const size_t open = link.find('<');

@@ -7,12 +7,12 @@
 #include "contract/text/hub_name.h"
 #include "runner/fetch/http.h"
 
-// What a Hugging Face hub says of its repositories. Errors are ConfigErrors (place and key empty)
-// where the name or the token is at fault, std::runtime_error where the hub or the way to it is.
+// Reads repositories of a Hugging Face hub. Errors are ConfigErrors (place and key empty) if the
+// name or token is wrong, and std::runtime_error if the hub or the connection fails.
 namespace fsdp {
 
-// HF_ENDPOINT, else https://huggingface.co, and the token of HF_TOKEN or the file that
-// `hf auth login` writes. Throws ConfigError when one of them cannot be used.
+// Returns HF_ENDPOINT, or else https://huggingface.co, and the token of HF_TOKEN or of the file
+// that `hf auth login` writes. Throws ConfigError if one of them cannot be used.
 Endpoint endpoint_from_environment(double patience_s);
 
 class Hub {
@@ -20,19 +20,19 @@ class Hub {
   Hub(const Endpoint& endpoint, HttpClient& http, double first_wait_s)
       : endpoint_(endpoint), http_(http), first_wait_s_(first_wait_s) {}
 
-  // The commit that the revision is.
+  // Returns the commit of the revision.
   std::string commit_of(const HubName& name);
 
-  // The files in `folder` of a commit, empty: the repository's own; those in folders below it only
-  // with `is_recursive`. Every path is harmless, every hash hexadecimal. Where `folder` is not
-  // there the list is empty.
+  // Returns the files in `folder` of a commit, or in the root if `folder` is empty. Includes files
+  // in folders below it only if `is_recursive`. Every path is harmless, every hash hexadecimal. The
+  // list is empty if `folder` does not exist.
   std::vector<ListedFile> files(const HubName& name, const std::string& commit,
                                 const std::string& folder, bool is_recursive);
 
   std::string url(const HubName& name, const std::string& commit, const std::string& path) const;
 
  private:
-  // Asks again when that may help.
+  // Repeats the request if that may help.
   std::string get_text(const HubName& name, const std::string& url, HttpResponse& response);
 
   const Endpoint& endpoint_;

@@ -5,14 +5,14 @@
 
 namespace fsdp {
 
-// How long to wait before a file that another holds is tried again.
+// The wait before a held file is tried again.
 inline constexpr double kLockWaitS = 0.1;
 
-// A file that one process, or thread, holds at a time, as Hugging Face's libraries hold theirs.
+// A file that one process or thread locks at a time, in the same way as Hugging Face's libraries.
 class LockFile {
  public:
-  // Makes the file and its folder where they are not there. Calls `wait` while another holds it;
-  // what that throws ends the waiting. Throws std::runtime_error when it cannot be held.
+  // Creates the file and its folder if missing. Calls `wait` while another holds the lock; an
+  // exception from it ends the waiting. Throws std::runtime_error if the file cannot be locked.
   LockFile(const std::filesystem::path& place, const std::function<void()>& wait);
   ~LockFile();
   LockFile(const LockFile&) = delete;
@@ -22,10 +22,10 @@ class LockFile {
   int descriptor_;
 };
 
-// Says that the cache cannot be written at `place`, and what helps; `error` is an errno.
+// Throws an error that the cache cannot be written at `place`, with a remedy. `error` is an errno.
 [[noreturn]] void refuse_place(const std::filesystem::path& place, int error);
 
-// Throws as refuse_place does.
+// Creates the folder. Throws like refuse_place().
 void make_folder(const std::filesystem::path& folder);
 
 }  // namespace fsdp

@@ -46,7 +46,7 @@ void make_visible(const CachedRepository& repository, const FetchedCommit& fetch
                   const std::function<void()>& wait) {
   const std::string& commit = fetched.commit;
   const auto is_missing = [&](const ListedFile& file) { return !repository.has(commit, file); };
-  if (std::ranges::any_of(fetched.files, is_missing)) {  // else it may be where nobody may write
+  if (std::ranges::any_of(fetched.files, is_missing)) {  // a complete cache may be read-only
     const LockFile lock(repository.lock(commit), wait);
     for (const ListedFile& file : fetched.files) {
       if (is_missing(file)) {

@@ -10,17 +10,17 @@
 
 namespace fsdp {
 
-// What a fetch has found of a commit.
+// The commit and the files that a fetch has found.
 struct FetchedCommit {
   HubName name{};  // without a path
   std::string commit{};
-  std::vector<ListedFile> files{};     // that are wanted
-  std::vector<HubListing> listings{};  // that say so
+  std::vector<ListedFile> files{};     // only the wanted ones
+  std::vector<HubListing> listings{};  // the sources of `files`
 };
 
-// Makes the snapshot have the files, whose blobs are whole, then keeps the listings, and at last
-// makes the name's revision be the commit. `wait` is called while another fetch does the same.
-// Throws std::runtime_error if the cache cannot be written.
+// Links the complete blobs of the files into the snapshot. Then stores the listings, and at last
+// points the name's revision to the commit. Calls `wait` while another fetch does the same. Throws
+// std::runtime_error if the cache cannot be written.
 void make_visible(const CachedRepository& repository, const FetchedCommit& fetched,
                   const std::function<void()>& wait);
 

@@ -7,20 +7,20 @@
 #include "contract/record/device_requirements.h"
 #include "contract/record/nvml.h"
 
-// Whether a trainer's libraries fit this host's driver and GPUs.
+// Checks if a trainer's libraries fit this host's driver and GPUs.
 namespace fsdp {
 
-// What the trainer says of itself; nullopt when it does not start here.
+// Returns the build that the trainer reports; nullopt if the trainer does not start here.
 std::optional<TrainerBuild> build_of(const std::filesystem::path& trainer);
 
 struct NvidiaHost {
   NvidiaDriver driver;
   std::vector<Gpu> gpus;
-  std::string problem;  // of a driver that is there and does not answer
+  std::string problem;  // set if a driver is there and does not answer
 };
 NvidiaHost nvidia_of_host();
 
-// One of a kind, of the driver and of each kind of GPU. Empty for a trainer without CUDA.
+// Returns each misfit of the driver and of the kinds of GPUs once; none if the trainer has no CUDA.
 std::vector<Misfit> misfits(const TrainerBuild& build, const NvidiaDriver& driver,
                             const std::vector<Gpu>& gpus);
 

@@ -32,7 +32,6 @@ std::string sentence(std::string clause) {
   return clause + '.';
 }
 
-// What was found, one thing after the other.
 class Findings {
  public:
   void ok(std::string subject, std::string found) {
@@ -46,7 +45,7 @@ class Findings {
     all_.push_back(
         {FindingLevel::kMissing, std::move(subject), std::move(found), std::move(remedy)});
   }
-  // All is well, or (with a remedy to tell) not.
+  // Adds kOk if all is well, else a warning with the remedy.
   void check(bool is_well, std::string subject, std::string found, std::string remedy) {
     is_well ? ok(std::move(subject), std::move(found))
             : warn(std::move(subject), std::move(found), std::move(remedy));

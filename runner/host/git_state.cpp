@@ -13,10 +13,10 @@
 namespace fsdp {
 namespace {
 
-// For an answer that takes milliseconds.
+// The limit for an answer that takes milliseconds.
 constexpr std::chrono::seconds kMostForFilters{2};
 
-// They say of which repository git tells, whatever folder it is asked in.
+// These variables make git look at another repository than the folder's.
 constexpr std::array kOfAnotherRepository = {"GIT_ALTERNATE_OBJECT_DIRECTORIES",
                                              "GIT_COMMON_DIR",
                                              "GIT_DIR",
@@ -32,8 +32,8 @@ constexpr std::array kOfAnotherRepository = {"GIT_ALTERNATE_OBJECT_DIRECTORIES",
 std::vector<std::string> environment_of_git() {
   std::map<std::string, std::string> variables = own_environment();
   for (const char* name : kOfAnotherRepository) variables.erase(name);
-  // What is missing in a partial clone is not fetched: that would start programs of its
-  // configuration. The second is for versions that do not know the first.
+  // Objects that a partial clone lacks are not fetched, because that would start programs of its
+  // configuration. The second variable is for versions that do not know the first.
   variables["GIT_NO_LAZY_FETCH"] = "1";
   variables["GIT_ALLOW_PROTOCOL"] = "none";
   std::vector<std::string> lines;
@@ -41,12 +41,12 @@ std::vector<std::string> environment_of_git() {
   return lines;
 }
 
-// git at work in a folder that may be a stranger's, whose configuration must start nothing: hooks,
-// file system monitors, pagers and fetching are off, and so are variables of the environment that
-// name another repository. Filters are left to who asks. None where there is no git.
+// Starts git in a folder that may be a stranger's. The folder's configuration must start nothing.
+// Hooks, file system monitors, pagers and fetching are off. Variables of the environment that name
+// another repository are unset. Callers turn filters off. Returns null if git does not start.
 std::unique_ptr<StartedProgram> git(const std::filesystem::path& folder,
                                     const std::vector<std::string>& words) {
-  // An empty monitor is none for every version; "false" is the name of a program for some.
+  // An empty monitor means none in every version; "false" is a program's name in some.
   std::vector<std::string> all{"git",
                                "--no-pager",
                                "--no-optional-locks",
@@ -64,8 +64,8 @@ std::unique_ptr<StartedProgram> git(const std::filesystem::path& folder,
   }
 }
 
-// The filters that the repository's own configuration names; those of the user are his.
-// `output` has a scope and a key for each: "local", "filter.lfs.clean".
+// Returns the filters in the repository's own configuration, not the user's filters. `output` has a
+// scope and a key for each: "local", "filter.lfs.clean".
 std::set<std::string> filters_of_repository(const std::string& output) {
   std::set<std::string> filters;
   std::istringstream fields(output);
@@ -76,7 +76,7 @@ std::set<std::string> filters_of_repository(const std::string& output) {
   return filters;
 }
 
-// Words for git that turn these filters off; absent: it cannot be told so.
+// Returns git options that turn these filters off; nullopt if no option can name a filter.
 std::optional<std::vector<std::string>> without(const std::set<std::string>& filters) {
   std::vector<std::string> words;
   for (const std::string& filter : filters) {
@@ -98,8 +98,8 @@ bool is_in_repository(std::filesystem::path folder) {
   return true;
 }
 
-// The lines of `git status --porcelain=v2 --branch`: "# branch.oid <commit>", other headings, and
-// one for each file that differs.
+// Parses the lines of `git status --porcelain=v2 --branch`: "# branch.oid <commit>", other
+// headings, and one line for each file that differs.
 GitState parse(const std::string& output) {
   constexpr std::string_view kCommit = "# branch.oid ";
   GitState state{.commit = "", .dirty = false, .untracked = {}};

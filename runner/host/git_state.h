@@ -10,28 +10,28 @@
 
 namespace fsdp {
 
-// How a file, and the git repository that it is in, stand.
+// The state of a file and of its git repository.
 struct GitState {
-  std::string commit;             // empty: not known
-  std::optional<bool> dirty;      // whether files that git tracks differ from the commit
-  std::optional<bool> untracked;  // whether git does not track the file; absent: not known
+  std::string commit;             // empty: unknown
+  std::optional<bool> dirty;      // true if tracked files differ from the commit
+  std::optional<bool> untracked;  // true if git does not track the file; nullopt: unknown
 };
 
 // Asks git for the state of `file`, an absolute path, and of its repository, while the caller does
-// something else. Nothing here fails: without git or an answer in time the state is not known, and
-// a file in no repository is untracked. Nothing that the repository's own configuration names is
-// started. Files with filters count as they are on disk, submodules by their commit.
+// something else. Nothing here fails. Without git, or without an answer in time, the state is
+// unknown. A file in no repository is untracked. No program in the repository's own configuration
+// is started. Files with filters count as they are on disk, submodules by their commit.
 class GitQuery {
  public:
   explicit GitQuery(const std::filesystem::path& file);
 
-  // Waits until `limit` after the question was asked. To be called once.
+  // Waits until `limit` after the constructor's call. Call it once.
   GitState result(std::chrono::milliseconds limit = std::chrono::seconds(2));
 
  private:
   StartedProgram::Time asked_;
   bool is_in_repository_;
-  // None: nothing is known.
+  // Null: the state is unknown.
   std::unique_ptr<StartedProgram> status_;
   std::unique_ptr<StartedProgram> tracked_;  // prints the file's name if git tracks it
 };

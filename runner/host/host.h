@@ -12,18 +12,18 @@ namespace fsdp {
 
 std::string host_name();
 
-// What runs may use on this host.
+// The resources of this host that runs may use.
 struct Host {
   std::string name;
-  std::vector<Gpu> gpus;  // those of --gpus, else of CUDA_VISIBLE_DEVICES, else all
+  std::vector<Gpu> gpus;  // from --gpus, else CUDA_VISIBLE_DEVICES, else all
   Resources resources;
 };
 
-// The kinds of the GPUs and their memory: "NVIDIA A100-SXM4-80GB 81920 MiB"; empty: none.
+// Returns the kinds of the GPUs and their memory: "NVIDIA A100-SXM4-80GB 81920 MiB"; empty: no GPU.
 std::string device_kinds(std::span<const Gpu> gpus);
 
-// Throws ConfigError when `gpus_option` (or CUDA_VISIBLE_DEVICES on a host with GPUs) names a GPU
-// that is not here.
+// Throws ConfigError if `gpus_option` names a GPU that is not here. On a host with GPUs,
+// CUDA_VISIBLE_DEVICES is checked in the same way.
 Host find_host(const std::optional<std::string>& gpus_option);
 
 }  // namespace fsdp

@@ -4,12 +4,12 @@
 #include <optional>
 #include <string>
 
-// Single facts about this host, for the doctor. What is absent is empty; nothing throws.
+// Single facts about this host, for the doctor. Absent facts are empty; nothing throws.
 namespace fsdp {
 
 bool is_executable(const std::filesystem::path& file);
 
-// The first line of `PROGRAM --version`.
+// Returns the first line of `PROGRAM --version`.
 std::string version_line(const std::string& program);
 std::string nvidia_driver_version();
 
@@ -19,10 +19,10 @@ struct Space {
   bool is_writable = false;
 };
 std::optional<Space> space_of(const std::filesystem::path& folder);
-// The longest part of `path` that is there.
+// Returns the longest part of `path` that exists.
 std::filesystem::path existing_part(const std::filesystem::path& path);
 
-// Absent: unlimited.
+// nullopt: unlimited.
 struct HostLimits {
   std::optional<unsigned long> open_files;
   std::optional<unsigned long> locked_memory_bytes;

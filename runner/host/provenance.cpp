@@ -32,7 +32,7 @@ bool is_name_of_shell(std::string_view name) {
   });
 }
 
-// Empty where the kernel does not tell it.
+// Returns "" if the kernel does not tell the name.
 std::string cpu_name() {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line) && !line.empty();) {
@@ -65,7 +65,7 @@ std::map<std::string, std::string> recorded_variables(const Provenance& provenan
         variables[name] = value.get<std::string>();
       }
     }
-  } catch (const std::exception&) {  // no JSON: nothing that can be read
+  } catch (const std::exception&) {  // the record is no JSON
   }
   return variables;
 }

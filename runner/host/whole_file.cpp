@@ -23,17 +23,17 @@ namespace {
   throw std::system_error(error, std::generic_category(), path.string() + " cannot be written");
 }
 
-// Whether a link in `folder` means something that a process has open, as /dev/stdout does.
+// True if links in `folder` mean files that a process has open, as /dev/stdout does.
 bool is_of_a_process(const std::filesystem::path& folder) {
   struct statfs system {};
   return statfs(folder.empty() ? "." : folder.c_str(), &system) == 0 &&
          system.f_type == PROC_SUPER_MAGIC;
 }
 
-// Where the links that `path` may be lead to, whether something is there or not; links of the
-// processes' file system are not followed.
+// Returns the path behind the links at `path`, if any; it need not exist. Links of the processes'
+// file system are not followed.
 std::filesystem::path behind_links(const std::filesystem::path& path) {
-  constexpr int kMostLinks = 40;  // as Linux
+  constexpr int kMostLinks = 40;  // as in Linux
   std::filesystem::path place = path;
   for (int links = 0; std::filesystem::is_symlink(place); ++links) {
     if (links == kMostLinks) fail(path, ELOOP);
@@ -43,7 +43,7 @@ std::filesystem::path behind_links(const std::filesystem::path& path) {
   return place;
 }
 
-// What runs measured is not replaced by a table of it.
+// Measurements must not be replaced by a table of them.
 void refuse_database(const std::filesystem::path& place) {
   constexpr std::string_view kMagic("SQLite format 3\0", 16);
   std::string bytes(kMagic.size(), 0);
@@ -61,7 +61,7 @@ class Descriptor {
 
   int number() const { return number_; }
   bool is_open() const { return number_ >= 0; }
-  // False when what was written is lost, which some file systems tell only now.
+  // Returns false if written data is lost. Some file systems tell this only on closing.
   bool close() {
     const int number = number_;
     number_ = -1;
@@ -81,12 +81,12 @@ class Descriptor {
 };
 
 void write_to(const std::filesystem::path& place, std::string_view text) {
-  // What a process has open may be a file that others write to as well.
+  // Others may write to the same file if a process has it open.
   Descriptor file(open(place.c_str(), O_WRONLY | O_APPEND | O_NOCTTY | O_CLOEXEC));
   if (!file.is_open() || !file.write(text) || !file.close()) fail(place);
 }
 
-// Mode and owner of what `file` replaces. Only root may give files away, others their group's.
+// Keeps the old file's mode and owner. Only root may change owners; others may choose their groups.
 void take_over(int file, const struct stat& before, const std::filesystem::path& place) {
   const bool is_owned_alike = before.st_uid == geteuid() && before.st_gid == getegid();
   if (!is_owned_alike && fchown(file, before.st_uid, before.st_gid) != 0) {

@@ -5,23 +5,23 @@
 
 namespace fsdp {
 
-// The two ways in which whole files are written.
+// There are two ways to write whole files.
 //
-// A file of the results, whose name others can know: whoever reads it sees what was there before or
-// all of `text`. A regular file keeps its mode and, where that is allowed, its owner. A link is
-// replaced, and what it leads to is not touched. Throws std::system_error, and leaves what was
-// there and nothing else, when that cannot be done.
+// replace_file() writes a file of the results. Others can know its name. Readers see the old text
+// or all of `text`. A regular file keeps its mode and, if that is allowed, its owner. A link is
+// replaced; the link's target is not touched. Throws std::system_error if the file cannot be
+// written. Then the old file stays, and nothing else is left.
 void replace_file(const std::filesystem::path& place, std::string_view text);
 
-// A file that the user named. What `path` is decides how:
+// Writes a file that the user named, according to the kind of `path`:
 //
-//   nothing, or a regular file   whoever reads it sees what was there before or all of `text`; the
-//                                file keeps its mode and, where that is allowed, its owner; a link
-//                                to a file stays, and the file that it means is replaced
-//   anything else                (a pipe, a device, /dev/stdout) is written to as it is
+//   Nothing, or a regular file   Readers see the old text or all of `text`. The file keeps its mode
+//                                and, if that is allowed, its owner. A link to a file stays; the
+//                                file behind the link is replaced.
+//   Anything else                (a pipe, a device, /dev/stdout) It is written to as it is.
 //
-// Throws std::system_error, and leaves what was there and nothing else, when that cannot be done;
-// std::runtime_error when the file is a database of SQLite, which is not replaced.
+// Throws std::system_error if the file cannot be written. Then a regular file stays as it was, and
+// nothing else is left. Throws ConfigError if the file is a database of SQLite.
 void write_whole_file(const std::filesystem::path& path, std::string_view text);
 
 }  // namespace fsdp

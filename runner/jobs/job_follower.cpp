@@ -17,10 +17,10 @@
 namespace fsdp {
 namespace {
 
-// How long what a job wrote may stay behind Slurm's word. That a client of NFS remembers names as
-// absent lasts longer, and is not waited for: ask_again_for_names().
+// The longest delay from Slurm's report of a job's end to the appearance of the job's files. An NFS
+// client remembers absent names for longer. ask_again_for_names() handles that without a wait.
 constexpr std::chrono::seconds kFilesLag{6};
-// Times of ends that differ by less are the same: Slurm counts in seconds, and we ask when we ask.
+// Slurm counts in seconds and queries take time, so ends that differ by less are the same.
 constexpr int64_t kSameEndMs = 30'000;
 
 std::optional<int64_t> end_of_time_limit(const TaskState& state, std::optional<int64_t> known) {
@@ -62,7 +62,7 @@ void JobFollower::follow_in(int64_t id, RunToLaunch run) {
   job.tasks.push_back(open_task(job, task, std::move(run)));
 }
 
-// An attempt of this job that an earlier runner has imported goes on. A run that has ended in an
+// Continues an attempt of this job that an earlier runner has imported. A run that has ended in an
 // allocation may be in another job since.
 JobFollower::Task JobFollower::open_task(const Job& job, const JobTask& recorded, RunToLaunch run) {
   Task task{.recorded = recorded, .run = std::move(run)};
@@ -135,7 +135,7 @@ std::vector<JobFollower::Ended> JobFollower::pass(
       const bool is_known = found != state_of.end();
       if (task.over_since) ask_server_for_files(task);
       if (!is_known || found->second->phase != TaskPhase::kQueued) read_files(job, task);
-      // One pass later, so that the job is there when follow_in() adds what follows from the run.
+      // Taken one pass later, so that the job still exists when follow_in() adds the next run.
       const bool ended_now = job.is_allocation() && end_in_allocation(job, task);
       if (states && job.can_be_asked && !task.recorded.over && !ended_now) {
         take_state(job, task, is_known ? std::optional(*found->second) : std::nullopt);
@@ -148,13 +148,13 @@ std::vector<JobFollower::Ended> JobFollower::pass(
   return std::exchange(ended_, {});
 }
 
-// A file that is not there after this was not written.
+// A file that is still absent after this call was never written.
 void JobFollower::ask_server_for_files(const Task& task) const {
   const int first = task.attempt ? task.attempt->attempt() : task.run.record.attempt + 1;
   ask_again_for_names(paths(task), first);
 }
 
-// Gives the store what the job has written into the run's folder since the last pass.
+// Imports what the job has written into the run's folder since the last pass.
 void JobFollower::read_files(const Job& job, Task& task) {
   const std::vector<int> begun =
       import_attempts(listeners_.store, listeners_.results, task.run.record, listeners_.warn(),
@@ -184,7 +184,7 @@ void JobFollower::take_state(Job& job, Task& task, const std::optional<TaskState
   record(job, task, *state);
 }
 
-// Not before the files had time to show up.
+// True once the ranks' ends are known or the files had time to appear.
 bool JobFollower::may_judge(Task& task) {
   if (task.attempt) {
     task.attempt->ingest_rest();
@@ -195,7 +195,7 @@ bool JobFollower::may_judge(Task& task) {
   return now_() - *task.over_since >= kFilesLag;
 }
 
-// For the first time, or again after it was requeued.
+// Called when the task first waits, and again after the job was requeued.
 void JobFollower::wait_in_queue(Job& job, Task& task, const TaskState& state) {
   if (task.has_ended && !task.cut_short) return;  // the job goes on with others
   if (task.attempt) {
@@ -212,7 +212,7 @@ void JobFollower::wait_in_queue(Job& job, Task& task, const TaskState& state) {
   listeners_.store.record_status(task.run.record.id, RunStatus::kQueued, "");
 }
 
-// The tasks of an array have one reason at a time, of which the user is told once.
+// The tasks of an array share one reason at a time, so the user is told once.
 void JobFollower::tell_what_blocks(Job& job, const TaskState& state) {
   const std::optional<std::string> why = why_it_will_not_start(state);
   if (!why || *why == job.blocked_because) return;
@@ -221,8 +221,8 @@ void JobFollower::tell_what_blocks(Job& job, const TaskState& state) {
                                        job.recorded.slurm_job, *why));
 }
 
-// An allocation goes on with other runs when one has ended. One that was told to stop ended with
-// the job, whose state says why; one that ran into the time limit may go on in it.
+// An allocation continues with other runs after one has ended. A run that was told to stop ended
+// with the job, and the job's state says why. After a time limit, a run may continue in the job.
 bool JobFollower::end_in_allocation(Job& job, Task& task) {
   if (!task.attempt) return false;
   const std::optional<EndRecord> end =

@@ -16,8 +16,8 @@
 
 namespace fsdp {
 
-// Follows runs that wait or run in jobs of Slurm: what jobs wrote into run folders and what Slurm
-// says of them goes to the store and to the user. Asks nothing of Slurm itself, starts nothing.
+// Follows runs that wait or run in Slurm jobs. Passes the events in run folders and Slurm's states
+// on to the store and the user. Never queries Slurm and starts nothing.
 class JobFollower {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
@@ -25,32 +25,32 @@ class JobFollower {
   struct Ended {
     RunToLaunch run;
     RunStatus status;
-    // The job, by its number in the store, that goes on with other runs of the experiment.
+    // The job's number in the store, if the job continues with other runs of the experiment.
     std::optional<int64_t> goes_on{};
   };
 
   JobFollower(const RunListeners& listeners, std::function<TimePoint()> now);
 
-  // `runs` are those of the job's open tasks, in any order. Of a job that Slurm cannot be asked
-  // about here only what it writes is followed; others have their id.
+  // `runs` holds the runs of the job's open tasks, in any order. If Slurm here cannot be asked
+  // about the job, only its files are followed. Otherwise the job must have its Slurm id.
   void follow(JobRecord job, std::span<const RunToLaunch> runs, bool can_be_asked = true);
-  // Follows nothing any more. Where a call threw, what it recorded was undone and this does not
-  // know: begin anew with what the store knows.
+  // Drops all jobs. If a call threw, the store has undone changes that this object still holds.
+  // Follow the store's jobs anew afterwards.
   void forget();
-  // Another run of a job that is followed.
+  // Adds another run to a job that is already followed.
   void follow_in(int64_t job, RunToLaunch run);
 
-  // What was written about attempts that are known to run.
+  // Records new events of the attempts that are known to run.
   void read_events();
-  // What became of every task. `states` is the answer to a query about jobs(); absent: Slurm did
+  // Updates every task. `states` is the answer to a query about tasks(). If it is absent, Slurm did
   // not answer, and no task ends. Returns the runs that have ended.
   std::vector<Ended> pass(const std::optional<std::vector<TaskState>>& states);
 
-  // What Slurm calls the tasks that are not over, to be asked about here.
+  // The Slurm names of the open tasks that can be queried here.
   std::vector<std::string> tasks() const;
-  // Whether the run waits or runs.
+  // True if the run waits or runs.
   bool follows(int64_t run) const;
-  // Whether a task is over, as Slurm says, and its files may not be all there yet.
+  // True if Slurm reports a task as over but some of its files may still be missing.
   bool waits_for_files() const;
 
  private:
@@ -58,18 +58,18 @@ class JobFollower {
     JobTask recorded;
     RunToLaunch run;
     std::unique_ptr<OpenAttempt> attempt{};
-    std::optional<TimePoint> over_since{};  // Slurm or end.json said so, and files may lag
-    bool is_queued = false;                 // and recorded and told so
-    // Of an allocation: the run has, and the job goes on.
+    std::optional<TimePoint> over_since{};  // set by Slurm's or end.json's word; files may lag
+    bool is_queued = false;                 // also recorded and told to the user
+    // The run has ended, but its allocation continues.
     bool has_ended = false;
-    // How the cluster ended it, where the job's own end, or that it is requeued, is to follow.
+    // How the cluster ended the run, while the job's end or its requeueing is still to come.
     std::optional<RunStatus> cut_short{};
   };
   struct Job {
     JobRecord recorded;
     bool can_be_asked = true;
-    std::vector<Task> tasks{};      // those that are not over
-    std::string blocked_because{};  // why it will not start
+    std::vector<Task> tasks{};      // only open ones
+    std::string blocked_because{};  // why the job will not start
 
     bool is_allocation() const { return recorded.mode == "allocation"; }
   };
@@ -79,7 +79,7 @@ class JobFollower {
   void read_files(const Job& job, Task& task);
   void take_state(Job& job, Task& task, const std::optional<TaskState>& state);
   void wait_in_queue(Job& job, Task& task, const TaskState& state);
-  // Whether it ended now.
+  // True if the run ended in this call.
   bool end_in_allocation(Job& job, Task& task);
   void end_task(Job& job, Task& task, const std::optional<TaskState>& state);
   void end_without_attempt(Job& job, Task& task, const std::optional<TaskState>& state);

@@ -15,14 +15,14 @@
 
 namespace fsdp {
 
-// What a job is told: all that the planner of the user's runner knew, so that the planner in an
-// allocation decides the same. It is a file of the submission's folder, beside the experiment's
-// text and a copy of the database without measurements.
+// The instructions for one job. They hold all that the user's planner knew, so the planner in an
+// allocation decides the same. The submission's folder holds the plan, the experiment's text and a
+// copy of the database without measurements.
 struct JobPlan {
   std::string token;  // of the submission
   SlurmMode mode = SlurmMode::kPerRun;
-  std::filesystem::path file;               // the experiment's, absolute
-  std::filesystem::path working_directory;  // where relative paths of --set start
+  std::filesystem::path file;               // the experiment's file, absolute
+  std::filesystem::path working_directory;  // base of relative paths in --set
   std::string profile = "auto";
   std::vector<std::string> set{};
   std::vector<std::string> only{};
@@ -31,9 +31,9 @@ struct JobPlan {
   std::vector<std::string> expected{};  // "FAMILY=VALUE": where searches of doubled keys begin
   std::filesystem::path results;        // absolute
   std::filesystem::path trainer;
-  double time_limit_s = 0;  // of each run; 0: none
-  // The folders of the runs to launch, relative to the results. Task N of an array runs the Nth; in
-  // an allocation they are what the planner must come to.
+  double time_limit_s = 0;  // per run; 0: no limit
+  // The folders of the runs to launch, relative to the results. Task N of an array runs the Nth. In
+  // an allocation, the planner must arrive at the same list.
   std::vector<std::string> runs{};
 
   template <typename Self, typename Visitor>
@@ -55,28 +55,28 @@ struct JobPlan {
   }
 };
 
-// Writes what the command `attempt` reads: job.yaml, experiment.yaml, planning.sqlite.
-// `folder` is there. To be called when the runs are planned and before they are recorded as queued,
-// because the copy of the database says which of them had a result.
+// Writes job.yaml, experiment.yaml and planning.sqlite, which the command `attempt` reads. `folder`
+// must exist. Call this after planning and before the runs are recorded as queued. The copy of the
+// database then shows which runs had a result.
 void write_job_plan(const std::filesystem::path& folder, const JobPlan& plan,
                     const std::string& experiment_text, const Store& store);
 
-// Throws ConfigError when the plan cannot be read.
+// Throws ConfigError if the plan cannot be read.
 JobPlan read_job_plan(const std::filesystem::path& folder);
 
-// The experiment as it was at submission; places in errors name the user's file.
+// Loads the experiment as it was at submission. Errors name the user's file.
 Experiment load_planned_experiment(const std::filesystem::path& folder, const JobPlan& plan);
 
-// Copies the database of the submission's folder to where a Store finds it.
+// Copies the submission's database to the place where a Store expects it.
 void copy_planning_store(const std::filesystem::path& folder, const std::filesystem::path& results);
 
-// A request in which each of the runs has room.
+// The smallest request that has room for each run.
 SlurmRequest largest_request(std::span<const RunToLaunch> runs);
 
-// The folders that a container of any of the runs needs to see beside the results, each once.
+// The input folders that a container of any of these runs must see, each once.
 std::vector<std::filesystem::path> input_folders_of(std::span<const RunToLaunch> runs);
 
-// The section `slurm` that all of the runs share. Throws ConfigError when they do not.
+// Returns the section `slurm` that all runs share. Throws ConfigError if they differ.
 const SlurmSpec& slurm_of_all(std::span<const RunToLaunch> runs);
 
 }  // namespace fsdp

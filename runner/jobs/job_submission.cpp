@@ -21,7 +21,7 @@
 namespace fsdp {
 namespace {
 
-// Nobody else's: a random number of 64 bits.
+// Returns a random number of 64 bits, which no other submission has.
 std::string new_token() {
   std::random_device source;
   return fmt::format("{:08x}{:08x}", source(), source());
@@ -150,8 +150,8 @@ void JobSubmission::write_folders(const JobRecord& job, std::span<const RunToLau
   write_job_plan(folder, plan, settings_.experiment_text, listeners_.store);
 }
 
-// Leaves `prepared_` where it is when Slurm does not answer. A refusal stands: squeue shows jobs
-// that the controller refused as failed ones, token and all.
+// Keeps `prepared_` if Slurm does not answer. A refusal is final: squeue lists refused jobs as
+// failed, with their token.
 void JobSubmission::submit(bool may_be_submitted) {
   const JobRecord& job = prepared_->job;
   try {
@@ -178,7 +178,7 @@ void JobSubmission::accept(const std::string& slurm_job) {
   most_tasks_ = std::min(most_tasks_ * 2, limits_ ? limits_->max_array_size : most_tasks_);
 }
 
-// The script stays, for whoever wants to see what was refused.
+// Keeps the script, so that the user can see what was refused.
 void JobSubmission::refuse(const std::string& problem) {
   some_refused_ = true;
   Store::Batch batch(listeners_.store);
@@ -195,7 +195,7 @@ void JobSubmission::refuse(const std::string& problem) {
   prepared_.reset();
 }
 
-// As much as the limit leaves room for: half of it, and half of that. A job for all runs is one.
+// Halves the number of runs for the next try. A job of one run, or an allocation, waits instead.
 void JobSubmission::put_back() {
   at_limit_ = prepared_->runs.size() == 1 || is_allocation(prepared_->runs.front());
   most_tasks_ = std::max<int64_t>(1, std::ssize(prepared_->runs) / 2);

@@ -15,22 +15,22 @@
 
 namespace fsdp {
 
-// What Slurm's records say of an attempt's device, as far as it is known without being there.
+// Describes an attempt's device as far as the spec tells, without access to the node.
 std::string slurm_device_kind(const RunSpec& spec);
 
-// As the task of this number of a job.
+// Returns the run as the job's task with this number.
 JobTask task_of(const RunToLaunch& run, int64_t number);
 
-// Submits runs as jobs of Slurm: runs that ask the same as tasks of one array, as few as the
-// cluster's limits allow. Before sbatch is called, the job is recorded with a token, so that what
-// was submitted is found again, whenever the runner is killed.
+// Submits runs as Slurm jobs. Runs with equal requests become tasks of one array, in as few jobs as
+// the cluster's limits allow. The job is recorded with a token before sbatch is called. If the
+// runner is killed, the token finds the submission again.
 class JobSubmission {
  public:
   struct Settings {
     std::string experiment;
     std::string experiment_text{};
     std::filesystem::path runner{};  // the program that a job starts
-    // What a job is told; token, mode and runs are filled in.
+    // The job's plan. push() fills in token, mode and runs.
     JobPlan plan{};
     Provenance provenance{};
   };
@@ -41,28 +41,28 @@ class JobSubmission {
 
   JobSubmission(const RunListeners& listeners, Queue& queue, Settings settings);
 
-  // Runs for the next push().
+  // Adds runs for the next push().
   void add(std::vector<RunToLaunch> runs);
-  // Submits what was added, until a limit on submitted jobs is reached. Runs that Slurm refuses
-  // have failed, and others go on. Throws QueueUnavailable: to be called again later; nothing is
-  // submitted twice. What was submitted until then is in take_submitted().
+  // Submits the added runs until a limit on submitted jobs is reached. Refused runs fail, and the
+  // others continue. Throws QueueUnavailable; a later call then continues and submits nothing
+  // twice. take_submitted() returns what was submitted before that.
   void push();
-  // What push() has submitted since the last call.
+  // Returns the submissions of push() since the last call.
   std::vector<Submission> take_submitted();
-  // Whether Slurm has answered since this was made.
+  // True if Slurm has answered this object.
   bool has_seen_slurm() const { return limits_.has_value(); }
-  // Runs that wait for push().
+  // The number of runs that wait for push().
   int64_t waiting() const;
-  // The job, by its number in the store, of which it is not known whether Slurm has it.
+  // The number in the store of the job that Slurm may or may not have received.
   std::optional<int64_t> unanswered() const {
     return prepared_ ? std::optional(prepared_->job.id) : std::nullopt;
   }
-  // Whether they wait for others to end, because of a limit.
+  // True if the waiting runs need others to end first, because of a limit.
   bool at_limit() const { return at_limit_; }
   bool some_refused() const { return some_refused_; }
 
  private:
-  // The runs of the next job, which leave `waiting_`.
+  // Takes the runs of the next job out of `waiting_`.
   std::vector<RunToLaunch> take_job();
   bool may_join(std::span<const RunToLaunch> job, const RunToLaunch& run) const;
   Submission prepare(std::vector<RunToLaunch> runs);
@@ -79,9 +79,9 @@ class JobSubmission {
   Settings settings_;
   std::optional<QueueLimits> limits_{};
   std::deque<RunToLaunch> waiting_{};
-  std::optional<Submission> prepared_{};  // recorded, not known to have been submitted
+  std::optional<Submission> prepared_{};  // recorded, maybe submitted
   std::vector<Submission> submitted_{};
-  int64_t most_tasks_ = 1;  // that an array may have
+  int64_t most_tasks_ = 1;  // per array
   bool at_limit_ = false;
   bool some_refused_ = false;
 };

@@ -20,7 +20,7 @@ JobsToCancel jobs_to_cancel(const Store& store, const std::set<int64_t>& runs,
     std::vector<JobsToCancel::Task> tasks;
     for (const JobTask& task : job.tasks) {
       const RunRecord& run = records.at(task.run);
-      // A run of an allocation that has ended leaves its task open until the job is over.
+      // In an allocation, the task of an ended run stays open until the job is over.
       if (task.over || !is_under_way(run.status)) continue;
       ++open;
       if (runs.contains(task.run)) tasks.push_back({slurm_name(job, task.task), run});

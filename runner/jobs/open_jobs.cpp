@@ -18,8 +18,8 @@ std::map<int64_t, RunRecord> runs_by_id(const Store& store) {
   return runs;
 }
 
-// The controller forgets ended jobs; attempts that they began name them. No other job has begun
-// one since this one was recorded, because a run is in one job at a time.
+// The controller forgets ended jobs, but their attempts name them. A run is in one job at a time,
+// so later attempts are this job's.
 std::optional<std::string> named_by_attempt(const RunListeners& listeners, const JobRecord& job,
                                             const std::map<int64_t, RunRecord>& runs) {
   for (const JobTask& task : job.tasks) {

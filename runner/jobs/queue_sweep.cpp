@@ -18,7 +18,7 @@ namespace {
 constexpr std::chrono::milliseconds kLookInterval{1000};
 constexpr std::chrono::seconds kLongestPause{60};
 
-// How many of the run's newest attempts, one after another, the cluster ended.
+// The number of attempts in a row, up to the newest, that the cluster ended.
 int64_t ended_by_cluster_in_a_row(const Store& store, int64_t run) {
   int64_t count = 0;
   for (const AttemptRecord& attempt : store.attempts(run)) {
@@ -148,7 +148,7 @@ bool QueueSweep::bring_up_to_date() {
   return is_recorded;
 }
 
-// As a runner does that is called while jobs are open.
+// Follows the open jobs of the store again, like a new runner.
 void QueueSweep::begin_anew() {
   listeners_.store.check_is_writable();
   follower_.forget();
@@ -173,7 +173,7 @@ void QueueSweep::ask_and_submit() {
   }
 }
 
-// Starts what follows from runs that have ended.
+// Starts the runs that follow from ended runs.
 void QueueSweep::settle() {
   for (; !ended_.empty(); ended_.pop_front()) after(ended_.front());
 }
@@ -216,7 +216,7 @@ bool QueueSweep::may_start_again(const RunToLaunch& run) const {
   return next_restart(run, run.record.status, 0).has_value();
 }
 
-// A run that has no attempt was not reached by its job, and did not use up its time.
+// A run without an attempt was never reached by its job, so it did not use up its time.
 std::optional<int64_t> QueueSweep::next_restart(const RunToLaunch& run, RunStatus status,
                                                 int64_t least) const {
   const int64_t attempts = ended_by_cluster_in_a_row(listeners_.store, run.record.id);

@@ -17,22 +17,22 @@
 
 namespace fsdp {
 
-// Time and the user's wish to stop, so that tests wait for neither.
+// The clock and the wait for the user, which tests replace.
 struct Pauses {
   std::function<std::chrono::steady_clock::time_point()> now;
-  // Waits so long, less when it is asked to stop: true.
+  // Waits this long, or less if the user asks to stop. Returns true in that case.
   std::function<bool(std::chrono::milliseconds)> wait;
 };
 
-// Of a command that is never asked to stop while it waits.
+// Pauses for a command that is never asked to stop while it waits.
 Pauses real_pauses();
 
-// When to ask Slurm next: it is left alone for longer and longer while it does not answer.
+// Decides when to query Slurm next. Pauses grow while Slurm does not answer.
 class QueuePatience {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
 
-  // Says so when it is the first time.
+  // Warns the user the first time.
   void no_answer(TimePoint now, const std::string& problem, Progress& progress);
   void answer(Progress& progress);
   TimePoint next() const { return next_; }
@@ -44,44 +44,44 @@ class QueuePatience {
   TimePoint next_{};
 };
 
-// The loop over an experiment's runs on a cluster: submits them, follows their jobs, submits what
-// follows from those that have ended. The jobs go on without it.
+// Runs an experiment on a cluster: submits runs, follows their jobs, and submits follow-up runs.
+// The jobs continue without it.
 class QueueSweep {
  public:
   struct Settings {
     std::string experiment;
-    // The run that follows one which has ended, if there is one.
+    // Returns the run that follows an ended run, if any.
     std::function<std::optional<RunToLaunch>(const RunToLaunch&, RunStatus)> follow_up{};
     std::chrono::milliseconds query_interval{3000};
-    // Whether the time limit is the user's, of each run, and not the jobs': nothing is repeated.
+    // True if the user set a time limit per run. A run that exceeds it is not restarted.
     bool has_own_time_limit = false;
   };
 
   QueueSweep(const RunListeners& listeners, Queue& queue, JobSubmission& submission,
              Settings settings, Pauses pauses);
 
-  // Takes over the jobs that are open, and brings them up to date as far as Slurm answers. False:
-  // asked to stop before it was known what had been submitted, and which jobs are this cluster's.
+  // Follows the open jobs and brings them up to date as far as Slurm answers. Returns false if
+  // asked to stop before Slurm said what was submitted and which cluster this is.
   bool pick_up();
-  // Whether the run waits or runs in a job.
+  // True if the run waits or runs in a job.
   bool follows(int64_t run) const { return follower_.follows(run); }
-  // Whether the cluster ended the run's last attempt, and it may be started again.
+  // True if the cluster ended the run's last attempt and the run may start again.
   bool may_start_again(const RunToLaunch& run) const;
-  // Follows a run that an open job comes to by itself (Store::allocation_that_comes_to). False:
-  // there is no such job.
+  // Follows a run that an open job will reach by itself (Store::allocation_that_comes_to). Returns
+  // false if there is no such job.
   bool leave_to_allocation(const RunToLaunch& run);
 
-  // Submits the runs. False: asked to stop while Slurm did not answer; what is left stays planned.
-  // Throws QueueUnavailable when it has never answered: it may not be there at all.
+  // Submits the runs. Returns false if asked to stop while Slurm did not answer; the rest stays
+  // planned. Throws QueueUnavailable if Slurm has never answered, because it may not exist at all.
   bool submit(std::vector<RunToLaunch> runs);
-  // Until every run has ended and nothing follows: kOk when all finished or did not fit,
-  // kRunFailed, or kInterrupted. While the results cannot be written the jobs go on, and what they
-  // wrote is recorded later.
+  // Follows until every run has ended and nothing follows. Returns kOk if all runs finished or did
+  // not fit, otherwise kRunFailed, or kInterrupted. While the results cannot be written, the jobs
+  // continue and are recorded later.
   ExitCode follow();
 
  private:
   void pick_up_jobs(const std::string& here);
-  // Whether what happened could be recorded.
+  // True if the news could be recorded.
   bool bring_up_to_date();
   void ask_and_submit();
   void begin_anew();
@@ -89,8 +89,8 @@ class QueueSweep {
   void settle();
   void after(const JobFollower::Ended& ended);
   bool restart(const JobFollower::Ended& ended);
-  // Which restart in a row it would be of a run that ended so, at least `least`; absent: the run is
-  // not started again.
+  // Returns the number of the next restart in a row, at least `least`. Returns nullopt if the run
+  // is not started again.
   std::optional<int64_t> next_restart(const RunToLaunch& run, RunStatus status,
                                       int64_t least) const;
   // Throws QueueUnavailable.
@@ -104,10 +104,10 @@ class QueueSweep {
   JobFollower follower_;
   QueuePatience patience_;
   ResultsPatience results_patience_;
-  bool is_stale_ = false;                   // the follower: what it recorded last was undone
-  std::deque<JobFollower::Ended> ended_{};  // recorded, and what follows is not
+  bool is_stale_ = false;                   // the follower holds changes that were undone
+  std::deque<JobFollower::Ended> ended_{};  // recorded, but not followed up yet
   QueuePatience::TimePoint next_query_{};
-  QueuePatience::TimePoint next_push_{};   // when a limit was reached and no run has ended
+  QueuePatience::TimePoint next_push_{};   // if a limit was reached and no run has ended
   std::map<int64_t, int64_t> restarts_{};  // by run
   bool some_failed_ = false;
 };

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kFilesPause{1000};
 
-// Whoever asks for a report is told by the report.
+// Shows nothing: the report tells the user.
 class SilentProgress : public Progress {
  public:
   void say(std::string_view) override {}

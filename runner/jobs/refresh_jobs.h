@@ -10,16 +10,16 @@
 #include "runner/jobs/queue_sweep.h"
 #include "runner/launch/queue.h"
 
-// Open jobs brought up to date without following them: nothing is submitted.
+// Brings open jobs up to date once, without submitting anything.
 namespace fsdp {
 
-// For whoever holds the experiment's lock. What jobs wrote is read also when Slurm does not answer.
-// False: it did not.
+// The caller holds the experiment's lock. Reads the jobs' files even if Slurm does not answer.
+// Returns false if it did not.
 bool refresh_jobs(const RunListeners& listeners, Queue& queue, std::string_view experiment,
                   const Pauses& pauses);
 
 // Refreshes the open jobs of all experiments that no other runner works on. Returns the experiments
-// of which Slurm could not be asked.
+// whose jobs Slurm could not be asked about.
 std::set<std::string> refresh_free_jobs(Store& store, const std::filesystem::path& results,
                                         Queue& queue, const Pauses& pauses);
 

@@ -22,7 +22,7 @@ const std::filesystem::path& with_copy(const std::filesystem::path& local,
   return local;
 }
 
-// Those that were submitted of the runs that the planner in the job came to.
+// Keeps the submitted ones among the runs that the planner in the job found.
 std::vector<RunToLaunch> submitted(std::vector<RunToLaunch> runs, const JobPlan& plan) {
   std::erase_if(runs, [&](const RunToLaunch& run) {
     return std::ranges::find(plan.runs, run.record.folder.string()) == plan.runs.end();
@@ -103,8 +103,8 @@ std::optional<RunToLaunch> RunsOfJob::after(const RunToLaunch& ended, RunStatus 
   return planned_ ? planned_->planner.after(ended, status) : std::nullopt;
 }
 
-// A database on this node knows the job by the one name that its attempts are given, so that also a
-// task of an array is a job of its own there.
+// The local database knows the job by the one name that its attempts are given. A task of an array
+// is therefore a job of its own there.
 int64_t RunsOfJob::record_job(const std::string& slurm_job) {
   return store_.record_job({.experiment = runs_.front().record.experiment,
                             .token = token_,

@@ -16,20 +16,20 @@
 
 namespace fsdp {
 
-// Inside of a job: its runs as the user's runner planned them, in a database on this node.
+// The runs inside a job, as the user's runner planned them, in a database on this node.
 class RunsOfJob {
  public:
-  // `folder` is the submission's, `plan` what it holds, `task` the number in the array. Throws
-  // ConfigError when the runs are not those that were submitted.
+  // `folder` is the submission's folder with the plan `plan`. `task` is the number in the array.
+  // Throws ConfigError if the runs differ from the submitted ones.
   RunsOfJob(const std::filesystem::path& folder, const JobPlan& plan, int64_t task,
             Progress& progress);
   ~RunsOfJob();
 
   Store& store() { return store_; }
   const std::vector<RunToLaunch>& runs() const { return runs_; }
-  // The run that follows one which has ended, where a key is doubled inside of the job.
+  // Returns the run that follows an ended run, if the job doubles a key.
   std::optional<RunToLaunch> after(const RunToLaunch& ended, RunStatus status);
-  // The number in the store of the job, by what Slurm calls it or its task.
+  // Records the job under Slurm's name of it or its task. Returns its number in the store.
   int64_t record_job(const std::string& slurm_job);
 
  private:

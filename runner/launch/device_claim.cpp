@@ -20,7 +20,7 @@
 namespace fsdp {
 namespace {
 
-constexpr mode_t kForEveryone = 01777;  // as /tmp: each removes only what is his
+constexpr mode_t kForEveryone = 01777;  // like /tmp: users remove only their own files
 constexpr size_t kLongestFile = 65'536;
 constexpr size_t kLongestName = 200;
 constexpr std::string_view kPrefix = "runner-";
@@ -33,7 +33,7 @@ std::filesystem::path claims_folder() {
   throw std::system_error(errno, std::generic_category(), claims_folder().string());
 }
 
-// In bounded time: another user may keep a lock for ever, and signals that ask to stop wait.
+// Waits at most 3 s: another user may hold a lock forever, and stop signals wait meanwhile.
 void lock(int descriptor) {
   constexpr int kTries = 300;
   for (int i = 0; flock(descriptor, LOCK_EX | LOCK_NB) != 0; ++i) {
@@ -54,7 +54,7 @@ int open_folder() {
   return descriptor;
 }
 
-// By the descriptor, not by its path: whoever made the folder may put another in its place.
+// Uses the descriptor, not the path: the folder's owner may put another folder there.
 std::vector<std::string> claims_in(int folder) {
   std::vector<std::string> names;
   DIR* entries = fdopendir(openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -71,7 +71,7 @@ struct Claim {
   DeviceNames devices;
 };
 
-// Absent: its runner has ended.
+// nullopt if the claim's runner has ended.
 std::optional<Claim> read_claim(int folder, const std::string& name) {
   const int file = openat(folder, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   if (file < 0) return std::nullopt;
@@ -106,7 +106,7 @@ DeviceNames own_cores(const std::string& host) {
 std::optional<DeviceClaim> DeviceClaim::take(const DeviceNames& devices, const std::string& who,
                                              bool share, std::string& holders) {
   DeviceClaim claim(devices, open_folder());
-  // Claims come one after the other, so that each sees those before it.
+  // Claims are made one at a time, so each sees all earlier ones.
   lock(claim.folder_);
   for (const std::string& name : claims_in(claim.folder_)) {
     if (!read_claim(claim.folder_, name)) unlinkat(claim.folder_, name.c_str(), 0);
@@ -138,7 +138,7 @@ DeviceClaim::~DeviceClaim() {
 
 void DeviceClaim::write_file(const std::string& who) {
   name_ = fmt::format("{}{}-{:08x}", kPrefix, getpid(), std::random_device()());
-  // Others can open it when it is locked.
+  // The file is private until it is locked.
   file_ =
       openat(folder_, name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (file_ < 0) fail();

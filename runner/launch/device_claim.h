@@ -6,23 +6,23 @@
 #include <string>
 #include <vector>
 
-// Which runners of this host measure on which devices.
+// Shows which runners of this host measure on which devices.
 namespace fsdp {
 
 // A GPU's UUID, or a core: "n1:cpu3".
 using DeviceNames = std::set<std::string>;
 
-// The cores of this host that this process may use. `host` is its name: several hosts may share the
-// folder.
+// The cores of this host that this process may use. `host` is the host's name, because several
+// hosts may share the folder.
 DeviceNames own_cores(const std::string& host);
 
-// A file in a folder that the host's users share, with a lock on it that the kernel takes back when
-// the process ends, however it ends: a runner that others can see.
+// A claim on devices that other runners can see. It is a locked file in a folder that the host's
+// users share. The kernel releases the lock when the process ends, however it ends.
 class DeviceClaim {
  public:
-  // `who` is what other runners say of this one. Absent: others have some of the devices, which
-  // `holders` is told, and they are not to be shared. Throws std::system_error when the folder,
-  // fsdp-run.devices in the system's for temporary files, cannot be used.
+  // `who` names this runner for others. `holders` is set to the names of others that hold some of
+  // the devices. Returns nullopt if there are any and `share` is false. Throws std::system_error if
+  // fsdp-run.devices in the system's temporary folder cannot be used.
   static std::optional<DeviceClaim> take(const DeviceNames& devices, const std::string& who,
                                          bool share, std::string& holders);
   DeviceClaim(DeviceClaim&& other) noexcept;

@@ -13,7 +13,7 @@
 namespace fsdp {
 namespace {
 
-// "process 4242 'python' (3.0 GiB), process ..."; empty when none computes on it.
+// Returns "process 4242 'python' (3.0 GiB), process ...". Empty if no process computes on the GPU.
 std::string holders_text(const Nvml& nvml, int index) {
   std::vector<std::string> holders;
   for (const NvmlProcessInfo& process : nvml.processes_on(index)) {

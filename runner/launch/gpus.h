@@ -8,20 +8,20 @@
 
 #include "contract/record/nvml.h"
 
-// The GPUs of this host and who holds them.
+// Finds the GPUs of this host and the processes that hold them.
 namespace fsdp {
 
-// All GPUs; empty without a driver. Throws std::runtime_error when a driver is there and fails.
+// All GPUs; empty without a driver. Throws std::runtime_error if a driver exists but fails.
 std::vector<Gpu> find_gpus();
 
-// The GPUs that `list` names, in its order: indices or beginnings of UUIDs, separated by commas, as
-// in --gpus and CUDA_VISIBLE_DEVICES. `place` says where the list is from. Throws ConfigError on
-// one that is not found or named twice.
+// Returns the GPUs in `list`, in its order. The list holds indices or UUID prefixes, separated by
+// commas, as in --gpus and CUDA_VISIBLE_DEVICES. `place` names the list's source. Throws
+// ConfigError if a GPU is not found or named twice.
 std::vector<Gpu> choose_gpus(const std::vector<Gpu>& found, std::string_view list,
                              const std::string& place);
 
-// Those of `gpus` that no process computes on, in their order. Throws ConfigError when they are
-// fewer than `needed`, naming who holds the others: GPU, process id, name, memory.
+// Returns the GPUs without computing processes, in their order. Throws ConfigError if they are
+// fewer than `needed`. The error names the holders of the others: GPU, process id, name, memory.
 std::vector<Gpu> unheld_gpus(std::span<const Gpu> gpus, size_t needed);
 
 }  // namespace fsdp

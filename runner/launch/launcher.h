@@ -11,7 +11,7 @@
 
 #include "contract/text/fields.h"
 
-// Launcher: starts a run's ranks somewhere and says how they ended. Knows no store and no report.
+// Launcher: starts a run's ranks and tells how they ended. It knows neither store nor reports.
 namespace fsdp {
 
 // One attempt at one run.
@@ -23,12 +23,12 @@ struct LaunchRequest {
   std::vector<std::filesystem::path> rank_logs{};  // stdout and stderr of rank r; one per rank
   bool uses_gpus = false;  // one GPU slot per rank, else one CPU-rank slot per rank
   std::optional<std::chrono::seconds> time_limit{};
-  // How long ranks may take to end when they are asked to stop, none of them having failed; absent:
-  // the launcher's own patience.
+  // The time that ranks have to end after they are asked to stop, if none has failed. nullopt: the
+  // launcher's own patience.
   std::optional<std::chrono::seconds> time_to_stop{};
 };
 
-// The last: a node went away under its ranks, and with it the job that they are part of.
+// kNodeFailed: a node failed under its ranks, and with it their job ended.
 enum class LaunchOutcome { kExited, kOutOfMemory, kFailed, kTimeLimit, kInterrupted, kNodeFailed };
 constexpr auto enum_names(LaunchOutcome) {
   return std::array{"exited"sv,     "out_of_memory"sv, "failed"sv,
@@ -38,8 +38,8 @@ constexpr auto enum_names(LaunchOutcome) {
 struct LaunchResult {
   int64_t id = 0;
   LaunchOutcome outcome = LaunchOutcome::kExited;
-  // Empty when kExited; else one line about the first rank that ended badly:
-  // "rank 2 killed by signal 9", "rank 0 exited with status 4".
+  // Empty if kExited. Otherwise one line about the first rank that failed: "rank 2 killed by signal
+  // 9", "rank 0 exited with status 4".
   std::string reason{};
   int first_rank = -1;  // the rank `reason` is about; -1: none
 };
@@ -47,15 +47,15 @@ struct LaunchResult {
 class Launcher {
  public:
   virtual ~Launcher() = default;
-  // Whether a launch of so many ranks could start now beside what is running.
+  // True if a launch of this many ranks could start now beside the running ones.
   virtual bool has_room(size_t ranks, bool uses_gpus) const = 0;
-  // Throws ConfigError when it can never start here, std::system_error when a process cannot.
+  // Throws ConfigError if the launch can never start here, std::system_error if a process cannot.
   virtual void start(const LaunchRequest& request) = 0;
-  // Waits up to `timeout` for ranks to end or time limits to pass, and returns the launches that
-  // are over: every one of their processes is gone.
+  // Waits up to `timeout` for ranks to end or time limits to pass. Returns the launches that are
+  // over. None of their processes are left.
   virtual std::vector<LaunchResult> wait(std::chrono::milliseconds timeout) = 0;
-  // Asks every running launch to stop (SIGTERM, then SIGKILL); wait() returns them as kInterrupted.
-  // Called again while they stop: kills them at once.
+  // Asks every running launch to stop (SIGTERM or SIGUSR1), and kills it later (SIGKILL). wait()
+  // returns it as kInterrupted. A second call kills the launches at once.
   virtual void stop_all() = 0;
 };
 

@@ -36,8 +36,8 @@ bool is_free(int port) {
   return bound;
 }
 
-// A TCP port that nobody listens on now. Below those that Linux gives to outgoing connections, one
-// of which would otherwise have it by the time that rank 0 listens.
+// Returns a TCP port that nobody listens on now. The port is below those for Linux's outgoing
+// connections, which could take it before rank 0 listens.
 int free_port() {
   constexpr int kFirstPort = 20000;
   constexpr int kLastPort = 29999;

@@ -8,23 +8,23 @@
 
 namespace fsdp {
 
-// What launches on this host share.
+// The resources that launches on this host share.
 struct LocalSlots {
   std::vector<Gpu> gpus{};  // one slot each
   int cpu_ranks = 1;        // ranks side by side; a wider launch still runs, alone
   int max_parallel = 1;     // launches at the same time
-  bool share = false;       // GPUs, with processes of others
+  bool share = false;       // use GPUs together with processes of others
 };
 
 // Runs every rank as a process of this host, with the environment that torchrun would give it. All
-// ranks of a launch see the launch's GPUs in order, so that LOCAL_RANK indexes them. Launches die
-// with the process that made the launcher. Not for programs with several threads: it forks.
+// ranks of a launch see its GPUs in order, so LOCAL_RANK indexes them. Launches die with the
+// process that made the launcher. Forks, so the process must have only one thread.
 class LocalLauncher : public Launcher {
  public:
   explicit LocalLauncher(LocalSlots slots, Patience patience = {});
 
   bool has_room(size_t ranks, bool uses_gpus) const override;
-  // ConfigError also when other processes hold so many GPUs that too few are left.
+  // Also throws ConfigError if other processes hold too many GPUs.
   void start(const LaunchRequest& request) override;
   std::vector<LaunchResult> wait(std::chrono::milliseconds timeout) override;
   void stop_all() override;

@@ -15,7 +15,7 @@ std::optional<LimitKills> limit_kills(const std::vector<CgroupMemory>& before,
   if (!are_the_same || after.empty() || after.front().kills <= before.front().kills) {
     return std::nullopt;
   }
-  // In version 1 a cgroup does not count the kills below it.
+  // In version 1, a cgroup does not count kills in the cgroups below it.
   const int64_t own_kills = after.front().kills - before.front().kills;
   std::optional<LimitKills> found;
   for (size_t i = 0; i < after.size(); ++i) {

@@ -11,20 +11,20 @@
 
 namespace fsdp {
 
-// How many processes the kernel has ended since the host started because memory ran out, the host's
-// or that of a job or container: oom_kill of /proc/vmstat, since Linux 4.13. Absent: not known.
+// The number of processes killed by the kernel since boot because memory of the host, a job or a
+// container ran out: oom_kill of /proc/vmstat, since Linux 4.13. nullopt: unknown.
 std::optional<int64_t> out_of_memory_kills(const std::filesystem::path& file = "/proc/vmstat");
 
 // The processes that the kernel killed for the memory limit of a cgroup.
 struct LimitKills {
   int64_t limit_bytes = 0;
-  int64_t count = 0;       // killed processes, of all that share the limit
+  int64_t count = 0;       // killed processes that shared the limit
   int64_t held_bytes = 0;  // under the limit afterwards
 };
 
-// The memory limit for which the kernel ended a process of this process's own cgroup between
-// `before` and `after`; the smallest, if it was more than one. nullopt: no process was ended, or
-// none for a cgroup's limit, as far as the kernel tells.
+// The memory limit for which the kernel killed a process of this process's own cgroup between
+// `before` and `after`. Returns the smallest of several limits. nullopt: no process was killed, or
+// none because of a cgroup's limit, as far as the kernel tells.
 std::optional<LimitKills> limit_kills(const std::vector<CgroupMemory>& before,
                                       const std::vector<CgroupMemory>& after);
 
@@ -40,7 +40,7 @@ KillCounts kill_counts();
 class KillsBefore {
  public:
   using Clock = std::chrono::steady_clock;
-  // Longer than ranks take to end after one was killed.
+  // Longer than ranks take to end after one is killed.
   static constexpr std::chrono::seconds kInterval{30};
 
   KillsBefore(KillCounts counts, Clock::time_point now)

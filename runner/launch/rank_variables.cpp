@@ -7,7 +7,7 @@ namespace fsdp {
 
 using std::string_view_literals::operator""sv;
 
-// slurm_templates/ unset these too.
+// The scripts in slurm_templates/ unset these too.
 bool is_of_a_launcher(std::string_view name) {
   static constexpr std::array kNames = {
       "RANK"sv,       "WORLD_SIZE"sv,       "LOCAL_RANK"sv,  "LOCAL_WORLD_SIZE"sv,
@@ -29,7 +29,7 @@ std::map<std::string, std::string> rank_variables(const RankPlace& place, size_t
           {"LOCAL_WORLD_SIZE", ranks},
           {"MASTER_ADDR", "127.0.0.1"},
           {"MASTER_PORT", std::to_string(place.port)},
-          {"CUDA_DEVICE_ORDER", "PCI_BUS_ID"},  // so that CUDA counts GPUs as NVML does
+          {"CUDA_DEVICE_ORDER", "PCI_BUS_ID"},  // CUDA then counts GPUs as NVML does
           {"CUDA_VISIBLE_DEVICES", place.visible_gpus}};
 }
 

@@ -5,8 +5,8 @@
 
 namespace fsdp {
 
-// `word` as one word of a POSIX shell's command, whatever is in it but a zero byte: as it is where
-// nothing in it means something to the shell, else between single quotes.
+// Returns `word` as one word of a POSIX shell command. It may hold any byte except zero. A word
+// without special characters stays as it is; others get single quotes.
 std::string shell_quoted(std::string_view word);
 
 }  // namespace fsdp

@@ -23,7 +23,7 @@ std::string remedy(const StartReport& report) {
          "that of the container)";
 }
 
-// Shells, editors, this program and its planner may hold so much.
+// Shells, editors, this program and its planner may hold this much.
 constexpr int64_t kLittlePart = 20;
 constexpr int64_t kLittleBytes = 128 << 20;
 
@@ -31,12 +31,12 @@ std::string gib(int64_t bytes) {
   return fmt::format("{:.3g} GiB", static_cast<double>(bytes) / 0x1p30);
 }
 
-// The memory limit of a job or container that was reached: "..., 0.680 GiB, was reached".
+// The message for a memory limit of a job or container: "..., 0.680 GiB, was reached".
 std::string limit_text(int64_t bytes) {
   return fmt::format("{}, {}, was reached", kCgroupLimit, gib(bytes));
 }
 
-// Says who else took of the memory below the limit, and what to do. Empty if nobody did.
+// Says who else used memory below the limit, and what to do. Empty if nobody did.
 std::string who_shared(const EndedLaunch& ended) {
   const LimitKills& kills = *ended.limit_kills;
   const int64_t little_bytes = std::max(kills.limit_bytes / kLittlePart, kLittleBytes);
@@ -53,8 +53,8 @@ std::string who_shared(const EndedLaunch& ended) {
   return "";
 }
 
-// A rank was killed. It did not fit if the kernel did that for the limit of its cgroup, and nobody
-// else took of the same memory.
+// A rank was killed. The run did not fit if the kernel killed it for its cgroup's limit and nobody
+// else used that memory.
 void judge_kill(const EndedLaunch& ended, LaunchResult& result) {
   const std::string remedy = "a smaller model or batch, or fewer ranks on the host, take less";
   if (ended.limit_kills) {

@@ -17,28 +17,27 @@ namespace fsdp {
 struct EndedLaunch {
   LaunchRequest request;
   std::optional<EndReport> report;  // absent: its supervisor was killed
-  // True if the kernel killed a process of the host in the launch's last minute because memory ran
-  // out.
+  // True if the kernel killed a process of the host for lack of memory in the launch's last minute.
   bool memory_ran_out = false;
-  // The kills for the limit of this process's job or container (cgroup); absent: none.
+  // The kills for the memory limit of this process's job or container (cgroup). nullopt: none.
   std::optional<LimitKills> limit_kills{};
-  // Whether no other launch took of the same memory at any time.
+  // True if no other launch used the same memory at any time.
   bool was_alone = true;
 };
 
-// The launches under way, each with a supervisor of its own. They die with the process that made
-// this. Not for programs with several threads: it forks.
+// The launches under way, each with its own supervisor. They die with the process that made this
+// object. Forks, so the process must have only one thread.
 class SupervisedLaunches {
  public:
   SupervisedLaunches() = default;
-  // Kills what still runs.
+  // Kills the launches that still run.
   ~SupervisedLaunches();
   SupervisedLaunches(const SupervisedLaunches&) = delete;
   SupervisedLaunches& operator=(const SupervisedLaunches&) = delete;
 
-  // Throws std::system_error when a process cannot be started.
+  // Throws std::system_error if a process cannot be started.
   void start(const LaunchRequest& request, const SupervisorPlan& plan);
-  // As Launcher has it.
+  // wait() and stop_all() work as in Launcher.
   std::vector<EndedLaunch> wait(std::chrono::milliseconds timeout);
   void stop_all();
 
@@ -61,13 +60,13 @@ class SupervisedLaunches {
   bool stopping_ = false;
 };
 
-// `whose` and how the process ended: "rank 2 killed by signal 9", "srun exited with status 4".
+// Describes how a process ended: "rank 2 killed by signal 9", "srun exited with status 4".
 std::string describe(const std::string& whose, int wait_status);
 
-// What the caller of a launcher is told. A failure names the first rank.
+// Returns the result for the caller of a launcher. A failure names the first failed rank.
 LaunchResult launch_result(const EndedLaunch& ended);
 
-// NAME to value.
+// The environment of this process, by name.
 std::map<std::string, std::string> own_environment();
 
 }  // namespace fsdp

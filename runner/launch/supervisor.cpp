@@ -36,7 +36,7 @@ std::vector<pid_t> children_of(pid_t parent) {
     std::ifstream file(entry->path() / "stat");
     std::string line;
     std::getline(file, line);
-    // process (name) state parent: the name may hold anything, so from the last parenthesis.
+    // The format is: process (name) state parent. A name may hold anything, even parentheses.
     const size_t name_end = line.rfind(')');
     if (name_end != std::string::npos && name_end + 4 < line.size() &&
         std::atoi(line.c_str() + name_end + 4) == parent) {
@@ -50,9 +50,9 @@ class Supervisor {
  public:
   explicit Supervisor(const SupervisorPlan& plan) : plan_(plan) {}
 
-  // Every rank runs the trainer, or the report says why not.
+  // Starts the trainer on every rank, or reports why it cannot.
   StartReport start();
-  // Until no process is left.
+  // Returns when no process is left.
   EndReport wait_for_the_end();
   void end_everything();
 
@@ -86,7 +86,7 @@ class Supervisor {
 };
 
 StartReport Supervisor::start() {
-  // Closed by a successful exec; else it carries the report.
+  // A successful exec closes the pipe. Otherwise it carries the report.
   int errors[2];
   if (pipe2(errors, O_CLOEXEC) != 0) return {.error_number = errno};
   for (size_t rank = 0; rank < plan_.ranks.size(); ++rank) {
@@ -114,7 +114,7 @@ void Supervisor::become_rank(size_t rank, int errors) const {
   };
   setpgid(0, ranks_.empty() ? 0 : ranks_.front().process);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != self_) _exit(kNotStarted);  // it died before the line above
+  if (getppid() != self_) _exit(kNotStarted);  // the supervisor died before the line above
 
   const RankProcess& process = plan_.ranks[rank];
   const int log =
@@ -183,9 +183,8 @@ void Supervisor::reap() {
   }
 }
 
-// A failure counts until the ranks are told to stop; running out of memory counts always. Exit
-// status 4 (communication) is what a rank says when another one is gone, so it gives way to any
-// other cause.
+// A failure counts until the ranks are told to stop. Running out of memory always counts. Exit
+// status 4 (communication) means that another rank is gone, so any other cause replaces it.
 void Supervisor::record(pid_t process, int wait_status) {
   const auto found = std::ranges::find_if(
       ranks_, [&](const Rank& rank) { return rank.process == process && !rank.ended; });
@@ -213,7 +212,7 @@ void Supervisor::record(pid_t process, int wait_status) {
     stage_ = Stage::kFailing;
     deadline_ = Clock::now() + plan_.patience.after_failure;
   } else if (stage_ == Stage::kTerminating && !ended_with(wait_status, ExitCode::kInterrupted)) {
-    // The others may wait for it in vain.
+    // The other ranks may wait in vain for this one.
     deadline_ = std::min(*deadline_, Clock::now() + plan_.patience.after_terminate);
   }
 }
@@ -239,8 +238,8 @@ void Supervisor::terminate(std::optional<LaunchOutcome> outcome) {
   kill(-ranks_.front().process, plan_.stop_signal);
 }
 
-// Ranks first; what they started comes to this process when its parent dies (it is a subreaper), so
-// killing children until there are none leaves nothing, whatever group or session it moved to.
+// Kills the ranks first. This process is a subreaper: it adopts what ranks started when the parent
+// dies. Killing children until none is left therefore ends every process, in any group or session.
 void Supervisor::end_everything() {
   for (const Rank& rank : ranks_) {
     if (!rank.ended) kill(rank.process, SIGKILL);
@@ -281,8 +280,8 @@ void supervise(int channel, const SupervisorPlan& plan) {
   sigset_t all;
   sigfillset(&all);
   sigprocmask(SIG_SETMASK, &all, nullptr);
-  // Nothing of the runner's stays open here: neither a terminal or pipe, nor its ends of other
-  // launches' sockets, whose end of file is how their supervisors learn of its death.
+  // Closes everything of the runner's: its terminal and pipes, and its sockets of other launches.
+  // Their supervisors learn of the runner's death from the sockets' end of file.
   if (channel != kChannel) dup2(channel, kChannel);
   const int nothing = open("/dev/null", O_RDWR);
   for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {

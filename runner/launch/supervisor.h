@@ -10,24 +10,24 @@
 #include "contract/record/exit_code.h"
 #include "runner/launch/launcher.h"
 
-// The supervisor: one small process per launch, forked by the runner, that is the parent of the
-// ranks. It lives for one reason: when the runner dies, however it dies, something must be left
-// that ends the ranks and everything they started.
+// The supervisor is a small process per launch, forked by the runner. It is the parent of the
+// ranks. It exists because the runner may die in any way. The supervisor then ends the ranks and
+// everything that they started.
 //
 //   runner --- socket --- supervisor (own process group, adopts orphans)
 //                             |- rank 0   (the ranks: one process group,
 //                             |- rank 1    they die with the supervisor)
 //                             ...
 //
-// The socket's end of file is the runner's death. The supervisor also decides how a launch ends
-// (first cause, patience, time limit), so the runner only reads one report.
+// The supervisor learns of the runner's death from the socket's end of file. It also decides how a
+// launch ends (first cause, patience, time limit), so the runner only reads one report.
 namespace fsdp {
 
-// How long ranks may take to end by themselves.
+// The times that ranks have to end by themselves.
 struct Patience {
-  // From the first rank that ended badly until the others get SIGTERM: they may say why.
+  // From the first failed rank to the stop signal for the others, which may report the cause.
   std::chrono::milliseconds after_failure{3000};
-  // From SIGTERM to SIGKILL, unless the launch has a time to stop.
+  // From the stop signal to SIGKILL, unless the launch has a time to stop.
   std::chrono::milliseconds after_terminate{4000};
 };
 
@@ -41,23 +41,23 @@ struct SupervisorPlan {
   std::vector<std::string> arguments;
   std::vector<RankProcess> ranks;
   std::optional<std::chrono::milliseconds> time_limit;
-  std::optional<std::chrono::milliseconds> time_to_stop;  // as LaunchRequest has it
+  std::optional<std::chrono::milliseconds> time_to_stop;  // as in LaunchRequest
   Patience patience;
   int stop_signal = SIGTERM;  // asks a rank to stop
 };
 
-// Runner to supervisor, one byte.
+// An order from runner to supervisor, one byte.
 enum class SupervisorOrder : char { kStop = 's', kKill = 'k' };
 
-// Supervisor to runner, first: whether every rank runs the trainer.
+// The supervisor's first message: whether every rank runs the trainer.
 struct StartReport {
   int error_number = 0;  // 0: all started
-  int rank = -1;         // that did not start
+  int rank = -1;         // the one that did not start
   bool log_failed = false;
   int process_group = 0;  // of the ranks
 };
 
-// Supervisor to runner, last: no process is left.
+// The supervisor's last message, when no process is left.
 struct EndReport {
   LaunchOutcome outcome = LaunchOutcome::kExited;
   int first_rank = -1;
@@ -66,11 +66,11 @@ struct EndReport {
   int ranks_killed = 0;  // by SIGKILL that the supervisor did not send
 };
 
-// Whether a process ended with this exit status, as waitpid() gives it.
+// True if the process exited with `code`. `wait_status` comes from waitpid().
 bool ended_with(int wait_status, ExitCode code);
 
-// Starts the ranks, reports, waits for their end, reports. Runs in the forked child; the process is
-// single-threaded.
+// Starts the ranks, reports, waits for their end, and reports again. Runs in the forked child,
+// which has one thread.
 [[noreturn]] void supervise(int channel, const SupervisorPlan& plan);
 
 }  // namespace fsdp

@@ -31,7 +31,7 @@ std::optional<double> hours_of(const RunSpec& spec, const RunPlan& plan) {
   return steps * *plan.step_time_ms / kMillisecondsPerHour;
 }
 
-// Why the GPU is not made for the run's precision; empty if it is, or if its kind is not known.
+// Returns a warning if the GPU is known to have no hardware for the run's precision. Empty: none.
 std::string precision_note(const RunSpec& spec, const DeviceForRuns& device) {
   constexpr int64_t kFirstWithBf16 = 80;
   const int64_t capability = device.device.compute_capability;
@@ -44,7 +44,7 @@ std::string precision_note(const RunSpec& spec, const DeviceForRuns& device) {
       static_cast<double>(capability) / 10);
 }
 
-// The values of a key that were tried and that the run may not have.
+// The values of a key that were tried and cannot be used.
 struct TriedAbove {
   std::set<int64_t> too_large;
   std::map<int64_t, std::string> refused;
@@ -55,7 +55,8 @@ struct TriedAbove {
   }
 };
 
-// `problem`: of twice the largest value, which divides as that does; empty if the run may have it.
+// Returns a sentence about the limit of `key`. `problem` is the error, if any, for twice the
+// largest value, which has the same divisors as that value.
 std::string bound_note(const std::string& series, const std::string& key,
                        std::optional<int64_t> largest, const TriedAbove& above,
                        const std::string& problem) {

@@ -13,10 +13,10 @@
 
 namespace fsdp {
 
-// Plans the runs of one experiment, none of which needs to be possible on this host.
+// Plans the runs of one experiment. This host need not be able to run them.
 class ExperimentPlans {
  public:
-  // Throws ConfigError on a mistake in the experiment, and if the GPU is not known.
+  // Throws ConfigError if the experiment has a mistake or the GPU is not known.
   ExperimentPlans(const std::filesystem::path& file, ExpandOptions options, Host host,
                   PlanTarget target, const std::filesystem::path& trainer,
                   const std::filesystem::path& results);
@@ -25,31 +25,31 @@ class ExperimentPlans {
   const std::string& profile() const { return expansion_.profile; }
   const std::vector<std::string>& overridden() const { return expansion_.overridden; }
   const std::string& profile_reason() const { return expansion_.profile_reason; }
-  // The first repeat of each.
+  // Returns the first repeat of each run.
   std::vector<Run> runs() const;
   int64_t repeats_of(const Run& run) const;
 
-  // The run's with these overrides ("path=value"); absent: it may not have them.
+  // Returns the specification with these overrides ("path=value"). nullopt: they are not valid.
   std::optional<RunSpec> spec_with(const Run& run, const std::vector<std::string>& set) const;
 
-  // A row without a plan says why it has none.
+  // Plans the run. A row without a plan says why it has none. `suffix` follows the run's name.
   PlannedRow plan(const Run& run, const std::string& suffix = "");
-  // The run with these overrides ("path=value"); `suffix` stands behind its name.
+  // Plans the run with these overrides ("path=value"). `suffix` follows the run's name.
   PlannedRow plan_with(const Run& run, const std::vector<std::string>& set,
                        const std::string& suffix);
-  // The run with this value of an integer key. `suffix` stands behind the run's name, unless the
-  // sweep doubles the key: then the name has the value.
+  // Plans the run with this value of an integer key. `suffix` follows the run's name, unless the
+  // sweep doubles the key: then the name contains the value.
   PlannedRow plan_value(const Run& run, const std::string& key, int64_t value,
                         const std::string& suffix);
-  // With the largest value of `key` that fits; its notes say what bounds it. Throws ConfigError
-  // when no limit is known.
+  // Plans the run with the largest value of `key` that fits, or with 1 if none fits. The row's
+  // notes say what limits the value. Throws ConfigError if the memory limit is not known.
   PlannedRow plan_largest(const Run& run, const std::string& key);
 
-  // To the row's plan, where it has one.
+  // Adds a timeline to the row's plan, if it has one.
   void add_timeline(PlannedRow& row);
 
  private:
-  // A profile is chosen by the GPU that is planned for; there are as many as it asks for.
+  // Returns the resources that select a profile. A GPU that the user names exists in any number.
   Resources resources() const;
   DeviceForRuns device_of(const RunSpec& spec) const;
 

@@ -24,7 +24,7 @@ std::string gib(int64_t bytes) { return gibibytes(static_cast<double>(bytes)); }
 
 // "openlm-research/open_llama_7b" or the folder's name; else "Llama".
 std::string model_name(const ModelSpec& model) {
-  for (const std::filesystem::path& part : model.source) {  // of a hub's cache
+  for (const std::filesystem::path& part : model.source) {  // folders of a hub's cache
     std::string name = part.string();
     if (!name.starts_with("models--")) continue;
     name.erase(0, name.find("--") + 2);
@@ -38,7 +38,7 @@ std::string model_name(const ModelSpec& model) {
   return architecture.substr(0, architecture.find("For"));
 }
 
-// Each text once, in the order of the rows; of rows without a plan none.
+// Returns the text of each row that has a plan, in the order of the rows, without duplicates.
 template <typename TextOf>
 std::vector<std::string> distinct(const std::vector<PlannedRow>& rows, TextOf text_of) {
   std::vector<std::string> texts;
@@ -57,7 +57,7 @@ std::string ranks_text(const std::vector<PlannedRow>& rows) {
   return names_in_words(counts) + (counts == std::vector<std::string>{"1"} ? " rank" : " ranks");
 }
 
-// Returns the estimate without a calibration, of all rows together. Empty if there is none.
+// Returns a note with estimated step times of uncalibrated rows. Empty: there are none.
 std::string uncalibrated_note(const std::vector<PlannedRow>& rows) {
   std::vector<double> times;
   for (const PlannedRow& row : rows) {
@@ -82,7 +82,7 @@ std::string moment_text(const MemoryPeak& peak) {
   return peak.unit ? fmt::format("{}, unit {}", peak.phase, *peak.unit) : peak.phase;
 }
 
-// Uses and their bytes, the largest first.
+// Returns uses of memory and their bytes, the largest first.
 std::vector<std::pair<MemoryUse, int64_t>> largest_uses(const MemoryByUse& by_use) {
   std::vector<std::pair<MemoryUse, int64_t>> uses;
   for (size_t i = 0; i < kMemoryUses; ++i) {

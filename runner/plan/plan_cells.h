@@ -7,7 +7,7 @@
 #include "runner/plan/plan_report.h"
 #include "runner/report/text_table.h"
 
-// What every format of plans for people is made of.
+// Texts that all plan formats for people share.
 namespace fsdp {
 
 struct PlanColumn {
@@ -17,7 +17,7 @@ struct PlanColumn {
 
 const std::vector<PlanColumn>& plan_columns();
 
-// A cell per column; "-": not known.
+// Returns a cell per column. "-": not known.
 std::vector<std::string> cells_of(const PlannedRow& row);
 
 // Returns two lines: profile, model, parameters, ranks and device; why this profile was taken.
@@ -36,18 +36,17 @@ std::string fit_text(Fit fit);
 // True unless the ranks of a node take more of its memory than there is.
 bool host_fits(const RunPlan& plan);
 
-// "92.0 GiB of 79.0 GiB", or "744 GiB of 512 GiB of a node's memory": what a run that does not
-// fit would need.
+// Returns the memory that the run needs, of the memory that there is: "92.0 GiB of 79.0 GiB", "744
+// GiB of 512 GiB of a node's memory".
 std::string excess_text(const RunPlan& plan);
 
-// "optimizer state 25.1 GiB and parameters 12.6": what most of the peak is.
+// Returns the largest parts of the peak: "optimizer state 25.1 GiB, parameters 12.6 GiB".
 std::string composition_text(const MemoryByUse& by_use);
 
-// Returns a change of this run that saves memory and keeps its ranks: "more ranks, or
-// strategy.offload: optimizer".
+// Returns a change that saves memory: "more ranks, or strategy.offload: optimizer".
 std::string remedy_for(const RunSpec& spec, const RunPlan& plan);
 
-// In a file of its own.
+// Defined in plan_html.cpp.
 std::string render_plan_page(const PlanReport& report);
 
 }  // namespace fsdp

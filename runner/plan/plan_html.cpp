@@ -22,7 +22,7 @@ JsonObject run_data(const PlannedRow& row) {
 
 }  // namespace
 
-// What html/plan.js reads.
+// Returns the page. html/plan.js reads its data.
 std::string render_plan_page(const PlanReport& report) {
   std::vector<JsonObject> columns, runs;
   for (const PlanColumn& column : plan_columns()) columns.push_back(column_data(column));

@@ -6,20 +6,20 @@
 
 #include "contract/plan/run_plan.h"
 
-// What `fsdp-run plan` prints.
+// The output of `fsdp-run plan`.
 namespace fsdp {
 
-// A run and its plan, or why it has none.
+// A run and its plan, or the reason why it has none.
 struct PlannedRow {
   std::string point;
   RunSpec spec;
   std::string device;  // for people
   std::optional<RunPlan> plan;
   std::string problem;
-  bool is_suggested = false;         // another row's run with changes
-  std::optional<double> hours{};     // of its steps; nullopt: these or their time are not known
-  std::optional<double> cost{};      // of these hours of all ranks; nullopt: no price is given
-  std::vector<std::string> notes{};  // sentences that stand below the table
+  bool is_suggested = false;         // a changed version of another row's run
+  std::optional<double> hours{};     // of all steps; nullopt: their number or time is not known
+  std::optional<double> cost{};      // of these hours on all ranks; nullopt: no price is given
+  std::vector<std::string> notes{};  // sentences below the table
 };
 
 struct PlanReport {
@@ -36,8 +36,8 @@ constexpr auto enum_names(PlanFormat) {
 }
 
 // Returns a heading, a row for each run, and notes. The notes say why runs do not fit, with a
-// remedy. json: an array of objects with all figures of the plans. html: a page with charts and
-// timelines. A terminal's table has at most `width` columns; 0: any number.
+// remedy. JSON is an array of objects with all figures of the plans. HTML is a page with charts and
+// timelines. A table has at most `width` columns; 0: any number.
 std::string render_plans(PlanFormat format, const PlanReport& report, size_t width);
 
 }  // namespace fsdp

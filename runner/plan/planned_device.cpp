@@ -15,14 +15,14 @@ namespace {
 
 int64_t bytes_of_gib(double gib) { return std::llround(gib * 0x1p30); }
 
-// CUDA gives less than the driver says that there is.
+// Returns the usable memory. CUDA provides less than the driver reports.
 double usable_gib(const Gpu& gpu) {
   const double all = static_cast<double>(gpu.memory_bytes) / 0x1p30;
   const DeviceModel* model = device_table().device_of(gpu.name);
   return model ? std::min(all, model->memory_gib) : all;
 }
 
-// Which GPU it is, but for what its context takes.
+// Returns the GPU without context_bytes.
 DeviceForRuns find_gpu(const std::optional<std::string>& name, const Expansion& expansion,
                        const RunSpec& spec, const Host& host) {
   const auto gpu = [](double gib, int64_t compute_capability, std::string text) {
@@ -77,7 +77,7 @@ std::string cpu_name(const PlanTarget& target, const RunSpec& spec, bool on_clus
                                      : "the CPU";
 }
 
-// How many ranks the fullest node has. Without Slurm all run on one.
+// Returns the number of ranks on the fullest node. Without Slurm all ranks run on one node.
 int64_t ranks_of_node(const RunSpec& spec, bool on_cluster) {
   const int64_t ranks = std::max<int64_t>(1, spec.strategy.ranks);
   if (!on_cluster) return ranks;

@@ -9,13 +9,13 @@
 
 namespace fsdp {
 
-// What the user names; absent: what is found.
+// The devices that the user names. nullopt: those that are found.
 struct PlanTarget {
   std::optional<std::string> gpu;
   std::optional<double> host_memory_gib;  // of each node
 };
 
-// What runs are planned for, and its name for people.
+// The device and node that a run is planned for.
 struct DeviceForRuns {
   PlannedDevice device;
   PlannedHost host{};
@@ -25,10 +25,11 @@ struct DeviceForRuns {
 // Returns the device and the node that `spec` is planned for. `host` is this one; nullopt: Slurm
 // starts the runs elsewhere. Throws ConfigError if the GPU that `target` names is not known.
 //
-// A GPU is the one that is named, else this host's, else one with the memory that Slurm, or the
-// profile, asks for. A node has the memory that is named, else what the run asks Slurm for. If the
-// run would start here, it has this host's, or the limit of this process's cgroup if that is less.
-// The ranks of a node share its memory, and on the CPU that is all there is.
+// A GPU is the one that `target` names, else this host's smallest. Without either, only its memory
+// is known, from Slurm's options or the profile. A node has the memory that `target` names, else
+// the memory that the run requests from Slurm. If the run would start here, this host's memory
+// counts, or this cgroup's limit if that is less. The ranks of a node share its memory. On the CPU
+// they have no other memory.
 DeviceForRuns planned_device(const PlanTarget& target, const Expansion& expansion,
                              const RunSpec& spec, const std::optional<Host>& host);
 

@@ -25,7 +25,7 @@ Planner::Planner(const std::filesystem::path& trainer, std::filesystem::path res
     : results_(std::move(results)),
       patience_(patience),
       trainer_({trainer.string(), "--plan"}, own_variables()) {
-  std::signal(SIGPIPE, SIG_IGN);  // of a trainer that has ended
+  std::signal(SIGPIPE, SIG_IGN);  // a trainer that has ended must not end this process
 }
 
 RunPlan Planner::plan(const RunSpec& spec, const DeviceForRuns& device, bool timeline) {
@@ -42,7 +42,7 @@ RunPlan Planner::plan(const RunSpec& spec, const DeviceForRuns& device, bool tim
 
 std::string Planner::answer_to(const PlanRequest& request) {
   const std::string question = json_text(request);
-  if (request.timeline) return trainer_.ask(question, patience_);  // long, and asked for once
+  if (request.timeline) return trainer_.ask(question, patience_);  // long, and requested only once
   const auto known = answers_.find(question);
   if (known != answers_.end()) return known->second;
   return answers_[question] = trainer_.ask(question, patience_);

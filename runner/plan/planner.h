@@ -11,18 +11,18 @@
 
 namespace fsdp {
 
-// A trainer that plans runs and trains none.
+// A trainer process that plans runs and trains none.
 class Planner {
  public:
-  // `results`: where data may be prepared. `patience`: with each answer; a model of 100,000 layers
-  // takes a minute. Throws std::system_error when the trainer cannot be started. The process
-  // ignores SIGPIPE from then on.
+  // `results` is the folder that may have prepared data. `patience` is the time limit of each
+  // answer; a model of 100,000 layers takes a minute. Throws std::system_error if the trainer
+  // cannot be started. The process ignores SIGPIPE from then on.
   Planner(const std::filesystem::path& trainer, std::filesystem::path results,
           std::chrono::seconds patience = std::chrono::minutes(5));
 
-  // Asks the trainer once about equal runs. Throws ConfigError, with what the trainer says, where
-  // the run cannot be planned, and std::runtime_error when the trainer has ended or does not answer
-  // in time.
+  // Returns the trainer's plan. Equal requests are asked once, except those with a timeline. Throws
+  // ConfigError with the trainer's message if the run cannot be planned. Throws std::runtime_error
+  // if the trainer has ended or does not answer in time.
   RunPlan plan(const RunSpec& spec, const DeviceForRuns& device, bool timeline = false);
 
  private:

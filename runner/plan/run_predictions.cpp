@@ -9,7 +9,7 @@
 namespace fsdp {
 namespace {
 
-constexpr std::chrono::seconds kPatience{20};  // for which a sweep may be kept waiting, once
+constexpr std::chrono::seconds kPatience{20};  // the longest delay of a sweep; happens once
 
 }  // namespace
 

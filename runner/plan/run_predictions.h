@@ -12,12 +12,12 @@
 
 namespace fsdp {
 
-// What runs of an experiment that are about to begin will take, on the devices that they are for.
-// Advice: a trainer that cannot say it is asked no more, and nothing of it is told but in the log.
+// Predictions for runs that are about to start, on the devices that they will use. Failures are
+// only logged. After a failure of the trainer itself, the trainer is not asked again.
 class RunPredictions {
  public:
-  // `expansion` outlives it. `host`: absent where Slurm starts the runs, on others. The trainer is
-  // started when it is first asked.
+  // `expansion` outlives this object. `host` is nullopt if Slurm starts the runs on other hosts.
+  // The first predict() starts the trainer.
   RunPredictions(const Expansion& expansion, std::optional<Host> host,
                  std::filesystem::path trainer, std::filesystem::path results);
 

@@ -12,7 +12,7 @@
 namespace fsdp {
 namespace {
 
-// The run with changes, each of another part; none of them: as it is.
+// The run with changes, at most one of each part. No changes: the run as it is.
 struct Setting {
   std::vector<const Change*> changes;
   PlannedRow row;
@@ -38,8 +38,8 @@ Setting with_changes(ExperimentPlans& plans, const Run& run, std::vector<const C
   return {std::move(changes), std::move(row)};
 }
 
-// Every choice of at most one change of each part that leaves the result as it is, the least
-// intrusive first.
+// Returns all combinations of changes that keep the result, with at most one change of each part.
+// The least intrusive is first.
 std::vector<std::vector<const Change*>> choices_of_the_same_result(bool has_ranks) {
   std::vector<std::vector<const Change*>> choices{{}};
   for (const auto part :
@@ -60,7 +60,7 @@ std::vector<std::vector<const Change*>> choices_of_the_same_result(bool has_rank
 
 bool fits(const RunPlan& plan) { return plan.fit != Fit::kDoesNotFit; }
 
-// Settings that compute the same and fit, the least intrusive first.
+// Returns the settings that fit and keep the result, the least intrusive first.
 std::vector<Setting> settings_that_fit(ExperimentPlans& plans, const Run& run) {
   std::vector<Setting> settings;
   std::vector<RunSpec> seen;
@@ -91,8 +91,8 @@ std::string compared(const RunPlan& plan, const RunPlan& to) {
                                                        percent > 0 ? "more" : "less"));
 }
 
-// Which of the settings are the fastest; those that are not tight come first. None where a time is
-// not known.
+// Returns the two fastest settings at most. Tight ones come after all others. Settings without a
+// calibrated step time are left out.
 std::vector<Setting> fastest_of(std::vector<Setting> settings) {
   std::erase_if(settings, [](const Setting& setting) { return !is_calibrated(*setting.row.plan); });
   std::ranges::stable_sort(settings, {}, [](const Setting& setting) {
@@ -114,7 +114,7 @@ std::string remark_on_fastest(const std::vector<Setting>& fastest) {
                               compared(*fastest[1].row.plan, plan));
 }
 
-// Of a run that does not fit.
+// Returns a remark about a run that does not fit.
 std::string remark_on_least(const Run& run, const RunPlan& given, const Setting* least) {
   if (least == nullptr) {
     return "does not fit, and none of the changes makes it fit: " + remedy_for(run.spec, given);
@@ -123,8 +123,8 @@ std::string remark_on_least(const Run& run, const RunPlan& given, const Setting*
                      description(*least), compared(*least->row.plan, given));
 }
 
-// Each change alone that saves memory of the row, and for which the device is made if it is for the
-// row.
+// Returns each single change that saves memory. A change that the device does not support well is
+// left out, unless the run itself has that problem.
 std::vector<Setting> changes_that_save(ExperimentPlans& plans, const Run& run,
                                        const PlannedRow& of) {
   std::vector<Setting> settings;

@@ -7,20 +7,20 @@
 #include "runner/plan/changes.h"
 #include "runner/plan/experiment_plans.h"
 
-// What `fsdp-run plan --suggest` shows of a run.
+// The output of `fsdp-run plan --suggest` for a run.
 namespace fsdp {
 
 struct Suggestions {
-  // The run as it is, with each change that saves memory, and the settings that are remarked on.
+  // The run as it is, the run with each change that saves memory, and the settings in the remarks.
   std::vector<PlannedRow> rows;
-  // What fits, and which settings that compute the same are the fastest that do.
+  // Say whether the run fits, and which settings with the same result are the fastest that fit.
   std::vector<std::string> remarks;
-  std::set<const Change*> changes;  // that rows have
+  std::set<const Change*> changes;  // used in rows
 };
 
 Suggestions suggestions_for(ExperimentPlans& plans, const Run& run);
 
-// What each change sets, and costs.
+// Returns a line for each change: the keys that it sets, and its cost.
 std::vector<std::string> legend_of(const std::set<const Change*>& changes);
 
 }  // namespace fsdp

@@ -6,20 +6,21 @@
 
 namespace fsdp {
 
-// For a program that drives this one: one JSON object a line on stdout, each with `kind`:
+// Prints to stdout for a program that drives this one. Each line is a JSON object with a `kind`:
 //
 //   message, warning  text
-//   run_planned       point, ranks, steps (0: only the trainer knows); each once, before
-//                     run_queued and run_started
-//   run_queued        point, job: it waits in this job of Slurm, for the first time or again
+//   run_planned       point, ranks, steps (0: only the trainer knows). Once per run, before
+//                     run_queued and run_started.
+//   run_queued        point, job. The run waits in this Slurm job, for the first time or again.
 //   run_started       point
 //   run_progress      point, step, steps, loss, step_time_ms, memory_allocated_bytes_max,
-//                     seconds_left, sweep_seconds_left; when a run has done a step since the last
+//                     seconds_left, sweep_seconds_left. The run did a step since the last one.
 //   run_waits         point, for (queue, ranks, loading, first_step, step, evaluation, checkpoint,
-//                     end), text, seconds: it does no step for longer than is to be expected; once
+//                     end), text, seconds. The run does no step for longer than expected. Once per
+//                     wait.
 //   run_ended         point, status, reason, log, step, elapsed_s
 //
-// Figures that are not known are null.
+// Unknown figures are null.
 class JsonProgress : public Progress {
  public:
   void say(std::string_view line) override;

@@ -26,7 +26,7 @@ void LineProgress::show(const RunProgress& run) {
     say(fmt::format("{}: started{}{}, {}{}{}", run.point, run.job.empty() ? "" : ", job ", run.job,
                     counted(run.ranks, "rank"), run.steps > 0 ? ", " : "",
                     run.steps > 0 ? counted(run.steps, "step") : ""));
-  } else if (run.status == RunStatus::kQueued && run.started) {  // the first time it was submitted
+  } else if (run.status == RunStatus::kQueued && run.started) {  // not the first submission
     say(run.point + ": waits again, job " + run.job);
   } else if (run.has_ended()) {
     last_lines_.erase(run.point);
@@ -48,7 +48,7 @@ void LineProgress::update(ProgressClock::time_point now) {
   }
 }
 
-// Those that wait for the same, such as jobs behind others in a queue, share a line.
+// Runs that wait for the same reason, such as jobs behind others in a queue, share a line.
 void LineProgress::show_waits(std::span<const RunThatWaits> runs, ProgressClock::time_point now) {
   std::map<std::string, std::vector<std::string>> points;
   for (const auto& [run, waiting] : runs) {

@@ -6,8 +6,8 @@
 
 namespace fsdp {
 
-// Lines on stderr: what is said, a run's start and end, and between them one when 10 % and 10 s
-// have passed since the last, or when no step is done for long.
+// Prints lines to stderr: messages, and the start and end of each run. Between them, a run has a
+// line after at least 10 % of its steps and 10 s. A long wait has a line too.
 class LineProgress : public Progress {
  public:
   void say(std::string_view line) override;
@@ -25,7 +25,7 @@ class LineProgress : public Progress {
   std::map<std::string, LastLine> last_lines_;  // of the runs under way, by their point
 };
 
-// Warnings, and the ends of runs that failed.
+// Prints only warnings and the ends of failed runs.
 class QuietProgress : public Progress {
  public:
   void say(std::string_view) override {}

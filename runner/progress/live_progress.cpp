@@ -23,14 +23,14 @@ TerminalSize terminal_size() {
   return {.columns = size.ws_col, .lines = size.ws_row == 0 ? TerminalSize{}.lines : size.ws_row};
 }
 
-// In lines of words where it is longer than the terminal.
+// Returns the text, broken between words if it is wider than the terminal.
 std::string said(std::string_view text) {
   const std::string line = visible_line(text);
   const size_t columns = terminal_size().columns;
   return display_width(line) < columns ? line + '\n' : wrapped("", line, 0, columns);
 }
 
-// Of a line with colours in it.
+// Returns the display width of a line that may contain colours.
 size_t shown_width(const std::string& line) {
   static const std::regex colour("\033\\[[0-9]*m");
   return display_width(std::regex_replace(line, colour, ""));

@@ -5,8 +5,8 @@
 
 namespace fsdp {
 
-// The live view on the terminal that stderr is, below what was said; drawn anew a few times a
-// second in the size that the terminal then has. Runs that fail are said, too.
+// Draws the live view on the terminal of stderr, below the messages. It is drawn a few times a
+// second, in the terminal's current size. Runs that fail have a message too.
 class LiveProgress : public Progress {
  public:
   LiveProgress();
@@ -20,7 +20,7 @@ class LiveProgress : public Progress {
  private:
   void show(const RunProgress& run) override;
   void update(ProgressClock::time_point now) override;
-  // What the terminal is sent to take the view away, and to draw it.
+  // Return the text that removes the view from the terminal, and the text that draws it.
   std::string cleared();
   std::string drawn(ProgressClock::time_point now);
 
@@ -29,8 +29,8 @@ class LiveProgress : public Progress {
   ProgressClock::time_point drawn_at_{};
 };
 
-// The rows that lines of these widths take on a terminal of so many columns: one that has become
-// narrower since breaks them.
+// Returns the number of rows that lines of these widths take on a terminal of `columns` columns.
+// Lines wrap if the terminal has become narrower.
 size_t rows_taken(std::span<const size_t> widths, size_t columns);
 
 }  // namespace fsdp

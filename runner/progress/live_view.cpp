@@ -17,7 +17,7 @@ namespace {
 constexpr size_t kNarrowestWidth = 20;
 constexpr size_t kNarrowestName = 16;
 constexpr size_t kWidestName = 48;
-constexpr size_t kBarWidth = 13;  // of "out_of_memory", which stands in the same column
+constexpr size_t kBarWidth = 13;  // as wide as "out_of_memory", which the column may contain
 constexpr std::string_view kCyan = "\033[36m";
 
 // The cells of a row.
@@ -25,7 +25,7 @@ enum Cell : size_t { kName, kState, kSteps, kStepTime, kMemory, kLoss, kTime, kW
 
 using Cells = std::vector<std::string>;
 
-// What a narrow terminal goes without, and in which order.
+// Returns the columns. A narrow terminal leaves out those with the smallest `leaves` first.
 std::vector<TextColumn> columns_of_view() {
   return {{.is_left = true, .least = 1, .first_cut_to = kNarrowestName},
           {.is_left = true},
@@ -87,7 +87,7 @@ Cells cells_of(const RunProgress& run, ProgressClock::time_point now) {
   return cells;
 }
 
-// Which runs have a row: all, or as many as `room`.
+// Returns the runs that have a row: all, or at most `room`.
 std::vector<size_t> chosen_runs(std::span<const RunProgress> runs,
                                 std::span<const size_t> ended_order, size_t room) {
   std::vector<size_t> chosen, running, planned;

@@ -5,8 +5,8 @@
 
 namespace fsdp {
 
-// How far the tokenizing of a file is, in one line of the terminal that stderr is; without one
-// nothing is shown. The line goes with the object.
+// Shows the progress of tokenizing a file, in one line of stderr's terminal. Shows nothing if
+// stderr is no terminal. The destructor erases the line.
 class PrepareBar {
  public:
   explicit PrepareBar(std::string name);
@@ -14,7 +14,7 @@ class PrepareBar {
   PrepareBar(const PrepareBar&) = delete;
   PrepareBar& operator=(const PrepareBar&) = delete;
 
-  // 0 of 0 bytes: another process does it.
+  // 0 of 0 bytes: another process tokenizes the file.
   void show(int64_t read_bytes, int64_t all_bytes);
 
  private:

@@ -24,7 +24,7 @@ double elapsed_s(const RunProgress& run, ProgressClock::time_point now) {
   return std::chrono::duration<double>(now - run.started.value_or(now)).count();
 }
 
-// What runs take, from those that finished and those that run.
+// The time that runs take, learned from finished and running ones.
 class Experience {
  public:
   Experience(std::span<const RunProgress> runs, ProgressClock::time_point now) {

@@ -13,7 +13,8 @@ namespace fsdp {
 namespace {
 
 constexpr double kLongWaitSeconds = 30;
-// Of a step: so many times the recent ones, and at least as long.
+// A wait is long after this many times the recent step time, but not before these minimums.
+// kLongStepSeconds is the minimum between steps, kLongWaitSeconds that of other waits.
 constexpr double kLongStepTimes = 10;
 constexpr double kLongStepSeconds = 10;
 
@@ -26,7 +27,7 @@ std::vector<size_t> ranks_where(const RunProgress& run, Lacks lacks) {
   return ranks;
 }
 
-// Those that have not come to `stage`.
+// Returns the ranks that have not reached `stage`.
 std::vector<size_t> ranks_before(const RunProgress& run, RankStage stage) {
   return ranks_where(run, [&](const RankProgress& rank) { return rank.stage < stage; });
 }

@@ -7,7 +7,7 @@
 
 #include "runner/progress/run_progress.h"
 
-// What a run waits for that does no step, as far as its ranks' events tell.
+// The reason why a run does no step, from its ranks' events.
 namespace fsdp {
 
 enum class WaitsFor { kQueue, kRanks, kLoading, kFirstStep, kStep, kEvaluation, kCheckpoint, kEnd };
@@ -21,13 +21,13 @@ struct Waiting {
   WaitsFor what = WaitsFor::kStep;
   std::string text{};  // "rendezvous: rank 2 has not begun, of 4"
   ProgressClock::time_point since;
-  bool is_long = false;  // longer than is to be expected
+  bool is_long = false;  // longer than expected
 };
 
-// In one or two words, how far a run is that has begun and has done no step since.
+// Returns one or two words for the stage of a run that has started but done no step.
 std::string_view start_text(const RunProgress& run);
 
-// Of a run that is in a queue or under way; of others nothing.
+// nullopt unless the run is queued or running.
 std::optional<Waiting> waiting(const RunProgress& run, ProgressClock::time_point now);
 
 // "35s without a step: rendezvous: rank 2 has not begun, of 4", "35s in the queue (Resources)"

@@ -16,11 +16,11 @@ using nlohmann::json;
 
 constexpr const char* kNotCompared = "not compared by speed, as others took CPU time";
 
-// What a pair of rows may differ in.
+// A difference that a pair of rows may have.
 struct Change {
   const char* question;
   JsonPointers keys;
-  json::json_pointer deciding;  // of these, the one by whose value the rows are ordered
+  json::json_pointer deciding;  // the one of `keys` whose values must differ
 };
 
 const std::vector<Change>& kinds_of_change() {
@@ -40,7 +40,7 @@ const std::vector<Change>& kinds_of_change() {
   return kChanges;
 }
 
-// A row and what it was told to do.
+// A row and its specification.
 struct Settled {
   const Series* series;
   json spec;
@@ -55,7 +55,7 @@ struct Pair {
   const Series* plain;
 };
 
-// The figure of the one / that of the other; absent where one of them is not known.
+// Returns the changed row's figure / the plain row's. nullopt if one of them is not known.
 std::optional<double> change_of(const Pair& pair, auto figure) {
   const std::optional<double> one = pair.changed->median.*figure;
   const std::optional<double> other = pair.plain->median.*figure;
@@ -85,7 +85,7 @@ std::string pair_text(const Pair& pair, const SpeedComparison& speeds) {
                      told_apart(pair.plain->name), fmt::join(texts, ", "));
 }
 
-// "memory x1.01 to x1.27", of pairs of which both are known; empty: of none.
+// "memory x1.01 to x1.27", over pairs with both figures; empty: there are none.
 std::string range_of_times(std::string_view what, const std::vector<Pair>& pairs, auto figure) {
   std::vector<double> ratios;
   for (const Pair& pair : pairs) {
@@ -97,7 +97,7 @@ std::string range_of_times(std::string_view what, const std::vector<Pair>& pairs
   return fmt::format("{} {} to {}", what, ratio(least), ratio(most));
 }
 
-// " (5 within noise, 1 with too few steps to tell)", of pairs whose speeds are known.
+// " (5 within noise, 1 with too few steps to tell)", over pairs with both speeds.
 std::string doubts_of(const std::vector<Pair>& pairs, const SpeedComparison& speeds) {
   std::map<Speed, int> counts;
   for (const Pair& pair : pairs) {
@@ -129,12 +129,12 @@ std::string many_pairs_text(const std::vector<Pair>& pairs, const SpeedCompariso
   return fmt::format("over {} pairs of rows: {}", pairs.size(), fmt::join(texts, ", "));
 }
 
-// Each row against the first one that differs from it in nothing else, on the same device.
+// Compares each row with the first one that differs in nothing else, on the same device.
 std::string pairs_of(const Change& change, const std::vector<Settled>& rows,
                      const SpeedComparison& speeds) {
   constexpr size_t kMostPairs = 3;
   std::vector<Pair> pairs;
-  std::map<std::string, const Settled*> plain;  // by all that they have in common
+  std::map<std::string, const Settled*> plain;  // by everything that they have in common
   for (const Settled& row : rows) {
     const std::string others =
         without(row.spec, change.keys).dump() + row.series->median.device_name;

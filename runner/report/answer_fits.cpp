@@ -13,10 +13,10 @@
 namespace fsdp {
 namespace {
 
-// Allocators give the same bytes in every run, but for what libraries ask for.
+// Memory within this factor is equal. Only memory requested by libraries differs between runs.
 constexpr double kEqualMemory = 1.01;
 
-// " in 24.0 GiB", where that was too little for all of their runs.
+// " in 24.0 GiB", if all of their runs exceeded that limit.
 std::string limit_of(const SeriesRows& rows) {
   std::set<std::string> limits;
   for (const Series* series : rows) {
@@ -39,8 +39,7 @@ std::string at_times_text(const SeriesRows& rows) {
   return fmt::format("; {}", fmt::join(texts, "; "));
 }
 
-// "all 5", "yes" of one, "3 of 5"; "3 of 4 that finished or did not fit" where there are other
-// rows.
+// "all 5", "yes" for one, "3 of 5"; if there are other rows, "3 of 4 that finished or did not fit".
 std::string share_of(size_t fitting, size_t known, bool are_all) {
   if (known == 0) return "not known";
   if (!are_all) return fmt::format("{} of {} that finished or did not fit", fitting, known);
@@ -48,8 +47,8 @@ std::string share_of(size_t fitting, size_t known, bool are_all) {
   return known == 1 ? "yes" : fmt::format("all {}", known);
 }
 
-// Of rows that are no values of a doubled key: "3 of 5; 1 GPU and 4xDDP do not, in 24.0 GiB".
-// A row that neither finished nor ran out of memory may fit, and is not counted.
+// Counts rows without a doubled key: "3 of 5; 1 GPU and 4xDDP do not, in 24.0 GiB". Rows that
+// neither finished nor ran out of memory may fit, and are not counted.
 std::string count_that_fit(const SeriesRows& rows) {
   SeriesRows without_room, at_times;
   std::map<std::string, SeriesRows> by_status;

@@ -18,19 +18,19 @@ const Series& series_of_run(const ComparisonRow* run, Rows rows) {
   return **std::ranges::find_if(rows, [&](const Series* series) { return series->has(run); });
 }
 
-// A run among its series' repeats.
+// Returns the name of a run among its series' repeats.
 std::string name_of_one(const ComparisonRow* run, Rows rows) {
   const Series& series = series_of_run(run, rows);
   return told_apart(series.runs.size() == 1 ? series.name : series.name_of_run(*run));
 }
 
-// Who is meant by some runs: whole rows, or single repeats.
+// The names of some runs: whole rows, or single repeats.
 struct WhoIsMeant {
   std::vector<std::string> texts{};
   bool are_rows = true;
 };
 
-// Names a row if all of its runs that finished are among `runs`, else each of the runs.
+// Names a row if `runs` contains all of its finished runs, else names each run.
 WhoIsMeant names_of_runs(const Runs& runs, Rows rows) {
   WhoIsMeant names;
   std::set<const Series*> told;
@@ -104,7 +104,7 @@ std::string agreement_text(const LossAgreement& agreement, Rows rows) {
                      of_steps(agreement), resumed);
 }
 
-// An agreement that is told together with others like it.
+// True if the agreement is reported together with others like it.
 bool is_plain(const LossAgreement& agreement) {
   return !agreement.parted_at && agreement.not_finite_count == 0 && agreement.step_count > 0 &&
          std::ranges::none_of(agreement.runs, [](auto* run) { return is_resumed(*run); });
@@ -142,8 +142,8 @@ std::vector<std::string> texts_of(std::vector<LossAgreement> agreements, Rows ro
 
 // --- runs that are compared with none ---
 
-// "other optimizer.learning_rate, train.seed": in what the run differs from another one whose
-// losses are another's. Empty where their specifications do not say.
+// Returns how a run differs from another run whose losses need not be equal: "other
+// optimizer.learning_rate, train.seed". Empty: their specifications do not tell.
 std::string differing_keys(const ComparisonRow& run, const ComparisonRow& other) {
   std::vector<std::string> names;
   if (run.data_digest != other.data_digest) names.push_back("input files");
@@ -158,7 +158,7 @@ std::string differing_keys(const ComparisonRow& run, const ComparisonRow& other)
   return fmt::format("other {}", fmt::join(names, ", "));
 }
 
-// Why the losses of two runs need not be equal, as far as that is found.
+// Returns why the losses of two runs need not be equal, if the reason is found.
 std::string why_not_compared(const ComparisonRow& run, const ComparisonRow& other) {
   if (run.loss_digest.empty()) return "no record of what decides its losses";
   if (other.loss_digest.empty()) return "no such record to compare with";
@@ -167,7 +167,7 @@ std::string why_not_compared(const ComparisonRow& run, const ComparisonRow& othe
   return keys.empty() ? "another loss_digest" : keys;
 }
 
-// Runs, and why they are not compared with the reference.
+// Reasons why runs are not compared with the reference, and the runs.
 using Reasons = std::vector<std::pair<std::string, Runs>>;
 
 Reasons reasons_of(const Runs& alone, const ComparisonRow& reference) {
@@ -194,7 +194,7 @@ std::vector<std::string> alone_texts(const Runs& alone,
   return texts;
 }
 
-// Where no two runs compute the same: "cannot be compared with A: B has another total batch"
+// If no two runs compute the same: "cannot be compared with A: B has another total batch"
 std::string nothing_compared(const Runs& runs, Rows rows) {
   const ComparisonRow& reference = *runs.front();
   std::vector<std::string> texts;

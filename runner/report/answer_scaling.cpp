@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kMostRows = 4;
 
-// "4xDDP 91 %", and that it may as well be 100 %.
+// "4xDDP 91 %", with a remark if 100 % is possible.
 std::string efficiency_of(const Series& row, const SpeedComparison& speeds) {
   const Series& base = *row.scaling->base;
   const Speed speed = speeds.against(row, base, &AttemptSummary::tokens_per_second_per_rank);
@@ -32,7 +32,7 @@ bool has_fewer_threads(const Series* row) {
   return threads && of_base && *threads < *of_base;
 }
 
-// Rows with one base and kind.
+// Describes rows that share a base and a kind.
 std::string scaling_text(const SeriesRows& rows, const SpeedComparison& speeds) {
   const Scaling& scaling = *rows.front()->scaling;
   std::vector<std::string> texts;

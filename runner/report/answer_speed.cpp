@@ -17,7 +17,7 @@ std::string model_of(const ComparisonRow& run) {
   return spec.contains("model") ? spec.at("model").dump() : "";
 }
 
-// What the rows' runs have, "" for what is not known of a run.
+// Returns the values of the rows' finished runs. "": not known.
 template <typename Of>
 std::set<std::string> values_of(const SeriesRows& rows, Of of) {
   std::set<std::string> values;
@@ -29,7 +29,7 @@ std::set<std::string> values_of(const SeriesRows& rows, Of of) {
   return values;
 }
 
-// Why nobody can say which is fastest; empty: one can.
+// Returns why none can be called fastest. Empty: one can.
 std::string not_comparable(const SeriesRows& rows) {
   const auto reason = [](std::set<std::string> values, const char* different,
                          const char* unknown) -> std::string {
@@ -56,8 +56,7 @@ std::string one_row(const SpeedComparison& speeds, const Series& series) {
                      three_digits(series.median.step_time_ms_median));
 }
 
-// Returns the rows that no other row beats. No two of them differ: otherwise one would beat the
-// other.
+// Returns the rows that no other row beats. They do not differ: otherwise one would beat another.
 SeriesRows fastest_of(const SpeedComparison& speeds, const SeriesRows& from_fastest) {
   SeriesRows fastest;
   for (auto row = from_fastest.begin(); row != from_fastest.end(); ++row) {
@@ -97,7 +96,7 @@ std::string fastest_row(const SpeedComparison& speeds, const SeriesRows& from_fa
   return text + "; next: " + next_rows(speeds, from_fastest);
 }
 
-// Of at least two rows that can be compared.
+// Describes at least two rows that can be compared.
 std::string compared_rows(const SpeedComparison& speeds, const SeriesRows& from_fastest) {
   const SeriesRows fastest = fastest_of(speeds, from_fastest);
   if (fastest.size() == 1) return fastest_row(speeds, from_fastest);
@@ -110,7 +109,7 @@ std::string compared_rows(const SpeedComparison& speeds, const SeriesRows& from_
 
 struct RankedRows {
   SeriesRows known;    // from the fastest
-  SeriesRows unknown;  // of which nobody knows how much their speed varies
+  SeriesRows unknown;  // the variance of their speed is not known
   SeriesRows disturbed;
 };
 
@@ -125,7 +124,7 @@ RankedRows ranked_rows(const SpeedComparison& speeds) {
   return ranked;
 }
 
-// Rows that have a speed and are not ranked, with the reason and what to do.
+// Lists rows with a speed that are not ranked, with the reason and a remedy.
 std::string rows_left_out(const SeriesRows& unknown, const SeriesRows& disturbed,
                           const SeriesRows& not_fitting) {
   std::string text;

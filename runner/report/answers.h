@@ -5,9 +5,9 @@
 
 #include "runner/report/series.h"
 
-// What a reader asks of a comparison, answered in sentences: does it fit, how fast is it, how much
-// memory does it take, is the loss the same, what does each change buy? Every sentence has its
-// figure, and none names a winner that noise may have made. Pure.
+// Answers a reader's questions about a comparison in sentences. Do the runs fit, how fast are they,
+// how much memory do they take, are losses the same, what does each change bring? Every sentence
+// has its figure. None names a winner if noise may explain the difference. Pure.
 namespace fsdp {
 
 struct Answer {
@@ -15,35 +15,35 @@ struct Answer {
   std::string text;      // without a full stop at its end
 };
 
-// Of rows of one experiment with one baseline; none where nothing has been started.
+// Returns answers for rows of one experiment with one baseline. Empty if nothing has been started.
 std::vector<Answer> answers_for(Rows rows);
 
-// What all rows have in common: "Llama 6.62M, fp32, 128 tokens a row, chess data; AMD EPYC (CPU), 1
-// thread, 4 ranks".
+// Returns the set-up that all rows share: "Llama 6.62M, fp32, 128 tokens a row, chess data; AMD
+// EPYC (CPU), 1 thread, 4 ranks".
 std::string set_up_of(Rows rows);
 
-// Of answers_for(), a file each. Empty: nothing to say.
+// Parts of answers_for(), each in a file of its own. Empty: nothing to say.
 std::string whether_they_fit(Rows rows);
 std::string how_fast_they_are(Rows rows);
 std::string whether_losses_are_equal(Rows rows);
 std::string how_they_scale(Rows rows);
-// What a larger batch, offload, recomputation, sharding or precision changes: of pairs of rows that
-// differ in nothing else.
+// Returns the effect of a larger batch, offload, recomputation, sharding or precision. Each is
+// taken from pairs of rows that differ in nothing else.
 std::vector<Answer> what_changes_bring(Rows rows);
 
-// Rows of which none is better: that no other is faster than beyond noise, or that take no more
-// memory than any. None where all are as good, or cannot be compared.
+// The rows tied for fastest, within noise, and the rows tied for least memory, within 1 %. Empty if
+// all rows tie. The fastest are also empty if the rows cannot be compared.
 struct FastestRows {
   SeriesRows rows{};
-  std::string column{};  // of the speed that they were compared by
+  std::string column{};  // the speed by which they were compared
 };
 FastestRows fastest_rows(Rows rows);
 SeriesRows rows_with_least_memory(Rows rows);
 
-// Rows of which a run finished.
+// Returns the rows with a finished run.
 SeriesRows finished_rows(Rows rows);
 std::vector<std::string> points_of(Rows rows);
-// In quotes where a list of names would make two of it.
+// Returns the name, in quotes if it would read as two names in a list.
 std::string told_apart(const std::string& point);
 // "x0.51 of 1 GPU", or "x0.50 to x0.51 of 1 GPU" if least and most read differently. Empty if the
 // row is the baseline, or no run of the baseline finished.

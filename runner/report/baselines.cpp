@@ -8,7 +8,7 @@
 namespace fsdp {
 namespace {
 
-// A name can mean several series; the smallest of these is taken.
+// The way in which a name matches a series. The smallest one is preferred.
 enum class Match { kName, kRunOfIt, kBeginning, kNone };
 
 Match match(const Series& series, const std::string& name) {

@@ -49,13 +49,13 @@ constexpr BriefColumn kBriefColumns[] = {
      }},
     {"status", BriefWhen::kNotFinished}};
 
-// Null: it is none.
+// Null: the column is not brief.
 const BriefColumn* brief_column(const Column& column) {
   const auto* found = std::ranges::find(kBriefColumns, column.name, &BriefColumn::name);
   return found == std::end(kBriefColumns) ? nullptr : found;
 }
 
-// Of a table of ranks, which has all of its usual columns where there is room.
+// Columns that a narrow table of ranks leaves out. A wide one has all of its usual columns.
 constexpr std::pair<std::string_view, int> kRankColumnsGo[] = {
     {"memory_reserved_bytes_forward", 1},
     {"steps", 2},

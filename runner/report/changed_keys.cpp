@@ -10,7 +10,7 @@
 namespace fsdp {
 namespace {
 
-// Adds keys and sections that decide no more than `most`, or that are paths.
+// Adds keys and sections whose effect is at most `most`, and those that are paths.
 template <Fields Section>
 void add_unnamed(std::vector<std::string>& keys, Effect most, const Section& section,
                  const std::string& prefix) {
@@ -34,7 +34,7 @@ Keys keys_beyond(Effect least, const ComparisonRow& run) {
     return std::ranges::none_of(
         unnamed, [&](const std::string& other) { return is_at_or_below(key, other); });
   };
-  if (row_spec(run).is_null()) return {};  // YAML takes an empty text for defaults
+  if (row_spec(run).is_null()) return {};  // an empty text would be read as the defaults
   try {
     Keys keys;
     const RunSpec spec = run_spec_from_yaml(run.spec, {.name = "a specification", .folder = {}});

@@ -6,21 +6,21 @@
 #include "contract/text/fields.h"
 #include "runner/store/comparison.h"
 
-// The keys in which runs differ. Pure.
+// Finds the keys that differ between runs. Pure.
 namespace fsdp {
 
-// Of more keys texts say how many there are.
+// Texts name at most this many keys and count the others.
 inline constexpr size_t kMostNamedKeys = 3;
 
 // Values by dotted name.
 using Keys = std::map<std::string, std::string>;
 
-// The run's keys that decide more than `least`, without those that are paths; empty if others wrote
-// a specification that cannot be read.
+// Returns the run's keys with an effect greater than `least`, except paths. Empty if the
+// specification was written elsewhere and cannot be read.
 Keys keys_beyond(Effect least, const ComparisonRow& run);
 
-// What `own` has in the place of the other's. Of two keys of which one follows from the other it is
-// that which was given, or the first.
+// Returns the keys of `own` whose values differ from those in `other`. If one key follows from
+// another, only the given key is included, or the first of them.
 Keys changed_keys(const Keys& other, const Keys& own);
 
 }  // namespace fsdp

@@ -16,7 +16,7 @@
 
 namespace fsdp {
 
-// One figure of all that a person has.
+// One figure of all rows of a person.
 struct Person {
   std::string name;
   std::map<std::string, ReportRow> rows{};  // by point
@@ -50,7 +50,7 @@ std::vector<Person> persons_of(const std::vector<ReportRow>& rows,
   return persons;
 }
 
-// In the order of the experiment, unless the reader chose one.
+// Returns the points in the order of the experiment, unless the reader chose another.
 std::vector<std::string> points_of(std::vector<ReportRow> rows, bool is_sorted) {
   if (!is_sorted) {
     std::ranges::stable_sort(rows, {}, [](const ReportRow& row) {
@@ -66,7 +66,7 @@ std::vector<std::string> points_of(std::vector<ReportRow> rows, bool is_sorted) 
 
 bool was_measured(const ReportRow& row) { return row.series->finished_count > 0; }
 
-// Null: nobody began it.
+// Null: the person did not start the point.
 const ReportRow* row_at(const ReportRow& row, const std::string& point) {
   const auto found = row.person->rows.find(point);
   return found == row.person->rows.end() ? nullptr : &found->second;
@@ -80,7 +80,7 @@ std::string in_short_lines(const std::string& name) {
   return text;
 }
 
-// `marked` are the rows that differ from most others'.
+// `marked` are the rows that differ from most others.
 Column column_of(const std::string& point, const DifferingRows& marked) {
   return {point,
           in_short_lines(point),
@@ -105,7 +105,7 @@ Column names_column() {
           [](const ReportRow& row) { return Value(row.person->name); }};
 }
 
-// For programs, which see no titles of blocks.
+// Programs need this column because they see no titles of blocks.
 Column figures_column() {
   return {"figure", "", "The column that the row's figures are of.", Alignment::kLeft,
           [](const ReportRow& row) { return Value(row.person->figure->name); }};
@@ -119,7 +119,7 @@ size_t width_of(const Column& column, const std::vector<ReportRow>& rows) {
   return width;
 }
 
-// The columns of each table, of which none is wider than the terminal; 0: of any width.
+// Divides the columns into tables that fit the terminal's width; 0: any width.
 std::vector<std::vector<Column>> tables_of(const std::vector<Column>& points,
                                            const std::vector<ReportRow>& rows, size_t width) {
   std::vector<std::vector<Column>> tables{{names_column()}};
@@ -136,7 +136,7 @@ std::vector<std::vector<Column>> tables_of(const std::vector<Column>& points,
   return tables;
 }
 
-// "bob misses 2 of 5: 4xDDP (failed), offload (not there)", of each who does; or that nobody does.
+// "bob misses 2 of 5: 4xDDP (failed), offload (not there)", for each person; a line if nobody does.
 std::vector<std::string> lines_on_missing(const std::vector<Person>& persons,
                                           const std::vector<std::string>& points) {
   std::vector<std::string> lines;
@@ -161,7 +161,7 @@ std::vector<std::string> lines_on_missing(const std::vector<Person>& persons,
   return lines;
 }
 
-// The columns that a reader asked for; in a wide report, then every usual one that a row has.
+// Returns the requested columns. A wide report adds every usual column that a row has.
 std::vector<Column> figures_of(const std::vector<std::string>& names, bool is_wide,
                                const std::vector<ReportRow>& rows) {
   std::vector<Column> figures;
@@ -179,7 +179,7 @@ std::vector<Column> figures_of(const std::vector<std::string>& names, bool is_wi
   return figures;
 }
 
-// A block of persons for each figure. The figures outlive it.
+// Returns a block of persons for each figure. The figures outlive it.
 std::vector<Person> with_figures(const std::vector<Person>& persons,
                                  const std::vector<Column>& figures) {
   std::vector<Person> all;

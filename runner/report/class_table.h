@@ -6,15 +6,15 @@
 
 #include "runner/report/report.h"
 
-// What everybody of a class measured, whose results were merged.
+// The merged results of a class.
 namespace fsdp {
 
-// Figures (names or headings of columns, and every usual one with View::wide) of one experiment. A
-// block for each figure has a row for each of `persons` and of those who have rows, and a column
-// for each point. A `*` marks figures of other settings, versions or machines than most.
-// Below stand warnings, who has not finished which point, and what the marked ones differ in.
-// Lines too long for the terminal, or for LaTeX, go on in tables below. Throws ConfigError (place:
-// --class) where the rows are of several experiments.
+// Returns tables of figures (names or headings of columns) for one experiment. View::wide adds
+// every usual column. Each figure has a block with a row for each of `persons` and of those who
+// have rows, and a column for each point. A `*` marks figures whose settings, versions or machines
+// differ from most others. Below the tables are warnings, the points that each person has not
+// finished, and the marked differences. Lines too long for the terminal or LaTeX continue in tables
+// below. Throws ConfigError (place: --class) if the rows are of several experiments.
 std::string render_class(Format format, const Report& report,
                          const std::vector<std::string>& figures,
                          const std::set<std::string>& persons);

@@ -16,14 +16,14 @@ namespace {
 constexpr size_t kHeadingWidth = 12;
 constexpr double kJoulesPerKilojoule = 1'000;
 
-// What people read instead of the unit in a name; the name's own unit is left out of the heading.
+// The unit that people see instead of the unit in the name. The heading leaves out the latter.
 struct ShownUnit {
   std::string_view in_name;
   std::string_view shown;
 };
 constexpr ShownUnit kShownUnits[] = {
     {"bytes", "GiB"}, {"ms", "ms"}, {"gib", "GiB"}, {"percent", "%"}, {"joules", "kJ"}};
-constexpr std::string_view kTotalTime = "_time_ms";  // ends the name of what is shown as 2 h 03 min
+constexpr std::string_view kTotalTime = "_time_ms";  // names that end so are shown as 2 h 03 min
 
 // "memory_allocated_bytes_forward_max" -> "memory\nallocated\nforward max\nGiB".
 std::string heading_from_name(std::string_view name) {

@@ -15,7 +15,7 @@ constexpr const char* kOption = "--where";
 
 struct Operator {
   std::string_view name;
-  bool (*holds)(std::partial_ordering) = nullptr;  // null: asks what a text holds
+  bool (*holds)(std::partial_ordering) = nullptr;  // null: searches in a text
 
   bool is_equality() const { return name == "=" || name == "!="; }
 };
@@ -63,7 +63,7 @@ Condition read_condition(const std::string& text, std::span<const Column> column
   const std::string column = trimmed(std::string_view(text).substr(0, begin));
   condition.column = &find_column(columns, column, kOption);
   condition.value = trimmed(std::string_view(text).substr(begin + name.size()));
-  // Whoever writes the heading means its unit.
+  // A number after a heading has the heading's unit.
   const bool is_plain = condition.value.find_first_not_of("0123456789.+-e") == std::string::npos;
   const std::string heading = heading_meant(*condition.column, column);
   const std::string with_unit = condition.value + ' ' + heading.substr(heading.rfind(' ') + 1);

@@ -7,7 +7,7 @@
 #include "runner/report/member_columns.h"
 #include "runner/report/number_text.h"
 
-// Two runs side by side, a row per column in which they differ.
+// Shows two runs side by side, with a row for each column that differs.
 namespace fsdp {
 
 struct Difference {
@@ -19,7 +19,7 @@ namespace {
 
 using enum Alignment;
 
-// These tell any two runs apart.
+// Columns that name a run, and so differ between any two runs.
 constexpr std::array<std::string_view, 11> kNames = {
     "point", "series",  "repeat", "position",        "run",        "current",
     "hash8", "attempt", "folder", "started_unix_ms", "reason_rank"};
@@ -43,7 +43,7 @@ std::optional<double> second_to_first(const ReportRow& row) {
   return *second / *first;
 }
 
-// The column of one of the two runs.
+// Returns the column of one of the two runs.
 Column column_of(const std::string& name, ReportRow Difference::*side, const ComparisonRow& run) {
   return {name,
           visible_line(run.point),

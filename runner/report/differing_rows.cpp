@@ -21,7 +21,7 @@ constexpr Origin kOrigins[] = {
     {"CUDA", &ComparisonRow::cuda_version},       {"driver", &ComparisonRow::driver_version},
     {"device", &ComparisonRow::device_name},      {"CPU", &ComparisonRow::cpu_name}};
 
-// The first of the rows whose value most rows have; null: there are no rows.
+// Returns the first run with the most common value; null: no value is known.
 const ComparisonRow* most_common(const Runs& runs, std::string ComparisonRow::*value) {
   std::map<std::string, size_t> counts;
   for (const ComparisonRow* run : runs) {
@@ -32,7 +32,7 @@ const ComparisonRow* most_common(const Runs& runs, std::string ComparisonRow::*v
   return counts.empty() ? nullptr : *most;
 }
 
-// Collects differences, with the rows that have each.
+// Collects differences, each with its rows.
 class Differences {
  public:
   void add(const std::string& what, const ComparisonRow& run) {
@@ -41,7 +41,7 @@ class Differences {
     difference.runs.push_back(&run);
   }
 
-  // `all` are the rows with a result.
+  // Returns the differences as lines. `all` are the rows with a result.
   DifferingRows told(const Runs& all) const {
     constexpr size_t kMostLines = 12;
     DifferingRows told;
@@ -66,7 +66,7 @@ class Differences {
     Runs runs{};
   };
 
-  // "bob, carol (4xDDP)": points are named unless they are all that the person has.
+  // "bob, carol (4xDDP)": points are named unless they are all points of the person.
   static std::vector<std::string> persons(const Runs& runs, const Runs& all) {
     std::vector<std::string> names;
     std::map<std::string, std::vector<std::string>> points;
@@ -93,13 +93,13 @@ void add_origins(Differences& differences, const Runs& runs) {
     for (const ComparisonRow* run : runs) {
       if ((run->*value).empty() || run->*value == most->*value) continue;
       const bool is_told = value == &ComparisonRow::cpu_name && run->cpu_name == run->device_name;
-      if (is_told) continue;  // as its device
+      if (is_told) continue;  // reported as its device
       differences.add(fmt::format("{} {}, not {}", label, run->*value, most->*value), *run);
     }
   }
 }
 
-// Runs of one point are known by their hashes to be the same.
+// Adds differences in settings. Runs of one point have the same settings if their hashes are equal.
 void add_settings(Differences& differences, const Runs& runs_of_point) {
   const ComparisonRow* most = most_common(runs_of_point, &ComparisonRow::hash8);
   Keys usual;

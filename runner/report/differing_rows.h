@@ -6,10 +6,10 @@
 
 #include "runner/report/columns.h"
 
-// Rows of several people that should be alike, and are not. Pure.
+// Finds rows of several people that should be alike but differ. Pure.
 namespace fsdp {
 
-// The experiment's name where it ran: of `alice/lab`, which was merged from alice, "lab".
+// Returns the experiment's original name: "lab" for `alice/lab`, which was merged from alice.
 std::string own_experiment(const ComparisonRow& run);
 
 // Returns the name of the person that ran it; "here" if it ran in this folder.

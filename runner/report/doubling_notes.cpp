@@ -33,7 +33,7 @@ struct DoubledRows {
   std::string key;
   std::map<int64_t, const ComparisonRow*> finished{};
   std::optional<int64_t> smallest_that_does_not_fit{};
-  std::vector<const ComparisonRow*> others{};  // of which nobody knows whether they fit
+  std::vector<const ComparisonRow*> others{};  // not known if they fit
 };
 
 std::vector<DoubledRows> doubled_rows(std::span<const ComparisonRow> rows) {
@@ -59,7 +59,7 @@ std::vector<DoubledRows> doubled_rows(std::span<const ComparisonRow> rows) {
   return all;
 }
 
-// True if a value that may fit is larger than all that finished.
+// True if a value that may fit is larger than all finished ones.
 bool may_be_larger(const DoubledRows& series) {
   const int64_t most = series.finished.empty() ? 0 : series.finished.rbegin()->first;
   const auto& does_not = series.smallest_that_does_not_fit;
@@ -91,7 +91,7 @@ std::string answer(const DoubledRows& series) {
   return text;
 }
 
-// ". A step takes 120 ms at 1, 96.0 ms at 6 (x0.80)"; of equal total batches only.
+// ". A step takes 120 ms at 1, 96.0 ms at 6 (x0.80)". Empty unless their total batches are equal.
 std::string step_times(const DoubledRows& series) {
   if (series.finished.size() < 2) return "";
   const auto& [first_value, first] = *series.finished.begin();

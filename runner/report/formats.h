@@ -10,32 +10,32 @@
 #include "runner/report/columns.h"
 #include "runner/report/warnings.h"
 
-// Between render() and the formats, one file each.
+// Shared by render() and the formats, which have one file each.
 namespace fsdp {
 
 // Rows that follow one another and share a baseline per experiment.
 struct Block {
-  std::string title{};  // empty when there is only one
+  std::string title{};  // empty if there is only one block
   std::span<const ReportRow> rows{};
-  std::string set_up{};           // what its rows have in common
-  std::vector<Answer> answers{};  // none where its rows are ranks, or of several experiments
+  std::string set_up{};           // the set-up that its rows share
+  std::vector<Answer> answers{};  // none if its rows are ranks or of several experiments
   FastestRows fastest{};
-  SeriesRows least_memory{};  // of which none is better; none where all are as good
+  SeriesRows least_memory{};  // as of rows_with_least_memory()
 };
 
-// Everything that a format prints. Rows point into `series` and into the report, which outlives it.
+// The data that a format prints. Rows point into `series` and the report, which must outlive it.
 struct PreparedReport {
   const Report& report;
   std::deque<Series> series{};
-  std::vector<Column> columns{};           // in order; those for people have a heading
-  bool is_brief = false;                   // the columns
-  bool fits_terminal = false;              // the table: columns that are too many were left out
+  std::vector<Column> columns{};           // in order; columns for people have a heading
+  bool is_brief = false;                   // whether the columns are brief_columns()
+  bool fits_terminal = false;              // table: columns that do not fit are left out
   std::set<std::string> shown_at_first{};  // html: names of columns, others on request; none: all
   std::vector<ReportRow> rows{};
   std::vector<Block> blocks{};  // all of the rows, in their order
   std::vector<Warning> warnings{};
-  std::vector<std::string> lines{};    // below the table: what the figures are
-  std::vector<std::string> reasons{};  // below those: why runs ended as they did
+  std::vector<std::string> lines{};    // below the table: explanations of the figures
+  std::vector<std::string> reasons{};  // below `lines`: the reasons of runs' ends
 
   std::vector<std::string> lines_and_reasons() const {
     std::vector<std::string> all = lines;
@@ -44,20 +44,20 @@ struct PreparedReport {
   }
 };
 
-// Rows of the kind that the report asks for, or else that is usual for the format. Throws
-// ConfigError on a mistake in the report's view.
+// Returns the report's data. The kind of rows is the report's, or else usual for the format. Throws
+// ConfigError if the report's view has a mistake.
 PreparedReport prepare(Format format, const Report& report);
 
-// The runs that the rows stand for, each once, in the order of the rows.
+// Returns the runs of the rows, each once, in the order of the rows.
 std::vector<const ComparisonRow*> shown_runs(const PreparedReport& prepared);
 
-// Of prepare()'s, in files of their own: the columns for which the terminal is wide enough, and
-// what stands below the table.
+// Parts of prepare(), each in a file of its own: select the columns that fit the terminal, and
+// return the lines below the table.
 void keep_columns_that_fit(PreparedReport& prepared);
 std::vector<std::string> lines_below(const PreparedReport& prepared);
 std::vector<std::string> reasons_below(const PreparedReport& prepared);
 
-// Formats for people are given the columns that have a heading.
+// Renders a prepared report. Formats for people show only columns with a heading.
 std::string render(Format format, PreparedReport prepared);
 
 std::string render_table(const PreparedReport& prepared);

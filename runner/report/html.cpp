@@ -25,7 +25,7 @@ JsonObject curve_data(const Curve& curve) {
   return add_curve(data, curve);
 }
 
-// As answers call its series, and the number of the repeat.
+// Returns the name of the run's series as in answers, and the number of the repeat.
 std::string name_of_run(const ComparisonRow& run, const std::deque<Series>& all) {
   const auto series = std::ranges::find_if(all, [&](const Series& one) { return one.has(&run); });
   return series == all.end() ? run.point : series->name_of_run(run);
@@ -71,7 +71,7 @@ bool is_among(const SeriesRows& rows, const ReportRow& row) {
   return std::ranges::find(rows, row.series) != rows.end();
 }
 
-// The columns in which no row is better than this one; none where all are as good.
+// Returns the columns in which no row is better than this one. Empty if all rows are equal.
 std::vector<std::string> best_columns(const ReportRow& row, const Block& block) {
   std::vector<std::string> names;
   if (is_among(block.fastest.rows, row)) names.push_back(block.fastest.column);
@@ -80,7 +80,7 @@ std::vector<std::string> best_columns(const ReportRow& row, const Block& block) 
 }
 
 JsonObject row_data(const ReportRow& row, const Block& block, const std::vector<Column>& columns) {
-  using Cell = std::vector<Value>;  // the value, its text, and the one in brief
+  using Cell = std::vector<Value>;  // the value, its text, its brief text
   std::vector<Cell> cells;
   for (const Column& column : columns) {
     cells.push_back({column.value(row), text_of(column, row), text_of(in_brief(column), row)});
@@ -109,7 +109,7 @@ JsonObject experiment_data(const ExperimentRecord& experiment) {
       .add("profile", experiment.profile);
 }
 
-// Of a row that another one is the base of, or is its base.
+// Returns the data of a row that has a base or is one.
 JsonObject scaling_data(const Series& series) {
   const ComparisonRow& run = series.median;
   const Series& base = *series.scaling->base;
@@ -132,7 +132,7 @@ JsonObject head_data(const Report& report) {
       .add("author", head.author);
 }
 
-// What html/report.js reads.
+// Returns the data that html/report.js reads.
 std::string page_data(const PreparedReport& prepared) {
   const Report& report = prepared.report;
   std::vector<JsonObject> columns, blocks, runs, experiments, scaling;

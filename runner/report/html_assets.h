@@ -2,11 +2,10 @@
 
 #include <string_view>
 
-// What pages are made of, which the build puts into the program: the files in html/ and D3 as
-// it is installed.
+// The parts of pages: the files in html/ and D3, which the build embeds in the program.
 namespace fsdp {
 
-extern const std::string_view kHtmlPage;  // with {{names}} of what is put in
+extern const std::string_view kHtmlPage;  // with {{names}} as placeholders
 extern const std::string_view kHtmlStyle;
 extern const std::string_view kHtmlScript;  // of every page
 extern const std::string_view kReportSections;

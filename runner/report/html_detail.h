@@ -11,26 +11,25 @@
 #include "runner/store/comparison.h"
 #include "runner/store/store.h"
 
-// What the HTML page shows of runs beyond their rows.
+// The details of runs that the HTML page shows in addition to their rows.
 namespace fsdp {
 
-// Charts and folded parts are of so many runs at most, the first ones of the report: a page stays
-// usable, and so many curves can be told apart.
+// Only the first runs of a report have charts and folded parts, at most this many. A page with more
+// would be slow, and its curves hard to tell apart.
 inline constexpr size_t kMostDetailedRuns = 32;
 
 struct CurvePoint {
   double x = 0;
-  std::optional<double> y;  // absent: not finite, or not measured
+  std::optional<double> y;  // nullopt: not finite, or not measured
 };
 
-// A curve as it is drawn.
 struct Curve {
   std::vector<CurvePoint> points;
-  size_t measured = 0;  // points that there are
+  size_t measured = 0;  // number of points before thinning
 };
 
-// Of a long series about 500 points: the first, the last, and the least and greatest of each of the
-// equal parts between, so that no spike is lost.
+// Reduces a long series to about 500 points without losing a spike. It keeps the first, the last,
+// and the least and greatest of each equal part between.
 Curve thinned(std::vector<CurvePoint> series);
 
 struct UtilizationCurve {
@@ -40,7 +39,7 @@ struct UtilizationCurve {
   Curve percent;       // x in seconds since the attempt's start
 };
 
-// Of a run's attempt that its row shows.
+// The details of the attempt that a run's row shows.
 struct RunDetail {
   int64_t run = 0;
   std::string specification;  // YAML
@@ -54,10 +53,10 @@ struct RunDetail {
   std::vector<UtilizationCurve> utilization;
 };
 
-// What a reader wrote for the page.
+// The texts that a reader wrote for the page.
 struct PageHead {
-  std::string title{};   // empty: the experiment's
-  std::string author{};  // with the course, or what else belongs to the name
+  std::string title{};   // empty: the experiment's title
+  std::string author{};  // and their course, for example
   std::string notes{};   // markup, as notes_html() makes it
 };
 
@@ -66,7 +65,7 @@ struct HtmlDetail {
   std::vector<ExperimentRecord> experiments{};  // of the runs
   std::vector<RunDetail> runs;
   size_t run_count = 0;  // how many runs are shown, those without detail included
-  // Experiments' files as they were for the attempts, by Provenance::experiment_text_digest.
+  // The experiments' files at the time of the attempts, by Provenance::experiment_text_digest.
   std::map<std::string, std::string> experiment_texts;
 };
 

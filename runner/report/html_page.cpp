@@ -19,8 +19,7 @@ std::string escaped_html(std::string_view text) {
   return escaped;
 }
 
-// JSON that nothing in a text can end the script element of, or open a comment in: '<' stands in
-// strings only.
+// Escapes JSON: no text may end the script or open a comment in it. '<' occurs only in strings.
 std::string safe_in_script(std::string_view json) {
   std::string safe;
   for (const char c : json) {

@@ -9,7 +9,7 @@
 namespace fsdp {
 namespace {
 
-// A list, one line an item.
+// Returns a list with one line per item.
 std::string lines_of(const std::vector<std::string>& items) {
   return fmt::format("[{}{}]", items.empty() ? "" : "\n", fmt::join(items, ",\n"));
 }

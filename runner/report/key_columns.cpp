@@ -2,7 +2,7 @@
 
 #include "runner/report/member_columns.h"
 
-// The keys of a run as columns.
+// Columns for the keys of a run.
 namespace fsdp {
 namespace {
 

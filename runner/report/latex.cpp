@@ -11,8 +11,8 @@
 namespace fsdp {
 namespace {
 
-// Text without meaning to LaTeX. A row must not begin with '[', nor a cell hold one that could be
-// taken for an option of the line before, so brackets stand in braces.
+// Escapes text for LaTeX. Brackets are in braces: LaTeX would take a '[' at the beginning of a row
+// for an option of the line before.
 std::string escaped(std::string_view text) {
   static const std::map<char, std::string_view> kEscapes{{'[', "{[}"},
                                                          {']', "{]}"},
@@ -39,7 +39,7 @@ std::string escaped(std::string_view text) {
 
 char letter_of(Alignment alignment) { return alignment == Alignment::kRight ? 'r' : 'l'; }
 
-// A heading of several lines is a small table of its own.
+// Returns a heading. Several lines become a small table of their own.
 std::string heading(const Column& column) {
   std::vector<std::string> lines;
   for (const auto line : column.heading | std::views::split('\n')) {
@@ -50,7 +50,7 @@ std::string heading(const Column& column) {
                      letter_of(column.alignment), fmt::join(lines, R"(\\)"));
 }
 
-// A line of the cell that `cell` gives for each column.
+// Returns a line with a cell for each column. `cell` returns the cell.
 template <typename Cell>
 std::string line_of(const std::vector<Column>& columns, const Cell& cell) {
   std::vector<std::string> cells;
@@ -58,7 +58,7 @@ std::string line_of(const std::vector<Column>& columns, const Cell& cell) {
   return fmt::format("{} \\\\\n", fmt::join(cells, " & "));
 }
 
-// The experiment's name, in letters that a label may have.
+// Returns the experiment's name with only the letters that a label may have.
 std::string label_of(const PreparedReport& prepared) {
   std::string label = prepared.rows.empty() ? "" : prepared.rows.front().run->experiment;
   std::ranges::replace_if(
@@ -66,7 +66,7 @@ std::string label_of(const PreparedReport& prepared) {
   return label.empty() ? "runs" : label;
 }
 
-// A float of some of the columns, the `number`th of the report.
+// Returns a float with some of the columns, the `number`th of the report.
 std::string table_of(const PreparedReport& prepared, const std::vector<Column>& columns,
                      size_t number) {
   std::string text = "\\begin{table}[htb]\n\\centering\n";
@@ -91,7 +91,7 @@ std::string table_of(const PreparedReport& prepared, const std::vector<Column>& 
   return text + "\\bottomrule\n\\end{tabular}\n\\end{table}\n";
 }
 
-// Each with the first column, and no wider than a page.
+// Divides the columns into tables of at most kMostColumns. Each begins with the first column.
 std::vector<std::vector<Column>> columns_of_tables(const std::vector<Column>& columns) {
   constexpr size_t kMostColumns = 8;
   std::vector<std::vector<Column>> tables;
@@ -107,7 +107,7 @@ std::vector<std::vector<Column>> columns_of_tables(const std::vector<Column>& co
 
 }  // namespace
 
-// Tables, and what is known of them as paragraphs.
+// Returns tables, and the remarks about them as paragraphs.
 std::string render_latex(const PreparedReport& prepared) {
   std::string text = "% \\usepackage{booktabs}\n";
   size_t number = 0;

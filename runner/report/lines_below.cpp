@@ -23,7 +23,7 @@ std::string reason_line(const ComparisonRow& run, const std::filesystem::path& r
   return line + "; log: " + paths.log(attempt, static_cast<int>(*run.reason_rank)).string();
 }
 
-// ", the first 2 steps left out as warm-up"; a step time is of all steps where no more were done.
+// ", the first 2 steps left out as warm-up". If no more steps were done, all of them count.
 std::string warmup_remark(ReportRows rows) {
   std::set<std::string> warmups;
   Names without;
@@ -54,7 +54,7 @@ bool shows(const PreparedReport& prepared, std::string_view name) {
          prepared.shown_at_first.contains(column->name);
 }
 
-// What the columns are that are shown.
+// Explains the shown columns.
 std::string columns_remark(const PreparedReport& prepared) {
   const bool per_rank = prepared.rows.front().rank != nullptr;
   Names texts;
@@ -82,7 +82,7 @@ std::string columns_remark(const PreparedReport& prepared) {
   return fmt::format("{}", fmt::join(texts, " "));
 }
 
-// What the figures are.
+// Explains the figures.
 std::string figures_line(const PreparedReport& prepared) {
   std::set<std::string> devices;
   bool measured = false;
@@ -115,7 +115,7 @@ std::string repeats_line(ReportRows rows) {
                      has_unfinished ? "; where none did, over all" : "");
 }
 
-// What [low, high] is, of the rows that have it.
+// Explains [low, high] for the rows that have it.
 std::string intervals_remark(bool has_confidence, bool has_range) {
   if (!has_confidence && !has_range) return {};
   const std::string range = "range of the ratios between repeats";
@@ -150,7 +150,7 @@ std::string ratios_line(ReportRows rows, const View& view) {
                      intervals_remark(has_confidence, has_range));
 }
 
-// What would tell rows from their baseline that are as fast as it within noise.
+// Suggests a way to separate rows from their baseline if the difference is within noise.
 std::string noise_line(std::span<const Block> blocks) {
   bool has_few_steps = false;
   bool has_few_repeats = false;
@@ -193,7 +193,7 @@ std::vector<std::string> lines_below(const PreparedReport& prepared) {
 
 std::vector<std::string> reasons_below(const PreparedReport& prepared) {
   std::vector<const ComparisonRow*> runs = shown_runs(prepared);
-  // That a run does not fit stands in the table too.
+  // Runs out of memory are last, because the table already says that they do not fit.
   std::ranges::stable_partition(
       runs, [](const ComparisonRow* run) { return run->status != RunStatus::kOutOfMemory; });
   std::vector<std::string> reasons;

@@ -20,10 +20,10 @@ struct LossOfRun {
   std::optional<double> loss;
 };
 
-// The first and the last loss. Of a resumed run the first may be that of the step at which it went
-// on, where nobody knows what was before.
+// Returns the first and the last loss. For a resumed run only the last one: its first loss may
+// belong to the step from which it resumed.
 std::vector<StepLoss> ends_of(const ComparisonRow& run) {
-  const int64_t steps_done = run.steps.value_or(0);  // of the whole run, unless it was resumed
+  const int64_t steps_done = run.steps.value_or(0);  // of the whole run, unless the run was resumed
   const int64_t last_step = run.steps_planned.value_or(
       is_resumed(run) ? std::numeric_limits<int64_t>::max() : steps_done);
   const StepLoss last{.step = last_step, .loss = run.loss_last};

@@ -4,7 +4,7 @@
 namespace fsdp {
 namespace {
 
-// Text inside a cell or a paragraph, without meaning to Markdown.
+// Escapes text for a Markdown cell or paragraph.
 std::string escaped(const std::string& text) {
   std::string result;
   for (const char c : visible_line(text)) {
@@ -14,7 +14,7 @@ std::string escaped(const std::string& text) {
   return result;
 }
 
-// One that begins no heading, list or quotation.
+// Returns a paragraph that does not begin a heading, list or quotation.
 std::string paragraph(const std::string& text) {
   const bool is_mark =
       !text.empty() && std::string_view("#>+-=").find(text[0]) != std::string::npos;
@@ -30,7 +30,7 @@ std::string headings(const std::vector<Column>& columns) {
   return text + '\n' + rule + '\n';
 }
 
-// What the rows below have in common, and a list of the answers.
+// Returns the set-up that the rows share, and a list of the answers.
 std::string answers_of(const Block& block) {
   std::string text;
   if (!block.set_up.empty()) text += paragraph(block.set_up) + "\n\n";

@@ -30,7 +30,7 @@ inline constexpr Alignment alignment_of =
 template <typename Member>
 inline constexpr Alignment alignment_of<std::optional<Member>> = alignment_of<Member>;
 
-// Of the member whose line stands at `place`.
+// Returns the value of the member at position `place`.
 template <Fields Row>
 Value value_at(const Row& row, size_t place) {
   Value value;
@@ -44,7 +44,7 @@ Value value_at(const Row& row, size_t place) {
 Column column_of(const char* name, Alignment alignment, const Meaning& meaning,
                  std::function<Value(const ReportRow&)> value);
 
-// Of every member of the run or of the rank that has a meaning, in the order of its lines.
+// Returns a column for each member of the run or rank that has a meaning, in their order.
 template <Fields Row>
 std::vector<Column> member_columns(const Row* ReportRow::*owner) {
   std::vector<Column> columns;

@@ -7,7 +7,7 @@
 
 namespace fsdp {
 
-// "a, b, c"; of more than eight the first seven "and 12 more".
+// "a, b, c"; if there are more than eight, the first seven "and 12 more".
 template <std::ranges::sized_range Names>
 std::string joined_names(const Names& names) {
   constexpr size_t kMostShown = 8;
@@ -16,7 +16,7 @@ std::string joined_names(const Names& names) {
                      names.size() - kMostShown + 1);
 }
 
-// "a, b and c", with as many names.
+// "a, b and c", with at most eight names; else as joined_names().
 template <std::ranges::sized_range Names>
 std::string names_in_words(const Names& names) {
   constexpr size_t kMostInWords = 8;

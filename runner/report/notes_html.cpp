@@ -34,8 +34,8 @@ struct FreeText {
   void operator()(char* text) const { std::free(text); }
 };
 
-// cmark gives every row of a table as many cells as its heading has, so a short text could take
-// all memory.
+// Throws ConfigError if a table could be too large. It gets as many cells in every row as in its
+// heading, so a short text could take all memory.
 void require_small_tables(std::string_view markdown, const std::filesystem::path& file) {
   constexpr size_t kMostCells = 1'000'000;
   size_t lines = 1, bars = 0, most_bars = 0;
@@ -80,7 +80,7 @@ bool begins_with_any(const std::string& url, std::initializer_list<std::string_v
 
 bool is_of_web(const std::string& url) { return begins_with_any(url, {"http://", "https://"}); }
 
-// True if the notes hold the image themselves, in a format that cmark passes on.
+// True if the notes contain the image itself, in a format that cmark accepts.
 bool is_embedded(const std::string& url) {
   return begins_with_any(
       url, {"data:image/png;", "data:image/jpeg;", "data:image/gif;", "data:image/webp;"});
@@ -99,8 +99,8 @@ void keep_text_only(cmark_node* link) {
   cmark_node_free(link);
 }
 
-// cmark refuses SVG as data, so it is given numbers in the place of images. No other text becomes
-// such a tag, as cmark writes "&lt;" for "<".
+// cmark refuses SVG as data, so images are replaced by numbers first. No other text becomes such a
+// tag, because cmark writes "&lt;" for "<".
 constexpr std::string_view kNumberedImage = "<img src=\"image:";
 
 std::vector<std::string> number_images(cmark_node* document, const std::filesystem::path& file) {

@@ -14,7 +14,7 @@
 namespace fsdp {
 namespace {
 
-// Editors write a blank in the name of a file as %20.
+// Decodes percent signs: editors write a space in a file name as %20.
 std::string without_percents(std::string_view url) {
   std::string text;
   while (!url.empty()) {
@@ -35,7 +35,7 @@ bool is_svg(std::string_view bytes) {
          bytes.substr(0, kMostBeforeRoot).find("<svg") != std::string_view::npos;
 }
 
-// By the contents, whatever the file is called; empty: no image that browsers show.
+// Returns the media type of the contents; the name does not matter. Empty: browsers cannot show it.
 std::string_view media_type(std::string_view bytes) {
   if (bytes.starts_with("\x89PNG\r\n\x1a\n")) return "image/png";
   if (bytes.starts_with("\xff\xd8\xff")) return "image/jpeg";
@@ -76,7 +76,7 @@ std::string NotesImages::data_url(std::string_view url) {
   return fmt::format("data:{};base64,{}", type, base64(bytes));
 }
 
-// Follows links, so that none leads out of the folder.
+// Returns the image's path. Links are followed first, so that none leads out of the folder.
 std::filesystem::path NotesImages::resolved(std::string_view url) const {
   std::error_code error;
   const std::filesystem::path named = folder_ / without_percents(url);

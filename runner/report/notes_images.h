@@ -6,7 +6,7 @@
 
 namespace fsdp {
 
-// Images that a page of notes names, as the page holds them.
+// Embeds the images that notes name.
 class NotesImages {
  public:
   // `file` holds the notes. Its folder holds the images.

@@ -14,8 +14,8 @@
 namespace fsdp {
 namespace {
 
-constexpr double kLargestInDigits = 1e15;  // whole numbers above are no more exact
-constexpr int kDecimals = 2;               // where there is an exponent
+constexpr double kLargestInDigits = 1e15;  // larger whole numbers are not exact
+constexpr int kDecimals = 2;               // if there is an exponent
 
 struct Unit {
   std::string_view name;
@@ -27,7 +27,7 @@ constexpr Unit kBytes[] = {
 constexpr Unit kTimes[] = {{"ms", 1}, {"s", 1e3}, {"min", 60e3}, {"h", 3600e3}};
 constexpr Unit kEnergies[] = {{"J", 1}, {"kJ", 1e3}};
 
-// Those that a figure of the column may be given in; the first is the column's own.
+// Returns the units that a figure of the column may have. The first is the column's own.
 std::span<const Unit> units_of(std::string_view name) {
   if (name.find("_bytes") != std::string_view::npos) return kBytes;
   if (name.find("_time_ms") != std::string_view::npos) return kTimes;
@@ -47,7 +47,7 @@ std::string three_digits(std::optional<double> value) {
   if (!value) return "-";
   if (!(std::abs(*value) < kLargestInDigits)) return decimals(*value, 0);
   if (*value == 0) return decimals(*value, 2);
-  // Rounded before its exponent is read: 99.96 has three whole digits.
+  // The value is rounded before its exponent is read: 99.96 has three whole digits.
   const std::string rounded = with_exponent(*value, kDecimals);
   const int exponent = std::stoi(rounded.substr(rounded.find('e') + 1));
   return decimals(*value, std::clamp(2 - exponent, 0, kMostDecimals));

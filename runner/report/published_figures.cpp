@@ -37,7 +37,7 @@ Verdict verdict_of(const PublishedFigure& published, const Series* series) {
   return verdict;
 }
 
-// With a unit, and in more digits than a table has: a published figure is shown as it was.
+// Adds a unit and has more digits than a table, because a published figure is shown as published.
 std::string figure_text(const ReportRow& row, std::optional<double> figure) {
   if (!figure) return "-";
   const std::string& name = row.verdict->published->column;

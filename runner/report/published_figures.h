@@ -8,14 +8,14 @@
 
 #include "runner/report/columns.h"
 
-// Published figures, and what was measured beside them.
+// Compares published figures with measured ones.
 namespace fsdp {
 
 struct PublishedFigure {
   std::string point;
   std::string column;
   double value = 0;                   // in the column's unit
-  std::optional<double> tolerance{};  // relative; absent: shown, not judged
+  std::optional<double> tolerance{};  // relative; nullopt: shown, not judged
   std::string note{};
 };
 
@@ -24,18 +24,18 @@ struct Reference {
   std::string title;
   std::string source;
   std::string experiment;
-  std::vector<std::string> points{};       // all of the file's, in their order
+  std::vector<std::string> points{};       // all of the file's points, in their order
   std::vector<PublishedFigure> figures{};  // in the order of the file
 };
 
-// Throws ConfigError with the place of what is wrong, what is allowed and the nearest name.
+// Throws ConfigError with the place of the mistake, the allowed values and the nearest name.
 Reference read_reference(const std::filesystem::path& file);
 
-// What became of one figure.
+// The result for one figure.
 struct Verdict {
   const PublishedFigure* published = nullptr;
   Column column;
-  std::optional<double> measured;  // absent: no run, or not measured
+  std::optional<double> measured;  // nullopt: no run, or not measured
   std::string word;                // "ok", "differs", "not judged", "not measured", "no run"
 
   // measured / published.
@@ -44,11 +44,11 @@ struct Verdict {
 
 struct ReferenceReport {
   std::string text;
-  // Whether something could be judged and everything that was is within its tolerance.
+  // True if at least one figure was judged, and all judged figures are within their tolerances.
   bool passed = false;
 };
 
-// Of the report's runs those of the reference's experiment, series as rows.
+// Compares the reference with medians over repeats. The report's runs are of one experiment.
 ReferenceReport render_reference(Format format, const Report& report, const Reference& reference);
 
 }  // namespace fsdp

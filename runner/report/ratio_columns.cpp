@@ -14,8 +14,8 @@ bool has_finished(const ReportRow& row) {
   return row.is_series ? row.series->finished_count > 0 : row.run->status == RunStatus::kFinished;
 }
 
-// A row's figure divided by the baseline's, of what finished; of a series the ratio of the medians,
-// with its interval.
+// Returns a row's figure divided by the baseline's. nullopt if the row has not finished. For a
+// series it is the ratio of the medians, with its interval.
 template <typename T>
 std::optional<Ratio> ratio_to_baseline(const ReportRow& row,
                                        std::optional<T> AttemptSummary::*member,
@@ -47,7 +47,7 @@ Column ratio_column(const char* name, const char* heading, const char* documenta
           [=](auto& row) { return ratio(of_row(row)); }};
 }
 
-// An end of the interval of a series' ratio.
+// Returns a column with one end of the interval of a series' ratio.
 Column end_column(const char* name, const char* documentation,
                   std::optional<Ratio> Series::*of_series, double Interval::*end) {
   return {name, "", documentation, kRight, [=](auto& row) {

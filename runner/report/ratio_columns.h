@@ -4,12 +4,12 @@
 
 #include "runner/report/columns.h"
 
-// Columns of what a row is against another one.
+// Columns that compare a row with another row.
 namespace fsdp {
 
-// To the baseline.
+// Returns ratios to the baseline.
 std::vector<Column> ratio_columns();
-// To the row with fewest ranks that differs in nothing else.
+// Returns comparisons with the row that has fewest ranks and differs in nothing else.
 std::vector<Column> scaling_columns();
 
 }  // namespace fsdp

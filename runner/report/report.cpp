@@ -18,7 +18,7 @@ ReportRow row_of(const Series& series) {
   return {.run = &series.median, .series = &series, .is_series = true};
 }
 
-// A grouped report's blocks are told apart by the text of a column.
+// Sets the groups of a report. A series' group is its text in the column.
 void put_groups(std::deque<Series>& all, const std::string& column_name) {
   if (column_name.empty()) return;
   const Column& column = find_column(columns(), column_name, "--group");
@@ -51,8 +51,8 @@ std::vector<ReportRow> rows_of(const Report& report, const std::deque<Series>& a
   return rows;
 }
 
-// Puts the rows of one group after another, groups in the order of the report. Rows stay in their
-// order within a group.
+// Sorts rows by group, in the order of the report, and returns a block per group. Within a group
+// the order of rows stays.
 std::vector<Block> to_blocks(std::vector<ReportRow>& rows, const std::deque<Series>& all,
                              const std::string& column_name) {
   std::map<std::string, size_t> order;
@@ -70,7 +70,7 @@ std::vector<Block> to_blocks(std::vector<ReportRow>& rows, const std::deque<Seri
   return blocks;
 }
 
-// Whether columns are asked for beside the usual ones, and not instead of them.
+// True if the column is added to the usual ones and does not replace them.
 bool adds(const std::string& word) { return word.starts_with('+'); }
 bool has_usual_columns(const View& view) { return std::ranges::all_of(view.columns, adds); }
 
@@ -79,8 +79,8 @@ bool has_brief_columns(Format format, const View& view, RowKind row_kind) {
          has_usual_columns(view);
 }
 
-// Runs of several experiments are told apart by a column of their own; columns that no row has
-// something for have no heading.
+// Returns the usual columns. Runs of several experiments have a column with the experiment. Columns
+// without a value in any row have no heading.
 std::vector<Column> usual_columns(const std::vector<ReportRow>& rows,
                                   std::span<const Column> columns) {
   std::vector<Column> usual(columns.begin(), columns.end());
@@ -120,7 +120,7 @@ std::set<std::string> names_of(const std::vector<Column>& columns) {
   return names;
 }
 
-// Where the rows are of one experiment: nothing can be said of several together.
+// Sets the answers if the rows are of one experiment. There are none for several experiments.
 void put_answers(Block& block) {
   std::vector<const Series*> rows;
   for (const ReportRow& row : block.rows) {
@@ -133,7 +133,7 @@ void put_answers(Block& block) {
   block.least_memory = rows_with_least_memory(rows);
 }
 
-// Of the rows that are shown, those that compare with one baseline at a time.
+// Returns the warnings about the rows, grouped by their baseline.
 std::vector<Warning> warnings_of(const std::vector<ReportRow>& rows) {
   std::vector<SeriesRows> compared;
   std::map<std::pair<std::string, std::string>, size_t> place;
@@ -148,7 +148,7 @@ std::vector<Warning> warnings_of(const std::vector<ReportRow>& rows) {
   return warnings_for(compared);
 }
 
-// Puts a mark behind the points of such rows.
+// Adds a mark to the points of these runs.
 void mark(std::vector<Column>& columns, const std::set<const ComparisonRow*>& runs) {
   const auto points = std::ranges::find(columns, "point", &Column::name);
   if (runs.empty() || points == columns.end()) return;

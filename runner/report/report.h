@@ -18,40 +18,41 @@ constexpr auto enum_names(Format) {
   return std::array{"table"sv, "markdown"sv, "csv"sv, "json"sv, "latex"sv, "html"sv};
 }
 
-// What a row of the report is: the repeats of a point together, a run, or a rank of a run.
+// The kind of a row: all repeats of a point, a run, or a rank of a run.
 enum class RowKind { kSeries, kRun, kRank };
 
-// What a reader chose. Names of columns are those of columns.h; a mistake is a ConfigError whose
-// place is the option. Only `baseline` and `group` change figures; the others say what is shown.
+// The choices of a reader. Columns have their names of columns.h. A mistake is a ConfigError whose
+// place is the option. Only `baseline` and `group` change figures; the others select them.
 struct View {
-  std::vector<std::string> columns{};  // these, in this order; "+name": beside the usual ones
+  std::vector<std::string> columns{};  // these, in this order; "+name": added to the usual ones
   std::vector<std::string> where{};    // "COLUMN OP VALUE", as in conditions.h
   std::string sort{};                  // "name", or "-name" for the largest first
-  std::string baseline{};              // what ratios refer to: a point or a series; else the first
-  std::string group{};                 // a block of rows, with a baseline each, per value of it
-  bool wide = false;                   // people: every usual column, not the few that tell most
+  std::string baseline{};              // of ratios: a point or a series; else the first
+  std::string group{};                 // each value has a block of rows with its own baseline
+  bool wide = false;                   // people: every usual column, not only the brief ones
 };
 
 struct Report {
   std::string title;
-  std::vector<ComparisonRow> rows;  // of runs, in the order shown
-  // Absent: people see series, programs runs.
+  std::vector<ComparisonRow> rows;  // runs, in the order shown
+  // nullopt: people see series, programs see runs.
   std::optional<RowKind> row_kind;
   std::vector<RankRow> rank_rows;  // of the same runs; used with RowKind::kRank
   View view;
-  std::filesystem::path results;   // where the paths of logs begin
-  std::vector<std::string> notes;  // lines below the table, after the report's own
+  std::filesystem::path results;   // the folder at which paths of logs begin
+  std::vector<std::string> notes;  // lines below the table, after the report's own lines
   bool colour = false;             // table: ANSI colours, for a terminal
-  size_t width = 0;                // table: of the terminal; 0: of any width
-  HtmlDetail html{};               // html: what it shows beside the table
+  size_t width = 0;                // table: the terminal's width; 0: unlimited
+  HtmlDetail html{};               // html: details in addition to the table
 };
 
-// table, markdown and latex are for people: rounded, units in the headings, reasons, warnings and
-// notes below. csv (RFC 4180) and json are for programs: every figure in full under a name with its
-// unit; what was not measured is empty or null. Ends with a line feed (csv: CR LF).
+// The formats table, markdown and latex are for people. Figures are rounded, headings have units,
+// and reasons, warnings and notes are below. The formats csv (RFC 4180) and json are for programs.
+// Every figure is in full, with its unit in the name; empty or null: not measured. The text ends
+// with a line feed (csv: CR LF).
 std::string render(Format format, const Report& report);
 
-// The two runs that `report` holds side by side, a row per column in which they differ.
+// Compares the two runs of `report` side by side, with a row for each column that differs.
 std::string render_differences(Format format, const Report& report);
 
 }  // namespace fsdp

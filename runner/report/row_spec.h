@@ -7,13 +7,13 @@
 
 namespace fsdp {
 
-// What the run was told to do, which others may have written; null where it cannot be read.
+// Returns the run's specification, written here or elsewhere. Null if it cannot be read.
 nlohmann::json row_spec(const ComparisonRow& run);
 
-// The text at a place of it, such as "/model/source"; empty where there is none.
+// Returns the text at a place of the specification, such as "/model/source". Empty: there is none.
 std::string text_of_spec(const ComparisonRow& run, const char* pointer);
 
-// The same without these places of it, where they are.
+// Returns `spec` without these places.
 using JsonPointers = std::vector<nlohmann::json::json_pointer>;
 nlohmann::json without(nlohmann::json spec, const JsonPointers& places);
 

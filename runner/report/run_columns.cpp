@@ -9,8 +9,8 @@
 #include "runner/report/ratio_columns.h"
 #include "runner/report/speeds.h"
 
-// The columns of runs and of ranks: those that follow from members, those that are computed from
-// several figures, and what people read where it is more than a column's value.
+// The columns of runs and ranks. Some are members, others are computed from several figures. Some
+// have a text for people that differs from their value.
 namespace fsdp {
 namespace {
 
@@ -30,7 +30,7 @@ std::vector<Column> repeats_columns() {
            [](auto& row) { return row.series->runs.size() > 1; }}};
 }
 
-// --- what little a speed rests on ---
+// --- reasons to doubt a speed ---
 
 std::string doubt(const ReportRow& row) {
   return row.is_series ? doubt_of(*row.series) : doubt_of(*row.run);
@@ -52,7 +52,7 @@ std::optional<double> training_time_ms(const ReportRow& row) {
   return static_cast<double>(*row.run->total_time_ms) - *row.run->start_up_time_ms;
 }
 
-// GPUs times the time they were held; absent on the CPU.
+// Returns the number of GPUs times the hours of their use. nullopt on the CPU.
 std::optional<double> gpu_hours(const ReportRow& row) {
   constexpr double kMillisecondsPerHour = 3'600'000;
   if (row.run->device != DeviceKind::kCuda || !row.run->total_time_ms) return std::nullopt;
@@ -91,7 +91,7 @@ std::string errors(const ReportRow& row) {
          percent(step_time_error_percent(*row.run));
 }
 
-// Null where nothing was predicted.
+// Returns a text column. Its value is absent if nothing was predicted.
 Column text_of_predictions(const char* name, const char* documentation,
                            std::string (*text)(const ReportRow&)) {
   return {name, "", documentation, kRight, [text](auto& row) {
@@ -117,7 +117,7 @@ std::vector<Column> prediction_columns() {
 
 // --- texts for people ---
 
-// Rows that are compared by throughput may differ in their steps and batches.
+// True if rows are compared by throughput. They may differ in their steps and batches.
 bool is_about_throughput(const ReportRow& row) { return row.run->compare == "throughput"; }
 
 // "fsdp", "fsdp shard_grad_op", "ddp+offload", "fsdp+offload parameters".
@@ -150,7 +150,7 @@ bool has_validation(const ReportRow& row) {
   return row.run->validation_loss_first || row.run->token_accuracy_last;
 }
 
-// "4.1000 -> 2.5000", and the best when that is another one.
+// "4.1000 -> 2.5000", and the best if it is neither of them.
 std::string validation_losses(const ReportRow& row) {
   const ComparisonRow& run = *row.run;
   if (!has_validation(row)) return "-";

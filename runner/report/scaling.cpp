@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-// A row whose speed is known, and what it was told but for its ranks.
+// A row with a known speed, and its specification without the ranks.
 struct BaseCandidate {
   Series* series;
   std::string specification;
@@ -53,7 +53,7 @@ std::optional<ScalingKind> kind_of(const ComparisonRow& run, const ComparisonRow
   return is_weak ? std::optional(ScalingKind::kWeak) : std::nullopt;
 }
 
-// Of rows that differ in strategy and ranks at most.
+// Returns the scaling of a row. `others` differ from it at most in strategy and ranks.
 std::optional<Scaling> scaling_of(const BaseCandidate& row,
                                   const std::vector<BaseCandidate>& others) {
   std::optional<Scaling> best;

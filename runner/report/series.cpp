@@ -13,7 +13,7 @@
 namespace fsdp {
 namespace {
 
-// The nearest whole number that there is.
+// Returns the nearest int64_t.
 int64_t whole(double value) {
   constexpr double kAboveAll = 0x1p63;
   if (value >= kAboveAll) return std::numeric_limits<int64_t>::max();
@@ -26,8 +26,8 @@ bool is_measured_loss(const ComparisonRow& run, std::string_view figure) {
   return figure.starts_with("validation_loss_") && run.has_validation_losses();
 }
 
-// Puts the medians over `runs` into each figure of `median_row`. Losses that are not finite count
-// as greater than all others, so that no median hides them.
+// Sets each figure of `median_row` to its median over `runs`. Losses that are not finite count as
+// greater than all others, so no median hides them.
 void put_medians(ComparisonRow& median_row, std::span<const ComparisonRow* const> runs) {
   size_t place = 0;
   AttemptSummary::visit_fields(median_row, [&](const char* name, auto& figure, auto&&...) {
@@ -56,7 +56,7 @@ void put_medians(ComparisonRow& median_row, std::span<const ComparisonRow* const
 
 bool is_finished(const ComparisonRow* run) { return run->status == RunStatus::kFinished; }
 
-// The runs that figures are taken from.
+// Returns the runs from which figures are taken.
 std::vector<const ComparisonRow*> counted_runs(const Series& series) {
   if (series.finished_count == 0) return series.runs;
   std::vector<const ComparisonRow*> finished;
@@ -90,7 +90,7 @@ std::optional<Ratio> ratio_of(Bootstrap& bootstrap, const Series& series,
   return std::isfinite(ratio.value) ? std::optional(ratio) : std::nullopt;
 }
 
-// Of series of one experiment.
+// Sets the names of all series of one experiment.
 void put_names(const std::vector<Series*>& all) {
   std::string_view shared = all.front()->median.point;
   for (const Series* series : all) {

@@ -10,32 +10,31 @@
 #include "runner/report/statistics.h"
 #include "runner/store/comparison.h"
 
-// Repeats of one point, taken together.
+// Groups the repeats of one point.
 namespace fsdp {
 
-// The runs of one series of an experiment and, when `put_ratios` was called, what they compare
-// with.
+// The runs of one series of an experiment. After put_ratios(), also their ratios to the baseline.
 struct Series {
-  // Every figure is the median over the runs that finished and measured it; where none finished,
-  // over all. What is no figure is the first run's; `point` is the series' name.
+  // Every figure is the median over finished runs that measured it, or over all runs if none
+  // finished. Other members are the first run's, except that `point` is the series' name.
   ComparisonRow median;
   std::vector<const ComparisonRow*> runs;
-  // The point without the words that those of all series of the experiment begin with, such as the
-  // experiment's name where it has no points.
+  // The point without the first words that all series of the experiment share, such as the
+  // experiment's name.
   std::string name{};
   size_t finished_count = 0;
 
   // Series with the same experiment and group compare with the same baseline.
   std::string group{};
-  const Series* baseline = nullptr;  // null: none has finished
+  const Series* baseline = nullptr;  // null: none of them has finished
   std::optional<Ratio> tokens_per_second_ratio{};
   std::optional<Ratio> step_time_ratio{};
-  std::optional<Scaling> scaling{};  // when `put_scaling` was called
+  std::optional<Scaling> scaling{};  // set by put_scaling()
 
   bool has(const ComparisonRow* run) const;
-  // The run's point without these words.
+  // Returns the run's point without the shared words.
   std::string name_of_run(const ComparisonRow& run) const;
-  // "finished"; where the repeats differ, "4 finished, 1 failed".
+  // "finished"; if the repeats differ, "4 finished, 1 failed".
   std::string status_text() const;
 };
 
@@ -44,23 +43,23 @@ using Rows = std::span<const Series* const>;
 using SeriesRows = std::vector<const Series*>;
 using Runs = std::vector<const ComparisonRow*>;
 
-// Of a run without a series its point.
+// Returns the run's series, or its point if it has none.
 const std::string& series_name(const ComparisonRow& run);
 
-// In the order in which each first appears; a run without a series is one of its own. `runs`
-// outlive it.
+// Returns the series in the order of their first runs. A run without a series becomes a series of
+// its own. `runs` outlive the result.
 std::deque<Series> series_of(std::span<const ComparisonRow> runs);
 
-// The figures of a series' runs from which ratios are taken: of those that finished, or of all.
+// Returns the figures of a series for ratios: those of finished runs, or of all if none finished.
 std::vector<double> figures_of(const Series& series, std::optional<double> AttemptSummary::*figure);
 
-// Chooses the baselines: of an experiment's group its first series of which a run finished, or the
-// one that `name` is the name of, or the beginning of the name up to a space (a point before what a
-// sweep adds to it). Where a group has none called so, another group's of the experiment is taken.
-// Throws ConfigError (place: --baseline) when no experiment has one.
+// Chooses the baseline of each group of an experiment. It is the group's series called `name`, else
+// another group's series called `name`. Without one it is the group's first series with a finished
+// run. `name` may be the beginning of a series' name up to a space: a point before a sweep's
+// additions. Throws ConfigError (place: --baseline) if no experiment has a series called so.
 void put_baselines(std::deque<Series>& all, const std::string& name);
 
-// Fills in the ratios to the baseline of series of which a run finished.
+// Sets the ratios to the baseline of series with a finished run.
 void put_ratios(std::deque<Series>& all);
 
 }  // namespace fsdp

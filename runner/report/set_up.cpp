@@ -11,7 +11,7 @@
 namespace fsdp {
 namespace {
 
-// One text where it is that of every row that has one; else empty.
+// Returns the text if all rows that have one have the same; else empty.
 template <typename Of>
 std::string common(Rows rows, Of of) {
   std::set<std::string> texts;
@@ -39,11 +39,11 @@ std::string model(const ComparisonRow& run) {
   const std::string name = model_name(run);
   const std::string size =
       run.parameter_count ? short_count(static_cast<double>(*run.parameter_count)) : "";
-  if (name.find(size) != std::string::npos) return name;  // SmolLM2-135M
+  if (name.find(size) != std::string::npos) return name;  // such as SmolLM2-135M
   return name.empty() ? size : name + ' ' + size;
 }
 
-// Of each rank: "1 thread", of rows that differ "1-2 threads".
+// Returns the threads of each rank: "1 thread", or "1-2 threads" if rows differ.
 std::string threads(Rows rows) {
   std::set<int64_t> counts;
   for (const Series* series : rows) {
@@ -55,7 +55,7 @@ std::string threads(Rows rows) {
   return fmt::format("{}-{} threads", *counts.begin(), *counts.rbegin());
 }
 
-// "Intel Xeon (CPU)" of "Intel(R) Xeon(R) Processor"
+// "Intel Xeon (CPU)" for "Intel(R) Xeon(R) Processor"
 std::string device(const ComparisonRow& run) {
   std::string name = run.device_name;
   for (const std::string_view ornament : {"(R)", "(TM)", " Processor"}) {

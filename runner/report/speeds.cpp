@@ -13,12 +13,12 @@ namespace {
 
 constexpr double kChanceOfError = 0.05;
 constexpr int64_t kPriorFreedom = 4;
-// Rows that differ by less in the part of their tokens that fills up are as full as each other.
+// The largest difference in unpadded parts at which rows count as equally padded.
 constexpr double kEqualFill = 0.01;
 
-// Standard deviations of the logarithm of a run's speed. When a run was started again its median
-// moved by up to 5 % on GPUs, and by up to 20 % on CPUs, which the host shares: 1.96 standard
-// deviations of the difference of two runs. `drift` is the part that runs one after another share.
+// Standard deviations of the logarithm of a run's speed. After a restart a run's median changed by
+// up to 5 % on GPUs, and by up to 20 % on shared CPUs. These limits are 1.96 standard deviations of
+// the difference of two runs. `drift` is the part shared by runs one after another.
 struct Noise {
   double run;
   double drift;
@@ -29,11 +29,11 @@ Noise usual_noise(const ComparisonRow& run) {
                                          : Noise{.run = 0.06, .drift = 0.04};
 }
 
-// Of the logarithms of a row's speeds.
+// An estimate from the logarithms of a row's speeds.
 struct Estimate {
   double mean = 0;
   double variance_of_mean = 0;
-  int64_t freedom = 0;  // degrees of
+  int64_t freedom = 0;  // degrees of freedom
 };
 
 bool has_quartiles(const ComparisonRow& run) {
@@ -46,7 +46,7 @@ bool has_few_repeats(const Series& row) {
   return figures_of(row, &AttemptSummary::tokens_per_second).size() < kLeastRepeats;
 }
 
-// True if the middle halves of the rows' step times, as speeds, have values in common.
+// True if the middle halves of the rows' step times, converted to speeds, overlap.
 bool do_quartiles_overlap(const Series& row, const Series& other, SpeedFigure figure) {
   const auto quartiles = [&](const ComparisonRow& run) {
     const double tokens = *(run.*figure) * *run.step_time_ms_median;
@@ -75,7 +75,7 @@ std::optional<Estimate> estimate_of(const Series& row, SpeedFigure figure) {
                   .freedom = freedom};
 }
 
-// The part of a row's tokens that fills nothing up; absent: not known.
+// Returns the part of a row's tokens that is not padding. nullopt: not known.
 std::optional<double> fill_of(const Series& row) {
   std::vector<double> fills;
   for (const ComparisonRow* run : row.runs) {
@@ -176,7 +176,7 @@ Speed SpeedComparison::against(const Series& row, const Series& other, SpeedFigu
   }
   const bool is_of_steps = has_few_repeats(row) || has_few_repeats(other);
   if (is_of_steps && do_quartiles_overlap(row, other, figure)) return Speed::kNoDifference;
-  // People see medians, which must say the same.
+  // People see the medians, so these must agree.
   const double of_medians = *(row.median.*figure) - *(other.median.*figure);
   if (difference * of_medians <= 0) return Speed::kNoDifference;
   return difference > 0 ? Speed::kFaster : Speed::kSlower;

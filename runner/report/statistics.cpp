@@ -13,7 +13,7 @@ namespace fsdp {
 namespace {
 
 constexpr uint64_t kSeed = 20'261'121;
-constexpr double kTail = 0.025;  // left out at each end of a 95 % interval
+constexpr double kTail = 0.025;  // outside each end of a 95 % interval
 
 }  // namespace
 
@@ -24,7 +24,7 @@ const std::vector<Bootstrap::MiddlePlaces>& Bootstrap::draws(Side side, size_t c
   std::mt19937_64 random(kSeed + 2 * count + static_cast<uint64_t>(side));
   std::vector<uint32_t> places(count);
   for (size_t i = 0; i < kResamples; ++i) {
-    // Not std::uniform_int_distribution, whose numbers differ between standard libraries.
+    // std::uniform_int_distribution would give different numbers with other standard libraries.
     for (uint32_t& place : places) place = static_cast<uint32_t>((random() >> 32) * count >> 32);
     std::ranges::sort(places);
     draws.push_back({places[(count - 1) / 2], places[count / 2]});
@@ -52,7 +52,7 @@ Ratio Bootstrap::ratio(std::vector<double> values, std::vector<double> baseline)
   for (size_t i = 0; i < kResamples; ++i) {
     const double drawn = (values[above[i].below] + values[above[i].above]) /
                          (baseline[below[i].below] + baseline[below[i].above]);
-    if (!std::isfinite(drawn)) return ratio;  // figures whose sum is beyond all numbers
+    if (!std::isfinite(drawn)) return ratio;  // the sum of the figures overflows
     ratios.push_back(drawn);
   }
   ratio.interval = Interval{.low = quantile(ratios, kTail), .high = quantile(ratios, 1 - kTail)};

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-// How sure a ratio of two repeated runs' figures is. Pure.
+// Intervals for ratios of repeated runs' figures. Pure.
 namespace fsdp {
 
 struct Interval {
@@ -14,39 +14,40 @@ struct Interval {
   bool contains(double value) const { return low <= value && value <= high; }
 };
 
-// The median of a row's repeats over that of the baseline's, with an interval where both sides have
-// kLeastRepeats: a 95 % confidence interval where both have kLeastForConfidence, else the range
-// from the least to the greatest ratio of a repeat to one of the baseline's.
+// The median of a row's repeats divided by the median of the baseline's. The interval is a 95 %
+// confidence interval if both sides have kLeastForConfidence repeats. With kLeastRepeats it is the
+// range of the ratios between a repeat and one of the baseline's. With fewer there is none.
 struct Ratio {
   double value = 0;
   std::optional<Interval> interval{};
-  bool is_confidence = false;  // the interval
-  // Whether the interval says that the ratio may as well be 1.
+  bool is_confidence = false;  // whether the interval is one of confidence
+  // True if the interval contains 1, so there may be no difference.
   bool is_no_difference() const { return interval && interval->contains(1); }
 };
 
-// Below this a range would say more about luck than about the runs.
+// With fewer repeats a range would describe chance rather than the runs.
 inline constexpr size_t kLeastRepeats = 3;
-// From this many on, the interval held the true ratio in 95 to 97 % of simulated comparisons, with
-// normal, heavy-tailed and skewed noise; of 3 repeats in 90 %, of 4 in 93 %.
+// With this many repeats the interval contained the true ratio in 95 to 97 % of simulated
+// comparisons. Noise was normal, heavy-tailed and skewed. With 3 repeats it was 90 %, with 4 it was
+// 93 %.
 inline constexpr size_t kLeastForConfidence = 5;
 
-// Ratios of medians with percentile bootstrap intervals (B. Efron, R. Tibshirani: An Introduction
-// to the Bootstrap, 1993, chapter 13): both sides are drawn anew from their own repeats kResamples
-// times, with replacement; the interval is from the 2.5th to the 97.5th percentile of the ratios.
-// The draws depend on the number of repeats only, with a fixed seed, so the same runs give the same
-// interval in every report, and many rows share them: a draw of a sorted sample has its median at
-// places that the sample's values do not change.
+// Computes ratios of medians with percentile bootstrap intervals (B. Efron, R. Tibshirani: An
+// Introduction to the Bootstrap, 1993, chapter 13). Both sides are resampled from their own repeats
+// kResamples times, with replacement. The interval is from the 2.5th to the 97.5th percentile of
+// the ratios. The seed is fixed and the draws depend only on the number of repeats, so equal runs
+// have the same interval in every report. Many rows share the draws: the places of a resample's
+// median in the sorted sample do not depend on its values.
 class Bootstrap {
  public:
   static constexpr size_t kResamples = 4'000;
 
-  // Sorted values of a side, not empty, positive.
+  // Takes the sorted values of each side. They are not empty, and positive.
   Ratio ratio(std::vector<double> values, std::vector<double> baseline);
 
  private:
-  // For each resample the two places (equal when their number is odd) in the sorted sample whose
-  // mean is its median.
+  // The two places in the sorted sample whose mean is a resample's median. They are equal if the
+  // number of values is odd.
   struct MiddlePlaces {
     uint32_t below, above;
   };
@@ -56,8 +57,8 @@ class Bootstrap {
   std::map<std::pair<Side, size_t>, std::vector<MiddlePlaces>> draws_;
 };
 
-// The chance that a value of Student's distribution is at least as far from 0 as `t`, on either
-// side. `freedom`: degrees of freedom, at least 1.
+// Returns the probability that a value of Student's distribution is at least as far from 0 as `t`,
+// on either side. `freedom` is the degrees of freedom, at least 1.
 double student_tails(double t, int64_t freedom);
 
 }  // namespace fsdp

@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kAnyWidth = 1'000'000;
 constexpr size_t kNarrowestPoint = 12;
-constexpr size_t kWidePoint = 28;  // what more there is of a name goes before any column does
+constexpr size_t kWidePoint = 28;  // longer names are cut before columns are left out
 
 TextColumn text_column(const Column& column, bool fits_terminal) {
   TextColumn text{.heading = column.heading, .is_left = column.alignment == Alignment::kLeft};
@@ -47,11 +47,11 @@ class Lines {
   explicit Lines(const Report& report)
       : colour_(report.colour), width_(report.width > 0 ? report.width : kAnyWidth) {}
 
-  // As it is, with a line feed.
+  // Adds the line unchanged, with a line feed.
   void add(const std::string& line) { text_ += line + '\n'; }
-  // Of others, in lines no longer than the terminal's.
+  // Adds text from users, made safe and wrapped at the terminal's width.
   void add_paragraph(const std::string& text) { add_labelled("", "", text, 0); }
-  // With a word in front, which is not of others, in a style.
+  // Adds such text after a label of the program's own, which has a style.
   void add_labelled(std::string_view label, std::string_view style, const std::string& text,
                     size_t indent) {
     const std::string lines = wrapped(std::string(label), visible_line(text), indent, width_);

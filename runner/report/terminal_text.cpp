@@ -92,7 +92,7 @@ std::string display_cut(std::string_view text, size_t columns) {
   for (taken = 0; taken + std::prev(end)->columns <= kept_at_end; --end) {
     taken += std::prev(end)->columns;
   }
-  while (end != characters.end() && end->columns == 0) ++end;  // they belong to what goes
+  while (end != characters.end() && end->columns == 0) ++end;  // combining characters
   start += "…";
   for (; end != characters.end(); ++end) start += end->bytes;
   return start;
@@ -109,8 +109,8 @@ Words words_of(const std::string& text) {
   return words;
 }
 
-// "…a=1…" and "…a=2…" of "FSDP a=1 c=3" and "FSDP a=2 c=3": without the words that all share, from
-// the front and from the back.
+// Removes the words that all names share at the front and at the back: "…a=1…" and "…a=2…" from
+// "FSDP a=1 c=3" and "FSDP a=2 c=3".
 std::vector<std::string> without_shared_words(const std::vector<Words>& names) {
   size_t fewest = names.front().size();
   for (const Words& name : names) fewest = std::min(fewest, name.size());

@@ -7,8 +7,8 @@
 
 #include "runner/store/run_status.h"
 
-// UTF-8 text in a terminal's columns: wide characters take two, combining ones none. Bytes that are
-// not UTF-8 take one.
+// Measures and formats UTF-8 text in a terminal's columns. Wide characters take two columns,
+// combining ones none. Bytes that are not UTF-8 take one.
 namespace fsdp {
 
 inline constexpr std::string_view kBold = "\033[1m";
@@ -16,29 +16,29 @@ inline constexpr std::string_view kDim = "\033[2m";
 inline constexpr std::string_view kYellow = "\033[33m";
 inline constexpr std::string_view kPlain = "\033[0m";
 
-// The escape sequence of this program's own that `text` begins with; empty: none. They set a style
-// and nothing else.
+// Returns this program's escape sequence, if `text` begins with one; else empty. It only sets a
+// style.
 std::string_view own_escape_sequence(std::string_view text);
 
 size_t display_width(std::string_view text);
 
-// `text` in at most `columns` columns: what is too much goes from the middle, because names of a
-// sweep's runs differ at their ends, and a '…' stands for it. Shown as visible_line does.
+// Cuts `text` to at most `columns` columns. A '…' replaces the middle, because names of a sweep's
+// runs differ at their ends. Unprintable characters appear as in visible_line().
 std::string display_cut(std::string_view text, size_t columns);
 
-// Each of `names` in at most `columns` columns. Of long ones goes the middle or, where more of them
-// can be told apart then, the words that they share.
+// Cuts each of `names` to at most `columns` columns. Long names lose their middle, or the words
+// that they share if more of them stay distinct then.
 std::vector<std::string> cut_apart(const std::vector<std::string>& names, size_t columns);
 
-// Spaces added, up to `columns`, behind the text or before it.
+// Pad the text to `columns` columns, with spaces after it or before it.
 std::string display_left(std::string_view text, size_t columns);
 std::string display_right(std::string_view text, size_t columns);
 
-// The words of `text` from column `start` on, in lines of at most `width` columns where words allow
-// it; `before` stands in front of them in the first line.
+// Returns the words of `text` in lines of at most `width` columns, if the words are short enough.
+// Lines begin at column `start`. `before` stands in front of them in the first line.
 std::string wrapped(const std::string& before, const std::string& text, size_t start, size_t width);
 
-// The escape sequence in which a status is shown; empty: none.
+// Returns the escape sequence that colours a status; empty: none.
 std::string_view colour_of(RunStatus status);
 
 }  // namespace fsdp

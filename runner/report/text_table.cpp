@@ -28,7 +28,7 @@ std::vector<std::string> split_lines(std::string_view text) {
   return lines;
 }
 
-// Of a line whose columns are as wide as `width` says.
+// Returns the width of a line. `width` returns the width of each column.
 template <typename Width>
 size_t line_width(const std::vector<ShownColumn>& shown, Width width) {
   size_t columns = shown.empty() ? 0 : kColumnGap * (shown.size() - 1);
@@ -36,7 +36,7 @@ size_t line_width(const std::vector<ShownColumn>& shown, Width width) {
   return columns;
 }
 
-// Leaves out the column that goes first, if one may.
+// Leaves out the next column, if one may be left out.
 bool leave_one_out(std::vector<ShownColumn>& shown) {
   const auto first = std::ranges::min_element(shown, {}, [](const ShownColumn& column) {
     return std::pair(column.column->leaves == 0, column.column->leaves);
@@ -75,7 +75,7 @@ void fit(std::vector<ShownColumn>& shown, size_t width) {
   for (ShownColumn& column : shown | std::views::reverse) cut(column, column.column->least);
 }
 
-// Cells that are too long, so that rows stay told apart.
+// Cuts cells that are too long. Rows stay distinct if possible.
 void cut_cells(std::vector<std::vector<std::string>>& rows, const ShownColumn& column) {
   std::vector<std::string> cells;
   for (const auto& row : rows) cells.push_back(row[column.number]);
@@ -83,7 +83,7 @@ void cut_cells(std::vector<std::vector<std::string>>& rows, const ShownColumn& c
   for (size_t i = 0; i < rows.size(); ++i) rows[i][column.number] = cells[i];
 }
 
-// A line of the cell that `cell` gives for each column, in the style that `style` gives.
+// Returns a line with a cell for each column, from `cell`, in the style from `style`.
 template <typename Cell, typename Style>
 std::string line_of(const std::vector<ShownColumn>& shown, const Cell& cell, const Style& style) {
   std::string line;
@@ -99,7 +99,7 @@ std::string line_of(const std::vector<ShownColumn>& shown, const Cell& cell, con
   return line;
 }
 
-// Headings stand on the last line.
+// Returns the lines of the headings. Shorter headings are on the last lines.
 std::vector<std::string> heading_of(const std::vector<ShownColumn>& shown, std::string_view style) {
   size_t count = 0;
   for (const ShownColumn& column : shown) count = std::max(count, column.heading.size());

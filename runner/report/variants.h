@@ -4,14 +4,13 @@
 
 #include "runner/store/comparison.h"
 
-// Runs that are no longer in their experiment's list: made with --set, or before the file was
-// edited. Pure.
+// Names runs outside their experiment's list: made with --set, or before the file was edited. Pure.
 namespace fsdp {
 
-// Names these rows by what changed against the run of the same point that is in the list, or else
-// against the newest one: "4xFSDP [train.steps=20]". Where that is more than kMostNamedKeys keys,
-// or no key at all, the run's number stands there too, so that no two rows have one name. Each
-// stands behind the rows of its point, and is no value of a doubled key.
+// Adds the changed keys to the names of these rows: "4xFSDP [train.steps=20]". Each is compared
+// with the listed run of its point, or else with the newest run. The run's number is added if more
+// than kMostNamedKeys differences, or none, are found, or if the name is taken. Each row follows
+// the listed rows of its point, and is not a value of a doubled key.
 void name_variants(std::vector<ComparisonRow>& rows);
 
 }  // namespace fsdp

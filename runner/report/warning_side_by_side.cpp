@@ -10,7 +10,7 @@
 namespace fsdp {
 namespace {
 
-// "n[1-2,07],m" as n1, n2, n07, m; of what no cluster has so many of, not all.
+// Expands "n[1-2,07],m" to n1, n2, n07, m. Lists longer than any cluster's are not expanded fully.
 std::set<std::string> names_in(const std::string& node_list) {
   static const std::regex part(R"(([^,\[]+)(?:\[([^\]]*)\]([^,]*))?)");
   static const std::regex numbers(R"((\d{1,9})(?:-(\d{1,9}))?)");
@@ -36,7 +36,7 @@ std::set<std::string> names_in(const std::string& node_list) {
   return names;
 }
 
-// Positions in `runs`, by node; of those whose time is known.
+// Returns the positions in `runs` of runs with a known time, by node.
 std::map<std::string, std::vector<size_t>> runs_on_nodes(const Runs& runs) {
   std::map<std::string, std::vector<size_t>> on_nodes;
   for (size_t i = 0; i < runs.size(); ++i) {

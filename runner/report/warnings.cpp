@@ -16,9 +16,9 @@
 namespace fsdp {
 namespace {
 
-// The interquartile range of step times may be this part of the median before it is called noise.
-// GPUs do the same work in the same time, to a few percent. On CPUs ranks share cores with each
-// other and with the system: the lab's four ranks on two cores were seen at 4 to 26 %.
+// Returns the part of the median that the interquartile range of step times may have without
+// counting as noise. GPUs do the same work in the same time, to a few percent. On CPUs ranks share
+// cores with each other and with the system. The lab's four ranks on two cores had 4 to 26 %.
 double noise_allowed(const ComparisonRow& run) {
   return run.device == DeviceKind::kCuda ? 0.2 : 0.5;
 }
@@ -32,8 +32,8 @@ Runs started_runs(Rows rows) {
   return runs;
 }
 
-// Returns the runs that have a loss, of experiments that compare losses. Experiments that compare
-// throughput have losses as columns.
+// Returns the runs with a loss, unless the experiment compares throughput and has losses as
+// columns.
 Runs runs_compared_by_loss(Rows rows) {
   Runs runs = started_runs(rows);
   std::erase_if(runs, [](auto* run) { return run->compare == "throughput" || !run->has_losses(); });
@@ -44,9 +44,9 @@ std::string points_of(const Runs& runs) {
   return joined_names(runs | std::views::transform(&ComparisonRow::point));
 }
 
-// --- figures in which rows differ ---
+// --- figures that differ between rows ---
 
-// "1 GPU: a1b2; 4xDDP, 4xFSDP: c3d4" when there are several values; runs without one do not count.
+// "1 GPU: a1b2; 4xDDP, 4xFSDP: c3d4" if there are several values. Missing ones do not count.
 template <Runs (*runs_of)(Rows), auto value_of>
 std::string different(Rows rows) {
   constexpr size_t kMostShown = 4;
@@ -96,7 +96,7 @@ std::string steps(const ComparisonRow& run) {
   return run.steps_planned ? std::to_string(*run.steps_planned) : "";
 }
 
-// --- rows that are less than they look ---
+// --- rows with problems ---
 
 template <typename Holds>
 Runs those_where(Runs runs, Holds holds) {
@@ -172,7 +172,7 @@ std::string resumed(Rows rows) {
   return joined_names(names);
 }
 
-// Of finished repeats: whether the middle half of their step times lies further apart than noise.
+// True if the middle half of the finished repeats' step times is wider than noise_allowed().
 bool repeats_vary(const Series& series) {
   std::vector<double> times = figures_of(series, &AttemptSummary::step_time_ms_median);
   if (series.finished_count < 2 || times.size() < 2) return false;
@@ -196,7 +196,7 @@ std::string repeats_differ(Rows rows) {
 struct Check {
   const char* name;
   std::string (*what)(Rows rows);  // empty: nothing to say
-  const char* text;                // where {} stands for it, with what to do
+  const char* text;                // with {} for the finding, and a remedy
 };
 
 constexpr Check kChecks[] = {
@@ -255,7 +255,7 @@ constexpr Check kChecks[] = {
      "failed again"},
 };
 
-// The result of a check, and the persons that it holds for.
+// The finding of a check, and the persons that it applies to.
 struct Finding {
   std::string what;
   std::set<std::string> persons{};
@@ -265,8 +265,7 @@ void add_persons(std::set<std::string>& persons, Rows rows) {
   for (const Series* series : rows) persons.insert(person_of(series->median));
 }
 
-// "4xDDP (alice, bob); 4xDDP, 4xFSDP (carol)", or "4xDDP (everybody)"; nobody is named where all
-// rows ran here.
+// "4xDDP (alice, bob); 4xDDP, 4xFSDP (carol)", "4xDDP (everybody)"; no names if all rows ran here.
 std::string text_of(const std::vector<Finding>& findings, const std::set<std::string>& everybody) {
   const bool is_merged = everybody != std::set<std::string>{"here"};
   std::vector<std::string> texts;

@@ -6,7 +6,7 @@
 
 #include "runner/report/series.h"
 
-// What makes a comparison less than it looks, each with what to do about it. Pure.
+// Finds problems of a comparison, each with a remedy. Pure.
 namespace fsdp {
 
 struct Warning {
@@ -14,8 +14,8 @@ struct Warning {
   std::string text;  // one line: what, in which rows, and the remedy
 };
 
-// Of rows that are shown together, in groups that share a baseline. Each warning is there once,
-// with what it found in every group.
+// Returns the warnings about rows that are shown together, in groups that share a baseline. Each
+// warning appears once, with its findings in every group.
 std::vector<Warning> warnings_for(const std::vector<SeriesRows>& groups);
 
 }  // namespace fsdp

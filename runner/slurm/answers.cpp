@@ -18,7 +18,7 @@ using std::string_view_literals::operator""sv;
   throw QueueUnavailable(fmt::format("{} answers what is not its format: '{}'", program, line));
 }
 
-// The parts of `text`, each of which ends at a `separator` or with the text.
+// Splits `text` at each `separator`. A separator at the end adds no part.
 std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   while (!text.empty()) {
@@ -28,14 +28,14 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   return parts;
 }
 
-// Those that are not empty.
+// The lines that are not empty.
 std::vector<std::string_view> lines_of(std::string_view text) {
   std::vector<std::string_view> lines = split(text, '\n');
   std::erase(lines, "");
   return lines;
 }
 
-// The first `count` fields of a line, the last of which takes the rest.
+// Returns the first `count` fields of a line. The last field takes the rest of the line.
 std::vector<std::string_view> fields_of(const std::string& program, std::string_view line,
                                         size_t count) {
   std::vector<std::string_view> fields;
@@ -60,7 +60,7 @@ int64_t to_number(std::string_view digits) {
   return number;
 }
 
-// The tasks of "0-2,7", as 0, 1, 2 and 7, or of "0-98:2", as 0, 2, 4 and on.
+// Expands "0-2,7" to 0, 1, 2 and 7, and "0-98:2" to 0, 2, 4 and so on.
 std::vector<int64_t> numbers_of(const std::string& program, std::string_view list) {
   constexpr int64_t kMostNumbers = 4'000'001;  // MaxArraySize's own maximum
   std::vector<int64_t> numbers;
@@ -82,7 +82,7 @@ std::vector<int64_t> numbers_of(const std::string& program, std::string_view lis
   return numbers;
 }
 
-// "12", "12_3", and what waits of an array in one line, "12_[0-2,7%4]", as its tasks.
+// Returns the tasks of "12", of "12_3", or of an array's waiting tasks in one line, "12_[0-2,7%4]".
 std::vector<std::string> tasks_of(const std::string& program, std::string_view id) {
   const size_t underscore = id.find('_');
   const std::string_view job = id.substr(0, underscore);
@@ -99,7 +99,7 @@ std::vector<std::string> tasks_of(const std::string& program, std::string_view i
   return tasks;
 }
 
-// The phase of a state. A task in one that we do not know is there, and kEnding says no more.
+// The phase of a state. A task in an unknown state still exists, which is all that kEnding says.
 TaskPhase phase_of(std::string_view state) {
   const auto is_one_of = [&](std::initializer_list<std::string_view> states) {
     return std::ranges::find(states, state) != states.end();
@@ -118,7 +118,7 @@ TaskPhase phase_of(std::string_view state) {
   return TaskPhase::kEnding;  // COMPLETING, STAGE_OUT
 }
 
-// Without what Slurm writes where there is nothing.
+// Turns the words that Slurm writes for "nothing" into empty text.
 std::string_view something(std::string_view text) {
   for (const std::string_view nothing : {"None"sv, "None assigned"sv, "(null)"sv, "n/a"sv}) {
     if (text == nothing) return "";
@@ -126,7 +126,7 @@ std::string_view something(std::string_view text) {
   return text;
 }
 
-// `state` may go on behind its word: "CANCELLED by 1000".
+// `state` may continue after its first word: "CANCELLED by 1000".
 void add_tasks(const std::string& program, std::string_view id, std::string_view state,
                std::string_view reason, std::string_view node_list, std::string_view time_left,
                std::vector<TaskState>& tasks) {
@@ -146,7 +146,7 @@ void add_tasks(const std::string& program, std::string_view id, std::string_view
   }
 }
 
-// The words NAME=value of a line; a value may have spaces, which begin words without a '='.
+// The pairs NAME=value of a line. Words without '=' continue the value before them.
 std::map<std::string, std::string> pairs_of(std::string_view line) {
   std::map<std::string, std::string> pairs;
   std::string* value = nullptr;

@@ -23,7 +23,7 @@ bool has_any(std::string_view text, std::initializer_list<std::string_view> phra
 constexpr std::string_view kGpuRemedy =
     "set slurm.gpu_type, slurm.gpus_per_node or slurm.gpu_request to what `sinfo -o '%P %G'` lists";
 
-// Slurm 22.05's words and what they are about, the more special ones first.
+// Phrases of Slurm 22.05's errors and their remedies. More specific phrases come first.
 constexpr std::pair<std::string_view, std::string_view> kRemedies[] = {
     {"accounting/QOS policy",
      "the site's limits for you: lower slurm.time, slurm.nodes, slurm.gpus_per_node or slurm.mem, "

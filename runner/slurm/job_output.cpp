@@ -9,7 +9,7 @@
 namespace fsdp {
 namespace {
 
-// What sbatch reads where sbatch_quoted() has written.
+// Reverses sbatch_quoted(), as sbatch does.
 std::string unquoted(std::string_view option) {
   std::string text;
   for (size_t i = 0; i < option.size(); ++i) {
@@ -20,7 +20,7 @@ std::string unquoted(std::string_view option) {
   return text;
 }
 
-// By name; of an option that is there twice, the last, as sbatch takes it.
+// The options by name. The last of repeated options wins, as in sbatch.
 std::map<std::string, std::string> options_of(const std::filesystem::path& script) {
   constexpr std::string_view kStart = "#SBATCH ";
   std::map<std::string, std::string> options;

@@ -98,7 +98,7 @@ std::optional<int64_t> seconds_of(std::string_view time) {
     if (c >= '0' && c <= '9') numbers.back() = numbers.back() * 10 + (c - '0');
   }
   if (numbers.empty()) return std::nullopt;
-  // Without days the last number is seconds, but minutes where it is alone.
+  // Without days the last number is seconds, but a single number is minutes.
   static constexpr std::array kUnits = {86400, 3600, 60, 1};
   const bool has_days = time.find('-') != std::string_view::npos;
   const size_t first_unit = has_days              ? 0

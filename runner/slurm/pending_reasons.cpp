@@ -6,8 +6,8 @@
 namespace fsdp {
 namespace {
 
-// Reasons, as squeue words them, that waiting does not end, and what does; the beginning of a
-// reason is enough ("ReqNodeNotAvail, UnavailableNodes:n1").
+// Reasons in squeue's words that do not pass by waiting, and their remedies. A reason matches if it
+// begins with the entry ("ReqNodeNotAvail, UnavailableNodes:n1").
 constexpr std::pair<std::string_view, std::string_view> kReasons[] = {
     {"PartitionNodeLimit",
      "it asks for more nodes, or fewer, than the partition gives to a job: set slurm.nodes or "
@@ -62,7 +62,7 @@ constexpr std::string_view kBudget =
     "the account has used up its budget: set slurm.account or slurm.qos, or ask for more";
 
 std::optional<std::string_view> remedy_of(std::string_view reason) {
-  // This one passes when the other job has begun.
+  // This reason passes when the other job begins.
   if (reason.find("May be reserved for other job") != std::string_view::npos) return std::nullopt;
   for (const auto& [beginning, remedy] : kReasons) {
     if (reason.starts_with(beginning)) return remedy;
@@ -72,7 +72,7 @@ std::optional<std::string_view> remedy_of(std::string_view reason) {
   };
   if (!reason.starts_with("Assoc") && !reason.starts_with("QOS")) return std::nullopt;
   if (has("PerJob") || has("PerNode")) return kPerJob;
-  // Minutes of running jobs come back when they end.
+  // Minutes of running jobs come back when the jobs end.
   if (has("Minutes") && !has("RunMinutes")) return kBudget;
   return std::nullopt;
 }

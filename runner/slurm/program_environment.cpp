@@ -16,15 +16,15 @@ using std::string_view_literals::operator""sv;
 bool changes_answers(std::string_view name) {
   static constexpr std::array kPrefixes = {"SQUEUE_"sv,   "SACCT_"sv, "SCANCEL_"sv,
                                            "SCONTROL_"sv, "SLURM_"sv, "LC_"sv};
-  // Where the cluster is and who we are.
+  // These variables locate the cluster and identify the user.
   static constexpr std::array kKept = {"SLURM_CONF"sv, "SLURM_CONF_SERVER"sv, "SLURM_CLUSTERS"sv,
                                        "SLURM_JWT"sv};
   return std::ranges::find(kKept, name) == kKept.end() &&
          std::ranges::any_of(kPrefixes, [&](auto prefix) { return name.starts_with(prefix); });
 }
 
-// Whether it is a variable of sbatch that every script of ours outranks or that is wrong for one,
-// or the script has its option.
+// True if our scripts always override the variable, if it would harm them, or if this script sets
+// the same option.
 bool is_outranked(std::string_view name, std::string_view script) {
   static constexpr std::array kAlways = {
       "SBATCH_ARRAY_INX"sv,     "SBATCH_CLUSTERS"sv,      "SBATCH_DEBUG"sv,     "SBATCH_GPUS"sv,
@@ -53,7 +53,7 @@ bool is_outranked(std::string_view name, std::string_view script) {
   });
 }
 
-// Our variables of which `is_kept` says so by their names.
+// Our variables with names that satisfy `is_kept`.
 template <typename IsKept>
 std::vector<std::string> variables_that(const IsKept& is_kept) {
   std::vector<std::string> variables;
@@ -74,7 +74,7 @@ std::vector<std::string> program_environment() {
 
 std::vector<std::string> submission_environment(std::string_view script) {
   return variables_that([&](std::string_view name) {
-    const bool is_language = name.starts_with("LC_");  // the user's, which the job keeps
+    const bool is_language = name.starts_with("LC_");  // the user's, for the job
     return (is_language || !changes_answers(name)) && !is_outranked(name, script);
   });
 }

@@ -20,7 +20,7 @@ bool is_on_gpus(const RunSpec& spec) {
   return spec.device == DeviceKind::kCuda;
 }
 
-// The numbers of nodes that `ranks` spread evenly over, up to `most`: "1, 2 or 4".
+// The numbers of nodes, up to `most`, that divide `ranks`: "1, 2, 4".
 std::string even_numbers_of_nodes(int64_t ranks, int64_t most) {
   const auto is_even = [&](int64_t nodes) { return ranks % nodes == 0; };
   return fmt::to_string(fmt::join(

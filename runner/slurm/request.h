@@ -10,7 +10,7 @@
 
 namespace fsdp {
 
-// What a run asks of Slurm. Every node has as many ranks, and on GPUs a GPU for each of them.
+// A run's request for nodes. All nodes have equally many ranks, and on GPUs one GPU for each.
 struct SlurmRequest {
   int64_t nodes = 1;
   int64_t ranks_per_node = 1;
@@ -20,24 +20,22 @@ struct SlurmRequest {
   auto operator<=>(const SlurmRequest&) const = default;
 };
 
-// As few nodes as slurm.gpus_per_node allows; on the CPU spread over slurm.nodes. Throws
-// ConfigError (place empty) when slurm.nodes or slurm.gpus_per_node are too few or the ranks do not
-// spread evenly.
+// Requests as few nodes as slurm.gpus_per_node allows. On the CPU, spreads over slurm.nodes. Throws
+// ConfigError (empty place) if either is too small or the ranks do not spread evenly.
 SlurmRequest slurm_request(const SlurmSpec& slurm, int64_t ranks, bool uses_gpus);
 SlurmRequest slurm_request(const RunSpec& spec);
 
-// A request in which each of `requests` has room.
+// The smallest request that has room for each of `requests`.
 SlurmRequest largest(const std::vector<SlurmRequest>& requests);
 
-// Whether two runs can be tasks of one array: they ask the same of Slurm, in the same words.
+// True if two runs can be tasks of one array, because their requests are identical.
 bool may_share_array(const RunSpec& a, const RunSpec& b);
 
-// The folders that a run in a container needs to see beside the results: those of its input files,
-// and of a checkpoint that it resumes from. In order, each once.
+// The folders that a run in a container must see beside the results, sorted, each once. They hold
+// its input files and the checkpoint that it resumes from.
 std::vector<std::filesystem::path> input_folders(const RunSpec& spec);
 
-// Throws ConfigError when two runs of one job differ in their section `slurm`: it can only ask
-// once.
+// Throws ConfigError if two runs of one job differ in `slurm`, because a job has one request.
 void check_one_job(const std::string& one_point, const SlurmSpec& one,
                    const std::string& other_point, const SlurmSpec& other);
 

@@ -21,7 +21,7 @@ namespace {
 
 using std::filesystem::path;
 
-// A word of the script, from the value of `key`.
+// Quotes the value of `key` as one word of the script.
 std::string word(const std::string& key, std::string_view value) {
   return shell_quoted(checked_line(key, value));
 }
@@ -32,7 +32,7 @@ std::string place_of_template(const SlurmSpec& slurm) {
   return slurm.template_file.empty() ? "slurm_templates/job.sh" : slurm.template_file.string();
 }
 
-// A run that is asked to stop before it has begun would be started again and again.
+// A run that is asked to stop before it begins would be restarted again and again.
 void check_time_to_run(const SlurmSpec& slurm) {
   const std::optional<int64_t> limit_s = seconds_of(slurm.time);
   if (!limit_s || *limit_s > slurm.signal_before_end_s) return;
@@ -43,7 +43,7 @@ void check_time_to_run(const SlurmSpec& slurm) {
                                 slurm.signal_before_end_s, *limit_s));
 }
 
-// The lines of the script's header. Options whose value is empty are left out.
+// The lines of the script's header. Leaves out options with an empty value.
 std::string sbatch_options(const SlurmScript& script) {
   const SlurmSpec& slurm = script.slurm;
   const SlurmRequest& request = script.request;
@@ -57,7 +57,7 @@ std::string sbatch_options(const SlurmScript& script) {
   };
   constexpr const char* kOwnOptions = "slurm.sbatch_options";
   refuse_other_clusters(kOwnOptions, slurm.sbatch_options);
-  // First: of an option that is there twice, sbatch takes the last.
+  // The user's options come first: sbatch takes the last of repeated options.
   for (const std::string& option : checked_options(kOwnOptions, slurm.sbatch_options)) {
     add(checked_line(kOwnOptions, option));
   }
@@ -131,7 +131,7 @@ std::string prologue(const SlurmSpec& slurm) {
   return fmt::to_string(fmt::join(slurm.prologue, "\n"));
 }
 
-// sbatch reads its options up to the first command.
+// sbatch reads options only before the first command.
 void check_options_come_first(std::string_view text, const std::string& place) {
   for (const auto part : text | std::views::split('\n')) {
     const std::string_view line(part.begin(), part.end());
@@ -157,9 +157,9 @@ struct TemplateValue {
   throw ConfigError(place, "slurm.template", problem + "; its names: " + joined(names));
 }
 
-// `text` with every {{name}} replaced; a line that was nothing but a name of an empty value is left
-// out. Braces around anything but a name are the script's own. Throws ConfigError (place: `place`)
-// for a name that has no value, and for a value, not empty, whose name is not in the text.
+// Replaces every {{name}} in `text`. A line that holds only a name with an empty value is left out.
+// Braces around anything else belong to the script. Throws ConfigError (place: `place`) for a name
+// without a value, and for a nonempty value without its name in the text.
 std::string filled_template(const std::string& text, const std::vector<TemplateValue>& values,
                             const std::string& place) {
   static const std::regex kPlaceholder(R"(\{\{([a-z_]+)\}\})");

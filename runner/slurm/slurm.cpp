@@ -18,7 +18,7 @@
 namespace fsdp {
 namespace {
 
-// Longer than an argument of a program may be (128 KiB) is no list of ids on Linux.
+// A list of ids must stay below Linux's limit for one argument (128 KiB).
 constexpr size_t kLongestList = 100'000;
 
 // "--jobs=12,13_4"
@@ -26,14 +26,14 @@ std::string jobs_option(std::span<const std::string> ids) {
   return fmt::format("--jobs={}", fmt::join(ids, ","));
 }
 
-// The jobs that ids of jobs and tasks are of, each once.
+// The jobs of the given jobs and tasks, each once.
 std::vector<std::string> jobs_of(std::span<const std::string> ids) {
   std::set<std::string> jobs;
   for (const std::string& id : ids) jobs.insert(job_of(id));
   return {jobs.begin(), jobs.end()};
 }
 
-// Adds those of `found` that `ids` ask for.
+// Appends to `tasks` the tasks in `found` that `ids` name.
 void add_wanted(std::span<const std::string> ids, const std::vector<TaskState>& found,
                 std::vector<TaskState>& tasks) {
   const std::set<std::string> wanted(ids.begin(), ids.end());
@@ -50,7 +50,7 @@ std::vector<std::string> without(std::span<const std::string> ids,
   return rest;
 }
 
-// The ids that no task is of.
+// The ids that no task belongs to.
 std::vector<std::string> unknown_ids(std::span<const std::string> ids,
                                      const std::vector<TaskState>& tasks) {
   std::set<std::string> known;
@@ -146,7 +146,7 @@ std::vector<TaskState> SlurmQueue::query_squeue(std::span<const std::string> job
                                      list.size() > kLongestList ? "--me" : list, kSqueueFormat},
                                     program_environment());
   if (result.exit_status == 0) return read_squeue(result.output);
-  // Of several ids, squeue is silent about those that it does not know.
+  // squeue fails for a single unknown id. Among several ids, it omits unknown ones silently.
   if (!says_job_is_gone(plain_complaint(result.error))) {
     throw QueueUnavailable(problem_of("squeue", result));
   }
@@ -160,12 +160,12 @@ std::optional<std::vector<TaskState>> SlurmQueue::query_sacct(std::span<const st
     ids = ids.subspan(some.size());
     std::vector<std::string> words = {"sacct",       "--allocations",   "--noheader",
                                       "--parsable2", jobs_option(some), kSacctFormat};
-    // Alone of all programs it does not heed SLURM_CLUSTERS.
+    // Unlike the other programs, sacct ignores SLURM_CLUSTERS.
     if (!limits().cluster.empty()) words.push_back("--clusters=" + limits().cluster);
     const ProgramResult result = call(words, program_environment());
     if (result.exit_status != 0) return std::nullopt;
     for (TaskState& task : read_sacct(result.output)) {
-      // It lags behind, and may never hear of an end: that a job runs, squeue would know.
+      // sacct lags and may miss an end, so only ended tasks count. squeue knows the running ones.
       if (task.phase == TaskPhase::kEnded) tasks.push_back(std::move(task));
     }
   }

@@ -14,7 +14,7 @@ namespace {
 
 using std::filesystem::path;
 
-// A path that an engine's list of folders can hold.
+// Returns the path if an engine's list of folders can hold it.
 std::string bindable(const path& folder) {
   if (folder.string().find_first_of(",:") != std::string::npos) {
     throw ConfigError("", "slurm.container",
@@ -25,7 +25,7 @@ std::string bindable(const path& folder) {
   return folder.string();
 }
 
-// srun tells a rank which one it is by its environment.
+// A rank learns its number from srun through the environment.
 void check_environment_is_kept(const std::vector<std::string>& options) {
   for (const std::string& option : options) {
     if (option == "--cleanenv" || option == "-e" || option == "--containall" || option == "-C") {
@@ -49,10 +49,10 @@ StepCommand step_command(const SlurmSpec& slurm, const SlurmRequest& request, co
   command.srun = {
       "srun", fmt::format("--nodes={}", request.nodes), fmt::format("--ntasks={}", request.ranks()),
       fmt::format("--ntasks-per-node={}", request.ranks_per_node),
-      // srun has not taken it over from the job since Slurm 22.05
+      // since Slurm 22.05 srun does not inherit it from the job
       fmt::format("--cpus-per-task={}", slurm.cpus_per_task), "--export=ALL",
-      // Ranks end within seconds of each other: they meet after the last checkpoint. Those
-      // that are there a minute later wait for one that failed; till then they may say why.
+      // Ranks end within seconds of each other: they meet after the last checkpoint. A rank that is
+      // there a minute later waits for one that failed. It has that minute to report why.
       "--wait=60", "--kill-on-bad-exit=0"};
   if (request.gpus_per_node > 0) command.srun.push_back(gpu_option(slurm, request.gpus_per_node));
   append(command.srun, checked_options("slurm.srun_options", slurm.srun_options));

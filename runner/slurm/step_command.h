@@ -9,14 +9,14 @@
 
 namespace fsdp {
 
-// What starts a run's ranks inside of a job, as words.
+// The words of the command that starts a run's ranks inside a job.
 struct StepCommand {
   std::vector<std::string> srun;     // "srun" and its options
-  std::vector<std::string> trainer;  // the program, in a container where there is one
+  std::vector<std::string> trainer;  // the program, in its container if any
 };
 
-// `folders` are what a container sees, at the same paths. Throws ConfigError when an option or a
-// path is of a form that srun or the engine takes for something else.
+// A container sees `folders` at the same paths. Throws ConfigError if srun or the engine would
+// misread an option or a path.
 StepCommand step_command(const SlurmSpec& slurm, const SlurmRequest& request,
                          const std::filesystem::path& trainer,
                          const std::filesystem::path& working_directory,

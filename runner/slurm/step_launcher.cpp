@@ -28,18 +28,18 @@ constexpr std::chrono::seconds kTimeToEndStep{60};
 constexpr std::chrono::seconds kTimeToAnswer{20};
 constexpr std::string_view kErrorOfSrun = "srun: error: ";
 
-// What srun itself says, beside the ranks' logs.
+// The file for srun's own messages, beside the ranks' logs.
 std::filesystem::path srun_log(const LaunchRequest& request) {
   return request.rank_logs.front().parent_path() / "srun.log";
 }
 
-// "4xDDP-1a2b3c4d/attempt-2": unique within the job.
+// The step's name, unique within the job: "4xDDP-1a2b3c4d/attempt-2".
 std::string step_name(const LaunchRequest& request) {
   const std::filesystem::path attempt = request.rank_logs.front().parent_path();
   return attempt.parent_path().filename() / attempt.filename();
 }
 
-// Whether the steps have room beside each other when each node takes them in their order.
+// True if the steps fit beside each other when nodes are filled in the steps' order.
 bool fit(const SlurmRequest& available, std::span<const SlurmRequest> steps) {
   struct Node {
     int64_t ranks, gpus;
@@ -61,7 +61,7 @@ bool fit(const SlurmRequest& available, std::span<const SlurmRequest> steps) {
   return true;
 }
 
-// Empty when the program does not answer.
+// Empty if the program does not answer.
 std::string answer_of(const std::vector<std::string>& words) {
   try {
     const ProgramResult result = run_program(words, program_environment(), kTimeToAnswer);
@@ -71,12 +71,12 @@ std::string answer_of(const std::vector<std::string>& words) {
   }
 }
 
-// Ids of the job's steps of this name; absent: Slurm did not say.
+// The ids of the job's steps with this name. nullopt if Slurm did not say.
 std::optional<std::vector<std::string>> steps_named(const std::string& job,
                                                     const std::string& name) {
   const std::string answer =
       answer_of({"squeue", "--steps", "--noheader", "--jobs=" + job, "--format=%i %j"});
-  if (answer.empty()) return std::nullopt;  // the job's own step at least is there
+  if (answer.empty()) return std::nullopt;  // the job has at least its own step
   std::vector<std::string> steps;
   std::istringstream lines(answer);
   for (std::string line; std::getline(lines, line);) {
@@ -88,8 +88,7 @@ std::optional<std::vector<std::string>> steps_named(const std::string& job,
   return steps;
 }
 
-// Kills what srun left behind when it was killed itself. False when Slurm does not say that it is
-// gone.
+// Kills the step that a killed srun left behind. Returns false if Slurm does not confirm the end.
 bool end_step(const std::string& job, const std::string& name) {
   const auto deadline = std::chrono::steady_clock::now() + kTimeToEndStep;
   while (std::chrono::steady_clock::now() < deadline) {
@@ -103,7 +102,7 @@ bool end_step(const std::string& job, const std::string& name) {
   return false;
 }
 
-// The first line of which `says` holds; empty: none.
+// The first line that satisfies `says`. Empty if none does.
 std::string first_line(const std::filesystem::path& log, bool (*says)(std::string_view)) {
   std::ifstream file(log);
   for (std::string line; std::getline(file, line);) {
@@ -114,14 +113,14 @@ std::string first_line(const std::filesystem::path& log, bool (*says)(std::strin
 
 bool is_error_of_srun(std::string_view line) { return line.starts_with(kErrorOfSrun); }
 
-// Whether one of `assignments`, NAME=value, sets the variable.
+// True if one of `assignments`, NAME=value, sets the variable.
 bool is_named(const std::vector<std::string>& assignments, const std::string& name) {
   return std::ranges::any_of(assignments, [&](const std::string& assignment) {
     return assignment.starts_with(name + '=');
   });
 }
 
-// -1 where srun names none, or several at once.
+// The rank that srun's error names. -1 if it names none or several.
 int rank_in(const std::string& error) {
   static const std::regex kTask(R"(^[^ ]+: task ([0-9]+): )");
   std::smatch match;
@@ -142,7 +141,7 @@ bool StepLauncher::has_room(size_t ranks, bool uses_gpus) const {
   try {
     steps.push_back(slurm_request(allocation_.slurm, static_cast<int64_t>(ranks), uses_gpus));
   } catch (const ConfigError&) {
-    return false;  // start() says why, when it is alone
+    return false;  // start() reports it when this run is alone
   }
   return fit(allocation_.size, steps);
 }
@@ -168,7 +167,7 @@ SupervisorPlan StepLauncher::plan(const LaunchRequest& request, const Step& step
   const std::filesystem::path attempt = request.rank_logs.front().parent_path();
   StepCommand command = step_command(allocation_.slurm, step.size, request.trainer,
                                      allocation_.working_directory, allocation_.folders);
-  SupervisorPlan plan{.program = "/usr/bin/env",  // which finds srun
+  SupervisorPlan plan{.program = "/usr/bin/env",  // env finds srun
                       .arguments = std::move(command.srun),
                       .ranks = {{.environment = {}, .log = srun_log(request)}},
                       .time_limit = request.time_limit,
@@ -202,15 +201,15 @@ std::vector<LaunchResult> StepLauncher::wait(std::chrono::milliseconds timeout) 
   return results;
 }
 
-// The supervisor saw srun end, not the ranks. srun's status is the largest of theirs: 130 says that
-// all that did not end well were asked to stop, as Slurm does when it ends the job.
+// The supervisor saw srun end, not the ranks. srun's status is the largest of theirs. If it is 130,
+// all unsuccessful ranks were asked to stop, as Slurm does at the job's end.
 LaunchResult StepLauncher::result(const EndedLaunch& ended, const Step& step) const {
   LaunchResult result = launch_result(ended);
   result.first_rank = -1;
   const std::filesystem::path log = srun_log(ended.request);
   const bool failed = ended.report && ended.report->outcome == LaunchOutcome::kFailed;
   const bool stopped = ended.report && result.outcome == LaunchOutcome::kInterrupted;
-  // Slurm's names of tasks are no help: from then on it says so of every task of the node.
+  // Slurm's task names do not help: after one task it reports out of memory for all of the node.
   if (failed && !first_line(log, says_out_of_memory).empty()) {
     result.outcome = ended.was_alone ? LaunchOutcome::kOutOfMemory : LaunchOutcome::kFailed;
     result.reason = ended.was_alone ? kSlurmLimitReached : kSharedLimitReached;
@@ -224,7 +223,7 @@ LaunchResult StepLauncher::result(const EndedLaunch& ended, const Step& step) co
     // "srun: error: n1: task 1: Exited with exit code 7"
     std::string error = first_line(log, is_error_of_srun);
     error.erase(0, kErrorOfSrun.size());
-    result.outcome = LaunchOutcome::kFailed;  // whatever srun itself was killed for
+    result.outcome = LaunchOutcome::kFailed;  // regardless of the signal that killed srun
     result.reason = describe("srun", ended.report->wait_status);
     if (!error.empty()) result.reason += ": " + error;
     result.first_rank = rank_in(error);

@@ -15,16 +15,16 @@ namespace fsdp {
 // The job that this process runs in.
 struct Allocation {
   std::string job;      // SLURM_JOB_ID
-  SlurmSpec slurm{};    // what it was asked for with
-  SlurmRequest size{};  // what it has
+  SlurmSpec slurm{};    // the settings that it was requested with
+  SlurmRequest size{};  // its actual size
   std::filesystem::path working_directory{};
-  std::vector<std::filesystem::path> folders{};  // that a container sees
+  std::vector<std::filesystem::path> folders{};  // visible in a container
 };
 
-// Starts a run's ranks as a step of the job that this process runs in, by one srun, which is all
-// that its supervisor looks after. Slurm places the step on nodes; side by side are at most
-// slurm.max_parallel (0: one) where there is room. Ranks are asked to stop by SIGUSR1, which srun
-// forwards, whereas SIGTERM makes it kill them. Not for programs with several threads: it forks.
+// Starts a run's ranks as one step of this process's job. The supervisor looks after one srun.
+// Slurm places the step on nodes. Up to slurm.max_parallel steps (0: one) run side by side if they
+// have room. SIGUSR1 asks ranks to stop: srun forwards it, but kills ranks on SIGTERM. Forks, so it
+// must not be used in a process with several threads.
 class StepLauncher : public Launcher {
  public:
   explicit StepLauncher(Allocation allocation, Patience patience = {});
@@ -36,7 +36,7 @@ class StepLauncher : public Launcher {
 
  private:
   struct Step {
-    int64_t id = 0;  // of its request
+    int64_t id = 0;  // the request's id
     std::string name;
     SlurmRequest size;
   };

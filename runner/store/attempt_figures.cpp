@@ -13,7 +13,8 @@
 namespace fsdp {
 namespace {
 
-// Of values in the order of their steps: those after the warm-up, or all when no more were done.
+// Returns the values after the warm-up, or all if there are no more. They are in the order of
+// steps.
 std::span<double> without_warmup(std::vector<double>& values, int64_t warmup_steps_excluded) {
   const bool has_more = std::ssize(values) > warmup_steps_excluded;
   return std::span(values).subspan(has_more ? static_cast<size_t>(warmup_steps_excluded) : 0);
@@ -38,7 +39,7 @@ std::optional<double> peak_tflops(const std::string& device_name, std::optional<
   return device && compute ? device->peak_tflops(*compute) : std::nullopt;
 }
 
-// Clocks of older trainers could be set back.
+// Negative durations are dropped, because clocks of older trainers could be set back.
 template <typename T>
 std::optional<T> not_negative(T duration) {
   return duration < 0 ? std::nullopt : std::optional(duration);
@@ -129,7 +130,7 @@ AttemptFigures::Step& AttemptFigures::step_numbered(int64_t step) {
 }
 
 void AttemptFigures::add_evaluation(const EvaluationDone& evaluation) {
-  if (!evaluation.token_accuracy) return;  // of a set without labels
+  if (!evaluation.token_accuracy) return;  // a set without labels
   if (!of_rank_0_.token_accuracy_last) of_rank_0_.validation_loss_first = evaluation.loss;
   of_rank_0_.validation_loss_last = evaluation.loss;
   of_rank_0_.token_accuracy_last = evaluation.token_accuracy;
@@ -308,10 +309,10 @@ void AttemptFigures::summarise_devices(AttemptSummary& summary) const {
   summary.cpu_utilization_percent_mean = mean(processors);
 }
 
-// The kernel counts how long a CPU was busy in ticks of 10 ms: this is 2 % of the least time.
+// The kernel counts a CPU's busy time in ticks of 10 ms, which is 2 % of this least time.
 constexpr double kLeastMeasuredTimeMs = 500;
 
-// Ranks may share their CPUs, so others have what all these ranks leave.
+// Ranks may share their CPUs, so other processes have the time that all these ranks leave.
 void AttemptFigures::summarise_cpu_use(AttemptSummary& summary) const {
   std::map<std::pair<std::string, std::string>, double> own_time_ms;  // by host and CPUs
   for (const Rank& rank : ranks_) {

@@ -13,33 +13,33 @@
 
 namespace fsdp {
 
-// What the figures of an attempt are computed from, added event by event; of each step of each rank
-// it keeps no more than a number. Pure.
+// Computes the figures of an attempt, event by event. It keeps no more than a number per step and
+// rank. Pure.
 class AttemptFigures {
  public:
   struct Attempt {
     int64_t ranks = 0;
     int64_t warmup_steps_excluded = 0;
     int64_t gradient_accumulation_steps = 1;
-    std::optional<Dtype> compute{};  // what products are computed in; absent: not known
+    std::optional<Dtype> compute{};  // number type of the products; nullopt: unknown
   };
 
   explicit AttemptFigures(const Attempt& attempt);
 
-  // Each rank's events in their order, ranks in any. What says nothing about figures is ignored; so
-  // is a step with a number that the rank has reported before. The time of run_started is that of
-  // the start of the rank's process; times of different ranks are never compared. Throws
-  // std::out_of_range when there is no such rank.
+  // Adds an event. Each rank's events come in their order, ranks in any order. Ignores events that
+  // do not affect figures, and a step number that the rank has reported before. The time of
+  // run_started is the start of the rank's process. Times of different ranks are never compared.
+  // Throws std::out_of_range if there is no such rank.
   void add(int64_t rank, int64_t time_unix_ms, const decltype(Event::body)& body);
-  // That the rank's last event was written then.
+  // Notes that the rank's last event was written at this time.
   void add_last_time(int64_t rank, int64_t time_unix_ms);
 
-  // `has_ended`: whether the attempt is over, though some ranks may not have said so.
+  // `has_ended`: the attempt is over, even if some ranks have not said so.
   AttemptSummary summary(bool has_ended) const;
   RankSummary rank_summary(int64_t rank) const;
   int64_t ranks() const { return std::ssize(ranks_); }
-  // Why the rank, which says that it has finished, has not done or not reported all its steps, in
-  // one line; empty: it has.
+  // Returns, in one line, why a rank that says it finished has not done or reported all its steps;
+  // empty: it has.
   std::string what_is_missing(int64_t rank, const RunFinished& finished) const;
 
  private:
@@ -50,27 +50,27 @@ class AttemptFigures {
     int64_t last_step = 0;
     std::vector<double> step_times_ms;
     RankSummary largest;                   // its memory figures
-    std::optional<int64_t> steps_planned;  // absent: it has not reported its start
+    std::optional<int64_t> steps_planned;  // nullopt: it has not reported its start
     int64_t resumed_from_step = 0;
     std::optional<int64_t> started_unix_ms;
     std::optional<CpuUse> cpu_use;
     int64_t last_unix_ms = 0;  // of its last event
-    bool has_ended = false;    // and said so
+    bool has_ended = false;    // and has said so
   };
   // A step over the ranks that have done it.
   struct Step {
     int64_t step = 0;
     double step_time_ms = 0;                        // of the slowest rank
-    std::optional<double> communication_time_ms{};  // of the same
+    std::optional<double> communication_time_ms{};  // of the slowest rank
     int64_t tokens = 0;
     int64_t unpadded_tokens = 0;
     int64_t label_count = 0;
     int64_t rank_count = 0;
-    // Of all; absent where one does not report them.
+    // Sums over all ranks; nullopt if a rank does not report them.
     std::optional<double> model_flops{0};
     std::optional<double> hardware_flops{0};
   };
-  // One device of one host; its samples come in order of time.
+  // One device of one host. Its samples come in order of time.
   struct Device {
     double utilization_percent_sum = 0;
     int64_t utilization_count = 0;
@@ -84,7 +84,7 @@ class AttemptFigures {
   void add_evaluation(const EvaluationDone& evaluation);
   Step& step_numbered(int64_t step);
   void summarise_steps(AttemptSummary& summary) const;
-  // After summarise_steps.
+  // Call after summarise_steps.
   void summarise_flops(AttemptSummary& summary) const;
   void summarise_ranks(AttemptSummary& summary, bool has_ended) const;
   void summarise_devices(AttemptSummary& summary) const;
@@ -93,7 +93,7 @@ class AttemptFigures {
   Attempt attempt_;
   std::vector<Rank> ranks_;
   std::vector<Step> steps_;   // in the order of their numbers
-  AttemptSummary of_rank_0_;  // its losses and start-up time, as of its last event
+  AttemptSummary of_rank_0_;  // losses and start-up time, up to its last event
   std::vector<double> checkpoint_times_ms_;
   std::map<std::pair<std::string, std::string>, Device> devices_;  // by host and name
 };

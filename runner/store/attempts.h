@@ -8,23 +8,23 @@
 
 #include "runner/store/run_status.h"
 
-// What is recorded of attempts beside what their ranks report, and of the jobs of Slurm that make
-// them.
+// The store's records of attempts, besides the reports of ranks, and of the jobs of Slurm that make
+// attempts.
 namespace fsdp {
 
-// Where an attempt's result comes from: code, programs, machine. What is not known is empty or 0.
-// Versions of libraries, GPU, clocks and limits are what its ranks report (RunStarted).
+// The origin of an attempt's result: code, programs, machine. Unknown members are empty or 0. Ranks
+// report the versions of libraries, the GPU, clocks and limits (RunStarted).
 struct Provenance {
   std::string git_commit;
-  std::optional<bool> git_dirty;      // whether files that git tracks were changed since
-  std::optional<bool> git_untracked;  // whether git did not track the experiment's file
+  std::optional<bool> git_dirty;      // tracked files have changed since the commit
+  std::optional<bool> git_untracked;  // git did not track the experiment's file
   std::string trainer_digest;         // of the binary
   std::string runner_version;
-  std::string cpu_name;  // of the host that the attempt was started on
+  std::string cpu_name;  // of the host that started the attempt
   int64_t cpu_cores = 0;
   int64_t memory_total_bytes = 0;
   std::string environment = "{}";      // JSON object: the variables that matter
-  std::string experiment_text_digest;  // of the experiment's file as it was
+  std::string experiment_text_digest;  // of the experiment's file at that time
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
@@ -41,7 +41,7 @@ struct Provenance {
   }
 };
 
-// What was planned of an attempt before it began; absent: nothing.
+// The figures predicted for an attempt before it began; nullopt: no prediction.
 struct Prediction {
   std::optional<int64_t> memory_allocated_bytes_predicted;
   std::optional<double> step_time_ms_predicted;
@@ -53,14 +53,14 @@ struct Prediction {
   }
 };
 
-// How an attempt is known again after the runner died, and where it comes from.
+// Identifies an attempt after its runner died, and tells its origin.
 struct AttemptStart {
   int64_t runner_process_id = 0;
   int64_t started_unix_ms = 0;
   std::string host;
   Provenance provenance{};
-  std::string device_kind{};  // name and memory of what the ranks use, or "cpu"
-  std::string slurm_job{};    // that it runs in: "12_3", "12"; empty: none
+  std::string device_kind{};  // name and memory of the ranks' devices, or "cpu"
+  std::string slurm_job{};    // its job: "12_3", "12"; empty: none
   std::string node_list{};    // of that job: "n[1-2]"
   Prediction prediction{};
 
@@ -80,8 +80,8 @@ struct AttemptStart {
 struct AttemptRecord : AttemptStart {
   int attempt = 0;
   RunStatus status = RunStatus::kUnknown;
-  std::string reason;                  // one line, empty when there is nothing to say
-  std::optional<int64_t> reason_rank;  // the rank whose log says more
+  std::string reason;                  // one line; may be empty
+  std::optional<int64_t> reason_rank;  // the rank with the log that tells more
   std::optional<int64_t> ended_unix_ms;
 
   template <typename Self, typename Visitor>
@@ -97,14 +97,14 @@ struct AttemptRecord : AttemptStart {
 
 // One run of a job.
 struct JobTask {
-  int64_t task = 0;  // its index in the array; of an allocation: which of its runs
+  int64_t task = 0;  // its index in the array, or among the allocation's runs
   int64_t run = 0;
-  bool over = false;    // nothing of it will run any more, and all it did is recorded
-  std::string state{};  // Slurm's word; empty: not asked yet
+  bool over = false;    // it will run nothing more, and all its work is recorded
+  std::string state{};  // as Slurm names it; empty: not asked yet
   std::string reason{};
   std::string node_list{};
-  std::optional<int64_t> ends_unix_ms{};  // when its time limit passes, while it runs
-  std::string device_kind{};              // of the attempts it makes, as AttemptStart has it
+  std::optional<int64_t> ends_unix_ms{};  // its time limit, while it runs
+  std::string device_kind{};              // of its attempts, as in AttemptStart
 
   bool operator==(const JobTask&) const = default;
 
@@ -121,18 +121,18 @@ struct JobTask {
   }
 };
 
-// One call of sbatch. With mode "per_run" it is an array, also when it has one task only; with
-// "allocation" one job for all of its runs.
+// One call of sbatch. With mode "per_run" it is an array, even of one task. With "allocation" it is
+// one job for all of its runs.
 struct JobRecord {
   int64_t id = 0;  // the store's
   std::string experiment{};
-  std::string token{};      // random; in the job's comment, by which Slurm finds it again
+  std::string token{};      // random; Slurm finds the job by it, in the job's comment
   std::string slurm_job{};  // as sbatch returned it; empty: it has not answered yet
-  std::string cluster{};    // Slurm's name of it, where the id means this job; empty: not known
+  std::string cluster{};    // Slurm's name of the job's cluster; empty: unknown
   std::string mode{};
   std::filesystem::path folder{};  // of its script and output, relative to the results
   int64_t submitted_unix_ms = 0;
-  Provenance provenance{};  // of the attempts it makes, as known when it was submitted
+  Provenance provenance{};  // of its attempts, as known at submission
   std::vector<JobTask> tasks{};
 
   template <typename Self, typename Visitor>
@@ -149,7 +149,7 @@ struct JobRecord {
   }
 };
 
-// As Slurm names it: "12_3", "12"; empty while sbatch has not answered.
+// Returns Slurm's name for the task: "12_3", "12"; empty while sbatch has not answered.
 std::string slurm_name(const JobRecord& job, int64_t task);
 
 }  // namespace fsdp

@@ -12,15 +12,15 @@
 #include "runner/store/run_status.h"
 #include "runner/store/summary.h"
 
-// The rows that reports are made of.
+// The rows of reports.
 namespace fsdp {
 
-// Which runs of an experiment: those of its list as last planned, or of every list that it had.
+// Selects runs of an experiment: those in its list as last planned, or in any list that it had.
 enum class Listed { kNow, kEver };
 
 struct StepLoss {
   int64_t step = 0;            // of the optimizer, from 1
-  std::optional<double> loss;  // absent: not finite
+  std::optional<double> loss;  // nullopt: not finite
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
@@ -29,10 +29,10 @@ struct StepLoss {
   }
 };
 
-// One line of the view `comparison`, whose columns have these names, but for `current` and the last
-// two: one run and its newest attempt. It has no figures until an attempt was begun.
+// One line of the view `comparison`: one run and its newest attempt. All members are columns,
+// except `current` and the last two. The figures are empty until an attempt has begun.
 struct ComparisonRow : AttemptSummary {
-  // Where it stands in its experiment.
+  // Its place in the experiment.
   std::string experiment;
   std::string source;
   int64_t position = 0;
@@ -44,7 +44,7 @@ struct ComparisonRow : AttemptSummary {
   std::string hash8;
   std::optional<int64_t> attempt;
   std::filesystem::path folder;
-  // What it was told to do.
+  // Its settings.
   StrategyKind strategy = StrategyKind::kSingle;
   std::string sharding;  // "full_shard", "hybrid_shard 4"
   std::string wrap;      // "transformer_block", "none", "blocks 2", "min_parameters 100"
@@ -66,7 +66,7 @@ struct ComparisonRow : AttemptSummary {
   std::optional<int64_t> family_value;
   std::string compare;
   int64_t warmup_steps_excluded = 0;
-  // Where its figures come from. What is not known is empty or absent, as until rank 0 reported.
+  // The origin of its figures. Unknown members are empty; some are unknown until rank 0 reports.
   DeviceKind device = DeviceKind::kAuto;
   std::string device_name;
   std::string cpu_name;
@@ -91,7 +91,7 @@ struct ComparisonRow : AttemptSummary {
   std::string driver_version;
   std::string data_digest;
   std::string loss_digest;
-  // How it went.
+  // Its outcome.
   std::optional<int64_t> resumed_from_step;
   std::optional<int64_t> steps_planned;
   RunStatus status = RunStatus::kPlanned;
@@ -99,13 +99,13 @@ struct ComparisonRow : AttemptSummary {
   std::string reason;
   std::optional<int64_t> reason_rank;
   std::string spec;                // as JSON
-  std::vector<StepLoss> losses{};  // no column: of each step, where other runs must have equal ones
+  std::vector<StepLoss> losses{};  // no column: loss of each step, if other runs must have the same
 
-  // True if the run measured its loss: a figure of it that is absent was not finite.
+  // True if the run measured its loss. A missing figure of it was then not finite.
   bool has_losses() const { return steps.value_or(0) > 0; }
-  // The same of its validation loss.
+  // The same for its validation loss.
   bool has_validation_losses() const { return token_accuracy_last.has_value(); }
-  // The limit that a run exceeded that is out_of_memory; absent: not known, or the host's memory.
+  // Returns the limit that an out_of_memory run exceeded; nullopt: unknown, or the host's memory.
   std::optional<double> exceeded_limit_bytes() const {
     if (says_host_memory(reason)) return std::nullopt;
     if (!(memory_limit_gib > 0)) return device_memory_bytes;
@@ -219,8 +219,8 @@ struct ComparisonRow : AttemptSummary {
   }
 };
 
-// One line of the view `comparison_per_rank`: one rank of the attempts of that view. A run of which
-// no rank has reported anything has one line without a rank.
+// One line of the view `comparison_per_rank`: one rank of an attempt in the view `comparison`. A
+// run without any report has one line without a rank.
 struct RankRow : RankSummary {
   std::string experiment;
   int64_t position = 0;
@@ -249,31 +249,30 @@ struct RankRow : RankSummary {
   }
 };
 
-// One line of the view `statuses`: how a run of its experiment's current list stands.
+// One line of the view `statuses`: the state of a run in its experiment's current list.
 struct StatusRow {
   std::string experiment;
   int64_t run = 0;
   std::string point;
   RunStatus status = RunStatus::kPlanned;
   std::string reason;
-  std::optional<int64_t> attempt;  // the one that the view `comparison` shows
+  std::optional<int64_t> attempt;  // the one in the view `comparison`
   std::optional<int64_t> started_unix_ms;
-  std::optional<int64_t> ended_unix_ms;  // absent while it runs
+  std::optional<int64_t> ended_unix_ms;  // nullopt while it runs
   std::string host;                      // of the runner; empty without an attempt
   int64_t runner_process_id = 0;
-  std::optional<int64_t> steps_done;     // of the whole run, those before a checkpoint included
-  std::optional<int64_t> steps_planned;  // of the whole run; absent until rank 0 reported
+  std::optional<int64_t> steps_done;     // of the whole run, with those before a checkpoint
+  std::optional<int64_t> steps_planned;  // of the whole run; nullopt until rank 0 reports
   std::optional<double> step_time_ms_median;
   std::optional<int64_t> memory_allocated_bytes_max;
   std::optional<double> loss_last;
-  // The run's newest job, or the one that the attempt ran in; empty: none, or sbatch has not
-  // answered.
+  // The run's newest job, or the attempt's job; empty: no job, or sbatch has not answered.
   std::string slurm_job;
   std::string node_list;
-  // Of a job that is not over, as Slurm last said.
+  // Slurm's last answer about a job that is not over.
   std::string job_state;
   std::string job_reason;                   // why it is pending
-  std::optional<int64_t> job_ends_unix_ms;  // when its time limit passes
+  std::optional<int64_t> job_ends_unix_ms;  // its time limit
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {

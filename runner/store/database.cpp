@@ -43,7 +43,7 @@ bool files_are_limited() {
   return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
 }
 
-// A quota is told by the system's error alone.
+// True if the disk or a quota is full. Only the system's error tells of a quota.
 bool is_full(int code, sqlite3* connection) {
   if ((code & 0xff) == SQLITE_FULL) return true;
   const bool is_of_file = (code & 0xff) == SQLITE_IOERR || (code & 0xff) == SQLITE_CANTOPEN;
@@ -51,15 +51,15 @@ bool is_full(int code, sqlite3* connection) {
   return error == ENOSPC || error == EDQUOT;
 }
 
-// Whether `code` says that the open file, or its folder, is no longer where it was.
+// True if `code` means that the open file, or its folder, has moved.
 bool says_moved(int code, const std::filesystem::path& file) {
   if (code == SQLITE_READONLY_DBMOVED) return true;
   std::error_code error;
   return (code & 0xff) == SQLITE_CANTOPEN && !std::filesystem::exists(file.parent_path(), error);
 }
 
-// Copies a database file, and the journal that its writer left when it was killed, to `folder`.
-// Only files are read: nobody can write while the journal is there.
+// Copies a database file, and the journal that a killed writer left, to `folder`. Only reads files,
+// because nobody can write while the journal is there.
 std::filesystem::path copy_with_journal(const std::filesystem::path& source,
                                         const std::filesystem::path& folder) {
   std::filesystem::path file = folder / "results.sqlite";
@@ -71,7 +71,7 @@ std::filesystem::path copy_with_journal(const std::filesystem::path& source,
   return file;
 }
 
-// Opening a pipe waits for whoever writes to it.
+// Refuses pipes and the like: opening a pipe waits for its writer.
 void refuse_what_is_no_file(const std::filesystem::path& file) {
   std::error_code error;
   const std::filesystem::file_status status = std::filesystem::status(file, error);

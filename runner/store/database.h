@@ -21,19 +21,19 @@
 struct sqlite3;
 struct sqlite3_stmt;
 
-// A thin layer over SQLite's C interface. Everything here belongs to one thread, and throws
-// std::runtime_error that names the file, what went wrong and what to do: ResultsUnavailable when
-// the call may be made again.
+// A thin layer over SQLite's C interface. Everything here belongs to one thread. Errors are
+// std::runtime_error and name the file, the problem and a remedy. A call that throws
+// ResultsUnavailable may be made again.
 namespace fsdp {
 
-// One connection: foreign keys checked, rollback journal (WAL does not work on network file
-// systems), waits up to 10 s for another process's lock, or as it is told.
+// One connection. It checks foreign keys and has a rollback journal, as WAL fails on network file
+// systems. It waits up to 10 s for another process's lock, unless set_lock_wait differs.
 class Database {
  public:
-  // Opens or creates `file`; its folder exists.
+  // Opens or creates `file`. Its folder must exist.
   explicit Database(const std::filesystem::path& file);
-  // A copy of the database `source`, gone with the object, whose errors name `source`. The source
-  // is only read; what a killed writer left in its journal is undone in the copy.
+  // Returns a temporary copy of the database `source`. Its errors name `source`. The source is only
+  // read. If a writer was killed, the change in its journal is undone in the copy.
   static Database copy_of(const std::filesystem::path& source);
 
   const std::filesystem::path& file() const { return file_; }
@@ -41,13 +41,13 @@ class Database {
   // Runs statements that return no rows.
   void execute(const std::string& sql);
   bool in_transaction() const;
-  // Throws for the error code `code` that a call on this connection just returned.
+  // Throws for the error code `code` that a call on this connection has just returned.
   [[noreturn]] void fail(int code) const;
 
  private:
   friend class Statement;
   Database(const std::filesystem::path& name, const std::filesystem::path& file, int flags);
-  // Copies what `source` can read now; returns SQLite's code.
+  // Copies the readable contents of `source`; returns SQLite's code.
   int take_contents(Database& source);
 
   struct Close {
@@ -61,10 +61,10 @@ class Database {
 // A value of any column.
 using SqlValue = std::variant<std::monostate, int64_t, double, std::string>;
 
-// A prepared statement, to be run any number of times. It holds no lock between calls. A value is a
-// number, a text, a path, an enum of the contract (stored as its name), an optional of these
-// (stored as NULL when empty), a struct with visit_fields (one parameter or column per field), an
-// SqlValue, or several of them: all columns that are left.
+// A prepared statement, for any number of runs. It holds no lock between calls. A value can be a
+// number, a text, a path, or an enum of the contract (stored as its name). An optional of these is
+// stored as NULL if empty. A struct with visit_fields takes one parameter or column per field. A
+// value can also be an SqlValue, or a vector of them for all remaining columns.
 class Statement {
  public:
   Statement(Database& database, std::string_view sql);
@@ -87,7 +87,7 @@ class Statement {
     }
   }
 
-  // All rows, each with its columns: a T, or a tuple of several types.
+  // Returns all rows: each a T, or a tuple of several types.
   template <typename... Columns, typename... Values>
   auto rows(const Values&... values) {
     std::vector<decltype(next<Columns...>())> result;
@@ -95,7 +95,7 @@ class Statement {
     return result;
   }
 
-  // The first row, if there is one.
+  // Returns the first row, if there is one.
   template <typename... Columns, typename... Values>
   auto value(const Values&... values) {
     std::optional<decltype(next<Columns...>())> result;
@@ -106,7 +106,7 @@ class Statement {
     return result;
   }
 
-  // The next column, or columns for a struct, of the current row; of several types a tuple.
+  // Returns the next column of the current row, or columns for a struct; a tuple for several types.
   template <typename T, typename... More>
   auto next() {
     if constexpr (sizeof...(More) > 0) {
@@ -191,7 +191,7 @@ class Statement {
   bool is_null() const;
   double next_double();
   int64_t next_integer();
-  // Of the next column. SQLite itself would read text as 0; NULL is 0, where 0 says as much.
+  // Throws for the next column: SQLite itself reads text as 0. NULL is 0 where both mean the same.
   [[noreturn]] void refuse_value(const std::string& wanted) const;
   std::string next_text();
   SqlValue next_value();
@@ -202,9 +202,9 @@ class Statement {
   int column_ = 0;
 };
 
-// Takes the write lock at once, so that what is read inside stays true until commit. Rolled back
-// when destroyed without commit. Inside another transaction it is part of that one, which must not
-// be committed when this one is not.
+// Takes the write lock at once, so values read inside stay true until commit. Rolls back if
+// destroyed without commit. Inside another transaction it is part of that one. If this one is not
+// committed, the outer one must not be committed either.
 class Transaction {
  public:
   explicit Transaction(Database& database);
@@ -219,8 +219,7 @@ class Transaction {
   bool open_;
 };
 
-// The names of T's fields: "a, b, c"; with a suffix: "a = ?, b = ?, c = ?"; with a prefix: "s.a,
-// s.b".
+// Returns the names of T's fields: "a, b". A suffix makes it "a = ?, b = ?", a prefix "s.a, s.b".
 template <Fields T>
 std::string field_columns(std::string_view suffix = {}, std::string_view prefix = {},
                           std::string_view separator = ", ") {
@@ -232,13 +231,13 @@ std::string field_columns(std::string_view suffix = {}, std::string_view prefix 
   return fmt::format("{}", fmt::join(columns, separator));
 }
 
-// What reads a T from each row: "select a, b from " and the rest.
+// Returns a query that reads a T from each row: "select a, b from " and `from`.
 template <Fields T>
 std::string select(std::string_view from) {
   return fmt::format("select {} from {}", field_columns<T>(), from);
 }
 
-// What follows `insert into table` for the columns "a, b": "(a, b) values (?, ?)".
+// Returns the rest of `insert into table` for the columns "a, b": "(a, b) values (?, ?)".
 std::string values_of(std::string_view columns);
 
 }  // namespace fsdp

@@ -37,8 +37,8 @@ std::vector<bool> EventTail::begun() const {
   return begun;
 }
 
-// Whole lines from the file's offset on: some, if there is one. They are in buffer_. The end of a
-// line that is too long counts as a line; what comes before it is left out.
+// Returns complete lines from the file's offset on: at least one, if there is one. They are in
+// buffer_. The end of a line that is too long counts as a line; the part before it is left out.
 std::string_view EventTail::read_lines(File& file) {
   constexpr int64_t kLongestLineBytes = int64_t{64} << 20;
   constexpr int64_t kBytesPerPoll = int64_t{16} << 20;
@@ -54,7 +54,7 @@ std::string_view EventTail::read_lines(File& file) {
   for (;; wanted *= 2) {
     const auto size = static_cast<size_t>(std::clamp(there, int64_t{0}, wanted));
     if (buffer_.size() < size) buffer_.resize(size);
-    stream.clear();  // of the end, where the last reading came to it
+    stream.clear();  // clears the end of file of the last reading
     stream.seekg(file.offset_bytes);
     if (stream.read(buffer_.data(), static_cast<std::streamsize>(size)).bad()) fail(file.path);
     const std::string_view text(buffer_.data(), static_cast<size_t>(stream.gcount()));
@@ -66,7 +66,7 @@ std::string_view EventTail::read_lines(File& file) {
       at_end_ = at_end_ && is_end;
       return {};
     }
-    if (last_line_feed == text.npos && !is_end) continue;  // one line is longer than all that
+    if (last_line_feed == text.npos && !is_end) continue;  // a line is longer than this
     at_end_ = at_end_ && is_end;
     return text.substr(0, last_line_feed + 1);  // npos + 1 is 0
   }

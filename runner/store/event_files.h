@@ -12,27 +12,27 @@
 namespace fsdp {
 
 // Follows the events files of one attempt, while its ranks write them or after a runner was killed.
-// It starts at the beginning of the files; Store::ingest leaves out what it has already. The files
-// are opened anew on each poll, which is what makes new data visible on network file systems.
+// It starts at the beginning of the files; Store::ingest leaves out known events. Each poll opens
+// the files anew, because only this makes new data visible on network file systems.
 class EventTail {
  public:
   using Warn = std::function<void(const std::string&)>;
 
-  // `warn` is told, in one line with place and remedy, about lines that are lost.
+  // `warn` is told about lost lines, in one line with place and remedy.
   EventTail(const RunPaths& paths, int attempt, int ranks, Warn warn);
 
-  // The events of each rank since the last poll, about 16 MiB of the files at a time. A last line
-  // without its line feed waits until it is whole; a file that is not there yet has no events; a
-  // whole line that is not an event, or longer than 64 MiB, is skipped. Throws std::system_error
-  // when a file is there and cannot be read.
+  // Returns each rank's events since the last poll, from about 16 MiB of the files. A last line
+  // without its line feed waits until it is complete. A missing file has no events. A complete line
+  // is skipped if it is no event or is longer than 64 MiB. Throws std::system_error if an existing
+  // file cannot be read.
   std::vector<std::vector<Event>> poll();
-  // Whether the last poll came to the end of every file.
+  // True if the last poll came to the end of every file.
   bool at_end() const { return at_end_; }
-  // Of each rank, whether its file was there: a rank makes it as soon as it has begun.
+  // For each rank, true if its file exists: a rank creates it as soon as it has begun.
   std::vector<bool> begun() const;
 
-  // Of each rank's file so far: lines that were skipped, and those that are not there though the
-  // numbers of events say that they were written.
+  // The number of lost lines in each rank's file: lines that were skipped, and lines that are
+  // missing according to the numbers of events.
   const std::vector<int64_t>& skipped_lines() const { return skipped_lines_; }
 
  private:
@@ -51,7 +51,7 @@ class EventTail {
   std::vector<Event> poll(File& file, int64_t& skipped_lines);
   std::string_view read_lines(File& file);
   void lose(File& file, int64_t& skipped_lines, int64_t lines, const std::string& what);
-  // Whether the event is new.
+  // True if the event is new.
   bool follows(File& file, int64_t& skipped_lines, const Event& event);
 
   std::vector<File> files_;

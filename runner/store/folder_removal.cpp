@@ -16,7 +16,7 @@ constexpr const char* kMark = ".pruned";
 constexpr const char* kNewMark = ".pruned.new";
 constexpr const char* kMarkBeforeRows = ".rows.pruned";
 
-// The names that take_away gives.
+// True for the names that take_away gives.
 bool is_taken(const path& folder) {
   const std::string name = folder.filename();
   return name.starts_with('.') && name.ends_with(kMark);

@@ -5,31 +5,31 @@
 
 #include "runner/store/store.h"
 
-// How a run's folder is removed: it gets a mark, the run's rows go, it gets a name that no run has,
-// and its contents go. On a full disk neither mark nor rows can be written: there it gets a name
-// that says whose it was, its contents go, then the rows, then the empty folder. Whoever is killed
-// in between leaves what the next call finds.
+// Removes a run's folder in steps. It marks the folder, deletes the run's rows, renames the folder
+// to a name that no run has, and deletes its contents. A full disk has no room for mark and rows.
+// Then the folder gets a name with its old name in it, and contents, rows and the empty folder go
+// in this order. If the process is killed in between, the next call finds the rest.
 namespace fsdp {
 
 void mark_for_removal(const std::filesystem::path& folder);
-// Whether it has the mark, or is what is left of a folder that had it.
+// True if the folder has the mark, or is the rest of a folder that had it.
 bool is_being_removed(const std::filesystem::path& folder);
 
-// Gives the folder another name, and returns that; nothing when it is gone.
+// Renames the folder, and returns the new name; nullopt if the folder is gone.
 std::optional<std::filesystem::path> renamed(const std::filesystem::path& folder,
                                              const std::filesystem::path& name);
-// Gives the folder a name beside it that no run has, and returns that; nothing when it is gone.
+// Does the same with a name beside the folder that no run has.
 std::optional<std::filesystem::path> take_away(const std::filesystem::path& folder);
-// The same before the run's rows go; the name keeps the folder's.
+// Does the same before the run's rows are deleted; the new name contains the old one.
 std::optional<std::filesystem::path> take_away_before_rows(const std::filesystem::path& folder);
-// The name that the folder had; nullopt if it was not taken away before the run's rows.
+// Returns the folder's old name; nullopt if it was not taken away before the run's rows.
 std::optional<std::filesystem::path> taken_before_rows(const std::filesystem::path& folder);
 void remove_contents(const std::filesystem::path& folder);
-// With all that is in it. Another process may be removing it as well.
+// Removes the folder with its contents. Another process may be removing it as well.
 void remove_folder(const std::filesystem::path& folder);
 
-// Before a run begins: a marked folder of a run that has no attempt is what was left of an earlier
-// one, and goes; of another run, whose rows are still there, only the mark.
+// Finishes a removal before a run begins. If the run has no attempt and nobody resumes from its
+// marked folder, the folder is an earlier run's and goes. Otherwise only the mark goes.
 void finish_removal(const Store& store, const std::filesystem::path& results, const RunRecord& run);
 
 }  // namespace fsdp

@@ -30,7 +30,7 @@ void Store::ingest(int64_t run_id, int attempt, std::span<const std::vector<Even
     contents_->ingest_rank(run_id, attempt, static_cast<int>(rank), events_of_ranks[rank],
                            rank < skipped_lines.size() ? skipped_lines[rank] : 0, figures);
   }
-  // Seldom enough that medians over all steps cost little, however many there are.
+  // Figures are written so seldom that medians over all steps cost little, even for many steps.
   const int64_t new_events = figures.events - figures.events_written;
   if (new_events > 0 && 64 * new_events >= figures.events) {
     contents_->write(run_id, attempt, figures, /*has_ended=*/false);

@@ -3,7 +3,7 @@
 namespace fsdp {
 namespace {
 
-// With the tasks for which `is_wanted` holds, of the tables `job_tasks t` and `jobs j`.
+// Returns jobs with the tasks that match `is_wanted`, on the tables `job_tasks t` and `jobs j`.
 template <typename Value>
 std::vector<JobRecord> read_jobs(Database& database, const std::string& is_wanted,
                                  const Value& value) {

@@ -35,7 +35,7 @@ bool is_within(const path& folder, const path& parent) {
   return !relative.empty() && *relative.begin() != "..";
 }
 
-// One source's database on its way into another.
+// Merges one source's database into another.
 class Merge {
  public:
   Merge(Database& from, Database& into, const MergeSource& source, const path& results)
@@ -43,7 +43,7 @@ class Merge {
         into_(into),
         source_(source),
         into_name_((results / "results.sqlite").string()),
-        // What a run's folder is relative to.
+        // The folders of runs are relative to this path.
         prefix_(std::filesystem::relative(
             std::filesystem::canonical(source.results),
             std::filesystem::weakly_canonical(std::filesystem::absolute(results)))) {}
@@ -74,7 +74,7 @@ class Merge {
     return joined_name(source_.name, name);
   }
 
-  // A source that has no runs any more takes those that it had out of the list.
+  // Refuses a source without runs, unless earlier merges brought some, which then leave the list.
   void require_runs() {
     if (Statement(from_, "select exists (select 1 from runs)").value<int64_t>() != 0) return;
     Statement here(into_,
@@ -83,7 +83,7 @@ class Merge {
     if (here.value<int64_t>(source_.name) == 0) throw std::runtime_error("holds no runs");
   }
 
-  // Another folder may be called by the same name.
+  // Refuses a source if runs merged under its name came from another folder.
   void require_same_place() {
     Statement here(into_,
                    "select r.experiment, r.folder from runs r "
@@ -91,7 +91,7 @@ class Merge {
     for (const auto& [experiment, folder] : here.rows<std::string, path>(source_.name)) {
       if (!is_within(folder, prefix_)) refuse_other_place(experiment, folder);
     }
-    // What the source has merged lies elsewhere, but each run where it was.
+    // Runs that the source has merged lie elsewhere, but each must lie where it was.
     Statement known(into_, "select folder from runs where (experiment, point, hash) = (?, ?, ?)");
     Statement merged(from_,
                      "select r.experiment, r.point, r.hash, r.folder from runs r "
@@ -104,7 +104,7 @@ class Merge {
     }
   }
 
-  // A run is there once, whatever its sources are called.
+  // Refuses runs that were merged under another source's name: each run may be there only once.
   void require_other_names_nowhere() {
     Statement elsewhere(into_,
                         "select r.experiment from runs r join experiments e on e.name = "
@@ -157,9 +157,9 @@ class Merge {
     return std::ssize(experiments);
   }
 
-  // The numbers, here, of the source's runs.
+  // Gives each of the source's runs its number here.
   void match_runs(MergedSource& merged) {
-    // All of the source's experiments, also those that it has no more.
+    // This covers all of the source's experiments, even those that it no longer has.
     Statement(into_,
               "update runs set current = 0 where experiment in "
               "(select name from experiments where instr(source || '/', ? || '/') = 1)")
@@ -189,7 +189,7 @@ class Merge {
         "is damaged: its table {} names the run {}, which is not there", table, number));
   }
 
-  // A text of the digest may be there already, of another experiment.
+  // Another experiment may have brought a text with the same digest.
   void require_equal_texts() {
     Statement known(into_, "select text from experiment_texts where digest = ?");
     Statement texts(from_, "select digest, text from experiment_texts");
@@ -200,7 +200,7 @@ class Merge {
     }
   }
 
-  // One row that cannot be read would take every report down.
+  // Reads every row, because one unreadable row would make every report fail.
   void require_readable() {
     const std::string of_experiment = " where experiment = ?";
     const std::string of_runs = " where run in (select id from runs where experiment = ?)";
@@ -268,7 +268,7 @@ void require_true_digests(Database& database) {
   }
 }
 
-// Of the source's own runs; what it has merged lies elsewhere, and is only ever read.
+// Checks the source's own runs. Runs that it has merged lie elsewhere, and are only ever read.
 void require_folders_within(Database& database) {
   Statement folders(database,
                     "select r.folder from runs r join experiments e on e.name = r.experiment "
@@ -297,10 +297,10 @@ void require_to_be_read(const path& file) {
   }
 }
 
-// A copy of the source's database, migrated, in which all that is taken by its key or read by its
-// name can be: rows refer to rows that are there, digests are those of their texts, folders lie in
-// the source, ranks and attempts have numbers that a run can have, figures are ones that a run can
-// have. Throws std::runtime_error that says what cannot. The source is only read.
+// Returns a migrated copy of the source's database that can be merged. Rows refer to existing rows,
+// digests match their texts, and folders lie in the source. Numbers of ranks and attempts, and
+// figures, are possible ones. Throws std::runtime_error with the first problem. Only reads the
+// source.
 Database sound_copy(const MergeSource& source, const path& results) {
   const path file = source.results / "results.sqlite";
   require_to_be_read(file);
@@ -327,7 +327,7 @@ Database sound_copy(const MergeSource& source, const path& results) {
   return copy;
 }
 
-// Returns what `error` says of the source, which it names.
+// Returns the message of `error`, with the source's name.
 std::string reason_to_skip(const MergeSource& source, const std::exception& error) {
   constexpr std::string_view kOfCommandsThatRead = ", or choose another folder with --results";
   std::string reason = error.what();
@@ -338,7 +338,7 @@ std::string reason_to_skip(const MergeSource& source, const std::exception& erro
   return is_named ? reason : (source.results / "results.sqlite").string() + ": " + reason;
 }
 
-// A source on its way, and what has become of it.
+// A source to merge, and the outcome so far.
 struct Candidate {
   const MergeSource& source;
   std::optional<Database> copy{};  // none: skipped
@@ -376,7 +376,7 @@ void merge_all(std::vector<Candidate>& candidates, Database& into, const path& r
   }
 }
 
-// Skips what cannot be merged even into an empty database.
+// Skips sources that cannot be merged even into an empty database.
 void try_all(std::vector<Candidate>& candidates, const path& results) {
   Database trial("");  // SQLite's name for a database that goes when closed
   migrate(trial);

@@ -8,7 +8,7 @@
 
 namespace fsdp {
 
-// A results folder, and whose it is.
+// A results folder and its owner's name.
 struct MergeSource {
   std::string name;  // part of a file's name: no '/'
   std::filesystem::path results;
@@ -17,20 +17,20 @@ struct MergeSource {
 struct MergedSource {
   int64_t experiments = 0;
   int64_t runs = 0;
-  int64_t new_runs = 0;  // that earlier merges did not bring
-  std::string skipped;   // why nothing of the source was merged; empty: it was
+  int64_t new_runs = 0;  // not brought by earlier merges
+  std::string skipped;   // why the source was not merged; empty: it was
 };
 
-// Brings all of each source's database into that of the folder `results`, or nothing of it. Skips a
-// source that is empty, cannot be read, or has runs of the same name from another place.
-// Each source has a transaction of its own. The folder's database is not created if every source is
-// skipped. Throws ResultsUnavailable if the folder cannot be written; sources before that are
-// merged. Sources are only read; schemas of older versions are migrated in a copy.
+// Merges each source's database, completely or not at all, into the database of the folder
+// `results`. Skips a source that is empty, cannot be read, or has runs of the same name from
+// another place. Each source has its own transaction. Sources are only read; older schemas are
+// migrated in a copy. The folder's database is not created if every source is skipped. Throws
+// ResultsUnavailable if the folder cannot be written; earlier sources stay merged.
 //
 // The experiment `lab` of the source `alice` becomes the experiment `alice/lab` with the source
-// `alice`, so that runs of several people stay apart. A run that an earlier merge brought keeps its
-// number and is replaced; one that its source no longer has stays, out of the current list. Files
-// are not copied: a run's folder is that of the source, as a path from `results`.
+// `alice`, to keep the runs of several people apart. A run from an earlier merge keeps its number
+// and is replaced. If its source no longer has it, it stays and leaves the current list. Files are
+// not copied: a run keeps the source's folder, as a path from `results`.
 std::vector<MergedSource> merge_results(const std::filesystem::path& results,
                                         std::span<const MergeSource> sources);
 

@@ -23,7 +23,7 @@ bool holds_nothing(Database& database) {
          number(database, "select count(*) from sqlite_master") == 0;
 }
 
-// Gives `database` the tables, indexes, columns and views that `schema` has and it does not.
+// Adds to `database` the tables, indexes, columns and views of `schema` that it lacks.
 void add_what_is_missing(Database& database, const std::string& schema) {
   Database whole(":memory:");
   whole.execute(schema);

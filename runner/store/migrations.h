@@ -8,26 +8,26 @@
 // Versions of the schema of results databases (PRAGMA user_version).
 namespace fsdp {
 
-// The first entry makes an empty file a database of the newest version. Each other entry i brings
-// version i to i + 1. Tables, indexes, views and columns that may be null need no text there: those
-// that are missing are added afterwards. Entries but the first are never changed once released.
+// Returns the SQL of each version. The first entry turns an empty file into a database of the
+// newest version. Each other entry i brings version i to i + 1. Entries need not add tables,
+// indexes, views or nullable columns: missing ones are added afterwards. Only the first entry may
+// change after a release.
 std::span<const std::string> schema_versions();
 
-// Whether a database with this application_id is this program's.
+// True if a database with this application_id is this program's.
 bool is_ours(int64_t application_id, int64_t user_version);
-// And has this program's version.
+// True if it also has this program's version.
 bool is_current(int64_t application_id, int64_t user_version);
 
-// Throws std::runtime_error that says of `file` that another program wrote it, or an fsdp-run
-// before 0.1.0.
+// Throws std::runtime_error: another program, or an fsdp-run before 0.1.0, wrote `file`.
 [[noreturn]] void refuse_foreign(const std::filesystem::path& file);
 
-// Throws std::runtime_error when `database` was not written by this program.
+// Throws std::runtime_error if this program did not write `database`.
 void require_ours(Database& database);
 
-// Brings the schema of `database`, which is ours or holds nothing, to the last of `versions`, in
-// one transaction; does not write when it is there already. Throws std::runtime_error when another
-// program or a newer one wrote it, and changes nothing then.
+// Brings the schema of `database`, which is ours or empty, to the last of `versions`, in one
+// transaction. Writes nothing if it is there already. Throws std::runtime_error, and changes
+// nothing, if another program or a newer one wrote it.
 void migrate(Database& database, std::span<const std::string> versions = schema_versions());
 
 }  // namespace fsdp

@@ -8,7 +8,7 @@
 namespace fsdp {
 
 void Store::write_planning_copy(const std::filesystem::path& file) const {
-  // What ranks reported is nearly all of a database.
+  // These reports of ranks are nearly all of a database.
   constexpr std::array kMeasurements = {
       event_table<StepDone>.name, event_table<EvaluationDone>.name,
       event_table<CheckpointDone>.name, event_table<DeviceSample>.name, event_table<CpuUse>.name};

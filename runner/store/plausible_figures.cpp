@@ -20,7 +20,7 @@ bool holds(std::string_view name, std::string_view part) {
   return name.find(part) != std::string_view::npos;
 }
 
-// Nothing: any value may stand in the column.
+// Returns nullopt if any value may stand in the column.
 std::optional<Rule> rule_of(const std::string& name, const std::string& type) {
   if (name == "spec" || name == "environment") {
     return Rule{"{0} <> '' and coalesce(iif(json_valid({0}), json_type({0}), '') <> 'object', 1)",
@@ -32,7 +32,7 @@ std::optional<Rule> rule_of(const std::string& name, const std::string& type) {
     return Rule{std::string(kNumber) + "0 and 253402300799999", "a time from 1970 to 9999"};
   }
   if (holds(name, "_time_ms")) return Rule{std::string(kNumber) + "0 and 1e15", "0 to 1e15 ms"};
-  // A clock that is set back makes energy negative; losses may be all that fp32 holds.
+  // A clock that is set back makes energy negative. A loss may be any value of fp32.
   if (holds(name, "loss") || holds(name, "energy") || holds(name, "temperature")) {
     return Rule{std::string(kNumber) + "-1e39 and 1e39", "-1e39 to 1e39"};
   }
@@ -45,7 +45,7 @@ struct CheckedColumn {
   const char* allowed;
 };
 
-// Those that SQLite computes of a specification too.
+// Returns the columns to check, even those that SQLite computes from a specification.
 std::vector<CheckedColumn> checked_columns(Database& database, const std::string& table) {
   std::vector<CheckedColumn> checked;
   Statement columns(database, "select name, lower(type) from pragma_table_xinfo(?)");
@@ -65,7 +65,7 @@ std::string text_of_value(const SqlValue& value) {
   return text == nullptr ? "NULL" : "'" + visible_line(text->substr(0, kLongest)) + "'";
 }
 
-// `key`: the column that holds the run's number.
+// `key` is the column with the run's number.
 void require_plausible_table(Database& database, const std::string& table, const char* key) {
   const std::vector<CheckedColumn> columns = checked_columns(database, table);
   std::vector<std::string> conditions;
@@ -79,7 +79,7 @@ void require_plausible_table(Database& database, const std::string& table, const
   if (!run) return;
   const auto names = Statement(database, "select experiment, point from runs where id = ?")
                          .value<std::string, std::string>(*run);
-  if (!names) return;  // merging says that the run is not there
+  if (!names) return;  // merging reports the missing run
   const auto& [experiment, point] = *names;
   for (const CheckedColumn& column : columns) {
     const auto value =

@@ -41,7 +41,7 @@ bool is_of_its_step(const RunPaths& paths, const CheckpointFolder& checkpoint) {
           !std::filesystem::exists(paths.checkpoint(checkpoint.step)));
 }
 
-// Every file is there, in its size, that its trainer.json lists.
+// True if every file in its trainer.json exists and has the listed size.
 bool is_whole(const path& checkpoint) try {
   const std::string text =
       read_input_file(checkpoint / kTrainerStateName, kLargestTrainerStateBytes);
@@ -55,8 +55,8 @@ bool is_whole(const path& checkpoint) try {
   return false;
 }
 
-// All of a run's but the newest whole ones, as many as the user keeps. Links are left out: they may
-// lead to another run's.
+// Returns all checkpoints of a run, except the newest `keep_last` complete ones. Links are left
+// out, because they may lead to another run's.
 std::vector<CheckpointFolder> prunable_checkpoints(const RunPaths& paths, int64_t keep_last) {
   std::error_code not_there;
   if (std::filesystem::is_symlink(paths.checkpoints(), not_there)) return {};
@@ -87,7 +87,7 @@ bool is_wanted(const Store& store, const RunRecord& run, const PruneWish& wish) 
   return !attempts.empty() && attempts.back().started_unix_ms < *wish.older_than_unix_ms;
 }
 
-// Of this folder of runs, those that somebody has begun to remove.
+// Returns the run folders of these results that somebody has begun to remove.
 std::vector<path> folders_being_removed(const path& results) {
   std::vector<path> folders;
   std::error_code not_there;
@@ -102,8 +102,8 @@ std::vector<path> folders_being_removed(const path& results) {
 
 PruneItem item_of(const path& folder) { return {.folder = folder, .size_bytes = size_of(folder)}; }
 
-// What a prune of a full disk that was killed left: the runs whose folder it took away, and that
-// folder's name now. A run that has a folder again, or has no attempt, is another one.
+// Returns the runs with a folder that a killed prune took away on a full disk, and the folder's
+// name now. If a run has a folder again, or no attempt, it is another run.
 std::map<int64_t, path> runs_without_folder(const std::vector<RunRecord>& runs, const path& results,
                                             const std::vector<path>& leftovers) {
   std::map<int64_t, path> taken;
@@ -118,7 +118,7 @@ std::map<int64_t, path> runs_without_folder(const std::vector<RunRecord>& runs, 
   return taken;
 }
 
-// Says of each item who keeps it: a run that stays and resumes from it.
+// Sets each item's keeper: a run that stays and resumes from the item.
 void find_keepers(const NamedFolders& named, std::vector<PruneItem>& items) {
   std::set<int64_t> going;
   for (const PruneItem& item : items) {
@@ -134,7 +134,7 @@ void find_keepers(const NamedFolders& named, std::vector<PruneItem>& items) {
     }
     return false;
   };
-  while (std::ranges::any_of(items, is_newly_kept)) {  // what stays may keep another
+  while (std::ranges::any_of(items, is_newly_kept)) {  // a kept item may keep another
   }
 }
 
@@ -147,7 +147,7 @@ bool is_partial(const PruneItem& item) {
                                           CheckpointFolder::State::kPartial);
 }
 
-// Another folder holds the checkpoint of this step.
+// True if another folder holds the checkpoint of this step.
 bool has_another(const PruneItem& item) {
   return std::ranges::any_of(
       list_checkpoint_folders(run_of_checkpoint(item)), [&](const CheckpointFolder& other) {
@@ -156,23 +156,23 @@ bool has_another(const PruneItem& item) {
       });
 }
 
-// Takes what an item is of out of the database. False when the run is running now.
+// Removes the item's rows from the database. Returns false if the run is running now.
 bool forget(Store& store, const path& results, const PruneItem& item) {
   if (!item.run) return true;
   if (item.checkpoint_step) {
-    // A partial one has a row only if its folder was taken away before that.
+    // A partial checkpoint has a row only if its folder was taken away earlier.
     if (!has_another(item)) {
       const RunPaths paths = run_of_checkpoint(item);
       store.delete_checkpoint(
           item.run->id,
           paths.checkpoint(*item.checkpoint_step).lexically_relative(results / item.run->folder));
     }
-    // What an earlier call or a trainer left, whose name the whole one of its step is given.
+    // Left by an earlier call or a trainer. The complete checkpoint of the step will get its name.
     if (is_partial(item)) remove_folder(item.folder);
     return true;
   }
   Store::Batch batch(store);
-  // The last of the runs that share a folder takes it along.
+  // If runs share a folder, it goes with the last of them.
   const bool has_folder =
       !item.folder.empty() && has_own_folder(results, *item.run) && !store.shares_folder(*item.run);
   if (!store.delete_run(item.run->id)) return false;
@@ -181,7 +181,7 @@ bool forget(Store& store, const path& results, const PruneItem& item) {
   return true;
 }
 
-// The same; nullopt if the disk has no room for what that writes.
+// Does the same; nullopt if the disk has no room for the changes.
 std::optional<bool> try_to_forget(Store& store, const path& results, const PruneItem& item) {
   try {
     return forget(store, results, item);
@@ -191,7 +191,7 @@ std::optional<bool> try_to_forget(Store& store, const path& results, const Prune
   }
 }
 
-// Gives an item's folder the name by which it is removed; nothing when it is gone already.
+// Gives an item's folder its name for removal; nullopt if it is gone already.
 std::optional<path> taken_away(const PruneItem& item) {
   if (!item.checkpoint_step) return take_away(item.folder);
   return renamed(item.folder, checkpoint_folder(run_of_checkpoint(item), *item.checkpoint_step,
@@ -203,8 +203,8 @@ bool is_in_use(const NamedFolders& named, const PruneItem& item) {
   return !named.resumed_from(item.folder).empty();
 }
 
-// Takes the item's folder away and removes its contents, before the rows that the disk has no room
-// to change. The empty folder stays until they are gone, so that the next call finds it.
+// Takes the item's folder away and empties it, before its rows, which a full disk has no room to
+// change. The empty folder stays until they are gone, so the next call can find it.
 void make_room_with(Store& store, const path& results, PruneItem& item) {
   if (!taken_before_rows(item.folder)) {
     const Store::Batch nobody_plans(store);
@@ -222,8 +222,8 @@ void make_room_with(Store& store, const path& results, PruneItem& item) {
   remove_contents(item.folder);
 }
 
-// The folders that no run names, which may have been planned since the items were found. Returns
-// them under their new names.
+// Takes away the folders that no run names, and returns their new names. Runs may have been planned
+// since the items were found.
 std::vector<path> take_away_unnamed(Store& store, const path& results,
                                     const std::vector<PruneItem>& forgotten,
                                     std::vector<PruneItem>& left_alone) {
@@ -242,7 +242,7 @@ std::vector<path> take_away_unnamed(Store& store, const path& results,
   return taken;
 }
 
-// The folder of an experiment whose last run is gone. A run is recorded before it has a folder.
+// Removes an experiment's folder after its last run. A run is recorded before it has a folder.
 void remove_if_empty(Store& store, const path& results, const path& experiment) {
   const Store::Batch nobody_plans(store);
   const path folder = experiment.lexically_relative(results);
@@ -254,7 +254,7 @@ void remove_if_empty(Store& store, const path& results, const path& experiment) 
   std::filesystem::remove(experiment, not_empty);
 }
 
-// With the files of what is forgotten.
+// Removes the files of forgotten items.
 void remove_forgotten(Store& store, const path& results, std::vector<PruneItem>& forgotten,
                       std::vector<PruneItem>& left_alone) {
   for (const path& folder : take_away_unnamed(store, results, forgotten, left_alone)) {
@@ -271,7 +271,7 @@ void remove_forgotten(Store& store, const path& results, std::vector<PruneItem>&
 
 std::vector<PruneItem> find_prunable(const Store& store, const path& results,
                                      const PruneWish& wish) {
-  // Before the rows are read: a run is recorded before it has a folder.
+  // Read before the rows, because a run is recorded before it has a folder.
   const std::vector<path> leftovers = folders_being_removed(results);
   const NamedFolders named(store, results);
   std::vector<RunRecord> wanted = store.runs();
@@ -317,7 +317,7 @@ std::vector<PruneItem> find_prunable(const Store& store, const path& results,
 std::vector<PruneItem> prune(Store& store, const path& results, std::vector<PruneItem> items) {
   std::vector<PruneItem> left_alone, forgotten, waiting;
   find_keepers(NamedFolders(store, results), items);
-  // What no run names makes room without any in the database.
+  // Folders that no run names come first: their removal makes room and needs none in the database.
   std::ranges::stable_partition(items, [](const PruneItem& item) { return !item.run; });
   for (PruneItem& item : items) {
     if (item.kept_for) {

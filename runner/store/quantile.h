@@ -5,11 +5,11 @@
 
 namespace fsdp {
 
-// The value below which `fraction` of the not empty `values` lie, interpolated linearly between
-// neighbours. Reorders them, and takes time linear in their number.
+// Returns the value below which `fraction` of the `values` lie, interpolated linearly between
+// neighbours. `values` must not be empty and are reordered. Takes time linear in their number.
 double quantile(std::span<double> values, double fraction);
 
-// The median; of an even number of values the mean of the middle two. `values` is not empty.
+// Returns the median, or the mean of the middle two values. `values` must not be empty.
 double median(std::vector<double> values);
 
 }  // namespace fsdp

@@ -4,11 +4,11 @@
 #include "contract/spec/run_spec_yaml.h"
 #include "runner/store/store_contents.h"
 
-// What one attempt or one run left in the database, as it is there.
+// Reads the records of attempts and runs from the database, unchanged.
 namespace fsdp {
 namespace {
 
-// The view's rows of one experiment or (empty) of all.
+// Returns the view's rows; an empty `experiment` means all.
 template <typename Row>
 std::vector<Row> rows_of(Database& database, const std::string& view, std::string_view experiment) {
   if (experiment.empty()) return Statement(database, select<Row>(view)).template rows<Row>();
@@ -43,7 +43,7 @@ std::vector<StepDone> Store::newest_steps(int64_t run_id, int attempt, int rank,
 
 std::vector<Recorded<DeviceSample>> Store::newest_device_samples(int64_t run_id,
                                                                  int attempt) const {
-  constexpr int kMostDevices = 64;  // that a rank samples at a time
+  constexpr int kMostDevices = 64;  // that a rank samples at the same time
   std::set<std::pair<std::string, std::string>> seen;
   std::vector<Recorded<DeviceSample>> samples;
   Statement of_rank(
@@ -111,7 +111,7 @@ std::string Store::experiment_text(int64_t run_id, int attempt) const {
 std::string Store::spec_text(int64_t run_id) const { return to_yaml(spec(run_id)); }
 
 RunSpec Store::spec(int64_t run_id) const {
-  return run_spec_from_yaml(  // which JSON is
+  return run_spec_from_yaml(  // JSON is YAML
       Statement(contents_->database, "select spec from runs where id = ?")
           .value<std::string>(run_id)
           .value_or(""),

@@ -16,8 +16,8 @@ namespace {
 
 using std::filesystem::path;
 
-// What the first bytes of a database file say, which are read without SQLite: that would lock the
-// file and may change it.
+// The first bytes of a database file. They are read without SQLite, which would lock the file and
+// may change it.
 struct Header {
   int64_t user_version = 0;
   int64_t application_id = 0;
@@ -31,7 +31,7 @@ int64_t big_endian(std::string_view bytes) {
   return static_cast<int32_t>(number);
 }
 
-// Absent: the file holds no database.
+// nullopt: the file holds no database.
 std::optional<Header> header_of(const path& file) {
   std::array<char, 100> bytes{};
   std::ifstream stream(file, std::ios::binary);
@@ -46,14 +46,14 @@ std::optional<Header> header_of(const path& file) {
                 .has_wal = header[18] == 2};
 }
 
-// While a writer is at work, or when it was killed.
+// True while a writer is at work, or after it was killed.
 bool has_journal(const path& file) {
   std::error_code not_there;
   const uintmax_t bytes = std::filesystem::file_size(file.string() + "-journal", not_there);
   return !not_there && bytes > 0;
 }
 
-// SQLite reads zeros where a file ends within a page, and may miss a row so.
+// Refuses a file that ends within a page. SQLite reads zeros there, and may miss a row.
 void require_whole_pages(const path& file, const Header& header) {
   if (has_journal(file)) return;
   if (header.page_bytes == 0 || std::filesystem::file_size(file) % header.page_bytes == 0) return;
@@ -62,8 +62,7 @@ void require_whole_pages(const path& file, const Header& header) {
                            "more, or move it away");
 }
 
-// Returns "table", or the text of a view, by name. Names are in lower case, as SQLite compares
-// them.
+// Returns "table", or the text of a view, by name. Names are in lower case, as SQLite ignores case.
 std::map<std::string, std::string> named_in(Database& database) {
   std::map<std::string, std::string> named;
   Statement objects(database,
@@ -97,7 +96,7 @@ Database created(const path& file) {
                            "; choose another folder with --results");
 }
 
-// Ours have no write-ahead log, and to look into one that has would leave files beside it.
+// Refuses a write-ahead log: this program writes none, and reading it would leave files beside it.
 Database migrated(const path& file, const Header& header, StoreUse use) {
   if (header.has_wal) refuse_foreign(file);
   Database copy = Database::copy_of(file);
@@ -118,14 +117,14 @@ Database found_or_made(const path& results, StoreUse use) {
                       "--results");
   }
   if (!std::filesystem::is_regular_file(status)) refuse_foreign(file);
-  if (access(file.c_str(), R_OK) != 0) return opened(file);  // which says why not
+  if (access(file.c_str(), R_OK) != 0) return opened(file);  // throws the reason
   const std::optional<Header> header = header_of(file);
   if (!header || !is_ours(header->application_id, header->user_version)) refuse_foreign(file);
   require_whole_pages(file, *header);
   if (!is_current(header->application_id, header->user_version)) {
     return migrated(file, *header, use);
   }
-  // What a killed writer left half done has to be undone before anything can be read.
+  // A killed writer's change must be undone before anything can be read.
   const bool is_undone_in_a_copy =
       use == StoreUse::kExisting && has_journal(file) && !can_write(file);
   return is_undone_in_a_copy ? Database::copy_of(file) : opened(file);
@@ -134,7 +133,7 @@ Database found_or_made(const path& results, StoreUse use) {
 }  // namespace
 
 void check_results_path(const path& results) {
-  constexpr size_t kLongestBytes = 512;  // of SQLite, for the name of the journal
+  constexpr size_t kLongestBytes = 512;  // SQLite's limit, for the journal's name
   const path file = std::filesystem::absolute(results) / "results.sqlite";
   const size_t bytes = file.native().size() + std::string_view("-journal").size();
   if (bytes <= kLongestBytes) return;

@@ -6,30 +6,27 @@
 
 namespace fsdp {
 
-// How long a call to the database waits for another process's transaction, unless it is told
-// otherwise.
+// The default time that a call to the database waits for another process's transaction.
 inline constexpr std::chrono::seconds kLockWait{10};
 
-// The results cannot be read or written for now: another program holds the database locked, its
-// disk is full or read-only, its folder is not where it was. Nothing of the call was kept; it may
-// be made again.
+// The results cannot be read or written now. Another program holds the database locked, its disk is
+// full or read-only, or its folder has moved. The call kept nothing and may be made again.
 class ResultsUnavailable : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// The same, because the results' disk or a quota of it is full.
+// The same, because the disk of the results is full, or a quota.
 class DiskFull : public ResultsUnavailable {
  public:
   using ResultsUnavailable::ResultsUnavailable;
 };
 
-// True if `error`, of the database or of a file in the results folder, says that the disk or a
-// quota is full.
+// True if `error`, from the database or a file in the results folder, means a full disk or quota.
 bool says_disk_full(const std::exception& error);
 
-// Whether `error`, of the database or of a file in the results folder, may pass by itself or by
-// what its user does elsewhere.
+// True if `error`, from the database or a file in the results folder, may pass by itself or by the
+// user's action elsewhere.
 bool may_pass(const std::exception& error);
 
 }  // namespace fsdp

@@ -12,13 +12,13 @@ using std::filesystem::path;
 
 namespace {
 
-// Whole, and with '/' at its end, so that a folder in it begins with it.
+// Returns the absolute path with '/' at its end, so paths of folders in it begin with it.
 std::string name_of_folder(const path& folder) {
   const path place = std::filesystem::weakly_canonical(std::filesystem::absolute(folder));
   return (place / "").string();
 }
 
-// A specification that cannot be read, as a merged one may be, names nothing.
+// Returns "" for an unreadable specification, as a merged run may have.
 path resume_of(const Store& store, const RunRecord& run) {
   try {
     return store.spec(run.id).resume.path;

@@ -9,30 +9,30 @@
 
 #include "runner/store/store.h"
 
-// The folders that runs have, and those that they need.
+// The folders that runs have, and the folders that they need.
 namespace fsdp {
 
-// Whether `folder`, relative to the results, is runs/<one>/<one>.
+// True if `folder`, relative to the results, is runs/<one>/<one>.
 bool is_run_folder(const std::filesystem::path& folder);
 
-// Whether it is that also when links are followed. The folder runs may itself be a link.
+// True if this also holds after links are followed. The folder runs may itself be a link.
 bool is_own_run_folder(const std::filesystem::path& results, const std::filesystem::path& folder);
 
-// A run, and the checkpoint that its `resume` names.
+// A run, and the checkpoint in its `resume`.
 struct ResumedFrom {
   RunRecord by;
   std::filesystem::path checkpoint;
 };
 
-// The folders that recorded runs name, with links followed: their own, of these results and of
-// others, and the checkpoints that they resume from. Reads every specification.
+// The folders that recorded runs name, with links followed: their own folders, in any results, and
+// the checkpoints that they resume from. Reads every specification.
 class NamedFolders {
  public:
   NamedFolders(const Store& store, const std::filesystem::path& results);
 
-  // Whether a run that is not in `but` has the folder, one in it, or one that holds it.
+  // True if a run's folder holds `folder`, lies in it, or, unless the run is in `but`, equals it.
   bool is_of_run(const std::filesystem::path& folder, const std::set<int64_t>& but) const;
-  // Who resumes from the folder, or from one in it.
+  // Returns the runs that resume from the folder, or from one in it.
   std::vector<ResumedFrom> resumed_from(const std::filesystem::path& folder) const;
 
  private:

@@ -9,7 +9,7 @@
 namespace fsdp {
 namespace {
 
-// Settings are columns that SQLite computes from the specification, a JSON object.
+// SQLite computes the columns of settings from the specification, a JSON object.
 constexpr const char* kSchema = R"sql(
 create table experiments (
   name text primary key,
@@ -200,7 +200,7 @@ left join attempts a on a.run = r.id
 left join summaries s on s.run = a.run and s.attempt = a.attempt
 left join ranks k on k.run = a.run and k.attempt = a.attempt and k.rank = 0)sql";
 
-// A row for each rank of these.
+// A row for each rank of the rows above.
 constexpr const char* kComparisonPerRank =
     R"sql(select c.experiment, c.run, c.position, c.point, c.attempt, c.status, k.rank, k.host, k.device,
   k.device_name, {rank_figures}
@@ -217,7 +217,7 @@ constexpr const char* kEvents = R"sql(create table {table} (
 ) without rowid;
 )sql";
 
-// The type that a column of T's has.
+// The type of a column with values of T.
 template <typename T>
 constexpr std::string_view kSqlType = std::floating_point<T> ? "real"
                                       : std::integral<T>     ? "integer"
@@ -225,7 +225,7 @@ constexpr std::string_view kSqlType = std::floating_point<T> ? "real"
 template <typename T>
 constexpr std::string_view kSqlType<std::optional<T>> = kSqlType<T>;
 
-// When a row has its values: those of optional fields may be absent in any case.
+// Tells when a row gets its values. Optional fields may always be null.
 enum class Presence { kAlways, kLater };
 
 template <Fields T>

@@ -7,22 +7,22 @@
 
 namespace fsdp {
 
-// What creates the tables and views of a results database. Columns of what ranks report and of what
-// is computed from it follow from the visit_fields of their structs, settings from the run's
-// specification: tests/golden/schema.sql is what comes of it, and a change there is a new version
-// (migrations.h).
+// Returns the SQL that creates the tables and views of a results database. Columns of ranks'
+// reports and of computed figures follow from the visit_fields of their structs. Settings follow
+// from the run's specification. tests/golden/schema.sql holds the outcome; a change there is a new
+// version (migrations.h).
 std::string schema();
 
-// What ComparisonRow and RankRow are read from, in the order of reports: the view `comparison` with
-// what would fill a screen there, and the view `comparison_per_rank`. With Listed::kEver those too
-// that are no longer in their experiment's list, which the views leave out.
+// Return the sources of ComparisonRow and RankRow, in the order of reports. These are the views
+// `comparison`, with columns too long for a screen, and `comparison_per_rank`. With Listed::kEver,
+// they include runs that left their experiment's list; the views do not.
 std::string comparison_rows(Listed listed);
 std::string comparison_per_rank_rows(Listed listed);
 
 // The table of the events with this body.
 struct EventTable {
   const char* name;
-  const char* number;  // the column that no two events of a rank have equal
+  const char* number;  // a column that is unique among a rank's events
 };
 template <typename Body>
 inline constexpr EventTable event_table{};

@@ -19,7 +19,7 @@ do update set position = excluded.position, current = 1, folder = excluded.folde
   loss_digest = excluded.loss_digest, family = excluded.family, family_key = excluded.family_key,
   family_value = excluded.family_value, spec = excluded.spec)sql";
 
-// Records runs of a current list; within a transaction of the caller's.
+// Records runs of a current list, within the caller's transaction.
 class RunPlanning {
  public:
   explicit RunPlanning(Database& database) : database_(database) {}
@@ -34,8 +34,8 @@ class RunPlanning {
   }
 
  private:
-  // The one that is recorded, else the one that the run wants, if need be with a number: no other
-  // run of these results has it.
+  // Returns the recorded folder, else the one that the run wants, with a number if necessary. No
+  // other run of these results has it.
   std::filesystem::path folder_of(std::string_view experiment, const Store::PlannedRun& run) {
     const auto is_free = [&](const std::filesystem::path& folder) {
       return others_of_folder_.value<int64_t>(folder, experiment, run.point, run.hash) == 0;

@@ -11,7 +11,7 @@
 // The inside of Store, shared by its source files.
 namespace fsdp {
 
-// RunRecord's fields, of the table `runs r`.
+// RunRecord's fields, in the table `runs r`.
 inline const std::string kRunColumns =
     "r.id, r.experiment, r.point, r.hash, r.folder, r.status, r.reason, "
     "coalesce((select max(attempt) from attempts where run = r.id), 0), "
@@ -20,25 +20,25 @@ inline const std::string kRunColumns =
 inline const std::string kSelectRuns = "select " + kRunColumns + " from runs r ";
 
 struct Store::Contents {
-  // An attempt and what is computed from its events so far.
+  // An attempt and the figures computed from its events so far.
   struct Figures {
     AttemptFigures computed;
-    std::map<int64_t, int64_t> last_sequences;  // by rank, of the last event in them
+    std::map<int64_t, int64_t> last_sequences;  // by rank, of the last event in the figures
     int64_t events = 0;
-    int64_t events_written = 0;  // how many there were when they were last written to the database
+    int64_t events_written = 0;  // number of events in the figures last written
   };
 
-  // These work within a transaction of the caller's.
+  // These functions work within the caller's transaction.
   void ingest_rank(int64_t run_id, int attempt, int rank, std::span<const Event> events,
                    int64_t skipped_lines, Figures& figures);
-  // Those in memory where they are of the same events as the database holds, else computed anew:
-  // another process may have written, or a transaction have been rolled back.
+  // Returns the figures in memory if they match the database's events, else computes them anew.
+  // Another process may have written, or a transaction may have been rolled back.
   Figures& figures_of(int64_t run_id, int attempt);
   void write(int64_t run_id, int attempt, Figures& figures, bool has_ended);
-  // Losses of an attempt that went on from a checkpoint begin where its run's did.
+  // Adds the first losses of the run, if the attempt resumed from a checkpoint.
   void add_losses_before(AttemptSummary& summary, int64_t run_id, int attempt);
 
-  // Into a table with one row per event.
+  // Returns SQL that inserts into a table with one row per event.
   template <Fields Body>
   static std::string insert_event() {
     return fmt::format("insert or ignore into {} {}", event_table<Body>.name,
@@ -47,7 +47,7 @@ struct Store::Contents {
 
   Database database;
   std::map<std::pair<int64_t, int>, Figures> figures{};  // of attempts that are being ingested
-  // Kept prepared because they run once per event.
+  // Kept prepared, because they run once per event.
   Statement last_sequences{database,
                            "select rank, last_sequence from ranks where run = ? and attempt = ?"};
   Statement insert_rank{

@@ -5,9 +5,8 @@
 namespace fsdp {
 namespace {
 
-// Of the run's attempts before `newest` the one that came nearest to `step`, the newest of several
-// that are as near; 0: none. One that stopped before the step did not write its checkpoint, however
-// new it is.
+// Returns the attempt before `newest` that came nearest to `step`, the newest one among equals; 0:
+// none. An attempt that stopped before the step did not write its checkpoint, even if it is newer.
 int attempt_that_reached(int64_t step, Database& database, int64_t run_id, int64_t newest) {
   Statement earlier(database,
                     "select attempt, coalesce((select max(step) from steps s where s.run = a.run "
@@ -32,7 +31,7 @@ std::vector<Stretch> stretches_of(Database& database, int64_t run_id, int attemp
     found.push_back(stretch);
     const auto begin = resumed_from_step.value<int64_t>(run_id, stretch.attempt);
     const int64_t step = std::min(stretch.last_step, begin.value_or(stretch.last_step));
-    // The one before wrote the checkpoint from which this one went on.
+    // The attempt before wrote the checkpoint that this one resumed from.
     stretch = {attempt_that_reached(step, database, run_id, stretch.attempt), step};
   }
   std::ranges::reverse(found);
@@ -62,7 +61,7 @@ void Store::Contents::add_losses_before(AttemptSummary& summary, int64_t run_id,
                                  "select 1 from ranks where run = ? and attempt = ? and "
                                  "resumed_from_step > 0 limit 1")
                            .value<int64_t>(run_id, attempt);
-  if (!goes_on) return;  // an attempt that did not come to its first step has no losses
+  if (!goes_on) return;  // an attempt without a first step has no losses
   std::vector<Stretch> course = stretches_of(database, run_id, attempt);
   course.pop_back();
   if (course.empty()) return;

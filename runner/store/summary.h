@@ -3,25 +3,25 @@
 #include <cstdint>
 #include <optional>
 
-// What a table shows of an attempt and of its ranks.
+// The figures that a table shows of an attempt and of its ranks.
 namespace fsdp {
 
 enum class Better { kNeither, kLess, kMore };
 enum class Shown { kAlways, kWhereKnown };
 
-// What readers are told of a member of a row. Its parts follow the member in its line of
-// visit_fields, and make it a column of every report, a condition, a group and a sort.
+// The description of a row's member for readers. Its parts follow the member in its line of
+// visit_fields. They make the member a column of every report, a condition, a group and a sort.
 struct Meaning {
-  const char* sentence;      // what it is, and what it is taken over; its unit ends its name
-  const char* heading = "";  // '\n' where tables break it; empty: not among the usual columns
+  const char* sentence;      // its meaning and scope; its unit ends its name
+  const char* heading = "";  // '\n' breaks lines in tables; empty: not a usual column
   Better better = Better::kNeither;
-  Shown shown = Shown::kAlways;  // among the usual ones
+  Shown shown = Shown::kAlways;  // among the usual columns
 };
 
 // A step takes as long as its slowest rank. Medians and quartiles (linear interpolation between
-// neighbours) are over the steps that every rank did, without the first `warmup_steps_excluded`, or
-// over all of them when no more were done. Figures are absent until measured. An attempt that goes
-// on from a checkpoint has the times and memory of its own steps; its losses begin with the run's.
+// neighbours) cover the steps that every rank did, without the first `warmup_steps_excluded`. If no
+// more steps were done, they cover all steps. Figures are nullopt until measured. A resumed attempt
+// has the times and memory of its own steps; its losses begin with the run's.
 struct AttemptSummary {
   std::optional<int64_t> memory_allocated_bytes_max;
   std::optional<int64_t> memory_allocated_bytes_min;
@@ -48,7 +48,7 @@ struct AttemptSummary {
   std::optional<double> run_queue_wait_percent;
   std::optional<double> energy_joules;
   std::optional<int64_t> steps;
-  std::optional<double> loss_first;  // absent when not finite, as the other losses
+  std::optional<double> loss_first;  // nullopt if not finite, as for the other losses
   std::optional<double> loss_last;
   std::optional<int64_t> skipped_steps;
   std::optional<int64_t> non_finite_steps;

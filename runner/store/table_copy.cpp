@@ -5,9 +5,9 @@
 namespace fsdp {
 namespace {
 
-// Whether a value may stand in a column that is declared as `type`.
+// True if a value may stand in a column declared as `type`.
 bool is_of_type(const SqlValue& value, const std::string& type) {
-  if (std::holds_alternative<std::monostate>(value)) return true;  // the column says whether it may
+  if (std::holds_alternative<std::monostate>(value)) return true;  // the column allows NULL or not
   if (type == "text") return std::holds_alternative<std::string>(value);
   if (std::holds_alternative<int64_t>(value)) return true;
   return type == "real" && std::holds_alternative<double>(value);

@@ -8,12 +8,12 @@
 
 namespace fsdp {
 
-// All that say something of a run.
+// Returns the tables that have a column `run`.
 std::vector<std::string> tables_of_runs(Database& database);
 
-// Takes the rows of a table over into the table of the same name and columns, where they replace
-// those with their keys. `change(column, value)` is called for the values of a row. Throws
-// std::runtime_error when one is not of its column's type.
+// Copies the rows of a table into the table of the same name and columns; they replace rows with
+// the same keys. Calls `change(column, value)` for the values of a row. Throws std::runtime_error
+// if a value does not match its column's type.
 void copy_table(Database& from, Database& into, const std::string& table,
                 const std::function<void(const std::string&, SqlValue&)>& change = {});
 

@@ -17,7 +17,7 @@ constexpr std::string_view kMemoryLimit = ", memory limit ";
 
 struct DeviceAndLimit {
   std::string_view device;
-  int64_t limit_mib = std::numeric_limits<int64_t>::max();  // none
+  int64_t limit_mib = std::numeric_limits<int64_t>::max();  // no limit
 };
 
 DeviceAndLimit parts_of(std::string_view device_kind) {
@@ -41,7 +41,7 @@ bool runs_out_on(const std::string& device_kind, const RunSpec& spec, const RanO
   const DeviceAndLimit then = parts_of(before.device_kind);
   const DeviceAndLimit now = parts_of(device_kind);
   if (then.device != now.device) return false;
-  const int64_t own_mib = memory_limit_bytes(spec) >> 20;  // of each rank
+  const int64_t own_mib = memory_limit_bytes(spec) >> 20;  // per rank
   const bool is_of_own =
       spec.device == DeviceKind::kCuda || (own_mib > 0 && own_mib <= then.limit_mib);
   return (before.is_said_by_rank && is_of_own) || now.limit_mib <= then.limit_mib;

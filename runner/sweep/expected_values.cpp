@@ -9,7 +9,7 @@
 namespace fsdp {
 namespace {
 
-// Searches among values up to `largest`, which all fit.
+// Counts the runs of a search in which all values up to `largest` fit.
 int64_t runs_of(Doubling search, int64_t largest) {
   int64_t runs = 0;
   while (const auto value = search.next()) {

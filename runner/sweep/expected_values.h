@@ -10,16 +10,16 @@
 
 namespace fsdp {
 
-// Which value of a doubled key, of that family, is expected to be the largest that fits.
+// Returns the value of a doubled key in this family that is expected to be the largest that fits.
 using ExpectedValue = std::function<std::optional<int64_t>(
     const std::shared_ptr<const DoublingSeries>&, const std::string& family)>;
 
-// What predictions say, of the values that the search comes to; absent where there are none, and
-// where no limit is known but the host's memory.
+// Returns the largest value of the search that fits according to `predict`. nullopt if predictions
+// are missing or only the host's memory limits the runs.
 std::optional<int64_t> expected_largest(const std::shared_ptr<const DoublingSeries>& series,
                                         const PredictRun& predict);
 
-// How many runs a search takes less that begins at the value and finds it right.
+// The number of runs saved if the search starts at `largest` and this value is correct.
 int64_t runs_saved(const DoublingSeries& series, int64_t largest);
 
 }  // namespace fsdp

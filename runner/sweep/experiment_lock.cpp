@@ -19,7 +19,7 @@
 namespace fsdp {
 namespace {
 
-// What the lock's file says of whoever has it for a moment.
+// The lock file's note about a process that holds the lock only for a moment.
 constexpr std::string_view kForAMoment = ", which asks Slurm about its jobs";
 constexpr std::chrono::seconds kLongestMoment{60};
 constexpr std::chrono::milliseconds kPause{100};
@@ -38,7 +38,8 @@ constexpr std::chrono::milliseconds kPause{100};
                  "choose a folder on another one with --results");
 }
 
-// -1: another process has it; `owner` is told which. `purpose` is added to what others are told.
+// Returns the lock's descriptor. Returns -1 if another process has the lock, and sets `owner` to
+// its name. `purpose` is added to the name that others see.
 int lock(const std::filesystem::path& results, const std::string& experiment, std::string& owner,
          std::string_view purpose = "") {
   std::error_code error;
@@ -62,7 +63,7 @@ int lock(const std::filesystem::path& results, const std::string& experiment, st
       ftruncate(descriptor, 0) == 0 &&
       write(descriptor, self.data(), self.size()) == static_cast<ssize_t>(self.size());
   const std::error_code cause(is_written ? 0 : errno, std::generic_category());
-  // On a full disk the lock holds without a name: prune, which makes room, takes it too.
+  // On a full disk the lock holds without a name, because prune needs it to free space.
   const bool is_full = cause == std::errc::no_space_on_device || cause.value() == EDQUOT;
   if (is_written || is_full) return descriptor;
   close(descriptor);

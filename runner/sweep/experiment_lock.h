@@ -7,20 +7,20 @@
 
 namespace fsdp {
 
-// One runner at a time works on an experiment of a results folder. The kernel lets go of the lock
+// Lets one runner at a time work on an experiment of a results folder. The kernel releases the lock
 // when the process ends, however it ends.
 class ExperimentLock {
  public:
-  // Waits, and says so, for a process that has it for a moment. Throws std::runtime_error that
-  // names the other process when that has it for longer, std::system_error when the results folder,
-  // which is created, cannot be written.
+  // Waits for a process that holds the lock for a moment, and says so. Throws std::runtime_error
+  // with the other process's name if that one holds it for longer. Creates the results folder.
+  // Throws std::system_error if the folder cannot be written.
   ExperimentLock(const std::filesystem::path& results, const std::string& experiment,
                  const std::function<void(const std::string&)>& say);
-  // Null when another process has it; `owner` is told which, where it is known.
+  // Returns null if another process has the lock, and names it in `owner` if it is known.
   static std::unique_ptr<ExperimentLock> if_free(const std::filesystem::path& results,
                                                  const std::string& experiment, std::string& owner);
-  // The lock, to ask Slurm about the experiment's jobs once: a runner that starts waits for it.
-  // Null when another process has it.
+  // Takes the lock to ask Slurm about the experiment's jobs once. A starting runner waits for it.
+  // Returns null if another process has the lock.
   static std::unique_ptr<ExperimentLock> for_a_moment(const std::filesystem::path& results,
                                                       const std::string& experiment);
   ~ExperimentLock();
@@ -29,7 +29,7 @@ class ExperimentLock {
 
  private:
   explicit ExperimentLock(int descriptor) : descriptor_(descriptor) {}
-  static std::unique_ptr<ExperimentLock> held(int descriptor);  // null where it is below 0
+  static std::unique_ptr<ExperimentLock> held(int descriptor);  // null if it is negative
 
   int descriptor_;
 };

@@ -15,7 +15,7 @@
 namespace fsdp {
 namespace {
 
-// In all files that are checked, but for the total batch.
+// True if both runs read the same checked files. Ignores the total batch.
 bool has_same_inputs(const RunSpec& one, const RunSpec& other) {
   return one.model == other.model && one.data == other.data && one.resume == other.resume &&
          one.evaluation.data == other.evaluation.data &&
@@ -33,7 +33,7 @@ void check_template(const RunSpec& spec) {
   }
 }
 
-// Gives a ConfigError of `check` the place that asks for its key.
+// Adds to a ConfigError of `check` the place that sets its key.
 template <typename Check>
 void placed(const Expansion& expansion, const Run& run, const Check& check) {
   try {
@@ -76,7 +76,7 @@ bool reads_the_same(const RunSpec& spec, const RunSpec& checked) {
 }
 
 void check_inputs_of(const Expansion& expansion) {
-  // A training set that is large enough for the largest total is so for all.
+  // A training set that is large enough for the largest total batch is large enough for all.
   std::vector<const Run*> distinct;
   for (const Run& run : expansion.runs) {
     const auto same = std::find_if(distinct.rbegin(), distinct.rend(), [&](const Run* other) {

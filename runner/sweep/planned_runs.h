@@ -9,29 +9,28 @@
 
 namespace fsdp {
 
-// Throws ConfigError, with the place that asks for it, when an input file of one of the runs does
-// not fit it. Runs that read the same files with the same model are checked once.
+// Throws ConfigError, with the place that sets it, if an input file does not fit its run. Runs that
+// read the same files with the same model are checked once.
 void check_inputs_of(const Expansion& expansion);
 
-// Throws ConfigError, with the place that asks for it, when one of the runs could not be submitted
-// to Slurm.
+// Throws ConfigError, with the place that sets it, if a run could not be submitted to Slurm.
 void check_jobs_of(const Expansion& expansion);
 
-// Whether check_inputs has nothing to say of `spec` when it had nothing to say of `checked`.
+// True if `spec` passes check_inputs() whenever `checked` does.
 bool reads_the_same(const RunSpec& spec, const RunSpec& checked);
 
-// A run with its identity and the folder that it wants, runs/<experiment>/<point>-<hash8> below the
-// results.
+// Returns the run with its identity and its intended folder, runs/<experiment>/<point>-<hash8>
+// below the results.
 Store::PlannedRun planned_run(const Experiment& experiment, Run run, const FileDigest& digest);
 
 std::vector<Store::PlannedRun> planned_runs(const Experiment& experiment, std::vector<Run> runs,
                                             const FileDigest& digest);
 
-// The runs that --only leaves out, planned, but for any whose input files cannot be read.
+// Plans the runs that --only leaves out, except those with unreadable input files.
 std::vector<Store::PlannedRun> left_out_runs(const Experiment& experiment, std::vector<Run> runs,
                                              const FileDigest& digest);
 
-// `digest`, but each file only once.
+// Wraps `digest` to compute it once per file.
 FileDigest remembered(FileDigest digest);
 
 }  // namespace fsdp

@@ -10,7 +10,8 @@ bool is_of_a_step(MemoryPhase phase) {
          phase == MemoryPhase::kOptimizer;
 }
 
-// Where another phase has the peak, as tensors ask for it: a GPU's allocator rounds that up.
+// Returns the peak of the steps. If another phase has a higher peak, the result is the sum of the
+// requested sizes, which a GPU's allocator rounds up.
 int64_t peak_of_steps(const RunPlan& plan) {
   int64_t of_steps = 0;
   int64_t of_all = 0;

@@ -5,9 +5,9 @@
 
 namespace fsdp {
 
-// What is stored of a plan, to be laid beside what is measured: the peak of steps, which is what
-// ranks report, without that of the start, evaluation and checkpoints; and the time of a step only
-// where it follows from a calibration.
+// Returns the parts of a plan that are stored beside measurements. The peak covers only the steps,
+// like the ranks' reports. It leaves out start, evaluation and checkpoints. The step time is
+// present only if the plan is calibrated.
 Prediction prediction_of(const RunPlan& plan);
 
 }  // namespace fsdp

@@ -24,13 +24,13 @@ struct Wanted {
   std::set<int64_t> sequence_lengths;
 };
 
-// True if a document that is longer than a sequence is cut at data.sequence_length.
+// True if a document longer than a sequence is cut at data.sequence_length.
 bool are_cut(const RunSpec& spec) {
   if (spec.data.kind == DataKind::kText) return false;  // they go on in another row
   return family_of(model_config(spec)).structure != ModelStructure::kEncoderDecoder;
 }
 
-// By the names of their prepared files.
+// The wanted data by the names of the prepared files.
 std::map<std::string, Wanted> wanted_of(const std::vector<RunSpec>& specs,
                                         const FileDigestOf& digest_of) {
   std::map<std::string, Wanted> all;
@@ -48,7 +48,7 @@ std::map<std::string, Wanted> wanted_of(const std::vector<RunSpec>& specs,
   return all;
 }
 
-// The format of chats for which the tokenizer has a template of its own; empty: none.
+// The run's chat format if it replaces a chat template of the tokenizer. Empty otherwise.
 std::string format_beside_template(const DataSource& source) {
   const auto& format = source.data.format;
   if (!format || !read_chat_template(source.tokenizer)) return "";

@@ -14,13 +14,13 @@ struct PreparedData {
   std::filesystem::path source;  // the data file
   std::filesystem::path file;
   PreparedHeader header;
-  bool was_made = false;  // now
+  bool was_made = false;  // in this call
   std::string turns;      // of chats, as TurnCounts::text()
   std::string format;     // of chats, if the tokenizer's folder has a template of its own
-  // The loss at one length of sequences that runs ask for.
+  // The loss at one sequence length of the runs.
   struct Cut {
     int64_t sequence_length = 0;
-    int64_t documents = 0;  // that are longer, and cut
+    int64_t documents = 0;  // longer ones, which are cut
     PreparedFile::Cut lost;
   };
   std::vector<Cut> cuts;
@@ -29,14 +29,13 @@ struct PreparedData {
   bool has_untrained_documents() const;
 };
 
-// Makes the prepared files of all training and validation sets of these runs that lack in the
-// results, each once, and shows how far that is. Throws ConfigError for data that is wrong, and if
-// nothing of it is left to train on.
+// Makes the missing prepared files for the training and validation sets of these runs, each once.
+// Shows the progress. Throws ConfigError if data is wrong or nothing is left to train on.
 std::vector<PreparedData> prepare_data_of(const std::vector<RunSpec>& specs,
                                           const std::filesystem::path& results,
                                           const FileDigestOf& digest_of);
 
-// "games.csv: 2048 documents, 411000 tokens, of which 409000 are trained on".
+// Returns `games.csv: 2048 documents, 411000 tokens, of which 409000 are trained on`.
 std::string summary_of(const PreparedData& data);
 
 }  // namespace fsdp

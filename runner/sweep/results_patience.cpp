@@ -5,7 +5,7 @@
 namespace fsdp {
 namespace {
 
-// What passes sooner is not told: a report that is being made.
+// Shorter failures, such as those while a report is being made, are not reported.
 constexpr std::chrono::seconds kNotTold{2};
 constexpr std::chrono::minutes kBetweenReminders{5};
 constexpr std::chrono::minutes kLongestWithoutRuns{10};

@@ -11,25 +11,25 @@
 
 namespace fsdp {
 
-// The results could not be recorded for so long after the last run had ended that the sweep gave
-// up. Runs' events are in their files, from which the next call records them.
+// Thrown if results could not be recorded for too long after the last run ended. The runs' events
+// stay in their files, and the next call records them.
 class GaveUp : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// Training does not depend on the results folder: what cannot be recorded for now (may_pass) is
-// told and tried again, however long it takes while runs are under way.
+// Reports and retries what cannot be recorded for now (may_pass). Training does not need the
+// results folder, so retries continue while runs are under way.
 class ResultsPatience {
  public:
   ResultsPatience(Store& store, Progress& progress) : store_(store), progress_(progress) {}
 
-  // Whether `record` could be done; it waits for no lock for long, as there are signals and ends of
-  // runs to hear. The user is told why not when that lasts, and again when the cause changes or
-  // lasts on. Throws what will not pass.
+  // Returns true if `record` succeeded. Waits only briefly for locks, because signals and ends of
+  // runs need attention. Reports the cause if the failure lasts, and again if the cause changes or
+  // persists. Rethrows errors that will not pass.
   bool attempt(const std::function<void()>& record);
-  // When attempt() has failed and no run is under way: throws GaveUp at the end of patience, or at
-  // once when the user does not want to wait.
+  // Call this if attempt() failed and no run is under way. Throws GaveUp when patience ends, or at
+  // once if the user does not want to wait.
   void wait_without_runs(bool user_waits);
   void runs_are_under_way() { without_runs_since_.reset(); }
 
@@ -44,7 +44,7 @@ class ResultsPatience {
   std::optional<Clock::time_point> without_runs_since_{};
   Clock::time_point reminded_at_{};
   std::string cause_;
-  std::string reminded_of_;  // the cause that the user was told
+  std::string reminded_of_;  // the cause last reported
 };
 
 }  // namespace fsdp

@@ -28,14 +28,14 @@ namespace {
 
 constexpr std::chrono::milliseconds kIngestInterval{250};
 constexpr std::chrono::seconds kTimeToWriteCheckpoint{60};
-// What a job has left of its time limit, to record how its runs ended and to be queued again.
+// The part of a job's time limit kept free to record its runs' ends and to queue it again.
 constexpr std::chrono::seconds kTimeToEndJob{20};
 
 constexpr const char* kSincePlanned =
     " since the run was planned; run the experiment again, which plans it with the files as they "
     "are";
 
-// From when a run is asked to stop until it is killed.
+// The time from asking a run to stop until it is killed.
 std::chrono::seconds time_to_stop(const RunSpec& spec, bool in_job) {
   const std::chrono::seconds until_job_ends(spec.slurm.signal_before_end_s);
   return in_job ? std::max(kTimeToWriteCheckpoint, until_job_ends - kTimeToEndJob)
@@ -85,8 +85,8 @@ void Sweep::record_and_launch() {
   for (record(); begun_; record()) launch();
 }
 
-// The end of a run and the start of the one that takes its place are one transaction: in a sweep of
-// short runs, waiting for the disk is most of what a run costs.
+// A run's end and the start of its successor are one transaction. In a sweep of short runs, waiting
+// for the disk is most of a run's cost.
 void Sweep::record() {
   for (Ended& ended : ended_) {
     running_.at(ended.run).ingest_all_but_last();
@@ -176,8 +176,7 @@ RunToLaunch Sweep::take_waiting(int64_t id) {
   return run;
 }
 
-// Recorded before it is started: a runner that is killed from here on leaves an attempt that the
-// next one closes.
+// Records the attempt before its start. If the runner is killed then, the next one closes it.
 int Sweep::begin(const RunToLaunch& run) {
   check_are_there(settings_.results);
   AttemptStart start;
@@ -192,9 +191,9 @@ int Sweep::begin(const RunToLaunch& run) {
   return store_.begin_attempt(run.record.id, start, claim(run.record));
 }
 
-// Its folder is made before it is recorded: what is in a recorded one is of that attempt. Those of
-// jobs are looked for one after the other (import_attempts); elsewhere the newest has the highest
-// number.
+// Makes the folder before the attempt is recorded, so all files in a recorded folder are of that
+// attempt. In jobs, attempts take consecutive numbers, because import_attempts() looks for one
+// after the other. Elsewhere the newest has the highest number.
 int Sweep::claim(const RunRecord& run) {
   const auto claimed = claimed_.find(run.id);
   if (claimed != claimed_.end()) return claimed->second;
@@ -278,7 +277,7 @@ void Sweep::note_ended(std::vector<LaunchResult> results) {
   }
 }
 
-// A run may be the first to know that Slurm is about to end the job.
+// A run may notice first that Slurm is about to end the job.
 void Sweep::stop_with_job(LaunchOutcome outcome) {
   if (outcome != LaunchOutcome::kNodeFailed && outcome != LaunchOutcome::kInterrupted) return;
   ranks_were_asked_alone_ = outcome == LaunchOutcome::kInterrupted;
@@ -288,8 +287,8 @@ void Sweep::stop_with_job(LaunchOutcome outcome) {
   launcher_.stop_all();
 }
 
-// Once, and in no transaction: a file that has changed is read. Not while the results are away:
-// inputs may be in them.
+// Runs once and outside transactions, because a changed file is read. Throws while the results are
+// away, because inputs may be in them.
 void Sweep::look_at_inputs(Ended& ended) {
   if (ended.end.inputs_compared) return;
   const auto& [record, spec] = running_.at(ended.run).run();
@@ -334,7 +333,7 @@ void Sweep::write_end(const OpenAttempt& attempt, const Ended& ended) const {
                    ended.end);
 }
 
-// What only this process knows goes to where the next one finds it, if that can be written.
+// Writes the ends that only this process knows to files for the next runner, if possible.
 void Sweep::leave_ends_in_files() const {
   for (const Ended& ended : ended_) {
     try {

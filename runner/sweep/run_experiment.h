@@ -23,61 +23,60 @@
 
 namespace fsdp {
 
-// The job of Slurm that a sweep works in. A runner elsewhere follows what the sweep writes into the
-// attempts' folders.
+// The Slurm job that a sweep works in. A runner elsewhere follows the files that the sweep writes
+// into attempt folders.
 struct JobOfSweep {
   std::string id;
   std::string node_list;
 };
 
-// What a run will take; absent: nobody can say.
+// Predicts the memory and time of a run. nullopt if they are unknown.
 using PredictRun = std::function<std::optional<RunPlan>(const RunSpec&)>;
 
 struct SweepSettings {
   std::filesystem::path results;
   std::filesystem::path trainer;
   LogLevel log_level = LogLevel::kInfo;  // of the ranks
-  std::string host;                      // name of this one
+  std::string host;                      // of this host
   Provenance provenance{};
-  std::optional<std::chrono::seconds> time_limit{};  // of each run
+  std::optional<std::chrono::seconds> time_limit{};  // per run
   std::function<std::string(const RunSpec&)> device_kind{};
-  PredictRun predict{};  // what is stored with an attempt before it begins; empty: nothing
-  // The run that follows one which has ended, if there is one.
+  PredictRun predict{};  // the prediction stored with an attempt; empty: none
+  // Returns the run that follows an ended run, if any.
   std::function<std::optional<RunToLaunch>(const RunToLaunch&, RunStatus)> follow_up{};
-  std::optional<JobOfSweep> job{};  // absent: in none
+  std::optional<JobOfSweep> job{};  // absent: not in a job
 };
 
-// The loop over an experiment's runs: starts each when the launcher has room, records what its
-// ranks report while it runs, and how it ended. A run that fails does not end the loop; a signal
-// that asks to stop does, keeping what was measured; in a job SIGUSR1 says that the job's time
-// limit is near. Nor does a results folder that cannot be written: runs under way go on, none is
-// begun, and what happened is recorded when that is possible again.
+// The loop over an experiment's runs. Starts each run when the launcher has room, and records its
+// ranks' reports and its end. A failed run does not end the loop. A stop signal does, and
+// measurements are kept. In a job, SIGUSR1 means that the job's time limit is near. If the results
+// folder cannot be written, runs under way continue and none begins. Events are recorded later.
 class Sweep {
  public:
   Sweep(Store& store, Launcher& launcher, Progress& progress, SweepSettings settings);
 
-  // kOk when every run finished or did not fit, kRunFailed, or kInterrupted. Throws GaveUp when
-  // what happened could not be recorded.
+  // Returns kOk if every run finished or did not fit, otherwise kRunFailed, or kInterrupted. Throws
+  // GaveUp if results could not be recorded.
   ExitCode run(std::vector<RunToLaunch> runs);
-  // Whether something is left for which the job is to ask for a start of its own: its time limit
-  // was near, or a preemption with a grace time asked its ranks to stop.
+  // True if runs are left and the job should ask for another start. Its time limit was near, or a
+  // preemption with a grace time asked its ranks to stop.
   bool is_to_go_on() const {
     return (at_time_limit_ || ranks_were_asked_alone_) && (some_cut_short_ || !waiting_.empty());
   }
 
  private:
-  // Recorded as running, not yet started.
+  // A run that is recorded as running but not started yet.
   struct Begun {
     RunToLaunch run;
     int attempt;
   };
-  // A launch that is over, or never came about, which is not recorded yet.
+  // A launch that is over, or never happened, and is not recorded yet.
   struct Ended {
     int64_t run;
     EndRecord end;
     bool was_started = true;
   };
-  // Recorded as ended.
+  // A run that is recorded as ended.
   struct Closed {
     int64_t run;
     Ending ending;
@@ -85,9 +84,9 @@ class Sweep {
   };
 
   LaunchRequest request(const RunToLaunch& run, int attempt) const;
-  // Records what has happened and starts what there is room for.
+  // Records news and starts the runs that have room.
   void record_and_launch();
-  // One transaction where runs have ended. What is in memory follows when it is kept.
+  // Uses one transaction if runs have ended. Updates the state in memory after the commit.
   void record();
   void look_at_inputs(Ended& ended);
   Closed close(const Ended& ended);
@@ -98,7 +97,7 @@ class Sweep {
   int claim(const RunRecord& run);
   void launch();
   void prepare_folder(const Begun& begun) const;
-  // Why it cannot be started, if so. Throws what may pass.
+  // Returns why the run cannot start, if it cannot. Throws errors that may pass.
   std::optional<std::string> start(const Begun& begun);
   void open(Begun begun);
   void note_ended(std::vector<LaunchResult> results);
@@ -119,10 +118,9 @@ class Sweep {
   std::optional<Begun> begun_;
   std::map<int64_t, OpenAttempt> running_;  // by the run's id, until their ends are recorded
   std::vector<Ended> ended_;
-  // Of runs under way: their input files before they were started.
-  std::map<int64_t, int> claimed_{};  // attempts with a folder that are not begun; by run
+  std::map<int64_t, int> claimed_{};  // by run; attempts with a folder that are not begun
   bool stopping_ = false;
-  bool user_waits_ = true;  // for what is left to be recorded when all runs have ended
+  bool user_waits_ = true;  // until the ends of all runs are recorded
   bool at_time_limit_ = false;
   bool ranks_were_asked_alone_ = false;
   bool some_failed_ = false;

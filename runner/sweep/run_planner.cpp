@@ -94,7 +94,7 @@ std::optional<RunToLaunch> RunPlanner::after(const RunToLaunch& ended, RunStatus
   return std::nullopt;
 }
 
-// What has a result already, then the steps to what is to be launched.
+// Returns the values with results, then the steps to the next launch.
 std::vector<RunPlanner::Step> RunPlanner::begin(Series& series) {
   std::vector<Step> steps = recorded_steps(series);
   if (series.search.next()) expect(series);
@@ -102,7 +102,8 @@ std::vector<RunPlanner::Step> RunPlanner::begin(Series& series) {
   return steps;
 }
 
-// Where the largest value is looked for. A range that is not refined is walked from its begin.
+// Returns the values with results, if the search refines its range to find the largest value. A
+// range that is not refined is walked from its start.
 std::vector<RunPlanner::Step> RunPlanner::recorded_steps(Series& series) {
   std::vector<Step> steps;
   if (!series.doubling->is_refined() || (settings_.rerun && series.checked)) return steps;
@@ -122,7 +123,7 @@ std::vector<RunPlanner::Step> RunPlanner::recorded_steps(Series& series) {
   return steps;
 }
 
-// Where the search is to begin, or to end.
+// Sets the expected largest value, where the search begins or ends.
 void RunPlanner::expect(Series& series) {
   const bool is_refined = series.doubling->is_refined();
   if (!settings_.expected_value || (!is_refined && !settings_.skip_oversized)) return;
@@ -138,7 +139,7 @@ void RunPlanner::expect(Series& series) {
   }
 }
 
-// The steps from what the search knows to the run that it waits for, or to its end.
+// Returns the steps from the present state of the search to its next launch, or to its end.
 std::vector<RunPlanner::Step> RunPlanner::walk(Series& series) {
   std::vector<Step> steps;
   while (const std::optional<int64_t> value = series.search.next()) {
@@ -178,7 +179,7 @@ RunPlanner::Step RunPlanner::step(Series& series, int64_t value) {
   return step;
 }
 
-// Tells the search whether the step's value fits, and decides about the step, where that is known.
+// If it is known whether the step's value fits, tells the search and decides about the step.
 void RunPlanner::use_what_is_known(Series& series, Step& step) const {
   const Store::PlannedRun& run = step.run;
   const auto record = store_.recorded_run(experiment_.name(), run.point, run.hash);
@@ -215,7 +216,7 @@ bool RunPlanner::runs_out_here(const RunSpec& spec, int64_t run, int attempt,
   return runs_out_on(settings_.device_kind(spec), spec, {device_kind, is_said_by_rank});
 }
 
-// Where --only leaves out series, the runs of them that have a result stay in the list.
+// Returns the runs with results of the series that --only leaves out. They stay in the list.
 std::vector<RunPlanner::Step> RunPlanner::steps_left_out(const Expansion& expansion) {
   std::vector<Step> steps;
   for (const Run& run : expansion.left_out) {
@@ -234,7 +235,8 @@ bool RunPlanner::is_to_launch(const Step& step, const RunRecord& record) {
   return is_to_launch;
 }
 
-// In another job or container the run may fit. What it did on another device is its result.
+// True if the run's out-of-memory result still counts. In another job or container the run may fit.
+// A result from another device counts.
 bool RunPlanner::ran_out_here(const RunRecord& record, const RunSpec& spec) const {
   if (!settings_.device_kind) return true;
   const std::vector<AttemptRecord> attempts = store_.attempts(record.id);
@@ -248,7 +250,7 @@ bool RunPlanner::ran_out_here(const RunRecord& record, const RunSpec& spec) cons
   return !is_on_this || runs_out_here(spec, record.id, ran_out->attempt, there);
 }
 
-// Records what is known not to fit.
+// Records runs that are known not to fit.
 bool RunPlanner::decide(const Step& step, const RunRecord& record) {
   const bool has_result =
       record.status == RunStatus::kFinished ||

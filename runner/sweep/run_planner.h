@@ -16,43 +16,44 @@
 
 namespace fsdp {
 
-// Decides which of an experiment's runs are launched: those without a result, and of a doubled key
-// one value after the other, none that is known not to fit.
+// Decides which of an experiment's runs are launched: those without a result. The values of a
+// doubled key follow one another, without those that are known not to fit.
 class RunPlanner {
  public:
   struct Settings {
-    std::function<std::string(const RunSpec&)> device_kind;  // of what a run would use
-    bool rerun = false;              // launch what has a result too, and what is known not to fit
-    ExpectedValue expected_value{};  // where a search begins; empty: at its range's begin
+    std::function<std::string(const RunSpec&)> device_kind;  // of a run's devices
+    bool rerun = false;              // also launch runs with results and runs known not to fit
+    ExpectedValue expected_value{};  // where a search begins; empty: at its range's start
     bool skip_oversized = false;     // launch nothing above the expected value
     std::function<void(const std::string&)> say;
   };
 
   RunPlanner(Store& store, const Experiment& experiment, FileDigest digest, Settings settings);
 
-  // Records the runs in the store, as the experiment's current list, and returns those to launch.
-  // `chosen` are planned_runs of expansion.runs, `left_out` left_out_runs of expansion.left_out.
+  // Records the runs in the store as the experiment's current list. Returns those to launch.
+  // `chosen` comes from planned_runs(expansion.runs), `left_out` from
+  // left_out_runs(expansion.left_out).
   std::vector<RunToLaunch> plan(const ExperimentRecord& record, const Expansion& expansion,
                                 std::vector<Store::PlannedRun> chosen,
                                 std::vector<Store::PlannedRun> left_out);
-  // How many of the chosen runs have a result that stays.
+  // The number of chosen runs with a result that stays.
   int64_t with_result() const { return with_result_; }
 
-  // Whether a run to launch follows, in a doubled key, from one that has ended.
+  // True if a run to launch follows an ended run of a doubled key.
   bool follows_from_ended(int64_t run) const;
 
-  // The run that follows one that has ended, where a key is doubled. May be asked again when what
-  // it recorded in the store was undone.
+  // Returns the run that follows an ended run of a doubled key. May be called again if its changes
+  // to the store were undone.
   std::optional<RunToLaunch> after(const RunToLaunch& ended, RunStatus status);
 
  private:
-  // A search on its way; `value` is what it waits for.
+  // A search under way that waits for the run of `value`.
   struct Series {
     std::shared_ptr<const DoublingSeries> doubling;
     Doubling search;
     std::optional<RunSpec> checked;  // by check_inputs; absent: nothing is to be checked
     int64_t value = 0;
-    bool has_begun = false;  // a value before it is known to fit or not
+    bool has_begun = false;  // an earlier value is known to fit or not
     std::optional<int64_t> expected{};
   };
   enum class Decision { kLaunch, kLaunchUnlessResult, kKeepResult, kRecordOutOfMemory };
@@ -80,7 +81,7 @@ class RunPlanner {
   const Experiment& experiment_;
   FileDigest digest_;
   Settings settings_;
-  std::map<int64_t, Series> series_;  // by the id of the run that each waits for
+  std::map<int64_t, Series> series_;  // by the id of the awaited run
   int64_t with_result_ = 0;
 };
 

@@ -6,9 +6,9 @@
 
 namespace fsdp {
 
-// Holds back signals that ask to stop, of users and of batch systems (but those that this process
-// ignores, as under nohup), so that they are taken at a point of our choosing. After an error they
-// stay held back: the program tells the error and ends.
+// Blocks the signals by which users and batch systems ask to stop, so the program takes them at
+// points of its choosing. Signals that this process ignores, as under nohup, stay ignored. After an
+// error the signals stay blocked while the program reports it and ends.
 class StopSignals {
  public:
   StopSignals();
@@ -16,7 +16,7 @@ class StopSignals {
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  // One that has arrived and was not taken yet, or arrives within `patience`; 0: none.
+  // Returns a signal that has arrived or arrives within `patience`. Returns 0 if there is none.
   int take(std::chrono::milliseconds patience = {});
 
  private:

@@ -1,12 +1,12 @@
-// How close an optimizer's step on the CPU comes to the speed of memory. Built on demand, run by
-// hand:
+// Compares the speed of an optimizer's step on the CPU with the speed of memory. Built on demand,
+// run by hand:
 //
 //     cmake --build --preset release --target cpu_adamw
 //     build/release/cpu_adamw [threads] [elements]
 //
-// What is measured runs in turns, so that other load on the machine meets all of it; figures are
-// medians. Bytes are those read plus those written; what a processor fetches only because it is
-// about to be overwritten is not counted, which costs a copy with ordinary stores a third.
+// The measured parts run in turns, so other load on the machine meets all of them. Figures are
+// medians. Bytes are those read plus those written. A processor also fetches bytes that are about
+// to be overwritten. They are not counted, and cost a copy with ordinary stores a third.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 

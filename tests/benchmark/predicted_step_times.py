@@ -19,7 +19,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-# What a calibration is of; the rest of a run is drawn.
+# The models of the calibrations. The rest of a run is drawn.
 MODELS = {
     "llama": {
         "model.config": {

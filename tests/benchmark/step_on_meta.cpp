@@ -1,5 +1,5 @@
-// How long a step without a device takes: that of a LLaMA of 7 billion parameters on meta tensors,
-// for each strategy, median of 20. Run by hand:
+// Measures a step without a device, for each strategy: a LLaMA of 7 billion parameters on meta
+// tensors, median of 20. Run by hand:
 //
 //     cmake --build build/release --target step_on_meta && build/release/step_on_meta
 #include <algorithm>

@@ -14,20 +14,19 @@
 #include "runner/store/store.h"
 #include "tests/temporary_folder.h"
 
-// How fast results are recorded and read back. By hand:
+// Measures the speed of recording and reading results. By hand:
 //
 //     cmake --build --preset release --target store_speed fsdp-run-program
 //     build/release/store_speed [steps to ingest] [runs] [steps of each run]
 //
-// prints a table in Markdown. Beside the wall time stands the processor time, which tells how far
-// the machine was busy with something else.
+// prints a table in Markdown. Processor time well below wall time means that other work ran.
 namespace {
 
 using namespace fsdp;
 
 constexpr int kRanks = 4;
 
-// Of this process and of those that it started and waited for.
+// The CPU time of this process and of the ended processes that it waited for.
 double processor_seconds() {
   double seconds = 0;
   for (const auto who : {RUSAGE_SELF, RUSAGE_CHILDREN}) {

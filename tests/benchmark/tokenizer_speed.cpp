@@ -9,7 +9,7 @@
 #include "contract/files/input_file.h"
 #include "contract/tokenizers/tokenizer.h"
 
-// How long one thread takes for the texts of a file, one a line. Run by tokenizer_speed.py:
+// Times one thread on the texts of a file, one text per line. Run by tokenizer_speed.py:
 //
 //     tokenizer_speed TOKENIZER TEXTS special | plain | sentencepiece
 //

@@ -45,9 +45,9 @@ class Setting:
         }
 
 
-# The sides' names for the same: full_shard is FSDP2's default of reshard_after_forward (all but the
-# root), shard_grad_op is reshard_after_forward=False, hybrid_shard is a mesh of (replicate, shard),
-# offload parameters is CPUOffloadPolicy(pin_memory=False), bf16_mixed is
+# PyTorch's names for our settings. full_shard is FSDP2's default of reshard_after_forward (all but
+# the root). shard_grad_op is reshard_after_forward=False. hybrid_shard is a mesh of (replicate,
+# shard). offload parameters is CPUOffloadPolicy(pin_memory=False). bf16_mixed is
 # MixedPrecisionPolicy(param_dtype=bfloat16, reduce_dtype=float32).
 SETTINGS = {
     "single-1": Setting("single, 1 thread", {"kind": "single", "ranks": 1}),

@@ -205,7 +205,7 @@ TEST_CASE("files of tokens cut short while they are read are errors, not SIGBUS"
   }
 }
 
-// Writes over the bytes of a file from `offset` on.
+// Overwrites the bytes of a file from `offset` on.
 void overwrite(const path& file, uint64_t offset, const std::string& bytes) {
   std::fstream stream(file, std::ios::binary | std::ios::in | std::ios::out);
   stream.seekp(static_cast<std::streamoff>(offset));
@@ -228,7 +228,7 @@ TEST_CASE("a token beyond the vocabulary that comes into an open file is refused
     std::string bytes;  // of the token that row 2 begins with
     std::string named;
   };
-  // Of each, the lowest 31 bits alone would be a token of the vocabulary.
+  // The lowest 31 bits alone of the 64-bit tokens, and of the last one, would be in the vocabulary.
   const Change change = GENERATE(
       Change{"a.npy", 10, bytes_of<int32_t>({10}), "10"},
       Change{"a.npy", 10, bytes_of<int32_t>({-5}), "-5"},

@@ -78,7 +78,7 @@ TEST_CASE("a step without its number or a figure is no step of number or figure 
   }
 }
 
-// A gap in the sequence, or a time since the start, is a difference that has to fit.
+// The gap in the sequence and the time since the start are differences that have to fit.
 TEST_CASE("a number beyond all counting is no sequence, time or step") {
   for (const std::string name : {"sequence", "time_unix_ms", "step", "tokens"}) {
     for (const std::string value : {"9223372036854775807", "-9223372036854775808"}) {
@@ -122,7 +122,7 @@ TEST_CASE("what is not one whole JSON object is an error") {
   }
 }
 
-// Of this process, for as long as one lives: writes beyond it fail, as on a full disk.
+// Limits the file size of this process during its lifetime. Longer writes fail as on a full disk.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {

@@ -8,8 +8,8 @@
 namespace fsdp {
 namespace {
 
-// Those of one head of width 1 in a model with as little else as can be, so that what differs
-// between two shapes of as many tokens is attention's.
+// The pairs of one head of width 1. The rest of the model is as small as possible. Shapes with
+// equal numbers of tokens then differ in attention alone.
 double attention_pairs(std::optional<int64_t> window, const BatchShape& shape) {
   const ModelConfig config{.architecture = "MistralForCausalLM",
                            .num_hidden_layers = 1,
@@ -50,7 +50,7 @@ TEST_CASE("causal attention counts half of all pairs, in its window and its docu
   for (const int64_t tokens : {1, 7, 64}) {
     for (const int64_t window : {1, 5, 64, 100}) {
       const double pairs = attention_pairs(window, {.rows = 3, .tokens = tokens});
-      // What a token itself is, for the first `window` tokens, counts half.
+      // A token's pair with itself counts half, for the first `window` tokens.
       const double half_of_diagonal = static_cast<double>(std::min(tokens, window)) / 2;
       CHECK(pairs ==
             3 * (static_cast<double>(pairs_one_by_one(tokens, window)) - half_of_diagonal));

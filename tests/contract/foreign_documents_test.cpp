@@ -15,7 +15,7 @@
 #include "tests/contract/applied_overrides.h"
 #include "tests/contract/input_fixtures.h"
 
-// What others wrote is bounded before it becomes objects.
+// Foreign text is bounded before it becomes objects.
 namespace fsdp {
 namespace {
 

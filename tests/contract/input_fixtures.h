@@ -13,7 +13,7 @@
 // Input files for tests, right and wrong ones.
 namespace fsdp {
 
-// What the ConfigError says that `call` must throw.
+// Returns the message of the ConfigError that `call` must throw.
 template <typename Call>
 std::string refusal(Call call) {
   try {

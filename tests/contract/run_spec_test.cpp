@@ -9,7 +9,7 @@
 namespace fsdp {
 namespace {
 
-// The message of the refusal of what `text` asks for.
+// Returns the message that refuses `text`.
 std::string contradiction(const std::string& text) {
   try {
     resolved(applied(text));

@@ -11,7 +11,7 @@
 namespace fsdp {
 namespace {
 
-// But for those that exclude one of these, or cannot be with it: see those below.
+// Values that exclude one of these, or cannot go with one, are below.
 RunSpec with_every_value_changed() {
   return applied(R"(
 model:

@@ -96,13 +96,13 @@ TEST_CASE("a pickle whose values would take far more memory than it has bytes is
   CHECK_THAT(refusal_of_pickle(begin + values + "."), Contains("of far more values"));
 }
 
-// Tensors of one number each, in one storage, as torch.save writes them: each value that may be
+// Tensors of one number each, in one storage, as torch.save writes them. Each value that may be
 // needed again gets a place in the memo.
 std::string pickle_of_scalars(uint32_t count) {
   uint32_t places = 0;
   std::string pickle = "\x80\x02}";
   const auto put = [&] { pickle += "r" + bytes_of<uint32_t>({places++}); };
-  // Only the first time; later it is got from its place.
+  // Writes the value only once; later it is read from its place.
   const auto add_once = [&](const std::string& value, char place) {
     if (places > static_cast<uint32_t>(place)) {
       pickle += {'h', place};
@@ -184,7 +184,7 @@ TEST_CASE("a pickle that asks for anything but tensors is refused by its name") 
   CHECK_THAT(refusal_of_pickle("\x80\x02" + call + "0" + "}."), Contains("'os.system'"));
   CHECK_THAT(refusal_of_pickle(pickle_of(pickled_global("torch", "FloatTensor"))),
              Contains("'torch.FloatTensor'"));
-  // What is known is not called with anything else.
+  // Known globals accept no other arguments.
   CHECK_THAT(refusal_of_pickle(
                  pickle_of(pickled_global("torch", "FloatStorage") + pickled_int(1) + "\x85R")),
              Contains("is damaged at byte"));
@@ -317,8 +317,8 @@ TEST_CASE("an archive that torch.save did not write is refused") {
   CHECK_THAT(refusal_of_file(zip_bytes(twice)), Contains("is there twice"));
 }
 
-// As torch.save writes archives of more than 4 GB: of a member only what 32 bits cannot hold is in
-// its zip64 field.
+// torch.save writes archives of more than 4 GB like this. A member's zip64 field holds only the
+// numbers that need more than 32 bits.
 TEST_CASE("sizes and offsets of 64 bits are read") {
   const auto number = [](uint64_t value) { return bytes_of<uint64_t>({value}); };
   const std::string whole = zip_bytes({{"a", "hello"}, {"b", "you"}});

@@ -14,7 +14,7 @@ namespace fsdp {
 
 using ZipFiles = std::vector<std::pair<std::string, std::string>>;  // names and bytes
 
-// What a zip archive says of each member; a wrong value makes a wrong archive.
+// Changes to a zip archive's entry of each member. A wrong value makes a wrong archive.
 struct ZipLies {
   uint16_t flags = 0;
   uint16_t method = 0;

@@ -188,7 +188,7 @@ def test_lists_of_a_fixed_size_are_read_from_parquet(prepare, corpus, tmp_path):
 # --- chats ---
 
 TEMPLATES = {
-    # As published with Llama-2-chat, Llama-3-Instruct, ChatML, Mistral-7B-Instruct-v0.2.
+    # The published templates of Llama-2-chat, Llama-3-Instruct, ChatML, Mistral-7B-Instruct-v0.2.
     "llama2": (
         "{% if messages[0]['role'] == 'system' %}{% set loop_messages = messages[1:] %}"
         "{% set system_message = messages[0]['content'] %}{% else %}{% set loop_messages = messages %}"

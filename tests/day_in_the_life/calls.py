@@ -10,7 +10,7 @@ from processes import Watch
 STANDSTILL_S = 90
 PAUSE_S = 0.02
 PAUSE_AFTER_REFUSAL_S = 0.5
-# What a call may rightly be told, whatever happened.
+# The refusals that a call may get, whatever happened.
 REFUSALS = ("another fsdp-run", "was not started yet, so it has no log")
 STOPS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1}
 
@@ -85,7 +85,7 @@ class Calls:
                 return
         more = []
         if len(self.finished) >= self.runs:
-            # What is left of the day disturbs runs that are run again.
+            # The rest of the day disturbs runs that are run again.
             self._calls_when_done += 1
             if self._calls_when_done % 4 != 0:
                 more = ["--rerun", "--only", f"run {self._calls_when_done // 4 % self.runs}"]

@@ -153,7 +153,7 @@ def _rank(results, database, run, number, rank, events, name):
 
 def nothing_stray(results, database):
     """Every file has its place, and every run its folder."""
-    # A run that has a result and was cut short when it ran again is left as it was then.
+    # A run with a result that was cut short in a later attempt keeps that state.
     half_written = tuple(run["folder"] + "/checkpoints/" for run in rows(
         database, "select folder from runs r where 'finished' <> "
         "(select status from attempts where run = r.id order by attempt desc limit 1)"))
@@ -170,7 +170,7 @@ def nothing_stray(results, database):
         known = {row["attempt"] for row in rows(
             database, "select attempt from attempts where run = ?", run["id"])}
         for attempt in folder.glob("attempt-*"):
-            # A runner that was killed between making the folder and recording it leaves it empty.
+            # A runner that was killed between creating the folder and recording it leaves it empty.
             if int(attempt.name.split("-")[1]) not in known and any(attempt.iterdir()):
                 yield f"no attempt has the folder {attempt.relative_to(results)}"
 

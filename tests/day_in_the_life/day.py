@@ -38,7 +38,7 @@ class Day:
         now = time.monotonic()
         self._awaited_since = self._awaited_since or now
         waited_s = now - self._awaited_since
-        # So that the day's faults are spread over all runs.
+        # This spreads the day's faults over all runs.
         is_early = len(self.calls.finished) < self._next * self.runs // len(self.faults)
         if is_early and waited_s < RUN_PATIENCE_S or self._must_wait(fault, waited_s):
             return

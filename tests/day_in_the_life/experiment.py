@@ -8,8 +8,7 @@ VOCABULARY = 64
 ROWS = 256
 SEQUENCE_LENGTH = 16
 
-# Training sets: one that nobody touches, one that is edited and put back, and one that another file
-# takes the place of for good.
+# Training sets: one stays as it is, one is edited and put back, and one is replaced for good.
 STEADY, EDITED, REPLACED = "steady.npy", "edited.npy", "replaced.npy"
 CONTENTS = {STEADY: 1, EDITED: 2, REPLACED: 3}  # seeds of their tokens
 EDITION, REPLACEMENT = 4, 5  # those of what they are edited to, and replaced by

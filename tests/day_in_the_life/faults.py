@@ -2,7 +2,7 @@
 import random
 from dataclasses import dataclass, field
 
-# kind -> how often, of 100, where everything can be done here.
+# kind -> its number among 100 faults, if all faults are possible here.
 KINDS = {"signal": 44, "reader": 8, "full disk": 6, "vanished": 6, "read-only": 6, "edited": 7,
          "clock": 8, "second runner": 5, "other experiment": 3, "inquiry": 7}
 NEEDS_DISK = ("full disk", "read-only")

@@ -39,7 +39,7 @@ def attempt_figures(ranks, run, earlier=()):
         losses = [evaluation["loss"] for evaluation in evaluations]
         figures |= {"validation_loss_last": losses[-1],
                     "token_accuracy_last": evaluations[-1]["token_accuracy"]}
-    # An attempt that did not come to its first step has no losses, also none of those before it.
+    # An attempt without a first step has no losses, not even earlier ones.
     course = [*earlier, ranks[0]] if of_kind("run_started", ranks[0]) else []
     if losses := joined(course, "step"):
         figures["loss_first"] = losses[min(losses)]

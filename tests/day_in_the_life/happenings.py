@@ -8,7 +8,7 @@ import time
 from experiment import EDITED, EDITION, NAME, OTHER, REPLACED, REPLACEMENT
 from processes import send
 
-# A process of its own, as a process loses its locks with the first descriptor that it closes.
+# Uses its own process, as a process loses its locks with the first descriptor that it closes.
 READER = """
 import sqlite3, sys, time
 database = sqlite3.connect(f"file:{sys.argv[1]}?mode=ro", uri=True, timeout=1)

@@ -5,7 +5,7 @@
 
 #include "tests/end_to_end/real_runs.h"
 
-// Mistakes in what the user wrote or supplied: said before anything is launched.
+// Mistakes in the user's text or files are reported before anything is launched.
 using namespace fsdp;
 using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;

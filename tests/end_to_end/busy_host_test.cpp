@@ -12,7 +12,7 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-// Leaves this process, and those that it starts meanwhile, one CPU.
+// Leaves one CPU to this process and to its later children.
 class OneCpu {
  public:
   OneCpu() {

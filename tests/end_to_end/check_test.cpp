@@ -3,7 +3,7 @@
 
 #include "tests/end_to_end/stub_runs.h"
 
-// What `fsdp-run check` says before anything is started.
+// Tests the output of `fsdp-run check`, which starts nothing.
 namespace fsdp {
 namespace {
 

@@ -43,8 +43,7 @@ class Shell {
     terminal_.type(set_up + "; echo se''t-up\n");
     terminal_.read_until("set-up");
   }
-  // What the line that begins with `keys` has become when it is completed: its words, each with a
-  // bar behind it.
+  // Completes the line that begins with `keys`. Checks its words, each followed by a bar.
   void completes(const std::string& keys, const std::string& words) {
     terminal_.type(keys + "\t\x01printf '%s|' \n");  // at the start of the line
     CHECK_NOTHROW(terminal_.read_until(words));

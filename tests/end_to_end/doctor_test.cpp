@@ -28,7 +28,7 @@ class Programs {
   std::filesystem::path folder_;
 };
 
-// The finding in one line: how it is wrapped depends on the length of the paths in it.
+// The finding in one line. Its wrapping depends on the length of its paths.
 std::string finding(const std::string& text, const std::string& subject) {
   std::istringstream lines(text);
   std::string found;

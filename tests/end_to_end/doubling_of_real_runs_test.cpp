@@ -45,7 +45,7 @@ TEST_CASE("the largest batch that doubling finds is exactly the largest that fit
              Contains("FSDP: largest batch.size_per_rank that fits: " + std::to_string(largest) +
                       " (" + std::to_string(largest + 1) + " does not)"));
 
-  // Each size around it by itself, in an experiment that doubles nothing.
+  // Runs each size around the limit by itself, in an experiment without doubling.
   std::string sizes;
   for (int64_t size = largest - 1; size <= largest + 2; ++size) {
     sizes += (sizes.empty() ? "" : ", ") + std::to_string(size);

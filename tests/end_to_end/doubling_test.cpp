@@ -7,7 +7,7 @@
 
 #include "tests/end_to_end/stub_runs.h"
 
-// Sweeps that double a key until a run is out of memory, with runs that say when that is.
+// Sweeps that double a key until a run is out of memory. The stub trainer says when.
 using namespace fsdp;
 using Catch::Matchers::Contains;
 
@@ -45,7 +45,7 @@ std::string values(const Workplace& workplace, const std::string& point = "FSDP"
   return text;
 }
 
-// "FSDP 1, FSDP 2": the runs in the order in which they were started.
+// Returns the runs in the order of their starts: "FSDP 1, FSDP 2".
 std::string started(const std::string& errors) {
   std::string text;
   std::istringstream lines(errors);
@@ -80,7 +80,7 @@ TEST_CASE("a key is doubled until a run is out of memory, and refined") {
   CHECK_THAT(without_trainer(workplace, {"report", "experiment.yaml"}).output,
              Contains("FSDP: largest batch.size_per_rank that fits: 5 (6 does not)"));
 
-  // Anew: more fits now, and what was recorded of other values is not looked at.
+  // A rerun fits more now, and ignores the recorded outcomes of other values.
   CHECK(workplace.run({"experiment.yaml", "--rerun", "--only", "FSDP"}, fits_up_to(2)).status == 0);
   CHECK(values(workplace) == "1 finished 2; 2 finished 2; 3 out_of_memory 1; 4 out_of_memory 2");
   CHECK(values(workplace, "after") == found);

@@ -6,7 +6,7 @@
 
 #include "tests/end_to_end/real_runs.h"
 
-// One of several ranks fails, and no launcher ends the others: they learn of it from that rank.
+// One of several ranks fails, and no launcher ends the others. They learn it from that rank.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which are preloaded
 using namespace fsdp;
 using Catch::Matchers::Contains;

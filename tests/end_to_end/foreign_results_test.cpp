@@ -6,7 +6,7 @@
 #include "runner/store/database.h"
 #include "tests/end_to_end/stub_runs.h"
 
-// Results folders in which there is no database of ours.
+// Results folders without a database of ours.
 using namespace fsdp;
 using Catch::Matchers::Contains;
 using std::filesystem::path;
@@ -22,8 +22,7 @@ const std::vector<std::vector<std::string>> kReaders{{"report"},
                                                      {"prune", "--not-current", "--yes"},
                                                      {"cancel", "one"}};
 
-// Every file below `folder` with its bytes, every folder with none, but for what the tested
-// programs print.
+// Every file below `folder` with its bytes, and every folder with none.
 std::map<path, std::string> all_in(const path& folder) {
   std::map<path, std::string> found;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {

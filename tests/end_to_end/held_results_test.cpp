@@ -13,8 +13,8 @@ namespace {
 
 using Catch::Matchers::Contains;
 
-// As `sqlite3 results.sqlite 'select ...' | less` does: nobody can write until it ends. This
-// process must not open the file meanwhile: closing it would give the lock away.
+// Reads like `sqlite3 results.sqlite 'select ...' | less`: nobody can write until it ends. This
+// process must not open the file meanwhile: closing it would release the lock.
 class PausedReader {
  public:
   explicit PausedReader(const Workplace& workplace)

@@ -5,7 +5,7 @@
 #include "runner/report/terminal_text.h"
 #include "tests/end_to_end/stub_runs.h"
 
-// What --help prints, and what a mistyped option is answered with.
+// Tests the output of --help, and the answers to mistyped options.
 using namespace fsdp;
 using Catch::Matchers::Contains;
 

@@ -11,7 +11,7 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-// Slurm itself is not to be had.
+// Slurm's programs are not on this PATH.
 const Variables kNoSlurm{{"PATH", "/nowhere"}};
 
 void write_text(const std::filesystem::path& file, const std::string& text) {
@@ -56,7 +56,7 @@ class SubmittedRun {
     store_.update_task(job_, task_);
   }
 
-  // As the job does it; the store is not told.
+  // Starts the attempt in its folder as the job does. The store is not told.
   void begin_in_folder(int attempt) const {
     write_text(folder(attempt) / "launch.json",
                R"({"job": "12_3", "node_list": "n1", "host": "n1", "started_unix_ms": 1000})");

@@ -20,8 +20,8 @@
 
 namespace fsdp {
 
-// Runs every task here, as srun would on nodes; NODE_GONE names one that fails meanwhile. SIGUSR1
-// goes to the group, thus to all tasks.
+// Runs every task here, as srun would on nodes. NODE_GONE names a task that fails meanwhile.
+// SIGUSR1 goes to the group, and so to all tasks.
 inline constexpr const char* kSrun = R"(#!/bin/bash
 while [[ $1 == --* ]]; do
   case $1 in --ntasks=*) tasks=${1#*=} ;; --output=*) output=${1#*=} ;; esac
@@ -97,7 +97,7 @@ class Submission {
     program("scontrol", "#!/bin/bash\necho \"$@\" >>\"${0%/*}/../scontrol\"\n");
   }
 
-  // As squeue tells it.
+  // Sets the state that squeue tells.
   void job_becomes(const std::string& state) const {
     const std::string name = plan_.mode == SlurmMode::kPerRun ? "12_1" : "12";
     program("squeue",
@@ -110,7 +110,7 @@ class Submission {
   void write() { write_job_plan(folder_, plan_, experiment_.text(), store_); }
   const std::vector<RunToLaunch>& runs() const { return runs_; }
 
-  // What the batch script calls, in the job 12 and, of an array, in its task 1.
+  // The command of the batch script, in job 12 or in task 1 of the array 12.
   std::vector<std::string> command() const {
     return {FSDP_RUN_PROGRAM, "attempt", folder_.string()};
   }
@@ -128,7 +128,7 @@ class Submission {
     return Program(workplace_ / ".", command(), variables(more)).wait();
   }
 
-  // What a runner that follows the job makes of the files: names of the runs that have no end yet.
+  // Follows the job's files as a runner does. Returns the names of the runs without an end.
   std::vector<std::string> follow() {
     std::vector<std::string> names;
     QuietProgress progress;
@@ -142,7 +142,7 @@ class Submission {
     return names;
   }
 
-  // Of the run with this position among those that were submitted.
+  // `run` is a position among the submitted runs.
   RunPaths paths(size_t run) const { return RunPaths(workplace_.results() / plan_.runs.at(run)); }
   LaunchRecord start(size_t run, int attempt) const {
     const auto start = read_launch_record(paths(run), attempt, [](auto& line) { FAIL(line); });

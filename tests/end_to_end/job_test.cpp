@@ -6,8 +6,7 @@
 #include "tests/end_to_end/job_submission.h"
 #include "tests/end_to_end/stub_runs.h"
 
-// The hidden command `attempt`, as a job of an experiment runs it, and what a runner elsewhere
-// makes of the files that it writes.
+// Tests the hidden command `attempt` in an experiment's job, and a runner that reads its files.
 using namespace fsdp;
 using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;
@@ -30,10 +29,10 @@ std::string statuses(const Workplace& workplace) {
   return text;
 }
 
-// Writes checkpoints, which the stub trainer only resumes with one rank.
+// Writes checkpoints. The stub trainer resumes only with one rank.
 const std::string kSaves =
     "  - {name: slow, train.steps: 20, checkpoint.every_steps: 2, resume: auto}\n";
-// It does not go on behind its first checkpoint, until it is asked to stop.
+// The run waits after its first checkpoint until it is asked to stop.
 const Variables kHeld{{"STUB_RULES", "point=slow,step=4,await=/nonexistent"}};
 
 void wait_for_checkpoint(const RunPaths& paths) {

@@ -6,7 +6,7 @@
 #include "tests/end_to_end/stub_runs.h"
 #include "tests/end_to_end/terminal.h"
 
-// What a user, or a program, sees of a sweep while it runs.
+// Tests the output of a running sweep for users and for programs.
 using namespace fsdp;
 using Catch::Matchers::Contains;
 

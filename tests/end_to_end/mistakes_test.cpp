@@ -3,7 +3,7 @@
 
 #include "tests/end_to_end/stub_runs.h"
 
-// What a student may do wrong in a first hour: each is told in one message that names the remedy.
+// The mistakes of a student's first hour. One message names the remedy of each.
 namespace fsdp {
 namespace {
 

@@ -6,7 +6,7 @@
 
 #include "tests/end_to_end/real_runs.h"
 
-// Ranks that were started by hand and do not run the same thing.
+// Ranks started by hand with different specifications.
 using namespace fsdp;
 using Catch::Matchers::Contains;
 
@@ -17,7 +17,7 @@ class Ranks : public Workplace {
  public:
   explicit Ranks(int count) : Workplace(""), count_(count) {}
 
-  // The tiny run with these sections of its own, in which a line has one section.
+  // Describes the tiny run, with `sections` in place of its own. Each line is a section.
   void describe(int rank, const std::string& sections) const {
     std::map<std::string, std::string> run;
     const auto add = [&](const std::string& text) {
@@ -35,7 +35,7 @@ class Ranks : public Workplace {
     for (const auto& [section, line] : run) file << line << '\n';
   }
 
-  // `last` are the sections of the last rank, and `usual` those of all others.
+  // The last rank has the sections `last`, and all others have `usual`.
   std::vector<Ended> train(const std::string& usual, const std::string& last) const {
     const std::string port = free_port();
     std::vector<std::unique_ptr<Program>> ranks;

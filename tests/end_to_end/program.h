@@ -16,7 +16,7 @@ namespace fsdp {
 
 using Variables = std::map<std::string, std::string>;
 
-// How a program ended and what it printed.
+// A program's exit status and output.
 struct Ended {
   int status = -1;  // exit status; 128 + signal when a signal ended it
   std::string output;
@@ -51,7 +51,7 @@ bool soon(const std::function<bool()>& condition,
 std::string text_of(const std::filesystem::path& file);
 // Waits until `file` holds a whole line.
 std::string first_line_of(const std::filesystem::path& file);
-// Whether the process goes within 10 s; one that only waits to be reaped is gone.
+// True if the process ends within 10 s. A process that only waits to be reaped has ended.
 bool gone_soon(pid_t process);
 
 // A temporary folder with an experiment of `points` (YAML list items) over the shipped data.

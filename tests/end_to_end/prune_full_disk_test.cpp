@@ -13,9 +13,9 @@ using std::filesystem::path;
 
 namespace {
 
-// Prunes run `one`, or the checkpoints, on a small file system without a free byte or inode, in a
-// mount namespace of its own. With DELAYS prune is killed after each of them, on a copy of its own,
-// and called again.
+// Prunes run `one`, or the checkpoints, on a small file system without a free byte or inode. It is
+// in a mount namespace of its own. For each of DELAYS, kills prune on a fresh copy and calls it
+// again.
 constexpr const char* kPruneFullDisk = R"sh(
 set -eu
 words=$1
@@ -105,7 +105,7 @@ TEST_CASE("prune makes room on a disk without a free byte or inode") {
   }
 }
 
-// FSDP_TEST_KILLS and FSDP_TEST_SEED in the environment change how often and when.
+// FSDP_TEST_KILLS and FSDP_TEST_SEED in the environment change the number and the moments of kills.
 TEST_CASE("a prune of a full disk that is killed at random moments is finished by the next") {
   const auto setting = [](const char* name, int otherwise) {
     const char* value = std::getenv(name);

@@ -55,7 +55,7 @@ TEST_CASE("prune says what it needs to know, and asks; without a terminal it wan
   CHECK_FALSE(std::filesystem::exists(folder));
   CHECK_THAT(workplace.call({"prune", "one", "--yes"}).errors, Contains("names no run"));
 
-  // What is gone runs again.
+  // Removed runs run again.
   CHECK_THAT(workplace.run().errors, Contains("one: started") && !Contains("two: started"));
 }
 
@@ -239,7 +239,7 @@ TEST_CASE("prune leaves alone what another runner works on") {
   std::ofstream(workplace / "go");
   CHECK(runner.wait().status == 0);
 
-  // Without a runner, a run that is recorded as running was left by one that was killed.
+  // Without a runner, a run that is recorded as running was left by a killed runner.
   Database(workplace.results() / "results.sqlite")
       .execute(
           "update attempts set status = 'running', ended_unix_ms = null "
@@ -277,7 +277,7 @@ TEST_CASE("a run that was merged while it was running can be pruned") {
   CHECK(runs(workplace).empty());
 }
 
-// At every call that changes the file system, one after the other.
+// Kills prune at every call that changes the file system, one after the other.
 TEST_CASE(
     "prune may be killed at any moment: no run is left without its files, none of its files "
     "without an end") {
@@ -314,12 +314,12 @@ TEST_CASE(
       for (const auto& checkpoint : store.events<CheckpointDone>(1, 1)) {
         CHECK(std::filesystem::exists(one / checkpoint.body.path));
       }
-      // One without a part of it is not called a checkpoint.
+      // An incomplete folder is not called a checkpoint.
       if (std::filesystem::exists(one / "checkpoints/step-1")) {
         CHECK(std::filesystem::exists(one / "checkpoints/step-1/trainer.json"));
       }
     }
-    // The next call ends it; it may have nothing to do, or nothing to call by its name.
+    // The next call completes the prune. It may have nothing to do, or find no run of that name.
     workplace.call(checkpoints ? call
                                : std::vector<std::string>{"prune", "--older-than", "0s",
                                                           "trial/one", "--yes"});

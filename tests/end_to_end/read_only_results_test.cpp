@@ -7,7 +7,7 @@
 #include "runner/store/database.h"
 #include "tests/end_to_end/stub_runs.h"
 
-// Results that somebody may read and not write: a folder of others, a read-only mount, a snapshot.
+// Results that a user can read but not write: a folder of others, a read-only mount, a snapshot.
 namespace fsdp {
 namespace {
 
@@ -28,7 +28,7 @@ mount -o remount,ro,bind results || exit 99
 exec "$@"
 )sh";
 
-// fsdp-run where the results folder is mounted read-only; status 99: that cannot be done here.
+// Runs fsdp-run with the results folder mounted read-only. Status 99: that is impossible here.
 Ended call_read_only(const Workplace& workplace, std::vector<std::string> arguments) {
   std::filesystem::remove_all(workplace / "exported");
   std::ofstream(workplace / "read_only.sh") << kReadOnly;

@@ -7,7 +7,7 @@
 #include "contract/record/event.h"
 #include "tests/end_to_end/program.h"
 
-// What tests with the real trainer share.
+// Helpers of the tests with the real trainer.
 namespace fsdp {
 
 // The base of an experiment, or the keys of a run: a model that starts and steps in no time.
@@ -17,7 +17,7 @@ extern const std::string kTinyRun;
 std::filesystem::path attempt_folder(const Workplace& workplace, const std::string& point,
                                      int attempt);
 std::filesystem::path events_file(const std::filesystem::path& attempt_folder, int rank);
-// What the rank has reported so far, but for a last line that is not whole yet.
+// Returns the rank's events so far, without an incomplete last line.
 std::vector<Event> events_in(const std::filesystem::path& events_file);
 // Waits until the rank has reported this step.
 void wait_for_step(const std::filesystem::path& events_file, int64_t step);
@@ -25,8 +25,8 @@ void wait_for_file(const std::filesystem::path& file);
 // Waits until the rank has reported that it finished.
 void wait_for_the_end(const std::filesystem::path& events_file);
 
-// Whether everything that programs started in the workplace's folder goes within 10 s: ranks,
-// supervisors, whatever they started. A process that only waits to be reaped is gone.
+// True if all processes in the workplace's folder end within 10 s: ranks, supervisors and all
+// others. A process that only waits to be reaped has ended.
 bool nobody_left_in(const Workplace& workplace);
 
 // A TCP port of 127.0.0.1 that nobody listens on now.

@@ -6,7 +6,7 @@
 
 #include "tests/end_to_end/stub_runs.h"
 
-// Runs that fail, are stopped or killed, and what a later call makes of them.
+// Runs fail, are stopped or are killed. Later calls handle them.
 using namespace fsdp;
 using Catch::Matchers::Contains;
 
@@ -205,7 +205,7 @@ TEST_CASE("a run that was interrupted or killed goes on from its newest checkpoi
   CHECK(text_of(folder / "run.yaml") == specification);
   CHECK(std::filesystem::exists(folder / "checkpoints/step-8"));
 
-  // Again from the beginning; what the finished attempt wrote stays with it.
+  // The run starts from the beginning. The finished attempt keeps its files.
   CHECK_THAT(workplace.run({"experiment.yaml", "--rerun"}).errors, !Contains("resumed"));
   int attempts_with_checkpoints = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(workplace.results())) {

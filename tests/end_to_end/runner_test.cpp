@@ -7,7 +7,7 @@
 #include "contract/record/digest.h"
 #include "tests/end_to_end/stub_runs.h"
 
-// What fsdp-run runs, prints and refuses.
+// Tests the runs, output and refusals of fsdp-run.
 using namespace fsdp;
 using Catch::Matchers::Contains;
 

@@ -14,8 +14,7 @@
 #include "runner/store/database.h"
 #include "tests/end_to_end/stub_runs.h"
 
-// What the database holds after several runners, kills at any moment and a full disk, each caused
-// for real.
+// Tests the database after real faults: several runners, kills at any moment and a full disk.
 namespace fsdp {
 namespace {
 
@@ -30,7 +29,7 @@ void check_is_whole(const std::filesystem::path& file) {
   Database database(file);
   CHECK(Statement(database, "pragma integrity_check").value<std::string>() == "ok");
   CHECK_FALSE(Statement(database, "pragma foreign_key_check").value<std::string>());
-  // What is there of a rank is all that it had reported until then.
+  // The steps of a rank are complete up to the last recorded one.
   CHECK(Statement(database,
                   "select count(*) from ranks k join (select run, attempt, rank, count(*) as count,"
                   "  max(step) as step, max(sequence) as sequence from steps group by 1, 2, 3) s "
@@ -49,7 +48,7 @@ int64_t steps_in(const std::filesystem::path& events) {
   return steps;
 }
 
-// Every attempt is closed, and has each step that its ranks wrote, also in its figures.
+// Every attempt is closed and has all steps that its ranks wrote, also in its figures.
 void check_holds_all_events(const std::filesystem::path& results) {
   Database database(results / "results.sqlite");
   Statement steps_of_rank(database,
@@ -111,7 +110,7 @@ TEST_CASE("two runners of different experiments share a results folder and lose 
   check_holds_all_events(workplace.results());
 }
 
-// FSDP_TEST_KILLS and FSDP_TEST_SEED in the environment change how often and when.
+// FSDP_TEST_KILLS and FSDP_TEST_SEED in the environment change the number and the moments of kills.
 TEST_CASE(
     "a runner killed by signal 9 at random points leaves a whole database, the next goes on") {
   const auto setting = [](const char* name, int otherwise) {
@@ -150,7 +149,7 @@ TEST_CASE(
   check_holds_all_events(workplace.results());
 }
 
-// In a mount namespace of its own: a file system of 2 MiB for the database, which then fills up.
+// Uses a mount namespace of its own. Its file system of 2 MiB for the database fills up.
 constexpr const char* kFullDisk = R"sh(
 set -eu
 mount -t tmpfs -o size=2m none small || exit 99
@@ -168,7 +167,7 @@ echo $status > full.status
 cp small/results/results.sqlite after.sqlite
 )sh";
 
-// The script full_disk.sh, with words that are fsdp-run and its trainer.
+// The script full_disk.sh, with the words for fsdp-run and its trainer.
 Ended in_mount_namespace(const Workplace& workplace, const Variables& variables = {}) {
   const std::string unshare = geteuid() == 0 ? "unshare -m" : "unshare -rm";
   const std::string trainer = STUB_TRAINER_PROGRAM;
@@ -212,7 +211,7 @@ TEST_CASE("a full disk is told and waited for, and nothing is lost") {
   CHECK(number(workplace / "after.sqlite", "select max(steps) from comparison") == 5'000);
 }
 
-// The same, but that the ranks write to it as well.
+// The same, but the ranks write to the file system as well.
 constexpr const char* kFullDiskOfRanks = R"sh(
 set -eu
 mount -t tmpfs -o size=6m none small || exit 99

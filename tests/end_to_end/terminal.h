@@ -21,8 +21,7 @@ class Terminal {
 
   void resize(unsigned short columns, unsigned short lines) const;
   void type(const std::string& keys) const;
-  // What was written to it up to the end of `text`, since the last call; throws when `text` does
-  // not come.
+  // Returns the output since the last call, up to the end of `text`. Throws if it does not come.
   std::string read_until(const std::string& text);
   // The rest. Throws when the program does not end.
   std::string read_to_end();
@@ -36,7 +35,7 @@ class Terminal {
   std::string unread_;
 };
 
-// The most columns that a line of what was written to a terminal takes.
+// The width of the widest line shown on a terminal, in columns.
 size_t widest_line(std::string shown);
 
 }  // namespace fsdp

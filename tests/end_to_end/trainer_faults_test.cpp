@@ -9,7 +9,7 @@
 #include "runner/store/store.h"
 #include "tests/end_to_end/real_runs.h"
 
-// What goes wrong while fsdp-run drives the real trainer, caused by real limits and signals.
+// Faults while fsdp-run drives the real trainer, caused by real limits and signals.
 using namespace fsdp;
 using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;
@@ -33,7 +33,7 @@ int64_t ended_unix_ms(const Workplace& workplace, const ComparisonRow& row) {
                     " and attempt = " + std::to_string(row.attempt.value()));
 }
 
-// When the rank said that it failed.
+// The time at which the rank reported its failure.
 int64_t failed_unix_ms(const std::filesystem::path& events_file) {
   const std::vector<Event> events = events_in(events_file);
   REQUIRE_FALSE(events.empty());

@@ -3,8 +3,7 @@
 
 #include "tests/end_to_end/real_runs.h"
 
-// What keeps fsdp-train from its first step, or lets it begin from something else than the newest
-// checkpoint.
+// Tests the errors of fsdp-train before its first step, and its starts from older checkpoints.
 using namespace fsdp;
 using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;
@@ -32,7 +31,7 @@ class RunFolder : public Workplace {
                environment)
         .wait();
   }
-  // Of the last attempt.
+  // Returns the events of the last attempt.
   std::vector<Event> events() const {
     return events_in(events_file(*this / ("attempt-" + std::to_string(attempts_)), 0));
   }
@@ -81,7 +80,7 @@ TEST_CASE("units gathered ahead are at most those that there are") {
 #if !defined(__SANITIZE_ADDRESS__) && \
     !defined(__SANITIZE_THREAD__)  // which are preloaded themselves
 TEST_CASE("a thread that cannot be had ends the run with its remedy") {
-  // A library that is refused a thread may hang instead: both end with the cause.
+  // A library may hang if it is refused a thread. Either case ends with the cause.
   const RunFolder folder("threads_per_rank: 3, communication.start_up_timeout_s: 1");
   const Ended ended = folder.train({{"LD_PRELOAD", THREAD_LIMIT_LIBRARY}, {"THREAD_LIMIT", "1"}});
   INFO(ended.errors);
@@ -175,7 +174,7 @@ TEST_CASE("a damaged checkpoint is never trained from") {
                                          "damaged: ") &&
                                   Contains(damaged.string()));
 
-  // Which wrote step 4 anew.
+  // The last attempt wrote step 4 anew.
   CHECK(folder.train().status == 0);
   CHECK(std::get<RunStarted>(folder.events().front().body).resumed_from_step == 4);
 

@@ -4,7 +4,7 @@
 #include "contract/record/unix_time.h"
 #include "tests/end_to_end/stub_runs.h"
 
-// Figures are of what their row says, or the row says what is wrong.
+// The figures belong to the run that their row describes. Otherwise the row names the problem.
 using namespace fsdp;
 using Catch::Matchers::Contains;
 
@@ -22,7 +22,7 @@ void write_games(const Workplace& workplace, const std::string& first_move,
   std::filesystem::last_write_time(workplace / folder / "games.csv", {});
 }
 
-// One that writes these lines into the events file of its only rank.
+// Writes a trainer that copies these lines into the events file of its only rank.
 void write_trainer(const Workplace& workplace, const std::string& lines) {
   std::ofstream(workplace / "lines") << lines;
   std::ofstream(workplace / "trainer") << "#!/bin/sh\ncp " + (workplace / "lines").string() +

@@ -5,7 +5,7 @@
 #include "tests/end_to_end/stub_runs.h"
 #include "tests/end_to_end/terminal.h"
 
-// What people read is no wider than their terminal. tests/runner/progress/ has the live view.
+// Output for people is no wider than their terminal. tests/runner/progress/ has the live view.
 namespace fsdp {
 namespace {
 
@@ -21,7 +21,8 @@ void check_widths(const std::string& text, size_t width) {
   }
 }
 
-// Of what the call prints in each width; where it is refused, which is the same for all, nothing.
+// Checks the widths of the call's output. Returns false if the call is refused. A refusal is the
+// same in each width and is not checked.
 bool check_call(const Workplace& workplace, const Words& words) {
   Words command{FSDP_RUN_PROGRAM};
   command.insert(command.end(), words.begin(), words.end());

@@ -10,7 +10,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FILES = sorted((ROOT / "experiments").glob("*.yaml"))
 
-# What --set makes shorter.
+# The settings that make runs shorter.
 SHORTER = {
     "chess": ["train.steps=2", "batch.total=16"],
     "lab": ["train.sequences=32", "data.sequence_length=32", "train.warmup_steps_excluded=0"],
@@ -54,7 +54,7 @@ def test_every_point_ends_and_equal_batches_have_equal_losses(call, tmp_path, sm
     results = tmp_path / "results"
     call(ROOT / f"experiments/{name}.yaml", "--profile", "cpu", "--results", results, *settings)
     report = json.loads(call("report", name, "--results", results, "--format", "json"))
-    # Cards of chess.yaml are too small for some of its points, which is what it shows.
+    # Cards of chess.yaml are too small for some of its points, by design.
     ends = {"finished", "out_of_memory"} if name == "chess" else {"finished"}
     assert {row["status"] for row in report["rows"]} == ends
     assert all(row["loss_last"] > 0 for row in report["rows"] if row["status"] == "finished")

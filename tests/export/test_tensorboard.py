@@ -7,7 +7,7 @@ import pytest
 from tensorboard.backend.event_processing import event_accumulator
 from tensorboard.compat.tensorflow_stub import errors, pywrap_tensorflow
 
-# What each figure is, of the table `steps`; of all ranks.
+# The expression of each figure over all ranks, from the table `steps`.
 STEPS = {
     "train/loss": "min(loss)",
     "train/learning_rate": "min(learning_rate)",

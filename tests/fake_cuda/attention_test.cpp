@@ -73,8 +73,8 @@ TEST_CASE("attention is given to kernels that libtorch lets have it") {
   CHECK(calls == 1188);
 }
 
-// The kernel leaves memory unwritten above the diagonal, which nothing here can compute. So the
-// test looks at the order of the operators.
+// The kernel leaves memory unwritten above the diagonal. Nothing here can compute, so the test
+// looks at the order of the operators.
 TEST_CASE("a causal bias gradient is cleared above the diagonal before it is summed") {
   const auto of = [](at::IntArrayRef shape) {
     return at::empty(shape, at::TensorOptions(at::kBFloat16).device(at::kCUDA, 1));

@@ -1,4 +1,4 @@
-// Faults, one a test, made in a step on a GPU that keeps accounts: these name each of them.
+// Each test makes one fault in a step on a GPU that keeps accounts. The accounts name each fault.
 #include <ATen/ATen.h>
 #include <c10/cuda/CUDAGuard.h>
 

@@ -1,4 +1,4 @@
-// The same of a step on a GPU that keeps accounts instead of computing: through ATen's real checks
+// Checks a step on a GPU that keeps accounts instead of computing. The step uses ATen's real checks
 // and libtorch's real allocator.
 #include <ATen/ATen.h>
 #include <c10/core/Event.h>

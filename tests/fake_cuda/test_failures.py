@@ -41,7 +41,7 @@ def test_one_rank_out_of_memory(trainer, fake_cuda, ranks, full, free_mib, tmp_p
     assert "CUDA out of memory" in reason(tmp_path / "run", full)
 
 
-# Each phase is told by an operation that no other has.
+# Each phase has an operation that no other phase has.
 @pytest.mark.parametrize(("phase", "operation"), [
     ("forward", "aten::_scaled_dot_product_efficient_attention"),
     ("backward", "aten::_scaled_dot_product_efficient_attention_backward"),

@@ -1,9 +1,9 @@
 #pragma once
 
-// Runs kernels of our own on the host, with their barriers and shuffles. The files that nvcc
-// compiles are compiled as C++, after this header. One block runs at a time. Its threads
-// take turns at each barrier, in an order that changes from turn to turn, so that a missing barrier
-// shows. A block whose threads wait for each other for ever is an error.
+// Runs our own kernels on the host, with their barriers and shuffles. The files of nvcc are
+// compiled as C++, after this header. One block runs at a time. Its threads take turns at each
+// barrier. Their order changes from turn to turn, so a missing barrier shows. A block whose threads
+// wait for each other for ever is an error.
 #include <cuda_runtime_api.h>
 
 #include <cstdint>

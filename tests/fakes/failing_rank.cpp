@@ -5,9 +5,9 @@
 #include <cstdlib>
 #include <cstring>
 
-// Preloaded into a rank: no tensor can be allocated once the file NO_MEMORY_WHEN exists, and with
-// NEVER_ENDS the rank's process stays when it ends itself. Its connections then stay open, so
-// that other ranks learn of the failure by its words alone.
+// Preloaded into a rank. No tensor can be allocated once the file NO_MEMORY_WHEN exists. With
+// NEVER_ENDS the rank's process stays when it ends itself. Its connections stay open, so other
+// ranks learn of the failure by its message alone.
 extern "C" int posix_memalign(void** block, size_t alignment, size_t bytes) noexcept {
   using Allocate = int (*)(void**, size_t, size_t);
   static const char* const file = std::getenv("NO_MEMORY_WHEN");

@@ -4,8 +4,8 @@
 #include <cerrno>
 #include <cstdlib>
 
-// Preloaded into a program, the call number FORK_FAILS_AT of fork(), from 1 and counted on in each
-// child, fails as it does where no more processes are allowed.
+// Preloaded into a program. Call number FORK_FAILS_AT of fork() fails as if no more processes were
+// allowed. Calls count from 1, and each child counts on.
 extern "C" pid_t fork() noexcept {
   static const char* const limit = std::getenv("FORK_FAILS_AT");
   static long calls = 0;

@@ -4,8 +4,8 @@
 
 #include <cstdlib>
 
-// Preloaded into a program, it lets no fsync go on before someone opens the FIFO HOLD_FSYNC for
-// writing: a disk that takes as long as a test wants.
+// Preloaded into a program. Each fsync waits until someone opens the FIFO HOLD_FSYNC for writing.
+// This imitates a disk as slow as a test wants.
 extern "C" int fsync(int file) {
   static const char* const fifo = std::getenv("HOLD_FSYNC");
   if (fifo != nullptr) close(open(fifo, O_RDONLY | O_CLOEXEC));

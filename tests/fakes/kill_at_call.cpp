@@ -7,8 +7,8 @@
 #include <atomic>
 #include <cstdlib>
 
-// Preloaded into a program, it kills it with SIGKILL before its call number KILL_AT_CALL, from 1,
-// of those that change a file system: what a power cut at that moment would leave.
+// Preloaded into a program. Kills it with SIGKILL before call number KILL_AT_CALL, from 1, that
+// changes a file system. A power cut at that moment would leave the same files.
 namespace {
 
 void count_call() {
@@ -39,7 +39,7 @@ COUNTED(int, rename, (const char* from, const char* to), (from, to))
 COUNTED(int, mkdir, (const char* path, mode_t mode), (path, mode))
 COUNTED(int, ftruncate64, (int file, off64_t size), (file, size))
 
-// Programs call the one or the other.
+// Programs call either of these.
 #define COUNTED_WRITE(name)                                                                   \
   extern "C" ssize_t name(int file, const void* bytes, size_t count, off64_t offset) {        \
     count_call();                                                                             \

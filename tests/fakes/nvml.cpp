@@ -5,9 +5,8 @@
 #include <string>
 #include <vector>
 
-// A libnvidia-ml.so.1 for machines without one, with the functions that contract/record/nvml.cpp
-// loads, and those that libtorch does. Each figure of a GPU is larger by one than that of the GPU
-// before it; the last GPU has no power sensor.
+// A fake libnvidia-ml.so.1, with the functions that contract/record/nvml.cpp and libtorch load.
+// Each figure of a GPU is one larger than on the GPU before it. The last GPU has no power sensor.
 //
 //   FAKE_NVML_GPUS="80 40"              memory of each GPU in GiB
 //   FAKE_NVML_PROCESSES="1 4242 3 ..."  per process: GPU, process id, GiB

@@ -18,16 +18,16 @@
 #include "contract/spec/run_spec_yaml.h"
 #include "contract/text/json.h"
 
-// A trainer without a model: reads its specification, reports made-up steps and evaluations, writes
-// checkpoints that are empty folders (of one rank it also resumes from them), and misbehaves on
-// demand. Settings, all from the environment:
+// A trainer without a model. It reads its specification and reports made-up steps and evaluations.
+// Its checkpoints are empty folders; a single rank also resumes from them. It misbehaves on demand.
+// All settings come from the environment:
 //
 //   STUB_STEP_MS=5       how long a step takes
 //   STUB_CUDA=13.0       the CUDA that it says it was built for; without, it is for the CPU
 //   STUB_RULES="point=DDP,rank=2,step=3,kill=9; rank=1,exit=4; batch_above=6,out_of_memory=no room"
 //       A rule without `point` (part of the run's folder), `rank`, `step` (1) or `batch_above`
 //       (of batch.size_per_rank) is for all of them.
-//       What a rule does before that step: kill=SIGNAL (itself), exit=STATUS, fail=REASON,
+//       A rule acts before that step: kill=SIGNAL (itself), exit=STATUS, fail=REASON,
 //       out_of_memory=REASON, hang=1 (until a signal), deaf=1 (ignores SIGTERM and SIGUSR1 from
 //       then on), spawn=FILE (a process in a session of its own; writes its id there), await=FILE
 //       (goes on when it is there).
@@ -93,7 +93,7 @@ void await(const std::string& file) {
   while (access(file.c_str(), F_OK) != 0 && asked_to_stop == 0) usleep(1000);
 }
 
-// What a training process may have started and forgotten.
+// Starts a process that the trainer leaves behind.
 void spawn(const std::string& file) {
   if (fork() != 0) return await(file);
   setsid();
@@ -101,7 +101,7 @@ void spawn(const std::string& file) {
   for (;;) pause();
 }
 
-// Does what the rule says; exits when that ends the process.
+// Applies the rule; exits if it ends the process.
 void follow(const Rule& rule, EventWriter& events) {
   if (rule.action == "kill") {
     kill(getpid(), std::stoi(rule.value));
@@ -124,7 +124,7 @@ void follow(const Rule& rule, EventWriter& events) {
   }
 }
 
-// Of the newest checkpoint in the run's folder, 0: there is none.
+// The step of the newest checkpoint in the run's folder; 0 if there is none.
 int64_t newest_checkpoint(const RunPaths& paths) {
   int64_t newest = 0;
   std::error_code not_there;
@@ -135,7 +135,7 @@ int64_t newest_checkpoint(const RunPaths& paths) {
   return newest;
 }
 
-// In the attempt's folder, which is made where somebody started the trainer by hand.
+// The events file in the attempt's folder. Creates the folder if the trainer was started by hand.
 std::string events_file(const RunPaths& paths, int attempt, int rank) {
   std::filesystem::create_directories(paths.attempt(attempt));
   return paths.events(attempt, rank);

@@ -7,8 +7,8 @@
 #include <cstdlib>
 #include <cstring>
 
-// Preloaded, lets a process start THREAD_LIMIT threads, and no more: as `ulimit -u` does, which
-// means nothing to root. With THREAD_LIMIT_HANGS a further one never comes and never fails.
+// Preloaded into a process, which can then start only THREAD_LIMIT threads. `ulimit -u` does the
+// same, but not for root. With THREAD_LIMIT_HANGS a further thread never starts and never fails.
 namespace {
 
 std::atomic<int> started = 0;

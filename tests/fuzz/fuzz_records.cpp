@@ -33,7 +33,7 @@ class ByteTokenizer : public Tokenizer {
       .begin = kSpecial, .end = kSpecial, .padding = {}, .adds_begin = true, .adds_end = true};
 };
 
-// Of every kind of data that is made of records, with each format of chats.
+// Makers for every kind of data with records, and for each format of chats.
 std::vector<std::unique_ptr<DocumentMaker>> all_makers(const Tokenizer& tokenizer) {
   static const std::optional<ChatTemplate> kNoTemplate;
   static std::deque<DataSpec> kinds;
@@ -53,7 +53,7 @@ std::vector<std::unique_ptr<DocumentMaker>> all_makers(const Tokenizer& tokenize
   return makers;
 }
 
-// Whether `maker` makes a document of the record.
+// True if `maker` makes a document of the record.
 bool accepts(DocumentMaker& maker, const Record& record, const Tokenizer& tokenizer) {
   Document document;
   try {

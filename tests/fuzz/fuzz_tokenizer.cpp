@@ -9,8 +9,8 @@
 #include "contract/tokenizers/tiktoken.h"
 #include "contract/tokenizers/tokenizer_json.h"
 
-// libFuzzer's target for the readers of tokenizer.json and tiktoken files. What is read is a
-// tokenizer whose every id is below vocab_size; what is refused is a ConfigError.
+// libFuzzer's target for the readers of tokenizer.json and tiktoken files. A tokenizer that is read
+// has only ids below vocab_size. A refusal is a ConfigError.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) try {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const fsdp::BpeTokenizer tokenizer(fsdp::looks_like_tiktoken(text)

@@ -3,7 +3,7 @@
 #include "contract/inputs/torch_file.h"
 #include "tests/fuzz/reader.h"
 
-// The archive; its pickle, whose checksum hardly any change leaves right, has fuzz_unpickler.
+// Fuzzes the archive. fuzz_unpickler fuzzes the pickle, as its checksum fails here.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   return fsdp::fuzz_reader(data, size, [](std::span<const std::byte> bytes) {
     const auto file = std::make_shared<const fsdp::InputFile>("input", bytes);

@@ -8,8 +8,7 @@
 
 namespace fsdp {
 
-// Gives a reader of bytes the input of a fuzzer: it may refuse it with a ConfigError, and nothing
-// else may leave it.
+// Gives a fuzzer's input to a reader of bytes, which may throw only a ConfigError.
 template <typename Read>
 int fuzz_reader(const uint8_t* data, size_t size, Read read) {
   try {

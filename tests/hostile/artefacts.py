@@ -54,7 +54,7 @@ points:
     batch.size_per_rank: 1
 """ % json.dumps(MODEL)
 
-# What names a model and data on a hub.
+# The names of a model and of data on a hub.
 HUB_MODEL, HUB_ROWS = "org/model", "datasets/org/rows"
 HUB_EXPERIMENT = f"""\
 experiment: hub

@@ -130,7 +130,7 @@ class Case:
                             **options)
         for problem in oracle.problems(ended, statuses, raw_output, mute):
             self.fail(f"{problem}\n    of: {ended.command_line}\n{ended.excerpt()}")
-        # Where runners see each other; what each puts there goes with it.
+        # Runners see each other in fsdp-run.devices. Each removes its files when it ends.
         allowed = ("tmp/fsdp-run.devices", *(f"work/{name}" for name in may_change))
         for change in snapshot.changes(before, snapshot.take(self.folder), allowed):
             self.fail(f"changed {change}\n    by: {ended.command_line}\n{ended.excerpt()}")

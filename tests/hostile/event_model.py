@@ -29,7 +29,7 @@ KINDS = {
     "run_started", "step", "evaluation", "checkpoint", "device_sample", "run_finished",
     "run_failed", "run_interrupted", "memory_peak", "cpu_use"
 }
-# Of which 0 would be taken for a figure that was measured.
+# A missing one would be taken for a measured 0.
 REQUIRED = {
     "step": ("step", "step_time_ms", "tokens", "unpadded_tokens", "label_count",
              "learning_rate",

@@ -7,7 +7,7 @@ import re
 
 from tests.hostile.sandbox import Ended
 
-# Of docs/experiments.md and contract/record/exit_code.h.
+# See docs/experiments.md and contract/record/exit_code.h.
 RUNNER_STATUSES = (0, 1, 2, 130)
 TRAINER_STATUSES = (0, 1, 2, 3, 4, 130)
 
@@ -33,7 +33,7 @@ def problems(ended: Ended,
         found.append(f"exit status {ended.status} is not one of {statuses}")
     if SANITIZER.search(ended.errors):
         found.append("a sanitizer's report")
-    # What a sweep's JSON or doctor reports is on standard output.
+    # The reports of a sweep's JSON and of doctor go to standard output.
     said = ended.errors or b'"kind":"report"' in ended.output or b"missing  " in ended.output
     if ended.status != 0 and not (said or mute):
         found.append(f"exit status {ended.status} without a word on stderr")

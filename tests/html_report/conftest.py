@@ -24,7 +24,7 @@ def results(request, tmp_path_factory):
 @pytest.fixture(scope="session")
 def browser():
     with sync_playwright() as playwright:
-        # Root, as which CI runs, may not use Chromium's sandbox; the page is our own.
+        # CI runs as root, which may not use Chromium's sandbox. The page is our own.
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"),
             args=["--no-sandbox"] if os.geteuid() == 0 else [])

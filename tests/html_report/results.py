@@ -28,7 +28,7 @@ EXPERIMENT = {
           for batch in batches),
     ],
 }
-# Folders are named by what is safe in a file's name.
+# Names of folders use only characters that are safe in file names.
 RULES = "point=plain-size_per_rank-4,step=1,out_of_memory=it does not fit;" \
     "point=checkpointed-size_per_rank-8,step=1,out_of_memory=it does not fit"
 

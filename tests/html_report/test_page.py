@@ -5,7 +5,7 @@ import pytest
 from results import FILE_TEXT, HOSTILE
 from window import READABLE, layout_problems, open_everything, wait_until
 
-# Every visible text, as [contrast to what is behind it, the text].
+# Every visible text, as [contrast to its background, the text].
 CONTRASTS = """() => {
   const channels = (colour) => colour.match(/[\\d.]+/g).map(Number);
   const luminance = (colour) => {

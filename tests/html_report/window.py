@@ -43,7 +43,7 @@ def open_everything(page):
     wait_until(page, "[...document.querySelectorAll('details')].every((part) => part.childElementCount > 1)")
 
 
-# What a figure shows, read off its drawing by the labels of its axes.
+# Reads the values of a figure off its drawing, by the labels of its axes.
 READ = """(id) => {
   const {box} = report.figures.find((figure) => figure.id === id);
   const numbers = (text) => text.match(/-?[\\d.]+(e-?\\d+)?/g).map(Number);
@@ -113,8 +113,8 @@ def drawn_size(page, figure):
     }""".replace("READ", f"({READ})"), figure)
 
 
-# What is wrong with a page's layout: texts of drawings that leave them, lie on each other or are
-# too small to read, drawings that are cut, and a page that scrolls sideways.
+# Finds errors of a page's layout. Texts of drawings may leave them, overlap or be too small to
+# read. Drawings may be cut, and the page may scroll sideways.
 LAYOUT = """(smallest) => {
   const problems = [];
   const width = document.documentElement.clientWidth;

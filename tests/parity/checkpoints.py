@@ -25,8 +25,8 @@ class Variant:
     shard_size: str = "1GB"
 
 
-# The plain model's units hold 4,850, 35,750 and 4,900 parameters: none divides by 3, and the blocks
-# and the embedding do not divide by 4 either.
+# The plain model's units hold 4,850, 35,750 and 4,900 parameters. None divides by 3. The blocks and
+# the embedding do not divide by 4 either.
 PLAIN_CONFIG = dict(
     vocab_size=VOCABULARY_SIZE,
     hidden_size=50,
@@ -55,7 +55,7 @@ VARIANTS = {
     "padding": Variant(dict(pad_token_id=3)),
     "tied_padding": Variant(dict(pad_token_id=3, tie_word_embeddings=True)),
     "several_files": Variant(shard_size="100KB"),
-    # Of the 5 frequencies 2 stay, 1 is divided and 2 are between.
+    # Among the 5 frequencies, 2 stay, 1 is divided and 2 are between.
     "llama3_rope": Variant(
         dict(
             rope_parameters={
@@ -76,7 +76,7 @@ VARIANTS = {
     "qwen2": Variant(dict(tie_word_embeddings=True), "Qwen2ForCausalLM"),
     "qwen3": Variant(dict(num_key_value_heads=1, head_dim=14), "Qwen3ForCausalLM"),
 }
-# Those of other families than LLaMA with default settings.
+# The variants of other families than LLaMA with default settings.
 FAMILIES = ["llama3_rope", "linear_rope", "biases", "mistral", "qwen2", "qwen3"]
 
 
@@ -88,7 +88,7 @@ def write_checkpoint(name: str, folder: Path) -> None:
     model = architecture(architecture.config_class(**{**PLAIN_CONFIG, **variant.config}))
     with torch.no_grad():
         for parameter_name, parameter in model.named_parameters():
-            # All ones and zeros otherwise: one that is left unread would not show.
+            # Without this they are all ones or zeros, and an unread tensor would not show.
             if "norm" in parameter_name:
                 parameter.uniform_(0.5, 1.5)
             if "bias" in parameter_name:

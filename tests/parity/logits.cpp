@@ -19,8 +19,8 @@
 namespace fsdp {
 namespace {
 
-// Those of the CPU; the logits of training and of evaluation are written too, as fp32 and in the
-// order of the rank's labels.
+// The kernels of the CPU, which also write the logits of training and evaluation. The logits are
+// fp32, in the order of the rank's labels.
 class KernelsThatWriteLogits : public AtenKernels {
  public:
   KernelsThatWriteLogits(const std::string& training_file, const std::string& evaluation_file)

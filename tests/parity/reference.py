@@ -13,8 +13,8 @@ from transformers import AutoModelForCausalLM
 
 from checkpoints import STEPS, TOTAL_BATCH
 
-# AdamW hardly sees a gradient's scale when epsilon is small, so that a sum in place of a mean would
-# pass; this epsilon makes a factor of two visible at 5e-3 relative after ten steps.
+# AdamW hardly sees a gradient's scale if epsilon is small. A sum in place of a mean would then
+# pass. This epsilon makes a factor of two visible at 5e-3 relative after ten steps.
 OPTIMIZER = dict(learning_rate=3e-3, weight_decay=0.1, beta1=0.9, beta2=0.95, epsilon=1e-3)
 
 # The gradients' norms run from 1.8 down to 1.3: some steps are clipped and some are not.

@@ -173,7 +173,7 @@ def test_auto_without_a_checkpoint_begins_at_the_beginning(
     assert run.losses() == uninterrupted(SINGLE)[0].losses()
 
 
-# What a checkpoint's run and the run that goes on from it have in common
+# A checkpoint's run and the run that continues it agree on these things
 
 
 @pytest.fixture(scope="module")
@@ -271,7 +271,7 @@ def test_a_checkpoint_of_an_older_version_goes_on(trainer, written_shuffled, tmp
 
 # Kill -9
 
-# Of 75 to 85 for each checkpoint: while the second to the fourth one are written.
+# Each checkpoint takes 75 to 85 calls. These are during the second to the fourth one.
 CALLS = [100, 160, 230]
 
 
@@ -316,7 +316,7 @@ def test_training_goes_on_while_a_checkpoint_is_synced(
     assert names(run) == sorted(f"step-{step}" for step in (MIDDLE, STEPS))
     saved = [event["step"] for event in of_kind("checkpoint", read_events(run))]
     assert saved == [MIDDLE, STEPS]
-    # The values are those of its step, not of a later one.
+    # The values belong to its step, not to a later one.
     train(trainer, spec | {"train": spec["train"] | {"steps": MIDDLE}}, folder)
     assert contents(run, MIDDLE) == contents(folder, MIDDLE)
     assert read_run(run, case.ranks).losses() == uninterrupted(case)[0].losses()
@@ -410,7 +410,7 @@ def next_rows(tokens) -> torch.Tensor:
 def test_transformers_opens_a_full_checkpoint(uninterrupted, next_rows, case, variant):
     run, folder = uninterrupted(case, variant)
     logits = logits_of(folder / "checkpoints" / f"step-{MIDDLE}", next_rows)
-    # The very parameters that the next step's loss is computed with.
+    # These parameters compute the next step's loss.
     expected = run.losses()[MIDDLE]
     assert loss_of(logits, next_rows) == pytest.approx(expected, rel=TOLERANCE)
     single = uninterrupted(SINGLE, variant)[1] / "checkpoints" / f"step-{MIDDLE}"
@@ -463,7 +463,7 @@ def test_a_random_model_gets_a_config_that_transformers_reads(
     assert loss_of(logits, next_rows) == pytest.approx(expected, rel=TOLERANCE)
 
 
-# Which are written and which stay
+# The checkpoints that are written and that stay
 
 
 def test_the_newest_and_the_best_stay(trainer, checkpoints, tokens, tmp_path):

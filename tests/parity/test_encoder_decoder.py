@@ -202,7 +202,7 @@ def test_evaluation_drops_nothing_out(logits_writer, model, articles, reference_
         assert_same_logits(expected, logits.training, is_label)
 
 
-# Micro-batches of the same rows, whose dropout is the same.
+# Micro-batches of the same rows, with the same dropout.
 FOURTHS = [Case("single", accumulation=4), Case("ddp", ranks=2, accumulation=2),
            Case("fsdp", ranks=4, checkpoint_every=1)]
 

@@ -61,7 +61,7 @@ def test_each_weight_is_read_once(trainer, case, strategy, tokens, tmp_path):
     read = weights_read(tmp_path / "run", case.ranks)
     if case.kind == "fsdp" and not strategy:
         assert sum(read) == weights
-    # Replicas do not divide what is small.
+    # Replicas do not divide small parameters.
     assert weights <= sum(read) <= 1.06 * weights, read
     assert max(read) <= 1.2 * weights / case.ranks, read
 

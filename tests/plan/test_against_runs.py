@@ -101,7 +101,7 @@ def test_what_fits_under_a_limit_fits_and_nothing_else(trainer, seed, count, tmp
     said, wrong = {True: 0, False: 0}, []
     for number in range(count):
         spec = random_spec(draw, articles)
-        # Of a first run data is prepared, so that its widths are known.
+        # A first run prepares the data, so its widths are known.
         folder = results / "runs" / "random" / str(number)
         if not (results / "prepared").exists() or spec["data"]["rows"] != "pad":
             assert fits(trainer, spec | {"train": spec["train"] | {"steps": 1}}, folder), spec

@@ -55,7 +55,7 @@ def test_calibrated_runs_have_step_times(fsdp_run, plans):
     planned = plans()
     assert planned["fsdp"]["step_time_ms"] is None
     assert planned["one"]["communication_exposed_ms"] == 0
-    # Three times the blocks, of which nearly all of the time is.
+    # There are three times the blocks, and they take nearly all of the time.
     assert planned["deeper"]["step_time_ms"] > 1.5 * planned["one"]["step_time_ms"] > 0
     more_micro_batches = plans("--set", "batch.gradient_accumulation_steps=4")
     assert more_micro_batches["one"]["step_time_ms"] > 2 * planned["one"]["step_time_ms"]
@@ -83,7 +83,7 @@ def test_ranks_are_calibrated_together(fsdp_run, plans):
     assert done.returncode == 0, done.stderr
     [planned] = plans("--only", "fsdp").values()
     assert planned["step_time_ms"] > planned["communication_exposed_ms"] > 0
-    # Another time, with what is there.
+    # A second calibration starts from the first one's results.
     assert fsdp_run("calibrate", "--only", "fsdp").returncode == 0
 
 

@@ -27,7 +27,7 @@ def walks(spec: dict, draw: random.Random) -> list[tuple[str, list[int], int]]:
     if "evaluation" in spec:
         all_walks.append(("evaluation.size_per_rank", some_up_to(40, draw), 0))
     strategy = spec["strategy"]
-    # Which layers share a unit, and which units are whole on the device, depends on the number of layers.
+    # The number of layers decides which share a unit, and which units are whole on the device.
     if strategy["kind"] != "fsdp" and strategy.get("offload") != "parameters":
         all_walks.append(("model.config.num_hidden_layers", list(range(1, 9)), 0))
     if strategy["kind"] != "single":  # each buffer of a unit is filled up to a multiple of 64 bytes a rank
@@ -73,7 +73,7 @@ def test_a_larger_run_takes_no_less_memory(trainer, seed, request, device, tmp_p
                     falls.append((key, value, next_value, fall, capability, spec))
                 largest_fall_of_reserved = max(largest_fall_of_reserved, fall_of_reserved)
     assert not falls, falls
-    # What a GPU's allocator takes from the device is whole pages of 2 and 20 MiB, which small changes of sizes
-    # fill better or worse.
+    # A GPU's allocator takes whole pages of 2 and 20 MiB from the device. Small changes of sizes
+    # fill them better or worse.
     print(f"reserved memory fell by up to {largest_fall_of_reserved / MIB:.2f} MiB")
     assert largest_fall_of_reserved <= 40 * MIB

@@ -102,7 +102,7 @@ def test_a_refined_search_begins_at_what_is_predicted_to_fit(fsdp_run, rows, tra
     assert saved and int(saved[1]) > 3
     assert "2 runs with a result" in fsdp_run(text=text)
     assert batches(rows()) == found
-    # As a search without predictions finds it.
+    # A search without predictions finds the same.
     fsdp_run("--results", "other", text=text, program=trainer_that_cannot_plan)
     other = fsdp_run("--results", "other", text=text)
     assert f"largest batch.size_per_rank that fits: {largest} ({next_one} does not)" in other

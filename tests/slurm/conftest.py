@@ -22,7 +22,7 @@ job_ids = itertools.count(1 + 30 * 97 * int(os.environ.get("PYTEST_XDIST_WORKER"
 def started(folder, accounting=False, node_prefix=(), **settings):
     """A cluster for as long as the fixture is in use, which ends without processes."""
     cluster = Cluster(folder / "slurm", node_prefix)
-    # Ranks meet at a port that is made of the job's id, so that clusters need different ones.
+    # Ranks meet at a port that follows from the job's id, so clusters need different ids.
     cluster.start(accounting, FirstJobId=next(job_ids), **settings)
     try:
         yield cluster
@@ -50,7 +50,7 @@ def session_cluster(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def session_accounting_cluster(tmp_path_factory):
-    # What has ended is known to sacct only, after 10 seconds.
+    # After 10 seconds only sacct knows ended jobs.
     yield from started(tmp_path_factory.mktemp("cluster"), accounting=True, MinJobAge=2)
 
 
@@ -69,7 +69,7 @@ def with_accounting(request):
     return request.param == "with accounting"
 
 
-# For tests of how a job ended, which Slurm is asked for in another way when it keeps accounts.
+# For tests of a job's end. With accounts, Slurm is asked for it in another way.
 @pytest.fixture
 def any_cluster(request, with_accounting):
     return request.getfixturevalue("accounting_cluster" if with_accounting else "cluster")

@@ -28,10 +28,11 @@ def test_the_lab_on_a_cluster_of_ones_own_gives_five_finished_rows(request, tmp_
     (tmp_path / "experiments/lab.yaml").write_text(text)
     (tmp_path / "tests").symlink_to(REPOSITORY / "tests")
     (tmp_path / "fsdp-run").symlink_to(Path(request.config.getoption("--runner")).resolve())
-    # As short as the page's: sockets in it have names of at most 107 characters, job ids included.
+    # The path is short, as on the page: its sockets' names have at most 107 characters, job ids
+    # included.
     cluster = Path(tempfile.mkdtemp()) / "cluster"
     commands = commands_of("Try it without a cluster")
-    # Ranks of all clusters on this host meet at ports that are made of the jobs' ids.
+    # Ranks of all clusters on this host meet at ports that follow from the jobs' ids.
     commands = commands.replace('start /tmp/cluster', f"start {cluster} FirstJobId={next(job_ids)}")
     commands = commands.replace("/tmp/cluster", str(cluster))
     try:

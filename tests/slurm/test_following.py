@@ -51,7 +51,7 @@ def test_a_runner_killed_while_it_follows_is_replaced_by_the_next(cluster, workp
 
 def test_a_runner_killed_while_it_submits_submits_nothing_twice(cluster, workplace, tmp_path):
     work = workplace(cluster, experiment(THREE, "device: cpu, train.steps: 2"))
-    # sbatch that has submitted, and whose answer never comes.
+    # This sbatch submits, but its answer never comes.
     programs = tmp_path / "programs"
     programs.mkdir()
     submitted = tmp_path / "submitted"
@@ -142,7 +142,7 @@ def test_jobs_that_slurm_has_forgotten(accounting_cluster, own_cluster, workplac
     for name, cluster in (("with", accounting_cluster), ("without", own_cluster(MinJobAge=2))):
         works[name] = work = workplace(cluster, experiment(
             ["{name: done}", "{name: killed, train.seed: 2}"], "device: cpu, train.steps: 4",
-            # Nothing but SIGKILL ends it, and the script that would say so with it.
+            # Only SIGKILL ends it, and also ends the script that would report it.
             f"environment: ['STUB_RULES=point=killed,deaf=1; point=killed,step=3,"
             f"await={tmp_path}/never']"), folder=name)
         assert work.call(*work.with_stub("--detach")).returncode == 0

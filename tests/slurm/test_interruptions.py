@@ -5,20 +5,20 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from workplace import MODES, TINY, experiment
 
-# Of a cluster that soon misses a node which is gone.
+# The settings of a cluster that soon misses a dead node.
 QUICK_TO_MISS = {"SlurmdTimeout": 3, "MessageTimeout": 3}
 
-# Each of a few milliseconds: a run is held in the middle of them while the cluster acts.
+# Each step takes a few milliseconds. A run is held in the middle while the cluster acts.
 STEPS, CHECKPOINT, HELD = 600, 20, 30
 ONE_RUN = [f"{{name: run, checkpoint.every_steps: {CHECKPOINT}, train.steps: {STEPS}}}"]
-# The other has ended when the cluster acts; its checkpoint makes it a task of the same array.
+# The other run has ended when the cluster acts. Its checkpoint makes it a task of the same array.
 WITH_SIBLING = ["{name: before, train.steps: 5, checkpoint.every_steps: 5}", *ONE_RUN]
 
 
 def hold_between_checkpoints(work):
     """The ranks of its run, which stand still in the middle."""
     ranks = work.hold("run", HELD)
-    # Behind the step of a checkpoint it may be half written, until its event comes.
+    # After a checkpoint's step it may be half written, until its event comes.
     while (step := work.last_step("run")) // CHECKPOINT * CHECKPOINT != work.last_step("run", kind="checkpoint"):
         work.release(ranks)
         ranks = work.hold("run", step + 1)
@@ -58,7 +58,7 @@ def check_resumption(work, from_where_it_was=True):
 
 
 def test_a_time_limit_comes_and_the_run_goes_on(any_cluster, workplace):
-    # Slurm sends the signal up to a minute early: here when it looks for the first time after 15 s.
+    # Slurm sends the signal up to a minute early: here at its first look after 15 s.
     held = start_and_hold_both_modes(workplace, any_cluster, TINY,
                                      "time: 2, signal_before_end_s: 75", WITH_SIBLING)
     for work, _, ranks in held:
@@ -104,8 +104,8 @@ def test_a_run_that_is_preempted_with_a_grace_time_goes_on(cluster, workplace):
         assert len(work.query("select * from jobs")) == 1
 
 
-# Where it started, which of the nodes dies, and where it goes on. Ranks that stand still do not see
-# each other's end before Slurm does. The batch script runs on n1.
+# The nodes at the start, the node that dies, and the nodes afterwards. Ranks that stand still do
+# not see each other's end before Slurm does. The batch script runs on n1.
 @pytest.mark.parametrize("nodes, dead, nodes_left, accounting", [
     ("n1", "n1", "n2", False), ("n1", "n1", "n2", True),
     ("n[1-2]", "n1", "n[2-3]", False), ("n[1-2]", "n2", "n[1,3]", False)])
@@ -131,7 +131,7 @@ def test_a_run_is_restarted_as_often_as_it_may_be(cluster, workplace):
     ended = work.end_of(follower)
     assert ended.returncode == 1
     assert work.attempts() == {"run": ["preempted"]}
-    # The next call goes on where it was.
+    # The next call continues there.
     again = work.call(*work.with_trainer())
     assert again.returncode == 0, again.stderr
     assert work.attempts() == {"run": ["preempted", "finished"]}

@@ -8,7 +8,7 @@ STEPS = f"{TINY}, train.steps: 2"
 
 def test_a_job_calibrates_where_it_runs(cluster, workplace):
     work = workplace(cluster, experiment(["{name: FSDP, strategy: {kind: fsdp, ranks: 2}}"], STEPS))
-    # Hides it from what other tests measure, which a calibration would not begin beside.
+    # Hides the calibration from other tests' measurements, as it would not begin beside them.
     program = (f"TMPDIR={work.folder} {work.runner} calibrate {work.file} --trainer {work.trainer} "
                f"--results {work.results}")
     output = work.folder / "job.out"

@@ -57,7 +57,7 @@ def test_a_job_that_waits_for_ever_is_said_while_it_waits(cluster, workplace, im
         [f"{{name: never, strategy: {{kind: ddp, ranks: {ranks}}}}}"], BASE, impossible))
     follower = work.start(*work.with_stub())
     told = read_until(follower, "cancel ends it")
-    # Which of the two Slurm gives depends on which of its schedulers looked last.
+    # The reason depends on which of Slurm's schedulers looked last.
     assert f"start: {reason}: " in told or "start: PartitionConfig: " in told
     cancelled = work.call("cancel", work.file)
     assert cancelled.returncode == 0, cancelled.stderr
@@ -76,7 +76,7 @@ def test_the_controller_is_away_in_the_middle(any_own_cluster, workplace, tmp_pa
         work.wait_for_step("a", 2)
     cluster.stop_controller()
     told = [read_until(follower, "does not answer") for follower in followers]
-    # One run ends and the other is to start while nobody is there to be asked.
+    # One run ends and the other starts while the controller does not answer.
     gate.touch()
     for work in works:
         cluster.wait_until("a has ended", lambda: work.records("end.json"))

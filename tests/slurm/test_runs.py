@@ -26,7 +26,7 @@ def test_the_lab_on_a_cluster_has_the_losses_of_the_lab_here(cluster, workplace,
     assert work.attempts() == {point: ["finished"] for point in expected}
     for point in expected:
         assert point in ended.stdout
-    # One array for what asks for 4 tasks and a job for the single rank, or one job for all.
+    # One array takes the runs of 4 tasks and one job the single rank; or one job takes all.
     jobs = {record["job"].split("_")[0] for record in work.records("launch.json")}
     assert len(jobs) == (1 if mode == "allocation" else 2)
 

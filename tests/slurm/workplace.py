@@ -14,7 +14,7 @@ PATIENCE_S = 150
 MODES = ("per_run", "allocation")
 modes = pytest.mark.parametrize("mode", MODES)
 
-# Of the real trainer: 2 layers that any machine trains in milliseconds a step.
+# A model for the real trainer: 2 layers that any machine trains in milliseconds a step.
 TINY = """device: cpu, threads_per_rank: 1, resume: auto, train.warmup_steps_excluded: 0,
   data.sequence_length: 16, batch.size_per_rank: 1,
   model.config: {num_hidden_layers: 2, hidden_size: 32, intermediate_size: 64,
@@ -84,7 +84,7 @@ class Workplace:
             process.kill()
             process.communicate()
 
-    # --- what it recorded ---
+    # --- the records ---
 
     def query(self, sql, *values, results=None):
         file = (results or self.results) / "results.sqlite"

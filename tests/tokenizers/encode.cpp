@@ -6,8 +6,8 @@
 
 #include "contract/tokenizers/tokenizer.h"
 
-// encode TOKENIZER < TEXTS: for each line of standard input, a JSON string, a line with the ids
-// that encode and encode_with_special give: [[1, 2], [3]]. The first line tells of the tokenizer.
+// encode TOKENIZER < TEXTS: each line of standard input is a JSON string. Prints a line about the
+// tokenizer. Then prints for each text the ids of encode and encode_with_special: [[1, 2], [3]].
 int main(int, char** arguments) try {
   const auto tokenizer = fsdp::open_tokenizer(arguments[1]);
   const fsdp::Tokenizer::Ends& ends = tokenizer->ends();

@@ -7,7 +7,7 @@
 
 #include <string>
 
-// ATen/cudnn/Handle.h without cudnn.h, which not every PyTorch comes with.
+// Declared here as in ATen/cudnn/Handle.h, which needs cudnn.h; not every PyTorch comes with it.
 struct cudnnContext;
 namespace at::native {
 cudnnContext* getCudnnHandle();
@@ -16,7 +16,7 @@ cudnnContext* getCudnnHandle();
 namespace fsdp {
 namespace {
 
-// More memory than a library needs to begin.
+// Exceeds the memory that a library needs to begin.
 constexpr size_t kEnoughBytes = size_t{256} << 20;
 
 [[noreturn]] void fail_to_begin(const std::string& library, c10::Device device,
@@ -45,7 +45,7 @@ void begin_cublas(c10::Device device) {
   at::globalContext().lazyInitDevice(at::kCUDA);  // else libtorch's allocator refuses the device
   try {
     at::cuda::getCurrentCUDABlasHandle();
-  } catch (const c10::OutOfMemoryError&) {  // of the workspace
+  } catch (const c10::OutOfMemoryError&) {  // for the workspace
     throw;
   } catch (const c10::Error& error) {
     fail_to_begin("cuBLAS", device, error);

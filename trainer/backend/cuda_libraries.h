@@ -2,16 +2,16 @@
 
 #include <c10/core/Device.h>
 
-// The libraries of CUDA that allocate beside libtorch's allocator; only in a CUDA build.
+// The CUDA libraries that do not allocate through libtorch's allocator; only in a CUDA build.
 namespace fsdp {
 
-// Makes this thread's handle of cuBLAS and the workspace of the current stream. libtorch would make
-// both at the first product. The GPU may then be full, and cuBLAS says only that it is not
-// initialised. Throws c10::OutOfMemoryError if little memory is free, else c10::Error with what may
-// be wrong.
+// Makes this thread's cuBLAS handle and the workspace of the current stream. By default, they are
+// made at the first product, when the GPU may be full. cuBLAS then only says that it is not
+// initialised. Throws c10::OutOfMemoryError if little memory is free, else c10::Error with possible
+// causes.
 void begin_cublas(c10::Device device);
 
-// The same of cuDNN's handle, which libtorch would make at the first attention.
+// Makes cuDNN's handle in the same way. libtorch would make it at the first attention.
 void begin_cudnn(c10::Device device);
 
 }  // namespace fsdp

@@ -18,7 +18,7 @@ namespace {
   throw ConfigError("", "kernels", "transformer_engine " + problem + ", or set kernels: aten");
 }
 
-// Beside the program, in lib/. It stays loaded.
+// The library lies beside the program, in lib/, and stays loaded.
 std::unique_ptr<Kernels> load_transformer_engine_kernels(int capability_major) {
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe");
   const std::filesystem::path library =

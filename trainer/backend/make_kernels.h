@@ -8,19 +8,19 @@
 
 namespace fsdp {
 
-// Throws ConfigError that names the GPU's compute capability when `set` has kernels of our own that
-// were not compiled for it (`architectures`, as "sm_75 sm_80"; empty: it has none).
+// Throws ConfigError that names the GPU's compute capability if `set` has kernels of our own that
+// were not compiled for it. `architectures` is like "sm_75 sm_80"; empty: no such kernels.
 void require_kernels_for(KernelSet set, const std::string& architectures,
                          ComputeCapability capability);
 
-// The same of a device that is there and of this program; nothing where it is no GPU.
+// Does the same for a present device and this program. Does nothing if the device is no GPU.
 void require_kernels_for(KernelSet set, at::Device device);
 
-// That of a GPU; 0.0 of a CPU.
+// Returns the compute capability of a GPU; 0.0 for a CPU.
 ComputeCapability capability_of(at::Device device);
 
-// The kernels that `set` names, for tensors of a kind of device or for plans of one on meta.
-// `capability_major`: see AtenKernels. Throws ConfigError when they are not to be had.
+// Returns the kernels that `set` names, for tensors on a kind of device or for its plans on meta.
+// `capability_major`: see AtenKernels. Throws ConfigError if they are unavailable.
 std::unique_ptr<Kernels> make_kernels(KernelSet set, c10::DeviceType device, int capability_major);
 
 }  // namespace fsdp

@@ -12,7 +12,7 @@ class StepClock {
   class Mark {
    public:
     virtual ~Mark() = default;
-    // Time from `earlier` to this mark; waits until the device has passed this one.
+    // Returns the time from `earlier` to this mark; waits until the device has passed this one.
     virtual double milliseconds_since(const Mark& earlier) = 0;
   };
 

@@ -89,7 +89,7 @@ struct WorkerEvent : StreamEvent {
   std::shared_future<void> done;
 };
 
-// Adds the optimizer's thread, from its first work on.
+// Adds the optimizer's thread, which starts with its first work.
 class StreamsWithOptimizer : public Streams {
  public:
   explicit StreamsWithOptimizer(std::unique_ptr<Streams> streams) : streams_(std::move(streams)) {}

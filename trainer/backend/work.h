@@ -6,15 +6,14 @@
 
 namespace fsdp {
 
-// A piece of a step's work, as its time is measured and planned: pieces of one name take a time
-// that follows from how large they are.
+// A piece of a step's work, as it is timed and planned. Pieces of one name differ by size.
 struct Work {
   std::string name;   // "model.layers.*/7079424 forward", "optimizer"
   int64_t rows = 1;   // of a module's batch
-  int64_t width = 0;  // tokens of a row; of other work elements
+  int64_t width = 0;  // tokens of a row; for other work, elements
 };
 
-// Names of the work that is not a module's.
+// Names of the work outside modules.
 inline constexpr const char* kOptimizerWork = "optimizer";
 inline constexpr const char* kNormWork = "norm of gradients";
 inline constexpr const char* kConvertWork = "conversion";
@@ -23,7 +22,7 @@ inline constexpr const char* kToHostWork = "copy to the host";
 inline constexpr const char* kToDeviceWork = "copy to the device";
 inline constexpr const char* kRestOfStep = "rest of a step";  // between all other work
 
-// Told when work is begun and ended, on the thread that issues it.
+// Called when work begins and ends, on the thread that issues it.
 class WorkObserver {
  public:
   virtual ~WorkObserver() = default;
@@ -31,7 +30,7 @@ class WorkObserver {
   virtual void end() = 0;
 };
 
-// While it exists, what is issued is one piece of work: `describe` says which, if anyone asks.
+// While it exists, all issued work is one piece. `describe` names the piece if anyone observes.
 class WorkScope {
  public:
   template <typename Describe>
@@ -51,7 +50,7 @@ class WorkScope {
   static inline WorkObserver* observing_ = nullptr;
 };
 
-// While it exists, all work of the process is told to `observer`.
+// While it exists, `observer` observes all work of the process.
 class ObservedWork {
  public:
   explicit ObservedWork(WorkObserver& observer)

@@ -50,7 +50,7 @@ void Worker::work() {
     is_busy_ = true;
     lock.unlock();
     task();
-    task = {};  // what it holds goes while drain() still waits
+    task = {};  // frees its captures while drain() still waits
     lock.lock();
   }
 }

@@ -17,8 +17,8 @@ class Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  // Ready when the task is done. After a task has thrown, later ones are left out and give its
-  // exception.
+  // Returns a future that is ready when the task is done. After a task has thrown, later tasks are
+  // skipped and give its exception.
   std::shared_future<void> post(std::function<void()> task);
   // Returns when no task is left.
   void drain() noexcept;
@@ -32,7 +32,7 @@ class Worker {
   std::deque<std::packaged_task<void()>> tasks_;
   bool is_busy_ = false;
   bool stopping_ = false;
-  std::exception_ptr failure_;  // only the thread touches it
+  std::exception_ptr failure_;  // used only by the thread
   std::thread thread_;
 };
 

@@ -13,7 +13,7 @@
 namespace fsdp {
 namespace {
 
-// What disturbs a machine lasts for seconds: the median of rounds is not disturbed.
+// Disturbances of a machine last for seconds, so the median of several rounds avoids them.
 constexpr int kRounds = 3;
 
 }  // namespace

@@ -8,9 +8,9 @@
 
 namespace fsdp {
 
-// Times what a step of `spec` is made of, with up to its batch.size_per_rank rows; all ranks of
-// `world` call it at the same time. `spec` is resolved, `config` its model's. But for times it
-// says nothing of the device.
+// Times the parts of a step of `spec`, with up to its batch.size_per_rank rows. All ranks of
+// `world` call it at the same time. `spec` is resolved; `config` is its model's. Leaves the
+// result's device empty.
 Calibration calibrate(const RunSpec& spec, const ModelConfig& config, Backend& backend,
                       ProcessGroup& world);
 

@@ -9,9 +9,9 @@
 namespace fsdp {
 namespace {
 
-// On a GPU collectives take their own time, and the plan lets ranks compute meanwhile. On a CPU
-// they share its cores: there what one of them takes is by how much computing takes longer beside
-// it.
+// Times collectives beside computing. On a GPU they take their own time, and the plan lets ranks
+// compute meanwhile. On a CPU they share the ranks' cores; there a collective's time is the
+// increase in the time of computing beside it.
 class BesideCompute {
  public:
   BesideCompute(at::Device device, ProcessGroup& world)
@@ -62,7 +62,7 @@ void add_group(ProcessGroup& group, int64_t numel, at::Device device, BesideComp
     const auto bytes = static_cast<int64_t>(whole.nbytes());
     times.push_back(compute.time_of(collective_work(name, group.size(), bytes), collective));
   };
-  // Into new memory, as in a step, which on a CPU takes time.
+  // Outputs are new memory, as in a step; on a CPU, this takes time.
   add("all_gather", [&] { return group.all_gather(at::empty_like(whole), part); });
   add("reduce_scatter", [&] { return group.reduce_scatter(at::empty_like(part), whole); });
   add("all_reduce", [&] { return group.all_reduce(whole); });
@@ -74,7 +74,7 @@ std::vector<WorkTime> collective_times(const RunSpec& spec, const ModelConfig& c
                                        Backend& backend, ProcessGroup& world) {
   std::vector<WorkTime> times;
   if (world.size() == 1) return times;
-  StrategySpec strategy = spec.strategy;  // runs with these groups and without share a calibration
+  StrategySpec strategy = spec.strategy;  // runs with and without these groups share a calibration
   if (strategy.shard_group_size) strategy.sharding = Sharding::kHybridShard;
   const Mesh mesh(strategy, world);
   BesideCompute compute(backend.device(), world);

@@ -10,8 +10,8 @@
 namespace fsdp {
 namespace {
 
-// The run's step on one rank alone, with few blocks; of them the first is recomputed where some
-// are.
+// Returns the run's step on one rank alone, with few blocks. If the run recomputes blocks, the
+// first one is recomputed.
 RunSpec step_of_few_blocks(const RunSpec& spec) {
   RunSpec few = spec;
   few.strategy = StrategySpec();
@@ -28,7 +28,7 @@ void fill_at_random(const Parameter& parameter, int64_t, const at::Tensor& out) 
   }
 }
 
-// Full rows, and where rows differ in length half of them.
+// Returns full rows and, if rows differ in length, rows of half the length.
 std::vector<DataSpec> lengths_of(const RunSpec& spec) {
   std::vector<DataSpec> lengths{spec.data};
   if (spec.data.rows == RowFill::kPadToLongest) {
@@ -66,7 +66,7 @@ std::vector<WorkTime> module_times(const RunSpec& spec, const ModelConfig& confi
     }
   }
   std::vector<WorkTime> times = timed.times();
-  if (spec.strategy.offload != Offload::kNone) {  // the run's is the host's: see tensor_times
+  if (spec.strategy.offload != Offload::kNone) {  // it runs on the host: see tensor_times
     std::erase_if(times, [](const WorkTime& time) { return time.work == kOptimizerWork; });
   }
   return times;

@@ -6,30 +6,30 @@
 #include "trainer/calibrate/timed_work.h"
 #include "trainer/comm/process_group.h"
 
-// The kinds of work that a step is made of, as it is timed.
+// The kinds of work in a step, each with its timing.
 namespace fsdp {
 
-// So many blocks stand for all.
+// The number of blocks that are timed for all.
 inline constexpr int64_t kDepth = 2;
 ModelConfig few_blocks(const ModelConfig& config);
 
-// Modules: a few blocks between what begins and ends the model, without other ranks, at some
-// numbers of rows and lengths of them.
+// Times modules: a few blocks between the model's first and last modules, without other ranks, at
+// several numbers and lengths of rows.
 std::vector<WorkTime> module_times(const RunSpec& spec, const ModelConfig& config, Backend& backend,
                                    ProcessGroup& world);
 
-// What is done to flat tensors: the optimizer's step, the norm, clipping, conversions, copies.
+// Times work on flat tensors: the optimizer's step, the norm, clipping, conversions, copies.
 std::vector<WorkTime> tensor_times(const RunSpec& spec, const ModelConfig& config, Backend& backend,
                                    ProcessGroup& world);
 
-// What ranks do together, in the groups that the run's strategy makes.
+// Times collectives in the groups of the run's strategy.
 std::vector<WorkTime> collective_times(const RunSpec& spec, const ModelConfig& config,
                                        Backend& backend, ProcessGroup& world);
 
-// Elements of the largest module, the longest that a unit of one block has.
+// Returns the number of elements in the largest module, the largest unit of one block.
 int64_t largest_module_numel(const ModelConfig& config);
 
-// Six, from a thousandth of it to `largest`.
+// Returns six sizes, from a thousandth of `largest` to `largest`.
 std::vector<int64_t> sizes_up_to(int64_t largest);
 
 }  // namespace fsdp

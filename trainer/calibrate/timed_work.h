@@ -14,18 +14,18 @@
 
 namespace fsdp {
 
-// Times every piece of work of what is repeated. All ranks do the same with theirs: computing side
-// by side takes longer where they share cores and memory.
+// Times every piece of work in a repeated step. All ranks repeat it at once, because computing side
+// by side takes longer if they share cores and memory.
 class TimedWork : public WorkObserver {
  public:
-  // Both outlive it. `device` is the group's.
+  // `device` is the group's. `world` outlives the object.
   TimedWork(at::Device device, ProcessGroup& world);
 
-  // Calls `step` often enough to know how long its pieces take; each call begins when every rank
-  // has come to it. What of a step is no piece of work is work of the name `rest`, if there is one.
+  // Calls `step` often enough to know the times of its pieces. Each call begins when every rank has
+  // reached it. If `rest` is given, the remaining time of a step is work of that name.
   void repeat(const std::function<void()>& step, const char* rest = nullptr);
 
-  // Of each work so far, the mean of the half of its times in the middle.
+  // Returns, for each work so far, the mean of the middle half of its times.
   std::vector<WorkTime> times() const;
 
   void begin(const Work& work) override;
@@ -39,9 +39,9 @@ class TimedWork : public WorkObserver {
   };
 
   double milliseconds_of(const std::function<void()>& step);
-  // How often, the same on every rank.
+  // Returns the number of repetitions, the same on every rank.
   int repetitions(double time_ms);
-  // Of each piece the slowest rank's: others wait for it.
+  // Returns the slowest rank's time of each piece, because the others wait for it.
   std::vector<double> slowest(const std::vector<double>& times_ms);
   void add(const Work& work, double time_ms);
 

@@ -34,7 +34,7 @@ void rename_folder(const path& from, const path& to) {
   if (error) fail_to_write(to, error.value());
 }
 
-// The name goes first: a folder that lacks files is never called complete.
+// Renames the folder first, so a folder that lacks files never has a complete one's name.
 void remove_checkpoint(const RunPaths& paths, int64_t step) {
   const path partial = checkpoint_folder(paths, step, State::kPartial);
   remove_folder(partial);

@@ -5,27 +5,27 @@
 
 #include "contract/record/run_paths.h"
 
-// The folders in <run>/checkpoints/ (contract/record/checkpoint_folders.h). One process of a run
-// changes them: rank 0.
+// Changes the folders in <run>/checkpoints/ (contract/record/checkpoint_folders.h). Only one
+// process of a run does so: rank 0.
 namespace fsdp {
 
-// The checkpoints by their names, the one with the most steps first, whatever state they are in.
+// The run's checkpoints by name, the one with the most steps first. Their contents are not checked.
 std::vector<std::filesystem::path> checkpoints_newest_first(const RunPaths& paths);
 
-// Removes what a writer that was stopped left behind. Not while one writes.
+// Removes the folders that a stopped writer left. Restores a replaced checkpoint if no new one took
+// its place. Do not call it while a writer is active.
 void remove_partial_checkpoints(const RunPaths& paths);
 
-// The empty folder that step N's files are written to. Throws std::runtime_error, as the functions
-// below do, with what to do; also where the run's folder is not there any more, which is not made
-// anew.
+// Creates the empty folder for the files of step N. Throws std::runtime_error with what to do, as
+// the functions below do. Also throws if the run's folder is gone, and does not create it again.
 std::filesystem::path create_partial_checkpoint(const RunPaths& paths, int64_t step);
 
-// Makes the complete step-<N>.partial step-<N>, in place of an earlier one; at every moment one of
-// them is among checkpoints_newest_first.
+// Renames the complete step-<N>.partial to step-<N>, replacing an earlier one. At every moment
+// checkpoints_newest_first() includes one of the two.
 void publish_checkpoint(const RunPaths& paths, int64_t step);
 
-// Removes complete checkpoints but step-<written>, the `keep` - 1 others with the most steps, and
-// the one with the lowest validation loss.
+// Removes complete checkpoints except step-<written>, the `keep` - 1 others with the most steps,
+// and the one with the lowest validation loss.
 void remove_old_checkpoints(const RunPaths& paths, int64_t written, int64_t keep);
 
 }  // namespace fsdp

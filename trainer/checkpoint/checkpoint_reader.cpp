@@ -19,7 +19,7 @@ bool is_piece_file(const std::string& name) {
   return name.find(".rank") != std::string::npos && name.ends_with(".safetensors");
 }
 
-// out = elements [first, first + out.numel()) of the tensor.
+// Sets out to elements [first, first + out.numel()) of the tensor.
 void copy(const StoredTensor& entry, int64_t first, const at::Tensor& out) {
   const at::ScalarType dtype = *dtype_of_name(entry.dtype);
   const uint64_t item_bytes = c10::elementSize(dtype);
@@ -28,7 +28,7 @@ void copy(const StoredTensor& entry, int64_t first, const at::Tensor& out) {
     return;
   }
   constexpr int64_t kBlock = 1 << 20;
-  // No tensor's memory, which a plan would have to count.
+  // The buffer is no tensor, because a plan would have to count its memory.
   const auto staged =
       std::make_unique_for_overwrite<std::byte[]>(std::min(kBlock, out.numel()) * item_bytes);
   for (int64_t done = 0; done < out.numel(); done += kBlock) {

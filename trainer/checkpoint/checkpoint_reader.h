@@ -10,28 +10,28 @@
 
 namespace fsdp {
 
-// A complete checkpoint, whoever wrote it: any number of ranks, any strategy and wrap policy. Its
-// files are open; a read touches only the bytes it asks for.
+// A complete checkpoint, written by any number of ranks with any strategy and wrap policy. Its
+// files are open, and a read touches only the bytes it asks for.
 class CheckpointReader {
  public:
-  // Throws ConfigError (place: the folder or the file) when the folder is no complete checkpoint or
-  // a file is missing, cut short or damaged.
+  // Throws ConfigError (place: the folder or the file) if the folder is not a complete checkpoint,
+  // or a file is missing, cut short or damaged.
   explicit CheckpointReader(std::filesystem::path folder);
 
   const std::filesystem::path& folder() const { return folder_; }
   const TrainerState& state() const { return state_; }
-  // Whether the folder is a Hugging Face model too.
+  // True if the folder is also a Hugging Face model.
   bool has_full_weights() const { return state_.state_dict == StateDict::kFull; }
 
-  // out = elements [offset, offset + out.numel()) of the flattened state: kWeights, or one of the
-  // optimizer's. `out` is 1-dimensional, on any device; values are exact when its dtype is the
-  // stored one, else converted. Throws ConfigError when the checkpoint does not hold all of them,
-  // or holds a parameter of another shape.
+  // Sets out to elements [offset, offset + out.numel()) of the flattened state: kWeights, or one of
+  // the optimizer's. `out` is 1-dimensional, on any device. Values are exact if its dtype is the
+  // stored one, else converted. Throws ConfigError if the checkpoint lacks some of them, or holds a
+  // parameter of another shape.
   void read(const std::string& state, const Parameter& parameter, int64_t offset,
             const at::Tensor& out) const;
 
  private:
-  // In the order of their offsets.
+  // Returns the pieces in the order of their offsets.
   std::vector<StoredPiece> find_pieces(const std::string& state, const Parameter& parameter) const;
   std::vector<StoredPiece> full_weights(const Parameter& parameter) const;
 

@@ -14,7 +14,7 @@ using std::filesystem::path;
 
 namespace {
 
-// Throws what the task has thrown.
+// True if the task is done. Rethrows the task's exception.
 bool is_done(const std::shared_future<void>& task, bool waits) {
   if (!waits && task.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return false;
   task.get();
@@ -81,7 +81,7 @@ bool CheckpointWriter::take_checksums(bool waits) {
 }
 
 std::vector<CheckpointFile> CheckpointWriter::list_files() const {
-  // A network file system may not list yet what other hosts have made, but finds it by its name.
+  // A network file system may not list other hosts' new files yet, but finds them by name.
   Checksums checksums = checksums_;
   for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
     const auto [known, is_new] = checksums.try_emplace(entry.path().filename());

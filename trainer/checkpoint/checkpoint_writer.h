@@ -19,7 +19,7 @@
 
 namespace fsdp {
 
-// Sharded weights: both the file's stem and the state's name.
+// The name of sharded weights: the stem of their files and the name of the state.
 inline constexpr const char* kWeights = "weights";
 // The stem of optimizer state's files; the states' names are the optimizer's.
 inline constexpr const char* kOptimizer = "optimizer";
@@ -32,52 +32,51 @@ struct Piece {
   at::Tensor part;  // 1-dimensional, contiguous, on any device
 };
 
-// One rank's side of writing a checkpoint: into <run>/checkpoints/step-<N>.partial, which becomes
-// step-<N> when every rank's files are on the disk. Until then, and after any error, earlier
-// checkpoints are as they were.
+// One rank's part in writing a checkpoint. Files go into <run>/checkpoints/step-<N>.partial, which
+// becomes step-<N> when every rank's files are on the disk. Until then, and after any error,
+// earlier checkpoints stay unchanged.
 //
-// All ranks construct it together, which waits for rank 0. Then each rank writes what it has, and
-// calls finish_later(). From there on the rank may train: its thread syncs the files, and on rank 0
+// All ranks construct it together, which waits for rank 0. Then each rank writes its data and calls
+// finish_later(). From then on the rank may train. Its thread syncs the files, and on rank 0
 // completes the checkpoint. The rank calls advance() from time to time. Only rank 0 waits for
-// others, and only if it is told to.
+// others, and only if asked to.
 //
-// Errors are std::runtime_errors that name the file and what to do; the rank must then end, so that
-// the others do not wait for it.
+// Errors are std::runtime_errors that name the file and the remedy. The rank must then end, or the
+// others would wait for it.
 class CheckpointWriter {
  public:
-  // The first `shard_ranks` ranks hold every state once between them, and only they write pieces
-  // (1 for ddp, the group's size for hybrid_shard, all for full_shard).
+  // The first `shard_ranks` ranks together hold every state once, and only they write pieces. It is
+  // 1 for ddp, the group's size for hybrid_shard, and all ranks for full_shard.
   CheckpointWriter(RunPaths paths, int64_t step, ProcessGroup& world, int shard_ranks,
                    const Backend& backend);
 
-  // Where rank 0 writes the files of full weights (see FullWeightsWriter), by the thread.
+  // The folder and the thread with which rank 0 writes full weights (see FullWeightsWriter).
   const std::filesystem::path& folder() const { return folder_; }
   WriterThread& thread() { return thread_; }
 
   // Writes this rank's pieces to <stem>.rank<R>.safetensors. Returns when they may change. Every
-  // rank calls it once for each stem, those that hold no pieces too; beyond `shard_ranks` it does
-  // nothing.
+  // rank calls it once for each stem, even without pieces. It does nothing beyond `shard_ranks`.
   void write_pieces(const std::string& stem, const std::vector<Piece>& pieces);
 
-  // Leaves for the thread what is to be done when everything is written: `finish` brings files to
-  // the disk and returns their checksums. Checksums that rank 0 is not told it takes itself.
+  // Adds a task for the thread, after everything is written. `finish` brings files to the disk and
+  // returns their checksums. Rank 0 computes missing checksums itself.
   void add_files(std::function<Checksums()> finish);
 
-  // Everything is written. Older checkpoints are to be removed: `keep` of the newest stay, and the
-  // one with the lowest validation loss; all of them without it. Fills in the state's step, world
+  // Call it when everything is written. Removes older checkpoints, except the `keep` newest and the
+  // one with the lowest validation loss. Without `keep`, all stay. Fills in the state's step, world
   // size and files.
   void finish_later(TrainerState state, std::optional<int64_t> keep);
 
-  // Does what can be done by now; if `waits`, all of it. Returns true, once, when nothing is left:
-  // this rank's files are on the disk, and on rank 0 the checkpoint is complete.
+  // Does the work that is possible now, or all of it if `waits`. Returns true, once, when nothing
+  // is left: this rank's files are on the disk, and on rank 0 the checkpoint is complete.
   bool advance(bool waits);
 
-  // On rank 0, after advance() has returned true.
+  // Valid on rank 0 after advance() has returned true.
   const CheckpointDone& done() const { return done_; }
 
  private:
   std::string checksums_key(int rank) const;
-  // Rank 0: takes what other ranks have left. Returns true if all have.
+  // On rank 0, takes the checksums that other ranks have left. Returns true if it has all.
   bool take_checksums(bool waits);
   std::vector<CheckpointFile> list_files() const;
   void complete();

@@ -5,8 +5,8 @@
 
 namespace fsdp {
 
-// Of a checkpoint's file, and reading it is a part of the start. Throws ConfigError when it cannot
-// be read.
+// Returns the checksum of a checkpoint's file. Reading it is a part of the start-up. Throws
+// ConfigError if the file cannot be read.
 std::string checksum_of_file(const std::filesystem::path& file);
 
 }  // namespace fsdp

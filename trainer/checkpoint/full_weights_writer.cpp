@@ -14,7 +14,7 @@ constexpr const char* kIndexName = "model.safetensors.index.json";
 
 using Tensors = std::vector<SafetensorsTensor>;
 
-// Tensors in their order, cut where the next one would make a file too large.
+// Splits tensors into files, in order. A file exceeds the limit only if its single tensor does.
 std::vector<Tensors> split_into_files(std::span<const ParameterPtr> parameters,
                                       at::ScalarType dtype, int64_t max_file_bytes) {
   const auto item_bytes = static_cast<int64_t>(c10::elementSize(dtype));

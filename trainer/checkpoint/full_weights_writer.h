@@ -18,28 +18,28 @@ namespace fsdp {
 
 inline constexpr int64_t kMaxFileBytes = 5'000'000'000;  // as transformers' save_pretrained
 
-// Writes what makes a folder a Hugging Face model besides weights. For a model with a source: its
-// config.json, and generation_config.json and the tokenizer's files when it has them; else a
-// config.json of ModelConfig. The config's dtype is that of the stored weights.
+// Writes the files of a Hugging Face model other than weights. If the model has a source, copies
+// its config.json, and generation_config.json and the tokenizer's files if they exist. Otherwise
+// writes a config.json of ModelConfig. The config's dtype is `dtype`, the stored weights' type.
 void write_model_files(const std::filesystem::path& folder, const ModelSpec& model,
                        at::ScalarType dtype);
 
-// Writes whole weights as model.safetensors, or, above `max_file_bytes`, as
+// Writes whole weights as model.safetensors. Above `max_file_bytes`, writes
 // model-<i>-of-<n>.safetensors and model.safetensors.index.json. Each parameter goes to its place
-// in the files at once, so that they are never in memory together. One process writes; its errors
-// are std::runtime_errors that say what to do.
+// in the files at once, so they are never in memory together. One process writes. Its errors are
+// std::runtime_errors with the remedy.
 class FullWeightsWriter {
  public:
-  // `parameters`: each once, in the model's order.
+  // `parameters` has each parameter once, in the model's order.
   FullWeightsWriter(std::filesystem::path folder, std::span<const ParameterPtr> parameters,
                     at::ScalarType dtype, int64_t max_file_bytes = kMaxFileBytes);
 
-  // The value of one of the parameters that was not written yet, on any device. In any order. As
-  // WriterThread::write.
+  // Writes the value of a parameter, once each, in any order. The value may be on any device. Waits
+  // and throws as WriterThread::write does.
   void write(const Parameter& parameter, const at::Tensor& whole, WriterThread& thread);
 
-  // Waits until the disk has everything. Returns the files' checksums. Throws std::logic_error when
-  // a parameter was not written.
+  // Waits until all files are on the disk. Returns their checksums. Throws std::logic_error if a
+  // parameter was not written.
   Checksums finish();
 
  private:

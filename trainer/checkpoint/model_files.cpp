@@ -13,7 +13,7 @@ using nlohmann::ordered_json;
 using std::filesystem::path;
 
 constexpr const char* kConfigName = "config.json";
-// Copied when the source has them.
+// Copied if the source has them.
 constexpr std::array kOtherFiles{
     "generation_config.json", "tokenizer.json",     "tokenizer_config.json",
     "tokenizer.model",        "vocab.json",         "merges.txt",

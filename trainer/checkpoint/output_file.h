@@ -10,17 +10,17 @@
 
 #include "contract/record/digest.h"
 
-// Writing files so that they are on the disk, or an error says why not.
+// Writes files so that they reach the disk, or an error says why not.
 namespace fsdp {
 
 // Checksums of files, by their names.
 using Checksums = std::map<std::string, std::string>;
 
-// A new file, written at any places in any order. Every function throws std::runtime_error that
-// names the file, the cause and what to do.
+// A new file, which may be written in any order. Every function throws std::runtime_error that
+// names the file, the cause and the remedy.
 class OutputFile {
  public:
-  // Creates it; a file or link of that name must not exist.
+  // Creates the file. No file or link of that name may exist.
   explicit OutputFile(std::filesystem::path path);
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
@@ -28,8 +28,8 @@ class OutputFile {
 
   const std::filesystem::path& path() const { return path_; }
   void write(int64_t offset, std::span<const std::byte> bytes);
-  // Waits until the disk has everything, and closes the file. Returns its bytes' checksum, which is
-  // taken of what is written in order as it is written, and of the rest by reading it again.
+  // Waits until everything is on the disk, and closes the file. Returns its checksum. Bytes in
+  // order are added as they are written, and the rest is read again.
   std::string finish();
 
  private:
@@ -40,10 +40,10 @@ class OutputFile {
   bool is_written_beyond_ = false;  // more, at other places
 };
 
-// A new file with these contents, on the disk. Returns their checksum.
+// Writes a new file with this text, and waits until it is on the disk. Returns its checksum.
 std::string write_file(const std::filesystem::path& path, std::string_view text);
 
-// Waits until the disk has the folder's names.
+// Waits until the folder's names are on the disk.
 void sync_folder(const std::filesystem::path& folder);
 
 // Throws std::system_error: `path` could not be written because of `error` (an errno).

@@ -11,32 +11,32 @@
 #include "trainer/checkpoint/safetensors_writer.h"
 
 // A rank's pieces as a safetensors file. The tensor "<state>/<parameter>@<offset>" holds a range of
-// that state of the parameter, which goes by its first tensor's name; the metadata
-// "elements:<parameter>" tells how many elements the whole has.
+// that state of the parameter. A parameter has the name of its first tensor. The metadata
+// "elements:<parameter>" has the number of elements of the whole.
 namespace fsdp {
 
 std::string piece_file_name(const std::string& stem, int rank);
 
-// Returns when the pieces may change. Throws std::runtime_error.
+// Writes the pieces and returns when they may change. Throws std::runtime_error.
 std::unique_ptr<SafetensorsWriter> write_piece_file(const std::filesystem::path& path,
                                                     const std::vector<Piece>& pieces,
                                                     WriterThread& thread);
 
-// A range of a state, as it lies in a file.
+// A range of a state in a file.
 struct StoredPiece {
   int64_t offset;
   int64_t elements;  // of the piece
   StoredTensor entry;
 };
 
-// The pieces of any number of files, by "<state>/<parameter>".
+// The pieces of several files, by "<state>/<parameter>".
 struct StoredPieces {
   std::map<std::string, std::vector<StoredPiece>> pieces;
   std::map<std::string, int64_t> elements;  // of the whole parameter, by its name
 
-  // Adds the pieces of a file. Throws ConfigError when it is damaged.
+  // Adds the pieces of a file. Throws ConfigError if the file is damaged.
   void add_file(const std::filesystem::path& file);
-  // To be called after the last file.
+  // Sorts the pieces. Call it after the last file.
   void sort();
 };
 

@@ -21,7 +21,7 @@ std::string shape_text(const std::vector<int64_t>& shape) {
   return text;
 }
 
-// The header with its length before it. Its end is aligned, so that the data are.
+// The header, after its length. Its end is aligned, so the data are, too.
 std::string header_text(const std::vector<SafetensorsTensor>& tensors,
                         const std::map<std::string, std::string>& metadata) {
   std::string text = "{\"__metadata__\":{";

@@ -9,7 +9,6 @@
 
 namespace fsdp {
 
-// One tensor of a file that is to be written.
 struct SafetensorsTensor {
   std::string name;
   std::string dtype;  // "F32", ...
@@ -17,21 +16,21 @@ struct SafetensorsTensor {
   int64_t size_bytes = 0;
 };
 
-// Writes one safetensors file whose tensors are known beforehand, one tensor at a time in any
-// order, so that they need not be in memory together. Throws as OutputFile does.
+// Writes one safetensors file from a known list of tensors, one at a time in any order. They need
+// not be in memory together. Throws as OutputFile does.
 class SafetensorsWriter {
  public:
-  // Creates the file and writes its header; the data follow in the order of `tensors`, whose names
+  // Creates the file and writes its header. The data follow in the order of `tensors`, whose names
   // differ.
   SafetensorsWriter(std::filesystem::path path, const std::vector<SafetensorsTensor>& tensors,
                     const std::map<std::string, std::string>& metadata);
 
-  // The values of a tensor that has not been written yet: contiguous, of any shape, on any device.
-  // As WriterThread::write.
+  // Writes the values of a tensor, once each: contiguous, of any shape, on any device. Waits and
+  // throws as WriterThread::write does.
   void write(const std::string& name, const at::Tensor& values, WriterThread& thread);
 
-  // Waits until the disk has everything. Returns the file's checksum. Throws std::logic_error when
-  // a tensor was not written.
+  // Waits until the file is on the disk. Returns its checksum. Throws std::logic_error if a tensor
+  // was not written.
   std::string finish();
 
  private:

@@ -7,14 +7,13 @@
 #include <span>
 #include <string>
 
-// Tensors as safetensors files hold them.
 namespace fsdp {
 
-// The format's name of a dtype ("F32"), and back; nullopt for a name of none of ours.
+// The format's name of a dtype ("F32"), and back; nullopt for an unknown name.
 std::string stored_name(at::ScalarType dtype);
 std::optional<at::ScalarType> dtype_of_name(const std::string& name);
 
-// The bytes of a contiguous CPU tensor; valid as long as it is.
+// The bytes of a contiguous CPU tensor; valid as long as the tensor is.
 std::span<const std::byte> bytes_of_tensor(const at::Tensor& tensor);
 
 }  // namespace fsdp

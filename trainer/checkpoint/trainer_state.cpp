@@ -41,7 +41,7 @@ ordered_json to_value(const T& member) {
   }
 }
 
-// How trainer.json ends, around the checksum of all before the checksum.
+// The end of trainer.json, around the checksum of all bytes before it.
 constexpr const char* kChecksumName = "xxh3_128";
 constexpr const char* kBeforeChecksum = ",\n  \"xxh3_128\": \"";
 constexpr const char* kBehindChecksum = "\"\n}\n";
@@ -63,7 +63,7 @@ void check_file(const path& checkpoint, const CheckpointFile& file) {
   }
 }
 
-// Checkpoints of older versions have no checksums, neither of trainer.json nor of the other files.
+// Older versions wrote no checksums, neither of trainer.json nor of the other files.
 void check_own_checksum(const path& file, std::string_view text, const json& object,
                         const TrainerState& state) {
   const bool files_have_one = std::ranges::any_of(

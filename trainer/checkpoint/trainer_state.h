@@ -10,7 +10,6 @@
 
 namespace fsdp {
 
-// Dynamic loss scaling, where it stands.
 struct GradientScalerState {
   double scale = 65536;
   int64_t steps_since_growth = 0;  // nor since it was halved
@@ -24,7 +23,7 @@ struct GradientScalerState {
   }
 };
 
-// Which sequences a run reads, and in which order.
+// Decides the sequences that a run reads, and their order.
 struct DataOrder {
   DataSpec data;  // without its files
   std::string
@@ -60,8 +59,8 @@ struct CheckpointFile {
   }
 };
 
-// What a checkpoint's trainer.json holds: all that is not a tensor. It is the last file written, so
-// a folder that has it is complete.
+// The content of a checkpoint's trainer.json: everything but tensors. It is written last, so a
+// folder that has it is complete.
 struct TrainerState {
   static constexpr int64_t kFormat = 1;
 
@@ -98,15 +97,15 @@ struct TrainerState {
   }
 };
 
-// Ends with the checksum of all before it.
+// Writes the state as JSON, which ends with the checksum of all before it.
 std::string to_json(const TrainerState& state);
 
-// The trainer.json of a checkpoint's folder. Throws ConfigError (place: the file) unless it is as
-// it was written, and every file that it lists is there in its size.
+// Reads the trainer.json of a checkpoint. Throws ConfigError (place: the file) if it is damaged, or
+// if a file that it lists is missing or has another size.
 TrainerState read_trainer_state(const std::filesystem::path& checkpoint);
 
-// Reads those files of a checkpoint that are `rank`'s to read of `ranks`, who share them evenly.
-// Throws ConfigError (place: the file) when its bytes are not those that were written.
+// Reads this rank's share of a checkpoint's files; `ranks` share them evenly. Throws ConfigError
+// (place: the file) if a file's bytes changed since they were written.
 void check_contents(const std::filesystem::path& checkpoint, const TrainerState& state, int rank,
                     int ranks);
 

@@ -16,21 +16,21 @@ namespace fsdp {
 
 using OutputFilePtr = std::shared_ptr<OutputFile>;
 
-// A thread that writes to files. What a device holds reaches it through a ring of host buffers, so
-// that copying and writing overlap.
+// A thread that writes to files. Data on a device go through a ring of host buffers, so copying and
+// writing overlap.
 class WriterThread {
  public:
   static constexpr int64_t kBufferBytes = 16 << 20;
   static constexpr size_t kBuffers = 4;
 
-  // The buffers are allocated when they are first needed.
+  // The buffers are allocated on first use.
   explicit WriterThread(const Backend& backend, int64_t buffer_bytes = kBufferBytes);
 
-  // Writes a contiguous tensor at `offset` of `file`. Returns when the tensor may change. A tensor
-  // on the host is written by the calling thread, after what the thread has to do. Throws what a
-  // task has thrown.
+  // Writes a contiguous tensor at `offset` of `file`. Returns when the tensor may change. The
+  // calling thread writes a tensor on the host, after the thread's earlier tasks. Rethrows the
+  // exception of a task.
   void write(const OutputFilePtr& file, int64_t offset, const at::Tensor& tensor);
-  // The same through the ring, wherever the tensor is.
+  // The same, but always through the ring.
   void write_through_ring(const OutputFilePtr& file, int64_t offset, const at::Tensor& tensor);
 
   // See Worker.

@@ -8,13 +8,13 @@
 
 namespace fsdp {
 
-// Tells how long this rank's operations with other ranks were under way, in all groups that were
-// made of one another.
+// Measures how long this rank's operations with other ranks were under way, in all groups that were
+// made from one another.
 //
-// Time in which several are under way counts once; so waiting behind another operation of the same
-// communicator adds nothing, which a device cannot tell from the operation itself. Waiting for
-// ranks that are later counts. Groups add to it from their threads; start() and stop() are called
-// from one thread, with no operation in flight on the CPU.
+// Time with several under way counts once. Waiting behind another operation of the same
+// communicator therefore adds nothing; a device cannot tell it from the operation itself. Waiting
+// for later ranks counts. Groups add operations from their threads. One thread calls start() and
+// stop(), with no operation in flight on the CPU.
 class CommunicationClock {
  public:
   struct Span {
@@ -22,20 +22,20 @@ class CommunicationClock {
     double end_ms = 0;
   };
 
-  // An operation, which on a device may not have begun yet.
+  // An operation. On a device, it may not have begun yet.
   class Interval {
    public:
     virtual ~Interval() = default;
-    // In milliseconds after the begin of `origin`, which is an interval of the same kind of device.
-    // Waits until the device has passed the operation; it has passed `origin`.
+    // Returns the span in milliseconds after the begin of `origin`, an interval on the same kind of
+    // device. Waits until the device has passed the operation; it has already passed `origin`.
     virtual Span after(const Interval& origin) const = 0;
   };
 
-  // The operations of a time.
+  // The operations of a period.
   class Operations {
    public:
-    // In which at least one was under way. Waits for the device; on the CPU there is nothing to
-    // wait for.
+    // Returns the time with at least one operation under way. Waits for the device; on the CPU
+    // there is nothing to wait for.
     double milliseconds() const;
 
    private:
@@ -43,12 +43,12 @@ class CommunicationClock {
     std::vector<std::shared_ptr<const Interval>> intervals_;
   };
 
-  // Operations count from now on.
+  // Counts operations from now on.
   void start();
-  // Those issued since start(); later ones do not count.
+  // Returns the operations issued since start(); later ones do not count.
   Operations stop();
 
-  // An operation that is over.
+  // Adds an operation that is over.
   void add(std::chrono::steady_clock::time_point begin, std::chrono::steady_clock::time_point end);
   void add(std::shared_ptr<const Interval> interval);
 

@@ -18,7 +18,7 @@ namespace {
   throw ConfigError("environment", name, problem);
 }
 
-// A variable's value, for a message.
+// Returns a variable's value for a message.
 std::string quoted(const std::string& value) {
   constexpr size_t kMostShown = 200;
   return "'" + visible_line(shortened(value, kMostShown)) + "'";
@@ -35,7 +35,7 @@ class Variables {
  public:
   explicit Variables(const EnvironmentLookup& lookup) : lookup_(lookup) {}
 
-  // An empty value counts as not set.
+  // Treats an empty value as not set.
   std::optional<std::string> text(const std::string& name) const {
     std::optional<std::string> value = lookup_(name);
     if (value && value->empty()) return std::nullopt;
@@ -88,7 +88,7 @@ bool is_loopback(const std::string& address) {
   return address == "localhost" || address == "::1" || address.starts_with("127.");
 }
 
-// Rank, world size and local rank; `local_world_size` is left to the caller.
+// Reads rank, world size and local rank; leaves `local_world_size` to the caller.
 WorldEnvironment read_ranks(const Variables& variables, const Names& names) {
   WorldEnvironment world;
   world.world_size = variables.required(names.world_size, 1, kLargestWorld, names.rank);
@@ -153,7 +153,7 @@ WorldEnvironment from_mpi(const Variables& variables, const Names& names) {
   return world;
 }
 
-// The first host of Slurm's notation: n1 of "n1,n2", n01 of "n[01-03,07]", a1-b2 of
+// Returns the first host of Slurm's notation: n1 of "n1,n2", n01 of "n[01-03,07]", a1-b2 of
 // "a[1-2]-b[2,3]".
 std::string first_host(const std::string& variable, const std::string& hosts) {
   std::string host;
@@ -174,7 +174,7 @@ std::string first_host(const std::string& variable, const std::string& hosts) {
   return host;
 }
 
-// The entry for `node` of Slurm's notation: "2(x3),1" is 2, 2, 2, 1.
+// Returns the entry for `node` of Slurm's notation: "2(x3),1" means 2, 2, 2, 1.
 int tasks_of_node(const std::string& variable, const std::string& tasks, int node) {
   std::string_view rest = tasks;
   while (!rest.empty()) {
@@ -198,7 +198,7 @@ int tasks_of_node(const std::string& variable, const std::string& tasks, int nod
   fail(variable, quoted(tasks) + " is not a list such as 2(x3),1 with an entry for this node");
 }
 
-// Where the step has its rank 0.
+// Returns the node of the step's rank 0.
 std::string first_node(const Variables& variables) {
   for (const char* name : {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"}) {
     if (const auto hosts = variables.text(name)) return first_host(name, *hosts);
@@ -224,17 +224,17 @@ int slurm_local_world_size(const Variables& variables, const WorldEnvironment& w
       .value_or(world.world_size);
 }
 
-// Where the ranks of this step meet, if MASTER_PORT does not say so.
+// Chooses the ports at which the ranks of this step meet, unless MASTER_PORT is set.
 void choose_ports(const Variables& variables, WorldEnvironment& world) {
-  constexpr int kFirstPort = 20000;  // below the ports that Linux gives to outgoing connections
+  constexpr int kFirstPort = 20000;  // below Linux's ports for outgoing connections
   constexpr int kPorts = 10000;
   constexpr int kPortsTried = 4;
   constexpr int kNextPort = 2503;
-  // Jobs that share a node have ids, and steps of one job have numbers, that are near each other.
+  // Jobs that share a node have nearby ids, and steps of one job have nearby numbers.
   constexpr int64_t kStepsApart = 101;
   const auto job = variables.integer("SLURM_JOB_ID", 0, std::numeric_limits<int>::max());
   if (!job || variables.has("MASTER_PORT")) return;
-  // Not a number for batch scripts and the like, which are no steps of srun.
+  // The variable is not a number for batch scripts and the like, which are no steps of srun.
   const int step = to_integer(variables.text("SLURM_STEP_ID").value_or("")).value_or(0);
   const auto port = [&](int which) {
     return kFirstPort + static_cast<int>((*job * kStepsApart + step + which * kNextPort) % kPorts);
@@ -267,7 +267,7 @@ WorldEnvironment read_world_environment(const EnvironmentLookup& lookup,
   };
   if (any_of(kTorchrun)) return from_torchrun(variables);
   if (any_of(kOpenMpi)) return from_mpi(variables, kOpenMpi);
-  // srun offers PMI as well, without a local rank.
+  // srun also provides PMI, but without a local rank.
   if (variables.has(kPmi.local_rank)) return from_mpi(variables, kPmi);
   if (variables.has(kSlurmRank)) return from_srun(variables, address_of_node);
   if (any_of(kPmi)) return from_mpi(variables, kPmi);
@@ -287,7 +287,7 @@ int threads_per_rank(const RunSpec& spec, const WorldEnvironment& world, int cor
                      const EnvironmentLookup& lookup) {
   if (spec.threads_per_rank) return static_cast<int>(*spec.threads_per_rank);
   if (const auto text = lookup("OMP_NUM_THREADS"); text && !text->empty()) {
-    // A list is one number per nesting level; the first is ours.
+    // A list has one number per nesting level; the first applies here.
     const std::string first = text->substr(0, text->find(','));
     int threads = 0;
     const auto [end, error] = std::from_chars(first.data(), first.data() + first.size(), threads);

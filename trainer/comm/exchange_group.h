@@ -14,12 +14,11 @@
 
 namespace fsdp {
 
-// Collectives on the CPU, made of a PartExchange: every rank exchanges parts with every other.
+// Runs collectives on the CPU by a PartExchange: every rank exchanges parts with every other.
 //
-// gloo's own reduce-scatter all-reduces a copy of the whole input, and its sums of bfloat16 are
-// rounded after every addition; here each part goes its way once, and sums of bfloat16 are fp32.
-// Operations run one after another on a thread of the group; nothing is allocated through
-// libtorch's allocator.
+// gloo's own reduce-scatter all-reduces a copy of the whole input, and rounds bfloat16 sums after
+// every addition. Here each part is sent once, and bfloat16 sums are fp32. Operations run one after
+// another on a thread of the group. Nothing is allocated through libtorch's allocator.
 class ExchangeGroup : public ProcessGroup {
  public:
   ExchangeGroup(Membership membership, c10::intrusive_ptr<c10d::Backend> backend);
@@ -53,7 +52,7 @@ class ExchangeGroup : public ProcessGroup {
   std::condition_variable wake_;
   std::deque<Operation> queue_;
   bool stopping_ = false;
-  std::string failure_;  // of the first operation that failed; only the thread touches it
+  std::string failure_;  // of the first operation that failed; used only by the thread
   std::thread thread_;
 };
 

@@ -12,9 +12,9 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kFirstInterval{20};  // the other ranks of this host join as soon
 constexpr milliseconds kLookInterval = std::chrono::seconds(1);
-constexpr milliseconds kPatience = std::chrono::seconds(2);  // with a rank that fails, too
+constexpr milliseconds kPatience = std::chrono::seconds(2);  // also with a rank that fails
 constexpr milliseconds kPostLimit = std::chrono::seconds(2);
-constexpr milliseconds kGoneLimit = std::chrono::seconds(1);  // of a process whose connections end
+constexpr milliseconds kGoneLimit = std::chrono::seconds(1);  // after connections to it end
 constexpr milliseconds kSeenLimit = std::chrono::seconds(3);
 constexpr milliseconds kSeenInterval{20};
 
@@ -70,7 +70,7 @@ void FailureNotice::look() {
     first_failure_ = first;
     if (!is_answered) break;
   }
-  // Ranks that fail for one cause each say it.
+  // Ranks that fail for one cause each report it.
   if (!first_failure_.empty()) wake_.wait_for(lock, kPatience, ends_itself);
   is_looking_ = false;
   const std::string first = first_failure_;
@@ -83,7 +83,7 @@ void FailureNotice::look() {
 std::string FailureNotice::ask(const std::string& own_failure) {
   std::string first;
   fellows_.meet(*store_);
-  // A rank that fails posts it before its process ends.
+  // A failing rank posts its failure before its process ends.
   const std::string failure = own_failure.empty() ? of_gone(milliseconds(0)) : own_failure;
   if (!failure.empty()) {
     first = store_->compareSet(kFirstFailure, "", failure);
@@ -97,7 +97,7 @@ std::string FailureNotice::ask(const std::string& own_failure) {
 std::string FailureNotice::of_gone(milliseconds patience) const {
   if (may_others_end_) return "";
   const std::optional<int> rank = fellows_.find_gone(patience);
-  // It may have changed meanwhile: the others end only after that.
+  // may_others_end_ may have changed meanwhile: the others end only after that.
   if (!rank || may_others_end_) return "";
   return failure_of_rank(*rank) +
          "its process is gone without a word; it was killed, by the system if the host's memory "
@@ -130,7 +130,7 @@ void FailureNotice::wait_until_seen() {
     while (!store_->check(keys) && std::chrono::steady_clock::now() < deadline) {
       std::this_thread::sleep_for(kSeenInterval);
     }
-  } catch (const std::exception&) {  // nobody is left
+  } catch (const std::exception&) {  // no rank is left
   }
 }
 

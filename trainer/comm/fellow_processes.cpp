@@ -11,7 +11,7 @@
 namespace fsdp {
 namespace {
 
-// The same text for processes that see each other's numbers: of one boot, in one namespace.
+// Returns the same text for processes that see each other's numbers: of one boot and one namespace.
 std::string place_of_processes() {
   std::string boot;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);

@@ -11,8 +11,8 @@
 
 namespace fsdp {
 
-// The processes of a run's ranks on this host. The system tells which of them is gone: a rank that
-// is killed says nothing itself, and NCCL's kernels wait for it for ever.
+// The processes of a run's ranks on this host. The system reports which of them is gone. A killed
+// rank cannot report itself, and NCCL's kernels wait for it forever.
 class FellowProcesses {
  public:
   FellowProcesses();
@@ -20,19 +20,19 @@ class FellowProcesses {
   FellowProcesses(const FellowProcesses&) = delete;
   FellowProcesses& operator=(const FellowProcesses&) = delete;
 
-  // Says in `store` that `process`, of this host, is that rank.
+  // Registers `process`, of this host, as that rank in `store`.
   void join(c10d::Store& store, int rank, pid_t process = getpid());
-  // Learns of the ranks that have joined since the last call; this process itself is not a fellow.
+  // Learns of the ranks that have joined since the last call, except this process itself.
   void meet(c10d::Store& store);
-  // A rank of those met whose process is gone. Waits for that as long as `patience`.
+  // Returns a met rank whose process is gone. Waits up to `patience` for one.
   std::optional<int> find_gone(std::chrono::milliseconds patience) const;
 
  private:
   struct Fellow {
     int rank;
-    int descriptor;  // of the process; -1: it was gone already
+    int descriptor;  // of the process; -1: it was already gone
   };
-  std::string key_;  // of the ranks of this host
+  std::string key_;  // for the ranks of this host
   int64_t met_ = 0;
   std::vector<Fellow> fellows_;
 };

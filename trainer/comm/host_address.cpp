@@ -38,7 +38,7 @@ bool resolves_beyond_loopback(const std::string& host) {
                      [](SocketAddress& address) { return !is_loopback(address); });
 }
 
-// What scontrol says; empty where it cannot be asked, in a container for instance.
+// Returns scontrol's answer; empty if it cannot be asked, for instance in a container.
 std::string node_address(const std::string& node) {
   const bool is_name = std::all_of(node.begin(), node.end(), [](unsigned char character) {
     return std::isalnum(character) || character == '-' || character == '.' || character == '_';
@@ -72,7 +72,7 @@ std::string local_address_towards(const std::string& host) {
     const int descriptor = socket(address.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (descriptor < 0) continue;
     SocketAddress own;
-    // A datagram's connection sends nothing: the kernel chooses the way.
+    // Connecting a datagram socket sends nothing: the kernel only chooses the route.
     const bool is_reached = connect(descriptor, address.get(), address.size) == 0 &&
                             getsockname(descriptor, own.get(), &own.size) == 0;
     close(descriptor);

@@ -15,9 +15,9 @@ namespace fsdp {
 namespace {
 
 constexpr int64_t kChunkBytes = 256 << 10;    // stays in a core's cache between read and sum
-constexpr int64_t kSmallestBytes = 64 << 10;  // below it two rounds of messages cost more
+constexpr int64_t kSmallestBytes = 64 << 10;  // below it, two rounds of messages cost more
 
-// Copies from another process's memory; false, with errno, where that is not possible.
+// Copies from another process's memory; returns false and sets errno if that is not possible.
 bool read_memory(pid_t process, uint64_t address, std::byte* to, int64_t bytes) {
   while (bytes > 0) {
     const iovec local{to, static_cast<size_t>(bytes)};
@@ -48,7 +48,7 @@ class HostExchange : public PartExchange {
     if (!is_read(output)) return messages_->exchange(output);
     const std::vector<uint64_t> addresses = gathered(address_of(output.data));
     for (int step = 1; step < size_; ++step) {
-      const int from = (rank_ + step) % size_;  // not all from the same one at a time
+      const int from = (rank_ + step) % size_;  // ranks start at different sources
       read(from, addresses[from] + output.begin[from], output.at(from), output.size(from));
     }
     gathered(0);  // all have read
@@ -80,7 +80,7 @@ class HostExchange : public PartExchange {
     return can_read_all_ && parts.bytes() >= kSmallestBytes;
   }
 
-  // One number of every rank; none returns before all have called it.
+  // Returns one number from every rank; no rank returns before all have called it.
   std::vector<uint64_t> gathered(uint64_t own) {
     std::vector<uint64_t> numbers(size_);
     numbers[rank_] = own;
@@ -90,11 +90,10 @@ class HostExchange : public PartExchange {
     return numbers;
   }
 
-  // Not where a container hides the other process or has another one under its number, nor where
-  // the system forbids it: so each rank looks for a random number of the others.
+  // Tests by a random number of each rank if all ranks can read the others' memory. A container may
+  // hide a process or give its number to another one, and the system may forbid it.
   bool can_read_every_other() {
-    // Under Yama only processes that allow it are read. An ancestor named here might end before
-    // them.
+    // Yama only lets processes be read that allow it. A single named ancestor might end too early.
     prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
     const uint64_t secret = std::random_device()() | uint64_t{std::random_device()()} << 32;
     processes_ = gathered(static_cast<uint64_t>(getpid()));
@@ -120,7 +119,7 @@ class HostExchange : public PartExchange {
   int rank_;
   int size_;
   std::unique_ptr<PartExchange> messages_;
-  std::vector<std::byte> scratch_;  // a chunk of every other rank
+  std::vector<std::byte> scratch_;  // a chunk for every other rank
   std::vector<uint64_t> processes_;
   bool can_read_all_ = false;
 };

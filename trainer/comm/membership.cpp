@@ -72,7 +72,7 @@ Membership Membership::subgroup(const std::string& group_name,
   group.ranks.clear();
   for (const int member : group_ranks) group.ranks.push_back(ranks.at(member));
   group.name = group_name;
-  // Sets under one name have no rank in common, so the first rank tells them apart.
+  // Subgroups under one name have no rank in common, so the first rank distinguishes them.
   group.store = c10::make_intrusive<c10d::PrefixStore>("subgroup/" + std::to_string(subgroups++) +
                                                            "/" + group_name + "/" +
                                                            std::to_string(group.ranks.front()),
@@ -111,7 +111,7 @@ std::string cause_text(const std::exception& error) {
   const auto* torch_error = dynamic_cast<const c10::Error*>(&error);
   const std::string text =
       torch_error != nullptr ? torch_error->what_without_backtrace() : error.what();
-  // NCCL's last lines say what the first one does not, such as that memory ran out.
+  // NCCL's last lines may add facts, such as that memory ran out.
   if (dynamic_cast<const c10::DistBackendError*>(&error) == nullptr) {
     return text.substr(0, text.find('\n'));
   }

@@ -71,11 +71,11 @@ class MessageExchange : public PartExchange {
  private:
   int rank() const { return backend_->getRank(); }
   int size() const { return backend_->getSize(); }
-  // The rank `step` places after (or before) this one, round the ring.
+  // Returns the rank that is `step` places after (or before) this one in the ring.
   int after(int step) const { return (rank() + step) % size(); }
   int before(int step) const { return (rank() + size() - step) % size(); }
 
-  // Where a chunk from that rank is received: of every other rank there are two.
+  // Returns where a chunk from a rank is received; every other rank has two slots.
   std::byte* slot(int64_t chunk, int from) {
     const int64_t other = from < rank() ? from : from - 1;
     return scratch_.data() + (chunk % 2 * (size() - 1) + other) * chunk_bytes_;

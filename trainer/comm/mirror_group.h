@@ -8,8 +8,8 @@
 
 namespace fsdp {
 
-// Equal ranks seen by one of them: every rank has the same shard and the same gradient. It
-// allocates nothing, as no real group does through libtorch.
+// A group of equal ranks, seen by one of them: every rank has the same shard and the same gradient.
+// It allocates nothing, because no real group does so through libtorch.
 class MirrorGroup : public ProcessGroup {
  public:
   explicit MirrorGroup(int size, int rank = 0) : ProcessGroup(rank, size) {}

@@ -5,12 +5,12 @@
 
 namespace fsdp {
 
-// A collective operation on its way.
+// A collective operation in progress.
 //
-// On CPU it completes in the background, and wait() blocks the calling thread until it has. On CUDA
-// it is ordered on the stream that was current when it was issued, and wait() does nothing.
-// The operation keeps its tensors alive until it is complete; the caller must not write what it
-// reads, nor touch what it writes, before wait() has returned.
+// On the CPU it completes in the background, and wait() blocks the calling thread until then. On
+// CUDA it is ordered on the stream that was current when it was issued, and wait() does nothing.
+// The operation keeps its tensors alive until it is complete. Before wait() has returned, the
+// caller must not write its inputs or touch its outputs.
 class Pending {
  public:
   Pending() = default;  // nothing to wait for

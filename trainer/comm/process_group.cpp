@@ -12,7 +12,7 @@
 namespace fsdp {
 namespace {
 
-// A single rank: nothing leaves the process.
+// The group of a single rank, which does not communicate.
 class SingleRankGroup : public ProcessGroup {
  public:
   SingleRankGroup() : ProcessGroup(0, 1) {}
@@ -44,13 +44,13 @@ class SingleRankGroup : public ProcessGroup {
   std::map<std::string, std::string> left_;
 };
 
-// After the watchdog, whose clock for an operation on a device starts later.
+// Exceeds the watchdog's time, which starts later for an operation on a device.
 std::chrono::milliseconds transport_timeout(const ProcessGroupOptions& options) {
   if (!options.on_timeout) return options.operation_timeout;
   return 2 * options.operation_timeout + std::chrono::minutes(1);
 }
 
-// Without a store yet.
+// Returns the membership of all ranks, without a store.
 Membership all_ranks(const WorldEnvironment& world, const ProcessGroupOptions& options) {
   Membership membership;
   membership.rank = world.rank;
@@ -84,7 +84,7 @@ std::unique_ptr<ProcessGroup> make_process_group(const WorldEnvironment& world, 
   if (world.world_size == 1 && !(cuda && options.nccl_for_single_rank)) {
     return make_single_rank_group();
   }
-  // A write to a peer that is gone should fail, not end this process.
+  // A write to a peer that is gone should fail and not end this process.
   std::signal(SIGPIPE, SIG_IGN);
   const std::string place = meeting_place(world);
   const std::string remedy =
@@ -93,8 +93,8 @@ std::unique_ptr<ProcessGroup> make_process_group(const WorldEnvironment& world, 
       "a free port of rank 0's host";
   try {
     Membership membership = all_ranks(world, options);
-    // Store and connections each give up by themselves, but for a rank 0 that hangs: its answer is
-    // awaited without end, and c10d begins a last try late.
+    // Store and connections each give up by themselves, unless rank 0 hangs. Its answer is awaited
+    // without a limit, and c10d begins a last try late.
     Watchdog watchdog(2 * options.rendezvous_timeout, options.on_timeout,
                       ", or never came to " + place + remedy);
     const auto watched = watchdog.watch(membership.describe("rendezvous", kNoUnit));

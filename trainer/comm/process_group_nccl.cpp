@@ -10,8 +10,8 @@
 namespace fsdp {
 namespace {
 
-// The time between two points of a stream. The first one does not wait for what NCCL has the
-// operation wait for, such as one before it in the same communicator on another stream.
+// The time between two points of a stream. The first point does not include NCCL's waits before the
+// operation, such as for an earlier one in the same communicator on another stream.
 class StreamInterval : public CommunicationClock::Interval {
  public:
   void record_begin(const c10::Stream& stream) { begin_.record(stream); }
@@ -29,8 +29,7 @@ class StreamInterval : public CommunicationClock::Interval {
   c10::Event end_{c10::DeviceType::CUDA, c10::EventFlag::BACKEND_DEFAULT};
 };
 
-// Intervals that come back when their last user lets go, on any thread: an event is made by a call
-// of the driver.
+// Reuses intervals after their last user, on any thread. A new event takes a driver call.
 class IntervalPool : public std::enable_shared_from_this<IntervalPool> {
  public:
   std::shared_ptr<StreamInterval> take() {
@@ -53,8 +52,8 @@ class IntervalPool : public std::enable_shared_from_this<IntervalPool> {
   std::vector<std::unique_ptr<StreamInterval>> free_;
 };
 
-// With asyncOp false NCCL runs an operation on the caller's current stream and gives no Work back,
-// so that streams and events order it like any kernel.
+// With asyncOp false, NCCL runs an operation on the caller's current stream and returns no Work.
+// Streams and events then order it like any kernel.
 class NcclGroup : public ProcessGroup {
  public:
   NcclGroup(Membership membership, c10::intrusive_ptr<c10d::Backend> backend, at::Device device)
@@ -65,7 +64,7 @@ class NcclGroup : public ProcessGroup {
   ~NcclGroup() override {
     try {
       backend_->shutdown();
-    } catch (const std::exception&) {  // the device or a peer has failed, and is gone
+    } catch (const std::exception&) {  // the device or a peer has failed
     }
   }
 
@@ -132,7 +131,7 @@ class NcclGroup : public ProcessGroup {
     }
   }
 
-  // Puts what `run` does on the current stream, and has the stream's progress watched and timed.
+  // Puts the work of `run` on the current stream, and has the stream's progress watched and timed.
   template <typename Run>
   Pending issue(const char* operation, int unit, Run run) {
     const c10::Stream stream = c10::cuda::getCurrentCUDAStream(device_.index()).unwrap();
@@ -151,13 +150,12 @@ class NcclGroup : public ProcessGroup {
 
   static Watchdog::Progress progress(const StreamInterval& interval, at::Device device) {
     try {
-      // Stays: to go back to device 0, or to destroy an event from there, would make a context on
-      // it.
+      // Stays current: a return to device 0, or an event destroyed there, would make a context.
       c10::cuda::set_device(device.index(), /*force=*/true);
       if (interval.is_ended()) return Watchdog::Progress::kComplete;
       return interval.is_begun() ? Watchdog::Progress::kRunning : Watchdog::Progress::kQueued;
     } catch (const std::exception&) {
-      return Watchdog::Progress::kComplete;  // the device has failed; its user is told
+      return Watchdog::Progress::kComplete;  // the device has failed; its user learns of it
     }
   }
 

@@ -25,7 +25,7 @@ c10d::TCPStoreOptions store_options(const WorldEnvironment& world, int port, mil
   options.isServer = serves_store(world);
   options.numWorkers = world.world_size;
   options.timeout = timeout;
-  options.waitWorkers = false;  // require_same_world() waits, and knows who is missing
+  options.waitWorkers = false;  // require_same_world() waits and knows the missing ranks
   return options;
 }
 
@@ -39,12 +39,12 @@ std::vector<int> ports(const WorldEnvironment& world) {
   return all;
 }
 
-// What rank 0 tells of a start, before the port of its store.
+// Returns the text that identifies a start, before the port of its store.
 std::string sign(const WorldEnvironment& world) {
   return "fsdp-train start " + world.start_name + " meets at port ";
 }
 
-// Nullopt where another program listens, another start's rank 0, or nobody yet.
+// nullopt if nobody listens yet, or if another program or another start's rank 0 listens.
 std::optional<int> port_on_sign(const WorldEnvironment& world, int sign_port) {
   const std::string line = read_sign(world.master_address, sign_port);
   const std::string expected = sign(world);

@@ -16,7 +16,7 @@ constexpr const char* kArrivals = "world/arrivals";
 constexpr const char* kVerdict = "world/verdict";
 constexpr const char* kHeard = "world/heard";
 
-// What a process says when it comes, and what is wrong with the world.
+// A process's statement on arrival, and the error in the world.
 struct Arrival {
   int rank = 0;
   int world_size = 1;
@@ -69,7 +69,7 @@ Verdict compare(const Arrival& own, const Arrival& other) {
   return {};
 }
 
-// Of a process that comes when the world is complete.
+// Describes a process that comes when the world is complete.
 Verdict one_too_many(const Arrival& own) {
   return {"RANK", "more than " + std::to_string(own.world_size) + " processes came, so " +
                       rank_text(own.rank) +
@@ -89,7 +89,7 @@ std::string missing_ranks(const std::map<int, int64_t>& arrived, int world_size)
   return text;
 }
 
-// Rank 0 reads what the others say, as they come.
+// Rank 0 reads the statements of the others as they come.
 Verdict judge(const Arrival& own, c10d::Store& store, steady_clock::time_point deadline) {
   std::map<int, int64_t> arrived;
   for (int64_t place = 1; place <= own.world_size; ++place) {

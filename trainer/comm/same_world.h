@@ -10,9 +10,9 @@
 namespace fsdp {
 
 // Waits until as many processes have come to `store` as this start has ranks. Throws ConfigError on
-// every rank if two of them have one rank, another world size, another kind of device or are not
-// both of one host: their transports would wait for each other. Throws ConfigError in a process
-// that comes later. Throws std::exception when that takes longer than `timeout`.
+// every rank if two of them have the same rank, or differ in world size, kind of device, or being
+// on a single host. Their transports would wait for each other. Throws ConfigError in a process
+// that comes later. Throws std::exception if it takes longer than `timeout`.
 void require_same_world(const WorldEnvironment& world, at::Device device, c10d::Store& store,
                         std::chrono::milliseconds timeout);
 

@@ -8,7 +8,7 @@
 namespace fsdp {
 namespace {
 
-// "0 2"; empty: all differ.
+// Returns the ranks as "0 2"; empty if all differ.
 std::string find_shared(const std::vector<std::string>& devices) {
   std::map<std::string, size_t> first_rank;
   for (size_t rank = 0; rank < devices.size(); ++rank) {

@@ -8,10 +8,10 @@
 
 namespace fsdp {
 
-// The first two ranks of the group that gave the same `device`, a text that no two devices share;
-// the same answer on every rank. Ranks meet in the store alone, so this may come before the first
-// collective, in which NCCL would fail or hang; with an answer every rank may end at once. Called
-// once by each rank. Throws CommunicationError.
+// Returns the first two ranks of the group with the same `device`, a text that is unique to a
+// device. Every rank gets the same answer. The ranks only use the store, so it may be called before
+// the first collective, where NCCL would fail or hang. If there is an answer, every rank may end at
+// once. Each rank calls it once. Throws CommunicationError.
 std::optional<std::pair<int, int>> ranks_that_share_a_device(ProcessGroup& group,
                                                              const std::string& device);
 

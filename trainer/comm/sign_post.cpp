@@ -15,11 +15,10 @@
 namespace fsdp {
 namespace {
 
-// Above any line: a sign's own text and the names in it.
+// Exceeds the length of any line: a sign's own text and the names in it.
 constexpr size_t kLongestLine = 4096;
 
-// Listens on every address of this host, of both kinds where it has both; -1 with errno set where
-// that fails.
+// Listens on every IPv4 and IPv6 address of this host. Returns -1 and sets errno on failure.
 int listen_at(int port) {
   const bool has_ipv6 = access("/proc/net/if_inet6", F_OK) == 0;
   const int descriptor = socket(has_ipv6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);

@@ -6,8 +6,8 @@
 
 namespace fsdp {
 
-// Tells `line` to whoever connects, for as long as it stands: at the first of `ports` that no other
-// program of this host has. Throws std::system_error where all are taken.
+// Sends `line` to whoever connects, as long as it exists. It listens at the first of `ports` that
+// no other program of this host uses. Throws std::system_error if all are taken.
 class SignPost {
  public:
   SignPost(const std::vector<int>& ports, std::string line);
@@ -20,7 +20,7 @@ class SignPost {
   std::thread teller_;
 };
 
-// What is told there; empty where nobody tells a line within a second.
+// Returns the line that is sent there; empty if none comes within a second.
 std::string read_sign(const std::string& host, int port);
 
 }  // namespace fsdp

@@ -8,7 +8,7 @@ namespace fsdp {
 
 std::vector<SocketAddress> resolve(const std::string& host, int port) {
   addrinfo hints{};
-  hints.ai_socktype = SOCK_DGRAM;  // of any one type, so that each address comes once
+  hints.ai_socktype = SOCK_DGRAM;  // any single type, so that each address comes once
   addrinfo* found = nullptr;
   std::vector<SocketAddress> addresses;
   if (getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found) != 0) {

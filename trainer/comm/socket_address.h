@@ -14,7 +14,7 @@ struct SocketAddress {
   sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
 };
 
-// Empty where `host`, a name or numbers, does not resolve.
+// Returns no address if `host`, a name or numbers, does not resolve.
 std::vector<SocketAddress> resolve(const std::string& host, int port);
 
 }  // namespace fsdp

@@ -8,13 +8,13 @@
 
 namespace fsdp {
 
-// Rank 0's answer to what all ranks said, in the order of ranks; empty: nothing is wrong.
+// Answers the statements of all ranks, in rank order; empty if nothing is wrong.
 using Judge = std::function<std::string(const std::vector<std::string>& said)>;
 
-// Calls `judge` on rank 0 and returns its answer on every rank. `said` is what this rank says about
-// `subject`, which names one call in a run. Ranks meet in the store alone, so this may come before
-// the first collective, in which NCCL would fail or hang. If the answer is not empty, every rank
-// may end at once. Throws CommunicationError.
+// Calls `judge` on rank 0 and returns its answer on every rank. `said` is this rank's statement
+// about `subject`, which names one call in a run. The ranks only use the store, so it may be called
+// before the first collective, where NCCL would fail or hang. If the answer is not empty, every
+// rank may end at once. Throws CommunicationError.
 std::string verdict_on(const std::string& subject, const std::string& said, ProcessGroup& group,
                        const Judge& judge);
 

@@ -64,7 +64,7 @@ std::string Watchdog::poll() {
   std::erase_if(under_way_, [&](Operation& operation) {
     const Progress progress = operation.progress ? operation.progress() : Progress::kRunning;
     if (progress != Progress::kRunning) return progress == Progress::kComplete;
-    // Polls, not a clock, so that a suspended process finds no time passed.
+    // Counts polls instead of time, so that a suspended process finds no time passed.
     ++operation.polls;
     const auto waited = [&](int polls) { return polls * poll_interval_ > timeout_; };
     if (reason.empty() && waited(operation.polls) && !waited(operation.polls - 1)) {

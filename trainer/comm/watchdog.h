@@ -10,23 +10,23 @@
 
 namespace fsdp {
 
-// Knows the operations between ranks that are under way, and says which one takes too long.
+// Knows the operations between ranks that are under way, and reports the one that takes too long.
 //
-// The waiting thread cannot say so itself: on a device it may be inside a driver's call, and the
-// transports' own timeouts name no unit or end the process. Time in which this process was
-// suspended as a whole does not count.
+// The waiting thread cannot report it: on a device it may be inside a driver's call. The
+// transports' own timeouts name no unit or end the process. Suspensions of the whole process do not
+// count.
 class Watchdog {
   struct Operation;
   using Operations = std::list<Operation>;
 
  public:
-  // Gets one line that names the operation; called on the watchdog's thread, for the first
-  // one of those that time out together.
+  // Receives one line that names the operation. Called on the watchdog's thread, for the first of
+  // the operations that time out together.
   using OnTimeout = std::function<void(const std::string& reason)>;
-  // Of an operation on a device. A queued one waits for work of this rank, not for other ranks.
+  // The progress of an operation on a device. A queued one waits for this rank's work.
   enum class Progress { kQueued, kRunning, kComplete };
 
-  // Without `on_timeout` nothing is said. `remedy` ends what is said, after "look in the other
+  // Without `on_timeout`, nothing is reported. `remedy` ends the report, after "look in the other
   // ranks' logs for one that is stuck or gone".
   Watchdog(std::chrono::milliseconds timeout, OnTimeout on_timeout, std::string remedy = "");
   ~Watchdog();
@@ -47,20 +47,20 @@ class Watchdog {
     Operations::iterator operation_;
   };
 
-  // `operation` is as in "all_gather of unit 3 on rank 1 of 4".
+  // `operation` is a text such as "all_gather of unit 3 on rank 1 of 4".
   [[nodiscard]] Watched watch(std::string operation);
-  // `progress` is asked on the watchdog's thread until the operation is complete. It must not wait.
+  // Asks `progress` on the watchdog's thread until the operation is complete. It must not wait.
   void watch_device(std::string operation, std::function<Progress()> progress);
 
  private:
   struct Operation {
     std::string name;
-    std::function<Progress()> progress;  // empty: running until it is taken from the list
-    int polls = 0;                       // that saw it running
+    std::function<Progress()> progress;  // empty: running until taken from the list
+    int polls = 0;                       // the polls that saw it running
   };
 
   void run();
-  // Asks after every operation; returns the reason when one has timed out.
+  // Checks every operation; returns the reason if one has timed out.
   std::string poll();
 
   const std::chrono::milliseconds timeout_;

@@ -28,7 +28,7 @@ StepBatches load_step(DataSet& data_set, Sampler& sampler, int64_t step, int64_t
     batches.unpadded_tokens += size.tokens;
     batches.label_count += size.labels;
   }
-  // The ranks' micro-batches follow each other in the step's rows.
+  // Consecutive micro-batches of the step's rows are the ranks'.
   const int64_t size_per_rank = spec.batch.size_per_rank;
   for (int64_t first = 0; first < std::ssize(all_rows); first += size_per_rank) {
     batches.tokens += data_set.batch_tokens(std::span(all_rows).subspan(first, size_per_rank));
@@ -38,7 +38,7 @@ StepBatches load_step(DataSet& data_set, Sampler& sampler, int64_t step, int64_t
   const auto micro_batches =
       sampler.rank_rows(step, rank, spec.strategy.ranks, spec.batch.size_per_rank,
                         spec.batch.gradient_accumulation_steps.value());
-  uint64_t number = rank * std::ssize(micro_batches);  // in the step, over all ranks
+  uint64_t number = rank * std::ssize(micro_batches);  // counted in the step, over all ranks
   const uint64_t seed_of_step = splitmix64(spec.train.seed, step);
   for (const std::vector<int64_t>& rows : micro_batches) {
     Batch batch = data_set.load(rows, device);

@@ -11,22 +11,22 @@
 
 namespace fsdp {
 
-// What one rank trains on in one step, and how much all ranks do.
+// One rank's micro-batches in one step, and the sizes over all ranks.
 struct StepBatches {
   std::vector<Batch> micro_batches;  // size_per_rank rows each
-  int64_t tokens = 0;                // that the models read, filling included
-  int64_t unpadded_tokens = 0;       // without it
-  int64_t label_count = 0;           // that are trained on
+  int64_t tokens = 0;                // read by the models, filling included
+  int64_t unpadded_tokens = 0;       // the same without filling
+  int64_t label_count = 0;           // trained on
 };
 
-// What a model computes of it.
+// Returns the sizes that a model's work on the batch depends on.
 BatchShape shape_of(const Batch& batch);
 
-// Loads `rank`'s micro-batches of `step`, counted from 0, to `device`. Each one's loss_scale is
-// 1 / the global batch's label count, which every rank counts for itself (0 where nothing is
-// trained on); its seed follows from train.seed, the step and its place among those of all ranks.
-// For CUDA the copies are queued on the current stream from pinned memory. `spec` is resolved;
-// `sampler` is its.
+// Loads `rank`'s micro-batches of `step`, counted from 0, to `device`. Each loss_scale is 1 / the
+// global batch's label count, which every rank counts for itself (0 if nothing is trained on). Each
+// seed follows from train.seed, the step and the micro-batch's place among all ranks'. For CUDA,
+// copies from pinned memory are queued on the current stream. `spec` is resolved; `sampler` is its
+// own.
 StepBatches load_step(DataSet& data_set, Sampler& sampler, int64_t step, int64_t rank,
                       const RunSpec& spec, at::Device device);
 

@@ -7,10 +7,10 @@
 
 namespace fsdp {
 
-// What a row holds.
+// The size of a row.
 struct RowSize {
-  int64_t tokens = 0;  // that the model reads, without those that only fill it up
-  int64_t labels = 0;  // that it is trained on
+  int64_t tokens = 0;  // read by the model, without filling
+  int64_t labels = 0;  // trained on
 };
 
 // The rows that a model is trained on, made of documents. Not thread-safe.
@@ -20,10 +20,10 @@ class DataSet {
 
   virtual int64_t rows() const = 0;
   virtual RowSize size_of(int64_t row) = 0;
-  // The tokens of a micro-batch of these rows, filling included.
+  // Returns the number of tokens in a micro-batch of these rows, including filling.
   virtual int64_t batch_tokens(std::span<const int64_t> rows) = 0;
-  // The micro-batch, on `device`. For CUDA the copies are queued on the current stream from pinned
-  // memory.
+  // Returns the micro-batch on `device`. For CUDA, copies from pinned memory are queued on the
+  // current stream.
   virtual Batch load(std::span<const int64_t> rows, at::Device device) = 0;
 };
 

@@ -22,7 +22,7 @@ PreparedFile open_prepared(const DataSource& source, const path& run_folder,
   const std::string name = prepared_name(source, digest_of);
   begin_start_up_part("reading " + source.file.string());
   const path of_results = prepared_folder(results_of_run(run_folder));
-  // The runner makes a damaged one again; a rank does not, under the other ranks and runs.
+  // Only the runner remakes a damaged file: a rank would do so while other ranks and runs read it.
   if (input_exists(of_results / name)) return PreparedFile(of_results / name);
   return prepared_file(source, prepared_folder(run_folder), name,
                        {.on_progress = [](int64_t, int64_t) { continue_start_up_part(); }});
@@ -40,7 +40,7 @@ std::shared_ptr<const DocumentFile> open_documents(const RunSpec& spec, const pa
   return prepared;
 }
 
-// 0 to count - 1, in the order of torch.randperm with a generator of this seed where there is one.
+// Returns 0 to count - 1. With a seed, they follow torch.randperm with its generator.
 std::vector<int64_t> numbers_in_order(int64_t count, const std::optional<int64_t>& seed) {
   std::vector<int64_t> numbers(static_cast<size_t>(count));
   std::iota(numbers.begin(), numbers.end(), 0);

@@ -9,18 +9,18 @@
 
 namespace fsdp {
 
-// What a run reads.
+// The data sets that a run reads.
 class DataSets {
  public:
-  // The sets that `spec` names. What is to be tokenized is in the folder of prepared files of the
-  // results that `run_folder` is in; where it lacks, it is made in the run's folder.
-  // `digest_of` tells which that is. Throws ConfigError when a file is not what it should be, and
-  // when the vocabulary of the model, `config`, is too small for a tokenizer's.
+  // Opens the sets that `spec` names. Tokenized data comes from the prepared files of the results
+  // folder that contains `run_folder`. If a file is missing there, it is made in the run's folder;
+  // `digest_of` identifies it. Throws ConfigError if a file is invalid, or if the vocabulary of the
+  // model `config` is too small for the tokenizer's.
   DataSets(const RunSpec& spec, const ModelConfig& config, const std::filesystem::path& run_folder,
            const FileDigestOf& digest_of);
 
   DataSet& training() const { return *training_; }
-  // Null when the run has no validation set.
+  // Null if the run has no validation set.
   DataSet* validation() const { return validation_.get(); }
 
  private:

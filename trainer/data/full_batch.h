@@ -6,8 +6,8 @@
 
 namespace fsdp {
 
-// A micro-batch of `rows` rows of `data` that are full, each of one document. On meta without
-// values, else of random tokens; every position has a label.
+// Returns a micro-batch of `rows` full rows of `data`, each of one document. Every position has a
+// label. It has no values on meta, else random tokens.
 Batch full_batch(const DataSpec& data, const ModelConfig& config, int64_t rows, at::Device device);
 
 }  // namespace fsdp

@@ -65,7 +65,7 @@ Batch PairSet::load(std::span<const int64_t> rows, at::Device device) {
     int64_t* decoder_input = row_of(decoder_input_ids_BT, target_width);
     *decoder_input = start_id_;
     if (!target_.empty()) std::copy(target_.begin(), target_.end() - 1, decoder_input + 1);
-    // Of an empty input the decoder sees the filling.
+    // For an empty input, the decoder sees one filling token.
     input_counts_B.data_ptr<int64_t>()[b] = std::max<int64_t>(1, std::ssize(input_));
   }
   const auto on_device = [&](const at::Tensor& ids) { return ids.to(device, true); };

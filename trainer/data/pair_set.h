@@ -10,14 +10,14 @@
 
 namespace fsdp {
 
-// Rows for an encoder and a decoder, a document each: the encoder reads the tokens before the first
-// that is trained on, cut to data.input_length; the decoder says the rest, cut to
-// data.target_length. It reads what it said before, behind the model's decoder_start_token_id. A
-// micro-batch is as wide as these lengths, with data.rows pad_to_longest as its longest input and
-// target; the model's pad_token_id fills it.
+// Rows for an encoder and a decoder, one document each. The encoder reads the tokens before the
+// first one that is trained on, cut to data.input_length. The decoder predicts the rest, cut to
+// data.target_length. It reads the model's decoder_start_token_id and then its previous tokens. A
+// micro-batch has these lengths, or with `data.rows: pad_to_longest` the longest input's and
+// target's. The model's pad_token_id fills it.
 class PairSet : public DataSet {
  public:
-  // The rows of those of `documents` that `numbers` names, in this order. data.rows is not pack.
+  // Makes rows of the `documents` that `numbers` lists, in this order. data.rows is not `pack`.
   PairSet(std::shared_ptr<const DocumentFile> documents, std::vector<int64_t> numbers,
           const DataSpec& data, const ModelConfig& config);
 

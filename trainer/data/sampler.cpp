@@ -9,8 +9,8 @@
 namespace fsdp {
 namespace {
 
-// A uniform number below `bound`. The standard's distributions differ between libraries; its
-// engines do not. The lowest 2^64 % bound values are drawn again, so that none is favoured.
+// Returns a uniform number below `bound`. The standard's distributions differ between libraries;
+// its engines do not. The lowest 2^64 % bound values are drawn again, to favour no number.
 uint64_t draw_below(uint64_t bound, std::mt19937_64& engine) {
   const uint64_t rejected = -bound % bound;
   uint64_t value = engine();
@@ -55,7 +55,7 @@ std::vector<std::vector<int64_t>> Sampler::rank_rows(int64_t step, int64_t rank,
   return micro_batches;
 }
 
-// Fisher and Yates' shuffle, drawn from a Mersenne Twister (mt19937_64) seeded with seed and epoch.
+// Makes Fisher and Yates' shuffle with a Mersenne Twister seeded with seed and epoch.
 const std::vector<int64_t>& Sampler::permutation(int64_t epoch) {
   if (epoch == permutation_epoch_) return permutation_;
   std::seed_seq seeds{seed_ & 0xffffffff, seed_ >> 32, epoch & 0xffffffff, epoch >> 32};

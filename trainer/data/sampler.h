@@ -5,25 +5,25 @@
 
 namespace fsdp {
 
-// Whole steps in one pass over the rows, at least 1.
+// Returns the number of whole steps in one pass over the rows, at least 1.
 int64_t steps_per_epoch(int64_t rows, int64_t total_batch);
 
-// Which rows of a data set a step reads. The order depends on the seed alone, not on the number of
-// ranks, and is the same on every platform.
+// Selects the rows of a data set that a step reads. The order depends only on the seed, not on the
+// number of ranks, and is the same on every platform.
 //
-// As stored: step s reads rows s * total ... (s + 1) * total - 1, modulo the number of rows.
-// Shuffled: each epoch has a permutation of its own and no row twice; the rows at its end that do
-// not fill a step are left out (with fewer rows than a step reads, the permutations follow each
-// other without a gap).
+// In stored order, step s reads rows s * total ... (s + 1) * total - 1, modulo the number of rows.
+// If shuffled, each epoch has its own permutation and no row twice. The rows at its end that do not
+// fill a step are left out. If a step reads more rows than there are, permutations follow without a
+// gap.
 class Sampler {
  public:
   // `rows` and `total_batch` are at least 1.
   Sampler(int64_t rows, int64_t total_batch, bool shuffle, int64_t seed);
 
-  // The total_batch rows of `step`, counted from 0.
+  // Returns the total_batch rows of `step`, counted from 0.
   std::vector<int64_t> rows_of_step(int64_t step);
 
-  // The micro-batches of one rank: its contiguous share of the step's rows, in order.
+  // Returns the micro-batches of one rank: its contiguous share of the step's rows, in order.
   // ranks * size_per_rank * accumulation must equal total_batch.
   std::vector<std::vector<int64_t>> rank_rows(int64_t step, int64_t rank, int64_t ranks,
                                               int64_t size_per_rank, int64_t accumulation);
@@ -35,7 +35,7 @@ class Sampler {
   int64_t total_batch_;
   bool shuffle_;
   int64_t seed_;
-  int64_t permutation_epoch_ = -1;  // which epoch permutation_ belongs to
+  int64_t permutation_epoch_ = -1;  // the epoch of permutation_
   std::vector<int64_t> permutation_;
 };
 

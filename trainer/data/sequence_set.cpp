@@ -83,7 +83,7 @@ int64_t SequenceSet::batch_tokens(std::span<const int64_t> rows) {
   return std::ssize(rows) * width_of(rows);
 }
 
-// What fills a row up is a document too.
+// The filling of a row counts as a document.
 DocumentsPtr SequenceSet::documents_of(std::span<const int64_t> rows, at::Device device) const {
   std::vector<int64_t> lengths;
   for (const int64_t row : rows) {

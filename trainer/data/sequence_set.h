@@ -9,14 +9,14 @@
 
 namespace fsdp {
 
-// Rows of T = sequence_length() tokens. A document of n tokens takes n - 1 places of a row: the
-// model reads all but its last token, and says all but its first. One that is longer than T + 1 is
-// cut; with data.kind text it goes on, from the token that the part before it ends with, as another
-// document. With data.rows pack a row holds as many of the next documents as fit whole; else one. A
-// micro-batch is as wide as that, with pad_to_longest as its longest row.
+// Rows of T = sequence_length() tokens. A document of n tokens takes n - 1 places of a row. The
+// model reads all but its last token, and predicts all but its first. A document longer than T + 1
+// is cut. With `data.kind: text`, its rest is another document, which begins with the last token of
+// the part before. With `data.rows: pack`, a row holds as many of the next documents as fit whole;
+// otherwise it holds one. A micro-batch is T wide, with pad_to_longest as wide as its longest row.
 class SequenceSet : public DataSet {
  public:
-  // The rows of those of `documents` that `numbers` names, in this order.
+  // Makes rows of the `documents` that `numbers` lists, in this order.
   SequenceSet(std::shared_ptr<const DocumentFile> documents, std::vector<int64_t> numbers,
               const DataSpec& data);
 
@@ -27,10 +27,10 @@ class SequenceSet : public DataSet {
   int64_t batch_tokens(std::span<const int64_t> rows) override;
   Batch load(std::span<const int64_t> rows, at::Device device) override;
 
-  // The places that each document of the row takes.
+  // Returns the number of places that each document of the row takes.
   std::vector<int64_t> document_lengths(int64_t row) const;
-  // Writes `width` input ids and labels, with kNoLabel where nothing is trained on: at least what
-  // the row's documents take. labels[t] is the token that follows input_ids[t].
+  // Writes `width` input ids and labels, with kNoLabel where nothing is trained on. `width` is at
+  // least the length of the row's documents. labels[t] is the token that follows input_ids[t].
   void read_row(int64_t row, int64_t width, int64_t* input_ids, int64_t* labels);
 
  private:
@@ -46,7 +46,7 @@ class SequenceSet : public DataSet {
 
   std::shared_ptr<const DocumentFile> documents_;
   std::vector<Part> parts_;
-  std::vector<int64_t> first_of_row_;  // indices into parts_, and their number
+  std::vector<int64_t> first_of_row_;  // indices into parts_, and then their number
   int64_t sequence_length_;
   RowFill fill_;
   Document document_;

@@ -9,10 +9,10 @@
 namespace fsdp {
 namespace {
 
-// Below it operations are not recorded for autograd, as inside PyTorch's own operators.
+// Operations below it are not recorded for autograd, as inside PyTorch's own operators.
 using WithoutAutograd = at::AutoDispatchBelowADInplaceOrView;
 
-// Adds what the outputs of a module's first forward got as gradients to those of its second one.
+// Adds the output gradients of a module's first forward to its second forward's outputs.
 void hand_over_gradients(const Activations& before, Activations& first, Activations& second) {
   for (auto& [name, activation] : second) {
     const auto input = before.find(name);
@@ -27,7 +27,7 @@ const char* forward_name(const Tape& tape) {
   return tape.is_recording() ? "forward" : "forward to be repeated";
 }
 
-// "model.layers.*" of "model.layers.3": layers are alike.
+// Turns "model.layers.3" into "model.layers.*", because layers are alike.
 std::string kind_of(const std::string& module) {
   std::string kind;
   for (const char character : module) {
@@ -120,7 +120,7 @@ at::Tensor Engine::forward(const Batch& batch) {
     const bool is_shared_unit = is_shared(model_, units_[u]);
     gather_ahead(u, +1);
     strategy_.wait_whole(u);
-    // The last module writes gradients in its forward, also those of a shared unit's parameters.
+    // The last module writes gradients in its forward, also for a shared unit.
     if (u + 1 == unit_count() || is_shared_unit) strategy_.attach_gradient(u);
     for (int i = units_[u].first; i <= units_[u].last; ++i) {
       forward_module(i, u, batch, activations);

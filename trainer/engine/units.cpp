@@ -11,7 +11,7 @@ std::vector<Unit> one_per_module(int modules) {
   return units;
 }
 
-// Up to `count` blocks that follow each other are a unit; every other module is one.
+// Joins up to `count` consecutive blocks into a unit. Every other module is its own unit.
 std::vector<Unit> join_blocks(const Model& model, int64_t count) {
   std::vector<Unit> units;
   int64_t blocks = 0;  // in the last unit
@@ -27,7 +27,7 @@ std::vector<Unit> join_blocks(const Model& model, int64_t count) {
   return units;
 }
 
-// What is left at the end joins the unit before it.
+// Joins modules until a unit has enough parameters. The rest at the end joins the unit before it.
 std::vector<Unit> join_until(const Model& model, int64_t min_parameters) {
   std::vector<Unit> units;
   int64_t parameters = min_parameters;  // in the last unit

@@ -7,8 +7,7 @@
 
 namespace fsdp {
 
-// A unit: consecutive modules, [first, last] by index in the model, whose parameters are one flat
-// buffer.
+// Consecutive modules [first, last] of the model, with their parameters in one flat buffer.
 struct Unit {
   int first;
   int last;
@@ -16,10 +15,10 @@ struct Unit {
   bool operator==(const Unit&) const = default;
 };
 
-// The model's modules joined as `wrap` says; every module is in one unit, in order.
+// Joins the model's modules as `wrap` says. Every module is in one unit, in order.
 std::vector<Unit> wrap_modules(const Model& model, const WrapSpec& wrap);
 
-// Whether a later unit reads its parameters too.
+// True if a later unit also reads the unit's parameters.
 bool is_shared(const Model& model, const Unit& unit);
 
 std::vector<ParameterPtr> parameters_of(const Model& model, const Unit& unit);

@@ -1,7 +1,7 @@
 #include "trainer/kernels/aten_kernels.h"
 #include "trainer/kernels/attention_operators.h"
 
-// Further shape suffixes: B sequences, T tokens of one, H query heads, W head width.
+// Further shape suffixes: B sequences, T tokens of a sequence, H query heads, W head width.
 namespace fsdp {
 namespace {
 
@@ -34,7 +34,7 @@ void rotate(const at::Tensor& x_BTHW, const RotaryTable& table) {
   first.copy_(rotated_first);
 }
 
-// Writes x [B, T, heads, W], rotated back, to `out`; that is also the gradient of rotate.
+// Writes x [B, T, heads, W], rotated back, to `out`. This is also the gradient of rotate.
 void rotate_back(const at::Tensor& out_BTHW, const at::Tensor& x_BTHW, const RotaryTable& table) {
   const int64_t half = x_BTHW.size(-1) / 2;
   const at::Tensor& cosine = table.tensors[0];
@@ -47,7 +47,7 @@ void rotate_back(const at::Tensor& out_BTHW, const at::Tensor& x_BTHW, const Rot
 
 }  // namespace
 
-// Cosine and sine, [T, 1, width / 2] each, to broadcast over heads; with documents, T is N.
+// Makes cosine and sine, [T, 1, width / 2] each, to broadcast over heads. With documents, T is N.
 RotaryTable AtenKernels::rotary_table(const at::Tensor& angles, const DocumentsPtr& documents,
                                       at::ScalarType buffer_type, at::ScalarType type,
                                       bool lengths_vary) {
@@ -58,7 +58,7 @@ RotaryTable AtenKernels::rotary_table(const at::Tensor& angles, const DocumentsP
   return {angles.size(0), documents, {stored(angles.cos()), stored(angles.sin())}, lengths_vary};
 }
 
-// libtorch says what it lacks in the first forward only: "cutlassF: no kernel found to launch!".
+// libtorch reports missing kernels only at a forward: "cutlassF: no kernel found to launch!".
 bool AtenKernels::has_attention(at::ScalarType dtype, int64_t head_width) const {
   if (device_ != at::kCUDA) return true;
   constexpr int64_t kAlignmentBytes = 16;
@@ -80,7 +80,7 @@ Kernels::Attention AtenKernels::attention(at::Tensor qkv_NE, const AttentionHead
       [&] { return empty_outputs(kernel, q, k, v, within.documents, for_backward); });
   const at::Tensor out = saved[kOut].transpose(1, 2).reshape({-1, heads.query * heads.width});
   if (!for_backward) return {out, {}};
-  saved[kOut] = qkv_NE;  // which backward reads in the place of what it has as `out`
+  saved[kOut] = qkv_NE;  // which backward reads; it has `out` already
   return {out, std::move(saved)};
 }
 

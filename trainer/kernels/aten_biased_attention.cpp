@@ -8,7 +8,7 @@
 #include "trainer/kernels/on_meta.h"
 #include "trainer/kernels/wide_type.h"
 
-// Shape suffixes: B rows, T queries and S keys of one, H heads, W head width.
+// Shape suffixes: B rows, T queries and S keys of a row, H heads, W head width.
 namespace fsdp {
 namespace {
 
@@ -17,9 +17,9 @@ using Call = Kernels::BiasedAttention;
 constexpr double kNotScaled = 1.0;
 constexpr double kUnseen = -std::numeric_limits<double>::infinity();
 
-// --- on the CPU: a row at a time, whose probabilities are computed again in backward ---
+// --- on the CPU: one row at a time; backward computes its probabilities again ---
 
-// The softmax of one row, and what dropout leaves of it.
+// The softmax of one row, before and after dropout.
 class RowOfScores {
  public:
   RowOfScores(AtenKernels& kernels, const Call& call, int64_t row)
@@ -69,7 +69,7 @@ at::Tensor attend_by_rows(AtenKernels& kernels, const Call& call) {
   return out_BTHW;
 }
 
-// With P the probabilities, D dropout and dP its gradient: dscores = P (dP - sum(dP P)).
+// Computes dscores = P (dP - sum(dP P)), with the probabilities P and their gradient dP.
 Kernels::BiasedAttentionGradients attend_by_rows_backward(AtenKernels& kernels,
                                                           const at::Tensor& dout_BTHW,
                                                           const Call& call) {
@@ -98,9 +98,9 @@ Kernels::BiasedAttentionGradients attend_by_rows_backward(AtenKernels& kernels,
   return gradients;
 }
 
-// --- on a GPU: libtorch's memory-efficient kernel, which knows biases ---
+// --- on a GPU: libtorch's memory-efficient kernel, which supports biases ---
 
-// [rows, heads, queries, S]. The kernel wants rows that begin at multiples of 16 elements.
+// Returns [rows, heads, queries, S]. The kernel needs rows that begin at multiples of 16 elements.
 at::Tensor empty_added(const Call& call, int64_t rows, int64_t heads, int64_t queries) {
   constexpr int64_t kAlignment = 16;
   const int64_t keys = call.k_BSHW.size(1);
@@ -108,8 +108,7 @@ at::Tensor empty_added(const Call& call, int64_t rows, int64_t heads, int64_t qu
   return at::empty({rows, heads, queries, aligned}, call.q_BTHW.options()).narrow(3, 0, keys);
 }
 
-// Bias and unseen keys as one tensor [B, H, T, S] that may repeat itself; nothing when there is
-// neither.
+// Returns bias and unseen keys as one (expanded) tensor [B, H, T, S]; nullopt if there is neither.
 std::optional<at::Tensor> added_to_scores(const Call& call) {
   if (!call.bias_HTS.defined() && !call.key_counts_B.defined()) return std::nullopt;
   const int64_t queries = call.q_BTHW.size(1);
@@ -157,14 +156,13 @@ Kernels::BiasedAttentionGradients attend_efficiently_backward(const at::Tensor& 
       call.v_BSHW.transpose(1, 2), added.value_or(at::Tensor()), out_BTHW.transpose(1, 2),
       saved[kLogSumExp], saved[kPhiloxSeed], saved[kPhiloxOffset], call.dropout.probability,
       {true, true, true, has_bias}, call.is_causal, kNotScaled);
-  // The kernel leaves out the tiles of keys that no query of theirs sees, in memory that nobody has
-  // cleared.
+  // The kernel skips tiles of keys that no query sees, and does not clear their memory.
   if (has_bias && call.is_causal) dadded.tril_();
   return {dq.transpose(1, 2), dk.transpose(1, 2), dv.transpose(1, 2),
           has_bias ? dadded.sum(0, /*keepdim=*/false, wide_type(dadded)) : at::Tensor()};
 }
 
-// --- on meta: what either allocates ---
+// --- on meta: the allocations of both ---
 
 Tensors empty_outputs(const Call& call, bool is_on_cpu, bool for_backward) {
   const at::Tensor& q = call.q_BTHW;
@@ -173,7 +171,7 @@ Tensors empty_outputs(const Call& call, bool is_on_cpu, bool for_backward) {
   const int64_t queries = for_backward ? queries_of_log_sum_exp(q.size(1)) : 0;
   Tensors outputs = {at::empty(q.sizes(), q.options()),
                      at::empty({q.size(0), q.size(2), queries}, q.options().dtype(wide_type(q)))};
-  for (int i = 0; i < 2; ++i) outputs.push_back(at::empty({}, at::kLong));  // of the host
+  for (int i = 0; i < 2; ++i) outputs.push_back(at::empty({}, at::kLong));  // on the host
   return outputs;
 }
 
@@ -203,7 +201,7 @@ Tensors reads_of(const Call& call) {
 
 }  // namespace
 
-// saved: as the kernel gives them (see SavedByAttention), of the CPU nothing.
+// `saved` holds the kernel's tensors (see SavedByAttention); on the CPU none are needed.
 Kernels::Attention AtenKernels::biased_attention(const BiasedAttention& call, bool for_backward) {
   const at::Tensor& q = call.q_BTHW;
   const bool is_on_cpu = device_ == at::kCPU;

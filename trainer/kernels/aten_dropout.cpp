@@ -7,12 +7,12 @@
 
 namespace fsdp {
 
-// libtorch's own dropout draws as vectors that depend on where a tensor lies in memory; what
-// bernoulli_ draws for a tensor of its own depends on the seed and the number of elements.
+// libtorch's own dropout draws vectors that depend on a tensor's place in memory. bernoulli_ into a
+// new tensor depends only on the seed and the number of elements.
 at::Tensor AtenKernels::dropped(const at::Tensor& x, const Dropout& dropout) {
   at::Tensor y = at::empty(x.sizes(), x.options());
   if (x.is_meta() && device_ == at::kCUDA) {
-    // The mask below, and what is copied to y: the operator has no kernel that writes to it.
+    // The mask below, and the values copied to y: the operator has no kernel that writes to it.
     const at::Tensor is_kept = at::empty(x.sizes(), x.options().dtype(at::kBool));
     const at::Tensor copied = at::empty(x.sizes(), x.options());
   }

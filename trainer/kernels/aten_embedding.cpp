@@ -15,10 +15,10 @@ at::Tensor AtenKernels::embedding(const at::Tensor& weight_VD, const at::Tensor&
 
 namespace {
 
-// What embedding_dense_backward of libtorch 2.11 allocates on a GPU (Embedding.cu,
-// EmbeddingBackwardKernel.cu), and the sums, which stay: many rows are sorted, and at most 10 of
-// equal ids are summed at a time, each time to memory of their own. The workspace of the sort is
-// not there any more when most memory is.
+// Allocates as embedding_dense_backward of libtorch 2.11 does on a GPU (Embedding.cu,
+// EmbeddingBackwardKernel.cu), and returns the sums. Many rows are sorted. At most 10 rows of equal
+// ids are summed at a time, each time into other memory. The sort's workspace is freed before the
+// peak.
 at::Tensor planned_sums(const at::Tensor& dy_ND, const at::Tensor& row_ids_N, int64_t rows) {
   constexpr int64_t kUnsortedMax = 3072;
   constexpr int64_t kRowsOfPart = 10;
@@ -30,7 +30,7 @@ at::Tensor planned_sums(const at::Tensor& dy_ND, const at::Tensor& row_ids_N, in
   };
   if (count <= kUnsortedMax) return empty_rows(rows);
   const Tensors sorted = {empty_ids(count), empty_ids(count)};
-  empty_ids(count);  // 0, 1, ...: released once they are sorted
+  empty_ids(count);  // 0, 1, ...: released after the sort
   const at::Tensor sums = empty_rows(rows);
   const int64_t groups = std::min(count, rows);
   const int64_t parts = count / kRowsOfPart + groups;
@@ -39,7 +39,7 @@ at::Tensor planned_sums(const at::Tensor& dy_ND, const at::Tensor& row_ids_N, in
   return sums;
 }
 
-// Row r is the sum, in fp32 for narrower types, of the rows of dy whose `row_ids_N` is r.
+// Sets row r to the sum, in fp32 for narrower types, of the rows of dy with `row_ids_N` r.
 at::Tensor summed_rows(const at::Tensor& narrow_dy_ND, const at::Tensor& row_ids_N, int64_t rows) {
   const at::Tensor dy_ND = narrow_dy_ND.to(wide_type(narrow_dy_ND));
   return launch_operator(
@@ -51,15 +51,15 @@ at::Tensor summed_rows(const at::Tensor& narrow_dy_ND, const at::Tensor& row_ids
       [&] { return Tensors{planned_sums(dy_ND, row_ids_N, rows)}; })[0];
 }
 
-// weight[ids[i]] += rows[i]
+// Computes weight[ids[i]] += rows[i].
 void add_rows(const at::Tensor& weight_VD, const at::Tensor& ids_N, const at::Tensor& rows_ND) {
   const at::Tensor terms_ND = rows_ND.to(weight_VD.scalar_type());
   launch("index_add_", {terms_ND, ids_N}, {weight_VD},
          [&] { at::Tensor(weight_VD).index_add_(0, ids_N, terms_ND); });
 }
 
-// As add_rows, but rows of equal ids are summed first, in fp32: to add them into place on a GPU
-// would be atomic, in no fixed order, and rounded to the weight's type each time.
+// Adds rows as add_rows does, but first sums rows of equal ids in fp32. Adding them in place on a
+// GPU would be atomic, in no fixed order, and rounded to the weight's type each time.
 void add_summed_rows(const at::Tensor& weight_VD, const at::Tensor& ids_N,
                      const at::Tensor& rows_ND) {
   const int64_t count = ids_N.size(0);
@@ -75,7 +75,7 @@ void add_summed_rows(const at::Tensor& weight_VD, const at::Tensor& ids_N,
       .copy_(sorted_N.narrow(0, 1, count - 1).ne(sorted_N.narrow(0, 0, count - 1)));
   group_N.cumsum_(0);
   const at::Tensor group_of_row_N = at::empty_like(group_N).scatter_(0, order_N, group_N);
-  // Groups that are not there add 0, each to another row.
+  // Missing groups add 0, each to another row.
   const at::Tensor id_of_group_N =
       counted(0, count, ids_N.options()).scatter_(0, group_N, sorted_N);
   add_rows(weight_VD, id_of_group_N, summed_rows(rows_ND, group_of_row_N, count));

@@ -5,7 +5,7 @@
 #include "trainer/kernels/launch.h"
 #include "trainer/kernels/wide_type.h"
 
-// In libtorch_cpu, but in none of its headers: result = alpha * a b + beta * result by oneDNN.
+// Lies in libtorch_cpu, but in none of its headers: result = alpha * a b + beta * result by oneDNN.
 namespace at::native {
 void mkldnn_matmul(const at::Tensor& a, const at::Tensor& b, const at::Tensor& result, float beta,
                    float alpha);
@@ -14,8 +14,8 @@ void mkldnn_matmul(const at::Tensor& a, const at::Tensor& b, const at::Tensor& r
 namespace fsdp {
 namespace {
 
-// Of a chunk of the head. A GPU reads and writes the whole weight gradient in less time than the
-// products of 1,024 tokens take.
+// The size of a chunk of the head. A GPU reads and writes the whole weight gradient in less time
+// than the products of 1,024 tokens take.
 struct ChunkSize {
   int64_t logits_bytes;
   int64_t tokens_min;
@@ -23,7 +23,7 @@ struct ChunkSize {
 constexpr ChunkSize kChunkOnCpu{.logits_bytes = 16 << 20, .tokens_min = 256};
 constexpr ChunkSize kChunkOnGpu{.logits_bytes = 64 << 20, .tokens_min = 1024};
 
-// What mkldnn_matmul asks of the CPU, of fp32 too, and throws where it is missing.
+// True if the CPU has what mkldnn_matmul requires, even for fp32; otherwise mkldnn_matmul throws.
 bool has_mkldnn_matmul() {
 #ifdef __x86_64__
   static const bool has = __builtin_cpu_supports("avx512bw") &&
@@ -34,8 +34,8 @@ bool has_mkldnn_matmul() {
 #endif
 }
 
-// x * factor * weight, rounded to the type of x after each, like Hugging Face's LlamaRMSNorm.
-// `wide_x_ND`: x, or where x is narrow a wide copy of it, which is consumed.
+// Returns x * factor * weight, rounded to the type of x after each product, like Hugging Face's
+// LlamaRMSNorm. `wide_x_ND` is x or, for a narrow x, a wide copy of it, which is consumed.
 at::Tensor scaled_rows(const at::Tensor& x_ND, const at::Tensor& wide_x_ND,
                        const at::Tensor& factor_N1, const at::Tensor& weight_D) {
   const at::Tensor y_ND =
@@ -43,8 +43,7 @@ at::Tensor scaled_rows(const at::Tensor& x_ND, const at::Tensor& wide_x_ND,
   return y_ND.to(x_ND.scalar_type()).mul_(weight_D);
 }
 
-// Whether libtorch multiplies matrices of this type to one of fp32: not on a CPU, and those of bf16
-// not before Ampere.
+// True if libtorch multiplies this type into fp32: not on a CPU, nor for bf16 before Ampere.
 bool has_wide_product(c10::DeviceType device, int capability_major, const at::Tensor& factor) {
   return device == at::kCUDA &&
          (factor.scalar_type() != at::kBFloat16 || capability_major >= kAmpere);
@@ -66,8 +65,9 @@ Kernels::RmsNorm fused_rms_norm(const at::Tensor& x_ND, const at::Tensor& weight
   return {outputs[0], outputs[1]};
 }
 
-// In how many parts libtorch 2.11 adds up the weight's gradient on a GPU, each in memory of its own
-// (layer_norm_kernel.cu, LaunchGammaBetaBackwardCUDAKernel): of many short rows; else 0.
+// Returns the number of parts in which libtorch 2.11 sums the weight's gradient on a GPU, each in
+// its own memory (layer_norm_kernel.cu, LaunchGammaBetaBackwardCUDAKernel). It uses parts for many
+// short rows; otherwise returns 0.
 int64_t parts_of_rms_norm_backward(const at::Tensor& x_ND) {
   constexpr int64_t kRowsMin = 64 << 10, kBlocksMax = 32 << 10, kBlock = 32;
   const int64_t rows = x_ND.size(0);
@@ -76,7 +76,7 @@ int64_t parts_of_rms_norm_backward(const at::Tensor& x_ND) {
   return std::min(kBlocksMax / ((width + kBlock - 1) / kBlock), (rows + kBlock - 1) / kBlock);
 }
 
-// The gradients of x and of the weight.
+// Returns the gradients of x and of the weight.
 Tensors fused_rms_norm_backward(const at::Tensor& dy_ND, const at::Tensor& x_ND,
                                 const at::Tensor& reciprocal_rms_N1, const at::Tensor& weight_D) {
   return launch_operator(
@@ -118,8 +118,8 @@ at::Tensor GradientBuffer::take() {
 void AtenKernels::multiply(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b,
                            bool accumulate, double scale) {
   const double beta = accumulate ? 1 : 0;
-  // On CPUs that are not Intel's, oneDNN is 7 to 10% faster than MKL here. For the gradients of
-  // weights, where both operands are long and thin, it is not.
+  // On CPUs other than Intel's, oneDNN is 7 to 10% faster than MKL here. It is not
+  // faster for the gradients of weights, where both operands are long and thin.
   if (device_ == at::kCPU && out.scalar_type() == at::kFloat && has_mkldnn_matmul()) {
     launch("mkldnn_matmul", {a, b}, {out}, [&] {
       at::native::mkldnn_matmul(a, b, out, static_cast<float>(beta), static_cast<float>(scale));
@@ -165,7 +165,7 @@ at::Tensor AtenKernels::rms_norm_again(const at::Tensor& x_ND, const at::Tensor&
   return scaled_rows(x_ND, x_ND.to(wide_type(x_ND)), reciprocal_rms_N1, weight_D);
 }
 
-// With r the reciprocal root mean square: dweight = sum(dy * x * r), and
+// With r the reciprocal root mean square, dweight = sum(dy * x * r). The gradient of x is
 // dx = r * dy * weight - r^3 * x * mean(dy * x * weight).
 void AtenKernels::rms_norm_backward(at::Tensor dy_ND, const at::Tensor& x_ND,
                                     const at::Tensor& reciprocal_rms_N1, const at::Tensor& weight_D,
@@ -247,9 +247,9 @@ int64_t AtenKernels::chunk_tokens_max(int64_t logits_bytes_per_token) const {
 
 namespace {
 
-// loss_C1 = -log softmax(logits)[label]; the logits become the probabilities. With m the largest
-// logit and p the probabilities, log-sum-exp = m - log max(p): max(p) is at least 1 / V, so nothing
-// is lost, and no pass over the logits but softmax takes an exponential.
+// Computes loss_C1 = -log softmax(logits)[label]; the logits become the probabilities. With m the
+// largest logit and p the probabilities, log-sum-exp = m - log max(p). max(p) is at least 1 / V, so
+// nothing is lost. Only softmax takes exponentials of the logits.
 void softmax_and_loss(at::Tensor& logits_CV, const at::Tensor& labels_C1, at::Tensor& loss_C1) {
   at::amax_out(loss_C1, logits_CV, -1, /*keepdim=*/true);
   loss_C1.sub_(logits_CV.gather(1, labels_C1));

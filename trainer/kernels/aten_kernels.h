@@ -4,16 +4,16 @@
 
 namespace fsdp {
 
-// First numbers of compute capabilities.
+// The major numbers of compute capabilities.
 inline constexpr int kAmpere = 8;
 inline constexpr int kHopper = 9;
 
-// The reference: compositions of libtorch's operators, on any device. On meta tensors they allocate
-// what they would on `device`, the kind of device that is planned for.
+// The reference: compositions of libtorch's operators, on any device. For meta tensors, they
+// allocate as on `device`, the planned kind of device.
 class AtenKernels : public Kernels {
  public:
-  // `capability_major`: the first number of the GPU's compute capability, on meta of the GPU that
-  // is planned for. Not read on a CPU.
+  // `capability_major` is the major number of the GPU's compute capability; on meta, of the planned
+  // GPU's. It is not read on a CPU.
   explicit AtenKernels(c10::DeviceType device, int capability_major = kHopper)
       : device_(device), capability_major_(capability_major) {}
 

@@ -5,16 +5,16 @@
 
 namespace fsdp {
 
-// cuDNN's is the fastest on Hopper. libtorch lets its backward add in any order also where its
-// others do not.
+// cuDNN's kernel is the fastest on Hopper. libtorch lets its backward add in any order even in
+// deterministic mode, unlike the other kernels.
 bool may_be_cudnn(at::ScalarType dtype, int capability_major) {
   return at::isReducedFloatingType(dtype) && capability_major == kHopper &&
          !at::globalContext().deterministicAlgorithms();
 }
 
-// The 16-bit kernels want heads of certain widths, flash an Ampere GPU; libtorch has cuDNN's for
-// equally long sequences of more than one token only, and takes 0.1 to 1 s to plan each new length.
-// The memory-efficient one takes everything, but knows no grouped queries.
+// The 16-bit kernels need heads of certain widths, and flash also an Ampere GPU. libtorch offers
+// cuDNN's kernel only for equally long sequences of more than one token, and takes 0.1 to 1 s to
+// plan each new length. The memory-efficient kernel takes everything except grouped queries.
 AttentionKernel choose_attention(c10::DeviceType device, int capability_major,
                                  const at::Tensor& q_BHTW, const Within& within) {
   if (device == at::kCPU) return AttentionKernel::kCpuFlash;

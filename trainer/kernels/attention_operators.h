@@ -5,10 +5,11 @@
 #include "trainer/kernels/kernels.h"
 #include "trainer/kernels/launch.h"
 
-// libtorch's kernels for causal attention, for aten_attention.cpp: between queries, keys and values
-// as views [B, heads, T, W], of any strides but W's. Scaled by 1 / sqrt(W), no dropout.
+// libtorch's kernels for causal attention, for aten_attention.cpp. Queries, keys and values are
+// views [B, heads, T, W], with any strides except W's. Scores are scaled by 1 / sqrt(W); there is
+// no dropout.
 //
-// Shape suffixes: B sequences, T tokens of one, H query heads, K key/value heads, W head width.
+// Shape suffixes: B sequences, T tokens of each, H query heads, K key/value heads, W head width.
 namespace fsdp {
 
 inline constexpr double kNoDropout = 0.0;
@@ -16,11 +17,11 @@ inline constexpr bool kCausal = true;
 
 enum class AttentionKernel { kCpuFlash, kCudaFlash, kCudnn, kEfficient };
 
-// What attention stays within. Documents: null, or those of the one sequence that then is all
-// tokens (B is 1). A window, the most tokens that a query sees, is there for documents only.
+// The bounds of attention. Documents are null, or those of the one sequence that holds all tokens
+// (B is 1). A window, the most tokens that a query sees, exists only for documents.
 struct Within {
   const Documents* documents = nullptr;
-  int64_t window = 0;         // 0: none, or none that any document is longer than
+  int64_t window = 0;         // 0: none, or no document is longer
   bool lengths_vary = false;  // see RotaryTable
 
   Within(const RotaryTable& table, const AttentionHeads& heads)
@@ -29,47 +30,45 @@ struct Within {
         lengths_vary(table.lengths_vary) {}
 };
 
-// What a kernel gives and wants back: out_BHTW, the log-sum-exp of each query, and what else its
-// backward reads.
+// The outputs that a kernel's backward reads: out_BHTW, the log-sum-exp of each query, and others.
 enum SavedByAttention { kOut, kLogSumExp, kPhiloxSeed, kPhiloxOffset };
 
-// True if attention may be cuDNN's on GPUs whose compute capability begins so.
+// True if cuDNN may compute attention on GPUs with this major number of the compute capability.
 bool may_be_cudnn(at::ScalarType dtype, int capability_major);
-// `capability_major`: as of AtenKernels.
+// `capability_major` is the same as for AtenKernels.
 AttentionKernel choose_attention(c10::DeviceType device, int capability_major,
                                  const at::Tensor& q_BHTW, const Within& within);
 const char* name_of(AttentionKernel kernel);
 
 Tensors attend(AttentionKernel kernel, const at::Tensor& q, const at::Tensor& k,
                const at::Tensor& v, const Within& within, bool for_backward);
-// What it gives, without values; what else it takes, as on a GPU, is released before it returns.
-// This and what follows is in planned_attention.cpp.
+// Returns the kernel's outputs without values. Other memory, as on a GPU, is released before it
+// returns. This function and the following ones are in planned_attention.cpp.
 Tensors empty_outputs(AttentionKernel kernel, const at::Tensor& q, const at::Tensor& k,
                       const at::Tensor& v, const Documents* documents, bool for_backward);
 Tensors empty_gradients(AttentionKernel kernel, const at::Tensor& q, const at::Tensor& k,
                         const at::Tensor& v, const Documents* documents);
-// Of the memory-efficient kernel: for how many queries its log-sum-exp has room, and what its
-// backward takes beside the gradients.
+// For the memory-efficient kernel: the number of queries in its log-sum-exp, and the workspace of
+// its backward beside the gradients.
 int64_t queries_of_log_sum_exp(int64_t queries);
 Tensors efficient_backward_workspace(const at::Tensor& q_BHTW, const Documents* documents);
 
-// The gradients of q, k and v.
+// Returns the gradients of q, k and v.
 Tensors attend_backward(AttentionKernel kernel, const at::Tensor& dout, const at::Tensor& q,
                         const at::Tensor& k, const at::Tensor& v, const Tensors& saved,
                         const Within& within);
-// Both for documents (document_attention.cpp).
+// Both serve documents (document_attention.cpp).
 Tensors attend_within(const Within& within, AttentionKernel kernel, const at::Tensor& q,
                       const at::Tensor& k, const at::Tensor& v, bool for_backward);
 Tensors attend_within_backward(const Within& within, AttentionKernel kernel, const at::Tensor& dout,
                                const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                const Tensors& saved);
 
-// What kernels that know no grouped queries take in the place of keys or values, and what becomes
-// of those gradients.
+// Expands keys or values for kernels without grouped queries, and sums their gradients again.
 at::Tensor expanded_heads(const at::Tensor& kv_BKTW, int64_t query_heads);
 at::Tensor summed_heads(const at::Tensor& dkv_BHTW, int64_t key_value_heads);
 
-// In memory [B, T, H, W].
+// The result has the memory layout [B, T, H, W].
 at::Tensor empty_BHTW(const at::Tensor& like_BHTW);
 
 }  // namespace fsdp

@@ -27,8 +27,7 @@ __device__ LargestLogit from_lane(const LargestLogit& value, int distance) {
           __shfl_xor_sync(kAllLanes, value.token, distance)};
 }
 
-// All threads' values added up, in every thread. `shared` [kWarps] is free again after the next
-// __syncthreads.
+// Gives every thread the sum of all values. `shared` [kWarps] is free after the next __syncthreads.
 template <typename Value>
 __device__ Value add_over_block(Value value, Value* shared) {
   for (int distance = kWarpThreads / 2; distance > 0; distance /= 2) {
@@ -41,7 +40,7 @@ __device__ Value add_over_block(Value value, Value* shared) {
   return value;
 }
 
-// Memory for a block's values, which have initialisers and so cannot be __shared__ themselves.
+// Memory for a block's values. They have initialisers, so they cannot be __shared__ themselves.
 template <typename Value>
 struct alignas(Value) SharedValues {
   char bytes[kWarps * sizeof(Value)];

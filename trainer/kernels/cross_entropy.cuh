@@ -7,15 +7,15 @@
 #include "trainer/kernels/host_device.h"
 #include "trainer/kernels/pack.h"
 
-// The softmax of one row of logits, which several threads share: what each does with its part. Also
-// for the host, where a test compares it with fp64.
+// The softmax of one row of logits, shared by several threads: the work of each thread on its part.
+// It also runs on the host, where a test compares it with fp64.
 //
 // A logit of type `Logit` (float, or a 16-bit type that converts to and from float) is read and
-// written once; everything in between is fp32.
+// written once. Everything in between is fp32.
 namespace fsdp {
 
-// The largest logit seen, and the sum of exp(logit - largest), in one pass (Milakov and Gimelshein
-// 2018). A logit may be -infinity.
+// The largest logit so far, and the sum of exp(logit - largest), in one pass (Milakov and
+// Gimelshein 2018). A logit may be -infinity.
 struct SoftmaxSum {
   float largest = -FLT_MAX;
   float sum = 0;
@@ -35,7 +35,7 @@ struct SoftmaxSum {
     largest = now_largest;
   }
 
-  // -log of the probability of `logit`.
+  // Returns -log of the probability of `logit`.
   FSDP_HOST_DEVICE float loss(float logit) const { return logf(sum) - (logit - largest); }
   FSDP_HOST_DEVICE float probability(float logit) const {
     return expf(logit - largest) * (1 / sum);
@@ -53,8 +53,8 @@ struct LargestLogit {
 };
 
 // Calls visit(first token, float (&logits)[n]) for every n-th part of the row [size] that belongs
-// to `thread` of `threads`: single logits up to the first multiple of 16 bytes, packs, and the rest
-// singly. When visit returns true, what it left in `logits` is written back.
+// to `thread` of `threads`. Parts are single logits up to the first multiple of 16 bytes, then
+// packs, then single logits. If visit returns true, `logits` is written back.
 template <typename Logit, typename Visit>
 FSDP_HOST_DEVICE void for_each_logit(Logit* row, int64_t size, int thread, int threads,
                                      Visit&& visit) {
@@ -102,7 +102,7 @@ FSDP_HOST_DEVICE LargestLogit largest_logit(Logit* row, int64_t size, int thread
   return largest;
 }
 
-// The row becomes its probabilities.
+// Replaces the row by its probabilities.
 template <typename Logit>
 FSDP_HOST_DEVICE void write_probabilities(Logit* row, int64_t size, int thread, int threads,
                                           const SoftmaxSum& sum) {

@@ -6,20 +6,20 @@
 
 #include "trainer/kernels/float_type.h"
 
-// Cross-entropy of rows of logits on a GPU, in place, in one kernel of a block per row; the same
-// result every time. Everything between reading and writing a logit is fp32.
+// Cross-entropy of rows of logits on a GPU, in place, in one kernel with a block per row. The
+// result is the same every time. Everything between reading and writing a logit is fp32.
 //
-// `logits` [rows, vocabulary], contiguous, of any alignment that its type has; `labels` [rows] from
-// 0 to vocabulary - 1; `losses` [rows]. All are on the current device, and stay alive until the
-// kernel on `stream` has ended. Returns what starting the kernel returned.
+// `logits` [rows, vocabulary] is contiguous and needs no alignment beyond its type's. `labels`
+// [rows] are from 0 to vocabulary - 1; `losses` is [rows]. All are on the current device, and stay
+// alive until the kernel on `stream` has ended. Returns the result of starting the kernel.
 namespace fsdp {
 
-// losses = -log softmax(logits)[label]; logits become the gradient: probabilities, less 1 at the
-// label.
+// Computes losses = -log softmax(logits)[label]. The logits become the gradient: probabilities,
+// minus 1 at the label.
 cudaError_t start_cross_entropy(void* logits, FloatType type, const int64_t* labels, float* losses,
                                 int64_t rows, int64_t vocabulary, cudaStream_t stream);
 
-// losses, and the first of the most likely tokens of each row; logits are only read.
+// Computes losses and the first most likely token of each row; only reads the logits.
 cudaError_t start_cross_entropy_evaluation(const void* logits, FloatType type,
                                            const int64_t* labels, float* losses, int64_t* tokens,
                                            int64_t rows, int64_t vocabulary, cudaStream_t stream);

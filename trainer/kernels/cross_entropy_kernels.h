@@ -11,8 +11,8 @@
 #include "trainer/kernels/float_type_of.h"
 #include "trainer/kernels/launch.h"
 
-// `Base`, a set of kernels for GPUs, with the cross-entropy of cross_entropy.h for logits of 16 and
-// 32 bits. Other logits are left to Base.
+// `Base`, a set of kernels for GPUs, with the cross-entropy of cross_entropy.h for 16-bit and
+// 32-bit logits. Base handles other logits.
 namespace fsdp {
 
 template <typename Base>

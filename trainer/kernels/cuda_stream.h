@@ -5,7 +5,7 @@
 
 namespace fsdp {
 
-// The current stream of the tensor's GPU; the default stream for a tensor in host memory.
+// Returns the current stream of the tensor's GPU; the default stream for a tensor in host memory.
 inline cudaStream_t stream_of(const at::Tensor& tensor) {
   if (!tensor.is_cuda()) return nullptr;
   return c10::cuda::getCurrentCUDAStream(tensor.device().index()).stream();

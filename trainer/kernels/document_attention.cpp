@@ -7,7 +7,7 @@
 
 #include "trainer/kernels/attention_operators.h"
 
-// Further shape suffixes: N all tokens.
+// A further shape suffix: N all tokens.
 namespace fsdp {
 namespace {
 
@@ -15,7 +15,7 @@ constexpr int64_t kCausalMask = 1;  // of the memory-efficient kernel: each quer
 
 constexpr std::optional<double> kDefaultScale;  // 1 / sqrt(width)
 
-// A window in the terms of the kernels, all of which take nothing for no window.
+// A window in the kernels' terms. All kernels take nullopt for no window.
 struct Window {
   explicit Window(int64_t window) {
     if (window == 0) return;
@@ -29,8 +29,7 @@ struct Window {
   std::optional<int64_t> right;   // after it
 };
 
-// What is added to the scores of one document, where the kernel's own causal mask is not enough;
-// nothing where it is.
+// Returns the mask to add to a document's scores; nullopt if the kernel's causal mask is enough.
 std::optional<at::Tensor> mask_of(const at::Tensor& q_BHTW, int64_t window) {
   const int64_t length = q_BHTW.size(2);
   if (window == 0 || length <= window) return std::nullopt;
@@ -43,13 +42,13 @@ std::optional<at::Tensor> mask_of(const at::Tensor& q_BHTW, int64_t window) {
 at::Tensor as_NHW(const at::Tensor& x_BHTW) { return x_BHTW.transpose(1, 2).squeeze(0); }
 at::Tensor from_NHW(const at::Tensor& x_NHW) { return x_NHW.unsqueeze(0).transpose(1, 2); }
 
-// Flash attention has a path of its own for decoding, where the longest query has one token.
+// Flash attention takes a separate path, for decoding, if the longest query has one token.
 int64_t longest_for_flash(const Documents& documents) {
   return std::max<int64_t>(documents.longest, 2);
 }
 
-// Calls attend(document), which gives a tensor for each of `outputs`, to be copied to the
-// document's tokens there (dimension 2).
+// Calls attend(document), which returns a tensor for each of `outputs`. Copies it to the document's
+// tokens there (dimension 2).
 template <typename Attend>
 void for_each_document(const Documents& documents, const Tensors& outputs, Attend&& attend) {
   for (int64_t i = 0; i < documents.count(); ++i) {

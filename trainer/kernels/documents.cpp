@@ -9,7 +9,7 @@
 namespace fsdp {
 namespace {
 
-// Throws unless they fill rows, each within one.
+// Throws unless the documents fill rows and each lies within one row.
 void check_lengths(const std::vector<int64_t>& lengths, int64_t row_length) {
   TORCH_CHECK(!lengths.empty(), "a batch of documents has none");
   int64_t row = 0;
@@ -44,7 +44,7 @@ DocumentsPtr make_documents(const std::vector<int64_t>& lengths, int64_t row_len
   TORCH_CHECK(tokens <= std::numeric_limits<int32_t>::max(), "documents of ", tokens,
               " tokens are more than 2^31 - 1: use a smaller micro-batch");
 
-  // Filled on the host, which on meta there is nothing to fill.
+  // The tensors are filled on the host; on meta there is nothing to fill.
   const auto options =
       at::device(device.is_meta() ? device : at::Device(at::kCPU)).pinned_memory(device.is_cuda());
   const at::Tensor starts = at::empty({std::ssize(documents->starts)}, options.dtype(at::kInt));

@@ -9,9 +9,9 @@
 
 namespace fsdp {
 
-// The documents of a batch whose rows hold several (packed sequences): no token attends to another
-// document, and positions begin at 0 in each. They follow each other through the rows, and fill
-// them; none goes on in another row. Nothing in it changes once it is made.
+// The documents of a batch with several documents in a row (packed sequences). No token attends to
+// another document, and positions begin at 0 in each. The documents fill the rows one after
+// another; none continues in another row. The object is immutable.
 //
 // Shape suffixes: N tokens of all rows.
 struct Documents {
@@ -26,9 +26,9 @@ struct Documents {
 
 using DocumentsPtr = std::shared_ptr<const Documents>;
 
-// Documents of `lengths` tokens in rows of `row_length`. On meta their tensors have no values.
-// Throws c10::Error for a document that is empty or does not end in the row that it begins in, and
-// for rows that are not filled: what pads a row is a document too.
+// Makes documents of `lengths` tokens in rows of `row_length`. On meta, their tensors have no
+// values. Throws c10::Error if a document is empty or does not end in its first row. Also
+// throws if rows are not filled: padding must be a document too.
 DocumentsPtr make_documents(const std::vector<int64_t>& lengths, int64_t row_length,
                             at::Device device);
 

@@ -8,7 +8,7 @@
 
 namespace fsdp {
 
-// Transformer Engine's kernels, our own where the build had nvcc, and ATen's for the rest.
+// Transformer Engine's kernels, our own if the build had nvcc, and ATen's for the rest.
 #ifdef FSDP_CUDA_KERNELS
 using FastCudaKernels = CrossEntropyKernels<SwigluKernels<TransformerEngineKernels>>;
 #else

@@ -8,7 +8,7 @@
 
 namespace fsdp {
 
-// Absent for what our own CUDA kernels do not take.
+// nullopt for types that our own CUDA kernels do not take.
 inline std::optional<FloatType> float_type_of(const at::Tensor& tensor) {
   switch (tensor.scalar_type()) {
     case at::kFloat:

@@ -13,11 +13,11 @@ namespace fsdp {
 
 using Tensors = std::vector<at::Tensor>;
 
-inline constexpr int kPlannedMultiprocessors = 132;  // of a Hopper GPU; others have less
+inline constexpr int kPlannedMultiprocessors = 132;  // of a Hopper GPU; others have fewer
 
-// Shows a kernel that libtorch does not show by itself to its observers (at::RecordFunction).
+// Shows a kernel to libtorch's observers (at::RecordFunction) if libtorch does not do so itself.
 inline void show_launch(const char* name, const Tensors& reads, const Tensors& writes) {
-  std::vector<c10::IValue> inputs;  // outlives the record, whose end shows them too
+  std::vector<c10::IValue> inputs;  // outlives the record, which shows them at its end too
   at::RecordFunction record(at::RecordScope::FUNCTION);
   if (!record.isActive()) return;
   inputs.assign(reads.begin(), reads.end());
@@ -25,8 +25,8 @@ inline void show_launch(const char* name, const Tensors& reads, const Tensors& w
   record.setOutputs(std::vector<c10::IValue>(writes.begin(), writes.end()));
 }
 
-// Runs a kernel that libtorch has no meta version of: call() on real tensors, nothing on meta ones.
-// What it allocates is workspace, not counted.
+// Runs a kernel without a meta version in libtorch: call() for real tensors, nothing for meta ones.
+// Its allocations are workspace and not counted.
 template <typename Call>
 void launch(const char* name, const Tensors& reads, const Tensors& writes, Call&& call) {
   show_launch(name, reads, writes);
@@ -36,8 +36,8 @@ void launch(const char* name, const Tensors& reads, const Tensors& writes, Call&
   std::forward<Call>(call)();
 }
 
-// The same for an operator of libtorch that allocates what it returns, and on the CPU workspace
-// besides: on meta tensors that is what allocate() returns.
+// Does the same for an operator of libtorch that allocates its results and, on the CPU, workspace.
+// For meta tensors, allocate() returns the results.
 template <typename Call, typename Allocate>
 Tensors launch_operator(const char* name, const Tensors& reads, Call&& call, Allocate&& allocate) {
   Tensors outputs;

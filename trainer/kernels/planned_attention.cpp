@@ -2,8 +2,8 @@
 
 #include "trainer/kernels/attention_operators.h"
 
-// What libtorch 2.11's kernels for attention allocate. What cuDNN takes in backward is known only
-// when it has made a plan for the GPU: none is counted.
+// The allocations of libtorch 2.11's kernels for attention. cuDNN's memory in backward is only
+// known after it has made a plan for the GPU, so none is counted.
 namespace fsdp {
 namespace {
 
@@ -11,11 +11,11 @@ int64_t rounded_up(int64_t number, int64_t multiple) {
   return (number + multiple - 1) / multiple * multiple;
 }
 
-// Of flash attention's backward (flash_api.cpp, mha_bwd and mha_varlen_bwd): a sum for each query,
-// dq in fp32, and for grouped queries dk and dv of every query head. Sequences begin at blocks of
-// queries, documents are that far apart. In a fixed order dq is added up by as many at a time as
-// keep all multiprocessors busy, each in a place of its own.
-// All is released in the other order.
+// The workspace of flash attention's backward (flash_api.cpp, mha_bwd and mha_varlen_bwd). It holds
+// a sum for each query, dq in fp32, and for grouped queries dk and dv of every query head.
+// Sequences begin at blocks of queries; documents are that far apart. In a fixed order, enough
+// parts add up dq at a time to keep all multiprocessors busy, each in its own memory. It is
+// released in reverse order.
 void flash_backward_workspace(const at::Tensor& q, const at::Tensor& k,
                               const Documents* documents) {
   constexpr int64_t kBlock = 128;
@@ -43,8 +43,8 @@ int64_t queries_of_log_sum_exp(int64_t queries) {
   return rounded_up(queries, kAlignment);
 }
 
-// attention_backward.cu and kernel_backward.h, for compute capability 8 and above. Left out: dk and
-// dv in fp32 of 16-bit heads wider than 128.
+// Allocates as attention_backward.cu and kernel_backward.h do, for compute capability 8 and above.
+// The fp32 dk and dv of 16-bit heads wider than 128 are left out.
 Tensors efficient_backward_workspace(const at::Tensor& q, const Documents* documents) {
   const at::TensorOptions wide = q.options().dtype(at::kFloat);
   const int64_t heads = q.size(1);
@@ -82,7 +82,7 @@ Tensors empty_outputs(AttentionKernel kernel, const at::Tensor& q, const at::Ten
   }
   Tensors saved = {empty_BHTW(q), at::empty(queries, q.options().dtype(wide))};
   if (kernel == AttentionKernel::kCpuFlash) return saved;
-  // Seed and offset of dropout: of the memory-efficient kernel on the host, of flash in one tensor.
+  // Dropout's seed and offset: on the host for the memory-efficient kernel, one tensor for flash.
   const bool is_on_host = kernel == AttentionKernel::kEfficient;
   const at::TensorOptions of_dropout =
       q.options().dtype(at::kLong).device(is_on_host ? at::kCPU : q.device().type());

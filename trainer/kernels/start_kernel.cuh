@@ -4,8 +4,8 @@
 
 namespace fsdp {
 
-// Starts `blocks` blocks of `threads` threads of a kernel. Tests run it on the host, where it is
-// another's (tests/fakes/emulated_kernels.h).
+// Starts `blocks` blocks of `threads` threads of a kernel. Tests run kernels on the host, with
+// another start_kernel (tests/fakes/emulated_kernels.h).
 #ifdef __CUDACC__
 template <typename... Parameters, typename... Arguments>
 void start_kernel(void (*kernel)(Parameters...), int64_t blocks, int threads, cudaStream_t stream,

@@ -7,7 +7,7 @@ namespace fsdp {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int64_t kPartBytes = 16;  // of one load
+constexpr int64_t kPartBytes = 16;  // the size of one load
 
 template <typename T, int kCount>
 __global__ __launch_bounds__(kThreads) void swiglu_backward(T* dh, const T* gate_up, T* d_gate_up,

@@ -6,8 +6,8 @@
 #include "trainer/kernels/host_device.h"
 #include "trainer/kernels/pack.h"
 
-// h = silu(gate) * up and its gradients, an element at a time in fp32. Also for the host, where a
-// test compares it with fp64.
+// Computes h = silu(gate) * up and its gradients, one element at a time in fp32. It also runs on
+// the host, where a test compares it with fp64.
 namespace fsdp {
 
 struct SwigluGradient {
@@ -22,9 +22,9 @@ FSDP_HOST_DEVICE SwigluGradient swiglu_gradient(float gate, float up, float dh) 
   return {silu * up, dh * up * (sigmoid + silu * (1 - sigmoid)), dh * silu};
 }
 
-// Part `index` of kCount columns, counted through the rows of dh [rows, width], whose place h
-// takes. gate_up and d_gate_up: [rows, 2 * width], the gate first. kCount divides width, and all
-// rows are aligned to so many items.
+// Computes part `index` of kCount columns, counted through the rows of dh [rows, width]; h replaces
+// dh. gate_up and d_gate_up are [rows, 2 * width], with the gate first. kCount divides width, and
+// all rows are aligned to kCount items.
 template <typename T, int kCount>
 FSDP_HOST_DEVICE void swiglu_backward_part(T* dh, const T* gate_up, T* d_gate_up, int64_t width,
                                            int64_t index) {

@@ -13,8 +13,8 @@
 
 namespace fsdp {
 
-// `Base`, a set of kernels for GPUs, with the gradient of SwiGLU of swiglu.h for 16 and 32 bits, in
-// which h takes dh's memory. fp64 is left to Base.
+// `Base`, a set of kernels for GPUs, with swiglu.h's gradient of SwiGLU for 16 and 32 bits; h takes
+// dh's memory. Base handles fp64.
 template <typename Base>
 class SwigluKernels : public Base {
  public:

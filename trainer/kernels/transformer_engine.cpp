@@ -20,15 +20,15 @@ int multiprocessors_of(const at::Device& device) {
   return count;
 }
 
-// Each resident block has a partial gradient of the weight in fp32; registers let 2 to 6 blocks be
-// resident on one of Hopper's multiprocessors. Not less than what is asked for on an H100.
+// Each resident block has a partial fp32 gradient of the weight. Registers allow 2 to 6 resident
+// blocks on one of Hopper's multiprocessors. The result is at least the size that an H100 requests.
 int64_t rms_norm_backward_workspace_bytes(int64_t hidden_size) {
   const int64_t blocks = std::clamp<int64_t>(12288 / hidden_size, 2, 6);
   return kPlannedMultiprocessors * blocks * hidden_size * static_cast<int64_t>(sizeof(float));
 }
 
 // Transformer Engine's packed layout is [sequence, token, group, the queries, keys and values of a
-// group]. Ours is one group of all heads.
+// group]. Ours has one group of all heads.
 struct PackedHeads {
   PackedHeads(const at::Tensor& qkv_NE, const at::Tensor& angles_TW, const at::Tensor& q_BTHW,
               const at::Tensor& k_BTKW, const at::Tensor& v_BTKW)
@@ -59,7 +59,7 @@ void rms_norm(const at::Tensor& x_ND, const at::Tensor& weight_D, double epsilon
               const at::Tensor& y_ND, const at::Tensor& reciprocal_rms_N) {
   check_size(x_ND);
   const int multiprocessors = multiprocessors_of(x_ND.device());
-  // One byte for rows of up to 8,192, and barriers beyond.
+  // Rows of up to 8,192 need one byte; longer rows also need barriers.
   run_with_workspace("nvte_rmsnorm_fwd", {x_ND, weight_D}, {y_ND, reciprocal_rms_N},
                      /*planned_bytes=*/1, [&](NVTETensor workspace, cudaStream_t stream) {
                        nvte_rmsnorm_fwd(Handle(x_ND), Handle(weight_D), static_cast<float>(epsilon),

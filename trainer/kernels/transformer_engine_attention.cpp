@@ -31,10 +31,10 @@ NVTE_Mask_Type mask_of(const Documents* documents) {
   return documents != nullptr ? NVTE_PADDING_CAUSAL_MASK : NVTE_CAUSAL_MASK;
 }
 
-// What attention stays within: equally long sequences, or documents.
+// The bounds of attention: equally long sequences, or documents.
 class Sequences {
  public:
-  // Of equally long sequences no offsets are read, only their shape is.
+  // For equally long sequences, only the shape of the offsets is read.
   Sequences(const at::Tensor& q_BTHW, const Documents* documents)
       : documents_(documents),
         longest_(documents != nullptr ? documents->longest : q_BTHW.size(1)),
@@ -45,9 +45,9 @@ class Sequences {
 
   size_t longest() const { return longest_; }
   NVTETensor offsets() const { return offsets_.data(); }
-  // Where they begin in memory, which is at their offsets: nothing lies between them.
+  // Returns where they begin in memory. These are their offsets, because nothing lies between them.
   NVTETensor padded_offsets() const { return documents_ != nullptr ? offsets() : none_; }
-  // Of queries, keys or values: [B, T, heads, W], for documents [N, heads, W].
+  // Returns a handle of queries, keys or values: [B, T, heads, W], for documents [N, heads, W].
   Handle of(const at::Tensor& x_BTHW) const {
     return Handle(documents_ != nullptr ? x_BTHW.flatten(0, 1) : x_BTHW);
   }
@@ -59,8 +59,8 @@ class Sequences {
   Handle none_{at::Tensor()};
 };
 
-// What forward leaves to backward. The second of the two tensors is the random state of dropout,
-// which is not read without it.
+// The tensors that forward leaves to backward. The second one is the random state of dropout, which
+// is not read without dropout.
 class AuxiliaryTensors {
  public:
   explicit AuxiliaryTensors(const at::Tensor& log_sum_exp) {
@@ -103,8 +103,8 @@ float scale_of(const at::Tensor& q_BTHW) {
   return 1.0F / std::sqrt(static_cast<float>(q_BTHW.size(3)));
 }
 
-// For how many tokens of documents Transformer Engine has cuDNN plan, so that not every number of
-// them takes a plan of its own.
+// Returns the number of documents' tokens for which Transformer Engine lets cuDNN plan. It is
+// rounded, so that few numbers take a new plan.
 int64_t planned_tokens(int64_t tokens) {
   constexpr int64_t kStep = 1 << 15;
   int64_t planned = 1 << 10;
@@ -112,9 +112,9 @@ int64_t planned_tokens(int64_t tokens) {
   return planned >= tokens ? planned : (tokens + kStep - 1) / kStep * kStep;
 }
 
-// cuDNN's frontend: dq in fp32 and one sum a query; for grouped queries dk and dv of every query
-// head. What its closed part adds is not known, nor what deterministic sums take. The offsets of
-// documents besides are some kB.
+// Returns the memory of cuDNN's frontend: dq in fp32 and one sum per query; for grouped queries
+// also dk and dv of every query head. The memory of its closed part and of deterministic sums is
+// unknown. The offsets of documents take another few kB, which are not counted.
 int64_t backward_workspace_bytes(const at::Tensor& q_BTHW, const at::Tensor& k_BTKW,
                                  const Documents* documents) {
   const int64_t tokens = q_BTHW.size(0) * q_BTHW.size(1);
@@ -132,8 +132,7 @@ std::vector<int64_t> log_sum_exp_shape(at::IntArrayRef query_BTHW, const Documen
   return {query_BTHW[0], query_BTHW[2], query_BTHW[1], 1};
 }
 
-// Asked for grouped queries, because for documents they need cuDNN 9.6, since when the log-sum-exp
-// has the shape above.
+// Asks for grouped queries: with documents they need cuDNN 9.6, as does the above shape.
 bool has_causal_attention(at::ScalarType type, int64_t sequence_length, int64_t width,
                           const Documents* documents, const at::Device& device,
                           int capability_major) {

@@ -10,7 +10,7 @@
 #include "trainer/kernels/cuda_stream.h"
 #include "trainer/kernels/launch.h"
 
-// How a function of Transformer Engine's C API is called with tensors; for transformer_engine*.cpp.
+// Calls of functions of Transformer Engine's C API with tensors; for transformer_engine*.cpp.
 namespace fsdp::te {
 
 inline transformer_engine::DType dtype_of(const at::Tensor& tensor) {
@@ -28,7 +28,7 @@ inline transformer_engine::DType dtype_of(const at::Tensor& tensor) {
   }
 }
 
-// A tensor as an argument, for the length of one call; none when it is undefined.
+// A tensor as an argument for one call; no tensor if it is undefined.
 class Handle {
  public:
   explicit Handle(const at::Tensor& tensor) {
@@ -60,7 +60,7 @@ inline void check_type(at::ScalarType type, const Tensors& tensors) {
   }
 }
 
-// For kernels that count elements in 32 bits.
+// Refuses tensors that are too large for kernels with 32-bit counts of elements.
 inline void check_size(const at::Tensor& tensor) {
   TORCH_CHECK(tensor.numel() <= std::numeric_limits<int32_t>::max(), "a tensor of shape ",
               tensor.sizes(), " has more than 2^31 - 1 elements: use a smaller micro-batch");
@@ -90,8 +90,8 @@ void run(const char* name, const Tensors& reads, const Tensors& writes, Call&& c
   launch_with_torch_errors(name, reads, writes, std::forward<Call>(call));
 }
 
-// Launches call(workspace, stream) after a call that only asks how many bytes of workspace there
-// have to be. On meta there are `planned_bytes`.
+// Launches call(workspace, stream) after a first call that only asks for the size of the workspace.
+// On meta the size is `planned_bytes`.
 template <typename Call>
 void run_with_workspace(const char* name, const Tensors& reads, const Tensors& writes,
                         int64_t planned_bytes, Call&& call) {

@@ -15,10 +15,10 @@ bool has_rms_norm(const at::Tensor& x_ND, const at::Tensor& weight_D) {
   return has_kernels(x_ND.scalar_type()) && x_ND.scalar_type() == weight_D.scalar_type();
 }
 
-// The ATen set's table has two tensors.
+// True for a table of angles. The ATen set's table has two tensors.
 bool is_of_angles(const RotaryTable& table) { return table.tensors.size() == 1; }
 
-// The tensors of one call of attention, in views of one sequence a row; documents are all in one.
+// The tensors of a call of attention, in views of one sequence per row (one for all documents).
 struct AttentionShapes {
   AttentionShapes(const at::Tensor& packed, const AttentionHeads& heads, const RotaryTable& table)
       : sequences(packed.size(0) / table.sequence_length),
@@ -43,7 +43,7 @@ Kernels::RmsNorm TransformerEngineKernels::rms_norm(const at::Tensor& x_ND,
   return norm;
 }
 
-// There is no kernel that takes the root mean square; the one that finds it reads no more of x.
+// Computes the root mean square again: no kernel takes it, and finding it reads x no more often.
 at::Tensor TransformerEngineKernels::rms_norm_again(const at::Tensor& x_ND,
                                                     const at::Tensor& reciprocal_rms_N1,
                                                     const at::Tensor& weight_D, double epsilon) {

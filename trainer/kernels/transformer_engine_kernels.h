@@ -2,12 +2,11 @@
 
 #include "trainer/kernels/aten_kernels.h"
 
-// The kernels of NVIDIA's Transformer Engine on a GPU, and on meta for one.
+// The kernels of NVIDIA's Transformer Engine, on a GPU and on meta for one.
 //
-// What it has none for is left to the ATen set: fp64; a weight of another type than the
-// activations; attention in fp32, with heads that are wider than 128 or no multiple of 8, or on
-// GPUs before Ampere, within documents before Hopper. Throws c10::Error with Transformer Engine's
-// text.
+// The ATen set does the rest. This is fp64, and weights of another type than the activations. It is
+// also attention in fp32, with heads wider than 128 or no multiple of 8, before Ampere, or within
+// documents before Hopper. Throws c10::Error with Transformer Engine's text.
 namespace fsdp {
 
 class TransformerEngineKernels : public AtenKernels {
@@ -18,8 +17,8 @@ class TransformerEngineKernels : public AtenKernels {
   RmsNorm rms_norm(const at::Tensor& x_ND, const at::Tensor& weight_D, double epsilon) override;
   at::Tensor rms_norm_again(const at::Tensor& x_ND, const at::Tensor& reciprocal_rms_N1,
                             const at::Tensor& weight_D, double epsilon) override;
-  // The weight's gradient is rounded to the weight's type before it is added. That of x takes dy's
-  // memory where it has none.
+  // The weight's gradient is rounded to the weight's type before it is added. The gradient of x
+  // takes dy's memory if it has none.
   void rms_norm_backward(at::Tensor dy_ND, const at::Tensor& x_ND,
                          const at::Tensor& reciprocal_rms_N1, const at::Tensor& weight_D,
                          GradientBuffer& dweight_D, GradientBuffer& dx_ND) override;
@@ -28,9 +27,9 @@ class TransformerEngineKernels : public AtenKernels {
   // h takes dh's memory.
   SwigluGradients swiglu_backward(at::Tensor dh_NF, const at::Tensor& gate_up_N2F) override;
 
-  // The angles of whole heads [T, width], with documents [N, width], fp32: sine and cosine are
-  // taken, and rotated with, in fp32. The ATen set's table where `attention` is left to it, and
-  // where a table is to be rounded to another buffer_type than fp32.
+  // Returns the angles of whole heads [T, width], with documents [N, width], in fp32. Sines,
+  // cosines and rotations are then computed in fp32. Returns the ATen set's table if the ATen set
+  // computes `attention`, or if the table is rounded to a buffer_type other than fp32.
   RotaryTable rotary_table(const at::Tensor& angles, const DocumentsPtr& documents,
                            at::ScalarType buffer_type, at::ScalarType type,
                            bool lengths_vary = false) override;

@@ -7,7 +7,7 @@
 
 namespace fsdp {
 
-// Calls start(a null pointer to the type). Returns what starting a kernel returned.
+// Calls start(a null pointer to the type). Returns the result of starting a kernel.
 template <typename Start>
 cudaError_t with_type(FloatType type, Start&& start) {
   switch (type) {

@@ -18,7 +18,7 @@ namespace fsdp {
 namespace {
 
 constexpr size_t kAlignment = 64;
-// Stands before the data.
+// Stored before the data.
 struct Header {
   CountedAllocation counted;
   size_t bytes;  // of the data
@@ -32,12 +32,12 @@ Header& header_of(void* data) {
 }
 
 #ifdef __SANITIZE_ADDRESS__
-constexpr bool kHasHeap = false;  // the sanitizer watches blocks of malloc alone
+constexpr bool kHasHeap = false;  // the sanitizer only watches blocks of malloc
 #else
 constexpr bool kHasHeap = true;
 #endif
 
-// Operators of libtorch wrap numbers as tensors of the host, also for a GPU: no memory of a device.
+// libtorch's operators wrap numbers as host tensors, even for a GPU. They are no device memory.
 constexpr size_t kNumberBytes = sizeof(double);
 
 std::string in_mib(int64_t bytes) {
@@ -124,12 +124,12 @@ CountingAllocator& CountingAllocator::instance() {
 }
 
 void CountingAllocator::install() {
-  // The largest that glibc takes; a mapped buffer starts with page faults each time.
+  // The largest threshold that glibc accepts. A mapped buffer starts with page faults each time.
   mallopt(M_MMAP_THRESHOLD, HostHeap::kMappedFromBytes);
   mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
   c10::SetAllocator(c10::DeviceType::CPU, this);
   if (!kHasHeap || heap_bytes_ != 0) return;
-  // Addresses alone, as many as blocks and holes could ever need.
+  // Reserves addresses only, as many as blocks and holes could ever need.
   heap_bytes_ = 2 * sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
   void* begin = mmap(nullptr, heap_bytes_, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

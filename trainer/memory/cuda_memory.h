@@ -6,13 +6,12 @@
 
 #include "trainer/memory/memory_probe.h"
 
-// A GPU's memory, and the host's for it; only in a CUDA build.
+// A GPU's memory, and host memory for it; only in a CUDA build.
 namespace fsdp {
 
 std::unique_ptr<MemoryProbe> make_cuda_memory_probe(c10::Device device);
 
-// [numel] in pages of the host that CUDA has registered. libtorch's own pinned memory comes in
-// powers of two.
+// Returns host memory [numel] in whole, registered pages; libtorch pins powers of two.
 at::Tensor empty_registered(int64_t numel, at::ScalarType dtype);
 
 }  // namespace fsdp

@@ -30,7 +30,7 @@ int64_t HostHeap::take(int64_t bytes) {
 
 void HostHeap::give(int64_t address, int64_t bytes) { give_hole(address, aligned(bytes)); }
 
-// Joins the hole with holes beside it. At the end of all blocks it is no hole.
+// Joins the hole with its neighbours. At the end of all blocks, it shortens the heap instead.
 void HostHeap::give_hole(int64_t address, int64_t bytes) {
   const auto next = holes_.find(address + bytes);
   if (next != holes_.end()) {

@@ -7,25 +7,26 @@
 
 namespace fsdp {
 
-// Which addresses blocks have in one stretch that only grows: the smallest hole that suffices, else
-// behind the last block. CountingAllocator places tensors so, and a plan of the same tensors finds
-// the same addresses. What a block has written stays resident, so holes are resident too.
+// Chooses the addresses of blocks in one stretch that only grows. A block takes the smallest hole
+// that suffices, else the space behind the last block. CountingAllocator places tensors this way,
+// so a plan of the same tensors finds the same addresses. Written memory stays resident, even in
+// holes.
 class HostHeap {
  public:
-  // True for blocks that are neither so small that they are better kept elsewhere, nor so large
-  // that they are better given back to the kernel.
+  // True unless a block is better kept elsewhere because it is small, or better given back to the
+  // kernel because it is large.
   static bool holds(int64_t bytes) { return bytes >= kSmallestBytes && bytes < kMappedFromBytes; }
   static constexpr int64_t kSmallestBytes = 64 << 10;
   static constexpr int kMappedFromBytes = 32 << 20;
-  // Of every tensor on the CPU: what CountingAllocator keeps before its data.
+  // The size of CountingAllocator's header before the data of every CPU tensor.
   static constexpr int64_t kHeaderBytes = 64;
 
   // Returns the block's address, a multiple of 64, from 0.
   int64_t take(int64_t bytes);
-  // Of a block that take(bytes) has returned.
+  // Frees a block that take(bytes) has returned.
   void give(int64_t address, int64_t bytes);
 
-  // The most that was between 0 and the end of the last block.
+  // The most bytes between 0 and the end of the last block.
   int64_t bytes_max() const { return end_max_; }
 
  private:

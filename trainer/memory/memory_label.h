@@ -9,23 +9,22 @@ namespace fsdp {
 inline constexpr int kNoMemoryUnit = -1;
 inline constexpr int kComputePool = 0;
 
-// What memory that is allocated is for, and what the rank is doing meanwhile.
+// The use of an allocation, and the rank's activity at that time.
 struct MemoryLabel {
   MemoryPhase phase = MemoryPhase::kStart;
   int unit = kNoMemoryUnit;
   MemoryUse use = MemoryUse::kOther;
-  int pool = kComputePool;  // of a stream, which a GPU's allocator keeps apart
+  int pool = kComputePool;  // of a stream; a GPU's allocator keeps pools apart
 };
 
-// The first moment at which a peak was reached: what the thread that allocated was doing, and what
-// all was for.
+// The first moment of a peak: the allocating thread's activity, and the uses of all memory.
 struct AllocationPeak {
   int64_t bytes = 0;
   MemoryLabel label{};
   MemoryByUse by_use{};
 };
 
-// As `step` of the run reports it.
+// Returns the peak as `step` of the run reports it.
 inline MemoryPeak memory_peak(const AllocationPeak& peak, int64_t step) {
   MemoryPeak event{.step = step,
                    .phase = std::string(name_of(peak.label.phase)),
@@ -36,8 +35,7 @@ inline MemoryPeak memory_peak(const AllocationPeak& peak, int64_t step) {
   return event;
 }
 
-// While it exists, what its thread allocates has those parts of the label that it gives; the others
-// are as they were outside.
+// While it exists, its thread's allocations have the given parts of the label; the rest stays.
 class MemoryScope {
  public:
   explicit MemoryScope(MemoryUse use) : outer_(label_) { label_.use = use; }
@@ -63,7 +61,7 @@ class MemoryScope {
   static inline thread_local MemoryLabel label_;
 };
 
-// While it exists, what its thread allocates is from that pool.
+// While it exists, its thread allocates from this pool.
 class MemoryPool {
  public:
   explicit MemoryPool(int pool) : outer_(std::exchange(MemoryScope::label_.pool, pool)) {}

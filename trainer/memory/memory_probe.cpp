@@ -27,7 +27,7 @@ class StatusText {
     view_ = {text_.data(), static_cast<size_t>(size)};
   }
 
-  // The value of a line such as "VmHWM:     1760 kB".
+  // Returns the bytes of a line such as "VmHWM:     1760 kB".
   int64_t bytes(std::string_view name) const {
     const size_t line = view_.find(name);
     if (line == std::string_view::npos) return 0;
@@ -37,7 +37,7 @@ class StatusText {
     return kib * 1024;
   }
 
-  // The peak of resident memory, without mapped files.
+  // Returns the peak of resident memory, without mapped files.
   int64_t peak_bytes() const { return bytes("VmHWM:") - bytes("RssFile:") - bytes("RssShmem:"); }
 
  private:
@@ -103,7 +103,7 @@ int64_t CpuMemoryProbe::host_bytes_max() {
 void CpuMemoryProbe::reset_peaks() {
   CountingAllocator::instance().reset_peak();
   host_bytes_max();
-  // 5: reset the peak resident size (proc(5)).
+  // The value 5 resets the peak resident size (proc(5)).
   if (clear_refs_ >= 0 && pwrite(clear_refs_, "5", 1, 0) != 1) stop_resetting();
   sampled_bytes_max_ = 0;
   reserved_bytes();

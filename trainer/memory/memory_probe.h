@@ -11,8 +11,8 @@
 
 namespace fsdp {
 
-// What this rank holds of its device's memory. Allocated: bytes of live tensors. Reserved: bytes
-// taken from the system for them, now or still.
+// Measures this rank's memory on its device. Allocated: the bytes of live tensors. Reserved: the
+// bytes taken from the system for tensors and not yet given back.
 class MemoryProbe {
  public:
   virtual ~MemoryProbe() = default;
@@ -23,20 +23,19 @@ class MemoryProbe {
   virtual int64_t allocated_bytes_max() = 0;
   virtual int64_t reserved_bytes_max() = 0;
   virtual void reset_peaks() = 0;
-  // When allocated memory was at its peak, and with what; nothing on a GPU, whose allocator does
-  // not tell.
+  // Returns the moment of the peak; nullopt on a GPU, because its allocator does not tell.
   virtual std::optional<AllocationPeak> allocation_peak() { return std::nullopt; }
-  // The most of the host's memory that the process has had resident. Mapped files do not count,
-  // because the kernel can drop their pages.
+  // Returns the peak of the process's resident host memory. Mapped files do not count, because the
+  // kernel can drop their pages.
   virtual int64_t host_bytes_max();
 };
 
-// The counting allocator (installed here), and the process's anonymous resident memory: mapped
-// weights are not counted. The kernel keeps the resident peak; where it cannot be reset (said on
-// standard error), the peak is that of the moments at which the probe was asked.
+// Uses the counting allocator (installed here) and the process's anonymous resident memory, so
+// mapped weights do not count. The kernel keeps the resident peak. If that cannot be reset
+// (reported on stderr), the peak is the maximum at the moments of queries.
 class CpuMemoryProbe : public MemoryProbe {
  public:
-  // Throws std::system_error when `process`, a folder like /proc/self, cannot be read.
+  // Throws std::system_error if `process`, a folder like /proc/self, cannot be read.
   explicit CpuMemoryProbe(const std::filesystem::path& process = "/proc/self");
   ~CpuMemoryProbe() override;
   CpuMemoryProbe(const CpuMemoryProbe&) = delete;
@@ -59,7 +58,7 @@ class CpuMemoryProbe : public MemoryProbe {
   int64_t bytes_max_before_reset_ = 0;
 };
 
-// The probe for `device`: on CUDA its caching allocator's figures, on meta what tensors would take.
+// Returns the probe for `device`: of the caching allocator on CUDA, of planned sizes on meta.
 std::unique_ptr<MemoryProbe> make_memory_probe(c10::Device device);
 
 }  // namespace fsdp

@@ -10,7 +10,7 @@
 namespace fsdp {
 namespace {
 
-// Below, what is saved is not worth the page faults.
+// Below this size, the savings are not worth the page faults.
 constexpr size_t kLargeBytes = 1 << 20;
 
 }  // namespace

@@ -4,8 +4,8 @@
 
 namespace fsdp {
 
-// Zeros, as at::zeros. On the CPU the pages of a large one are left to the kernel, which gives them
-// when they are first written: until then the tensor occupies no memory.
+// Returns zeros, as at::zeros does. On the CPU, the kernel provides the pages of a large tensor
+// when they are first written. Until then the tensor occupies no memory.
 at::Tensor zeros_on_demand(at::IntArrayRef sizes, const at::TensorOptions& options);
 
 }  // namespace fsdp

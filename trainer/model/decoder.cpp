@@ -95,7 +95,7 @@ class BlockModule : public Module {
 
 class HeadModule : public Module {
  public:
-  // `tied`: the embedding's weight, or null when the head has its own.
+  // `tied` is the embedding's weight, or null if the head has its own.
   HeadModule(const ModuleSpec& spec, const ModelConfig& config, ParameterPtr tied)
       : Module(spec),
         epsilon_(config.rms_norm_eps),

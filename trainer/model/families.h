@@ -5,9 +5,9 @@
 
 namespace fsdp {
 
-// The model of `config`, which has been checked, of any family (see contract/families/family.h).
-// Constant buffers, such as rotary tables, are rounded to `buffer_type` before they get the
-// activations' type.
+// Makes the model of `config`, which has been checked, of any family (see
+// contract/families/family.h). Constant buffers, such as rotary tables, are rounded to
+// `buffer_type` before they get the activations' type.
 Model make_model(const ModelConfig& config, at::ScalarType buffer_type = at::kFloat);
 
 }  // namespace fsdp

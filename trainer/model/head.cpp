@@ -4,7 +4,7 @@
 namespace fsdp {
 namespace {
 
-// One buffer of logits for all chunks.
+// Computes cross-entropy in chunks that share one buffer of logits.
 class ChunkedCrossEntropy {
  public:
   ChunkedCrossEntropy(Kernels& kernels, const at::Tensor& h_ND, const at::Tensor& labels_N,
@@ -22,8 +22,8 @@ class ChunkedCrossEntropy {
         at::empty({h_ND.size(0), 1}, is_narrow ? h_ND.options().dtype(at::kFloat) : h_ND.options());
   }
 
-  // Calls visit(logits, first token, tokens) for each chunk; it writes loss_of_chunk. Returns the
-  // loss.
+  // Calls visit(logits, first token, tokens) for each chunk; `visit` writes the chunk's loss.
+  // Returns the loss.
   template <typename Visit>
   at::Tensor run(Visit visit) {
     for (int64_t start = 0; start < h_ND_.size(0); start += chunk_tokens_) {
@@ -36,8 +36,8 @@ class ChunkedCrossEntropy {
   }
 
   // Writes the loss, the weight's gradient, and the gradient of the chunk's h into dh_CD.
-  // d loss / d logits = (p - one-hot label) * scale, and 0 for masked tokens. The scale goes into
-  // the products and the mask onto h and dh, which are smaller than the logits.
+  // The logits' gradient is (p - one-hot label) * scale, and 0 for masked tokens. The scale is
+  // applied to the products. The mask is applied to h and dh, which are smaller than the logits.
   void differentiate(const at::Tensor& logits_CV, int64_t start, int64_t count, at::Tensor dh_CD) {
     kernels_.cross_entropy(logits_CV, labels_N1_.narrow(0, start, count),
                            loss_N1_.narrow(0, start, count));
@@ -49,7 +49,7 @@ class ChunkedCrossEntropy {
                                h_ND_.narrow(0, start, count).masked_fill(is_masked_C1, 0), scale);
   }
 
-  // Writes the loss. How many unmasked labels are the most likely tokens; 0-dimensional, int64.
+  // Writes the loss. Returns how many unmasked labels are most likely; 0-dimensional, int64.
   at::Tensor count_right(const at::Tensor& logits_CV, int64_t start, int64_t count) {
     const at::Tensor labels_C1 = labels_N1_.narrow(0, start, count);
     return kernels_.evaluate_cross_entropy(logits_CV, labels_C1, loss_N1_.narrow(0, start, count))
@@ -60,8 +60,8 @@ class ChunkedCrossEntropy {
   }
 
  private:
-  // Not equal chunks: these would take less memory for a few more tokens, and searches for the
-  // largest batch that fits rely on more tokens taking no less.
+  // Chunks are not equal, because equal chunks could take less memory for a few more tokens.
+  // Searches for the largest batch that fits rely on more tokens never taking less.
   int64_t largest_chunk_tokens() const {
     return std::min(
         h_ND_.size(0),

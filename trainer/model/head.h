@@ -4,13 +4,15 @@
 
 namespace fsdp {
 
-// Logits and cross-entropy in one, a chunk of tokens at a time, so that the logits of a whole batch
-// never exist: the sum over unmasked labels of -log softmax(h weight^T)[label], times loss_scale;
-// 0-dimensional, fp32, as is everything between the logits and it, whatever the type of h.
+// Computes logits and cross-entropy together, one chunk of tokens at a time, so the logits of a
+// whole batch never exist. Returns the sum over unmasked labels of -log softmax(h weight^T)[label],
+// times loss_scale. The sum is 0-dimensional and fp32, like everything between it and the logits,
+// whatever the type of h.
 //
-// h_ND [N, D], labels_N int64 [N] (kNoLabel: masked), weight_VD [vocabulary, D]. When gradients are
-// wanted, forward itself writes the weight's gradient, for a loss gradient of 1 and times
-// gradient_scale, and keeps the gradient of h, which is all that is saved. `chunk_tokens` 0 takes
+// h_ND is [N, D], labels_N int64 [N] (kNoLabel: masked), and weight_VD [vocabulary, D]. If
+// gradients are wanted, the forward itself writes the weight's gradient, for a loss gradient of 1
+// and times gradient_scale. It saves only the gradient of h. `chunk_tokens` 0 stands for
+// Kernels::chunk_tokens_max.
 // what Kernels::chunk_tokens_max allows.
 struct CrossEntropyOptions {
   double loss_scale = 1.0;
@@ -20,14 +22,14 @@ struct CrossEntropyOptions {
 at::Tensor linear_cross_entropy(Pass& pass, const Activation& h_ND, const at::Tensor& labels_N,
                                 const ParameterPtr& weight_VD, const CrossEntropyOptions& options);
 
-// Without gradients: [2] fp32, the same loss, and the number of unmasked labels that have the
-// largest logit.
+// Works without gradients. Returns [2], fp32: the same loss, and the number of unmasked labels that
+// have the largest logit.
 at::Tensor evaluate_cross_entropy(Pass& pass, const at::Tensor& h_ND, const at::Tensor& labels_N,
                                   const ParameterPtr& weight_VD,
                                   const CrossEntropyOptions& options);
 
-// The loss of a batch's labels as the last module writes it (see Module::forward): one of the two
-// above.
+// Returns the loss of a batch's labels as the last module writes it (see Module::forward), by one
+// of the two functions above.
 at::Tensor loss_of(Pass& pass, const Activation& h_ND, const ParameterPtr& weight_VD);
 
 }  // namespace fsdp

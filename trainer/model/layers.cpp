@@ -3,7 +3,7 @@
 namespace fsdp {
 namespace {
 
-// residual + x weight^T + bias
+// Returns residual + x weight^T + bias.
 at::Tensor residual_product(Kernels& kernels, const at::Tensor& residual_NO, const at::Tensor& x_ND,
                             const Linear& linear) {
   const at::Tensor y_NO = linear.bias ? residual_NO + linear.bias->value : residual_NO.clone();
@@ -11,7 +11,7 @@ at::Tensor residual_product(Kernels& kernels, const at::Tensor& residual_NO, con
   return y_NO;
 }
 
-// x weight^T + bias
+// Returns x weight^T + bias.
 at::Tensor product(Kernels& kernels, const at::Tensor& x_ND, const Linear& linear) {
   at::Tensor y_NO = at::empty({x_ND.size(0), linear.weight->shape().front()}, x_ND.options());
   if (linear.bias) y_NO.copy_(linear.bias->value.expand_as(y_NO));
@@ -19,7 +19,7 @@ at::Tensor product(Kernels& kernels, const at::Tensor& x_ND, const Linear& linea
   return y_NO;
 }
 
-// The gradients of weight and bias are written.
+// Writes the gradients of weight and bias.
 void write_gradients(Kernels& kernels, const at::Tensor& dy_NO, const at::Tensor& x_ND,
                      const Linear& linear) {
   kernels.multiply_gradient(linear.weight->gradient, dy_NO.t(), x_ND);
@@ -28,8 +28,7 @@ void write_gradients(Kernels& kernels, const at::Tensor& dy_NO, const at::Tensor
   gradient.add(dy_NO.sum(0, /*keepdim=*/false, gradient.tensor.scalar_type()));
 }
 
-// Consecutive heads of the packed product, each normed in place. R: rows, one of each head of each
-// token.
+// Norms consecutive heads of the packed product in place. R: rows, one for each head of each token.
 class NormedHeads {
  public:
   NormedHeads(Kernels& kernels, const at::Tensor& qkv_NE, int64_t first, int64_t count,
@@ -41,7 +40,7 @@ class NormedHeads {
     heads_of(qkv_NE).copy_(y_RW.view({qkv_NE.size(0), count, -1}));
   }
 
-  // The heads' gradient takes the place of that of the normed ones.
+  // Replaces the gradient of the normed heads by the gradient of the heads.
   void run_backward(Kernels& kernels, const at::Tensor& dqkv_NE) const {
     GradientBuffer dx_RW;
     kernels.rms_norm_backward(copied_rows(dqkv_NE), x_RW_, reciprocal_rms_R1_, weight_W_->value,

@@ -3,66 +3,65 @@
 #include "trainer/model/model.h"
 #include "trainer/model/rotary.h"
 
-// The layers of a transformer as functions of activations. What each one saves for its backward is
-// stated here, because the memory of a step follows from it; where no gradients are wanted, that is
-// nothing.
+// The layers of a transformer as functions of activations. Each comment states what the layer saves
+// for its backward, because a step's memory depends on it. Without gradients, layers save nothing.
 //
-// Type and device follow from the arguments. All of them run on CPU, CUDA and meta; on meta they
-// allocate what the device that is planned for would.
+// Type and device follow from the arguments. All layers run on CPU, CUDA and meta. On meta they
+// allocate what the planned device would.
 //
-// Shape suffixes: N tokens of all sequences (B * T), D hidden_size, F intermediate_size,
-// E the packed heads ((query heads + 2 * key/value heads) * head width), W one head's width, O any
-// output width.
+// Shape suffixes: N tokens of all sequences (B * T), D hidden_size, F intermediate_size, E the
+// packed heads ((query heads + 2 * key/value heads) * head width), W head width, O any output
+// width.
 namespace fsdp {
 
-// A product with a weight, plus a bias or (null) none.
+// A product with a weight, plus an optional bias (null: none).
 struct Linear {
   ParameterPtr weight;          // [O, D]
   ParameterPtr bias = nullptr;  // [O]
 };
 
-// weight[token_ids]: [N, D] of weight [vocabulary, D]. Saves the token ids. The row of
+// Returns weight[token_ids]: [N, D] of weight [vocabulary, D]. Saves the token ids. The row of
 // `padding_idx` gets no gradient, as in torch.nn.Embedding.
 Activation embedding(Pass& pass, const at::Tensor& token_ids_N, const ParameterPtr& weight,
                      std::optional<int64_t> padding_idx = std::nullopt);
 
-// residual + linear(x). Saves x. The residual's gradient is the output's, the same buffer.
+// Returns residual + linear(x). Saves x. The residual's gradient is the output's, the same buffer.
 Activation residual_linear(Pass& pass, const Activation& residual_NO, const Activation& x_ND,
                            const Linear& linear);
 
-// x / root mean square(x) * weight. Saves x and one number a token.
+// Returns x / root mean square(x) * weight. Saves x and one number per token.
 Activation rms_norm(Pass& pass, const Activation& x_ND, const ParameterPtr& weight_D,
                     double epsilon);
 
-// linear(rms_norm(x)). Saves what rms_norm saves: the normalised x is computed again in backward.
+// Returns linear(rms_norm(x)). Saves what rms_norm saves; backward computes the normalised x again.
 Activation rms_norm_linear(Pass& pass, const Activation& x_ND, const ParameterPtr& norm_weight_D,
                            double epsilon, const Linear& linear);
 
-// linear(x). Saves x.
+// Returns linear(x). Saves x.
 Activation linear(Pass& pass, const Activation& x_ND, const Linear& linear);
 
-// residual + x. Saves nothing; the gradient of both is the output's.
+// Returns residual + x. Saves nothing; the gradient of both is the output's.
 Activation add(Pass& pass, const Activation& residual_ND, const Activation& x_ND);
 
-// x with elements dropped (see Kernels::dropped), or x itself where nothing is dropped: without
-// gradients, or with a probability of 0. Saves nothing.
+// Returns x with elements dropped (see Kernels::dropped). Returns x itself without gradients or
+// with a probability of 0. Saves nothing.
 Activation dropout(Pass& pass, const Activation& x_ND, const Dropout& dropout);
 
-// The RMSNorm of every query head and of every key head, of qkv_NE, which is consumed. Saves its
-// queries and keys and one number for each.
+// Applies RMSNorm to every query head and every key head of qkv_NE, which is consumed. Saves its
+// queries and keys, and one number for each.
 Activation head_norms(Pass& pass, Activation qkv_NE, const AttentionHeads& heads,
                       const ParameterPtr& query_weight_W, const ParameterPtr& key_weight_W,
                       double epsilon);
 
-// Causal attention after the rotary embedding of queries and keys (see Kernels::attention), within
-// each document of the batch, or else each sequence, and within heads.window.
-// qkv_NE is consumed. Returns [N, query * width]. Saves qkv, the output and the log-sum-exp of each
-// query.
+// Computes causal attention after the rotary embedding of queries and keys (see
+// Kernels::attention). Attention stays within heads.window and within each document of the batch,
+// or else each sequence. qkv_NE is consumed. Returns [N, query * width]. Saves qkv, the output and
+// the log-sum-exp of each query.
 Activation causal_attention(Pass& pass, Activation qkv_NE, int64_t sequence_length,
                             const AttentionHeads& heads, RotaryEmbedding& rotary);
 
-// residual + linear(silu(gate) * up), gate and up being the halves of gate_up's columns. Saves
-// gate_up: the product is computed again in backward.
+// Returns residual + linear(silu(gate) * up). gate and up are the halves of gate_up's columns.
+// Saves gate_up; backward computes the product again.
 Activation residual_swiglu_linear(Pass& pass, const Activation& residual_ND,
                                   const Activation& gate_up_N2F, const Linear& linear);
 

@@ -15,17 +15,17 @@
 #include "trainer/model/tape.h"
 
 // A model is a list of modules, which read and write activations by name. A strategy joins
-// consecutive modules to units, whose parameters are made whole, used and let go together.
+// consecutive modules to units. A unit's parameters are made whole, used and released together.
 //
 // Shape suffixes: B sequences, T tokens of a sequence, D hidden_size.
 //
-// There is no autograd. A module's forward is made of the layers in layers.h, which read
-// Parameter::value when they run (so the value may be another buffer in backward than in forward),
-// leave their backward on a tape, and there write the weight's gradient straight into
+// There is no autograd. A module's forward consists of the layers in layers.h. They read
+// Parameter::value when they run, so the value may be another buffer in backward than in forward.
+// They leave their backward on a tape, and there write the weight's gradient straight into
 // Parameter::gradient.
 namespace fsdp {
 
-// What is described by a ParameterSpec, with its value and gradient.
+// A parameter with its ParameterSpec, value and gradient.
 class Parameter : public c10::intrusive_ptr_target {
  public:
   explicit Parameter(ParameterSpec spec);
@@ -47,24 +47,24 @@ class Parameter : public c10::intrusive_ptr_target {
 };
 using ParameterPtr = c10::intrusive_ptr<Parameter>;
 
-inline constexpr int64_t kNoLabel = -100;  // a position that the loss leaves out
+inline constexpr int64_t kNoLabel = -100;  // a position without loss
 
-// What one micro-batch brings to every module.
+// The inputs of one micro-batch to every module.
 struct Batch {
   at::Tensor input_ids_BT;  // int64
   at::Tensor labels_BT;     // int64, shifted: labels[b, t] follows input_ids[b, t]; or kNoLabel
   double loss_scale = 1.0;  // 1 / labels of the whole global batch
-  // Factor on every gradient, but not on the loss (dynamic loss scaling for float16).
+  // A factor on every gradient, but not on the loss (dynamic loss scaling for float16).
   double gradient_scale = 1.0;
-  // Null: every row is one document. Whoever makes the batch gives the last token of a document no
-  // label, where that would be the first token of the next one.
+  // Null if every row is one document. The maker of the batch gives a document's last token no
+  // label if its label would be the first token of the next document.
   DocumentsPtr documents = nullptr;
-  bool lengths_vary = false;  // whether rows of another batch have another length
-  // Of an encoder and a decoder: input_ids are the encoder's, these the decoder's, int64, as many
-  // as labels; and how many of each row's input_ids are not padding, int64.
+  bool lengths_vary = false;  // true if rows of another batch have another length
+  // For an encoder and a decoder: input_ids are the encoder's, and these are the decoder's, int64,
+  // as many as labels. The counts are of each row's input_ids without padding, int64.
   at::Tensor decoder_input_ids_BT{};
   at::Tensor input_counts_B{};
-  uint64_t seed = 0;  // what the micro-batch's dropout follows from
+  uint64_t seed = 0;  // the source of the micro-batch's dropout
 };
 
 // The names of activations.
@@ -73,16 +73,16 @@ inline constexpr const char* kLoss = "loss";      // see Module::forward
 
 using Activations = std::map<std::string, Activation>;
 
-// What a forward works with. Kernels and batch are there until the tape has run backward.
+// The inputs of a forward. Kernels and batch live until the tape has run backward.
 struct Pass {
   Kernels& kernels;
   const Batch& batch;
   Tape& tape;
   Activations& activations;
-  // What of the module is made again in backward, where its layers offer it (see recomputation.h).
+  // The part of the module that backward recomputes, if its layers offer it (see recomputation.h).
   std::optional<CheckpointedPart> recomputed{};
 
-  // The activation of that name, for its last reader: it is let go with what is returned.
+  // Returns the activation of that name to its last reader, and forgets it.
   Activation take(const std::string& name);
 };
 
@@ -93,23 +93,24 @@ class Module {
   virtual ~Module() = default;
 
   const std::string& name() const { return name_; }
-  // The parameters that belong to this module, in their order in its unit's flat buffer.
+  // Returns the module's own parameters, in their order in its unit's flat buffer.
   const std::vector<ParameterPtr>& parameters() const { return parameters_; }
-  // Whether a later module reads this module's parameters too (tied embeddings): its unit stays
-  // whole from its forward until its backward.
+  // True if a later module also reads this module's parameters (tied embeddings). Its unit then
+  // stays whole from its forward until its backward.
   bool is_shared() const { return is_shared_; }
-  // Whether activation checkpointing applies to it.
+  // True if activation checkpointing applies to the module.
   bool is_block() const { return is_block_; }
   // Reads and writes pass.activations.
   //
   // The last module writes kLoss, 0-dimensional and fp32: the sum over this micro-batch's labels
   // times batch.loss_scale. It writes its own weights' gradients in forward, as if the loss's
-  // gradient were 1. Where no gradients are wanted, it writes two numbers [2] there: the loss, and
-  // how many labels were the most likely token.
+  // gradient were 1. Without gradients, it instead writes two numbers [2]: the loss, and how many
+  // labels were the most likely token.
   virtual void forward(Pass& pass) = 0;
 
  protected:
-  // By its name in the ModuleSpec, which has it; null where it has none of that name.
+  // parameter() returns a parameter by its name in the ModuleSpec, which must have it.
+  // find_parameter() returns null if there is none.
   ParameterPtr parameter(const std::string& name) const;
   ParameterPtr find_parameter(const std::string& name) const;
 

@@ -9,7 +9,7 @@ MemoryUse use_of(CheckpointedPart part) {
   return part == CheckpointedPart::kMlp ? MemoryUse::kMlp : MemoryUse::kAttention;
 }
 
-// The layers' second forward, and their backward.
+// Runs the layers' second forward and their backward.
 class Again {
  public:
   Again(const Pass& pass, CheckpointedPart part, const Activation& x, const Layers& layers)

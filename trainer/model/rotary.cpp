@@ -12,8 +12,8 @@ namespace fsdp {
 
 namespace {
 
-// Llama 3.1's: whole turns in the original positions say how much of a frequency is divided, all of
-// it below low_freq_factor, nothing above high_freq_factor.
+// Scales as Llama 3.1 does. The number of whole turns in the original positions decides how much of
+// a frequency is divided: all of it below low_freq_factor, nothing above high_freq_factor.
 at::Tensor llama3_scaled(const at::Tensor& frequencies, const RopeScaling& scaling) {
   const at::Tensor turns =
       frequencies * (scaling.original_max_position_embeddings / (2 * std::numbers::pi));
@@ -36,7 +36,7 @@ at::Tensor scaled(const at::Tensor& frequencies, const RopeScaling& scaling) {
 
 }  // namespace
 
-// Computed on the CPU always, so that every device has the same ones.
+// Always computed on the CPU, so that every device has the same frequencies.
 at::Tensor RotaryEmbedding::frequencies(const at::TensorOptions& options) const {
   at::Tensor frequencies = at::empty({head_width_ / 2}, options);
   const UncountedMemory on_the_host;

@@ -5,23 +5,23 @@
 
 namespace fsdp {
 
-// Rotary position embedding (Su et al. 2021) as in Hugging Face's LLaMA, with its
-// scalings (transformers, modeling_rope_utils.py).
+// Rotary position embedding (Su et al. 2021) as in Hugging Face's LLaMA, with its scalings
+// (transformers, modeling_rope_utils.py).
 class RotaryEmbedding {
  public:
-  // `theta` is the base of the frequencies; `buffer_type` what a table is rounded to first.
+  // `theta` is the base of the frequencies; tables are first rounded to `buffer_type`.
   RotaryEmbedding(int64_t head_width, double theta, at::ScalarType buffer_type,
                   const RopeScaling& scaling = {})
       : head_width_(head_width), theta_(theta), buffer_type_(buffer_type), scaling_(scaling) {}
 
-  // For positions 0 to sequence_length - 1, or where documents are given for every token's place in
-  // its document; in the type and on the device of `options`. Angles are computed in fp32 (fp64 for
-  // fp64). lengths_vary: see RotaryTable. Kept until another device, type or length or other
-  // documents are asked for.
+  // Returns the table for positions 0 to sequence_length - 1. With documents, it is for every
+  // token's place in its document. It has the type and device of `options`. Angles are computed in
+  // fp32 (fp64 for fp64). lengths_vary: see RotaryTable. The table is kept until the device, type,
+  // length or documents change.
   const RotaryTable& table(Kernels& kernels, int64_t sequence_length, const DocumentsPtr& documents,
                            const at::TensorOptions& options, bool lengths_vary = false);
 
-  // Sequences as documents, for attention that documents alone have; kept in the same way.
+  // Returns sequences as documents, for attention that only takes these; kept in the same way.
   const DocumentsPtr& as_documents(int64_t tokens, int64_t sequence_length, at::Device device);
 
  private:
@@ -30,7 +30,7 @@ class RotaryEmbedding {
   int64_t head_width_;
   double theta_;
   at::ScalarType buffer_type_;
-  at::Tensor frequencies_;  // [width / 2], kept for every table: it comes from the host
+  at::Tensor frequencies_;  // [width / 2], kept for every table because they come from the host
   RopeScaling scaling_;
   DocumentsPtr sequences_;
   at::TensorOptions options_;

@@ -23,7 +23,7 @@ FSDP_HOST_DEVICE constexpr uint64_t mixed(uint64_t value) {
 
 }  // namespace splitmix
 
-// Its number `index`, counted from 0, when it was seeded with `seed`.
+// Returns number `index`, counted from 0, of a generator seeded with `seed`.
 FSDP_HOST_DEVICE constexpr uint64_t splitmix64(uint64_t seed, uint64_t index) {
   return splitmix::mixed(seed + (index + 1) * splitmix::kGamma);
 }

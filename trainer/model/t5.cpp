@@ -8,21 +8,21 @@
 #include "trainer/model/splitmix64.h"
 #include "trainer/model/t5_layers.h"
 
-// Shape suffixes: B rows, T tokens of one, N = B * T, D hidden_size, E packed heads, H heads.
+// Shape suffixes: B rows, T tokens of a row, N = B * T, D hidden_size, E packed heads, H heads.
 namespace fsdp {
 namespace {
 
-// Activations beside kHidden, which is the encoder's first and then the decoder's.
+// Activations beside kHidden, which belongs first to the encoder and then to the decoder.
 constexpr const char* kDecoderInput = "decoder_input";
 constexpr const char* kEncoderOutput = "encoder_output";
-constexpr const char* kDistanceBias = "distance_bias";  // [H, T, T], of the stack under way
+constexpr const char* kDistanceBias = "distance_bias";  // [H, T, T], of the current stack
 
-// The dropouts of one module, each with random numbers of its own.
+// The dropouts of one module, each with its own random numbers.
 class Dropouts {
  public:
   Dropouts(double probability, size_t module) : probability_(probability), module_(module) {}
 
-  // `place`: which one of the module, below kPlacesMax.
+  // `place` is the dropout's number in the module, below kPlacesMax.
   Dropout at(const Pass& pass, uint64_t place) const {
     return {probability_, splitmix64(pass.batch.seed, module_ * kPlacesMax + place)};
   }
@@ -158,7 +158,7 @@ class T5Block : public Module {
             .dropout = dropouts_.at(pass, place)};
   }
 
-  // x + dropout(y weight^T)
+  // Returns x + dropout(y weight^T).
   Activation residual(Pass& pass, const Activation& x_ND, const Activation& y,
                       const ParameterPtr& weight, uint64_t place) const {
     if (config_.dropout_rate == 0 || !pass.tape.wants_gradients()) {
@@ -170,7 +170,7 @@ class T5Block : public Module {
   ModelConfig config_;
   Dropouts dropouts_;
   bool is_decoder_;
-  ParameterPtr relative_bias_;  // null but in a stack's first block
+  ParameterPtr relative_bias_;  // null except in a stack's first block
   Attention self_;
   Attention cross_{};
   ParameterPtr mlp_norm_;
@@ -201,7 +201,7 @@ class EncoderEnd : public Module {
 
 class T5Head : public Module {
  public:
-  // `tied`: the embedding's weight, or null when the head has its own.
+  // `tied` is the embedding's weight, or null if the head has its own.
   T5Head(const ModuleSpec& spec, const ModelConfig& config, size_t index, ParameterPtr tied)
       : Module(spec),
         epsilon_(config.rms_norm_eps),
@@ -228,7 +228,7 @@ class T5Head : public Module {
   }
 
   double epsilon_;
-  double scale_;  // of what the head reads
+  double scale_;  // of the head's input
   Dropouts dropouts_;
   ParameterPtr norm_;
   ParameterPtr weight_;

@@ -10,8 +10,8 @@
 namespace fsdp {
 namespace {
 
-// Of `distance` >= 0: each below half of the kinds is one of its own, the others follow its
-// logarithm. In fp32, as transformers computes it.
+// Returns the kind of a `distance` >= 0. Each distance below half of the kinds has its own kind;
+// the others follow its logarithm. Computed in fp32, as in transformers.
 int64_t kind_of(int64_t distance, int64_t kinds, int64_t distance_max) {
   const int64_t exact = kinds / 2;
   if (distance < exact) return distance;
@@ -37,7 +37,7 @@ at::Tensor distance_kinds(int64_t length, int64_t kinds, int64_t distance_max, b
 }
 
 at::Tensor kinds_of_pairs(const at::Tensor& kinds, int64_t length) {
-  const int64_t own_place = kinds.numel() / 2;  // of the distance from a query to itself
+  const int64_t own_place = kinds.numel() / 2;  // the place of a query's distance to itself
   const at::Tensor queries_T = counted(0, length, kinds.options());
   const at::Tensor keys_T = counted(own_place, length, kinds.options());
   return kinds.gather(0, keys_T.sub(queries_T.unsqueeze(1)).flatten());

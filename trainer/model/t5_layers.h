@@ -3,39 +3,39 @@
 #include "contract/families/model_config.h"
 #include "trainer/model/layers.h"
 
-// The layers that T5 alone has; see layers.h.
+// The layers that only T5 has; see layers.h.
 //
-// Shape suffixes: N tokens of all rows, T of one, H heads, W head width, F intermediate_size.
+// Shape suffixes: N tokens of all rows, T of one row, H heads, W head width, F intermediate_size.
 namespace fsdp {
 
-// Returns the kind of each distance from a query to a key among `length` positions, from 0: int64
-// [2 * length - 1], on the CPU; the first is that of the last query to the first key. `both_ways`:
-// of keys before and after the query; otherwise those after it are of kind 0. As
-// T5Attention._relative_position_bucket of transformers.
+// Returns the kind, from 0, of each distance between a query and a key among `length` positions.
+// The result is int64 [2 * length - 1] on the CPU; its first element is the last query's distance
+// to the first key. `both_ways` distinguishes keys before and after the query; otherwise those
+// after it are of kind 0. It follows T5Attention._relative_position_bucket of transformers.
 at::Tensor distance_kinds(int64_t length, int64_t kinds, int64_t distance_max, bool both_ways);
 
-// Returns the kind of every pair of a query and a key [length * length], on the device of `kinds`,
-// which distance_kinds gave for as many positions or more.
+// Returns the kind of every pair of a query and a key [length * length], on the device of `kinds`.
+// `kinds` is the result of distance_kinds for at least as many positions.
 at::Tensor kinds_of_pairs(const at::Tensor& kinds, int64_t length);
 
-// The bias [H, T, T] of every head for pairs of positions of such kinds. Saves the kinds.
+// Returns the bias [H, T, T] of every head for pairs of positions of such kinds. Saves the kinds.
 Activation relative_bias(Pass& pass, const at::Tensor& kinds, int64_t length,
                          const ParameterPtr& weight);
 
 struct BiasedAttentionOptions {
   int64_t rows = 1;
   int64_t heads = 1;
-  at::Tensor key_counts_B{};  // see Kernels::BiasedAttention, as the following
+  at::Tensor key_counts_B{};  // see Kernels::BiasedAttention, also for the fields below
   bool is_causal = false;
-  Dropout dropout{};  // left out without gradients
+  Dropout dropout{};  // not applied without gradients
 };
-// Attention of queries [N, H * W] to keys and values [M, 2 * H * W], which rows divide equally;
-// bias: null, or as relative_bias gives it. Returns [N, H * W]. Saves all of them and the output,
-// and on a GPU the log-sum-exp of each query.
+// Computes attention of queries [N, H * W] to keys and values [M, 2 * H * W], which the rows divide
+// equally. The bias is null or comes from relative_bias. Returns [N, H * W]. Saves all of them and
+// the output, and on a GPU the log-sum-exp of each query.
 Activation biased_attention(Pass& pass, const Activation& query_NE, const Activation& key_value_ME,
                             const Activation* bias_HTS, const BiasedAttentionOptions& options);
 
-// relu(x) of x [N, F], or gelu(gate) * up of [N, 2F]. Saves x.
+// Returns relu(x) for x [N, F], or gelu(gate) * up for x [N, 2F]. Saves x.
 Activation feed_forward_activation(Pass& pass, const Activation& x, FeedForward kind);
 
 }  // namespace fsdp

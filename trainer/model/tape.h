@@ -10,24 +10,25 @@
 
 namespace fsdp {
 
-// A tensor between layers, and where those that read it add its gradient.
+// A tensor between layers, and the place where its readers add its gradient.
 struct Activation {
   at::Tensor value{};
-  std::shared_ptr<GradientBuffer> gradient{};  // null where gradients are not wanted
-  // Makes the value once more, where it is not kept for backward (see recomputation.h).
+  std::shared_ptr<GradientBuffer> gradient{};  // null if gradients are not wanted
+  // Makes the value once more if it is not kept for backward (see recomputation.h).
   std::function<at::Tensor()> again{};
 
-  // What a layer saves to read the value in its backward, and how it does so.
+  // saved() returns what a layer saves to read the value in its backward; saved_value() then reads
+  // it.
   Activation saved() const;
   at::Tensor saved_value() const { return again ? again() : value; }
 };
 
-// What one module's forward leaves for its backward: a list of calls, each with what it saved.
+// A record of one module's forward for its backward: a list of calls, each with its saved values.
 class Tape {
  public:
   enum class Mode {
     kNoGradients,  // evaluation
-    kForget,       // the forward will be repeated: nothing is kept for now
+    kForget,       // the forward will be repeated, so nothing is kept yet
     kRecord,
   };
   explicit Tape(Mode mode) : mode_(mode) {}
@@ -35,13 +36,13 @@ class Tape {
   bool wants_gradients() const { return mode_ != Mode::kNoGradients; }
   bool is_recording() const { return mode_ == Mode::kRecord; }
 
-  // A layer's output. `backward` is called with the output's gradient, once all who read the
-  // output have added to it.
+  // Records a layer's output and returns it. `backward` is called with the output's gradient when
+  // all readers of the output have added to it.
   Activation record(at::Tensor value, std::function<void(at::Tensor gradient)> backward);
-  // A call without an output of its own.
+  // Records a call that has no output.
   void record(std::function<void()> backward);
 
-  // Makes the calls, last first, on this thread; each is forgotten, with what it saved, when done.
+  // Makes the calls in reverse order on this thread. Each call and its saved values are then freed.
   void run_backward();
 
  private:

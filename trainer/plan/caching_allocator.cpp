@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <string>
 
-// Functions of c10/cuda/CUDACachingAllocator.cpp are named where one here does the same, with a
-// line of 2.11.0 in them where one is known.
+// Comments name the same function in c10/cuda/CUDACachingAllocator.cpp, and its line in 2.11.0.
 
 namespace fsdp {
 namespace {
@@ -111,7 +110,7 @@ bool CachingAllocator::is_splittable(const Block& block, int64_t bytes) const {
                                                               : rest > kSmallMaxBytes;
 }
 
-// The first `bytes` stay `block`'s; the rest is a block of its own, in none of the pool's sets.
+// `block` keeps the first `bytes`. Returns the rest as a block that is in none of the pool's sets.
 CachingAllocator::Block* CachingAllocator::split(Block* block, int64_t bytes) {
   Block* rest = make_block({.address = block->address + bytes,
                             .bytes = block->bytes - bytes,
@@ -125,7 +124,7 @@ CachingAllocator::Block* CachingAllocator::split(Block* block, int64_t bytes) {
   return rest;
 }
 
-// Rising, and multiples of every page's size.
+// Returns rising addresses that are multiples of every page's size.
 int64_t CachingAllocator::take_addresses(int64_t bytes) {
   const int64_t address = next_address_;
   next_address_ += round_up(bytes, kLargeSegmentBytes);
@@ -138,8 +137,8 @@ bool CachingAllocator::take_memory(int64_t bytes) {
   return true;
 }
 
-// get_free_block: the smallest that fits. One at the end of a segment that expands counts with all
-// that it could grow to.
+// get_free_block: finds the smallest block that fits. A block at the end of an expandable segment
+// counts with all that it could grow to.
 CachingAllocator::Block* CachingAllocator::find_cached(Pool& pool, int64_t bytes) {
   const auto could_be = [](const Block* block) {
     return block->bytes + (block->next && !block->next->mapped ? block->next->bytes : 0);
@@ -166,7 +165,7 @@ CachingAllocator::Block* CachingAllocator::take_segment(Pool& pool, int64_t byte
   return make_block({.address = take_addresses(taken_bytes), .bytes = taken_bytes, .pool = &pool});
 }
 
-// try_merge_blocks (:3048): `block`, in none of the pool's sets, takes up its neighbour.
+// try_merge_blocks (:3048): `block`, which is in none of the pool's sets, takes up its neighbour.
 void CachingAllocator::merge(Block* block, Block* neighbour) {
   if (!neighbour || neighbour->allocated || neighbour->mapped != block->mapped) return;
   Pool& pool = *block->pool;
@@ -187,7 +186,7 @@ void CachingAllocator::merge(Block* block, Block* neighbour) {
   unused_blocks_.push_back(neighbour);
 }
 
-// release_cached_blocks (:3473): all that is cached, of every stream.
+// release_cached_blocks (:3473): gives back the cached memory of every stream.
 void CachingAllocator::give_back_cached() {
   for (Pool& pool : pools_) {
     if (options_.expandable_segments) {
@@ -207,8 +206,8 @@ void CachingAllocator::give_back_segments(Pool& pool) {
   });
 }
 
-// find_expandable_block: the lowest addresses where free memory and addresses without memory are
-// enough together; else a new segment, of addresses only.
+// find_expandable_block: finds the lowest addresses where free and unmapped blocks together
+// suffice. If there are none, makes a new segment of addresses without memory.
 CachingAllocator::Block* CachingAllocator::find_expandable(Pool& pool, int64_t bytes) {
   for (Block* unmapped : pool.unmapped) {
     const bool has_memory_before = unmapped->previous && !unmapped->previous->allocated;
@@ -220,8 +219,7 @@ CachingAllocator::Block* CachingAllocator::find_expandable(Pool& pool, int64_t b
     }
     if (free_bytes >= bytes) return first;
   }
-  // The constructor of ExpandableSegment; where nothing limits what the allocator takes, a tensor
-  // may be larger than the device.
+  // The constructor of ExpandableSegment. Without a limit, a tensor may be larger than the device.
   const int64_t device_bytes =
       options_.device_bytes == 0 ? kUnlimitedDeviceBytes : options_.device_bytes;
   const int64_t bytes_of_segment =
@@ -247,8 +245,8 @@ CachingAllocator::Block* CachingAllocator::expand(Pool& pool, int64_t bytes) {
   return block;
 }
 
-// map_block (:2865) and ExpandableSegment::map (:402): gives memory, in whole pages, to the start
-// of an unmapped block.
+// map_block (:2865) and ExpandableSegment::map (:402): gives whole pages of memory to the start of
+// an unmapped block.
 bool CachingAllocator::map(Block* block, int64_t bytes) {
   Pool& pool = *block->pool;
   const int64_t mapped_bytes = round_up(bytes, pool.page_bytes());
@@ -262,8 +260,8 @@ bool CachingAllocator::map(Block* block, int64_t bytes) {
   return true;
 }
 
-// unmap_block (:3607): takes the memory of a cached block's whole pages, and returns the block
-// without memory that they are part of then; nullptr if it has none.
+// unmap_block (:3607): takes back the whole pages of a cached block. Returns the unmapped block
+// that now contains them; nullptr if there was no whole page.
 CachingAllocator::Block* CachingAllocator::unmap(Block* block) {
   Pool& pool = *block->pool;
   const int64_t begin = round_up(block->address, pool.page_bytes());

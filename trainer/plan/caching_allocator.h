@@ -9,25 +9,25 @@
 
 namespace fsdp {
 
-// What libtorch's allocator of GPU memory would do, c10::cuda::CUDACachingAllocator of PyTorch 2.11
-// (c10/cuda/CUDACachingAllocator.cpp, DeviceCachingAllocator; sizes from
-// c10/core/AllocatorConfig.h), replayed without a GPU: how much it takes from the device for a
-// sequence of allocations and frees, to the byte, with its default settings apart from Options. Not
-// for tensors that other streams use after they are freed (recordStream), nor for CUDA graphs. What
-// it cannot know are the addresses that a driver gives: it takes them to rise, which decides only
-// between cached blocks of one size.
+// Replays libtorch's allocator of GPU memory without a GPU. It models
+// c10::cuda::CUDACachingAllocator of PyTorch 2.11 (DeviceCachingAllocator; sizes are from
+// c10/core/AllocatorConfig.h). For a sequence of allocations and frees it computes, to the byte,
+// how much memory the allocator takes from the device. All settings other than Options are the
+// defaults. CUDA graphs and tensors that other streams use after they are freed (recordStream) are
+// not modelled. The driver's addresses are unknown and assumed to rise, which matters only for the
+// choice between cached blocks of equal size.
 class CachingAllocator {
  public:
   struct Options {
     bool expandable_segments = true;
-    // What the allocator can take of the device; 0: no limit.
+    // The memory that the allocator can take from the device; 0: no limit.
     int64_t memory_bytes = 0;
-    // All memory that the driver says the device has: it bounds the addresses that one segment can
-    // expand to; 0: no limit.
+    // All memory of the device, as the driver reports it. It bounds the addresses that one segment
+    // can expand to; 0: no limit.
     int64_t device_bytes = 0;
   };
 
-  // An allocation does not fit even after all cached memory was given back.
+  // An allocation that does not fit, even after all cached memory was given back.
   struct OutOfMemory : std::runtime_error {
     using std::runtime_error::runtime_error;
   };
@@ -36,22 +36,22 @@ class CachingAllocator {
   CachingAllocator(const CachingAllocator&) = delete;
   CachingAllocator& operator=(const CachingAllocator&) = delete;
 
-  // `id` is the caller's name for it, not in use. Streams are 0, 1, ...; each has memory of its
-  // own. Throws OutOfMemory; the allocator can go on, without this allocation.
+  // `id` is the caller's name for the allocation and must not be in use. Streams are 0, 1, ...;
+  // each has its own memory. Throws OutOfMemory; the allocator remains usable.
   void allocate(int64_t id, int64_t bytes, int stream);
   // Throws std::out_of_range for an `id` that is not allocated.
   void free(int64_t id);
 
-  // As torch.cuda.memory_allocated(), ..._reserved() and their "max_" ones name them: blocks of
-  // tensors with what rounding added, and all that was taken from the device.
+  // torch.cuda.memory_allocated(), ..._reserved() and their "max_" forms: the tensors' blocks after
+  // rounding, and all memory taken from the device.
   int64_t allocated_bytes() const { return allocated_.now; }
   int64_t allocated_bytes_max() const { return allocated_.max; }
   int64_t reserved_bytes() const { return reserved_.now; }
   int64_t reserved_bytes_max() const { return reserved_.max; }
-  // What was asked for, without rounding.
+  // The bytes that were requested, before rounding.
   int64_t requested_bytes() const { return requested_.now; }
   int64_t requested_bytes_max() const { return requested_.max; }
-  // How often an allocation did not fit at first, so that cached memory was given back.
+  // The number of times that cached memory was given back because an allocation did not fit.
   int64_t retries() const { return retries_; }
 
  private:
@@ -71,7 +71,7 @@ class CachingAllocator {
     Block* previous = nullptr;
     Block* next = nullptr;
     bool allocated = false;
-    bool mapped = true;  // has memory: always so where segments do not expand
+    bool mapped = true;  // has memory; always true if segments do not expand
   };
   struct SmallestFirst {
     using is_transparent = void;
@@ -81,7 +81,7 @@ class CachingAllocator {
   struct LowestFirst {
     bool operator()(const Block* a, const Block* b) const { return a->address < b->address; }
   };
-  // Of one stream, for small or for large allocations.
+  // The blocks of one stream, for small or for large allocations.
   struct Pool {
     explicit Pool(bool small) : is_small(small) {}
 

@@ -7,7 +7,7 @@
 #include <regex>
 #include <string>
 
-// Functions of CublasHandlePool.cpp are named where one here does the same.
+// Comments name the function of CublasHandlePool.cpp that does the same.
 
 namespace fsdp {
 namespace {
@@ -41,8 +41,8 @@ int64_t read_cublaslt_bytes(const EnvironmentLookup& lookup) {
 
 CudaWorkspaces cuda_workspaces(int capability, const EnvironmentLookup& lookup) {
   const int64_t cublas_bytes = read_cublas_bytes(capability, lookup);
-  // getCUDABlasLtWorkspaceSize and getCUDABlasLtWorkspace take the variable's absence differently
-  // from 2.11 on: the size is limited by cuBLAS', yet the memory is not shared.
+  // getCUDABlasLtWorkspaceSize and getCUDABlasLtWorkspace disagree from 2.11 on if the variable is
+  // not set. The size is limited by the cuBLAS workspace, but the memory is not shared.
   constexpr bool kIsLimitedByDefault = TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 11;
   const std::string unified = lookup("TORCH_CUBLASLT_UNIFIED_WORKSPACE").value_or("");
   if (unified == "1") return {.cublas_bytes = cublas_bytes, .cublaslt_bytes = 0};

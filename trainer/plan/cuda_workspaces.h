@@ -6,23 +6,22 @@
 
 namespace fsdp {
 
-// What libtorch 2.11 takes from its allocator of GPU memory beside tensors, and never gives back
+// The memory that libtorch 2.11 takes from its GPU allocator beside tensors and never gives back
 // (aten/src/ATen/cuda/CublasHandlePool.cpp).
 struct CudaWorkspaces {
-  // Taken on the current stream at the first matrix product (mm, addmm, bmm) of each thread and
-  // stream: in a trainer once, before its first tensor, on its `compute` stream by the thread that
-  // trains (make_backend).
+  // Taken on the current stream at each thread's and stream's first matrix product (mm, addmm,
+  // bmm). A trainer takes it once, before its first tensor: the training thread does so on the
+  // `compute` stream (make_backend).
   int64_t cublas_bytes = 0;
-  // Taken likewise at the first product that goes to cuBLASLt (one with a vector as its bias);
-  // 0 where it shares the other's.
+  // Taken in the same way at the first product that uses cuBLASLt (one with a bias vector); 0 if
+  // both libraries share one workspace.
   int64_t cublaslt_bytes = 0;
 
   bool operator==(const CudaWorkspaces&) const = default;
 };
 
-// `capability` is 90 for a GPU of compute capability 9.0. The environment's
-// CUBLAS_WORKSPACE_CONFIG, CUBLASLT_WORKSPACE_SIZE and TORCH_CUBLASLT_UNIFIED_WORKSPACE count as
-// libtorch reads them.
+// `capability` is 90 for a GPU of compute capability 9.0. CUBLAS_WORKSPACE_CONFIG,
+// CUBLASLT_WORKSPACE_SIZE and TORCH_CUBLASLT_UNIFIED_WORKSPACE are read as libtorch reads them.
 CudaWorkspaces cuda_workspaces(int capability, const EnvironmentLookup& lookup);
 
 }  // namespace fsdp

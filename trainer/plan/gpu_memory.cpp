@@ -6,14 +6,14 @@
 namespace fsdp {
 namespace {
 
-constexpr double kTightFrom = 0.85;  // of the memory there is
+constexpr double kTightFrom = 0.85;  // of the available memory
 
-// Not an address of an allocation.
+// Differs from every allocation's address.
 constexpr int64_t kWorkspaceId = 1;
 
 int64_t workspace_bytes(const RunSpec& spec, const PlannedDevice& device) {
   const auto lookup = [&](const std::string& name) -> std::optional<std::string> {
-    // As make_deterministic sets it.
+    // make_deterministic sets this value.
     if (name == "CUBLAS_WORKSPACE_CONFIG" && spec.train.deterministic) return ":4096:8";
     return std::nullopt;
   };

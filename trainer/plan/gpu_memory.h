@@ -5,7 +5,7 @@
 
 namespace fsdp {
 
-// What the allocator of a GPU's memory would have made of what was recorded.
+// The recorded allocations as the GPU's allocator would have placed them.
 struct GpuMemory {
   int64_t allocated_bytes_max = 0;
   int64_t reserved_bytes_max = 0;
@@ -14,11 +14,11 @@ struct GpuMemory {
   Fit fit = Fit::kUnknown;
 };
 
-// `limit_bytes` is what tensors may take there; absent: not known.
+// `limit_bytes` is the memory available to tensors; nullopt: unknown.
 GpuMemory replay_on_gpu(const MemoryRecording& recording, const RunSpec& spec,
                         const PlannedDevice& device, std::optional<int64_t> limit_bytes);
 
-// `bytes` of a limit, where all up to it can be used.
+// Judges `bytes` against a limit up to which all memory can be used.
 Fit fit_within(int64_t bytes, std::optional<int64_t> limit_bytes);
 
 }  // namespace fsdp

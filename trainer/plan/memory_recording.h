@@ -10,7 +10,7 @@
 
 namespace fsdp {
 
-// While it exists, what is allocated on meta, and released, in its order.
+// Records the allocations on meta, and their releases, in order, while it exists.
 class MemoryRecording {
  public:
   struct Entry {
@@ -27,14 +27,14 @@ class MemoryRecording {
 
   // Says that the forward of a step's last micro-batch has ended.
   void mark_forward_end() { forward_end_ = entries_.size(); }
-  // How many entries came before that.
+  // The number of entries before mark_forward_end().
   size_t forward_end() const { return forward_end_; }
 
-  // Of the device's memory.
+  // The allocations in the device's memory.
   const std::vector<Entry>& entries() const { return entries_; }
-  // The peak while a phase lasted; 0: it did not come.
+  // The peak during a phase; 0 if the phase did not occur.
   int64_t bytes_max(MemoryPhase phase) const { return phases_[static_cast<size_t>(phase)]; }
-  // The most that tensors take of the host's memory, those of the CPU as a device included.
+  // The most host memory that tensors take, including the tensors of a CPU device.
   int64_t host_bytes_max() const { return host_bytes_max_; }
 
  private:
@@ -47,7 +47,7 @@ class MemoryRecording {
   int64_t bytes_ = 0;
   bool is_device_the_host_;
   HostHeap host_heap_;
-  std::unordered_map<uintptr_t, int64_t> host_addresses_;  // of those in the heap
+  std::unordered_map<uintptr_t, int64_t> host_addresses_;  // of blocks in the heap
   int64_t host_bytes_beside_heap_ = 0;
   int64_t host_bytes_max_ = 0;
 };

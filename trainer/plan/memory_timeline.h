@@ -8,8 +8,8 @@
 
 namespace fsdp {
 
-// How what is recorded goes up and down, by use: the first moment, the last, and of each of at most
-// 128 equal parts between the one with most and the one with least, in their order.
+// Returns how the recorded memory rises and falls, by use. The timeline is cut into at most 128
+// equal parts. It holds, in order, the first moment, each part's lowest and highest, and the last.
 std::vector<MemoryMoment> memory_timeline(std::span<const MemoryRecording::Entry> entries);
 
 }  // namespace fsdp

@@ -34,13 +34,13 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int64_t kMebibyte = int64_t{1} << 20;
 
-// What a rank's process takes of the host's memory beside tensors: the program, its libraries'
-// tables, its threads, and what ranks exchange. On the CPU the median of what runs took
-// (tests/plan/test_host_memory.py). With CUDA an estimate: no GPU has confirmed it.
+// The host memory of a rank's process beside tensors: the program, its libraries' tables, its
+// threads, and the ranks' exchanges. The CPU value is the median of measured runs
+// (tests/plan/test_host_memory.py). The CUDA value is an estimate that no GPU has confirmed.
 constexpr int64_t kCpuProcessBytes = 67 * kMebibyte;
 constexpr int64_t kCudaProcessBytes = 2048 * kMebibyte;
 
-// Files do not change while requests are answered.
+// Files are assumed not to change while requests are answered.
 std::string remembered_digest(const std::filesystem::path& file) {
   static std::map<std::filesystem::path, std::string> digests;
   const auto known = digests.find(file);
@@ -48,7 +48,7 @@ std::string remembered_digest(const std::filesystem::path& file) {
   return digests[file] = file_digest(file);
 }
 
-// While it exists, kernels are planned that add as train.deterministic says.
+// While it exists, planned kernels add in the order that train.deterministic selects.
 class PlannedOrder {
  public:
   explicit PlannedOrder(bool deterministic) {
@@ -69,7 +69,7 @@ void evaluate(TrainingStep& training, const std::function<Batch()>& batch) {
   sums.narrow(0, 0, 2).add_(training.evaluate(planned));
 }
 
-// What a GPU holds is written to a checkpoint through buffers of the host.
+// A checkpoint of GPU memory is written through host buffers.
 void save_through_ring(const RunSpec& spec, const Backend& backend) {
   const bool is_on_gpu = backend.planned_for() != at::kCPU;
   const bool is_on_host =
@@ -79,7 +79,7 @@ void save_through_ring(const RunSpec& spec, const Backend& backend) {
   for (at::Tensor& bytes : ring) bytes = backend.empty_host(WriterThread::kBufferBytes, at::kByte);
 }
 
-// All that the run does, but that it does each thing once.
+// Does everything that the run does, but each thing only once.
 void run_phases(const RunSpec& spec, const ModelConfig& config, Backend& backend,
                 const PlannedBatches& batches, MemoryRecording& recording, bool wants_timeline,
                 RunPlan& plan) {
@@ -105,12 +105,12 @@ void run_phases(const RunSpec& spec, const ModelConfig& config, Backend& backend
   }
   save_through_ring(spec, backend);
   if (wants_timeline) plan.timeline = memory_timeline(recording.entries());
-  // On the CPU later steps find a heap with the holes that these have left.
+  // On the CPU, later steps find a heap with the holes that these steps have left.
   const bool has_later_steps = spec.train.steps.value_or(2) > 1;
   if (backend.planned_for() == at::kCPU && has_later_steps) run_steps([] {});
 }
 
-// What tensors may take of the device.
+// The device memory available to tensors.
 std::optional<int64_t> limit_of(const RunSpec& spec, const PlannedDevice& device) {
   std::optional<int64_t> limit;
   if (device.memory_bytes > 0) limit = device.memory_bytes - device.context_bytes;
@@ -124,7 +124,7 @@ std::optional<int64_t> where_known(int64_t bytes) {
   return bytes > 0 ? std::optional(bytes) : std::nullopt;
 }
 
-// The worse of two, of which one may be unknown.
+// Returns the worse of two results, or the known one if the other is unknown.
 Fit both(Fit one, Fit other) {
   if (one == Fit::kUnknown) return other;
   return other == Fit::kUnknown ? one : std::max(one, other);

@@ -4,12 +4,11 @@
 
 namespace fsdp {
 
-// Runs a step, an evaluation and the saving of a checkpoint of the run on meta, where it does all
-// that it does on the device but compute, and says what memory that takes. Throws ConfigError where
-// the run could not be built.
+// Plans the run's memory: runs a step, an evaluation and the saving of a checkpoint on meta, which
+// does everything except compute. Throws ConfigError if the run could not be built.
 RunPlan plan_run(const PlanRequest& request);
 
-// Answers requests, a line of JSON each, until the input ends: what fails says why in its answer.
+// Answers requests, one line of JSON each, until the input ends. A failure's answer has the reason.
 void answer_plan_requests(std::istream& requests, std::ostream& answers);
 
 }  // namespace fsdp

@@ -24,14 +24,13 @@ using std::filesystem::path;
 
 const at::Device kMeta(at::kMeta);
 
-// As far as can be told, what follows is as large as the first so many micro-batches.
+// Later micro-batches are assumed to be no larger than this many first ones.
 constexpr int64_t kMostLookedAt = 2000;
 
-// Of which one is as long as half of all steps, about.
+// Enough steps to find one of about median length.
 constexpr int64_t kUsualSteps = 5;
 
-// The places in a step that matter: gradients of earlier micro-batches exist or do not, and are
-// reduced or are not.
+// Places in a step: gradients of earlier micro-batches exist or not, and are reduced or not.
 enum class Place { kFirst, kMiddle, kLast };
 
 Place place_of(int64_t micro_batch, int64_t count) {
@@ -39,8 +38,8 @@ Place place_of(int64_t micro_batch, int64_t count) {
   return micro_batch == 0 ? Place::kFirst : Place::kMiddle;
 }
 
-// Of a step's micro-batches the first, the largest, which is that number, and the last; and one
-// more, where the first is the largest.
+// Computes the first, the largest (number `largest`) and the last micro-batch of a step. If the
+// first is the largest, the second is computed too.
 PlannedStep step_of(std::vector<Batch> micro_batches, int64_t largest) {
   PlannedStep step;
   const auto count = std::ssize(micro_batches);
@@ -83,7 +82,7 @@ int64_t bytes_of(const Batch& batch) {
   return bytes;
 }
 
-// The data of a run, and where in it the largest micro-batches are.
+// The data of a run, and the positions of its largest micro-batches.
 class ReadData {
  public:
   ReadData(const RunSpec& spec, const ModelConfig& config, const path& results,
@@ -92,7 +91,7 @@ class ReadData {
         sets_(spec, config, results / "runs" / "experiment" / "run", digest_of),
         sampler_(sets_.training().rows(), total_batch(spec), spec.data.shuffle, spec.train.seed) {}
 
-  // Of each place of a step the largest ones.
+  // Returns the largest steps for each place.
   std::vector<std::function<PlannedStep()>> steps(const std::shared_ptr<ReadData>& self) {
     std::vector<std::function<PlannedStep()>> steps;
     for (const auto& [place, largest] : find_largest()) {
@@ -103,10 +102,10 @@ class ReadData {
     return steps;
   }
 
-  // Whether steps() has looked at every micro-batch of the run.
+  // True if steps() has looked at every micro-batch of the run.
   bool has_seen_all() const { return has_seen_all_; }
 
-  // Spread over the run, each of one rank.
+  // Returns steps spread over the run, each as one rank sees it.
   std::vector<std::function<std::vector<Batch>()>> usual_steps(
       const std::shared_ptr<ReadData>& self) {
     const int64_t rows = sets_.training().rows();
@@ -122,7 +121,7 @@ class ReadData {
     return steps;
   }
 
-  // The validation set's largest.
+  // Returns the largest batches of the validation set.
   std::vector<std::function<Batch()>> evaluations(const std::shared_ptr<ReadData>& self) {
     DataSet& set = *sets_.validation();
     const int64_t rows_per_batch = evaluation_rows(spec_);
@@ -146,10 +145,10 @@ class ReadData {
   }
 
  private:
-  // What a micro-batch's memory grows with, see size_of.
+  // The quantities that a micro-batch's memory grows with, see size_of.
   using Size = std::array<int64_t, 7>;
 
-  // A micro-batch that may be the one that takes the most memory.
+  // A micro-batch that may take the most memory.
   struct Candidate {
     Size size;
     int64_t step;
@@ -162,13 +161,13 @@ class ReadData {
     std::vector<int64_t> rows;
   };
 
-  // `bytes_beside`: of the batches that are in memory at the same time.
+  // `bytes_beside` counts the batches that are in memory at the same time.
   Size size_of(const Batch& batch, int64_t bytes_beside = 0) const {
     const BatchShape shape = shape_of(batch);
     const auto documents = std::ssize(shape.document_tokens);
     const int64_t longest = batch.documents ? batch.documents->longest : 0;
-    // Flash attention in a fixed order of additions may take less for more sequences
-    // (planned_attention.cpp), so that only equal numbers of them can be compared.
+    // In a fixed order of additions, flash attention may take less memory for more sequences
+    // (planned_attention.cpp). Only equal numbers of sequences can be compared.
     const bool takes_less_for_more = spec_.train.deterministic;
     const int64_t sequences = documents > 0 ? documents : shape.rows;
     return {shape.rows,
@@ -180,7 +179,7 @@ class ReadData {
             takes_less_for_more ? -sequences : 0};
   }
 
-  // Keeps those of which no other is at least as large in every way.
+  // Keeps each candidate unless another one is at least as large in every way.
   template <typename Any>
   static void add_candidate(std::vector<Any>& largest, Any candidate) {
     const auto is_at_most = [](const Any& one, const Any& other) {
@@ -241,7 +240,7 @@ class ReadData {
   bool has_seen_all_ = true;
 };
 
-// Whether it is known how wide the micro-batches of such rows are.
+// True if the widths of such micro-batches are known.
 bool has_widths(const RunSpec& spec, const path& results, const FileDigestOf& digest_of) {
   const auto is_prepared = [&](const path& file) {
     const path prepared = prepared_folder(results);

@@ -10,24 +10,24 @@
 
 namespace fsdp {
 
-// A step's micro-batches on meta, of which those stand for all that are computed one after the
-// other: the first, the largest and the last. The others are as in memory as they are in a run.
+// A step's micro-batches on meta. Only the first, the largest and the last are computed; they stand
+// for all. The others occupy memory as they do in a run.
 struct PlannedStep {
   std::vector<Batch> computed;
   std::vector<Batch> others;
 };
 
-// What a run's ranks read in the steps that may take the most memory.
+// The batches that a run's ranks read in the steps that may take the most memory.
 struct PlannedBatches {
-  std::vector<std::function<PlannedStep()>> steps;  // each makes its batches when it is called
+  std::vector<std::function<PlannedStep()>> steps;               // each call makes its batches
   std::vector<std::function<std::vector<Batch>()>> usual_steps;  // all micro-batches of some steps
   std::vector<std::function<Batch()>> evaluations;               // empty: the run wants none
-  TextList assumptions;                                          // what of the data is not known
+  TextList assumptions;                                          // assumptions about unknown data
 };
 
-// Those with the widest micro-batches of all ranks, where rows differ and the data is prepared in
-// `results`; else every row is taken to be full. `digest_of` tells what is prepared. `spec` is
-// resolved, `config` its model's.
+// Returns the steps with the widest micro-batches of all ranks if rows differ and `results` holds
+// the prepared data. Otherwise every row is taken to be full. `digest_of` identifies prepared data.
+// `spec` is resolved, and `config` is its model's.
 PlannedBatches planned_batches(const RunSpec& spec, const ModelConfig& config,
                                const std::filesystem::path& results, const FileDigestOf& digest_of);
 

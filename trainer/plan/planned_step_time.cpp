@@ -21,10 +21,10 @@
 namespace fsdp {
 namespace {
 
-// Micro-batches between the first and the last are alike: no more of a step are planned.
+// The most micro-batches planned per step: those between the first and the last are alike.
 constexpr size_t kMostMicroBatches = 64;
 
-// Threads of a rank of the run, if this host is the one that is planned for; 0: not known.
+// Returns the threads of one rank of the run, if this host is the planned one; 0: unknown.
 int64_t threads_of(const RunSpec& spec, const PlannedDevice& device) {
   if (device.kind != DeviceKind::kCpu) return spec.threads_per_rank.value_or(0);
   WorldEnvironment world;
@@ -37,7 +37,7 @@ int64_t threads_of(const RunSpec& spec, const PlannedDevice& device) {
   });
 }
 
-// Empty: there is none.
+// nullopt if there is no calibration.
 std::optional<Calibration> read_calibration(const std::filesystem::path& file) {
   if (!input_exists(file)) return std::nullopt;
   Calibration calibration;
@@ -45,7 +45,7 @@ std::optional<Calibration> read_calibration(const std::filesystem::path& file) {
   return calibration;
 }
 
-// Throws ConfigError if other ranks than the run's were measured.
+// Throws ConfigError if the calibration measured other ranks than the run's.
 void check_is_of(const Calibration& calibration, const std::filesystem::path& file,
                  const PlanRequest& request, const RunSpec& spec) {
   Calibration wanted;
@@ -72,7 +72,7 @@ at::DeviceType type_of(const PlannedDevice& device) {
   return device.kind == DeviceKind::kCuda ? at::kCUDA : at::kCPU;
 }
 
-// Of one step, after one that goes before it.
+// Returns the time of a step that follows another one.
 StepTime step_time(const RunSpec& spec, const ModelConfig& config, const PlannedDevice& device,
                    std::vector<Batch> micro_batches, PlannedTime& time) {
   const double scale = std::max(1.0, static_cast<double>(micro_batches.size()) / kMostMicroBatches);
@@ -105,7 +105,7 @@ StepFlops flops_of(const std::vector<Batch>& micro_batches, const ModelConfig& c
   return flops;
 }
 
-// The step that takes as long as half of the usual ones; absent: `calibration` lacks some work.
+// Returns the usual step of median time; nullopt if `calibration` lacks some of its work.
 std::optional<StepTime> replayed(const Calibration& calibration, const PlanRequest& request,
                                  const RunSpec& spec, const ModelConfig& config,
                                  const PlannedBatches& batches, RunPlan& plan) {
@@ -129,7 +129,7 @@ std::optional<StepTime> replayed(const Calibration& calibration, const PlanReque
   return *middle;
 }
 
-// Of the GPU's peak at the precision of the run's products, per millisecond; absent: not known.
+// Returns the GPU's peak at the precision of the run's products; nullopt if unknown.
 std::optional<double> peak_flops_per_ms(const DeviceModel* gpu, const RunSpec& spec) {
   const auto peak = gpu ? gpu->peak_tflops(spec.precision.compute()) : std::nullopt;
   return peak ? std::optional(*peak * 1e12 / 1e3) : std::nullopt;
@@ -161,7 +161,7 @@ void plan_step_time(const PlanRequest& request, const RunSpec& spec, const Model
   const StepFlops flops =
       step ? step->flops
            : flops_of(batches.usual_steps.front()(), config, spec.activation_checkpointing);
-  const bool is_alike =  // what others measured
+  const bool is_alike =  // like the runs measured by others
       spec.precision.compute() != Dtype::kFp32 && spec.strategy.offload == Offload::kNone;
   if (!plan.step_time_ms && gpu->hfu_percent && is_alike) {
     plan.step_time_ms = flops.hardware / (*peak * *gpu->hfu_percent / 100);

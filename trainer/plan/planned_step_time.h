@@ -6,8 +6,8 @@
 
 namespace fsdp {
 
-// Fills in how long a step of the run takes, where there is a calibration for it in the request's
-// results, and says why where there is one that cannot be used.
+// Fills in the time of a step if the request's results hold a calibration for the run. If the
+// calibration cannot be used, the plan's assumptions say why.
 void plan_step_time(const PlanRequest& request, const RunSpec& spec, const ModelConfig& config,
                     const PlannedBatches& batches, RunPlan& plan);
 

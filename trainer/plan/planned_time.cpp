@@ -81,7 +81,7 @@ PlannedTime::PlannedTime(WorkTimes times, c10::DeviceType planned_for)
 
 void PlannedTime::begin(const Work& work) { clock(current_) = begin_ms() + duration_ms(work); }
 
-// Nothing begins before the calling thread has issued it.
+// Work begins only after the calling thread has issued it.
 double PlannedTime::begin_ms() { return std::max(clock(current_), clock(StreamId::kHost)); }
 
 double PlannedTime::duration_ms(const Work& work) {

@@ -12,10 +12,10 @@
 
 namespace fsdp {
 
-// The clocks of the streams of a step that is planned: work that a stream is given takes the time
-// that was measured, and streams wait for each other as on the device that is planned for. There
-// the calling thread is ahead of them all. On a CPU it does itself what every stream is given;
-// collectives and the optimizer take its time too, as their threads have no core of their own.
+// The clocks of the streams of a planned step. Work on a stream takes its measured time, and
+// streams wait for each other as on the planned device. On a GPU the calling thread is ahead of all
+// streams. On a CPU it does the work of every stream itself. Collectives and the optimizer also
+// take its time, because their threads have no core of their own.
 class PlannedTime : public WorkObserver {
  public:
   PlannedTime(WorkTimes times, c10::DeviceType planned_for);
@@ -23,21 +23,21 @@ class PlannedTime : public WorkObserver {
   void begin(const Work& work) override;
   void end() override {}
 
-  // Work of a group, which does one piece after the other; `free_ms`: when it is free, and then
-  // will be.
+  // Work of a group, which does one piece after the other. `free_ms` is the time at which the group
+  // is free; the call updates it.
   void collective(const Work& work, double& free_ms);
 
-  // What is done now is done by this stream.
+  // `stream` does the work from now on.
   void enter(StreamId stream) { current_ = stream; }
   StreamId current() const { return current_; }
   double time_ms(StreamId stream) { return clock(stream); }
   void block(StreamId stream, double until_ms);
 
-  // When all streams have done what they were given.
+  // The time at which all streams have done their work.
   double end_ms() const;
-  // For how long compute, or the thread that does its work, has waited for others.
+  // How long compute, or the thread that does its work, has waited for others.
   double waited_ms() const { return waited_ms_; }
-  // Names of work that nothing is known of.
+  // Names of work without a measured time.
   const std::vector<std::string>& unknown() const { return unknown_; }
 
  private:
@@ -55,15 +55,15 @@ class PlannedTime : public WorkObserver {
   std::vector<std::string> unknown_;
 };
 
-// Streams whose order is kept on `time`, which outlives them. All work is done when `run` returns,
-// the optimizer's too.
+// Returns streams that keep their order on `time`, which outlives them. When `run` returns, all
+// work is done, including the optimizer's.
 std::unique_ptr<Streams> planned_streams(PlannedTime& time);
 
-// `size` equal ranks seen by one of them (see MirrorGroup), whose collectives take `time`, which
-// outlives it.
+// Returns a group of `size` equal ranks, seen by one of them (see MirrorGroup). Its collectives
+// take `time`, which outlives the group.
 std::unique_ptr<ProcessGroup> planned_group(int size, PlannedTime& time);
 
-// A collective of `ranks` ranks on `bytes`, of all of them together.
+// Returns a collective of `ranks` ranks on a total of `bytes` for all ranks.
 Work collective_work(const char* name, int ranks, int64_t bytes);
 
 }  // namespace fsdp

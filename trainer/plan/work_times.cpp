@@ -8,8 +8,7 @@ namespace {
 
 using Curve = std::vector<std::pair<double, double>>;
 
-// More work takes no less time: neighbours that say otherwise get their mean (pool adjacent
-// violators).
+// Makes times rise with the work: neighbours that fall get their mean (pool adjacent violators).
 void make_ascending(Curve& curve) {
   struct Pool {
     double mean;
@@ -34,8 +33,8 @@ void make_ascending(Curve& curve) {
   }
 }
 
-// Between its points linear, and as between the last two above them; below the first one, and above
-// the last where nothing tells how time grows, in proportion.
+// Interpolates linearly between points. Above the last point, extends the last two points, or grows
+// in proportion if they tell no growth. Below the first point, grows in proportion.
 double value_at(const Curve& curve, double where) {
   const auto [last_place, last_time] = curve.back();
   const bool is_flat = curve.size() == 1 || std::prev(curve.end(), 2)->second >= last_time;

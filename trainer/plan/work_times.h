@@ -11,14 +11,14 @@
 
 namespace fsdp {
 
-// How long pieces of work take, from those that were measured.
+// Computes how long pieces of work take, from measured pieces.
 class WorkTimes {
  public:
   explicit WorkTimes(const std::vector<WorkTime>& measured);
 
-  // Linear between the two nearest measured numbers of rows, of each measured width, and between
-  // the two nearest widths; above the largest as between the last two, or in proportion. Absent: no
-  // work of this name was measured.
+  // Interpolates linearly between the nearest measured numbers of rows of each width, and then
+  // between the nearest widths. Above the largest, extends the last two or grows in proportion.
+  // nullopt if no work of this name was measured.
   std::optional<double> time_ms(const Work& work) const;
 
  private:

@@ -23,7 +23,7 @@ struct Precision {
   double tolerance;  // of the largest element
 };
 
-// What is computed, and the same in fp64.
+// Compares results with the same computation in fp64.
 class Comparison {
  public:
   explicit Comparison(at::TensorOptions options) : options_(options) {}
@@ -38,7 +38,7 @@ class Comparison {
         actual.to(at::kCPU, at::kDouble).reshape(expected.sizes()) - expected.detach();
     const double error =
         difference.abs().max().item<double>() / expected.detach().abs().max().item<double>();
-    // Also for what is not a number.
+    // The negation also catches NaN.
     if (!(error <= largest_error_)) largest_error_ = error;
   }
   double largest_error() const { return largest_error_; }
@@ -90,7 +90,7 @@ void compare_rms_norm(Kernels& kernels, Comparison& comparison, int64_t hidden) 
   comparison.compare(dweight.tensor, gradients[1] * 2);
 }
 
-// Sizes that libraries have tuned kernels for, and others.
+// Compares sizes that libraries have tuned kernels for, and others.
 void compare_rms_norms(Kernels& kernels, Comparison& comparison) {
   for (const int64_t hidden : {96, 1024, 4096, 5120, 333}) {
     compare_rms_norm(kernels, comparison, hidden);
@@ -138,7 +138,7 @@ at::Tensor attention_in_fp64(const at::Tensor& qkv, const at::Tensor& angles,
   return scores.softmax(-1).matmul(v).transpose(1, 2).reshape({qkv.size(0), -1});
 }
 
-// Of sequences, which without documents are equally long, as `lengths` has them.
+// Compares attention over sequences of `lengths`, which are equal without `documents`.
 void compare_attention(Kernels& kernels, Comparison& comparison, const AttentionHeads& heads,
                        const std::vector<int64_t>& lengths, const DocumentsPtr& documents) {
   const int64_t tokens = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
@@ -172,7 +172,7 @@ void compare_attention(Kernels& kernels, Comparison& comparison, const Attention
                      gradients[0]);
 }
 
-// Grouped queries; widths that 16-bit kernels have and have not.
+// Includes grouped queries, and widths with and without 16-bit kernels.
 constexpr std::array kHeadsToCompare = {AttentionHeads{4, 4, 64}, AttentionHeads{6, 2, 128},
                                         AttentionHeads{3, 1, 40}, AttentionHeads{2, 2, 136}};
 
@@ -184,7 +184,7 @@ void compare_attentions(Kernels& kernels, Comparison& comparison) {
   }
 }
 
-// Two rows of 100 tokens; documents of one token only. With a window and without.
+// Compares two rows of 100 tokens, and documents of one token each, with and without a window.
 void compare_packed_attentions(Kernels& kernels, Comparison& comparison) {
   for (const std::vector<int64_t>& lengths :
        {std::vector<int64_t>{37, 1, 62, 100}, std::vector<int64_t>(100, 1)}) {
@@ -197,8 +197,8 @@ void compare_packed_attentions(Kernels& kernels, Comparison& comparison) {
   }
 }
 
-// With q of a size that keeps the softmax from one key. Shape suffixes: B rows, T queries, S keys,
-// H heads, W width.
+// Compares with a scaled q, so the softmax does not pick a single key. Shape suffixes: B rows, T
+// queries, S keys, H heads, W width.
 void compare_biased_attention(Kernels& kernels, Comparison& comparison, bool is_decoder) {
   const int64_t queries = 100;  // more than one tile of the kernel's 64
   const int64_t keys = is_decoder ? queries : 72;
@@ -275,11 +275,11 @@ void compare_cross_entropy(Kernels& kernels, Comparison& comparison) {
   comparison.compare(logits, gradients[0]);
 }
 
-// Fills memory that the next tensors get with NaN of every floating-point type.
+// Fills the memory of the next tensors with NaN of every floating-point type.
 void poison_free_memory(at::Device device) {
   constexpr int64_t kMiB = 1 << 20;
   Tensors held;
-  // A GPU's caching allocator keeps these sizes apart.
+  // A GPU's caching allocator keeps blocks of these sizes apart.
   for (const auto& [bytes, count] :
        {std::pair<int64_t, int>{kMiB / 2, 64}, {4 * kMiB, 16}, {64 * kMiB, 1}}) {
     for (int i = 0; i < count; ++i) {

@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t kLarge = int64_t{1} << 31;
 constexpr int64_t kPatternRows = 1024;
 
-// Rows of 16 bits that repeat `pattern`, of more than 2^31 elements.
+// Repeats `pattern` as rows of 16-bit numbers, more than 2^31 elements.
 at::Tensor repeated(const at::Tensor& pattern) {
   const int64_t count = kLarge / pattern.numel() + 1;
   return pattern.repeat({count, 1});
@@ -22,7 +22,7 @@ at::Tensor last_rows(const at::Tensor& x) {
   return x.narrow(0, x.size(0) - kPatternRows, kPatternRows);
 }
 
-// What a kernel gives for the last rows of a large tensor, and for these rows alone.
+// A kernel's results for the last rows of a large tensor, and for these rows alone.
 struct Compared {
   at::Tensor found;
   at::Tensor expected;
@@ -81,7 +81,7 @@ void compare(const std::string& name, const Compared& compared, const ShowRow& s
         error <= kTolerance});
 }
 
-// AdamW moves every element of a parameter this large.
+// Checks that AdamW changes every element of so large a parameter.
 void check_optimizer_step(const at::TensorOptions& options, const ShowRow& show) {
   const at::Tensor parameters = at::full({kLarge + kPatternRows}, 0.1, options);
   OptimizerSpec spec;
@@ -94,8 +94,8 @@ void check_optimizer_step(const at::TensorOptions& options, const ShowRow& show)
   show({"AdamW", std::to_string(same) + " elements not stepped", "0", same == 0});
 }
 
-// A layer of a 7B model whose head takes its tokens in several chunks, by one micro-batch and by
-// four of one row each.
+// Trains a layer of a 7B model whose head splits its tokens into several chunks. Compares one
+// micro-batch with four of one row each.
 void check_7b_layer(at::Device device, KernelSet kernels, const ShowRow& show) {
   constexpr int64_t kRows = 4;
   constexpr int64_t kLength = 2048;

@@ -9,14 +9,14 @@ namespace {
 constexpr int64_t kComparedSize = 1'000'003;  // an odd rest
 constexpr int64_t kComparedSteps = 3;
 
-// A pow() or a processor without fused multiply-adds may round another way, and rarely.
+// Another pow(), or a processor without fused multiply-adds, rarely rounds differently.
 constexpr int64_t kMostDifferent = kComparedSize / 1000;
 
 at::Tensor compared_values(int64_t phase, const at::TensorOptions& options) {
   return (at::arange(kComparedSize, at::kDouble) * 0.37 + phase).sin_().to(options);
 }
 
-// Parameters and state after some steps on `device`, on the CPU.
+// Returns parameters and state, on the CPU, after some steps on `device`.
 std::vector<at::Tensor> stepped(const OptimizerSpec& spec, at::ScalarType dtype,
                                 at::Device device) {
   const auto options = at::TensorOptions(dtype).device(device);

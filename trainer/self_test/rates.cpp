@@ -19,7 +19,7 @@ std::string rate(double amount, double seconds, double unit, const char* name) {
   return with_decimals(amount / seconds / unit, 2) + ' ' + name;
 }
 
-// In seconds of one, of so many.
+// The seconds per piece of work, measured over `count` pieces.
 template <typename Work>
 double seconds_of(at::Device device, int count, Work work) {
   using Clock = std::chrono::steady_clock;
@@ -30,7 +30,7 @@ double seconds_of(at::Device device, int count, Work work) {
   return std::chrono::duration<double>(Clock::now() - start).count() / count;
 }
 
-// The median of 5, each of `count` pieces of work.
+// The median of 5 measurements, each of `count` pieces of work.
 template <typename Work>
 double median_seconds_of(at::Device device, int count, Work work) {
   std::array<double, 5> seconds{};
@@ -39,7 +39,7 @@ double median_seconds_of(at::Device device, int count, Work work) {
   return seconds[2];
 }
 
-// The same, each of as many as take about 20 ms.
+// The same, with as many pieces of work as take about 20 ms.
 template <typename Work>
 double seconds_of(at::Device device, Work work) {
   seconds_of(device, 1, work);
@@ -47,8 +47,8 @@ double seconds_of(at::Device device, Work work) {
   return median_seconds_of(device, count, work);
 }
 
-// A step of AdamW on bfloat16 with stochastic rounding: the gradient is read, parameters and two
-// moments are read and written.
+// Measures AdamW on bfloat16 with stochastic rounding. A step reads the gradient, and reads and
+// writes parameters and two moments.
 void measure_optimizer(at::Device device, const ShowRow& show) {
   const int64_t size = device.is_cuda() ? int64_t{1} << 28 : int64_t{1} << 22;
   const at::Tensor parameters =
@@ -82,7 +82,8 @@ void measure_products(at::Device device, const ShowRow& show) {
   }
 }
 
-// Causal, forward and backward: 2 and 5 products of length^2 * width a head, half of each.
+// Measures causal attention: 2 products forward and 5 backward of length^2 * width per head, half
+// of each.
 void measure_attention(at::Device device, const ShowRow& show) {
   const bool is_gpu = device.is_cuda();
   const at::ScalarType type = is_gpu ? at::kBFloat16 : at::kFloat;
@@ -132,7 +133,7 @@ void measure_rates(at::Device device, const ShowRow& show) {
   measure_optimizer(device, show);
 }
 
-// Counts what each rank sends, as nccl-tests does.
+// Counts the bytes that each rank sends, as nccl-tests does.
 void measure_exchange(ProcessGroup& group, at::Device device, const ShowRow& show) {
   constexpr int kCount = 4;
   const int64_t part = device.is_cuda() ? int64_t{1} << 26 : int64_t{1} << 20;

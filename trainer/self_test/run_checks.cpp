@@ -50,7 +50,7 @@ RunSpec spec_in(const std::filesystem::path& folder) {
       {});
 }
 
-// What an attempt reported, by the step.
+// The losses that an attempt reported, by step.
 struct Reported {
   std::map<int64_t, double> losses;
   std::map<int64_t, double> validation_losses;
@@ -78,7 +78,7 @@ Reported train(const RunSpec& spec, const RunPaths& paths, int attempt, Backend&
   return reported;
 }
 
-// Figures of the steps that both attempts should have.
+// Compares the losses of the steps that both attempts should have.
 void compare(const std::string& name, const std::map<int64_t, double>& found,
              const std::map<int64_t, double>& expected, const ShowRow& show) {
   constexpr double kTolerance = 1e-3;  // a GPU may add in another order

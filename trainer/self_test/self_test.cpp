@@ -7,7 +7,7 @@
 namespace fsdp {
 namespace {
 
-// Checks that mean the same when they fail.
+// Checks whose failures mean the same.
 struct Part {
   std::string title;
   std::string failure;
@@ -18,7 +18,7 @@ class Report {
  public:
   Report(int rank, std::ostream& out) : rank_(rank), out_(out) {}
 
-  // Returns whether the device and this build have what it checks.
+  // Returns true if the device and this build support the part.
   bool check(const Part& part) {
     bool is_titled = false;
     const ShowRow show = [&](const SelfTestRow& row) {

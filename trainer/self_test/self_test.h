@@ -8,7 +8,7 @@
 #include "trainer/comm/process_group.h"
 #include "trainer/model/model.h"
 
-// Whether the trainer computes on the device at hand what it should: fsdp-train --self-test.
+// Checks that the trainer computes correctly on the present device: fsdp-train --self-test.
 namespace fsdp {
 
 struct SelfTestRow {
@@ -20,40 +20,40 @@ struct SelfTestRow {
 
 using ShowRow = std::function<void(const SelfTestRow&)>;
 
-// A FillParameter: weights that differ from each other, the same each time.
+// A FillParameter with weights that differ from each other but are the same each time.
 void fill_with_sine(const Parameter& parameter, int64_t offset, const at::Tensor& out);
 
-// Kernels, forward and backward, against formulas in fp64 on the CPU whose gradients are
-// autograd's, in memory that holds NaN where nobody has written.
+// Compares kernels, forward and backward, with formulas in fp64 on the CPU and autograd's
+// gradients. Memory that nobody has written holds NaN.
 void check_kernels(Kernels& kernels, at::Device device, const ShowRow& show);
 
-// Kernels for tensors of more than 2^31 elements, against the same of their last rows alone. A
-// step of one layer of a 7B model. For a GPU.
+// Compares kernels on tensors of more than 2^31 elements with their results on the last rows alone.
+// Also runs a step of one layer of a 7B model. For a GPU.
 void check_large_sizes(at::Device device, KernelSet kernels, const ShowRow& show);
 
-// Steps of a small model in each precision: with offload, activation checkpointing, accumulation,
-// rows of two lengths, and sharded over one rank with the device's own communication. Their memory
-// against what is planned without the device.
+// Checks steps of a small model in each precision. Covers offload, activation checkpointing,
+// accumulation and rows of two lengths. Also shards over one rank with the device's own
+// communication. Compares the memory with a plan made without the device.
 void check_steps(at::Device device, KernelSet kernels, const ShowRow& show);
 
-// A run with an evaluation and a checkpoint, from which another goes on.
+// Checks a run with an evaluation and a checkpoint, and another run that resumes from it.
 void check_runs(at::Device device, const ShowRow& show);
 
-// Steps of AdamW that round to bfloat16, element by element against the same steps on the CPU.
+// Compares steps of AdamW that round to bfloat16 with the same on the CPU, element by element.
 void check_optimizer(at::Device device, const ShowRow& show);
 
-// How fast products, attention and copies of the sizes of a model are, and a step of AdamW.
+// Measures the speed of products, attention and copies of a model's sizes, and of an AdamW step.
 void measure_rates(at::Device device, const ShowRow& show);
 
-// Sums, and steps that are sharded over all ranks of `world`; how fast they exchange. Every rank
-// calls it.
+// Checks sums, and steps that are sharded over all ranks of `world`, and measures their exchange.
+// Every rank calls it.
 void check_ranks(const WorldEnvironment& world, at::Device device, const ShowRow& show);
 
-// How fast all ranks gather, reduce and sum. Every rank calls it.
+// Measures how fast all ranks gather, reduce and sum. Every rank calls it.
 void measure_exchange(ProcessGroup& group, at::Device device, const ShowRow& show);
 
-// All of them on `device`, a line as soon as it is known. Headings say what a failure means. Ranks
-// other than 0 show only what fails. Returns whether all passed.
+// Runs all checks on `device` and prints each line as soon as it is known. Headings say what a
+// failure means. Ranks other than 0 print only failures. Returns true if all passed.
 bool run_self_test(const WorldEnvironment& world, at::Device device, std::ostream& out);
 
 }  // namespace fsdp

@@ -42,7 +42,7 @@ RunSpec small_run(at::Device device, KernelSet kernels) {
   return spec;
 }
 
-// The rows of a micro-batch, their length, and how many tokens fill up the last one.
+// The rows of a micro-batch, their length, and the number of tokens that fill up the last one.
 struct Rows {
   int64_t first = 0;
   int64_t count = kRows;
@@ -75,7 +75,7 @@ Batch batch_of(const Rows& rows, at::Device device) {
   return batch;
 }
 
-// Every rank has the same.
+// Makes the batches, which are the same on every rank.
 std::vector<Batch> batches_of(const std::vector<Rows>& micro_batches, at::Device device,
                               int ranks) {
   std::vector<Batch> batches;
@@ -114,7 +114,7 @@ Outcome train(const Check& check, Backend& backend, ProcessGroup& world) {
   return outcome;
 }
 
-// The same without the device.
+// Plans the same steps without the device.
 Outcome plan(const Check& check, at::Device device) {
   const ComputeCapability capability = capability_of(device);
   const int64_t capability_number = 10 * capability.major + capability.minor;
@@ -138,7 +138,7 @@ class StepChecks {
   StepChecks(at::Device device, KernelSet kernels, ProcessGroup& world, const ShowRow& show)
       : backend_(make_backend(device, kernels)), world_(world), show_(show) {}
 
-  // One whose loss falls.
+  // Runs a check whose loss must fall.
   Outcome learn(const std::string& name, const Check& check) {
     const Outcome outcome = train(check, *backend_, world_);
     show_({name,
@@ -147,7 +147,7 @@ class StepChecks {
     return outcome;
   }
 
-  // One that ends with the same loss.
+  // Runs a check that must end with the same loss as `other`.
   Outcome compare(const std::string& name, const Check& check, const Outcome& other,
                   double tolerance) {
     const Outcome outcome = train(check, *backend_, world_);
@@ -159,7 +159,7 @@ class StepChecks {
     return outcome;
   }
 
-  // A GPU's libraries may take more while an operator runs.
+  // Compares memory with the plan. A GPU's libraries may use more while an operator runs.
   void compare_memory(const std::string& name, const Check& check, const Outcome& measured) {
     constexpr double kTolerance = 0.01;
     const at::Device device = backend_->device();

@@ -6,8 +6,8 @@ namespace fsdp {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int64_t kMostBlocks = 2048;  // each computes the factors once
-constexpr int64_t kPartBytes = 16;     // of one load of the wider type
+constexpr int64_t kMostBlocks = 2048;  // each block computes the factors once
+constexpr int64_t kPartBytes = 16;     // the size of one load of the wider type
 
 template <typename Parameter, typename State, int kCount>
 __global__ __launch_bounds__(kThreads) void adam(AdamTensors tensors, AdamSettings settings,

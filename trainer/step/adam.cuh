@@ -9,11 +9,12 @@
 #include "trainer/step/adam.h"
 #include "trainer/step/bfloat16_bits.cuh"
 
-// Adam's and AdamW's step, an element at a time in fp32, with the bits of libtorch's step on a CPU.
-// No sum is left to the compiler to contract. Also for the host, where a test compares the bits.
+// Adam's and AdamW's step, one element at a time in fp32, with the bits of libtorch's step on a
+// CPU. Products and sums are written so that the compiler cannot contract them. The code also runs
+// on the host, where a test compares the bits.
 namespace fsdp {
 
-// What all elements have in common in one step.
+// The factors that all elements share in one step.
 struct AdamFactors {
   float kept_parameter;     // AdamW's decay
   float decay_in_gradient;  // Adam's
@@ -41,7 +42,7 @@ FSDP_HOST_DEVICE AdamFactors adam_factors(const AdamSettings& settings, double n
           .epsilon = static_cast<float>(settings.epsilon)};
 }
 
-// a * b, which is rounded before anything is added to it.
+// Returns a * b, rounded before anything is added to it.
 FSDP_HOST_DEVICE float rounded_product(float a, float b) {
 #ifdef __CUDA_ARCH__
   return __fmul_rn(a, b);
@@ -79,8 +80,8 @@ FSDP_HOST_DEVICE void put(float value, Bfloat16Bits& to, bool is_random, uint64_
   to = rounded(bits, is_random ? random_digits(draw, slot) : half_digit(bits));
 }
 
-// Part `index` of kCount elements, to which all tensors are aligned. `Parameter` and `State`: float
-// or Bfloat16Bits.
+// Steps part `index` of kCount elements. All tensors are aligned to such parts. `Parameter` and
+// `State` are float or Bfloat16Bits.
 template <typename Parameter, typename State, int kCount>
 FSDP_HOST_DEVICE void step_adam_part(Parameter* parameters, const Parameter* gradient,
                                      State* first_moment, State* second_moment,

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-// What a step of Adam or AdamW in one kernel is made of.
+// The settings of one Adam or AdamW step in a single kernel.
 namespace fsdp {
 
 struct AdamSettings {
@@ -14,8 +14,8 @@ struct AdamSettings {
   bool is_decay_decoupled;  // AdamW
 };
 
-// How bfloat16 is written: to nearest, or at random with the draws of a parameter in a step
-// (stochastic_rounding.h).
+// The rounding of values written as bfloat16: to nearest, or at random with a parameter's draws in
+// a step (stochastic_rounding.h).
 struct AdamRounding {
   bool is_random;
   uint64_t key;

@@ -8,8 +8,8 @@
 
 namespace fsdp {
 
-// Tensors of `size` elements on the current device. Parameters and gradient have one type. The
-// parameters, the state or both are bfloat16; what is not is fp32.
+// Tensors of `size` elements on the current device. Parameters and gradient have one type. Each of
+// the parameters and the state is bfloat16 or fp32; at least one is bfloat16.
 struct AdamTensors {
   void* parameters;
   const void* gradient;
@@ -27,8 +27,8 @@ struct AdamNumbers {
   const float* skip;     // 1: nothing is stepped; null: 0
 };
 
-// One kernel, which reads and writes every element once. What it reads stays alive until the kernel
-// on `stream` has ended. Returns what starting it returned.
+// Starts one kernel that reads and writes every element once. Its inputs stay alive until the
+// kernel on `stream` has ended. Returns the result of the start.
 cudaError_t start_adam(const AdamTensors& tensors, const AdamSettings& settings,
                        const AdamRounding& rounding, const AdamNumbers& numbers,
                        cudaStream_t stream);

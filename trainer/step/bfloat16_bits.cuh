@@ -5,11 +5,11 @@
 
 #include "trainer/kernels/host_device.h"
 
-// Bfloat16 as the upper half of fp32's bits, on a GPU and on the host.
+// Bfloat16 numbers as the upper half of fp32's bits, on a GPU and on the host.
 namespace fsdp {
 
 using Bfloat16Bits = uint16_t;
-inline constexpr int kDroppedBits = 16;  // that fp32 has and bfloat16 does not
+inline constexpr int kDroppedBits = 16;  // the bits that bfloat16 lacks
 inline constexpr uint32_t kDroppedMask = (1u << kDroppedBits) - 1;
 
 FSDP_HOST_DEVICE uint32_t bits_of(float value) {
@@ -25,8 +25,8 @@ FSDP_HOST_DEVICE float float_of(Bfloat16Bits half) {
   return value;
 }
 
-// Returns the upper half of `bits`, an fp32 number, after `added` (up to kDroppedMask) was added
-// below the last digit that stays. A NaN stays one.
+// Adds `added` (up to kDroppedMask) to `bits`, an fp32 number, and returns the upper half. `added`
+// lies below the last digit that stays. A NaN stays a NaN.
 FSDP_HOST_DEVICE Bfloat16Bits rounded(uint32_t bits, uint32_t added) {
   constexpr uint32_t kInfinite = 0x7f800000;
   constexpr uint32_t kQuiet = 0x00400000;
@@ -34,12 +34,12 @@ FSDP_HOST_DEVICE Bfloat16Bits rounded(uint32_t bits, uint32_t added) {
   return static_cast<Bfloat16Bits>((is_nan ? bits | kQuiet : bits + added) >> kDroppedBits);
 }
 
-// What rounded() adds to round to nearest, ties to even.
+// Returns the value that rounded() adds to round to nearest, ties to even.
 FSDP_HOST_DEVICE uint32_t half_digit(uint32_t bits) {
   return kDroppedMask / 2 + ((bits >> kDroppedBits) & 1);
 }
 
-// What rounded() adds to round tensor number `slot` at random: its own bits of an element's draw.
+// Returns the value that rounded() adds to round at random: bits of the draw for tensor `slot`.
 FSDP_HOST_DEVICE uint32_t random_digits(uint64_t draw, int slot) {
   return static_cast<uint32_t>(draw >> (slot * kDroppedBits)) & kDroppedMask;
 }

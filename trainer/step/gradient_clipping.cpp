@@ -7,8 +7,8 @@
 namespace fsdp {
 namespace {
 
-// What _foreach_norm of libtorch 2.11 allocates on a GPU (ForeachReduceOp.cu): a sum for each chunk
-// of the largest tensor, of every tensor.
+// Allocates as _foreach_norm of libtorch 2.11 does on a GPU (ForeachReduceOp.cu). Every tensor gets
+// as many sums as the largest one has chunks.
 Tensors planned_norms(const std::vector<at::Tensor>& gradients) {
   constexpr int64_t kChunk = 1 << 16;
   const at::TensorOptions wide = gradients.front().options().dtype(at::kFloat);
@@ -25,7 +25,7 @@ Tensors planned_norms(const std::vector<at::Tensor>& gradients) {
 
 }  // namespace
 
-// On the CPU libtorch would make a wide copy of a whole narrow gradient.
+// Works in parts on the CPU, where libtorch would make a wide copy of a whole narrow gradient.
 std::vector<at::Tensor> norms_of_parts(const std::vector<at::Tensor>& gradients,
                                        c10::DeviceType device) {
   constexpr int64_t kPart = 1 << 18;

@@ -4,13 +4,13 @@
 
 namespace fsdp {
 
-// Dynamic loss scaling for float16, as torch.amp.GradScaler with its defaults (Micikevicius et al.
-// 2018): the loss is multiplied by a scale that keeps small gradients from vanishing; gradients
-// that are not finite halve it and leave out the step, and 2,000 steps in a row without any double
-// it. The scale lives on the host and is the same on every rank.
+// Scales the loss dynamically for float16, as torch.amp.GradScaler does by default (Micikevicius et
+// al. 2018). The scale keeps small gradients from vanishing. Non-finite gradients halve it and skip
+// the step; 2,000 finite steps in a row double it. The scale is on the host, the same on every
+// rank.
 class GradientScaler {
  public:
-  // What a checkpoint keeps.
+  // The part that a checkpoint keeps.
   struct State {
     double scale = 65536;
     int64_t steps_since_growth = 0;
@@ -18,7 +18,7 @@ class GradientScaler {
 
   double scale() const { return state_.scale; }
 
-  // Once per optimizer step, before the next step's loss is scaled. Every rank says the same.
+  // Called once per optimizer step, before the next loss, with the same value on every rank.
   void update(bool found_non_finite);
 
   const State& state() const { return state_; }

@@ -11,12 +11,12 @@
 namespace fsdp {
 namespace {
 
-// Elements that are stepped at a time where a step needs memory of its own: on the CPU they stay in
-// the cache, on a GPU they keep it busy.
+// The number of elements stepped at a time if a step needs its own memory. On the CPU they stay in
+// the cache; on a GPU they keep it busy.
 constexpr int64_t kBlockCpu = 1 << 18;
 constexpr int64_t kBlockCuda = 1 << 22;
 
-// One step of one unit. `scalars.step` counts it already; `scalars.skip` is 0 or 1.
+// One step of one unit. `scalars.step` already counts it; `scalars.skip` is 0 or 1.
 struct Step {
   const OptimizerSpec& spec;
   double learning_rate;
@@ -24,7 +24,7 @@ struct Step {
   double weight_decay = 0;
 };
 
-// A unit or a part of it; all of one dtype when it is stepped.
+// A unit or a part of it. All its tensors have one dtype when it is stepped.
 struct Operands {
   at::Tensor parameters;
   at::Tensor gradient;
@@ -36,7 +36,7 @@ struct Operands {
     return part;
   }
 
-  // What a step writes.
+  // Returns the tensors that a step writes.
   std::vector<at::Tensor> written() const {
     std::vector<at::Tensor> tensors{parameters};
     tensors.insert(tensors.end(), state.begin(), state.end());
@@ -67,7 +67,7 @@ std::vector<std::string> state_names(const OptimizerSpec& spec) {
   TORCH_CHECK(false, "not an optimizer");
 }
 
-// libtorch's fused kernels divide the gradient where it is.
+// libtorch's fused kernels divide the gradient in place.
 std::vector<at::Tensor> written_by(const Step& step, const Operands& operands) {
   std::vector<at::Tensor> tensors = operands.written();
   if (step.scalars.divisor) tensors.push_back(operands.gradient);
@@ -110,7 +110,7 @@ void adam_in_one_kernel(const Step& step, const Operands& operands,
                           rounding, step.scalars);
 }
 
-// State of 0 does as a first step does, as there is no dampening.
+// A state of 0 gives the result of a first step, because there is no dampening.
 void sgd(const Step& step, const Operands& operands) {
   const auto& [parameters, gradient, state] = operands;
   launch("fused_sgd", {parameters, gradient}, written_by(step, operands), [&] {
@@ -138,7 +138,7 @@ void adadelta(const Step& step, const Operands& operands) {
   parameters.add_(delta, -step.learning_rate);
 }
 
-// Adadelta by way of a copy, as its operations cannot be left out on the device's word.
+// Steps a copy, because Adadelta's operations cannot be skipped by a decision on the device.
 void adadelta_unless_skipped(const Step& step, const Operands& operands) {
   Operands updated{operands.parameters.clone(), operands.gradient, {}};
   for (const at::Tensor& tensor : operands.state) updated.state.push_back(tensor.clone());
@@ -165,7 +165,7 @@ void update(const Step& step, const Operands& operands) {
   }
 }
 
-// Steps in `dtype`; what has another one is converted there and back, at random with `draws`.
+// Steps in `dtype`. Converts other dtypes to it and back, with `draws` at random.
 void update_block(const Step& step, const Operands& block, at::ScalarType dtype,
                   const std::optional<Draws>& draws, bool is_on_cpu) {
   Operands converted{block.parameters.to(dtype), block.gradient.to(dtype), {}};
@@ -222,7 +222,7 @@ Optimizer::UnitState Optimizer::make_state(const FlatUnit& unit) const {
   };
   state.is_rounded_at_random =
       spec_.rounding == Rounding::kStochastic && std::ranges::any_of(written, is_bfloat16);
-  // On the CPU libtorch's fused SGD neither reads nor writes a momentum of 16 bits as it should.
+  // On the CPU, libtorch's fused SGD reads and writes a 16-bit momentum wrongly.
   const bool is_wrong_in_libtorch =
       spec_.kind == OptimizerKind::kSgd && spec_.momentum != 0 && device_ == at::kCPU;
   state.dtype = state.is_rounded_at_random || is_wrong_in_libtorch ? at::kFloat
@@ -270,7 +270,7 @@ void Optimizer::step(int unit, int64_t number, const at::Tensor& parameters,
   Step step{spec_, learning_rate, AdamScalars{.step = state.steps}};
   if (verdict.divisor.defined()) step.scalars.divisor = verdict.divisor;
   if (verdict.found_non_finite.defined()) {
-    // Fused kernels compare with 1.
+    // Fused kernels skip the step if the value is 1.
     step.scalars.skip = verdict.found_non_finite.ne(0).to(at::kFloat);
     state.steps.add_(1 - *step.scalars.skip);
   } else {

@@ -29,44 +29,44 @@ struct FlatUnit {
   std::vector<FlatPart> parts;  // in order, each up to the next one's begin; zeros before the first
 };
 
-// This rank's part of every unit, where the optimizer works.
+// Returns this rank's part of every unit, where the optimizer works.
 std::vector<FlatUnit> flat_units(ShardStore& store);
 
-// What all gradients of a step together say of it. Both are undefined, or 0-dimensional fp32 on the
-// parameters' device.
+// The result of examining all gradients of a step. Both tensors are undefined, or 0-dimensional
+// fp32 on the parameters' device.
 struct GradientVerdict {
   at::Tensor divisor{};           // of every gradient; undefined: 1
-  at::Tensor found_non_finite{};  // not 0: the step is left out
+  at::Tensor found_non_finite{};  // not 0: the step is skipped
 };
 
 // Steps flat parameters, unit by unit, as torch.optim's AdamW, Adam, SGD and Adadelta do.
 //
-// State lives beside the parameters, in optimizer.state_dtype or else in their dtype, and is
-// allocated from the start. Where the two dtypes differ, a step computes in the wider one and
-// rounds what it writes back: to nearest, or, with optimizer.rounding stochastic, at random from
-// the seed, the step and the element's place in its parameter alone; then it computes in fp32 also
-// where both dtypes are bfloat16. It does so block by block, on a GPU for Adam and AdamW in one
-// kernel. Different units may be stepped from different threads, one at a time.
+// The state lives beside the parameters and is allocated from the start. Its dtype is
+// optimizer.state_dtype, by default the parameters'. If the two dtypes differ, a step computes in
+// the wider one and rounds to nearest when it writes back. With `optimizer.rounding: stochastic`,
+// it computes in fp32 and rounds to bfloat16 at random. The randomness depends only on the seed,
+// the step and the element's place in its parameter. Such steps work block by block; on a GPU, Adam
+// and AdamW use one kernel. Different units may be stepped from different threads, one at a time.
 class Optimizer {
  public:
-  // Of the units' parameters only sizes, dtypes and devices are kept. `device`: where they are, or
-  // on meta would be.
+  // Keeps only sizes, dtypes and devices of the units' parameters. `device` is where they are, or
+  // would be if they are on meta.
   Optimizer(const OptimizerSpec& spec, const std::vector<FlatUnit>& units, int64_t seed,
             c10::DeviceType device);
 
-  // Step `number` of the run on unit `unit`, in place, on the current stream. `gradient`: as the
-  // parameters in size, dtype and device; a step with a divisor may overwrite it. Where a step is
-  // left out, parameters, state and the number of steps stay as they are, which is decided on the
-  // device without waiting for it.
+  // Applies step `number` of the run to unit `unit`, in place, on the current stream. `gradient`
+  // has the parameters' size, dtype and device; a step with a divisor may overwrite it. A skipped
+  // step leaves parameters, state and the number of steps unchanged. The device decides this, and
+  // nothing waits for it.
   void step(int unit, int64_t number, const at::Tensor& parameters, const at::Tensor& gradient,
             double learning_rate, const GradientVerdict& verdict = {});
 
-  // What a checkpoint keeps of a unit: names as in PyTorch's optimizer state, and flat tensors of
-  // the unit's size, which loading writes into. Empty for sgd without momentum.
+  // Returns a unit's state for a checkpoint: names as in PyTorch's optimizer state, and flat
+  // tensors of the unit's size. Loading writes into these tensors. Empty for sgd without momentum.
   std::vector<std::pair<std::string, at::Tensor>> state(int unit) const;
 
-  // Steps done without those left out, for the bias correction; the same for all units between
-  // optimizer steps. Waits for the device.
+  // Returns the number of steps done without skipped ones, for the bias correction. It is the same
+  // for all units between optimizer steps. Waits for the device.
   double steps() const;
   void set_steps(double steps);
 
@@ -76,11 +76,11 @@ class Optimizer {
     int64_t begin;
     int64_t size;
     double weight_decay;
-    Draws draws;  // but for the step
+    Draws draws;  // without the step
   };
   struct UnitState {
     std::vector<at::Tensor> tensors;
-    at::ScalarType dtype;  // that a step computes in
+    at::ScalarType dtype;  // the dtype of a step's computation
     bool is_rounded_at_random;
     bool is_in_one_kernel;
     bool is_blockwise;

@@ -23,14 +23,14 @@ struct Operand {
   int slot;
 };
 
-// What is to be rounded on the CPU, with the draws of seed `key` from number `first` on.
+// Tensors to round on the CPU, with the draws of seed `key` from number `first` on.
 struct Rounding {
   uint64_t key;
   uint64_t first;
   std::vector<Operand> operands;
 };
 
-// Elements [begin, end).
+// Rounds elements [begin, end).
 [[gnu::always_inline]] inline void round_elements(const Rounding& rounding, int64_t begin,
                                                   int64_t end) {
   constexpr int64_t kChunk = 512;  // stays in the cache
@@ -68,7 +68,7 @@ void round_anywhere(const Rounding& rounding, int64_t begin, int64_t end) {
 }
 #endif
 
-// All of them give the same bits.
+// Returns the fastest variant for this CPU. All variants give the same bits.
 RoundElements fastest_here() {
 #ifdef __x86_64__
   if (__builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
@@ -80,14 +80,14 @@ RoundElements fastest_here() {
   return round_anywhere;
 }
 
-// values ^= values >> shift, without a sign.
+// Computes values ^= values >> shift, with an unsigned shift.
 void mix_in_shifted(const at::Tensor& values, int shift) {
   const int64_t without_sign = (int64_t{1} << (64 - shift)) - 1;
   at::Tensor shifted = values.bitwise_right_shift(shift);
   values.bitwise_xor_(shifted.bitwise_and_(without_sign));
 }
 
-// [size] of int64 that hold the draws' bits.
+// Returns an int64 tensor [size] that holds the draws' bits.
 at::Tensor draws_of(const Draws& draws, int64_t size, at::Device device) {
   const auto first = static_cast<int64_t>(draws.first_element + 1);
   at::Tensor values = counted(first, size, at::TensorOptions(at::kLong).device(device))
@@ -134,7 +134,7 @@ void round_stochastically(const std::vector<at::Tensor>& to, const std::vector<a
                                  .slot = static_cast<int>(i)});
   }
   static const RoundElements round = fastest_here();
-  // An iterator has libtorch's threads: at::parallel_for is serial in code compiled without OpenMP.
+  // The iterator uses libtorch's threads: at::parallel_for is serial without OpenMP.
   at::Tensor elements = from.front();
   at::TensorIterator::nullary_op(elements).for_each(
       [&](char** data, const int64_t*, int64_t size, int64_t) {

@@ -8,14 +8,14 @@
 
 #include "trainer/model/splitmix64.h"
 
-// Stochastic rounding (Gupta et al. 2015) of fp32 to bfloat16: up or down at random, the nearer
-// neighbour with the larger probability, so that the mean over many roundings is the value itself.
+// Stochastic rounding (Gupta et al. 2015) of fp32 to bfloat16: up or down at random, to the nearer
+// neighbour with the larger probability. The mean over many roundings is the value itself.
 //
-// Random numbers are a function of what they are for, so that they are the same however the
-// elements are spread over ranks, threads and devices, and in a run that goes on from a checkpoint.
+// Random numbers depend only on their purpose. They do not change with ranks, threads or devices,
+// or if a run resumes from a checkpoint.
 namespace fsdp {
 
-// Whose random numbers those of one parameter are, in a run of `seed`; the steps' are made of it.
+// Returns the key of a parameter's random numbers in a run of `seed`, for Draws::parameter_key.
 uint64_t random_key(int64_t seed, std::string_view parameter);
 
 // The random numbers of consecutive elements of one parameter in one step: 64 bits for each.
@@ -28,14 +28,13 @@ struct Draws {
   uint64_t key() const { return splitmix::mixed(parameter_key + static_cast<uint64_t>(step)); }
 };
 
-// to[k] = from[k], rounded by bits 16 k to 16 k + 15 of each element's draw; of bfloat16 and fp32,
-// up to four of each, on the CPU, 1-dimensional, contiguous and of one size. A `to` of fp32 is left
-// as it is. What bfloat16 holds, infinities and NaN among it, stays.
+// Rounds from[k] to to[k] by bits 16 k to 16 k + 15 of each element's draw. `from` is fp32 and `to`
+// is bfloat16; there are up to four of each. All are on the CPU, 1-dimensional, contiguous and of
+// one size. A `to` of fp32 is left unchanged. bfloat16's own values, infinities and NaN stay.
 void round_stochastically(const std::vector<at::Tensor>& to, const std::vector<at::Tensor>& from,
                           const Draws& draws);
 
-// The same bits by tensor operations alone, on any device; on the CPU it takes several times as
-// long.
+// Gives the same bits by tensor operations, on any device; several times slower on the CPU.
 void round_stochastically_by_operations(const std::vector<at::Tensor>& to,
                                         const std::vector<at::Tensor>& from, const Draws& draws);
 

@@ -24,7 +24,7 @@ FillParameter fill_on(const Backend& backend, const FillParameter& fill) {
   return [](const Parameter&, int64_t, const at::Tensor&) {};
 }
 
-// Throws before weights are loaded. Of bf16 without its hardware plans warn.
+// Throws before weights are loaded. For bf16 without its hardware, plans warn instead.
 const ModelConfig& with_attention(const ModelConfig& config, const RunSpec& spec,
                                   Backend& backend) {
   const auto has_attention = [&](at::ScalarType dtype) {
@@ -70,7 +70,7 @@ TrainingStep::TrainingStep(const RunSpec& spec, const ModelConfig& config, Backe
   if (spec.precision.kind == PrecisionKind::kFp16Mixed) scaler_.emplace();
 }
 
-// Streams and the optimizer's thread use every member.
+// Streams and the optimizer's thread use every member, so they finish first.
 TrainingStep::~TrainingStep() { backend_.streams().drain(); }
 
 TrainingStep::Result TrainingStep::run(int64_t step, std::span<Batch> micro_batches,
@@ -154,8 +154,7 @@ void TrainingStep::check_gradients(Result& result) {
   }
   if (is_bad.defined()) result.is_left_out = is_bad.to(at::kFloat);
 
-  // Where units are stepped on arrival there is no verdict, and the optimizer's thread may be
-  // reading.
+  // If units are stepped on arrival there is no verdict, and the optimizer's thread may be reading.
   if (!divisor.defined() && !is_bad.defined()) return;
   const at::Device where_stepped = store_.is_offloaded() ? backend_.host() : backend_.device();
   const auto there = [&](const at::Tensor& number) {

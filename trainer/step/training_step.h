@@ -16,8 +16,8 @@
 
 namespace fsdp {
 
-// What a run computes: forward, backward, clipping and optimizer of one specification, on one rank
-// of any backend, for micro-batches from anywhere. No files, no events, no clock.
+// Computes a run's steps: forward, backward, clipping and optimizer of one specification. It runs
+// on one rank of any backend, with micro-batches from anywhere. It uses no files, events or clock.
 class TrainingStep {
  public:
   // `spec` is resolved; `config` is its model's. `fill` gives this rank's part of the weights; it
@@ -29,16 +29,16 @@ class TrainingStep {
   TrainingStep(const TrainingStep&) = delete;
   TrainingStep& operator=(const TrainingStep&) = delete;
 
-  // 0-dimensional fp32 tensors on the device, the same on every rank, of which nothing has waited.
+  // Tensors are 0-dimensional fp32 on the device, equal on every rank, and not yet waited for.
   struct Result {
     at::Tensor loss;
     at::Tensor votes;
-    at::Tensor gradient_norm;  // before clipping; undefined where it is not measured
+    at::Tensor gradient_norm;  // before clipping; undefined if not measured
     at::Tensor is_left_out;    // not 0: parameters and state are as before; undefined: never
     double gradient_scale = 1.0;
   };
-  // Optimizer step number `step` of the run, from 1. `vote`: of this rank, summed over all, without
-  // a collective of its own. Calls `at_forward_end` after the last micro-batch's forward.
+  // Does optimizer step `step` of the run, counted from 1. `vote` is this rank's; votes are summed
+  // over all ranks without an extra collective. Calls `at_forward_end` after the last forward.
   Result run(int64_t step, std::span<Batch> micro_batches, double learning_rate, double vote,
              const std::function<void()>& at_forward_end);
 
@@ -48,23 +48,23 @@ class TrainingStep {
   const Model& model() const { return model_; }
   ShardStore& store() { return store_; }
   Optimizer& optimizer() { return *optimizer_; }
-  // Of fp16_mixed.
+  // Returns the scaler of fp16_mixed.
   std::optional<GradientScaler>& scaler() { return scaler_; }
 
  private:
-  // What the optimizer's thread and this one know of the step's gradients.
+  // The step's gradients as the optimizer's thread and the calling thread know them.
   struct Gradients {
     std::vector<std::vector<at::Tensor>> norms;  // of parts, by unit; with offload
     GradientVerdict verdict;
   };
 
   StepUnit step_unit(int64_t step, double learning_rate);
-  // Measures a unit's norms.
+  // Returns the function that measures a unit's norms.
   SeeGradient see_gradient();
   bool needs_norm() const;
   // Returns the norm of the gradients without the loss's scale; undefined if nothing needs it.
   at::Tensor measure_norm(Result& result);
-  // Decides what the optimizer divides gradients by and whether it steps. Fills in `result`.
+  // Decides the divisor of gradients and whether the optimizer steps. Fills in `result`.
   void check_gradients(Result& result);
 
   RunSpec spec_;
@@ -76,7 +76,7 @@ class TrainingStep {
   ShardStore store_;
   std::unique_ptr<Strategy> strategy_;
   Engine engine_;
-  std::shared_ptr<Optimizer> optimizer_;  // also of steps that the optimizer's thread still does
+  std::shared_ptr<Optimizer> optimizer_;  // steps on the optimizer's thread share it
   std::optional<GradientScaler> scaler_;
   std::shared_ptr<Gradients> gradients_;  // the optimizer's thread may have older ones
 };

@@ -127,7 +127,7 @@ void DataParallel::reduce(int unit) {
   }
 }
 
-// The gradient that backward has written, in the reduction dtype.
+// Returns the gradient that backward has written, in the reduction dtype.
 DataParallel::Gradient DataParallel::take_whole_gradient(int unit) {
   const FlatLayout& layout = store_.layout(unit);
   TORCH_CHECK(layout.is_gradient_complete(), "unit ", unit, " has a parameter without a gradient");
@@ -198,7 +198,7 @@ void DataParallel::reduce_scatter(int unit, Gradient whole) {
   reduction.output.ready = streams_.record(StreamId::kReduce);
 }
 
-// One unit later, so that compute need not wait for the collective at once.
+// Called one unit later, so that compute need not wait for the collective at once.
 void DataParallel::finish_reduce_scatter() {
   if (!reduce_scatter_) return;
   Reduction reduction = *std::exchange(reduce_scatter_, std::nullopt);

@@ -11,8 +11,9 @@
 
 namespace fsdp {
 
-// Data parallel training over a mesh of ranks: the ranks of a shard group share one copy of the
-// model, the ranks of a replica group hold the same part of it. This is every strategy there is:
+// Data parallel training over a mesh of ranks. The ranks of a shard group share one copy of the
+// model; the ranks of a replica group hold the same part of it. This class implements every
+// strategy:
 //
 //                        shard group    replica group   whole between forward and backward
 //   single               this rank      this rank       yes
@@ -22,28 +23,27 @@ namespace fsdp {
 //   hybrid_shard         some           the others      no
 //
 // A unit's parameters are gathered over the shard group before its forward and again before its
-// backward (or read in place, where every rank owns all of them in the dtype it computes with; or,
-// where it computes in another one, converted once a step). Its
-// gradient is reduce-scattered over the shard group while the units before it run backward; at the
-// last micro-batch the result is all-reduced over the replica group and put into the store.
+// backward. If every rank owns them all, they are read in place, or converted once a step if the
+// compute dtype differs. A unit's gradient is reduce-scattered over the shard group while the units
+// before it run backward. At the last micro-batch, the result is all-reduced over the replica group
+// and put into the store.
 //
-// At most 1 + prefetch units are whole at a time, where they are gathered or come from the host,
-// and, unless micro-batches accumulate whole gradients, two whole gradients exist, but for shared
-// units.
+// At most 1 + prefetch units are whole at a time if units are gathered or come from the host. At
+// most two whole gradients exist, except for shared units and accumulation of whole gradients.
 class DataParallel : public Strategy {
  public:
   struct Options {
     Dtypes dtypes;
     bool reshard_after_forward = true;
-    // Whether a gather waits for the memory of the units released before it. If not, the device
-    // holds them until it has passed their last use.
+    // True if a gather waits for the memory of the units released before it. Otherwise the device
+    // holds that memory until it has passed its last use.
     bool limit_all_gathers = true;
-    // With accumulation, keep a shard of the gradient (sharded) rather than the whole one until the
-    // last micro-batch (unsharded).
+    // With accumulation, keeps a shard of the gradient (sharded) instead of the whole one
+    // (unsharded) until the last micro-batch.
     bool reduce_every_micro_batch = true;
   };
-  // A group may be null when it is this rank alone. The gather group has the shard group's ranks.
-  // Everything outlives the strategy.
+  // A group may be null if it is this rank alone. The gather group has the shard group's ranks. All
+  // arguments outlive the strategy.
   DataParallel(ShardStore& store, Streams& streams, ProcessGroup* shard_group,
                ProcessGroup* gather_group, ProcessGroup* replica_group, const Options& options);
 
@@ -66,10 +66,10 @@ class DataParallel : public Strategy {
     Pending gathering;
     EventPtr gathered;
     at::Tensor gradient;  // [numel], of the gradients' dtype, from compute's pool
-    // [shard_numel], of earlier micro-batches, of the wider dtype of gradients and parameters.
+    // [shard_numel], of earlier micro-batches, in the wider dtype of gradients and parameters
     std::optional<Gradient> accumulated;
   };
-  // What is on its way through a collective.
+  // A gradient on its way through a collective.
   struct Reduction {
     int unit;
     Gradient input;   // of a reduce-scatter, kept until it is done
@@ -82,15 +82,15 @@ class DataParallel : public Strategy {
     EventPtr read;
   };
 
-  // Whether the values are read where the store keeps them.
+  // True if values are read where the store keeps them.
   bool is_in_place() const;
-  // Whether a unit that is whole stays so until the last backward of the step.
+  // True if a whole unit stays whole until the last backward of the step.
   bool is_kept_whole() const;
   void free_released();
 
-  // On compute: `gradient` in another dtype, under the name `as`.
+  // Converts `gradient` to another dtype on compute, under the name `as`.
   Gradient convert(Gradient gradient, at::ScalarType dtype, Buffer as);
-  // On compute: adds `term` to `sum`, or makes it the sum under the name `as`.
+  // Adds `term` to `sum` on compute, or makes it the sum under the name `as`.
   void add_to(std::optional<Gradient>& sum, Gradient term, Buffer as);
   void drop(Gradient gradient, StreamId reader);
 

@@ -8,9 +8,9 @@
 
 namespace fsdp {
 
-// Where a unit's parameters lie in its flat, one-dimensional buffer. Each begins at a multiple of
-// 64 bytes (for aligned vector and tensor-core loads) and the whole divides evenly over the ranks;
-// the gaps hold zeros.
+// The places of a unit's parameters in its flat, one-dimensional buffer. Each parameter begins at a
+// multiple of 64 bytes (for aligned vector and tensor-core loads). The whole divides evenly over
+// the ranks; gaps hold zeros.
 class FlatLayout {
  public:
   FlatLayout(const std::vector<ParameterPtr>& parameters, int64_t item_bytes, int64_t shard_count);
@@ -24,15 +24,15 @@ class FlatLayout {
     for (const Slot& slot : slots_) visit(*slot.parameter, view(slot, flat));
   }
 
-  // Makes every Parameter::value a view of `flat` [numel]; an undefined one takes them away.
+  // Makes every Parameter::value a view of `flat` [numel]; removes them if `flat` is undefined.
   void bind_values(const at::Tensor& flat) const;
-  // Makes every Parameter::gradient a view of `flat`; nothing is written yet.
+  // Makes every Parameter::gradient a view of `flat`, without writing anything.
   void bind_gradients(const at::Tensor& flat) const;
-  // Whether backward wrote every gradient.
+  // True if backward wrote every gradient.
   bool is_gradient_complete() const;
   void zero_gaps(const at::Tensor& flat) const;
 
-  // Calls visit(parameter, first element of it, its part of `shard`) for every parameter that has
+  // Calls visit(parameter, its first element, its part of `shard`) for every parameter with
   // elements in `shard` [shard_numel], the part of rank `shard_index`.
   template <typename Visit>
   void for_each_part(const at::Tensor& shard, int64_t shard_index, Visit&& visit) const {

@@ -11,14 +11,14 @@ bool is_sharded(const StrategySpec& spec) {
   return spec.kind == StrategyKind::kFsdp && spec.sharding != Sharding::kNoShard;
 }
 
-// Ranks of a shard group; its members follow each other.
+// Returns the number of ranks in a shard group. Its ranks are consecutive.
 int shard_group_size(const StrategySpec& spec, int world_size) {
   if (!is_sharded(spec)) return 1;
   if (spec.sharding == Sharding::kHybridShard) return static_cast<int>(*spec.shard_group_size);
   return world_size;
 }
 
-// Whether the gradients of all units are needed before the first one is stepped.
+// True if the gradients of all units are needed before the first unit is stepped.
 bool needs_all_gradients(const RunSpec& spec) {
   return spec.optimizer.gradient_clip_norm || spec.train.report_gradient_norm ||
          spec.precision.kind == PrecisionKind::kFp16Mixed ||

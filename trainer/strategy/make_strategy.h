@@ -8,23 +8,20 @@
 
 namespace fsdp {
 
-// The groups that this rank shares parameters, and replicas, with.
+// The groups with which this rank shares parameters and replicas.
 class Mesh {
  public:
-  // The mesh `spec` names over all the ranks of `world`, which outlives it. Every rank makes it at
-  // the same time.
+  // Makes the mesh that `spec` names over `world`, which outlives it; on all ranks at once.
   Mesh(const StrategySpec& spec, ProcessGroup& world);
 
-  // Null when it is this rank alone (but not for fsdp and ddp with one rank: there the group does
-  // what it would do with more).
+  // Null for this rank alone, except that fsdp and ddp with one rank have the usual group.
   ProcessGroup* shard_group() const { return shard_group_; }
-  // Of the same ranks as shard_group, for gathers, which need not wait for reductions there.
+  // Has the same ranks as shard_group. Its gathers need not wait for reductions there.
   ProcessGroup* gather_group() const { return gather_group_; }
   ProcessGroup* replica_group() const { return replica_group_; }
   int shard_count() const { return shard_group_ == nullptr ? 1 : shard_group_->size(); }
   int shard_index() const { return shard_group_ == nullptr ? 0 : shard_group_->rank(); }
-  // Whether this rank's part of the model is not another rank's as well, or it is the first of
-  // them.
+  // True if this rank is the first, or the only one, that holds its part of the model.
   bool is_first_replica() const { return replica_group_ == nullptr || replica_group_->rank() == 0; }
 
  private:
@@ -34,7 +31,7 @@ class Mesh {
   ProcessGroup* replica_group_ = nullptr;
 };
 
-// How the run's parameters are spread over the mesh, for the store that the strategy works on.
+// Returns how the store spreads the run's parameters over the mesh.
 ShardStore::Options shard_store_options(const RunSpec& spec, const Mesh& mesh);
 
 // Store, streams and mesh outlive the strategy.

@@ -6,12 +6,12 @@
 
 namespace fsdp {
 
-// The number formats of a run, as FSDP2's MixedPrecisionPolicy has them.
+// The dtypes of a run, as in FSDP2's MixedPrecisionPolicy.
 struct Dtypes {
-  at::ScalarType parameters = at::kFloat;  // what is stored, stepped and clipped
-  at::ScalarType compute = at::kFloat;     // what a whole unit and activations have
-  at::ScalarType gradients = at::kFloat;   // what backward writes, and adds to
-  at::ScalarType reduction = at::kFloat;   // what gradients are reduced in
+  at::ScalarType parameters = at::kFloat;  // stored, stepped and clipped
+  at::ScalarType compute = at::kFloat;     // of whole units and activations
+  at::ScalarType gradients = at::kFloat;   // written and added to by backward
+  at::ScalarType reduction = at::kFloat;   // of gradient reductions
   at::ScalarType buffers = at::kFloat;     // rotary tables
 };
 

@@ -118,7 +118,7 @@ void ShardStore::see_gradient(int unit) {
   state.seen = streams_.record(StreamId::kOptimizer);
 }
 
-// One unit later, so that the stream whose memory is read need not wait for the copy at once.
+// Called one unit later, so that the gradient's stream need not wait for the copy at once.
 void ShardStore::finish_sending() {
   if (sending_) drop_gradient(*std::exchange(sending_, std::nullopt), StreamId::kCopy);
 }

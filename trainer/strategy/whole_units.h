@@ -6,8 +6,8 @@
 
 namespace fsdp {
 
-// Calls visit(layout, parameters [numel]) for each unit, one after the other, with the parameters
-// that the optimizer works on, gathered over the shard group where there is one. Every rank of the
+// Calls visit(layout, parameters [numel]) for each unit in turn, with the parameters that the
+// optimizer works on. They are gathered over the shard group, if there is one. Every rank of the
 // group calls it, between two steps.
 void for_each_whole_unit(
     ShardStore& store, const Mesh& mesh,

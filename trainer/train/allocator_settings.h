@@ -6,19 +6,19 @@
 
 namespace fsdp {
 
-// How libtorch's allocator of GPU memory is set.
+// The settings of libtorch's allocator of GPU memory.
 struct AllocatorSettings {
-  // What it is told, in the form of PYTORCH_ALLOC_CONF; empty: nothing.
+  // The settings that the trainer makes, in the form of PYTORCH_ALLOC_CONF; empty: none.
   std::string ours;
-  // What holds, for people: `ours`, or the user's "PYTORCH_ALLOC_CONF=..."; empty: its defaults.
+  // The settings in force, for people: `ours` or "PYTORCH_ALLOC_CONF=..."; empty: the defaults.
   std::string in_force;
 
   bool operator==(const AllocatorSettings&) const = default;
 };
 
-// Segments that grow, so that buffers of changing sizes leave no gaps between fixed ones. Only
-// where the GPU has virtual memory management, and not where the user has set a variable that
-// libtorch reads, even to nothing: those settings stay as they are.
+// Chooses expandable segments, so that buffers of changing sizes leave no gaps between fixed ones.
+// Chooses nothing if the GPU lacks virtual memory management. The user's settings stay if a
+// variable that libtorch reads is set, even if it is empty.
 AllocatorSettings choose_allocator_settings(const EnvironmentLookup& lookup,
                                             bool has_virtual_memory);
 

@@ -86,7 +86,7 @@ std::vector<Piece> Checkpoints::weight_pieces() const {
   return pieces;
 }
 
-// One unit at a time is whole, and only rank 0 writes.
+// Gathers one unit at a time. Only rank 0 writes.
 void Checkpoints::write_full_weights(CheckpointWriter& checkpoint) {
   std::shared_ptr<FullWeightsWriter> writer;
   if (world_.rank() == 0) {

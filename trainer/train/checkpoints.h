@@ -21,16 +21,16 @@ class Checkpoints {
   Checkpoints(const RunSpec& spec, const RunPaths& paths, TrainingStep& training, const Mesh& mesh,
               ProcessGroup& world, const Backend& backend);
 
-  // Whether one is due after `step` of `steps`, but for an improvement or a stop.
+  // True if a checkpoint is due after `step` of `steps`, apart from improvements and stops.
   bool is_due(int64_t step, int64_t steps) const;
 
-  // Every rank calls it between two steps, if none is under way. Fills in what is not the caller's
-  // in `state`. Returns when everything has left the device and the optimizer may go on; a thread
-  // brings the files to the disk.
+  // Every rank calls it between two steps, if no checkpoint is under way. Fills in the fields of
+  // `state` that are not the caller's. Returns when everything has left the device and the
+  // optimizer may go on. A thread brings the files to the disk.
   void save(TrainerState state);
 
-  // Goes on with the checkpoint that is under way; if `waits`, until this rank's part is done. On
-  // rank 0 the checkpoint that has become complete, once.
+  // Advances the checkpoint that is under way. With `waits`, waits until this rank's part is done.
+  // On rank 0, returns a checkpoint once, when it has become complete.
   std::optional<CheckpointDone> advance(bool waits);
 
   void load(const CheckpointReader& reader);

@@ -10,7 +10,7 @@
 namespace fsdp {
 namespace {
 
-using Mask = std::array<cpu_set_t, 8>;  // of 8,192 CPUs, as many as Linux has at most
+using Mask = std::array<cpu_set_t, 8>;  // 8,192 CPUs, the most that Linux has
 constexpr int kMostCpus = sizeof(Mask) * 8;
 
 std::optional<int> take_number(std::string_view& text) {
@@ -27,7 +27,7 @@ bool take(std::string_view& text, char character) {
   return true;
 }
 
-// Later threads have what the thread has that starts them.
+// New threads inherit the binding of the thread that starts them.
 bool bind_all_threads(const Cpus& cpus) {
   Mask mask{};
   for (const int cpu : cpus) CPU_SET_S(cpu, sizeof(mask), mask.data());

@@ -7,31 +7,30 @@
 #include <string_view>
 #include <vector>
 
-// Which CPUs a rank runs on: those next to its GPU.
+// The CPUs that a rank runs on: those next to its GPU.
 namespace fsdp {
 
 using Cpus = std::set<int>;
 
-// "0-3,8" as Linux lists CPUs, an empty text is none; nullopt when it is no such list.
+// Parses Linux's CPU lists, such as "0-3,8"; an empty text lists none. nullopt if it is no list.
 std::optional<Cpus> parse_cpu_list(std::string_view text);
 std::string cpu_list_text(const Cpus& cpus);
 
-// Returns the CPUs that the thread may run on, 0: the calling one. Empty: not known.
+// Returns the CPUs that the thread may run on; empty if unknown. Thread 0 is the calling one.
 Cpus allowed_cpus(int thread = 0);
 
-// Those that a rank is bound to: the `allowed` ones that are local to its GPU. `local`: of the GPU
-// of each rank of this host. Nullopt when it is left as it is: where that would leave it, and those
-// whose GPUs are next to the same CPUs, less than an even share of the allowed ones.
+// Returns the CPUs to bind a rank to: the `allowed` ones that are local to its GPU. `local` lists
+// the CPUs of each rank's GPU on this host. Returns nullopt if there are none or all are local.
+// Returns it too if the ranks that share them would get less than an even share of all.
 std::optional<Cpus> cpus_to_bind_to(const Cpus& allowed, const std::vector<Cpus>& local,
                                     int local_rank);
 
-// What the host says is local to the device on the PCI bus, such as "0000:3b:00.0"; empty when it
-// does not say. `sysfs` is where the kernel's /sys is.
+// Returns the CPUs that the host reports as local to a PCI device, such as "0000:3b:00.0"; empty if
+// unknown. `sysfs` is the path of the kernel's /sys.
 Cpus cpus_local_to(const std::string& pci_id, const std::filesystem::path& sysfs);
 
-// Binds this process, all of its threads, to CPUs local to its device, of those that it may use
-// now. `pci_ids`: of each rank of this host. Returns which, as text; empty when nothing has
-// changed.
+// Binds all threads of this process to its allowed CPUs that are local to its device. `pci_ids`
+// holds the device of each rank of this host. Returns the CPUs as text; empty if unchanged.
 std::string bind_to_local_cpus(const std::vector<std::string>& pci_ids, int local_rank,
                                const std::filesystem::path& sysfs = "/sys");
 

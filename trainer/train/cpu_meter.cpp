@@ -21,7 +21,7 @@ double process_cpu_time_ms() {
   return milliseconds(usage.ru_utime) + milliseconds(usage.ru_stime);
 }
 
-// A library may have bound single threads.
+// Includes each thread, because a library may have bound single threads.
 Cpus allowed_cpus_of_threads() {
   Cpus cpus;
   std::error_code error;
@@ -87,7 +87,7 @@ std::optional<double> CpuMeter::cpus_busy_time_ms() const {
   return 1e3 * static_cast<double>(ticks) / static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 
-// "CPU_TIME_NS WAIT_TIME_NS TIMESLICES"; a kernel that does not count them says 0 of all.
+// Sums over "CPU_TIME_NS WAIT_TIME_NS TIMESLICES". A kernel that does not count them reports zeros.
 std::optional<double> CpuMeter::run_queue_wait_time_ms() const {
   int64_t all_waits_ns = 0;
   int64_t all_timeslices = 0;

@@ -9,17 +9,17 @@
 
 namespace fsdp {
 
-// Measures what this process gets of the CPUs that its threads may run on, and what others take of
-// them. Threads that end meanwhile take their waiting time with them.
+// Measures this process's use of the CPUs that its threads may run on, and the use by others. The
+// waiting time of threads that end meanwhile is lost.
 class CpuMeter {
  public:
   explicit CpuMeter(std::filesystem::path proc = "/proc");
 
   // Begins a stretch of time that counts, unless one has begun.
   void resume();
-  // Ends it, if one has begun.
+  // Ends the stretch, if one has begun.
   void pause();
-  // Returns the sum over all stretches that have ended; nullopt: there was none.
+  // Returns the sum over all ended stretches; nullopt if there is none.
   std::optional<CpuUse> use() const;
 
  private:

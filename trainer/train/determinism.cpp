@@ -10,7 +10,8 @@
 namespace fsdp {
 namespace {
 
-// Streams that share a workspace of cuBLAS differ in timing; with one of its own each has one way.
+// Streams that share a cuBLAS workspace may differ in timing. With a workspace for each stream,
+// cuBLAS has only one choice.
 constexpr const char* kVariable = "CUBLAS_WORKSPACE_CONFIG";
 constexpr const char* kEightOf4MiB = ":4096:8";
 constexpr const char* kEightOf16KiB = ":16:8";

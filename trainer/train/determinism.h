@@ -2,10 +2,10 @@
 
 namespace fsdp {
 
-// Has libtorch and the libraries below it take, in this process from now on, only algorithms that
-// give the same bits every time, for train.deterministic; before the first use of a GPU. Buffers
-// are not filled first, as libtorch otherwise does then: all that is read here was written. Throws
-// ConfigError when the user's CUBLAS_WORKSPACE_CONFIG leaves cuBLAS a choice.
+// Limits libtorch and the libraries below it to algorithms that give the same bits every time, for
+// train.deterministic. It applies to the whole process; call it before the first use of a GPU.
+// Unlike libtorch's default, new buffers are not filled, because all memory is written before it is
+// read. Throws ConfigError if the user's CUBLAS_WORKSPACE_CONFIG leaves cuBLAS a choice.
 void make_deterministic();
 
 }  // namespace fsdp

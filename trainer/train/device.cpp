@@ -33,7 +33,7 @@ std::string host_name() {
   return host.data();
 }
 
-// "2 GPUs with CUDA_VISIBLE_DEVICES=0,1"
+// Returns a text such as "2 GPUs with CUDA_VISIBLE_DEVICES=0,1".
 std::string seen_gpus(int count, const EnvironmentLookup& lookup) {
   const auto visible = lookup("CUDA_VISIBLE_DEVICES");
   return std::to_string(count) + (count == 1 ? " GPU" : " GPUs") +
@@ -50,7 +50,7 @@ NvidiaDriver driver_of_host() {
   try {
     if (const std::unique_ptr<Nvml> nvml = Nvml::open()) driver.version = nvml->driver().version;
   } catch (const std::exception&) {
-    // Its number is for people alone.
+    // Only people read the driver's version.
   }
   return driver;
 }
@@ -151,7 +151,7 @@ std::string bind_to_device([[maybe_unused]] const RunSpec& spec,
                            [[maybe_unused]] at::Device device) {
 #ifdef FSDP_CUDA
   if (device.is_cuda() && spec.bind == Binding::kNuma) {
-    // Where a rank sees its own GPU alone, the others may be next to the same CPUs.
+    // If a rank sees only its own GPU, the other ranks' GPUs may be next to the same CPUs.
     std::vector<std::string> pci_ids(world.local_world_size, cuda_pci_id(device));
     for (int rank = 0; cuda_device_count() > 1 && rank < world.local_world_size; ++rank) {
       pci_ids[rank] = cuda_pci_id({at::kCUDA, static_cast<at::DeviceIndex>(rank)});
@@ -165,7 +165,7 @@ std::string bind_to_device([[maybe_unused]] const RunSpec& spec,
 void start_threads(const RunSpec& spec, const WorldEnvironment& world, int cores) {
   const int threads = threads_per_rank(spec, world, cores, &environment_variable);
   at::set_num_threads(threads);
-  at::empty({threads * at::internal::GRAIN_SIZE}, at::kByte).fill_(0);  // a part for each
+  at::empty({threads * at::internal::GRAIN_SIZE}, at::kByte).fill_(0);  // gives each thread a part
 }
 
 void set_allocator([[maybe_unused]] at::Device device) {
@@ -186,7 +186,7 @@ void set_memory_limit(const RunSpec& spec, at::Device device) {
 #endif
   TORCH_CHECK(device.is_cpu(), "no memory limit for ", device);
   CountingAllocator::instance().install();
-  const int64_t of_cgroup = cgroup_memory_limit_bytes().value_or(0);  // of all ranks together
+  const int64_t of_cgroup = cgroup_memory_limit_bytes().value_or(0);  // for all ranks together
   const bool is_tighter = of_cgroup > 0 && (bytes == 0 || of_cgroup < bytes);
   CountingAllocator::instance().set_limit(is_tighter ? of_cgroup : bytes);
 }

@@ -10,58 +10,59 @@
 #include "trainer/comm/environment.h"
 #include "trainer/comm/process_group.h"
 
-// Where a rank computes, with how many threads and how much memory.
+// The device of a rank, its number of threads and its memory limit.
 namespace fsdp {
 
-// cpu, or the GPU that choose_gpu gives. auto: cuda in a CUDA build on a host with a GPU, else cpu.
-// Throws ConfigError that says what to do when cuda is wanted and not to be had, or when the driver
-// or the GPU does not fit this program's libraries.
+// Returns cpu, or the GPU that choose_gpu returns. `auto` means cuda in a CUDA build on a host with
+// a GPU, else cpu. Throws ConfigError with a remedy if cuda is wanted but unavailable, or if the
+// driver or the GPU does not fit this program's libraries.
 at::Device pick_device(DeviceKind kind, const WorldEnvironment& world);
 
-// Which of the `count` GPUs that this process sees is its own: the one with the number of its local
-// rank, or the only one, as launchers may show each rank its own (Slurm's --gpus-per-task). Throws
-// ConfigError, on every rank of the host, when there are fewer than ranks on it.
+// Returns the number of this rank's GPU among the `count` that this process sees. It is the local
+// rank's number, or 0 if the process sees only one GPU (Slurm's --gpus-per-task). Throws
+// ConfigError, on every rank of the host, if there are fewer GPUs than ranks on it.
 int choose_gpu(const WorldEnvironment& world, int count, const EnvironmentLookup& lookup);
 
-// Throws ConfigError, on every rank, when two ranks were given one GPU, which NCCL cannot use;
-// before the first collective. Nothing on the CPU.
+// Throws ConfigError, on every rank, if two ranks were given one GPU, which NCCL cannot use. Call
+// it before the first collective. Does nothing on the CPU.
 void refuse_shared_gpu(ProcessGroup& group, at::Device device);
 
 TrainerBuild trainer_build();
 
-// "NVIDIA A100-SXM4-80GB"; on the CPU the processor's name.
+// Returns a name such as "NVIDIA A100-SXM4-80GB"; on the CPU, the processor's name.
 std::string device_name(at::Device device);
 
 // With bind: numa and on a GPU, binds this process to the CPUs next to it (see cpu_binding.h).
-// Returns which; empty when nothing has changed.
+// Returns these CPUs as text; empty if nothing has changed.
 std::string bind_to_device(const RunSpec& spec, const WorldEnvironment& world, at::Device device);
 
-// Gives libtorch that many threads, of `cores` that all ranks of this host share and no more than
-// this process has, and has them begin, so that a thread that cannot be had is known at the start.
+// Sets libtorch's number of threads from the `cores` that all ranks of this host share, at most as
+// many as this process has. Starts the threads at once, to notice a missing one.
 void start_threads(const RunSpec& spec, const WorldEnvironment& world, int cores);
 
-// Has segments of GPU memory grow, unless the user has set the allocator; before the GPU's first
-// tensor. Nothing on the CPU.
+// Makes segments of GPU memory expandable, unless the user has set the allocator. Call it before
+// the GPU's first tensor. Does nothing on the CPU.
 void set_allocator(at::Device device);
 
 // Applies memory_limit_gib to the device's allocator. On the CPU it installs the counting
-// allocator, so call it before the first tensor is made; there the limit of this process's cgroup
-// counts too, if it is smaller.
+// allocator, so call it before the first tensor is made. There a smaller limit of the process's
+// cgroup applies.
 void set_memory_limit(const RunSpec& spec, at::Device device);
 
-// Makes cuDNN's handle on a GPU where attention may be cuDNN's, before the weights fill the GPU.
+// Makes cuDNN's handle on a GPU where cuDNN may compute attention, before the weights fill the GPU.
 void begin_attention(const RunSpec& spec, at::Device device);
 
-// The rank's first event, but for what the trainer knows (steps, parameters). Call it when the
-// rank's tensors are on the device: then its own process is among those that compute there.
+// Returns the rank's first event, without the fields that the trainer knows (steps, parameters).
+// Call it when the rank's tensors are on the device, so that its process counts there.
 RunStarted describe_rank(const RunSpec& spec, const WorldEnvironment& world, at::Device device);
 
-// Fills in what NVIDIA's driver says of the GPU on which this process computes, and which CUDA
-// knows by this UUID (see Nvml::facts_of). What it does not say stays empty or absent.
+// Fills in what NVIDIA's driver reports about the GPU on which this process computes (see
+// Nvml::facts_of). `uuid` is CUDA's UUID of the GPU. Fields that the driver does not report stay
+// empty or absent.
 //
-// Processes of others are all but one of those that it counts: this process is among them, but not
-// always to be told from them, as a container has process numbers of its own. Where the driver
-// shows a container no process at all, their number is absent.
+// Processes of others are the driver's count minus one, because the count includes this process. A
+// container has its own process numbers, so the process may not be recognizable. The number is
+// absent if the driver shows the container no process at all.
 void describe_gpu(RunStarted& started, const std::string& uuid);
 
 }  // namespace fsdp

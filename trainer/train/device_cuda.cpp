@@ -52,7 +52,7 @@ std::string cuda_pci_id(c10::Device device) {
   return text.data();
 }
 
-// No C10_CUDA_CHECK here: it asks for the devices itself, and throws where the driver is too old.
+// C10_CUDA_CHECK would ask for the devices itself, and throw if the driver is too old.
 std::string cuda_version() {
   int version = 0;
   cudaRuntimeGetVersion(&version);
@@ -67,7 +67,7 @@ std::string cuda_version_of_driver() {
 
 std::string nccl_version() { return c10d::getNcclVersion(); }
 
-// The driver knows, and the runtime does not tell. Its library is loaded where there is a GPU.
+// Asks the driver, because the runtime does not tell. With a GPU, its library is loaded.
 bool cuda_has_virtual_memory(c10::Device device) {
   void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (driver == nullptr) return false;
@@ -88,7 +88,7 @@ void set_cuda_allocator(const std::string& settings) {
 }
 
 void set_cuda_memory_limit(c10::Device device, int64_t bytes) {
-  at::globalContext().lazyInitDevice(at::kCUDA);  // the allocator takes no limit before that
+  at::globalContext().lazyInitDevice(at::kCUDA);  // before that, the allocator takes no limit
   const auto total_bytes = static_cast<double>(cuda_memory_bytes(device));
   c10::cuda::CUDACachingAllocator::setMemoryFraction(
       std::min(1.0, static_cast<double>(bytes) / total_bytes), device.index());

@@ -10,7 +10,7 @@
 namespace fsdp {
 namespace {
 
-// The number of a line such as "MemTotal:  16384 kB".
+// Returns the bytes of a line such as "MemTotal:  16384 kB"; nullopt if `key` is another line's.
 std::optional<int64_t> kilobytes(const std::string& line, const std::string& key) {
   if (!line.starts_with(key + ":")) return std::nullopt;
   std::istringstream rest(line.substr(key.size() + 1));
@@ -19,7 +19,7 @@ std::optional<int64_t> kilobytes(const std::string& line, const std::string& key
   return number * 1024;
 }
 
-// The GPUs of this node and the library that knows them.
+// The GPUs of this node, and the library that reads them.
 struct Gpus {
   std::unique_ptr<Nvml> nvml;
   std::vector<Gpu> list;

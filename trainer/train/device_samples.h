@@ -10,16 +10,16 @@
 #include "contract/record/event.h"
 #include "trainer/train/processor_times.h"
 
-// What the node's devices do while a run goes on.
+// Samples of the node's devices during a run.
 namespace fsdp {
 
-// The node's processors and memory, from the kernel's files.
+// Reads the use of the node's processors and memory from the kernel's files.
 class NodeProbe {
  public:
   explicit NodeProbe(std::filesystem::path proc = "/proc");
 
-  // Utilization is that since the last call, absent at the first one; what a file does not say is
-  // absent. `host` and `device_name` are left empty.
+  // Reports the utilization since the last call; it is absent at the first call. Values that a file
+  // lacks are absent too. `host` and `device_name` are left empty.
   DeviceSample sample();
 
  private:
@@ -27,9 +27,9 @@ class NodeProbe {
   std::optional<ProcessorTime> last_;
 };
 
-// Writes a DeviceSample of every GPU of this node and one of the node itself, at once and then
-// every so often, from a thread of its own until it is destroyed. Without NVIDIA's driver there are
-// no GPUs. `events` outlives it.
+// Writes a DeviceSample of each GPU of this node and one of the node itself, at once and then at
+// the given interval. Its own thread does so until the sampler is destroyed. Without NVIDIA's
+// driver there are no GPUs. `events` outlives it.
 class DeviceSampler {
  public:
   DeviceSampler(EventWriter& events, std::chrono::duration<double> every, std::string host,

@@ -22,7 +22,7 @@ bool Evaluation::is_due(int64_t step, int64_t steps_per_epoch) const {
          (spec_.each_epoch && step % steps_per_epoch == 0);
 }
 
-// Ranks take part in every batch: where rows have run out, with one that has no labels.
+// Every rank takes part in every batch. If its rows have run out, it uses a batch without labels.
 Batch Evaluation::load_batch(int64_t batch, int64_t& label_count) {
   const MemoryScope scope(MemoryUse::kBatch);
   const int64_t first = (batch * world_.size() + world_.rank()) * size_per_rank_;

@@ -8,17 +8,16 @@
 
 namespace fsdp {
 
-// Loss and token accuracy on a validation set, over all ranks and weighted by their labels.
+// Computes loss and token accuracy on a validation set, over all ranks, weighted by their labels.
 class Evaluation {
  public:
-  // `set` may be null when the run wants no evaluations.
+  // `set` may be null if the run wants no evaluations.
   Evaluation(const RunSpec& spec, DataSet* set, ProcessGroup& world, at::Device device);
 
-  // Whether one follows step `step`, from 1.
+  // True if an evaluation follows step `step`, counted from 1.
   bool is_due(int64_t step, int64_t steps_per_epoch) const;
 
-  // Every rank calls it. Batch b is the next world * size_per_rank rows, each rank's a contiguous
-  // share.
+  // Every rank calls it. A batch is the next world * size_per_rank rows, a contiguous share a rank.
   EvaluationDone run(TrainingStep& training, int64_t step);
 
  private:

@@ -13,7 +13,7 @@ struct Failure {
   std::string reason;
 };
 
-// kOutOfMemory also if a library of CUDA says in its own words that it could not allocate.
+// Returns kOutOfMemory also if a CUDA library says in its own words that it could not allocate.
 Failure failure_of(const std::exception_ptr& error);
 
 }  // namespace fsdp

@@ -8,7 +8,7 @@
 namespace fsdp {
 
 std::map<std::string, ProcessorTime> processor_times(const std::filesystem::path& proc) {
-  // user nice system idle iowait irq softirq steal; guests' time is in user and nice already.
+  // Fields: user nice system idle iowait irq softirq steal. Guests' time is in user and nice.
   constexpr size_t kIdle = 3;
   constexpr size_t kWaitingForDisk = 4;
   std::map<std::string, ProcessorTime> times;

@@ -9,18 +9,18 @@
 namespace fsdp {
 namespace {
 
-// Elements that are exchanged at a time: what a GPU has to hold of them besides.
+// The number of elements exchanged at a time, which a GPU must hold in addition.
 constexpr int64_t kMostExchanged = 1 << 24;
-// Fewer are read by every rank.
+// Below this number of elements, every rank reads all of them.
 constexpr int64_t kLeastExchanged = 1 << 16;
 
-// `whole` [size * n] of the host, of which this rank's part is there, becomes whole.
+// Completes `whole` [size * n] in host memory, which holds only this rank's part at first.
 void exchange(const at::Tensor& whole, ProcessGroup& replicas, at::Device device) {
   const int64_t share = whole.numel() / replicas.size();
   const auto own_part = [&](const at::Tensor& tensor) {
     return tensor.narrow(0, replicas.rank() * share, share);
   };
-  pause_start_up();  // what is waited for has communication.timeout_s
+  pause_start_up();  // communication.timeout_s limits the wait
   if (device.is_cpu()) {
     replicas.all_gather(whole, own_part(whole)).wait();
     return;

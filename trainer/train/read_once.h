@@ -5,9 +5,9 @@
 
 namespace fsdp {
 
-// `fill`, of which every rank of `replicas` needs the same values: each reads an equal part of them
-// and gives it to the others, so that a file is read once and not once a rank. Calls are
-// collective. `device`: the group's. The group outlives what is returned.
+// Wraps `fill` so that a file is read once, and not once per rank, for ranks of `replicas` that
+// need the same values. Each rank reads an equal part and gives it to the others. Calls are
+// collective. `device` is the group's. The group outlives the result.
 FillParameter read_once(FillParameter fill, ProcessGroup& replicas, at::Device device);
 
 }  // namespace fsdp

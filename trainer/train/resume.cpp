@@ -17,8 +17,8 @@ using std::filesystem::path;
 
 constexpr const char* kWhole = "whole: ";
 
-// What this rank finds wrong with a checkpoint; else that it is whole, with the digest of its
-// trainer.json, which holds the checksums of all its files.
+// Returns the defect that this rank finds in a checkpoint. If it is whole, returns kWhole and the
+// digest of its trainer.json, which holds the checksums of all files.
 std::string look_at(const path& folder, const ProcessGroup& world) {
   try {
     check_contents(folder, read_trainer_state(folder), world.rank(), world.size());
@@ -28,9 +28,9 @@ std::string look_at(const path& folder, const ProcessGroup& world) {
   }
 }
 
-// What the ranks together find wrong with a checkpoint; empty: nothing. The same on every rank,
-// each of which may end at once if there is something. `subject` is the same on all ranks, on each
-// of which `folder` may have another path.
+// Returns the defect that the ranks together find in a checkpoint; empty if there is none. The
+// result is the same on every rank, and each may end at once if there is a defect. `subject` is the
+// same on all ranks; the path `folder` may differ.
 std::string find_damage(const path& folder, const std::string& subject, ProcessGroup& world) {
   const std::string seen = look_at(folder, world);
   pause_start_up();
@@ -46,7 +46,7 @@ std::string find_damage(const path& folder, const std::string& subject, ProcessG
 }
 
 Resumed newest_whole_checkpoint(const RunPaths& paths, ProcessGroup& world) {
-  // Rank 0 decides: another rank may see a shared file system later.
+  // Rank 0 decides, because another rank may see changes of a shared file system later.
   std::vector<path> folders;
   if (world.rank() == 0) folders = checkpoints_newest_first(paths);
   std::string damages;
@@ -54,7 +54,7 @@ Resumed newest_whole_checkpoint(const RunPaths& paths, ProcessGroup& world) {
     const path folder = world.agree("resume", i < folders.size() ? folders[i].string() : "");
     if (folder.empty() && damages.empty()) return {};
     if (folder.empty()) {
-      world.barrier();  // rank 0, which hosts the store, ends after all know that there is none
+      world.barrier();  // rank 0 hosts the store, so it ends only after all know the result
       throw ConfigError(paths.checkpoints().string(), "resume",
                         "auto finds no checkpoint that is as it was written: " + damages +
                             "; put one back, or move the folder away to begin anew");
@@ -88,8 +88,8 @@ std::vector<std::pair<std::string, std::string>> keys_of(const DataOrder& order)
   return keys_and_values(spec);
 }
 
-// The first difference between what was read and what would be, "data.shuffle true; the run's is
-// false"; empty: none.
+// Returns the first difference between two orders, such as "data.shuffle true; the run's is false";
+// empty if there is none.
 std::string difference(const DataOrder& was, const DataOrder& now) {
   const auto differs = [](const std::string& key, const std::string& before,
                           const std::string& after) {
@@ -164,7 +164,7 @@ DataOrder data_order(const RunSpec& spec, int64_t rows, SharedDigests& digests) 
 
 Resumed open_resumed_checkpoint(const RunSpec& spec, const RunPaths& paths, const DataOrder& data,
                                 ProcessGroup& world) {
-  // What an earlier writer left unfinished goes before any rank looks.
+  // Removes what an earlier writer left unfinished before any rank looks.
   if (world.rank() == 0 && (wants_checkpoints(spec) || spec.resume.is_given())) {
     remove_partial_checkpoints(paths);
   }

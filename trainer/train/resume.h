@@ -11,21 +11,21 @@
 
 namespace fsdp {
 
-// What a run goes on from, the same on every rank.
+// The checkpoint that a run resumes from, the same on every rank.
 struct Resumed {
   std::unique_ptr<CheckpointReader> reader;  // null: the run begins anew
-  std::string warning;  // of newer checkpoints that are damaged and were passed over; else empty
+  std::string warning;  // about newer, damaged checkpoints that were passed over; else empty
 };
 
-// What a run whose training set has `rows` rows reads; without a digest where no checkpoint is
-// written or read. Every rank calls it.
+// Describes the data that a run reads from a training set of `rows` rows. The digest is empty
+// unless the run writes or reads checkpoints. Every rank calls it.
 DataOrder data_order(const RunSpec& spec, int64_t rows, SharedDigests& digests);
 
-// The checkpoint that `spec.resume` names. `auto` takes the newest one that is as it was written,
-// of which the ranks read every byte together, each its part. Every rank calls it; rank 0 removes
-// what an earlier writer left unfinished.
-// Throws ConfigError when the checkpoint is damaged, with `auto` when all are, and when it does not
-// fit the run, or was written by one that reads other sequences than `data`.
+// Opens the checkpoint that `spec.resume` names. `auto` takes the newest undamaged one; the ranks
+// share the reading of all its bytes. Every rank calls it. Rank 0 removes what an earlier writer
+// left unfinished.
+// Throws ConfigError if the checkpoint is damaged (with `auto`, if all are) or does not fit the
+// run. Throws it too if the run that wrote the checkpoint read other sequences than `data`.
 Resumed open_resumed_checkpoint(const RunSpec& spec, const RunPaths& paths, const DataOrder& data,
                                 ProcessGroup& world);
 

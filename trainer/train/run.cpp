@@ -168,7 +168,7 @@ ExitCode RankRun::run() {
 }
 
 void RankRun::fail(ExitCode code, const std::string& reason) {
-  failing_.lock();  // other threads that fail wait for the end
+  failing_.lock();  // other threads that fail wait here until the process ends
   if (!std::exchange(is_failing_, true)) {
     std::cerr << "fsdp-train: " << reason << std::endl;
     const std::string line = reason.substr(0, reason.find('\n'));

@@ -13,22 +13,22 @@
 
 namespace fsdp {
 
-// What one rank does from its specification to its last event.
+// Does one rank's work from its specification to its last event.
 class RankRun {
  public:
-  // `attempt` 0: the first number whose folder does not exist, as rank 0 sees it.
+  // `attempt` 0 stands for the first number without a folder, as rank 0 sees it.
   RankRun(std::filesystem::path spec_file, int attempt);
   ~RankRun();
 
   // Trains; returns kOk or kInterrupted. Throws ConfigError, c10::OutOfMemoryError,
-  // CommunicationError, or another std::exception. An operation between ranks that takes longer
-  // than communication.timeout_s ends the process with kCommunication.
+  // CommunicationError, or another std::exception. If an operation between ranks exceeds
+  // communication.timeout_s, the process ends with kCommunication.
   ExitCode run();
-  // Times what the run's steps are made of, for plans, and trains nothing (see
-  // contract/plan/calibration.h). Throws as run does.
+  // Times the parts of the run's steps, for plans, without training (see
+  // contract/plan/calibration.h). Throws as run() does.
   ExitCode calibrate(const std::filesystem::path& results);
 
-  // Ends the process: says on stderr why the run failed, tells the other ranks, and writes
+  // Ends the process. Says on stderr why the run failed, tells the other ranks, and writes
   // run_failed if events could be opened. If another rank failed first, a communication error is
   // reported as that rank's failure. May be called from any thread; the first call counts.
   [[noreturn]] void fail(ExitCode code, const std::string& reason);
@@ -40,7 +40,7 @@ class RankRun {
     at::Device device = at::kCPU;
     std::string bound_cpus;
   };
-  // Up to where the ranks have met and know their devices.
+  // Starts the rank, up to where the ranks have met and know their devices.
   Rank start();
   void open_events(int rank);
   void report_failure(ExitCode code, const std::string& reason);
@@ -51,9 +51,9 @@ class RankRun {
   std::recursive_mutex failing_;  // held from the first fail() on
   bool is_failing_ = false;
   FailureNotice failure_notice_;
-  std::mutex events_mutex_;  // for the pointer
+  std::mutex events_mutex_;  // guards the pointer
   std::unique_ptr<EventWriter> events_;
-  // Kept until the process ends: after an error on the device destructors could throw or hang.
+  // Kept until the process ends: after an error on the device, destructors could throw or hang.
   std::unique_ptr<ProcessGroup> group_;
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Trainer> trainer_;

@@ -23,7 +23,7 @@ namespace {
 using Said = std::vector<std::string>;
 using Facts = std::vector<std::pair<std::string, std::string>>;  // names and values
 
-// What ranks of one program say to each other.
+// Packs a message between ranks of one program.
 template <typename T>
 std::string packed(const T& value) {
   return nlohmann::json(value).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -45,7 +45,7 @@ void refuse_if_any(const std::string& refusal) {
 
 std::string rank_text(size_t rank) { return "rank " + std::to_string(rank); }
 
-// The value of a key, and of a path only that it is given.
+// Returns the value of a key; for a path, only that it is given.
 template <typename T>
 std::string comparable_text(const T& value) {
   if constexpr (std::same_as<T, std::filesystem::path> || std::same_as<T, AutoOrPath>) {
@@ -72,7 +72,7 @@ Facts facts_of(const RunSpec& spec, int attempt, const std::vector<NamedInput>& 
   return facts;
 }
 
-// Of the lowest rank that differs from rank 0.
+// Describes the lowest rank that differs from rank 0.
 std::string first_difference(const Said& said) {
   const Facts of_rank_0 = unpacked<Facts>(said[0]);
   for (size_t rank = 1; rank < said.size(); ++rank) {
@@ -95,7 +95,7 @@ std::string first_difference(const Said& said) {
   return "";
 }
 
-// What stat(2) says of the file, but for its path, which may differ between hosts.
+// Returns stat(2)'s answer for the file, without its path, which may differ between hosts.
 std::string state_text(const std::filesystem::path& file) {
   try {
     FileState state = state_of(file);
@@ -106,10 +106,10 @@ std::string state_text(const std::filesystem::path& file) {
   }
 }
 
-// The ranks that read a file: of each state that it has, the lowest.
+// For each file, the lowest rank with each of the file's states.
 using Readers = std::vector<std::pair<size_t, int>>;  // a file's number and a rank
 
-// Empty if every file has one state on all ranks.
+// Returns an empty text if every file has one state on all ranks.
 std::string choose_readers(const Said& said) {
   std::vector<Said> states;
   for (const std::string& of_rank : said) states.push_back(unpacked<Said>(of_rank));

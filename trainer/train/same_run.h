@@ -8,16 +8,15 @@
 
 namespace fsdp {
 
-// The input files that ranks compare: all but those of the checkpoint that the run resumes from,
-// which are compared when it is opened (see resume.h). Throws ConfigError.
+// Returns the input files that ranks compare. Files of the checkpoint that the run resumes from are
+// left out; they are compared when it is opened (see resume.h). Throws ConfigError.
 std::vector<NamedInput> compared_files(const RunSpec& spec);
 
-// Throws ConfigError on every rank, with the key and both values, if a rank was started with
-// another program, --attempt, key of the run, or contents of one of `files` than rank 0. Paths of
+// Throws ConfigError on every rank, with the key and both values, if a rank differs from rank 0. It
+// compares the program, --attempt, the keys of the run, and the contents of `files`. Paths of
 // inputs may differ: only the contents count. `attempt` is 0 if it was not given.
 //
-// A file that stat(2) does not tell from rank 0's is not read. Others are read once for each answer
-// of stat(2).
+// A file is not read if stat(2) answers the same as on rank 0. Others are read once per answer.
 void require_same_run(const RunSpec& spec, int attempt, const std::vector<NamedInput>& files,
                       ProcessGroup& world);
 

@@ -11,8 +11,8 @@ constexpr std::array kSignals{SIGTERM, SIGINT, SIGUSR1};
 
 }  // namespace
 
-// Without a handler: its frame would be written over what oneDNN's generated code for products of
-// matrices keeps below the stack pointer.
+// Signals are blocked instead of handled: a handler's frame would overwrite data that oneDNN's
+// generated matrix products keep below the stack pointer.
 void hold_stop_signals() {
   sigset_t held;
   sigemptyset(&held);

@@ -2,9 +2,9 @@
 
 namespace fsdp {
 
-// Makes SIGTERM, SIGINT and SIGUSR1 (which batch systems send before a time limit) ask for a stop
-// after the current step instead of ending the process. To be called before other threads start:
-// they take it over.
+// Makes SIGTERM, SIGINT and SIGUSR1 ask for a stop after the current step instead of ending the
+// process. Batch systems send SIGUSR1 before a time limit. Call it before other threads start; they
+// inherit the setting.
 void hold_stop_signals();
 
 bool stop_requested();

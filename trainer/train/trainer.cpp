@@ -19,7 +19,7 @@ std::string loss_text(const std::optional<double>& loss) {
   return loss ? with_decimals(*loss, 4) : "not finite";
 }
 
-// "step 12 of 100: loss 3.2104, 412.3 ms, 1.25 GiB".
+// Returns a line such as "step 12 of 100: loss 3.2104, 412.3 ms, 1.25 GiB".
 std::string step_line(const StepDone& step, int64_t planned) {
   constexpr double kBytesPerGibibyte = 1 << 30;
   const double memory_gib =
@@ -29,7 +29,7 @@ std::string step_line(const StepDone& step, int64_t planned) {
          with_decimals(memory_gib, 2) + " GiB" + (step.skipped ? ", left out" : "");
 }
 
-// Whether weights come from files.
+// True if weights come from files.
 bool reads_weights(const RunSpec& spec, const CheckpointReader* resumed) {
   return resumed != nullptr || !spec.model.source.empty();
 }
@@ -123,7 +123,7 @@ void Trainer::describe(RunStarted& started) const {
 }
 
 int64_t Trainer::run() {
-  // Figures of a device are read one step later, so that the step is never waited for.
+  // A device's figures are read one step later, so that nothing waits for the step.
   const size_t reports_behind = backend_.device().is_cpu() ? 0 : 1;
   last_mark_ = clock_.mark();
   report_memory_peak(0);
@@ -175,7 +175,7 @@ Trainer::Report Trainer::do_step(int64_t step) {
   if (step_.scaler()) report.event.gradient_scale = result.gradient_scale;
   report.event.memory_allocated_bytes_max = memory.allocated_bytes_max();
   report.event.memory_reserved_bytes_max = memory.reserved_bytes_max();
-  // The time of a last step has all of the optimizer's in it.
+  // The time of the last step includes all of the optimizer's work.
   if (is_last_for_now(step)) step_.store().wait_stepped();
   report.end = clock_.mark();
   return report;
@@ -234,7 +234,7 @@ bool Trainer::is_last_for_now(int64_t step) const {
 void Trainer::after_step(int64_t step) {
   advance_checkpoint(/*waits=*/false);
   if (!is_last_for_now(step)) return;
-  // Nothing is saved after a step whose figures are not known to be good.
+  // Nothing is saved before the figures of the last steps are known to be good.
   while (!reports_.empty()) write_report();
   step_.store().wait_stepped();
   cpu_meter_.pause();
@@ -244,7 +244,7 @@ void Trainer::after_step(int64_t step) {
       (is_improved && spec_.checkpoint.when_improved)) {
     save_checkpoint(step);
   }
-  last_mark_ = clock_.mark();  // the next step's time is its own
+  last_mark_ = clock_.mark();  // the next step's time begins here
 }
 
 bool Trainer::evaluate(int64_t step) {

@@ -26,22 +26,22 @@ namespace fsdp {
 // One rank of one run: training steps with their data, events, evaluations, checkpoints and end.
 class Trainer {
  public:
-  // Reads the inputs and this rank's part of the weights. Throws ConfigError when they do not fit.
+  // Reads the inputs and this rank's part of the weights. Throws ConfigError if they do not fit.
   // `backend`, `group` and `events` outlive the trainer.
   Trainer(const RunSpec& spec, const RunPaths& paths, Backend& backend, ProcessGroup& group,
           EventWriter& events);
 
-  // Fills in what the trainer knows of the rank's first event.
+  // Fills in the trainer's part of the rank's first event.
   void describe(RunStarted& started) const;
   int64_t steps_planned() const { return steps_planned_; }
 
-  // Trains to the end or until any rank was asked to stop (see stop_signal.h), reporting each step,
+  // Trains to the end or until any rank was asked to stop (see stop_signal.h). Reports each step,
   // evaluation and checkpoint, and the steps' use of the CPUs. Returns the number of steps done.
-  // Throws std::runtime_error when the loss is not finite, unless the run skips such steps.
+  // Throws std::runtime_error if the loss is not finite, unless the run skips such steps.
   int64_t run();
 
  private:
-  // A step whose figures may still be on their way from the device.
+  // A step with figures that may still be on their way from the device.
   struct Report {
     StepDone event;
     at::Tensor statistics;  // on the host: loss, votes to stop, gradient norm, is left out
@@ -49,19 +49,19 @@ class Trainer {
     std::unique_ptr<StepClock::Mark> end;
   };
   Report do_step(int64_t step);
-  // Into the event, what the micro-batches are to compute.
+  // Writes the FLOPs of the micro-batches into the event.
   void count_flops(std::span<const Batch> micro_batches, StepDone& event) const;
   void write_report();
-  // Where memory was fullest since the step before began, if it was fuller than ever.
+  // Reports the memory peak since the step before began, if it is a new maximum.
   void report_memory_peak(int64_t step);
   // True if no step follows at once: at the end, and before an evaluation or a checkpoint.
   bool is_last_for_now(int64_t step) const;
-  // What follows a step: evaluation, checkpoint.
+  // Does the evaluation and the checkpoint that follow a step.
   void after_step(int64_t step);
-  // Returns whether the loss is the best so far.
+  // Returns true if the loss is the best so far.
   bool evaluate(int64_t step);
   void save_checkpoint(int64_t step);
-  // Goes on with the checkpoint that is under way, if `waits` to its end, and reports its end.
+  // Advances the checkpoint that is under way and reports its end. With `waits`, waits for the end.
   void advance_checkpoint(bool waits);
 
   RunSpec spec_;
@@ -75,7 +75,7 @@ class Trainer {
   int64_t steps_per_epoch_;
   int64_t steps_planned_;
   DataOrder data_order_;
-  Resumed resumed_;  // its reader: until training begins
+  Resumed resumed_;  // holds its reader until training begins
   Mesh mesh_;
   int64_t weights_read_ = 0;  // elements that this rank read or made at the start
   TrainingStep step_;
@@ -89,7 +89,7 @@ class Trainer {
   int64_t steps_done_ = 0;
   int64_t reported_peak_bytes_ = 0;
   bool stop_ = false;
-  std::optional<double> validation_loss_;  // of the parameters as they are
+  std::optional<double> validation_loss_;  // of the current parameters
   std::optional<double> best_validation_loss_;
 };
 

@@ -26,8 +26,8 @@ int64_t numel_of(const NamedTensor& tensor) {
   return numel;
 }
 
-// Calls visit(tensor, first element of it, its part of `out`) for the tensors of `parameter` that
-// have elements in [offset, offset + out.numel()).
+// Calls visit(tensor, its first element, its part of `out`) for each tensor of `parameter` with
+// elements in [offset, offset + out.numel()).
 template <typename Visit>
 void for_each_tensor(const Parameter& parameter, int64_t offset, const at::Tensor& out,
                      Visit visit) {
@@ -46,7 +46,7 @@ void for_each_tensor(const Parameter& parameter, int64_t offset, const at::Tenso
   }
 }
 
-// "[3, 7]": where element `index` of a tensor is.
+// Returns the indices of element `index` of a tensor, such as "[3, 7]".
 std::string place_text(const std::vector<int64_t>& shape, int64_t index) {
   std::vector<int64_t> place(shape.size());
   for (size_t i = shape.size(); i-- > 0;) {
@@ -69,7 +69,7 @@ class CheckpointWeights {
   }
 
  private:
-  // Elements that are copied at a time: they are still in the cache when they are looked at.
+  // The number of elements copied at a time: few enough that the check finds them in the cache.
   static constexpr int64_t kBlock = 1 << 18;
 
   [[noreturn]] void refuse(const NamedTensor& tensor, const std::string& problem) const {
@@ -96,7 +96,7 @@ class CheckpointWeights {
                                  : stored.dtype == "BF16" ? at::kBFloat16
                                                           : at::kHalf;
     const uint64_t item_bytes = c10::elementSize(dtype);
-    // No tensor's memory, which a plan would have to count.
+    // This is no tensor, because a plan would have to count its memory.
     const auto staged =
         std::make_unique_for_overwrite<std::byte[]>(std::min(kBlock, part.numel()) * item_bytes);
     for (int64_t done = 0; done < part.numel(); done += kBlock) {
@@ -109,9 +109,9 @@ class CheckpointWeights {
     }
   }
 
-  // `first`: the tensor's element that `block` begins with.
+  // `first` is the tensor's element at which `block` begins.
   void check_finite(const NamedTensor& tensor, int64_t first, const at::Tensor& block) const {
-    const auto [minimum, maximum] = at::aminmax(block);  // both nan where there is one
+    const auto [minimum, maximum] = at::aminmax(block);  // both nan if there is one
     const auto is_finite = [](const at::Tensor& value) {
       return std::isfinite(value.item<float>());
     };
@@ -149,11 +149,10 @@ class RandomWeights {
   }
 
  private:
-  // A tensor is generated in blocks, each from an engine of its own, so that a slice costs no more
-  // than the blocks it touches.
+  // Each block of a tensor has its own engine, so a slice only costs the blocks that it touches.
   static constexpr int64_t kBlock = 65'536;
 
-  // Threads of our own: at::parallel_for is serial in code compiled without OpenMP.
+  // Uses its own threads: at::parallel_for is serial in code compiled without OpenMP.
   void fill_normal(const std::string& name, double standard_deviation, int64_t first,
                    const at::Tensor& part) const {
     const int64_t last = first + part.numel();
@@ -180,8 +179,8 @@ class RandomWeights {
     fill_every(0);
   }
 
-  // Normal values: Box and Muller's transform of uniform numbers from a Mersenne Twister that is
-  // seeded with the seed, the block and the name.
+  // Makes normal values: Box and Muller's transform of uniform numbers from a Mersenne Twister. Its
+  // seed is made of the run's seed, the block and the name.
   void make_block(const std::string& name, double standard_deviation, int64_t block,
                   std::vector<float>& values) const {
     std::vector<uint32_t> seeds;
@@ -193,7 +192,7 @@ class RandomWeights {
     std::seed_seq sequence(seeds.begin(), seeds.end());
     std::mt19937_64 engine(sequence);
 
-    constexpr float kUniform = 1.0f / (1 << 24);  // makes 24 bits of a draw a number below 1
+    constexpr float kUniform = 1.0f / (1 << 24);  // turns 24 bits of a draw into a number below 1
     constexpr float kTurn = 2 * std::numbers::pi_v<float>;
     const auto scale = static_cast<float>(standard_deviation);
     for (int64_t i = 0; i < kBlock; i += 2) {

@@ -5,17 +5,17 @@
 
 namespace fsdp {
 
-// Where the first values of the parameters come from.
+// Returns the source of the parameters' first values.
 //
-// With model.source: the folder's weights, mapped; only the bytes asked for are read, and F32, BF16
-// and F16 are converted to the dtype wanted. A call throws ConfigError when the checkpoint lacks
-// one of the parameter's tensors, has it with another shape or dtype, or an element that is asked
-// for is not finite.
+// With model.source, the values come from the folder's mapped files. Only the requested bytes are
+// read; F32, BF16 and F16 are converted to the wanted dtype. A call throws ConfigError if the
+// checkpoint lacks a tensor of the parameter or has it with another shape or dtype. It also throws
+// if a requested element is not finite.
 //
-// Else random: Initialization as the parameter says, as a function of train.seed, the tensor's name
-// and the element's index alone, so that ranks, strategies and slices agree.
+// Otherwise values are random, by the parameter's Initialization. They depend only on train.seed,
+// the tensor's name and the element's index, so ranks, strategies and slices agree.
 //
-// Throws ConfigError when the checkpoint's files are not well formed.
+// Throws ConfigError if the checkpoint's files are not well formed.
 FillParameter make_weight_source(const RunSpec& spec);
 
 }  // namespace fsdp

@@ -1,16 +1,16 @@
 // Draws {unit, names, layers, rowHeight}: horizontal bars, a row for each name.
-//   layers   {label, colour, values, thickness, lane, stack, mark}, a value per name, null: none
-//            values are numbers, or [from, to]; `thickness` is the part of the row or lane it fills;
-//            `lane` is its place among bars side by side in a row; a `stack` begins where the layer
-//            before it ends; `mark` "diamond" or "limit" stands at the value in place of a bar
-// On narrow pages, and where names cut to their place would be the same, they stand above their bars.
+//   layers   {label, colour, values, thickness, lane, stack, mark}, a value per name, null: none.
+//            Values are numbers, or [from, to]. The bar fills the part `thickness` of its row or lane.
+//            `lane` is its place among bars side by side. A `stack` begins at the end of the layer
+//            before it. A `mark`, "diamond" or "limit", replaces the bar.
+// Names are above their bars on narrow pages, or if shortened names would be equal.
 
 const NARROW = 560;
 const WIDEST_NAME = 260;
 
 const endOf = (value) => Array.isArray(value) ? value[1] : value;
 
-// Where each layer's bars begin and end: [from, to] per name, or null.
+// Returns the ends of each layer's bars: [from, to] per name, or null.
 function spansOf(layers) {
   const reached = layers[0].values.map(() => 0);
   return layers.map(({values, stack}) => values.map((value, index) => {

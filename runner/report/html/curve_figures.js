@@ -1,10 +1,10 @@
-// Figures of a report that are curves: losses, utilization.
+// Figures of a report with curves: losses, utilization.
 
 const POINTS_WITH_MARKERS = 30;
 const MOST_NAMED = 4;
-const SAME_PART = 0.003; // of what all curves span: as near as a line is wide
+const SAME_PART = 0.003; // of the range of all curves: about a line's width
 
-// Of each curve those before it that lie where it does.
+// Returns for each curve the earlier curves that coincide with it.
 function curvesBelow(curves) {
   const values = curves.flatMap(({points}) => points.map(({y}) => y)).filter((y) => y !== null);
   const near = SAME_PART * (Math.max(...values) - Math.min(...values));
@@ -16,13 +16,14 @@ function curvesBelow(curves) {
     curves.slice(0, index).filter((other) => coincide(curve, other)));
 }
 
-// Those that coincide are drawn from wide to narrow, so that each is seen.
+// Adds widths. Curves that coincide are drawn from wide to narrow, so that each is visible.
 function withWidths(curves, below) {
   const above = curves.map((curve) => below.filter((others) => others.includes(curve)).length);
   return curves.map((curve, index) => ({...curve, width: LINE_WIDTH + 3 * Math.min(3, above[index])}));
 }
 
-// Two curves that lie where a third one does may lie apart; all of a group lie where the others do.
+// Groups curves that all coincide with each other. Two curves that coincide with a third need not
+// coincide themselves.
 function groupsThatCoincide(curves, below) {
   const groups = [];
   curves.forEach((curve, index) => {
@@ -40,7 +41,7 @@ function coincidenceNote(curves, below) {
   return groups.map(names).join("; ") + " coincide: wide lines lie below narrow ones.";
 }
 
-// curves: [{label, measured, points, style}] of values against `x.title`.
+// Takes curves [{label, measured, points, style}] of values against `x.title`.
 function curvesFigure(about, curves, x, y) {
   const thinned = curves.filter(({points, measured}) => points.length < measured);
   const below = curvesBelow(curves);
@@ -62,7 +63,7 @@ function pointsOf(curve, scale = 1) {
   return curve.x.map((x, index) => ({x: x * scale, y: curve.y[index]}));
 }
 
-// Over what runs were shown, and, where their batches differ, over steps as well.
+// Returns losses over the sequences seen, if batches differ, and over steps.
 function lossFigures(runs, name, title) {
   const drawn = runs.map((run, style) => ({run, style})).filter(({run}) => run[name].x.length > 0);
   if (drawn.length === 0) return [];
@@ -79,7 +80,7 @@ function lossFigures(runs, name, title) {
     (run) => run.figures.total_batch), steps];
 }
 
-// One figure a run: every device of its nodes, idle ones too.
+// Returns a figure per run, with every device of its nodes, even idle ones.
 function utilizationFigures(runs) {
   return runs.filter((run) => run.utilization.length > 0).map((run) => {
     const hosts = new Set(run.utilization.map(({host}) => host));

@@ -1,4 +1,4 @@
-// What is folded below the figures: where each run's figures come from.
+// The folded parts below the figures: the origin of each run's figures.
 
 function definitions(pairs) {
   return element("dl", {}, ...pairs

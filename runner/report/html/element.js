@@ -1,4 +1,4 @@
-// What the other scripts build the page with. Names and texts of a report become text nodes and
+// Builds parts of the page for the other scripts. Names and texts of a report become text nodes and
 // attributes, never markup.
 
 // element("td", {class: "number"}, "text", child, ...)
@@ -9,7 +9,8 @@ function element(tag, attributes = {}, ...children) {
   return made;
 }
 
-// A box that a wide table scrolls in, reached by keyboard, since it scrolls by arrow keys. It says when it scrolls.
+// Returns a box in which a wide table scrolls. It can be focused, so arrow keys scroll it. A hint
+// is shown if it scrolls.
 function scrollBox(label, table) {
   const hint = element("p", {class: "scrolls", hidden: ""}, "This table scrolls sideways →");
   const box = element("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": label}, hint, table);
@@ -29,7 +30,7 @@ function list(className, lines) {
   return element("ul", {class: className}, ...lines.map((line) => element("li", {}, ...sentence(line))));
 }
 
-// A table of texts and numbers, one array a row; null is "-".
+// Returns a table of texts and numbers, one array per row. null is "-".
 function plainTable(head, rows) {
   const cell = (value) =>
     typeof value === "number"
@@ -41,7 +42,7 @@ function plainTable(head, rows) {
     element("tbody", {}, ...rows.map((row) => element("tr", {}, ...row.map(cell)))));
 }
 
-// Folded, and filled when it is opened for the first time.
+// Returns a folded part, which is filled when it is first opened.
 function folded(summary, fill) {
   const details = element("details", {}, element("summary", {}, summary));
   details.addEventListener("toggle", () => {
@@ -50,14 +51,14 @@ function folded(summary, fill) {
   return details;
 }
 
-// Five significant digits, never fewer than the whole part; null is "-".
+// Formats with five significant digits, but never cuts the whole part. null is "-".
 function formatted(value) {
   if (value === null) return "-";
   if (Number.isInteger(value) || Math.abs(value) >= 1e5) return value.toFixed(0);
   return String(Number(value.toPrecision(5)));
 }
 
-// Databases of others may hold a time that no calendar has.
+// Databases from elsewhere may contain a time outside every calendar.
 const LAST_UNIX_MS = 253402300799999; // of the year 9999
 const isTime = (unixMs) => unixMs >= 0 && unixMs <= LAST_UNIX_MS;
 
@@ -66,7 +67,7 @@ function utcTime(unixMs) {
   return new Date(unixMs).toISOString().slice(0, 16).replace("T", " ") + " UTC";
 }
 
-// The object that a text of others holds as JSON; an empty one if it holds none.
+// Returns the object in a JSON text from elsewhere. Empty if the text is no object.
 function parsedObject(text) {
   try {
     const value = JSON.parse(text);
@@ -76,7 +77,7 @@ function parsedObject(text) {
   }
 }
 
-// What `make` returns, or `instead` if it throws; then `tell` is given a sentence about it.
+// Returns the result of `make`. If it throws, calls `tell` with a sentence and returns `instead`.
 function madeOr(instead, what, make, tell) {
   try {
     return make();

@@ -1,11 +1,11 @@
-// A figure is {id, title, note, wide, head, rows, draw}: `head` and `rows` are its data as a table, the
-// alternative to the drawing, which `draw(width)` makes as SVG. Figures of which nothing was
-// measured are not made.
+// A figure is {id, title, note, wide, head, rows, draw}. `draw(width)` returns the drawing as SVG.
+// `head` and `rows` have its data as a table, the alternative to the drawing. Figures without
+// measured data are not made.
 
-const PRINTED_WIDTH = 660; // pixels, within margins of 1 cm on A4 and the figure's frame
+const PRINTED_WIDTH = 660; // pixels: A4 less 1 cm margins and the figure's frame
 const SAVED_WIDTH = 720;
 
-// The drawing by itself, with the colours of the light page in the place of its variables.
+// Returns the drawing as a file. Its variables are replaced by the colours of the light page.
 function standaloneSvg(figure) {
   const light = [...document.styleSheets[0].cssRules].find((rule) => rule.selectorText === ":root").style;
   const svg = figure.draw(SAVED_WIDTH);
@@ -33,7 +33,7 @@ function showFigure(figure, drawn) {
         scrollBox(`Data: ${figure.title}`, plainTable(figure.head, figure.rows))])));
 }
 
-// Draws again when there is another width, and as wide as paper for print.
+// Redraws the figures if the width changes, and at paper width for printing.
 function keepDrawn(drawn) {
   const drawIn = (figure, width) => {
     if (width === 0 || figure.width === width) return;

@@ -2,12 +2,12 @@
 
 const GIBIBYTE = 2 ** 30;
 const MOST_RANKS_DRAWN = 8;
-const FAR = 4; // a limit so many times what was taken would leave no room for what was
+const FAR = 4; // a limit this many times the peak would squeeze the drawing
 
 const threeDigits = (value) => String(Number(value.toPrecision(3)));
 const gibibytes = (bytes) => bytes === null || bytes === undefined ? null : bytes / GIBIBYTE;
 
-// What a run may take of its device, GiB; null: not known.
+// Returns the memory limit of a run on its device, in GiB. null: not known.
 function limitOf({figures}) {
   const limits = [figures.memory_limit_gib || null, gibibytes(figures.device_memory_bytes)]
     .filter((limit) => limit !== null);
@@ -20,7 +20,7 @@ function farLimitNote(limits, most) {
     : ` A limit of ${threeDigits(Math.min(...far))} GiB is far beyond the axis.`;
 }
 
-// A mark for each run: what it is worth, and what it costs.
+// Returns a figure with a mark for each run: its speed against its memory.
 function throughputMemoryFigure(runs, speed) {
   const drawn = runs.map((run, style) => ({run, style, memory: gibibytes(run.figures.memory_allocated_bytes_max)}))
     .filter(({run, memory}) => memory !== null && run.figures[speed.figure] !== null &&
@@ -66,7 +66,7 @@ function rankRow(run, rank, label) {
   };
 }
 
-// Of many ranks one row, of what those with most took, and the band between least and most.
+// Returns one row for many ranks: the maximum of each figure, and the range of allocated memory.
 function manyRanksRow(run, ranks) {
   const of = (name) => ranks.map((rank) => gibibytes(rank[name])).filter((value) => value !== null);
   const most = (name) => of(name).length === 0 ? null : Math.max(...of(name));

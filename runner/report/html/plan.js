@@ -2,7 +2,7 @@
 
 const GIBIBYTE = 2 ** 30;
 
-// What bars and areas are stacked of, from below: a name, and the uses of memory that it sums.
+// The stacked parts of bars and areas, from below: a name, and the uses of memory that it sums.
 const STACKED = [
   ["parameters", ["parameters"]],
   ["gathered units", ["whole"]],
@@ -18,14 +18,14 @@ function gibibytesOf(moment, uses) {
   return uses.reduce((sum, use) => sum + moment[`${use}_bytes`], 0) / GIBIBYTE;
 }
 
-// Those of which any of the moments has some, with the colour of each.
+// Returns the parts that occur in any moment, with their styles.
 function layersOf(moments) {
   return STACKED.map(([label, uses], style) => ({
     label, style, data: moments.map((moment) => gibibytesOf(moment, uses)),
   })).filter(({data}) => data.some((value) => value > 0));
 }
 
-// A cell is sorted as the number that it is.
+// Returns a cell with its value for sorting: a number if the text is one.
 function cellOf(text) {
   return [text === "-" ? null : text !== "" && isFinite(text) ? Number(text) : text, text];
 }
@@ -80,8 +80,8 @@ function stepTimeFigure(all) {
   };
 }
 
-// Where another phase begins, by how many allocations came before; phases too short for their name
-// are left out.
+// Returns the starts of phases, as the number of earlier allocations. Phases too short for their
+// names are left out.
 function phaseStarts(timeline) {
   const starts = timeline
     .filter(({phase}, index) => index === 0 || phase !== timeline[index - 1].phase)
@@ -94,7 +94,7 @@ function momentText({phase, unit}) {
   return unit === null ? phase : `${phase}, unit ${unit}`;
 }
 
-// Areas one above the other: a point's y0 is the y of the layer below it.
+// Returns stacked areas: a point's y0 is the y of the layer below it.
 function areasOf(layers, timeline) {
   const reached = timeline.map(() => 0);
   return layers.map(({label, style, data}) => ({

@@ -1,5 +1,5 @@
-// What all drawings share: text and its width, colours, axes and the legend, as SVG through D3.
-// Colours are the page's variables, so a drawing follows when the page turns light, dark or is printed.
+// Parts that all drawings share: text and its width, colours, axes and the legend, as SVG through
+// D3. Colours are the page's variables, so a drawing changes with the page: light, dark or printed.
 
 const TEXT_SIZE = 12; // pixels: 9 pt
 const TEXT_FONT = 'system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
@@ -12,7 +12,7 @@ const MARKERS = [d3.symbolCircle, d3.symbolSquare, d3.symbolTriangle, d3.symbolD
 
 const colourOf = (name) => `var(--${name})`;
 
-// Series are told apart by colour, dash and marker: 32 different ones.
+// Returns the style of a series. Colour, dash and marker give 32 different styles.
 function seriesStyle(index) {
   return {
     colour: colourOf(`series-${index % SERIES_COLOURS}`),
@@ -30,7 +30,7 @@ function textWidth(text) {
 
 const widestOf = (texts) => Math.max(0, ...texts.map(textWidth));
 
-// In the middle, as names that a sweep makes differ at their ends.
+// Shortens a text in the middle, because names of a sweep's runs differ at their ends.
 function shortened(text, width) {
   if (textWidth(text) <= width) return text;
   for (let most = text.length - 1; most > 2; --most) {
@@ -66,12 +66,12 @@ function addCross(parent, x, y, radius = 5) {
     .attr("d", `M${-radius},${-radius}L${radius},${radius}M${-radius},${radius}L${radius},${-radius}`);
 }
 
-// What a mark stands for, where the pointer rests on it.
+// Adds the text that appears when the pointer rests on the mark.
 function addTip(mark, text) {
   mark.append("title").text(text);
 }
 
-// Without labels that would run into the one before them.
+// Leaves out ticks whose labels would overlap the label before them.
 function fittingTicks(values, position, text) {
   let end = -Infinity;
   return values.filter((value) => {
@@ -82,7 +82,7 @@ function fittingTicks(values, position, text) {
   });
 }
 
-// `side` is d3.axisBottom or d3.axisLeft; the ticks are lines across the plot, `length` long.
+// `side` is d3.axisBottom or d3.axisLeft. Ticks are lines of this `length` across the plot.
 function addAxis(parent, side, scale, values, text, length) {
   const axis = parent.append("g").call(side(scale).tickValues(values).tickFormat(text)
     .tickSizeInner(-length).tickSizeOuter(0).tickPadding(8));
@@ -93,7 +93,7 @@ function addAxis(parent, side, scale, values, text, length) {
   return axis;
 }
 
-// The entries in rows, each {label, add(group)}: `add` draws a sample 24 wide around its middle.
+// Divides entries {label, add(group)} into rows. `add` draws a sample 24 wide around its middle.
 function legendRows(entries, width) {
   const rows = [];
   let left = width;

@@ -1,6 +1,6 @@
 // Builds the page of a report from its data.
 
-// What others wrote into a database may be beyond all that is measured: drawings leave that out.
+// Databases from elsewhere may contain implausible values. Drawings leave these out.
 const LARGEST_FIGURE = 1e39;
 const isPlausible = (value, least) =>
   typeof value !== "number" || (value >= least && value <= LARGEST_FIGURE);
@@ -14,8 +14,7 @@ function plausibleCurve(curve) {
   return {...curve, y: curve.y.map((y) => isPlausible(y, -LARGEST_FIGURE) ? y : null)};
 }
 
-// What figures and the folded parts read of a run, under one name; `recorded` are its figures as
-// they are in the database.
+// Returns the runs with names and plausible figures. `recorded` has the figures of the database.
 function namedRuns(report) {
   const experiments = new Set(report.runs.map(({figures}) => figures.experiment));
   return report.runs.map((run) => ({
@@ -49,7 +48,7 @@ function measuredText(report, runs) {
     (devices.size > 0 ? ` (${[...devices].join(", ")})` : "") + ".";
 }
 
-// Whose page it is, and which question it answers where its title is another.
+// Shows the author, and the question if the title is another.
 function showHead({question, author}) {
   document.getElementById("measured").before(...[question, author].filter((text) => text !== "")
     .map((text) => element("p", {class: "byline"}, text)));
@@ -86,7 +85,7 @@ function showFigures(report, runs) {
   return drawn;
 }
 
-// Of runs on GPUs.
+// Returns the rows of runs on GPUs.
 function costRows(runs) {
   return runs.flatMap((run) => {
     const gpus = run.rank_facts.filter((fact) => fact.device.startsWith("cuda")).length;
@@ -134,7 +133,7 @@ function showRuns(report, runs) {
   section.append(...runs.map(runDetails), ...experimentTexts(report.experiment_texts));
 }
 
-// The table first. A part that cannot be made of what a database holds takes no other one with it.
+// Shows the table first. If a part cannot be made from the database, the other parts still appear.
 function showPage(report) {
   showHead(report.head);
   showTable(report);

@@ -1,6 +1,6 @@
-// How to run again what the page shows.
+// Shows how to run the experiment of the page again.
 
-// What all runs have, or each of what they have; "" where none says.
+// Returns the value of all runs, or the list of their values. "" if no run has one.
 function saidBy(runs, value) {
   return [...new Set(runs.map(value))].filter((text) => text !== undefined && text !== null && text !== "")
     .join(", ");
@@ -29,7 +29,7 @@ function versionsOf(runs) {
     .filter(([, version]) => version !== "").map(([name, version]) => `${name} ${version}`).join(", ");
 }
 
-// A button for each file as it was for these runs; where it was changed between runs, there are several.
+// Returns a button for each version of the files that these runs used.
 function fileButtons({experiments, experiment_texts: texts}, runs) {
   return experiments.flatMap(({name, file}) => {
     const digests = new Set(runs.filter(({figures}) => figures.experiment === name)

@@ -43,7 +43,7 @@ function familyName(run) {
   return run.name.replace(` ${family_key.split(".").at(-1)}=${family_value}`, "");
 }
 
-// Runs that differ in one doubled key only, by that key's value.
+// Groups runs that differ only in one doubled key, sorted by its value.
 function families(runs) {
   const found = new Map();
   for (const run of runs) {
@@ -100,7 +100,7 @@ function doublingFigures(runs, speed) {
 
 // --- numbers of ranks ---
 
-// Rows that have one base, one strategy and one kind of scaling, with the base before them.
+// Groups rows by base, strategy and kind of scaling. The base is the first row of its groups.
 function scalingGroups(scaling) {
   const groups = new Map();
   for (const row of scaling.filter(({kind}) => kind !== "base")) {
@@ -113,7 +113,7 @@ function scalingGroups(scaling) {
   return [...groups.values()].map((group) => ({...group, rows: group.rows.sort((a, b) => a.ranks - b.ranks)}));
 }
 
-// As fast for each rank as the base is.
+// Returns ideal lines: each rank is as fast as a rank of the base.
 function idealSeries(groups, ranks) {
   const bases = new Map(groups.map(({base}) => [JSON.stringify([base.experiment, base.point]), base]));
   return [...bases.values()].map((base) => ({

@@ -1,11 +1,11 @@
-// The comparison, sorted by click or by keyboard.
+// The comparison table, which sorts by click or keyboard.
 
 const MOST_ROWS_SHOWN = 1000;
 const NEXT_ORDER = {none: "ascending", ascending: "descending", descending: "none"};
 
 const compareTexts = new Intl.Collator("en", {numeric: true}).compare;
 
-// Numbers by size, texts as people sort them; what was not measured comes last in either order.
+// Compares numbers by size, and texts as people sort them. Missing values are last in both orders.
 function compareValues(a, b, order) {
   if (a === null || b === null) return (a === null) - (b === null);
   const difference = typeof a === "number" && typeof b === "number"
@@ -13,7 +13,7 @@ function compareValues(a, b, order) {
   return order === "descending" ? -difference : difference;
 }
 
-// Says when a column and its explanation are shown.
+// Returns the class that determines if a column and its explanation are shown.
 function classOfSight({shown_at_first: isShown = true, shown_if_narrow: isShownIfNarrow = true}) {
   return !isShown ? "on-request" : !isShownIfNarrow ? "if-wide" : "always";
 }
@@ -32,8 +32,8 @@ function textOrBrief(text, brief = text) {
     : [element("span", {class: "in-full"}, text), element("span", {class: "in-brief"}, brief)];
 }
 
-// cells: [value, text, text where there is little room] of each column, as in the other formats; `best` names the
-// columns in which no row is better; `reason` says why a run ended as it did.
+// `cells` has [value, text, brief text] for each column, as in the other formats. `best` names the
+// columns in which this row is best. `reason` says why a run ended so.
 function bodyRow(columns, {cells, best = [], reason = ""}) {
   return element("tr", {}, ...cells.map(([value, text, brief], index) => {
     const column = columns[index];
@@ -46,7 +46,7 @@ function bodyRow(columns, {cells, best = [], reason = ""}) {
   }));
 }
 
-// The first of `rows`, in the order given; all of them once the button below was pressed.
+// A table body with the first `rows` in their order, or all of them after a click on `showAll`.
 class TableBody {
   constructor(columns, rows) {
     this.columns = columns;
@@ -71,14 +71,14 @@ class TableBody {
   }
 }
 
-// What the rows have in common, and what can be said of them.
+// Returns the set-up that the rows share, and the answers about them.
 function answerList({set_up, answers}) {
   return [...(set_up === "" ? [] : [element("p", {class: "set-up"}, ...sentence(set_up))]),
     ...(answers.length === 0 ? [] : [element("dl", {class: "answers"}, ...answers.flatMap(
       ({question, text}) => [element("dt", {}, question), element("dd", {}, ...sentence(text))]))])];
 }
 
-// `above` stands between the title and the table.
+// `above` is shown between the title and the table.
 function comparisonTable(columns, {title, rows}, id, above = []) {
   const headings = columns.map(headingCell);
   const body = new TableBody(columns, rows);
@@ -105,7 +105,7 @@ function comparisonTable(columns, {title, rows}, id, above = []) {
     scrollBox(`Comparison of the runs ${title}`.trim(), table), body.showAll, announced];
 }
 
-// Shows every column of all tables with its explanation, or the few that tell most.
+// Returns a switch for all columns of all tables and their explanations, instead of the brief ones.
 function columnSwitch(columns) {
   if (columns.every((column) => column.shown_at_first)) return [];
   const box = element("input", {type: "checkbox"});

@@ -1,12 +1,12 @@
-// Draws {height, x, y, series, limits, beyond}: values against values.
+// Draws {height, x, y, series, limits, beyond, named}: values against values.
 //   x, y     {title, scale: "log" or absent, ticks: values or absent, text: of a tick, least, most,
-//            whole: ticks at whole numbers only}
-//   series   {label, style: seriesStyle(), points: [{x, y, text}], line, area, markers, width, cross}
-//            y is null where nothing was measured; `area` fills from the point's y0 up to its y;
-//            `cross` marks what did not fit, on the axis
-//   limits   [{x, label}], vertical lines
-//   beyond   [{label, text}]: crosses in a strip at the right, for what has no place on x
-//   named    points have their series' label beside them where there is room, else in the legend
+//            whole: ticks at whole numbers only}.
+//   series   {label, style: seriesStyle(), points: [{x, y, text}], line, area, markers, width, cross}.
+//            A y of null was not measured. An `area` fills from the point's y0 up to its y.
+//            A `cross` on the axis marks a run that did not fit.
+//   limits   [{x, label}]: vertical lines.
+//   beyond   [{label, text}]: crosses in a strip at the right, for runs without an x.
+//   named    Points have their series' label beside them if there is room, else in the legend.
 
 const BEYOND_WIDTH = 96;
 const FEWEST_TICK_PIXELS = {x: 90, y: 44};
@@ -67,7 +67,7 @@ function addSeries(plot, series, x, y, text) {
   }
 }
 
-// Where a name finds room beside its point, {anchor, x, y}; null: nowhere.
+// Returns a free place for a name beside its point, {anchor, x, y}. null: there is none.
 function roomBeside(name, at, taken, width, height) {
   const wide = textWidth(name);
   const places = [["start", 9, 4], ["end", -9, 4], ["middle", 0, -9], ["middle", 0, 19],
@@ -85,7 +85,7 @@ function roomBeside(name, at, taken, width, height) {
   return null;
 }
 
-// Gives points the name of their series, whole; returns the series that had no room.
+// Writes the whole name of its series at each point. Returns the series without enough room.
 function addNames(plot, all, x, y, width, height, taken) {
   const points = all.flatMap((series) => series.points.filter((point) => point.y !== null)
     .map((point) => ({series, at: {x: x(point.x), y: y(point.y)}})));

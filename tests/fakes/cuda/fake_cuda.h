@@ -3,10 +3,10 @@
 #include <cstddef>
 #include <cstdint>
 
-// GPUs without one: CUDA's runtime, what libtorch asks of the driver, cuBLAS and NCCL, which keep
-// accounts instead of computing. In a program, or before its libraries (LD_PRELOAD), they replace
-// NVIDIA's. Addresses of device memory rise, and nothing may touch them. Values that are read back
-// are zero.
+// Fake GPUs: CUDA's runtime, the driver functions that libtorch uses, cuBLAS and NCCL. They keep
+// accounts instead of computing. They replace NVIDIA's libraries in a program, or before its
+// libraries (LD_PRELOAD). Addresses of device memory rise, and nothing may touch them. Values that
+// are read back are zero.
 //
 //   FAKE_CUDA_GPUS        The number of GPUs; 4 by default.
 //   FAKE_CUDA_CAPABILITY  "9.0", of every GPU. By default 7.0, 8.0, 9.0 and 10.0.
@@ -27,7 +27,7 @@ void set_memory_bytes(int64_t bytes);
 // All GPUs draw from one memory.
 int64_t used_bytes();
 
-// Lets handles of cuBLAS be made, as at first, or fail.
+// Lets the creation of cuBLAS handles succeed, as at first, or fail.
 void set_cublas_begins(bool begins);
 
 bool is_device_memory(const void* address);

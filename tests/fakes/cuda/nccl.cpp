@@ -1,5 +1,5 @@
-// NCCL whose collectives only meet: one is complete when every rank of its communicator has issued
-// it. Ranks are processes of one host, which meet in shared memory.
+// NCCL with collectives that only meet. A collective is complete when every rank of its
+// communicator has issued it. Ranks are processes of one host and meet in shared memory.
 #include <fcntl.h>
 #include <nccl.h>
 #include <sys/mman.h>
@@ -38,7 +38,7 @@ const char* name_of(ncclDataType_t type) {
   return static_cast<size_t>(type) < std::size(kNames) ? kNames[type] : "another type";
 }
 
-// "all_reduce of 64 float32", and " (2)" of another operation than a sum, or another root than 0.
+// "all_reduce of 64 float32"; then " (2)" for another operation than a sum, or another root than 0.
 std::string text_of(const Collective& collective) {
   std::string text = std::string(collective.name.data()) + " of " +
                      std::to_string(collective.count) + " " + name_of(collective.type);
@@ -139,7 +139,7 @@ const char* ncclGetErrorString(ncclResult_t) { return "an error of the fake NCCL
 const char* ncclGetLastError(ncclComm_t) { return ""; }
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
-  // No other has had this name, as one that was killed leaves its memory behind.
+  // The name is new, as a killed process leaves its memory behind.
   const std::chrono::nanoseconds now = std::chrono::system_clock::now().time_since_epoch();
   std::snprintf(id->internal, sizeof(id->internal), "/fake_nccl.%d.%ld", getpid(), now.count());
   return ncclSuccess;
@@ -160,7 +160,7 @@ ncclResult_t ncclCommInitRank(ncclComm_t* comm, int size, ncclUniqueId id, int r
   return ncclCommInitRankConfig(comm, size, id, rank, nullptr);
 }
 
-// It is not freed, as streams may still ask for it.
+// The communicator is not freed, as streams may still ask for it.
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   comm->is_aborted = true;
   return ncclSuccess;

@@ -10,12 +10,12 @@
 #include <utility>
 #include <vector>
 
-// Vector clocks of the streams of a GPU. Work is done at once here. An access of memory is too
-// early all the same if it has not waited for the last one on another stream, by an event or on the
-// host. Registered memory of the host counts too, as copies read and write it.
+// Vector clocks of a GPU's streams. Work is done at once here. An access of memory must wait for
+// the last one on another stream, by an event or on the host. Otherwise it is too early. Registered
+// host memory counts too, as copies read and write it.
 namespace fsdp::fake_cuda {
 
-// By stream's number, how much of that stream's work has been waited for.
+// The amount of each stream's work that has been waited for, by the stream's number.
 using Clock = std::vector<uint64_t>;
 
 void merge(Clock& clock, const Clock& other);
@@ -29,25 +29,25 @@ struct Access {
   bool is_write;
 };
 
-// An operation that is issued to `stream`. Adds to hazards().
+// Issues an operation to `stream`. Adds to hazards().
 void issue(cudaStream_t stream, const std::string& operation, const std::vector<Access>& accesses);
-// An operation that the calling thread does on the host. Adds to hazards().
+// Runs an operation of the calling thread on the host. Adds to hazards().
 void run_on_host(const std::string& operation, const std::vector<Access>& accesses);
-// The host lets memory go, on the calling thread.
+// Releases host memory on the calling thread.
 void let_go(const void* begin, size_t bytes);
 
-// "mul on stream 2 has not waited for copy_ on stream 0", or which ranks have called different
-// collectives; each once.
+// "mul on stream 2 has not waited for copy_ on stream 0", or ranks that differ in collectives; each
+// once.
 std::vector<std::string> hazards();
 void forget_hazards();
 
-// From a stream to the one that waits for it. take_waits(): of the program, since the last call.
+// From a stream to its waiting stream. take_waits(): the program's waits since the last call.
 using Wait = std::pair<int, int>;
 std::set<Wait> take_waits();
-// From now on these are not done, as if the program had left them out.
+// Skips these waits from now on, as if the program had left them out.
 void leave_out(std::optional<Wait> wait);
 
-// Has every operation of libtorch issued (order_observer.cpp). Hazards end the program unless it
+// Issues every operation of libtorch (order_observer.cpp). Hazards end the program unless it
 // `collects` them.
 void watch_order(bool collects);
 

@@ -47,8 +47,8 @@ void add(Accesses& accesses, const c10::IValue& value, bool is_write) {
   }
 }
 
-// The arguments and results that an operator writes. One without a schema is of our own
-// kernels (show_launch): it writes its results.
+// The arguments and results that an operator writes. A call without a schema is one of our own
+// kernels (show_launch); it writes its results.
 struct Effects {
   bool touches_memory = true;
   std::vector<bool> writes_argument;
@@ -87,8 +87,8 @@ const Effects& effects_of(const at::RecordFunction& function) {
                               : known.emplace(*name, effects_of(*name)).first->second;
 }
 
-// An operator under way. If operators that it calls write, its results are theirs: they may have
-// waited before it ends.
+// An operator under way. If operators that it calls write, its results are theirs and may be waited
+// for before it ends.
 struct Call : at::ObserverContext {
   Call* outer = nullptr;
   bool has_writing_inner = false;
@@ -96,8 +96,8 @@ struct Call : at::ObserverContext {
 
 thread_local Call* innermost = nullptr;
 
-// On the current stream of the tensors' GPU, which operators go to whatever the current GPU is. A
-// copy between GPU and host tells of the host's memory by itself (cudaMemcpyAsync).
+// Issues the operator on the current stream of its tensors' GPU, whatever GPU is current. A copy
+// between GPU and host reports the host's memory itself (cudaMemcpyAsync).
 void issue(const at::RecordFunction& function, const Accesses& accesses, Call* outer) {
   if (accesses.on_gpu.empty()) {
     if (!accesses.on_host.empty()) run_on_host(function.name(), accesses.on_host);

@@ -23,7 +23,7 @@ namespace {
 using fsdp::fake_cuda::host_clock;
 using fsdp::fake_cuda::merge;
 
-// What something waits for: all other work is done when it is issued.
+// A condition of waiting work. All other work is done when it is issued.
 using Condition = std::function<bool()>;
 using Conditions = std::set<std::shared_ptr<Condition>>;  // streams share them
 
@@ -50,14 +50,14 @@ struct CUevent_st {
 
 namespace {
 
-// Of a process, which has one device; null is the default stream.
+// The streams of the process, which has one device; null is the default stream.
 std::set<CUstream_st*>& streams() {
   static CUstream_st default_stream{.number = 0, .conditions = {}};
   static std::set<CUstream_st*> all = {&default_stream};
   return all;
 }
 
-// The default stream also for a number that a test has made up.
+// Numbers that a test made up mean the default stream.
 CUstream_st& of(cudaStream_t stream) {
   static CUstream_st* const default_stream = *streams().begin();
   return streams().contains(stream) ? *stream : *default_stream;

@@ -11,14 +11,14 @@
 
 namespace fsdp::fake_cuda {
 
-// `error`, which cudaGetLastError() will tell this thread.
+// Returns `error`, and cudaGetLastError() returns it to this thread.
 cudaError_t failed(cudaError_t error);
 
-// What is issued on `stream` from here on waits until `is_done`, which any thread may ask.
+// Work issued on `stream` from here on waits until `is_done`, which any thread may ask.
 void wait_for(cudaStream_t stream, std::function<bool()> is_done);
 
-// Counts another operation of a stream, which comes after all that the calling thread has waited
-// for. Returns the stream's number and what the operation comes after, itself included.
+// Counts an operation of a stream, after all work that the calling thread has waited for. Returns
+// the stream's number and the clock of the work before the operation, itself included.
 std::pair<int, Clock> tick(cudaStream_t stream);
 
 // The names of libtorch's operations that are under way on the calling thread

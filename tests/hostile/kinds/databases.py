@@ -13,7 +13,7 @@ TABLES = ("experiments", "runs", "attempts", "ranks", "steps", "summaries", "eva
 
 NAMES_OF_FILES = (("runs", "folder"), ("runs", "experiment"), ("runs", "point"),
                   ("checkpoints", "path"), ("experiments", "name"), ("experiments", "file"))
-# What SQLite makes beside a database that a stranger put into WAL mode, when it is read.
+# SQLite makes these files if it reads a database that a stranger put into WAL mode.
 WAL_INDEX = ("sweep/results/results.sqlite-shm", "sweep/results/results.sqlite-wal")
 BEHIND_A_LINK = "behind_a_link"  # where a run makes its database, when its user linked it there
 

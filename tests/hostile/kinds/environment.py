@@ -147,7 +147,7 @@ def small_limits(case: Case) -> None:
         return
     value = case.random.choice(values)
     case.note(f"limit {kind}: {value}")
-    # The dynamic linker ends with 127 where there is no room for the libraries.
+    # The dynamic linker exits with 127 if there is no room for the libraries.
     statuses = (0, 1, 2, 127, 130)
     mute = kind == resource.RLIMIT_FSIZE  # what it says goes to a file
     if case.random.random() < 0.6:

@@ -12,7 +12,7 @@ POINT_NAMES = [
     "a\x1bb", "a\nb", "tab\there", " lead", "trail ", "", "null", "1", "true", "a.b", "#", "e\u0301"
 ]
 
-# Keys with values that make sense, so that what is odd stands out.
+# Keys with sensible values, so odd ones stand out.
 SENSIBLE = {
     "train.steps": [1, 2, 5],
     "train.epochs": [1],

@@ -15,7 +15,7 @@ LAST_UNIX_MS = 253402300799999
 NUMBERS = (9e999, -9e999, -1, -2**63, 2**63 - 1, 1e300, -1e300, 1e40, 0, 1, 5e-324, -62167219200000,
            LAST_UNIX_MS, LAST_UNIX_MS + 1)
 TEXTS = ("", "{", "{}", "[]", "null", "3", '"a"', "nan", '{"a": NaN}', '{"a": 1e999}', "{\"A\": [1]}")
-# They name rows, or say what a row belongs to.
+# These columns name rows, or the owner of a row.
 LEFT_ALONE = ("id", "run", "attempt", "rank", "sequence", "experiment", "step", "current", "spec")
 
 

@@ -22,13 +22,13 @@ FAMILIES = {
 NUMBERS = ["0", "1", "2", "3", "-1", "", "x", "1.0", " 1", "1 ", "+1", "0x1", "1e0", "2147483648", "1048577",
            "-9223372036854775809", "9" * 400, "٣", "1\n"]
 VALUES = {
-    # Only this host, and names that need nobody to be asked.
+    # Only this host, and names that need no resolver.
     "MASTER_ADDR": ["127.0.0.1", "localhost", "::1", "", "127.0.0.999", "127.1", "\x1b", "0"],
     "SLURM_STEP_NODELIST": ["localhost", "localhost,localhost", "", "[", "l[]", "localhost["],
     "SLURM_STEP_TASKS_PER_NODE": ["1", "2", "1(x2)", "", "x", "2(x", "1(x0)", "0", "1,1", "1(x2147483648)"],
     "SLURM_STEP_ID": ["0", "batch", "x", ""],
 }
-# What a rank may have instead, as sections of its run.yaml.
+# Other sections that a rank's run.yaml may have.
 OTHER_KEYS = {
     "optimizer.learning_rate": ["optimizer: {learning_rate: 0.1}", "optimizer: {learning_rate: 2.0000000000000001e-5}"],
     "optimizer.kind": ["optimizer: {kind: sgd}"],

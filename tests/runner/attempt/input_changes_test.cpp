@@ -85,7 +85,7 @@ class ShortLauncher : public Launcher {
   std::vector<LaunchResult> ended_;
 };
 
-// What a rank of a whole run writes.
+// Writes the events of one rank of a whole run.
 void report_whole_run(const Planned& planned, int attempt) {
   std::filesystem::create_directories(planned.paths().attempt(attempt));
   std::ofstream file(planned.paths().events(attempt, 0));
@@ -98,7 +98,7 @@ void report_whole_run(const Planned& planned, int attempt) {
   }
 }
 
-// Tells a test each time that the sweep has looked what there is to do.
+// Calls a test each time that the sweep has looked for work.
 class HeardProgress : public QuietProgress {
  public:
   explicit HeardProgress(std::function<void()> heard) : heard_(std::move(heard)) {}

@@ -5,7 +5,7 @@
 #include "contract/families/family.h"
 #include "contract/inputs/inputs.h"
 
-// What runs keep, by the number of parameters and the bytes of each.
+// The files that runs keep, by the number of parameters and the bytes of each.
 namespace fsdp {
 namespace {
 

@@ -9,7 +9,7 @@
 namespace fsdp {
 namespace {
 
-// What comes out of std::cout where `write` writes to it.
+// Returns the output of std::cout while `write` writes to it.
 template <typename Write>
 std::string shown(Write&& write) {
   std::ostringstream screen;

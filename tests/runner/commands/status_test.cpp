@@ -45,7 +45,7 @@ DeviceSample processors(const std::string& host) {
   return sample;
 }
 
-// Of a run in a job: 30 of 100 steps done, 2 s each.
+// A run in a job: 30 of 100 steps are done, 2 s each.
 RunState running() {
   RunState run;
   run.row.experiment = "chess";

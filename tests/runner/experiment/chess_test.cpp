@@ -14,7 +14,7 @@ Expansion chess(const ExpandOptions& options, const Resources& host = kNoGpus) {
   return Experiment::load(kChess).expand(options, host);
 }
 
-// What all runs on GPUs share: CodeLlama-7b, and the published script's request.
+// Checks the common settings of all runs on GPUs: CodeLlama-7b, and the published script's request.
 void check_published(const RunSpec& spec, int64_t gpus) {
   const ModelConfig& config = spec.model.config;
   CHECK(config.num_hidden_layers == 32);

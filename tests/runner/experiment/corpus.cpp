@@ -24,7 +24,7 @@ std::string unescaped(const std::string& text) {
   return bytes;
 }
 
-// Reads what is said of a case, up to the line "--". Returns whether its text is escaped.
+// Reads the expectations of a case, up to the line "--". Returns true if its text is escaped.
 bool read_expectations(std::istream& stream, MalformedExperiment& experiment) {
   bool is_escaped = false;
   std::string line;

@@ -4,8 +4,7 @@
 
 #include "tests/runner/experiment/expanded_experiment.h"
 
-// The corpus without what only a look at the input files shows; tests/end_to_end takes all of it to
-// the program.
+// Tests the corpus, except errors in input files. tests/end_to_end gives all of it to the program.
 namespace fsdp {
 
 TEST_CASE("every malformed experiment is refused at its place, with words that help") {

@@ -13,7 +13,7 @@ namespace {
 const std::string kDoublingBase = "experiment: lab\nbase: {memory_limit_gib: 1, batch.total: 48}\n";
 const std::string kDouble = "double: {batch.size_per_rank: {from: 1, refine: true}}";
 
-// An experiment that is there for as long as its runs are made.
+// An experiment that exists while its runs are made.
 class Doubled {
  public:
   explicit Doubled(const std::string& text, const ExpandOptions& options = {})
@@ -78,7 +78,7 @@ TEST_CASE("with a total batch, values that do not divide it are passed over") {
                               "points: [{name: two, strategy: {kind: ddp, ranks: 2}}]\n"
                               "sweep: {" +
                               kDouble + "}\n")) == std::vector<int64_t>{1, 2, 4, 8, 24});
-  // As far as a total with few divisors goes.
+  // A prime total has only two values.
   CHECK(while_all_fit(Doubled("experiment: lab\nbase: {memory_limit_gib: 1, batch.total: 10007}\n"
                               "sweep: {" +
                               kDouble + "}\n")) == std::vector<int64_t>{1, 10007});
@@ -115,7 +115,7 @@ TEST_CASE("the family is all but the key and what is derived from it") {
   const std::string family = Doubled(kDoublingBase + sweep).family();
   const std::string from_3 = "sweep: {double: {batch.size_per_rank: {from: 3, to: 24}}}\n";
   CHECK(Doubled(kDoublingBase + from_3).family() == family);
-  // Another name, or a base that says otherwise what is doubled, is the same family.
+  // Another name, or another base value of the doubled key, keeps the family.
   CHECK(Doubled("experiment: other\nbase: {memory_limit_gib: 1, batch: {total: 48, size_per_rank: "
                 "2}}\npoints: [{name: x}]\n" +
                 sweep)

@@ -12,7 +12,7 @@ constexpr int64_t kLargest = 300;  // no set of values goes beyond
 
 using Values = std::set<int64_t>;
 
-// As long as `values` are there.
+// Finds the next of `values`; nullopt after the last.
 NextValid in(const Values& values) {
   return [&values](int64_t value) -> std::optional<int64_t> {
     const auto found = values.lower_bound(value);
@@ -40,7 +40,7 @@ struct Searched {
   std::optional<int64_t> does_not;
 };
 
-// A search on a device on which values up to `limit` fit. Checks what holds for every one.
+// A search on a device that fits values up to `limit`. Checks the properties of every search.
 Searched search(const DoublingRange& range, const Values& values, int64_t limit,
                 std::optional<int64_t> expected = {}) {
   Doubling doubling(range, in(values));

@@ -18,7 +18,7 @@ StepDone step(int64_t number, double loss) {
   return done;
 }
 
-// Of rank 0; each event a second after the one before.
+// Ingests events of rank 0, one per second.
 void ingest(Store& store, int64_t run, int attempt, int64_t time_unix_ms,
             std::vector<decltype(Event::body)> bodies) {
   std::vector<Event> events;

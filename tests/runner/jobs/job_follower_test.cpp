@@ -16,7 +16,7 @@ namespace {
 
 using Folders = std::set<std::filesystem::path>;
 
-// Folders that are opened, which is what makes a client of NFS ask for new names in them.
+// Records the folders that are opened. Opening makes an NFS client ask for new names in them.
 class OpenedFolders {
  public:
   OpenedFolders() : descriptor_(inotify_init1(IN_NONBLOCK | IN_CLOEXEC)) {
@@ -31,7 +31,7 @@ class OpenedFolders {
     REQUIRE(watched >= 0);
     folder_of_[watched] = folder;
   }
-  // Since the last call.
+  // The folders opened since the last call.
   Folders opened() {
     Folders folders;
     alignas(inotify_event) std::array<char, 4096> buffer{};
@@ -69,7 +69,7 @@ struct Followed {
   }
 
   RunPaths paths() const { return RunPaths(results.path() / run.record.folder); }
-  // Some seconds after the last one. Whether the run has ended.
+  // Passes 2 s after the last time. Returns true if the run has ended.
   bool pass(TaskPhase phase) {
     now += std::chrono::seconds(2);
     const std::vector<TaskState> states{

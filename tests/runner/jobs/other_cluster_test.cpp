@@ -4,7 +4,7 @@
 #include "runner/jobs/refresh_jobs.h"
 #include "tests/runner/jobs/slurm_fixture.h"
 
-// Two clusters share the results folder: what one has submitted is left alone by the other.
+// Two clusters share the results folder. Each leaves the other's submissions alone.
 using namespace fsdp;
 using enum RunStatus;
 

@@ -166,7 +166,7 @@ TEST_CASE("a controller that is down is waited for, and said to be so once") {
       },
       [] {},
       [&] {
-        // What it wrote is read; that it is over is not known.
+        // The job's files are read, but its end is not known.
         CHECK(life.attempts(runs[1].record.id) == Statuses{kRunning});
         lab.cluster.is_down = false;
       },

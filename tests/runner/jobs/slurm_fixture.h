@@ -19,7 +19,7 @@
 #include "runner/progress/progress.h"
 #include "tests/runner/store/store_fixture.h"
 
-// A cluster of which a test says what happens, and what its jobs would write.
+// A cluster that the test controls, and the files that its jobs would write.
 namespace fsdp {
 
 using Statuses = std::vector<RunStatus>;
@@ -121,7 +121,7 @@ inline std::vector<Store::PlannedRun> runs_of_one_shape(int count, int64_t check
   return in_order(std::move(runs));
 }
 
-// What the ranks and the batch script of one run write.
+// Writes the files of one run's ranks and batch script.
 class FakeJob {
  public:
   static constexpr int kSteps = 20;
@@ -129,7 +129,7 @@ class FakeJob {
   FakeJob(const std::filesystem::path& results, const RunRecord& run, int64_t ranks = 1)
       : paths_(results / run.folder), ranks_(ranks) {}
 
-  // As the batch script does, in job `job`.
+  // Starts an attempt as the batch script of job `job` does.
   void starts(int attempt, const std::string& job) {
     std::filesystem::create_directories(paths_.attempt(attempt));
     write(paths_.launch_record(attempt), R"({"job": ")" + job +
@@ -143,7 +143,7 @@ class FakeJob {
     started.resumed_from_step = last_step_;
     for (int rank = 0; rank < ranks_; ++rank) report(rank, started);
   }
-  // All from the last one to this.
+  // Reports all steps after the last one, up to `last`.
   void steps(int64_t last) {
     for (; last_step_ < last; ++last_step_) {
       for (int rank = 0; rank < ranks_; ++rank) report(rank, step_done(last_step_ + 1, 10));
@@ -167,7 +167,7 @@ class FakeJob {
     for (int rank = 0; rank < ranks_; ++rank) report(rank, RunInterrupted{});
     says(outcome);
   }
-  // end.json
+  // Writes end.json.
   void says(const std::string& outcome) {
     write(paths_.end_record(attempt_),
           R"({"ended_unix_ms": )" + std::to_string(now_unix_ms()) + R"(, "outcome": ")" + outcome +
@@ -200,7 +200,7 @@ struct SlurmLaboratory {
   FakeJob job(const RunToLaunch& run) const { return {results.path(), run.record}; }
 };
 
-// Keeps what was told.
+// Keeps all messages.
 class RecordingProgress : public Progress {
  public:
   void say(std::string_view line) override { lines.emplace_back(line); }

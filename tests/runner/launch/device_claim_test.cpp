@@ -18,7 +18,7 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-// Of a host of its own, as far as claims are concerned.
+// Acts as a separate host for claims.
 class Host : public TemporaryFolder {
  public:
   Host() { setenv("TMPDIR", path().c_str(), 1); }

@@ -30,7 +30,7 @@ std::string text_of(const std::filesystem::path& file) {
   return text.str();
 }
 
-// Ranks find it as $TEST_FOLDER, and write what they see into their logs.
+// Ranks find the folder as $TEST_FOLDER and write their findings into their logs.
 class Folder : public TemporaryFolder {
  public:
   Folder() { setenv("TEST_FOLDER", path().c_str(), 1); }
@@ -74,7 +74,7 @@ LaunchResult run(const LaunchRequest& request, Patience patience = kEndless) {
   return wait_for_one(launcher);
 }
 
-// Whether the process runs no more; one that init has not yet reaped is no process either.
+// True if the process has ended. A process that init has not yet reaped has ended, too.
 bool is_gone(pid_t process) {
   const std::string stat = text_of("/proc/" + std::to_string(process) + "/stat");
   return stat.empty() || stat.find(") Z ") != std::string::npos;

@@ -7,7 +7,7 @@
 namespace fsdp {
 namespace {
 
-// What /bin/sh prints for the command.
+// Returns the output and errors of /bin/sh for the command.
 std::string printed_by_shell(const std::string& command) {
   FILE* pipe = popen((command + " 2>&1").c_str(), "r");
   REQUIRE(pipe);

@@ -30,7 +30,7 @@ Lines view(const std::vector<RunProgress>& runs, TerminalSize size, bool colour 
   return live_view(runs, ended, size, kNow, colour);
 }
 
-// A sweep of `count` runs, the first of which have ended and one of which runs.
+// A sweep of `count` runs. The first `ended` have ended, and the next one runs.
 std::vector<RunProgress> long_sweep(size_t count, size_t ended) {
   std::vector<RunProgress> runs;
   for (size_t i = 0; i < count; ++i) {

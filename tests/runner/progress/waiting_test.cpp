@@ -11,7 +11,7 @@
 #include "runner/progress/live_view.h"
 #include "tests/runner/progress/progress_fixture.h"
 
-// What runs that do no step wait for, and when a user is told.
+// The reasons why runs without steps wait, and the time at which a user is told.
 namespace fsdp {
 namespace {
 
@@ -159,7 +159,7 @@ TEST_CASE("a row of the live view says what is waited for, in no more than its w
   CHECK(row(1, 100, seconds(35)) == "queued  queued      job 12  35s in the queue (Resources)");
 }
 
-// What is written to a descriptor while this is there.
+// Captures all output to a descriptor during its lifetime.
 class Captured {
  public:
   explicit Captured(int descriptor) : descriptor_(descriptor), before_(dup(descriptor)) {
@@ -210,7 +210,7 @@ TEST_CASE("runs that wait for the same share a line, and have each one of JSON")
                              R"x("text":"in the queue (Priority)","seconds":3600.)x"));
 }
 
-// Keeps what was told of runs that wait.
+// Keeps the messages about waiting runs.
 class RecordedWaits : public Progress {
  public:
   void say(std::string_view) override {}

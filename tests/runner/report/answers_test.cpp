@@ -4,7 +4,7 @@
 
 #include "tests/runner/report/made_up_results.h"
 
-// Results that are made up, of which the truth is known.
+// Made-up results with a known truth.
 namespace fsdp {
 namespace {
 
@@ -171,7 +171,7 @@ std::vector<Case> cases_of_losses() {
   };
 }
 
-// Runs that were compared with none, and called of other data, model or settings.
+// Runs that were resumed, have losses that are not finite, or do not compute the same.
 std::vector<Case> cases_of_unequal_runs() {
   const ComparisonRows two = runs_at({{"A", 1000}, {"B", 1000}});
   const ComparisonRows three = runs_at({{"A", 1000}, {"B", 1000}, {"C", 1000}});
@@ -258,7 +258,7 @@ std::vector<Case> cases_of_unequal_runs() {
   };
 }
 
-// Rows of which some repeats ran out of memory.
+// Some repeats of these rows ran out of memory.
 std::vector<Case> cases_of_repeats_without_room() {
   const ComparisonRows mixed =
       with(with_memory(repeated({{"A", {100, 100, 100, 100, 100}}, {"B", {900, 1, 1, 1, 1}}}),
@@ -347,7 +347,7 @@ std::vector<Case> cases_of_rows_that_are_equal_to_one_only() {
   };
 }
 
-// What ended otherwise, and ties.
+// Runs that did not finish, and ties.
 std::vector<Case> cases_of_ends() {
   const ComparisonRows two = runs_at({{"A", 1000}, {"B", 2000}});
   const ComparisonRows no_room =

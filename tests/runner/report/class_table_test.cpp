@@ -9,7 +9,7 @@
 #include "runner/report/terminal_text.h"
 #include "tests/runner/report/report_fixture.h"
 
-// What everybody of a class measured, as one table.
+// One table of a whole class's measurements.
 namespace fsdp {
 namespace {
 

@@ -69,7 +69,7 @@ TEST_CASE("quantiles of infinite numbers are numbers") {
   CHECK(median({kInfinity, kInfinity}) == kInfinity);
 }
 
-// Every number of a row is one that nothing measures.
+// Sets most numbers of a row to values that nothing measures.
 template <typename Row>
 void make_extreme(Row& row, std::mt19937_64& random) {
   constexpr std::array<double, 9> kReals{kInfinity, -kInfinity, 1e308,   -1e308, 5e-324,

@@ -1,7 +1,7 @@
 #include "tests/runner/report/loss_sentences.h"
 #include "tests/runner/report/speed_sentences.h"
 
-// What answers say of made-up experiments is compared with what is true of them.
+// Compares the answers about made-up experiments with the truth.
 namespace fsdp {
 namespace {
 
@@ -59,7 +59,7 @@ TEST_CASE("no sentence about made-up experiments is false") {
   CHECK(verdicts.winners >= kExperiments / 10);
 }
 
-// Of how many of 200 experiments with equal rows the sentence leaves some of them out.
+// Makes 200 experiments with equal rows. Counts those that name only some rows as fastest.
 int false_sentences(size_t rows, int64_t repeats, int noise_shape) {
   int found = 0;
   for (uint64_t seed = 0; seed < 200; ++seed) {

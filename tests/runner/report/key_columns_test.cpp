@@ -7,7 +7,7 @@ namespace {
 using Catch::Matchers::Contains;
 using Catch::Matchers::EndsWith;
 
-// Three runs of which the second has a schedule and a model of its own.
+// Three runs. The second has a schedule and a model of its own.
 Report report_of_specs() {
   Report report = training_report();
   RunSpec spec;

@@ -7,7 +7,7 @@
 #include "tests/runner/report/made_up_experiments.h"
 #include "tests/runner/report/sentence_reader.h"
 
-// Compares what answers say of losses with the truth; what is false is a std::runtime_error.
+// Compares the answers about losses with the truth. A false sentence is a std::runtime_error.
 namespace fsdp {
 
 class LossSentences {
@@ -156,7 +156,7 @@ class LossSentences {
     return std::ranges::none_of(runs, [&](size_t place) { return run(place).losses.empty(); });
   }
 
-  // Those that all runs have, where steps were read; else the ends that they have.
+  // The steps that all runs have, if steps were read; otherwise the ends that all runs have.
   std::set<int64_t> compared_steps(const Places& runs) const {
     std::set<int64_t> steps;
     const auto last = std::ssize(truth(*runs.begin()).losses);
@@ -296,7 +296,7 @@ class LossSentences {
     }
   }
 
-  // `reference`: whom the runs are said to differ from; absent: it is named, or one that agrees.
+  // `reference`: the run that the others differ from. Without it the text names it, or it agrees.
   void check_reason(SentenceReader& reader, const Places& runs, std::optional<size_t> reference) {
     const std::string reason = reader.take_until("; ");
     std::string why = reason;
@@ -314,7 +314,7 @@ class LossSentences {
     if (!reader.is_at_end()) reader.give_back(2);
   }
 
-  // Those that share a digest.
+  // The runs that share a digest with another run.
   Places agreeing() const {
     Places found;
     for (const size_t place : all_runs()) {

@@ -5,16 +5,16 @@
 
 #include "tests/runner/report/made_up_results.h"
 
-// Experiments that are made up at random, of which the truth is known.
+// Random experiments with a known truth.
 namespace fsdp {
 
-// What a run really did.
+// The truth about a run.
 struct TrueRun {
   std::vector<std::optional<double>> losses{};  // of each step from 1
   int64_t first_known_step = 1;                 // of those that the database holds
 };
 
-// What a row really is.
+// The truth about a row.
 struct TrueRow {
   std::string name;
   double speed = 0;  // tokens per second, without noise
@@ -29,7 +29,7 @@ struct MadeUpExperiment {
   std::vector<TrueRun> true_runs{};  // as `runs`
 };
 
-// Makes experiments; the same of the same seed with every standard library.
+// Makes experiments. A seed gives the same experiment with every standard library.
 class ExperimentMaker {
  public:
   explicit ExperimentMaker(uint64_t seed) : random_(seed) {}
@@ -206,7 +206,7 @@ class ExperimentMaker {
     made.true_runs.push_back(truth);
   }
 
-  // As rows that were merged from others may be.
+  // Damages a row as merged rows may be damaged.
   void spoil(ComparisonRow& run) {
     if (chance(0.02)) run.loss_digest.clear();
     if (chance(0.02)) run.loss_digest += "by an older version";

@@ -10,7 +10,7 @@
 #include "runner/report/answers.h"
 #include "tests/runner/report/report_fixture.h"
 
-// Results that are made up, of which the truth is known.
+// Made-up results with a known truth.
 namespace fsdp {
 
 using ComparisonRows = std::vector<ComparisonRow>;
@@ -19,7 +19,7 @@ using nlohmann::json;
 inline constexpr auto kCpu = DeviceKind::kCpu;
 inline constexpr auto kCuda = DeviceKind::kCuda;
 
-// Of a run on a GPU, or on a CPU, at so many tokens per second.
+// A finished run on a GPU or a CPU, at this speed.
 inline ComparisonRow run_at(const std::string& point, double tokens_per_second,
                             DeviceKind device = DeviceKind::kCuda) {
   static int64_t number = 0;
@@ -86,7 +86,7 @@ inline ComparisonRows with_memory(ComparisonRows rows, const std::vector<int64_t
   return rows;
 }
 
-// Rows that must have equal losses, and those of their steps.
+// Gives the rows the losses of their steps, and a digest that says that all losses are equal.
 inline ComparisonRows with_losses(ComparisonRows rows,
                                   const std::vector<std::vector<double>>& losses) {
   for (size_t i = 0; i < rows.size(); ++i) {
@@ -108,7 +108,7 @@ inline ComparisonRows that_differ_in(const char* pointer, const json& value, dou
   return rows;
 }
 
-// Of so many ranks, at so many tokens per second of a rank, each with 4 sequences at a time.
+// A run on `ranks` ranks. Each rank takes 4 sequences at a time.
 inline ComparisonRow on_ranks(const std::string& point, int64_t ranks, double speed_of_rank,
                               DeviceKind device = DeviceKind::kCuda, int64_t accumulation = 1) {
   ComparisonRow row = run_at(point, speed_of_rank * static_cast<double>(ranks), device);

@@ -96,7 +96,7 @@ inline Report lab_report() {
   return report;
 }
 
-// What a run can do beyond the lab.
+// Runs with features that the lab does not use.
 inline Report training_report() {
   Report report;
   report.results = "results";

@@ -2,14 +2,14 @@
 
 #include "tests/runner/report/made_up_results.h"
 
-// What reports say of rows on more ranks, where the truth is known.
+// Tests the answers about rows on more ranks, with a known truth.
 namespace fsdp {
 namespace {
 
 constexpr const char* k90Percent =
     "4 90 % of the tokens/s a rank of 1 (weak scaling: the total batch grows with the ranks)";
 
-// Of one speed, and of what may as well be no difference.
+// Cases of single runs, and of differences that may be noise.
 std::vector<Case> cases_of_scaling() {
   const ComparisonRows weak{on_ranks("1", 1, 1000), on_ranks("4", 4, 900)};
   return {

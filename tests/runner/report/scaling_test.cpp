@@ -5,7 +5,7 @@
 #include "runner/report/series.h"
 #include "tests/runner/report/report_fixture.h"
 
-// Which row another one is measured against when it has more ranks.
+// Tests which row is the baseline of a row with more ranks.
 namespace fsdp {
 namespace {
 
@@ -13,7 +13,7 @@ using nlohmann::json;
 
 constexpr int64_t kSize = 4;  // sequences per rank and micro-batch
 
-// So many tokens per second and rank; of one rank `single`, else fsdp.
+// `speed` is in tokens per second and rank. One rank is `single`, more are fsdp.
 ComparisonRow row_of(const std::string& point, int64_t ranks, int64_t accumulation, double speed) {
   static int64_t number = 0;
   const bool is_alone = ranks == 1;

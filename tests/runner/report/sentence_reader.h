@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-// Reads the sentences of answers strictly: what it is not told of is an error.
+// Reads the sentences of answers strictly. Unexpected text is an error.
 namespace fsdp {
 
 class SentenceReader {
@@ -25,14 +25,14 @@ class SentenceReader {
   // True if one of the words is next.
   bool sees(std::string_view word) const { return rest_.starts_with(word); }
   char next() const { return rest_.empty() ? '\0' : rest_.front(); }
-  // True if the word is anywhere in what is left.
+  // True if the word is anywhere in the rest.
   bool has(std::string_view word) const { return rest_.find(word) != std::string_view::npos; }
-  // Of `count` characters that were taken last.
+  // Gives back the last `count` characters that were taken.
   void give_back(size_t count) { rest_ = text_.substr(text_.size() - rest_.size() - count); }
   void expect(std::string_view word) {
     if (!take(word)) fail("expected '" + std::string(word) + "'");
   }
-  // Up to `end`, which is taken too; all that is left if it is not there.
+  // Takes the text up to `end`, and `end` itself. Takes all that is left if `end` is not there.
   std::string take_until(std::string_view end) {
     const size_t place = std::min(rest_.find(end), rest_.size());
     std::string taken(rest_.substr(0, place));

@@ -7,8 +7,8 @@
 #include "tests/runner/report/made_up_experiments.h"
 #include "tests/runner/report/sentence_reader.h"
 
-// Compares what answers say of fits, speed, changes and scaling with the truth. What no noise can
-// excuse is a std::runtime_error; sentences that noise made wrong are counted.
+// Compares the answers about fits, speed, changes and scaling with the truth. Throws
+// std::runtime_error for an error that noise cannot excuse; counts the other wrong sentences.
 namespace fsdp {
 
 class SpeedSentences {
@@ -107,7 +107,7 @@ class SpeedSentences {
     }
     return ranked;
   }
-  // Whether anybody can know how much its speed varies.
+  // True if the variation of the row's speed can be known.
   bool is_known(size_t row) const {
     const auto finite =
         std::ranges::count_if(speeds(row), [](double s) { return std::isfinite(s); });

@@ -91,7 +91,7 @@ TEST_CASE("an interval does not depend on what was asked before, nor on the orde
   CHECK(fresh.interval->high == 4);
 }
 
-// Of tables of Student's distribution, two-sided.
+// The tables are two-sided.
 TEST_CASE("the tails of Student's distribution are those of its tables") {
   CHECK(student_tails(12.706, 1) == Approx(0.05).epsilon(1e-3));
   CHECK(student_tails(4.303, 2) == Approx(0.05).epsilon(1e-3));

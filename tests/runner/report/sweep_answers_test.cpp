@@ -6,7 +6,7 @@
 namespace fsdp {
 namespace {
 
-// Of 2 strategies x 4 batches, each twice as fast as the one before; losses are those of the batch.
+// A sweep of 2 strategies x 4 batches. Speed doubles with the batch; losses depend on it alone.
 Report sweep() {
   Report report;
   for (const char* strategy : {"ddp", "fsdp"}) {

@@ -8,7 +8,7 @@
 namespace fsdp {
 namespace {
 
-// Two rows that nothing is to be said about.
+// Two rows that need no warning.
 std::vector<ComparisonRow> good_rows() {
   std::vector<ComparisonRow> rows{finished_row(1, "4xDDP", StrategyKind::kDdp, 4, 200),
                                   finished_row(2, "4xFSDP", StrategyKind::kFsdp, 4, 210)};

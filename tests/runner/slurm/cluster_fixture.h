@@ -8,7 +8,7 @@
 #include "runner/slurm/slurm.h"
 #include "tests/runner/slurm/fake_slurm.h"
 
-// A cluster whose programs are fakes, and what they answer.
+// A cluster with fake programs, and their answers.
 namespace fsdp {
 
 using Strings = std::vector<std::string>;
@@ -45,7 +45,7 @@ class Cluster : public SlurmQueue {
  public:
   using SlurmQueue::SlurmQueue;
   Tasks ask(const Strings& jobs) { return query(jobs); }
-  // What is said by submitting a script.
+  // Returns the message of submitting a script.
   std::string submission(const FakeSlurm& fake) {
     return said_by([&] { submit(fake.folder().write("script.sh", "#!/bin/bash\n")); });
   }

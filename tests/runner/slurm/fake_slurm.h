@@ -39,11 +39,11 @@ class FakeSlurm {
     unsetenv("FAKE_SLURM");
   }
 
-  // What `program` does from now on, in bash.
+  // Sets the bash lines that `program` runs from now on.
   void let(const std::string& program, const std::string& lines) const {
     folder_.write(program + ".do", lines);
   }
-  // A line per call, its arguments quoted for bash.
+  // One line per call, with its arguments quoted for bash.
   std::vector<std::string> calls(const std::string& program) const {
     return lines_of(text_of(folder_ / (program + ".calls")));
   }
@@ -56,7 +56,7 @@ class FakeSlurm {
     std::ranges::sort(programs);
     return programs;
   }
-  // Of the last call.
+  // The arguments of the last call.
   std::vector<std::string> arguments(const std::string& program) const {
     return lines_of(text_of(folder_ / (program + ".arguments")));
   }

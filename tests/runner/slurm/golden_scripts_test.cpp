@@ -10,7 +10,7 @@
 #include "runner/launch/shell_quoted.h"
 #include "tests/runner/slurm/script_fixture.h"
 
-// Scripts as they were looked at once. FSDP_WRITE_GOLDEN=1 writes those that the code makes now.
+// Reviewed scripts. FSDP_WRITE_GOLDEN=1 writes the scripts that the code makes now.
 namespace fsdp {
 namespace {
 
@@ -48,8 +48,7 @@ TEST_CASE("The runs of the cluster tutorial on four GPUs, from the shipped exper
                chess_script(Experiment::load(kChess), {.profile = "80gbx4", .on_cluster = true}));
 }
 
-// Its partition, reservation, modules and environment are a site's own, so the file has them as
-// comments.
+// The site's partition, reservation, modules and environment are comments in the file.
 TEST_CASE("The published Slurm script on two GPUs, from the shipped experiment") {
   const std::string text =
       std::regex_replace(read_text_file(kChess),

@@ -8,7 +8,7 @@
 namespace fsdp {
 namespace {
 
-// Of `task` of a job whose script is rendered with slurm.output `output`.
+// The output file of `task`, in a job whose script has slurm.output `output`.
 std::string output_of(SlurmScript script, const std::string& output, const std::string& task) {
   const TemporaryFolder folder;
   script.slurm.output = output;

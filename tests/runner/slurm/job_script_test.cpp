@@ -12,7 +12,7 @@ namespace {
 
 using std::filesystem::path;
 
-// Everything that a shell or sbatch could take for something else.
+// Text that a shell or sbatch could misread.
 constexpr const char* kHostile =
     R"(-a 'b' "c" $(touch pwned) `touch pwned` # %t %% ;&|<>*?[]{}~! hetjob)";
 

@@ -2,7 +2,7 @@
 
 #include "tests/runner/slurm/cluster_fixture.h"
 
-// What squeue, sacct and scontrol tell of jobs, and what is made of it.
+// Tests the answers of squeue, sacct and scontrol about jobs, and the states made of them.
 namespace fsdp {
 namespace {
 

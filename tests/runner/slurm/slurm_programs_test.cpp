@@ -5,7 +5,7 @@
 #include "runner/slurm/program_environment.h"
 #include "tests/runner/slurm/cluster_fixture.h"
 
-// Slurm's programs as they hang, are missing and are told things by the environment.
+// Slurm's programs hang, are missing or get settings from the environment.
 namespace fsdp {
 namespace {
 
@@ -23,7 +23,7 @@ TEST_CASE("A program that hangs is given up") {
   CHECK(said_by([&] { cluster.ask({"12"}); }) == "unavailable: squeue had no answer within 0 s");
   fake.let("squeue", "sleep 1000 & echo $! >\"$FAKE_SLURM/child\"; exit 0");
   CHECK(said_by([&] { cluster.ask({"12"}); }) == "unavailable: squeue had no answer within 0 s");
-  // Nothing of it is left.
+  // No process is left.
   const std::string child = lines_of(text_of(fake.folder() / "child")).at(0);
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   while (!text_of("/proc/" + child + "/cmdline").empty()) {

@@ -252,7 +252,7 @@ TEST_CASE("a step is asked to stop by the signal that srun forwards") {
 
 TEST_CASE("of an srun that had to be killed, the step is ended, and no other one") {
   const FakeSrun slurm;
-  // The step is there until it is cancelled, and for one more look after that.
+  // The step exists until it is cancelled, and for one more look.
   slurm.program("squeue", R"(echo "$@" >> $TEST_FOLDER/squeue
 echo '12.batch batch'; echo '12.3 other/attempt-2'
 [ -e $TEST_FOLDER/gone ] || echo '12.4 lab/attempt-2'

@@ -2,7 +2,7 @@
 
 #include "tests/runner/slurm/cluster_fixture.h"
 
-// Jobs are submitted, found again, requeued and cancelled, or sbatch and the others refuse.
+// Jobs are submitted, found again, requeued and cancelled, or Slurm's programs refuse.
 namespace fsdp {
 namespace {
 

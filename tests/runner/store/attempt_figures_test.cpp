@@ -5,8 +5,7 @@
 namespace fsdp {
 namespace {
 
-// Steps first_step.. of a rank, which take these times, each event written `time_ms` after the one
-// before.
+// A rank's steps from `first_step` on, with their times.
 struct StepsOfRank {
   std::vector<double> step_times_ms;
   int64_t memory_bytes = 1;
@@ -31,7 +30,7 @@ std::vector<StepDone> steps_of(const StepsOfRank& rank) {
   return steps;
 }
 
-// Of a process that was started at 1'000.
+// Adds the events of a process that started at 1'000.
 void add(AttemptFigures& figures, int64_t rank, const std::vector<StepDone>& steps) {
   RunStarted started;
   started.steps_planned = std::ssize(steps);
@@ -243,8 +242,8 @@ TEST_CASE("the time of communication is of each step's slowest rank, and of all 
   CHECK_FALSE(median());
 }
 
-// Of two ranks on these devices, whose steps of 20 ms take 3 and 5 x 10^12 operations, and a fourth
-// more with what is recomputed.
+// Two ranks on these devices. Their steps of 20 ms take 3 and 5 x 10^12 operations; recomputation
+// adds a fourth.
 AttemptSummary summary_of_flops(const std::vector<std::string>& device_names, Dtype compute) {
   AttemptFigures figures({.ranks = 2, .warmup_steps_excluded = 1, .compute = compute});
   for (size_t rank = 0; rank < 2; ++rank) {
@@ -385,7 +384,7 @@ TEST_CASE("without GPUs or power figures there is no energy") {
   CHECK(figures.summary(false).gpu_utilization_percent_mean == 5);
 }
 
-// Made up: a rank on two CPUs for a second.
+// A made-up rank on two CPUs for a second.
 CpuUse use_of_cpus(const std::string& cpus, double cpu_time_ms, std::optional<double> busy_time_ms,
                    std::optional<double> wait_time_ms) {
   return {.cpus = cpus,

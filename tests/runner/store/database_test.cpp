@@ -10,7 +10,7 @@
 namespace fsdp {
 namespace {
 
-// Where temporary files go while it lives.
+// Sends temporary files to `folder` during its lifetime.
 class TemporaryFilesIn {
  public:
   explicit TemporaryFilesIn(const std::filesystem::path& folder)

@@ -2,7 +2,7 @@
 
 #include "tests/runner/store/store_fixture.h"
 
-// What the store knows of doubled keys: families of runs that differ in one key.
+// The store's record of doubled keys: families of runs that differ in one key.
 using namespace fsdp;
 
 namespace {
@@ -15,7 +15,7 @@ Store::PlannedRun run_of_family(const std::string& family, int64_t value) {
   return run;
 }
 
-// An attempt at the run, which is planned in the experiment, that ended so.
+// Plans the run in the experiment and records an attempt with this end.
 int64_t ended(Store& store, const std::string& experiment, const Store::PlannedRun& run,
               RunStatus status, const std::string& device = "cpu") {
   const int64_t id = store.plan_one_more(experiment, run).id;

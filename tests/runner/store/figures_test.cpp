@@ -3,7 +3,7 @@
 #include "contract/text/json.h"
 #include "tests/runner/store/store_fixture.h"
 
-// A store keeps figures up to date from event to event; they are those of all recorded events.
+// A store updates its figures with each event. They must equal the figures of all recorded events.
 namespace fsdp {
 namespace {
 
@@ -60,7 +60,7 @@ std::string recorded(const Store& store) {
   return text;
 }
 
-// What one store records that is given everything at once.
+// Returns the records of a store that gets all events at once.
 std::string expected(const std::vector<std::vector<Event>>& events) {
   const ResultsFolder results;
   Store store(results.path());

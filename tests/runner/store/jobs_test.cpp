@@ -6,7 +6,7 @@
 namespace fsdp {
 namespace {
 
-// The experiment "lab" with so many runs of one rank; their ids.
+// Plans the experiment "lab" with `count` runs of one rank. Returns their ids.
 std::vector<int64_t> plan_runs(Store& store, int64_t count) {
   std::vector<Store::PlannedRun> runs;
   for (int64_t i = 0; i < count; ++i) runs.push_back(planned_run("point" + std::to_string(i), 1));

@@ -14,7 +14,7 @@ namespace {
 
 using Catch::Matchers::Contains;
 
-// Two runs of `lab`, of which one has an attempt with events of every kind.
+// Plans two runs of `lab`. The first has an attempt with events of every kind.
 int64_t fill(const ResultsFolder& results, int64_t steps = 3) {
   Store store(results.path());
   const int64_t run =
@@ -60,7 +60,7 @@ std::map<std::string, std::string> bytes_in(const std::filesystem::path& folder)
   return files;
 }
 
-// Why the last of `sources` was skipped; empty: it was not.
+// The reason why the last of `sources` was skipped, or "".
 std::string skipped(const ResultsFolder& results, const std::vector<MergeSource>& sources) {
   return merge_results(results.path(), sources).back().skipped;
 }
@@ -292,7 +292,7 @@ TEST_CASE("an experiment of the results' own is not overwritten by one that is m
              Contains("has an experiment 'alice/lab' of its own"));
 }
 
-// Why a source is skipped in whose database `sql` was executed.
+// The reason to skip a source after `sql` was executed in its database.
 std::string refusal_after(const std::string& sql) {
   const ResultsFolder eve, all;
   fill(eve);
@@ -433,8 +433,7 @@ TEST_CASE("merged results of one name that came from two places are told apart")
   CHECK(Store(of_school.path()).comparison("2026/alice/lab").at(0).steps == 3);
 }
 
-// A new table needs a decision: one with a column `run` is merged, of any other the merge must
-// know.
+// A new table needs a decision: the merge copies it, or this list leaves it out.
 TEST_CASE("every table of the schema is merged or left out on purpose") {
   const ResultsFolder results;
   { const Store store(results.path()); }

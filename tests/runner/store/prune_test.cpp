@@ -3,7 +3,7 @@
 #include "runner/store/folder_removal.h"
 #include "tests/runner/store/store_fixture.h"
 
-// What prune must not remove, whatever the database says.
+// Tests that prune keeps files, whatever the database says.
 namespace fsdp {
 namespace {
 
@@ -143,7 +143,7 @@ TEST_CASE("links lead prune nowhere") {
   CHECK(std::filesystem::exists(target / "step-1/trainer.json"));
 }
 
-// A run's folder as a prune leaves it that is killed once the run's rows are gone.
+// A run's folder after a prune that was killed once the run's rows were gone.
 path left_by_a_killed_prune(const ResultsFolder& results) {
   const path folder = results.path() / "runs/lab/a-01234567";
   std::filesystem::create_directories(folder / "checkpoints/step-1");

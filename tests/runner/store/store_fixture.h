@@ -23,7 +23,7 @@ inline int64_t count(const ResultsFolder& results, const std::string& table) {
   return Statement(database, "select count(*) from " + table).value<int64_t>().value();
 }
 
-// What the sqlite3 program prints.
+// Returns the output of the sqlite3 program.
 inline std::string sqlite3(const ResultsFolder& results, const std::string& sql) {
   const std::string command =
       "sqlite3 -csv -nullvalue NULL '" + results.database().string() + "' \"" + sql + "\" 2>&1";

@@ -22,7 +22,7 @@ int flock_fails_with = 0;  // 0: it does not
 
 }  // namespace
 
-// In this program it is found before the C library's.
+// The linker finds this function before the C library's.
 extern "C" int flock(int descriptor, int operation) noexcept {
   if (flock_fails_with == 0) return static_cast<int>(syscall(SYS_flock, descriptor, operation));
   errno = flock_fails_with;

@@ -10,7 +10,7 @@
 
 namespace fsdp {
 
-// The first that is as it was written.
+// The newest checkpoint with undamaged contents.
 inline std::optional<std::filesystem::path> newest_checkpoint(const RunPaths& paths) {
   for (const auto& folder : checkpoints_newest_first(paths)) {
     try {
@@ -22,7 +22,7 @@ inline std::optional<std::filesystem::path> newest_checkpoint(const RunPaths& pa
   return std::nullopt;
 }
 
-// Reads everything as each of `world_size` ranks would, in even shares; all must be as written.
+// Reads all values as each of `world_size` ranks would, in even shares, and checks them.
 inline void check_checkpoint(const std::filesystem::path& folder,
                              const std::vector<ParameterPtr>& parameters, int world_size) {
   const CheckpointReader reader(folder);

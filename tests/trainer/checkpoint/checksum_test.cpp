@@ -29,7 +29,7 @@ class Checkpoint {
   }
 
   path at() const { return RunPaths(folder_.path()).checkpoint(1); }
-  // As two ranks check it: what the first of them finds; empty: nothing.
+  // Checks the contents as two ranks. Returns the first error, or "".
   std::string damage() const {
     for (const int rank : {0, 1}) {
       try {

@@ -27,7 +27,7 @@ class TwoCheckpoints {
     }
   }
 
-  // What a reader of step 2 says; the newest whole checkpoint must be step 1.
+  // Returns the error of reading step 2. The newest whole checkpoint must be step 1.
   std::string refusal_of_newer() const {
     CHECK(newest_checkpoint(paths) == paths.checkpoint(1));
     return refusal([&] { CheckpointReader(paths.checkpoint(2)); });

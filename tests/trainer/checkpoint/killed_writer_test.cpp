@@ -38,7 +38,7 @@ class WriterProcess {
     close(output_);
   }
 
-  // The seed of the next checkpoint that it reports; nullopt when it has ended.
+  // The seed of the next checkpoint that the process reports; nullopt if it has ended.
   std::optional<int64_t> next_seed() {
     std::string line;
     for (char c; read(output_, &c, 1) == 1;) {
@@ -60,8 +60,8 @@ class WriterProcess {
   int output_ = -1;
 };
 
-// Lets it write two checkpoints and kills it at a random moment of the next ones. Returns the seed
-// of the last one that it reported.
+// Lets the process write two checkpoints and kills it at a random moment of the next ones. Returns
+// the last seed that it reported.
 int64_t write_until_killed(const RunPaths& paths, int64_t first_seed, std::mt19937& engine) {
   WriterProcess writer(paths, first_seed);
   auto seed = writer.next_seed();

@@ -1,5 +1,6 @@
-// writer_process FOLDER SEED: writes checkpoints into the run's folder until it is killed, each
-// step twice, and prints the seed of each that is complete. See killed_writer_test.cpp.
+// writer_process FOLDER SEED: writes checkpoints into the run's folder until it is killed. It
+// writes each step twice and prints the seed of each complete checkpoint. See
+// killed_writer_test.cpp.
 #include <iostream>
 
 #include "tests/trainer/checkpoint/written_checkpoint.h"

@@ -172,7 +172,7 @@ TEST_CASE("mpirun's variables") {
 }
 
 TEST_CASE("the innermost launcher counts") {
-  // mpirun inside a Slurm job: Slurm's rank is that of the daemon that started the ranks.
+  // mpirun inside a Slurm job: SLURM_PROCID is the rank of the daemon that started the ranks.
   const Variables in_job = with(kSrun, {{"SLURM_PROCID", "0"}});
   CHECK(read(with(in_job, kOpenMpi)).rank == 3);
   CHECK(read(with(in_job, kMpich)).rank == 1);

@@ -110,7 +110,7 @@ struct IdleProcess {
   pid_t number;
 };
 
-// Until so many ranks of this process watch the other process.
+// Waits until `count` ranks of this process watch the other process.
 void wait_until_met(int count) {
   const auto watched = [] {
     int watched = 0;

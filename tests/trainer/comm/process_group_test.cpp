@@ -146,7 +146,7 @@ TEST_CASE("ranks of different worlds are refused on all of them") {
       return error.what();
     }
   };
-  // What all of these ranks say.
+  // Returns the message that all of these ranks give.
   const auto start_all = [&](const std::vector<WorldEnvironment>& ranks) {
     std::vector<std::future<std::string>> starting;
     for (const WorldEnvironment& rank : ranks) {

@@ -24,7 +24,7 @@ namespace {
 
 std::unique_ptr<ProcessGroup> group;
 
-// What rank `rank` contributes: values that round in every dtype.
+// The contribution of rank `rank`: values that round in every dtype.
 at::Tensor contribution(int rank, int64_t count, at::ScalarType dtype) {
   return (at::arange(count, at::kDouble) * 0.37 + rank * 1.1).sin().mul(100).to(dtype);
 }
@@ -181,7 +181,7 @@ TEST_CASE("rows and columns of ranks communicate at the same time") {
   const at::Tensor whole = at::empty({2, count});
   const at::Tensor sum = part(group->rank());
   Pending gathered, reduced;
-  // Not in the same order everywhere: the groups do not wait for each other.
+  // The order differs between columns: the groups do not wait for each other.
   if (column == 0) gathered = in_row->all_gather(whole, part(group->rank()), 1);
   reduced = in_column->all_reduce(sum, 0);
   if (column == 1) gathered = in_row->all_gather(whole, part(group->rank()), 1);
@@ -194,7 +194,7 @@ TEST_CASE("rows and columns of ranks communicate at the same time") {
 
 namespace {
 
-// What a group's watchdog has said.
+// The reasons that a group's watchdog gave.
 class Reasons {
  public:
   void add(const std::string& reason) {
@@ -294,7 +294,7 @@ TEST_CASE("ranks that were given the same device are known to all, before any co
   group->barrier();
 }
 
-// The last ones: they end what ranks do together. Chosen by name in CMakeLists.txt.
+// These come last, as they end the ranks' group. CMakeLists.txt chooses them by name.
 namespace {
 
 void check_that_others_fail_when_this_one_leaves(int leaver, at::ScalarType dtype) {

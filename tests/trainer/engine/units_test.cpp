@@ -8,7 +8,7 @@ using namespace fsdp;
 
 namespace {
 
-// An embedding and a head of 80 + 8 parameters, and blocks of 8 + 192 + 64 + 8 + 256 + 128 = 656.
+// Embedding and head have 80 + 8 parameters. A block has 8 + 192 + 64 + 8 + 256 + 128 = 656.
 Model six_blocks(bool is_tied = false) {
   return make_model({.num_hidden_layers = 6,
                      .hidden_size = 8,

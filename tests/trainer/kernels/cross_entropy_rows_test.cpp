@@ -4,7 +4,7 @@
 
 #include "trainer/kernels/cross_entropy.cuh"
 
-// What a block of the cross-entropy kernel does, by the same functions on the host.
+// Runs the functions of the cross-entropy kernel's blocks on the host.
 namespace fsdp {
 namespace {
 
@@ -68,7 +68,7 @@ void check_row(const at::Tensor& logits, int64_t label) {
 TEMPLATE_TEST_CASE("a row's loss and gradient are those of fp64", "[cross_entropy]", float,
                    at::Half, at::BFloat16) {
   at::manual_seed(1);
-  // None, one and several packs of 16 bytes, and what is left over.
+  // No, one and several packs of 16 bytes, with and without a rest.
   const int64_t size = GENERATE(1, 3, 8, 31, 32, 1000, 1007);
   const at::TensorOptions type = c10::CppTypeToScalarType<TestType>::value;
   const at::Tensor logits = at::randn({size}).mul_(8).to(type);

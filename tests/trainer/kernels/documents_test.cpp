@@ -76,7 +76,7 @@ TEST_CASE(
   // A log-sum-exp for 33 queries rounded up to 64 of every document.
   const auto [wide_forward, wide_backward] = allocations_on_gpu(at::kFloat, {31, 33, 31, 33});
   CHECK_THAT(wide_forward, Contains(Numbers{kQuery * 4, 4 * 4 * 64 * 4}));
-  // Of keys and values that were expanded to every query head.
+  // Keys and values are expanded to every query head.
   CHECK_THAT(wide_backward, Contains(Numbers{kQuery * 4, kQuery * 4, kQuery * 4}));
 }
 

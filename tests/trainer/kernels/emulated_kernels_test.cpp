@@ -1,4 +1,4 @@
-// Kernels of our own as a GPU starts them, on the host.
+// Runs our own kernels on the host as a GPU starts them.
 #include "tests/fakes/emulated_kernels.h"
 
 #include <ATen/ATen.h>

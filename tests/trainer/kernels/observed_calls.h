@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-// The operators and kernels that run on this thread while the object lives, as observers see them:
-// libtorch's, and what trainer/kernels/launch.h shows. One at a time.
+// The operators and kernels that run on this thread while the object lives: libtorch's, and those
+// that trainer/kernels/launch.h shows. Only one such object may live at a time.
 class ObservedCalls {
  public:
   struct Call {
@@ -23,7 +23,7 @@ class ObservedCalls {
   ObservedCalls(const ObservedCalls&) = delete;
   ObservedCalls& operator=(const ObservedCalls&) = delete;
 
-  // What a device would launch, in order: neither views nor allocations, nor what is made of
+  // The launches of a device, in order. Leaves out views, allocations and calls that only call
   // others.
   std::vector<Call> launches() const;
   std::vector<std::string> names_of_launches() const;
@@ -32,9 +32,9 @@ class ObservedCalls {
   // The first of that name.
   Call call(const std::string& name) const;
 
-  // One line a name: how often, and its bytes for each of `tokens`.
+  // One line per name: the number of calls, and their bytes for each of `tokens`.
   static std::string table_of(const std::vector<Call>& calls, int64_t tokens);
-  // Of all but products of matrices and attention.
+  // The bytes that all calls move, except matrix products and attention.
   static int64_t bytes_moved(const std::vector<Call>& calls);
   static int64_t count_products(const std::vector<Call>& calls);
 

@@ -1,4 +1,4 @@
-// What kernels take on meta where a GPU is planned for, with sizes from libtorch's own sources.
+// The memory of kernels on meta if a GPU is planned. The sizes come from libtorch's own sources.
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ using Bytes = std::vector<int64_t>;
 
 const at::TensorOptions kMetaBf16 = at::TensorOptions(at::kBFloat16).device(at::kMeta);
 
-// What `call` allocates and has released when it returns, in order.
+// The bytes that `call` allocates and releases before it returns, in order of allocation.
 template <typename Call>
 Bytes temporaries_of(Call&& call) {
   MetaAllocator& allocator = MetaAllocator::instance();
@@ -65,7 +65,7 @@ Bytes temporaries_of_attention_backward(int64_t sequences, int64_t tokens,
 
 TEST_CASE("flash attention's backward adds dq up in fp32, in blocks of queries",
           "[not_deterministic]") {
-  // cuDNN is chosen for what is not deterministic, and says at run time only what it takes.
+  // Non-deterministic runs use cuDNN, which reports its memory only at run time.
   const AttentionHeads grouped = {.query = 4, .key_value = 2, .width = 40};
   const Bytes gradients = {2 * 150 * 4 * 40 * 2, 2 * 150 * 2 * 40 * 2, 2 * 150 * 2 * 40 * 2};
   CHECK(temporaries_of_attention_backward(2, 150, grouped) == gradients);

@@ -5,7 +5,7 @@
 
 #include "trainer/kernels/swiglu.cuh"
 
-// What the threads of SwiGLU's kernel do, by the same functions on the host.
+// Runs the functions of the SwiGLU kernel's threads on the host.
 namespace fsdp {
 namespace {
 

@@ -10,8 +10,8 @@
 #include "trainer/backend/backend.h"
 #include "trainer/kernels/transformer_engine_kernels.h"
 
-// What Transformer Engine is given, as far as that shows without a GPU: tensors lie in host memory,
-// and a call that passes its checks on the host ends where it asks for the device.
+// Checks the arguments of Transformer Engine as far as possible without a GPU. Tensors lie in host
+// memory. A call that passes the host's checks ends where it asks for the device.
 namespace fsdp {
 namespace {
 

@@ -144,7 +144,7 @@ TEST_CASE("a step of the modules equals autograd over the whole model") {
     CHECK(relative_error(gradient, weights.at(name).grad()) < tolerance);
   }
 
-  // A second micro-batch adds to what is there.
+  // A second micro-batch adds to the gradients.
   forward_and_backward(model, batch);
   for (const auto& [name, gradient] : gradients) {
     INFO(name);

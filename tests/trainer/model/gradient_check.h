@@ -9,13 +9,13 @@
 // How the tests compare a layer with plain autograd over a textbook composition.
 namespace fsdp {
 
-// A parameter of random values, with a gradient buffer full of NaN: what a layer must overwrite.
+// A parameter of random values. Its gradient buffer is full of NaN, as a layer must overwrite it.
 ParameterPtr random_parameter(std::vector<int64_t> shape, const at::TensorOptions& options);
 
 // The relative distance |a - b| / |b| in fp64.
 double relative_error(const at::Tensor& a, const at::Tensor& b);
 
-// What a layer needs to be called on its own.
+// The arguments of a layer that is called on its own.
 struct LayerCall {
   explicit LayerCall(Tape::Mode mode = Tape::Mode::kRecord) : tape(mode) {}
 
@@ -29,10 +29,10 @@ struct LayerCall {
 // `value` as a layer's input whose gradient is wanted.
 Activation input(const at::Tensor& value);
 
-// Runs `layer` on copies of `inputs` and `reference` on the inputs and the parameters' values as
-// autograd leaves, and checks output and all gradients to `tolerance`; then runs the layer again
-// and checks that its weight gradients were added. An output without a gradient of its own is a
-// loss, whose gradient is 1.
+// Runs `layer` on copies of `inputs`. Runs `reference` on autograd leaves: the inputs and the
+// parameters' values. Checks output and all gradients to `tolerance`. Runs the layer again and
+// checks that its weight gradients were added. An output without its own gradient is a loss, with
+// gradient 1.
 void check_gradients(const Tensors& inputs, const std::vector<ParameterPtr>& parameters,
                      const std::function<Activation(Pass&, const std::vector<Activation>&)>& layer,
                      const std::function<at::Tensor(const Tensors&, const Tensors&)>& reference,

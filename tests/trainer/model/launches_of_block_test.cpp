@@ -1,5 +1,5 @@
-// What a block of a 7B LLaMA costs a GPU besides its products and attention, counted on meta
-// tensors: launches, and bytes that are read and written.
+// Counts launches, and bytes read and written, of a block of a 7B LLaMA on a GPU. The tensors are
+// on meta. Products and attention are not counted.
 #include <catch2/catch.hpp>
 
 #include "tests/trainer/kernels/observed_calls.h"

@@ -28,7 +28,7 @@ at::Tensor textbook_rotary(const at::Tensor& x, const at::Tensor& positions_T, d
   return x * both.cos() + rotate_half(x) * both.sin();
 }
 
-// Of sequences as long as positions_T; a query sees the keys for which mask_TT is true.
+// Sequences are as long as positions_T. A query sees the keys for which mask_TT is true.
 at::Tensor textbook_attention(const at::Tensor& qkv_NE, const at::Tensor& positions_T,
                               const at::Tensor& mask_TT, const AttentionHeads& heads,
                               double theta) {
@@ -46,7 +46,7 @@ at::Tensor textbook_attention(const at::Tensor& qkv_NE, const at::Tensor& positi
   return scores.softmax(-1).matmul(v).transpose(1, 2).reshape({-1, heads.query * heads.width});
 }
 
-// What of a causal mask a query sees that sees `window` tokens, itself included; 0: all.
+// Limits a causal mask to the last `window` tokens of each query, itself included; 0: all.
 at::Tensor windowed(const at::Tensor& mask_TT, int64_t window) {
   return window == 0 ? mask_TT : mask_TT.triu(1 - window);
 }
@@ -74,13 +74,13 @@ struct SomeLinear {
       : linear{.weight = random_parameter({outputs, inputs}, kDouble),
                .bias = GENERATE(false, true) ? random_parameter({outputs}, kDouble) : nullptr} {}
 
-  // Behind what stands before them.
+  // Appends the parameters to `all`.
   std::vector<ParameterPtr> parameters(std::vector<ParameterPtr> all = {}) const {
     all.push_back(linear.weight);
     if (linear.bias) all.push_back(linear.bias);
     return all;
   }
-  // Of parameters() as tensors.
+  // `w`: parameters() as tensors.
   static at::Tensor textbook(const at::Tensor& x, const Tensors& w, size_t first = 0) {
     const at::Tensor product = x.matmul(w[first].t());
     return w.size() > first + 1 ? product + w[first + 1] : product;

@@ -8,7 +8,7 @@
 // How the tests train a whole model without an engine.
 namespace fsdp {
 
-// Random values, and gradient buffers full of NaN: what a step must overwrite.
+// Random values. Gradient buffers are full of NaN, as a step must overwrite them.
 void attach_parameters(Model& model, const at::TensorOptions& options);
 // The next step overwrites the gradients.
 void forget_gradients(Model& model);

@@ -48,7 +48,7 @@ Batch some_pairs(at::Device device = at::kCPU) {
   return batch;
 }
 
-// As transformers computes it, with tensors.
+// Computes the kinds as transformers does, with tensors.
 at::Tensor textbook_kinds(int64_t length, const ModelConfig& config, bool both_ways) {
   const at::Tensor positions = at::arange(length, at::kLong);
   const at::Tensor relative = positions.unsqueeze(0) - positions.unsqueeze(1);

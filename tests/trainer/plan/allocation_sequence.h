@@ -14,7 +14,7 @@ struct AllocatorCall {
   int stream;
 };
 
-// What an allocator says after a call.
+// An allocator's figures after a call.
 struct AllocatorFigures {
   int64_t allocated = 0, allocated_max = 0, reserved = 0, reserved_max = 0;
   int64_t requested = 0, requested_max = 0, retries = 0;
@@ -22,9 +22,8 @@ struct AllocatorFigures {
   bool operator==(const AllocatorFigures&) const = default;
 };
 
-// Allocations and frees on three streams in waves, as steps of training come: each wave fills up
-// and empties again more or less, with sizes of which many come again, from bytes to a GiB, and
-// some that lie at the allocator's borders.
+// Allocations and frees on three streams, in waves like training steps. Each wave fills memory and
+// empties it more or less. Sizes go from bytes to a GiB. Many repeat, and some are at size limits.
 inline std::vector<AllocatorCall> allocation_sequence(uint64_t seed, int64_t calls) {
   std::mt19937_64 random(seed);
   const auto below = [&random](size_t end) { return static_cast<int64_t>(random() % end); };

@@ -25,7 +25,7 @@ TEST_CASE("cuBLAS takes 32 MiB on a Hopper GPU, and little more than 8 MiB on ot
 }
 
 TEST_CASE("the environment says what cuBLAS takes instead") {
-  // What a deterministic run sets.
+  // A deterministic run sets this.
   CHECK(with(80, {{"CUBLAS_WORKSPACE_CONFIG", ":4096:8"}}).cublas_bytes == 32 * kMib);
   CHECK(with(90, {{"CUBLAS_WORKSPACE_CONFIG", ":4096:2:16:8"}}).cublas_bytes ==
         8 * kMib + kMib / 8);

@@ -14,7 +14,7 @@ WorkTimes unit_times() {
                     {.work = "all_gather of 2 ranks", .width = 1, .time_ms = 1}});
 }
 
-// Work on streams of a device that is planned for.
+// Work on the streams of a planned device.
 struct Planned {
   explicit Planned(c10::DeviceType device)
       : time(unit_times(), device),

@@ -1,5 +1,4 @@
-// What clipping and loss scaling cost a GPU beside forward, backward and the optimizer, counted on
-// meta tensors.
+// Counts the bytes that only clipping and loss scaling cost a GPU, on meta tensors.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <functional>
@@ -13,7 +12,7 @@
 namespace fsdp {
 namespace {
 
-// What is added for numbers of a whole step.
+// Allows for numbers of a whole step.
 constexpr int64_t kFewBytes = 2000;
 
 RunSpec tiny_run(PrecisionKind precision) {
@@ -75,7 +74,7 @@ struct TrafficOfStep {
   Traffic update;    // norm, clipping, optimizer
 };
 
-// Says when the loss is summed over ranks, which ends the backward.
+// Reports the sum of the loss over ranks, which ends the backward.
 class SummingGroup : public MirrorGroup {
  public:
   explicit SummingGroup(std::function<void()> sums) : MirrorGroup(1), sums_(std::move(sums)) {}
@@ -88,7 +87,7 @@ class SummingGroup : public MirrorGroup {
   std::function<void()> sums_;
 };
 
-// Of the second step.
+// Returns the traffic of the second step.
 TrafficOfStep traffic_of_step(const RunSpec& spec, const Batch& batch) {
   const ObservedCalls* observed = nullptr;
   ptrdiff_t backward_ends = 0;

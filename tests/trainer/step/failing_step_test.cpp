@@ -17,7 +17,7 @@ namespace {
 
 enum class Place { kForward, kBackward, kPutGradient, kOptimizer, kFinishStep };
 
-// Throws the second time that the step comes to `place`, of which every step has several.
+// Throws the second time that the step comes to `place`. Every step comes there several times.
 class Failure {
  public:
   explicit Failure(Place place) : place_(place) {}
@@ -46,8 +46,8 @@ class FailingKernels : public AtenKernels {
   Failure& failure_;
 };
 
-// A CPU's streams whose optimizer's thread is late: it does a piece of work only when it is waited
-// for, so that it has work left wherever a step ends.
+// A CPU's streams with a late optimizer thread. It works only if it is waited for, so it has work
+// left wherever a step ends.
 class LateOptimizer : public Streams {
  public:
   explicit LateOptimizer(Failure& failure) : failure_(failure) {}

@@ -1,5 +1,4 @@
-// The floating point operations that are reported are those of the products that a step asks its
-// kernels for, on meta tensors.
+// The reported floating point operations equal those in a step's products, on meta tensors.
 #include "contract/families/flops.h"
 
 #include <ATen/core/Tensor.h>
@@ -21,8 +20,8 @@ constexpr int64_t kRows = 2;
 constexpr int64_t kTokens = 32;
 constexpr int64_t kDecoderTokens = 20;
 
-// Of all products while it lives, by the shapes that libtorch's observers see. Attention is called
-// with all pairs of tokens, of which causal ones count half; its backward is two forwards.
+// Counts all products during its lifetime, by the shapes that libtorch's observers see. Attention
+// gets all pairs of tokens; causal attention counts half. Its backward counts as two forwards.
 class CountedFlops {
  public:
   CountedFlops()

@@ -1,5 +1,4 @@
-// What the threads of Adam's kernel do, by the same functions on the host, and what a step costs a
-// GPU, counted on meta tensors.
+// Runs the Adam kernel's functions on the host, and counts a GPU's costs on meta tensors.
 #include "trainer/step/fused_adam.h"
 
 #include <ATen/Version.h>

@@ -9,7 +9,7 @@
 namespace fsdp {
 namespace {
 
-// The gradient's norm of a step of `micro_batches` equal micro-batches, whose mean is the loss.
+// The gradient norm of a step of `micro_batches` equal micro-batches. Their mean is the loss.
 double norm_of_gradient(const PrecisionSpec& precision, int64_t micro_batches, StrategyKind kind,
                         Accumulate accumulate = Accumulate::kSharded) {
   RunSpec spec;

@@ -46,7 +46,7 @@ at::Tensor values_of(const Parameter& parameter, int64_t offset, int64_t size, i
   return (at::arange(offset, offset + size, at::kDouble) * 0.37 + name_length + number).sin();
 }
 
-// What one of several ranks holds of a model that is one unit.
+// The shard of one of several ranks. The model is one unit.
 struct Shard {
   Shard(const Model& model, at::ScalarType dtype, int64_t shard_count, int64_t shard_index)
       : backend(make_backend(at::kCPU)),
@@ -75,7 +75,7 @@ struct Elements : std::map<std::string, at::Tensor> {
   }
 };
 
-// Trains a shard for some steps and puts its elements behind those of the ranks before.
+// Trains a shard for three steps. Appends its elements to the elements of earlier ranks.
 void train(const Shard& shard, const OptimizerSpec& spec, Elements& elements) {
   Optimizer optimizer(spec, shard.units, kSeed, at::kCPU);
   const at::Tensor& parameters = shard.units[0].parameters;

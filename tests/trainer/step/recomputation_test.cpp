@@ -1,5 +1,4 @@
-// What activation checkpointing keeps between forward and backward, to the byte, and that it
-// changes no number.
+// Checks the bytes that activation checkpointing keeps after forward. It changes no number.
 #include <ATen/Parallel.h>
 
 #include <catch2/catch.hpp>
@@ -119,7 +118,7 @@ TEST_CASE("what dropout drops in forward it drops when that is repeated") {
   }
 }
 
-// Whose distance bias no block reads after it.
+// No later block reads this block's distance bias.
 TEST_CASE("the only block of an encoder may be recomputed") {
   const Trained all_kept = train_with({}, encoder_decoder(1));
   const Trained trained = train_with({.every = 1}, encoder_decoder(1));

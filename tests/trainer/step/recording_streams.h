@@ -9,8 +9,8 @@
 
 namespace fsdp {
 
-// Does the work at once and keeps, per stream, what of the other streams it has waited for (a
-// vector clock), as a GPU would see it. Collects every access that a GPU could do too early:
+// Does the work at once. Keeps a vector clock per stream: how much of the other streams it has
+// waited for, as on a GPU. Collects every access that a GPU could do too early:
 //   - a read or write that has not waited for the buffer's last write,
 //   - a write that has not waited for a read,
 //   - a use of a buffer that was given back,
@@ -27,7 +27,7 @@ class RecordingStreams : public Streams {
   void freed(Buffer buffer) override;
   void renamed(Buffer from, Buffer to) override;
 
-  // Whether the device lags, so that is_done() is false.
+  // True if the device lags: is_done() is then false.
   bool is_device_behind = false;
 
   // One line per hazard; empty when the order is right.
@@ -63,7 +63,7 @@ class RecordingStreams : public Streams {
     return found == counts.end() ? 0 : found->second;
   }
   bool has_seen(StreamId stream, const Use& use) const;
-  // Whatever the host has done or waited for is over before anything it issues to the stream.
+  // All work that the host did or waited for comes before its next operation on the stream.
   void follow_host(StreamId stream);
   void check(StreamId stream, const std::vector<Use>& uses, Buffer buffer, const char* what);
 

@@ -1,5 +1,5 @@
-// The order in which a GPU would see the work of every strategy, proved without a GPU: each
-// strategy's real schedule runs over streams that record who has waited for whom.
+// Checks the order of every strategy's work on a GPU, without a GPU. Each real schedule runs over
+// streams that record who has waited for whom.
 #include <ATen/Parallel.h>
 
 #include <catch2/catch.hpp>
@@ -95,7 +95,7 @@ std::vector<RunSpec> all_strategies() {
 
 void check_order(const RunSpec& spec) {
   RecordingStreams streams;
-  // The worst for what is kept until the device has passed it.
+  // A late device is the worst case for buffers that are kept until it has passed them.
   streams.is_device_behind = spec.strategy.prefetch > 1;
   train(spec, streams);
   INFO(differences_from_default(spec));
@@ -158,7 +158,7 @@ TEST_CASE("nor does any way to step") {
   }
 }
 
-// Forgets to let one stream wait for another.
+// Leaves out the wait of one stream for another.
 class ForgetfulStreams : public RecordingStreams {
  public:
   ForgetfulStreams(StreamId waiting, StreamId awaited) : waiting_(waiting), awaited_(awaited) {}
@@ -280,7 +280,7 @@ TEST_CASE("an offloaded unit is stepped while the units before it run backward")
   }
 }
 
-// Counts what its groups do, by their name. Beside it there is another one.
+// Counts the operations of its groups, by their name. beside() makes another counted group.
 class CountedGroup : public MirrorGroup {
  public:
   using Counts = std::map<std::string, int>;

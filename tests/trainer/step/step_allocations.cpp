@@ -38,7 +38,7 @@ RunSpec run_of(StrategyKind kind, Sharding sharding = Sharding::kFullShard) {
   return spec;
 }
 
-// Which operation of libtorch is under way.
+// The name of libtorch's operation under way.
 class CurrentOperation {
  public:
   CurrentOperation()

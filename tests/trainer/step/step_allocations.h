@@ -8,7 +8,7 @@
 #include "trainer/backend/backend.h"
 #include "trainer/memory/counting_allocator.h"
 
-// What a step allocates, on any backend, in its order.
+// The allocations of a step in order, on any backend.
 namespace fsdp {
 
 // A run, and the lengths of the documents in each row of a batch; none: every row is one document.
@@ -17,13 +17,13 @@ struct StepCase {
   std::vector<int64_t> document_lengths{};
 };
 
-// Of every strategy: precisions, offload, accumulation, recomputation, wraps, ways to step,
+// Cases of every strategy: precisions, offload, accumulation, recomputation, wraps, ways to step,
 // optimizers, an encoder with dropout, and documents.
 std::vector<StepCase> step_cases();
 
-// Is told of each allocation of a device's memory, and of its release.
+// Is called for each allocation of a device's memory, and for its release.
 using Allocated = std::function<void(uintptr_t id, int64_t bytes, bool is_release)>;
-// Tells it from now on; an empty function ends that.
+// Calls `Allocated` from now on; an empty function ends this.
 using ObserveAllocations = std::function<void(Allocated)>;
 ObserveAllocations observe(AllocationCounter& counter);
 
@@ -34,16 +34,15 @@ struct Allocation {
   std::string operation;  // of libtorch, which made it
 };
 
-// Those of two optimizer steps and evaluations, also of other lengths.
+// The allocations of two optimizer steps and evaluations, also of other lengths.
 std::vector<Allocation> allocations(const StepCase& step_case, Backend& backend,
                                     const ObserveAllocations& observe);
 
-// All but those that one of these operations, such as "aten::sort", makes and releases while it
-// runs.
+// Leaves out what one of these operations, such as "aten::sort", makes and releases while it runs.
 std::vector<Allocation> without_workspace(std::vector<Allocation> log,
                                           const std::vector<std::string>& operations);
 
-// Fails at the first difference, and names what was under way.
+// Fails at the first difference and names the operation under way.
 void check_same_allocations(const StepCase& step_case, const std::vector<Allocation>& real,
                             const std::vector<Allocation>& planned);
 

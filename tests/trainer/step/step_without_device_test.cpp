@@ -1,5 +1,4 @@
-// A step on meta tensors does what it does on a device, but compute: it allocates the same, in the
-// same order.
+// A step on meta tensors allocates the same as on a device, in the same order. It does not compute.
 #include <ATen/Parallel.h>
 
 #include <catch2/catch.hpp>

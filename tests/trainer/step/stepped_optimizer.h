@@ -4,7 +4,7 @@
 
 #include "trainer/step/optimizer.h"
 
-// Optimizers of one unit, and what they are stepped with.
+// Optimizers of one unit, and the inputs of their steps.
 namespace fsdp {
 
 inline constexpr int64_t kSeed = 3;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* kPciId = "0000:3b:00.0";
 
-// A /sys in which these CPUs are local to the device.
+// Writes a /sys that lists these CPUs as local to the device.
 void write_local_cpus(const std::filesystem::path& sysfs, const std::string& list) {
   const auto folder = sysfs / "bus/pci/devices" / kPciId;
   std::filesystem::create_directories(folder);

@@ -7,7 +7,7 @@
 namespace fsdp {
 namespace {
 
-// Element i of the parameter is i. So what the others give follows from this rank's own part.
+// Element i of the parameter is i, so this rank's part determines all other parts.
 class CountingReplicas : public MirrorGroup {
  public:
   CountingReplicas(int rank, int size) : MirrorGroup(size, rank) {}

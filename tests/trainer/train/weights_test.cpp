@@ -160,7 +160,7 @@ TEST_CASE("random weights have the standard deviation of their parameter") {
   CHECK(slice(fill, wide, 0, 1000).equal(slice(fill, narrow, 0, 1000) * 4));
 }
 
-// So that the runs of two versions can be compared.
+// This makes runs of two versions comparable.
 TEST_CASE("random weights are the same in every version") {
   const at::Tensor values =
       slice(make_weight_source({}), Parameter({.tensors = {{"w", {4}}}}), 0, 4);
