@@ -13,7 +13,7 @@
 namespace fsdp {
 namespace {
 
-using Place = std::pair<std::string, std::string>;  // an experiment, and a point or a series of it
+using Place = std::pair<std::string, std::string>;  // an experiment, and its point or series
 
 std::string what_changed(const ComparisonRow& other, const ComparisonRow& row) {
   const Keys changed =
@@ -23,14 +23,15 @@ std::string what_changed(const ComparisonRow& other, const ComparisonRow& row) {
   if (row.data_digest != other.data_digest) texts.push_back("other input files");
   const bool is_cut = texts.size() > kMostNamedKeys;
   if (is_cut) {
+    const size_t left_out = texts.size() - kMostNamedKeys;
     texts.resize(kMostNamedKeys);
-    texts.push_back(fmt::format("{} more", changed.size() - kMostNamedKeys));
+    texts.push_back(fmt::format("{} more", left_out));
   }
   if (is_cut || texts.empty()) texts.push_back(fmt::format("run {}", row.run));
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
-// What each point is compared with: its row in the list, else the newest.
+// Returns the row with which each point is compared: its listed row, else the newest.
 std::map<Place, ComparisonRow> rows_of_points(const std::vector<ComparisonRow>& rows) {
   std::map<Place, ComparisonRow> known;
   for (const ComparisonRow& row : rows) {
@@ -43,7 +44,7 @@ std::map<Place, ComparisonRow> rows_of_points(const std::vector<ComparisonRow>& 
   return known;
 }
 
-// Behind the listed rows of the same series; those of none behind all of the experiment.
+// Moves each row behind the listed rows of its series, or else to the end of its experiment.
 void put_in_order(std::vector<ComparisonRow>& rows) {
   std::map<std::string, size_t> experiments;
   std::map<Place, size_t> listed;

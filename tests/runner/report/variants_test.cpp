@@ -61,6 +61,12 @@ TEST_CASE("many changes are cut, and then the run's number tells rows apart") {
       "{train.seed: 7, train.steps: 9, optimizer.beta2: 0.9, optimizer.beta1: 0.5}";
   CHECK(names_of({row_of(1, "A", true), row_of(2, "A", false, many)}) ==
         Names{"A", "A [optimizer.beta1=0.5, optimizer.beta2=0.9, train.seed=7, 1 more, run 2]"});
+  std::vector<ComparisonRow> rows{
+      row_of(1, "A", true),
+      row_of(2, "A", false, "{train.seed: 7, optimizer.beta2: 0.9, optimizer.beta1: 0.5}")};
+  rows[1].data_digest = "other";
+  CHECK(names_of(rows)[1] ==
+        "A [optimizer.beta1=0.5, optimizer.beta2=0.9, train.seed=7, 1 more, run 2]");
 }
 
 TEST_CASE("runs that read other files say so, and stay apart") {
