@@ -45,8 +45,8 @@ inline std::filesystem::path prepared_folder(const std::filesystem::path& folder
   return folder / "prepared";
 }
 
-// The first number above those of all attempts that have a folder. Some of them may be in no
-// database: they were started by hand, or the database was deleted.
+// Returns a number above every attempt that has a folder. Some of them may be in no database: they
+// were started by hand, or the database was deleted.
 int first_free_attempt(const RunPaths& paths);
 
 // A checkpoint's folder is complete if it has this file.

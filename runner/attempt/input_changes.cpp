@@ -86,7 +86,8 @@ std::vector<Input> suspects(Store& store, const RunRecord& run, const RunSpec& s
 // Names the first input that cannot be read, else all inputs.
 std::string names(const std::vector<Input>& inputs) {
   constexpr size_t kMostNames = 4;
-  const auto gone = std::ranges::find_if(inputs, [](const Input& each) { return each.digest.empty(); });
+  const auto gone =
+      std::ranges::find_if(inputs, [](const Input& each) { return each.digest.empty(); });
   if (gone != inputs.end()) return gone->file.string() + " " + gone->problem;
   if (inputs.size() == 1) return inputs.front().file.string() + " changed";
   const auto name = [](const Input& input) { return input.file.string(); };

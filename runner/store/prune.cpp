@@ -1,6 +1,7 @@
 #include "runner/store/prune.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <ranges>
 #include <system_error>
@@ -149,11 +150,11 @@ bool is_partial(const PruneItem& item) {
 
 // True if another folder holds the checkpoint of this step.
 bool has_another(const PruneItem& item) {
-  return std::ranges::any_of(
-      list_checkpoint_folders(run_of_checkpoint(item)), [&](const CheckpointFolder& other) {
-        return other.step == item.checkpoint_step && other.folder != item.folder &&
-               other.state != CheckpointFolder::State::kPartial;
-      });
+  using State = CheckpointFolder::State;
+  return std::ranges::any_of(std::array{State::kComplete, State::kReplaced}, [&](State state) {
+    const path other = checkpoint_folder(run_of_checkpoint(item), *item.checkpoint_step, state);
+    return other != item.folder && std::filesystem::exists(other);
+  });
 }
 
 // Removes the item's rows from the database. Returns false if the run is running now.

@@ -243,9 +243,7 @@ std::optional<std::string> Sweep::start(const Begun& begun) {
 void Sweep::prepare_folder(const Begun& begun) const {
   const RunPaths paths(settings_.results / begun.run.record.folder);
   const RunRecord& record = begun.run.record;
-  if (record.status == RunStatus::kFinished) {
-    set_checkpoints_aside(paths, record.attempt);
-  }
+  if (record.status == RunStatus::kFinished) set_checkpoints_aside(paths, record.attempt);
   write_spec(paths, begun.run.spec);
   if (!settings_.job) return;
   const AttemptRecord recorded = store_.attempts(record.id).back();
