@@ -118,11 +118,6 @@ void AllocationCounter::fail(size_t bytes) const {
                    in_mib(allocated_bytes()), " allocated");
 }
 
-CountingAllocator& CountingAllocator::instance() {
-  static CountingAllocator allocator;
-  return allocator;
-}
-
 void CountingAllocator::install() {
   // The largest threshold that glibc accepts. A mapped buffer starts with page faults each time.
   mallopt(M_MMAP_THRESHOLD, HostHeap::kMappedFromBytes);
@@ -197,11 +192,6 @@ c10::DeleterFnPtr CountingAllocator::raw_deleter() const { return &release; }
 
 void CountingAllocator::copy_data(void* destination, const void* source, size_t bytes) const {
   default_copy_data(destination, source, bytes);
-}
-
-MetaAllocator& MetaAllocator::instance() {
-  static MetaAllocator allocator;
-  return allocator;
 }
 
 void MetaAllocator::install() { c10::SetAllocator(c10::DeviceType::Meta, this); }

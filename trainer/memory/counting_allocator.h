@@ -81,7 +81,10 @@ class AllocationCounter {
 // libtorch's allocator for the CPU.
 class CountingAllocator final : public c10::Allocator, public AllocationCounter {
  public:
-  static CountingAllocator& instance();
+  static CountingAllocator& instance() {
+    static CountingAllocator allocator;
+    return allocator;
+  }
 
   // Makes this libtorch's CPU allocator from now on. It keeps freed buffers instead of returning
   // them to the kernel. Later calls have no effect. Earlier tensors are not counted.
@@ -113,7 +116,10 @@ class CountingAllocator final : public c10::Allocator, public AllocationCounter 
 // libtorch's allocator for meta tensors, which have a size but no data.
 class MetaAllocator final : public c10::Allocator, public AllocationCounter {
  public:
-  static MetaAllocator& instance();
+  static MetaAllocator& instance() {
+    static MetaAllocator allocator;
+    return allocator;
+  }
   // Makes this libtorch's allocator of meta tensors from now on.
   void install();
   // Sets whether single numbers count, as on a GPU, where each takes a block.
