@@ -164,7 +164,8 @@ int main(int argc, char** argv) {
   this_run = &run;
   std::set_terminate(fail_by_exception);
   std::atexit(fail_by_exit);
-  fsdp::watch_start_up(fsdp::CommunicationSpec().start_up_timeout_s);
+  fsdp::watch_start_up(fsdp::CommunicationSpec().start_up_timeout_s,
+                       static_cast<int>(ExitCode::kRunFailed));
   try {
     const ExitCode code = results.empty() ? run.run() : run.calibrate(results);
     // Other ranks may be gone: destructors of communication could wait for them.

@@ -8,9 +8,8 @@
 #include <atomic>
 #include <cmath>
 #include <csignal>
+#include <utility>
 
-#include "contract/record/event.h"
-#include "contract/record/exit_code.h"
 #include "contract/text/numbers.h"
 
 namespace fsdp {
@@ -25,9 +24,10 @@ struct Failure {
 };
 
 constexpr size_t kTimeDigits = 13;
-constexpr int kExitCode = static_cast<int>(ExitCode::kRunFailed);
 
-double timeout_s = 0;             // 0: the start is not watched
+double timeout_s = 0;  // 0: the start is not watched
+int exit_code = 0;
+FailureLine failure_line;         // empty: failures are not reported
 std::array<Failure, 2> failures;  // the one that counts, and one to be filled
 std::atomic<const Failure*> current = nullptr;
 std::atomic<int> events = -1;
@@ -48,7 +48,7 @@ void fail(int) {
   const Failure* failure = current.load();
   if (failure == nullptr) return;
   write_all(STDERR_FILENO, failure->message.data(), failure->message.size());
-  if (const int descriptor = events.load(); descriptor >= 0) {
+  if (const int descriptor = events.load(); descriptor >= 0 && !failure->event.empty()) {
     timespec now{};
     clock_gettime(CLOCK_REALTIME, &now);
     int64_t time_unix_ms = int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
@@ -58,14 +58,15 @@ void fail(int) {
     }
     write_all(descriptor, failure->event.data(), failure->event.size());
   }
-  _exit(kExitCode);
+  _exit(exit_code);
 }
 
 }  // namespace
 
-void watch_start_up(double timeout) {
+void watch_start_up(double timeout, int code) {
   static_assert(std::atomic<const Failure*>::is_always_lock_free);
   timeout_s = timeout;
+  exit_code = code;
   struct sigaction action {};
   action.sa_handler = fail;
   sigfillset(&action.sa_mask);
@@ -73,7 +74,11 @@ void watch_start_up(double timeout) {
   begin_start_up_part("beginning");
 }
 
-void set_start_up_events(int descriptor) { events = descriptor; }
+void set_start_up_events(int descriptor, FailureLine line) {
+  failure_line = std::move(line);
+  events = descriptor;
+  if (current.load() != nullptr) begin_start_up_part(start_up_part());
+}
 
 void begin_start_up_part(std::string_view what) {
   if (timeout_s == 0) return;
@@ -85,9 +90,7 @@ void begin_start_up_part(std::string_view what) {
       "raise the limit on processes (ulimit -u, pids.max of the cgroup)";
   next.message = "fsdp-train: " + reason + '\n';
   constexpr int64_t kPlaceOfTime = 1'000'000'000'000;  // of kTimeDigits digits
-  next.event = to_json_line({.time_unix_ms = kPlaceOfTime,
-                             .body = RunFailed{.exit_code = kExitCode, .reason = reason}}) +
-               '\n';
+  if (failure_line) next.event = failure_line(reason, kPlaceOfTime) + '\n';
   next.time_in_event = next.event.find(std::to_string(kPlaceOfTime));
   current = &next;
   set_timer(timeout_s);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -11,12 +13,15 @@
 // not watch its start, such as the runner. All but the handler run on one thread.
 namespace fsdp {
 
-// Begins to watch: a part that takes longer ends the process. A second call sets the time for the
-// parts that follow.
-void watch_start_up(double timeout_s);
+// Begins to watch: a part that takes longer ends the process with `exit_code`. A second call sets
+// the time for the parts that follow.
+void watch_start_up(double timeout_s, int exit_code);
 
-// Sets the descriptor where the handler writes run_failed, besides standard error; -1 for none.
-void set_start_up_events(int descriptor);
+// Returns the line that reports a failure for `reason` at a time of 13 digits.
+using FailureLine = std::function<std::string(const std::string& reason, int64_t time_unix_ms)>;
+
+// Sets where the handler reports a failure from now on, besides standard error.
+void set_start_up_events(int descriptor, FailureLine line);
 
 // Begins a part, named for example "reading /data/train.npy".
 void begin_start_up_part(std::string_view what);

@@ -27,6 +27,8 @@
 namespace fsdp {
 namespace {
 
+constexpr int kFailure = static_cast<int>(ExitCode::kRunFailed);
+
 RunPaths paths_of(const std::filesystem::path& spec_file) {
   return RunPaths(std::filesystem::absolute(spec_file).parent_path());
 }
@@ -60,7 +62,11 @@ void RankRun::open_events(int rank) {
   auto events = std::make_unique<EventWriter>(paths.events(attempt_, rank));
   const std::lock_guard lock(events_mutex_);
   events_ = std::move(events);
-  set_start_up_events(events_->descriptor());
+  const auto line = [](const std::string& reason, int64_t time_unix_ms) {
+    return to_json_line(
+        {.time_unix_ms = time_unix_ms, .body = RunFailed{.exit_code = kFailure, .reason = reason}});
+  };
+  set_start_up_events(events_->descriptor(), line);
 }
 
 void RankRun::meet_other_ranks(const RunSpec& spec, const WorldEnvironment& world,
@@ -86,7 +92,7 @@ RankRun::Rank RankRun::start() {
   RunSpec& spec = rank.spec;
   spec = read_run_spec(spec_file_);
   take_from_cache(spec);
-  watch_start_up(spec.communication.start_up_timeout_s);
+  watch_start_up(spec.communication.start_up_timeout_s, kFailure);
   check_world(spec, world);
   check_inputs_of_rank(spec);
   const std::vector<NamedInput> files = compared_files(spec);
