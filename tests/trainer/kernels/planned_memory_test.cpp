@@ -42,7 +42,10 @@ Bytes temporaries_of(Call&& call) {
 class Deterministic {
  public:
   Deterministic() { at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false); }
-  ~Deterministic() { at::globalContext().setDeterministicAlgorithms(false, false); }
+  ~Deterministic() { at::globalContext().setDeterministicAlgorithms(outer_, /*warn_only=*/false); }
+
+ private:
+  bool outer_ = at::globalContext().deterministicAlgorithms();
 };
 
 Bytes temporaries_of_attention_backward(int64_t sequences, int64_t tokens,
