@@ -3,10 +3,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
-#include <stdexcept>
 
-#include "contract/data/chat_turns.h"
-#include "contract/data/render_chats.h"
 #include "contract/files/input_file.h"
 #include "contract/text/config_error.h"
 #include "contract/text/foreign_json.h"

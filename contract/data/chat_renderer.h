@@ -3,14 +3,24 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "contract/data/records.h"
 #include "contract/record/program.h"
-#include "contract/tokenizers/chat_template.h"
+#include "contract/tokenizers/tokenizer.h"
 
 namespace fsdp {
+
+// The text of render_chats.py, which documents its answers.
+extern const std::string_view kRenderChats;
+
+// A chat that a template or format cannot write.
+struct MalformedChat : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
 
 struct TextRange {
   size_t begin = 0, end = 0;  // bytes
@@ -18,8 +28,8 @@ struct TextRange {
 
 // A chat as a template writes it.
 struct RenderedChat {
-  std::string text;
-  std::vector<TextRange> trained;  // in their order; they do not overlap
+  std::string text{};
+  std::vector<TextRange> trained{};  // in their order; they do not overlap
   bool is_exact = false;           // the template says itself what is trained on
 };
 

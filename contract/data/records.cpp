@@ -4,7 +4,6 @@
 #include <span>
 #include <system_error>
 
-#include "contract/data/csv_fields.h"
 #include "contract/files/known_contents.h"
 #include "contract/text/config_error.h"
 #include "contract/text/foreign_json.h"

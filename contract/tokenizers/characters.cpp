@@ -3,9 +3,12 @@
 #include <utf8proc.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <memory>
 #include <stdexcept>
+
+#include "contract/text/utf8.h"
 
 namespace fsdp {
 namespace {
@@ -27,6 +30,21 @@ bool is_space(int32_t c) {
   return (c >= 9 && c <= 13) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 ||
          (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F ||
          c == 0x3000;
+}
+
+constexpr int32_t kLetters = 256 + 68;  // 68 bytes have no letter of their own
+
+// The byte of each letter, -1 for none. Printing characters of Latin-1 stand for themselves. The
+// other bytes have the letters from U+0100 on.
+std::array<int, kLetters> make_bytes_of_letters() {
+  std::array<int, kLetters> bytes;
+  bytes.fill(-1);
+  int32_t next = 256;
+  for (int byte = 0; byte < 256; ++byte) {
+    const bool prints = (byte > 0x20 && byte < 0x7F) || (byte > 0xA0 && byte != 0xAD);
+    bytes[static_cast<size_t>(prints ? byte : next++)] = byte;
+  }
+  return bytes;
 }
 
 }  // namespace
@@ -89,6 +107,21 @@ std::string nfc(std::string_view text) {
   const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(composed, &std::free);
   if (size < 0) throw std::runtime_error(std::string("NFC: ") + utf8proc_errmsg(size));
   return {reinterpret_cast<const char*>(composed), static_cast<size_t>(size)};
+}
+
+std::optional<std::string> bytes_of_byte_level(std::string_view piece) {
+  static const auto kBytes = make_bytes_of_letters();
+  std::string bytes;
+  while (!piece.empty()) {
+    const size_t length = utf8_length(piece);
+    const int32_t letter = length == 0 ? -1 : first_character(piece);
+    if (letter < 0 || letter >= kLetters || kBytes[static_cast<size_t>(letter)] < 0) {
+      return std::nullopt;
+    }
+    bytes += static_cast<char>(kBytes[static_cast<size_t>(letter)]);
+    piece.remove_prefix(length);
+  }
+  return bytes;
 }
 
 }  // namespace fsdp

@@ -1,17 +1,18 @@
-#include "contract/tokenizers/tokenizer_json.h"
-
-#include <algorithm>
 #include <set>
 
 #include "contract/files/input_file.h"
 #include "contract/text/utf8.h"
-#include "contract/tokenizers/byte_level.h"
-#include "contract/tokenizers/json_part.h"
+#include "contract/tokenizers/bpe_tokenizer.h"
+#include "contract/tokenizers/characters.h"
 
 namespace fsdp {
 namespace {
 
 constexpr size_t kLargestTokenizerBytes = 64 << 20;
+
+// GPT-2's split into words, the default of byte-level tokenizers.
+constexpr std::string_view kByteLevelPattern =
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
 void read_normalizer(const JsonPart& part, BpeParts& parts) {
   if (part.is_null()) return;
@@ -210,15 +211,8 @@ void read_added_tokens(const JsonPart& part, const JsonPart& vocabulary, BpePart
   std::set<int32_t> ids;
   for (const auto& [piece, id] : vocabulary.value().items()) ids.insert(id.get<int32_t>());
   for (const JsonPart& each : part.elements()) {
-    AddedToken token;
-    token.text = each.at("content").text();
+    AddedToken token = read_added_token(each);
     token.id = each.at("id").token_id();
-    token.is_special = each.at("special").flag(false);
-    token.is_normalized = each.at("normalized").flag(!token.is_special);
-    token.takes_left = each.at("lstrip").flag(false);
-    token.takes_right = each.at("rstrip").flag(false);
-    token.is_whole_word = each.at("single_word").flag(false);
-    if (token.text.empty()) each.at("content").refuse("is an empty text");
     if (!texts.insert(token.text).second) each.at("content").refuse("is there twice");
     const JsonPart piece = vocabulary.at(token.text);
     if (piece.is_null() ? !ids.insert(token.id).second : piece.token_id() != token.id) {
