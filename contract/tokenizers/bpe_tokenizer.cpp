@@ -49,6 +49,10 @@ std::string replaced(std::string_view text, std::string_view from, std::string_v
 
 }  // namespace
 
+std::optional<std::string> bytes_of_piece(std::string_view piece, Alphabet alphabet) {
+  return alphabet == Alphabet::kBytes ? bytes_of_byte_level(piece) : std::string(piece);
+}
+
 MergeTable::MergeTable(size_t merges) {
   const size_t slots = std::bit_ceil(std::max<size_t>(merges * 2, 2));
   shift_ = 64 - std::countr_zero(slots);
@@ -223,8 +227,7 @@ BpeTokenizer::BpeTokenizer(BpeParts parts, const FolderSettings& settings)
 }
 
 std::optional<int32_t> BpeTokenizer::piece_id(std::string_view token) const {
-  const std::optional<std::string> bytes =
-      parts_.rules.alphabet == Alphabet::kBytes ? bytes_of_byte_level(token) : std::string(token);
+  const auto bytes = bytes_of_piece(token, parts_.rules.alphabet);
   if (!bytes) return std::nullopt;
   const auto piece = bpe_.vocabulary().find(*bytes);
   if (piece == bpe_.vocabulary().end()) return std::nullopt;

@@ -113,6 +113,9 @@ enum class Alphabet {
   kCharacters,  // its characters, or, of one that is no piece, the pieces of its bytes: <0x0A>
 };
 
+// The bytes of a piece as a tokenizer.json writes it; nullopt if it stands for none.
+std::optional<std::string> bytes_of_piece(std::string_view piece, Alphabet alphabet);
+
 struct BpeRules {
   Alphabet alphabet = Alphabet::kBytes;
   bool whole_words_first = false;  // a word that is a piece is that piece, whatever the merges say

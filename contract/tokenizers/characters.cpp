@@ -60,32 +60,16 @@ int32_t last_character(std::string_view text) {
 }
 
 bool is_word_character(int32_t character) {
-  switch (utf8proc_category(character)) {
-    case UTF8PROC_CATEGORY_LU:
-    case UTF8PROC_CATEGORY_LL:
-    case UTF8PROC_CATEGORY_LT:
-    case UTF8PROC_CATEGORY_LM:
-    case UTF8PROC_CATEGORY_LO:
-    case UTF8PROC_CATEGORY_MN:
-    case UTF8PROC_CATEGORY_MC:
-    case UTF8PROC_CATEGORY_ME:
-    case UTF8PROC_CATEGORY_ND:
-    case UTF8PROC_CATEGORY_NL:
-    case UTF8PROC_CATEGORY_PC:
-      return true;
-    default:
-      return false;
-  }
+  const utf8proc_category_t category = utf8proc_category(character);
+  const bool is_letter_mark_or_number =
+      category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_NL;
+  return is_letter_mark_or_number || category == UTF8PROC_CATEGORY_PC;
 }
 
 size_t space_at_begin(std::string_view text) {
   size_t bytes = 0;
-  while (bytes < text.size()) {
-    utf8proc_int32_t character = -1;
-    const auto length = utf8proc_iterate(
-        bytes_of(text) + bytes, static_cast<utf8proc_ssize_t>(text.size() - bytes), &character);
-    if (length <= 0 || !is_space(character)) break;
-    bytes += static_cast<size_t>(length);
+  while (bytes < text.size() && is_space(first_character(text.substr(bytes)))) {
+    bytes += utf8_length(text.substr(bytes));
   }
   return bytes;
 }

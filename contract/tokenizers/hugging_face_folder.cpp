@@ -26,9 +26,10 @@ std::optional<std::string> token_text(const JsonPart& part) {
   return part.value().is_object() ? part.at("content").text() : part.text();
 }
 
+// Reads the ends that no file before has named.
 void read_ends(const JsonPart& root, FolderSettings& settings) {
   const auto read = [&](const char* name, std::optional<std::string>& token) {
-    if (auto text = token_text(root.at(name))) token = std::move(text);
+    if (!token) token = token_text(root.at(name));
   };
   read("bos_token", settings.begin);
   read("eos_token", settings.end);
@@ -253,12 +254,7 @@ FolderSettings read_folder_settings(const path& folder) {
       read_config(file, settings);
     } else if (file.filename() == kSpecialTokensMap) {
       const nlohmann::json document = read_json_object(file);
-      FolderSettings map;
-      read_ends(JsonPart(file, document), map);
-      // If both files name a token, tokenizer_config.json wins.
-      if (!settings.begin) settings.begin = map.begin;
-      if (!settings.end) settings.end = map.end;
-      if (!settings.padding) settings.padding = map.padding;
+      read_ends(JsonPart(file, document), settings);
     } else {
       read_added_tokens(file, settings);
     }

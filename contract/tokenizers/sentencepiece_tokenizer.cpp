@@ -17,6 +17,7 @@ constexpr size_t kLargestModel = 64 << 20;
 // SentencePiece trains pieces of at most 512 characters. Its builder of tries recurses per byte.
 constexpr size_t kLongestPiece = 4096;
 constexpr size_t kLongestReplacement = 4096;
+constexpr size_t kLongestText = 1000;  // that has a replacement; real ones have 20 bytes
 // The sizes of the arrays on its stack: Normalizer::kMaxTrieResultsSize, and in PrefixMatcher.
 constexpr int kMostMatches = 32;
 constexpr size_t kMostNestedSymbols = 64;
@@ -80,94 +81,72 @@ class MessageReader {
   std::string_view rest_;
 };
 
-// A trie in the format of darts-clone. A unit's child for a byte is at `base ^ byte`, if the unit
-// there has the byte as its label. A unit's value is at `base`.
-class DoubleArray {
+// A precompiled_charsmap: the size of a trie, the trie, and replacements that each end with a NUL.
+// The trie maps a text to its replacement's offset. It has the format of darts-clone: a unit's
+// child for a byte is at `base ^ byte`, if the unit there has the byte as its label. A unit's value
+// is at `base`.
+class CharacterTable {
  public:
-  explicit DoubleArray(std::string_view bytes) : units_(bytes.size() / sizeof(uint32_t)) {
-    std::memcpy(units_.data(), bytes.data(), units_.size() * sizeof(uint32_t));
+  explicit CharacterTable(std::string_view map) {
+    uint32_t trie_bytes = 0;
+    if (map.size() < sizeof trie_bytes) refuse("its table of characters is cut short");
+    std::memcpy(&trie_bytes, map.data(), sizeof trie_bytes);
+    map.remove_prefix(sizeof trie_bytes);
+    if (trie_bytes > map.size()) refuse("its table of characters is cut short");
+    if (trie_bytes < sizeof(uint32_t)) refuse("its table of characters is empty");
+    replacements_ = map.substr(trie_bytes);
+    units_.resize(trie_bytes / sizeof(uint32_t));
+    std::memcpy(units_.data(), map.data(), units_.size() * sizeof(uint32_t));
+    most_matches_.resize(units_.size(), kUnseen);
   }
 
-  size_t size() const { return units_.size(); }
-  bool has_value(uint32_t unit) const { return (units_[unit] >> 8 & 1) != 0; }
-  uint32_t value(uint32_t unit) const { return units_[base(unit)] & 0x7FFF'FFFF; }
+  // Checks that every search ends, stays inside the trie, and finds no more values than the library
+  // has room for.
+  void check() { check_unit(0, 0); }
+
+ private:
+  static constexpr int kUnseen = -1;
+
   uint32_t base(uint32_t unit) const {
     return unit ^ units_[unit] >> 10 << ((units_[unit] & 1U << 9) >> 6);
   }
-  // A search for any byte reads one of the 256 units around the base.
-  bool is_inside(uint32_t unit) const { return (base(unit) | 0xFF) < units_.size(); }
-  bool is_child(uint32_t child, uint32_t byte) const {
-    return (units_[child] & 0x8000'00FF) == byte;
+
+  // Returns the most values on one path from the unit on. `depth` is the length of the text before.
+  int check_unit(uint32_t unit, size_t depth) {
+    if (depth > kLongestText) refuse("its table of characters has a circle, or a very long text");
+    if (most_matches_[unit] != kUnseen) return most_matches_[unit];
+    // A search for any byte reads one of the 256 units around the base.
+    if ((base(unit) | 0xFF) >= units_.size()) {
+      refuse("its table of characters points outside itself");
+    }
+    const bool has_value = (units_[unit] >> 8 & 1) != 0;
+    if (unit != 0 && has_value) check_replacement(units_[base(unit)] & 0x7FFF'FFFF);
+    int most = 0;
+    for (uint32_t byte = 0; byte < 256; ++byte) {
+      const uint32_t child = base(unit) ^ byte;
+      if ((units_[child] & 0x8000'00FF) == byte)
+        most = std::max(most, check_unit(child, depth + 1));
+    }
+    most += has_value ? 1 : 0;
+    if (most > kMostMatches) refuse("its table of characters has too many prefixes of one text");
+    return most_matches_[unit] = most;
   }
 
- private:
-  std::vector<uint32_t> units_;
-};
-
-// Checks that every search ends, stays inside the array, and finds no more values than the library
-// has room for. Calls visit(value) for each value.
-template <typename Visit>
-void check_trie(const DoubleArray& trie, Visit visit) {
-  constexpr int kUnseen = -1, kOpen = -2;
-  struct Step {
-    uint32_t unit;
-    uint32_t next_byte = 0;
-    int most = 0;  // values below the unit, on one path
-  };
-  std::vector<int> most_matches(trie.size(), kUnseen);  // from a unit on, itself included
-  std::vector<Step> path;
-  const auto enter = [&](uint32_t unit) {
-    if (!trie.is_inside(unit)) refuse("its table of characters points outside itself");
-    if (unit != 0 && trie.has_value(unit)) visit(trie.value(unit));
-    most_matches[unit] = kOpen;
-    path.push_back({.unit = unit});
-  };
-  enter(0);
-  while (!path.empty()) {
-    Step& step = path.back();
-    if (step.next_byte == 256) {
-      const int most = step.most + (trie.has_value(step.unit) ? 1 : 0);
-      if (most > kMostMatches) refuse("its table of characters has too many prefixes of one text");
-      most_matches[step.unit] = most;
-      path.pop_back();
-      if (!path.empty()) path.back().most = std::max(path.back().most, most);
-      continue;
-    }
-    const uint32_t byte = step.next_byte++;
-    const uint32_t child = trie.base(step.unit) ^ byte;
-    if (!trie.is_child(child, byte)) continue;
-    if (most_matches[child] == kOpen) refuse("its table of characters has a circle");
-    if (most_matches[child] == kUnseen) {
-      enter(child);
-    } else {
-      step.most = std::max(step.most, most_matches[child]);
-    }
-  }
-}
-
-// Checks a precompiled_charsmap: the trie's size, the trie, and the replacements, each ended by a
-// NUL. The trie maps a text to its replacement's offset.
-void check_characters(std::string_view map) {
-  uint32_t trie_size = 0;
-  if (map.empty()) return;
-  if (map.size() < sizeof trie_size) refuse("its table of characters is cut short");
-  std::memcpy(&trie_size, map.data(), sizeof trie_size);
-  map.remove_prefix(sizeof trie_size);
-  if (trie_size > map.size()) refuse("its table of characters is cut short");
-  if (trie_size < sizeof(uint32_t)) refuse("its table of characters is empty");
-  const std::string_view replacements = map.substr(trie_size);
-  check_trie(DoubleArray(map.substr(0, trie_size)), [&](uint32_t offset) {
-    const std::string_view rest =
-        replacements.substr(std::min<size_t>(offset, replacements.size()));
+  void check_replacement(uint32_t offset) const {
+    const auto rest = replacements_.substr(std::min<size_t>(offset, replacements_.size()));
     if (rest.substr(0, kLongestReplacement).find('\0') == std::string_view::npos) {
       refuse("its table of characters has a replacement that does not end");
     }
-  });
-}
+  }
+
+  std::vector<uint32_t> units_;
+  std::vector<int> most_matches_;  // of each unit
+  std::string_view replacements_;
+};
 
 void check_normalizer(std::string_view message) {
   for (MessageReader field(message); field.next();) {
-    if (field.number == 2) check_characters(field.bytes);
+    if (field.number == 2 && !field.bytes.empty()) CharacterTable(field.bytes).check();
   }
 }
 

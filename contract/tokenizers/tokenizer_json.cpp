@@ -3,7 +3,6 @@
 #include "contract/files/input_file.h"
 #include "contract/text/utf8.h"
 #include "contract/tokenizers/bpe_tokenizer.h"
-#include "contract/tokenizers/characters.h"
 
 namespace fsdp {
 namespace {
@@ -126,8 +125,7 @@ void read_vocabulary(const JsonPart& part, BpeParts& parts) {
       part.at(piece).refuse("has the id " + std::to_string(value) + ", as another piece has");
     }
     // Merges never make a piece in characters that are no letters of bytes, such as special tokens.
-    const auto bytes = parts.rules.alphabet == Alphabet::kBytes ? bytes_of_byte_level(piece)
-                                                                : std::optional(piece);
+    const auto bytes = bytes_of_piece(piece, parts.rules.alphabet);
     if (bytes) parts.vocabulary.emplace(*bytes, value);
   }
 }
@@ -151,8 +149,7 @@ void read_merges(const JsonPart& part, BpeParts& parts) {
   parts.merges = MergeTable(merges.size());
   for (size_t rank = 0; rank < merges.size(); ++rank) {
     const auto id_of = [&](const std::string& piece) {
-      const auto bytes = parts.rules.alphabet == Alphabet::kBytes ? bytes_of_byte_level(piece)
-                                                                  : std::optional(piece);
+      const auto bytes = bytes_of_piece(piece, parts.rules.alphabet);
       const auto found = bytes ? parts.vocabulary.find(*bytes) : parts.vocabulary.end();
       if (found == parts.vocabulary.end()) {
         merges[rank].refuse("names '" + visible_line(shortened(piece, 80)) +
