@@ -8,7 +8,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <exception>
-#include <map>
 #include <mutex>
 #include <set>
 #include <system_error>
@@ -232,37 +231,15 @@ class NoTokens : public Tokenizer {
   const Tokenizer& other_;
 };
 
-std::vector<FileState> states_of(const std::vector<path>& files) {
-  std::vector<FileState> states;
-  for (const path& each : files) states.push_back(state_of(each));
-  return states;
-}
-
-// The digests of a tokenizer's files. Throws ConfigError if a file changed since `before`.
-std::map<path, std::string> digests_since(const std::vector<path>& files,
-                                          const std::vector<FileState>& before) {
-  std::map<path, std::string> digests;
-  for (size_t i = 0; i < files.size(); ++i) {
-    const HashedFile hashed = hash_file(files[i]);
-    if (!is_untouched(before[i], hashed.state)) refuse_changed(files[i]);
-    digests[files[i]] = hashed.digest;
-  }
-  return digests;
-}
-
 // Makes `file`. Throws ConfigError if the source changed meanwhile: `file` would have another name.
 void make_prepared(const DataSource& source, const path& file, const PrepareOptions& options) {
-  const std::vector<path> of_tokenizer = tokenizer_files(source);
-  const std::vector<FileState> states = states_of(of_tokenizer);
   const auto tokenizer = open_tokenizer(source.tokenizer);
   const std::optional<ChatTemplate> chat_template = chat_template_of(source);
-  const std::map<path, std::string> digests = digests_since(of_tokenizer, states);
   PreparedWriter writer(file, padding_id_of(*tokenizer));
   const WrittenDocuments written =
       Pipeline(source.file, {source.data, *tokenizer, chat_template}, writer).run(options);
   const std::string name = prepared_name(source, [&](const path& each) {
-    const auto found = digests.find(each);
-    return found == digests.end() ? written.data_digest : found->second;
+    return each == source.file ? written.data_digest : file_digest(each);
   });
   if (name != file.filename()) {
     refuse_file(source.file,

@@ -215,16 +215,20 @@ void Record::parse_csv(std::string_view bytes) {
   }
 }
 
-std::string_view Record::text_or_empty(std::string_view column) const {
-  if (format_ == RecordFormat::kText) return column == "text" ? parsed_->line : "";
+std::optional<std::string_view> Record::find(std::string_view column) const {
+  if (format_ == RecordFormat::kText) {
+    return column == "text" ? std::optional(parsed_->line) : std::nullopt;
+  }
   if (format_ == RecordFormat::kCsv) {
     const auto found = std::ranges::find(*parsed_->columns, column);
-    if (found == parsed_->columns->end()) return "";
+    if (found == parsed_->columns->end()) return std::nullopt;
     return parsed_->fields[static_cast<size_t>(found - parsed_->columns->begin())];
   }
   simdjson::dom::element value;
   std::string_view text;
-  if (parsed_->object.at_key(column).get(value) != simdjson::SUCCESS || value.is_null()) return "";
+  if (parsed_->object.at_key(column).get(value) != simdjson::SUCCESS || value.is_null()) {
+    return std::nullopt;
+  }
   if (value.get(text) != simdjson::SUCCESS) {
     refuse("has something else than text in '" + std::string(column) +
            "': " + std::string(type_name(value)));
@@ -232,16 +236,14 @@ std::string_view Record::text_or_empty(std::string_view column) const {
   return text;
 }
 
+std::string_view Record::text_or_empty(std::string_view column) const {
+  return find(column).value_or("");
+}
+
 std::string_view Record::text(std::string_view column) const {
-  bool is_there = column == "text";  // of lines of text
-  if (format_ == RecordFormat::kCsv) {
-    is_there = std::ranges::find(*parsed_->columns, column) != parsed_->columns->end();
-  } else if (format_ != RecordFormat::kText) {
-    simdjson::dom::element value;
-    is_there = parsed_->object.at_key(column).get(value) == simdjson::SUCCESS && !value.is_null();
-  }
-  if (!is_there) refuse_missing(column);
-  return text_or_empty(column);
+  const auto found = find(column);
+  if (!found) refuse_missing(column);
+  return *found;
 }
 
 std::string Record::columns_there() const {

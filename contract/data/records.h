@@ -118,6 +118,8 @@ class Record {
  private:
   struct Parsed;
 
+  // nullopt if the column is missing or null.
+  std::optional<std::string_view> find(std::string_view column) const;
   [[noreturn]] void refuse_missing(std::string_view column) const;
   std::string columns_there() const;
   void parse_csv(std::string_view bytes);

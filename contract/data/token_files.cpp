@@ -184,8 +184,7 @@ int read_item_bytes(const path& file, const json& descr) {
 
 Rows read_npy_rows(const InputFile& file) {
   const path& name = file.path();
-  std::string begin(std::min<uint64_t>(file.size_bytes(), kMaxHeaderBytes + kBeforeHeaderBytes), 0);
-  file.read(0, std::as_writable_bytes(std::span(begin)));
+  const std::string begin = file.read_text(0, kMaxHeaderBytes + kBeforeHeaderBytes);
   const auto [fields, data_offset] = read_header(name, begin);
   const int item_bytes = read_item_bytes(name, fields["descr"]);
   if (fields["fortran_order"] != false) {
@@ -225,19 +224,13 @@ uint32_t word(std::string_view bytes, size_t place) {
   return value;
 }
 
-std::string begin_of(const InputFile& file, uint64_t count) {
-  std::string begin(std::min(count, file.size_bytes()), '\0');
-  file.read(0, std::as_writable_bytes(std::span(begin)));
-  return begin;
-}
-
 // The dtype in Megatron-LM's index; empty if `index` is not such a file.
 std::string_view dtype_of_megatron(const InputFile& index) {
   constexpr std::string_view kMagic = "MMIDIDX\0\0"sv;
   constexpr size_t kDtypePlace = kMagic.size() + sizeof(uint64_t);  // behind the version
   constexpr std::array kNames = {"another dtype"sv, "uint8"sv,   "int8"sv,    "int16"sv, "int32"sv,
                                  "int64"sv,         "float64"sv, "float32"sv, "uint16"sv};
-  const std::string begin = begin_of(index, kDtypePlace + 1);
+  const std::string begin = index.read_text(0, kDtypePlace + 1);
   if (!begin.starts_with(kMagic)) return "";
   const size_t code = begin.size() > kDtypePlace ? static_cast<unsigned char>(begin.back()) : 0;
   return kNames[code < kNames.size() ? code : 0];
@@ -268,7 +261,7 @@ void check_index_of_megatron(const path& file, TokenDtype read_as) {
 // refuses two other files: an archive, and a file beside an index of Megatron-LM that names another
 // dtype than `read_as`.
 void require_bare_tokens(const InputFile& file, TokenDtype read_as, bool is_chosen) {
-  const std::string begin = begin_of(file, kKnownContentsBytes);
+  const std::string begin = file.read_text(0, kKnownContentsBytes);
   if (begin.size() < kKnownContentsBytes) return;
   if (!is_chosen) refuse_packed(file.path(), begin);
   if (begin.starts_with(kNumpyMagic)) {

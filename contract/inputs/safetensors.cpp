@@ -162,8 +162,7 @@ SafetensorsFile read_safetensors(const std::shared_ptr<const InputFile>& file) {
                                   " bytes, but holds " + std::to_string(size) +
                                   " in all; it is cut short, or no safetensors file");
   }
-  std::string text(header_bytes, '\0');
-  file->read(kLengthBytes, std::as_writable_bytes(std::span(text)));
+  const std::string text = file->read_text(kLengthBytes, header_bytes);
   const json header = parse_json_object(file->path(), text, kLargestHeaderBytes);
   check_names(file->path(), text);
   const uint64_t data_offset = kLengthBytes + header_bytes;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <span>
 #include <string_view>
 
 // The places of fields follow PKWARE's APPNOTE.TXT, 4.3.
@@ -36,9 +35,7 @@ bool is_inside(const InputFile& archive, uint64_t offset, uint64_t count) {
 
 std::string read_text(const InputFile& archive, uint64_t offset, uint64_t count) {
   if (!is_inside(archive, offset, count)) refuse_damaged(archive);
-  std::string text(count, '\0');
-  archive.read(offset, std::as_writable_bytes(std::span(text)));
-  return text;
+  return archive.read_text(offset, count);
 }
 
 std::string read_record(const InputFile& archive, uint64_t offset, uint64_t count,
