@@ -53,9 +53,9 @@ struct Other {};  // None, a boolean, a fraction, a list: nothing of which is re
 struct Dictionary;
 struct Tuple;
 struct Storage;
-struct Tensor;
+struct MadeTensor;
 using Value = std::variant<std::monostate, Other, int64_t, const std::string_view*, const Global*,
-                           const Tuple*, Dictionary*, const Storage*, const Tensor*>;
+                           const Tuple*, Dictionary*, const Storage*, const MadeTensor*>;
 
 struct Dictionary {
   std::vector<std::pair<Value, Value>> items{};
@@ -67,7 +67,7 @@ struct Storage {
   std::string_view name, dtype;
   uint64_t items;
 };
-struct Tensor {
+struct MadeTensor {
   PickledTensor place;
   bool is_contiguous;
 };
@@ -208,7 +208,7 @@ class Unpickler {
   std::deque<Tuple> tuples_;
   std::deque<Dictionary> dictionaries_;
   std::deque<Storage> storages_;
-  std::deque<Tensor> tensors_;
+  std::deque<MadeTensor> tensors_;
 };
 
 // The opcodes of a pickle of tensors, protocol 2, with their names in Python's Lib/pickletools.py.
@@ -370,12 +370,12 @@ void Unpickler::push_tensor(std::span<const Value> arguments) {
   }
   charge(shape->size() * sizeof(int64_t));
   const bool is_whole = *items == 0 || is_contiguous(*shape, *strides);
-  const Tensor* tensor = make(tensors_, {{.storage = storage->name,
-                                          .storage_items = storage->items,
-                                          .first_item = begin,
-                                          .dtype = storage->dtype,
-                                          .shape = std::move(*shape)},
-                                         is_whole});
+  const MadeTensor* tensor = make(tensors_, {{.storage = storage->name,
+                                              .storage_items = storage->items,
+                                              .first_item = begin,
+                                              .dtype = storage->dtype,
+                                              .shape = std::move(*shape)},
+                                             is_whole});
   push(tensor);
 }
 
@@ -412,13 +412,13 @@ void Unpickler::reduce() {
   if (global->meaning == Global::kTensor) return push_tensor(items);
   if (global->meaning == Global::kOrderedDict && items.empty()) return push_dictionary();
   const bool is_parameter = global->meaning == Global::kParameter && !items.empty() &&
-                            as<const Tensor>(items[0]) != nullptr;
+                            as<const MadeTensor>(items[0]) != nullptr;
   if (!is_parameter) refuse_damaged();
   push(items[0]);
 }
 
 PickledTensor Unpickler::named_tensor(std::string_view name, const Value& value) const {
-  const auto* tensor = as<const Tensor>(value);
+  const auto* tensor = as<const MadeTensor>(value);
   if (tensor == nullptr) {
     refuse("holds '" + std::string(name) + "', which is " +
            (as<Dictionary>(value) != nullptr
