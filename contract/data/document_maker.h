@@ -2,12 +2,12 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "contract/data/document.h"
 #include "contract/data/records.h"
 #include "contract/data/turn_counts.h"
 #include "contract/spec/data_spec.h"
-#include "contract/tokenizers/chat_template.h"
 #include "contract/tokenizers/tokenizer.h"
 
 // Makes documents of records, for each kind of data.
@@ -42,7 +42,7 @@ std::unique_ptr<DocumentMaker> make_chat_maker(const DocumentParts& parts);
 int32_t needed_token(const std::optional<int32_t>& id, const std::string& what,
                      const DataSpec& data);
 
-inline void append_tokens(const std::vector<int32_t>& ids, uint32_t flag, Document& out) {
+inline void append_tokens(std::span<const int32_t> ids, uint32_t flag, Document& out) {
   for (const int32_t id : ids) out.push_back(static_cast<uint32_t>(id) | flag);
 }
 

@@ -4,22 +4,156 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
-#include <map>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
 #include <set>
 #include <system_error>
 #include <thread>
 
 #include "contract/data/document_maker.h"
-#include "contract/data/prepare_pipeline.h"
 #include "contract/files/file_digest.h"
 #include "contract/record/digest.h"
 #include "contract/text/config_error.h"
 #include "contract/text/json.h"
-#include "contract/tokenizers/tokenizer.h"
 
 namespace fsdp {
 namespace {
+
+constexpr size_t kBatchBytes = 256 << 10;
+constexpr std::chrono::milliseconds kReportEvery{100};
+
+struct WrittenDocuments {
+  std::string data_digest;  // of the bytes that the records were read from
+  TurnCounts turns;
+};
+
+// Writes the documents of a file's records in order. Threads take batches of records in turn, and
+// each holds a bounded amount. run() throws the error of the first record that is wrong.
+class Pipeline {
+ public:
+  Pipeline(const std::filesystem::path& file, const DocumentParts& parts, PreparedWriter& writer)
+      : parts_(parts), writer_(writer), file_(file) {}
+
+  WrittenDocuments run(const PrepareOptions& options) {
+    const int processors = static_cast<int>(std::thread::hardware_concurrency());
+    const int threads = std::max(1, options.threads == 0 ? processors : options.threads);
+    std::unique_lock lock(mutex_);
+    working_ = threads;
+    std::vector<std::jthread> workers;
+    for (int i = 0; i < threads; ++i) workers.emplace_back([this] { work(); });
+    while (!changed_.wait_for(lock, kReportEvery, [&] { return working_ == 0; })) {
+      const int64_t read_bytes = written_bytes_;
+      lock.unlock();
+      options.on_progress(read_bytes, file_.size_bytes());
+      lock.lock();
+    }
+    if (error_) std::rethrow_exception(error_);
+    return {.data_digest = file_.digest(), .turns = turns_};
+  }
+
+ private:
+  // Consecutive records. Batches are written in the order of their numbers.
+  struct Batch {
+    int64_t number = 0;
+    int64_t end_bytes = 0;  // of the file, behind it
+    std::vector<RawRecord> records;
+    std::exception_ptr error;  // behind the records
+  };
+
+  void work() {
+    Batch batch;
+    std::vector<Document> documents;
+    try {
+      Record record(file_);
+      const auto maker = make_document_maker(parts_);
+      while (take(batch)) {
+        documents.resize(batch.records.size());
+        size_t made = 0;
+        try {
+          for (; made < documents.size(); ++made) {
+            documents[made].clear();
+            record.parse(batch.records[made]);
+            maker->append(record, documents[made]);
+          }
+        } catch (...) {
+          batch.error = std::current_exception();
+        }
+        documents.resize(made);
+        write(batch, documents);
+      }
+      const std::lock_guard lock(mutex_);
+      turns_.add(maker->turns());
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      if (!error_) error_ = std::current_exception();
+    }
+    const std::lock_guard lock(mutex_);
+    --working_;
+    changed_.notify_all();
+  }
+
+  bool take(Batch& batch) {
+    const std::lock_guard lock(reading_);
+    batch.records.clear();
+    batch.error = nullptr;
+    if (is_at_end_) return false;
+    batch.number = next_to_read_++;
+    size_t bytes = 0;
+    RawRecord record;
+    try {
+      while (bytes < kBatchBytes && !is_at_end_) {
+        is_at_end_ = !file_.next(record);
+        if (is_at_end_) break;
+        bytes += record.bytes.size();
+        batch.records.push_back(std::move(record));
+      }
+    } catch (...) {
+      batch.error = std::current_exception();
+      is_at_end_ = true;
+    }
+    batch.end_bytes = file_.read_bytes();
+    return true;
+  }
+
+  // Writes a batch once the batches before it are written.
+  void write(const Batch& batch, const std::vector<Document>& documents) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return next_to_write_ == batch.number || error_; });
+    if (error_) return;
+    try {
+      for (const Document& document : documents) writer_.add(document);
+    } catch (...) {
+      error_ = std::current_exception();
+    }
+    if (!error_ && batch.error) error_ = batch.error;
+    written_bytes_ = batch.end_bytes;
+    ++next_to_write_;
+    changed_.notify_all();
+    if (!error_) return;
+    lock.unlock();
+    const std::lock_guard reading(reading_);
+    is_at_end_ = true;
+  }
+
+  const DocumentParts parts_;
+  PreparedWriter& writer_;
+
+  std::mutex reading_;  // of the next four
+  RecordFile file_;
+  bool is_at_end_ = false;
+  int64_t next_to_read_ = 0;
+
+  std::mutex mutex_;  // of what follows
+  std::condition_variable changed_;
+  int64_t next_to_write_ = 0;
+  int64_t written_bytes_ = 0;
+  int working_ = 0;
+  TurnCounts turns_;
+  std::exception_ptr error_;
+};
 
 using std::filesystem::path;
 constexpr std::chrono::milliseconds kAskAgainAfter{100};
@@ -97,37 +231,15 @@ class NoTokens : public Tokenizer {
   const Tokenizer& other_;
 };
 
-std::vector<FileState> states_of(const std::vector<path>& files) {
-  std::vector<FileState> states;
-  for (const path& each : files) states.push_back(state_of(each));
-  return states;
-}
-
-// The digests of a tokenizer's files. Throws ConfigError if a file changed since `before`.
-std::map<path, std::string> digests_since(const std::vector<path>& files,
-                                          const std::vector<FileState>& before) {
-  std::map<path, std::string> digests;
-  for (size_t i = 0; i < files.size(); ++i) {
-    const HashedFile hashed = hash_file(files[i]);
-    if (!is_untouched(before[i], hashed.state)) refuse_changed(files[i]);
-    digests[files[i]] = hashed.digest;
-  }
-  return digests;
-}
-
 // Makes `file`. Throws ConfigError if the source changed meanwhile: `file` would have another name.
 void make_prepared(const DataSource& source, const path& file, const PrepareOptions& options) {
-  const std::vector<path> of_tokenizer = tokenizer_files(source);
-  const std::vector<FileState> states = states_of(of_tokenizer);
   const auto tokenizer = open_tokenizer(source.tokenizer);
   const std::optional<ChatTemplate> chat_template = chat_template_of(source);
-  const std::map<path, std::string> digests = digests_since(of_tokenizer, states);
   PreparedWriter writer(file, padding_id_of(*tokenizer));
   const WrittenDocuments written =
-      write_documents(source.file, {source.data, *tokenizer, chat_template}, writer, options);
+      Pipeline(source.file, {source.data, *tokenizer, chat_template}, writer).run(options);
   const std::string name = prepared_name(source, [&](const path& each) {
-    const auto found = digests.find(each);
-    return found == digests.end() ? written.data_digest : found->second;
+    return each == source.file ? written.data_digest : file_digest(each);
   });
   if (name != file.filename()) {
     refuse_file(source.file,

@@ -9,7 +9,7 @@
 
 #include "contract/data/prepared_file.h"
 #include "contract/spec/data_spec.h"
-#include "contract/tokenizers/chat_template.h"
+#include "contract/tokenizers/tokenizer.h"
 
 // Makes prepared files.
 namespace fsdp {

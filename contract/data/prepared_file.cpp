@@ -8,7 +8,6 @@ namespace fsdp {
 namespace {
 
 constexpr const char* kUnfinished = ".partial";
-constexpr const char* kUnfinishedOffsets = ".offsets";
 
 std::string checksum_of(const PreparedHeader& header) {
   return text_digest({reinterpret_cast<const char*>(&header), offsetof(PreparedHeader, checksum)});
@@ -25,10 +24,6 @@ uint64_t token_bytes(const PreparedHeader& header) {
 
 uint64_t offset_bytes(const PreparedHeader& header) {
   return (header.documents + 1) * sizeof(uint64_t);
-}
-
-std::filesystem::path with_ending(std::filesystem::path path, const char* ending) {
-  return path += ending;
 }
 
 }  // namespace
@@ -135,13 +130,10 @@ std::string PreparedFile::turns() const {
   return {header_.turns, strnlen(header_.turns, sizeof(header_.turns))};
 }
 
-bool is_unfinished(const std::filesystem::path& file) {
-  return file.extension() == kUnfinished || file.extension() == kUnfinishedOffsets;
-}
+bool is_unfinished(const std::filesystem::path& file) { return file.extension() == kUnfinished; }
 
 PreparedWriter::PreparedWriter(const std::filesystem::path& path, int64_t padding_id)
-    : file_(path, with_ending(path, kUnfinished)),
-      offsets_(path, with_ending(path, kUnfinishedOffsets)) {
+    : file_(path, path.string() + kUnfinished) {
   path.stem().string().copy(header_.name, sizeof(header_.name));
   header_.padding_id = static_cast<uint64_t>(padding_id);
   file_.append(bytes_of_value(header_));
@@ -153,7 +145,7 @@ void PreparedWriter::append_contents(std::span<const std::byte> bytes) {
 }
 
 void PreparedWriter::add(const Document& document) {
-  offsets_.append(bytes_of_value(header_.tokens));
+  offsets_.push_back(header_.tokens);
   append_contents(std::as_bytes(std::span(document)));
   ++header_.documents;
   header_.tokens += document.size();
@@ -173,11 +165,8 @@ void PreparedWriter::set_turns(const std::string& text) {
 void PreparedWriter::finish() {
   const uint32_t nothing = 0;
   if (header_.tokens % 2 != 0) append_contents(bytes_of_value(nothing));
-  offsets_.append(bytes_of_value(header_.tokens));
-  std::vector<std::byte> block(1 << 20);
-  for (uint64_t done = 0; const size_t count = offsets_.read(done, block); done += count) {
-    append_contents(std::span(block).first(count));
-  }
+  offsets_.push_back(header_.tokens);
+  append_contents(std::as_bytes(std::span(offsets_)));
   contents_.text().copy(header_.contents_checksum, sizeof(header_.contents_checksum));
   checksum_of(header_).copy(header_.checksum, sizeof(header_.checksum));
   file_.overwrite(0, bytes_of_value(header_));

@@ -78,9 +78,9 @@ class PreparedFile : public DocumentFile {
 // True if a PreparedWriter writes `file`, or was killed before it was finished.
 bool is_unfinished(const std::filesystem::path& file);
 
-// Writes a prepared file, one document after the other, with constant memory. Until finish(), it
-// writes to another file, which is removed if finish() is not called. Only one process at a time
-// may write a file of this name.
+// Writes a prepared file, one document after the other. Keeps 8 bytes of memory a document, as
+// readers do. Until finish(), it writes to another file, which is removed if finish() is not
+// called. Only one process at a time may write a file of this name.
 class PreparedWriter {
  public:
   // Throws std::system_error if the file cannot be written, as do the other functions.
@@ -95,7 +95,7 @@ class PreparedWriter {
   void append_contents(std::span<const std::byte> bytes);
 
   NewFile file_;
-  NewFile offsets_;  // until they are appended to the file
+  std::vector<uint64_t> offsets_;
   PreparedHeader header_;
   Digest contents_;
 };

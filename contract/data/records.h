@@ -25,6 +25,13 @@ enum class RecordFormat { kCsv, kJsonArray, kJsonLines, kText, kParquet };
 
 inline constexpr size_t kMostRecordBytes = 16 << 20;
 
+// Splits a CSV record into `fields`. Returns the problem if the record is malformed, else "".
+std::string split_csv_record(std::string_view record, std::vector<std::string>& fields);
+
+// Returns the length of the record at the start of `text`, with its line end. Returns npos if a
+// quote stays open or `text` is longer than `most` bytes without a line end.
+size_t csv_record_length(std::string_view text, size_t most);
+
 // A record as it is in its file; a row of Parquet as JSON.
 struct RawRecord {
   std::string bytes;
@@ -111,6 +118,8 @@ class Record {
  private:
   struct Parsed;
 
+  // nullopt if the column is missing or null.
+  std::optional<std::string_view> find(std::string_view column) const;
   [[noreturn]] void refuse_missing(std::string_view column) const;
   std::string columns_there() const;
   void parse_csv(std::string_view bytes);

@@ -10,7 +10,8 @@
 namespace fsdp {
 
 // Opens a file of token ids as documents of sequence_length + 1 tokens, all trained on:
-// - .npy: each row of the array is a document (see npy.h).
+// - .npy: each row of a two-dimensional array of int32 or int64 in C order is a document (NEP 1,
+//   versions 1-3).
 // - .bin: tokens of type `dtype` one after the other, as nanoGPT and LitGPT write them. Without
 //   `dtype` they are uint16, or uint32 if `vocab_size` is above 65,536. Document i begins with
 //   token i * sequence_length. Its last token is the first of the next, so each token is a label

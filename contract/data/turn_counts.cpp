@@ -5,6 +5,7 @@
 #include <functional>
 #include <iterator>
 #include <utility>
+#include <vector>
 
 #include "contract/files/input_file.h"
 #include "contract/text/utf8.h"
@@ -15,14 +16,6 @@ namespace {
 constexpr size_t kMostNames = 20;  // of a kind
 constexpr size_t kMostOfRole = 30;
 constexpr size_t kMostOfText = 500;
-
-std::string lower_case(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return lower;
-}
 
 }  // namespace
 
@@ -38,29 +31,35 @@ std::string_view known_role(std::string_view role) {
       {"bot", "assistant"},
       {"ai", "assistant"},
   }};
-  const std::string lower = lower_case(role);
+  std::string lower(role);
+  for (char& c : lower) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
   const auto found = std::ranges::find(kRoles, lower, [](const auto& each) { return each.first; });
   return found == kRoles.end() ? role : found->second;
 }
 
 void TurnCounts::Names::add(std::string_view name, int64_t count) {
-  counts_[name.empty() ? "''" : shortened(name, kMostOfRole)] += count;
-  if (counts_.size() <= kMostNames) return;
-  const auto last = std::prev(counts_.end());
-  dropped_ += last->second;
-  counts_.erase(last);
+  counts[name.empty() ? "''" : shortened(name, kMostOfRole)] += count;
+  if (counts.size() <= kMostNames) return;
+  const auto last = std::prev(counts.end());
+  dropped += last->second;
+  counts.erase(last);
 }
 
 void TurnCounts::Names::add(const Names& other) {
-  for (const auto& [name, count] : other.counts_) add(name, count);
-  dropped_ += other.dropped_;
+  for (const auto& [name, count] : other.counts) add(name, count);
+  dropped += other.dropped;
 }
 
-std::vector<std::pair<std::string, int64_t>> TurnCounts::Names::sorted() const {
-  std::vector<std::pair<std::string, int64_t>> all(counts_.begin(), counts_.end());
+void TurnCounts::Names::append_to(std::string& text, std::string separator,
+                                  const char* ending) const {
+  std::vector<std::pair<std::string, int64_t>> all(counts.begin(), counts.end());
   std::ranges::stable_sort(all, std::greater(), &std::pair<std::string, int64_t>::second);
-  if (dropped_ > 0) all.emplace_back("of other names", dropped_);
-  return all;
+  if (dropped > 0) all.emplace_back("of other names", dropped);
+  for (const auto& [name, count] : all) {
+    text += std::exchange(separator, ", ") + std::to_string(count) + ' ' + name + ending;
+  }
 }
 
 std::string_view TurnCounts::add_turn(std::string_view role) {
@@ -78,19 +77,12 @@ void TurnCounts::add(const TurnCounts& other) {
 
 std::string TurnCounts::text() const {
   std::string text;
-  for (const auto& [role, count] : answers_.sorted()) {
-    text += (text.empty() ? "" : ", ") + std::to_string(count) + ' ' + role + " (trained on)";
-  }
-  for (const auto& [role, count] : others_.sorted()) {
-    text += (text.empty() ? "" : ", ") + std::to_string(count) + ' ' + role;
-  }
+  answers_.append_to(text, "", " (trained on)");
+  others_.append_to(text, text.empty() ? "" : ", ");
   if (answers_without_end_ > 0) {
     text += "; no token ends " + std::to_string(answers_without_end_) + " of the answers";
   }
-  std::string separator = "; not read: ";
-  for (const auto& [key, count] : unread_keys_.sorted()) {
-    text += std::exchange(separator, ", ") + std::to_string(count) + ' ' + key;
-  }
+  unread_keys_.append_to(text, "; not read: ");
   return shortened(text, kMostOfText);
 }
 

@@ -5,8 +5,6 @@
 #include <map>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 namespace fsdp {
 
@@ -25,8 +23,8 @@ class TurnCounts {
   void add_answer_without_end() { ++answers_without_end_; }
   void add(const TurnCounts& other);
 
-  bool empty() const { return answers_.empty() && others_.empty(); }
-  bool has_answers() const { return !answers_.empty(); }
+  bool empty() const { return answers_.counts.empty() && others_.counts.empty(); }
+  bool has_answers() const { return !answers_.counts.empty(); }
   // "2 gpt (trained on), 3 user, 1 critic; no token ends 1 of the answers; not read: 2 name"; empty
   // without turns.
   std::string text() const;
@@ -34,17 +32,15 @@ class TurnCounts {
  private:
   // Counts by name. Keeps the first names in alphabetical order, so that adding in any order gives
   // the same.
-  class Names {
-   public:
+  struct Names {
     void add(std::string_view name, int64_t count);
     void add(const Names& other);
-    bool empty() const { return counts_.empty(); }
-    // The names with the most frequent first, then the count of the names that were dropped.
-    std::vector<std::pair<std::string, int64_t>> sorted() const;
+    // Appends "2 gpt, 1 bot" to `text`, the most frequent first. Each begins with `separator`, then
+    // ", ", and ends with `ending`.
+    void append_to(std::string& text, std::string separator, const char* ending = "") const;
 
-   private:
-    std::map<std::string, int64_t> counts_;
-    int64_t dropped_ = 0;
+    std::map<std::string, int64_t> counts{};
+    int64_t dropped = 0;  // of other names
   };
 
   Names answers_;

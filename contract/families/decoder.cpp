@@ -2,16 +2,22 @@
 
 #include <nlohmann/json.hpp>
 
-#include "contract/families/family.h"
-#include "contract/families/parameter_specs.h"
 #include "contract/text/config_error.h"
 #include "contract/text/numbers.h"
 
 namespace fsdp {
+namespace {
 
+using nlohmann::json;
 using nlohmann::ordered_json;
 
-namespace {
+// The differences between the modules of these families.
+struct DecoderTraits {
+  bool query_key_value_bias = false;
+  bool attention_output_bias = false;
+  bool mlp_bias = false;
+  bool head_norms = false;  // RMSNorm of each query and key head
+};
 
 void check_heads(const ModelConfig& config) {
   const int64_t heads = config.num_attention_heads;
@@ -46,6 +52,12 @@ void check_rope(const RopeScaling& rope) {
                       shortest(rope.low_freq_factor) + " is not below high_freq_factor " +
                           shortest(rope.high_freq_factor));
   }
+}
+
+void check_decoder(const ModelConfig& config) {
+  check_heads(config);
+  check_padding(config);
+  check_rope(config.rope_scaling);
 }
 
 // The bias of a weight. Its tensors have the names before ".weight" and the rows of the weight's.
@@ -118,37 +130,6 @@ ModuleSpec head_module(const ModelConfig& config) {
   return module;
 }
 
-// transformers 5 reads all of it; earlier versions read rope_theta, and the rest in rope_scaling.
-ordered_json rope_parameters(const ModelConfig& config) {
-  const RopeScaling& rope = config.rope_scaling;
-  ordered_json json = {{"rope_type", name_of(rope.type)}, {"rope_theta", config.rope_theta}};
-  if (rope.type != RopeType::kDefault) json["factor"] = rope.factor;
-  if (rope.type == RopeType::kLlama3) {
-    json["low_freq_factor"] = rope.low_freq_factor;
-    json["high_freq_factor"] = rope.high_freq_factor;
-    json["original_max_position_embeddings"] = rope.original_max_position_embeddings;
-  }
-  return json;
-}
-
-// torch.nn.Embedding counts a negative padding_idx from the end of the vocabulary.
-HuggingFaceConfig with_padding_from_start(const HuggingFaceConfig& file) {
-  const nlohmann::json padding = file.find("padding_idx");
-  const nlohmann::json size = file.find("vocab_size");
-  const bool is_counted = padding.is_number_integer() && padding < 0 && size.is_number_integer() &&
-                          size > 0 && size <= 100'000'000;
-  if (!is_counted) return file;
-  return file.with("padding_idx", padding.get<int64_t>() + size.get<int64_t>());
-}
-
-}  // namespace
-
-void check_decoder(const ModelConfig& config) {
-  check_heads(config);
-  check_padding(config);
-  check_rope(config.rope_scaling);
-}
-
 std::vector<ModuleGroup> decoder_modules(const ModelConfig& config, const DecoderTraits& traits) {
   return {
       {.module = [config](int64_t) { return embedding_module(config); }},
@@ -157,6 +138,53 @@ std::vector<ModuleGroup> decoder_modules(const ModelConfig& config, const Decode
       {.module = [config](int64_t) { return head_module(config); }}};
 }
 
+// transformers 5 reads all of it; earlier versions read rope_theta, and the rest in rope_scaling.
+ordered_json rope_parameters(const ModelConfig& config) {
+  const RopeScaling& rope = config.rope_scaling;
+  ordered_json object = {{"rope_type", name_of(rope.type)}, {"rope_theta", config.rope_theta}};
+  if (rope.type != RopeType::kDefault) object["factor"] = rope.factor;
+  if (rope.type == RopeType::kLlama3) {
+    object["low_freq_factor"] = rope.low_freq_factor;
+    object["high_freq_factor"] = rope.high_freq_factor;
+    object["original_max_position_embeddings"] = rope.original_max_position_embeddings;
+  }
+  return object;
+}
+
+// Writes the keys that all these families have in config.json, for versions 4 and 5 of
+// transformers.
+ordered_json decoder_config(const ModelConfig& config) {
+  ordered_json object;
+  const ModelFamily& family = family_of(config);
+  object["architectures"] = ordered_json::array({config.architecture});
+  object["model_type"] = family.model_type;
+  ModelConfig::visit_fields(config, [&]<typename T>(const char* name, const T& member, auto&&...) {
+    if constexpr (std::is_arithmetic_v<T>) {
+      if (takes_key(family, name)) object[name] = member;
+    }
+  });
+  if (config.padding_idx) object["pad_token_id"] = *config.padding_idx;
+  object["head_dim"] = config.head_width();
+  object["hidden_act"] = "silu";
+  object["rope_parameters"] = rope_parameters(config);
+  if (config.rope_scaling.type != RopeType::kDefault) {
+    object["rope_scaling"] = object["rope_parameters"];
+  }
+  return object;
+}
+
+// torch.nn.Embedding counts a negative padding_idx from the end of the vocabulary.
+HuggingFaceConfig with_padding_from_start(const HuggingFaceConfig& file) {
+  const json padding = file.find("padding_idx");
+  const json size = file.find("vocab_size");
+  const bool is_counted = padding.is_number_integer() && padding < 0 && size.is_number_integer() &&
+                          size > 0 && size <= 100'000'000;
+  if (!is_counted) return file;
+  return file.with("padding_idx", padding.get<int64_t>() + size.get<int64_t>());
+}
+
+// Reads the keys that all these families have in config.json. `config` has the family's own
+// defaults.
 ModelConfig read_decoder_config(const HuggingFaceConfig& file, ModelConfig config) {
   file.require({"num_hidden_layers", "hidden_size", "intermediate_size", "num_attention_heads",
                 "vocab_size"});
@@ -171,28 +199,248 @@ ModelConfig read_decoder_config(const HuggingFaceConfig& file, ModelConfig confi
   return config;
 }
 
-ordered_json decoder_config(const ModelConfig& config) {
-  ordered_json json;
-  const ModelFamily& family = family_of(config);
-  json["architectures"] = ordered_json::array({config.architecture});
-  json["model_type"] = family.model_type;
-  ModelConfig::visit_fields(config, [&]<typename T>(const char* name, const T& member, auto&&...) {
-    if constexpr (std::is_arithmetic_v<T>) {
-      if (takes_key(family, name)) json[name] = member;
-    }
-  });
-  if (config.padding_idx) json["pad_token_id"] = *config.padding_idx;
-  json["head_dim"] = config.head_width();
-  json["hidden_act"] = "silu";
-  json["rope_parameters"] = rope_parameters(config);
-  if (config.rope_scaling.type != RopeType::kDefault) {
-    json["rope_scaling"] = json["rope_parameters"];
-  }
-  return json;
-}
-
+// True for the rotary embedding's constants, which older checkpoints hold.
 bool may_be_left_by_decoder(std::string_view tensor) {
   return tensor.ends_with(".rotary_emb.inv_freq");
+}
+
+// Returns `config` with these sizes.
+ModelConfig sized(int64_t layers, int64_t hidden, int64_t intermediate, int64_t heads,
+                  int64_t key_value_heads, ModelConfig config) {
+  config.num_hidden_layers = layers;
+  config.hidden_size = hidden;
+  config.intermediate_size = intermediate;
+  config.num_attention_heads = heads;
+  config.num_key_value_heads = key_value_heads;
+  return config;
+}
+
+// A family whose own keys are `keys` beside those that all of these have.
+ModelFamily decoder_family(std::string_view architecture, std::string_view model_type,
+                           std::vector<std::string_view> keys) {
+  keys.insert(keys.end(), {"initializer_range", "max_position_embeddings", "num_key_value_heads",
+                           "padding_idx", "rope_scaling", "rope_theta"});
+  return {.architecture = architecture,
+          .model_type = model_type,
+          .structure = ModelStructure::kDecoder,
+          .own_keys = std::move(keys),
+          .read_config = nullptr,
+          .write_config = decoder_config,
+          .check = check_decoder,
+          .modules = nullptr,
+          .may_be_left = may_be_left_by_decoder};
+}
+
+ModelConfig read_llama(const HuggingFaceConfig& file) {
+  ModelConfig config = read_decoder_config(file, {.rms_norm_eps = 1e-6});  // LlamaConfig's default
+  if (!file.has("num_key_value_heads")) config.num_key_value_heads = config.num_attention_heads;
+  return config;
+}
+
+void check_llama(const ModelConfig& config) {
+  check_decoder(config);
+  if (config.hidden_size % config.num_attention_heads != 0) {  // LlamaConfig refuses it
+    throw ConfigError("", "num_attention_heads",
+                      std::to_string(config.num_attention_heads) + " does not divide hidden_size " +
+                          std::to_string(config.hidden_size));
+  }
+}
+
+std::vector<ModuleGroup> llama_modules(const ModelConfig& config) {
+  return decoder_modules(config, {.query_key_value_bias = config.attention_bias,
+                                  .attention_output_bias = config.attention_bias,
+                                  .mlp_bias = config.mlp_bias});
+}
+
+std::vector<Preset> llama_presets() {
+  const ModelConfig open_llama{.vocab_size = 32000, .rms_norm_eps = 1e-6};
+  const ModelConfig llama2{.vocab_size = 32000, .max_position_embeddings = 4096};
+  const ModelConfig code_llama{
+      .vocab_size = 32016, .rope_theta = 1e6, .max_position_embeddings = 16384};
+  const ModelConfig llama3{
+      .vocab_size = 128256, .rope_theta = 5e5, .max_position_embeddings = 8192};
+  ModelConfig llama31 = llama3;
+  llama31.rope_scaling = {RopeType::kLlama3, 8, 1, 4, 8192};
+  llama31.max_position_embeddings = 131072;
+  ModelConfig llama32 = llama31;
+  llama32.rope_scaling.factor = 32;
+  llama32.tie_word_embeddings = true;
+  const ModelConfig smollm2{.vocab_size = 49152,
+                            .rope_theta = 1e5,
+                            .tie_word_embeddings = true,
+                            .max_position_embeddings = 8192};
+  return {{"llama-7b", sized(32, 4096, 11008, 32, 32, open_llama)},
+          {"llama-13b", sized(40, 5120, 13824, 40, 40, open_llama)},
+          {"open-llama-3b", sized(26, 3200, 8640, 32, 32, open_llama)},
+          {"llama2-7b", sized(32, 4096, 11008, 32, 32, llama2)},
+          {"llama2-13b", sized(40, 5120, 13824, 40, 40, llama2)},
+          {"llama2-70b", sized(80, 8192, 28672, 64, 8, llama2)},
+          {"codellama-7b", sized(32, 4096, 11008, 32, 32, code_llama)},
+          {"tinyllama-1.1b",
+           sized(22, 2048, 5632, 32, 4, {.vocab_size = 32000, .max_position_embeddings = 2048})},
+          {"llama3-8b", sized(32, 4096, 14336, 32, 8, llama3)},
+          {"llama3-70b", sized(80, 8192, 28672, 64, 8, llama3)},
+          {"llama3.1-8b", sized(32, 4096, 14336, 32, 8, llama31)},
+          {"llama3.2-1b", sized(16, 2048, 8192, 32, 8, llama32)},
+          {"llama3.2-3b", sized(28, 3072, 8192, 24, 8, llama32)},
+          {"smollm2-135m", sized(30, 576, 1536, 9, 3, smollm2)}};
+}
+
+ModelConfig read_mistral(const HuggingFaceConfig& file) {
+  ModelConfig config = read_decoder_config(  // MistralConfig's defaults
+      file, {.architecture = "MistralForCausalLM",
+             .num_key_value_heads = 8,
+             .rms_norm_eps = 1e-6,
+             .max_position_embeddings = 131072});
+  if (!file.has("sliding_window")) config.sliding_window = 4096;
+  // AutoModel uses another class for such a file, with windows in some layers only.
+  file.require_value("layer_types", nullptr);
+  return config;
+}
+
+ordered_json write_mistral(const ModelConfig& config) {
+  ordered_json object = decoder_config(config);
+  object["sliding_window"] = nullptr;  // absent would be MistralConfig's default
+  if (config.sliding_window) object["sliding_window"] = *config.sliding_window;
+  return object;
+}
+
+std::vector<Preset> mistral_presets() {
+  ModelConfig v1{.architecture = "MistralForCausalLM",
+                 .vocab_size = 32000,
+                 .sliding_window = 4096,
+                 .max_position_embeddings = 32768};
+  ModelConfig v3{.architecture = "MistralForCausalLM",
+                 .vocab_size = 32768,
+                 .rope_theta = 1e6,
+                 .max_position_embeddings = 32768};
+  return {{"mistral-7b-v0.1", sized(32, 4096, 14336, 32, 8, v1)},
+          {"mistral-7b", sized(32, 4096, 14336, 32, 8, v3)}};
+}
+
+// Refuses windows in only some layers, which are not supported.
+void refuse_windows(const HuggingFaceConfig& file) {
+  const json types = file.find("layer_types");
+  const json is_used = file.find("use_sliding_window");
+  const json window = file.find("sliding_window");
+  const json first = file.find("max_window_layers");
+  for (const json& layer : types) {
+    if (layer != "full_attention") {
+      file.refuse("layer_types", layer.dump() + " is not supported; allowed: \"full_attention\"");
+    }
+  }
+  const bool has_window = is_used == true && !(file.has("sliding_window") && window.is_null());
+  const json first_by_default = 28;
+  if (types.is_null() && has_window &&
+      (first.is_null() ? first_by_default : first) < file.find("num_hidden_layers")) {
+    file.refuse("use_sliding_window",
+                "true gives the layers from max_window_layers on a window, which is not supported; "
+                "allowed: false");
+  }
+}
+
+ModelConfig read_qwen(const HuggingFaceConfig& file, ModelConfig defaults) {
+  ModelConfig config = read_decoder_config(file, std::move(defaults));
+  refuse_windows(file);
+  return config;
+}
+
+ModelConfig read_qwen2(const HuggingFaceConfig& file) {
+  return read_qwen(file, {.architecture = "Qwen2ForCausalLM",  // Qwen2Config's defaults
+                          .num_key_value_heads = 32,
+                          .rms_norm_eps = 1e-6,
+                          .max_position_embeddings = 32768});
+}
+
+ModelConfig read_qwen3(const HuggingFaceConfig& file) {
+  return read_qwen(file, {.architecture = "Qwen3ForCausalLM",  // Qwen3Config's defaults
+                          .num_key_value_heads = 32,
+                          .head_dim = 128,
+                          .rms_norm_eps = 1e-6,
+                          .max_position_embeddings = 32768});
+}
+
+ordered_json write_qwen(const ModelConfig& config) {
+  ordered_json object = decoder_config(config);
+  object["use_sliding_window"] = false;
+  return object;
+}
+
+std::vector<ModuleGroup> qwen2_modules(const ModelConfig& config) {
+  return decoder_modules(config, {.query_key_value_bias = true});
+}
+
+std::vector<ModuleGroup> qwen3_modules(const ModelConfig& config) {
+  return decoder_modules(config, {.query_key_value_bias = config.attention_bias,
+                                  .attention_output_bias = config.attention_bias,
+                                  .head_norms = true});
+}
+
+std::vector<Preset> qwen2_presets() {
+  const ModelConfig small{.architecture = "Qwen2ForCausalLM",
+                          .vocab_size = 151936,
+                          .rope_theta = 1e6,
+                          .rms_norm_eps = 1e-6,
+                          .tie_word_embeddings = true,
+                          .max_position_embeddings = 32768};
+  ModelConfig large = small;
+  large.vocab_size = 152064;
+  large.tie_word_embeddings = false;
+  large.max_position_embeddings = 131072;
+  return {{"qwen2.5-0.5b", sized(24, 896, 4864, 14, 2, small)},
+          {"qwen2.5-7b", sized(28, 3584, 18944, 28, 4, large)}};
+}
+
+std::vector<Preset> qwen3_presets() {
+  const ModelConfig small{.architecture = "Qwen3ForCausalLM",
+                          .head_dim = 128,
+                          .vocab_size = 151936,
+                          .rope_theta = 1e6,
+                          .rms_norm_eps = 1e-6,
+                          .tie_word_embeddings = true,
+                          .max_position_embeddings = 40960};
+  ModelConfig large = small;
+  large.tie_word_embeddings = false;
+  return {{"qwen3-0.6b", sized(28, 1024, 3072, 16, 8, small)},
+          {"qwen3-8b", sized(36, 4096, 12288, 32, 8, large)}};
+}
+
+}  // namespace
+
+ModelFamily llama_family() {
+  ModelFamily family = decoder_family("LlamaForCausalLM", "llama", {"attention_bias", "mlp_bias"});
+  family.read_config = read_llama;
+  family.check = check_llama;
+  family.modules = llama_modules;
+  family.presets = llama_presets();
+  return family;
+}
+
+ModelFamily mistral_family() {
+  ModelFamily family = decoder_family("MistralForCausalLM", "mistral", {"sliding_window"});
+  family.read_config = read_mistral;
+  family.write_config = write_mistral;
+  family.modules = [](const ModelConfig& config) { return decoder_modules(config, {}); };
+  family.presets = mistral_presets();
+  return family;
+}
+
+ModelFamily qwen2_family() {
+  ModelFamily family = decoder_family("Qwen2ForCausalLM", "qwen2", {});
+  family.read_config = read_qwen2;
+  family.write_config = write_qwen;
+  family.modules = qwen2_modules;
+  family.presets = qwen2_presets();
+  return family;
+}
+
+ModelFamily qwen3_family() {
+  ModelFamily family = decoder_family("Qwen3ForCausalLM", "qwen3", {"attention_bias"});
+  family.read_config = read_qwen3;
+  family.write_config = write_qwen;
+  family.modules = qwen3_modules;
+  family.presets = qwen3_presets();
+  return family;
 }
 
 }  // namespace fsdp

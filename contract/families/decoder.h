@@ -1,41 +1,43 @@
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
-#include <string_view>
+#include <utility>
 #include <vector>
 
-#include "contract/families/hugging_face_config.h"
-#include "contract/families/model_config.h"
-#include "contract/families/module_spec.h"
+#include "contract/families/family.h"
 
-// The common parts of decoder-only families with rotary embeddings.
+// The decoder-only families, which all have rotary embeddings. Modules and their parameters:
+//
+//   model.embed_tokens      weight
+//   model.layers.<N>        attention_norm, query_key_value, query_norm and key_norm of Qwen3,
+//                           attention_output, mlp_norm, gate_up, down
+//   lm_head                 norm; weight, unless embeddings are tied
+//
+// A bias follows its weight.
 namespace fsdp {
 
-// The differences between these families.
-struct DecoderTraits {
-  bool query_key_value_bias = false;
-  bool attention_output_bias = false;
-  bool mlp_bias = false;
-  bool head_norms = false;  // RMSNorm of each query and key head
-};
+ModelFamily llama_family();
+// Mistral 7B (Jiang et al. 2023). v0.1 attends within a sliding window.
+ModelFamily mistral_family();
+// Qwen2 and Qwen2.5 (Yang et al. 2024). The products of queries, keys and values have biases.
+ModelFamily qwen2_family();
+// Qwen3 (Yang et al. 2025). Query and key heads are normed.
+ModelFamily qwen3_family();
 
-// Throws ConfigError (place empty) unless the width of heads is even and the key and value heads
-// divide the query heads. padding_idx must be in the vocabulary. For llama3, low_freq_factor must
-// be below high_freq_factor.
-void check_decoder(const ModelConfig& config);
+// The kinds of parameters that all families have.
+inline ParameterSpec weight_spec(std::string name, std::vector<NamedTensor> tensors,
+                                 double standard_deviation) {
+  return {.name = std::move(name),
+          .tensors = std::move(tensors),
+          .standard_deviation = standard_deviation};
+}
 
-// The embedding, the blocks, and the norm with the head, under their common names in checkpoints.
-std::vector<ModuleGroup> decoder_modules(const ModelConfig& config, const DecoderTraits& traits);
-
-// Reads the keys that every such family has in config.json. `config` has the family's own defaults.
-// Throws ConfigError (place: the file).
-ModelConfig read_decoder_config(const HuggingFaceConfig& file, ModelConfig config);
-
-// Writes the keys that every such family has in config.json, for versions 4 and 5 of transformers.
-nlohmann::ordered_json decoder_config(const ModelConfig& config);
-
-// True for the rotary embedding's constants, which older checkpoints hold.
-bool may_be_left_by_decoder(std::string_view tensor);
+// The weight [width] of a norm.
+inline ParameterSpec norm_spec(std::string name, std::string tensor, int64_t width) {
+  return {.name = std::move(name),
+          .tensors = {{std::move(tensor), {width}}},
+          .initialization = Initialization::kOnes,
+          .role = ParameterRole::kNorm};
+}
 
 }  // namespace fsdp

@@ -5,9 +5,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "contract/families/llama.h"
-#include "contract/families/mistral.h"
-#include "contract/families/qwen.h"
+#include "contract/families/decoder.h"
 #include "contract/families/t5.h"
 #include "contract/text/config_error.h"
 

@@ -4,7 +4,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "contract/families/parameter_specs.h"
+#include "contract/families/decoder.h"
 #include "contract/text/config_error.h"
 
 namespace fsdp {

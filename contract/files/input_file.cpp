@@ -113,6 +113,12 @@ void InputFile::read(uint64_t offset, std::span<std::byte> out) const {
   }
 }
 
+std::string InputFile::read_text(uint64_t offset, uint64_t count) const {
+  std::string text(std::min(count, size_bytes_ - std::min(offset, size_bytes_)), '\0');
+  read(offset, std::as_writable_bytes(std::span(text)));
+  return text;
+}
+
 void InputFile::read_blocks(uint64_t offset, uint64_t count,
                             const std::function<void(std::span<const std::byte>)>& visit) const {
   std::vector<std::byte> block(std::min<uint64_t>(kBlockBytes, count));
@@ -132,9 +138,7 @@ std::string read_input_file(const std::filesystem::path& path, size_t most_bytes
     refuse_file(path, "holds " + std::to_string(file.size_bytes()) + " bytes; allowed: at most " +
                           std::to_string(most_bytes));
   }
-  std::string text(file.size_bytes(), '\0');
-  file.read(0, std::as_writable_bytes(std::span(text)));
-  return text;
+  return file.read_text(0, file.size_bytes());
 }
 
 void refuse_changed(const std::filesystem::path& path) {

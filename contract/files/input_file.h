@@ -32,6 +32,9 @@ class InputFile {
   // cannot be read or the file was cut short. Several threads may call it at once.
   void read(uint64_t offset, std::span<std::byte> out) const;
 
+  // The bytes from `offset` on, `count` or up to the end of the file.
+  std::string read_text(uint64_t offset, uint64_t count) const;
+
   // Calls visit(bytes) for each block of these bytes, in order. All blocks but the last hold
   // kBlockBytes.
   static constexpr size_t kBlockBytes = 1 << 20;

@@ -54,15 +54,6 @@ void NewFile::overwrite(uint64_t offset, std::span<const std::byte> bytes) {
   write(offset, bytes);
 }
 
-size_t NewFile::read(uint64_t offset, std::span<std::byte> out) {
-  flush();
-  while (true) {
-    const ssize_t count = pread(descriptor_, out.data(), out.size(), static_cast<off_t>(offset));
-    if (count >= 0) return static_cast<size_t>(count);
-    if (errno != EINTR) fail(errno);
-  }
-}
-
 void NewFile::publish() {
   flush();
   if (fsync(descriptor_) != 0) fail(errno);

@@ -26,8 +26,6 @@ class NewFile {
   void append(std::span<const std::byte> bytes);
   // Overwrites bytes that were appended.
   void overwrite(uint64_t offset, std::span<const std::byte> bytes);
-  // Fills `out` from `offset` on. Returns the number of bytes, which is less at the file's end.
-  size_t read(uint64_t offset, std::span<std::byte> out);
   // Moves the file to its place, and waits until both are on the disk.
   void publish();
   int descriptor() const { return descriptor_; }

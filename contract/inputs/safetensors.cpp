@@ -1,18 +1,30 @@
 #include "contract/inputs/safetensors.h"
 
+#include <simdjson.h>
+
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <set>
-#include <string_view>
+
+#include "contract/data/record_json.h"
 
 namespace fsdp {
 namespace {
 
 using nlohmann::json;
+using namespace std::string_view_literals;
 using std::filesystem::path;
 
+static_assert(std::endian::native == std::endian::little);
+
+constexpr std::array kItemBytes{
+    std::pair{"F32"sv, 4},  std::pair{"BF16"sv, 2},    std::pair{"F16"sv, 2},
+    std::pair{"F64"sv, 8},  std::pair{"I64"sv, 8},     std::pair{"I32"sv, 4},
+    std::pair{"I16"sv, 2},  std::pair{"I8"sv, 1},      std::pair{"U64"sv, 8},
+    std::pair{"U32"sv, 4},  std::pair{"U16"sv, 2},     std::pair{"U8"sv, 1},
+    std::pair{"BOOL"sv, 1}, std::pair{"F8_E4M3"sv, 1}, std::pair{"F8_E5M2"sv, 1}};
 constexpr uint64_t kLengthBytes = 8;
 constexpr uint64_t kLargestHeaderBytes = 100'000'000;  // the format's own limit
 
@@ -28,39 +40,23 @@ std::optional<std::vector<int64_t>> read_sizes(const json& value) {
   return sizes;
 }
 
-// Finds a name that an object in a JSON text has twice.
-class RepeatedName : public nlohmann::json_sax<json> {
- public:
-  const std::optional<std::string>& found() const { return found_; }
-
-  bool start_object(size_t) override {
-    names_.emplace_back();
-    return true;
+// Refuses a name that an object of the header has twice. nlohmann::json keeps one of its values.
+void check_names(const path& file, const std::string& text) {
+  simdjson::dom::parser parser;
+  simdjson::dom::object header;
+  if (parser.parse(text).get(header) != simdjson::SUCCESS) {
+    refuse_file(file, "has a header that is not JSON of numbers within 64 bits");
   }
-  bool key(std::string& name) override {
-    if (names_.back().insert(name).second) return true;
-    found_ = name;
-    return false;
+  const auto check = [&](const simdjson::dom::object& object) {
+    if (const auto name = repeated_key(object)) {
+      refuse_file(file, "has '" + *name + "' twice in one object of its header");
+    }
+  };
+  check(header);
+  for (const auto& [name, value] : header) {
+    if (value.is_object()) check(value.get_object());
   }
-  bool end_object() override {
-    names_.pop_back();
-    return true;
-  }
-  bool null() override { return true; }
-  bool boolean(bool) override { return true; }
-  bool number_integer(number_integer_t) override { return true; }
-  bool number_unsigned(number_unsigned_t) override { return true; }
-  bool number_float(number_float_t, const string_t&) override { return true; }
-  bool string(string_t&) override { return true; }
-  bool binary(binary_t&) override { return true; }
-  bool start_array(size_t) override { return true; }
-  bool end_array() override { return true; }
-  bool parse_error(size_t, const std::string&, const json::exception&) override { return false; }
-
- private:
-  std::vector<std::set<std::string>> names_;  // of each object that is open
-  std::optional<std::string> found_;
-};
+}
 
 using File = std::shared_ptr<const InputFile>;
 
@@ -137,6 +133,22 @@ std::map<std::string, std::string> read_metadata(const path& file, const json& v
 
 }  // namespace
 
+std::optional<uint64_t> item_bytes(std::string_view dtype) {
+  for (const auto& [name, bytes] : kItemBytes) {
+    if (name == dtype) return bytes;
+  }
+  return std::nullopt;
+}
+
+std::optional<uint64_t> tensor_bytes(const std::vector<int64_t>& shape, uint64_t item_bytes) {
+  if (std::ranges::find(shape, 0) != shape.end()) return 0;
+  uint64_t bytes = item_bytes;
+  for (const int64_t size : shape) {
+    if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(size), &bytes)) return std::nullopt;
+  }
+  return bytes;
+}
+
 SafetensorsFile read_safetensors(const std::shared_ptr<const InputFile>& file) {
   const uint64_t size = file->size_bytes();
   if (size < kLengthBytes) {
@@ -150,14 +162,9 @@ SafetensorsFile read_safetensors(const std::shared_ptr<const InputFile>& file) {
                                   " bytes, but holds " + std::to_string(size) +
                                   " in all; it is cut short, or no safetensors file");
   }
-  std::string text(header_bytes, '\0');
-  file->read(kLengthBytes, std::as_writable_bytes(std::span(text)));
+  const std::string text = file->read_text(kLengthBytes, header_bytes);
   const json header = parse_json_object(file->path(), text, kLargestHeaderBytes);
-  RepeatedName repeated;
-  json::sax_parse(text, &repeated);
-  if (repeated.found()) {
-    refuse_file(file->path(), "has '" + *repeated.found() + "' twice in one object of its header");
-  }
+  check_names(file->path(), text);
   const uint64_t data_offset = kLengthBytes + header_bytes;
   SafetensorsFile contents;
   for (const auto& [name, value] : header.items()) {

@@ -19,12 +19,6 @@ using Members = std::map<std::string, ZipMember>;
 
 constexpr uint64_t kLongestByteOrder = 16;
 
-std::string read_text(const InputFile& file, const ZipMember& member, uint64_t most_bytes) {
-  std::string text(std::min(member.size_bytes, most_bytes), '\0');
-  file.read(member.offset, std::as_writable_bytes(std::span(text)));
-  return text;
-}
-
 // The folder in the archive that contains everything, such as "archive/".
 std::string folder_of(const path& file, const Members& members) {
   constexpr std::string_view kPickle = "/data.pkl";
@@ -62,9 +56,7 @@ StoredTensor locate(const File& file, const std::string& name, PickledTensor pic
 
 void refuse_old_format(const InputFile& file) {
   constexpr std::string_view kBeginOfPickle = "\x80\x02";
-  std::string begin(std::min<uint64_t>(file.size_bytes(), kBeginOfPickle.size()), '\0');
-  file.read(0, std::as_writable_bytes(std::span(begin)));
-  if (begin != kBeginOfPickle) return;
+  if (file.read_text(0, kBeginOfPickle.size()) != kBeginOfPickle) return;
   refuse_file(file.path(),
               "is in the format that torch.save had before PyTorch 1.6, which is not read; load "
               "it in Python and save it again, best with transformers' save_pretrained, which "
@@ -78,7 +70,9 @@ StoredTensors read_torch(const File& file) {
   const Members members = read_zip(*file);
   const std::string folder = folder_of(file->path(), members);
   const auto order = members.find(folder + "byteorder");
-  if (order != members.end() && read_text(*file, order->second, kLongestByteOrder) != "little") {
+  if (order != members.end() &&
+      file->read_text(order->second.offset,
+                      std::min(order->second.size_bytes, kLongestByteOrder)) != "little") {
     refuse_file(file->path(),
                 "was written on a machine of the other byte order; save it again on this one");
   }

@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "contract/inputs/stored_tensor.h"
+#include "contract/inputs/safetensors.h"
 
 // Reads files of tensors that torch.save wrote (pytorch_model.bin), without libtorch and Python.
 // Such a file is a zip archive of a pickle, data.pkl, and of the bytes of each storage.

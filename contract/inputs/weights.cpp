@@ -99,36 +99,25 @@ bool has_same_bytes(const StoredTensor& a, const StoredTensor& b) {
   return true;
 }
 
-// Two places in files, with the files' states when their bytes were compared.
-struct Compared {
-  FileState file_of_a, file_of_b;
-  uint64_t offset_of_a = 0, offset_of_b = 0;
-  bool are_same = false;
-};
+// The place of a tensor in a file of this state. Equal places hold equal bytes.
+using StoredPlace = std::pair<FileState, uint64_t>;
 
-// Returns has_same_bytes(a, b). Compares each pair only once, because that may read gigabytes.
-bool is_known_to_have_same_bytes(const StoredTensor& a, const StoredTensor& b) {
-  static std::mutex mutex;
-  static std::vector<Compared> known;
-  const std::lock_guard lock(mutex);
-  const auto state_of_file = [](const StoredTensor& tensor) {
-    return state_of(tensor.file->path(), tensor.file->descriptor());
-  };
-  Compared now{state_of_file(a), state_of_file(b), a.offset, b.offset};
-  const auto found = std::ranges::find_if(known, [&](const Compared& before) {
-    return before.file_of_a == now.file_of_a && before.file_of_b == now.file_of_b &&
-           before.offset_of_a == now.offset_of_a && before.offset_of_b == now.offset_of_b;
-  });
-  if (found != known.end()) return found->are_same;
-  now.are_same = has_same_bytes(a, b);
-  known.push_back(now);
-  return now.are_same;
+StoredPlace place_of(const StoredTensor& tensor) {
+  return {state_of(tensor.file->path(), tensor.file->descriptor()), tensor.offset};
 }
 
+// Compares each pair of places only once, because that may read gigabytes.
 bool is_copy(const StoredTensor& a, const StoredTensor& b) {
+  static std::mutex mutex;
+  static std::vector<std::pair<std::pair<StoredPlace, StoredPlace>, bool>> known;
   if (a.dtype != b.dtype || a.shape != b.shape) return false;
-  if (a.file->path() == b.file->path() && a.offset == b.offset) return true;
-  return is_known_to_have_same_bytes(a, b);
+  const std::pair places{place_of(a), place_of(b)};
+  if (places.first == places.second) return true;
+  const std::lock_guard lock(mutex);
+  for (const auto& [compared, are_same] : known) {
+    if (compared == places) return are_same;
+  }
+  return known.emplace_back(places, has_same_bytes(a, b)).second;
 }
 
 }  // namespace

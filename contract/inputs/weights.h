@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "contract/families/model_config.h"
-#include "contract/inputs/stored_tensor.h"
+#include "contract/inputs/safetensors.h"
 
 // The weights in a model's folder, as transformers' save_pretrained writes them. The first of these
 // that exists is read: model.safetensors, model.safetensors.index.json with its shards,

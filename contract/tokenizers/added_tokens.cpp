@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "contract/tokenizers/characters.h"
+#include "contract/tokenizers/hugging_face_folder.h"
 
 namespace fsdp {
 namespace {
@@ -72,6 +73,60 @@ void AddedTokens::split(std::string_view text, bool with_special,
     done = at = end;
   }
   if (done < text.size()) on_text(text.substr(done));
+}
+
+std::vector<PlacedToken> PieceTokenizer::added_tokens_in(std::string_view text) const {
+  std::vector<PlacedToken> placed;
+  const auto add_token = [&](const PlacedToken& token) { placed.push_back(token); };
+  const auto look_in = [&](std::string_view part) {
+    if (changes_text_) return;  // its places would be those of another text
+    found_in_normalized_.split(
+        part, true, [](std::string_view) {}, add_token);
+  };
+  found_in_text_.split(text, true, look_in, add_token);
+  return placed;
+}
+
+std::optional<int32_t> PieceTokenizer::id_of(std::string_view token) const {
+  const auto added = added_ids_.find(token);
+  return added == added_ids_.end() ? piece_id(token) : added->second;
+}
+
+int32_t PieceTokenizer::add(AddedToken token) {
+  const auto [place, is_new] = added_ids_.emplace(token.text, token.id);
+  if (is_new) {
+    vocab_size_ = std::max<int64_t>(vocab_size_, token.id + 1);
+    added_tokens_.push_back(std::move(token));
+  }
+  return place->second;
+}
+
+void PieceTokenizer::read_ends(const FolderSettings& settings) {
+  const auto read = [&](const std::optional<std::string>& text, std::optional<int32_t>& id) {
+    if (!text) return;
+    id = id_of(*text);
+    // A token in no file gets the next id, as in transformers.
+    if (!id) {
+      id = add({.text = *text, .id = static_cast<int32_t>(vocab_size_), .is_special = true});
+    }
+  };
+  read(settings.begin, ends_.begin);
+  read(settings.end, ends_.end);
+  read(settings.padding, ends_.padding);
+}
+
+void PieceTokenizer::find_added_tokens(
+    const std::function<bool(const AddedToken&)>& is_normalized,
+    const std::function<std::string(const std::string&)>& normalized) {
+  std::vector<AddedToken> in_text, in_normalized;
+  for (AddedToken& token : added_tokens_) {
+    const bool is_later = is_normalized(token);
+    if (is_later) token.text = normalized(token.text);
+    (is_later ? in_normalized : in_text).push_back(std::move(token));
+  }
+  added_tokens_.clear();
+  found_in_text_ = AddedTokens(std::move(in_text));
+  found_in_normalized_ = AddedTokens(std::move(in_normalized));
 }
 
 }  // namespace fsdp

@@ -3,9 +3,12 @@
 #include <utf8proc.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <memory>
 #include <stdexcept>
+
+#include "contract/text/utf8.h"
 
 namespace fsdp {
 namespace {
@@ -29,6 +32,21 @@ bool is_space(int32_t c) {
          c == 0x3000;
 }
 
+constexpr int32_t kLetters = 256 + 68;  // 68 bytes have no letter of their own
+
+// The byte of each letter, -1 for none. Printing characters of Latin-1 stand for themselves. The
+// other bytes have the letters from U+0100 on.
+std::array<int, kLetters> make_bytes_of_letters() {
+  std::array<int, kLetters> bytes;
+  bytes.fill(-1);
+  int32_t next = 256;
+  for (int byte = 0; byte < 256; ++byte) {
+    const bool prints = (byte > 0x20 && byte < 0x7F) || (byte > 0xA0 && byte != 0xAD);
+    bytes[static_cast<size_t>(prints ? byte : next++)] = byte;
+  }
+  return bytes;
+}
+
 }  // namespace
 
 int32_t first_character(std::string_view text) {
@@ -42,32 +60,16 @@ int32_t last_character(std::string_view text) {
 }
 
 bool is_word_character(int32_t character) {
-  switch (utf8proc_category(character)) {
-    case UTF8PROC_CATEGORY_LU:
-    case UTF8PROC_CATEGORY_LL:
-    case UTF8PROC_CATEGORY_LT:
-    case UTF8PROC_CATEGORY_LM:
-    case UTF8PROC_CATEGORY_LO:
-    case UTF8PROC_CATEGORY_MN:
-    case UTF8PROC_CATEGORY_MC:
-    case UTF8PROC_CATEGORY_ME:
-    case UTF8PROC_CATEGORY_ND:
-    case UTF8PROC_CATEGORY_NL:
-    case UTF8PROC_CATEGORY_PC:
-      return true;
-    default:
-      return false;
-  }
+  const utf8proc_category_t category = utf8proc_category(character);
+  const bool is_letter_mark_or_number =
+      category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_NL;
+  return is_letter_mark_or_number || category == UTF8PROC_CATEGORY_PC;
 }
 
 size_t space_at_begin(std::string_view text) {
   size_t bytes = 0;
-  while (bytes < text.size()) {
-    utf8proc_int32_t character = -1;
-    const auto length = utf8proc_iterate(
-        bytes_of(text) + bytes, static_cast<utf8proc_ssize_t>(text.size() - bytes), &character);
-    if (length <= 0 || !is_space(character)) break;
-    bytes += static_cast<size_t>(length);
+  while (bytes < text.size() && is_space(first_character(text.substr(bytes)))) {
+    bytes += utf8_length(text.substr(bytes));
   }
   return bytes;
 }
@@ -89,6 +91,21 @@ std::string nfc(std::string_view text) {
   const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(composed, &std::free);
   if (size < 0) throw std::runtime_error(std::string("NFC: ") + utf8proc_errmsg(size));
   return {reinterpret_cast<const char*>(composed), static_cast<size_t>(size)};
+}
+
+std::optional<std::string> bytes_of_byte_level(std::string_view piece) {
+  static const auto kBytes = make_bytes_of_letters();
+  std::string bytes;
+  while (!piece.empty()) {
+    const size_t length = utf8_length(piece);
+    const int32_t letter = length == 0 ? -1 : first_character(piece);
+    if (letter < 0 || letter >= kLetters || kBytes[static_cast<size_t>(letter)] < 0) {
+      return std::nullopt;
+    }
+    bytes += static_cast<char>(kBytes[static_cast<size_t>(letter)]);
+    piece.remove_prefix(length);
+  }
+  return bytes;
 }
 
 }  // namespace fsdp

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -21,5 +22,9 @@ size_t without_space_at_end(std::string_view text);
 
 // Normalization form C.
 std::string nfc(std::string_view text);
+
+// Decodes a piece that a tokenizer.json writes in GPT-2's letters for bytes: "Ġthe" is " the".
+// nullopt if `piece` has other characters.
+std::optional<std::string> bytes_of_byte_level(std::string_view piece);
 
 }  // namespace fsdp

@@ -1,17 +1,11 @@
 #include "contract/tokenizers/hugging_face_folder.h"
 
-#include <algorithm>
 #include <charconv>
-#include <map>
 #include <set>
-#include <utility>
 
 #include "contract/files/input_file.h"
+#include "contract/text/config_error.h"
 #include "contract/text/utf8.h"
-#include "contract/tokenizers/byte_level.h"
-#include "contract/tokenizers/chat_template.h"
-#include "contract/tokenizers/json_part.h"
-#include "contract/tokenizers/tokenizer.h"
 
 namespace fsdp {
 namespace {
@@ -23,6 +17,7 @@ constexpr const char* kSpecialTokensMap = "special_tokens_map.json";
 constexpr const char* kAddedTokens = "added_tokens.json";
 constexpr const char* kChatTemplate = "chat_template.jinja";
 constexpr size_t kWhereModelIsTold = 1 << 20;
+constexpr size_t kMostOfValue = 80;
 constexpr int32_t kMostSentinels = 10'000;  // T5 has 100
 
 // Returns the token of a text, or of an object with a text as `content`; nullopt for null.
@@ -31,9 +26,10 @@ std::optional<std::string> token_text(const JsonPart& part) {
   return part.value().is_object() ? part.at("content").text() : part.text();
 }
 
+// Reads the ends that no file before has named.
 void read_ends(const JsonPart& root, FolderSettings& settings) {
   const auto read = [&](const char* name, std::optional<std::string>& token) {
-    if (auto text = token_text(root.at(name))) token = std::move(text);
+    if (!token) token = token_text(root.at(name));
   };
   read("bos_token", settings.begin);
   read("eos_token", settings.end);
@@ -45,19 +41,12 @@ void read_added_tokens_decoder(const JsonPart& part, FolderSettings& settings) {
   if (!part.value().is_object()) part.refuse_value("an object of ids and tokens");
   for (const auto& [id, value] : part.value().items()) {
     const JsonPart each = part.at(id);
-    AddedToken token;
+    AddedToken token = read_added_token(each);
     const auto [end, error] = std::from_chars(id.data(), id.data() + id.size(), token.id);
     if (error != std::errc() || end != id.data() + id.size() || token.id < 0 ||
         token.id >= kMostTokens) {
       each.refuse("is no id; allowed: 0 to " + std::to_string(kMostTokens - 1));
     }
-    token.text = each.at("content").text();
-    if (token.text.empty()) each.at("content").refuse("is an empty text");
-    token.is_special = each.at("special").flag(false);
-    token.is_normalized = each.at("normalized").flag(!token.is_special);
-    token.takes_left = each.at("lstrip").flag(false);
-    token.takes_right = each.at("rstrip").flag(false);
-    token.is_whole_word = each.at("single_word").flag(false);
     settings.added_tokens.push_back(std::move(token));
   }
 }
@@ -144,6 +133,64 @@ std::optional<std::string> default_template(const JsonPart& part) {
 
 }  // namespace
 
+JsonPart JsonPart::at(std::string_view name) const {
+  static const nlohmann::json kNull;
+  if (!value_->is_object()) refuse_value("an object");
+  const auto found = value_->find(name);
+  return JsonPart(*file_, found == value_->end() ? kNull : *found,
+                  (key_.empty() ? "" : key_ + '.') + std::string(name));
+}
+
+std::vector<JsonPart> JsonPart::elements() const {
+  if (!value_->is_array()) refuse_value("a list");
+  std::vector<JsonPart> parts;
+  for (size_t i = 0; i < value_->size(); ++i) {
+    parts.emplace_back(*file_, (*value_)[i], key_ + '[' + std::to_string(i) + ']');
+  }
+  return parts;
+}
+
+std::string JsonPart::text() const {
+  if (!value_->is_string()) refuse_value("a text");
+  return value_->get<std::string>();
+}
+
+bool JsonPart::flag(bool otherwise) const {
+  if (value_->is_null()) return otherwise;
+  if (!value_->is_boolean()) refuse_value("true, false");
+  return value_->get<bool>();
+}
+
+int32_t JsonPart::token_id() const {
+  const auto refuse_id = [&] { refuse_value("0 to " + std::to_string(kMostTokens - 1)); };
+  if (!value_->is_number_unsigned()) refuse_id();
+  const auto id = value_->get<uint64_t>();
+  if (id >= kMostTokens) refuse_id();
+  return static_cast<int32_t>(id);
+}
+
+void JsonPart::refuse(const std::string& problem) const {
+  throw ConfigError(file_->string(), visible_line(shortened(key_, kMostOfValue)),
+                    shortened(problem, kMostOfMessage));
+}
+
+void JsonPart::refuse_value(const std::string& allowed) const {
+  const std::string text = value_->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  refuse("is " + visible_line(shortened(text, kMostOfValue)) + "; allowed: " + allowed);
+}
+
+AddedToken read_added_token(const JsonPart& part) {
+  AddedToken token;
+  token.text = part.at("content").text();
+  if (token.text.empty()) part.at("content").refuse("is an empty text");
+  token.is_special = part.at("special").flag(false);
+  token.is_normalized = part.at("normalized").flag(!token.is_special);
+  token.takes_left = part.at("lstrip").flag(false);
+  token.takes_right = part.at("rstrip").flag(false);
+  token.is_whole_word = part.at("single_word").flag(false);
+  return token;
+}
+
 path tokenizer_file_of_folder(const path& folder) {
   path sentencepiece;
   for (const char* const name : {"tokenizer.model", "spiece.model"}) {
@@ -207,12 +254,7 @@ FolderSettings read_folder_settings(const path& folder) {
       read_config(file, settings);
     } else if (file.filename() == kSpecialTokensMap) {
       const nlohmann::json document = read_json_object(file);
-      FolderSettings map;
-      read_ends(JsonPart(file, document), map);
-      // If both files name a token, tokenizer_config.json wins.
-      if (!settings.begin) settings.begin = map.begin;
-      if (!settings.end) settings.end = map.end;
-      if (!settings.padding) settings.padding = map.padding;
+      read_ends(JsonPart(file, document), settings);
     } else {
       read_added_tokens(file, settings);
     }
@@ -222,49 +264,6 @@ FolderSettings read_folder_settings(const path& folder) {
   std::erase_if(settings.added_tokens,
                 [&](const AddedToken& token) { return !texts.insert(token.text).second; });
   return settings;
-}
-
-void apply_settings(const FolderSettings& settings, BpeParts& parts) {
-  if (settings.metaspace && parts.rules.alphabet == Alphabet::kCharacters) {
-    parts.normalizations.clear();
-    parts.metaspace = settings.metaspace;
-  }
-  int32_t next_id = 0;
-  for (const auto& [piece, id] : parts.vocabulary) next_id = std::max(next_id, id + 1);
-  std::map<std::string, int32_t> added_ids;
-  const auto add = [&](AddedToken token) {
-    next_id = std::max(next_id, token.id + 1);
-    added_ids.emplace(token.text, token.id);
-    parts.added_tokens.push_back(std::move(token));
-  };
-  for (AddedToken& token : std::exchange(parts.added_tokens, {})) add(std::move(token));
-  const auto find = [&](const std::string& text) -> std::optional<int32_t> {
-    if (const auto added = added_ids.find(text); added != added_ids.end()) return added->second;
-    const auto bytes =
-        parts.rules.alphabet == Alphabet::kBytes ? bytes_of_byte_level(text) : std::optional(text);
-    const auto piece = bytes ? parts.vocabulary.find(*bytes) : parts.vocabulary.end();
-    if (piece == parts.vocabulary.end()) return std::nullopt;
-    return piece->second;
-  };
-  for (AddedToken token : settings.added_tokens) {
-    if (added_ids.contains(token.text)) continue;
-    token.id = find(token.text).value_or(next_id);
-    add(std::move(token));
-  }
-  // A token in no file gets the next id, as in transformers.
-  const auto id_of = [&](const std::string& text) {
-    if (const auto found = find(text)) return *found;
-    const int32_t id = next_id;
-    add({.text = text, .id = id, .is_special = true});
-    return id;
-  };
-  if (settings.begin) parts.ends.begin = id_of(*settings.begin);
-  if (settings.end) parts.ends.end = id_of(*settings.end);
-  if (settings.padding) parts.ends.padding = id_of(*settings.padding);
-  if (settings.adds_begin || settings.adds_end) {
-    parts.ends.adds_begin = settings.adds_begin.value_or(false) && parts.ends.begin;
-    parts.ends.adds_end = settings.adds_end.value_or(false) && parts.ends.end;
-  }
 }
 
 }  // namespace fsdp

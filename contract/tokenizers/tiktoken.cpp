@@ -1,11 +1,10 @@
-#include "contract/tokenizers/tiktoken.h"
-
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <vector>
 
 #include "contract/text/config_error.h"
+#include "contract/tokenizers/bpe_tokenizer.h"
 
 namespace fsdp {
 namespace {

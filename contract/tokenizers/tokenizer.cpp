@@ -2,10 +2,6 @@
 
 #include "contract/files/input_file.h"
 #include "contract/tokenizers/bpe_tokenizer.h"
-#include "contract/tokenizers/hugging_face_folder.h"
-#include "contract/tokenizers/sentencepiece_tokenizer.h"
-#include "contract/tokenizers/tiktoken.h"
-#include "contract/tokenizers/tokenizer_json.h"
 
 namespace fsdp {
 namespace {
@@ -21,9 +17,8 @@ std::unique_ptr<Tokenizer> open_file(const path& file, const FolderSettings& set
   const std::string text = read_input_file(file);
   const bool is_json = file.extension() == ".json";
   if (is_json || looks_like_tiktoken(text)) {
-    BpeParts parts = is_json ? read_tokenizer_json(file, text) : read_tiktoken(file, text);
-    apply_settings(settings, parts);
-    return std::make_unique<BpeTokenizer>(std::move(parts));
+    return std::make_unique<BpeTokenizer>(
+        is_json ? read_tokenizer_json(file, text) : read_tiktoken(file, text), settings);
   }
   return open_sentencepiece(file, text, settings);
 }

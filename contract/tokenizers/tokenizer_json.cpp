@@ -1,17 +1,17 @@
-#include "contract/tokenizers/tokenizer_json.h"
-
-#include <algorithm>
 #include <set>
 
 #include "contract/files/input_file.h"
 #include "contract/text/utf8.h"
-#include "contract/tokenizers/byte_level.h"
-#include "contract/tokenizers/json_part.h"
+#include "contract/tokenizers/bpe_tokenizer.h"
 
 namespace fsdp {
 namespace {
 
 constexpr size_t kLargestTokenizerBytes = 64 << 20;
+
+// GPT-2's split into words, the default of byte-level tokenizers.
+constexpr std::string_view kByteLevelPattern =
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
 void read_normalizer(const JsonPart& part, BpeParts& parts) {
   if (part.is_null()) return;
@@ -125,8 +125,7 @@ void read_vocabulary(const JsonPart& part, BpeParts& parts) {
       part.at(piece).refuse("has the id " + std::to_string(value) + ", as another piece has");
     }
     // Merges never make a piece in characters that are no letters of bytes, such as special tokens.
-    const auto bytes = parts.rules.alphabet == Alphabet::kBytes ? bytes_of_byte_level(piece)
-                                                                : std::optional(piece);
+    const auto bytes = bytes_of_piece(piece, parts.rules.alphabet);
     if (bytes) parts.vocabulary.emplace(*bytes, value);
   }
 }
@@ -150,8 +149,7 @@ void read_merges(const JsonPart& part, BpeParts& parts) {
   parts.merges = MergeTable(merges.size());
   for (size_t rank = 0; rank < merges.size(); ++rank) {
     const auto id_of = [&](const std::string& piece) {
-      const auto bytes = parts.rules.alphabet == Alphabet::kBytes ? bytes_of_byte_level(piece)
-                                                                  : std::optional(piece);
+      const auto bytes = bytes_of_piece(piece, parts.rules.alphabet);
       const auto found = bytes ? parts.vocabulary.find(*bytes) : parts.vocabulary.end();
       if (found == parts.vocabulary.end()) {
         merges[rank].refuse("names '" + visible_line(shortened(piece, 80)) +
@@ -210,15 +208,8 @@ void read_added_tokens(const JsonPart& part, const JsonPart& vocabulary, BpePart
   std::set<int32_t> ids;
   for (const auto& [piece, id] : vocabulary.value().items()) ids.insert(id.get<int32_t>());
   for (const JsonPart& each : part.elements()) {
-    AddedToken token;
-    token.text = each.at("content").text();
+    AddedToken token = read_added_token(each);
     token.id = each.at("id").token_id();
-    token.is_special = each.at("special").flag(false);
-    token.is_normalized = each.at("normalized").flag(!token.is_special);
-    token.takes_left = each.at("lstrip").flag(false);
-    token.takes_right = each.at("rstrip").flag(false);
-    token.is_whole_word = each.at("single_word").flag(false);
-    if (token.text.empty()) each.at("content").refuse("is an empty text");
     if (!texts.insert(token.text).second) each.at("content").refuse("is there twice");
     const JsonPart piece = vocabulary.at(token.text);
     if (piece.is_null() ? !ids.insert(token.id).second : piece.token_id() != token.id) {

@@ -11,7 +11,7 @@
 #include "contract/inputs/inputs.h"
 #include "contract/record/run_paths.h"
 #include "contract/text/config_error.h"
-#include "contract/tokenizers/chat_template.h"
+#include "contract/tokenizers/tokenizer.h"
 #include "runner/progress/prepare_bar.h"
 
 namespace fsdp {

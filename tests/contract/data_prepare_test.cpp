@@ -272,8 +272,7 @@ TEST_CASE("what a killed process left of another prepared file is removed") {
   const path out = folder.path() / "out";
   std::filesystem::create_directories(out);
   for (const char* const name :
-       {"0123456789abcdef.tokens.partial", "0123456789abcdef.tokens.offsets",
-        "0123456789abcdef.tokens", "notes.txt"}) {
+       {"0123456789abcdef.tokens.partial", "0123456789abcdef.tokens", "notes.txt"}) {
     std::ofstream(out / name) << "left";
   }
   prepare(source, out);
@@ -292,7 +291,7 @@ TEST_CASE("planted links where a prepared file is written lead to nothing that i
   const path out = folder.path() / "out";
   std::filesystem::create_directories(out);
   const path file = made_in(out, source);
-  for (const char* const ending : {"", ".partial", ".offsets"}) {
+  for (const char* const ending : {"", ".partial"}) {
     std::filesystem::create_symlink(precious, file.string() + ending);
   }
   CHECK(prepare(source, out).count() == 1);

@@ -1,5 +1,4 @@
-#include "contract/data/npy.h"
-
+#include "contract/data/token_files.h"
 #include "tests/contract/input_fixtures.h"
 
 namespace fsdp {
@@ -13,10 +12,15 @@ std::string header(const std::string& descr, const std::string& fortran_order,
          ", }   \n";
 }
 
+// Opens an array of three columns.
+std::unique_ptr<DocumentFile> open_rows(const std::filesystem::path& file) {
+  return open_token_file(file, 2, 10);
+}
+
 std::string refusal_of_npy(const std::string& file_bytes) {
   const TemporaryFolder folder;
   const auto file = folder.write("tokens.npy", file_bytes);
-  const std::string message = refusal([&] { TokenArray tokens(file); });
+  const std::string message = refusal([&] { open_rows(file); });
   CHECK_THAT(message, Contains(file.string()));
   return message;
 }
@@ -26,14 +30,22 @@ void check_reads(const std::string& descr, char version) {
   const TemporaryFolder folder;
   const auto file = folder.write(
       "tokens.npy",
-      npy_bytes(header(descr, "False", "(2, 3)"), bytes_of<Item>({5, 1, 2, 3, 9, -4}), version));
-  const TokenArray tokens(file);
-  CHECK(tokens.rows() == 2);
-  CHECK(tokens.columns() == 3);
-  std::vector<int64_t> row(3);
-  tokens.read_row(1, row.data());
-  CHECK(row == std::vector<int64_t>{3, 9, -4});
-  CHECK(tokens.minimum_and_maximum() == std::pair<int64_t, int64_t>{-4, 9});
+      npy_bytes(header(descr, "False", "(2, 3)"), bytes_of<Item>({5, 1, 2, 3, 9, 4}), version));
+  const auto rows = open_rows(file);
+  CHECK(rows->count() == 2);
+  CHECK(rows->length(1) == 3);
+  Document row;
+  rows->read(1, row);
+  CHECK(row == Document{3 | kTrainedOn, 9 | kTrainedOn, 4 | kTrainedOn});
+  rows->read(1, 1, 5, row);
+  CHECK(row == Document{9 | kTrainedOn, 4 | kTrainedOn});
+  const auto refuses = [&](Item token, const std::string& text) {
+    CHECK_THAT(refusal_of_npy(npy_bytes(header(descr, "False", "(1, 3)"),
+                                        bytes_of<Item>({5, token, 1}), version)),
+               Contains(text));
+  };
+  refuses(-4, "holds the token -4");
+  refuses(10, "holds the token 10, but the model's vocabulary has 10 tokens");
 }
 
 TEST_CASE("int32 and int64 arrays of .npy versions 1 to 3 are read") {
@@ -43,11 +55,9 @@ TEST_CASE("int32 and int64 arrays of .npy versions 1 to 3 are read") {
   }
 }
 
-TEST_CASE("an empty token array has no extremes") {
+TEST_CASE("an empty token array has no rows") {
   const TemporaryFolder folder;
-  const TokenArray tokens(folder.write("tokens.npy", npy_of(0, 3, {})));
-  CHECK(tokens.rows() == 0);
-  CHECK(tokens.minimum_and_maximum() == std::pair<int64_t, int64_t>{0, -1});
+  CHECK(open_rows(folder.write("tokens.npy", npy_of(0, 3, {})))->count() == 0);
 }
 
 TEST_CASE("a .npy file cut short anywhere is refused, and one with bytes left over") {
@@ -86,7 +96,7 @@ TEST_CASE("files that are no .npy, of an unknown version, or without a proper he
   std::string zeros = header("'<i4'", "False", "(0, 2)");  // which NumPy does not read either
   zeros[zeros.size() - 2] = '\0';
   CHECK_THAT(refusal_of_npy(npy_bytes(zeros, "")), Contains("damaged header"));
-  CHECK_THAT(refusal([] { TokenArray tokens("/nowhere.npy"); }), Contains("cannot be read"));
+  CHECK_THAT(refusal([] { open_rows("/nowhere.npy"); }), Contains("cannot be read"));
 }
 
 }  // namespace

@@ -1,5 +1,3 @@
-#include "contract/tokenizers/sentencepiece_model.h"
-
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <random>

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "contract/text/config_error.h"
-#include "contract/tokenizers/sentencepiece_tokenizer.h"
+#include "contract/tokenizers/hugging_face_folder.h"
 
 // libFuzzer's target for SentencePiece models. A model has only ids below vocab_size; a refusal is
 // a ConfigError.

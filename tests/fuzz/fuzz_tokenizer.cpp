@@ -6,8 +6,6 @@
 
 #include "contract/text/config_error.h"
 #include "contract/tokenizers/bpe_tokenizer.h"
-#include "contract/tokenizers/tiktoken.h"
-#include "contract/tokenizers/tokenizer_json.h"
 
 // libFuzzer's target for the readers of tokenizer.json and tiktoken files. A tokenizer that is read
 // has only ids below vocab_size. A refusal is a ConfigError.

@@ -87,7 +87,7 @@ def planted(case: Case) -> None:
     folder.mkdir(parents=True)
     targets = [case.work / "precious", case.folder / "home" / "precious", case.folder / "home" / "new", folder,
                pathlib.Path("/dev/full")]
-    names = random.sample([name, name + ".partial", name + ".offsets", ".lock"], random.randint(1, 4))
+    names = random.sample([name, name + ".partial", ".lock"], random.randint(1, 3))
     for each in names:
         target = random.choice(targets)
         (folder / each).symlink_to(target)
