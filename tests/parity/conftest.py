@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
+import fork_server
 import pytest
 import torch
 from checkpoints import VARIANTS, copy_with_changed_tensor, write_checkpoint, write_tokens
@@ -21,9 +22,14 @@ def pytest_addoption(parser):
         default=os.environ.get("FSDP_TRAIN"),
         help="the fsdp-train program to test; default: the environment's FSDP_TRAIN",
     )
+    fork_server.add_option(parser)
     parser.addoption("--hold-fsync", type=Path, help="tests/fakes/hold_fsync, built")
     parser.addoption("--kill-at-call", type=Path, help="tests/fakes/kill_at_call, built")
     parser.addoption("--logits-writer", type=Path, help="the program logits.cpp, built")
+
+
+def pytest_configure(config):
+    fork_server.configure(config)
 
 
 @pytest.fixture(scope="session")

@@ -4,15 +4,12 @@ for what."""
 import json
 import random
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
 from planning import plans, request_of
 from random_runs import random_spec, write_articles
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "parity"))
-from trainer import check_ended_well, events_file, start, wait_for, wait_until_well_ended  # noqa: E402
+from trainer import check_ended_well, events_file, start, wait_for, wait_until_well_ended
 
 
 def reported_peak(folder: Path, ranks: int) -> dict:
