@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(TESTS / "parity"), str(TESTS / "plan")]
+sys.path[:0] = [str(TESTS), str(TESTS / "parity"), str(TESTS / "plan")]
 import fork_server  # noqa: E402
 
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "parity"))
+TESTS = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(TESTS), str(TESTS / "parity")]
 import fork_server  # noqa: E402
 
 
@@ -13,7 +14,7 @@ def pytest_addoption(parser):
     parser.addoption("--trainer", type=Path, help="fsdp-train, built")
     parser.addoption("--runner", type=Path, help="fsdp-run, built")
     fork_server.add_option(parser)
-    parser.addoption("--runs", type=int, default=16, help="how many random runs")
+    parser.addoption("--runs", type=int, default=8, help="how many random runs")
     parser.addoption("--seed", type=int, default=None, help="of the random runs; else another each time")
 
 
