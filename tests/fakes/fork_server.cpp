@@ -59,8 +59,7 @@ bool receive(int socket, Request& request) {
   return true;
 }
 
-// Forks as glibc does, but the child's parent is this process's own. Returns the child's process
-// id, and 0 in the child.
+// Forks as glibc does, but the child's parent is this process's own.
 pid_t fork_sibling() {
   int* thread_id = nullptr;  // glibc's own note of it
   if (prctl(PR_GET_TID_ADDRESS, &thread_id) != 0) fail("fork_server: PR_GET_TID_ADDRESS");
@@ -68,8 +67,7 @@ pid_t fork_sibling() {
   return static_cast<pid_t>(syscall(SYS_clone, flags, nullptr, nullptr, thread_id, 0));
 }
 
-void enter(int socket, const Descriptors& descriptors) {
-  close(socket);
+void enter(const Descriptors& descriptors) {
   if (fchdir(descriptors[3]) != 0) fail("fork_server: fchdir");
   for (int stream = 0; stream < 3; ++stream) dup2(descriptors[stream], stream);
   for (const int descriptor : descriptors) {
@@ -105,12 +103,13 @@ int serve(int count, char** arguments, char** environment) {
     const pid_t child = fork_sibling();
     if (child < 0) fail("fork_server: clone");
     if (child == 0) {
-      enter(socket, request.descriptors);
+      enter(request.descriptors);
+      const std::string answer = std::to_string(getpid());
+      send(socket, answer.data(), answer.size(), MSG_NOSIGNAL);
+      close(socket);
       return run_program(request);
     }
     for (const int descriptor : request.descriptors) close(descriptor);
-    const std::string answer = std::to_string(child);
-    if (send(socket, answer.data(), answer.size(), MSG_NOSIGNAL) < 0) break;
   }
   _exit(0);
 }
