@@ -21,8 +21,8 @@ void check_widths(const std::string& text, size_t width) {
   }
 }
 
-// Checks the call's output in each of the widths. Returns false if the call is refused. A refusal is
-// the same in each width and is not checked.
+// Checks the call's output in each of the widths. Returns false if the call is refused. A refusal
+// is the same in each width and is not checked.
 bool check_call(const Workplace& workplace, const Words& words, const Words& widths = kWidths) {
   Words command{FSDP_RUN_PROGRAM};
   command.insert(command.end(), words.begin(), words.end());

@@ -119,7 +119,7 @@ int serve(int count, char** arguments, char** environment) {
 extern "C" int __libc_start_main(Main main, int count, char** arguments, void (*init)(),
                                  void (*fini)(), void (*loader_fini)(), void* stack_end) {
   program_main = main;
-  const auto original = reinterpret_cast<decltype(&__libc_start_main)>(
-      dlsym(RTLD_NEXT, "__libc_start_main"));
+  const auto original =
+      reinterpret_cast<decltype(&__libc_start_main)>(dlsym(RTLD_NEXT, "__libc_start_main"));
   return original(&serve, count, arguments, init, fini, loader_fini, stack_end);
 }
