@@ -62,8 +62,8 @@ TEST_CASE("no line of check of a shipped experiment is longer than the terminal"
     for (const std::string& profile : profiles) {
       for (const char* launcher : {"local", "slurm"}) {
         INFO(name << ", profile " << profile << ", " << launcher);
-        // A text that nothing breaks into lines shows in the narrowest terminal. The others are for
-        // how the first sound call of each experiment is broken.
+        // A text that is never broken into lines is too wide for the narrowest terminal. The wider
+        // ones show how lines are broken, once for each experiment.
         const bool is_sound = check_call(
             workplace, {"check", file_of(name), "--profile", profile, "--launcher", launcher},
             checked == 0 ? kWidths : Words{kWidths.front()});

@@ -1,4 +1,4 @@
-"""On GPUs that keep accounts, too, a forked rank is what a started one is."""
+"""A forked rank behaves as a started one does, also on GPUs that keep accounts."""
 
 import fork_server
 from failing_run import run

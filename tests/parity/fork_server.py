@@ -1,9 +1,9 @@
-"""Starts a program many times, but loads its libraries once: tests/fakes/fork_server.cpp.
+"""Starts a program many times, but loads its libraries once (tests/fakes/fork_server.cpp).
 
-A start of fsdp-train takes 0.55 s of a core, 0.5 s of which libtorch takes to be loaded. Most tests
-start a few ranks that train for some milliseconds. The process that a server forks has the same
-executable, arguments, variables, working directory and standard streams as one that is started. Two
-things differ: its command line in /proc, and how much of its memory is shared with the server.
+fsdp-train takes 0.55 s of a core to start, and libtorch takes 0.5 s of that. Most tests start a few
+ranks that train for 0.1 s. A forked process has the executable, arguments, variables, working
+directory and standard streams of a started one. Its command line in /proc is the server's, and it
+shares memory with the server.
 """
 
 import array
@@ -17,17 +17,17 @@ from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 
-library: Path | None = None  # None: programs are started
+library: Path | None = None  # None: start programs
 MOST_SERVERS = 4
-# What programs and preloaded libraries read after they have been loaded. For other values of other
-# variables another server is started.
+# Variables that programs and preloaded libraries read only after they are loaded. A new value of any
+# other variable needs another server.
 READ_LATE = {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TMPDIR",
              "KILL_AT_CALL", "HOLD_FSYNC", "FAKE_CUDA_CAPABILITY", "FAKE_CUDA_FREE_MIB", "FAKE_CUDA_FULL_IN",
              "PYTEST_CURRENT_TEST"}
 
 
 def add_option(parser) -> None:
-    parser.addoption("--fork-server", type=Path, help="tests/fakes/fork_server, built; programs are forked by it")
+    parser.addoption("--fork-server", type=Path, help="tests/fakes/fork_server, built: fork programs with it")
 
 
 def configure(config) -> None:
@@ -36,7 +36,7 @@ def configure(config) -> None:
 
 
 class ForkedProcess:
-    """As subprocess.Popen."""
+    """A child of this process, with the interface of subprocess.Popen."""
 
     def __init__(self, args: list[str], pid: int):
         self.args, self.pid = args, pid
@@ -114,7 +114,8 @@ def is_script(program: str) -> bool:
 
 def start(command: list, environment: dict[str, str], stdout, stderr=None,
           stdin=None) -> subprocess.Popen | ForkedProcess:
-    """The streams are open files; stderr goes to stdout unless given, and stdin is empty unless given."""
+    """Forks the program, or starts it if it is a script or there is no library. The streams are open
+    files. By default, stderr goes to stdout and stdin is empty."""
     args = list(map(str, command))
     if library is None or is_script(args[0]):
         return subprocess.Popen(args, env=environment, stdin=stdin or subprocess.DEVNULL, stdout=stdout,
@@ -125,7 +126,7 @@ def start(command: list, environment: dict[str, str], stdout, stderr=None,
 
 
 def run(command: list, text: str) -> str:
-    """What the program, which must end well, answers to `text`."""
+    """Returns what the program writes for the input `text`. Fails unless the program ends well."""
     with tempfile.TemporaryFile("w+") as stdin, tempfile.TemporaryFile("w+") as stdout, \
             tempfile.TemporaryFile("w+") as stderr:
         stdin.write(text)

@@ -1,4 +1,4 @@
-"""A forked rank is what a started one is."""
+"""A forked rank behaves as a started one does."""
 
 import os
 import signal
@@ -9,9 +9,9 @@ import pytest
 from test_against_transformers import Case
 from trainer import free_port, log_file, rank_environment, read_events, train, write_spec
 
-# What depends on the moment or the process.
+# The figures that differ from run to run.
 VARYING = ("_ms", "process_id", "memory_host_bytes_max")
-OF_THE_PROCESS = ("memory_reserved_bytes_forward", "memory_reserved_bytes_max")  # on a CPU
+RESIDENT = ("memory_reserved_bytes_forward", "memory_reserved_bytes_max")  # on a CPU: the process's memory
 
 
 def figures(folder: Path, rank: int, varying: tuple = VARYING) -> list[dict]:
@@ -31,7 +31,7 @@ def test_it_reports_the_same(trainer, checkpoints, tokens, tmp_path, monkeypatch
     monkeypatch.setattr(fork_server, "library", None)
     train(trainer, spec, tmp_path / "started")
     for rank in range(2):
-        forked, started = (figures(tmp_path / name, rank, VARYING + OF_THE_PROCESS) for name in ("forked", "started"))
+        forked, started = (figures(tmp_path / name, rank, VARYING + RESIDENT) for name in ("forked", "started"))
         assert forked == started
 
 

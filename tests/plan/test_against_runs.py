@@ -85,7 +85,7 @@ def fits(trainer: Path, spec: dict, folder: Path) -> bool:
 
 
 def limit_near(peak_bytes: int, is_enough: bool, draw: random.Random) -> int:
-    """Exactly the peak or a byte less, or farther from it."""
+    """Returns a limit on the given side of the peak: next to it, within 2 % or within 30 %."""
     least = peak_bytes if is_enough else peak_bytes - 1
     direction = 1 if is_enough else -1
     return least + direction * draw.choice([0, round(peak_bytes * draw.uniform(0, 0.02)),

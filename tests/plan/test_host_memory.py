@@ -57,7 +57,7 @@ def is_near(planned: int, measured: int) -> bool:
 
 
 def test_plan_is_what_processes_take_of_the_host(trainer, seed, request, tmp_path, monkeypatch):
-    monkeypatch.setattr(fork_server, "library", None)  # what is forked shares memory with its server
+    monkeypatch.setattr(fork_server, "library", None)  # a forked rank shares memory with its server
     draw = random.Random(seed + 2)
     print(f"seed {seed}")
     articles = write_articles(tmp_path / "articles.csv", draw)
