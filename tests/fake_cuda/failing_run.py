@@ -5,6 +5,7 @@ import os
 import time
 from pathlib import Path
 
+from few_games import few_games
 from trainer import events_file, of_kind
 
 OUT_OF_MEMORY, COMMUNICATION = 3, 4
@@ -16,7 +17,7 @@ def run(ranks: int) -> dict:
         "model": {"config": {"num_hidden_layers": 2, "hidden_size": 64, "intermediate_size": 96,
                              "num_attention_heads": 4, "num_key_value_heads": 4, "vocab_size": 4096,
                              "max_position_embeddings": 128}},
-        "data": {"kind": "chess", "sequence_length": 64},
+        "data": {"kind": "chess", "train": str(few_games()), "sequence_length": 64},
         "strategy": {"kind": "fsdp", "ranks": ranks},
         "batch": {"size_per_rank": 16},
         "train": {"steps": 100000},

@@ -10,6 +10,8 @@ import safetensors.torch
 import torch
 import transformers
 
+torch.set_num_threads(1)  # of every reference
+
 VOCABULARY_SIZE = 97
 SEQUENCE_LENGTH = 13
 STEPS = 10

@@ -6,13 +6,12 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
+import fork_server
 import pytest
-import torch
-from checkpoints import VARIANTS, copy_with_changed_tensor, write_checkpoint, write_tokens
-from reference import OPTIMIZER, Reference, train_reference
 from trainer import start, wait_for
 
-torch.set_num_threads(1)
+# Only fixtures import torch and transformers: they take seconds, and xdist's first process, which
+# reads this file too, runs no test.
 
 
 def pytest_addoption(parser):
@@ -21,9 +20,14 @@ def pytest_addoption(parser):
         default=os.environ.get("FSDP_TRAIN"),
         help="the fsdp-train program to test; default: the environment's FSDP_TRAIN",
     )
+    fork_server.add_option(parser)
     parser.addoption("--hold-fsync", type=Path, help="tests/fakes/hold_fsync, built")
     parser.addoption("--kill-at-call", type=Path, help="tests/fakes/kill_at_call, built")
     parser.addoption("--logits-writer", type=Path, help="the program logits.cpp, built")
+
+
+def pytest_configure(config):
+    fork_server.configure(config)
 
 
 @pytest.fixture(scope="session")
@@ -98,6 +102,8 @@ def held_disk(request, monkeypatch, tmp_path) -> Iterator[HeldDisk]:
 @pytest.fixture(scope="session")
 def checkpoints(tmp_path_factory) -> dict[str, Path]:
     """The folder of each variant."""
+    from checkpoints import VARIANTS, write_checkpoint
+
     folder = tmp_path_factory.mktemp("checkpoints")
     for name in VARIANTS:
         write_checkpoint(name, folder / name)
@@ -107,6 +113,8 @@ def checkpoints(tmp_path_factory) -> dict[str, Path]:
 @pytest.fixture(scope="session")
 def large_gradients(checkpoints, tmp_path_factory) -> Path:
     """A model whose gradients overflow float16 at the first loss scale, and fit after some steps."""
+    from checkpoints import copy_with_changed_tensor
+
     folder = tmp_path_factory.mktemp("large_gradients") / "model"
     return copy_with_changed_tensor(
         checkpoints["plain"], folder, "model.norm.weight", lambda norm: norm.mul_(30)
@@ -115,6 +123,8 @@ def large_gradients(checkpoints, tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def tokens(tmp_path_factory) -> Path:
+    from checkpoints import write_tokens
+
     file = tmp_path_factory.mktemp("tokens") / "train.npy"
     write_tokens(file)
     return file
@@ -123,14 +133,11 @@ def tokens(tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def reference_for(checkpoints, tokens):
     """(variant, clip_norm, dtype, epsilon) -> Reference; each is computed once."""
+    import torch
+    from reference import OPTIMIZER, train_reference
 
     @cache
-    def compute(
-        variant: str,
-        clip_norm: float | None = None,
-        dtype: torch.dtype = torch.float32,
-        epsilon: float = OPTIMIZER["epsilon"],
-    ) -> Reference:
+    def compute(variant, clip_norm=None, dtype=torch.float32, epsilon=OPTIMIZER["epsilon"]):
         optimizer = OPTIMIZER | {"epsilon": epsilon}
         return train_reference(checkpoints[variant], tokens, clip_norm, dtype, optimizer)
 

@@ -13,6 +13,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import fork_server
 import yaml
 
 TIME_LIMIT_S = 300  # hosts that do much else at the same time stand still for minutes
@@ -99,9 +100,7 @@ def start_ranks(
         if preload is not None:
             environment["LD_PRELOAD"] = str(preload)
         with log_file(folder, rank).open("w") as log:
-            processes.append(
-                subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
-            )
+            processes.append(fork_server.start(command, environment, log))
     return processes
 
 

@@ -1,15 +1,25 @@
 import os
 import random
+import sys
 from pathlib import Path
 
 import pytest
+
+TESTS = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(TESTS), str(TESTS / "parity")]
+import fork_server  # noqa: E402
 
 
 def pytest_addoption(parser):
     parser.addoption("--trainer", type=Path, help="fsdp-train, built")
     parser.addoption("--runner", type=Path, help="fsdp-run, built")
-    parser.addoption("--runs", type=int, default=16, help="how many random runs")
+    fork_server.add_option(parser)
+    parser.addoption("--runs", type=int, default=8, help="how many random runs")
     parser.addoption("--seed", type=int, default=None, help="of the random runs; else another each time")
+
+
+def pytest_configure(config):
+    fork_server.configure(config)
 
 
 @pytest.fixture(scope="session")

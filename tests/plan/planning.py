@@ -1,9 +1,9 @@
 """Asks `fsdp-train --plan`."""
 
 import json
-import subprocess
 from pathlib import Path
 
+import fork_server
 import yaml
 
 
@@ -20,8 +20,7 @@ def request_of(spec: dict, results: Path, memory_bytes: int = 0, compute_capabil
 def plans(trainer: Path, requests: list[dict]) -> list[dict]:
     """One for each request. Fails if a run cannot be planned."""
     lines = "".join(json.dumps(request) + "\n" for request in requests)
-    answered = subprocess.run([trainer, "--plan"], input=lines, capture_output=True, text=True, check=True)
-    answers = [json.loads(line) for line in answered.stdout.splitlines()]
+    answers = [json.loads(line) for line in fork_server.run([trainer, "--plan"], lines).splitlines()]
     for request, answer in zip(requests, answers, strict=True):
         assert answer["plan"], (answer["error"], request)
     return [answer["plan"] for answer in answers]

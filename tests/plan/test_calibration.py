@@ -7,13 +7,14 @@ import subprocess
 import sys
 
 import pytest
+from few_games import few_games
 
 EXPERIMENT = """experiment: small
 base:
   device: cpu
   model.config: {num_hidden_layers: 3, hidden_size: 64, intermediate_size: 96, num_attention_heads: 2,
                  num_key_value_heads: 2, vocab_size: 1024}
-  data: {kind: chess, sequence_length: 16}
+  data: {kind: chess, train: GAMES, sequence_length: 16}
   train.steps: 2
   batch.size_per_rank: 2
 points:
@@ -21,7 +22,7 @@ points:
   - {name: deeper, strategy: {kind: single}, model.config.num_hidden_layers: 9}
   - {name: fsdp, strategy: {kind: fsdp, ranks: 2}}
   - {name: offload, strategy: {kind: single, offload: optimizer}}
-"""
+""".replace("GAMES", str(few_games()))
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from few_games import few_games
 
 CGROUPS = Path("/sys/fs/cgroup/memory")
 EXPERIMENT = """experiment: limited
@@ -18,12 +19,12 @@ base:
   threads_per_rank: 1
   model.config: {num_hidden_layers: 4, hidden_size: 512, intermediate_size: 2048, num_attention_heads: 8,
                  num_key_value_heads: 8, vocab_size: 1024}
-  data: {kind: chess, sequence_length: 16}
+  data: {kind: chess, train: GAMES, sequence_length: 16}
   train: {steps: 2, warmup_steps_excluded: 0}
 points:
   - {name: large, strategy: {kind: single}}
   - {name: small, strategy: {kind: single}, model.config: {num_hidden_layers: 1, hidden_size: 32, intermediate_size: 32}}
-"""
+""".replace("GAMES", str(few_games()))
 
 
 class Cgroup:

@@ -7,6 +7,7 @@ import stat
 import subprocess
 
 import pytest
+from few_games import few_games
 
 EXPERIMENT = """experiment: small
 base:
@@ -14,12 +15,12 @@ base:
   memory_limit_gib: 0.01
   model.config: {num_hidden_layers: 2, hidden_size: 64, intermediate_size: 96, num_attention_heads: 2,
                  num_key_value_heads: 2, vocab_size: 1024}
-  data: {kind: chess, sequence_length: 16}
+  data: {kind: chess, train: GAMES, sequence_length: 16}
   train.steps: 3
 points:
   - {name: fits, strategy: {kind: single}}
   - {name: does not, strategy: {kind: single}, batch.size_per_rank: 500}
-"""
+""".replace("GAMES", str(few_games()))
 DOUBLED = EXPERIMENT[:EXPERIMENT.index("points:")] + """points:
   - {name: one, strategy: {kind: single}}
 sweep: {double: {batch.size_per_rank: {from: 1, refine: REFINE}}}

@@ -35,9 +35,9 @@ def left_empty(cluster):
     """The cluster for one test, which has to leave it without a job and without their processes."""
     yield cluster
     try:
-        cluster.wait_until("all jobs have ended", lambda: cluster.queue() == [], 20)
+        cluster.wait_until("all jobs have ended", lambda: cluster.queue() == [], 60)
         cluster.wait_until("the jobs' processes have ended",
-                           lambda: cluster.processes_of_jobs() == [], 20)
+                           lambda: cluster.processes_of_jobs() == [], 60)
     except TimeoutError:
         cluster.call("scancel", f"--user={user_name()}")
         raise

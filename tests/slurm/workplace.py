@@ -4,11 +4,15 @@ import os
 import signal
 import sqlite3
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from cluster import Cluster
 from host_processes import processes, program_of, state_of
+
+sys.path.append(str(Path(__file__).parents[1]))
+from few_games import few_games  # noqa: E402
 
 PATIENCE_S = 150
 MODES = ("per_run", "allocation")
@@ -24,7 +28,7 @@ TINY = """device: cpu, threads_per_rank: 1, resume: auto, train.warmup_steps_exc
 def experiment(points, base, slurm="time: 10"):
     """The text of an experiment named trial; `base` and `slurm` are what stands between braces."""
     lines = "".join(f"  - {point}\n" for point in points)
-    return f"experiment: trial\nbase: {{{base}, slurm: {{{slurm}}}}}\npoints:\n{lines}"
+    return f"experiment: trial\nbase: {{{base}, data.train: {few_games()}, slurm: {{{slurm}}}}}\npoints:\n{lines}"
 
 
 class Workplace:

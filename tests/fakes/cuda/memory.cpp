@@ -33,8 +33,16 @@ size_t free_memory_bytes() {
   return free_mib.empty() ? size_t{1} << 50 : std::stoul(free_mib) << 20;
 }
 
-size_t memory_bytes = free_memory_bytes();
-const std::string full_in = of_this_rank("FAKE_CUDA_FULL_IN");
+size_t& memory_bytes() {
+  static size_t bytes = free_memory_bytes();
+  return bytes;
+}
+
+const std::string& full_in() {
+  static const std::string operation = of_this_rank("FAKE_CUDA_FULL_IN");
+  return operation;
+}
+
 size_t memory_used_bytes = 0;
 std::map<void*, size_t> allocations;
 std::map<uintptr_t, size_t> pinned;  // by their first byte
@@ -56,8 +64,8 @@ uint64_t take_addresses(size_t bytes) {
 }
 
 bool take_memory(size_t bytes) {
-  const bool is_full = std::ranges::count(fsdp::fake_cuda::operations(), full_in) > 0;
-  if (is_full || memory_used_bytes + bytes > memory_bytes) return false;
+  const bool is_full = std::ranges::count(fsdp::fake_cuda::operations(), full_in()) > 0;
+  if (is_full || memory_used_bytes + bytes > memory_bytes()) return false;
   memory_used_bytes += bytes;
   return true;
 }
@@ -131,7 +139,7 @@ cudaError_t copy(void* to, const void* from, size_t bytes) {
 
 namespace fsdp::fake_cuda {
 
-void set_memory_bytes(int64_t bytes) { memory_bytes = static_cast<size_t>(bytes); }
+void set_memory_bytes(int64_t bytes) { memory_bytes() = static_cast<size_t>(bytes); }
 int64_t used_bytes() { return static_cast<int64_t>(memory_used_bytes); }
 
 bool is_device_memory(const void* address) {
@@ -204,7 +212,7 @@ cudaError_t cudaFree(void* memory) {
 
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
   const std::lock_guard lock(mutex);
-  *free = memory_bytes - memory_used_bytes;
+  *free = memory_bytes() - memory_used_bytes;
   *total = static_cast<size_t>(fsdp::fake_cuda::device_bytes());
   return cudaSuccess;
 }
@@ -221,7 +229,7 @@ cudaError_t cudaFreeHost(void* memory) {
 }
 
 cudaError_t cudaHostRegister(void* memory, size_t bytes, unsigned int) {
-  return full_in == "cudaHostRegister" ? failed(cudaErrorMemoryAllocation) : pin(memory, bytes);
+  return full_in() == "cudaHostRegister" ? failed(cudaErrorMemoryAllocation) : pin(memory, bytes);
 }
 
 cudaError_t cudaHostUnregister(void* memory) {
