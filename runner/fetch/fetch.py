@@ -246,15 +246,15 @@ def get_blob(file):
         os.makedirs(os.path.dirname(part), exist_ok=True)
         with locked(file["lock"]):
             parts.add(part)
-            while not is_whole(file) and not is_completed(file, part):
+            while not is_whole(file) and not complete(file, part):
                 pass
     parts.discard(part)
     done.append(file)
     lines.append(name_of(file))
 
 
-def is_completed(file, part):
-    """Gets the missing bytes. False if the bytes that were there were wrong: they are removed."""
+def complete(file, part):
+    """Gets the missing bytes. Returns False if the bytes that were there were wrong. They are removed then."""
     begin = size_of(part)
     if begin == 0 or begin > file["size"]:
         begin = remove(part)
@@ -263,6 +263,8 @@ def is_completed(file, part):
     while size_of(part) < file["size"]:
         try:
             get_rest(file, part, may_use_xet=tries == 0)
+            if size_of(part) < file["size"]:
+                raise httpx2.ReadError(f"the server ended after {size_of(part)} of {file['size']} bytes")
         except TEMPORARY:
             tries = 1 if size_of(part) > there else tries + 1
             there = size_of(part)

@@ -143,6 +143,11 @@ def test_a_server_that_hangs(workplace):
     assert ended.returncode == 1 and "the server sent nothing for 1 s (6 times)" in ended.stderr, ended.stderr
 
 
+def close(request):
+    request.wfile.flush()
+    request.close_connection = True
+
+
 def part_of_file(request, sent_bytes, end):
     data = request.hub.blobs[request.path.strip("/")]
     request.begin(200, len(data))
@@ -153,11 +158,6 @@ def part_of_file(request, sent_bytes, end):
 def test_a_connection_that_breaks_in_the_middle_is_taken_up(workplace):
     files = large_model(workplace)
     begun = 1_000_000
-
-    def close(request):
-        request.wfile.flush()
-        request.close_connection = True
-
     workplace.hub.faults["cdn"] = first(1, lambda request: part_of_file(request, begun, close))
     ended = workplace.fetch()
     assert ended.returncode == 0, ended.stderr
@@ -226,20 +226,16 @@ def test_large_files_come_by_xet(workplace):
     assert not any("/resolve/" in path and "safetensors" in path for path in workplace.hub.fetched_paths())
 
 
-def test_what_xet_begins_and_does_not_end_comes_without_it(workplace):
+@pytest.mark.parametrize("begun, ranges", [(0, [None, None]), (1_000_000, [None, "bytes=1000000-"])])
+def test_what_xet_does_not_end_comes_without_it(workplace, begun, ranges):
     files = large_model(workplace)
     workplace.hub.has_xet = True
-    begun = 1_000_000
-
-    def close(request):
-        request.wfile.flush()
-        request.close_connection = True
-
-    workplace.hub.faults["cdn"] = first(1, lambda request: part_of_file(request, begun, close))
+    of_xet = hash_of_large_file(workplace)[::-1]
+    workplace.hub.faults["cdn"] = lambda request: of_xet in request.path and not part_of_file(request, begun, close)
     ended = workplace.fetch(FETCH_TEST_XET=workplace.hub.cdn_url)
     assert ended.returncode == 0, ended.stderr
     workplace.check_snapshot(files)
-    assert cdn_ranges(workplace) == [None, f"bytes={begun}-"]
+    assert cdn_ranges(workplace) == ranges
 
 
 def test_wrong_bytes_of_xet(workplace):
@@ -305,7 +301,18 @@ def too_many_bytes(request):
     request.wfile.write(b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body))
 
 
+def too_few_bytes(request):
+    """An answer without its length that ends early, and has nothing more if it is asked again."""
+    request.send_response(206 if request.headers.get("Range") else 200)
+    request.send_header("Transfer-Encoding", "chunked")
+    if request.headers.get("Range"):
+        request.send_header("Content-Range", "bytes 4-2999999/3000000")
+    request.end_headers()
+    request.wfile.write(b"0\r\n\r\n" if request.headers.get("Range") else b"4\r\nfour\r\n0\r\n\r\n")
+
+
 LIES = {
+    "too few bytes": (too_few_bytes, "the server ended after 4 of 3000000 bytes (6 times)"),
     "log-in page": (answering(200, b"<html>Log in</html>", Content_Type="text/html; charset=utf-8"),
                     "the server sends a web page of 19 bytes"),
     "short": (answering(200, b"short"), "the server sends a file of 5 bytes, but lists the file with 3000000"),

@@ -33,13 +33,14 @@ def test_another_python_is_refused_with_what_to_do(workplace, script, problem):
 def test_the_library_is_installed_once(workplace):
     wheels, caches = workplace.folder / "wheels", workplace.folder / "cache/fsdp-run"
     wheels.mkdir()
-    variables = {"FSDP_PYTHON": sys._base_executable, "PIP_CONFIG_FILE": "/dev/null", "PIP_NO_INDEX": "1",
-                 "PIP_FIND_LINKS": str(wheels)}
+    variables = {"PIP_CONFIG_FILE": "/dev/null", "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheels)}
+    workplace.python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')  # without the library, with pip
     ended = workplace.fetch(**variables)
     assert ended.returncode == 1 and f"cannot be installed into {caches}/huggingface_hub-{VERSION}-" in ended.stderr, ended.stderr
     assert "pip says: ERROR: " in ended.stderr and "let FSDP_PYTHON name DIR/bin/python" in ended.stderr, ended.stderr
     assert list(caches.iterdir()) == [] and workplace.hub.requests == []
 
+    variables["FSDP_PYTHON"] = sys._base_executable  # without the library, and perhaps without pip
     wheel = wheels / f"huggingface_hub-{VERSION}-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
         information = f"huggingface_hub-{VERSION}.dist-info"
