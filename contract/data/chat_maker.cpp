@@ -41,13 +41,6 @@ struct RenderedChat {
 constexpr std::chrono::minutes kPatience{5};  // the script has a limit of its own, in CPU time
 constexpr size_t kLargestAnswerBytes = 4 * kMostRecordBytes;
 
-std::string python() {
-  const char* const given = std::getenv("FSDP_PYTHON");
-  if (given != nullptr && *given != '\0') return given;
-  const std::string of_set_up = FSDP_VENV_PYTHON;
-  return std::filesystem::exists(of_set_up) ? of_set_up : "python3";
-}
-
 // The only variables that Python gets: those that it needs to start.
 std::vector<std::string> environment_of_python() {
   std::vector<std::string> variables;
@@ -109,14 +102,14 @@ void ChatRenderer::start() {
   nlohmann::json answer;
   try {
     python_ = std::make_unique<Conversation>(
-        std::vector<std::string>{python(), "-I", "-c", std::string(kRenderChats)},
+        std::vector<std::string>{python_program(), "-I", "-c", std::string(kRenderChats)},
         environment_of_python());
     JsonObject variables;
     for (const auto& [name, text] : template_.variables) variables.add(name, text);
     const JsonObject question =
         JsonObject().add("template", template_.text).add("variables", variables);
     answer = parse_foreign_json(python_->ask(question.text(), kPatience));
-    if (!answer.is_object()) throw std::runtime_error(python() + " answers something else");
+    if (!answer.is_object()) throw std::runtime_error(python_program() + " answers something else");
   } catch (const std::exception& error) {
     refuse_python(template_, error.what());
   }

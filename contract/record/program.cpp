@@ -10,6 +10,8 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdlib>
+#include <filesystem>
 #include <stdexcept>
 #include <system_error>
 #include <thread>
@@ -73,6 +75,13 @@ bool read_some(int end, std::string& text) {
 }
 
 }  // namespace
+
+std::string python_program() {
+  const char* const given = std::getenv("FSDP_PYTHON");
+  if (given != nullptr && *given != '\0') return given;
+  const std::string of_set_up = FSDP_VENV_PYTHON;
+  return std::filesystem::exists(of_set_up) ? of_set_up : "python3";
+}
 
 std::vector<char*> pointers_to(const std::vector<std::string>& words) {
   std::vector<char*> pointers;

@@ -73,6 +73,10 @@ class Conversation {
   std::string heard_;  // after the last answer
 };
 
+// The Python that runs this project's scripts: FSDP_PYTHON, else the one that set-up has made, else
+// python3 on PATH.
+std::string python_program();
+
 // Returns pointers in the form that execve() expects; valid as long as `words` are.
 std::vector<char*> pointers_to(const std::vector<std::string>& words);
 

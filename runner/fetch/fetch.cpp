@@ -1,213 +1,311 @@
 #include "runner/fetch/fetch.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <exception>
-#include <set>
+#include <cstdlib>
 #include <stdexcept>
-#include <thread>
+#include <string_view>
 
 #include "contract/files/hub_cache.h"
 #include "contract/files/input_file.h"
 #include "contract/inputs/wanted_files.h"
+#include "contract/record/program.h"
+#include "contract/record/standard_streams.h"
 #include "contract/text/config_error.h"
-#include "runner/fetch/blob.h"
-#include "runner/fetch/hub.h"
-#include "runner/fetch/lock_file.h"
-#include "runner/fetch/snapshot.h"
+#include "contract/text/foreign_json.h"
+#include "contract/text/utf8.h"
 #include "runner/progress/run_progress.h"
+#include "runner/report/terminal_text.h"
 
 namespace fsdp {
+
+extern const std::string_view kFetchScript;  // fetch.py, which documents its questions
+
 namespace {
 
-using std::filesystem::path;
+using nlohmann::json;
+using Show = std::function<void(const FetchProgress&)>;
 
-constexpr size_t kSideBySide = 4;
-constexpr int64_t kSpareBytes = 16 << 20;  // for links and other files
+// The script, in a process that ends with this object.
+class FetchScript {
+ public:
+  explicit FetchScript(Show show) : show_(std::move(show)) {
+    json heard;
+    try {
+      std::vector<std::string> variables;
+      for (char** name = environ; *name != nullptr; ++name) variables.push_back(*name);
+      process_ = std::make_unique<Conversation>(
+          std::vector<std::string>{python_program(), "-I", "-c", std::string(kFetchScript)},
+          variables);
+      heard = hear(json::object());
+      if (!heard.is_object()) throw std::runtime_error(python_program() + " answers otherwise");
+    } catch (const std::exception& error) {
+      throw std::runtime_error(fmt::format(
+          "a fetch needs Python 3.10 or later, and {}. Have it installed, load a module of your "
+          "cluster that has it, or let FSDP_PYTHON name such a Python",
+          error.what()));
+    }
+    answer_of(std::move(heard));
+  }
+
+  // Throws ConfigError (place and key empty) and std::runtime_error.
+  json ask(const json& question) { return answer_of(hear(question)); }
+
+ private:
+  json hear(const json& question) {
+    constexpr std::chrono::minutes kPatience{5};  // it answers at once, unless it is stopped
+    constexpr size_t kLargestAnswerBytes = 256 << 20;
+    const std::string line = question.dump(-1, ' ', true, json::error_handler_t::replace);
+    return parse_foreign_json(process_->ask(line, kPatience), kLargestAnswerBytes);
+  }
+
+  json answer_of(json heard) {
+    while (true) {
+      const json& state = heard.at("progress");
+      show_({state.at("done_bytes").get<int64_t>(), state.at("all_bytes").get<int64_t>(),
+             state.at("done_files").get<int>(), state.at("all_files").get<int>(),
+             state.at("lines").get<std::vector<std::string>>()});
+      if (heard.contains("answer")) return std::move(heard.at("answer"));
+      if (heard.contains("error")) {
+        const auto problem = heard.at("error").get<std::string>();
+        if (heard.at("is_users").get<bool>()) throw ConfigError("", "", problem);
+        throw std::runtime_error(problem);
+      }
+      heard = hear(json::object());
+    }
+  }
+
+  Show show_;
+  std::unique_ptr<Conversation> process_;
+};
+
+// One commit of a repository.
+struct Commit {
+  HubName name{};  // without a path
+  std::string hash{};
+  CachedRepository cache;
+  std::vector<ListedFile> files{};     // only the wanted ones
+  std::vector<HubListing> listings{};  // the sources of `files`
+};
+
+json json_of(const HubName& name) {
+  return {{"kind", name.is_dataset ? "datasets" : "models"},
+          {"id", name.repository},
+          {"text", name.repository_text()}};
+}
+
+// What the script needs to get a file.
+json blob_of(const Commit& commit, const ListedFile& file) {
+  return {{"repository", json_of(commit.name)},
+          {"commit", commit.hash},
+          {"path", file.path},
+          {"size", file.size_bytes},
+          {"hash", file.hash.text},
+          {"is_sha256", file.hash.is_sha256},
+          {"blob", commit.cache.blob(file.hash.text).string()},
+          {"lock", commit.cache.lock(file.hash.text).string()}};
+}
+
+// What the script writes when all blobs are there: links to them, the listings, and at last the
+// commit of the revision. Leaves out what is right already: a complete cache may be read-only.
+json publication_of(const Commit& commit) {
+  const CachedRepository& cache = commit.cache;
+  json links = json::array();
+  json texts = json::array();
+  for (const ListedFile& file : commit.files) {
+    if (cache.has(commit.hash, file)) continue;
+    links.push_back(
+        {(cache.snapshot(commit.hash) / file.path).string(), cache.blob(file.hash.text).string()});
+  }
+  for (const HubListing& listing : commit.listings) {
+    const auto& [folder, is_recursive, files] = listing;
+    if (cache.read_listing(commit.hash, folder, is_recursive) == listing) continue;
+    texts.push_back(
+        {cache.listing(commit.hash, folder, is_recursive).string(), listing_text(listing)});
+  }
+  const std::string& revision = commit.name.revision;
+  if (revision != commit.hash && cache.commit_of(revision) != commit.hash) {
+    texts.push_back({cache.ref(revision).string(), commit.hash});
+  }
+  return {{"ask", "publish"},
+          {"lock", cache.lock(commit.hash).string()},
+          {"links", links},
+          {"texts", texts}};
+}
+
+template <typename Act>
+void at_place_of(const HubInput& input, const Act& act) {
+  try {
+    act();
+  } catch (const ConfigError& error) {
+    throw ConfigError(input.place, input.key, error.problem());
+  }
+}
 
 class Fetch {
  public:
-  Fetch(const Endpoint& endpoint, double first_wait_s, FetchProgress& progress,
-        std::stop_token stop)
-      : endpoint_(endpoint), first_wait_s_(first_wait_s), progress_(progress), stop_(stop) {}
+  explicit Fetch(const Show& show) : script_(show) {}
 
   std::vector<FetchedRepository> run(const std::vector<HubInput>& inputs) {
-    for (const HubInput& input : inputs) add_plan(input);
-    get_missing();
-    std::vector<FetchedRepository> fetched;
-    for (const FetchedCommit& plan : plans_) {
-      const CachedRepository place = cached(plan);
-      make_visible(place, plan, [&] { http_.wait(kLockWaitS); });
-      fetched.push_back(
-          {plan.name, place.snapshot(plan.commit), static_cast<int>(plan.files.size()), 0});
-      for (const ListedFile& file : plan.files) fetched.back().bytes += file.size_bytes;
+    for (const HubInput& input : inputs) {
+      at_place_of(input, [&] { add_files(input); });
     }
-    for (const HubInput& input : inputs) check_is_taken(input);
+    json missing = json::array();
+    for (const Commit& commit : commits_) {
+      for (const ListedFile& file : commit.files) {
+        if (!commit.cache.has(commit.hash, file)) missing.push_back(blob_of(commit, file));
+      }
+    }
+    get(missing);
+    std::vector<FetchedRepository> fetched;
+    for (const Commit& commit : commits_) {
+      script_.ask(publication_of(commit));
+      fetched.push_back({commit.name, commit.cache.snapshot(commit.hash),
+                         static_cast<int>(commit.files.size()), 0});
+      for (const ListedFile& file : commit.files) fetched.back().bytes += file.size_bytes;
+    }
+    for (const HubInput& input : inputs) {  // throws if a run would not take it
+      at_place_of(input, [&] { cached_input(input, commit_of(input).hash); });
+    }
     return fetched;
   }
 
  private:
-  CachedRepository cached(const FetchedCommit& plan) const { return {cache_, plan.name}; }
-
-  RemoteFile remote_file(const FetchedCommit& plan, const ListedFile& file) {
-    const CachedRepository place = cached(plan);
-    return {.url = hub_.url(plan.name, plan.commit, file.path),
-            .name = plan.name.repository_text() + '/' + file.path,
-            .size_bytes = file.size_bytes,
-            .hash = file.hash,
-            .blob = place.blob(file.hash.text),
-            .lock = place.lock(file.hash.text)};
+  void get(const json& blobs) {
+    if (blobs.empty()) return;
+    script_.ask({{"ask", "get"}, {"cache", hub_cache_folder().string()}, {"files", blobs}});
   }
 
-  bool is_there(const FetchedCommit& plan, const ListedFile& file) {
-    return cached(plan).has(plan.commit, file) || is_whole(remote_file(plan, file));
-  }
-
-  // Returns the plan of the input's repository and revision.
-  FetchedCommit& plan_of(const HubInput& input) {
-    HubName repository = input.name;
-    repository.path.clear();
-    const auto found = std::ranges::find(plans_, repository, &FetchedCommit::name);
-    if (found != plans_.end()) return *found;
-    std::string commit = hub_.commit_of(repository);
-    FetchedCommit& plan = plans_.emplace_back();
-    plan.name = std::move(repository);
-    plan.commit = std::move(commit);
-    return plan;
+  Commit& commit_of(const HubInput& input) {
+    HubName name = input.name;
+    name.path.clear();
+    const auto found = std::ranges::find(commits_, name, &Commit::name);
+    if (found != commits_.end()) return *found;
+    const json hash = script_.ask(
+        {{"ask", "commit"}, {"repository", json_of(name)}, {"revision", name.revision}});
+    const CachedRepository cache(hub_cache_folder(), name);
+    return commits_.emplace_back(std::move(name), hash.get<std::string>(), cache);
   }
 
   // Asks the hub once for each folder.
-  const std::vector<ListedFile>& list(FetchedCommit& plan, const std::string& folder,
+  const std::vector<ListedFile>& list(Commit& commit, const std::string& folder,
                                       bool is_recursive) {
-    for (const HubListing& listing : plan.listings) {
+    for (const HubListing& listing : commit.listings) {
       if (listing.folder == folder && listing.is_recursive == is_recursive) return listing.files;
     }
-    std::vector<ListedFile> files = hub_.files(plan.name, plan.commit, folder, is_recursive);
-    return plan.listings.emplace_back(folder, is_recursive, std::move(files)).files;
-  }
-
-  void add_plan(const HubInput& input) {
+    const json answer = script_.ask({{"ask", "list"},
+                                     {"repository", json_of(commit.name)},
+                                     {"commit", commit.hash},
+                                     {"folder", folder},
+                                     {"is_recursive", is_recursive}});
+    std::vector<ListedFile> files;
+    const std::string hub = "the hub, for " + commit.name.repository_text() + ',';
     try {
-      FetchedCommit& plan = plan_of(input);
-      HubFiles files;
-      files.list = [&](const std::string& folder, bool is_recursive) {
-        return list(plan, folder, is_recursive);
-      };
-      files.read = [&](const ListedFile& file) { return contents_of(plan, file); };
-      for (ListedFile& file : wanted_files(input, files)) {
-        if (std::ranges::find(plan.files, file.path, &ListedFile::path) == plan.files.end()) {
-          plan.files.push_back(std::move(file));
-        }
-      }
-    } catch (const ConfigError& error) {
-      throw ConfigError(input.place, input.key, error.problem());
+      for (const json& entry : answer) files.push_back(listed_file(entry, hub));
+    } catch (const json::exception&) {
+      throw std::runtime_error(hub + " lists files in another form than a hub would");
     }
+    return commit.listings.emplace_back(folder, is_recursive, std::move(files)).files;
   }
 
-  // Throws if a run would not use the fetched files.
-  void check_is_taken(const HubInput& input) {
-    try {
-      cached_input(input, plan_of(input).commit);
-    } catch (const ConfigError& error) {
-      throw ConfigError(input.place, input.key, error.problem());
-    }
-  }
-
-  // Reads a small file, after fetching it if necessary.
-  std::string contents_of(const FetchedCommit& plan, const ListedFile& file) {
-    path place = cached(plan).snapshot(plan.commit) / file.path;
-    if (!cached(plan).has(plan.commit, file)) {
-      const RemoteFile remote = remote_file(plan, file);
-      std::atomic<int64_t> done_bytes = 0;
-      fetch_blob(remote, http_, first_wait_s_, done_bytes);
-      place = remote.blob;
-    }
-    return read_input_file(place);
-  }
-
-  std::vector<RemoteFile> missing_files() {
-    std::vector<RemoteFile> missing;
-    std::set<path> blobs;
-    for (const FetchedCommit& plan : plans_) {
-      for (const ListedFile& file : plan.files) {
-        if (is_there(plan, file)) continue;
-        if (RemoteFile remote = remote_file(plan, file); blobs.insert(remote.blob).second) {
-          missing.push_back(std::move(remote));
-        }
-      }
-    }
-    // The largest files come first, so that no large one is left at the end.
-    std::ranges::stable_sort(missing, std::greater(), &RemoteFile::size_bytes);
-    return missing;
-  }
-
-  void check_space(const std::vector<RemoteFile>& missing) const {
-    int64_t needed_bytes = 0;
-    for (const RemoteFile& file : missing) needed_bytes += file.size_bytes - partial_bytes(file);
-    path place = cache_;
-    std::error_code error;
-    while (!std::filesystem::exists(place, error) && place.has_relative_path()) {
-      place = place.parent_path();
-    }
-    const std::filesystem::space_info space = std::filesystem::space(place, error);
-    if (error || needed_bytes == 0) return;
-    if (space.available < static_cast<uint64_t>(needed_bytes + kSpareBytes)) {
-      throw std::runtime_error(fmt::format(
-          "the cache {} has {} free, and {} are to be fetched; make room, or name another folder "
-          "with HF_HOME or HF_HUB_CACHE",
-          cache_.string(), memory_text(static_cast<int64_t>(space.available)),
-          memory_text(needed_bytes)));
-    }
-  }
-
-  void get_missing() {
-    const std::vector<RemoteFile> missing = missing_files();
-    check_space(missing);
-    for (const RemoteFile& file : missing) progress_.all_bytes += file.size_bytes;
-    progress_.all_files = static_cast<int>(missing.size());
-    std::stop_source failed;
-    const std::stop_callback passed_on(stop_, [&] { failed.request_stop(); });
-    std::mutex mutex;
-    std::exception_ptr first_failure;
-    std::atomic<size_t> next = 0;
-    const auto work = [&] {
-      try {
-        HttpClient http(endpoint_, failed.get_token());
-        for (size_t i = next++; i < missing.size(); i = next++) {
-          fetch_blob(missing[i], http, first_wait_s_, progress_.done_bytes);
-          ++progress_.done_files;
-          progress_.say(missing[i].name);
-        }
-      } catch (...) {
-        const std::lock_guard lock(mutex);
-        if (!first_failure) first_failure = std::current_exception();
-        failed.request_stop();
-      }
+  void add_files(const HubInput& input) {
+    Commit& commit = commit_of(input);
+    HubFiles hub;
+    hub.list = [&](const std::string& folder, bool is_recursive) {
+      return list(commit, folder, is_recursive);
     };
-    {
-      std::vector<std::jthread> threads;
-      for (size_t i = 0; i < std::min(kSideBySide, missing.size()); ++i) threads.emplace_back(work);
+    hub.read = [&](const ListedFile& file) {
+      if (commit.cache.has(commit.hash, file)) {
+        return read_input_file(commit.cache.snapshot(commit.hash) / file.path);
+      }
+      get(json::array({blob_of(commit, file)}));
+      return read_input_file(commit.cache.blob(file.hash.text));
+    };
+    for (ListedFile& file : wanted_files(input, hub)) {
+      if (std::ranges::find(commit.files, file.path, &ListedFile::path) == commit.files.end()) {
+        commit.files.push_back(std::move(file));
+      }
     }
-    if (first_failure) std::rethrow_exception(first_failure);
   }
 
-  const Endpoint& endpoint_;
-  const double first_wait_s_;
-  FetchProgress& progress_;
-  std::stop_token stop_;
-  const path cache_ = hub_cache_folder();
-  HttpClient http_{endpoint_, stop_};
-  Hub hub_{endpoint_, http_, first_wait_s_};
-  std::vector<FetchedCommit> plans_;
+  FetchScript script_;
+  std::vector<Commit> commits_;
 };
+
+bool can_draw() {
+  const char* terminal = std::getenv("TERM");
+  return isatty(STDERR_FILENO) == 1 &&
+         (terminal == nullptr || std::string_view(terminal) != "dumb");
+}
+
+size_t terminal_columns() {
+  winsize size{};
+  constexpr size_t kUsual = 80;
+  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0 ? kUsual : size.ws_col;
+}
+
+std::string figures(const FetchProgress& progress, double bytes_per_s) {
+  std::string text =
+      fmt::format("{} of {}", memory_text(progress.done_bytes), memory_text(progress.all_bytes));
+  if (bytes_per_s < 1) return text;
+  const auto left_bytes = static_cast<double>(progress.all_bytes - progress.done_bytes);
+  return text + fmt::format("  {}/s  {} left", memory_text(static_cast<int64_t>(bytes_per_s)),
+                            duration_text(left_bytes / bytes_per_s));
+}
+
+std::string bar_line(const FetchProgress& progress, double bytes_per_s) {
+  if (progress.all_files == 0) return "asking the hub";
+  constexpr size_t kBarInside = 16;
+  const auto all = static_cast<double>(std::max<int64_t>(progress.all_bytes, 1));
+  const double part = std::clamp(static_cast<double>(progress.done_bytes) / all, 0.0, 1.0);
+  std::string bar(static_cast<size_t>(part * kBarInside), '=');
+  if (bar.size() < kBarInside) bar += '>';
+  bar.resize(kBarInside, ' ');
+  return fmt::format("[{}] {}/{} files  {}", bar, progress.done_files, progress.all_files,
+                     figures(progress, bytes_per_s));
+}
+
+constexpr std::string_view kEraseLine = "\r\033[K";
 
 }  // namespace
 
-std::vector<FetchedRepository> fetch(const std::vector<HubInput>& inputs, const Endpoint& endpoint,
-                                     double first_wait_s, FetchProgress& progress,
-                                     std::stop_token stop) {
-  return Fetch(endpoint, first_wait_s, progress, std::move(stop)).run(inputs);
+std::vector<FetchedRepository> fetch(const std::vector<HubInput>& inputs, const Show& show) {
+  return Fetch(show).run(inputs);
+}
+
+FetchView::FetchView() : is_terminal_(can_draw()) {}
+
+FetchView::~FetchView() {
+  if (is_drawn_) write_whole(STDERR_FILENO, kEraseLine);
+}
+
+void FetchView::show(const FetchProgress& progress) {
+  constexpr std::chrono::seconds kLineInterval{15};
+  constexpr double kNewShare = 0.3;  // of a measurement in the smoothed speed
+  const Clock::time_point now = Clock::now();
+  const std::chrono::duration<double> since = now - measured_at_;
+  if (since >= std::chrono::seconds(1)) {
+    const int64_t more_bytes = std::max<int64_t>(progress.done_bytes - measured_bytes_, 0);
+    const double speed = static_cast<double>(more_bytes) / since.count();
+    bytes_per_s_ = bytes_per_s_ == 0 ? speed : bytes_per_s_ + kNewShare * (speed - bytes_per_s_);
+    measured_at_ = now;
+    measured_bytes_ = progress.done_bytes;
+  }
+  std::string text;
+  for (const std::string& line : progress.lines) text += visible_line(line) + '\n';
+  if (is_terminal_) {
+    const size_t columns = terminal_columns();
+    text += display_cut(bar_line(progress, bytes_per_s_), columns > 1 ? columns - 1 : 1);
+    text.insert(0, kEraseLine);
+    is_drawn_ = true;
+  } else if (progress.all_files > 0 && now - said_at_ >= kLineInterval) {
+    said_at_ = now;
+    text += figures(progress, bytes_per_s_) + '\n';
+  }
+  write_whole(STDERR_FILENO, text);
 }
 
 }  // namespace fsdp

@@ -2,6 +2,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy
@@ -10,6 +11,7 @@ from hub import Hub, Repository
 from safetensors.numpy import save
 
 PATIENCE_S = 120
+HASTY_PYTHON = f'#!/bin/sh\nexec {sys.executable} -I {Path(__file__).parent / "hasty_python.py"} "$@"\n'
 MODEL = "org/tiny-llama"
 LAYERS, HIDDEN, INNER, VOCABULARY = 2, 64, 128, 1024
 
@@ -82,6 +84,9 @@ class Workplace:
         self.home = folder / "hf"
         self.experiment = folder / "experiment.yaml"
         self.results = folder / "results"
+        self.python = folder / "python"
+        self.python.write_text(HASTY_PYTHON)
+        self.python.chmod(0o755)
         self.write()
 
     def write(self, source=MODEL, **base):
@@ -95,7 +100,7 @@ class Workplace:
         kept = {name: value for name, value in os.environ.items()
                 if not name.startswith("HF_") and not name.lower().endswith("_proxy")}
         return {**kept, "HF_ENDPOINT": self.hub.url, "HF_HOME": str(self.home), "HOME": str(self.folder),
-                "XDG_CACHE_HOME": str(self.folder / "cache"), **more}
+                "XDG_CACHE_HOME": str(self.folder / "cache"), "FSDP_PYTHON": str(self.python), **more}
 
     def start(self, *arguments, prefix=(), **environment):
         return subprocess.Popen([*prefix, self.runner, *map(str, arguments)], cwd=self.folder, text=True,
@@ -107,11 +112,11 @@ class Workplace:
         output, errors = process.communicate(timeout=PATIENCE_S)
         return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
 
-    def start_fetch(self, *arguments, patience=3, **environment):
-        return self.start("fetch", self.experiment, "--patience", patience, *arguments, **environment)
+    def start_fetch(self, **environment):
+        return self.start("fetch", self.experiment, **environment)
 
-    def fetch(self, *arguments, patience=3, **environment):
-        return self.call("fetch", self.experiment, "--patience", patience, *arguments, **environment)
+    def fetch(self, **environment):
+        return self.call("fetch", self.experiment, **environment)
 
     def run(self, *arguments, **environment):
         return self.call(self.experiment, "--results", self.results, "--trainer", self.stub_trainer,

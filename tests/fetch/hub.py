@@ -67,7 +67,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self):
         url = urlsplit(self.path)
-        self.hub.requests.append((self.server.name, self.command, self.path, dict(self.headers)))
+        self.hub.requests.append((self.server.name, self.command, self.path, {name.title(): value for name, value in self.headers.items()}))
         fault = self.hub.faults.get(self.server.name)
         if fault and fault(self):
             return
@@ -82,6 +82,9 @@ class Handler(BaseHTTPRequestHandler):
             self.with_repository(match, lambda repository: self.send_tree(
                 repository, match[4], "recursive" in query and query["recursive"][0].lower() == "true",
                 int(query.get("page", ["0"])[0])))
+        elif match := re.fullmatch(r"/api/(models|datasets)/([^/]+/[^/]+)/xet-read-token/(.+)", path):
+            self.with_repository(match, lambda _: self.send_text(200, b"{}", {
+                "X-Xet-Cas-Url": self.hub.cdn_url, "X-Xet-Access-Token": "of-xet", "X-Xet-Token-Expiration": "9999999999"}))
         elif match := re.fullmatch(r"/(datasets/)?([^/]+/[^/]+)/resolve/([^/]+)/(.+)", path):
             self.with_repository(match, lambda repository: self.send_resolved(repository, match[4]))
         else:
@@ -111,6 +114,10 @@ class Handler(BaseHTTPRequestHandler):
             query = f"page={page + 1}" + ("&recursive=true" if is_recursive else "")
             place = urlsplit(self.path).path
             headers["Link"] = f'<{self.hub.url}{place}?{query}>; rel="next"'
+        for entry in entries:
+            if self.hub.has_xet and "lfs" in entry:
+                entry["xetHash"] = entry["lfs"]["oid"][::-1]
+                self.hub.blobs[entry["xetHash"]] = repository.files[entry["path"]]
         entries = self.hub.change_tree(entries[page * size:(page + 1) * size])
         self.send_text(200, json.dumps(entries).encode(), headers)
 
@@ -188,6 +195,7 @@ class Hub:
         self.faults = {}
         self.requests = []
         self.page_size = 1000
+        self.has_xet = False  # large files can also be had by Xet, from the CDN
         self.chunk_bytes = 1 << 16
         self.before_chunk = None
         self.sent_bytes = 0

@@ -190,13 +190,13 @@ def gets_nothing_again(workplace):
     assert not any("/resolve/" in path for path in workplace.hub.fetched_paths())
 
 
-@pytest.mark.parametrize("path", ["tokenizer_config.json", "model.safetensors.index.json"])
-def test_a_snapshot_whose_links_are_not_all_made_is_not_taken(workplace, path):
+def test_a_snapshot_whose_links_are_not_all_made_is_not_taken(workplace):
     workplace.fetch()
-    (workplace.snapshot() / path).unlink()
-    refused(workplace, f"{MODEL} is not in {workplace.cache} as a whole", f"{path} is missing")
-    gets_nothing_again(workplace)
-    workplace.check_snapshot(WANTED)
+    for path in ("tokenizer_config.json", "model.safetensors.index.json"):
+        (workplace.snapshot() / path).unlink()
+        refused(workplace, f"{MODEL} is not in {workplace.cache} as a whole", f"{path} is missing")
+        gets_nothing_again(workplace)
+        workplace.check_snapshot(WANTED)
     assert workplace.run().returncode == 0
 
 
@@ -210,54 +210,53 @@ def test_a_file_of_another_size_is_not_taken(workplace):
     workplace.check_snapshot(WANTED)
 
 
-@pytest.mark.parametrize("damage", [
-    b"", b"{", b"[" * 100_000, b"[]", b"{}", b'{"folder": "other", "is_recursive": false, "files": []}',
-    b'{"folder": "", "is_recursive": false, "files": [{"path": "../../evil", "size": 1, "oid": "a"}]}', "pipe", None],
-    ids=["empty", "cut", "deep", "list", "object", "other", "harm", "pipe", "gone"])
-def test_a_list_that_is_damaged_is_asked_for_again(workplace, damage):
+def test_a_list_that_is_damaged_is_asked_for_again(workplace):
     workplace.fetch()
     [listing] = workplace.repository().glob("listings/*/*")
-    listing.unlink()
-    if damage == "pipe":
-        os.mkfifo(listing)
-    elif damage is not None:
-        listing.write_bytes(damage)
-    refused(workplace, f"{MODEL} is in {workplace.cache}, but the hub's list of its files is not",
-            f"or give the path {workplace.snapshot()}")
-    gets_nothing_again(workplace)
+    for damage in (b"", b"{", b"[" * 100_000, b"[]", b"{}", b'{"folder": "other", "is_recursive": false, "files": []}',
+                   b'{"folder": "", "is_recursive": false, "files": [{"path": "../../evil", "size": 1, "oid": "a"}]}',
+                   "pipe", None):
+        listing.unlink()
+        if damage == "pipe":
+            os.mkfifo(listing)
+        elif damage is not None:
+            listing.write_bytes(damage)
+        refused(workplace, f"{MODEL} is in {workplace.cache}, but the hub's list of its files is not",
+                f"or give the path {workplace.snapshot()}")
+        gets_nothing_again(workplace)
     assert workplace.run().returncode == 0
 
 
-@pytest.mark.parametrize("part", ["snapshots/*", "snapshots", "blobs", ""], ids=["snapshot", "snapshots", "blobs", "all"])
-def test_a_cache_whose_folders_are_links(workplace, part):
+def test_a_cache_whose_folders_are_links(workplace):
     """Links of a snapshot that lay elsewhere led nowhere, and the fetch ended as if they did not."""
     assert workplace.fetch().returncode == 0
-    [folder] = workplace.repository().glob(part) if part else [workplace.repository()]
-    elsewhere = workplace.folder / "a/b/c/d" / folder.name
-    elsewhere.parent.mkdir(parents=True)
-    folder.rename(elsewhere)
-    folder.symlink_to(elsewhere)
-    for link in workplace.snapshot().rglob("*.json"):
-        link.unlink()
-    gets_nothing_again(workplace)
-    workplace.check_snapshot(WANTED)
+    elsewhere = workplace.folder / "a/b/c/d"
+    elsewhere.mkdir(parents=True)
+    for part in ("snapshots/*", "snapshots", "blobs", ""):
+        [folder] = workplace.repository().glob(part) if part else [workplace.repository()]
+        folder.rename(elsewhere / folder.name)
+        folder.symlink_to(elsewhere / folder.name)
+        for link in workplace.snapshot().rglob("*.json"):
+            link.unlink()
+        gets_nothing_again(workplace)
+        workplace.check_snapshot(WANTED)
     assert workplace.run().returncode == 0
 
 
-@pytest.mark.parametrize("part", ["refs/main", "blob", "snapshots/*/config.json"])
-def test_a_pipe_in_the_cache_is_not_waited_for(workplace, part):
+def test_a_pipe_in_the_cache_is_not_waited_for(workplace):
     workplace.fetch()
-    place = ((workplace.snapshot() / "config.json").resolve() if part == "blob" else
-             next(workplace.repository().glob(part)))
-    place.unlink()
-    os.mkfifo(place)
-    ended = workplace.run()
-    named = "config.json is missing" if part == "blob" else str(place)
-    assert ended.returncode == 2 and named in ended.stderr, ended.stderr
-    fetched = workplace.fetch()
-    assert fetched.returncode == (2 if part == "refs/main" else 0), fetched.stderr
-    if part != "refs/main":
-        workplace.check_snapshot(WANTED)
+    for part in ("blob", "snapshots/*/config.json", "refs/main"):
+        place = ((workplace.snapshot() / "config.json").resolve() if part == "blob" else
+                 next(workplace.repository().glob(part)))
+        place.unlink()
+        os.mkfifo(place)
+        ended = workplace.run()
+        named = "config.json is missing" if part == "blob" else str(place)
+        assert ended.returncode == 2 and named in ended.stderr, ended.stderr
+        fetched = workplace.fetch()
+        assert fetched.returncode == (2 if part == "refs/main" else 0), fetched.stderr
+        if part != "refs/main":
+            workplace.check_snapshot(WANTED)
 
 
 def in_python(workplace, code, **environment):

@@ -8,7 +8,7 @@ from workplace import MODES, TINY, experiment
 sys.path.append(str(Path(__file__).parents[1]))
 from hidden_files import command_that_hides  # noqa: E402
 
-LIBRARIES = ("curl", "fmt", "gloo", "pcre2-8", "sentencepiece", "simdjson", "spdlog", "sqlite3", "utf8proc", "xxhash",
+LIBRARIES = ("fmt", "gloo", "pcre2-8", "sentencepiece", "simdjson", "spdlog", "sqlite3", "utf8proc", "xxhash",
              "yaml-cpp")
 
 

@@ -1,0 +1,56 @@
+"""The Python that a fetch needs, and the library that it installs if that Python has none."""
+import sys
+import zipfile
+from pathlib import Path
+
+import huggingface_hub
+import pytest
+
+VERSION = huggingface_hub.__version__  # what is installed is what the tests have
+
+# A stand-in that leads to the tests' own library.
+LEADS_ON = f"""import sys
+sys.path.insert(0, {str(Path(huggingface_hub.__path__[0]).parent)!r})
+del sys.modules["huggingface_hub"]
+import huggingface_hub
+"""
+
+
+@pytest.mark.parametrize("script, problem", [
+    ("exit 1", "ended without an answer"), ("echo Loading module; cat", "parse error"), ("echo []; cat", "answers otherwise"),
+    ("echo invalid syntax >&2", "invalid syntax"), (None, "No such file or directory")])
+def test_another_python_is_refused_with_what_to_do(workplace, script, problem):
+    workplace.python.unlink()
+    if script:
+        workplace.python.write_text(f"#!/bin/sh\n{script}\n")
+        workplace.python.chmod(0o755)
+    ended = workplace.fetch()
+    assert ended.returncode == 1 and problem in ended.stderr, ended.stderr
+    assert "a fetch needs Python 3.10 or later" in ended.stderr
+    assert "or let FSDP_PYTHON name such a Python" in ended.stderr
+
+
+def test_the_library_is_installed_once(workplace):
+    wheels, caches = workplace.folder / "wheels", workplace.folder / "cache/fsdp-run"
+    wheels.mkdir()
+    variables = {"PIP_CONFIG_FILE": "/dev/null", "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheels)}
+    workplace.python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')  # without the library, with pip
+    ended = workplace.fetch(**variables)
+    assert ended.returncode == 1 and f"cannot be installed into {caches}/huggingface_hub-{VERSION}-" in ended.stderr, ended.stderr
+    assert "pip says: ERROR: " in ended.stderr and "let FSDP_PYTHON name DIR/bin/python" in ended.stderr, ended.stderr
+    assert list(caches.iterdir()) == [] and workplace.hub.requests == []
+
+    variables["FSDP_PYTHON"] = sys._base_executable  # without the library, and perhaps without pip
+    wheel = wheels / f"huggingface_hub-{VERSION}-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        information = f"huggingface_hub-{VERSION}.dist-info"
+        archive.writestr("huggingface_hub/__init__.py", LEADS_ON)
+        archive.writestr(f"{information}/METADATA", f"Metadata-Version: 2.1\nName: huggingface_hub\nVersion: {VERSION}\n")
+        archive.writestr(f"{information}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(f"{information}/RECORD", "")
+    ended = workplace.fetch(**variables)
+    assert ended.returncode == 0 and f"installing huggingface_hub=={VERSION} into" in ended.stderr, ended.stderr
+
+    wheel.unlink()
+    ended = workplace.fetch(**variables)
+    assert ended.returncode == 0 and "installing" not in ended.stderr, ended.stderr
