@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <string>
 #include <utility>
 
 #include "runner/store/attempt_figures.h"
@@ -37,12 +38,17 @@ struct Store::Contents {
   void write(int64_t run_id, int attempt, Figures& figures, bool has_ended);
   // Adds the first losses of the run, if the attempt resumed from a checkpoint.
   void add_losses_before(AttemptSummary& summary, int64_t run_id, int attempt);
+  std::vector<Stretch> stretches(int64_t run_id, int attempt);
 
-  // Returns SQL that inserts into a table with one row per event.
+  // Returns a statement that inserts into the table of these events.
   template <Fields Body>
-  static std::string insert_event() {
-    return fmt::format("insert or ignore into {} {}", event_table<Body>.name,
-                       values_of("run, attempt, " + field_columns<Recorded<Body>>()));
+  Statement& insert_event() {
+    const std::string table = event_table<Body>.name;
+    const auto found = insert_events.find(table);
+    if (found != insert_events.end()) return found->second;
+    Statement insert(database, "insert or ignore into " + table + " " +
+                                   values_of("run, attempt, " + field_columns<Recorded<Body>>()));
+    return insert_events.emplace(table, std::move(insert)).first->second;
   }
 
   Database database;
@@ -52,11 +58,7 @@ struct Store::Contents {
                            "select rank, last_sequence from ranks where run = ? and attempt = ?"};
   Statement insert_rank{
       database, "insert into ranks (run, attempt, rank, last_sequence) values (?, ?, ?, -1)"};
-  Statement insert_step{database, insert_event<StepDone>()};
-  Statement insert_evaluation{database, insert_event<EvaluationDone>()};
-  Statement insert_checkpoint{database, insert_event<CheckpointDone>()};
-  Statement insert_device_sample{database, insert_event<DeviceSample>()};
-  Statement insert_cpu_use{database, insert_event<CpuUse>()};
+  std::map<std::string, Statement> insert_events{};  // by table
   Statement update_start{database, "update ranks set started_unix_ms = ?, " +
                                        field_columns<RunStarted>(" = ?") +
                                        " where run = ? and attempt = ? and rank = ?"};
