@@ -8,6 +8,8 @@
 namespace fsdp {
 namespace {
 
+const std::string kOfRank = " where run = ? and attempt = ? and rank = ?";
+
 AttemptFigures::Attempt read_attempt(Database& database, int64_t run_id, int attempt) {
   const auto found =
       Statement(
@@ -130,7 +132,9 @@ void Store::Contents::add_losses_before(AttemptSummary& summary, int64_t run_id,
 
 Store::Contents::Figures& Store::Contents::figures_of(int64_t run_id, int attempt) {
   std::map<int64_t, int64_t> recorded;
-  for (const auto& [rank, last] : last_sequences.rows<int64_t, int64_t>(run_id, attempt)) {
+  Statement& sequences =
+      prepared("select rank, last_sequence from ranks where run = ? and attempt = ?");
+  for (const auto& [rank, last] : sequences.rows<int64_t, int64_t>(run_id, attempt)) {
     recorded[rank] = last;
   }
   const std::pair key(run_id, attempt);
@@ -147,9 +151,13 @@ void Store::Contents::write(int64_t run_id, int attempt, Figures& figures, bool 
   const AttemptFigures& computed = figures.computed;
   AttemptSummary summary = computed.summary(has_ended);
   add_losses_before(summary, run_id, attempt);
-  write_summary.run(run_id, attempt, summary);
+  prepared("insert or replace into summaries " +
+           values_of("run, attempt, " + field_columns<AttemptSummary>()))
+      .run(run_id, attempt, summary);
+  Statement& update_rank =
+      prepared("update ranks set " + field_columns<RankSummary>(" = ?") + kOfRank);
   for (int64_t rank = 0; rank < computed.ranks(); ++rank) {
-    update_rank_summary.run(computed.rank_summary(rank), run_id, attempt, rank);
+    update_rank.run(computed.rank_summary(rank), run_id, attempt, rank);
   }
   figures.events_written = figures.events;
 }
@@ -185,9 +193,13 @@ void Store::Contents::ingest_rank(int64_t run_id, int attempt, int rank,
                                   Figures& figures) {
   if (events.empty() && skipped_lines == 0) return;
   const auto [of_rank, is_new] = figures.last_sequences.emplace(rank, -1);
-  if (is_new) insert_rank.run(run_id, attempt, rank);
+  if (is_new) {
+    prepared("insert into ranks (run, attempt, rank, last_sequence) values (?, ?, ?, -1)")
+        .run(run_id, attempt, rank);
+  }
   if (skipped_lines > 0) {
-    update_skipped_lines.run(skipped_lines, run_id, attempt, rank, skipped_lines);
+    prepared("update ranks set skipped_lines = max(skipped_lines, ?)" + kOfRank)
+        .run(skipped_lines, run_id, attempt, rank);
   }
   int64_t& last = of_rank->second;
   const int64_t recorded = last;
@@ -204,15 +216,22 @@ void Store::Contents::ingest_rank(int64_t run_id, int attempt, int rank,
     ++figures.events;
     steps += std::holds_alternative<StepDone>(event.body) ? 1 : 0;
     const auto end = [&](RankEndKind kind, int64_t exit_code, std::string_view reason) {
-      update_end.run(kind, time_unix_ms, exit_code, reason, run_id, attempt, rank);
+      prepared("update ranks set end_kind = ?, ended_unix_ms = ?, exit_code = ?, reason = ?" +
+               kOfRank)
+          .run(kind, time_unix_ms, exit_code, reason, run_id, attempt, rank);
     };
     const auto record = [&]<typename Body>(const Body& body) {
       if constexpr (event_table<Body>.name != nullptr) {
-        insert_event<Body>().run(run_id, attempt, rank, event.sequence, time_unix_ms, body);
+        static const std::string kInsert =
+            std::string("insert or ignore into ") + event_table<Body>.name + " " +
+            values_of("run, attempt, " + field_columns<Recorded<Body>>());
+        prepared(kInsert).run(run_id, attempt, rank, event.sequence, time_unix_ms, body);
       } else if constexpr (std::same_as<Body, RunStarted>) {
         RunStarted facts = body;
         facts.rank = rank;
-        update_start.run(time_unix_ms, facts, run_id, attempt, rank);
+        prepared("update ranks set started_unix_ms = ?, " + field_columns<RunStarted>(" = ?") +
+                 kOfRank)
+            .run(time_unix_ms, facts, run_id, attempt, rank);
       } else if constexpr (std::same_as<Body, RunFinished>) {
         end(RankEndKind::kFinished, 0, figures.computed.what_is_missing(rank, body));
       } else if constexpr (std::same_as<Body, RunFailed>) {
@@ -224,7 +243,11 @@ void Store::Contents::ingest_rank(int64_t run_id, int attempt, int rank,
     std::visit(record, event.body);
   }
   if (last > recorded) {
-    update_last_sequence.run(last, last_time_unix_ms, steps, run_id, attempt, rank);
+    prepared(
+        "update ranks set last_sequence = ?, last_event_unix_ms = ?, "
+        "steps = coalesce(steps, 0) + ?" +
+        kOfRank)
+        .run(last, last_time_unix_ms, steps, run_id, attempt, rank);
   }
 }
 

@@ -24,19 +24,32 @@ namespace {
 
 using std::filesystem::path;
 
-// The values that must not stand in a column.
+// The numbers that a run can have in columns with `part` in their names.
+struct Limits {
+  std::string_view part;
+  const char* range;  // of SQL
+  const char* allowed;
+};
+
+constexpr std::array kLimits = {
+    Limits{"_unix_ms", "0 and 253402300799999", "a time from 1970 to 9999"},
+    Limits{"_time_ms", "0 and 1e15", "0 to 1e15 ms"},
+    // A clock that is set back makes energy negative. A loss may be any value of fp32.
+    Limits{"energy", "-1e39 and 1e39", "-1e39 to 1e39"},
+    Limits{"loss", "-1e39 and 1e39", "-1e39 to 1e39"},
+    Limits{"temperature", "-1e39 and 1e39", "-1e39 to 1e39"},
+    Limits{"exit_code", "-1e39 and 1e39", "-1e39 to 1e39"},
+    Limits{"", "0 and 1e39", "0 to 1e39"},
+};
+
+// With another value, a row of a report would be unreadable or absurd.
 struct ColumnRule {
   std::string name;
   std::string forbidden;  // a condition of SQL
   const char* allowed;
 };
 
-// A row of a report would be unreadable, or absurd, with another value.
 ColumnRule rule_of(const std::string& name, const std::string& type) {
-  const auto holds = [&](std::string_view part) { return name.find(part) != name.npos; };
-  const auto is_no = [&](const char* types) {
-    return fmt::format("{} is not null and (typeof({}) not in ({})", name, name, types);
-  };
   if (name == "spec" || name == "environment") {
     return {name,
             fmt::format("{0} <> '' and coalesce(iif(json_valid({0}), json_type({0}), '') <> "
@@ -44,21 +57,16 @@ ColumnRule rule_of(const std::string& name, const std::string& type) {
                         name),
             "a JSON object"};
   }
-  if (type != "integer" && type != "real") return {name, is_no("'text'") + ")", "text"};
-  const std::string is_no_number = is_no(type == "real" ? "'integer', 'real'" : "'integer'");
-  if (name == "exit_code") return {name, is_no_number + ")", "whole numbers"};
-  const auto outside = [&](const char* range) {
-    return fmt::format("{} or {} not between {})", is_no_number, name, range);
-  };
-  if (name.ends_with("_unix_ms")) {
-    return {name, outside("0 and 253402300799999"), "a time from 1970 to 9999"};
+  if (type != "integer" && type != "real") {
+    return {name, fmt::format("typeof({}) not in ('text', 'null')", name), "text"};
   }
-  if (holds("_time_ms")) return {name, outside("0 and 1e15"), "0 to 1e15 ms"};
-  // A clock that is set back makes energy negative. A loss may be any value of fp32.
-  if (holds("loss") || holds("energy") || holds("temperature")) {
-    return {name, outside("-1e39 and 1e39"), "-1e39 to 1e39"};
-  }
-  return {name, outside("0 and 1e39"), "0 to 1e39"};
+  const Limits& limits = *std::ranges::find_if(
+      kLimits, [&](const Limits& each) { return name.find(each.part) != name.npos; });
+  return {name,
+          fmt::format("{0} is not null and (typeof({0}) not in ('integer', '{1}') or {0} not "
+                      "between {2})",
+                      name, type, limits.range),
+          limits.allowed};
 }
 
 // Refuses a table with a forbidden value. `key` is the column with the run's number.

@@ -84,8 +84,10 @@ path name_of_removed(const path& folder) {
 path own_folder(const path& results, const RunRecord& run) {
   if (!run.source.empty()) return {};
   if (is_own_run_folder(results, run.folder)) return results / run.folder;
+  std::error_code not_there;
   const path removed = name_of_removed(run.folder);
-  const bool is_rest = run.attempt > 0 && !std::filesystem::exists(results / run.folder) &&
+  const bool is_rest = run.attempt > 0 &&
+                       !std::filesystem::exists(results / run.folder, not_there) &&
                        is_own_run_folder(results, removed);
   return is_rest ? results / removed : path();
 }

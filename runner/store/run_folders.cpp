@@ -12,8 +12,10 @@ namespace {
 
 // Returns the absolute path with '/' at its end, so paths of folders in it begin with it.
 std::string name_of_folder(const path& folder) {
-  const path place = std::filesystem::weakly_canonical(std::filesystem::absolute(folder));
-  return (place / "").string();
+  std::error_code error;  // also of a name that is too long for a file's
+  const path absolute = std::filesystem::absolute(folder);
+  const path place = std::filesystem::weakly_canonical(absolute, error);
+  return ((error ? absolute.lexically_normal() : place) / "").string();
 }
 
 }  // namespace

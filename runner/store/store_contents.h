@@ -40,45 +40,16 @@ struct Store::Contents {
   void add_losses_before(AttemptSummary& summary, int64_t run_id, int attempt);
   std::vector<Stretch> stretches(int64_t run_id, int attempt);
 
-  // Returns a statement that inserts into the table of these events.
-  template <Fields Body>
-  Statement& insert_event() {
-    const std::string table = event_table<Body>.name;
-    const auto found = insert_events.find(table);
-    if (found != insert_events.end()) return found->second;
-    Statement insert(database, "insert or ignore into " + table + " " +
-                                   values_of("run, attempt, " + field_columns<Recorded<Body>>()));
-    return insert_events.emplace(table, std::move(insert)).first->second;
+  // Returns the statement of this SQL, which stays prepared.
+  Statement& prepared(const std::string& sql) {
+    const auto found = statements.find(sql);
+    if (found != statements.end()) return found->second;
+    return statements.emplace(sql, Statement(database, sql)).first->second;
   }
 
   Database database;
   std::map<std::pair<int64_t, int>, Figures> figures{};  // of attempts that are being ingested
-  // Kept prepared, because they run once per event.
-  Statement last_sequences{database,
-                           "select rank, last_sequence from ranks where run = ? and attempt = ?"};
-  Statement insert_rank{
-      database, "insert into ranks (run, attempt, rank, last_sequence) values (?, ?, ?, -1)"};
-  std::map<std::string, Statement> insert_events{};  // by table
-  Statement update_start{database, "update ranks set started_unix_ms = ?, " +
-                                       field_columns<RunStarted>(" = ?") +
-                                       " where run = ? and attempt = ? and rank = ?"};
-  Statement update_end{
-      database,
-      "update ranks set end_kind = ?, ended_unix_ms = ?, exit_code = ?, reason = ? "
-      "where run = ? and attempt = ? and rank = ?"};
-  Statement update_last_sequence{
-      database,
-      "update ranks set last_sequence = ?, last_event_unix_ms = ?, "
-      "steps = coalesce(steps, 0) + ? where run = ? and attempt = ? and rank = ?"};
-  Statement update_skipped_lines{
-      database,
-      "update ranks set skipped_lines = ? "
-      "where run = ? and attempt = ? and rank = ? and skipped_lines < ?"};
-  Statement update_rank_summary{database, "update ranks set " + field_columns<RankSummary>(" = ?") +
-                                              " where run = ? and attempt = ? and rank = ?"};
-  Statement write_summary{database,
-                          "insert or replace into summaries " +
-                              values_of("run, attempt, " + field_columns<AttemptSummary>())};
+  std::map<std::string, Statement> statements{};         // by SQL
 };
 
 }  // namespace fsdp
