@@ -111,7 +111,7 @@ TEST_CASE("links lead prune nowhere") {
   Store store(results.path());
   const RunRecord run = run_with_files(store, results, "lab");
   const path folder = results.path() / run.folder;
-  const path target = elsewhere / "precious";
+  path target = elsewhere / "precious";
   PruneWish wish = wish_for({run.id});
   std::filesystem::create_directories(target / "step-1");
   elsewhere.write("precious/step-1/trainer.json", "{}");
@@ -136,6 +136,11 @@ TEST_CASE("links lead prune nowhere") {
   }
   SECTION("what an earlier call left") {
     std::filesystem::create_directory_symlink(target, results / "runs/lab/.left.pruned");
+  }
+  SECTION("the rest in an experiment's folder") {
+    std::filesystem::rename(target, elsewhere / ".left.pruned");
+    target = elsewhere / ".left.pruned";
+    std::filesystem::create_directory_symlink(elsewhere.path(), results / "runs/linked");
   }
   prune_all(store, results, wish);
   CHECK(std::filesystem::exists(target / "step-1/trainer.json"));
