@@ -229,7 +229,7 @@ USES_OF_FIGURES = {
     "runner/export/moments.cpp": "curves over the steps, which events have under the same names",
     "runner/progress/*": "the live view shows the same of the steps so far",
     "runner/commands/run_statuses.cpp": "status shows some",
-    "runner/store/stretches.cpp": "losses of a resumed run begin with its first step",
+    "runner/store/ingest.cpp": "losses of a resumed run begin with its first step",
     "runner/store/schema.cpp": "the view statuses has some",
     "runner/store/comparison.h": "a row of the view statuses",
     "runner/commands/report.cpp": "examples in --help",

@@ -13,7 +13,8 @@ namespace {
 
 constexpr size_t kBufferBytes = 1 << 20;
 
-// Waits until the folder's names are on the disk. Returns 0, or an errno.
+}  // namespace
+
 int sync_names(const std::filesystem::path& folder) {
   const int descriptor =
       open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -23,8 +24,6 @@ int sync_names(const std::filesystem::path& folder) {
   close(descriptor);
   return error;
 }
-
-}  // namespace
 
 std::filesystem::path name_by_chance(const std::filesystem::path& place) {
   std::random_device source;

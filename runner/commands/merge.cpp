@@ -1,6 +1,7 @@
 #include "runner/store/merge.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <iostream>
 #include <map>
@@ -53,34 +54,25 @@ std::vector<MergeSource> sources_of(const MergeArguments& arguments) {
   return sources;
 }
 
-// Says on stderr which sources were skipped, and why.
-void say_skipped(const std::vector<MergeSource>& sources, const std::vector<MergedSource>& merged,
-                 int64_t count) {
-  std::cout << std::flush;
-  std::cerr << fmt::format("Skipped {} of {}:\n", count, counted(std::ssize(sources), "folder"));
-  for (size_t i = 0; i < sources.size(); ++i) {
-    if (merged[i].skipped.empty()) continue;
-    std::cerr << fmt::format("  {}: {}\n", visible_line(sources[i].name),
-                             visible_line(merged[i].skipped));
-  }
-}
-
 ExitCode merge(const MergeArguments& arguments) {
   const std::vector<MergeSource> sources = sources_of(arguments);
   const std::vector<MergedSource> merged = merge_results(arguments.results, sources);
-  int64_t skipped = 0;
+  std::vector<std::string> skipped;
   for (size_t i = 0; i < sources.size(); ++i) {
+    const std::string name = visible_line(sources[i].name);
     if (!merged[i].skipped.empty()) {
-      ++skipped;
+      skipped.push_back(fmt::format("  {}: {}\n", name, visible_line(merged[i].skipped)));
       continue;
     }
-    std::cout << fmt::format("{}: {}, {}, {} of them new\n", visible_line(sources[i].name),
+    std::cout << fmt::format("{}: {}, {}, {} of them new\n", name,
                              counted(merged[i].experiments, "experiment"),
                              counted(merged[i].runs, "run"), merged[i].new_runs);
   }
-  if (skipped == 0) return ExitCode::kOk;
-  say_skipped(sources, merged, skipped);
-  if (skipped < std::ssize(sources)) return ExitCode::kRunFailed;
+  if (skipped.empty()) return ExitCode::kOk;
+  std::cout << std::flush;
+  std::cerr << fmt::format("Skipped {} of {}:\n{}", skipped.size(),
+                           counted(std::ssize(sources), "folder"), fmt::join(skipped, ""));
+  if (skipped.size() < sources.size()) return ExitCode::kRunFailed;
   throw ConfigError("", "", "nothing was merged into " + arguments.results.string());
 }
 

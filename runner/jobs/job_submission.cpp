@@ -16,7 +16,6 @@
 #include "runner/host/whole_file.h"
 #include "runner/slurm/options.h"
 #include "runner/slurm/script.h"
-#include "runner/store/folder_removal.h"
 
 namespace fsdp {
 namespace {
@@ -140,7 +139,6 @@ void JobSubmission::write_folders(const JobRecord& job, std::span<const RunToLau
   for (const RunToLaunch& run : runs) {
     const std::filesystem::path run_folder = listeners_.results / run.record.folder;
     file_name_pattern(run_folder);  // refuses what srun cannot write to
-    finish_removal(listeners_.store, listeners_.results, run.record);
     write_spec(RunPaths(run_folder), run.spec);
     plan.runs.push_back(run.record.folder.string());
   }

@@ -13,11 +13,14 @@
 namespace fsdp {
 namespace {
 
-// Returns the values after the warm-up, or all if there are no more. They are in the order of
-// steps.
-std::span<double> without_warmup(std::vector<double>& values, int64_t warmup_steps_excluded) {
+// Returns the quantile of the values after the warm-up, or of all if there are no more. They are in
+// the order of steps. nullopt if there are none.
+std::optional<double> quantile_after(int64_t warmup_steps_excluded, std::vector<double> values,
+                                     double fraction = 0.5) {
+  if (values.empty()) return std::nullopt;
   const bool has_more = std::ssize(values) > warmup_steps_excluded;
-  return std::span(values).subspan(has_more ? static_cast<size_t>(warmup_steps_excluded) : 0);
+  const size_t first = has_more ? static_cast<size_t>(warmup_steps_excluded) : 0;
+  return quantile(std::span(values).subspan(first), fraction);
 }
 
 template <typename T>
@@ -157,11 +160,7 @@ RankSummary AttemptFigures::rank_summary(int64_t rank) const {
   const Rank& own = ranks_.at(static_cast<size_t>(rank));
   RankSummary summary = own.largest;
   summary.steps = std::ssize(own.step_times_ms);
-  if (!own.step_times_ms.empty()) {
-    std::vector<double> times = own.step_times_ms;
-    summary.step_time_ms_median =
-        quantile(without_warmup(times, attempt_.warmup_steps_excluded), 0.5);
-  }
+  summary.step_time_ms_median = quantile_after(attempt_.warmup_steps_excluded, own.step_times_ms);
   return summary;
 }
 
@@ -189,7 +188,6 @@ AttemptSummary AttemptFigures::summary(bool has_ended) const {
   if (ranks_.empty()) return {};
   AttemptSummary summary = of_rank_0_;
   summarise_steps(summary);
-  summarise_flops(summary);
   summarise_ranks(summary, has_ended);
   summarise_devices(summary);
   summarise_cpu_use(summary);
@@ -200,67 +198,45 @@ AttemptSummary AttemptFigures::summary(bool has_ended) const {
 }
 
 void AttemptFigures::summarise_steps(AttemptSummary& summary) const {
-  std::vector<double> all_times;
-  std::vector<double> all_communication_times;
-  std::vector<double> all_tokens;
-  std::vector<double> all_unpadded_tokens;
-  std::vector<double> all_labels;
-  for (const Step& step : steps_) {
-    if (step.rank_count < attempt_.ranks) continue;
-    all_times.push_back(step.step_time_ms);
-    all_tokens.push_back(static_cast<double>(step.tokens));
-    all_unpadded_tokens.push_back(static_cast<double>(step.unpadded_tokens));
-    all_labels.push_back(static_cast<double>(step.label_count));
-    if (step.communication_time_ms) all_communication_times.push_back(*step.communication_time_ms);
-  }
-  if (all_times.empty()) return;
-  const int64_t warmup = attempt_.warmup_steps_excluded;
-  const std::span times = without_warmup(all_times, warmup);
-  const double median = quantile(times, 0.5);
-  summary.step_time_ms_median = median;
-  summary.step_time_ms_p25 = quantile(times, 0.25);
-  summary.step_time_ms_p75 = quantile(times, 0.75);
-  if (all_communication_times.size() == all_times.size()) {
-    summary.communication_time_ms_median =
-        quantile(without_warmup(all_communication_times, warmup), 0.5);
-  }
-  if (median <= 0) return;
-  summary.steps_per_second = 1000 / median;
+  // Covers the steps that every rank has done. nullopt if a step lacks the value.
+  const auto of_steps = [&](auto member, double fraction = 0.5) -> std::optional<double> {
+    std::vector<double> values;
+    for (const Step& step : steps_) {
+      if (step.rank_count < attempt_.ranks) continue;
+      const std::optional value = step.*member;
+      if (!value) return std::nullopt;
+      values.push_back(static_cast<double>(*value));
+    }
+    return quantile_after(attempt_.warmup_steps_excluded, std::move(values), fraction);
+  };
+  summary.step_time_ms_median = of_steps(&Step::step_time_ms);
+  summary.step_time_ms_p25 = of_steps(&Step::step_time_ms, 0.25);
+  summary.step_time_ms_p75 = of_steps(&Step::step_time_ms, 0.75);
+  summary.communication_time_ms_median = of_steps(&Step::communication_time_ms);
+  if (!(summary.step_time_ms_median > 0)) return;
+  const double steps_per_second = 1000 / *summary.step_time_ms_median;
+  const auto per_second = [&](auto member, double unit = 1) -> std::optional<double> {
+    const std::optional<double> of_step = of_steps(member);
+    return of_step ? std::optional(steps_per_second * *of_step / unit) : std::nullopt;
+  };
+  summary.steps_per_second = steps_per_second;
   summary.micro_batches_per_second =
-      *summary.steps_per_second * static_cast<double>(attempt_.gradient_accumulation_steps);
-  const auto per_second = [&](std::vector<double>& counts) {
-    return *summary.steps_per_second * quantile(without_warmup(counts, warmup), 0.5);
-  };
-  summary.tokens_per_second = per_second(all_tokens);
-  summary.unpadded_tokens_per_second = per_second(all_unpadded_tokens);
-  summary.trained_tokens_per_second = per_second(all_labels);
-  summary.tokens_per_second_per_rank =
-      *summary.tokens_per_second / static_cast<double>(attempt_.ranks);
-}
+      steps_per_second * static_cast<double>(attempt_.gradient_accumulation_steps);
+  summary.tokens_per_second = per_second(&Step::tokens);
+  summary.unpadded_tokens_per_second = per_second(&Step::unpadded_tokens);
+  summary.trained_tokens_per_second = per_second(&Step::label_count);
+  const auto ranks = static_cast<double>(attempt_.ranks);
+  summary.tokens_per_second_per_rank = *summary.tokens_per_second / ranks;
 
-void AttemptFigures::summarise_flops(AttemptSummary& summary) const {
-  if (!summary.steps_per_second) return;
-  std::vector<double> all_model_flops;
-  std::vector<double> all_hardware_flops;
-  for (const Step& step : steps_) {
-    if (step.rank_count < attempt_.ranks) continue;
-    if (!step.model_flops || !step.hardware_flops) return;
-    all_model_flops.push_back(*step.model_flops);
-    all_hardware_flops.push_back(*step.hardware_flops);
-  }
-  const auto tflops_per_second = [&](std::vector<double>& flops) {
-    const double median = quantile(without_warmup(flops, attempt_.warmup_steps_excluded), 0.5);
-    return *summary.steps_per_second * median / 1e12;
-  };
-  const double model = tflops_per_second(all_model_flops);
-  summary.model_tflops_per_second_per_rank = model / static_cast<double>(attempt_.ranks);
-  double peak = 0;
-  for (const Rank& rank : ranks_) {
-    if (!rank.peak_tflops) return;
-    peak += *rank.peak_tflops;
-  }
-  summary.mfu_percent = 100 * model / peak;
-  summary.hfu_percent = 100 * tflops_per_second(all_hardware_flops) / peak;
+  const std::optional<double> model_tflops = per_second(&Step::model_flops, 1e12);
+  const std::optional<double> hardware_tflops = per_second(&Step::hardware_flops, 1e12);
+  if (!model_tflops || !hardware_tflops) return;
+  summary.model_tflops_per_second_per_rank = *model_tflops / ranks;
+  std::optional<double> peak_tflops = 0;
+  for (const Rank& rank : ranks_) add_where_known(peak_tflops, rank.peak_tflops);
+  if (!peak_tflops) return;
+  summary.mfu_percent = 100 * *model_tflops / *peak_tflops;
+  summary.hfu_percent = 100 * *hardware_tflops / *peak_tflops;
 }
 
 void AttemptFigures::summarise_ranks(AttemptSummary& summary, bool has_ended) const {

@@ -84,8 +84,6 @@ class AttemptFigures {
   void add_evaluation(const EvaluationDone& evaluation);
   Step& step_numbered(int64_t step);
   void summarise_steps(AttemptSummary& summary) const;
-  // Call after summarise_steps.
-  void summarise_flops(AttemptSummary& summary) const;
   void summarise_ranks(AttemptSummary& summary, bool has_ended) const;
   void summarise_devices(AttemptSummary& summary) const;
   void summarise_cpu_use(AttemptSummary& summary) const;

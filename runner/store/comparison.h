@@ -114,7 +114,7 @@ struct ComparisonRow : AttemptSummary {
   }
 
   template <typename Self, typename Visitor>
-  static void visit_place(Self& self, Visitor& visit) {
+  static void visit_fields(Self& self, Visitor&& visit) {
     visit("experiment", self.experiment, "Name of the experiment.");
     visit("source", self.source, "Whose results the run was merged from; empty: it ran here.",
           "source", Better::kNeither, Shown::kWhereKnown);
@@ -128,10 +128,6 @@ struct ComparisonRow : AttemptSummary {
     visit("hash8", self.hash8, "First digits of the run's hash.");
     visit("attempt", self.attempt, "Number of the newest attempt; absent: none was started.");
     visit("folder", self.folder, "The run's folder, in the results folder.");
-  }
-
-  template <typename Self, typename Visitor>
-  static void visit_settings(Self& self, Visitor& visit) {
     visit("strategy", self.strategy, "single, ddp or fsdp; for people with sharding and +offload.",
           "strategy");
     visit("sharding", self.sharding, "What fsdp shards, and within how many ranks; else empty.");
@@ -162,10 +158,6 @@ struct ComparisonRow : AttemptSummary {
           "What the experiment's rows are compared by: loss or throughput.");
     visit("warmup_steps_excluded", self.warmup_steps_excluded,
           "First steps left out of step-time figures.");
-  }
-
-  template <typename Self, typename Visitor>
-  static void visit_origin(Self& self, Visitor& visit) {
     visit("device", self.device, "cpu or cuda.");
     visit("device_name", self.device_name, "Name of rank 0's processor or GPU.");
     visit("cpu_name", self.cpu_name, "Name of the processor of the host that it was started on.");
@@ -196,13 +188,6 @@ struct ComparisonRow : AttemptSummary {
     visit("data_digest", self.data_digest, "Digest of the contents of all input files.");
     visit("loss_digest", self.loss_digest,
           "Digest of what decides the losses: runs in which it is equal must have equal ones.");
-  }
-
-  template <typename Self, typename Visitor>
-  static void visit_fields(Self& self, Visitor&& visit) {
-    visit_place(self, visit);
-    visit_settings(self, visit);
-    visit_origin(self, visit);
     visit_memory(self, visit);
     visit_speed_and_cost(self, visit);
     visit_utilization(self, visit);

@@ -100,9 +100,10 @@ Database::Database(const std::filesystem::path& file)
   execute("pragma foreign_keys = on; pragma synchronous = normal; pragma journal_mode = truncate");
 }
 
-Database Database::copy_of(const std::filesystem::path& source) {
-  constexpr const char* kTemporary = "";  // SQLite's name for a database that goes when closed
-  Database copy(source, kTemporary, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+Database Database::copy_of(const std::filesystem::path& source,
+                           const std::filesystem::path& copy_file) {
+  Database copy(source, copy_file, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+  copy.execute("pragma synchronous = off; pragma journal_mode = memory");
   Database original(source, source, SQLITE_OPEN_READONLY);
   int code = copy.take_contents(original);
   if (code == SQLITE_READONLY_ROLLBACK || code == SQLITE_CANTOPEN) {
@@ -190,8 +191,6 @@ bool Statement::step() {
   return false;
 }
 
-int Statement::column_count() const { return sqlite3_column_count(statement_.get()); }
-
 bool Statement::is_null() const {
   return sqlite3_column_type(statement_.get(), column_) == SQLITE_NULL;
 }
@@ -221,20 +220,6 @@ std::string Statement::next_text() {
   return std::string(text, static_cast<size_t>(sqlite3_column_bytes(statement_.get(), column)));
 }
 
-SqlValue Statement::next_value() {
-  switch (sqlite3_column_type(statement_.get(), column_)) {
-    case SQLITE_NULL:
-      ++column_;
-      return std::monostate();
-    case SQLITE_INTEGER:
-      return next_integer();
-    case SQLITE_FLOAT:
-      return next_double();
-    default:
-      return next_text();
-  }
-}
-
 Transaction::Transaction(Database& database)
     : database_(database), open_(!database.in_transaction()) {
   if (open_) database_.execute("begin immediate");
@@ -259,6 +244,40 @@ std::string values_of(std::string_view columns) {
   std::string parameters = "?";
   for (const char each : columns) parameters += each == ',' ? ", ?" : "";
   return fmt::format("({}) values ({})", columns, parameters);
+}
+
+AttachedDatabase::AttachedDatabase(Database& database, const std::filesystem::path& file,
+                                   std::string name)
+    : database_(database), name_(std::move(name)) {
+  Statement(database_, "attach ? as " + name_).run(file);
+}
+
+AttachedDatabase::~AttachedDatabase() {
+  try {
+    database_.execute("detach " + name_);
+  } catch (const std::runtime_error&) {  // the connection's end detaches it
+  }
+}
+
+std::vector<std::string> tables_of_runs(Database& database) {
+  return Statement(database,
+                   "select m.name from sqlite_master m join pragma_table_info(m.name) c "
+                   "where m.type = 'table' and c.name = 'run'")
+      .rows<std::string>();
+}
+
+void copy_table(Database& database, const std::string& from, const std::string& into,
+                const std::string& table, const std::map<std::string, std::string>& changes) {
+  const auto columns = Statement(database, "select name from pragma_table_info(?, ?)")
+                           .rows<std::string>(table, into);
+  std::vector<std::string> values;
+  for (const std::string& column : columns) {
+    const auto changed = changes.find(column);
+    values.push_back(changed == changes.end() ? "s." + column : changed->second);
+  }
+  database.execute(fmt::format("insert or replace into {}.{} ({}) select {} from {}.{} s", into,
+                               table, fmt::join(columns, ", "), fmt::join(values, ", "), from,
+                               table));
 }
 
 }  // namespace fsdp

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -32,9 +33,13 @@ class Database {
  public:
   // Opens or creates `file`. Its folder must exist.
   explicit Database(const std::filesystem::path& file);
-  // Returns a temporary copy of the database `source`. Its errors name `source`. The source is only
-  // read. If a writer was killed, the change in its journal is undone in the copy.
-  static Database copy_of(const std::filesystem::path& source);
+  // SQLite's name for a database that goes when it is closed.
+  static constexpr const char* kTemporary = "";
+  // Returns a copy of the database `source`, in the file `copy` or a temporary one. Its errors name
+  // `source`. The source is only read. If a writer was killed, the change in its journal is undone
+  // in the copy.
+  static Database copy_of(const std::filesystem::path& source,
+                          const std::filesystem::path& copy = kTemporary);
 
   const std::filesystem::path& file() const { return file_; }
   void set_lock_wait(std::chrono::milliseconds longest);
@@ -58,13 +63,9 @@ class Database {
   std::unique_ptr<sqlite3, Close> connection_;
 };
 
-// A value of any column.
-using SqlValue = std::variant<std::monostate, int64_t, double, std::string>;
-
 // A prepared statement, for any number of runs. It holds no lock between calls. A value can be a
 // number, a text, a path, or an enum of the contract (stored as its name). An optional of these is
-// stored as NULL if empty. A struct with visit_fields takes one parameter or column per field. A
-// value can also be an SqlValue, or a vector of them for all remaining columns.
+// stored as NULL if empty. A struct with visit_fields takes one parameter or column per field.
 class Statement {
  public:
   Statement(Database& database, std::string_view sql);
@@ -131,12 +132,6 @@ class Statement {
       if (!is_null()) return next_of<typename T::value_type>();
       ++column_;
       return std::nullopt;
-    } else if constexpr (std::same_as<T, SqlValue>) {
-      return next_value();
-    } else if constexpr (std::same_as<T, std::vector<SqlValue>>) {
-      T values;
-      while (column_ < column_count()) values.push_back(next_value());
-      return values;
     } else if constexpr (Fields<T>) {
       T result;
       T::visit_fields(result, [&](const char*, auto& member, auto&&...) {
@@ -166,10 +161,6 @@ class Statement {
   void bind(const T& value) {
     if constexpr (is_optional<T>) {
       value ? bind(*value) : bind_value(std::monostate());
-    } else if constexpr (std::same_as<T, SqlValue>) {
-      std::visit([&](const auto& held) { bind(held); }, value);
-    } else if constexpr (std::same_as<T, std::vector<SqlValue>>) {
-      for (const SqlValue& each : value) bind(each);
     } else if constexpr (Fields<T>) {
       T::visit_fields(value, [&](const char*, const auto& member, auto&&...) { bind(member); });
     } else if constexpr (NamedEnum<T>) {
@@ -187,14 +178,12 @@ class Statement {
 
   void bind_value(const Bound& value);
   bool step();
-  int column_count() const;
   bool is_null() const;
   double next_double();
   int64_t next_integer();
   // Throws for the next column: SQLite itself reads text as 0. NULL is 0 where both mean the same.
   [[noreturn]] void refuse_value(const std::string& wanted) const;
   std::string next_text();
-  SqlValue next_value();
 
   const Database& database_;
   std::unique_ptr<sqlite3_stmt, Finalize> statement_;
@@ -239,5 +228,27 @@ std::string select(std::string_view from) {
 
 // Returns the rest of `insert into table` for the columns "a, b": "(a, b) values (?, ?)".
 std::string values_of(std::string_view columns);
+
+// Another database file that a connection reads or writes, under this name. Make it outside of a
+// transaction, and end the transaction first.
+class AttachedDatabase {
+ public:
+  AttachedDatabase(Database& database, const std::filesystem::path& file, std::string name);
+  ~AttachedDatabase();
+  AttachedDatabase(const AttachedDatabase&) = delete;
+  AttachedDatabase& operator=(const AttachedDatabase&) = delete;
+
+ private:
+  Database& database_;
+  std::string name_;
+};
+
+// Returns the tables that have a column `run`.
+std::vector<std::string> tables_of_runs(Database& database);
+
+// Copies the rows of a table between two attached databases. They replace rows with the same keys.
+// `changes` has the SQL of columns that change; a row of the table is called s.
+void copy_table(Database& database, const std::string& from, const std::string& into,
+                const std::string& table, const std::map<std::string, std::string>& changes = {});
 
 }  // namespace fsdp

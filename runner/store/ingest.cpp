@@ -1,16 +1,166 @@
 #include <algorithm>
+#include <ranges>
+#include <type_traits>
 
 #include "runner/store/store_contents.h"
 
+// Records events, and the figures that follow from them.
 namespace fsdp {
 namespace {
 
-template <typename... Handlers>
-struct Overloaded : Handlers... {
-  using Handlers::operator()...;
-};
+const std::string kOfRank = " where run = ? and attempt = ? and rank = ?";
+
+AttemptFigures::Attempt read_attempt(Database& database, int64_t run_id, int attempt) {
+  const auto found =
+      Statement(
+          database,
+          "select r.ranks, r.warmup_steps_excluded, r.gradient_accumulation_steps, " +
+              field_columns<PrecisionSpec>("'", "r.spec ->> '$.precision.") +
+              " from attempts a join runs r on r.id = a.run where a.run = ? and a.attempt = ?")
+          .value<int64_t, int64_t, int64_t, PrecisionSpec>(run_id, attempt);
+  if (found) {
+    const auto& [ranks, warmup_steps_excluded, gradient_accumulation_steps, precision] = *found;
+    return {ranks, warmup_steps_excluded, gradient_accumulation_steps, precision.compute()};
+  }
+  throw std::runtime_error(fmt::format("{}: attempt {} of run {} was never begun",
+                                       database.file().string(), attempt, run_id));
+}
+
+AttemptFigures read_figures(Database& database, int64_t run_id, int attempt) {
+  using Time = std::optional<int64_t>;
+  AttemptFigures figures(read_attempt(database, run_id, attempt));
+  Statement ranks(database, "select started_unix_ms, ended_unix_ms, last_event_unix_ms, " +
+                                field_columns<RunStarted>() +
+                                " from ranks where run = ? and attempt = ?");
+  for (const auto& [started, ended, last_event, facts] :
+       ranks.rows<Time, Time, Time, RunStarted>(run_id, attempt)) {
+    if (started) figures.add(facts.rank, *started, facts);
+    if (ended) figures.add(facts.rank, *ended, RunFinished{});
+    if (last_event) figures.add_last_time(facts.rank, *last_event);
+  }
+  visit_event_tables([&]<typename Body>(std::type_identity<Body>) {
+    Statement events(database, select<Recorded<Body>>(std::string(event_table<Body>.name) +
+                                                      " where run = ? and attempt = ? "
+                                                      "order by rank, sequence"));
+    const auto add = [&](Statement& row) {
+      const auto event = row.template next<Recorded<Body>>();
+      figures.add(event.rank, event.time_unix_ms, event.body);
+    };
+    events.query(add, run_id, attempt);
+  });
+  return figures;
+}
+
+// Returns the attempt before `newest` that came nearest to `step`, the newest one among equals; 0:
+// none. An attempt that stopped before the step did not write its checkpoint, even if it is newer.
+int attempt_that_reached(int64_t step, Database& database, int64_t run_id, int64_t newest) {
+  Statement earlier(database,
+                    "select attempt, coalesce((select max(step) from steps s where s.run = a.run "
+                    "and s.attempt = a.attempt and s.rank = 0), 0) "
+                    "from attempts a where run = ? and attempt < ? order by attempt desc");
+  int nearest = 0;
+  int64_t reached = 0;
+  for (const auto& [attempt, last_step] : earlier.rows<int, int64_t>(run_id, newest)) {
+    if (reached >= step || last_step <= reached) continue;
+    nearest = attempt;
+    reached = last_step;
+  }
+  return nearest;
+}
 
 }  // namespace
+
+std::vector<Stretch> Store::stretches(int64_t run_id, int attempt) const {
+  return contents_->stretches(run_id, attempt);
+}
+
+std::vector<Stretch> Store::Contents::stretches(int64_t run_id, int attempt) {
+  Statement resumed_from_step(database,
+                              "select resumed_from_step from ranks where run = ? and attempt = ? "
+                              "and started_unix_ms is not null order by rank");
+  std::vector<Stretch> found;
+  for (Stretch stretch{.attempt = attempt}; stretch.attempt > 0;) {
+    found.push_back(stretch);
+    const auto begin = resumed_from_step.value<int64_t>(run_id, stretch.attempt);
+    const int64_t step = std::min(stretch.last_step, begin.value_or(stretch.last_step));
+    // The attempt before wrote the checkpoint that this one resumed from.
+    stretch = {attempt_that_reached(step, database, run_id, stretch.attempt), step};
+  }
+  std::ranges::reverse(found);
+  return found;
+}
+
+std::vector<StepLoss> Store::losses(int64_t run_id, int attempt) const {
+  Statement of_stretch(contents_->database,
+                       select<StepLoss>("steps where run = ? and attempt = ? and rank = 0 and "
+                                        "step <= ? order by step"));
+  std::vector<StepLoss> found;
+  for (const Stretch& stretch : stretches(run_id, attempt)) {
+    std::ranges::move(of_stretch.rows<StepLoss>(run_id, stretch.attempt, stretch.last_step),
+                      std::back_inserter(found));
+  }
+  return found;
+}
+
+void Store::Contents::add_losses_before(AttemptSummary& summary, int64_t run_id, int attempt) {
+  const auto goes_on = Statement(database,
+                                 "select 1 from ranks where run = ? and attempt = ? and "
+                                 "resumed_from_step > 0 limit 1")
+                           .value<int64_t>(run_id, attempt);
+  if (!goes_on) return;  // an attempt without a first step has no losses
+  std::vector<Stretch> course = stretches(run_id, attempt);
+  course.pop_back();
+  if (course.empty()) return;
+  summary.loss_first =
+      Statement(database,
+                "select loss from steps where run = ? and attempt = ? and rank = 0 "
+                "order by step limit 1")
+          .value<std::optional<double>>(run_id, course.front().attempt)
+          .value_or(summary.loss_first);
+  Statement evaluations(database,
+                        "select loss from evaluations where run = ? and attempt = ? and rank = 0 "
+                        "and step <= ? and token_accuracy is not null order by sequence desc");
+  for (const Stretch& stretch : course | std::views::reverse) {
+    for (const auto& loss :
+         evaluations.rows<std::optional<double>>(run_id, stretch.attempt, stretch.last_step)) {
+      summary.validation_loss_first = loss;
+      auto& best = summary.validation_loss_best;
+      if (loss) best = std::min(*loss, best.value_or(*loss));
+    }
+  }
+}
+
+Store::Contents::Figures& Store::Contents::figures_of(int64_t run_id, int attempt) {
+  std::map<int64_t, int64_t> recorded;
+  Statement& sequences =
+      prepared("select rank, last_sequence from ranks where run = ? and attempt = ?");
+  for (const auto& [rank, last] : sequences.rows<int64_t, int64_t>(run_id, attempt)) {
+    recorded[rank] = last;
+  }
+  const std::pair key(run_id, attempt);
+  if (const auto found = figures.find(key); found != figures.end()) {
+    if (found->second.last_sequences == recorded) return found->second;
+    figures.erase(found);
+  }
+  Figures read{.computed = read_figures(database, run_id, attempt), .last_sequences = recorded};
+  for (const auto& [rank, last_sequence] : recorded) read.events += last_sequence + 1;
+  return figures.emplace(key, std::move(read)).first->second;
+}
+
+void Store::Contents::write(int64_t run_id, int attempt, Figures& figures, bool has_ended) {
+  const AttemptFigures& computed = figures.computed;
+  AttemptSummary summary = computed.summary(has_ended);
+  add_losses_before(summary, run_id, attempt);
+  prepared("insert or replace into summaries " +
+           values_of("run, attempt, " + field_columns<AttemptSummary>()))
+      .run(run_id, attempt, summary);
+  Statement& update_rank =
+      prepared("update ranks set " + field_columns<RankSummary>(" = ?") + kOfRank);
+  for (int64_t rank = 0; rank < computed.ranks(); ++rank) {
+    update_rank.run(computed.rank_summary(rank), run_id, attempt, rank);
+  }
+  figures.events_written = figures.events;
+}
 
 void Store::ingest(int64_t run_id, int attempt, int rank, std::span<const Event> events) {
   std::vector<std::vector<Event>> events_of_ranks(static_cast<size_t>(rank) + 1);
@@ -43,55 +193,61 @@ void Store::Contents::ingest_rank(int64_t run_id, int attempt, int rank,
                                   Figures& figures) {
   if (events.empty() && skipped_lines == 0) return;
   const auto [of_rank, is_new] = figures.last_sequences.emplace(rank, -1);
-  if (is_new) insert_rank.run(run_id, attempt, rank);
-  if (skipped_lines > 0)
-    update_skipped_lines.run(skipped_lines, run_id, attempt, rank, skipped_lines);
+  if (is_new) {
+    prepared("insert into ranks (run, attempt, rank, last_sequence) values (?, ?, ?, -1)")
+        .run(run_id, attempt, rank);
+  }
+  if (skipped_lines > 0) {
+    prepared("update ranks set skipped_lines = max(skipped_lines, ?)" + kOfRank)
+        .run(skipped_lines, run_id, attempt, rank);
+  }
   int64_t& last = of_rank->second;
   const int64_t recorded = last;
   int64_t last_time_unix_ms = 0;
   int64_t steps = 0;
-
   for (const Event& event : events) {
     if (event.sequence <= last) continue;
     last = event.sequence;
     last_time_unix_ms = event.time_unix_ms;
     const bool is_start = std::holds_alternative<RunStarted>(event.body);
-    const int64_t since_start_ms = is_start ? event.elapsed_ms.value_or(0) : 0;
-    figures.computed.add(rank, event.time_unix_ms - since_start_ms, event.body);
+    const int64_t time_unix_ms = event.time_unix_ms - (is_start ? event.elapsed_ms.value_or(0) : 0);
+    figures.computed.add(rank, time_unix_ms, event.body);
     figures.computed.add_last_time(rank, event.time_unix_ms);
     ++figures.events;
-    const auto insert = [&](Statement& statement, const auto& body) {
-      statement.run(run_id, attempt, rank, event.sequence, event.time_unix_ms, body);
-    };
+    steps += std::holds_alternative<StepDone>(event.body) ? 1 : 0;
     const auto end = [&](RankEndKind kind, int64_t exit_code, std::string_view reason) {
-      update_end.run(kind, event.time_unix_ms, exit_code, reason, run_id, attempt, rank);
+      prepared("update ranks set end_kind = ?, ended_unix_ms = ?, exit_code = ?, reason = ?" +
+               kOfRank)
+          .run(kind, time_unix_ms, exit_code, reason, run_id, attempt, rank);
     };
-    std::visit(
-        Overloaded{
-            [&](const RunStarted& started) {
-              RunStarted facts = started;
-              facts.rank = rank;
-              update_start.run(event.time_unix_ms - since_start_ms, facts, run_id, attempt, rank);
-            },
-            [&](const StepDone& step) {
-              insert(insert_step, step);
-              ++steps;
-            },
-            [&](const EvaluationDone& evaluation) { insert(insert_evaluation, evaluation); },
-            [&](const CheckpointDone& checkpoint) { insert(insert_checkpoint, checkpoint); },
-            [&](const DeviceSample& sample) { insert(insert_device_sample, sample); },
-            [](const MemoryPeak&) {}, [&](const CpuUse& use) { insert(insert_cpu_use, use); },
-            [&](const RunFinished& finished) {
-              end(RankEndKind::kFinished, 0, figures.computed.what_is_missing(rank, finished));
-            },
-            [&](const RunFailed& failed) {
-              end(RankEndKind::kFailed, failed.exit_code, failed.reason);
-            },
-            [&](const RunInterrupted&) { end(RankEndKind::kInterrupted, 0, ""); }},
-        event.body);
+    const auto record = [&]<typename Body>(const Body& body) {
+      if constexpr (event_table<Body>.name != nullptr) {
+        static const std::string kInsert =
+            std::string("insert or ignore into ") + event_table<Body>.name + " " +
+            values_of("run, attempt, " + field_columns<Recorded<Body>>());
+        prepared(kInsert).run(run_id, attempt, rank, event.sequence, time_unix_ms, body);
+      } else if constexpr (std::same_as<Body, RunStarted>) {
+        RunStarted facts = body;
+        facts.rank = rank;
+        prepared("update ranks set started_unix_ms = ?, " + field_columns<RunStarted>(" = ?") +
+                 kOfRank)
+            .run(time_unix_ms, facts, run_id, attempt, rank);
+      } else if constexpr (std::same_as<Body, RunFinished>) {
+        end(RankEndKind::kFinished, 0, figures.computed.what_is_missing(rank, body));
+      } else if constexpr (std::same_as<Body, RunFailed>) {
+        end(RankEndKind::kFailed, body.exit_code, body.reason);
+      } else if constexpr (std::same_as<Body, RunInterrupted>) {
+        end(RankEndKind::kInterrupted, 0, "");
+      }
+    };
+    std::visit(record, event.body);
   }
   if (last > recorded) {
-    update_last_sequence.run(last, last_time_unix_ms, steps, run_id, attempt, rank);
+    prepared(
+        "update ranks set last_sequence = ?, last_event_unix_ms = ?, "
+        "steps = coalesce(steps, 0) + ?" +
+        kOfRank)
+        .run(last, last_time_unix_ms, steps, run_id, attempt, rank);
   }
 }
 

@@ -5,279 +5,158 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <map>
 #include <optional>
 #include <stdexcept>
+#include <string_view>
 #include <system_error>
 
+#include "contract/files/scratch_folder.h"
 #include "contract/record/digest.h"
 #include "contract/text/config_error.h"
-#include "runner/store/database.h"
-#include "runner/store/migrations.h"
-#include "runner/store/plausible_figures.h"
+#include "contract/text/utf8.h"
 #include "runner/store/results_database.h"
 #include "runner/store/results_unavailable.h"
 #include "runner/store/schema.h"
 #include "runner/store/store.h"
-#include "runner/store/table_copy.h"
 
 namespace fsdp {
 namespace {
 
 using std::filesystem::path;
 
-std::string joined_name(const std::string& source, const std::string& name) {
-  return name.empty() ? source : source + '/' + name;
-}
-
-bool is_within(const path& folder, const path& parent) {
-  const path relative = folder.lexically_relative(parent);
-  return !relative.empty() && *relative.begin() != "..";
-}
-
-// Merges one source's database into another.
-class Merge {
- public:
-  Merge(Database& from, Database& into, const MergeSource& source, const path& results)
-      : from_(from),
-        into_(into),
-        source_(source),
-        into_name_((results / "results.sqlite").string()),
-        // The folders of runs are relative to this path.
-        prefix_(std::filesystem::relative(
-            std::filesystem::canonical(source.results),
-            std::filesystem::weakly_canonical(std::filesystem::absolute(results)))) {}
-
-  MergedSource run() {
-    require_runs();
-    require_same_place();
-    require_other_names_nowhere();
-    MergedSource merged;
-    merged.experiments = merge_experiments();
-    require_equal_texts();
-    copy_table(from_, into_, "experiment_texts");
-    match_runs(merged);
-    for (const std::string& table : tables_of_runs(into_)) {
-      if (table == "job_tasks") continue;  // only the runner that submitted them can follow jobs
-      Statement remove(into_, "delete from " + table + " where run = ?");
-      for (const auto& [from, into] : runs_) remove.run(into);
-      copy_table(from_, into_, table, [&](const std::string& column, SqlValue& value) {
-        if (column == "run") value = run_numbered(std::get<int64_t>(value), table);
-      });
-    }
-    require_readable();
-    return merged;
-  }
-
- private:
-  std::string experiment_name(const std::string& name) const {
-    return joined_name(source_.name, name);
-  }
-
-  // Refuses a source without runs, unless earlier merges brought some, which then leave the list.
-  void require_runs() {
-    if (Statement(from_, "select exists (select 1 from runs)").value<int64_t>() != 0) return;
-    Statement here(into_,
-                   "select exists (select 1 from runs r join experiments e on e.name = "
-                   "r.experiment where instr(e.source || '/', ? || '/') = 1)");
-    if (here.value<int64_t>(source_.name) == 0) throw std::runtime_error("holds no runs");
-  }
-
-  // Refuses a source if runs merged under its name came from another folder.
-  void require_same_place() {
-    Statement here(into_,
-                   "select r.experiment, r.folder from runs r "
-                   "join experiments e on e.name = r.experiment where e.source = ?");
-    for (const auto& [experiment, folder] : here.rows<std::string, path>(source_.name)) {
-      if (!is_within(folder, prefix_)) refuse_other_place(experiment, folder);
-    }
-    // Runs that the source has merged lie elsewhere, but each must lie where it was.
-    Statement known(into_, "select folder from runs where (experiment, point, hash) = (?, ?, ?)");
-    Statement merged(from_,
-                     "select r.experiment, r.point, r.hash, r.folder from runs r "
-                     "join experiments e on e.name = r.experiment where e.source <> ''");
-    for (const auto& [name, point, hash, place] :
-         merged.rows<std::string, std::string, std::string, path>()) {
-      const std::string experiment = experiment_name(name);
-      const auto folder = known.value<path>(experiment, point, hash);
-      if (folder && *folder != folder_here(place)) refuse_other_place(experiment, *folder);
-    }
-  }
-
-  // Refuses runs that were merged under another source's name: each run may be there only once.
-  void require_other_names_nowhere() {
-    Statement elsewhere(into_,
-                        "select r.experiment from runs r join experiments e on e.name = "
-                        "r.experiment where r.folder = ? and e.source <> ? limit 1");
-    Statement runs(from_,
-                   "select r.folder, e.source from runs r "
-                   "join experiments e on e.name = r.experiment");
-    for (const auto& [folder, source] : runs.rows<path, std::string>()) {
-      const std::string here = folder_here(folder).string();
-      const auto experiment = elsewhere.value<std::string>(here, joined_name(source_.name, source));
-      if (!experiment) continue;
-      throw ConfigError(
-          "", "",
-          fmt::format("{} has the run in {} already, in '{}', and would have it "
-                      "twice; leave {} out, or let go of the others first: "
-                      "fsdp-run prune {}",
-                      into_name_, here, *experiment, source_.results.string(), *experiment));
-    }
-  }
-
-  [[noreturn]] void refuse_other_place(const std::string& experiment, const path& folder) const {
-    throw ConfigError(
-        "", "",
-        fmt::format("{} has runs of '{}' from another place, {}; give the source "
-                    "another name: NAME={}; or, if it is the same one that was moved, "
-                    "let go of them first: fsdp-run prune {}",
-                    into_name_, source_.name, folder.string(), source_.results.string(),
-                    experiment));
-  }
-
-  path folder_here(const path& folder) const { return (prefix_ / folder).lexically_normal(); }
-
-  int64_t merge_experiments() {
-    Statement source_of(into_, "select source from experiments where name = ?");
-    const auto experiments =
-        Statement(from_, "select name, source from experiments").rows<std::string, std::string>();
-    for (const auto& [name_there, source_there] : experiments) {
-      const std::string name = experiment_name(name_there);
-      const std::string source = joined_name(source_.name, source_there);
-      if (source_of.value<std::string>(name).value_or(source) == source) continue;
-      throw ConfigError("", "",
-                        fmt::format("{} has an experiment '{}' of its own; give the source another "
-                                    "name: NAME={}",
-                                    into_name_, name, source_.results.string()));
-    }
-    copy_table(from_, into_, "experiments", [&](const std::string& column, SqlValue& value) {
-      if (column != "name" && column != "source") return;
-      value = joined_name(source_.name, std::get<std::string>(value));
-    });
-    return std::ssize(experiments);
-  }
-
-  // Gives each of the source's runs its number here.
-  void match_runs(MergedSource& merged) {
-    // This covers all of the source's experiments, even those that it no longer has.
-    Statement(into_,
-              "update runs set current = 0 where experiment in "
-              "(select name from experiments where instr(source || '/', ? || '/') = 1)")
-        .run(source_.name);
-    Statement known(into_, "select id from runs where experiment = ? and point = ? and hash = ?");
-    int64_t last =
-        Statement(into_, "select coalesce(max(id), 0) from runs").value<int64_t>().value();
-    Statement runs(from_, "select id, experiment, point, hash from runs order by id");
-    for (const auto& [id, experiment, point, hash] :
-         runs.rows<int64_t, std::string, std::string, std::string>()) {
-      const auto found = known.value<int64_t>(experiment_name(experiment), point, hash);
-      runs_[id] = found ? *found : ++last;
-      ++merged.runs;
-      merged.new_runs += found ? 0 : 1;
-    }
-    copy_table(from_, into_, "runs", [&](const std::string& column, SqlValue& value) {
-      if (column == "id") value = run_numbered(std::get<int64_t>(value), "runs");
-      if (column == "experiment") value = experiment_name(std::get<std::string>(value));
-      if (column == "folder") value = folder_here(std::get<std::string>(value)).string();
-    });
-  }
-
-  int64_t run_numbered(int64_t number, const std::string& table) const {
-    const auto found = runs_.find(number);
-    if (found != runs_.end()) return found->second;
-    throw std::runtime_error(fmt::format(
-        "is damaged: its table {} names the run {}, which is not there", table, number));
-  }
-
-  // Another experiment may have brought a text with the same digest.
-  void require_equal_texts() {
-    Statement known(into_, "select text from experiment_texts where digest = ?");
-    Statement texts(from_, "select digest, text from experiment_texts");
-    for (const auto& [digest, text] : texts.rows<std::string, std::string>()) {
-      if (known.value<std::string>(digest).value_or(text) == text) continue;
-      throw std::runtime_error("holds another text of the digest " + digest + " than " +
-                               into_name_);
-    }
-  }
-
-  // Reads every row, because one unreadable row would make every report fail.
-  void require_readable() {
-    const std::string of_experiment = " where experiment = ?";
-    const std::string of_runs = " where run in (select id from runs where experiment = ?)";
-    for (const std::string& name :
-         Statement(from_, "select name from experiments").rows<std::string>()) {
-      read<ComparisonRow>(select<ComparisonRow>(comparison_rows(Listed::kEver) + of_experiment),
-                          name);
-      read<RankRow>(select<RankRow>(comparison_per_rank_rows(Listed::kEver) + of_experiment), name);
-      read<StatusRow>(select<StatusRow>("statuses" + of_experiment), name);
-      read<AttemptRecord>(select<AttemptRecord>("attempts" + of_runs), name);
-      read<RunStatus>("select status from runs" + of_experiment, name);
-      read<RankEndKind>("select end_kind from ranks" + of_runs, name);
-    }
-  }
-
-  template <typename Row>
-  void read(const std::string& sql, const std::string& experiment) {
-    Statement(into_, sql).rows<Row>(experiment_name(experiment));
-  }
-
-  Database& from_;
-  Database& into_;
-  const MergeSource& source_;
-  std::string into_name_;
-  path prefix_;
-  std::map<int64_t, int64_t> runs_;  // by the source's number
+// The numbers that a run can have in columns with `part` in their names.
+struct Limits {
+  std::string_view part;
+  const char* range;  // of SQL
+  const char* allowed;
 };
 
-struct RowsThatMustNotBe {
-  const char* rows;
+constexpr std::array kLimits = {
+    Limits{"_unix_ms", "0 and 253402300799999", "a time from 1970 to 9999"},
+    Limits{"_time_ms", "0 and 1e15", "0 to 1e15 ms"},
+    // A clock that is set back makes energy negative. A loss may be any value of fp32.
+    Limits{"energy", "-1e39 and 1e39", "-1e39 to 1e39"},
+    Limits{"loss", "-1e39 and 1e39", "-1e39 to 1e39"},
+    Limits{"temperature", "-1e39 and 1e39", "-1e39 to 1e39"},
+    Limits{"exit_code", "-1e39 and 1e39", "-1e39 to 1e39"},
+    Limits{"", "0 and 1e39", "0 to 1e39"},
+};
+
+// With another value, a row of a report would be unreadable or absurd.
+struct ColumnRule {
+  std::string name;
+  std::string forbidden;  // a condition of SQL
+  const char* allowed;
+};
+
+ColumnRule rule_of(const std::string& name, const std::string& type) {
+  if (name == "spec" || name == "environment") {
+    return {name,
+            fmt::format("{0} <> '' and coalesce(iif(json_valid({0}), json_type({0}), '') <> "
+                        "'object', 1)",
+                        name),
+            "a JSON object"};
+  }
+  if (type != "integer" && type != "real") {
+    return {name, fmt::format("typeof({}) not in ('text', 'null')", name), "text"};
+  }
+  const Limits& limits = *std::ranges::find_if(
+      kLimits, [&](const Limits& each) { return name.find(each.part) != name.npos; });
+  return {name,
+          fmt::format("{0} is not null and (typeof({0}) not in ('integer', '{1}') or {0} not "
+                      "between {2})",
+                      name, type, limits.range),
+          limits.allowed};
+}
+
+// Refuses a table with a forbidden value. `key` is the column with the run's number.
+void require_allowed_values(Database& database, const std::string& table, const char* key) {
+  std::vector<ColumnRule> rules;
+  // This includes the columns that SQLite computes from a specification.
+  Statement columns(database, "select name, lower(type) from pragma_table_xinfo(?)");
+  for (const auto& [name, type] : columns.rows<std::string, std::string>(table)) {
+    rules.push_back(rule_of(name, type));
+  }
+  std::string first_broken = "case";
+  for (size_t i = 0; i < rules.size(); ++i) {
+    first_broken += fmt::format(" when {} then {}", rules[i].forbidden, i);
+  }
+  const auto found =
+      Statement(database, fmt::format("select {}, {} end as rule from {} where rule is not null "
+                                      "limit 1",
+                                      key, first_broken, table))
+          .value<int64_t, size_t>();
+  if (!found) return;
+  const auto& [run, rule] = *found;
+  const auto& [column, forbidden, allowed] = rules[rule];
+  constexpr int kLongestText = 60;
+  const auto value =
+      Statement(database,
+                fmt::format("select iif(typeof({0}) = 'text', '''' || substr({0}, 1, {4}) || '''', "
+                            "{0}) from {1} where {2} = ? and ({3}) limit 1",
+                            column, table, key, forbidden, kLongestText))
+          .value<std::string>(run);
+  const auto [experiment, point] =
+      Statement(database, "select experiment, point from runs where id = ?")
+          .value<std::string, std::string>(run)
+          .value();
+  throw std::runtime_error(fmt::format(
+      "its run {}, '{}' of the experiment '{}', has {} as {} in its table {}; allowed: {}; "
+      "remove the run there with `fsdp-run prune {}`, or run it again with --rerun",
+      run, visible_line(point), visible_line(experiment), visible_line(value.value_or("")), column,
+      table, allowed, run));
+}
+
+// A query that finds nothing in a sound database, and the problem for a text that it finds.
+struct SoundnessRule {
+  const char* query;
   const char* problem;
 };
 
-constexpr std::array kRowsThatMustNotBe = {
-    RowsThatMustNotBe{"runs where ranks not between 1 and 1000000",
-                      "has runs of no or endless ranks"},
-    RowsThatMustNotBe{
-        "ranks k join runs r on r.id = k.run where k.rank not between 0 and r.ranks - 1",
-        "has ranks that their runs do not have"},
-    RowsThatMustNotBe{"attempts where attempt not between 1 and 1000000",
-                      "has attempts that are not numbered from 1"},
+constexpr std::array kSoundnessRules = {
+    SoundnessRule{"select quick_check from pragma_quick_check(1) where quick_check <> 'ok'",
+                  "is damaged: {}"},
+    SoundnessRule{"select \"table\" || ' refer to rows of ' || parent "
+                  "from pragma_foreign_key_check limit 1",
+                  "is damaged: rows of its table {} that are not there"},
+    // Runs that the source has merged lie elsewhere, and are only ever read.
+    SoundnessRule{"select folder from runs r join experiments e on e.name = r.experiment "
+                  "where e.source = '' and (folder = '' or folder like '/%' "
+                  "  or '/' || folder || '/' like '%/../%') limit 1",
+                  "has a run whose folder lies outside of its results: '{}'"},
+    SoundnessRule{"select '' from runs where ranks not between 1 and 1000000 limit 1",
+                  "has runs of no or endless ranks"},
+    SoundnessRule{"select '' from ranks k join runs r on r.id = k.run "
+                  "where k.rank not between 0 and r.ranks - 1 limit 1",
+                  "has ranks that their runs do not have"},
+    SoundnessRule{"select '' from attempts where attempt not between 1 and 1000000 limit 1",
+                  "has attempts that are not numbered from 1"},
 };
 
-void require_whole(Database& database) {
-  const auto found = Statement(database, "pragma quick_check(1)").value<std::string>();
-  if (found != "ok") throw std::runtime_error("is damaged: " + found.value_or(""));
-}
-
-void require_rows_referred_to(Database& database) {
-  const auto found =
-      Statement(database, "select \"table\", parent from pragma_foreign_key_check limit 1")
-          .value<std::string, std::string>();
-  if (!found) return;
-  throw std::runtime_error(
-      fmt::format("is damaged: rows of its table {} refer to rows of {} that are not there",
-                  std::get<0>(*found), std::get<1>(*found)));
-}
-
-void require_true_digests(Database& database) {
+// Throws std::runtime_error with the first problem.
+void require_sound(Database& database) {
+  require_own_views(database);
+  for (const SoundnessRule& rule : kSoundnessRules) {
+    const auto found = Statement(database, rule.query).value<std::string>();
+    if (found) throw std::runtime_error(fmt::format(fmt::runtime(rule.problem), *found));
+  }
   Statement texts(database, "select digest, text from experiment_texts");
   for (const auto& [digest, text] : texts.rows<std::string, std::string>()) {
     if (text_digest(text) == digest) continue;
     throw std::runtime_error("was changed: its text of the digest " + digest +
                              " has another digest");
   }
-}
-
-// Checks the source's own runs. Runs that it has merged lie elsewhere, and are only ever read.
-void require_folders_within(Database& database) {
-  Statement folders(database,
-                    "select r.folder from runs r join experiments e on e.name = r.experiment "
-                    "where e.source = ''");
-  for (const path& folder : folders.rows<path>()) {
-    const path normal = folder.lexically_normal();
-    if (!normal.empty() && normal.is_relative() && *normal.begin() != "..") continue;
-    throw std::runtime_error("has a run whose folder lies outside of its results: '" +
-                             folder.string() + "'");
+  require_allowed_values(database, "runs", "id");
+  for (const std::string& table : tables_of_runs(database)) {
+    if (table == "job_tasks") continue;
+    const auto absent = Statement(database, "select run from " + table +
+                                                " where run not in (select id from runs) limit 1")
+                            .value<int64_t>();
+    if (absent) {
+      throw std::runtime_error(fmt::format(
+          "is damaged: its table {} names the run {}, which is not there", table, *absent));
+    }
+    require_allowed_values(database, table, "run");
   }
 }
 
@@ -297,11 +176,9 @@ void require_to_be_read(const path& file) {
   }
 }
 
-// Returns a migrated copy of the source's database that can be merged. Rows refer to existing rows,
-// digests match their texts, and folders lie in the source. Numbers of ranks and attempts, and
-// figures, are possible ones. Throws std::runtime_error with the first problem. Only reads the
+// Writes a sound copy of the source's database, with the schema of this program. Only reads the
 // source.
-Database sound_copy(const MergeSource& source, const path& results) {
+void copy_source(const MergeSource& source, const path& results, const path& copy_file) {
   const path file = source.results / "results.sqlite";
   require_to_be_read(file);
   std::error_code not_there;
@@ -309,23 +186,204 @@ Database sound_copy(const MergeSource& source, const path& results) {
     throw std::runtime_error("is the database to merge into; name another folder with --results");
   }
   refuse_write_ahead_log(file);
-  Database copy = Database::copy_of(file);
-  require_ours(copy);
-  require_whole(copy);
+  Database copy = Database::copy_of(file, copy_file);
   migrate(copy);
-  require_own_views(copy);
-  require_rows_referred_to(copy);
-  require_true_digests(copy);
-  require_folders_within(copy);
-  for (const RowsThatMustNotBe& forbidden : kRowsThatMustNotBe) {
-    if (Statement(copy, std::string("select exists (select 1 from ") + forbidden.rows + ")")
-            .value<int64_t>() != 0) {
-      throw std::runtime_error(forbidden.problem);
+  require_sound(copy);
+}
+
+// Merges the attached database `source` into a database, within the caller's transaction.
+class Merge {
+ public:
+  Merge(Database& into, const MergeSource& source, const path& results)
+      : into_(into),
+        source_(source),
+        into_name_((results / "results.sqlite").string()),
+        // The folders of runs are relative to this path.
+        prefix_(std::filesystem::relative(
+            std::filesystem::canonical(source.results),
+            std::filesystem::weakly_canonical(std::filesystem::absolute(results)))) {}
+
+  MergedSource run() {
+    into_.execute("pragma defer_foreign_keys = on");
+    MergedSource merged = number_runs();
+    require_runs(merged);
+    require_own_place();
+    require_other_names_nowhere();
+    require_equal_texts();
+    copy_experiments();
+    copy_runs();
+    require_readable();
+    into_.execute("drop table temp.numbered; drop table temp.owner");
+    return merged;
+  }
+
+ private:
+  std::string name_here(const std::string& name) const {
+    return name.empty() ? source_.name : source_.name + '/' + name;
+  }
+
+  // Makes a table of the source's runs with their numbers, names and folders here.
+  MergedSource number_runs() {
+    into_.execute(
+        "create temp table owner (name text);"
+        "create temp table numbered (there integer primary key, run integer, experiment text, "
+        "source text, folder text)");
+    Statement(into_, "insert into owner values (?)").run(source_.name);
+    MergedSource merged;
+    merged.experiments =
+        Statement(into_, "select count(*) from source.experiments").value<int64_t>().value();
+    Statement known(into_, "select id from main.runs where (experiment, point, hash) = (?, ?, ?)");
+    Statement number(into_, "insert into numbered values (?, ?, ?, ?, ?)");
+    auto last = Statement(into_, "select coalesce(max(id), 0) from main.runs").value<int64_t>();
+    Statement runs(into_,
+                   "select r.id, r.experiment, r.point, r.hash, r.folder, e.source "
+                   "from source.runs r join source.experiments e on e.name = r.experiment "
+                   "order by r.id");
+    for (const auto& [id, experiment, point, hash, folder, source] :
+         runs.rows<int64_t, std::string, std::string, std::string, path, std::string>()) {
+      const auto found = known.value<int64_t>(name_here(experiment), point, hash);
+      number.run(id, found ? *found : ++*last, name_here(experiment), name_here(source),
+                 (prefix_ / folder).lexically_normal());
+      ++merged.runs;
+      merged.new_runs += found ? 0 : 1;
+    }
+    return merged;
+  }
+
+  // Refuses a source without runs, unless earlier merges brought some, which then leave the list.
+  void require_runs(const MergedSource& merged) {
+    if (merged.runs > 0) return;
+    const auto here = Statement(into_, "select 1 from main.runs where experiment in " + brought())
+                          .value<int64_t>(source_.name);
+    if (!here) throw std::runtime_error("holds no runs");
+  }
+
+  // Returns SQL for the experiments that merges of the source's name have brought.
+  static std::string brought() {
+    return "(select name from main.experiments where instr(source || '/', ? || '/') = 1)";
+  }
+
+  // Refuses a source if runs merged under its name came from another folder.
+  void require_own_place() {
+    Statement here(into_,
+                   "select r.experiment, r.folder from main.runs r "
+                   "join main.experiments e on e.name = r.experiment where e.source = ?");
+    for (const auto& [experiment, folder] : here.rows<std::string, path>(source_.name)) {
+      const path within = folder.lexically_relative(prefix_);
+      if (within.empty() || *within.begin() == "..") refuse_other_place(experiment, folder);
+    }
+    // Runs that the source has merged lie elsewhere, but each must lie where it was.
+    const auto moved = Statement(into_,
+                                 "select n.experiment, r.folder from numbered n "
+                                 "join main.runs r on r.id = n.run "
+                                 "where n.source <> ? and r.folder <> n.folder limit 1")
+                           .value<std::string, path>(source_.name);
+    if (moved) std::apply([&](const auto&... found) { refuse_other_place(found...); }, *moved);
+  }
+
+  [[noreturn]] void refuse_other_place(const std::string& experiment, const path& folder) const {
+    throw ConfigError(
+        "", "",
+        fmt::format("{} has runs of '{}' from another place, {}; give the source "
+                    "another name: NAME={}; or, if it is the same one that was moved, "
+                    "let go of them first: fsdp-run prune {}",
+                    into_name_, source_.name, folder.string(), source_.results.string(),
+                    experiment));
+  }
+
+  // Refuses runs that were merged under another source's name: each run may be there only once.
+  void require_other_names_nowhere() {
+    const auto found = Statement(into_,
+                                 "select n.folder, r.experiment from numbered n "
+                                 "join main.runs r on r.folder = n.folder "
+                                 "join main.experiments e on e.name = r.experiment "
+                                 "where e.source <> n.source limit 1")
+                           .value<std::string, std::string>();
+    if (!found) return;
+    const auto& [folder, experiment] = *found;
+    throw ConfigError(
+        "", "",
+        fmt::format("{} has the run in {} already, in '{}', and would have it "
+                    "twice; leave {} out, or let go of the others first: "
+                    "fsdp-run prune {}",
+                    into_name_, folder, experiment, source_.results.string(), experiment));
+  }
+
+  // Another experiment may have brought a text with the same digest.
+  void require_equal_texts() {
+    const auto digest = Statement(into_,
+                                  "select s.digest from source.experiment_texts s "
+                                  "join main.experiment_texts t on t.digest = s.digest "
+                                  "where t.text <> s.text limit 1")
+                            .value<std::string>();
+    if (!digest) return;
+    throw std::runtime_error("holds another text of the digest " + *digest + " than " + into_name_);
+  }
+
+  void copy_experiments() {
+    Statement source_of(into_, "select source from main.experiments where name = ?");
+    for (const auto& [name, source] :
+         Statement(into_, "select name, source from source.experiments")
+             .rows<std::string, std::string>()) {
+      const std::string own = name_here(source);
+      if (source_of.value<std::string>(name_here(name)).value_or(own) == own) continue;
+      throw ConfigError("", "",
+                        fmt::format("{} has an experiment '{}' of its own; give the source another "
+                                    "name: NAME={}",
+                                    into_name_, name_here(name), source_.results.string()));
+    }
+    const auto here = [](const std::string& name) {
+      return "(select name from owner) || iif(s." + name + " = '', '', '/' || s." + name + ")";
+    };
+    copy_table(into_, "source", "main", "experiments",
+               {{"name", here("name")}, {"source", here("source")}});
+    copy_table(into_, "source", "main", "experiment_texts");
+  }
+
+  void copy_runs() {
+    // This covers all of the source's experiments, even those that it no longer has.
+    Statement(into_, "update main.runs set current = 0 where experiment in " + brought())
+        .run(source_.name);
+    const auto numbered = [](const std::string& column, const std::string& run) {
+      return "(select " + column + " from numbered where there = s." + run + ")";
+    };
+    copy_table(into_, "source", "main", "runs",
+               {{"id", numbered("run", "id")},
+                {"experiment", numbered("experiment", "id")},
+                {"folder", numbered("folder", "id")}});
+    for (const std::string& table : tables_of_runs(into_)) {
+      if (table == "job_tasks") continue;  // only the runner that submitted them can follow jobs
+      into_.execute("delete from main." + table + " where run in (select run from numbered)");
+      copy_table(into_, "source", "main", table, {{"run", numbered("run", "run")}});
     }
   }
-  require_plausible_figures(copy);
-  return copy;
-}
+
+  // Reads every row, because one unreadable row would make every report fail.
+  void require_readable() {
+    const std::string of_experiment = " where experiment = ?";
+    const std::string of_runs = " where run in (select id from runs where experiment = ?)";
+    for (const std::string& name :
+         Statement(into_, "select name from source.experiments").rows<std::string>()) {
+      read<ComparisonRow>(select<ComparisonRow>(comparison_rows(Listed::kEver) + of_experiment),
+                          name);
+      read<RankRow>(select<RankRow>(comparison_per_rank_rows(Listed::kEver) + of_experiment), name);
+      read<StatusRow>(select<StatusRow>("statuses" + of_experiment), name);
+      read<AttemptRecord>(select<AttemptRecord>("attempts" + of_runs), name);
+      read<RunStatus>("select status from runs" + of_experiment, name);
+      read<RankEndKind>("select end_kind from ranks" + of_runs, name);
+    }
+  }
+
+  template <typename Row>
+  void read(const std::string& sql, const std::string& experiment) {
+    Statement(into_, sql).rows<Row>(name_here(experiment));
+  }
+
+  Database& into_;
+  const MergeSource& source_;
+  std::string into_name_;
+  path prefix_;
+};
 
 // Returns the message of `error`, with the source's name.
 std::string reason_to_skip(const MergeSource& source, const std::exception& error) {
@@ -338,47 +396,32 @@ std::string reason_to_skip(const MergeSource& source, const std::exception& erro
   return is_named ? reason : (source.results / "results.sqlite").string() + ": " + reason;
 }
 
-// A source to merge, and the outcome so far.
+// A source to merge, the copy of its database, and the outcome so far.
 struct Candidate {
   const MergeSource& source;
-  std::optional<Database> copy{};  // none: skipped
+  path copy;
   MergedSource merged{};
-
-  void skip(const std::exception& error) {
-    copy.reset();
-    merged = {.skipped = reason_to_skip(source, error)};
-  }
 };
 
-Candidate candidate_of(const MergeSource& source, const path& results) {
-  Candidate candidate{.source = source};
-  try {
-    candidate.copy = sound_copy(source, results);
-  } catch (const std::exception& error) {
-    candidate.skip(error);
-  }
-  return candidate;
-}
-
 void merge_all(std::vector<Candidate>& candidates, Database& into, const path& results) {
-  for (Candidate& candidate : candidates) {
-    if (!candidate.copy) continue;
+  for (auto& [source, copy, merged] : candidates) {
+    if (!merged.skipped.empty()) continue;
     try {
+      const AttachedDatabase attached(into, copy, "source");
       Transaction transaction(into);
-      into.execute("pragma defer_foreign_keys = on");
-      candidate.merged = Merge(*candidate.copy, into, candidate.source, results).run();
+      merged = Merge(into, source, results).run();
       transaction.commit();
     } catch (const ResultsUnavailable&) {
       throw;
     } catch (const std::exception& error) {
-      candidate.skip(error);
+      merged = {.skipped = reason_to_skip(source, error)};
     }
   }
 }
 
 // Skips sources that cannot be merged even into an empty database.
 void try_all(std::vector<Candidate>& candidates, const path& results) {
-  Database trial("");  // SQLite's name for a database that goes when closed
+  Database trial(Database::kTemporary);
   migrate(trial);
   merge_all(candidates, trial, results);
 }
@@ -387,12 +430,21 @@ void try_all(std::vector<Candidate>& candidates, const path& results) {
 
 std::vector<MergedSource> merge_results(const std::filesystem::path& results,
                                         std::span<const MergeSource> sources) {
+  const ScratchFolder copies;
   std::vector<Candidate> candidates;
-  for (const MergeSource& source : sources) candidates.push_back(candidate_of(source, results));
+  for (const MergeSource& source : sources) {
+    Candidate& candidate = candidates.emplace_back(
+        Candidate{source, copies.path() / std::to_string(candidates.size())});
+    try {
+      copy_source(source, results, candidate.copy);
+    } catch (const std::exception& error) {
+      candidate.merged = {.skipped = reason_to_skip(source, error)};
+    }
+  }
   std::error_code not_there;
   const bool is_new = !std::filesystem::exists(results / "results.sqlite", not_there);
   if (is_new) try_all(candidates, results);
-  const auto is_left = [](const Candidate& candidate) { return candidate.copy.has_value(); };
+  const auto is_left = [](const Candidate& each) { return each.merged.skipped.empty(); };
   if (std::ranges::any_of(candidates, is_left)) {
     Database into = open_results(results, StoreUse::kCreate);
     merge_all(candidates, into, results);

@@ -1,9 +1,8 @@
 #include <algorithm>
 #include <array>
 
-#include "runner/store/migrations.h"
+#include "runner/store/results_database.h"
 #include "runner/store/store_contents.h"
-#include "runner/store/table_copy.h"
 
 namespace fsdp {
 
@@ -13,18 +12,20 @@ void Store::write_planning_copy(const std::filesystem::path& file) const {
       event_table<StepDone>.name, event_table<EvaluationDone>.name,
       event_table<CheckpointDone>.name, event_table<DeviceSample>.name, event_table<CpuUse>.name};
   std::filesystem::remove(file);
-  Database copy(file);
-  migrate(copy);
+  {
+    Database copy(file);
+    migrate(copy);
+  }
   Database& database = contents_->database;
-  const Transaction at_one_time(database);
-  Transaction transaction(copy);
-  copy.execute("pragma defer_foreign_keys = on");
+  const AttachedDatabase copy(database, file, "copy");
+  Transaction transaction(database);
+  database.execute("pragma defer_foreign_keys = on");
   for (const std::string& table :
        Statement(database,
                  "select name from sqlite_master where type = 'table' and name not like 'sqlite%'")
            .rows<std::string>()) {
     if (std::ranges::find(kMeasurements, table) != kMeasurements.end()) continue;
-    copy_table(database, copy, table);
+    copy_table(database, "main", "copy", table);
   }
   transaction.commit();
 }

@@ -2,14 +2,14 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
-#include <ranges>
+#include <string>
 #include <system_error>
+#include <utility>
 
 #include "contract/files/input_file.h"
+#include "contract/files/new_file.h"
 #include "contract/record/checkpoint_folders.h"
 #include "contract/text/foreign_json.h"
-#include "runner/store/folder_removal.h"
 #include "runner/store/results_unavailable.h"
 
 namespace fsdp {
@@ -28,11 +28,6 @@ int64_t size_of(const path& folder) {
     if (error) break;
   }
   return size_bytes;
-}
-
-// A merged run's folder belongs to the results it came from.
-bool has_own_folder(const path& results, const RunRecord& run) {
-  return run.source.empty() && is_own_run_folder(results, run.folder);
 }
 
 bool is_of_its_step(const RunPaths& paths, const CheckpointFolder& checkpoint) {
@@ -70,53 +65,50 @@ std::vector<CheckpointFolder> prunable_checkpoints(const RunPaths& paths, int64_
   return checkpoints;
 }
 
-bool is_running(const Store& store, const RunRecord& run,
-                const std::vector<AttemptRecord>& attempts) {
-  if (std::ranges::find(attempts, RunStatus::kRunning, &AttemptRecord::status) != attempts.end()) {
-    return true;
-  }
-  return std::ranges::any_of(store.jobs_of_run(run.id),
-                             [](const JobRecord& job) { return !job.tasks.front().over; });
-}
-
 bool is_wanted(const Store& store, const RunRecord& run, const PruneWish& wish) {
   if (!wish.runs.contains(run.id) || (wish.not_current && run.current)) return false;
-  const std::vector<AttemptRecord> attempts = store.attempts(run.id);
-  if (run.source.empty() && is_running(store, run, attempts)) return false;
+  if (store.is_under_way(run.id)) return false;
   if (!wish.older_than_unix_ms) return true;
+  const std::vector<AttemptRecord> attempts = store.attempts(run.id);
   // A run that was never started has no age.
   return !attempts.empty() && attempts.back().started_unix_ms < *wish.older_than_unix_ms;
 }
 
-// Returns the run folders of these results that somebody has begun to remove.
-std::vector<path> folders_being_removed(const path& results) {
-  std::vector<path> folders;
+// Returns the name of a run's folder that is being removed. No run has a folder of such a name.
+path name_of_removed(const path& folder) {
+  return folder.parent_path() / ('.' + folder.filename().string() + ".pruned");
+}
+
+// Returns the run's folder, or the rest of it that a killed prune left; empty if there is none. A
+// merged run's folder belongs to the results that it came from.
+path own_folder(const path& results, const RunRecord& run) {
+  if (!run.source.empty()) return {};
+  if (is_own_run_folder(results, run.folder)) return results / run.folder;
+  std::error_code not_there;
+  const path removed = name_of_removed(run.folder);
+  const bool is_rest = run.attempt > 0 &&
+                       !std::filesystem::exists(results / run.folder, not_there) &&
+                       is_own_run_folder(results, removed);
+  return is_rest ? results / removed : path();
+}
+
+// Returns the rests that killed prunes left of runs without rows.
+std::vector<path> find_rests(const path& results, const std::vector<RunRecord>& runs) {
+  std::vector<path> rests;
   std::error_code not_there;
   for (const auto& experiment : std::filesystem::directory_iterator(results / "runs", not_there)) {
     for (const auto& run : std::filesystem::directory_iterator(experiment.path(), not_there)) {
-      const bool is_own = is_own_run_folder(results, run.path().lexically_relative(results));
-      if (is_own && is_being_removed(run.path())) folders.push_back(run.path());
+      const std::string name = run.path().filename();
+      const bool is_rest = name.starts_with('.') && name.ends_with(".pruned") &&
+                           is_own_run_folder(results, run.path().lexically_relative(results));
+      if (is_rest) rests.push_back(run.path());
     }
   }
-  return folders;
-}
-
-PruneItem item_of(const path& folder) { return {.folder = folder, .size_bytes = size_of(folder)}; }
-
-// Returns the runs with a folder that a killed prune took away on a full disk, and the folder's
-// name now. If a run has a folder again, or no attempt, it is another run.
-std::map<int64_t, path> runs_without_folder(const std::vector<RunRecord>& runs, const path& results,
-                                            const std::vector<path>& leftovers) {
-  std::map<int64_t, path> taken;
-  for (const path& folder : leftovers) {
-    const std::optional<path> before = taken_before_rows(folder);
-    if (!before || std::filesystem::exists(*before)) continue;
-    const auto run = std::ranges::find_if(runs, [&](const RunRecord& each) {
-      return each.source.empty() && each.attempt > 0 && results / each.folder == *before;
-    });
-    if (run != runs.end()) taken.emplace(run->id, folder);
-  }
-  return taken;
+  std::erase_if(rests, [&](const path& rest) {
+    return std::ranges::any_of(
+        runs, [&](const RunRecord& run) { return own_folder(results, run) == rest; });
+  });
+  return rests;
 }
 
 // Sets each item's keeper: a run that stays and resumes from the item.
@@ -143,11 +135,6 @@ RunPaths run_of_checkpoint(const PruneItem& item) {
   return RunPaths(item.folder.parent_path().parent_path());
 }
 
-bool is_partial(const PruneItem& item) {
-  return item.folder == checkpoint_folder(run_of_checkpoint(item), *item.checkpoint_step,
-                                          CheckpointFolder::State::kPartial);
-}
-
 // True if another folder holds the checkpoint of this step.
 bool has_another(const PruneItem& item) {
   using State = CheckpointFolder::State;
@@ -157,190 +144,170 @@ bool has_another(const PruneItem& item) {
   });
 }
 
-// Removes the item's rows from the database. Returns false if the run is running now.
-bool forget(Store& store, const path& results, const PruneItem& item) {
-  if (!item.run) return true;
+// Returns the folder's name while the item is being removed.
+path name_of_removed(const PruneItem& item) {
   if (item.checkpoint_step) {
-    // A partial checkpoint has a row only if its folder was taken away earlier.
-    if (!has_another(item)) {
-      const RunPaths paths = run_of_checkpoint(item);
-      store.delete_checkpoint(
-          item.run->id,
-          paths.checkpoint(*item.checkpoint_step).lexically_relative(results / item.run->folder));
+    return checkpoint_folder(run_of_checkpoint(item), *item.checkpoint_step,
+                             CheckpointFolder::State::kPartial);
+  }
+  const bool is_rest = !item.run || item.folder.filename() != item.run->folder.filename();
+  return is_rest ? item.folder : name_of_removed(item.folder);
+}
+
+// Removes the folder with its contents. Another process may be removing it as well.
+void remove_folder(const path& folder) {
+  std::error_code error;
+  std::filesystem::remove_all(folder, error);
+  if (!error || error == std::errc::no_such_file_or_directory) return;
+  throw std::system_error(error, folder.string() + " cannot be removed");
+}
+
+// Removes items one after the other.
+class Removal {
+ public:
+  Removal(Store& store, const path& results, std::vector<PruneItem>& items)
+      : store_(store), results_(results), named_(store, results) {
+    find_keepers(named_, items);
+    for (const PruneItem& item : items) {
+      if (item.run && !item.checkpoint_step && !item.kept_for) going_.insert(item.run->id);
     }
-    // Left by an earlier call or a trainer. The complete checkpoint of the step will get its name.
-    if (is_partial(item)) remove_folder(item.folder);
+  }
+
+  // Removes the item's rows and its folder. Returns false if the item is in use now.
+  bool remove(PruneItem& item) {
+    if (item.kept_for || !forget(item)) {
+      if (item.run) going_.erase(item.run->id);
+      return false;
+    }
+    if (item.folder.empty()) return true;
+    remove_folder(item.folder);
+    if (!item.checkpoint_step) remove_if_empty(item.folder.parent_path());
     return true;
   }
-  Store::Batch batch(store);
-  // If runs share a folder, it goes with the last of them.
-  const bool has_folder =
-      !item.folder.empty() && has_own_folder(results, *item.run) && !store.shares_folder(*item.run);
-  if (!store.delete_run(item.run->id)) return false;
-  if (has_folder) mark_for_removal(item.folder);
-  batch.commit();
-  return true;
-}
 
-// Does the same; nullopt if the disk has no room for the changes.
-std::optional<bool> try_to_forget(Store& store, const path& results, const PruneItem& item) {
-  try {
-    return forget(store, results, item);
-  } catch (const std::exception& error) {
-    if (!says_disk_full(error)) throw;
-    return std::nullopt;
-  }
-}
-
-// Gives an item's folder its name for removal; nullopt if it is gone already.
-std::optional<path> taken_away(const PruneItem& item) {
-  if (!item.checkpoint_step) return take_away(item.folder);
-  return renamed(item.folder, checkpoint_folder(run_of_checkpoint(item), *item.checkpoint_step,
-                                                CheckpointFolder::State::kPartial));
-}
-
-bool is_in_use(const NamedFolders& named, const PruneItem& item) {
-  if (!item.checkpoint_step && named.is_of_run(item.folder, {})) return true;
-  return !named.resumed_from(item.folder).empty();
-}
-
-// Takes the item's folder away and empties it, before its rows, which a full disk has no room to
-// change. The empty folder stays until they are gone, so the next call can find it.
-void make_room_with(Store& store, const path& results, PruneItem& item) {
-  if (!taken_before_rows(item.folder)) {
-    const Store::Batch nobody_plans(store);
-    const std::optional<RunRecord> run = store.run(item.run->id);
-    const bool may_go = run && !item.folder.empty() && !store.shares_folder(*run) &&
-                        !is_running(store, *run, store.attempts(run->id)) &&
-                        NamedFolders(store, results).resumed_from(item.folder).empty();
-    const bool is_there = may_go && (item.checkpoint_step || has_own_folder(results, *run));
-    if (!is_there) return;
-    const auto taken = !item.checkpoint_step ? take_away_before_rows(item.folder)
-                       : is_partial(item)    ? std::optional(item.folder)
-                                             : taken_away(item);
-    if (taken) item.folder = *taken;
-  }
-  remove_contents(item.folder);
-}
-
-// Takes away the folders that no run names, and returns their new names. Runs may have been planned
-// since the items were found.
-std::vector<path> take_away_unnamed(Store& store, const path& results,
-                                    const std::vector<PruneItem>& forgotten,
-                                    std::vector<PruneItem>& left_alone) {
-  std::vector<path> taken;
-  const Store::Batch nobody_plans(store);
-  const NamedFolders named(store, results);
-  for (const PruneItem& item : forgotten) {
-    if (item.folder.empty()) continue;
-    const bool is_to_go = item.checkpoint_step || is_being_removed(item.folder);
-    if (is_in_use(named, item)) {
-      if (is_to_go || !item.run) left_alone.push_back(item);
-    } else if (is_to_go) {
-      if (const auto folder = taken_away(item)) taken.push_back(*folder);
+  // Empties the folder of an item whose rows could not be removed, because the disk is full. The
+  // empty folder stays until they are gone, so the next call can find it.
+  static void make_room_with(const PruneItem& item) {
+    if (item.folder.empty() || item.folder != name_of_removed(item)) return;
+    std::error_code gone;
+    for (const auto& entry : std::filesystem::directory_iterator(item.folder, gone)) {
+      remove_folder(entry.path());
     }
   }
-  return taken;
-}
 
-// Removes an experiment's folder after its last run. A run is recorded before it has a folder.
-void remove_if_empty(Store& store, const path& results, const path& experiment) {
-  const Store::Batch nobody_plans(store);
-  const path folder = experiment.lexically_relative(results);
-  if (std::ranges::any_of(
-          store.runs(), [&](const RunRecord& run) { return run.folder.parent_path() == folder; })) {
-    return;
+ private:
+  // Renames the folder and deletes the rows in one transaction, so nobody can plan a run meanwhile.
+  bool forget(PruneItem& item) {
+    Store::Batch nobody_plans(store_);
+    if (is_in_use(item)) return false;
+    if (!item.folder.empty()) rename_folder(item);
+    if (!item.checkpoint_step && item.run) store_.delete_run(item.run->id);
+    if (item.checkpoint_step && !has_another(item)) {
+      store_.delete_checkpoint(item.run->id, run_of_checkpoint(item)
+                                                 .checkpoint(*item.checkpoint_step)
+                                                 .lexically_relative(results_ / item.run->folder));
+    }
+    nobody_plans.commit();
+    return true;
   }
-  std::error_code not_empty;
-  std::filesystem::remove(experiment, not_empty);
-}
 
-// Removes the files of forgotten items.
-void remove_forgotten(Store& store, const path& results, std::vector<PruneItem>& forgotten,
-                      std::vector<PruneItem>& left_alone) {
-  for (const path& folder : take_away_unnamed(store, results, forgotten, left_alone)) {
-    remove_folder(folder);
+  // Runs may have been planned since the items were found.
+  const NamedFolders& named() {
+    if (const int64_t version = store_.version(); version != version_) {
+      version_ = version;
+      named_ = NamedFolders(store_, results_);
+    }
+    return named_;
   }
-  for (const PruneItem& item : forgotten) {
-    const bool is_of_run = !item.folder.empty() && !item.checkpoint_step;
-    if (is_of_run) remove_if_empty(store, results, item.folder.parent_path());
+
+  bool is_in_use(const PruneItem& item) {
+    if (item.run && store_.is_under_way(item.run->id)) return true;
+    if (item.folder.empty()) return false;
+    if (!item.checkpoint_step && named().is_of_run(item.folder, going_)) return true;
+    return std::ranges::any_of(named().resumed_from(item.folder), [&](const ResumedFrom& resumed) {
+      return !going_.contains(resumed.by.id);
+    });
   }
-  forgotten.clear();
-}
+
+  static void rename_folder(PruneItem& item) {
+    const path name = name_of_removed(item);
+    if (item.folder == name) return;
+    remove_folder(name);  // left by an earlier call or a trainer
+    std::error_code error;
+    std::filesystem::rename(item.folder, name, error);
+    if (error && error != std::errc::no_such_file_or_directory) {
+      throw std::system_error(error, item.folder.string() + " cannot be removed");
+    }
+    sync_names(name.parent_path());  // before its rows are deleted
+    item.folder = name;
+  }
+
+  // Removes an experiment's folder after its last run. A run is recorded before it has a folder.
+  void remove_if_empty(const path& experiment) {
+    const Store::Batch nobody_plans(store_);
+    std::error_code not_empty;
+    if (!named().is_of_run(experiment, going_)) std::filesystem::remove(experiment, not_empty);
+  }
+
+  Store& store_;
+  const path& results_;
+  std::set<int64_t> going_;
+  int64_t version_ = store_.version();
+  NamedFolders named_;
+};
 
 }  // namespace
 
 std::vector<PruneItem> find_prunable(const Store& store, const path& results,
                                      const PruneWish& wish) {
-  // Read before the rows, because a run is recorded before it has a folder.
-  const std::vector<path> leftovers = folders_being_removed(results);
   const NamedFolders named(store, results);
-  std::vector<RunRecord> wanted = store.runs();
-  const std::map<int64_t, path> half_removed = runs_without_folder(wanted, results, leftovers);
-  std::erase_if(wanted, [&](const RunRecord& run) {
-    return half_removed.contains(run.id) ? !wish.runs.contains(run.id)
-                                         : !is_wanted(store, run, wish);
-  });
-  std::set<int64_t> all;
-  for (const RunRecord& run : wanted) all.insert(run.id);
+  const std::vector<RunRecord> runs = store.runs();
+  std::vector<RunRecord> wanted = runs;
+  std::erase_if(wanted, [&](const RunRecord& run) { return !is_wanted(store, run, wish); });
+  std::set<int64_t> going;
+  for (const RunRecord& run : wanted) going.insert(run.id);
   std::vector<PruneItem> items;
+  const auto add = [&](const path& folder) -> PruneItem& {
+    return items.emplace_back(PruneItem{.folder = folder, .size_bytes = size_of(folder)});
+  };
   for (const RunRecord& run : wanted) {
+    path folder = own_folder(results, run);
     const std::set<int64_t> itself{run.id};
-    const path folder = results / run.folder;
-    if (const auto taken = half_removed.find(run.id); taken != half_removed.end()) {
-      items.push_back(item_of(taken->second));
-      items.back().run = run;
+    const bool is_of_another =
+        !folder.empty() && named.is_of_run(folder, wish.checkpoints ? itself : going);
+    if (is_of_another) folder.clear();  // it stays
+    if (!wish.checkpoints) {
+      add(folder).run = run;
       continue;
     }
-    const bool has_folder =
-        has_own_folder(results, run) && !named.is_of_run(folder, wish.checkpoints ? itself : all);
-    if (!wish.checkpoints) {
-      PruneItem& item = items.emplace_back(has_folder ? item_of(folder) : PruneItem());
+    if (folder.empty()) continue;
+    for (const CheckpointFolder& found : prunable_checkpoints(RunPaths(folder), wish.keep_last)) {
+      PruneItem& item = add(found.folder);
       item.run = run;
-    } else if (has_folder) {
-      for (const CheckpointFolder& checkpoint :
-           prunable_checkpoints(RunPaths(folder), wish.keep_last)) {
-        PruneItem& item = items.emplace_back(item_of(checkpoint.folder));
-        item.run = run;
-        item.checkpoint_step = checkpoint.step;
-      }
+      item.checkpoint_step = found.step;
     }
   }
-  for (const path& folder : leftovers) {
-    const bool has_rows = std::ranges::find(half_removed | std::views::values, folder) !=
-                          std::ranges::end(half_removed | std::views::values);
-    if (!has_rows && !named.is_of_run(folder, {})) items.push_back(item_of(folder));
-  }
+  for (const path& rest : find_rests(results, runs)) add(rest);
   find_keepers(named, items);
   return items;
 }
 
 std::vector<PruneItem> prune(Store& store, const path& results, std::vector<PruneItem> items) {
-  std::vector<PruneItem> left_alone, forgotten, waiting;
-  find_keepers(NamedFolders(store, results), items);
-  // Folders that no run names come first: their removal makes room and needs none in the database.
+  std::vector<PruneItem> left_alone;
+  Removal removal(store, results, items);
+  // The rests of runs come first: their removal makes room and needs none in the database.
   std::ranges::stable_partition(items, [](const PruneItem& item) { return !item.run; });
-  for (PruneItem& item : items) {
-    if (item.kept_for) {
-      left_alone.push_back(std::move(item));
-      continue;
+  for (const bool is_last_try : {false, true}) {
+    for (PruneItem& item : std::exchange(items, {})) {
+      try {
+        if (!removal.remove(item)) left_alone.push_back(item);
+      } catch (const std::exception& error) {
+        if (is_last_try || !says_disk_full(error)) throw;
+        Removal::make_room_with(item);
+        items.push_back(std::move(item));
+      }
     }
-    std::optional<bool> goes = try_to_forget(store, results, item);
-    if (!goes) {
-      remove_forgotten(store, results, forgotten, left_alone);
-      goes = try_to_forget(store, results, item);
-    }
-    if (!goes) {
-      make_room_with(store, results, item);
-      goes = try_to_forget(store, results, item);
-    }
-    (!goes ? waiting : *goes ? forgotten : left_alone).push_back(std::move(item));
   }
-  for (PruneItem& item : waiting) {
-    const bool goes = forget(store, results, item);
-    (goes ? forgotten : left_alone).push_back(std::move(item));
-  }
-  remove_forgotten(store, results, forgotten, left_alone);
   return left_alone;
 }
 

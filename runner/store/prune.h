@@ -37,10 +37,10 @@ struct PruneItem {
 std::vector<PruneItem> find_prunable(const Store& store, const std::filesystem::path& results,
                                      const PruneWish& wish);
 
-// Marks folders and removes their rows. Then, while nobody can plan a run, renames the folders that
-// no run names, and removes them. If the process is killed in between, the next find_prunable finds
-// the rest, and no row is left without its folder. Returns the items that were left alone, because
-// a run is running or needs the folder now.
+// Removes the items one after the other. A transaction renames the folder, so that no run has it,
+// and deletes the rows; then the folder goes. On a full disk the rows go last, when the others have
+// made room. If the process is killed in between, the next find_prunable finds the rest. Returns
+// the items that were left alone, because a run is running or needs the folder now.
 std::vector<PruneItem> prune(Store& store, const std::filesystem::path& results,
                              std::vector<PruneItem> items);
 

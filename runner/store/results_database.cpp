@@ -9,12 +9,20 @@
 
 #include "contract/spec/yaml_value.h"
 #include "contract/text/config_error.h"
-#include "runner/store/migrations.h"
+#include "runner/store/schema.h"
 
 namespace fsdp {
 namespace {
 
 using std::filesystem::path;
+
+constexpr int64_t kApplicationId = 0x66736472;  // "fsdr"
+
+[[noreturn]] void refuse_foreign(const path& file) {
+  throw ConfigError(file.string(), "",
+                    "is not a database of fsdp-run 0.1.0 or later; move it away, or choose another "
+                    "folder with --results");
+}
 
 // The first bytes of a database file. They are read without SQLite, which would lock the file and
 // may change it.
@@ -23,6 +31,8 @@ struct Header {
   int64_t application_id = 0;
   uintmax_t page_bytes = 0;
   bool has_wal = false;
+
+  bool is_ours() const { return application_id == kApplicationId && user_version > 0; }
 };
 
 int64_t big_endian(std::string_view bytes) {
@@ -72,6 +82,30 @@ std::map<std::string, std::string> named_in(Database& database) {
   return named;
 }
 
+// Adds to `database` the tables, indexes, columns and views of `schema` that it lacks.
+void add_what_is_missing(Database& database, const std::string& schema) {
+  Database whole(":memory:");
+  whole.execute(schema);
+  Statement objects(whole, "select type, name, sql from sqlite_master where sql is not null");
+  Statement is_there(database, "select 1 from sqlite_master where (type, name) = (?, ?)");
+  Statement has_column(database, "select 1 from pragma_table_xinfo(?) where name = ?");
+  Statement columns(whole, "select name, type from pragma_table_xinfo(?)");
+  const auto all = objects.rows<std::string, std::string, std::string>();
+  for (const auto& [type, name, sql] : all) {
+    if (type == "view") database.execute("drop view if exists " + name);
+  }
+  for (const auto& [type, name, sql] : all) {
+    if (!is_there.value<int>(type, name)) {
+      database.execute(sql);
+    } else if (type == "table") {
+      for (const auto& [column, column_type] : columns.rows<std::string, std::string>(name)) {
+        if (has_column.value<int>(name, column)) continue;
+        database.execute(fmt::format("alter table {} add column {} {}", name, column, column_type));
+      }
+    }
+  }
+}
+
 bool can_write(const path& file) {
   return access(file.c_str(), W_OK) == 0 && access(file.parent_path().c_str(), W_OK) == 0;
 }
@@ -80,11 +114,6 @@ Database opened(const path& file) {
   Database database(file);
   migrate(database);
   return database;
-}
-
-bool holds_nothing(const path& file, const std::filesystem::file_status& status) {
-  if (!std::filesystem::exists(status)) return true;
-  return std::filesystem::is_regular_file(status) && std::filesystem::file_size(file) == 0;
 }
 
 Database created(const path& file) {
@@ -96,38 +125,32 @@ Database created(const path& file) {
                            "; choose another folder with --results");
 }
 
-// Refuses a write-ahead log: this program writes none, and reading it would leave files beside it.
-Database migrated(const path& file, const Header& header, StoreUse use) {
-  if (header.has_wal) refuse_foreign(file);
-  Database copy = Database::copy_of(file);
-  if (use == StoreUse::kCreate || can_write(file)) return opened(file);
-  migrate(copy);
-  return copy;
-}
-
 Database found_or_made(const path& results, StoreUse use) {
   check_results_path(results);
   const path file = results / "results.sqlite";
   std::error_code not_there;
   const auto status = std::filesystem::status(file, not_there);
-  if (holds_nothing(file, status)) {
+  const bool is_file = std::filesystem::is_regular_file(status);
+  if (!std::filesystem::exists(status) || (is_file && std::filesystem::file_size(file) == 0)) {
     if (use == StoreUse::kCreate) return created(file);
     throw ConfigError(file.string(), "",
                       "holds no results yet; run an experiment first, or name another folder with "
                       "--results");
   }
-  if (!std::filesystem::is_regular_file(status)) refuse_foreign(file);
+  if (!is_file) refuse_foreign(file);
   if (access(file.c_str(), R_OK) != 0) return opened(file);  // throws the reason
   const std::optional<Header> header = header_of(file);
-  if (!header || !is_ours(header->application_id, header->user_version)) refuse_foreign(file);
+  if (!header || !header->is_ours()) refuse_foreign(file);
   require_whole_pages(file, *header);
-  if (!is_current(header->application_id, header->user_version)) {
-    return migrated(file, *header, use);
-  }
+  const bool is_current = header->user_version == std::ssize(schema_versions());
+  // This program writes no write-ahead log, and reading one would leave files beside it.
+  if (!is_current && header->has_wal) refuse_foreign(file);
   // A killed writer's change must be undone before anything can be read.
-  const bool is_undone_in_a_copy =
-      use == StoreUse::kExisting && has_journal(file) && !can_write(file);
-  return is_undone_in_a_copy ? Database::copy_of(file) : opened(file);
+  const bool must_change = !is_current || has_journal(file);
+  if (use == StoreUse::kCreate || !must_change || can_write(file)) return opened(file);
+  Database copy = Database::copy_of(file);
+  migrate(copy);
+  return copy;
 }
 
 }  // namespace
@@ -172,6 +195,49 @@ Database open_results(const path& results, StoreUse use) {
   Database database = found_or_made(results, use);
   require_own_views(database);
   return database;
+}
+
+std::span<const std::string> schema_versions() {
+  static const std::array kVersions = {
+      schema(), std::string("drop view comparison_per_rank; drop view comparison;"
+                            "alter table attempts drop column continues;"
+                            "alter table attempts drop column other_runners;")};
+  return kVersions;
+}
+
+void migrate(Database& database, std::span<const std::string> versions) {
+  const auto number = [&](const char* sql) {
+    return Statement(database, sql).value<int64_t>().value();
+  };
+  const auto header = [&] {
+    return Header{.user_version = number("pragma user_version"),
+                  .application_id = number("pragma application_id")};
+  };
+  const int64_t newest = std::ssize(versions);
+  if (header().is_ours() && header().user_version == newest) return;
+  Transaction transaction(database);
+  const Header found = header();
+  const bool is_empty = found.application_id == 0 && found.user_version == 0 &&
+                        number("select count(*) from sqlite_master") == 0;
+  if (!is_empty && !found.is_ours()) refuse_foreign(database.file());
+  if (found.user_version > newest) {
+    throw ConfigError(database.file().string(), "",
+                      fmt::format("schema version {} was written by a newer fsdp-run; this one "
+                                  "reads up to version {}; update fsdp-run, or choose another "
+                                  "folder with --results",
+                                  found.user_version, newest));
+  }
+  if (is_empty) {
+    database.execute(versions.front());
+  } else {
+    for (const std::string& step : versions.subspan(static_cast<size_t>(found.user_version))) {
+      database.execute(step);
+    }
+    add_what_is_missing(database, versions.front());
+  }
+  database.execute(
+      fmt::format("pragma application_id = {}; pragma user_version = {}", kApplicationId, newest));
+  transaction.commit();
 }
 
 }  // namespace fsdp

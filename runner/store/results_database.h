@@ -1,10 +1,12 @@
 #pragma once
 
 #include <filesystem>
+#include <span>
+#include <string>
+
+#include "runner/store/database.h"
 
 namespace fsdp {
-
-class Database;
 
 enum class StoreUse {
   kCreate,    // for a run or a merge: creates a missing database
@@ -28,5 +30,16 @@ void require_own_views(Database& database);
 
 // Throws ConfigError if the folder's path is too long for SQLite to open a database in it.
 void check_results_path(const std::filesystem::path& results);
+
+// Returns the SQL of each version of the schema (PRAGMA user_version). The first entry turns an
+// empty file into a database of the newest version. Each other entry i brings version i to i + 1.
+// Entries need not add tables, indexes, views or nullable columns: missing ones are added
+// afterwards. Only the first entry may change after a release.
+std::span<const std::string> schema_versions();
+
+// Brings the schema of `database`, which is ours or empty, to the last of `versions`, in one
+// transaction. Writes nothing if it is there already. Throws ConfigError, and changes nothing, if
+// another program or a newer one wrote it.
+void migrate(Database& database, std::span<const std::string> versions = schema_versions());
 
 }  // namespace fsdp

@@ -4,8 +4,6 @@
 #include <iterator>
 #include <system_error>
 
-#include "contract/text/config_error.h"
-
 namespace fsdp {
 
 using std::filesystem::path;
@@ -14,17 +12,10 @@ namespace {
 
 // Returns the absolute path with '/' at its end, so paths of folders in it begin with it.
 std::string name_of_folder(const path& folder) {
-  const path place = std::filesystem::weakly_canonical(std::filesystem::absolute(folder));
-  return (place / "").string();
-}
-
-// Returns "" for an unreadable specification, as a merged run may have.
-path resume_of(const Store& store, const RunRecord& run) {
-  try {
-    return store.spec(run.id).resume.path;
-  } catch (const ConfigError&) {
-    return {};
-  }
+  std::error_code error;  // also of a name that is too long for a file's
+  const path absolute = std::filesystem::absolute(folder);
+  const path place = std::filesystem::weakly_canonical(absolute, error);
+  return ((error ? absolute.lexically_normal() : place) / "").string();
 }
 
 }  // namespace
@@ -47,8 +38,8 @@ bool is_own_run_folder(const path& results, const path& folder) {
 NamedFolders::NamedFolders(const Store& store, const path& results) {
   for (const RunRecord& run : store.runs()) {
     folders_.emplace_back(name_of_folder(results / run.folder), run.id);
-    const path checkpoint = resume_of(store, run);
-    if (checkpoint.empty()) continue;
+  }
+  for (const auto& [run, checkpoint] : store.resumed_checkpoints()) {
     checkpoints_.emplace_back(name_of_folder(checkpoint), ResumedFrom{run, checkpoint});
   }
 }
@@ -57,8 +48,7 @@ bool NamedFolders::is_of_run(const path& folder, const std::set<int64_t>& but) c
   const std::string name = name_of_folder(folder);
   return std::ranges::any_of(folders_, [&](const auto& of_run) {
     const auto& [other, run] = of_run;
-    if (other == name) return !but.contains(run);
-    return other.starts_with(name) || name.starts_with(other);
+    return (other.starts_with(name) || name.starts_with(other)) && !but.contains(run);
   });
 }
 

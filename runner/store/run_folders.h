@@ -25,12 +25,12 @@ struct ResumedFrom {
 };
 
 // The folders that recorded runs name, with links followed: their own folders, in any results, and
-// the checkpoints that they resume from. Reads every specification.
+// the checkpoints that they resume from.
 class NamedFolders {
  public:
   NamedFolders(const Store& store, const std::filesystem::path& results);
 
-  // True if a run's folder holds `folder`, lies in it, or, unless the run is in `but`, equals it.
+  // True if the folder of a run that is not in `but` equals `folder`, holds it, or lies in it.
   bool is_of_run(const std::filesystem::path& folder, const std::set<int64_t>& but) const;
   // Returns the runs that resume from the folder, or from one in it.
   std::vector<ResumedFrom> resumed_from(const std::filesystem::path& folder) const;

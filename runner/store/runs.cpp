@@ -1,5 +1,4 @@
 #include "runner/store/store_contents.h"
-#include "runner/store/table_copy.h"
 
 namespace fsdp {
 
@@ -18,9 +17,15 @@ std::optional<RunRecord> Store::recorded_run(std::string_view experiment, std::s
       .value<RunRecord>(experiment, point, hash);
 }
 
-bool Store::shares_folder(const RunRecord& run) const {
-  return Statement(contents_->database, "select count(*) from runs where folder = ? and id <> ?")
-             .value<int64_t>(run.folder, run.id) != 0;
+std::vector<std::tuple<RunRecord, std::filesystem::path>> Store::resumed_checkpoints() const {
+  return Statement(contents_->database, "select " + kRunColumns +
+                                            ", r.spec ->> '$.resume' from runs r "
+                                            "where r.spec ->> '$.resume' not in ('', 'auto')")
+      .rows<RunRecord, std::filesystem::path>();
+}
+
+int64_t Store::version() const {
+  return Statement(contents_->database, "pragma data_version").value<int64_t>().value();
 }
 
 std::vector<int64_t> Store::values_with_result(std::string_view experiment,
@@ -51,17 +56,20 @@ std::vector<KnownOutOfMemory> Store::known_out_of_memory(std::string_view family
   return known;
 }
 
+bool Store::is_under_way(int64_t run_id) const {
+  return Statement(contents_->database,
+                   "select exists (select 1 from attempts a join runs r on r.id = a.run "
+                   "  join experiments e on e.name = r.experiment "
+                   "  where a.run = ?1 and a.status = 'running' and e.source = '') "
+                   "or exists (select 1 from job_tasks where run = ?1 and over = 0)")
+      .value<bool>(run_id)
+      .value();
+}
+
 bool Store::delete_run(int64_t run_id) {
   Database& database = contents_->database;
   Transaction transaction(database);
-  const auto running = Statement(database,
-                                 "select count(*) from attempts a join runs r on r.id = a.run "
-                                 "join experiments e on e.name = r.experiment "
-                                 "where a.run = ? and a.status = 'running' and e.source = ''")
-                           .value<int64_t>(run_id);
-  const auto open = Statement(database, "select count(*) from job_tasks where run = ? and over = 0")
-                        .value<int64_t>(run_id);
-  if (running != 0 || open != 0) return false;
+  if (is_under_way(run_id)) return false;
   database.execute("pragma defer_foreign_keys = on");
   for (const std::string& table : tables_of_runs(database)) {
     Statement(database, "delete from " + table + " where run = ?").run(run_id);

@@ -240,11 +240,14 @@ std::string columns_of(Presence presence = Presence::kAlways) {
   return fmt::format("{}", fmt::join(columns, ",\n  "));
 }
 
-template <Fields Body>
-std::string events() {
-  return fmt::format(kEvents, fmt::arg("table", event_table<Body>.name),
-                     fmt::arg("event", columns_of<Recorded<Body>>()),
-                     fmt::arg("number", event_table<Body>.number));
+std::string event_tables() {
+  std::string sql;
+  visit_event_tables([&]<typename Body>(std::type_identity<Body>) {
+    sql += fmt::format(kEvents, fmt::arg("table", event_table<Body>.name),
+                       fmt::arg("event", columns_of<Recorded<Body>>()),
+                       fmt::arg("number", event_table<Body>.number));
+  });
+  return sql;
 }
 
 std::string comparison_of_every_run() {
@@ -272,17 +275,15 @@ std::string comparison_per_rank_rows(Listed listed) {
 }
 
 std::string schema() {
-  return fmt::format(
-      kSchema, fmt::arg("attempt_start", columns_of<AttemptStart>()),
-      fmt::arg("run_started", columns_of<RunStarted>(Presence::kLater)),
-      fmt::arg("rank_summary", columns_of<RankSummary>()),
-      fmt::arg("attempt_summary", columns_of<AttemptSummary>()),
-      fmt::arg("events", events<StepDone>() + events<EvaluationDone>() + events<CheckpointDone>() +
-                             events<DeviceSample>() + events<CpuUse>()),
-      fmt::arg("job", columns_of<JobRecord>()), fmt::arg("job_task", columns_of<JobTask>()),
-      fmt::arg("cut_short", cut_short_statuses()),
-      fmt::arg("comparison", comparison_of_every_run()),
-      fmt::arg("comparison_per_rank", comparison_per_rank_of("comparison")));
+  return fmt::format(kSchema, fmt::arg("attempt_start", columns_of<AttemptStart>()),
+                     fmt::arg("run_started", columns_of<RunStarted>(Presence::kLater)),
+                     fmt::arg("rank_summary", columns_of<RankSummary>()),
+                     fmt::arg("attempt_summary", columns_of<AttemptSummary>()),
+                     fmt::arg("events", event_tables()), fmt::arg("job", columns_of<JobRecord>()),
+                     fmt::arg("job_task", columns_of<JobTask>()),
+                     fmt::arg("cut_short", cut_short_statuses()),
+                     fmt::arg("comparison", comparison_of_every_run()),
+                     fmt::arg("comparison_per_rank", comparison_per_rank_of("comparison")));
 }
 
 }  // namespace fsdp

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <type_traits>
 
 #include "contract/record/event.h"
 #include "runner/store/comparison.h"
@@ -10,7 +11,7 @@ namespace fsdp {
 // Returns the SQL that creates the tables and views of a results database. Columns of ranks'
 // reports and of computed figures follow from the visit_fields of their structs. Settings follow
 // from the run's specification. tests/golden/schema.sql holds the outcome; a change there is a new
-// version (migrations.h).
+// version (results_database.h).
 std::string schema();
 
 // Return the sources of ComparisonRow and RankRow, in the order of reports. These are the views
@@ -19,10 +20,10 @@ std::string schema();
 std::string comparison_rows(Listed listed);
 std::string comparison_per_rank_rows(Listed listed);
 
-// The table of the events with this body.
+// The table of the events with this body. Its name is null if there is no such table.
 struct EventTable {
-  const char* name;
-  const char* number;  // a column that is unique among a rank's events
+  const char* name = nullptr;
+  const char* number = nullptr;  // a column that is unique among a rank's events
 };
 template <typename Body>
 inline constexpr EventTable event_table{};
@@ -36,5 +37,15 @@ template <>
 inline constexpr EventTable event_table<DeviceSample>{"device_samples", "sequence"};
 template <>
 inline constexpr EventTable event_table<CpuUse>{"cpu_uses", "sequence"};
+
+// Calls visit(std::type_identity<Body>()) for each of these tables.
+template <typename Visit>
+void visit_event_tables(Visit&& visit) {
+  visit(std::type_identity<StepDone>());
+  visit(std::type_identity<EvaluationDone>());
+  visit(std::type_identity<CheckpointDone>());
+  visit(std::type_identity<DeviceSample>());
+  visit(std::type_identity<CpuUse>());
+}
 
 }  // namespace fsdp

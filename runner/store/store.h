@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "contract/files/file_state.h"
@@ -174,8 +175,10 @@ class Store {
   std::optional<RunRecord> run(int64_t run_id) const;
   // Returns every run of every experiment, even those that left their experiment's list.
   std::vector<RunRecord> runs() const;
-  // True if another run has this one's folder, which versions up to 5 allowed.
-  bool shares_folder(const RunRecord& run) const;
+  // Returns the runs whose `resume` is a path, with this path.
+  std::vector<std::tuple<RunRecord, std::filesystem::path>> resumed_checkpoints() const;
+  // Returns a number that changes when another connection changes the database.
+  int64_t version() const;
   // Throws std::runtime_error if the experiment's runs were merged from elsewhere. Nothing may be
   // planned, started or written there.
   void require_own(std::string_view experiment) const;
@@ -262,8 +265,10 @@ class Store {
   // Returns the parsed run.yaml. Defaults complete the text of an older version.
   RunSpec spec(int64_t run_id) const;
 
-  // Forgets all of a run. Returns false, and does nothing, if one of its attempts is running, or it
-  // waits or runs in an open job.
+  // True if one of the run's attempts is running, or it waits or runs in an open job. A merged run
+  // is never under way here.
+  bool is_under_way(int64_t run_id) const;
+  // Forgets all of a run. Returns false, and does nothing, if it is under way.
   bool delete_run(int64_t run_id);
   // Forgets a checkpoint of the run, by its path relative to the run's folder.
   void delete_checkpoint(int64_t run_id, const std::filesystem::path& path);

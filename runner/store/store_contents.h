@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <string>
 #include <utility>
 
 #include "runner/store/attempt_figures.h"
@@ -37,46 +38,18 @@ struct Store::Contents {
   void write(int64_t run_id, int attempt, Figures& figures, bool has_ended);
   // Adds the first losses of the run, if the attempt resumed from a checkpoint.
   void add_losses_before(AttemptSummary& summary, int64_t run_id, int attempt);
+  std::vector<Stretch> stretches(int64_t run_id, int attempt);
 
-  // Returns SQL that inserts into a table with one row per event.
-  template <Fields Body>
-  static std::string insert_event() {
-    return fmt::format("insert or ignore into {} {}", event_table<Body>.name,
-                       values_of("run, attempt, " + field_columns<Recorded<Body>>()));
+  // Returns the statement of this SQL, which stays prepared.
+  Statement& prepared(const std::string& sql) {
+    const auto found = statements.find(sql);
+    if (found != statements.end()) return found->second;
+    return statements.emplace(sql, Statement(database, sql)).first->second;
   }
 
   Database database;
   std::map<std::pair<int64_t, int>, Figures> figures{};  // of attempts that are being ingested
-  // Kept prepared, because they run once per event.
-  Statement last_sequences{database,
-                           "select rank, last_sequence from ranks where run = ? and attempt = ?"};
-  Statement insert_rank{
-      database, "insert into ranks (run, attempt, rank, last_sequence) values (?, ?, ?, -1)"};
-  Statement insert_step{database, insert_event<StepDone>()};
-  Statement insert_evaluation{database, insert_event<EvaluationDone>()};
-  Statement insert_checkpoint{database, insert_event<CheckpointDone>()};
-  Statement insert_device_sample{database, insert_event<DeviceSample>()};
-  Statement insert_cpu_use{database, insert_event<CpuUse>()};
-  Statement update_start{database, "update ranks set started_unix_ms = ?, " +
-                                       field_columns<RunStarted>(" = ?") +
-                                       " where run = ? and attempt = ? and rank = ?"};
-  Statement update_end{
-      database,
-      "update ranks set end_kind = ?, ended_unix_ms = ?, exit_code = ?, reason = ? "
-      "where run = ? and attempt = ? and rank = ?"};
-  Statement update_last_sequence{
-      database,
-      "update ranks set last_sequence = ?, last_event_unix_ms = ?, "
-      "steps = coalesce(steps, 0) + ? where run = ? and attempt = ? and rank = ?"};
-  Statement update_skipped_lines{
-      database,
-      "update ranks set skipped_lines = ? "
-      "where run = ? and attempt = ? and rank = ? and skipped_lines < ?"};
-  Statement update_rank_summary{database, "update ranks set " + field_columns<RankSummary>(" = ?") +
-                                              " where run = ? and attempt = ? and rank = ?"};
-  Statement write_summary{database,
-                          "insert or replace into summaries " +
-                              values_of("run, attempt, " + field_columns<AttemptSummary>())};
+  std::map<std::string, Statement> statements{};         // by SQL
 };
 
 }  // namespace fsdp

@@ -19,7 +19,6 @@
 #include "runner/attempt/input_changes.h"
 #include "runner/attempt/records.h"
 #include "runner/attempt/run_folder.h"
-#include "runner/store/folder_removal.h"
 #include "runner/store/results_unavailable.h"
 #include "runner/sweep/prediction.h"
 
@@ -197,7 +196,6 @@ int Sweep::begin(const RunToLaunch& run) {
 int Sweep::claim(const RunRecord& run) {
   const auto claimed = claimed_.find(run.id);
   if (claimed != claimed_.end()) return claimed->second;
-  finish_removal(store_, settings_.results, run);
   const RunPaths paths(settings_.results / run.folder);
   const int next = store_.run(run.id)->attempt + 1;
   try {

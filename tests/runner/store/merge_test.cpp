@@ -238,7 +238,7 @@ TEST_CASE("a source that is torn, foreign, newer or empty is skipped, and the ot
   SECTION("a row that cannot be read, found half-way") {
     fill(other);
     Database(other.database()).execute("update summaries set loss_last = 'low'");
-    reason = "the column loss_last of its table summaries holds something else than real";
+    reason = "'low' as loss_last in its table summaries; allowed: -1e39 to 1e39";
   }
   SECTION("the database to merge into") {
     { const Store store(all.path()); }
@@ -357,7 +357,13 @@ TEST_CASE("a source with values that no report could read is refused by name") {
   CHECK_THAT(refusal_after("update attempts set status = 'perfect'"), Contains("'perfect'"));
   CHECK_THAT(refusal_after("update ranks set end_kind = 'well'"), Contains("'well'"));
   CHECK_THAT(refusal_after("update summaries set loss_last = 'low'"),
-             Contains("the column loss_last of its table summaries"));
+             Contains("'low' as loss_last in its table summaries"));
+  CHECK_THAT(refusal_after("update runs set family_value = 2.5"),
+             Contains("2.5 as family_value in its table runs"));
+  CHECK_THAT(refusal_after("update attempts set host = x'00'"),
+             Contains("as host in its table attempts; allowed: text"));
+  CHECK_THAT(refusal_after("update cpu_uses set cpu_time_ms = 'long'"),
+             Contains("'long' as cpu_time_ms in its table cpu_uses"));
   CHECK_THAT(refusal_after("update runs set spec = json_set(spec, '$.strategy.ranks', "
                            "4611686018427387904)"),
              Contains("ranks"));
@@ -374,7 +380,7 @@ TEST_CASE("a source with figures that nothing measures is refused, with run and 
     const char* refusal;
   };
   const Figure figure = GENERATE(values<Figure>({
-      {"update summaries set tokens_per_second = 9e999", "inf as tokens_per_second in its table"},
+      {"update summaries set tokens_per_second = 9e999", "Inf as tokens_per_second in its table"},
       {"update summaries set tokens_per_second = -1", "allowed: 0 to 1e39"},
       {"update summaries set step_time_ms_p25 = 1e300", "allowed: 0 to 1e15 ms"},
       {"update summaries set loss_last = -9e999", "allowed: -1e39 to 1e39"},
@@ -386,7 +392,7 @@ TEST_CASE("a source with figures that nothing measures is refused, with run and 
       {"update runs set spec = json_set(spec, '$.batch.total', -4)", "-4 as total_batch"},
       {"update steps set tokens = -1 where step = 2", "-1 as tokens in its table steps"},
       {"update ranks set device_memory_bytes = -5", "-5 as device_memory_bytes"},
-      {"update device_samples set power_watts = 9e999", "inf as power_watts"},
+      {"update device_samples set power_watts = 9e999", "Inf as power_watts"},
   }));
   CAPTURE(figure.change);
   const std::string refusal = refusal_after(figure.change);

@@ -1,11 +1,10 @@
-#include "runner/store/migrations.h"
-
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
 
 #include "contract/spec/yaml_value.h"
+#include "runner/store/results_database.h"
 #include "runner/store/schema.h"
 #include "tests/runner/store/store_fixture.h"
 

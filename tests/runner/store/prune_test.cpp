@@ -1,6 +1,5 @@
 #include "runner/store/prune.h"
 
-#include "runner/store/folder_removal.h"
 #include "tests/runner/store/store_fixture.h"
 
 // Tests that prune keeps files, whatever the database says.
@@ -112,7 +111,7 @@ TEST_CASE("links lead prune nowhere") {
   Store store(results.path());
   const RunRecord run = run_with_files(store, results, "lab");
   const path folder = results.path() / run.folder;
-  const path target = elsewhere / "precious";
+  path target = elsewhere / "precious";
   PruneWish wish = wish_for({run.id});
   std::filesystem::create_directories(target / "step-1");
   elsewhere.write("precious/step-1/trainer.json", "{}");
@@ -136,46 +135,63 @@ TEST_CASE("links lead prune nowhere") {
     std::filesystem::create_directory_symlink(target / "step-1", folder / "checkpoints/step-2");
   }
   SECTION("what an earlier call left") {
-    elsewhere.write("precious/.pruned", "");
-    std::filesystem::create_directory_symlink(target, results / "runs/lab/left");
+    std::filesystem::create_directory_symlink(target, results / "runs/lab/.left.pruned");
+  }
+  SECTION("the rest in an experiment's folder") {
+    std::filesystem::rename(target, elsewhere / ".left.pruned");
+    target = elsewhere / ".left.pruned";
+    std::filesystem::create_directory_symlink(elsewhere.path(), results / "runs/linked");
   }
   prune_all(store, results, wish);
   CHECK(std::filesystem::exists(target / "step-1/trainer.json"));
 }
 
-// A run's folder after a prune that was killed once the run's rows were gone.
+// The rest of a run's folder after a prune that was killed.
 path left_by_a_killed_prune(const ResultsFolder& results) {
-  const path folder = results.path() / "runs/lab/a-01234567";
-  std::filesystem::create_directories(folder / "checkpoints/step-1");
-  if (GENERATE(true, false)) std::ofstream(folder / ".pruned");
-  if (std::filesystem::exists(folder / ".pruned")) return folder;
-  std::filesystem::remove_all(folder / "checkpoints");
-  return folder;
+  path rest = results.path() / "runs/lab/.a-01234567.pruned";
+  std::filesystem::create_directories(rest / "checkpoints/step-1");
+  return rest;
 }
 
-TEST_CASE("what a killed prune left is not removed once a run of that folder is planned") {
+TEST_CASE("the rest of a pruned run is removed, also once a run of its folder is planned") {
   const ResultsFolder results;
   Store store(results.path());
-  const path folder = left_by_a_killed_prune(results);
+  const path rest = left_by_a_killed_prune(results);
+  const bool is_planned_first = GENERATE(true, false);
+  if (is_planned_first) run_with_files(store, results, "lab");
   const std::vector<PruneItem> items = find_prunable(store, results.path(), wish_for({}));
   REQUIRE(items.size() == 1);
-  CHECK(items.front().folder == folder);
-  run_with_files(store, results, "lab");
-  const std::vector<PruneItem> left_alone = prune(store, results.path(), items);
-  CHECK(std::filesystem::exists(folder / "checkpoints/step-1/trainer.json"));
-  REQUIRE(left_alone.size() == 1);
-  CHECK(left_alone.front().folder == folder);
+  CHECK(items.front().folder == rest);
+  if (!is_planned_first) run_with_files(store, results, "lab");
+  CHECK(prune(store, results.path(), items).empty());
+  CHECK_FALSE(std::filesystem::exists(rest));
+  CHECK(std::filesystem::exists(results / "runs/lab/a-01234567/checkpoints/step-1/trainer.json"));
 }
 
-TEST_CASE("a run whose folder was taken away before its rows is forgotten by the next prune") {
+TEST_CASE("a folder that a new run has got while prune asked stays") {
+  const ResultsFolder results;
+  Store store(results.path());
+  const RunRecord run = run_with_files(store, results, "lab");
+  const std::vector<PruneItem> items = find_prunable(store, results.path(), wish_for({run.id}));
+  Store other(results.path());
+  other.delete_run(run.id);
+  run_with_files(other, results, "elsewhere");
+  run_with_files(other, results, "lab");
+  CHECK(prune(store, results.path(), items).size() == 1);
+  CHECK(std::filesystem::exists(results.path() / run.folder / "checkpoints/step-1/trainer.json"));
+  CHECK(store.runs().size() == 2);
+}
+
+TEST_CASE("a run whose folder was renamed before its rows went is forgotten by the next prune") {
   const ResultsFolder results;
   Store store(results.path());
   const RunRecord run = run_with_files(store, results, "lab");
   const path folder = results.path() / run.folder;
+  const path renamed = folder.parent_path() / ".a-01234567.pruned";
   store.begin_attempt(run.id, {});
   store.end_attempt(run.id, 1, RunStatus::kFinished, "", 1);
-  REQUIRE(take_away_before_rows(folder).has_value());
-  SECTION("with what is left of its folder") {
+  std::filesystem::rename(folder, renamed);
+  SECTION("with the rest of its folder") {
     prune_all(store, results, wish_for({run.id}));
     CHECK(store.runs().empty());
     CHECK_FALSE(std::filesystem::exists(folder.parent_path()));
@@ -183,6 +199,7 @@ TEST_CASE("a run whose folder was taken away before its rows is forgotten by the
   SECTION("not by a prune of other runs") {
     prune_all(store, results, wish_for({}));
     CHECK(store.runs().size() == 1);
+    CHECK(std::filesystem::exists(renamed));
     prune_all(store, results, wish_for({run.id}));
     CHECK(store.runs().empty());
   }
@@ -192,23 +209,34 @@ TEST_CASE("a run whose folder was taken away before its rows is forgotten by the
     prune_all(store, results, wish_for({}));
     CHECK(store.runs().size() == 1);
     CHECK(std::filesystem::exists(folder / "run.yaml"));
-    CHECK_FALSE(std::filesystem::exists(folder.parent_path() / ".a-01234567.rows.pruned"));
+    CHECK_FALSE(std::filesystem::exists(renamed));
   }
 }
 
-TEST_CASE("two prunes may find the same leftover: the second has nothing to do") {
+TEST_CASE("two prunes may find the same rest: the second has nothing to do") {
   const ResultsFolder results;
   Store store(results.path());
-  const path folder = left_by_a_killed_prune(results);
+  const path rest = left_by_a_killed_prune(results);
   const std::vector<PruneItem> items = find_prunable(store, results.path(), wish_for({}));
   REQUIRE(items.size() == 1);
   for (int time = 0; time < 2; ++time) {
     CHECK(prune(store, results.path(), items).empty());
-    CHECK_FALSE(std::filesystem::exists(folder.parent_path()));
+    CHECK_FALSE(std::filesystem::exists(rest.parent_path()));
   }
 }
 
-TEST_CASE("the folder of an experiment in which a run is planned stays when a leftover goes") {
+TEST_CASE("the rest of an earlier prune of the same folder is not in the way") {
+  const ResultsFolder results;
+  Store store(results.path());
+  left_by_a_killed_prune(results);
+  const RunRecord run = run_with_files(store, results, "lab");
+  std::vector<PruneItem> items = find_prunable(store, results.path(), wish_for({run.id}));
+  std::erase_if(items, [](const PruneItem& item) { return !item.run; });
+  CHECK(prune(store, results.path(), items).empty());
+  CHECK_FALSE(std::filesystem::exists(results / "runs/lab"));
+}
+
+TEST_CASE("the folder of an experiment in which a run is planned stays when a rest goes") {
   const ResultsFolder results;
   Store store(results.path());
   const path folder = left_by_a_killed_prune(results);
@@ -263,13 +291,6 @@ TEST_CASE("what another run resumes from stays, also when that is planned while 
     prune_all(store, results, wish_for({first.id, second.id}));
     CHECK(store.runs().empty());
     CHECK_FALSE(std::filesystem::exists(checkpoint));
-  }
-  SECTION("a leftover, too") {
-    const path folder = results.path() / first.folder;
-    std::ofstream(folder / ".pruned");
-    Store(results.path()).delete_run(first.id);
-    prune_all(store, results, wish_for({}));
-    CHECK(std::filesystem::exists(checkpoint / "trainer.json"));
   }
 }
 

@@ -315,5 +315,15 @@ TEST_CASE("a digest is remembered until the file changes") {
   CHECK_FALSE(store.digest(state_of(file)));
 }
 
+TEST_CASE("a store's version changes when another one records, not when it does so itself") {
+  const ResultsFolder results;
+  Store store(results.path());
+  const int64_t before = store.version();
+  store.plan(experiment("lab"), {});
+  CHECK(store.version() == before);
+  Store(results.path()).plan(experiment("other"), {});
+  CHECK(store.version() != before);
+}
+
 }  // namespace
 }  // namespace fsdp
