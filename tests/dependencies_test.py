@@ -35,7 +35,7 @@ ALLOWED = {
     "trainer/self_test": {*CONTRACT, "contract/plan", "trainer/kernels", "trainer/backend", "trainer/model",
                           "trainer/comm", "trainer/strategy", "trainer/step", "trainer/plan", "trainer/train"},
     "trainer/data": {*CONTRACT, "trainer/model"},
-    "trainer/checkpoint": {*CONTRACT, "trainer/backend", "trainer/model", "trainer/comm"},
+    "trainer/checkpoint": {*CONTRACT, "trainer/backend", "trainer/model", "trainer/comm", "trainer/step"},
     "trainer/calibrate": {*CONTRACT, "contract/plan", "trainer/kernels", "trainer/backend", "trainer/comm",
                           "trainer/model", "trainer/strategy", "trainer/step", "trainer/data", "trainer/plan"},
     "trainer/train": {*CONTRACT, "contract/plan", "trainer/calibrate", "trainer/memory", "trainer/kernels", "trainer/backend", "trainer/comm",

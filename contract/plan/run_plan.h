@@ -116,6 +116,7 @@ struct RunPlan {
   int64_t memory_reserved_bytes_forward = 0;
   int64_t memory_host_bytes_max = 0;
   int64_t memory_node_bytes_max = 0;
+  int64_t checkpoint_bytes = 0;
   std::optional<double> step_time_ms;
   std::optional<double> communication_exposed_ms;
   std::optional<double> mfu_percent;
@@ -150,6 +151,9 @@ struct RunPlan {
           any_value());
     visit("memory_node_bytes_max", self.memory_node_bytes_max,
           "What all ranks of a node take of its memory.", any_value());
+    visit("checkpoint_bytes", self.checkpoint_bytes,
+          "Size of a checkpoint's files on the disk, to within 1 kB; 0: the run saves none.",
+          any_value());
     visit("step_time_ms", self.step_time_ms,
           "Time of a step; null: not known. An assumption says so where it is uncalibrated.",
           any_value());

@@ -18,7 +18,7 @@
 #include "runner/jobs/job_plan.h"
 #include "runner/jobs/job_submission.h"
 #include "runner/jobs/runs_of_job.h"
-#include "runner/plan/run_predictions.h"
+#include "runner/plan/planner.h"
 #include "runner/progress/progress.h"
 #include "runner/slurm/script.h"
 #include "runner/slurm/slurm.h"

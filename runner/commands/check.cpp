@@ -1,21 +1,18 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <iostream>
 #include <memory>
 
 #include "contract/files/file_digest.h"
-#include "contract/record/log.h"
 #include "contract/spec/run_spec_yaml.h"
 #include "contract/text/utf8.h"
 #include "runner/commands/commands.h"
-#include "runner/commands/dry_run.h"
 #include "runner/commands/preflight.h"
 #include "runner/commands/print_report.h"
-#include "runner/commands/queue_check.h"
+#include "runner/commands/run_arguments.h"
 #include "runner/experiment/doubling_series.h"
-#include "runner/host/device_fit.h"
+#include "runner/host/doctor.h"
 #include "runner/host/host.h"
 #include "runner/plan/experiment_plans.h"
 #include "runner/report/terminal_text.h"
@@ -32,27 +29,19 @@ struct CheckArguments {
   std::filesystem::path trainer;  // empty: fsdp-train beside this program
 };
 
-// Checked runs of an experiment; the elements of both lists correspond.
-struct CheckedRuns {
-  Expansion expansion;
-  std::vector<Store::PlannedRun> planned;
-};
-
-CheckedRuns checked(const Choice& choice) {
-  const Experiment experiment = Experiment::load(choice.file);
-  Expansion expansion = experiment.expand(choice.expand, find_host(choice.gpus).resources);
+// Expands the experiment and checks its runs' input files.
+Expansion checked(const Experiment& experiment, const Choice& choice, const Host& host) {
+  Expansion expansion = experiment.expand(choice.expand, host.resources);
   check_inputs_of(expansion);
   if (choice.expand.on_cluster) check_jobs_of(expansion);
-  auto planned = planned_runs(experiment, expansion.runs, remembered(file_digest));
-  return {std::move(expansion), std::move(planned)};
+  return expansion;
 }
 
 // Prints why the trainer that is built cannot use this host's GPUs, if runs may use GPUs here.
-void print_misfits(const Choice& choice, const std::vector<Run>& runs,
+void print_misfits(const Preflight& preflight, const std::vector<Gpu>& gpus,
                    const std::filesystem::path& trainer, size_t width) {
   const auto may_use_gpus = [](const Run& run) { return run.spec.device != DeviceKind::kCpu; };
-  if (choice.expand.on_cluster || std::ranges::none_of(runs, may_use_gpus)) return;
-  const std::vector<Gpu> gpus = find_host(choice.gpus).gpus;
+  if (preflight.on_cluster || std::ranges::none_of(preflight.expansion.runs, may_use_gpus)) return;
   const auto build = gpus.empty() ? std::nullopt : build_of(trainer);
   if (!build) return;
   for (const Misfit& misfit : misfits(*build, nvidia_of_host().driver, gpus)) {
@@ -60,48 +49,50 @@ void print_misfits(const Choice& choice, const std::vector<Run>& runs,
   }
 }
 
-// Returns a row per run, if a trainer that can plan is built; else none.
-std::vector<PlannedRow> plans_of(const CheckArguments& arguments) {
-  const Choice& choice = arguments.choice;
-  const std::filesystem::path trainer = trainer_path(arguments.trainer);
-  if (access(trainer.c_str(), X_OK) != 0) return {};
-  std::vector<PlannedRow> rows;
+// Plans the first repeat of each run. Returns why there are no plans; empty: there are.
+std::string add_plans(Preflight& preflight, const CheckArguments& arguments, const Host& host) {
   try {
-    ExperimentPlans plans(choice.file, choice.expand, find_host(choice.gpus), {}, trainer,
-                          arguments.results);
-    for (const Run& run : plans.runs()) rows.push_back(plans.plan(run));
+    ExperimentPlans plans(preflight.expansion,
+                          preflight.on_cluster ? std::nullopt : std::optional(host), {},
+                          find_trainer(arguments.trainer), arguments.results);
+    std::vector<PlannedRow> rows;
+    for (const Run& run : first_repeats(preflight.expansion)) rows.push_back(plans.plan(run));
+    preflight.plans = std::move(rows);
   } catch (const std::runtime_error& error) {
-    log(LogLevel::kWarning, "check", error.what());  // a trainer that plans nothing
-    return {};
+    return error.what();
   }
-  return rows;
+  return "";
 }
 
 ExitCode check(const CheckArguments& arguments) {
   const Choice& choice = arguments.choice;
   const Experiment experiment = Experiment::load(choice.file);
-  const auto [expansion, planned] = checked(choice);
+  const Host host = find_host(choice.gpus);
+  const Expansion expansion = checked(experiment, choice, host);
   const size_t columns = stdout_columns();
   const size_t width = columns > 0 ? columns : kUsualWidth;
   const auto print = [&](const std::string& before, const std::string& text) {
     std::cout << wrapped(before, visible_line(text), before.size(), width);
   };
-  print("",
-        choice.file.string() + ": " + counted(std::ssize(planned), "run") + ", no mistake found");
+  print("", fmt::format("{}: {}, no mistake found", choice.file.string(),
+                        counted(std::ssize(expansion.runs), "run")));
   if (!expansion.profile_reason.empty()) print("profile ", expansion.profile_reason);
   for (const std::string& sentence : expansion.overridden) print("warning: ", sentence);
-  const Host host = find_host(choice.gpus);
-  const Preflight preflight{.expansion = expansion,
-                            .compare = experiment.compare(),
-                            .host = host.resources,
-                            .on_cluster = choice.expand.on_cluster,
-                            .results = arguments.results,
-                            .plans = plans_of(arguments)};
+  Preflight preflight{.expansion = expansion,
+                      .compare = experiment.compare(),
+                      .host = host.resources,
+                      .on_cluster = choice.expand.on_cluster,
+                      .results = arguments.results};
+  const std::string why_no_plans = add_plans(preflight, arguments, host);
   std::cout << '\n';
   for (const std::string& line : preflight_table(preflight, columns)) std::cout << line << '\n';
   std::cout << '\n';
-  for (const Run& run : expansion.runs) {
-    if (run.doubling && run.repeat == 0) print("", run.series + ": " + run.doubling->outlook());
+  if (!why_no_plans.empty()) {
+    print("", "Memory, whether runs fit, and the size of checkpoints are not known: " +
+                  why_no_plans + '.');
+  }
+  for (const Run& run : first_repeats(expansion)) {
+    if (run.doubling) print("", run.series + ": " + run.doubling->outlook());
   }
   const std::string request = request_line(preflight);
   if (!request.empty()) print("", request);
@@ -111,7 +102,7 @@ ExitCode check(const CheckArguments& arguments) {
     for (const std::string& line : queue.refused) print("warning: ", line);
     if (!queue.not_known.empty()) print("", queue.not_known);
   }
-  print_misfits(choice, expansion.runs, trainer_path(arguments.trainer), width);
+  print_misfits(preflight, host.gpus, trainer_path(arguments.trainer), width);
   return ExitCode::kOk;
 }
 
@@ -120,7 +111,9 @@ ExitCode check(const CheckArguments& arguments) {
 ExitCode dry_run(const RunArguments& options) {
   Choice choice = options.choice;
   choice.expand.check_gpus = false;
-  const auto [expansion, planned] = checked(choice);
+  const Experiment experiment = Experiment::load(choice.file);
+  const Expansion expansion = checked(experiment, choice, find_host(choice.gpus));
+  const auto planned = planned_runs(experiment, expansion.runs, remembered(file_digest));
   std::string text = "# " + counted(std::ssize(planned), "run") + '\n';
   if (!expansion.profile_reason.empty()) text += "# profile " + expansion.profile_reason + '\n';
   for (const std::string& sentence : expansion.overridden) {

@@ -19,8 +19,7 @@ struct DoctorArguments {
 };
 
 ExitCode doctor(const DoctorArguments& arguments) {
-  const std::vector<Finding> findings =
-      examine({.trainer = trainer_path(arguments.trainer), .results = arguments.results});
+  const std::vector<Finding> findings = examine(trainer_path(arguments.trainer), arguments.results);
   std::cout << findings_text(findings, kWidth);
   if (arguments.is_self_test && lab_can_run(findings)) {
     std::cout.flush();

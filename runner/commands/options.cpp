@@ -2,9 +2,13 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <iostream>
+#include <iterator>
 #include <stdexcept>
 
 #include "contract/text/config_error.h"
+#include "runner/host/whole_file.h"
 
 namespace fsdp {
 
@@ -76,6 +80,32 @@ Store existing_results(const std::filesystem::path& results) {
   throw ConfigError("--results", "",
                     "there is no results.sqlite in " + results.string() +
                         "; run an experiment first, or name another folder" + hint);
+}
+
+namespace {
+
+struct Extension {
+  std::string_view text;
+  std::string_view format;
+};
+
+constexpr Extension kExtensions[] = {{"", "text"},      {".txt", "text"},    {".html", "html"},
+                                     {".htm", "html"},  {".md", "markdown"}, {".csv", "csv"},
+                                     {".json", "json"}, {".tex", "latex"}};
+
+}  // namespace
+
+std::string_view format_of_extension(const std::filesystem::path& extension) {
+  const auto known = std::ranges::find(kExtensions, extension.native(), &Extension::text);
+  return known == std::end(kExtensions) ? std::string_view() : known->format;
+}
+
+void write_output(const std::filesystem::path& file, std::string_view text) {
+  if (file.empty()) {
+    std::cout << text << std::flush;
+  } else {
+    write_whole_file(file, text);
+  }
 }
 
 }  // namespace fsdp

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <iostream>
 #include <memory>
@@ -10,15 +11,12 @@
 #include "contract/text/utf8.h"
 #include "runner/commands/commands.h"
 #include "runner/commands/options.h"
-#include "runner/commands/output.h"
 #include "runner/commands/print_report.h"
-#include "runner/experiment/doubling_series.h"
 #include "runner/plan/experiment_plans.h"
 #include "runner/plan/plan_report.h"
 #include "runner/plan/suggestions.h"
 #include "runner/report/number_text.h"
 #include "runner/report/terminal_text.h"
-#include "runner/sweep/expected_values.h"
 
 namespace fsdp {
 namespace {
@@ -78,15 +76,13 @@ std::vector<PlannedRow> rows_by_ranks(ExperimentPlans& plans, const Run& run,
   return rows;
 }
 
-// Plans the largest value that the sweep is expected to find to fit, else the first value.
-PlannedRow plan_of_doubled(ExperimentPlans& plans, const Run& run) {
-  const auto predict = [&](const RunSpec& spec) {
-    Run other = run;
-    other.spec = spec;
-    return plans.plan(other).plan;
-  };
-  const std::optional<int64_t> largest = expected_largest(run.doubling, predict);
-  return plans.plan(largest ? doubled_run(run.doubling, *largest) : run);
+// Expands the experiment. This host need not be able to run it.
+Expansion expanded(const Experiment& experiment, const PlanArguments& arguments,
+                   const std::optional<Host>& host) {
+  ExpandOptions options = arguments.choice.expand;
+  options.check_gpus = false;
+  options.for_any_gpu = arguments.target.gpu.has_value();
+  return experiment.expand(options, planned_resources(arguments.target, host));
 }
 
 // Sets the cost of each row. Adds a remark with the cost of all runs, if each has one row.
@@ -119,21 +115,24 @@ ExitCode plan(const PlanArguments& arguments) {
     throw ConfigError("--max", arguments.largest,
                       "is no key that holds a number" + allowed_instead_of(arguments.largest));
   }
-  ExperimentPlans plans(arguments.choice.file, arguments.choice.expand,
-                        find_host(arguments.choice.gpus), arguments.target,
-                        find_trainer(arguments.trainer), arguments.results);
+  std::optional<Host> host = find_host(arguments.choice.gpus);
+  if (arguments.choice.expand.on_cluster) host.reset();
+  const Experiment experiment = Experiment::load(arguments.choice.file);
+  const Expansion expansion = expanded(experiment, arguments, host);
+  ExperimentPlans plans(expansion, host, arguments.target, find_trainer(arguments.trainer),
+                        arguments.results);
   const std::vector<int64_t> counts =
       arguments.ranks.empty() ? std::vector<int64_t>() : rank_counts(arguments.ranks);
-  PlanReport report{.experiment = plans.experiment(),
-                    .profile = plans.profile(),
-                    .profile_reason = plans.profile_reason(),
+  PlanReport report{.experiment = experiment.name(),
+                    .profile = expansion.profile,
+                    .profile_reason = expansion.profile_reason,
                     .rows = {},
                     .remarks = {}};
-  for (const std::string& sentence : plans.overridden()) report.remarks.push_back(sentence + '.');
+  for (const std::string& sentence : expansion.overridden) report.remarks.push_back(sentence + '.');
   std::set<const Change*> changes;
   std::vector<int64_t> repeats;
-  for (const Run& run : plans.runs()) {
-    repeats.push_back(plans.repeats_of(run));
+  for (const Run& run : first_repeats(expansion)) {
+    repeats.push_back(std::ranges::count(expansion.runs, run.series, &Run::series));
     const auto add = [&](std::vector<PlannedRow> more) {
       std::ranges::move(more, std::back_inserter(report.rows));
     };
@@ -147,7 +146,7 @@ ExitCode plan(const PlanArguments& arguments) {
       std::ranges::move(suggestions.remarks, std::back_inserter(report.remarks));
       changes.merge(suggestions.changes);
     } else if (run.doubling) {
-      report.rows.push_back(plan_of_doubled(plans, run));
+      report.rows.push_back(plans.plan_expected(run));
     } else {
       report.rows.push_back(plans.plan(run));
     }

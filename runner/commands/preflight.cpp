@@ -3,21 +3,27 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <chrono>
+#include <fstream>
 #include <map>
 #include <tuple>
 
 #include "contract/families/family.h"
+#include "contract/files/scratch_folder.h"
 #include "contract/inputs/inputs.h"
 #include "contract/spec/yaml_value.h"
 #include "contract/text/utf8.h"
-#include "runner/commands/queue_check.h"
-#include "runner/commands/run_sizes.h"
+#include "runner/host/doctor.h"
+#include "runner/plan/experiment_plans.h"
 #include "runner/plan/plan_cells.h"
 #include "runner/report/names.h"
 #include "runner/report/number_text.h"
 #include "runner/report/speeds.h"
 #include "runner/report/text_table.h"
+#include "runner/slurm/options.h"
 #include "runner/slurm/request.h"
+#include "runner/slurm/script.h"
+#include "runner/slurm/slurm.h"
 
 namespace fsdp {
 namespace {
@@ -26,14 +32,6 @@ using RunNames = std::vector<std::string>;
 
 constexpr size_t kMostCheckedRuns = 24;  // of a screen
 
-std::vector<const Run*> first_repeats(const Preflight& preflight) {
-  std::vector<const Run*> runs;
-  for (const Run& run : preflight.expansion.runs) {
-    if (run.repeat == 0) runs.push_back(&run);
-  }
-  return runs;
-}
-
 // --- the table ---
 
 constexpr size_t kSequences = 6;
@@ -41,14 +39,13 @@ constexpr size_t kParameters = 7;
 
 std::vector<TextColumn> preflight_columns() {
   return {{.heading = "Point", .is_left = true, .least = 12, .first_cut_to = 28},
-          {.heading = "Strategy", .is_left = true, .leaves = 5},
-          {.heading = "Ranks", .leaves = 7},
-          {.heading = "Batch", .leaves = 6},
+          {.heading = "Strategy", .is_left = true, .leaves = 4},
+          {.heading = "Ranks", .leaves = 6},
+          {.heading = "Batch", .leaves = 5},
           {.heading = "Total\nbatch"},
           {.heading = "Steps"},
-          {.heading = "Sequences", .when_known = true, .leaves = 3},
-          {.heading = "Para-\nmeters", .when_known = true, .leaves = 4},
-          {.heading = "Parameters+\ngradients+state [GiB]", .leaves = 2},
+          {.heading = "Sequences", .when_known = true, .leaves = 2},
+          {.heading = "Para-\nmeters", .when_known = true, .leaves = 3},
           {.heading = "Memory\n[GiB]", .when_known = true},
           {.heading = "Fits", .is_left = true, .when_known = true},
           {.heading = "Checkpoints\n[GiB]", .when_known = true, .leaves = 1}};
@@ -69,40 +66,46 @@ std::string parameters_text(const RunSpec& spec) {
   return short_count(parameter_count(model_config(spec)));
 }
 
-// "0.0245+0.0245+0.0489", "0.0245+0.0245+host"
-std::string kept_text(const RunSpec& spec) {
-  const KeptBytes kept = kept_bytes(spec);
-  const Offload offload = spec.strategy.offload;
-  return fmt::format("{}+{}+{}",
-                     offload == Offload::kParameters ? "host" : gibibytes(kept.parameters),
-                     gibibytes(kept.gradients),
-                     offload == Offload::kNone ? gibibytes(kept.optimizer_state) : "host");
+// Returns the most checkpoints of the run that exist at the same time.
+int64_t checkpoint_count(const RunSpec& spec) {
+  const CheckpointSpec& checkpoint = spec.checkpoint;
+  const int64_t steps = spec.train.steps.value_or(0);
+  const int64_t every = checkpoint.every_steps.value_or(steps + 1);
+  const bool is_last_extra = checkpoint.at_end && (steps == 0 || steps % every != 0);
+  int64_t count = steps / every + (is_last_extra ? 1 : 0);
+  // An older one is removed when the new one is complete.
+  if (checkpoint.keep) count = std::min(count, *checkpoint.keep + 1);
+  return count + (checkpoint.when_improved ? 1 : 0);
+}
+
+double checkpoint_bytes(const PlannedRow& row) {
+  if (!row.plan) return 0;
+  return static_cast<double>(checkpoint_count(row.spec)) *
+         static_cast<double>(row.plan->checkpoint_bytes);
 }
 
 // Returns the text that all runs have in common, shown once below the table; empty: they differ.
-std::string in_common(const std::vector<const Run*>& runs,
-                      std::string (*text_of)(const RunSpec& spec)) {
-  const std::string text = text_of(runs.front()->spec);
-  const auto is_so = [&](const Run* run) { return text_of(run->spec) == text; };
+std::string in_common(const std::vector<Run>& runs, std::string (*text_of)(const RunSpec& spec)) {
+  const std::string text = text_of(runs.front().spec);
+  const auto is_so = [&](const Run& run) { return text_of(run.spec) == text; };
   return runs.size() > 1 && std::ranges::all_of(runs, is_so) ? text : "";
 }
 
-std::vector<std::string> cells_of_run(const Run& run, const PlannedRow* planned) {
+std::vector<std::string> cells_of_run(const Run& run, const PlannedRow& row) {
   const RunSpec& spec = run.spec;
   const std::optional<int64_t>& steps = spec.train.steps;
-  const RunPlan* plan = planned && planned->plan ? &*planned->plan : nullptr;
-  const double disk = bytes_on_disk(spec);
+  const double disk = checkpoint_bytes(row);
   return {visible_line(run.series),
           strategy_text(spec.strategy),
           std::to_string(spec.strategy.ranks),
-          fmt::format("{}x{}", spec.batch.size_per_rank, accumulation(spec)),
+          fmt::format("{}x{}", spec.batch.size_per_rank,
+                      spec.batch.gradient_accumulation_steps.value_or(1)),
           std::to_string(total_batch(spec)),
           steps ? std::to_string(*steps) : "-",
           sequences_text(spec),
           parameters_text(spec),
-          kept_text(spec),
-          plan ? gibibytes(static_cast<double>(plan->memory_device_bytes_max)) : "-",
-          plan ? fit_text(plan->fit) : "-",
+          row.plan ? gibibytes(static_cast<double>(row.plan->memory_device_bytes_max)) : "-",
+          row.plan ? fit_text(row.plan->fit) : "-",
           disk > 0 ? gibibytes(disk) : "-"};
 }
 
@@ -112,8 +115,8 @@ using RunFilter = bool (*)(const Preflight&, const RunSpec&);
 
 RunNames names_where(const Preflight& preflight, RunFilter holds) {
   RunNames names;
-  for (const Run* run : first_repeats(preflight)) {
-    if (holds(preflight, run->spec)) names.push_back(visible_line(run->series));
+  for (const Run& run : first_repeats(preflight.expansion)) {
+    if (holds(preflight, run.spec)) names.push_back(visible_line(run.series));
   }
   return names;
 }
@@ -148,9 +151,9 @@ template <typename Of>
 std::string unequal(const Preflight& preflight, const char* what, const char* remedy, Of of) {
   if (preflight.compare == Comparison::kThroughput) return "";
   std::map<int64_t, RunNames> by_value;
-  for (const Run* run : first_repeats(preflight)) {
-    if (const std::optional<int64_t> value = of(run->spec)) {
-      by_value[*value].push_back(visible_line(run->series));
+  for (const Run& run : first_repeats(preflight.expansion)) {
+    if (const std::optional<int64_t> value = of(run.spec)) {
+      by_value[*value].push_back(visible_line(run.series));
     }
   }
   if (by_value.size() < 2) return "";
@@ -177,24 +180,21 @@ std::string ids_of_another_tokenizer(const Preflight& preflight) {
 
 std::string no_room_on_disk(const Preflight& preflight) {
   double bytes = 0;
-  for (const Run& run : preflight.expansion.runs) bytes += bytes_on_disk(run.spec);
-  std::filesystem::path place = std::filesystem::absolute(preflight.results);
-  std::error_code unknown;
-  while (!std::filesystem::exists(place, unknown) && place.has_relative_path()) {
-    place = place.parent_path();
+  for (const PlannedRow& row : preflight.plans) {
+    const auto repeats = std::ranges::count(preflight.expansion.runs, row.point, &Run::series);
+    bytes += checkpoint_bytes(row) * static_cast<double>(repeats);
   }
-  const std::filesystem::space_info room = std::filesystem::space(place, unknown);
-  if (unknown || bytes <= static_cast<double>(room.available)) return "";
+  const std::optional<Space> disk = space_of(preflight.results);
+  if (!disk || bytes <= disk->free_bytes) return "";
   return fmt::format(
-      "checkpoints will take {} GiB, and {} has {} GiB left; see checkpoint.keep, or choose "
-      "another "
-      "folder with --results",
-      gibibytes(bytes), visible_line(place.string()),
-      gibibytes(static_cast<double>(room.available)));
+      "checkpoints will take {} GiB, and the file system of {} has {} GiB left; see "
+      "checkpoint.keep, or choose another folder with --results",
+      gibibytes(bytes), visible_line(preflight.results.string()), gibibytes(disk->free_bytes));
 }
 
 std::string oversized(const PlannedRow& row) {
-  if (!row.plan || row.plan->fit != Fit::kDoesNotFit) return "";
+  if (!row.plan) return visible_line(row.point + " cannot be planned: " + row.problem);
+  if (row.plan->fit != Fit::kDoesNotFit) return "";
   return visible_line(fmt::format("{} is predicted not to fit: {} on {}; {}", row.point,
                                   excess_text(*row.plan), row.device,
                                   remedy_for(row.spec, *row.plan)));
@@ -213,14 +213,88 @@ std::string job_text(const SlurmRequest& request) {
   return fmt::format("{} with {}", nodes, counted(request.gpus_per_node, "GPU"));
 }
 
+// --- Slurm ---
+
+constexpr std::chrono::seconds kPatienceOfCheck{3};
+
+// Runs that are submitted together.
+struct Submission {
+  const Run* first;
+  int64_t runs;
+  SlurmRequest request;
+  bool is_array;  // of a task for each run; false: one job
+};
+
+std::vector<Submission> submissions_of(const std::vector<Run>& runs) {
+  if (runs.front().spec.slurm.mode == SlurmMode::kAllocation) {
+    std::vector<SlurmRequest> requests;
+    for (const Run& run : runs) requests.push_back(slurm_request(run.spec));
+    return {{&runs.front(), std::ssize(runs), largest(requests), /*is_array=*/false}};
+  }
+  std::vector<Submission> arrays;
+  for (const Run& run : runs) {
+    const auto same = std::ranges::find_if(arrays, [&](const Submission& array) {
+      return may_share_array(array.first->spec, run.spec);
+    });
+    if (same == arrays.end()) {
+      arrays.push_back({&run, 1, slurm_request(run.spec), /*is_array=*/true});
+    } else {
+      ++same->runs;
+    }
+  }
+  return arrays;
+}
+
+// Returns the script as it would be submitted, except for names that Slurm ignores.
+SlurmScript script_of(const Submission& submission, const std::filesystem::path& folder) {
+  const RunSpec& spec = submission.first->spec;
+  return {.slurm = spec.slurm,
+          .request = submission.request,
+          .experiment = "check",
+          .token = "check",
+          .folder = folder,
+          .runner = std::filesystem::read_symlink("/proc/self/exe"),
+          .working_directory = std::filesystem::current_path(),
+          .array_tasks = submission.is_array ? submission.runs : 0,
+          .keeps_checkpoints = wants_checkpoints(spec)};
+}
+
+// Returns why a job would wait in its partition for ever; empty: no reason is known. Slurm accepts
+// such a job unless it enforces limits.
+std::string limit_passed(const std::vector<Partition>& partitions, const SlurmScript& script) {
+  const std::string& wanted = script.slurm.partition;
+  const auto found = std::ranges::find_if(partitions, [&](const Partition& partition) {
+    return wanted.empty() ? partition.is_default : partition.name == wanted;
+  });
+  if (found == partitions.end()) return "";
+  const Partition& partition = *found;
+  if (partition.state != "UP") {
+    return fmt::format("partition {} is {}; set another slurm.partition (`sinfo -s`)",
+                       partition.name, partition.state);
+  }
+  if (partition.most_nodes && script.request.nodes > *partition.most_nodes) {
+    return fmt::format(
+        "it asks for {}, and partition {} gives a job at most {}; lower strategy.ranks or "
+        "slurm.nodes, or set another slurm.partition (`sinfo -s`)",
+        counted(script.request.nodes, "node"), partition.name, *partition.most_nodes);
+  }
+  const auto limit_s = seconds_of(partition.time_limit);
+  const auto wanted_s = seconds_of(script.slurm.time);
+  if (!limit_s || !wanted_s || *wanted_s <= *limit_s) return "";
+  return fmt::format(
+      "it asks for {}, and partition {} gives a job at most {}; lower slurm.time or set another "
+      "slurm.partition (`sinfo -s`)",
+      script.slurm.time, partition.name, partition.time_limit);
+}
+
 }  // namespace
 
 std::vector<std::string> preflight_table(const Preflight& preflight, size_t width) {
-  const std::vector<const Run*> runs = first_repeats(preflight);
+  const std::vector<Run> runs = first_repeats(preflight.expansion);
   std::vector<std::vector<std::string>> rows;
   for (size_t i = 0; i < std::min(runs.size(), kMostCheckedRuns); ++i) {
     rows.push_back(
-        cells_of_run(*runs[i], i < preflight.plans.size() ? &preflight.plans[i] : nullptr));
+        cells_of_run(runs[i], preflight.plans.empty() ? PlannedRow() : preflight.plans[i]));
   }
   std::string common;
   for (const auto& [column, name, text_of] :
@@ -243,22 +317,17 @@ std::vector<std::string> preflight_table(const Preflight& preflight, size_t widt
 
 std::string request_line(const Preflight& preflight) {
   if (!preflight.on_cluster || preflight.expansion.runs.empty()) return "";
-  const std::vector<Run>& runs = preflight.expansion.runs;
-  std::vector<SlurmRequest> requests;
-  for (const Run& run : runs) requests.push_back(slurm_request(run.spec));
-  const SlurmSpec& slurm = runs.front().spec.slurm;
-  if (slurm.mode == SlurmMode::kAllocation) {
-    return fmt::format("Slurm: one job for all runs, {}, {}", job_text(largest(requests)),
-                       time_text(slurm));
-  }
-  const auto arrays = arrays_of(runs);
+  const std::vector<Submission> submissions = submissions_of(preflight.expansion.runs);
   std::vector<std::string> texts;
-  for (const auto& [run, count] : arrays) {
-    texts.push_back(fmt::format("{} on {}, each {}", counted(count, "task"),
-                                job_text(slurm_request(run->spec)), time_text(run->spec.slurm)));
+  for (const auto& [first, runs, request, is_array] : submissions) {
+    texts.push_back(is_array
+                        ? fmt::format("{} on {}, each {}", counted(runs, "task"), job_text(request),
+                                      time_text(first->spec.slurm))
+                        : fmt::format("{}, {}", job_text(request), time_text(first->spec.slurm)));
   }
-  return fmt::format("Slurm: {} in {}: {}", counted(std::ssize(runs), "job"),
-                     counted(std::ssize(arrays), "array"), fmt::join(texts, "; "));
+  if (!submissions.front().is_array) return "Slurm: one job for all runs, " + texts.front();
+  return fmt::format("Slurm: {} in {}: {}", counted(std::ssize(preflight.expansion.runs), "job"),
+                     counted(std::ssize(submissions), "array"), fmt::join(texts, "; "));
 }
 
 std::vector<std::string> preflight_warnings(const Preflight& preflight) {
@@ -279,6 +348,33 @@ std::vector<std::string> preflight_warnings(const Preflight& preflight) {
   }
   std::erase(warnings, "");
   return warnings;
+}
+
+QueueCheck check_queue(const Expansion& expansion) {
+  QueueCheck check;
+  if (expansion.runs.empty()) return check;
+  const ScratchFolder scratch;
+  const std::filesystem::path file = scratch.path() / kScriptName;
+  SlurmQueue queue(kPatienceOfCheck);
+  try {
+    const std::vector<Partition> partitions = queue.partitions();
+    for (const Submission& submission : submissions_of(expansion.runs)) {
+      const SlurmScript script = script_of(submission, scratch.path());
+      const std::string name = submission.first->point + (submission.runs > 1 ? " and others" : "");
+      std::ofstream(file) << render_script(template_text(script.slurm), script);
+      if (const std::string limit = limit_passed(partitions, script); !limit.empty()) {
+        check.refused.push_back(fmt::format("the job of {} would never start: {}", name, limit));
+      } else if (const auto refusal = queue.refusal(file)) {
+        check.refused.push_back(
+            fmt::format("Slurm would refuse the job of {}: {}", name, *refusal));
+      }
+    }
+  } catch (const std::runtime_error& error) {  // Slurm is not here, or does not answer
+    check.not_known =
+        fmt::format("what this cluster allows is not known: {}; check again where `sinfo` answers",
+                    error.what());
+  }
+  return check;
 }
 
 }  // namespace fsdp

@@ -18,7 +18,6 @@
 #include "runner/commands/jobs_of_runs.h"
 #include "runner/commands/local_time.h"
 #include "runner/commands/options.h"
-#include "runner/commands/output.h"
 #include "runner/commands/print_report.h"
 #include "runner/commands/run_details.h"
 #include "runner/report/class_table.h"

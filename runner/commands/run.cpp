@@ -19,19 +19,16 @@
 #include "runner/attempt/recovery.h"
 #include "runner/attempt/run_folder.h"
 #include "runner/commands/commands.h"
-#include "runner/commands/dry_run.h"
 #include "runner/commands/print_report.h"
 #include "runner/commands/run_arguments.h"
 #include "runner/commands/run_here.h"
 #include "runner/commands/run_on_slurm.h"
-#include "runner/host/git_state.h"
 #include "runner/host/host.h"
 #include "runner/host/provenance.h"
 #include "runner/plan/plan_cells.h"
-#include "runner/plan/run_predictions.h"
+#include "runner/plan/planner.h"
 #include "runner/store/results_database.h"
 #include "runner/sweep/device_kind.h"
-#include "runner/sweep/expected_values.h"
 #include "runner/sweep/experiment_lock.h"
 #include "runner/sweep/planned_runs.h"
 #include "runner/sweep/prepared_data.h"
@@ -226,7 +223,7 @@ std::vector<std::string> expected_values(const Preparation& prepared, const Pred
   std::vector<std::string> expected;
   for (const Run& run : prepared.expansion.runs) {
     if (!run.doubling || !(run.doubling->is_refined() || skips_oversized)) continue;
-    if (const auto value = expected_largest(run.doubling, predict)) {
+    if (const auto value = run.doubling->expected_largest(predict)) {
       expected.push_back(fmt::format("{}={}", run.doubling->family(prepared.digest), *value));
     }
   }
@@ -280,7 +277,7 @@ ExitCode run(const RunArguments& options) {
                              prepared.trainer, std::filesystem::absolute(options.results));
   const auto predict = [&](const RunSpec& spec) { return predictions.predict(spec); };
   const auto expected_value = [&](const auto& series, const std::string&) {
-    return expected_largest(series, predict);
+    return series->expected_largest(predict);
   };
   RunPlanner planner(store, experiment, prepared.digest,
                      {.device_kind = kind_of_device,

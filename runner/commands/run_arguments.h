@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "contract/record/exit_code.h"
 #include "contract/record/log.h"
 #include "runner/commands/options.h"
 
@@ -30,5 +31,8 @@ struct RunArguments {
   bool json = false;
   SlurmOptions slurm;
 };
+
+// Prints the specification of each run. Starts, creates and writes nothing.
+ExitCode dry_run(const RunArguments& options);
 
 }  // namespace fsdp

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <filesystem>
 #include <fstream>
@@ -19,7 +20,7 @@ namespace {
 constexpr size_t kTabColumns = 8;
 constexpr size_t kColumnsBefore = 60;
 constexpr size_t kColumnsAfter = 30;
-constexpr size_t kNumberColumns = 5;
+constexpr size_t kFarBytes = 1000;  // no text farther from the column is looked at
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 struct Place {
@@ -28,25 +29,17 @@ struct Place {
   size_t column;  // from 1, in bytes
 };
 
-// Removes ":NUMBER" from the end of `text`.
-std::optional<size_t> take_number(std::string_view& text) {
-  const size_t colon = text.rfind(':');
-  if (colon == std::string_view::npos) return std::nullopt;
-  const std::string_view digits = text.substr(colon + 1);
-  size_t number = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  if (error != std::errc() || end != digits.data() + digits.size() || number == 0) {
-    return std::nullopt;
-  }
-  text.remove_suffix(digits.size() + 1);
-  return number;
-}
-
 std::optional<Place> read_place(std::string_view text) {
-  const auto column = take_number(text);
-  const auto line = column ? take_number(text) : std::nullopt;
-  if (!line) return std::nullopt;
-  return Place{std::string(text), *line, *column};
+  std::array<size_t, 2> numbers{};  // the column, then the line
+  for (size_t& number : numbers) {
+    const size_t colon = text.rfind(':');
+    if (colon == std::string_view::npos) return std::nullopt;
+    const std::string_view digits = text.substr(colon + 1);
+    const auto [end, error] = std::from_chars(digits.begin(), digits.end(), number);
+    if (error != std::errc() || end != digits.end() || number == 0) return std::nullopt;
+    text = text.substr(0, colon);
+  }
+  return Place{std::string(text), numbers[1], numbers[0]};
 }
 
 // Returns the line without its line feed, and the first line without a byte-order mark.
@@ -63,54 +56,38 @@ std::optional<std::string> read_line(const std::string& file, size_t number) {
   return line;
 }
 
-// Returns `text` as shown, character by character; the first stands in column `column`.
-std::vector<std::string> shown(std::string_view text, size_t column) {
-  std::vector<std::string> characters;
-  while (!text.empty()) {
-    const size_t length = utf8_length(text);
-    if (text.front() == '\t') {
-      characters.emplace_back(kTabColumns - column % kTabColumns, ' ');
-    } else {
-      characters.push_back(visible_character(text));
-    }
-    column += display_width(characters.back());
-    text.remove_prefix(std::max<size_t>(length, 1));
-  }
-  return characters;
-}
-
 std::string joined_text(const std::vector<std::string>& characters) {
   return fmt::to_string(fmt::join(characters, ""));
-}
-
-// Drops text far from the byte `at`, to handle a line of any length quickly.
-void drop_far_parts(std::string& line, size_t& at) {
-  constexpr size_t kFarBytes = 1000;
-  if (line.size() > at + kFarBytes) line.resize(at + kFarBytes);
-  if (at > kFarBytes) {
-    line.erase(0, at - kFarBytes);
-    at = kFarBytes;
-  }
 }
 
 }  // namespace
 
 std::string source_excerpt(const std::string& place_text) {
   const auto place = read_place(place_text);
-  auto line = place ? read_line(place->file, place->line) : std::nullopt;
+  const auto line = place ? read_line(place->file, place->line) : std::nullopt;
   if (!line) return "";
-  size_t at = std::min(place->column - 1, line->size());
-  drop_far_parts(*line, at);
-  auto before = shown(std::string_view(*line).substr(0, at), 0);
-  auto after = shown(std::string_view(*line).substr(at), display_width(joined_text(before)));
-  const size_t all_before = before.size(), all_after = after.size();
-  while (display_width(joined_text(before)) > kColumnsBefore) before.erase(before.begin());
-  while (display_width(joined_text(after)) > kColumnsAfter) after.pop_back();
+  const size_t at = std::min(place->column - 1, line->size());
+  const size_t begin = at > kFarBytes ? at - kFarBytes : 0;
+  const size_t end = std::min(line->size(), at + kFarBytes);
+  std::vector<std::string> before, after;  // characters, as shown
+  size_t columns = 0;
+  for (size_t byte = begin; byte < end;) {
+    const auto rest = std::string_view(*line).substr(byte, end - byte);
+    std::vector<std::string>& side = byte < at ? before : after;
+    side.push_back(rest.front() == '\t' ? std::string(kTabColumns - columns % kTabColumns, ' ')
+                                        : visible_character(rest));
+    columns += display_width(side.back());
+    byte += std::max<size_t>(utf8_length(rest), 1);
+  }
+  bool is_cut_before = begin > 0, is_cut_after = end < line->size();
+  for (; display_width(joined_text(before)) > kColumnsBefore; is_cut_before = true) {
+    before.erase(before.begin());
+  }
+  for (; display_width(joined_text(after)) > kColumnsAfter; is_cut_after = true) after.pop_back();
 
-  const std::string left = (before.size() < all_before ? "…" : "") + joined_text(before);
-  const std::string right = joined_text(after) + (after.size() < all_after ? "…" : "");
-  const std::string number = fmt::format("{:>{}}", place->line, kNumberColumns);
-  return fmt::format("{} | {}{}\n{:{}} | {:{}}^\n", number, left, right, "", number.size(), "",
+  const std::string left = (is_cut_before ? "…" : "") + joined_text(before);
+  const std::string right = joined_text(after) + (is_cut_after ? "…" : "");
+  return fmt::format("{:>5} | {}{}\n{:5} | {:{}}^\n", place->line, left, right, "", "",
                      display_width(left));
 }
 

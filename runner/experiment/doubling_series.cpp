@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <span>
 #include <utility>
 
 #include "contract/record/digest.h"
 #include "contract/spec/run_spec_keys.h"
 #include "contract/text/config_error.h"
-#include "runner/experiment/largest_value.h"
 
 namespace fsdp {
 namespace {
@@ -41,11 +41,9 @@ std::optional<int64_t> Doubling::next() const {
   const std::optional<int64_t> doubled = valid_from(twice);
   if (doubled && *doubled < smallest_that_does_not_.value_or(*doubled + 1)) return doubled;
   if (!range_.refine) return std::nullopt;
-  const std::vector<int64_t> between =
-      valid_between(*largest_that_fits_, smallest_that_does_not_.value_or(twice));
-  if (between.empty()) return std::nullopt;
   // If no value is known not to fit, the range ends before the double. Its last value is next.
-  return smallest_that_does_not_ ? between[between.size() / 2] : between.back();
+  return smallest_that_does_not_ ? middle_between(*largest_that_fits_, *smallest_that_does_not_)
+                                 : last_between(*largest_that_fits_, twice);
 }
 
 std::vector<int64_t> Doubling::while_all_fit(size_t count) const {
@@ -72,46 +70,117 @@ std::optional<int64_t> Doubling::valid_from(int64_t value) const {
   return found && *found <= range_.to.value_or(*found) ? found : std::nullopt;
 }
 
-std::vector<int64_t> Doubling::valid_between(int64_t low, int64_t high) const {
+// The median of the valid values if they are few, else the first one from the middle on.
+std::optional<int64_t> Doubling::middle_between(int64_t low, int64_t high) const {
+  constexpr size_t kFew = 64;
   std::vector<int64_t> values;
-  for (auto value = valid_from(low + 1); value && *value < high; value = valid_from(*value + 1)) {
+  for (auto value = valid_from(low + 1); value && *value < high && values.size() <= kFew;
+       value = valid_from(*value + 1)) {
     values.push_back(*value);
   }
-  return values;
+  if (values.empty()) return std::nullopt;
+  if (values.size() <= kFew) return values[values.size() / 2];
+  while (high - low > 1) {
+    const int64_t middle = low + (high - low + 1) / 2;
+    const std::optional<int64_t> value = valid_from(middle);
+    if (value && *value < high) return value;
+    high = middle;
+  }
+  return std::nullopt;
+}
+
+std::optional<int64_t> Doubling::last_between(int64_t low, int64_t high) const {
+  std::optional<int64_t> last;
+  while (const auto value = middle_between(last.value_or(low), high)) last = value;
+  return last;
+}
+
+std::optional<int64_t> largest_that_fits(Doubling search, const FitsAt& fits_at) {
+  constexpr int64_t kTriedAbove = 64;
+  while (const auto value = search.next()) {
+    const auto fit = fits_at(*value);
+    if (!fit) return std::nullopt;
+    fit == ValueFit::kFits ? search.fits(*value) : search.does_not_fit(*value);
+  }
+  std::optional<int64_t> largest = search.largest_that_fits();
+  if (!search.range().refine) return largest;
+  int64_t last = largest.value_or(search.range().from);
+  for (int64_t value = last + 1; value <= last + kTriedAbove; ++value) {
+    const auto fit = fits_at(value);
+    if (fit == ValueFit::kTooLarge) break;
+    if (fit == ValueFit::kFits) largest = last = value;
+  }
+  return largest;
+}
+
+int64_t runs_saved(const Doubling& search, int64_t largest) {
+  const auto runs_of = [&](Doubling of) {
+    int64_t runs = 0;
+    for (; const auto value = of.next(); ++runs) {
+      *value <= largest ? of.fits(*value) : of.does_not_fit(*value);
+    }
+    return runs;
+  };
+  Doubling expecting = search;
+  expecting.expect_to_be_largest(largest);
+  return runs_of(search) - runs_of(std::move(expecting));
+}
+
+int64_t widest_gap(const RunSpec& spec) {
+  constexpr int64_t kOfOtherKeys = 4096;
+  return std::max(kOfOtherKeys, total_batch(spec));
+}
+
+NextValid next_valid_by(std::function<void(int64_t value)> try_value, int64_t gap, int64_t last) {
+  const auto known = std::make_shared<std::map<int64_t, bool>>();
+  const auto is_valid = [known, try_value = std::move(try_value)](int64_t value) {
+    const auto [found, is_new] = known->emplace(value, true);
+    if (!is_new) return found->second;
+    try {
+      try_value(value);
+    } catch (const ConfigError&) {
+      found->second = false;
+    }
+    return found->second;
+  };
+  return [=](int64_t value) -> std::optional<int64_t> {
+    for (const int64_t end = std::min(last, value + gap); value <= end; ++value) {
+      if (is_valid(value)) return value;
+    }
+    return std::nullopt;
+  };
 }
 
 DoublingSeries::DoublingSeries(DoubledKey key, std::optional<int64_t> last,
                                std::function<Run(int64_t value)> run_of)
-    : key_(std::move(key)),
-      last_(last),
-      run_of_(std::move(run_of)),
-      family_(run_of_(key_.range.from).spec),
-      gap_(widest_gap(family_)) {
+    : key_(std::move(key)), run_of_(std::move(run_of)), family_(run_of_(key_.range.from).spec) {
+  const auto maximum = static_cast<int64_t>(range_of_key(key_.key).maximum);
+  next_valid_ = next_valid_by(run_of_, last ? *last : widest_gap(family_),
+                              std::min(last.value_or(maximum), maximum));
   // Values derived from the key differ, too.
-  if (const auto other = next_valid(2 * key_.range.from)) {
+  if (const auto other = next_valid_(2 * key_.range.from)) {
     reset_differences(family_, run_of_(*other).spec);
   }
 }
 
-Doubling DoublingSeries::search() const {
-  return Doubling(key_.range, [this](int64_t value) { return next_valid(value); });
+std::optional<int64_t> DoublingSeries::expected_largest(
+    const std::function<std::optional<RunPlan>(const RunSpec&)>& predict) const {
+  return largest_that_fits(search(), [&](int64_t value) -> std::optional<ValueFit> {
+    if (!is_in_range(value)) return std::nullopt;
+    try {
+      const RunSpec spec = run_of_(value).spec;
+      const bool has_limit = spec.device == DeviceKind::kCuda || memory_limit_bytes(spec) > 0;
+      const auto plan = has_limit ? predict(spec) : std::nullopt;
+      if (!plan || plan->fit == Fit::kUnknown) return std::nullopt;
+      return value_fit(*plan, spec, key_.key);
+    } catch (const ConfigError&) {
+      return std::nullopt;
+    }
+  });
 }
 
 std::string DoublingSeries::family(const FileDigest& digest) const {
   return text_digest(run_hash(family_, digest) + ' ' + key_.key);
-}
-
-std::optional<int64_t> DoublingSeries::next_valid(int64_t value) const {
-  const auto maximum = static_cast<int64_t>(range_of_key(key_.key).maximum);
-  const int64_t last = std::min(last_.value_or(value + gap_), maximum);
-  for (; value <= last; ++value) {
-    try {
-      run_of_(value);
-      return value;
-    } catch (const ConfigError&) {  // not this one
-    }
-  }
-  return std::nullopt;
 }
 
 std::string DoublingSeries::outlook() const {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "contract/plan/value_fit.h"
 #include "runner/experiment/experiment.h"
 #include "runner/experiment/sweep.h"
 
@@ -31,6 +32,7 @@ class Doubling {
   // `value` must be a valid value of a refined range.
   void expect_to_be_largest(int64_t value) { expected_ = value; }
   std::optional<int64_t> largest_that_fits() const { return largest_that_fits_; }
+  const DoublingRange& range() const { return range_; }
 
   // The value to try next, between known fitting and failing ones. nullopt: the search is over.
   std::optional<int64_t> next() const;
@@ -40,7 +42,8 @@ class Doubling {
  private:
   std::optional<int64_t> valid_from(int64_t value) const;
   std::optional<int64_t> doubled_below(int64_t value) const;
-  std::vector<int64_t> valid_between(int64_t low, int64_t high) const;
+  std::optional<int64_t> middle_between(int64_t low, int64_t high) const;
+  std::optional<int64_t> last_between(int64_t low, int64_t high) const;
 
   DoublingRange range_;
   NextValid next_valid_;
@@ -48,6 +51,26 @@ class Doubling {
   std::optional<int64_t> largest_that_fits_;
   std::optional<int64_t> smallest_that_does_not_;
 };
+
+// A plan's verdict on a value. nullopt: it is unknown, or the run cannot have the value.
+using FitsAt = std::function<std::optional<ValueFit>(int64_t value)>;
+
+// Returns the largest value that fits; nullopt if none does, or if the verdict on a value that the
+// search needs is unknown. Memory may fall as a value rises: a GPU's allocator takes whole pages,
+// and with rows of different lengths the data decides. A refined search therefore goes on above its
+// result until one value is too large, or 64 in a row do not fit.
+std::optional<int64_t> largest_that_fits(Doubling search, const FitsAt& fits_at);
+
+// The number of runs saved if the search starts at `largest` and this value is correct.
+int64_t runs_saved(const Doubling& search, int64_t largest);
+
+// Returns the next valid value: the first one for which `try_value` does not throw ConfigError,
+// from `value` to `value` + `gap`, the widest gap between valid values. Tries each value once.
+NextValid next_valid_by(std::function<void(int64_t value)> try_value, int64_t gap, int64_t last);
+
+// The widest gap between valid values of a key in such a run. A total batch, for example, is a
+// multiple of the rows that all ranks compute at a time.
+int64_t widest_gap(const RunSpec& spec);
 
 // The runs of one point and combination with a doubled key: one per value, made when it is needed.
 // All have the same position.
@@ -65,7 +88,11 @@ class DoublingSeries {
     return value >= key_.range.from && value <= key_.range.to.value_or(value);
   }
   // Returns a search that knows nothing yet.
-  Doubling search() const;
+  Doubling search() const { return Doubling(key_.range, next_valid_); }
+  // Returns the largest value that fits according to `predict`. nullopt if predictions are missing
+  // or only the host's memory limits the runs.
+  std::optional<int64_t> expected_largest(
+      const std::function<std::optional<RunPlan>(const RunSpec&)>& predict) const;
   // A hash of what the runs share, 32 hex digits: all but the key and what is derived from it.
   std::string family(const FileDigest& digest) const;
   // Describes what follows: "then batch.size_per_rank 2, 4, 8, until one does not fit; then values
@@ -75,13 +102,10 @@ class DoublingSeries {
  private:
   friend Run doubled_run(std::shared_ptr<const DoublingSeries> series, int64_t value);
 
-  std::optional<int64_t> next_valid(int64_t value) const;
-
   DoubledKey key_;
-  std::optional<int64_t> last_;
   std::function<Run(int64_t)> run_of_;
   RunSpec family_;
-  int64_t gap_;  // the widest gap between valid values, if no last one is known
+  NextValid next_valid_;
 };
 
 // Throws ConfigError if the key cannot have this value.

@@ -43,7 +43,7 @@ bool ever_matches(const Exclusion* exclusion, const std::shared_ptr<const Experi
   if (profiles.empty()) profiles.push_back(nullptr);
   for (const Profile* profile : profiles) {
     for (const DeviceKind device : {DeviceKind::kCpu, DeviceKind::kCuda}) {
-      const Layers layers(file, profile, {}, {device});
+      const Layers layers(file, profile, {}, device);
       for (const RunOrigin& origin : origins_of(*file)) {
         if (!is_of_block(exclusion, *origin.block)) continue;
         if (exclusion->matches(origin.point->name, draft_of(origin, layers).spec)) return true;
@@ -89,14 +89,17 @@ void check_doubled_names_differ(const std::vector<Draft>& drafts) {
   }
 }
 
-void fill_in(RunSpec& spec, AutomaticValues automatic) {
-  if (automatic.for_any_gpu) {
+// Sets the keys that are left open. Runs that keep checkpoints resume from them on a cluster,
+// because Slurm may start a job again.
+void fill_in(RunSpec& spec, const Layers& layers) {
+  const bool on_cluster = layers.options.on_cluster;
+  if (layers.options.for_any_gpu) {
     spec.device = DeviceKind::kCuda;
   } else if (spec.device == DeviceKind::kAuto) {
-    const bool asks_for_gpus = automatic.on_cluster && spec.slurm.gpus_per_node > 0;
-    spec.device = asks_for_gpus ? DeviceKind::kCuda : automatic.device;
+    const bool asks_for_gpus = on_cluster && spec.slurm.gpus_per_node > 0;
+    spec.device = asks_for_gpus ? DeviceKind::kCuda : layers.device;
   }
-  if (automatic.on_cluster && wants_checkpoints(spec) && !spec.resume.is_given()) {
+  if (on_cluster && wants_checkpoints(spec) && !spec.resume.is_given()) {
     spec.resume.is_auto = true;
   }
 }
@@ -146,7 +149,7 @@ Draft draft_of(const RunOrigin& origin, const Layers& layers, std::optional<int6
   }
   try {
     draft.spec = given.evaluated();
-    fill_in(draft.spec, layers.automatic);
+    fill_in(draft.spec, layers);
     draft.spec = resolved(draft.spec);
   } catch (const ConfigError& error) {
     const std::string place =

@@ -19,24 +19,18 @@ struct RunOrigin {
   const Combination* combination;
 };
 
-// Values for keys that a specification leaves open, for runs of one launcher.
-struct AutomaticValues {
-  DeviceKind device = DeviceKind::kCpu;
-  // Runs that request GPUs from Slurm use cuda. Runs that keep checkpoints resume from them,
-  // because Slurm may start a job again.
-  bool on_cluster = false;
-  bool from_hub_cache = true;  // see ExpandOptions
-  bool for_any_gpu = false;    // see ExpandOptions; outranks a run's device
-};
-
 // The layers of overrides that make a run's specification, in order of application: base, the
-// profile's set, the point, the sweep's values, --set. Also has the values for what they leave
+// profile's set, the point, the sweep's values, --set. Also has the device for runs that leave it
 // open. Refers to the profile.
 class Layers {
  public:
   Layers(std::shared_ptr<const ExperimentFile> file, const Profile* profile, Overrides set,
-         AutomaticValues automatic)
-      : automatic(automatic), file_(std::move(file)), profile_(profile), set_(std::move(set)) {}
+         DeviceKind device, ExpandOptions options = {})
+      : device(device),
+        options(std::move(options)),
+        file_(std::move(file)),
+        profile_(profile),
+        set_(std::move(set)) {}
 
   // Applies the layers. A key that the block doubles gets `doubled`, or else its first value.
   SpecDraft spec_draft_of(const RunOrigin& origin, std::optional<int64_t> doubled = {}) const;
@@ -51,7 +45,8 @@ class Layers {
   // The place where --set gives `key`. Empty if it does not.
   std::string place_in_set(std::string_view key) const { return set_.place(key); }
 
-  const AutomaticValues automatic;
+  const DeviceKind device;
+  const ExpandOptions options;
 
  private:
   template <typename Visit>

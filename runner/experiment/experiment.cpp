@@ -13,7 +13,6 @@
 #include "contract/text/config_error.h"
 #include "runner/experiment/doubling_series.h"
 #include "runner/experiment/drafts.h"
-#include "runner/experiment/overridden_keys.h"
 
 namespace fsdp {
 namespace {
@@ -172,7 +171,7 @@ void check_ranks(const Run& run, const Resources& resources, const Layers& layer
 
 Run run_of(Draft draft, int64_t repeat, int64_t position, const Layers& layers) {
   std::string name = draft.name(repeat);
-  if (layers.automatic.from_hub_cache) take_from_cache(draft.spec);
+  if (layers.options.from_hub_cache) take_from_cache(draft.spec);
   Run run{std::move(name), std::move(draft.series), repeat, std::move(draft.spec), position};
   if (!draft.origin.block->repeats.change_seed) return run;
   int64_t& seed = run.spec.train.seed;
@@ -206,15 +205,11 @@ std::shared_ptr<const DoublingSeries> series_of(const Run& first, const RunOrigi
   return std::make_shared<DoublingSeries>(key, last, make);
 }
 
-// Chooses cuda if there are GPUs or the profile requires them.
-AutomaticValues automatic_values(const Profile* profile, const Resources& host,
-                                 const ExpandOptions& options) {
+// Returns cuda if there are GPUs or the profile requires them.
+DeviceKind automatic_device(const Profile* profile, const Resources& host, bool on_cluster) {
   const bool wants_gpus = profile && profile->gpus;
-  const bool has_gpus = !options.on_cluster && host.gpu_count > 0;
-  return {.device = has_gpus || wants_gpus ? DeviceKind::kCuda : DeviceKind::kCpu,
-          .on_cluster = options.on_cluster,
-          .from_hub_cache = options.from_hub_cache,
-          .for_any_gpu = options.for_any_gpu};
+  const bool has_gpus = !on_cluster && host.gpu_count > 0;
+  return has_gpus || wants_gpus ? DeviceKind::kCuda : DeviceKind::kCpu;
 }
 
 ProfileChoice choose(const ExperimentFile& file, const ExpandOptions& options,
@@ -238,8 +233,8 @@ Expansion Experiment::expand(const ExpandOptions& options, const Resources& host
   };
   const auto [profile, reason] = choose(file, options, resources_of);
   if (profile) check_preset(file.base, *profile);
-  const auto layers =
-      std::make_shared<Layers>(file_, profile, set, automatic_values(profile, host, options));
+  const auto layers = std::make_shared<Layers>(
+      file_, profile, set, automatic_device(profile, host, on_cluster), options);
   std::vector<Draft> drafts = draft_runs(file_, *layers);
   const Names only = names_meant(options.only, drafts);
   check_chosen(drafts, only, *layers);
@@ -276,11 +271,10 @@ Expansion Experiment::expand(const ExpandOptions& options, const Resources& host
   expansion.place = [layers, origins](const Run& run, const std::string& key) {
     return layers->place(origins[static_cast<size_t>(run.position)], key);
   };
-  expansion.variant = [=, file = file_, given = options.set, automatic = layers->automatic](
-                          const Run& run, const std::vector<std::string>& more) {
-    std::vector<std::string> all = given;
+  expansion.variant = [=, file = file_](const Run& run, const std::vector<std::string>& more) {
+    std::vector<std::string> all = layers->options.set;
     all.insert(all.end(), more.begin(), more.end());
-    const Layers changed(file, profile, read_set_options(all), automatic);
+    const Layers changed(file, profile, read_set_options(all), layers->device, layers->options);
     Draft draft = draft_of(origins[static_cast<size_t>(run.position)], changed);
     if (draft.problem) throw *draft.problem;
     if (draft.doubled()) check_doubled_key(draft, changed);

@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
+#include <ranges>
 #include <unordered_map>
 
 #include "contract/spec/yaml_value.h"
@@ -130,64 +132,59 @@ ExperimentFile read_experiment(const std::filesystem::path& path, std::string te
   return file;
 }
 
-// Returns the files named like experiments in the usual folders.
-std::vector<std::string> experiments_around(const std::filesystem::path& file) {
-  std::vector<std::string> found;
+// Returns the experiments in experiments/, in the folder of `file` and in its experiments/, by
+// their names without extension.
+std::map<std::string, std::string> experiments_around(const std::filesystem::path& file) {
+  std::map<std::string, std::string> found;
   for (const std::filesystem::path& folder :
        {file.parent_path(), file.parent_path() / "experiments",
         std::filesystem::path("experiments")}) {
     std::error_code unknown;
     for (const auto& entry :
          std::filesystem::directory_iterator(folder.empty() ? "." : folder, unknown)) {
-      if (entry.path().extension() == ".yaml") {
-        found.push_back((folder / entry.path().filename()).string());
-      }
+      const std::filesystem::path name = entry.path().filename();
+      if (name.extension() == ".yaml") found.emplace(name.stem(), folder / name);
     }
   }
-  std::ranges::sort(found);
-  const auto [first, last] = std::ranges::unique(found);
-  found.erase(first, last);
   return found;
-}
-
-std::string hint_by_stem(const std::filesystem::path& file,
-                         const std::vector<std::string>& others) {
-  std::vector<std::string> stems;
-  for (const std::filesystem::path other : others) stems.push_back(other.stem());
-  const std::string extension = file.extension();
-  if (!extension.empty() && extension != ".yaml" && extension != ".yml") return "";
-  const std::string nearest = nearest_name(file.stem().string(), stems);
-  const auto found = std::ranges::find(stems, nearest);
-  return found == stems.end() ? "" : "; did you mean '" + others[found - stems.begin()] + "'?";
 }
 
 // Throws ConfigError with a hint: a file of this name in another folder or with the extension, or
 // else one with a similar name.
 [[noreturn]] void refuse_missing(const std::filesystem::path& file) {
-  const std::vector<std::string> around = experiments_around(file);
-  const std::string other = experiment_meant(file);
-  std::string hint = other.empty() ? hint_by_stem(file, around) : "; did you mean '" + other + "'?";
-  if (hint.empty() && !around.empty()) {
-    hint = fmt::format("; experiments that are: {}", fmt::join(around, ", "));
+  const auto around = experiments_around(file);
+  std::string other = experiment_meant(file);
+  const std::string extension = file.extension();
+  if (other.empty() && (extension.empty() || extension == ".yaml" || extension == ".yml")) {
+    const auto stems = around | std::views::keys;
+    const auto similar =
+        around.find(nearest_name(file.stem().string(), {stems.begin(), stems.end()}));
+    if (similar != around.end()) other = similar->second;
+  }
+  std::string hint;
+  if (!other.empty()) {
+    hint = fmt::format("; did you mean '{}'?", other);
+  } else if (!around.empty()) {
+    hint = fmt::format("; experiments that are: {}", fmt::join(around | std::views::values, ", "));
   }
   throw ConfigError(file.string(), "", "there is no such file" + hint);
 }
 
 [[noreturn]] void refuse_folder(const std::filesystem::path& folder) {
-  const std::vector<std::string> inside = experiments_around(folder / "any");
-  throw ConfigError(folder.string(), "",
-                    "is a folder; give an experiment's file" +
-                        (inside.empty() ? "" : fmt::format(": {}", fmt::join(inside, ", "))));
+  const auto inside = experiments_around(folder / "any");
+  throw ConfigError(
+      folder.string(), "",
+      "is a folder; give an experiment's file" +
+          (inside.empty() ? ""
+                          : fmt::format(": {}", fmt::join(inside | std::views::values, ", "))));
 }
 
 }  // namespace
 
 std::string experiment_meant(const std::filesystem::path& file) {
-  for (const std::string& other : experiments_around(file)) {
-    const std::filesystem::path name = std::filesystem::path(other).filename();
-    if (name == file.filename() || name.stem() == file.filename()) return other;
-  }
-  return "";
+  const auto around = experiments_around(file);
+  const auto found = around.find(file.extension() == ".yaml" ? file.stem() : file.filename());
+  return found == around.end() ? "" : found->second;
 }
 
 std::vector<const Exclusion*> ExperimentFile::exclusions() const {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "contract/spec/run_spec_keys.h"
+#include "contract/text/config_error.h"
 
 namespace fsdp {
 namespace {
@@ -81,27 +82,52 @@ std::string hint_for_unknown(std::string_view section, const std::string& name,
   return fmt::format("; did you mean '{}', below '{}'?", key, section.empty() ? "base" : "product");
 }
 
-std::string entry_text(std::string_view key, std::string_view type,
-                       std::string_view documentation) {
-  return fmt::format("  {}: {}\n      {}\n", key, type, documentation);
+struct DocumentedKey {
+  std::string key;
+  std::string text;
+};
+
+DocumentedKey documented(const std::string& key, std::string_view type,
+                         std::string_view documentation) {
+  return {key, fmt::format("  {}: {}\n      {}\n", key, type, documentation)};
 }
 
 template <typename Part>
-void append_fields(std::string& out, const Part& part, const std::string& prefix) {
+void append_fields(std::vector<DocumentedKey>& out, const Part& part, const std::string& prefix) {
   Part::visit_fields(part, [&](const char* name, const auto& member, const char* documentation,
                                const Range& range, auto...) {
     using Member = std::remove_cvref_t<decltype(member)>;
     const std::string key = prefix + name;
     if constexpr (Fields<Member>) {
-      out += entry_text(
+      out.push_back(documented(
           key, HasShortForm<Member> ? "a map, or in short the value of its first key" : "a map",
-          documentation);
+          documentation));
       append_fields(out, member, key + '.');
     } else {
-      out += entry_text(key, allowed_values<Member>(range) + "; default: " + yaml_text(member),
-                        documentation);
+      out.push_back(documented(
+          key, allowed_values<Member>(range) + "; default: " + yaml_text(member), documentation));
     }
   });
+}
+
+std::vector<DocumentedKey> keys_of_file() {
+  std::vector<DocumentedKey> keys;
+  for (const auto& [path, type, text] : kKeys) {
+    keys.push_back(documented(std::string(path), type, text));
+  }
+  return keys;
+}
+
+std::vector<DocumentedKey> keys_of_run() {
+  std::vector<DocumentedKey> keys;
+  append_fields(keys, RunSpec{}, "");
+  return keys;
+}
+
+std::string joined_texts(const std::vector<DocumentedKey>& keys) {
+  std::string text;
+  for (const DocumentedKey& key : keys) text += key.text;
+  return text;
 }
 
 }  // namespace
@@ -136,16 +162,29 @@ Section read_section(const YamlEntry& entry, std::string_view section) {
 }
 
 std::string experiment_reference() {
-  std::string text = "An experiment file\n\n";
-  for (const ExperimentKey& key : kKeys) text += entry_text(key.path, key.type, key.documentation);
-  text +=
+  constexpr const char* kAboutRuns =
       "\nA run's keys, nested or dotted; later ones win: base, the profile's set, the point, the\n"
       "sweep's values, --set. A value may follow from other keys of the run: ${strategy.ranks}, or "
       "a\n"
       "product or quotient of such references and numbers, ${batch.size_per_rank} * 1e-4. In\n"
       "[...] and {...} it stands in quotes.\n\n";
-  append_fields(text, RunSpec{}, "");
-  return text;
+  return "An experiment file\n\n" + joined_texts(keys_of_file()) + kAboutRuns +
+         joined_texts(keys_of_run());
+}
+
+std::string experiment_reference(const std::string& section) {
+  std::string text;
+  std::vector<std::string> keys;
+  for (const auto& documented_keys : {keys_of_file(), keys_of_run()}) {
+    for (const DocumentedKey& each : documented_keys) {
+      keys.push_back(each.key);
+      if (is_at_or_below(each.key, section)) text += each.text;
+    }
+  }
+  if (!text.empty()) return text;
+  throw ConfigError("", section,
+                    "no key of an experiment begins so; `fsdp-run schema` lists them" +
+                        suggestion(section, keys));
 }
 
 }  // namespace fsdp

@@ -31,5 +31,7 @@ std::vector<std::string> experiment_key_names(std::string_view section);
 // Documents every key of an experiment file: key, type, default, allowed values and a sentence.
 // Made from the definitions that the loader uses.
 std::string experiment_reference();
+// The same for `section` and the keys below it. Throws ConfigError if there is no such key.
+std::string experiment_reference(const std::string& section);
 
 }  // namespace fsdp

@@ -7,6 +7,8 @@
 #include <set>
 #include <unordered_set>
 
+#include "contract/spec/run_spec_keys.h"
+#include "contract/text/config_error.h"
 #include "contract/text/utf8.h"
 #include "runner/experiment/experiment_keys.h"
 
@@ -23,6 +25,9 @@ struct ValueList {
   YamlEntry entry;
   std::vector<YamlEntry> items;
 };
+
+// Returns the last component of a dotted key.
+std::string label_of(const std::string& key) { return key.substr(key.rfind('.') + 1); }
 
 // A list's item as the value of the list's key.
 YamlEntry item_of(const YamlEntry& list, const YAML::Node& value) {
@@ -65,6 +70,49 @@ std::vector<ValueList> read_lists(const YamlEntry& form) {
     refuse_value(form, "is empty; allowed: at least one key with a list of values");
   }
   return lists;
+}
+
+// The values of `entry` as entries of their own: a list's items, or the one value.
+std::vector<YamlEntry> values_of(const YamlEntry& entry) {
+  return entry.value.IsSequence() ? items_of(entry, "value") : std::vector{entry};
+}
+
+DoublingRange read_range(const YamlEntry& entry) {
+  constexpr const char* kSection = "sweep.double.KEY";
+  require_map(entry, "keys: " + joined(experiment_key_names(kSection)));
+  const Section keys = read_section(entry, kSection);
+  DoublingRange range;
+  keys.read("from", range.from, at_least(1));
+  keys.read("to", range.to, at_least(1));
+  keys.read("refine", range.refine, any_value());
+  if (!keys.find("from")) {
+    refuse_value(entry, "has no `from`; allowed: the value to begin with");
+  }
+  if (range.to && *range.to < range.from) {
+    refuse_value(entry, fmt::format("ends at {}, below its `from` {}; allowed: at least that",
+                                    *range.to, range.from));
+  }
+  return range;
+}
+
+DoubledKey read_doubled_key(const YamlEntry& entry) {
+  require_map(entry, "one key, such as batch.size_per_rank: {from: 1}");
+  const auto keys = entries(entry.value, entry.origin, entry.path + '.', entry.value_place());
+  if (keys.size() != 1) {
+    refuse_value(entry, "has " + counted(std::ssize(keys), "key") + "; allowed: one");
+  }
+  const YamlEntry& range = keys.front();
+  const std::string& key = range.key.Scalar();
+  DoubledKey doubled{
+      .key = key, .label = label_of(key), .place = range.value_place(), .range = read_range(range)};
+  for (const char* end : {"from", "to"}) {  // refuses an unknown key and what it cannot be
+    if (range.value[end]) Overrides().add({range.key, range.value[end], key, range.origin});
+  }
+  if (!is_integer_key(key)) {
+    throw ConfigError(range.key_place(), key,
+                      "holds no integer; allowed: a key that does, such as batch.size_per_rank");
+  }
+  return doubled;
 }
 
 Axis read_product_key(const ValueList& list) {
@@ -235,6 +283,63 @@ void lengthen_ambiguous_labels(SweepBlocks& blocks) {
 
 }  // namespace
 
+Exclusion::Exclusion(const YamlEntry& entry) : place_(entry.value_place()) {
+  require_map(entry, "keys of a run, or point, to a value or a list of values");
+  const auto keys = entries(entry.value, entry.origin, "", place_);
+  if (keys.empty()) refuse_value(entry, "is empty, and would leave out every run");
+  for (const YamlEntry& key : keys) {
+    if (key.path != "point") {
+      read_key(key);
+      continue;
+    }
+    for (const YamlEntry& name : values_of(key)) {
+      points_.emplace(read_text(name), name.value_place());
+    }
+  }
+}
+
+void Exclusion::read_key(const YamlEntry& entry) {
+  if (entry.value.IsMap()) {
+    for (const YamlEntry& key :
+         entries(entry.value, entry.origin, entry.path + '.', entry.value_place())) {
+      read_key(key);
+    }
+    return;
+  }
+  std::vector<Overrides>& values = keys_.emplace_back();
+  for (const YamlEntry& value : values_of(entry)) {
+    if (Expression::is_meant(value.value)) {
+      refuse_value(value, "'" + value.value.Scalar() + "' is an expression; allowed: a value");
+    }
+    values.emplace_back().add(value);
+  }
+}
+
+void Exclusion::check_points(const std::vector<std::string>& names) const {
+  for (const auto& [name, place] : points_) {
+    if (std::ranges::find(names, name) != names.end()) continue;
+    throw ConfigError(
+        place, "point",
+        "'" + name + "' is no point; allowed: " + joined(names) + suggestion(name, names));
+  }
+}
+
+bool Exclusion::matches(const std::string& point, const RunSpec& spec) const {
+  if (!points_.empty() && !points_.contains(point)) return false;
+  return std::ranges::all_of(keys_, [&](const std::vector<Overrides>& values) {
+    return std::ranges::any_of(values, [&](const Overrides& value) { return value.matches(spec); });
+  });
+}
+
+Overrides DoubledKey::with(int64_t value) const {
+  Overrides overrides;
+  const YamlOrigin origin{.name = place, .folder = {}, .has_lines = false};
+  overrides.add({YAML::Node(key), YAML::Node(std::to_string(value)), key, origin});
+  return overrides;
+}
+
+std::string DoubledKey::suffix(int64_t value) const { return fmt::format(" {}={}", label, value); }
+
 std::string SweepBlock::suffix(const Combination& combination) const {
   std::string text;
   for (const size_t number : combination) {
@@ -257,8 +362,6 @@ SweepBlocks read_sweep(const YamlEntry& entry) {
   lengthen_ambiguous_labels(blocks);
   return blocks;
 }
-
-std::string label_of(const std::string& key) { return key.substr(key.rfind('.') + 1); }
 
 std::vector<YamlEntry> items_of(const YamlEntry& list, const std::string& one) {
   if (list.value.size() == 0) refuse_value(list, "is an empty list; allowed: at least one " + one);

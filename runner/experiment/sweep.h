@@ -65,9 +65,6 @@ struct DoubledKey {
   std::string suffix(int64_t value) const;
 };
 
-// Reads a sweep's `double`. Throws ConfigError.
-DoubledKey read_doubled_key(const YamlEntry& entry);
-
 struct Repeats {
   int64_t count = 1;
   bool change_seed = false;  // the repeat's number is added to train.seed
@@ -94,9 +91,6 @@ using SweepBlocks = std::vector<SweepBlock>;
 
 // Reads a `sweep`: one block or a list of them. Throws ConfigError.
 SweepBlocks read_sweep(const YamlEntry& entry);
-
-// The last component of a dotted key.
-std::string label_of(const std::string& key);
 
 // The items of a list, each as a value of the list's key. Throws ConfigError if the list is empty.
 // `one` names an allowed item, such as "value".

@@ -1,14 +1,19 @@
 #include "runner/host/doctor.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cstdio>
+#include <fstream>
 
 #include "contract/record/cgroups.h"
-#include "runner/host/device_fit.h"
-#include "runner/host/host_facts.h"
+#include "contract/text/foreign_json.h"
+#include "runner/launch/shell_quoted.h"
 #include "runner/progress/run_progress.h"
 #include "runner/report/terminal_text.h"
 
@@ -16,6 +21,7 @@ namespace fsdp {
 namespace {
 
 using std::filesystem::path;
+using enum FindingLevel;
 
 constexpr double kGib = 1 << 30;
 constexpr double kSmallSharedMemory = 1 * kGib;
@@ -25,6 +31,57 @@ constexpr unsigned long kFewFiles = 4096;
 constexpr size_t kSubjectColumn = 9;
 constexpr size_t kTextColumn = 24;
 
+// --- facts; absent ones are empty ---
+
+bool is_executable(const path& file) { return access(file.c_str(), X_OK) == 0; }
+
+std::string first_line(const path& file) {
+  std::string line;
+  std::getline(std::ifstream(file), line);
+  return line;
+}
+
+// nullopt: unlimited or unknown.
+std::optional<unsigned long> soft_limit(int resource) {
+  rlimit limit{};
+  if (getrlimit(static_cast<__rlimit_resource_t>(resource), &limit) != 0) return std::nullopt;
+  if (limit.rlim_cur == RLIM_INFINITY) return std::nullopt;
+  return limit.rlim_cur;
+}
+
+// Returns the first line of `PROGRAM --version`.
+std::string version_line(const std::string& program) {
+  FILE* pipe = popen((shell_quoted(program) + " --version 2>/dev/null").c_str(), "r");
+  if (pipe == nullptr) return "";
+  std::string text;
+  std::array<char, 256> bytes{};
+  for (size_t count; (count = fread(bytes.data(), 1, bytes.size(), pipe)) > 0;) {
+    text.append(bytes.data(), count);
+  }
+  pclose(pipe);
+  return text.substr(0, text.find('\n'));
+}
+
+std::string nvidia_driver_version() {
+  // "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue ..."
+  const std::string line = first_line("/proc/driver/nvidia/version");
+  const size_t start = line.find("  ");
+  if (start == std::string::npos) return line;
+  const size_t end = line.find(' ', start + 2);
+  return line.substr(start + 2, end == std::string::npos ? end : end - start - 2);
+}
+
+path existing_part(const path& folder) {
+  std::error_code error;
+  path part = std::filesystem::absolute(folder, error).lexically_normal();
+  while (!std::filesystem::exists(part, error) && part.has_relative_path()) {
+    part = part.parent_path();
+  }
+  return part;
+}
+
+// --- findings ---
+
 std::string gib_text(double bytes) { return fmt::format("{:.1f} GiB", bytes / kGib); }
 
 std::string sentence(std::string clause) {
@@ -32,54 +89,44 @@ std::string sentence(std::string clause) {
   return clause + '.';
 }
 
-class Findings {
- public:
-  void ok(std::string subject, std::string found) {
-    all_.push_back({FindingLevel::kOk, std::move(subject), std::move(found)});
-  }
-  void warn(std::string subject, std::string found, std::string remedy) {
-    all_.push_back(
-        {FindingLevel::kWarning, std::move(subject), std::move(found), std::move(remedy)});
-  }
-  void miss(std::string subject, std::string found, std::string remedy) {
-    all_.push_back(
-        {FindingLevel::kMissing, std::move(subject), std::move(found), std::move(remedy)});
-  }
-  // Adds kOk if all is well, else a warning with the remedy.
-  void check(bool is_well, std::string subject, std::string found, std::string remedy) {
-    is_well ? ok(std::move(subject), std::move(found))
-            : warn(std::move(subject), std::move(found), std::move(remedy));
-  }
-  std::vector<Finding> take() { return std::move(all_); }
+using Findings = std::vector<Finding>;
 
- private:
-  std::vector<Finding> all_;
-};
+// Adds kOk if all is well, else a warning with the remedy.
+void add_check(Findings& findings, bool is_well, std::string subject, std::string found,
+               std::string remedy) {
+  findings.push_back({is_well ? kOk : kWarning, std::move(subject), std::move(found),
+                      is_well ? "" : std::move(remedy)});
+}
 
 void examine_trainer(Findings& findings, const path& trainer,
                      const std::optional<TrainerBuild>& build, bool has_gpus) {
   if (!is_executable(trainer)) {
-    return findings.miss("fsdp-train", "not at " + trainer.string(),
-                         "Build it: call ./fsdp-run in the repository, which does all that is "
-                         "needed, or cmake --build with target fsdp-train.");
+    return findings.push_back(
+        {kMissing, "fsdp-train", "not at " + trainer.string(),
+         "Build it: call ./fsdp-run in the repository, which does all that is "
+         "needed, or cmake --build with target fsdp-train."});
   }
   if (!build) {
-    return findings.miss("fsdp-train", trainer.string() + " does not start here",
-                         "Call it with --version to see why. Where its PyTorch comes from a module "
-                         "or an environment, load that first; else call ./fsdp-run in the "
-                         "repository.");
+    return findings.push_back(
+        {kMissing, "fsdp-train", trainer.string() + " does not start here",
+         "Call it with --version to see why. Where its PyTorch comes from a module "
+         "or an environment, load that first; else call ./fsdp-run in the "
+         "repository."});
   }
   const bool has_cuda = !build->cuda_version.empty();
-  findings.ok("fsdp-train", trainer.string() + (has_cuda ? ", for CUDA" : ", for the CPU"));
-  findings.ok("PyTorch", build->torch_version);
+  findings.push_back(
+      {kOk, "fsdp-train", trainer.string() + (has_cuda ? ", for CUDA" : ", for the CPU")});
+  findings.push_back({kOk, "PyTorch", build->torch_version});
   if (has_cuda) {
     const std::string kernels =
         build->architectures.empty() ? "" : ", kernels for " + build->architectures;
-    findings.ok("CUDA", build->cuda_version + ", NCCL " + build->nccl_version + kernels);
+    findings.push_back(
+        {kOk, "CUDA", build->cuda_version + ", NCCL " + build->nccl_version + kernels});
   } else if (has_gpus) {
-    findings.warn("CUDA variant", "not built, but there are GPUs",
-                  "Call ./fsdp-run in the repository: it builds the CUDA variant where there is a "
-                  "driver; or export FSDP_VARIANT=cuda.");
+    findings.push_back(
+        {kWarning, "CUDA variant", "not built, but there are GPUs",
+         "Call ./fsdp-run in the repository: it builds the CUDA variant where there is a "
+         "driver; or export FSDP_VARIANT=cuda."});
   }
 }
 
@@ -88,22 +135,25 @@ void examine_gpus(Findings& findings, const NvidiaHost& host,
   const auto& [driver, gpus, problem] = host;
   const std::string serves =
       driver.cuda_version.empty() ? "" : ", for CUDA up to " + driver.cuda_version;
-  findings.ok("driver", driver.version.empty() ? "no NVIDIA driver: runs use the CPU"
-                                               : "NVIDIA " + driver.version + serves);
+  findings.push_back({kOk, "driver",
+                      driver.version.empty() ? "no NVIDIA driver: runs use the CPU"
+                                             : "NVIDIA " + driver.version + serves});
   if (!problem.empty()) {
-    findings.warn("GPUs", problem,
-                  "The driver is there and does not answer: see what nvidia-smi says; after an "
-                  "update of the driver the host wants a restart.");
+    findings.push_back(
+        {kWarning, "GPUs", problem,
+         "The driver is there and does not answer: see what nvidia-smi says; after an "
+         "update of the driver the host wants a restart."});
   }
   for (const Gpu& gpu : gpus) {
     const std::string capability =
         gpu.capability ? ", compute capability " + text_of(*gpu.capability) : "";
-    findings.ok(fmt::format("GPU {}", gpu.index),
-                gpu.name + ", " + gib_text(static_cast<double>(gpu.memory_bytes)) + capability);
+    findings.push_back(
+        {kOk, fmt::format("GPU {}", gpu.index),
+         gpu.name + ", " + gib_text(static_cast<double>(gpu.memory_bytes)) + capability});
   }
   if (!build) return;
   for (const Misfit& misfit : misfits(*build, driver, gpus)) {
-    findings.miss("GPUs", misfit.problem, sentence(misfit.remedy));
+    findings.push_back({kMissing, "GPUs", misfit.problem, sentence(misfit.remedy)});
   }
 }
 
@@ -112,90 +162,143 @@ void examine_programs(Findings& findings) {
        std::array{std::pair("g++", "g++"), std::pair("cmake", "cmake"),
                   std::pair("ninja", "ninja-build"), std::pair("python3", "python3-venv")}) {
     const std::string version = version_line(program);
-    findings.check(!version.empty(), program, version.empty() ? "not in PATH" : version,
-                   fmt::format("Only building needs it: apt-get install {}.", package));
+    add_check(findings, !version.empty(), program, version.empty() ? "not in PATH" : version,
+              fmt::format("Only building needs it: apt-get install {}.", package));
   }
 }
 
 void examine_space(Findings& findings, const path& results) {
-  if (const auto shared = space_of("/dev/shm"); !shared) {
-    findings.warn("/dev/shm", "not there", "NCCL's ranks share memory there: mount a tmpfs on it.");
+  std::error_code unknown;
+  const auto shared = space_of("/dev/shm");
+  if (!shared || !std::filesystem::exists("/dev/shm", unknown)) {
+    findings.push_back({kWarning, "/dev/shm", "not there",
+                        "NCCL's ranks share memory there: mount a tmpfs on it."});
   } else {
-    findings.check(
-        shared->size_bytes >= kSmallSharedMemory, "/dev/shm", gib_text(shared->size_bytes),
-        "NCCL's ranks share memory there, and want 1 GiB or more: in a container, docker "
-        "run --shm-size=8g; else mount -o remount,size=8G /dev/shm.");
+    add_check(findings, shared->size_bytes >= kSmallSharedMemory, "/dev/shm",
+              gib_text(shared->size_bytes),
+              "NCCL's ranks share memory there, and want 1 GiB or more: in a container, docker "
+              "run --shm-size=8g; else mount -o remount,size=8G /dev/shm.");
   }
-  const auto disk = space_of(existing_part(results));
+  const auto disk = space_of(results);
   if (!disk || !disk->is_writable || disk->free_bytes < kNoDisk) {
-    return findings.miss("results", results.string() + ": no place to write",
-                         "Choose another folder with --results, or make it writable and free space "
-                         "on its file system.");
+    return findings.push_back(
+        {kMissing, "results", results.string() + ": no place to write",
+         "Choose another folder with --results, or make it writable and free space "
+         "on its file system."});
   }
-  findings.check(disk->free_bytes >= kLittleDisk, "results",
-                 results.string() + ": " + gib_text(disk->free_bytes) + " free",
-                 "Logs and figures take little; checkpoints of a 7B model take 13 to 80 GiB each.");
+  add_check(findings, disk->free_bytes >= kLittleDisk, "results",
+            results.string() + ": " + gib_text(disk->free_bytes) + " free",
+            "Logs and figures take little; checkpoints of a 7B model take 13 to 80 GiB each.");
 }
 
 void examine_limits(Findings& findings, bool has_gpus) {
-  const auto [files, locked_bytes] = host_limits();
-  findings.check(!files || *files >= kFewFiles, "open files",
-                 files ? std::to_string(*files) : "unlimited",
-                 "Many ranks and checkpoint files want more: ulimit -n 65536.");
-  findings.check(!has_gpus || !locked_bytes, "locked memory",
-                 locked_bytes ? memory_text(static_cast<int64_t>(*locked_bytes)) : "unlimited",
-                 "NCCL over InfiniBand and offload to pinned memory want it unlimited: ulimit -l "
-                 "unlimited, or limits.conf.");
+  const auto files = soft_limit(RLIMIT_NOFILE);
+  const auto locked_bytes = soft_limit(RLIMIT_MEMLOCK);
+  add_check(findings, !files || *files >= kFewFiles, "open files",
+            files ? std::to_string(*files) : "unlimited",
+            "Many ranks and checkpoint files want more: ulimit -n 65536.");
+  add_check(findings, !has_gpus || !locked_bytes, "locked memory",
+            locked_bytes ? memory_text(static_cast<int64_t>(*locked_bytes)) : "unlimited",
+            "NCCL over InfiniBand and offload to pinned memory want it unlimited: ulimit -l "
+            "unlimited, or limits.conf.");
 }
 
 void examine_memory(Findings& findings) {
   const std::string available = gib_text(static_cast<double>(memory_available_bytes()));
-  findings.ok("memory", cgroup_memory_limit_bytes()
-                            ? available + ", the limit of this job or container (cgroup)"
-                            : available);
+  findings.push_back({kOk, "memory",
+                      cgroup_memory_limit_bytes()
+                          ? available + ", the limit of this job or container (cgroup)"
+                          : available});
 }
 
 void examine_cpu(Findings& findings) {
-  const std::string governor = cpu_governor();
-  findings.check(governor.empty() || governor == "performance", "CPU governor",
-                 governor.empty() ? "not shown by this host, as in virtual machines" : governor,
-                 "CPU timings vary with it: cpupower frequency-set -g performance.");
-  const std::string source = clock_source();
-  findings.check(source != "hpet" && source != "acpi_pm" && source != "jiffies", "clock",
-                 source.empty() ? "not shown by this host" : source,
-                 "Reading it is slow, which shows in short steps; the kernel fell back from tsc: "
-                 "see dmesg.");
+  const std::string governor = first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
+  add_check(findings, governor.empty() || governor == "performance", "CPU governor",
+            governor.empty() ? "not shown by this host, as in virtual machines" : governor,
+            "CPU timings vary with it: cpupower frequency-set -g performance.");
+  const std::string source =
+      first_line("/sys/devices/system/clocksource/clocksource0/current_clocksource");
+  add_check(findings, source != "hpet" && source != "acpi_pm" && source != "jiffies", "clock",
+            source.empty() ? "not shown by this host" : source,
+            "Reading it is slow, which shows in short steps; the kernel fell back from tsc: "
+            "see dmesg.");
 }
 
 void examine_slurm(Findings& findings) {
   const std::string sinfo = version_line("sinfo");
   const std::string sbatch = version_line("sbatch");
   if (sinfo.empty() && sbatch.empty()) {
-    return findings.ok("Slurm", "not here: runs start on this host");
+    return findings.push_back({kOk, "Slurm", "not here: runs start on this host"});
   }
   const std::string incomplete =
       sinfo.empty() ? sbatch + ", without sinfo" : sinfo + ", without sbatch";
   const bool is_whole = !sinfo.empty() && !sbatch.empty();
-  findings.check(is_whole, "Slurm", is_whole ? sbatch : incomplete,
-                 "Load the module that has all of Slurm's commands.");
+  add_check(findings, is_whole, "Slurm", is_whole ? sbatch : incomplete,
+            "Load the module that has all of Slurm's commands.");
 }
 
 }  // namespace
 
-std::vector<Finding> examine(const DoctorPlaces& places) {
+std::optional<TrainerBuild> build_of(const path& trainer) {
+  try {
+    const auto said = parse_foreign_json(version_line(trainer));
+    TrainerBuild build;
+    TrainerBuild::visit_fields(build, [&](const char* name, std::string& member, auto&&...) {
+      said.at(name).get_to(member);
+    });
+    return build;
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+}
+
+NvidiaHost nvidia_of_host() {
+  try {
+    const std::unique_ptr<Nvml> nvml = Nvml::open();
+    return nvml ? NvidiaHost{nvml->driver(), nvml->gpus(), ""} : NvidiaHost{};
+  } catch (const std::runtime_error& error) {
+    return {NvidiaDriver{.version = nvidia_driver_version(), .cuda_version = ""}, {}, error.what()};
+  }
+}
+
+std::vector<Misfit> misfits(const TrainerBuild& build, const NvidiaDriver& driver,
+                            const std::vector<Gpu>& gpus) {
+  std::vector<Misfit> found;
+  const auto add = [&](const std::optional<Misfit>& misfit) {
+    if (misfit && std::ranges::find(found, *misfit) == found.end()) found.push_back(*misfit);
+  };
+  if (build.cuda_version.empty()) return found;
+  add(driver_misfit(build, driver));
+  for (const Gpu& gpu : gpus) {
+    if (gpu.capability) add(gpu_misfit(build, gpu.name, *gpu.capability));
+  }
+  return found;
+}
+
+std::optional<Space> space_of(const path& folder) {
+  const path place = existing_part(folder);
+  struct statvfs status {};
+  if (statvfs(place.c_str(), &status) != 0) return std::nullopt;
+  const auto block = static_cast<double>(status.f_frsize);
+  return Space{.size_bytes = block * static_cast<double>(status.f_blocks),
+               .free_bytes = block * static_cast<double>(status.f_bavail),
+               .is_writable = access(place.c_str(), W_OK) == 0};
+}
+
+std::vector<Finding> examine(const path& trainer, const path& results) {
   const NvidiaHost host = nvidia_of_host();
   const bool has_gpus = !host.gpus.empty();
-  const std::optional<TrainerBuild> build = build_of(places.trainer);
+  const std::optional<TrainerBuild> build = build_of(trainer);
   Findings findings;
-  examine_trainer(findings, places.trainer, build, has_gpus);
+  examine_trainer(findings, trainer, build, has_gpus);
   examine_programs(findings);
   examine_gpus(findings, host, build);
-  examine_space(findings, places.results);
+  examine_space(findings, results);
   examine_limits(findings, has_gpus);
   examine_memory(findings);
   examine_cpu(findings);
   examine_slurm(findings);
-  return findings.take();
+  return findings;
 }
 
 std::string findings_text(const std::vector<Finding>& findings, size_t width) {

@@ -1,13 +1,38 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "contract/record/device_requirements.h"
+#include "contract/record/nvml.h"
 #include "contract/text/fields.h"
 
 // A host's equipment for runs, and its gaps.
 namespace fsdp {
+
+// Returns the build that the trainer reports; nullopt if the trainer does not start here.
+std::optional<TrainerBuild> build_of(const std::filesystem::path& trainer);
+
+struct NvidiaHost {
+  NvidiaDriver driver;
+  std::vector<Gpu> gpus;
+  std::string problem;  // set if a driver is there and does not answer
+};
+NvidiaHost nvidia_of_host();
+
+// Returns each misfit of the driver and of the kinds of GPUs once; none if the trainer has no CUDA.
+std::vector<Misfit> misfits(const TrainerBuild& build, const NvidiaDriver& driver,
+                            const std::vector<Gpu>& gpus);
+
+struct Space {
+  double size_bytes = 0;
+  double free_bytes = 0;  // for this user
+  bool is_writable = false;
+};
+// Returns the space of the file system of `folder`, or of the nearest existing folder above it.
+std::optional<Space> space_of(const std::filesystem::path& folder);
 
 enum class FindingLevel { kOk, kWarning, kMissing };
 constexpr auto enum_names(FindingLevel) { return std::array{"ok"sv, "warning"sv, "missing"sv}; }
@@ -20,13 +45,9 @@ struct Finding {
   std::string remedy{};  // how to get it, or its use; empty if all is well
 };
 
-struct DoctorPlaces {
-  std::filesystem::path trainer;  // fsdp-train; the file may be absent
-  std::filesystem::path results;
-};
-
-// Never fails because something is absent.
-std::vector<Finding> examine(const DoctorPlaces& places);
+// Never fails because something is absent, `trainer` (fsdp-train) among it.
+std::vector<Finding> examine(const std::filesystem::path& trainer,
+                             const std::filesystem::path& results);
 
 // Returns lines of at most `width` columns, unless a word is longer. The last tells if the lab can
 // run.

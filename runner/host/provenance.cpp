@@ -6,7 +6,10 @@
 #include <array>
 #include <exception>
 #include <fstream>
-#include <string_view>
+#include <set>
+#include <sstream>
+#include <system_error>
+#include <vector>
 
 #include "contract/text/foreign_json.h"
 #include "contract/text/json.h"
@@ -40,6 +43,107 @@ std::string cpu_name() {
     if (line.starts_with("model name") && colon != line.npos) return line.substr(colon + 2);
   }
   return "";
+}
+
+// --- git ---
+
+// The limit for an answer that takes milliseconds.
+constexpr std::chrono::seconds kMostForFilters{2};
+
+// These variables make git look at another repository than the folder's.
+constexpr std::array kOfAnotherRepository = {"GIT_ALTERNATE_OBJECT_DIRECTORIES",
+                                             "GIT_COMMON_DIR",
+                                             "GIT_DIR",
+                                             "GIT_GRAFT_FILE",
+                                             "GIT_INDEX_FILE",
+                                             "GIT_NAMESPACE",
+                                             "GIT_OBJECT_DIRECTORY",
+                                             "GIT_PREFIX",
+                                             "GIT_REPLACE_REF_BASE",
+                                             "GIT_SHALLOW_FILE",
+                                             "GIT_WORK_TREE"};
+
+std::vector<std::string> environment_of_git() {
+  std::map<std::string, std::string> variables = own_environment();
+  for (const char* name : kOfAnotherRepository) variables.erase(name);
+  // Objects that a partial clone lacks are not fetched, because that would start programs of its
+  // configuration. The second variable is for versions that do not know the first.
+  variables["GIT_NO_LAZY_FETCH"] = "1";
+  variables["GIT_ALLOW_PROTOCOL"] = "none";
+  std::vector<std::string> lines;
+  for (const auto& [name, value] : variables) lines.push_back(name + '=' + value);
+  return lines;
+}
+
+// Starts git in a folder that may be a stranger's. The folder's configuration must start nothing.
+// Hooks, file system monitors, pagers and fetching are off. Variables of the environment that name
+// another repository are unset. Callers turn filters off. Returns null if git does not start.
+std::unique_ptr<StartedProgram> git(const std::filesystem::path& folder,
+                                    const std::vector<std::string>& words) {
+  // An empty monitor means none in every version; "false" is a program's name in some.
+  std::vector<std::string> all{"git",
+                               "--no-pager",
+                               "--no-optional-locks",
+                               "-c",
+                               "core.fsmonitor=",
+                               "-c",
+                               "core.hooksPath=/dev/null",
+                               "-C",
+                               folder.string()};
+  all.insert(all.end(), words.begin(), words.end());
+  try {
+    return std::make_unique<StartedProgram>(all, environment_of_git());
+  } catch (const std::system_error&) {
+    return nullptr;
+  }
+}
+
+// Returns the filters in the repository's own configuration, not the user's filters. `output` has a
+// scope and a key for each: "local", "filter.lfs.clean".
+std::set<std::string> filters_of_repository(const std::string& output) {
+  std::set<std::string> filters;
+  std::istringstream fields(output);
+  for (std::string scope, key; std::getline(fields, scope, '\0');) {
+    if (!std::getline(fields, key, '\0')) break;
+    if (scope == "local" || scope == "worktree") filters.insert(key.substr(0, key.rfind('.')));
+  }
+  return filters;
+}
+
+// Returns git options that turn these filters off; nullopt if no option can name a filter.
+std::optional<std::vector<std::string>> without(const std::set<std::string>& filters) {
+  std::vector<std::string> words;
+  for (const std::string& filter : filters) {
+    if (filter.find('=') != std::string::npos) return std::nullopt;
+    for (const char* setting : {".clean=", ".process=", ".required=false"}) {
+      words.insert(words.end(), {"-c", filter + setting});
+    }
+  }
+  return words;
+}
+
+bool is_in_repository(std::filesystem::path folder) {
+  std::error_code error;
+  folder = std::filesystem::weakly_canonical(folder, error);
+  while (!std::filesystem::exists(folder / ".git", error)) {
+    if (!folder.has_relative_path()) return false;
+    folder = folder.parent_path();
+  }
+  return true;
+}
+
+// Parses the lines of `git status --porcelain=v2 --branch`: "# branch.oid <commit>", other
+// headings, and one line for each file that differs.
+GitState parse(const std::string& output) {
+  constexpr std::string_view kCommit = "# branch.oid ";
+  GitState state{.commit = "", .dirty = false, .untracked = {}};
+  std::istringstream lines(output);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with(kCommit)) state.commit = line.substr(kCommit.size());
+    if (!line.starts_with('#')) state.dirty = true;
+  }
+  if (state.commit == "(initial)") return {.commit = "", .dirty = {}, .untracked = true};
+  return state.commit.empty() ? GitState{} : state;
 }
 
 }  // namespace
@@ -80,6 +184,35 @@ Provenance provenance_of_this_process() {
   provenance.memory_total_bytes = sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
   provenance.environment = environment_json(own_environment());
   return provenance;
+}
+
+GitQuery::GitQuery(const std::filesystem::path& file)
+    : asked_(std::chrono::steady_clock::now()),
+      is_in_repository_(is_in_repository(file.parent_path())) {
+  if (!is_in_repository_) return;
+  const std::filesystem::path folder = file.parent_path();
+  const auto question =
+      git(folder, {"config", "-z", "--name-only", "--show-scope", "--get-regexp", R"(^filter\.)"});
+  if (!question) return;
+  const ProgramResult filters = question->wait(asked_ + kMostForFilters);
+  if (filters.exit_status != 0 && filters.exit_status != 1) return;  // 1: there are none
+  auto words = without(filters_of_repository(filters.output));
+  if (!words) return;
+  words->insert(words->end(), {"status", "--porcelain=v2", "--branch", "--untracked-files=no",
+                               "--ignore-submodules=dirty"});
+  status_ = git(folder, *words);
+  tracked_ = git(folder, {"ls-files", "--", ":(literal)" + file.filename().string()});
+}
+
+GitState GitQuery::result(std::chrono::milliseconds limit) {
+  if (!is_in_repository_) return {.commit = "", .dirty = {}, .untracked = true};
+  if (!status_ || !tracked_) return {};
+  const ProgramResult status = status_->wait(asked_ + limit);
+  const ProgramResult tracked = tracked_->wait(asked_ + limit);
+  if (status.exit_status != 0) return {};
+  GitState state = parse(status.output);
+  if (!state.untracked && tracked.exit_status == 0) state.untracked = tracked.output.empty();
+  return state;
 }
 
 }  // namespace fsdp

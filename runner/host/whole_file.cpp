@@ -1,6 +1,5 @@
 #include "runner/host/whole_file.h"
 
-#include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -52,38 +51,12 @@ void refuse_database(const std::filesystem::path& place) {
   throw ConfigError(place.string(), "", "is a database and is not replaced; name another file");
 }
 
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() { close(); }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-
-  int number() const { return number_; }
-  bool is_open() const { return number_ >= 0; }
-  // Returns false if written data is lost. Some file systems tell this only on closing.
-  bool close() {
-    const int number = number_;
-    number_ = -1;
-    return number < 0 || ::close(number) == 0;
-  }
-  bool write(std::string_view text) {
-    while (!text.empty()) {
-      const ssize_t count = ::write(number_, text.data(), text.size());
-      if (count < 0 && errno != EINTR) return false;
-      if (count > 0) text.remove_prefix(static_cast<size_t>(count));
-    }
-    return true;
-  }
-
- private:
-  int number_;
-};
-
 void write_to(const std::filesystem::path& place, std::string_view text) {
   // Others may write to the same file if a process has it open.
-  Descriptor file(open(place.c_str(), O_WRONLY | O_APPEND | O_NOCTTY | O_CLOEXEC));
-  if (!file.is_open() || !file.write(text) || !file.close()) fail(place);
+  std::ofstream file(place, std::ios::binary | std::ios::app);
+  file << text;
+  file.close();
+  if (!file) fail(place);
 }
 
 // Keeps the old file's mode and owner. Only root may change owners; others may choose their groups.

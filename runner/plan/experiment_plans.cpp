@@ -3,26 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
-#include <set>
 #include <utility>
 
-#include "contract/devices/device_table.h"
 #include "contract/spec/run_spec_keys.h"
 #include "contract/text/config_error.h"
 #include "runner/experiment/doubling_series.h"
-#include "runner/experiment/largest_value.h"
 #include "runner/plan/plan_cells.h"
 
 namespace fsdp {
 namespace {
-
-Expansion expand(const Experiment& experiment, ExpandOptions options, bool names_gpu,
-                 const Resources& resources) {
-  options.check_gpus = false;
-  options.for_any_gpu = names_gpu;
-  return experiment.expand(options, resources);
-}
 
 std::optional<double> hours_of(const RunSpec& spec, const RunPlan& plan) {
   constexpr double kMillisecondsPerHour = 3.6e6;
@@ -44,32 +35,37 @@ std::string precision_note(const RunSpec& spec, const DeviceForRuns& device) {
       static_cast<double>(capability) / 10);
 }
 
-// The values of a key that were tried and cannot be used.
-struct TriedAbove {
-  std::set<int64_t> too_large;
-  std::map<int64_t, std::string> refused;
+// Values of a key that do not fit, and the reasons: "" for memory, else what refuses the value.
+using TooLarge = std::map<int64_t, std::string>;
 
-  void drop_up_to(int64_t largest) {
-    too_large.erase(too_large.begin(), too_large.upper_bound(largest));
-    refused.erase(refused.begin(), refused.upper_bound(largest));
-  }
-};
+// Returns the smallest value that needs too much memory; nullopt if memory limits nothing.
+std::optional<int64_t> limit_of_memory(const TooLarge& above) {
+  const auto found = std::ranges::find(above, "", &TooLarge::value_type::second);
+  return found == above.end() ? std::nullopt : std::optional(found->first);
+}
 
-// Returns a sentence about the limit of `key`. `problem` is the error, if any, for twice the
-// largest value, which has the same divisors as that value.
+// Returns a sentence about the largest value of `key` that fits. `problem` is the error, if any,
+// for twice that value, which has the same divisors.
 std::string bound_note(const std::string& series, const std::string& key,
-                       std::optional<int64_t> largest, const TriedAbove& above,
+                       std::optional<int64_t> largest, const TooLarge& above,
                        const std::string& problem) {
-  const std::string which = largest ? fmt::format("{}: {} is at most {}", series, key, *largest)
-                                    : fmt::format("{}: no value of {} fits", series, key);
-  if (!above.too_large.empty()) {
-    return fmt::format("{}. Memory is the bound: {} does not fit.", which,
-                       *above.too_large.begin());
+  const std::string which = largest
+                                ? fmt::format("{}: largest {} that fits: {}", series, key, *largest)
+                                : fmt::format("{}: no value of {} fits", series, key);
+  if (const auto value = limit_of_memory(above)) {
+    return largest ? fmt::format("{} ({} does not).", which, *value)
+                   : fmt::format("{}: {} {} does not fit.", series, key, *value);
   }
-  const std::string& why =
-      problem.empty() && !above.refused.empty() ? above.refused.begin()->second : problem;
-  if (why.empty()) return which + ". The key's range is the bound.";
-  return fmt::format("{}. The run is the bound, not memory: {}.", which, why);
+  const std::string& why = problem.empty() && !above.empty() ? above.begin()->second : problem;
+  if (why.empty()) return which + ". The key allows no larger value.";
+  return fmt::format("{}. The run allows no larger value, although memory may: {}.", which, why);
+}
+
+// Returns the run with this value of `key`. Throws ConfigError if it cannot have the value.
+Run run_with(const Expansion& expansion, const Run& run, const std::string& key, int64_t value) {
+  return run.doubling && run.doubling->key() == key
+             ? doubled_run(run.doubling, value)
+             : expansion.variant(run, {fmt::format("{}={}", key, value)});
 }
 
 PlannedRow without_plan(const Run& run, const std::string& suffix, std::string problem) {
@@ -82,48 +78,16 @@ PlannedRow without_plan(const Run& run, const std::string& suffix, std::string p
 
 }  // namespace
 
-ExperimentPlans::ExperimentPlans(const std::filesystem::path& file, ExpandOptions options,
-                                 Host host, PlanTarget target, const std::filesystem::path& trainer,
+ExperimentPlans::ExperimentPlans(const Expansion& expansion, std::optional<Host> host,
+                                 PlanTarget target, const std::filesystem::path& trainer,
                                  const std::filesystem::path& results)
-    : host_(options.on_cluster ? std::nullopt : std::optional(std::move(host))),
+    : expansion_(expansion),
+      host_(std::move(host)),
       target_(std::move(target)),
-      experiment_(Experiment::load(file)),
-      expansion_(expand(experiment_, std::move(options), target_.gpu.has_value(), resources())),
       planner_(trainer, std::filesystem::absolute(results)) {}
-
-Resources ExperimentPlans::resources() const {
-  Resources resources = host_.value_or(Host()).resources;
-  if (target_.gpu) {
-    constexpr int64_t kAnyNumber = 1'000'000;
-    resources.gpu_count = kAnyNumber;
-    resources.gpu_memory_gib = device_table().find(*target_.gpu).memory_gib;
-  }
-  return resources;
-}
-
-std::vector<Run> ExperimentPlans::runs() const {
-  std::vector<Run> runs;
-  for (const Run& run : expansion_.runs) {
-    if (run.repeat == 0) runs.push_back(run);
-  }
-  return runs;
-}
-
-int64_t ExperimentPlans::repeats_of(const Run& run) const {
-  return std::ranges::count(expansion_.runs, run.series, &Run::series);
-}
 
 DeviceForRuns ExperimentPlans::device_of(const RunSpec& spec) const {
   return planned_device(target_, expansion_, spec, host_);
-}
-
-std::optional<RunSpec> ExperimentPlans::spec_with(const Run& run,
-                                                  const std::vector<std::string>& set) const {
-  try {
-    return expansion_.variant(run, set).spec;
-  } catch (const ConfigError&) {
-    return std::nullopt;
-  }
 }
 
 PlannedRow ExperimentPlans::plan(const Run& run, const std::string& suffix) {
@@ -153,10 +117,9 @@ PlannedRow ExperimentPlans::plan_with(const Run& run, const std::vector<std::str
 
 PlannedRow ExperimentPlans::plan_value(const Run& run, const std::string& key, int64_t value,
                                        const std::string& suffix) {
-  const bool is_doubled = run.doubling && run.doubling->key() == key;
-  if (!is_doubled) return plan_with(run, {fmt::format("{}={}", key, value)}, suffix);
+  const bool is_in_name = run.doubling && run.doubling->key() == key;
   try {
-    return plan(doubled_run(run.doubling, value));
+    return plan(run_with(expansion_, run, key, value), is_in_name ? "" : suffix);
   } catch (const ConfigError& error) {
     return without_plan(run, suffix, error.what());
   }
@@ -174,34 +137,50 @@ PlannedRow ExperimentPlans::plan_largest(const Run& run, const std::string& key)
     return plan_value(run, key, value, fmt::format(" {}={}", key, value));
   };
   std::optional<PlannedRow> row_of_largest;
-  TriedAbove above;
-  const auto fits_at = [&](int64_t value) -> std::optional<ValueFit> {
+  TooLarge above;
+  const auto fits_at = [&](int64_t value) {
     PlannedRow row = row_of(value);
-    if (!row.plan) {
-      above.refused[value] = row.problem;
-      return std::nullopt;
-    }
-    const ValueFit fit = value_fit(*row.plan, row.spec, key);
+    const ValueFit fit = row.plan ? value_fit(*row.plan, row.spec, key) : ValueFit::kDoesNotFit;
     if (fit == ValueFit::kFits) {
       row_of_largest = std::move(row);
     } else {
-      above.too_large.insert(value);
+      above[value] = row.problem;
     }
     return fit;
   };
-  const std::optional<int64_t> largest =
-      largest_value(static_cast<int64_t>(range_of_key(key).maximum), widest_gap(run.spec), fits_at);
-  above.drop_up_to(largest.value_or(0));
+  const NextValid next_valid =
+      next_valid_by([&](int64_t value) { run_with(expansion_, run, key, value); },
+                    widest_gap(run.spec), static_cast<int64_t>(range_of_key(key).maximum));
+  std::optional<int64_t> largest;
+  if (const auto first = next_valid(1)) {
+    largest = largest_that_fits(Doubling({.from = *first, .to = {}, .refine = true}, next_valid),
+                                fits_at);
+  }
+  above.erase(above.begin(), above.upper_bound(largest.value_or(0)));
   PlannedRow row = row_of_largest ? std::move(*row_of_largest) : row_of(1);
-  const std::string problem =
-      above.too_large.empty() ? row_of(2 * largest.value_or(1)).problem : std::string();
+  const std::string problem = limit_of_memory(above) ? "" : row_of(2 * largest.value_or(1)).problem;
   row.notes.push_back(bound_note(run.series, key, largest, above, problem));
   return row;
+}
+
+PlannedRow ExperimentPlans::plan_expected(const Run& run) {
+  const std::optional<int64_t> largest =
+      run.doubling->expected_largest([&](const RunSpec& spec) -> std::optional<RunPlan> {
+        return planner_.plan(spec, device_of(spec));
+      });
+  return plan(largest ? doubled_run(run.doubling, *largest) : run);
 }
 
 void ExperimentPlans::add_timeline(PlannedRow& row) {
   if (!row.plan) return;
   row.plan = planner_.plan(row.spec, device_of(row.spec), /*timeline=*/true);
+}
+
+std::vector<Run> first_repeats(const Expansion& expansion) {
+  std::vector<Run> runs;
+  std::ranges::copy_if(expansion.runs, std::back_inserter(runs),
+                       [](const Run& run) { return run.repeat == 0; });
+  return runs;
 }
 
 }  // namespace fsdp

@@ -4,13 +4,51 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <ranges>
+#include <span>
+#include <utility>
 
 #include "runner/plan/plan_cells.h"
 #include "runner/report/number_text.h"
 
 namespace fsdp {
 namespace {
+
+// Returns all changes. Within a part, the least intrusive is first.
+std::span<const Change> changes() {
+  using enum ChangedPart;
+  static constexpr std::array kChanges{
+      Change{kRecomputation, "recompute nothing", "activation_checkpointing.every=0", ""},
+      Change{kRecomputation, "recompute MLPs",
+             "activation_checkpointing.every=1 activation_checkpointing.what=mlp",
+             "the MLP's first product once more"},
+      Change{kRecomputation, "recompute attention",
+             "activation_checkpointing.every=1 activation_checkpointing.what=attention",
+             "attention and the products before it once more"},
+      Change{kRecomputation, "recompute blocks",
+             "activation_checkpointing.every=1 activation_checkpointing.what=block",
+             "every block's forward once more, up to a third more time"},
+      Change{kSharding, "ddp", "strategy.kind=ddp", ""},
+      Change{kSharding, "shard_grad_op", "strategy.kind=fsdp strategy.sharding=shard_grad_op",
+             "parameters are gathered for each step"},
+      Change{kSharding, "full_shard", "strategy.kind=fsdp strategy.sharding=full_shard",
+             "parameters are gathered for each use"},
+      Change{kOther, "sharded sums", "strategy.accumulate=sharded",
+             "gradients are reduced every micro-batch"},
+      Change{kOther, "step in backward", "optimizer.in_backward=true",
+             "no clipping, and one micro-batch a step"},
+      Change{kOther, "bf16 products", "precision=bf16_mixed", "products are rounded to bfloat16"},
+      Change{kOther, "bf16 state", "optimizer.state_dtype=bf16",
+             "the optimizer's state is rounded"},
+      Change{kOther, "bf16 weights", "precision=bf16_true", "weights are rounded to bfloat16 too"},
+      Change{kOffload, "offload nothing", "strategy.offload=none", ""},
+      Change{kOffload, "offload optimizer", "strategy.offload=optimizer",
+             "the CPU steps; gradients and parameters are copied"},
+      Change{kOffload, "offload parameters", "strategy.offload=parameters",
+             "as that, and parameters are copied for each use"}};
+  return kChanges;
+}
 
 // The run with changes, at most one of each part. No changes: the run as it is.
 struct Setting {
@@ -65,11 +103,11 @@ std::vector<Setting> settings_that_fit(ExperimentPlans& plans, const Run& run) {
   std::vector<Setting> settings;
   std::vector<RunSpec> seen;
   for (auto& choice : choices_of_the_same_result(run.spec.strategy.ranks > 1)) {
-    const std::optional<RunSpec> spec = plans.spec_with(run, overrides_of(choice));
-    if (!spec || std::ranges::find(seen, *spec) != seen.end()) continue;
-    seen.push_back(*spec);
     Setting setting = with_changes(plans, run, std::move(choice));
-    if (setting.row.plan && fits(*setting.row.plan)) settings.push_back(std::move(setting));
+    const RunSpec& spec = setting.row.spec;
+    if (!setting.row.plan || std::ranges::find(seen, spec) != seen.end()) continue;
+    seen.push_back(spec);
+    if (fits(*setting.row.plan)) settings.push_back(std::move(setting));
   }
   return settings;
 }

@@ -2,13 +2,25 @@
 
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "runner/plan/changes.h"
 #include "runner/plan/experiment_plans.h"
 
 // The output of `fsdp-run plan --suggest` for a run.
 namespace fsdp {
+
+// The part of a run that a change affects. The result stays the same, up to rounding, unless the
+// part is kOther. A run has at most one change of each other part.
+enum class ChangedPart { kOther, kRecomputation, kSharding, kOffload };
+
+// A change of one or two keys, and its cost.
+struct Change {
+  ChangedPart part;
+  std::string_view name;  // "recompute MLPs"
+  std::string_view set;   // "path=value", or two of them with a space between
+  std::string_view cost;  // empty if the change saves no memory
+};
 
 struct Suggestions {
   // The run as it is, the run with each change that saves memory, and the settings in the remarks.

@@ -1,12 +1,13 @@
 #include "runner/progress/live_view.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <ranges>
 
+#include "contract/record/standard_streams.h"
 #include "contract/text/utf8.h"
-#include "runner/progress/waiting.h"
 #include "runner/report/number_text.h"
 #include "runner/report/terminal_text.h"
 #include "runner/report/text_table.h"
@@ -136,6 +137,8 @@ std::string count_line(std::span<const RunProgress> runs, ProgressClock::time_po
   return display_cut(counts, width);
 }
 
+constexpr std::string_view kErasedLine = "\r\033[K";
+
 }  // namespace
 
 std::vector<std::string> live_view(std::span<const RunProgress> runs,
@@ -152,6 +155,29 @@ std::vector<std::string> live_view(std::span<const RunProgress> runs,
   std::vector<std::string> lines = laid_out(columns_of_view(), std::move(rows), width, style).rows;
   lines.push_back(count_line(runs, now, width));
   return lines;
+}
+
+PrepareBar::PrepareBar(std::string name)
+    : name_(std::move(name)), has_terminal_(isatty(STDERR_FILENO) == 1) {}
+
+PrepareBar::~PrepareBar() {
+  if (has_terminal_) write_whole(STDERR_FILENO, kErasedLine);
+}
+
+void PrepareBar::show(int64_t read_bytes, int64_t all_bytes) {
+  if (!has_terminal_) return;
+  write_whole(STDERR_FILENO,
+              std::string(kErasedLine) + prepare_bar_text(name_, read_bytes, all_bytes));
+}
+
+std::string prepare_bar_text(const std::string& name, int64_t read_bytes, int64_t all_bytes) {
+  constexpr int64_t kWidth = 20;
+  constexpr size_t kMostOfName = 20;
+  const std::string shown = visible_line(shortened(name, kMostOfName));
+  if (all_bytes == 0) return "waiting for another process that tokenizes " + shown;
+  const int64_t filled = std::clamp<int64_t>(read_bytes * kWidth / all_bytes, 0, kWidth);
+  return fmt::format("tokenizing {} [{}{}] {:3} %", shown, std::string(filled, '#'),
+                     std::string(kWidth - filled, ' '), read_bytes * 100 / all_bytes);
 }
 
 }  // namespace fsdp

@@ -1,14 +1,8 @@
 #include "runner/progress/progress.h"
 
-#include <unistd.h>
-
-#include <cstdlib>
 #include <utility>
 
 #include "contract/record/log.h"
-#include "runner/progress/json_progress.h"
-#include "runner/progress/line_progress.h"
-#include "runner/progress/live_progress.h"
 
 namespace fsdp {
 
@@ -33,7 +27,7 @@ void Progress::queued(int64_t id, std::string job) {
   RunProgress& run = runs_[index];
   running_.erase(index);
   std::erase(ended_order_, index);
-  run.come_to(RunStatus::kQueued, ProgressClock::now());
+  run.set_status(RunStatus::kQueued, ProgressClock::now());
   run.job = std::move(job);
   run.job_reason.clear();
   log(LogLevel::kInfo, "run", run.point + ": in job " + run.job);
@@ -50,7 +44,7 @@ void Progress::started(int64_t id, const RunOutline& outline) {
   running_.insert(index);
   std::erase(ended_order_, index);
   run.started = ProgressClock::now();
-  run.come_to(RunStatus::kRunning, *run.started);
+  run.set_status(RunStatus::kRunning, *run.started);
   log(LogLevel::kInfo, "run", run.point + ": started");
   show(run);
 }
@@ -84,31 +78,22 @@ void Progress::ended(int64_t id, RunStatus status, std::string reason,
 }
 
 void Progress::refresh(ProgressClock::time_point now) {
-  tell_of_waits(now);
+  show_new_waits(now);
   update(now);
 }
 
-void Progress::tell_of_waits(ProgressClock::time_point now) {
+void Progress::show_new_waits(ProgressClock::time_point now) {
   std::vector<RunThatWaits> long_ones;
   for (size_t index = 0; index < runs_.size(); ++index) {
     const std::optional<Waiting> wait = waiting(runs_[index], now);
     if (!wait || !wait->is_long) continue;
     const std::pair which(wait->what, wait->since);
-    const auto [told, is_new] = told_waits_.try_emplace(index, which);
-    if (!is_new && std::exchange(told->second, which) == which) continue;
+    const auto [shown, is_new] = shown_waits_.try_emplace(index, which);
+    if (!is_new && std::exchange(shown->second, which) == which) continue;
     log(LogLevel::kInfo, "run", runs_[index].point + ": " + waiting_text(*wait, now));
     long_ones.push_back({&runs_[index], *wait});
   }
   if (!long_ones.empty()) show_waits(long_ones, now);
-}
-
-std::unique_ptr<Progress> make_progress(ProgressMode mode) {
-  if (mode == ProgressMode::kQuiet) return std::make_unique<QuietProgress>();
-  if (mode == ProgressMode::kJson) return std::make_unique<JsonProgress>();
-  const char* terminal = std::getenv("TERM");
-  const bool can_move = terminal == nullptr || std::string_view(terminal) != "dumb";
-  if (isatty(STDERR_FILENO) == 1 && can_move) return std::make_unique<LiveProgress>();
-  return std::make_unique<LineProgress>();
 }
 
 }  // namespace fsdp

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "runner/progress/run_progress.h"
-#include "runner/progress/waiting.h"
 
 namespace fsdp {
 
@@ -79,14 +78,14 @@ class Progress {
 
   // Returns the run's index. Adds and shows the run if it is new.
   size_t index_of(int64_t id, const RunOutline& outline);
-  void tell_of_waits(ProgressClock::time_point now);
+  void show_new_waits(ProgressClock::time_point now);
 
   std::vector<RunProgress> runs_;
   std::map<int64_t, size_t> index_of_id_;
   std::set<size_t> running_;
   std::vector<size_t> ended_order_;
   // The last reported wait of each run, by the run's index.
-  std::map<size_t, std::pair<WaitsFor, ProgressClock::time_point>> told_waits_;
+  std::map<size_t, std::pair<WaitsFor, ProgressClock::time_point>> shown_waits_;
 };
 
 enum class ProgressMode { kAutomatic, kQuiet, kJson };

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "contract/record/event.h"
@@ -41,7 +43,7 @@ struct RunProgress {
   std::optional<double> step_time_ms{};  // recent steps weigh more
   int64_t memory_allocated_bytes_max = 0;
   std::optional<ProgressClock::time_point> started{};  // nullopt: not yet
-  std::vector<RankProgress> heard{};                   // by rank, in this attempt; may be shorter
+  std::vector<RankProgress> rank_progress{};           // by rank, in this attempt; may be shorter
   std::optional<ProgressClock::time_point> news{};     // time of the last progress
   int64_t evaluated_step = 0;                          // the last step that was evaluated
   int64_t saved_step = 0;                              // the last step with a checkpoint
@@ -56,17 +58,17 @@ struct RunProgress {
     return has_ended() && status != RunStatus::kFinished && status != RunStatus::kOutOfMemory;
   }
   RankProgress of_rank(size_t rank) const {
-    return rank < heard.size() ? heard[rank] : RankProgress();
+    return rank < rank_progress.size() ? rank_progress[rank] : RankProgress();
   }
   bool has_stepped() const { return of_rank(0).step > 0; }
   // Adds events, one list per rank as EventTail::poll returns them.
   void add(std::span<const std::vector<Event>> events_of_ranks, ProgressClock::time_point now);
   void add_begun(const std::vector<bool>& begun, ProgressClock::time_point now);
   // Changes the status. The run waits, or starts another attempt.
-  void come_to(RunStatus next, ProgressClock::time_point now);
+  void set_status(RunStatus next, ProgressClock::time_point now);
 
  private:
-  void bring(size_t rank, RankProgress to, ProgressClock::time_point now);
+  void advance(size_t rank, RankProgress to, ProgressClock::time_point now);
 };
 
 // Estimates the time of the remaining steps. nullopt if it is unknown or the run has ended.
@@ -99,5 +101,30 @@ struct Remark {
 };
 // Returns warnings, resumptions, evaluations and checkpoints.
 std::vector<Remark> remarks(const std::string& point, std::span<const Event> events);
+
+// --- waits: the reason why a run does no step ---
+
+enum class WaitsFor { kQueue, kRanks, kLoading, kFirstStep, kStep, kEvaluation, kCheckpoint, kEnd };
+
+constexpr auto enum_names(WaitsFor) {
+  return std::array<std::string_view, 8>{"queue", "ranks",      "loading",    "first_step",
+                                         "step",  "evaluation", "checkpoint", "end"};
+}
+
+struct Waiting {
+  WaitsFor what = WaitsFor::kStep;
+  std::string text{};  // "rendezvous: rank 2 has not begun, of 4"
+  ProgressClock::time_point since;
+  bool is_long = false;  // longer than expected
+};
+
+// Returns one or two words for the stage of a run that has started but done no step.
+std::string_view start_text(const RunProgress& run);
+
+// nullopt unless the run is queued or running.
+std::optional<Waiting> waiting(const RunProgress& run, ProgressClock::time_point now);
+
+// "35s without a step: rendezvous: rank 2 has not begun, of 4", "35s in the queue (Resources)"
+std::string waiting_text(const Waiting& waiting, ProgressClock::time_point now);
 
 }  // namespace fsdp

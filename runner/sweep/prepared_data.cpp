@@ -12,7 +12,7 @@
 #include "contract/record/run_paths.h"
 #include "contract/text/config_error.h"
 #include "contract/tokenizers/tokenizer.h"
-#include "runner/progress/prepare_bar.h"
+#include "runner/progress/live_view.h"
 
 namespace fsdp {
 namespace {

@@ -130,7 +130,7 @@ void RunPlanner::expect(Series& series) {
   series.expected = settings_.expected_value(series.doubling, series.doubling->family(digest_));
   if (!series.expected || !is_refined) return;
   series.search.expect_to_be_largest(*series.expected);
-  const int64_t saved = runs_saved(*series.doubling, *series.expected);
+  const int64_t saved = runs_saved(series.doubling->search(), *series.expected);
   if (series.checked && !series.has_begun && saved > 0) {
     settings_.say(
         fmt::format("{}: {} is predicted to be the largest that fits; beginning there "

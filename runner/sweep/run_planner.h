@@ -11,10 +11,13 @@
 #include "runner/experiment/doubling_series.h"
 #include "runner/experiment/experiment.h"
 #include "runner/store/store.h"
-#include "runner/sweep/expected_values.h"
 #include "runner/sweep/run_experiment.h"
 
 namespace fsdp {
+
+// Returns the value of a doubled key in this family that is expected to be the largest that fits.
+using ExpectedValue = std::function<std::optional<int64_t>(
+    const std::shared_ptr<const DoublingSeries>&, const std::string& family)>;
 
 // Decides which of an experiment's runs are launched: those without a result. The values of a
 // doubled key follow one another, without those that are known not to fit.

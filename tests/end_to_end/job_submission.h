@@ -13,7 +13,7 @@
 #include "runner/experiment/doubling_series.h"
 #include "runner/jobs/job_plan.h"
 #include "runner/jobs/job_submission.h"
-#include "runner/progress/line_progress.h"
+#include "runner/progress/progress_kinds.h"
 #include "runner/sweep/planned_runs.h"
 #include "runner/sweep/run_planner.h"
 #include "tests/end_to_end/program.h"

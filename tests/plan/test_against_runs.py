@@ -8,8 +8,12 @@ from pathlib import Path
 
 import pytest
 from planning import plans, request_of
-from random_runs import random_spec, write_articles
+from random_runs import VOCABULARY, random_spec, write_articles
 from trainer import check_ended_well, events_file, start, wait_for, wait_until_well_ended
+
+
+
+CHECKPOINT_TOLERANCE = 1024  # of trainer.json: figures that only a run knows
 
 
 def reported_peak(folder: Path, ranks: int) -> dict:
@@ -29,6 +33,13 @@ def composition(peak: dict) -> dict:
     return {name: value for name, value in peak.items() if name.endswith("_bytes")}
 
 
+def checkpoint_bytes(folder: Path) -> int:
+    """Of the last checkpoint; 0: there is none."""
+    events = map(json.loads, events_file(folder, 0).read_text().splitlines())
+    sizes = [event["size_bytes"] for event in events if event["kind"] == "checkpoint"]
+    return sizes[-1] if sizes else 0
+
+
 @pytest.fixture
 def count(request) -> int:
     return request.config.getoption("--runs")
@@ -45,7 +56,7 @@ def test_plan_is_what_the_run_reports(trainer, seed, count, tmp_path):
     print(f"seed {seed}")
     articles = write_articles(tmp_path / "articles.csv", draw)
     results = tmp_path / "results"
-    unequal, moments, compositions = [], [], []
+    unequal, moments, compositions, checkpoints = [], [], [], []
     for number in range(count):
         spec = random_spec(draw, articles)
         folder = results / "runs" / "random" / str(number)
@@ -63,13 +74,42 @@ def test_plan_is_what_the_run_reports(trainer, seed, count, tmp_path):
             moments.append((number, moment(planned), moment(peak)))
         if composition(planned) != composition(peak):
             compositions.append((number, composition(planned), composition(peak)))
+        written = checkpoint_bytes(folder)
+        if abs(plan["checkpoint_bytes"] - written) > CHECKPOINT_TOLERANCE:
+            checkpoints.append((number, plan["checkpoint_bytes"], written, spec))
         shutil.rmtree(folder)
     print(f"of {count}: bytes differ in {len(unequal)}, moments in {len(moments)}, compositions in "
           f"{len(compositions)}")
-    for differing in (unequal, moments, compositions):
+    for differing in (unequal, moments, compositions, checkpoints):
         for case in differing:
             print(case)
-    assert not unequal and not moments and not compositions
+    assert not unequal and not moments and not compositions and not checkpoints
+
+
+@pytest.mark.parametrize("changes", [
+    {"checkpoint": {"at_end": True, "state_dict": "full"}},
+    {"checkpoint": {"at_end": True, "state_dict": "sharded"}, "precision": "bf16_true"},
+    {"checkpoint": {"at_end": True, "state_dict": "full"}, "optimizer": {"kind": "sgd", "momentum": 0.9}},
+    {"checkpoint": {"at_end": True, "state_dict": "sharded"}, "strategy": {"kind": "ddp", "ranks": 2}},
+])
+def test_the_size_of_a_checkpoint_is_planned(trainer, tmp_path, changes):
+    """Of every file of every rank."""
+    spec = {"model": {"config": {"num_hidden_layers": 2, "hidden_size": 32, "intermediate_size": 40,
+                                 "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": VOCABULARY}},
+            "data": {"kind": "chess", "sequence_length": 16}, "batch": {"size_per_rank": 1}, "precision": "fp32",
+            "strategy": {"kind": "fsdp", "ranks": 3}, "train": {"steps": 2, "warmup_steps_excluded": 0},
+            "device": "cpu", "threads_per_rank": 1} | changes
+    folder = tmp_path / "run"
+    wait_until_well_ended(start(trainer, spec, folder), folder)
+    [plan] = plans(trainer, [request_of(spec, tmp_path)])
+    assert abs(plan["checkpoint_bytes"] - checkpoint_bytes(folder)) <= CHECKPOINT_TOLERANCE
+
+
+def test_a_run_without_checkpoints_writes_none(trainer, tmp_path):
+    spec = {"model": {"config": {"num_hidden_layers": 1, "vocab_size": VOCABULARY}}, "data": {"kind": "chess"},
+            "strategy": {"kind": "single", "ranks": 1}, "train": {"steps": 2}, "device": "cpu"}
+    [plan] = plans(trainer, [request_of(spec, tmp_path)])
+    assert plan["checkpoint_bytes"] == 0
 
 
 OUT_OF_MEMORY = 3

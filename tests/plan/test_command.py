@@ -171,10 +171,22 @@ def test_check_says_what_will_not_fit(request, trainer, tmp_path):
         assert done.returncode == 0, done.stderr
         return " ".join(done.stdout.split())
 
-    assert "predicted not to fit" not in check("1")
+    said = check("1")
+    assert "predicted not to fit" not in said and "not known" not in said
+    assert "Memory" in said and "Checkpoints" not in said
     said = check("0.1")
     assert "warning: 1 GPU is predicted not to fit: " in said and " of 0.100 GiB" in said
     assert "4xFSDP is predicted" not in said
+
+
+def test_check_says_what_checkpoints_take(request, trainer, tmp_path):
+    runner = request.config.getoption("--runner").resolve()
+    words = ["--set", "checkpoint.every_steps=1", "--set", "train.steps=1000000", "--only", "1 GPU"]
+    done = subprocess.run([runner, "check", LAB, "--trainer", trainer, *words], cwd=tmp_path, capture_output=True,
+                          text=True, check=True)
+    said = " ".join(done.stdout.split())
+    assert "Checkpoints" in said
+    assert "warning: checkpoints will take" in said and "see checkpoint.keep" in said
 
 
 def test_where_no_memory_is_known_nothing_is_said_to_fit(plan):
@@ -316,9 +328,9 @@ def test_a_device_may_be_named_beside_a_gpu(rows):
 
 
 @pytest.mark.parametrize("words, said", [
-    (["--max", "data.sequence_length"], "The run is the bound, not memory: "),
-    (["--max", "batch.size_per_rank"], "Memory is the bound: "),
-    (["--max", "data.sequence_length", "--set", "memory_limit_gib=0.1"], "no value of data.sequence_length fits"),
+    (["--max", "data.sequence_length"], "The run allows no larger value, although memory may: "),
+    (["--max", "batch.size_per_rank"], "4xFSDP: largest batch.size_per_rank that fits: "),
+    (["--max", "data.sequence_length", "--set", "memory_limit_gib=0.1"], "data.sequence_length 1 does not fit."),
 ])
 def test_what_bounds_the_largest_value_is_said(plan, words, said):
     done = plan("--gpu", "a100-80", "--only", "4xFSDP", *words)

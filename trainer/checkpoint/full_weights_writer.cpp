@@ -14,6 +14,11 @@ constexpr const char* kIndexName = "model.safetensors.index.json";
 
 using Tensors = std::vector<SafetensorsTensor>;
 
+const std::map<std::string, std::string>& metadata() {
+  static const std::map<std::string, std::string> format{{"format", "pt"}};  // for transformers
+  return format;
+}
+
 // Splits tensors into files, in order. A file exceeds the limit only if its single tensor does.
 std::vector<Tensors> split_into_files(std::span<const ParameterPtr> parameters,
                                       at::ScalarType dtype, int64_t max_file_bytes) {
@@ -43,7 +48,31 @@ std::string file_name(size_t index, size_t count) {
   return "model-" + five_digits(index + 1) + "-of-" + five_digits(count) + ".safetensors";
 }
 
+std::string index_text(const std::vector<Tensors>& files, at::ScalarType dtype) {
+  nlohmann::json weight_map = nlohmann::json::object();
+  int64_t bytes = 0;
+  for (size_t i = 0; i < files.size(); ++i) {
+    for (const SafetensorsTensor& tensor : files[i]) {
+      weight_map[tensor.name] = file_name(i, files.size());
+      bytes += tensor.size_bytes;
+    }
+  }
+  nlohmann::ordered_json index;
+  index["metadata"]["total_parameters"] = bytes / static_cast<int64_t>(c10::elementSize(dtype));
+  index["metadata"]["total_size"] = bytes;
+  index["weight_map"] = std::move(weight_map);
+  return index.dump(2) + '\n';
+}
+
 }  // namespace
+
+int64_t full_weights_bytes(std::span<const ParameterPtr> parameters, at::ScalarType dtype,
+                           int64_t max_file_bytes) {
+  const std::vector<Tensors> files = split_into_files(parameters, dtype, max_file_bytes);
+  int64_t bytes = files.size() > 1 ? std::ssize(index_text(files, dtype)) : 0;
+  for (const Tensors& tensors : files) bytes += safetensors_file_bytes(tensors, metadata());
+  return bytes;
+}
 
 FullWeightsWriter::FullWeightsWriter(std::filesystem::path folder,
                                      std::span<const ParameterPtr> parameters, at::ScalarType dtype,
@@ -52,12 +81,11 @@ FullWeightsWriter::FullWeightsWriter(std::filesystem::path folder,
   const std::vector<Tensors> files = split_into_files(parameters, dtype, max_file_bytes);
   for (size_t i = 0; i < files.size(); ++i) {
     file_names_.push_back(file_name(i, files.size()));
-    files_.push_back(std::make_unique<SafetensorsWriter>(
-        folder_ / file_names_.back(), files[i],
-        std::map<std::string, std::string>{{"format", "pt"}}));  // which transformers asks for
+    files_.push_back(
+        std::make_unique<SafetensorsWriter>(folder_ / file_names_.back(), files[i], metadata()));
     for (const SafetensorsTensor& tensor : files[i]) file_of_.emplace(tensor.name, i);
   }
-  for (const ParameterPtr& parameter : parameters) parameter_count_ += parameter->numel();
+  if (files.size() > 1) index_ = index_text(files, dtype);
 }
 
 void FullWeightsWriter::write(const Parameter& parameter, const at::Tensor& whole,
@@ -79,19 +107,8 @@ void FullWeightsWriter::write(const Parameter& parameter, const at::Tensor& whol
 Checksums FullWeightsWriter::finish() {
   Checksums checksums;
   for (size_t i = 0; i < files_.size(); ++i) checksums[file_names_[i]] = files_[i]->finish();
-  if (files_.size() > 1) checksums[kIndexName] = write_index();
+  if (!index_.empty()) checksums[kIndexName] = write_file(folder_ / kIndexName, index_);
   return checksums;
-}
-
-std::string FullWeightsWriter::write_index() const {
-  nlohmann::ordered_json index;
-  index["metadata"]["total_parameters"] = parameter_count_;
-  index["metadata"]["total_size"] =
-      parameter_count_ * static_cast<int64_t>(c10::elementSize(dtype_));
-  nlohmann::json weight_map = nlohmann::json::object();
-  for (const auto& [name, file] : file_of_) weight_map[name] = file_names_[file];
-  index["weight_map"] = std::move(weight_map);
-  return write_file(folder_ / kIndexName, index.dump(2) + '\n');
 }
 
 }  // namespace fsdp

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <span>
@@ -18,11 +19,17 @@ namespace fsdp {
 
 inline constexpr int64_t kMaxFileBytes = 5'000'000'000;  // as transformers' save_pretrained
 
-// Writes the files of a Hugging Face model other than weights. If the model has a source, copies
-// its config.json, and generation_config.json and the tokenizer's files if they exist. Otherwise
-// writes a config.json of ModelConfig. The config's dtype is `dtype`, the stored weights' type.
-void write_model_files(const std::filesystem::path& folder, const ModelSpec& model,
-                       at::ScalarType dtype);
+// Visits the files of a Hugging Face model other than weights: visit(name, text). If the model has
+// a source, these are its config.json, and generation_config.json and the tokenizer's files if they
+// exist. Otherwise it is a config.json of ModelConfig. The config's dtype is `dtype`, the stored
+// weights' type.
+void for_each_model_file(
+    const ModelSpec& model, at::ScalarType dtype,
+    const std::function<void(const std::string& name, const std::string& text)>& visit);
+
+// Returns the size of the files that FullWeightsWriter writes.
+int64_t full_weights_bytes(std::span<const ParameterPtr> parameters, at::ScalarType dtype,
+                           int64_t max_file_bytes = kMaxFileBytes);
 
 // Writes whole weights as model.safetensors. Above `max_file_bytes`, writes
 // model-<i>-of-<n>.safetensors and model.safetensors.index.json. Each parameter goes to its place
@@ -43,14 +50,12 @@ class FullWeightsWriter {
   Checksums finish();
 
  private:
-  std::string write_index() const;
-
   std::filesystem::path folder_;
   at::ScalarType dtype_;
   std::vector<std::string> file_names_;
   std::vector<std::unique_ptr<SafetensorsWriter>> files_;
   std::unordered_map<std::string, size_t> file_of_;  // by tensor name
-  int64_t parameter_count_ = 0;
+  std::string index_;  // the text of the index; empty if there is one file
 };
 
 // The limit for CheckpointSpec::single_file.

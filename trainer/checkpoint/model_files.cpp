@@ -41,18 +41,20 @@ ordered_json read_config(const path& file) {
 
 }  // namespace
 
-void write_model_files(const path& folder, const ModelSpec& model, at::ScalarType dtype) {
+void for_each_model_file(
+    const ModelSpec& model, at::ScalarType dtype,
+    const std::function<void(const std::string& name, const std::string& text)>& visit) {
   const path& source = model.source;
   ordered_json config = source.empty() ? family_of(model.config).write_config(model.config)
                                        : read_config(source / kConfigName);
   const bool has_old_key = config.contains("torch_dtype") && !config.contains("dtype");
   config[has_old_key ? "torch_dtype" : "dtype"] = dtype_in_config(dtype);
-  write_file(folder / kConfigName, config.dump(2) + '\n');
+  visit(kConfigName, config.dump(2) + '\n');
   if (source.empty()) return;
   for (const char* name : kOtherFiles) {
     std::error_code error;
     if (!std::filesystem::exists(source / name, error)) continue;
-    write_file(folder / name, read_input_file(source / name));
+    visit(name, read_input_file(source / name));
   }
 }
 

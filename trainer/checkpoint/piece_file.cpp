@@ -35,6 +35,26 @@ void check_piece(const Piece& piece) {
               piece_key(piece), ": not a range of the flattened parameter");
 }
 
+struct PieceFileContents {
+  std::vector<SafetensorsTensor> tensors;  // without empty pieces
+  std::map<std::string, std::string> metadata;
+};
+
+PieceFileContents contents_of(const std::vector<Piece>& pieces) {
+  PieceFileContents contents;
+  for (const Piece& piece : pieces) {
+    check_piece(piece);
+    if (piece.part.numel() == 0) continue;
+    contents.tensors.push_back({.name = piece_key(piece),
+                                .dtype = stored_name(piece.part.scalar_type()),
+                                .shape = {piece.part.numel()},
+                                .size_bytes = static_cast<int64_t>(piece.part.nbytes())});
+    contents.metadata.emplace(std::string(kElements) + name_of(piece.parameter),
+                              std::to_string(piece.parameter.numel()));
+  }
+  return contents;
+}
+
 }  // namespace
 
 std::string state_key(const std::string& state, const Parameter& parameter) {
@@ -45,21 +65,15 @@ std::string piece_file_name(const std::string& stem, int rank) {
   return stem + ".rank" + std::to_string(rank) + ".safetensors";
 }
 
+int64_t piece_file_bytes(const std::vector<Piece>& pieces) {
+  const auto [tensors, metadata] = contents_of(pieces);
+  return safetensors_file_bytes(tensors, metadata);
+}
+
 std::unique_ptr<SafetensorsWriter> write_piece_file(const path& path,
                                                     const std::vector<Piece>& pieces,
                                                     WriterThread& thread) {
-  std::vector<SafetensorsTensor> tensors;
-  std::map<std::string, std::string> metadata;
-  for (const Piece& piece : pieces) {
-    check_piece(piece);
-    if (piece.part.numel() == 0) continue;
-    tensors.push_back({.name = piece_key(piece),
-                       .dtype = stored_name(piece.part.scalar_type()),
-                       .shape = {piece.part.numel()},
-                       .size_bytes = static_cast<int64_t>(piece.part.nbytes())});
-    metadata.emplace(std::string(kElements) + name_of(piece.parameter),
-                     std::to_string(piece.parameter.numel()));
-  }
+  const auto [tensors, metadata] = contents_of(pieces);
   auto file = std::make_unique<SafetensorsWriter>(path, tensors, metadata);
   for (const Piece& piece : pieces) {
     if (piece.part.numel() == 0) continue;

@@ -17,6 +17,9 @@ namespace fsdp {
 
 std::string piece_file_name(const std::string& stem, int rank);
 
+// Returns the size of the pieces' file. The pieces may be on meta.
+int64_t piece_file_bytes(const std::vector<Piece>& pieces);
+
 // Writes the pieces and returns when they may change. Throws std::runtime_error.
 std::unique_ptr<SafetensorsWriter> write_piece_file(const std::filesystem::path& path,
                                                     const std::vector<Piece>& pieces,

@@ -51,6 +51,13 @@ std::string header_text(const std::vector<SafetensorsTensor>& tensors,
 
 }  // namespace
 
+int64_t safetensors_file_bytes(const std::vector<SafetensorsTensor>& tensors,
+                               const std::map<std::string, std::string>& metadata) {
+  auto bytes = static_cast<int64_t>(header_text(tensors, metadata).size());
+  for (const SafetensorsTensor& tensor : tensors) bytes += tensor.size_bytes;
+  return bytes;
+}
+
 SafetensorsWriter::SafetensorsWriter(std::filesystem::path path,
                                      const std::vector<SafetensorsTensor>& tensors,
                                      const std::map<std::string, std::string>& metadata)

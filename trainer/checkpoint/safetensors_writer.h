@@ -16,6 +16,10 @@ struct SafetensorsTensor {
   int64_t size_bytes = 0;
 };
 
+// Returns the size of a safetensors file with these tensors.
+int64_t safetensors_file_bytes(const std::vector<SafetensorsTensor>& tensors,
+                               const std::map<std::string, std::string>& metadata);
+
 // Writes one safetensors file from a known list of tensors, one at a time in any order. They need
 // not be in memory together. Throws as OutputFile does.
 class SafetensorsWriter {

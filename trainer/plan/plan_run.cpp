@@ -17,6 +17,7 @@
 #include "contract/text/foreign_json.h"
 #include "contract/text/json.h"
 #include "contract/text/json_fields.h"
+#include "trainer/checkpoint/saved_state.h"
 #include "trainer/checkpoint/writer_thread.h"
 #include "trainer/comm/mirror_group.h"
 #include "trainer/plan/gpu_memory.h"
@@ -104,6 +105,7 @@ void run_phases(const RunSpec& spec, const ModelConfig& config, Backend& backend
     for_each_whole_unit(training.store(), mesh, [](const FlatLayout&, const at::Tensor&) {});
   }
   save_through_ring(spec, backend);
+  if (wants_checkpoints(spec)) plan.checkpoint_bytes = checkpoint_bytes(spec, training, mesh);
   if (wants_timeline) plan.timeline = memory_timeline(recording.entries());
   // On the CPU, later steps find a heap with the holes that these steps have left.
   const bool has_later_steps = spec.train.steps.value_or(2) > 1;

@@ -4,6 +4,7 @@
 
 #include "contract/record/start_up.h"
 #include "trainer/checkpoint/full_weights_writer.h"
+#include "trainer/checkpoint/saved_state.h"
 #include "trainer/strategy/whole_units.h"
 
 namespace fsdp {
@@ -24,19 +25,14 @@ bool Checkpoints::is_due(int64_t step, int64_t steps) const {
   return (spec.every_steps && step % *spec.every_steps == 0) || (spec.at_end && step == steps);
 }
 
-template <typename Visit>
-void Checkpoints::for_each_part(int unit, const at::Tensor& shard, Visit visit) const {
-  store_.layout(unit).for_each_part(shard, mesh_.shard_index(), visit);
-}
-
 void Checkpoints::save(TrainerState state) {
   const MemoryScope scope(MemoryPhase::kCheckpoint);
   CheckpointWriter& writer =
       writer_.emplace(paths_, state.step, world_, mesh_.shard_count(), backend_);
-  writer.write_pieces(kOptimizer, optimizer_pieces());
+  writer.write_pieces(kOptimizer, optimizer_pieces(training_, mesh_.shard_index()));
   switch (spec_.checkpoint.state_dict) {
     case StateDict::kSharded:
-      writer.write_pieces(kWeights, weight_pieces());
+      writer.write_pieces(kWeights, weight_pieces(training_, mesh_.shard_index()));
       break;
     case StateDict::kFull:
       if (mesh_.is_first_replica()) write_full_weights(writer);
@@ -61,44 +57,17 @@ std::optional<CheckpointDone> Checkpoints::advance(bool waits) {
   return done;
 }
 
-void Checkpoints::add_pieces(std::vector<Piece>& pieces, const std::string& state, int unit,
-                             const at::Tensor& shard) const {
-  for_each_part(unit, shard,
-                [&](const Parameter& parameter, int64_t offset, const at::Tensor& part) {
-                  pieces.push_back({state, parameter, offset, part});
-                });
-}
-
-std::vector<Piece> Checkpoints::optimizer_pieces() const {
-  std::vector<Piece> pieces;
-  for (int unit = 0; unit < store_.unit_count(); ++unit) {
-    for (const auto& [name, shard] : optimizer_.state(unit)) add_pieces(pieces, name, unit, shard);
-  }
-  return pieces;
-}
-
-std::vector<Piece> Checkpoints::weight_pieces() const {
-  const std::vector<at::Tensor> shards = store_.optimizer_parameters();
-  std::vector<Piece> pieces;
-  for (int unit = 0; unit < store_.unit_count(); ++unit) {
-    add_pieces(pieces, kWeights, unit, shards[unit]);
-  }
-  return pieces;
-}
-
 // Gathers one unit at a time. Only rank 0 writes.
 void Checkpoints::write_full_weights(CheckpointWriter& checkpoint) {
   std::shared_ptr<FullWeightsWriter> writer;
   if (world_.rank() == 0) {
-    std::vector<ParameterPtr> parameters;
-    for (const auto& part : training_.model().modules) {
-      parameters.insert(parameters.end(), part->parameters().begin(), part->parameters().end());
-    }
     const at::ScalarType dtype = store_.options().dtype;
-    writer = std::make_shared<FullWeightsWriter>(checkpoint.folder(), parameters, dtype,
-                                                 max_file_bytes(spec_.checkpoint));
+    writer = std::make_shared<FullWeightsWriter>(checkpoint.folder(), saved_parameters(training_),
+                                                 dtype, max_file_bytes(spec_.checkpoint));
     checkpoint.add_files([writer, &checkpoint, &model = spec_.model, dtype] {
-      write_model_files(checkpoint.folder(), model, dtype);
+      for_each_model_file(model, dtype, [&](const std::string& name, const std::string& text) {
+        write_file(checkpoint.folder() / name, text);
+      });
       return writer->finish();
     });
   }
@@ -115,10 +84,11 @@ void Checkpoints::load(const CheckpointReader& reader) {
     begin_start_up_part("loading the optimizer's state of unit " + std::to_string(unit));
     for (const auto& [name, shard] : optimizer_.state(unit)) {
       const std::string& state = name;
-      for_each_part(unit, shard,
-                    [&](const Parameter& parameter, int64_t offset, const at::Tensor& part) {
-                      reader.read(state, parameter, offset, part);
-                    });
+      store_.layout(unit).for_each_part(
+          shard, mesh_.shard_index(),
+          [&](const Parameter& parameter, int64_t offset, const at::Tensor& part) {
+            reader.read(state, parameter, offset, part);
+          });
     }
   }
   optimizer_.set_steps(static_cast<double>(reader.state().optimizer_steps));

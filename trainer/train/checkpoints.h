@@ -36,13 +36,6 @@ class Checkpoints {
   void load(const CheckpointReader& reader);
 
  private:
-  // Calls visit(tensor's part, parameter, offset) for a flat [shard_numel] tensor of a unit.
-  template <typename Visit>
-  void for_each_part(int unit, const at::Tensor& shard, Visit visit) const;
-  void add_pieces(std::vector<Piece>& pieces, const std::string& state, int unit,
-                  const at::Tensor& shard) const;
-  std::vector<Piece> optimizer_pieces() const;
-  std::vector<Piece> weight_pieces() const;
   void write_full_weights(CheckpointWriter& checkpoint);
 
   const RunSpec& spec_;

@@ -12,7 +12,7 @@
 #include "runner/attempt/earlier_attempts.h"
 #include "runner/attempt/recovery.h"
 #include "runner/experiment/experiment.h"
-#include "runner/progress/line_progress.h"
+#include "runner/progress/progress_kinds.h"
 #include "runner/sweep/run_experiment.h"
 #include "tests/runner/jobs/slurm_fixture.h"
 

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <set>
 
+#include "contract/text/config_error.h"
 #include "runner/experiment/doubling_series.h"
 
 using namespace fsdp;
@@ -227,4 +228,94 @@ TEST_CASE("the values that may follow") {
         std::vector<int64_t>{3, 6, 12, 20});
   CHECK(Doubling({.from = 1, .to = {}, .refine = true}, in(divisors)).while_all_fit(9) ==
         std::vector<int64_t>{1, 2, 4, 12});
+}
+
+// --- the largest value that fits by plans ---
+
+namespace {
+
+const NextValid kEach = [](int64_t value) { return std::optional(value); };
+
+std::optional<int64_t> largest_from_1(const NextValid& next_valid, const FitsAt& fits_at) {
+  const auto first = next_valid(1);
+  if (!first) return std::nullopt;
+  return largest_that_fits(Doubling({.from = *first, .to = {}, .refine = true}, next_valid),
+                           fits_at);
+}
+
+}  // namespace
+
+TEST_CASE("the largest value that fits is found among those that are allowed") {
+  for (const int64_t step : {1, 3, 8}) {  // allowed are its multiples
+    const auto try_value = [&](int64_t value) {
+      if (value % step != 0) throw ConfigError("", "", "is not this one");
+    };
+    for (int64_t limit = 0; limit < 70; ++limit) {
+      for (const int64_t most : {1, 2, 40, 64, 1'000'000}) {
+        INFO("multiples of " << step << " up to " << limit << " fit, at most " << most);
+        const auto found = largest_from_1(
+            next_valid_by(try_value, 8, most), [&](int64_t value) -> std::optional<ValueFit> {
+              if (value % step != 0 || value > most) return std::nullopt;
+              return value <= limit ? ValueFit::kFits : ValueFit::kTooLarge;
+            });
+        CHECK(found.value_or(0) == std::min(limit, most) / step * step);
+      }
+    }
+  }
+}
+
+TEST_CASE("each value is tried once, and not beyond the gap between valid ones") {
+  std::multiset<int64_t> tried;
+  const NextValid next_valid = next_valid_by(
+      [&](int64_t value) {
+        tried.insert(value);
+        if (value % 100 != 0) throw ConfigError("", "", "is not this one");
+      },
+      10, 1000);
+  CHECK_FALSE(next_valid(1));
+  CHECK(next_valid(95) == 100);
+  CHECK(next_valid(93) == 100);
+  CHECK_FALSE(next_valid(1001));
+  CHECK(*tried.rbegin() == 100);
+  CHECK(tried.count(97) == 1);
+}
+
+TEST_CASE("a large value takes few questions") {
+  int asked = 0;
+  const auto found = largest_from_1(kEach, [&](int64_t value) {
+    ++asked;
+    return std::optional(value <= 7'654'321 ? ValueFit::kFits : ValueFit::kTooLarge);
+  });
+  CHECK(found == 7'654'321);
+  CHECK(asked < 60);
+}
+
+TEST_CASE("a value that fits beside some that do not is found, whichever these are") {
+  constexpr int64_t kLimit = 100;
+  for (int64_t low = 1; low < kLimit; ++low) {
+    for (int64_t high = low + 1; high <= std::min(kLimit, low + 60); ++high) {
+      const auto found = largest_from_1(kEach, [&](int64_t value) -> std::optional<ValueFit> {
+        const bool is_exception = value >= low && value < high;
+        return value <= kLimit && !is_exception ? ValueFit::kFits : ValueFit::kDoesNotFit;
+      });
+      if (found != kLimit) FAIL("from " << low << " to " << high - 1 << " none fits");
+    }
+  }
+}
+
+TEST_CASE("nothing is looked for above a value that is too large") {
+  int64_t most = 0;
+  const auto found = largest_from_1(kEach, [&](int64_t value) -> std::optional<ValueFit> {
+    most = std::max(most, value);
+    if (value > 9) return ValueFit::kTooLarge;
+    return value > 6 ? ValueFit::kDoesNotFit : ValueFit::kFits;
+  });
+  CHECK(found == 6);
+  CHECK(most == 10);
+}
+
+TEST_CASE("no largest value is known if a verdict is missing") {
+  CHECK_FALSE(largest_from_1(kEach, [](int64_t value) {
+    return value < 4 ? std::optional(ValueFit::kFits) : std::nullopt;
+  }));
 }

@@ -1,11 +1,10 @@
-#include "runner/host/git_state.h"
-
 #include <signal.h>
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <fstream>
 
+#include "runner/host/provenance.h"
 #include "tests/temporary_folder.h"
 
 namespace fsdp {

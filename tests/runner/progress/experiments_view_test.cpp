@@ -14,10 +14,10 @@ std::vector<RunProgress> states_of(const Run& run, ProgressClock::time_point now
   RunProgress queued = planned_progress(run.point, 1'000'000);
   queued.job = "123456789_1000";
   queued.job_reason = "ReqNodeNotAvail, May be reserved for other job";
-  queued.come_to(RunStatus::kQueued, now - std::chrono::hours(30));
+  queued.set_status(RunStatus::kQueued, now - std::chrono::hours(30));
   RunProgress silent = planned_progress(run.point, 1'000'000);
   silent.ranks = run.spec.strategy.ranks;
-  silent.come_to(RunStatus::kRunning, now - std::chrono::hours(30));
+  silent.set_status(RunStatus::kRunning, now - std::chrono::hours(30));
   RunProgress stuck = running_progress(run.point, 1'000'000, 999'999, 12'345, now);
   stuck.news = now - std::chrono::hours(30);
   return {planned_progress(run.point, 0),

@@ -1,14 +1,12 @@
-#include "runner/progress/waiting.h"
-
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <cstdio>
 #include <utility>
 
-#include "runner/progress/json_progress.h"
-#include "runner/progress/line_progress.h"
 #include "runner/progress/live_view.h"
+#include "runner/progress/progress_kinds.h"
+#include "runner/progress/run_progress.h"
 #include "tests/runner/progress/progress_fixture.h"
 
 // The reasons why runs without steps wait, and the time at which a user is told.
@@ -25,7 +23,7 @@ RunProgress started_run(int64_t ranks) {
   RunProgress run = planned_progress("4xFSDP", 100);
   run.ranks = ranks;
   run.started = kStart;
-  run.come_to(RunStatus::kRunning, kStart);
+  run.set_status(RunStatus::kRunning, kStart);
   return run;
 }
 
@@ -126,7 +124,7 @@ TEST_CASE("only runs in a queue or under way wait") {
   CHECK_FALSE(waiting(planned_progress("planned", 1), kStart));
   CHECK_FALSE(waiting(ended_progress("ended", RunStatus::kFinished, 1, 1), kStart));
   RunProgress queued = planned_progress("queued", 1);
-  queued.come_to(RunStatus::kQueued, kStart);
+  queued.set_status(RunStatus::kQueued, kStart);
   CHECK(text_after(queued, seconds(1)) == "1s in the queue");
   queued.job_reason = "Resources";
   CHECK(text_after(queued, seconds(60)) == "long: 1m 00s in the queue (Resources)");
@@ -135,7 +133,7 @@ TEST_CASE("only runs in a queue or under way wait") {
 TEST_CASE("a run that starts anew is told from its ranks of then") {
   RunProgress run = loaded_run(2);
   run.add(Lists{{step_event(7, 500, 0)}, {step_event(7, 500, 0)}}, kStart);
-  run.come_to(RunStatus::kRunning, kStart + seconds(60));
+  run.set_status(RunStatus::kRunning, kStart + seconds(60));
   CHECK(text_after(run, seconds(61)) == "1s without a step: no rank has begun");
 }
 
@@ -145,7 +143,7 @@ TEST_CASE("a row of the live view says what is waited for, in no more than its w
   RunProgress queued = planned_progress("queued", 1);
   queued.job = "12";
   queued.job_reason = "Resources";
-  queued.come_to(RunStatus::kQueued, kStart);
+  queued.set_status(RunStatus::kQueued, kStart);
   const auto row = [&](size_t index, size_t columns, seconds time) {
     return live_view(std::vector{run, queued}, {}, {.columns = columns}, kStart + time,
                      /*colour=*/false)[index];

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "runner/progress/line_progress.h"
+#include "runner/progress/progress_kinds.h"
 #include "tests/runner/store/store_fixture.h"
 
 using namespace fsdp;

@@ -13,6 +13,13 @@ nlohmann::json config_in(const std::filesystem::path& folder) {
   return parse_json_object(file, read_input_file(file));
 }
 
+void write_model_files(const TemporaryFolder& folder, const ModelSpec& model,
+                       at::ScalarType dtype) {
+  for_each_model_file(model, dtype, [&](const std::string& name, const std::string& text) {
+    folder.write(name, text);
+  });
+}
+
 TEST_CASE("a random model's config.json is read back as its architecture") {
   const TemporaryFolder folder;
   ModelSpec model;
@@ -22,7 +29,7 @@ TEST_CASE("a random model's config.json is read back as its architecture") {
   model.config.rms_norm_eps = 1e-6;
   model.config.tie_word_embeddings = true;
   model.config.initializer_range = 0.25;
-  write_model_files(folder.path(), model, at::kBFloat16);
+  write_model_files(folder, model, at::kBFloat16);
   CHECK(read_hugging_face_config(folder.path()) == model.config);
   CHECK(config_in(folder.path())["dtype"] == "bfloat16");
 }
@@ -36,7 +43,7 @@ TEST_CASE("a source's config is kept but for the dtype, and its tokenizer comes 
   const TemporaryFolder folder;
   ModelSpec model;
   model.source = source.path();
-  write_model_files(folder.path(), model, at::kFloat);
+  write_model_files(folder, model, at::kFloat);
   CHECK(config_in(folder.path()) ==
         nlohmann::json::parse(R"({"model_type":"llama","own":[1e-05],"torch_dtype":"float32"})"));
   CHECK(read_input_file(folder.path() / "tokenizer.json") == "{\"a\": 1}");

@@ -116,6 +116,22 @@ TEST_CASE("full weights above the limit are several files and an index") {
   CHECK(tensors.at("key").dtype == "F32");
 }
 
+TEST_CASE("the size of full weights is known before they are written") {
+  for (const int64_t max_file_bytes : {int64_t{200}, kMaxFileBytes}) {
+    const TemporaryFolder folder;
+    const RunPaths paths(folder.path());
+    const auto parameters = test_parameters();
+    write_checkpoint(paths, parameters,
+                     {.state_dict = StateDict::kFull, .max_file_bytes = max_file_bytes});
+    int64_t bytes = 0;
+    for (const std::string& name : names_in(paths.checkpoint(1))) {
+      if (!name.starts_with("model")) continue;
+      bytes += static_cast<int64_t>(std::filesystem::file_size(paths.checkpoint(1) / name));
+    }
+    CHECK(full_weights_bytes(parameters, at::kFloat, max_file_bytes) == bytes);
+  }
+}
+
 TEST_CASE("weights that were not all written are no complete files") {
   const TemporaryFolder folder;
   const auto parameters = test_parameters();

@@ -1,0 +1,90 @@
+#include "trainer/checkpoint/saved_state.h"
+
+#include "trainer/checkpoint/full_weights_writer.h"
+#include "trainer/checkpoint/piece_file.h"
+
+namespace fsdp {
+namespace {
+
+void add_pieces(std::vector<Piece>& pieces, const std::string& state, const FlatLayout& layout,
+                const at::Tensor& shard, int64_t shard_index) {
+  layout.for_each_part(shard, shard_index,
+                       [&](const Parameter& parameter, int64_t offset, const at::Tensor& part) {
+                         pieces.push_back({state, parameter, offset, part});
+                       });
+}
+
+// The files of a checkpoint and their sizes.
+class FileSizes {
+ public:
+  void add(const std::string& name, int64_t bytes) {
+    files_.push_back({.name = name, .size_bytes = bytes, .xxh3_128 = std::string(32, '0')});
+    bytes_ += bytes;
+  }
+  const std::vector<CheckpointFile>& files() const { return files_; }
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  std::vector<CheckpointFile> files_;
+  int64_t bytes_ = 0;
+};
+
+}  // namespace
+
+std::vector<Piece> optimizer_pieces(TrainingStep& training, int64_t shard_index) {
+  std::vector<Piece> pieces;
+  ShardStore& store = training.store();
+  for (int unit = 0; unit < store.unit_count(); ++unit) {
+    for (const auto& [name, shard] : training.optimizer().state(unit)) {
+      add_pieces(pieces, name, store.layout(unit), shard, shard_index);
+    }
+  }
+  return pieces;
+}
+
+std::vector<Piece> weight_pieces(TrainingStep& training, int64_t shard_index) {
+  std::vector<Piece> pieces;
+  ShardStore& store = training.store();
+  const std::vector<at::Tensor> shards = store.optimizer_parameters();
+  for (int unit = 0; unit < store.unit_count(); ++unit) {
+    add_pieces(pieces, kWeights, store.layout(unit), shards[unit], shard_index);
+  }
+  return pieces;
+}
+
+std::vector<ParameterPtr> saved_parameters(const TrainingStep& training) {
+  std::vector<ParameterPtr> parameters;
+  for (const auto& part : training.model().modules) {
+    parameters.insert(parameters.end(), part->parameters().begin(), part->parameters().end());
+  }
+  return parameters;
+}
+
+int64_t checkpoint_bytes(const RunSpec& spec, TrainingStep& training, const Mesh& mesh) {
+  FileSizes sizes;
+  const bool is_full = spec.checkpoint.state_dict == StateDict::kFull;
+  for (int rank = 0; rank < mesh.shard_count(); ++rank) {
+    sizes.add(piece_file_name(kOptimizer, rank),
+              piece_file_bytes(optimizer_pieces(training, rank)));
+    if (is_full) continue;
+    sizes.add(piece_file_name(kWeights, rank), piece_file_bytes(weight_pieces(training, rank)));
+  }
+  if (is_full) {
+    const at::ScalarType dtype = training.store().options().dtype;
+    sizes.add("model.safetensors", full_weights_bytes(saved_parameters(training), dtype,
+                                                      max_file_bytes(spec.checkpoint)));
+    for_each_model_file(spec.model, dtype, [&](const std::string& name, const std::string& text) {
+      sizes.add(name, std::ssize(text));
+    });
+  }
+  TrainerState state;
+  state.data.emplace();
+  state.data->data = spec.data;
+  state.data->data.train.clear();
+  state.data->data.tokenizer.clear();
+  state.data->digest = std::string(32, '0');
+  state.files = sizes.files();
+  return sizes.bytes() + std::ssize(to_json(state));
+}
+
+}  // namespace fsdp
