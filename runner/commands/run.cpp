@@ -27,7 +27,7 @@
 #include "runner/host/git_state.h"
 #include "runner/host/host.h"
 #include "runner/host/provenance.h"
-#include "runner/plan/plan_cells.h"
+#include "runner/plan/plan_report.h"
 #include "runner/plan/run_predictions.h"
 #include "runner/store/results_database.h"
 #include "runner/sweep/device_kind.h"

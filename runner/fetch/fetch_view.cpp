@@ -11,7 +11,7 @@
 #include "contract/record/standard_streams.h"
 #include "contract/text/utf8.h"
 #include "runner/progress/run_progress.h"
-#include "runner/report/terminal_text.h"
+#include "runner/table/terminal_text.h"
 
 namespace fsdp {
 namespace {

@@ -10,7 +10,7 @@
 #include "runner/host/device_fit.h"
 #include "runner/host/host_facts.h"
 #include "runner/progress/run_progress.h"
-#include "runner/report/terminal_text.h"
+#include "runner/table/terminal_text.h"
 
 namespace fsdp {
 namespace {

@@ -12,7 +12,7 @@
 #include "contract/text/config_error.h"
 #include "runner/experiment/doubling_series.h"
 #include "runner/experiment/largest_value.h"
-#include "runner/plan/plan_cells.h"
+#include "runner/plan/plan_report.h"
 
 namespace fsdp {
 namespace {

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <ranges>
 
-#include "runner/plan/plan_cells.h"
-#include "runner/report/number_text.h"
+#include "runner/plan/plan_report.h"
+#include "runner/table/number_text.h"
 
 namespace fsdp {
 namespace {

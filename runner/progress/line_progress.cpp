@@ -6,7 +6,7 @@
 #include "contract/record/standard_streams.h"
 #include "contract/spec/yaml_value.h"
 #include "contract/text/utf8.h"
-#include "runner/report/names.h"
+#include "runner/table/names.h"
 
 namespace fsdp {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "runner/report/number_text.h"
+#include "runner/table/number_text.h"
 
 namespace fsdp {
 namespace {

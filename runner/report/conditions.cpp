@@ -1,12 +1,11 @@
-#include "runner/report/conditions.h"
-
 #include <algorithm>
 #include <cctype>
 #include <compare>
 #include <string_view>
 
 #include "contract/text/config_error.h"
-#include "runner/report/number_text.h"
+#include "runner/report/columns.h"
+#include "runner/table/number_text.h"
 
 namespace fsdp {
 namespace {
@@ -29,14 +28,14 @@ constexpr Operator kOperators[] = {{"=", [](auto order) { return order == 0; }},
 
 struct Condition {
   std::string text;
-  const Column* column = nullptr;
+  const RunColumn* column = nullptr;
   Operator comparison{};
   std::string value{};
 
   [[noreturn]] void refuse(const std::string& problem) const {
     throw ConfigError(kOption, "", "'" + text + "' " + problem);
   }
-  bool holds(const ReportRow& row) const;
+  bool holds(const RunRow& row) const;
 };
 
 std::string trimmed(std::string_view text) {
@@ -47,7 +46,7 @@ std::string trimmed(std::string_view text) {
 
 int lower_case(unsigned char c) { return std::tolower(c); }
 
-Condition read_condition(const std::string& text, std::span<const Column> columns) {
+Condition read_condition(const std::string& text, std::span<const RunColumn> columns) {
   Condition condition{.text = text};
   const size_t begin = text.find_first_of("=!<>~");
   if (begin == std::string::npos || begin == 0) {
@@ -71,7 +70,7 @@ Condition read_condition(const std::string& text, std::span<const Column> column
   return condition;
 }
 
-bool Condition::holds(const ReportRow& row) const {
+bool Condition::holds(const RunRow& row) const {
   const Value figure = column->value(row);
   const bool is_absent = figure == Value();
   if (value.empty() && !comparison.is_equality()) {
@@ -110,22 +109,22 @@ bool stands_before(const Value& left, const Value& right, bool descending) {
 
 }  // namespace
 
-void filter(std::vector<ReportRow>& rows, const std::vector<std::string>& conditions,
-            std::span<const Column> columns) {
+void filter(std::vector<RunRow>& rows, const std::vector<std::string>& conditions,
+            std::span<const RunColumn> columns) {
   std::vector<Condition> all;
   for (const std::string& text : conditions) all.push_back(read_condition(text, columns));
-  std::erase_if(rows, [&](const ReportRow& row) {
+  std::erase_if(rows, [&](const RunRow& row) {
     return !std::ranges::all_of(all, [&](auto& condition) { return condition.holds(row); });
   });
 }
 
-void sort(std::vector<ReportRow>& rows, std::string name, std::span<const Column> columns) {
+void sort(std::vector<RunRow>& rows, std::string name, std::span<const RunColumn> columns) {
   if (name.empty()) return;
   const bool descending = name.starts_with('-');
   if (descending) name.erase(0, 1);
-  const Column& column = find_column(columns, name, "--sort");
-  std::vector<std::pair<Value, ReportRow>> keyed;
-  for (const ReportRow& row : rows) keyed.emplace_back(column.value(row), row);
+  const RunColumn& column = find_column(columns, name, "--sort");
+  std::vector<std::pair<Value, RunRow>> keyed;
+  for (const RunRow& row : rows) keyed.emplace_back(column.value(row), row);
   std::ranges::stable_sort(keyed, [&](auto& left, auto& right) {
     return stands_before(left.first, right.first, descending);
   });

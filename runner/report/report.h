@@ -3,14 +3,15 @@
 #include <array>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "runner/report/html_detail.h"
+#include "runner/report/page_detail.h"
 #include "runner/store/comparison.h"
 
-// A comparison of runs as text. Pure: reads no database and no terminal.
+// Comparisons of runs as text. Pure: reads no database and no terminal.
 namespace fsdp {
 
 enum class Format { kTable, kMarkdown, kCsv, kJson, kLatex, kHtml };
@@ -46,6 +47,10 @@ struct Report {
   HtmlDetail html{};               // html: details in addition to the table
 };
 
+// Returns the runs that the report shows, each once, in the order of the rows. Throws ConfigError
+// if the report's view has a mistake, as render() does.
+std::vector<const ComparisonRow*> shown_runs(Format format, const Report& report);
+
 // The formats table, markdown and latex are for people. Figures are rounded, headings have units,
 // and reasons, warnings and notes are below. The formats csv (RFC 4180) and json are for programs.
 // Every figure is in full, with its unit in the name; empty or null: not measured. The text ends
@@ -54,5 +59,16 @@ std::string render(Format format, const Report& report);
 
 // Compares the two runs of `report` side by side, with a row for each column that differs.
 std::string render_differences(Format format, const Report& report);
+
+// Returns tables of figures (names or headings of columns) for one experiment of a class, merged
+// from several persons. View::wide adds every usual column. Each figure has a block with a row for
+// each of `persons` and of those who have rows, and a column for each point. A `*` marks figures
+// whose settings, versions or machines differ from most others. Below the tables are warnings, the
+// points that each person has not finished, and the marked differences. Lines too long for the
+// terminal continue in tables below. Throws ConfigError (place: --class) if the rows are of several
+// experiments.
+std::string render_class(Format format, const Report& report,
+                         const std::vector<std::string>& figures,
+                         const std::set<std::string>& persons);
 
 }  // namespace fsdp

@@ -1,8 +1,8 @@
 #include <catch2/catch.hpp>
 
 #include "runner/commands/run_statuses.h"
-#include "runner/report/terminal_text.h"
-#include "runner/report/text_table.h"
+#include "runner/table/table.h"
+#include "runner/table/terminal_text.h"
 #include "tests/runner/store/store_fixture.h"
 
 namespace fsdp {
@@ -77,26 +77,26 @@ RunState queued() {
 }
 
 TEST_CASE("a table leaves columns out and cuts others until its lines fit") {
-  const std::vector<TextColumn> columns{{.heading = "name", .is_left = true, .least = 5},
-                                        {.heading = "first", .leaves = 2},
-                                        {.heading = "second", .leaves = 1},
-                                        {.heading = "unknown", .when_known = true},
-                                        {.heading = "stays"}};
-  const std::vector<std::vector<std::string>> rows{{"a long name", "1", "2", "-", "3"},
-                                                   {"b", "10", "20", "-", "30"}};
-  CHECK(text_of(laid_out(columns, rows, 0).lines()) ==
+  Table table{.columns = {{.heading = "name", .is_left = true, .least = 5},
+                          {.heading = "first", .drop_order = 2},
+                          {.heading = "second", .drop_order = 1},
+                          {.heading = "unknown", .when_known = true},
+                          {.heading = "stays"}}};
+  table.add({"a long name", "1", "2", "-", "3"});
+  table.add({"b", "10", "20", "-", "30"});
+  CHECK(text_of(lay_out(table, {.width = 0}).all()) ==
         "name         first  second  stays\n"
         "a long name      1       2      3\n"
         "b               10      20     30\n");
-  CHECK(text_of(laid_out(columns, rows, 25).lines()) ==
+  CHECK(text_of(lay_out(table, {.width = 25}).all()) ==
         "name         first  stays\n"
         "a long name      1      3\n"
         "b               10     30\n");
-  CHECK(text_of(laid_out(columns, rows, 15).lines()) ==
+  CHECK(text_of(lay_out(table, {.width = 15}).all()) ==
         "name      stays\n"
         "a lo…ame      3\n"
         "b            30\n");
-  CHECK(text_of(laid_out(columns, rows, 3).lines()) ==
+  CHECK(text_of(lay_out(table, {.width = 3}).all()) ==
         "name   stays\n"
         "a …me      3\n"
         "b         30\n");

@@ -5,8 +5,7 @@
 #include <set>
 #include <sstream>
 
-#include "runner/report/formats.h"
-#include "runner/report/html_assets.h"
+#include "runner/page/html_page.h"
 #include "tests/runner/report/report_fixture.h"
 
 namespace fsdp {
@@ -107,7 +106,7 @@ TEST_CASE("charts and details are of the runs that are shown, in the order of th
   }
   report.view.sort = "-ranks";
   report.view.where = {"ranks > 1"};
-  const auto shown = shown_runs(prepare(Format::kHtml, report));
+  const auto shown = shown_runs(Format::kHtml, report);
   REQUIRE(shown.size() == 2);
   CHECK(shown[0]->run == 9);
   CHECK(shown[1]->run == 8);

@@ -2,8 +2,8 @@
 
 #include <set>
 
-#include "runner/report/answers.h"
-#include "runner/report/changed_keys.h"
+#include "runner/answers/answers.h"
+#include "runner/series/run_keys.h"
 #include "tests/runner/report/made_up_experiments.h"
 #include "tests/runner/report/sentence_reader.h"
 

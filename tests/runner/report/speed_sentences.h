@@ -2,8 +2,8 @@
 
 #include <set>
 
-#include "runner/report/answers.h"
-#include "runner/report/number_text.h"
+#include "runner/answers/answers.h"
+#include "runner/table/number_text.h"
 #include "tests/runner/report/made_up_experiments.h"
 #include "tests/runner/report/sentence_reader.h"
 

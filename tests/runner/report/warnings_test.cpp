@@ -1,4 +1,4 @@
-#include "runner/report/warnings.h"
+#include "runner/answers/warnings.h"
 
 #include <algorithm>
 #include <functional>
