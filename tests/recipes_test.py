@@ -212,7 +212,6 @@ def test_all_of_a_kind_are_named_in(members, place):
 
 # More places that name some figures, besides the recipe's, and the reasons.
 USES_OF_FIGURES = {
-    "runner/series/baselines.cpp": "what more ranks bring",
     "runner/answers/warnings.cpp": "warnings are about them",
     "runner/report/notes_below.cpp": "lines below the table are about them",
     "runner/answers/answer*.cpp": "answers are about them",
@@ -221,7 +220,7 @@ USES_OF_FIGURES = {
     "runner/report/columns.*": "the columns that tell most",
     "runner/sweep/prediction.cpp": "what is predicted of some",
     "runner/series/doubling_notes.cpp": "what a doubled key costs",
-    "runner/series/series.cpp": "ratios of series, with their intervals",
+    "runner/series/series.cpp": "ratios of series, and what more ranks bring",
     "runner/page/html/*_figures.js": "figures of the page",
     "runner/report/report.cpp": "which values are marked as best",
     "runner/report/page.cpp": "speeds of the page's figure of scaling",

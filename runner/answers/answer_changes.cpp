@@ -40,7 +40,7 @@ const std::vector<Change>& kinds_of_change() {
 }
 
 // A row and its specification.
-struct Settled {
+struct SpecifiedRow {
   const Series* series;
   json spec;
 };
@@ -80,8 +80,8 @@ std::string pair_text(const Pair& pair, const SpeedComparison& speeds) {
       times("memory", change_of(pair, &AttemptSummary::memory_allocated_bytes_max));
   const std::string figures = joined_texts({memory, speed}, ", ");
   if (figures.empty()) return "";
-  return fmt::format("{} against {}: {}", told_apart(pair.changed->name),
-                     told_apart(pair.plain->name), figures);
+  return fmt::format("{} against {}: {}", quoted_if_list(pair.changed->name),
+                     quoted_if_list(pair.plain->name), figures);
 }
 
 // "memory x1.01 to x1.27", over pairs with both figures; empty: there are none.
@@ -128,17 +128,17 @@ std::string many_pairs_text(const std::vector<Pair>& pairs, const SpeedCompariso
 }
 
 // Compares each row with the first one that differs in nothing else, on the same device.
-std::string pairs_of(const Change& change, const std::vector<Settled>& rows,
+std::string pairs_of(const Change& change, const std::vector<SpecifiedRow>& rows,
                      const SpeedComparison& speeds) {
   constexpr size_t kMostPairs = 3;
   std::vector<Pair> pairs;
-  std::map<std::string, const Settled*> plain;  // by everything that they have in common
-  for (const Settled& row : rows) {
+  std::map<std::string, const SpecifiedRow*> plain;  // by everything that they have in common
+  for (const SpecifiedRow& row : rows) {
     const std::string others =
         without(row.spec, change.keys).dump() + row.series->median.device_name;
     const auto [known, is_first] = plain.emplace(others, &row);
     if (is_first) continue;
-    const Settled& first = *known->second;
+    const SpecifiedRow& first = *known->second;
     if (value_at(first.spec, change.deciding) == value_at(row.spec, change.deciding)) continue;
     pairs.push_back({row.series, first.series});
   }
@@ -150,17 +150,17 @@ std::string pairs_of(const Change& change, const std::vector<Settled>& rows,
 
 }  // namespace
 
-std::vector<Answer> what_changes_bring(Rows rows) {
-  std::vector<Settled> settled;
+std::vector<Answer> change_answers(Rows rows) {
+  std::vector<SpecifiedRow> specified;
   for (const Series* series : rows_that_fit(rows)) {
     if (series->median.family_value) continue;
     json spec = row_spec(series->median);
-    if (!spec.is_null()) settled.push_back({series, std::move(spec)});
+    if (!spec.is_null()) specified.push_back({series, std::move(spec)});
   }
   const SpeedComparison speeds(rows);
   std::vector<Answer> answers;
   for (const Change& change : kinds_of_change()) {
-    answers.push_back({change.question, pairs_of(change, settled, speeds)});
+    answers.push_back({change.question, pairs_of(change, specified, speeds)});
   }
   return answers;
 }

@@ -17,27 +17,27 @@ const Series& series_of_run(const ComparisonRow* run, Rows rows) {
 // Returns the name of a run among its series' repeats.
 std::string name_of_one(const ComparisonRow* run, Rows rows) {
   const Series& series = series_of_run(run, rows);
-  return told_apart(series.runs.size() == 1 ? series.name : series.name_of_run(*run));
+  return quoted_if_list(series.runs.size() == 1 ? series.name : series.name_of_run(*run));
 }
 
 // The names of some runs: whole rows, or single repeats.
-struct WhoIsMeant {
+struct NamedRuns {
   std::vector<std::string> texts{};
   bool are_rows = true;
 };
 
 // Names a row if `runs` contains all of its finished runs, else names each run.
-WhoIsMeant names_of_runs(const Runs& runs, Rows rows) {
-  WhoIsMeant names;
-  std::set<const Series*> told;
+NamedRuns names_of_runs(const Runs& runs, Rows rows) {
+  NamedRuns names;
+  std::set<const Series*> named;
   for (const ComparisonRow* run : runs) {
     const Series& series = series_of_run(run, rows);
     const auto count = std::ranges::count_if(runs, [&](auto* one) { return series.has(one); });
     if (static_cast<size_t>(count) < series.finished_count) {
       names.texts.push_back(name_of_one(run, rows));
       names.are_rows = false;
-    } else if (told.insert(&series).second) {
-      names.texts.push_back(told_apart(series.name));
+    } else if (named.insert(&series).second) {
+      names.texts.push_back(quoted_if_list(series.name));
     }
   }
   return names;
@@ -72,7 +72,7 @@ std::string resumed_remark(const LossAgreement& agreement, Rows rows) {
 }
 
 // "4xDDP and 4xFSDP", "all 5", "the repeats of 4xDDP".
-std::string who_agrees(const WhoIsMeant& names, size_t row_count) {
+std::string who_agrees(const NamedRuns& names, size_t row_count) {
   if (names.are_rows && names.texts.size() == 1) return "the repeats of " + names.texts.front();
   if (names.are_rows && names.texts.size() == row_count && row_count > 2) {
     return fmt::format("all {}", row_count);
@@ -196,7 +196,7 @@ std::string one_loss(const ComparisonRow& run) {
 
 }  // namespace
 
-std::string whether_losses_are_equal(Rows rows) {
+std::string loss_answer(Rows rows) {
   const SeriesRows finished = only(finished_rows(rows), [](const Series* series) {
     return series->median.steps.value_or(0) != 0;
   });

@@ -86,7 +86,7 @@ std::string next_rows(const SpeedComparison& speeds, const SeriesRows& from_fast
 
 std::string fastest_row(const SpeedComparison& speeds, const SeriesRows& from_fastest) {
   const Series& first = *from_fastest.front();
-  const std::string text = fmt::format("{} is fastest, {} {}", told_apart(first.name),
+  const std::string text = fmt::format("{} is fastest, {} {}", quoted_if_list(first.name),
                                        short_number(speeds.speed_of(first)), speeds.unit());
   return fmt::format("{}; next: {}", joined_texts({text, against_baseline(speeds, first)}, ", "),
                      next_rows(speeds, from_fastest));
@@ -150,14 +150,14 @@ std::string efficiency_of(const Series& row, const SpeedComparison& speeds) {
   const Series& base = *row.scaling->base;
   const Speed speed = speeds.against(row, base, &AttemptSummary::tokens_per_second_per_rank);
   if (speed == Speed::kDisturbed) {
-    return told_apart(row.name) + " not known (others took CPU time)";
+    return quoted_if_list(row.name) + " not known (others took CPU time)";
   }
   const std::string percent =
       whole_percent(*scaling_efficiency_percent(row.scaling, row.median)) + " %";
   const char* doubt = speed == Speed::kNoDifference  ? " (within noise of 100 %)"
                       : speed == Speed::kTooFewSteps ? " (too few steps to tell)"
                                                      : "";
-  return fmt::format("{} {}{}", told_apart(row.name), percent, doubt);
+  return fmt::format("{} {}{}", quoted_if_list(row.name), percent, doubt);
 }
 
 bool has_fewer_threads(const Series* row) {
@@ -174,7 +174,7 @@ std::string scaling_text(const SeriesRows& rows, const SpeedComparison& speeds) 
   for (const Series* row : rows) texts.push_back(efficiency_of(*row, speeds));
   std::string text = fmt::format(
       "{} of the tokens/s a rank of {} ({})", first_names(texts, kMostScalingRows),
-      told_apart(scaling.base->name),
+      quoted_if_list(scaling.base->name),
       scaling.kind == ScalingKind::kWeak ? "weak scaling: the total batch grows with the ranks"
                                          : "strong scaling: the total batch stays");
   if (std::ranges::any_of(rows, has_fewer_threads)) text += ", with fewer CPU threads a rank";
@@ -194,7 +194,7 @@ FastestRows fastest_rows(Rows rows) {
   return fastest;
 }
 
-std::string how_fast_they_are(Rows rows) {
+std::string speed_answer(Rows rows) {
   const SpeedComparison speeds(rows);
   const SeriesRows& measured = speeds.rows();
   const SeriesRows at_times = rows_that_fit_at_times(rows);
@@ -210,7 +210,7 @@ std::string how_fast_they_are(Rows rows) {
          rows_left_out(ranked.unknown, ranked.disturbed, at_times);
 }
 
-std::string how_they_scale(Rows rows) {
+std::string scaling_answer(Rows rows) {
   const SeriesRows scaled = only(rows, [](const Series* row) {
     return row->scaling && row->scaling->kind != ScalingKind::kBase;
   });

@@ -95,7 +95,7 @@ std::string limit_of(const SeriesRows& rows) {
 std::string at_times_text(const SeriesRows& rows) {
   std::string text;
   for (const Series* series : rows) {
-    text += fmt::format("; {} ran out of memory in {} of {} repeats", told_apart(series->name),
+    text += fmt::format("; {} ran out of memory in {} of {} repeats", quoted_if_list(series->name),
                         out_of_memory_count(*series), series->runs.size());
   }
   return text;
@@ -174,7 +174,7 @@ std::string least_memory(Rows rows) {
 
 }  // namespace
 
-std::string told_apart(const std::string& point) {
+std::string quoted_if_list(const std::string& point) {
   const bool reads_as_two = std::ranges::any_of(std::array{",", ";", " and "}, [&](auto words) {
     return point.find(words) != std::string::npos;
   });
@@ -183,14 +183,15 @@ std::string told_apart(const std::string& point) {
 
 std::vector<std::string> points_of(Rows rows) {
   std::vector<std::string> points;
-  for (const Series* series : rows) points.push_back(told_apart(series->name));
+  for (const Series* series : rows) points.push_back(quoted_if_list(series->name));
   return points;
 }
 
 std::string ratios_of_baseline(const Series& series, double least, double most) {
   const Series* baseline = series.baseline;
   if (baseline == nullptr || baseline == &series || baseline->finished_count == 0) return "";
-  return fmt::format("{} of {}", range_text(ratio(least), ratio(most)), told_apart(baseline->name));
+  return fmt::format("{} of {}", range_text(ratio(least), ratio(most)),
+                     quoted_if_list(baseline->name));
 }
 
 std::vector<Answer> answers_for(Rows rows) {
@@ -198,11 +199,11 @@ std::vector<Answer> answers_for(Rows rows) {
     return series->median.attempt.has_value() || series->median.status != RunStatus::kPlanned;
   };
   if (std::ranges::none_of(rows, is_started)) return {};
-  std::vector<Answer> answers{{"Fits", whether_they_fit(rows)},
-                              {"Speed", how_fast_they_are(rows)},
-                              {"Loss", whether_losses_are_equal(rows)},
-                              {"Scaling", how_they_scale(rows)}};
-  std::ranges::move(what_changes_bring(rows), std::back_inserter(answers));
+  std::vector<Answer> answers{{"Fits", memory_answer(rows)},
+                              {"Speed", speed_answer(rows)},
+                              {"Loss", loss_answer(rows)},
+                              {"Scaling", scaling_answer(rows)}};
+  std::ranges::move(change_answers(rows), std::back_inserter(answers));
   std::erase_if(answers, [](const Answer& answer) { return answer.text.empty(); });
   return answers;
 }
@@ -231,7 +232,7 @@ SeriesRows rows_with_least_memory(Rows rows) {
   return with_least.size() == measured.size() ? SeriesRows() : with_least;
 }
 
-std::string whether_they_fit(Rows rows) {
+std::string memory_answer(Rows rows) {
   const auto is_doubled = [](const Series* series) {
     return series->median.family_value.has_value();
   };

@@ -1,10 +1,9 @@
-#include "runner/answers/differing_rows.h"
-
 #include <algorithm>
 #include <functional>
 #include <map>
 #include <utility>
 
+#include "runner/answers/answers.h"
 #include "runner/series/run_keys.h"
 #include "runner/table/names.h"
 
@@ -50,20 +49,20 @@ std::string persons_in_words(const Runs& runs, const Runs& all) {
 // Returns a line for each kind of difference.
 DifferingRows lines_of(const std::vector<Difference>& found, const Runs& all) {
   constexpr size_t kMostLines = 12;
-  DifferingRows told;
-  for (const auto& [what, run] : found) told.runs.insert(run);
+  DifferingRows differing;
+  for (const auto& [what, run] : found) differing.runs.insert(run);
   const auto by_kind = grouped(found, &Difference::first);
   for (const auto& [what, alike] : by_kind | std::views::take(kMostLines)) {
     Runs runs;
     std::ranges::transform(alike, std::back_inserter(runs), &Difference::second);
-    told.lines.push_back(fmt::format("* {}: {}.", what, persons_in_words(runs, all)));
+    differing.lines.push_back(fmt::format("* {}: {}.", what, persons_in_words(runs, all)));
   }
   if (by_kind.size() > kMostLines) {
-    told.lines.push_back(
+    differing.lines.push_back(
         fmt::format("* And {} more differences; `fsdp-run diff` shows those of two runs.",
                     by_kind.size() - kMostLines));
   }
-  return told;
+  return differing;
 }
 
 void add_origins(std::vector<Difference>& found, const Runs& runs) {
@@ -71,8 +70,9 @@ void add_origins(std::vector<Difference>& found, const Runs& runs) {
     const ComparisonRow* most = most_common(runs, value);
     for (const ComparisonRow* run : runs) {
       if ((run->*value).empty() || run->*value == most->*value) continue;
-      const bool is_told = value == &ComparisonRow::cpu_name && run->cpu_name == run->device_name;
-      if (is_told) continue;  // reported as its device
+      const bool is_its_device =
+          value == &ComparisonRow::cpu_name && run->cpu_name == run->device_name;
+      if (is_its_device) continue;
       found.emplace_back(fmt::format("{} {}, not {}", label, run->*value, most->*value), run);
     }
   }

@@ -1,5 +1,3 @@
-#include "runner/answers/warnings.h"
-
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -7,7 +5,7 @@
 #include <set>
 #include <utility>
 
-#include "runner/answers/differing_rows.h"
+#include "runner/answers/answers.h"
 #include "runner/series/losses.h"
 #include "runner/series/speeds.h"
 #include "runner/store/quantile.h"

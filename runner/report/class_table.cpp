@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "contract/text/config_error.h"
-#include "runner/answers/differing_rows.h"
+#include "runner/answers/answers.h"
 #include "runner/report/comparison.h"
 #include "runner/table/names.h"
 #include "runner/table/terminal_text.h"

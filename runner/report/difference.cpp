@@ -3,7 +3,7 @@
 #include <stdexcept>
 
 #include "contract/text/utf8.h"
-#include "runner/answers/warnings.h"
+#include "runner/answers/answers.h"
 #include "runner/report/comparison.h"
 #include "runner/table/number_text.h"
 

@@ -4,8 +4,6 @@
 #include <map>
 
 #include "runner/answers/answers.h"
-#include "runner/answers/differing_rows.h"
-#include "runner/answers/warnings.h"
 #include "runner/report/comparison.h"
 #include "runner/table/names.h"
 #include "runner/table/terminal_text.h"

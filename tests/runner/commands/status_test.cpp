@@ -1,7 +1,6 @@
 #include <catch2/catch.hpp>
 
 #include "runner/commands/run_statuses.h"
-#include "runner/table/table.h"
 #include "runner/table/terminal_text.h"
 #include "tests/runner/store/store_fixture.h"
 
@@ -74,32 +73,6 @@ RunState queued() {
   run.row.job_state = "PENDING";
   run.row.job_reason = "Resources";
   return run;
-}
-
-TEST_CASE("a table leaves columns out and cuts others until its lines fit") {
-  Table table{.columns = {{.heading = "name", .is_left = true, .least = 5},
-                          {.heading = "first", .drop_order = 2},
-                          {.heading = "second", .drop_order = 1},
-                          {.heading = "unknown", .when_known = true},
-                          {.heading = "stays"}}};
-  table.add({"a long name", "1", "2", "-", "3"});
-  table.add({"b", "10", "20", "-", "30"});
-  CHECK(text_of(lay_out(table, {.width = 0}).all()) ==
-        "name         first  second  stays\n"
-        "a long name      1       2      3\n"
-        "b               10      20     30\n");
-  CHECK(text_of(lay_out(table, {.width = 25}).all()) ==
-        "name         first  stays\n"
-        "a long name      1      3\n"
-        "b               10     30\n");
-  CHECK(text_of(lay_out(table, {.width = 15}).all()) ==
-        "name      stays\n"
-        "a lo…ame      3\n"
-        "b            30\n");
-  CHECK(text_of(lay_out(table, {.width = 3}).all()) ==
-        "name   stays\n"
-        "a …me      3\n"
-        "b         30\n");
 }
 
 TEST_CASE("runs in jobs show job, nodes or why they wait, and whichever time ends first") {

@@ -16,8 +16,8 @@ class LossSentences {
     for (size_t i = 0; i < made.runs.size(); ++i) {
       const ComparisonRow& run = made.runs[i];
       if (run.status != RunStatus::kFinished) continue;
-      runs_of_[told_apart(run.series)].push_back(i);
-      if (run.point != run.series) runs_of_[told_apart(run.point)].push_back(i);
+      runs_of_[quoted_if_list(run.series)].push_back(i);
+      if (run.point != run.series) runs_of_[quoted_if_list(run.point)].push_back(i);
     }
     for (const auto& [name, runs] : runs_of_) names_.push_back(name);
   }
