@@ -170,7 +170,7 @@ KEYS = fields("".join(code(file) for file in SPEC_HEADERS))
 SUMMARY = re.search(r"^struct AttemptSummary .*?^};", code("runner/store/summary.h"),
                     flags=re.MULTILINE | re.DOTALL)[0]
 FIGURES = [name for name, _ in fields(SUMMARY)]
-WARNINGS = re.findall(r'\{"(\w+)",', code("runner/report/warnings.cpp"))
+WARNINGS = re.findall(r'\{"(\w+)",', code("runner/answers/warnings.cpp"))
 COMMANDS = re.findall(r'Command\{"(\w+)", "[^"]+",\s*add_\w+\}', code("runner/commands/commands.h"))
 SHARDINGS = enum_names(f"{SPEC}/strategy_spec.h", "Sharding")
 STRATEGIES = enum_names(f"{SPEC}/strategy_spec.h", "StrategyKind")
@@ -212,20 +212,18 @@ def test_all_of_a_kind_are_named_in(members, place):
 
 # More places that name some figures, besides the recipe's, and the reasons.
 USES_OF_FIGURES = {
-    "runner/report/ratio_columns.cpp": "columns of what a row is against another",
-    "runner/report/scaling.cpp": "what more ranks bring",
-    "runner/report/warning*.cpp": "warnings are about them",
-    "runner/report/lines_below.cpp": "lines below the table are about them",
-    "runner/report/answer*.cpp": "answers are about them",
-    "runner/report/speeds.*": "whether one row is faster than another",
-    "runner/report/loss_agreement.cpp": "whether losses are equal that must be",
-    "runner/report/brief_columns.cpp": "the columns that tell most",
-    "runner/report/prediction_errors.cpp": "compares some with what was predicted",
+    "runner/answers/warnings.cpp": "warnings are about them",
+    "runner/report/notes_below.cpp": "lines below the table are about them",
+    "runner/answers/answer*.cpp": "answers are about them",
+    "runner/series/speeds.*": "whether one row is faster than another",
+    "runner/series/losses.cpp": "whether losses are equal that must be",
+    "runner/report/columns.*": "the columns that tell most",
     "runner/sweep/prediction.cpp": "what is predicted of some",
-    "runner/report/doubling_notes.cpp": "what a doubled key costs",
-    "runner/report/series.cpp": "ratios of series, with their intervals",
-    "runner/report/html/*_figures.js": "figures of the page",
-    "runner/report/html.cpp": "which values are marked as best",
+    "runner/series/doubling_notes.cpp": "what a doubled key costs",
+    "runner/series/series.cpp": "ratios of series, and what more ranks bring",
+    "runner/page/html/*_figures.js": "figures of the page",
+    "runner/report/report.cpp": "which values are marked as best",
+    "runner/report/page.cpp": "speeds of the page's figure of scaling",
     "runner/export/moments.cpp": "curves over the steps, which events have under the same names",
     "runner/progress/*": "the live view shows the same of the steps so far",
     "runner/commands/run_statuses.cpp": "status shows some",

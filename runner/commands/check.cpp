@@ -15,8 +15,8 @@
 #include "runner/host/doctor.h"
 #include "runner/host/host.h"
 #include "runner/plan/experiment_plans.h"
-#include "runner/report/terminal_text.h"
 #include "runner/sweep/planned_runs.h"
+#include "runner/table/terminal_text.h"
 
 namespace fsdp {
 namespace {

@@ -10,7 +10,7 @@
 #include "runner/commands/find_run.h"
 #include "runner/commands/options.h"
 #include "runner/host/provenance.h"
-#include "runner/report/text_table.h"
+#include "runner/table/table.h"
 
 namespace fsdp {
 namespace {
@@ -70,11 +70,10 @@ std::string value_of(const KeysAndValues& facts, const std::string& key) {
 }
 
 // Adds a row for each key that differs: its name and both values.
-void add_differences(std::vector<std::vector<std::string>>& rows, const KeysAndValues& left,
-                     const KeysAndValues& right) {
+void add_differences(Table& table, const KeysAndValues& left, const KeysAndValues& right) {
   const auto add = [&](const std::string& key) {
     const std::string one = value_of(left, key), other = value_of(right, key);
-    if (one != other) rows.push_back({key, one, other});
+    if (one != other) table.add({key, one, other});
   };
   for (const auto& [key, value] : left) add(key);
   for (const auto& [key, value] : right) {
@@ -86,18 +85,18 @@ ExitCode diff(const DiffArguments& arguments) {
   const Store store = existing_results(arguments.results);
   const RunRecord one = find_run(store, arguments.words[0]);
   const RunRecord other = find_run(store, arguments.words[1]);
-  std::vector<std::vector<std::string>> rows;
-  add_differences(rows, keys_and_values(store.spec(one.id)), keys_and_values(store.spec(other.id)));
-  add_differences(rows, provenance(store, one), provenance(store, other));
-  if (rows.empty()) {
+  Table table{.columns = {{.heading = "", .is_left = true},
+                          {.heading = run_label(one), .is_left = true},
+                          {.heading = run_label(other), .is_left = true}}};
+  add_differences(table, keys_and_values(store.spec(one.id)),
+                  keys_and_values(store.spec(other.id)));
+  add_differences(table, provenance(store, one), provenance(store, other));
+  if (table.blocks.empty()) {
     std::cout << run_label(one) << " and " << run_label(other)
               << " differ neither in their specification nor in where their results come from\n";
     return ExitCode::kOk;
   }
-  const std::vector<TextColumn> columns{{.heading = "", .is_left = true},
-                                        {.heading = run_label(one), .is_left = true},
-                                        {.heading = run_label(other), .is_left = true}};
-  for (const std::string& line : laid_out(columns, rows, 0).lines()) std::cout << line << '\n';
+  for (const std::string& line : lay_out(table, {}).all()) std::cout << line << '\n';
   return ExitCode::kOk;
 }
 

@@ -11,7 +11,7 @@
 #include "contract/text/config_error.h"
 #include "contract/text/utf8.h"
 #include "runner/experiment/experiment.h"
-#include "runner/report/variants.h"
+#include "runner/series/run_keys.h"
 
 namespace fsdp {
 namespace {

@@ -1,6 +1,6 @@
 #include "runner/commands/help.h"
 
-#include "runner/report/terminal_text.h"
+#include "runner/table/terminal_text.h"
 
 namespace fsdp {
 namespace {

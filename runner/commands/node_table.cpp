@@ -8,9 +8,9 @@
 #include "contract/text/utf8.h"
 #include "runner/commands/run_statuses.h"
 #include "runner/progress/run_progress.h"
-#include "runner/report/number_text.h"
-#include "runner/report/terminal_text.h"
-#include "runner/report/text_table.h"
+#include "runner/table/number_text.h"
+#include "runner/table/table.h"
+#include "runner/table/terminal_text.h"
 
 namespace fsdp {
 namespace {
@@ -36,7 +36,7 @@ std::string power_text(const NodeState& state) {
   return watts ? three_digits(*watts) + " W of GPUs" : "-";
 }
 
-std::vector<std::string> node_cells(const NodeState& state, int64_t now_unix_ms) {
+std::vector<Cell> node_cells(const NodeState& state, int64_t now_unix_ms) {
   const DeviceSample& node = state.node;
   const bool is_known =
       node.memory_used_bytes >= 0 && node.memory_total_bytes >= node.memory_used_bytes.value_or(0);
@@ -55,16 +55,16 @@ std::vector<std::string> node_cells(const NodeState& state, int64_t now_unix_ms)
           duration_text(age_ms / 1000) + " ago"};
 }
 
-std::vector<TextColumn> node_columns() {
+std::vector<Column> node_columns() {
   return {{.heading = "node", .is_left = true, .least = 8},
           {.heading = "CPUs"},
           {.heading = "busy"},
           {.heading = "available GiB"},
           {.heading = "part"},
           {.heading = "free GiB"},
-          {.heading = "total GiB", .leaves = 2},
+          {.heading = "total GiB", .drop_order = 2},
           {.heading = "power", .when_known = true},
-          {.heading = "sampled", .leaves = 1}};
+          {.heading = "sampled", .drop_order = 1}};
 }
 
 std::string gpu_text(const DeviceSample& gpu) {
@@ -128,12 +128,12 @@ std::vector<NodeState> node_states(const Store& store, std::span<const RunState>
 
 std::vector<std::string> node_table(std::span<const NodeState> nodes, size_t width,
                                     int64_t now_unix_ms) {
-  std::vector<std::vector<std::string>> rows;
-  for (const NodeState& state : nodes) rows.push_back(node_cells(state, now_unix_ms));
-  const TextTable table = laid_out(node_columns(), std::move(rows), width);
-  std::vector<std::string> lines = table.heading;
+  Table table{.columns = node_columns()};
+  for (const NodeState& state : nodes) table.add(node_cells(state, now_unix_ms));
+  const TableLines shown = lay_out(table, {.width = width});
+  std::vector<std::string> lines = shown.heading;
   for (size_t i = 0; i < nodes.size(); ++i) {
-    lines.push_back(table.rows[i]);
+    lines.push_back(shown.rows[i]);
     std::ranges::move(gpu_lines(nodes[i], width), std::back_inserter(lines));
   }
   return lines;

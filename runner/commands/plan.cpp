@@ -15,8 +15,8 @@
 #include "runner/plan/experiment_plans.h"
 #include "runner/plan/plan_report.h"
 #include "runner/plan/suggestions.h"
-#include "runner/report/number_text.h"
-#include "runner/report/terminal_text.h"
+#include "runner/table/number_text.h"
+#include "runner/table/terminal_text.h"
 
 namespace fsdp {
 namespace {

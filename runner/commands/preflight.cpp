@@ -15,15 +15,15 @@
 #include "contract/text/utf8.h"
 #include "runner/host/doctor.h"
 #include "runner/plan/experiment_plans.h"
-#include "runner/plan/plan_cells.h"
-#include "runner/report/names.h"
-#include "runner/report/number_text.h"
-#include "runner/report/speeds.h"
-#include "runner/report/text_table.h"
+#include "runner/plan/plan_report.h"
+#include "runner/series/speeds.h"
 #include "runner/slurm/options.h"
 #include "runner/slurm/request.h"
 #include "runner/slurm/script.h"
 #include "runner/slurm/slurm.h"
+#include "runner/table/names.h"
+#include "runner/table/number_text.h"
+#include "runner/table/table.h"
 
 namespace fsdp {
 namespace {
@@ -37,18 +37,18 @@ constexpr size_t kMostCheckedRuns = 24;  // of a screen
 constexpr size_t kSequences = 6;
 constexpr size_t kParameters = 7;
 
-std::vector<TextColumn> preflight_columns() {
+std::vector<Column> preflight_columns() {
   return {{.heading = "Point", .is_left = true, .least = 12, .first_cut_to = 28},
-          {.heading = "Strategy", .is_left = true, .leaves = 4},
-          {.heading = "Ranks", .leaves = 6},
-          {.heading = "Batch", .leaves = 5},
+          {.heading = "Strategy", .is_left = true, .drop_order = 4},
+          {.heading = "Ranks", .drop_order = 6},
+          {.heading = "Batch", .drop_order = 5},
           {.heading = "Total\nbatch"},
           {.heading = "Steps"},
-          {.heading = "Sequences", .when_known = true, .leaves = 2},
-          {.heading = "Para-\nmeters", .when_known = true, .leaves = 3},
+          {.heading = "Sequences", .when_known = true, .drop_order = 2},
+          {.heading = "Para-\nmeters", .when_known = true, .drop_order = 3},
           {.heading = "Memory\n[GiB]", .when_known = true},
           {.heading = "Fits", .is_left = true, .when_known = true},
-          {.heading = "Checkpoints\n[GiB]", .when_known = true, .leaves = 1}};
+          {.heading = "Checkpoints\n[GiB]", .when_known = true, .drop_order = 1}};
 }
 
 std::string strategy_text(const StrategySpec& strategy) {
@@ -91,7 +91,7 @@ std::string in_common(const std::vector<Run>& runs, std::string (*text_of)(const
   return runs.size() > 1 && std::ranges::all_of(runs, is_so) ? text : "";
 }
 
-std::vector<std::string> cells_of_run(const Run& run, const PlannedRow& row) {
+std::vector<Cell> cells_of_run(const Run& run, const PlannedRow& row) {
   const RunSpec& spec = run.spec;
   const std::optional<int64_t>& steps = spec.train.steps;
   const double disk = checkpoint_bytes(row);
@@ -291,10 +291,9 @@ std::string limit_passed(const std::vector<Partition>& partitions, const SlurmSc
 
 std::vector<std::string> preflight_table(const Preflight& preflight, size_t width) {
   const std::vector<Run> runs = first_repeats(preflight.expansion);
-  std::vector<std::vector<std::string>> rows;
+  Table table{.columns = preflight_columns(), .blocks = std::vector<Block>(1)};
   for (size_t i = 0; i < std::min(runs.size(), kMostCheckedRuns); ++i) {
-    rows.push_back(
-        cells_of_run(runs[i], preflight.plans.empty() ? PlannedRow() : preflight.plans[i]));
+    table.add(cells_of_run(runs[i], preflight.plans.empty() ? PlannedRow() : preflight.plans[i]));
   }
   std::string common;
   for (const auto& [column, name, text_of] :
@@ -302,13 +301,13 @@ std::vector<std::string> preflight_table(const Preflight& preflight, size_t widt
         std::tuple(kParameters, "parameters", &parameters_text)}) {
     const std::string text = in_common(runs, text_of);
     if (text.empty() || text == "-") continue;
-    for (auto& row : rows) row[column] = "-";
+    for (Row& row : table.blocks[0].rows) row.cells[column] = "-";
     common += fmt::format("{}{} {}", common.empty() ? "Each run: " : ", ", text, name);
   }
-  const TextTable table = laid_out(preflight_columns(), std::move(rows), width);
-  std::vector<std::string> lines = table.heading;
-  lines.push_back(table.rule);
-  lines.insert(lines.end(), table.rows.begin(), table.rows.end());
+  const TableLines shown = lay_out(table, {.width = width});
+  std::vector<std::string> lines = shown.heading;
+  lines.push_back(shown.rule);
+  lines.insert(lines.end(), shown.rows.begin(), shown.rows.end());
   if (runs.size() > kMostCheckedRuns)
     lines.push_back(fmt::format("and {} more", runs.size() - kMostCheckedRuns));
   if (!common.empty()) lines.push_back(common);

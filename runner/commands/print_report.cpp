@@ -11,8 +11,8 @@
 #include <map>
 #include <string_view>
 
-#include "runner/report/doubling_notes.h"
-#include "runner/report/variants.h"
+#include "runner/series/doubling_notes.h"
+#include "runner/series/run_keys.h"
 
 namespace fsdp {
 

@@ -20,11 +20,10 @@
 #include "runner/commands/options.h"
 #include "runner/commands/print_report.h"
 #include "runner/commands/run_details.h"
-#include "runner/report/class_table.h"
-#include "runner/report/formats.h"
-#include "runner/report/notes_html.h"
+#include "runner/page/notes_html.h"
+#include "runner/report/columns.h"
 #include "runner/report/published_figures.h"
-#include "runner/report/variants.h"
+#include "runner/series/run_keys.h"
 
 namespace fsdp {
 namespace {
@@ -81,9 +80,10 @@ Answer comparison(ReportArguments& arguments, Store& store) {
   const std::vector<std::string> names = find_experiments(store, arguments.experiments);
   report.title = title_of(names, store);
   read_rows(report, store, names, arguments.since_unix_ms, arguments.listed);
-  PreparedReport prepared = prepare(arguments.format, report);
-  put_html_detail(report, arguments, store, shown_runs(prepared));  // `prepared` refers to `report`
-  return {render(arguments.format, std::move(prepared)), ExitCode::kOk};
+  if (arguments.format == Format::kHtml) {
+    put_html_detail(report, arguments, store, shown_runs(arguments.format, report));
+  }
+  return {render(arguments.format, report), ExitCode::kOk};
 }
 
 Answer beside_reference(ReportArguments& arguments, Store& store) {
@@ -98,7 +98,7 @@ Answer beside_reference(ReportArguments& arguments, Store& store) {
   }
   report.title = reference.title;
   read_rows(report, store, names, arguments.since_unix_ms, arguments.listed);
-  put_html_detail(report, arguments, store, shown_runs(prepare(arguments.format, report)));
+  put_html_detail(report, arguments, store, shown_runs(arguments.format, report));
   const auto [text, passed] = render_reference(arguments.format, report, reference);
   return {text, passed ? ExitCode::kOk : ExitCode::kRunFailed};
 }

@@ -25,7 +25,7 @@
 #include "runner/commands/run_on_slurm.h"
 #include "runner/host/host.h"
 #include "runner/host/provenance.h"
-#include "runner/plan/plan_cells.h"
+#include "runner/plan/plan_report.h"
 #include "runner/plan/planner.h"
 #include "runner/store/results_database.h"
 #include "runner/sweep/device_kind.h"

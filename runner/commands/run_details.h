@@ -2,7 +2,7 @@
 
 #include <span>
 
-#include "runner/report/html_detail.h"
+#include "runner/report/report.h"
 #include "runner/store/store.h"
 
 namespace fsdp {

@@ -13,11 +13,11 @@
 #include "runner/commands/local_time.h"
 #include "runner/host/host.h"
 #include "runner/progress/run_progress.h"
-#include "runner/report/doubling_notes.h"
-#include "runner/report/number_text.h"
-#include "runner/report/terminal_text.h"
-#include "runner/report/text_table.h"
+#include "runner/series/doubling_notes.h"
 #include "runner/store/quantile.h"
+#include "runner/table/number_text.h"
+#include "runner/table/table.h"
+#include "runner/table/terminal_text.h"
 
 namespace fsdp {
 namespace {
@@ -71,9 +71,7 @@ std::string nodes_cell(const StatusRow& row) {
   return row.node_list.empty() ? "-" : row.node_list;
 }
 
-using Cells = std::vector<std::string>;
-
-Cells cells_of(const RunState& run) {
+std::vector<Cell> cells_of(const RunState& run) {
   const StatusRow& row = run.row;
   const bool is_under_way = row.status == RunStatus::kRunning;
   const std::optional<int64_t> since = is_under_way ? row.started_unix_ms : row.ended_unix_ms;
@@ -173,25 +171,22 @@ std::vector<StatusRow> rows_of_interest(std::span<const StatusRow> rows, size_t 
 }
 
 std::vector<std::string> status_table(std::span<const RunState> runs, size_t width, bool colour) {
-  const std::vector<TextColumn> columns{
-      {.heading = "run", .leaves = 3},
-      {.heading = "point", .is_left = true, .least = 12, .first_cut_to = 12},
-      {.heading = "status", .is_left = true},
-      {.heading = "job", .is_left = true, .when_known = true},
-      {.heading = "steps"},
-      {.heading = "ms/step"},
-      {.heading = "GiB", .leaves = 4},
-      {.heading = "loss", .leaves = 2},
-      {.heading = "since", .is_left = true, .leaves = 1},
-      {.heading = "time left"},
-      {.heading = "nodes", .is_left = true, .when_known = true, .least = 8}};
+  Table table{.columns = {{.heading = "run", .drop_order = 3},
+                          {.heading = "point", .is_left = true, .least = 12, .first_cut_to = 12},
+                          {.heading = "status", .is_left = true},
+                          {.heading = "job", .is_left = true, .when_known = true},
+                          {.heading = "steps"},
+                          {.heading = "ms/step"},
+                          {.heading = "GiB", .drop_order = 4},
+                          {.heading = "loss", .drop_order = 2},
+                          {.heading = "since", .is_left = true, .drop_order = 1},
+                          {.heading = "time left"},
+                          {.heading = "nodes", .is_left = true, .when_known = true, .least = 8}}};
   constexpr size_t kStatus = 2;
-  std::vector<Cells> rows;
-  for (const RunState& run : runs) rows.push_back(cells_of(run));
-  const auto style = [&](size_t row, size_t column) {
-    return colour && column == kStatus ? colour_of(runs[row].row.status) : std::string_view();
-  };
-  return laid_out(columns, std::move(rows), width, style).lines();
+  for (const RunState& run : runs) {
+    table.add(cells_of(run)).cells[kStatus].style = colour_of(run.row.status);
+  }
+  return lay_out(table, {.width = width, .colour = colour}).all();
 }
 
 std::string doubling_outlook(std::span<const ComparisonRow> rows) {

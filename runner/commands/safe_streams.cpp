@@ -6,7 +6,7 @@
 #include <iostream>
 
 #include "contract/text/utf8.h"
-#include "runner/report/terminal_text.h"
+#include "runner/table/terminal_text.h"
 
 namespace fsdp {
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "contract/text/utf8.h"
-#include "runner/report/terminal_text.h"
+#include "runner/table/terminal_text.h"
 
 namespace fsdp {
 namespace {

@@ -1,9 +1,49 @@
 #pragma once
 
+#include <cerrno>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
 #include "runner/export/export.h"
 
-// Functions that export_runs() calls. Each format has a file of its own.
+// What export_runs() and its formats share. TensorBoard and W&B have a file of their own.
 namespace fsdp {
+
+// A new file. Call close() after the last write. Each member throws std::system_error with the
+// file's name if the file cannot be written.
+class OutputFile {
+ public:
+  explicit OutputFile(std::filesystem::path path)
+      : path_(std::move(path)), stream_(path_, std::ios::binary) {
+    check();
+  }
+
+  void write(std::string_view bytes) {
+    stream_ << bytes;
+    check();
+  }
+  void close() {
+    stream_.close();
+    check();
+  }
+
+ private:
+  void check() const {
+    if (stream_) return;
+    throw std::system_error(
+        errno, std::generic_category(),
+        path_.string() + " cannot be written; free its place or name another folder");
+  }
+
+  std::filesystem::path path_;
+  std::ofstream stream_;
+};
 
 // The origin of an attempt's results, in addition to its comparison.
 struct Origin {
@@ -21,14 +61,30 @@ struct Origin {
   }
 };
 
+// The figures that were measured at a moment of a run. A name is a group and a figure:
+// "train/loss", "time/step_time_ms", "validation/loss", "memory/allocated_bytes_max",
+// "device/gpu:0/power_watts".
+struct Moment {
+  int64_t step = 0;  // of a device sample: the last step done by then; 0: none yet
+  int64_t time_unix_ms = 0;
+  std::vector<std::pair<std::string, double>> figures{};
+};
+
+// Returns the attempt's steps, evaluations and device samples, ordered by time. If the attempt
+// resumed from a checkpoint, earlier attempts come before it: their steps and evaluations up to the
+// checkpoint, and all their device samples. A step has the times of its slowest rank. Its memory is
+// the largest of any rank. Figures that are not measured or not finite are left out.
+std::vector<Moment> moments_of(const Store& store, int64_t run_id, int attempt);
+
 // Each writes the files of one run into `folder`, which exists. The run has an attempt.
-void write_tables(const Store& store, const ComparisonRow& run, const std::filesystem::path& folder,
-                  bool as_json);
 void write_tensorboard(const Store& store, const ComparisonRow& run,
                        const std::filesystem::path& folder);
 void write_wandb(const Store& store, const ComparisonRow& run, const Origin& origin,
                  const std::filesystem::path& folder, const ExportOptions& options);
 // Writes upload.py into `folder`, beside the folders of the runs.
 void write_wandb_upload(const std::filesystem::path& folder);
+
+// CRC-32C (Castagnoli) of `bytes`.
+uint32_t crc32c(std::string_view bytes);
 
 }  // namespace fsdp

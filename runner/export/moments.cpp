@@ -1,11 +1,10 @@
-#include "runner/export/moments.h"
-
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
 
 #include "contract/text/utf8.h"
+#include "runner/export/exported_run.h"
 
 namespace fsdp {
 namespace {

@@ -1,11 +1,159 @@
 #include <fmt/format.h>
 
+#include <bit>
+#include <span>
+
 #include "contract/text/utf8.h"
 #include "runner/export/exported_run.h"
-#include "runner/export/moments.h"
-#include "runner/export/tensorboard_file.h"
 
 namespace fsdp {
+namespace {
+
+template <typename Integer>
+std::string little_endian(Integer value) {
+  std::string bytes;
+  for (size_t i = 0; i < sizeof(value); ++i) bytes += static_cast<char>(value >> (8 * i) & 0xff);
+  return bytes;
+}
+
+// Returns a checksum as TFRecord masks it. CRCs of data with embedded CRCs are sound then.
+std::string masked_crc(std::string_view bytes) {
+  return little_endian(std::rotr(crc32c(bytes), 15) + 0xA282EAD8);
+}
+
+// A Protocol Buffers message, built field by field.
+class Message {
+ public:
+  Message& integer(int field, int64_t value) {
+    key(field, 0);
+    varint(static_cast<uint64_t>(value));
+    return *this;
+  }
+  Message& real(int field, double value) {
+    key(field, 1);
+    bytes_ += little_endian(std::bit_cast<uint64_t>(value));
+    return *this;
+  }
+  Message& real(int field, float value) {
+    key(field, 5);
+    bytes_ += little_endian(std::bit_cast<uint32_t>(value));
+    return *this;
+  }
+  Message& text(int field, std::string_view bytes) {
+    key(field, 2);
+    varint(bytes.size());
+    bytes_ += bytes;
+    return *this;
+  }
+  Message& message(int field, const Message& inner) { return text(field, inner.bytes_); }
+
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  void key(int field, int wire_type) { varint(static_cast<uint64_t>(field << 3 | wire_type)); }
+  void varint(uint64_t value) {
+    for (; value >= 0x80; value >>= 7) bytes_ += static_cast<char>(value | 0x80);
+    bytes_ += static_cast<char>(value);
+  }
+
+  std::string bytes_;
+};
+
+// tensorflow/core/util/event.proto
+constexpr int kEventWallTime = 1, kEventStep = 2, kEventFileVersion = 3, kEventSummary = 5;
+// tensorflow/core/framework/summary.proto
+constexpr int kSummaryValue = 1;
+constexpr int kValueTag = 1, kValueSimple = 2, kValueTensor = 8, kValueMetadata = 9;
+constexpr int kMetadataPlugin = 1, kMetadataDataClass = 4, kPluginName = 1;
+constexpr int64_t kDataClassTensor = 2;
+// tensorflow/core/framework/tensor.proto, tensor_shape.proto, types.proto
+constexpr int kTensorType = 1, kTensorShape = 2, kTensorText = 8;
+constexpr int kShapeDimension = 2, kDimensionSize = 1;
+constexpr int64_t kTypeText = 7;
+
+double seconds(int64_t time_unix_ms) { return static_cast<double>(time_unix_ms) / 1000; }
+
+// An event file of TensorBoard. Each tensorflow.Event message is a TFRecord: length, masked CRC-32C
+// of the length, bytes, masked CRC-32C of the bytes. A scalar is a 32-bit float, as in
+// TensorBoard's own writer. Throws std::system_error if the file cannot be written.
+class TensorboardFile {
+ public:
+  // TensorBoard finds files with "tfevents" in their names. Writes the version, dated
+  // `time_unix_ms`.
+  TensorboardFile(std::filesystem::path path, int64_t time_unix_ms);
+
+  void add_scalars(int64_t step, int64_t time_unix_ms,
+                   std::span<const std::pair<std::string, double>> scalars);
+  // TensorBoard shows the text as Markdown.
+  void add_text(int64_t time_unix_ms, std::string_view tag, std::string_view markdown);
+  void close() { file_.close(); }
+
+ private:
+  void write_record(std::string_view bytes);
+
+  OutputFile file_;
+};
+
+TensorboardFile::TensorboardFile(std::filesystem::path path, int64_t time_unix_ms)
+    : file_(std::move(path)) {
+  write_record(Message()
+                   .real(kEventWallTime, seconds(time_unix_ms))
+                   .text(kEventFileVersion, "brain.Event:2")
+                   .bytes());
+}
+
+void TensorboardFile::add_scalars(int64_t step, int64_t time_unix_ms,
+                                  std::span<const std::pair<std::string, double>> scalars) {
+  Message summary;
+  for (const auto& [tag, value] : scalars) {
+    summary.message(kSummaryValue,
+                    Message().text(kValueTag, tag).real(kValueSimple, static_cast<float>(value)));
+  }
+  write_record(Message()
+                   .real(kEventWallTime, seconds(time_unix_ms))
+                   .integer(kEventStep, step)
+                   .message(kEventSummary, summary)
+                   .bytes());
+}
+
+void TensorboardFile::add_text(int64_t time_unix_ms, std::string_view tag,
+                               std::string_view markdown) {
+  const Message metadata = Message()
+                               .message(kMetadataPlugin, Message().text(kPluginName, "text"))
+                               .integer(kMetadataDataClass, kDataClassTensor);
+  const Message shape = Message().message(kShapeDimension, Message().integer(kDimensionSize, 1));
+  const Message tensor = Message()
+                             .integer(kTensorType, kTypeText)
+                             .message(kTensorShape, shape)
+                             .text(kTensorText, markdown);
+  const Message value = Message()
+                            .text(kValueTag, tag)
+                            .message(kValueTensor, tensor)
+                            .message(kValueMetadata, metadata);
+  write_record(Message()
+                   .real(kEventWallTime, seconds(time_unix_ms))
+                   .message(kEventSummary, Message().message(kSummaryValue, value))
+                   .bytes());
+}
+
+void TensorboardFile::write_record(std::string_view bytes) {
+  const std::string length = little_endian(static_cast<uint64_t>(bytes.size()));
+  file_.write(length + masked_crc(length));
+  file_.write(bytes);
+  file_.write(masked_crc(bytes));
+}
+
+}  // namespace
+
+uint32_t crc32c(std::string_view bytes) {
+  constexpr uint32_t kCastagnoliReversed = 0x82F63B78;
+  uint32_t crc = ~0U;
+  for (const char byte : bytes) {
+    crc ^= static_cast<unsigned char>(byte);
+    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ (crc & 1 ? kCastagnoliReversed : 0);
+  }
+  return ~crc;
+}
 
 void write_tensorboard(const Store& store, const ComparisonRow& run,
                        const std::filesystem::path& folder) {

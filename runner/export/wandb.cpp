@@ -6,8 +6,6 @@
 #include "contract/text/foreign_json.h"
 #include "contract/text/json.h"
 #include "runner/export/exported_run.h"
-#include "runner/export/moments.h"
-#include "runner/export/output_file.h"
 
 namespace fsdp {
 namespace {

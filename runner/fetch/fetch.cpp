@@ -18,7 +18,7 @@
 #include "contract/text/foreign_json.h"
 #include "contract/text/utf8.h"
 #include "runner/progress/run_progress.h"
-#include "runner/report/terminal_text.h"
+#include "runner/table/terminal_text.h"
 
 namespace fsdp {
 

@@ -15,7 +15,7 @@
 #include "contract/text/foreign_json.h"
 #include "runner/launch/shell_quoted.h"
 #include "runner/progress/run_progress.h"
-#include "runner/report/terminal_text.h"
+#include "runner/table/terminal_text.h"
 
 namespace fsdp {
 namespace {

@@ -10,7 +10,7 @@
 #include "contract/spec/run_spec_keys.h"
 #include "contract/text/config_error.h"
 #include "runner/experiment/doubling_series.h"
-#include "runner/plan/plan_cells.h"
+#include "runner/plan/plan_report.h"
 
 namespace fsdp {
 namespace {

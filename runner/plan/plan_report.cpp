@@ -1,64 +1,19 @@
 #include "runner/plan/plan_report.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
-#include <algorithm>
+#include <stdexcept>
 
 #include "contract/text/json.h"
 #include "contract/text/utf8.h"
-#include "runner/plan/plan_cells.h"
-#include "runner/report/terminal_text.h"
+#include "runner/page/html_page.h"
 
 namespace fsdp {
 namespace {
 
-constexpr size_t kNotesWidth = 80;
+constexpr size_t kTextWidth = 80;
 
-std::string table_text(const PlanReport& report, size_t width) {
-  std::vector<TextColumn> columns;
-  std::ranges::transform(plan_columns(), std::back_inserter(columns), &PlanColumn::text);
-  std::vector<std::vector<std::string>> cells;
-  std::ranges::transform(report.rows, std::back_inserter(cells), cells_of);
-  const TextTable table = laid_out(columns, cells, width);
-  const size_t notes_width = width == 0 ? kNotesWidth : std::min(width, kNotesWidth);
-  std::string text;
-  for (const std::string& line : heading_of(report)) text += wrapped("", line, 0, notes_width);
-  if (!text.empty()) text += '\n';
-  for (const std::string& line : table.heading) text += line + '\n';
-  text += table.rule + '\n';
-  for (const std::string& line : table.rows) text += line + '\n';
-  for (const std::string& note : notes_of(report.rows)) text += wrapped("", note, 0, notes_width);
-  for (const std::string& remark : report.remarks) {
-    text += wrapped("", visible_line(remark), 0, notes_width);
-  }
-  return text;
-}
-
-std::string markdown_text(const PlanReport& report) {
-  const auto line = [](const std::vector<std::string>& cells) {
-    return fmt::format("| {} |\n", fmt::join(cells, " | "));
-  };
-  std::vector<std::string> headings;
-  for (const PlanColumn& column : plan_columns()) {
-    headings.push_back(column.text.heading);
-    std::ranges::replace(headings.back(), '\n', ' ');
-  }
-  std::string text;
-  for (const std::string& sentence : heading_of(report)) text += sentence + "\n\n";
-  text += line(headings) + line(std::vector<std::string>(headings.size(), "---"));
-  for (const PlannedRow& row : report.rows) {
-    std::vector<std::string> cells = cells_of(row);
-    for (std::string& cell : cells) {
-      for (size_t at = 0; (at = cell.find('|', at)) != std::string::npos; at += 2) {
-        cell.insert(at, "\\");
-      }
-    }
-    text += line(cells);
-  }
-  for (const std::string& note : notes_of(report.rows)) text += "\n" + note + "\n";
-  for (const std::string& remark : report.remarks) text += "\n" + visible_line(remark) + "\n";
-  return text;
+Table with_remarks(Table table, const PlanReport& report) {
+  for (const std::string& remark : report.remarks) table.notes.push_back(visible_line(remark));
+  return table;
 }
 
 std::string json_of(const PlanReport& report) {
@@ -77,18 +32,56 @@ std::string json_of(const PlanReport& report) {
   return json_text(objects) + '\n';
 }
 
+JsonObject column_data(const Column& column) {
+  return JsonObject()
+      .add("heading", column.heading)
+      .add("documentation", column.documentation)
+      .add("right", !column.is_left);
+}
+
+JsonObject run_data(const PlannedRow& row, const std::vector<Cell>& cells) {
+  std::vector<std::string> texts;
+  for (const Cell& cell : cells) texts.push_back(cell.text);
+  JsonObject data;
+  data.add("name", row.point);
+  if (row.plan) data.add("plan", *row.plan);
+  return data.add("cells", texts);
+}
+
+// Returns the page. html/plan.js reads its data.
+std::string page_of(const PlanReport& report) {
+  const Table table = plan_table(report);
+  const Block& block = table.blocks.front();
+  std::vector<JsonObject> columns, runs;
+  for (const Column& column : table.columns) columns.push_back(column_data(column));
+  for (size_t i = 0; i < report.rows.size(); ++i) {
+    runs.push_back(run_data(report.rows[i], block.rows[i].cells));
+  }
+  return html_page({.title = "Plan of " + report.experiment,
+                    .sections = kPlanSections,
+                    .script = kPlanScript,
+                    .data = JsonObject()
+                                .add("columns", columns)
+                                .add("runs", runs)
+                                .add("heading", block.introduction)
+                                .add("notes", table.notes)
+                                .add("remarks", report.remarks)
+                                .text()});
+}
+
 }  // namespace
 
 std::string render_plans(PlanFormat format, const PlanReport& report, size_t width) {
   switch (format) {
     case PlanFormat::kTable:
-      return table_text(report, width);
+      return table_text(with_remarks(plan_table(report), report),
+                        {.width = width, .text_width = kTextWidth});
     case PlanFormat::kMarkdown:
-      return markdown_text(report);
+      return table_markdown(with_remarks(plan_table(report), report));
     case PlanFormat::kJson:
       return json_of(report);
     case PlanFormat::kHtml:
-      return render_plan_page(report);
+      return page_of(report);
   }
   throw std::logic_error("not a format of plans");
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "contract/plan/run_plan.h"
+#include "runner/table/table.h"
 
 // The output of `fsdp-run plan`.
 namespace fsdp {
@@ -35,9 +36,29 @@ constexpr auto enum_names(PlanFormat) {
   return std::array{"table"sv, "markdown"sv, "json"sv, "html"sv};
 }
 
-// Returns a heading, a row for each run, and notes. The notes say why runs do not fit, with a
-// remedy. JSON is an array of objects with all figures of the plans. HTML is a page with charts and
-// timelines. A table has at most `width` columns; 0: any number.
+// Returns a row for each run below two lines that say what is planned. Notes say why runs do not
+// fit, with a remedy.
+Table plan_table(const PlanReport& report);
+
+// Returns the table, with the report's remarks below it. JSON is an array of objects with all
+// figures of the plans. HTML is a page with charts and timelines. A table has at most `width`
+// columns; 0: any number.
 std::string render_plans(PlanFormat format, const PlanReport& report, size_t width);
+
+// True if the plan's step time comes from a calibration of the devices.
+bool is_calibrated(const RunPlan& plan);
+
+// "does not fit"; "?": not known.
+std::string fit_text(Fit fit);
+
+// True unless the ranks of a node take more of its memory than there is.
+bool host_fits(const RunPlan& plan);
+
+// Returns the memory that the run needs, of the memory that there is: "92.0 GiB of 79.0 GiB", "744
+// GiB of 512 GiB of a node's memory".
+std::string excess_text(const RunPlan& plan);
+
+// Returns a change that saves memory: "more ranks, or strategy.offload: optimizer".
+std::string remedy_for(const RunSpec& spec, const RunPlan& plan);
 
 }  // namespace fsdp

@@ -9,8 +9,8 @@
 #include <span>
 #include <utility>
 
-#include "runner/plan/plan_cells.h"
-#include "runner/report/number_text.h"
+#include "runner/plan/plan_report.h"
+#include "runner/table/number_text.h"
 
 namespace fsdp {
 namespace {

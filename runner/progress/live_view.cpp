@@ -8,9 +8,9 @@
 
 #include "contract/record/standard_streams.h"
 #include "contract/text/utf8.h"
-#include "runner/report/number_text.h"
-#include "runner/report/terminal_text.h"
-#include "runner/report/text_table.h"
+#include "runner/table/number_text.h"
+#include "runner/table/table.h"
+#include "runner/table/terminal_text.h"
 
 namespace fsdp {
 namespace {
@@ -21,20 +21,18 @@ constexpr size_t kWidestName = 48;
 constexpr size_t kBarWidth = 13;  // as wide as "out_of_memory", which the column may contain
 constexpr std::string_view kCyan = "\033[36m";
 
-// The cells of a row.
-enum Cell : size_t { kName, kState, kSteps, kStepTime, kMemory, kLoss, kTime, kWait, kCellCount };
+// The places of a row's cells.
+enum Place : size_t { kName, kState, kSteps, kStepTime, kMemory, kLoss, kTime, kWait, kCellCount };
 
-using Cells = std::vector<std::string>;
-
-// Returns the columns. A narrow terminal leaves out those with the smallest `leaves` first.
-std::vector<TextColumn> columns_of_view() {
+// Returns the columns. A narrow terminal leaves out those with the smallest `drop_order` first.
+std::vector<Column> columns_of_view() {
   return {{.is_left = true, .least = 1, .first_cut_to = kNarrowestName},
           {.is_left = true},
-          {.leaves = 4},
-          {.leaves = 2},
-          {.leaves = 3},
-          {.is_left = true, .leaves = 1},
-          {.leaves = 5},
+          {.drop_order = 4},
+          {.drop_order = 2},
+          {.drop_order = 3},
+          {.is_left = true, .drop_order = 1},
+          {.drop_order = 5},
           {.is_left = true, .least = 10, .first_cut_to = 24}};
 }
 
@@ -60,8 +58,8 @@ std::string state_text(const RunProgress& run) {
   return run.steps == 0 ? "running" : bar(part_done(run), kBarWidth);
 }
 
-Cells cells_of(const RunProgress& run, ProgressClock::time_point now) {
-  Cells cells(kCellCount);
+std::vector<Cell> cells_of(const RunProgress& run, ProgressClock::time_point now) {
+  std::vector<Cell> cells(kCellCount);
   cells[kName] = display_cut(run.point, kWidestName);
   cells[kState] = state_text(run);
   if (run.has_ended()) {
@@ -75,7 +73,7 @@ Cells cells_of(const RunProgress& run, ProgressClock::time_point now) {
     cells[kTime] = "job " + visible_line(run.job);
   }
   if (const auto wait = waiting(run, now); wait && wait->is_long) {
-    if (wait->what != WaitsFor::kQueue) cells[kTime].clear();
+    if (wait->what != WaitsFor::kQueue) cells[kTime] = "";
     cells[kWait] = waiting_text(*wait, now);
   } else if (run.status == RunStatus::kQueued && !run.job_reason.empty()) {
     cells[kWait] = '(' + run.job_reason + ')';
@@ -147,12 +145,11 @@ std::vector<std::string> live_view(std::span<const RunProgress> runs,
   const size_t width = std::max(size.columns, kNarrowestWidth) - 1;
   const size_t room = std::max<size_t>(size.lines, 4) - 2;  // the count line, the cursor's line
   const std::vector<size_t> chosen = chosen_runs(runs, ended_order, room);
-  std::vector<Cells> rows;
-  for (const size_t i : chosen) rows.push_back(cells_of(runs[i], now));
-  const auto style = [&](size_t row, size_t column) {
-    return colour && column == kState ? colour_of_state(runs[chosen[row]]) : std::string_view();
-  };
-  std::vector<std::string> lines = laid_out(columns_of_view(), std::move(rows), width, style).rows;
+  Table table{.columns = columns_of_view()};
+  for (const size_t i : chosen) {
+    table.add(cells_of(runs[i], now)).cells[kState].style = colour_of_state(runs[i]);
+  }
+  std::vector<std::string> lines = lay_out(table, {.width = width, .colour = colour}).rows;
   lines.push_back(count_line(runs, now, width));
   return lines;
 }

@@ -12,8 +12,8 @@
 #include "contract/spec/yaml_value.h"
 #include "contract/text/json.h"
 #include "contract/text/utf8.h"
-#include "runner/report/names.h"
-#include "runner/report/terminal_text.h"
+#include "runner/table/names.h"
+#include "runner/table/terminal_text.h"
 
 namespace fsdp {
 namespace {

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <tuple>
 
-#include "runner/report/names.h"
-#include "runner/report/number_text.h"
+#include "runner/table/names.h"
+#include "runner/table/number_text.h"
 
 namespace fsdp {
 namespace {

@@ -1,5 +1,3 @@
-#include "runner/report/class_table.h"
-
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -7,27 +5,31 @@
 #include <sstream>
 
 #include "contract/text/config_error.h"
-#include "runner/report/brief_columns.h"
-#include "runner/report/differing_rows.h"
-#include "runner/report/formats.h"
-#include "runner/report/names.h"
-#include "runner/report/terminal_text.h"
-#include "runner/report/text_table.h"
+#include "runner/answers/answers.h"
+#include "runner/report/comparison.h"
+#include "runner/table/names.h"
+#include "runner/table/terminal_text.h"
 
+// The merged results of a class.
 namespace fsdp {
-
-// One figure of all rows of a person.
-struct Person {
-  std::string name;
-  std::map<std::string, ReportRow> rows{};  // by point
-  const Column* figure = nullptr;
-};
-
 namespace {
 
-std::string require_one_experiment(const std::vector<ReportRow>& rows) {
+using Points = std::vector<std::string>;
+
+struct Person {
+  std::string name{};
+  std::map<std::string, RunRow> rows{};  // by point
+
+  // Null: the person did not start the point.
+  const RunRow* row_at(const std::string& point) const {
+    const auto found = rows.find(point);
+    return found == rows.end() ? nullptr : &found->second;
+  }
+};
+
+std::string require_one_experiment(const std::vector<RunRow>& rows) {
   std::set<std::string> names;
-  for (const ReportRow& row : rows) names.insert(own_experiment(*row.run));
+  for (const RunRow& row : rows) names.insert(own_experiment(*row.run));
   if (names.size() > 1) {
     throw ConfigError(
         "--class", "",
@@ -36,11 +38,11 @@ std::string require_one_experiment(const std::vector<ReportRow>& rows) {
   return names.empty() ? "" : *names.begin();
 }
 
-std::vector<Person> persons_of(const std::vector<ReportRow>& rows,
+std::vector<Person> persons_of(const std::vector<RunRow>& rows,
                                const std::set<std::string>& others) {
   std::map<std::string, Person> by_name;
   for (const std::string& name : others) by_name[name].name = name;
-  for (const ReportRow& row : rows) {
+  for (const RunRow& row : rows) {
     Person& person = by_name[row.run->source];
     person.name = person_of(*row.run);
     person.rows.emplace(row.run->point, row);
@@ -51,25 +53,17 @@ std::vector<Person> persons_of(const std::vector<ReportRow>& rows,
 }
 
 // Returns the points in the order of the experiment, unless the reader chose another.
-std::vector<std::string> points_of(std::vector<ReportRow> rows, bool is_sorted) {
+Points points_of(std::vector<RunRow> rows, bool is_sorted) {
   if (!is_sorted) {
-    std::ranges::stable_sort(rows, {}, [](const ReportRow& row) {
+    std::ranges::stable_sort(rows, {}, [](const RunRow& row) {
       return std::pair(row.run->position, row.run->family_value);
     });
   }
-  std::vector<std::string> points;
-  for (const ReportRow& row : rows) {
+  Points points;
+  for (const RunRow& row : rows) {
     if (std::ranges::find(points, row.run->point) == points.end()) points.push_back(row.run->point);
   }
   return points;
-}
-
-bool was_measured(const ReportRow& row) { return row.series->finished_count > 0; }
-
-// Null: the person did not start the point.
-const ReportRow* row_at(const ReportRow& row, const std::string& point) {
-  const auto found = row.person->rows.find(point);
-  return found == row.person->rows.end() ? nullptr : &found->second;
 }
 
 // "FSDP,\nbatch 8"
@@ -80,65 +74,114 @@ std::string in_short_lines(const std::string& name) {
   return text;
 }
 
-// `marked` are the rows that differ from most others.
-Column column_of(const std::string& point, const DifferingRows& marked) {
-  return {point,
-          in_short_lines(point),
-          "The point " + point + ".",
-          Alignment::kRight,
-          [=](const ReportRow& person) {
-            const ReportRow* row = row_at(person, point);
-            return row != nullptr && was_measured(*row) ? person.person->figure->value(*row)
-                                                        : Value();
-          },
-          [=, &marked](const ReportRow& person) {
-            const ReportRow* row = row_at(person, point);
-            if (row == nullptr) return std::string("-");
-            return (marked.runs.contains(row->run) ? "*" : "") +
-                   (was_measured(*row) ? text_of(*person.person->figure, *row)
-                                       : row->series->status_text());
-          }};
+// Returns the requested columns. A wide report adds every usual column that a row has.
+std::vector<RunColumn> figures_of(const std::vector<std::string>& names, bool is_wide,
+                                  const std::vector<RunRow>& rows) {
+  std::vector<RunColumn> figures;
+  for (const std::string& name : names) {
+    figures.push_back(in_brief(find_column(columns(), name, "--class")));
+  }
+  if (!is_wide) return figures;
+  for (const RunColumn& column : columns()) {
+    const bool is_place = column.name == "point" || column.name == "source";
+    const bool is_usual = !column.heading.empty() && !is_place && column.is_shown_for_any(rows);
+    const bool is_new = std::ranges::find(figures, column.name, &RunColumn::name) == figures.end();
+    if (is_usual && is_new) figures.push_back(column);
+  }
+  return figures;
 }
 
-Column names_column() {
-  return {"source", "source", "Whose results they are.", Alignment::kLeft,
-          [](const ReportRow& row) { return Value(row.person->name); }};
+// Returns a person's figure of a point. `marked` are the rows that differ from most others.
+Cell cell_of(const RunRow* row, const RunColumn& figure,
+             const std::set<const ComparisonRow*>& marked) {
+  if (row == nullptr) return {Value(), "-"};
+  const bool was_measured = row->series->finished_count > 0;
+  return {was_measured ? figure.value(*row) : Value(),
+          (marked.contains(row->run) ? "*" : "") +
+              (was_measured ? figure.text_for(*row) : row->series->status_text())};
 }
 
-// Programs need this column because they see no titles of blocks.
-Column figures_column() {
-  return {"figure", "", "The column that the row's figures are of.", Alignment::kLeft,
-          [](const ReportRow& row) { return Value(row.person->figure->name); }};
+// Returns a block for each figure, with a row for each person.
+std::vector<Block> blocks_of(const std::vector<Person>& persons, const Points& points,
+                             const std::vector<RunColumn>& figures,
+                             const std::set<const ComparisonRow*>& marked) {
+  std::vector<Block> blocks;
+  for (const RunColumn& figure : figures) {
+    Block& block = blocks.emplace_back();
+    if (figures.size() > 1) block.title = figure.heading_line();
+    for (const Person& person : persons) {
+      Row& row = block.rows.emplace_back();
+      row.cells.emplace_back(person.name, person.name);
+      for (const std::string& point : points) {
+        row.cells.push_back(cell_of(person.row_at(point), figure, marked));
+      }
+    }
+  }
+  return blocks;
 }
 
-size_t width_of(const Column& column, const std::vector<ReportRow>& rows) {
+// Adds a column with the name of each block's figure. Programs see no titles of blocks.
+void put_figures_column(Table& table, const std::vector<RunColumn>& figures) {
+  table.columns.insert(table.columns.begin(),
+                       Column{"figure", "", "The column that the row's figures are of.", true});
+  for (size_t i = 0; i < figures.size(); ++i) {
+    for (Row& row : table.blocks[i].rows) {
+      row.cells.insert(row.cells.begin(), Cell(figures[i].name, ""));
+    }
+  }
+}
+
+size_t width_of(const Table& table, size_t number) {
   size_t width = 0;
-  std::istringstream lines(column.heading);
+  std::istringstream lines(table.columns[number].heading);
   for (std::string line; std::getline(lines, line);) width = std::max(width, display_width(line));
-  for (const ReportRow& row : rows) width = std::max(width, display_width(text_of(column, row)));
+  for (const Block& block : table.blocks) {
+    for (const Row& row : block.rows) {
+      width = std::max(width, display_width(row.cells[number].text));
+    }
+  }
   return width;
 }
 
-// Divides the columns into tables that fit the terminal's width; 0: any width.
-std::vector<std::vector<Column>> tables_of(const std::vector<Column>& points,
-                                           const std::vector<ReportRow>& rows, size_t width) {
-  std::vector<std::vector<Column>> tables{{names_column()}};
-  size_t used = width_of(names_column(), rows);
-  for (const Column& point : points) {
-    const size_t own = kColumnGap + width_of(point, rows);
-    if (tables.back().size() > 1 && width > 0 && used + own > width) {
-      tables.push_back({names_column()});
-      used = width_of(names_column(), rows);
+// Returns the table with only these columns.
+Table with_columns(const Table& table, const std::vector<size_t>& numbers) {
+  Table part{.label = table.label};
+  for (const size_t number : numbers) part.columns.push_back(table.columns[number]);
+  for (const Block& block : table.blocks) {
+    part.blocks.push_back({.title = block.title});
+    for (const Row& row : block.rows) {
+      Row& kept = part.blocks.back().rows.emplace_back();
+      for (const size_t number : numbers) kept.cells.push_back(row.cells[number]);
     }
-    tables.back().push_back(point);
+  }
+  return part;
+}
+
+// Divides the columns into tables that fit the width, each with the names; 0: any width.
+std::vector<Table> tables_of(const Table& table, size_t width) {
+  if (width == 0) return {table};
+  std::vector<std::vector<size_t>> parts{{0}};
+  size_t used = width_of(table, 0);
+  for (size_t number = 1; number < table.columns.size(); ++number) {
+    const size_t own = kColumnGap + width_of(table, number);
+    if (parts.back().size() > 1 && used + own > width) {
+      parts.push_back({0});
+      used = width_of(table, 0);
+    }
+    parts.back().push_back(number);
     used += own;
   }
+  std::vector<Table> tables;
+  for (const std::vector<size_t>& numbers : parts) tables.push_back(with_columns(table, numbers));
+  tables.front().title = table.title;
+  tables.back().warnings = table.warnings;
+  tables.back().notes = table.notes;
   return tables;
 }
 
 // "bob misses 2 of 5: 4xDDP (failed), offload (not there)", for each person; a line if nobody does.
 std::vector<std::string> lines_on_missing(const std::vector<Person>& persons,
-                                          const std::vector<std::string>& points) {
+                                          const Points& points) {
   std::vector<std::string> lines;
   for (const Person& person : persons) {
     if (person.rows.empty()) {
@@ -147,11 +190,10 @@ std::vector<std::string> lines_on_missing(const std::vector<Person>& persons,
     }
     std::vector<std::string> missing;
     for (const std::string& point : points) {
-      const auto row = person.rows.find(point);
-      if (row != person.rows.end() && has_result(row->second)) continue;
+      const RunRow* row = person.row_at(point);
+      if (row != nullptr && has_result(*row)) continue;
       missing.push_back(
-          fmt::format("{} ({})", point,
-                      row == person.rows.end() ? "not there" : row->second.series->status_text()));
+          fmt::format("{} ({})", point, row == nullptr ? "not there" : row->series->status_text()));
     }
     if (missing.empty()) continue;
     lines.push_back(fmt::format("{} misses {} of {}: {}.", person.name, missing.size(),
@@ -161,86 +203,31 @@ std::vector<std::string> lines_on_missing(const std::vector<Person>& persons,
   return lines;
 }
 
-// Returns the requested columns. A wide report adds every usual column that a row has.
-std::vector<Column> figures_of(const std::vector<std::string>& names, bool is_wide,
-                               const std::vector<ReportRow>& rows) {
-  std::vector<Column> figures;
-  for (const std::string& name : names) {
-    figures.push_back(in_brief(find_column(columns(), name, "--class")));
-  }
-  if (!is_wide) return figures;
-  for (const Column& column : columns()) {
-    const bool is_place = column.name == "point" || column.name == "source";
-    const bool is_usual = !column.heading.empty() && !is_place;
-    const bool is_known = !column.is_shown_for || std::ranges::any_of(rows, column.is_shown_for);
-    const bool is_new = std::ranges::find(figures, column.name, &Column::name) == figures.end();
-    if (is_usual && is_known && is_new) figures.push_back(column);
-  }
-  return figures;
-}
-
-// Returns a block of persons for each figure. The figures outlive it.
-std::vector<Person> with_figures(const std::vector<Person>& persons,
-                                 const std::vector<Column>& figures) {
-  std::vector<Person> all;
-  for (const Column& figure : figures) {
-    for (Person person : persons) {
-      person.figure = &figure;
-      all.push_back(std::move(person));
-    }
-  }
-  return all;
-}
-
-std::vector<Block> blocks_of(const std::vector<ReportRow>& rows,
-                             const std::vector<Column>& figures) {
-  const size_t count = rows.size() / figures.size();
-  std::vector<Block> blocks;
-  for (size_t i = 0; i < figures.size(); ++i) {
-    blocks.push_back({.title = figures.size() > 1 ? printed_heading(figures[i]) : "",
-                      .rows = std::span(rows).subspan(i * count, count)});
-  }
-  return blocks;
-}
-
 }  // namespace
 
 std::string render_class(Format format, const Report& report, const std::vector<std::string>& names,
-                         const std::set<std::string>& persons) {
-  const PreparedReport all = prepare(Format::kCsv, report);
-  const std::vector<Column> figures = figures_of(names, report.view.wide, all.rows);
-  const DifferingRows differing = differing_rows(all.rows);
-  ComparisonRow of_everybody;
-  of_everybody.experiment = require_one_experiment(all.rows);
-  const std::vector<Person> whole_class = persons_of(all.rows, persons);
-  const std::vector<Person> with_figure = with_figures(whole_class, figures);
-  const std::vector<std::string> points = points_of(all.rows, !report.view.sort.empty());
-  std::vector<ReportRow> rows;
-  for (const Person& person : with_figure)
-    rows.push_back({.run = &of_everybody, .person = &person});
-  std::vector<Column> of_points;
-  for (const std::string& point : points) of_points.push_back(column_of(point, differing));
-  auto tables = tables_of(of_points, rows, format == Format::kTable ? report.width : 0);
-  if (figures.size() > 1) tables[0].insert(tables[0].begin(), figures_column());
+                         const std::set<std::string>& others) {
+  const Comparison comparison = compare(Format::kCsv, report);
+  const std::string experiment = require_one_experiment(comparison.rows);
+  const std::vector<RunColumn> figures = figures_of(names, report.view.wide, comparison.rows);
+  const DifferingRows differing = differing_rows(comparison.rows);
+  const std::vector<Person> persons = persons_of(comparison.rows, others);
+  const Points points = points_of(comparison.rows, !report.view.sort.empty());
 
-  Report shown;
-  shown.title = of_everybody.experiment;
-  if (figures.size() == 1) shown.title += ": " + printed_heading(figures.front());
-  shown.results = report.results;
-  shown.colour = report.colour;
-  shown.width = report.width;
-  shown.html.head = report.html.head;
+  Table table{.title = experiment, .label = experiment};
+  if (figures.size() == 1) table.title += ": " + figures.front().heading_line();
+  table.columns = {Column{"source", "source", "Whose results they are.", true}};
+  for (const std::string& point : points) {
+    table.columns.push_back(Column{point, in_short_lines(point), "The point " + point + "."});
+  }
+  table.blocks = blocks_of(persons, points, figures, differing.runs);
+  table.warnings = warnings_of(comparison);
+  table.notes = lines_on_missing(persons, points);
+  std::ranges::copy(differing.lines, std::back_inserter(table.notes));
+  if (is_for_programs(format) && figures.size() > 1) put_figures_column(table, figures);
   std::string text;
-  for (size_t i = 0; i < tables.size(); ++i) {
-    PreparedReport part{.report = shown, .columns = tables[i], .rows = rows};
-    part.blocks = blocks_of(part.rows, figures);
-    if (i + 1 == tables.size()) {
-      part.warnings = all.warnings;
-      part.lines = lines_on_missing(whole_class, points);
-      std::ranges::copy(differing.lines, std::back_inserter(part.lines));
-    }
-    text += (i > 0 ? "\n" : "") + render(format, std::move(part));
-    shown.title.clear();
+  for (const Table& part : tables_of(table, format == Format::kTable ? report.width : 0)) {
+    text += (text.empty() ? "" : "\n") + render(format, part, report);
   }
   return text;
 }

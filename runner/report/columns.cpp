@@ -3,106 +3,212 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
+#include <compare>
+#include <string_view>
 
 #include "contract/spec/yaml_value.h"
 #include "contract/text/config_error.h"
-#include "runner/report/brief_columns.h"
-#include "runner/report/member_columns.h"
-#include "runner/report/number_text.h"
+#include "runner/table/number_text.h"
 
 namespace fsdp {
 namespace {
 
-constexpr size_t kHeadingWidth = 12;
-constexpr double kJoulesPerKilojoule = 1'000;
-
-// The unit that people see instead of the unit in the name. The heading leaves out the latter.
-struct ShownUnit {
-  std::string_view in_name;
-  std::string_view shown;
-};
-constexpr ShownUnit kShownUnits[] = {
-    {"bytes", "GiB"}, {"ms", "ms"}, {"gib", "GiB"}, {"percent", "%"}, {"joules", "kJ"}};
-constexpr std::string_view kTotalTime = "_time_ms";  // names that end so are shown as 2 h 03 min
-
-// "memory_allocated_bytes_forward_max" -> "memory\nallocated\nforward max\nGiB".
-std::string heading_from_name(std::string_view name) {
-  std::string heading;
-  std::string_view unit;
-  size_t line_begin = 0;
-  if (name.ends_with(kTotalTime)) name.remove_suffix(std::string_view("_ms").size());
-  while (!name.empty()) {
-    const size_t end = std::min(name.find_first_of("_."), name.size());
-    const std::string_view word = name.substr(0, end);
-    name.remove_prefix(std::min(end + 1, name.size()));
-    const auto known = std::ranges::find(kShownUnits, word, &ShownUnit::in_name);
-    if (known != std::end(kShownUnits)) {
-      unit = known->shown;
-      continue;
-    }
-    if (heading.size() - line_begin + word.size() >= kHeadingWidth) {
-      heading += '\n';
-      line_begin = heading.size();
-    } else if (!heading.empty()) {
-      heading += ' ';
-    }
-    heading += word;
-  }
-  return unit.empty() ? heading : heading + '\n' + std::string(unit);
-}
-
-std::string text_for_people(const Value& value, std::string_view name) {
-  if (const auto* words = std::get_if<std::string>(&value)) return *words;
-  const std::optional<double> number = number_of(value);
-  if (!number) return "-";
-  if (name.ends_with(kTotalTime)) return duration(number);
-  if (name.find("_bytes") != std::string_view::npos) return gibibytes(number);
-  if (name.ends_with("_joules")) return three_digits(*number / kJoulesPerKilojoule);
-  const auto* integer = std::get_if<int64_t>(&value);
-  return integer != nullptr ? std::to_string(*integer) : three_digits(*number);
-}
-
-void add_reference(std::string& text, std::span<const Column> columns) {
-  for (const Column& column : columns) {
+void add_reference(std::string& text, std::span<const RunColumn> columns) {
+  for (const RunColumn& column : columns) {
     const char mark = column.heading.empty() ? ' ' : column.is_shown_for ? '+' : '*';
     text += fmt::format("{} {}\n      {}\n", mark, column.name, column.documentation);
   }
 }
 
+// --- the brief table ---
+
+enum class BriefWhen { kAlways, kUsual, kDiffers, kSeveralRows, kNotFinished };
+
+struct BriefColumn {
+  const char* name;
+  BriefWhen when;
+  const char* heading = nullptr;                 // null: the usual one
+  std::string (*text)(const RunRow&) = nullptr;  // null: the usual one
+};
+
+std::string most_memory(const RunRow& row) {
+  const std::string limit = too_little_memory(row);
+  return limit.empty() ? gibibytes(row.run->memory_allocated_bytes_max) : limit;
+}
+
+std::string short_speed(const RunRow& row) {
+  const std::optional<double>& speed = row.run->tokens_per_second;
+  return speed ? short_number(*speed) : "-";
+}
+
+std::string last_loss(const RunRow& row) {
+  return loss_text(row.run->loss_last, row.run->has_losses());
+}
+
+std::string last_validation_loss(const RunRow& row) {
+  return loss_text(row.run->validation_loss_last, row.run->has_validation_losses());
+}
+
+constexpr BriefColumn kBriefColumns[] = {
+    {"experiment", BriefWhen::kDiffers},
+    {"source", BriefWhen::kUsual},
+    {"point", BriefWhen::kAlways},
+    {"repeats", BriefWhen::kUsual},
+    {"strategy", BriefWhen::kDiffers},
+    {"ranks", BriefWhen::kDiffers},
+    {"batch_size_per_rank", BriefWhen::kDiffers},
+    {"memory_allocated_bytes_max", BriefWhen::kAlways, "memory\nGiB", most_memory},
+    {"mfu_percent", BriefWhen::kUsual},
+    {"tokens_per_second", BriefWhen::kAlways, nullptr, short_speed},
+    {"speed_doubt", BriefWhen::kUsual, "speed\nfrom"},
+    {"tokens_per_second_ratio", BriefWhen::kSeveralRows, "ratio"},
+    {"scaling_efficiency_percent", BriefWhen::kDiffers},
+    {"loss_last", BriefWhen::kAlways, nullptr, last_loss},
+    {"validation_loss_last", BriefWhen::kUsual, "validation\nloss", last_validation_loss},
+    {"status", BriefWhen::kNotFinished}};
+
+bool is_shown(BriefWhen when, const RunColumn& column, std::span<const RunRow> rows) {
+  const auto differs_from = [&](std::string_view text) {
+    return [&column, text](const RunRow& row) { return column.text_for(row) != text; };
+  };
+  switch (when) {
+    case BriefWhen::kAlways:
+      return true;
+    case BriefWhen::kUsual:
+      return column.is_shown_for && column.is_shown_for_any(rows);
+    case BriefWhen::kDiffers:
+      return !rows.empty() &&
+             std::ranges::any_of(rows, differs_from(column.text_for(rows.front())));
+    case BriefWhen::kSeveralRows:
+      return rows.size() > 1;
+    case BriefWhen::kNotFinished:
+      return std::ranges::any_of(rows, differs_from(name_of(RunStatus::kFinished)));
+  }
+  return true;
+}
+
+// Drops columns in their drop order until kMostBriefColumns are left.
+void keep_most_important(std::vector<RunColumn>& columns) {
+  while (columns.size() > kMostBriefColumns) {
+    const auto first = std::ranges::min_element(columns, {}, [](const RunColumn& column) {
+      return std::pair(column.drop_order == 0, column.drop_order);
+    });
+    if (first->drop_order == 0) return;
+    columns.erase(first);
+  }
+}
+
+constexpr const char* kOption = "--where";
+
+struct Operator {
+  std::string_view name;
+  bool (*holds)(std::partial_ordering) = nullptr;  // null: searches in a text
+
+  bool is_equality() const { return name == "=" || name == "!="; }
+};
+constexpr Operator kOperators[] = {{"=", [](auto order) { return order == 0; }},
+                                   {"!=", [](auto order) { return order != 0; }},
+                                   {"<", [](auto order) { return order < 0; }},
+                                   {"<=", [](auto order) { return order <= 0; }},
+                                   {">", [](auto order) { return order > 0; }},
+                                   {">=", [](auto order) { return order >= 0; }},
+                                   {"~"}};
+
+struct Condition {
+  std::string text;
+  const RunColumn* column = nullptr;
+  Operator comparison{};
+  std::string value{};
+
+  [[noreturn]] void refuse(const std::string& problem) const {
+    throw ConfigError(kOption, "", "'" + text + "' " + problem);
+  }
+  bool holds(const RunRow& row) const;
+};
+
+std::string trimmed(std::string_view text) {
+  const size_t begin = text.find_first_not_of(' ');
+  if (begin == std::string_view::npos) return {};
+  return std::string(text.substr(begin, text.find_last_not_of(' ') - begin + 1));
+}
+
+int lower_case(unsigned char c) { return std::tolower(c); }
+
+Condition read_condition(const std::string& text, std::span<const RunColumn> columns) {
+  Condition condition{.text = text};
+  const size_t begin = text.find_first_of("=!<>~");
+  if (begin == std::string::npos || begin == 0) {
+    condition.refuse("is not COLUMN OP VALUE; OP is one of = != < <= > >= ~");
+  }
+  const bool has_equal_sign = begin + 1 < text.size() && text[begin + 1] == '=';
+  const std::string name = text.substr(begin, has_equal_sign ? 2 : 1);
+  const auto known = std::ranges::find(kOperators, name == "==" ? "=" : name, &Operator::name);
+  if (known == std::end(kOperators)) {
+    condition.refuse("has the operator '" + name + "'; allowed: = != < <= > >= ~");
+  }
+  condition.comparison = *known;
+  const std::string column = trimmed(std::string_view(text).substr(0, begin));
+  condition.column = &find_column(columns, column, kOption);
+  condition.value = trimmed(std::string_view(text).substr(begin + name.size()));
+  // A number after a heading has the heading's unit.
+  const bool is_plain = condition.value.find_first_not_of("0123456789.+-e") == std::string::npos;
+  const std::string heading = heading_meant(*condition.column, column);
+  const std::string with_unit = condition.value + ' ' + heading.substr(heading.rfind(' ') + 1);
+  if (is_plain && figure_from_text(with_unit, condition.column->name)) condition.value = with_unit;
+  return condition;
+}
+
+bool Condition::holds(const RunRow& row) const {
+  const Value figure = column->value(row);
+  const bool is_absent = figure == Value();
+  if (value.empty() && !comparison.is_equality()) {
+    refuse("has no VALUE; without one only = (absent) and != (there) are allowed");
+  }
+  if (value.empty()) return is_absent == (comparison.name == "=");
+  if (is_absent) return comparison.name == "!=";
+  if (const std::optional<double> number = number_of(figure)) {
+    const std::optional<double> wanted = figure_from_text(value, column->name);
+    if (!wanted) {
+      refuse("compares a number with '" + value + "'; VALUE is a number" +
+             allowed_units(column->name));
+    }
+    if (!comparison.holds) refuse("uses ~ on a number; allowed: = != < <= > >=");
+    return comparison.holds(*number <=> *wanted);
+  }
+  const std::string& words = std::get<std::string>(figure);
+  if (!comparison.holds) {
+    return !std::ranges::search(words, value, {}, lower_case, lower_case).empty();
+  }
+  if (!comparison.is_equality()) {
+    refuse("asks for an order of text; allowed for '" + column->name + "': = != ~");
+  }
+  return comparison.holds(words <=> value);
+}
+
+bool stands_before(const Value& left, const Value& right, bool descending) {
+  const auto kind = [](const Value& value) {
+    return number_of(value) ? 0 : std::holds_alternative<std::string>(value) ? 1 : 2;
+  };
+  if (kind(left) != kind(right)) return kind(left) < kind(right);
+  const Value& less = descending ? right : left;
+  const Value& greater = descending ? left : right;
+  return kind(left) == 0 ? number_of(less) < number_of(greater) : less < greater;
+}
+
 }  // namespace
 
-std::optional<double> number_of(const Value& value) {
-  if (const auto* integer = std::get_if<int64_t>(&value)) return static_cast<double>(*integer);
-  if (const auto* real = std::get_if<double>(&value)) return *real;
-  return std::nullopt;
+std::string RunColumn::text_for(const RunRow& row) const {
+  return text ? text(row) : text_of(value(row), name);
 }
 
-Column column_of(const char* name, Alignment alignment, const Meaning& meaning,
-                 std::function<Value(const ReportRow&)> value) {
-  Column column{name, meaning.heading, meaning.sentence, alignment, std::move(value)};
-  if (meaning.better == Better::kLess) column.documentation += " Less is better.";
-  if (meaning.better == Better::kMore) column.documentation += " More is better.";
-  if (meaning.shown == Shown::kWhereKnown) {
-    column.is_shown_for = [value = column.value](const ReportRow& row) {
-      return value(row) != Value();
-    };
-  }
-  return column;
+bool RunColumn::is_shown_for_any(std::span<const RunRow> rows) const {
+  return !is_shown_for || std::ranges::any_of(rows, is_shown_for);
 }
 
-std::string text_of(const Column& column, const ReportRow& row) {
-  return column.text ? column.text(row) : text_for_people(column.value(row), column.name);
-}
-
-std::string printed_heading(const Column& column) {
-  std::string heading = column.heading;
-  std::ranges::replace(heading, '\n', ' ');
-  return heading;
-}
-
-std::string heading_meant(const Column& column, const std::string& name) {
+std::string heading_meant(const RunColumn& column, const std::string& name) {
   for (const auto& shown : {with_heading, in_brief}) {
-    const std::string heading = printed_heading(shown(column));
+    const std::string heading = shown(column).heading_line();
     if (heading == name) return heading;
     const size_t space = heading.rfind(' ');
     if (space == std::string::npos || heading.substr(0, space) != name) continue;
@@ -112,30 +218,49 @@ std::string heading_meant(const Column& column, const std::string& name) {
   return "";
 }
 
-const Column& find_column(std::span<const Column> columns, const std::string& name,
-                          const std::string& option) {
+const RunColumn& find_column(std::span<const RunColumn> columns, const std::string& name,
+                             const std::string& option) {
   std::vector<std::string> names;
-  for (const std::span<const Column> among : {columns, key_columns()}) {
-    const auto found = std::ranges::find(among, name, &Column::name);
+  for (const std::span<const RunColumn> among : {columns, key_columns()}) {
+    const auto found = std::ranges::find(among, name, &RunColumn::name);
     if (found != among.end()) return *found;
-    std::ranges::transform(among, std::back_inserter(names), &Column::name);
+    std::ranges::transform(among, std::back_inserter(names), &RunColumn::name);
   }
   const auto headed = std::ranges::find_if(
-      columns, [&](const Column& column) { return !heading_meant(column, name).empty(); });
+      columns, [&](const RunColumn& column) { return !heading_meant(column, name).empty(); });
   if (headed != columns.end()) return *headed;
   throw ConfigError(option, "",
                     "there is no column '" + name +
                         "'; `fsdp-run report --columns help` lists them" + suggestion(name, names));
 }
 
-Column with_heading(Column column) {
+RunColumn with_heading(RunColumn column) {
   if (column.heading.empty()) column.heading = heading_from_name(column.name);
   return column;
 }
 
-std::string too_little_memory(const ReportRow& row) {
+RunColumn in_brief(RunColumn column) {
+  column = with_heading(std::move(column));
+  const auto* brief = std::ranges::find(kBriefColumns, column.name, &BriefColumn::name);
+  if (brief == std::end(kBriefColumns)) return column;
+  if (brief->heading) column.heading = brief->heading;
+  if (brief->text) column.text = brief->text;
+  return column;
+}
+
+std::vector<RunColumn> brief_columns(std::span<const RunRow> rows, std::span<const RunColumn> all) {
+  std::vector<RunColumn> columns;
+  for (const BriefColumn& brief : kBriefColumns) {
+    const RunColumn& column = *std::ranges::find(all, brief.name, &RunColumn::name);
+    if (is_shown(brief.when, column, rows)) columns.push_back(in_brief(column));
+  }
+  keep_most_important(columns);
+  return columns;
+}
+
+std::string too_little_memory(const RunRow& row) {
   const ComparisonRow& run = *row.run;
-  const bool is_measured = row.is_series && row.series->finished_count > 0;
+  const bool is_measured = row.is_series() && row.series->finished_count > 0;
   if (run.status != RunStatus::kOutOfMemory || is_measured) return "";
   const std::optional<double> limit = run.exceeded_limit_bytes();
   return limit ? "> " + gibibytes(limit) : "-";
@@ -151,6 +276,28 @@ std::string columns_reference() {
   text += "\nWith --per-rank:\n\n";
   add_reference(text, rank_columns());
   return text;
+}
+
+void filter(std::vector<RunRow>& rows, const std::vector<std::string>& conditions,
+            std::span<const RunColumn> columns) {
+  std::vector<Condition> all;
+  for (const std::string& text : conditions) all.push_back(read_condition(text, columns));
+  std::erase_if(rows, [&](const RunRow& row) {
+    return !std::ranges::all_of(all, [&](auto& condition) { return condition.holds(row); });
+  });
+}
+
+void sort(std::vector<RunRow>& rows, std::string name, std::span<const RunColumn> columns) {
+  if (name.empty()) return;
+  const bool descending = name.starts_with('-');
+  if (descending) name.erase(0, 1);
+  const RunColumn& column = find_column(columns, name, "--sort");
+  std::vector<std::pair<Value, RunRow>> keyed;
+  for (const RunRow& row : rows) keyed.emplace_back(column.value(row), row);
+  std::ranges::stable_sort(keyed, [&](auto& left, auto& right) {
+    return stands_before(left.first, right.first, descending);
+  });
+  std::ranges::transform(keyed, rows.begin(), [](auto& pair) { return pair.second; });
 }
 
 }  // namespace fsdp

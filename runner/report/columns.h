@@ -3,77 +3,73 @@
 #include <functional>
 #include <span>
 #include <string>
-#include <variant>
 #include <vector>
 
-#include "runner/report/report.h"
-#include "runner/report/series.h"
+#include "runner/series/series.h"
+#include "runner/table/table.h"
 
-// The table of columns, used by every format, every option and the documentation.
+// The columns of runs and ranks: their figures, names, headings and texts. They are the options of
+// `report`, and its documentation.
 namespace fsdp {
 
-// A figure as a program reads it; monostate: not measured.
-using Value = std::variant<std::monostate, int64_t, double, std::string>;
-
-// Returns the value as a number. nullopt if it is none.
-std::optional<double> number_of(const Value& value);
-
-enum class Alignment { kLeft, kRight };
-
-struct Difference;
-struct Person;
-struct Verdict;
-
-// The parts of one row of a report.
-struct ReportRow {
-  // The run. If the row is a series, the medians over its repeats.
-  const ComparisonRow* run = nullptr;
-  const Series* series = nullptr;  // the run's series, with its baseline
-  bool is_series = false;
-  const RankRow* rank = nullptr;           // if the row is a rank
-  const Difference* difference = nullptr;  // if the row compares two runs
-  const Verdict* verdict = nullptr;        // if the row has a published figure
-  const Person* person = nullptr;          // if the row is one person of a class
-};
-
-struct Column {
-  std::string name;     // in csv and json; units last
-  std::string heading;  // for people, with '\n' for line breaks; empty: not among the usual
-  std::string documentation;
-  Alignment alignment = Alignment::kRight;
-  std::function<Value(const ReportRow&)> value;
-  // Returns the text for people. Empty: text_of() formats the value.
-  std::function<std::string(const ReportRow&)> text{};
+struct RunColumn : Column {
+  std::function<Value(const RunRow&)> value;
+  // Returns the text for people. Empty: text_of(), by the column's name.
+  std::function<std::string(const RunRow&)> text{};
   // True if the column is shown because of this row. Empty: always shown.
-  std::function<bool(const ReportRow&)> is_shown_for{};
+  std::function<bool(const RunRow&)> is_shown_for{};
+
+  std::string text_for(const RunRow& row) const;
+  bool is_shown_for_any(std::span<const RunRow> rows) const;
 };
 
-std::span<const Column> columns();
-std::span<const Column> rank_columns();
+std::span<const RunColumn> columns();
+std::span<const RunColumn> rank_columns();
 // Returns a column for each key of a run, by its dotted name. Reports show the requested ones.
-std::span<const Column> key_columns();
+std::span<const RunColumn> key_columns();
 
 // Returns the column with that name or heading, or the key with that name. A heading may lack its
 // unit. Throws ConfigError (place: `option`) with the nearest name.
-const Column& find_column(std::span<const Column> columns, const std::string& name,
-                          const std::string& option);
-
-// Returns the heading as a table prints it, on one line.
-std::string printed_heading(const Column& column);
+const RunColumn& find_column(std::span<const RunColumn> columns, const std::string& name,
+                             const std::string& option);
 
 // Returns the heading of `column` with its unit if `name` is one of its headings. Empty: it is
 // none.
-std::string heading_meant(const Column& column, const std::string& name);
+std::string heading_meant(const RunColumn& column, const std::string& name);
 
-// Adds a heading for people if the column has none, made from its name: GiB for bytes, and so on.
-Column with_heading(Column column);
+// Adds a heading for people if the column has none, made from its name.
+RunColumn with_heading(RunColumn column);
 
-// Returns a cell for people. The value has the heading's unit; a total time is like "2 h 03 min".
-std::string text_of(const Column& column, const ReportRow& row);
+// Returns the column with the heading and the text that it has in the brief table.
+RunColumn in_brief(RunColumn column);
+
+// Returns the most important of these columns, at most kMostBriefColumns: differences between rows,
+// memory, speed, loss.
+inline constexpr size_t kMostBriefColumns = 8;
+std::vector<RunColumn> brief_columns(std::span<const RunRow> rows, std::span<const RunColumn> all);
 
 // Returns the memory limit that the run exceeded: "> 80.0" GiB, "-" if unknown. Empty: the row
 // fits.
-std::string too_little_memory(const ReportRow& row);
+std::string too_little_memory(const RunRow& row);
+
+// Returns the error of a run's prediction, in percent of the measured value. A positive error means
+// that the prediction was too large. nullopt if either is not known or the run did not finish.
+std::optional<double> memory_error_percent(const ComparisonRow& run);
+std::optional<double> step_time_error_percent(const ComparisonRow& run);
+
+// Keeps the rows for which every condition holds: "COLUMN OP VALUE" with OP one of = != < <= > >=
+// ~. Examples: "ranks >= 4", "memory_allocated_bytes_max < 40 GiB", "point ~ fsdp", "loss_last =".
+//
+// A column of numbers is compared with a number. Bytes may have a unit (KiB, MiB, GiB), and times
+// too (ms, s, min, h). The operators = and != compare text exactly. The operator ~ finds VALUE in
+// the text and ignores case. Without VALUE, = and != test if the figure is absent. With VALUE, an
+// absent figure meets only !=. Throws ConfigError (place: --where).
+void filter(std::vector<RunRow>& rows, const std::vector<std::string>& conditions,
+            std::span<const RunColumn> columns);
+
+// Sorts by the column "name", or by "-name" for the largest first. Empty: no change. In both
+// directions numbers are before text, and absent figures are last.
+void sort(std::vector<RunRow>& rows, std::string name, std::span<const RunColumn> columns);
 
 // Returns a page that explains each column.
 std::string columns_reference();

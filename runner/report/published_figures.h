@@ -3,10 +3,9 @@
 #include <filesystem>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "runner/report/columns.h"
+#include "runner/report/report.h"
 
 // Compares published figures with measured ones.
 namespace fsdp {
@@ -30,17 +29,6 @@ struct Reference {
 
 // Throws ConfigError with the place of the mistake, the allowed values and the nearest name.
 Reference read_reference(const std::filesystem::path& file);
-
-// The result for one figure.
-struct Verdict {
-  const PublishedFigure* published = nullptr;
-  Column column;
-  std::optional<double> measured;  // nullopt: no run, or not measured
-  std::string word;                // "ok", "differs", "not judged", "not measured", "no run"
-
-  // measured / published.
-  std::optional<double> ratio() const;
-};
 
 struct ReferenceReport {
   std::string text;

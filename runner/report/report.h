@@ -1,16 +1,21 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "runner/report/html_detail.h"
+#include "contract/record/event.h"
+#include "runner/store/attempts.h"
 #include "runner/store/comparison.h"
+#include "runner/store/store.h"
 
-// A comparison of runs as text. Pure: reads no database and no terminal.
+// Comparisons of runs as text. Pure: reads no database and no terminal.
 namespace fsdp {
 
 enum class Format { kTable, kMarkdown, kCsv, kJson, kLatex, kHtml };
@@ -32,6 +37,65 @@ struct View {
   bool wide = false;                   // people: every usual column, not only the brief ones
 };
 
+// --- details of runs that the page shows in addition to their rows ---
+
+// Only the first runs of a report have charts and folded parts, at most this many. A page with more
+// would be slow, and its curves hard to tell apart.
+inline constexpr size_t kMostDetailedRuns = 32;
+
+struct CurvePoint {
+  double x = 0;
+  std::optional<double> y;  // nullopt: not finite, or not measured
+};
+
+struct Curve {
+  std::vector<CurvePoint> points;
+  size_t measured = 0;  // number of points before thinning
+};
+
+// Reduces a long series to about 500 points without losing a spike. It keeps the first, the last,
+// and the least and greatest of each equal part between.
+Curve thinned(std::vector<CurvePoint> series);
+
+struct UtilizationCurve {
+  std::string host;
+  std::string device;  // "gpu:0", "cpu"
+  bool own = false;    // a GPU that a rank of the run computed on
+  Curve percent;       // x in seconds since the attempt's start
+};
+
+// The details of the attempt that a run's row shows.
+struct RunDetail {
+  int64_t run = 0;
+  std::string specification;  // YAML
+  Provenance provenance;
+  std::vector<AttemptRecord> attempts;  // all of them
+  std::vector<RankRow> ranks;
+  std::vector<RunStarted> rank_facts;    // of ranks that have reported
+  std::vector<std::string> checkpoints;  // their folders, relative to the run's
+  Curve training_loss;                   // x: optimizer step
+  Curve validation_loss;
+  std::vector<UtilizationCurve> utilization;
+};
+
+// The texts that a reader wrote for the page.
+struct PageHead {
+  std::string title{};   // empty: the experiment's title
+  std::string author{};  // and their course, for example
+  std::string notes{};   // markup, as notes_html() makes it
+};
+
+struct HtmlDetail {
+  PageHead head{};
+  std::vector<ExperimentRecord> experiments{};  // of the runs
+  std::vector<RunDetail> runs;
+  size_t run_count = 0;  // how many runs are shown, those without detail included
+  // The experiments' files at the time of the attempts, by Provenance::experiment_text_digest.
+  std::map<std::string, std::string> experiment_texts;
+};
+
+// --- reports ---
+
 struct Report {
   std::string title;
   std::vector<ComparisonRow> rows;  // runs, in the order shown
@@ -46,6 +110,10 @@ struct Report {
   HtmlDetail html{};               // html: details in addition to the table
 };
 
+// Returns the runs that the report shows, each once, in the order of the rows. Throws ConfigError
+// if the report's view has a mistake, as render() does.
+std::vector<const ComparisonRow*> shown_runs(Format format, const Report& report);
+
 // The formats table, markdown and latex are for people. Figures are rounded, headings have units,
 // and reasons, warnings and notes are below. The formats csv (RFC 4180) and json are for programs.
 // Every figure is in full, with its unit in the name; empty or null: not measured. The text ends
@@ -54,5 +122,16 @@ std::string render(Format format, const Report& report);
 
 // Compares the two runs of `report` side by side, with a row for each column that differs.
 std::string render_differences(Format format, const Report& report);
+
+// Returns tables of figures (names or headings of columns) for one experiment of a class, merged
+// from several persons. View::wide adds every usual column. Each figure has a block with a row for
+// each of `persons` and of those who have rows, and a column for each point. A `*` marks figures
+// whose settings, versions or machines differ from most others. Below the tables are warnings, the
+// points that each person has not finished, and the marked differences. Lines too long for the
+// terminal continue in tables below. Throws ConfigError (place: --class) if the rows are of several
+// experiments.
+std::string render_class(Format format, const Report& report,
+                         const std::vector<std::string>& figures,
+                         const std::set<std::string>& persons);
 
 }  // namespace fsdp

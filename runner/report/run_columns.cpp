@@ -2,126 +2,257 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
-#include "runner/report/member_columns.h"
-#include "runner/report/number_text.h"
-#include "runner/report/prediction_errors.h"
-#include "runner/report/ratio_columns.h"
-#include "runner/report/speeds.h"
+#include "runner/report/columns.h"
+#include "runner/series/speeds.h"
+#include "runner/table/number_text.h"
 
 // The columns of runs and ranks. Some are members, others are computed from several figures. Some
 // have a text for people that differs from their value.
 namespace fsdp {
 namespace {
 
-using enum Alignment;
+// --- members ---
 
-// --- repeats ---
+template <typename Member>
+inline constexpr bool is_left_of = !std::is_arithmetic_v<Member>;
+template <typename Member>
+inline constexpr bool is_left_of<std::optional<Member>> = is_left_of<Member>;
 
-std::string repeats(const ReportRow& row) {
+// Returns the value of the member at position `place`.
+template <Fields Struct>
+Value value_at(const Struct& owner, size_t place) {
+  Value value;
+  size_t at = 0;
+  Struct::visit_fields(owner, [&](const char*, const auto& member, auto&&...) {
+    if (at++ == place) value = to_value(member);
+  });
+  return value;
+}
+
+RunColumn column_of(const char* name, bool is_left, const Meaning& meaning,
+                    std::function<Value(const RunRow&)> value) {
+  RunColumn column{Column{name, meaning.heading, meaning.sentence, is_left}, std::move(value)};
+  if (meaning.better == Better::kLess) column.documentation += " Less is better.";
+  if (meaning.better == Better::kMore) column.documentation += " More is better.";
+  if (meaning.shown == Shown::kWhereKnown) {
+    column.is_shown_for = [value = column.value](const RunRow& row) {
+      return value(row) != Value();
+    };
+  }
+  return column;
+}
+
+// Returns a column for each member of the run or rank that has a meaning, in their order.
+template <Fields Struct>
+std::vector<RunColumn> member_columns(const Struct* RunRow::*owner) {
+  std::vector<RunColumn> columns;
+  size_t places = 0;
+  const Struct none;
+  Struct::visit_fields(none, [&]<typename Member>([[maybe_unused]] const char* name, const Member&,
+                                                  const auto&... meaning) {
+    const size_t place = places++;
+    if constexpr (sizeof...(meaning) > 0) {
+      columns.push_back(
+          column_of(name, is_left_of<Member>, Meaning{meaning...},
+                    [owner, place](const RunRow& row) { return value_at(*(row.*owner), place); }));
+    }
+  });
+  return columns;
+}
+
+// --- keys ---
+
+using nlohmann::json;
+
+Value value_of(const json& value) {
+  if (value.is_null() || value.is_object()) return {};
+  if (value.is_number_integer()) return value.get<int64_t>();
+  if (value.is_number()) return value.get<double>();
+  return value.is_string() ? to_value(value.get<std::string>()) : value.dump();
+}
+
+template <Fields Section>
+void add_keys(std::vector<RunColumn>& columns, const Section& section, const std::string& prefix,
+              const json::json_pointer& place) {
+  Section::visit_fields(section, [&]<typename Member>(const char* name, const Member& member,
+                                                      const char* documentation, auto&&...) {
+    const std::string key = prefix + name;
+    if constexpr (Fields<Member>) {
+      add_keys(columns, member, key + '.', place / name);
+    } else {
+      const auto value = [pointer = place / name](const RunRow& row) {
+        const json spec = json::parse(row.run->spec, nullptr, /*allow_exceptions=*/false);
+        return spec.contains(pointer) ? value_of(spec.at(pointer)) : Value();
+      };
+      constexpr bool kIsWord = std::same_as<Member, bool>;  // true, false
+      columns.push_back({Column{key, "", documentation, kIsWord || is_left_of<Member>}, value});
+    }
+  });
+}
+
+// --- repeats, and reasons to doubt a speed ---
+
+std::string repeats(const RunRow& row) {
   const size_t finished = row.series->finished_count;
   const size_t all = row.series->runs.size();
   return finished == all ? std::to_string(all) : fmt::format("{} of {}", finished, all);
 }
 
-std::vector<Column> repeats_columns() {
-  return {{"repeats", "repeats", "Runs of the series; for people: that finished, of all.", kRight,
-           [](auto& row) { return to_value(std::ssize(row.series->runs)); }, repeats,
-           [](auto& row) { return row.series->runs.size() > 1; }}};
+std::string doubt(const RunRow& row) {
+  return row.is_series() ? doubt_of(*row.series) : doubt_of(*row.run);
 }
 
-// --- reasons to doubt a speed ---
+// --- ratios to the baseline ---
 
-std::string doubt(const ReportRow& row) {
-  return row.is_series ? doubt_of(*row.series) : doubt_of(*row.run);
+bool has_finished(const RunRow& row) {
+  return row.is_series() ? row.series->finished_count > 0 : row.run->status == RunStatus::kFinished;
 }
 
-std::vector<Column> doubt_columns() {
+// Returns a row's figure divided by the baseline's. nullopt if the row has not finished. For a
+// series it is the ratio of the medians, with its interval.
+template <typename T>
+std::optional<Ratio> ratio_to_baseline(const RunRow& row, std::optional<T> AttemptSummary::*member,
+                                       std::optional<Ratio> Series::*of_series) {
+  if (row.is_series() && of_series != nullptr) return row.series->*of_series;
+  const Series* baseline = row.series->baseline;
+  if (baseline == nullptr || !has_finished(row)) return std::nullopt;
+  const std::optional<double> figure = row.run->*member;
+  const std::optional<double> other = baseline->median.*member;
+  if (!figure || !other || !std::isfinite(*figure / *other)) return std::nullopt;
+  return Ratio{.value = *figure / *other};
+}
+
+// "x1.25", "x1.25 [1.20, 1.31]" with its interval, "~ x1.02" if the interval contains 1.
+std::string ratio_text(const std::optional<Ratio>& known) {
+  if (!known) return "-";
+  const std::string text = ratio(known->value);
+  if (known->is_no_difference()) return "~ " + text;
+  if (!known->interval) return text;
+  const auto& [low, high] = *known->interval;
+  return fmt::format("{} [{}, {}]", text, decimals(low, 2), decimals(high, 2));
+}
+
+template <typename T>
+RunColumn ratio_column(const char* name, const char* heading, const char* documentation,
+                       std::optional<T> AttemptSummary::*member,
+                       std::optional<Ratio> Series::*of_series) {
+  const auto of_row = [=](const RunRow& row) { return ratio_to_baseline(row, member, of_series); };
+  return {Column{name, heading, documentation},
+          [=](auto& row) {
+            const std::optional<Ratio> known = of_row(row);
+            return known ? Value(known->value) : Value();
+          },
+          [=](auto& row) { return ratio_text(of_row(row)); }};
+}
+
+// Returns a column with one end of the interval of a series' ratio.
+RunColumn end_column(const char* name, const char* documentation,
+                     std::optional<Ratio> Series::*of_series, double Interval::*end) {
+  return {Column{name, "", documentation}, [=](auto& row) {
+            const std::optional<Ratio>& known = row.series->*of_series;
+            return known && known->interval ? Value((*known->interval).*end) : Value();
+          }};
+}
+
+constexpr const char* kLowEnd =
+    "Low end of the 95 % interval of the series' ratio; of 3 or 4 repeats, here or in the "
+    "baseline, the least ratio between two; absent below 3.";
+constexpr const char* kHighEnd =
+    "High end of the 95 % interval of the series' ratio; of 3 or 4 repeats, here or in the "
+    "baseline, the greatest ratio between two; absent below 3.";
+
+std::vector<RunColumn> ratio_columns() {
+  constexpr auto kTokensRatio = &Series::tokens_per_second_ratio;
+  constexpr auto kStepTimeRatio = &Series::step_time_ratio;
   return {
-      {"speed_doubt", "speed from",
-       "What the speed rests on where that is too little to compare it: too few steps after the "
-       "warm-up, or a busy host; else empty.",
-       kLeft, [](auto& row) { return to_value(doubt(row)); }, doubt,
-       [](auto& row) { return !doubt(row).empty(); }}};
+      ratio_column(
+          "tokens_per_second_ratio", "tokens/s\nratio",
+          "tokens_per_second / the baseline's median over its repeats; of rows that finished.",
+          &AttemptSummary::tokens_per_second, kTokensRatio),
+      end_column("tokens_per_second_ratio_low", kLowEnd, kTokensRatio, &Interval::low),
+      end_column("tokens_per_second_ratio_high", kHighEnd, kTokensRatio, &Interval::high),
+      ratio_column(
+          "step_time_ratio", "",
+          "step_time_ms_median / the baseline's median over its repeats; of rows that finished.",
+          &AttemptSummary::step_time_ms_median, kStepTimeRatio),
+      end_column("step_time_ratio_low", kLowEnd, kStepTimeRatio, &Interval::low),
+      end_column("step_time_ratio_high", kHighEnd, kStepTimeRatio, &Interval::high),
+      ratio_column("memory_allocated_ratio", "memory\nratio",
+                   "memory_allocated_bytes_max / the baseline's; of rows that finished.",
+                   &AttemptSummary::memory_allocated_bytes_max, nullptr),
+  };
+}
+
+// --- scaling ---
+
+std::optional<double> efficiency(const RunRow& row) {
+  if (!has_finished(row)) return std::nullopt;
+  return scaling_efficiency_percent(row.series->scaling, *row.run);
+}
+
+std::string efficiency_text(const RunRow& row) {
+  const std::optional<double> percent = efficiency(row);
+  return percent ? whole_percent(*percent) : "-";
 }
 
 // --- cost ---
 
-std::optional<double> training_time_ms(const ReportRow& row) {
+std::optional<double> training_time_ms(const RunRow& row) {
   if (!row.run->total_time_ms || !row.run->start_up_time_ms) return std::nullopt;
   return static_cast<double>(*row.run->total_time_ms) - *row.run->start_up_time_ms;
 }
 
 // Returns the number of GPUs times the hours of their use. nullopt on the CPU.
-std::optional<double> gpu_hours(const ReportRow& row) {
+std::optional<double> gpu_hours(const RunRow& row) {
   constexpr double kMillisecondsPerHour = 3'600'000;
   if (row.run->device != DeviceKind::kCuda || !row.run->total_time_ms) return std::nullopt;
   return static_cast<double>(row.run->ranks) * static_cast<double>(*row.run->total_time_ms) /
          kMillisecondsPerHour;
 }
 
-std::vector<Column> cost_columns() {
-  return {
-      {"training_time_ms", "", "total_time_ms - start_up_time_ms: from the first step on.", kRight,
-       [](auto& row) { return to_value(training_time_ms(row)); }},
-      {"gpu_hours",
-       "GPU-\nhours",
-       "ranks x total_time_ms, of a run on GPUs.",
-       kRight,
-       [](auto& row) { return to_value(gpu_hours(row)); },
-       {},
-       [](auto& row) { return gpu_hours(row).has_value(); }},
-  };
-}
-
 // --- predictions ---
+
+template <typename T, typename U>
+std::optional<double> error_percent(const ComparisonRow& run, std::optional<T> predicted,
+                                    std::optional<U> measured) {
+  if (run.status != RunStatus::kFinished || !predicted || !measured || *measured <= 0) {
+    return std::nullopt;
+  }
+  return 100 * (static_cast<double>(*predicted) / static_cast<double>(*measured) - 1);
+}
 
 std::string percent(std::optional<double> value) {
   return value ? fmt::format("{:+.1f} %", *value) : "-";
 }
 
-std::string predicted(const ReportRow& row) {
+std::string predicted(const RunRow& row) {
   const ComparisonRow& run = *row.run;
   return fmt::format("{} GiB, {} ms", gibibytes(run.memory_allocated_bytes_predicted),
                      three_digits(run.step_time_ms_predicted));
 }
 
-std::string errors(const ReportRow& row) {
+std::string errors(const RunRow& row) {
   return percent(memory_error_percent(*row.run)) + ", " +
          percent(step_time_error_percent(*row.run));
 }
 
 // Returns a text column. Its value is absent if nothing was predicted.
-Column text_of_predictions(const char* name, const char* documentation,
-                           std::string (*text)(const ReportRow&)) {
-  return {name, "", documentation, kRight, [text](auto& row) {
+RunColumn text_of_predictions(const char* name, const char* documentation,
+                              std::string (*text)(const RunRow&)) {
+  return {Column{name, "", documentation}, [text](auto& row) {
             return row.run->memory_allocated_bytes_predicted ? Value(text(row)) : Value();
           }};
-}
-
-std::vector<Column> prediction_columns() {
-  return {
-      {"memory_error_percent", "",
-       "memory_allocated_bytes_predicted against memory_allocated_bytes_max, of runs that "
-       "finished; "
-       "above 0: too much.",
-       kRight, [](auto& row) { return to_value(memory_error_percent(*row.run)); }},
-      {"step_time_error_percent", "",
-       "step_time_ms_predicted against step_time_ms_median, of runs that finished.", kRight,
-       [](auto& row) { return to_value(step_time_error_percent(*row.run)); }},
-      text_of_predictions("predicted", "Memory and step time as planned before, for people.",
-                          predicted),
-      text_of_predictions("error", "What both are off by, for people; above 0: too much.", errors),
-  };
 }
 
 // --- texts for people ---
 
 // True if rows are compared by throughput. They may differ in their steps and batches.
-bool is_about_throughput(const ReportRow& row) { return row.run->compare == "throughput"; }
+bool is_about_throughput(const RunRow& row) { return row.run->compare == "throughput"; }
 
 // "fsdp", "fsdp shard_grad_op", "ddp+offload", "fsdp+offload parameters".
-std::string strategy(const ReportRow& row) {
+std::string strategy(const RunRow& row) {
   const ComparisonRow& run = *row.run;
   std::string text(name_of(run.strategy));
   if (!run.sharding.empty() && run.sharding != name_of(Sharding::kFullShard)) {
@@ -132,7 +263,7 @@ std::string strategy(const ReportRow& row) {
   return text;
 }
 
-std::string step_time(const ReportRow& row) {
+std::string step_time(const RunRow& row) {
   const ComparisonRow& run = *row.run;
   const std::string text = three_digits(run.step_time_ms_median);
   if (!run.step_time_ms_median || !run.step_time_ms_p25 || !run.step_time_ms_p75) return text;
@@ -140,18 +271,18 @@ std::string step_time(const ReportRow& row) {
   return std::isnan(spread) ? text : text + " ±" + three_digits(spread);
 }
 
-std::string losses(const ReportRow& row) {
+std::string losses(const RunRow& row) {
   const ComparisonRow& run = *row.run;
   if (!run.has_losses()) return "-";
   return loss_text(run.loss_first, true) + " -> " + loss_text(run.loss_last, true);
 }
 
-bool has_validation(const ReportRow& row) {
+bool has_validation(const RunRow& row) {
   return row.run->validation_loss_first || row.run->token_accuracy_last;
 }
 
 // "4.1000 -> 2.5000", and the best if it is neither of them.
-std::string validation_losses(const ReportRow& row) {
+std::string validation_losses(const RunRow& row) {
   const ComparisonRow& run = *row.run;
   if (!has_validation(row)) return "-";
   const std::string text = loss_text(run.validation_loss_first, true) + " -> " +
@@ -162,15 +293,15 @@ std::string validation_losses(const ReportRow& row) {
   return is_another ? text + " (best " + loss_text(best, true) + ")" : text;
 }
 
-std::string token_accuracy(const ReportRow& row) {
+std::string token_accuracy(const RunRow& row) {
   const std::optional<double>& accuracy = row.run->token_accuracy_last;
   return accuracy ? decimals(100 * *accuracy, 1) + " %" : "-";
 }
 
 struct OwnText {
   const char* column;
-  std::string (*text)(const ReportRow&) = nullptr;   // null: the usual one
-  bool (*is_shown_for)(const ReportRow&) = nullptr;  // null: the usual rows
+  std::string (*text)(const RunRow&) = nullptr;   // null: the usual one
+  bool (*is_shown_for)(const RunRow&) = nullptr;  // null: the usual rows
 };
 
 constexpr OwnText kOwnTexts[] = {
@@ -201,54 +332,156 @@ constexpr OwnText kOwnTexts[] = {
 
 // --- together ---
 
-auto place_of(std::vector<Column>& columns, std::string_view name) {
-  return std::ranges::find(columns, name, &Column::name);
+// Columns that are no member, and the member that they stand behind.
+struct ComputedColumns {
+  const char* behind;
+  std::vector<RunColumn> columns;
+};
+
+std::vector<ComputedColumns> computed_columns() {
+  const auto scaling_value = [](auto of) {
+    return [of](const RunRow& row) {
+      return row.series->scaling ? to_value(of(*row.series->scaling)) : Value();
+    };
+  };
+  std::vector<RunColumn> of_speed{
+      {Column{"speed_doubt", "speed from",
+              "What the speed rests on where that is too little to compare it: too few steps after "
+              "the warm-up, or a busy host; else empty.",
+              true},
+       [](auto& row) { return to_value(doubt(row)); }, doubt,
+       [](auto& row) { return !doubt(row).empty(); }}};
+  std::ranges::move(ratio_columns(), std::back_inserter(of_speed));
+  return {
+      {"repeat",
+       {{Column{"repeats", "repeats", "Runs of the series; for people: that finished, of all."},
+         [](auto& row) { return to_value(std::ssize(row.series->runs)); }, repeats,
+         [](auto& row) { return row.series->runs.size() > 1; }}}},
+      {"tokens_per_second", std::move(of_speed)},
+      {"tokens_per_second_per_rank",
+       {{Column{"scaling_efficiency_percent", "scaling\n%",
+                "tokens_per_second_per_rank of the scaling_base's; of rows that finished. More is "
+                "better."},
+         [](auto& row) { return to_value(efficiency(row)); }, efficiency_text,
+         [](auto& row) { return efficiency(row).has_value(); }},
+        {Column{"scaling_base", "",
+                "The row with fewest ranks that differs in nothing but their number, and in what "
+                "follows from it: accumulation or the total batch, steps, and from one rank the "
+                "strategy.",
+                true},
+         scaling_value([](const Scaling& scaling) { return scaling.base->median.point; })},
+        {Column{"scaling", "",
+                "weak: the total batch grows with the ranks; strong: it stays; base: other rows' "
+                "scaling_base.",
+                true},
+         scaling_value([](const Scaling& scaling) { return scaling.kind; })}}},
+      {"start_up_time_ms",
+       {{Column{"training_time_ms", "",
+                "total_time_ms - start_up_time_ms: from the first step on."},
+         [](auto& row) { return to_value(training_time_ms(row)); }},
+        {Column{"gpu_hours", "GPU-\nhours", "ranks x total_time_ms, of a run on GPUs."},
+         [](auto& row) { return to_value(gpu_hours(row)); },
+         {},
+         [](auto& row) { return gpu_hours(row).has_value(); }}}},
+      {"step_time_ms_predicted",
+       {{Column{"memory_error_percent", "",
+                "memory_allocated_bytes_predicted against memory_allocated_bytes_max, of runs that "
+                "finished; above 0: too much."},
+         [](auto& row) { return to_value(memory_error_percent(*row.run)); }},
+        {Column{"step_time_error_percent", "",
+                "step_time_ms_predicted against step_time_ms_median, of runs that finished."},
+         [](auto& row) { return to_value(step_time_error_percent(*row.run)); }},
+        text_of_predictions("predicted", "Memory and step time as planned before, for people.",
+                            predicted),
+        text_of_predictions("error", "What both are off by, for people; above 0: too much.",
+                            errors)}},
+  };
 }
 
-void insert_behind(std::vector<Column>& columns, std::string_view name,
-                   const std::vector<Column>& more) {
-  columns.insert(std::next(place_of(columns, name)), more.begin(), more.end());
+// The order in which a narrow table drops columns.
+constexpr std::pair<std::string_view, int> kDropOrder[] = {{"ranks", 1},
+                                                           {"memory_reserved_bytes_forward", 1},
+                                                           {"scaling_efficiency_percent", 2},
+                                                           {"steps", 2},
+                                                           {"mfu_percent", 3},
+                                                           {"memory_allocated_bytes_forward", 3},
+                                                           {"strategy", 4},
+                                                           {"batch_size_per_rank", 5},
+                                                           {"device", 5},
+                                                           {"tokens_per_second_ratio", 6},
+                                                           {"memory_reserved_bytes_max", 6},
+                                                           {"validation_loss_last", 7},
+                                                           {"repeats", 8}};
+
+auto place_of(std::vector<RunColumn>& columns, std::string_view name) {
+  return std::ranges::find(columns, name, &RunColumn::name);
 }
 
-std::vector<Column> columns_of_runs() {
-  std::vector<Column> columns = member_columns(&ReportRow::run);
-  insert_behind(columns, "repeat", repeats_columns());
-  insert_behind(columns, "tokens_per_second", ratio_columns());
-  insert_behind(columns, "tokens_per_second", doubt_columns());
-  insert_behind(columns, "tokens_per_second_per_rank", scaling_columns());
-  insert_behind(columns, "start_up_time_ms", cost_columns());
-  insert_behind(columns, "step_time_ms_predicted", prediction_columns());
+// Sets how a narrow terminal shortens the table.
+void put_widths(std::vector<RunColumn>& columns) {
+  for (const auto& [name, order] : kDropOrder) {
+    const auto column = place_of(columns, name);
+    if (column != columns.end()) column->drop_order = order;
+  }
+  place_of(columns, "point")->least = 12;
+  place_of(columns, "point")->first_cut_to = 28;
+}
+
+std::vector<RunColumn> columns_of_runs() {
+  std::vector<RunColumn> columns = member_columns(&RunRow::run);
+  for (const auto& [behind, more] : computed_columns()) {
+    columns.insert(std::next(place_of(columns, behind)), more.begin(), more.end());
+  }
   for (const OwnText& own : kOwnTexts) {
-    Column& column = *place_of(columns, own.column);
+    RunColumn& column = *place_of(columns, own.column);
     if (own.text) column.text = own.text;
     if (own.is_shown_for) column.is_shown_for = own.is_shown_for;
   }
-  Column& status = *place_of(columns, "status");
-  status.value = [value = status.value](const ReportRow& row) {
-    return row.is_series ? Value(row.series->status_text()) : value(row);
+  RunColumn& status = *place_of(columns, "status");
+  status.value = [value = status.value](const RunRow& row) {
+    return row.is_series() ? Value(row.series->status_text()) : value(row);
   };
+  put_widths(columns);
   return columns;
 }
 
-std::vector<Column> columns_of_ranks() {
-  std::vector<Column> columns = member_columns(&ReportRow::rank);
-  std::vector<Column> settings;
+std::vector<RunColumn> columns_of_ranks() {
+  std::vector<RunColumn> columns = member_columns(&RunRow::rank);
+  std::vector<RunColumn> settings;
   for (const char* name : {"strategy", "sharding", "offload"}) {
     settings.push_back(find_column(fsdp::columns(), name, ""));
   }
-  insert_behind(columns, "attempt", settings);
+  columns.insert(std::next(place_of(columns, "attempt")), settings.begin(), settings.end());
+  put_widths(columns);
   return columns;
 }
 
 }  // namespace
 
-std::span<const Column> columns() {
-  static const std::vector<Column> all = columns_of_runs();
+std::optional<double> memory_error_percent(const ComparisonRow& run) {
+  return error_percent(run, run.memory_allocated_bytes_predicted, run.memory_allocated_bytes_max);
+}
+
+std::optional<double> step_time_error_percent(const ComparisonRow& run) {
+  return error_percent(run, run.step_time_ms_predicted, run.step_time_ms_median);
+}
+
+std::span<const RunColumn> columns() {
+  static const std::vector<RunColumn> all = columns_of_runs();
   return all;
 }
 
-std::span<const Column> rank_columns() {
-  static const std::vector<Column> all = columns_of_ranks();
+std::span<const RunColumn> rank_columns() {
+  static const std::vector<RunColumn> all = columns_of_ranks();
+  return all;
+}
+
+std::span<const RunColumn> key_columns() {
+  static const std::vector<RunColumn> all = [] {
+    std::vector<RunColumn> columns;
+    add_keys(columns, RunSpec{}, "", json::json_pointer());
+    return columns;
+  }();
   return all;
 }
 

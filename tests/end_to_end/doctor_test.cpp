@@ -3,7 +3,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "runner/report/terminal_text.h"
+#include "runner/table/terminal_text.h"
 #include "tests/end_to_end/stub_runs.h"
 
 // fsdp-run doctor, on hosts that are made for it.

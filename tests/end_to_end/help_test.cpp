@@ -2,7 +2,7 @@
 #include <sstream>
 
 #include "runner/commands/commands.h"
-#include "runner/report/terminal_text.h"
+#include "runner/table/terminal_text.h"
 #include "tests/end_to_end/stub_runs.h"
 
 // Tests the output of --help, and the answers to mistyped options.

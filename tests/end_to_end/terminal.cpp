@@ -15,7 +15,7 @@
 #include <system_error>
 #include <utility>
 
-#include "runner/report/terminal_text.h"
+#include "runner/table/terminal_text.h"
 
 namespace fsdp {
 

@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 #include <sstream>
 
-#include "runner/report/terminal_text.h"
+#include "runner/table/terminal_text.h"
 #include "tests/end_to_end/stub_runs.h"
 #include "tests/end_to_end/terminal.h"
 

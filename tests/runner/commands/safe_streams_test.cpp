@@ -4,7 +4,7 @@
 #include <iostream>
 #include <sstream>
 
-#include "runner/report/terminal_text.h"
+#include "runner/table/terminal_text.h"
 
 namespace fsdp {
 namespace {

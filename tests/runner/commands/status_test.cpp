@@ -1,8 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "runner/commands/run_statuses.h"
-#include "runner/report/terminal_text.h"
-#include "runner/report/text_table.h"
+#include "runner/table/terminal_text.h"
 #include "tests/runner/store/store_fixture.h"
 
 namespace fsdp {
@@ -74,32 +73,6 @@ RunState queued() {
   run.row.job_state = "PENDING";
   run.row.job_reason = "Resources";
   return run;
-}
-
-TEST_CASE("a table leaves columns out and cuts others until its lines fit") {
-  const std::vector<TextColumn> columns{{.heading = "name", .is_left = true, .least = 5},
-                                        {.heading = "first", .leaves = 2},
-                                        {.heading = "second", .leaves = 1},
-                                        {.heading = "unknown", .when_known = true},
-                                        {.heading = "stays"}};
-  const std::vector<std::vector<std::string>> rows{{"a long name", "1", "2", "-", "3"},
-                                                   {"b", "10", "20", "-", "30"}};
-  CHECK(text_of(laid_out(columns, rows, 0).lines()) ==
-        "name         first  second  stays\n"
-        "a long name      1       2      3\n"
-        "b               10      20     30\n");
-  CHECK(text_of(laid_out(columns, rows, 25).lines()) ==
-        "name         first  stays\n"
-        "a long name      1      3\n"
-        "b               10     30\n");
-  CHECK(text_of(laid_out(columns, rows, 15).lines()) ==
-        "name      stays\n"
-        "a lo…ame      3\n"
-        "b            30\n");
-  CHECK(text_of(laid_out(columns, rows, 3).lines()) ==
-        "name   stays\n"
-        "a …me      3\n"
-        "b         30\n");
 }
 
 TEST_CASE("runs in jobs show job, nodes or why they wait, and whichever time ends first") {

@@ -1,5 +1,4 @@
-#include "runner/export/moments.h"
-
+#include "runner/export/exported_run.h"
 #include "tests/runner/store/store_fixture.h"
 
 namespace fsdp {

@@ -1,6 +1,6 @@
-#include "runner/export/tensorboard_file.h"
-
 #include <catch2/catch.hpp>
+
+#include "runner/export/exported_run.h"
 
 namespace fsdp {
 namespace {

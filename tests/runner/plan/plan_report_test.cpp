@@ -1,9 +1,10 @@
+#include "runner/plan/plan_report.h"
+
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "runner/plan/plan_cells.h"
-#include "runner/report/terminal_text.h"
+#include "runner/table/terminal_text.h"
 
 namespace fsdp {
 namespace {
@@ -81,20 +82,23 @@ TEST_CASE("a plan begins with what is planned: profile, model, parameters, ranks
   four.spec.model.source = "/hub/models--openlm-research--open_llama_7b/snapshots/abc";
   CHECK_THAT(render_plans(PlanFormat::kTable, report_of({four}), 0),
              Catch::Contains("openlm-research/open_llama_7b 6.74B on 4 ranks"));
-  CHECK(heading_of(report_of({without})).empty());
+  CHECK(plan_table(report_of({without})).blocks.at(0).introduction.empty());
 }
 
 TEST_CASE("a step time that ignores the strategy stands in no row") {
   PlannedRow row = row_of("a", 25, Fit::kFits), other = row_of("b", 25, Fit::kFits);
   row.plan->step_time_ms = 425;
   other.plan->step_time_ms = 851;
-  for (const std::string& cell : cells_of(row)) CHECK_THAT(cell, !Catch::Contains("425"));
-  CHECK(notes_of({row, other}).back() ==
+  const Table table = plan_table(report_of({row, other}));
+  for (const Cell& cell : table.blocks.at(0).rows.at(0).cells) {
+    CHECK_THAT(cell.text, !Catch::Contains("425"));
+  }
+  CHECK(table.notes.back() ==
         "Without a calibration a step is taken to last about 425 ms to 851 ms, whatever the "
         "strategy.");
   row.plan->communication_exposed_ms = 10;
   CHECK_THAT(render_plans(PlanFormat::kTable, report_of({row}), 0), Catch::Contains("  425"));
-  CHECK(notes_of({row}).empty());
+  CHECK(plan_table(report_of({row})).notes.empty());
 }
 
 TEST_CASE("hours and cost stand in a table if they are known") {
@@ -110,7 +114,7 @@ TEST_CASE("hours and cost stand in a table if they are known") {
 TEST_CASE("what else is known of rows is said once") {
   PlannedRow row = row_of("a", 25, Fit::kFits);
   row.notes = {"a GPU has no hardware for bf16."};
-  CHECK(notes_of({row, row}) == row.notes);
+  CHECK(plan_table(report_of({row, row})).notes == row.notes);
 }
 
 TEST_CASE("lines of a narrow terminal are not longer than it") {

@@ -2,7 +2,7 @@
 
 #include "runner/experiment/experiment.h"
 #include "runner/progress/live_view.h"
-#include "runner/report/terminal_text.h"
+#include "runner/table/terminal_text.h"
 #include "tests/runner/progress/progress_fixture.h"
 
 // The live view of the shipped experiments, with the names and profiles that they have.

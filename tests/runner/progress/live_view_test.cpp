@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "runner/progress/progress_kinds.h"
-#include "runner/report/terminal_text.h"
+#include "runner/table/terminal_text.h"
 #include "tests/runner/progress/progress_fixture.h"
 
 using namespace fsdp;

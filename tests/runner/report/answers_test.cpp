@@ -1,4 +1,4 @@
-#include "runner/report/answers.h"
+#include "runner/answers/answers.h"
 
 #include <random>
 

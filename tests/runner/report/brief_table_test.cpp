@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "runner/report/terminal_text.h"
+#include "runner/table/terminal_text.h"
 #include "tests/runner/report/report_fixture.h"
 
 // The table that people see without asking for more.

@@ -1,12 +1,10 @@
-#include "runner/report/class_table.h"
-
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "contract/spec/run_spec.h"
 #include "contract/text/config_error.h"
 #include "contract/text/json.h"
-#include "runner/report/terminal_text.h"
+#include "runner/table/terminal_text.h"
 #include "tests/runner/report/report_fixture.h"
 
 // One table of a whole class's measurements.

@@ -1,4 +1,4 @@
-#include "runner/report/doubling_notes.h"
+#include "runner/series/doubling_notes.h"
 
 #include <catch2/catch.hpp>
 

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "runner/report/columns.h"
-#include "runner/report/doubling_notes.h"
-#include "runner/report/number_text.h"
+#include "runner/series/doubling_notes.h"
 #include "runner/store/quantile.h"
+#include "runner/table/number_text.h"
 #include "tests/runner/report/report_fixture.h"
 
 namespace fsdp {
@@ -129,7 +129,7 @@ TEST_CASE("a list of more nodes than there are does not hang a report") {
 
 TEST_CASE("every column shows figures beyond all measure") {
   std::mt19937_64 random(1800);
-  for (const Column& column : columns()) {
+  for (const RunColumn& column : columns()) {
     CAPTURE(column.name);
     Report report = extreme_report(random);
     report.view.columns = {"point", column.name};

@@ -67,7 +67,7 @@ int false_sentences(size_t rows, int64_t repeats, int noise_shape) {
     const std::deque<Series> all = series_of(runs);
     SeriesRows compared;
     for (const Series& series : all) compared.push_back(&series);
-    if (how_fast_they_are(compared).find("fastest") != std::string::npos) ++found;
+    if (speed_answer(compared).find("fastest") != std::string::npos) ++found;
   }
   return found;
 }

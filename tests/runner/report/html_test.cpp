@@ -5,8 +5,7 @@
 #include <set>
 #include <sstream>
 
-#include "runner/report/formats.h"
-#include "runner/report/html_assets.h"
+#include "runner/page/html_page.h"
 #include "tests/runner/report/report_fixture.h"
 
 namespace fsdp {
@@ -107,7 +106,7 @@ TEST_CASE("charts and details are of the runs that are shown, in the order of th
   }
   report.view.sort = "-ranks";
   report.view.where = {"ranks > 1"};
-  const auto shown = shown_runs(prepare(Format::kHtml, report));
+  const auto shown = shown_runs(Format::kHtml, report);
   REQUIRE(shown.size() == 2);
   CHECK(shown[0]->run == 9);
   CHECK(shown[1]->run == 8);
@@ -132,7 +131,7 @@ TEST_CASE("the program holds the page's files as they are") {
   const std::string html = FSDP_HTML_FOLDER;
   CHECK(kHtmlPage == text_of(html + "/page.html"));
   CHECK(kHtmlStyle == text_of(html + "/report.css"));
-  CHECK(kHtmlScript.ends_with(text_of(html + "/figure.js")));
+  CHECK(kHtmlScript.ends_with(text_of(html + "/bar_plot.js")));
   CHECK(kReportScript.ends_with(text_of(html + "/report.js")));
   CHECK(kPlanScript == text_of(html + "/plan.js"));
   CHECK(kFigureLibrary == text_of(std::string(D3_FOLDER) + "/d3.min.js"));

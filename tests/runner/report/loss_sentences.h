@@ -2,8 +2,8 @@
 
 #include <set>
 
-#include "runner/report/answers.h"
-#include "runner/report/changed_keys.h"
+#include "runner/answers/answers.h"
+#include "runner/series/run_keys.h"
 #include "tests/runner/report/made_up_experiments.h"
 #include "tests/runner/report/sentence_reader.h"
 
@@ -16,8 +16,8 @@ class LossSentences {
     for (size_t i = 0; i < made.runs.size(); ++i) {
       const ComparisonRow& run = made.runs[i];
       if (run.status != RunStatus::kFinished) continue;
-      runs_of_[told_apart(run.series)].push_back(i);
-      if (run.point != run.series) runs_of_[told_apart(run.point)].push_back(i);
+      runs_of_[quoted_if_list(run.series)].push_back(i);
+      if (run.point != run.series) runs_of_[quoted_if_list(run.point)].push_back(i);
     }
     for (const auto& [name, runs] : runs_of_) names_.push_back(name);
   }

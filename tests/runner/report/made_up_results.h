@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "runner/report/answers.h"
+#include "runner/answers/answers.h"
 #include "tests/runner/report/report_fixture.h"
 
 // Made-up results with a known truth.

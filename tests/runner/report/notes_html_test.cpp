@@ -1,4 +1,4 @@
-#include "runner/report/notes_html.h"
+#include "runner/page/notes_html.h"
 
 #include <sys/stat.h>
 

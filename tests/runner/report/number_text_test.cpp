@@ -1,4 +1,4 @@
-#include "runner/report/number_text.h"
+#include "runner/table/number_text.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>

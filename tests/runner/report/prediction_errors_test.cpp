@@ -1,6 +1,6 @@
-#include "runner/report/prediction_errors.h"
-
 #include <catch2/catch.hpp>
+
+#include "runner/report/comparison.h"
 
 namespace fsdp {
 namespace {

@@ -126,7 +126,7 @@ TEST_CASE("json holds every field of a row, in full, and null for what was not m
 TEST_CASE("columns have a name of their own and documentation") {
   for (const auto& all : {columns(), rank_columns()}) {
     std::set<std::string> names;
-    for (const Column& column : all) {
+    for (const RunColumn& column : all) {
       INFO(column.name);
       CHECK(names.insert(column.name).second);
       CHECK_FALSE(column.documentation.empty());

@@ -1,8 +1,6 @@
-#include "runner/report/scaling.h"
-
 #include <nlohmann/json.hpp>
 
-#include "runner/report/series.h"
+#include "runner/series/series.h"
 #include "tests/runner/report/report_fixture.h"
 
 // Tests which row is the baseline of a row with more ranks.

@@ -2,8 +2,8 @@
 
 #include <set>
 
-#include "runner/report/answers.h"
-#include "runner/report/number_text.h"
+#include "runner/answers/answers.h"
+#include "runner/table/number_text.h"
 #include "tests/runner/report/made_up_experiments.h"
 #include "tests/runner/report/sentence_reader.h"
 
@@ -15,8 +15,8 @@ class SpeedSentences {
  public:
   explicit SpeedSentences(const MadeUpExperiment& made) : made_(made) {
     for (size_t row = 0; row < made.truth.size(); ++row) {
-      rows_[told_apart(made.truth[row].name)] = row;
-      names_.push_back(told_apart(made.truth[row].name));
+      rows_[quoted_if_list(made.truth[row].name)] = row;
+      names_.push_back(quoted_if_list(made.truth[row].name));
     }
     const std::vector<size_t> ranked = ranked_rows();
     double least = 1, most = 0;

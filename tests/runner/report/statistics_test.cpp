@@ -1,4 +1,4 @@
-#include "runner/report/statistics.h"
+#include "runner/series/statistics.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>

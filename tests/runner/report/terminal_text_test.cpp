@@ -1,4 +1,4 @@
-#include "runner/report/terminal_text.h"
+#include "runner/table/terminal_text.h"
 
 #include <catch2/catch.hpp>
 

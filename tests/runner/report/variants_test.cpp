@@ -1,8 +1,7 @@
-#include "runner/report/variants.h"
-
 #include "contract/spec/run_spec_yaml.h"
 #include "contract/text/json.h"
-#include "runner/report/series.h"
+#include "runner/series/run_keys.h"
+#include "runner/series/series.h"
 #include "tests/runner/report/report_fixture.h"
 
 // Names of runs that are no longer in their experiment's list.

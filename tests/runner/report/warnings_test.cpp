@@ -1,8 +1,7 @@
-#include "runner/report/warnings.h"
-
 #include <algorithm>
 #include <functional>
 
+#include "runner/answers/answers.h"
 #include "tests/runner/report/report_fixture.h"
 
 namespace fsdp {

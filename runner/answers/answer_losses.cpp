@@ -1,0 +1,218 @@
+#include <algorithm>
+#include <set>
+
+#include "runner/answers/answers.h"
+#include "runner/series/losses.h"
+#include "runner/series/run_keys.h"
+#include "runner/table/names.h"
+#include "runner/table/number_text.h"
+
+namespace fsdp {
+namespace {
+
+const Series& series_of_run(const ComparisonRow* run, Rows rows) {
+  return **std::ranges::find_if(rows, [&](const Series* series) { return series->has(run); });
+}
+
+// Returns the name of a run among its series' repeats.
+std::string name_of_one(const ComparisonRow* run, Rows rows) {
+  const Series& series = series_of_run(run, rows);
+  return quoted_if_list(series.runs.size() == 1 ? series.name : series.name_of_run(*run));
+}
+
+// The names of some runs: whole rows, or single repeats.
+struct NamedRuns {
+  std::vector<std::string> texts{};
+  bool are_rows = true;
+};
+
+// Names a row if `runs` contains all of its finished runs, else names each run.
+NamedRuns names_of_runs(const Runs& runs, Rows rows) {
+  NamedRuns names;
+  std::set<const Series*> named;
+  for (const ComparisonRow* run : runs) {
+    const Series& series = series_of_run(run, rows);
+    const auto count = std::ranges::count_if(runs, [&](auto* one) { return series.has(one); });
+    if (static_cast<size_t>(count) < series.finished_count) {
+      names.texts.push_back(name_of_one(run, rows));
+      names.are_rows = false;
+    } else if (named.insert(&series).second) {
+      names.texts.push_back(quoted_if_list(series.name));
+    }
+  }
+  return names;
+}
+
+// "at all 12 steps", "at the first and the last step"
+std::string steps_in_words(const LossAgreement& agreement) {
+  const size_t count = agreement.step_count;
+  if (!agreement.is_every_step)
+    return count == 1 ? "at the last step" : "at the first and the last step";
+  if (count == 1) return agreement.is_whole ? "at the only step" : "at the only step that all have";
+  return agreement.is_whole ? fmt::format("at all {} steps", count)
+                            : fmt::format("at the {} steps that all have", count);
+}
+
+std::string of_steps(const LossAgreement& agreement) {
+  const std::string steps = steps_in_words(agreement);
+  if (agreement.not_finite_count == 0) return steps;
+  return fmt::format("{}, of which {} {} not finite", steps, agreement.not_finite_count,
+                     agreement.not_finite_count == 1 ? "is" : "are");
+}
+
+// " (B resumed from step 10)"
+std::string resumed_remark(const LossAgreement& agreement, Rows rows) {
+  std::vector<std::string> texts;
+  for (const ComparisonRow* run : agreement.runs) {
+    if (!is_resumed(*run)) continue;
+    texts.push_back(
+        fmt::format("{} resumed from step {}", name_of_one(run, rows), *run->resumed_from_step));
+  }
+  return texts.empty() ? "" : fmt::format(" ({})", joined_names(texts));
+}
+
+// "4xDDP and 4xFSDP", "all 5", "the repeats of 4xDDP".
+std::string who_agrees(const NamedRuns& names, size_t row_count) {
+  if (names.are_rows && names.texts.size() == 1) return "the repeats of " + names.texts.front();
+  if (names.are_rows && names.texts.size() == row_count && row_count > 2) {
+    return fmt::format("all {}", row_count);
+  }
+  return names_in_words(names.texts);
+}
+
+std::string agreement_text(const LossAgreement& agreement, Rows rows) {
+  const std::string who = who_agrees(names_of_runs(agreement.runs, rows), rows.size());
+  const std::string resumed = resumed_remark(agreement, rows);
+  if (agreement.parted_at) {
+    return fmt::format("{} do not agree: {} {}, {} {} at step {}{}", who,
+                       name_of_one(agreement.least, rows), loss_in_words(agreement.least_loss),
+                       name_of_one(agreement.greatest, rows),
+                       loss_in_words(agreement.greatest_loss), *agreement.parted_at, resumed);
+  }
+  if (agreement.step_count == 0) return fmt::format("{} have no step in common{}", who, resumed);
+  if (agreement.not_finite_count == agreement.step_count) {
+    return fmt::format("{} have no finite loss {}{}", who, steps_in_words(agreement), resumed);
+  }
+  if (agreement.difference == 0) {
+    return fmt::format("{} are equal {}{}", who, of_steps(agreement), resumed);
+  }
+  return fmt::format("{} agree to {} {}{}", who, rounded_up(agreement.difference),
+                     of_steps(agreement), resumed);
+}
+
+// True if the agreement is reported together with others like it.
+bool is_plain(const LossAgreement& agreement) {
+  return !agreement.parted_at && agreement.not_finite_count == 0 && agreement.step_count > 0 &&
+         std::ranges::none_of(agreement.runs, [](auto* run) { return is_resumed(*run); });
+}
+
+// "16 runs agree within 4 groups that compute the same, to 2e-7 at every step"
+std::string many_agreements_text(const std::vector<LossAgreement>& agreements) {
+  size_t run_count = 0;
+  double difference = 0;
+  bool is_whole = true;
+  for (const LossAgreement& agreement : agreements) {
+    run_count += agreement.runs.size();
+    difference = std::max(difference, agreement.difference);
+    is_whole = is_whole && agreement.is_every_step && agreement.is_whole;
+  }
+  return fmt::format("{} runs {} within {} groups that compute the same, {}{}", run_count,
+                     difference == 0 ? "are equal" : "agree", agreements.size(),
+                     difference == 0 ? "" : "to " + rounded_up(difference) + ' ',
+                     is_whole ? "at every step" : "at every step that was compared");
+}
+
+std::vector<std::string> texts_of(std::vector<LossAgreement> agreements, Rows rows) {
+  constexpr size_t kMostTold = 2;
+  const auto [begin, end] = std::ranges::stable_partition(
+      agreements, [](const LossAgreement& agreement) { return !is_plain(agreement); });
+  const std::vector<LossAgreement> plain(begin, end);
+  if (plain.size() > kMostTold) agreements.erase(begin, end);
+  std::vector<std::string> texts;
+  for (const LossAgreement& agreement : agreements) {
+    texts.push_back(agreement_text(agreement, rows));
+  }
+  if (plain.size() > kMostTold) texts.push_back(many_agreements_text(plain));
+  return texts;
+}
+
+// --- runs that are compared with none ---
+
+// Returns how a run differs from another run whose losses need not be equal: "other
+// optimizer.learning_rate, train.seed". Empty: their specifications do not tell.
+std::string differing_keys(const ComparisonRow& run, const ComparisonRow& other) {
+  std::vector<std::string> names;
+  if (run.data_digest != other.data_digest) names.push_back("input files");
+  for (const auto& [key, value] :
+       changed_keys(keys_beyond(Effect::kNotLosses, other), keys_beyond(Effect::kNotLosses, run))) {
+    if (!key.starts_with("batch.")) names.push_back(key);  // the total batches are equal
+  }
+  return names.empty() ? "" : "other " + first_names(names, kMostNamedKeys);
+}
+
+// Returns why the losses of two runs need not be equal, if the reason is found.
+std::string why_not_compared(const ComparisonRow& run, const ComparisonRow& other) {
+  if (run.loss_digest.empty()) return "no record of what decides its losses";
+  if (other.loss_digest.empty()) return "no such record to compare with";
+  if (run.total_batch != other.total_batch) return "another total batch";
+  const std::string keys = differing_keys(run, other);
+  return keys.empty() ? "another loss_digest" : keys;
+}
+
+// Returns the reasons why runs are not compared with the reference, each with its runs.
+auto reasons_of(const Runs& alone, const ComparisonRow& reference) {
+  return grouped(alone, [&](auto* run) { return why_not_compared(*run, reference); });
+}
+
+// "not C: another total batch; not D and E: other train.seed"
+std::vector<std::string> alone_texts(const Runs& alone,
+                                     const std::vector<LossAgreement>& agreements, Rows rows) {
+  const ComparisonRow& reference = *agreements.front().runs.front();
+  const std::string than = agreements.size() == 1 ? "" : " than " + name_of_one(&reference, rows);
+  std::vector<std::string> texts;
+  for (const auto& [why, runs] : reasons_of(alone, reference)) {
+    texts.push_back(fmt::format("not {}: {}{}", names_in_words(names_of_runs(runs, rows).texts),
+                                why, why.starts_with("no ") ? "" : than));
+  }
+  return texts;
+}
+
+// If no two runs compute the same: "cannot be compared with A: B has another total batch"
+std::string nothing_compared(const Runs& runs, Rows rows) {
+  const ComparisonRow& reference = *runs.front();
+  std::vector<std::string> texts;
+  for (const auto& [why, others] : reasons_of({runs.begin() + 1, runs.end()}, reference)) {
+    const std::vector<std::string> names = names_of_runs(others, rows).texts;
+    texts.push_back(
+        fmt::format("{} {} {}", names_in_words(names), names.size() == 1 ? "has" : "have", why));
+  }
+  return fmt::format("cannot be compared with {}: {}", name_of_one(&reference, rows),
+                     fmt::join(texts, "; "));
+}
+
+std::string one_loss(const ComparisonRow& run) {
+  return fmt::format("{} -> {}", loss_text(run.loss_first, true), loss_text(run.loss_last, true));
+}
+
+}  // namespace
+
+std::string loss_answer(Rows rows) {
+  const SeriesRows finished = only(finished_rows(rows), [](const Series* series) {
+    return series->median.steps.value_or(0) != 0;
+  });
+  const Runs runs = finished_runs(finished);
+  if (runs.empty()) return "";
+  if (runs.size() == 1) return one_loss(*runs.front());
+  const std::vector<LossAgreement> agreements = loss_agreements(finished);
+  std::set<const ComparisonRow*> compared;
+  for (const LossAgreement& agreement : agreements) {
+    compared.insert(agreement.runs.begin(), agreement.runs.end());
+  }
+  if (compared.empty()) return nothing_compared(runs, finished);
+  std::vector<std::string> texts = texts_of(agreements, finished);
+  const Runs alone = only(runs, [&](auto* run) { return !compared.contains(run); });
+  std::ranges::move(alone_texts(alone, agreements, finished), std::back_inserter(texts));
+  return joined_texts(texts, "; ");
+}
+
+}  // namespace fsdp

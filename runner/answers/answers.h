@@ -1,0 +1,74 @@
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "runner/series/series.h"
+#include "runner/table/table.h"
+
+// Answers a reader's questions about a comparison in sentences. Do the runs fit, how fast are they,
+// how much memory do they take, are losses the same, what does each change bring? Every sentence
+// has its figure. None names a winner if noise may explain the difference. Pure.
+namespace fsdp {
+
+// Returns answers for rows of one experiment with one baseline. Empty if nothing has been started.
+std::vector<Answer> answers_for(Rows rows);
+
+// Returns the set-up that all rows share: "Llama 6.62M, fp32, 128 tokens a row, chess data; AMD
+// EPYC (CPU), 1 thread, 4 ranks".
+std::string set_up_of(Rows rows);
+
+// Parts of answers_for(), each in a file of its own. Empty: nothing to say.
+std::string memory_answer(Rows rows);
+std::string speed_answer(Rows rows);
+std::string loss_answer(Rows rows);
+std::string scaling_answer(Rows rows);
+// Returns the effect of a larger batch, offload, recomputation, sharding or precision. Each is
+// taken from pairs of rows that differ in nothing else.
+std::vector<Answer> change_answers(Rows rows);
+
+// The rows tied for fastest, within noise, and the rows tied for least memory, within 1 %. Empty if
+// all rows tie. The fastest are also empty if the rows cannot be compared.
+struct FastestRows {
+  SeriesRows rows{};
+  std::string column{};  // the speed by which they were compared
+};
+FastestRows fastest_rows(Rows rows);
+SeriesRows rows_with_least_memory(Rows rows);
+
+std::vector<std::string> points_of(Rows rows);
+// Returns the name, in quotes if it would read as two names in a list.
+std::string quoted_if_list(const std::string& point);
+// "x0.51 of 1 GPU", or "x0.50 to x0.51 of 1 GPU" if least and most read differently. Empty if the
+// row is the baseline, or no run of the baseline finished.
+std::string ratios_of_baseline(const Series& series, double least, double most);
+
+// --- warnings: problems of a comparison, each with a remedy ---
+
+// Returns the warnings about rows that are shown together, in groups that share a baseline. Each
+// warning appears once, with its findings in every group.
+std::vector<Warning> warnings_for(const std::vector<SeriesRows>& groups);
+
+// --- rows of several people that should be alike but differ ---
+
+// Returns the experiment's original name: "lab" for `alice/lab`, which was merged from alice.
+std::string own_experiment(const ComparisonRow& run);
+
+// Returns the name of the person that ran it; "here" if it ran in this folder.
+std::string person_of(const ComparisonRow& run);
+
+// True if a run of the row finished, or if it does not fit, which is a result too.
+bool has_result(const RunRow& row);
+
+struct DifferingRows {
+  std::set<const ComparisonRow*> runs;
+  std::vector<std::string> lines;  // "* PyTorch 2.9.1, not 2.11.0: bob, carol (4xDDP)."
+};
+
+// Returns rows with a result that differ from most others. Versions and machines are compared with
+// the experiment's rows, settings and input files with the point's. Returns none if all rows are of
+// one person. The first value counts as most rows' if equally many rows have another.
+DifferingRows differing_rows(const std::vector<RunRow>& rows);
+
+}  // namespace fsdp

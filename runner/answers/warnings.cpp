@@ -1,0 +1,355 @@
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <regex>
+#include <set>
+#include <utility>
+
+#include "runner/answers/answers.h"
+#include "runner/series/losses.h"
+#include "runner/series/speeds.h"
+#include "runner/store/quantile.h"
+#include "runner/table/names.h"
+#include "runner/table/number_text.h"
+
+namespace fsdp {
+namespace {
+
+// Returns the part of the median that the interquartile range of step times may have without
+// counting as noise. GPUs do the same work in the same time, to a few percent. On CPUs ranks share
+// cores with each other and with the system. The lab's four ranks on two cores had 4 to 26 %.
+double noise_allowed(const ComparisonRow& run) {
+  return run.device == DeviceKind::kCuda ? 0.2 : 0.5;
+}
+
+Runs started_runs(Rows rows) {
+  Runs runs;
+  for (const Series* series : rows) {
+    std::ranges::copy_if(series->runs, std::back_inserter(runs),
+                         [](auto* run) { return run->attempt.has_value(); });
+  }
+  return runs;
+}
+
+// Returns the runs with a loss, unless the experiment compares throughput and has losses as
+// columns.
+Runs runs_compared_by_loss(Rows rows) {
+  return only(started_runs(rows),
+              [](auto* run) { return run->compare != "throughput" && run->has_losses(); });
+}
+
+std::string names_of(const Runs& runs) {
+  return joined_names(runs | std::views::transform(&ComparisonRow::point));
+}
+
+// Names the runs with a text about them: "4xDDP (3 of 10)". An empty text is of no interest.
+template <typename TextOf>
+std::string named_with(const Runs& runs, TextOf text_of) {
+  std::vector<std::string> names;
+  for (const ComparisonRow* run : runs) {
+    const std::string text = text_of(*run);
+    if (!text.empty()) names.push_back(run->point + ' ' + text);
+  }
+  return joined_names(names);
+}
+
+// --- figures that differ between rows ---
+
+// "1 GPU: a1b2; 4xDDP, 4xFSDP: c3d4" if there are several values. Missing ones do not count.
+template <Runs (*runs_of)(Rows), auto value_of>
+std::string different(Rows rows) {
+  constexpr size_t kMostShown = 4;
+  auto by_value = grouped(runs_of(rows), [](const ComparisonRow* run) {
+    return std::string(std::invoke(value_of, *run));
+  });
+  std::erase_if(by_value, [](const auto& alike) { return alike.first.empty(); });
+  if (by_value.size() < 2) return "";
+  std::vector<std::string> texts;
+  for (const auto& [value, runs] : by_value | std::views::take(kMostShown)) {
+    texts.push_back(names_of(runs) + ": " + value);
+  }
+  if (by_value.size() > kMostShown) {
+    texts.push_back(fmt::format("and {} others", by_value.size() - kMostShown));
+  }
+  return joined_texts(texts, "; ");
+}
+
+std::string short_digest(const std::string& digest) { return digest.substr(0, 8); }
+
+std::string commit(const ComparisonRow& run) {
+  if (run.git_commit.empty()) return "";
+  return short_digest(run.git_commit) + (run.git_dirty.value_or(false) ? " with changes" : "") +
+         (run.git_untracked.value_or(false) ? ", experiment file untracked" : "");
+}
+
+std::string trainer(const ComparisonRow& run) { return short_digest(run.trainer_digest); }
+
+std::string versions(const ComparisonRow& run) {
+  if (run.torch_version.empty()) return "";
+  std::string text = "torch " + run.torch_version;
+  if (!run.cuda_version.empty()) text += ", CUDA " + run.cuda_version;
+  if (!run.driver_version.empty()) text += ", driver " + run.driver_version;
+  return text;
+}
+
+std::string data(const ComparisonRow& run) { return short_digest(run.data_digest); }
+
+std::string total_batch(const ComparisonRow& run) { return std::to_string(run.total_batch); }
+
+std::string steps(const ComparisonRow& run) {
+  return run.steps_planned ? std::to_string(*run.steps_planned) : "";
+}
+
+// --- rows with problems ---
+
+std::string lost_events(Rows rows) {
+  const Runs runs = only(started_runs(rows), [](auto* run) { return run->skipped_lines != 0; });
+  if (runs.empty()) return "";
+  double lines = 0;
+  for (const ComparisonRow* run : runs) lines += static_cast<double>(run->skipped_lines);
+  return fmt::format("{:.0f} line{}", lines, lines == 1 ? "" : "s") +
+         " of what ranks reported could not be read: figures lack what they said: " +
+         names_of(runs);
+}
+
+std::string losses_disagree(Rows rows) {
+  std::vector<std::string> found;
+  for (const LossAgreement& agreement : loss_agreements(rows)) {
+    if (!agreement.parted_at) continue;
+    found.push_back(fmt::format("{} {}, {} {} (step {})", agreement.least->point,
+                                loss_in_words(agreement.least_loss), agreement.greatest->point,
+                                loss_in_words(agreement.greatest_loss), *agreement.parted_at));
+  }
+  return joined_names(found);
+}
+
+std::string nothing_trained(Rows rows) {
+  return names_of(
+      only(finished_runs(rows), [](auto* run) { return run->trained_tokens_per_second == 0.0; }));
+}
+
+std::string skipped_steps(Rows rows) {
+  return named_with(started_runs(rows), [](const ComparisonRow& run) {
+    const int64_t skipped = run.skipped_steps.value_or(0);
+    return skipped == 0 ? "" : fmt::format("({} of {})", skipped, run.steps.value_or(0));
+  });
+}
+
+std::string few_steps(Rows rows) {
+  const Runs runs = only(finished_runs(rows), [](auto* run) {
+    return run->step_time_ms_median && measured_steps(*run) < kLeastMeasuredSteps;
+  });
+  if (runs.empty()) return "";
+  return fmt::format("{} steps after the warm-up: {}", kLeastMeasuredSteps, names_of(runs));
+}
+
+std::string noisy_step_times(Rows rows) {
+  return names_of(only(finished_runs(rows), [](auto* run) {
+    if (!run->step_time_ms_p25 || !run->step_time_ms_p75) return false;
+    const double spread = *run->step_time_ms_p75 - *run->step_time_ms_p25;
+    return spread > noise_allowed(*run) * run->step_time_ms_median.value_or(0);
+  }));
+}
+
+// "4xDDP (took 41 % of the CPU time, waited 62 % of the step time)"
+std::string busy_host(Rows rows) {
+  return named_with(finished_runs(rows), [](const ComparisonRow& run) {
+    if (!was_disturbed(run)) return std::string();
+    return fmt::format("(took {} % of the CPU time, waited {} % of the step time)",
+                       whole_percent(*run.cpu_time_others_percent),
+                       whole_percent(*run.run_queue_wait_percent));
+  });
+}
+
+std::string other_processes(Rows rows) {
+  return names_of(
+      only(started_runs(rows), [](auto* run) { return run->other_processes.value_or(0) != 0; }));
+}
+
+std::string resumed(Rows rows) {
+  return named_with(started_runs(rows), [](const ComparisonRow& run) {
+    return is_resumed(run) ? fmt::format("from step {}", *run.resumed_from_step) : "";
+  });
+}
+
+// True if the middle half of the finished repeats' step times is wider than noise_allowed().
+bool repeats_vary(const Series& series) {
+  std::vector<double> times = figures_of(series, &AttemptSummary::step_time_ms_median);
+  if (series.finished_count < 2 || times.size() < 2) return false;
+  const double spread = quantile(times, 0.75) - quantile(times, 0.25);
+  return spread > noise_allowed(series.median) * quantile(times, 0.5);
+}
+
+std::string repeats_differ(Rows rows) {
+  std::vector<std::string> names;
+  for (const Series* series : rows) {
+    const bool mixed = series->finished_count > 0 && series->finished_count < series->runs.size();
+    if (mixed) {
+      names.push_back(fmt::format("{} ({})", series->median.point, series->status_text()));
+    } else if (repeats_vary(*series)) {
+      names.push_back(series->median.point + " (step times)");
+    }
+  }
+  return joined_names(names);
+}
+
+// --- runs at the same time ---
+
+// Expands "n[1-2,07],m" to n1, n2, n07, m. Lists longer than any cluster's are not expanded fully.
+std::set<std::string> names_in(const std::string& node_list) {
+  static const std::regex part(R"(([^,\[]+)(?:\[([^\]]*)\]([^,]*))?)");
+  static const std::regex numbers(R"((\d{1,9})(?:-(\d{1,9}))?)");
+  constexpr size_t kLongestList = 8'192;
+  constexpr size_t kMostNodes = 65'536;
+  if (node_list.size() > kLongestList) return {node_list};
+  const std::sregex_iterator none;
+  std::set<std::string> names;
+  for (std::sregex_iterator found(node_list.begin(), node_list.end(), part); found != none;
+       ++found) {
+    const std::string before = (*found)[1], within = (*found)[2], after = (*found)[3];
+    if (within.empty()) names.insert(before);
+    for (std::sregex_iterator range(within.begin(), within.end(), numbers); range != none;
+         ++range) {
+      const std::string first = (*range)[1];
+      const int64_t last = std::stoll((*range)[2].matched ? (*range)[2].str() : first);
+      for (int64_t number = std::stoll(first); number <= last && names.size() < kMostNodes;
+           ++number) {
+        names.insert(fmt::format("{}{:0{}}{}", before, number, first.size(), after));
+      }
+    }
+  }
+  return names;
+}
+
+// Returns the positions in `runs` of runs with a known time, by node.
+std::map<std::string, std::vector<size_t>> runs_on_nodes(const Runs& runs) {
+  std::map<std::string, std::vector<size_t>> on_nodes;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    if (!runs[i]->started_unix_ms || !runs[i]->total_time_ms) continue;
+    std::set<std::string> nodes = names_in(runs[i]->node_list);
+    if (!runs[i]->host.empty()) nodes.insert(runs[i]->host);
+    for (const std::string& node : nodes) on_nodes[node].push_back(i);
+  }
+  return on_nodes;
+}
+
+std::string side_by_side(Rows rows) {
+  const Runs runs = finished_runs(rows);
+  const auto start = [&](size_t i) { return static_cast<double>(*runs[i]->started_unix_ms); };
+  std::set<std::pair<size_t, size_t>> pairs;
+  for (auto& [node, on_node] : runs_on_nodes(runs)) {
+    std::ranges::sort(on_node, {}, start);
+    for (auto one = on_node.begin(); one != on_node.end(); ++one) {
+      const double end = start(*one) + static_cast<double>(*runs[*one]->total_time_ms);
+      for (auto other = one + 1; other != on_node.end() && start(*other) < end; ++other) {
+        pairs.insert(std::minmax(*one, *other));
+      }
+    }
+  }
+  return joined_names(pairs | std::views::transform([&](const auto& pair) {
+                        return runs[pair.first]->point + " and " + runs[pair.second]->point;
+                      }));
+}
+
+struct Check {
+  const char* name;
+  std::string (*what)(Rows rows);  // empty: nothing to say
+  const char* text;                // with {} for the finding, and a remedy
+};
+
+constexpr Check kChecks[] = {
+    {"different_commit", different<started_runs, commit>,
+     "rows were run from different commits ({}); run them again from one, with --rerun"},
+    {"different_trainer", different<started_runs, trainer>,
+     "rows were run by different trainers, by their binaries' digests ({}); run them again with "
+     "one build, with --rerun"},
+    {"different_versions", different<started_runs, versions>,
+     "rows were run with different libraries ({}); run them again with one installation, with "
+     "--rerun"},
+    {"different_device", different<started_runs, &ComparisonRow::device_name>,
+     "rows were run on different devices ({}); run them again on one kind, with --rerun, or tell "
+     "them apart with --group device_name"},
+    {"different_data", different<started_runs, data>,
+     "rows read different input files, by the digests of their contents ({}); give them one data "
+     "set and model, or tell them apart with --group data_digest"},
+    {"different_total_batch", different<runs_compared_by_loss, total_batch>,
+     "losses are of different total batches ({}); give all rows one batch.total, or write compare: "
+     "throughput at the top of the experiment if that is its purpose"},
+    {"different_steps", different<runs_compared_by_loss, steps>,
+     "losses are after different numbers of steps ({}); give all rows the same train.steps, or "
+     "write compare: throughput at the top of the experiment if that is its purpose"},
+    {"lost_events", lost_events, "{}; run these again with --rerun"},
+    {"losses_disagree", losses_disagree,
+     "losses do not agree although model, data, seed, total batch, steps and precision are equal: "
+     "{}; allowed are differences of 0.0001 in fp32 and of 0.02 in other precisions, relative. Run "
+     "these again with --rerun; if it stays, one of them computes something else: look at "
+     "`fsdp-run diff` of the two"},
+    {"nothing_trained", nothing_trained,
+     "no token was trained on, so that a loss of 0 means nothing: {}; `fsdp-run prepare` counts "
+     "what is trained on. If documents are cut before that begins, raise data.sequence_length or "
+     "data.target_length"},
+    {"skipped_steps", skipped_steps,
+     "steps changed no parameter, because their loss or a gradient was not finite: {}; losses are "
+     "of fewer updates, and such steps take less time; in fp16 the first few are usual, while the "
+     "loss scale is found. Else lower optimizer.learning_rate, or set precision: bf16"},
+    {"few_steps", few_steps,
+     "step times are of fewer than {}; train longer (train.steps, train.sequences)"},
+    {"noisy_step_times", noisy_step_times,
+     "step times vary a lot within a run (interquartile range above 20 % of the median on a GPU, "
+     "50 % on a CPU): {}; end what else runs there, and use more steps or repeats: 5"},
+    {"busy_host", busy_host,
+     "processes of others took CPU time that ranks waited for: {}; a row is not compared by speed "
+     "if this holds for half of its runs. End what else runs there, then --rerun"},
+    {"other_processes", other_processes,
+     "processes of others were on a GPU when these began: {}; end them (nvidia-smi shows them) or "
+     "take other GPUs with --gpus, then --rerun"},
+    {"side_by_side", side_by_side,
+     "ran at the same time on the same node: {}; their timings disturb each other: set "
+     "slurm.exclusive or slurm.mode: allocation, or leave --max-parallel at 1"},
+    {"resumed", resumed,
+     "times and memory are of the steps since a checkpoint: {}; --rerun trains from the beginning"},
+    {"repeats_differ", repeats_differ,
+     "repeats of one point differ: {}; look at them one by one with --per-run, and run those that "
+     "failed again"},
+};
+
+// Returns the persons whose results the rows are.
+std::set<std::string> persons_of(Rows rows) {
+  std::set<std::string> persons;
+  for (const Series* series : rows) persons.insert(person_of(series->median));
+  return persons;
+}
+
+// Returns a check's findings in all groups: "4xDDP (alice, bob); 4xDDP, 4xFSDP (carol)", "4xDDP
+// (everybody)"; no names if all rows ran here.
+std::string findings_of(const Check& check, const std::vector<SeriesRows>& groups,
+                        const std::set<std::string>& everybody) {
+  const bool is_merged = everybody != std::set<std::string>{"here"};
+  std::vector<std::string> texts;
+  for (const auto& [what, alike] : grouped(groups, check.what)) {
+    if (what.empty()) continue;
+    std::set<std::string> persons;
+    for (const SeriesRows& rows : alike) persons.merge(persons_of(rows));
+    const bool is_of_all = everybody.size() > 1 && persons.size() == everybody.size();
+    const std::string names = is_of_all ? "everybody" : joined_names(persons);
+    texts.push_back(what + (is_merged ? fmt::format(" ({})", names) : ""));
+  }
+  return joined_texts(texts, "; ");
+}
+
+}  // namespace
+
+std::vector<Warning> warnings_for(const std::vector<SeriesRows>& groups) {
+  std::set<std::string> everybody;
+  for (const SeriesRows& rows : groups) everybody.merge(persons_of(rows));
+  std::vector<Warning> warnings;
+  for (const Check& check : kChecks) {
+    const std::string findings = findings_of(check, groups, everybody);
+    if (findings.empty()) continue;
+    warnings.push_back(
+        {.name = check.name, .text = fmt::format(fmt::runtime(check.text), findings)});
+  }
+  return warnings;
+}
+
+}  // namespace fsdp

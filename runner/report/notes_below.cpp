@@ -1,0 +1,223 @@
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "contract/record/run_paths.h"
+#include "contract/spec/yaml_value.h"
+#include "runner/report/comparison.h"
+#include "runner/series/speeds.h"
+#include "runner/store/quantile.h"
+#include "runner/table/names.h"
+
+// The lines below a table.
+
+namespace fsdp {
+namespace {
+
+using RunRows = std::span<const RunRow>;
+using Names = std::vector<std::string>;
+
+// "4xDDP: failed: rank 2 killed by signal 9; log: results/runs/.../attempt-1/rank2.log"
+std::string reason_line(const ComparisonRow& run, const std::filesystem::path& results) {
+  const std::string line = fmt::format("{}: {}: {}", run.point, name_of(run.status), run.reason);
+  if (!run.attempt) return line;
+  const RunPaths paths(results / run.folder);
+  const int attempt = static_cast<int>(*run.attempt);
+  if (!run.reason_rank) return line + "; logs: " + paths.attempt(attempt).string();
+  return line + "; log: " + paths.log(attempt, static_cast<int>(*run.reason_rank)).string();
+}
+
+// ", the first 2 steps left out as warm-up". If no more steps were done, all of them count.
+std::string warmup_remark(RunRows rows) {
+  std::set<std::string> warmups;
+  Names without;
+  for (const RunRow& row : rows) {
+    const std::optional<int64_t> steps = row.rank ? row.rank->steps : row.run->steps;
+    if (steps.value_or(0) == 0) continue;
+    const int64_t warmup = row.run->warmup_steps_excluded;
+    if (*steps > warmup) {
+      warmups.insert(std::to_string(warmup));
+    } else if (without.empty() || without.back() != row.run->point) {
+      without.push_back(row.run->point);
+    }
+  }
+  if (warmups.empty()) {
+    return without.empty() ? "" : ", no step left out as warm-up, for no more were done";
+  }
+  if (warmups == std::set<std::string>{"0"}) return "";
+  const std::string steps =
+      warmups == std::set<std::string>{"1"} ? "step" : joined_names(warmups) + " steps";
+  const std::string text = fmt::format(", the first {} left out as warm-up", steps);
+  if (without.empty()) return text;
+  return fmt::format("{} (none of {}, which did no more)", text, joined_names(without));
+}
+
+// Explains the shown columns.
+std::string columns_remark(std::span<const RunRow> rows, const ShownColumns& shown) {
+  const bool per_rank = rows.front().rank != nullptr;
+  Names texts;
+  if (shown.has("step_time_ms_median")) {
+    texts.push_back(fmt::format("Step time: median of the {}{}.",
+                                per_rank ? "rank's steps" : "slowest rank ± interquartile range",
+                                warmup_remark(rows)));
+  } else if (shown.has("tokens_per_second")) {
+    texts.push_back(
+        fmt::format("tokens/s: at the median step of the slowest rank{}.", warmup_remark(rows)));
+  }
+  if (shown.has("memory_allocated_bytes_max")) {
+    texts.push_back(per_rank          ? "Memory: each rank's peak over all steps."
+                    : shown.are_brief ? "Memory: the peak of what the rank with most allocated."
+                                      : "Memory: each rank's peak over all steps, least-most.");
+  }
+  if (shown.has("scaling_efficiency_percent")) {
+    texts.push_back(
+        "Scaling: tokens/s a rank in % of the row with fewest ranks that differs in nothing else.");
+  }
+  if (shown.has("loss_last")) {
+    texts.push_back(fmt::format("Loss: {}the mean over all tokens that a step trains on.",
+                                shown.are_brief ? "of the last step, " : ""));
+  }
+  return fmt::format("{}", fmt::join(texts, " "));
+}
+
+// Explains the figures.
+std::string figures_line(const Comparison& comparison, const ShownColumns& shown) {
+  std::set<std::string> devices;
+  bool measured = false;
+  bool on_cpu = false;
+  for (const ComparisonRow* run : comparison.runs()) {
+    if (!run->steps) continue;
+    measured = true;
+    if (!run->device_name.empty()) devices.insert(run->device_name);
+    on_cpu = on_cpu || run->device == DeviceKind::kCpu;
+  }
+  if (!measured) return {};
+  const bool is_device_told = devices.empty() || shown.is_device_told;
+  return joined_texts({columns_remark(comparison.rows, shown),
+                       is_device_told ? "" : "Device: " + joined_names(devices) + ".",
+                       on_cpu ? "CPU timings: they say nothing about a GPU." : ""},
+                      " ");
+}
+
+std::string repeats_line(RunRows rows) {
+  const auto is_repeated = [](const RunRow& row) {
+    return row.is_series() && row.series->runs.size() > 1;
+  };
+  if (std::ranges::none_of(rows, is_repeated)) return {};
+  const bool has_unfinished = std::ranges::any_of(rows, [&](const RunRow& row) {
+    return is_repeated(row) && row.series->finished_count == 0 && row.run->steps.value_or(0) > 0;
+  });
+  return fmt::format("Figures of rows with repeats are medians over those that finished{}.",
+                     has_unfinished ? "; where none did, over all" : "");
+}
+
+// Explains [low, high] for the rows that have it.
+std::string intervals_remark(bool has_confidence, bool has_range) {
+  if (!has_confidence && !has_range) return {};
+  const std::string range = "range of the ratios between repeats";
+  std::string what =
+      has_confidence ? "95 % interval of the ratio, bootstrapped over the repeats" : range;
+  if (has_confidence && has_range) {
+    what += fmt::format(" (of fewer than {}: {})", kLeastForConfidence, range);
+  }
+  return fmt::format(" [low, high]: {}; ~: it holds 1, so the repeats show no difference.", what);
+}
+
+std::string ratios_line(RunRows rows, const View& view) {
+  Names names;
+  std::set<const Series*> seen;
+  bool has_confidence = false;
+  bool has_range = false;
+  for (const RunRow& row : rows) {
+    const Series* baseline = row.series->baseline;
+    if (baseline != nullptr && seen.insert(baseline).second) {
+      names.push_back(baseline->median.point +
+                      (baseline->finished_count > 0 ? "" : ", which has not finished"));
+    }
+    const auto& ratio = row.series->tokens_per_second_ratio;
+    if (!row.is_series() || !ratio || !ratio->interval) continue;
+    (ratio->is_confidence ? has_confidence : has_range) = true;
+  }
+  if (names.empty()) return {};
+  const char* which = !view.baseline.empty() ? ""
+                      : view.group.empty()   ? "the first row that finished: "
+                                             : "the first row of a block that finished: ";
+  return fmt::format("Ratios are to {}{}.{}", which, joined_names(names),
+                     intervals_remark(has_confidence, has_range));
+}
+
+// Suggests a way to separate rows from their baseline if the difference is within noise.
+std::string noise_line(const std::vector<RowGroup>& groups) {
+  bool has_few_steps = false;
+  bool has_few_repeats = false;
+  for (const RowGroup& group : groups) {
+    SeriesRows rows;
+    for (const RunRow& row : group.rows) {
+      if (row.is_series()) rows.push_back(row.series);
+    }
+    const SpeedComparison speeds(rows);
+    for (const Series* row : speeds.rows()) {
+      const Series* baseline = row->baseline;
+      if (baseline == nullptr || baseline == row || !row->tokens_per_second_ratio) continue;
+      const Speed speed = speeds.against(*row, *baseline);
+      has_few_steps = has_few_steps || speed == Speed::kTooFewSteps;
+      if (speed != Speed::kNoDifference) continue;
+      has_few_repeats = has_few_repeats || std::min(row->finished_count, baseline->finished_count) <
+                                               kLeastForConfidence;
+    }
+  }
+  if (!has_few_steps && !has_few_repeats) return {};
+  return fmt::format("Of speeds within noise {} would tell more.",
+                     has_few_steps ? "more steps (train.steps)" : "`repeats: 5`");
+}
+
+// "allocated memory by 0.0 % (median of 12 runs; worst +0.3 %)"
+std::string errors_text(const char* of_what, const std::vector<double>& errors) {
+  const auto size = [](double error) { return std::abs(error); };
+  std::vector<double> sizes;
+  std::ranges::transform(errors, std::back_inserter(sizes), size);
+  const double worst = *std::ranges::max_element(errors, {}, size);
+  return fmt::format("{} by {:.1f} % (median of {}; worst {:+.1f} %)", of_what,
+                     median(std::move(sizes)), counted(std::ssize(errors), "run"), worst);
+}
+
+}  // namespace
+
+std::string predictions_line(std::span<const ComparisonRow* const> runs) {
+  std::vector<double> of_memory;
+  std::vector<double> of_step_times;
+  for (const ComparisonRow* run : runs) {
+    if (const auto error = memory_error_percent(*run)) of_memory.push_back(*error);
+    if (const auto error = step_time_error_percent(*run)) of_step_times.push_back(*error);
+  }
+  if (of_memory.empty()) return "";
+  std::string line = "Predictions were off for " + errors_text("allocated memory", of_memory);
+  if (!of_step_times.empty()) line += ", " + errors_text("step time", of_step_times);
+  return line + '.';
+}
+
+std::vector<std::string> notes_below(const Comparison& comparison, const ShownColumns& shown) {
+  const Report& report = comparison.report;
+  const bool has_ratios = shown.has("tokens_per_second_ratio");
+  std::vector<std::string> lines{figures_line(comparison, shown), repeats_line(comparison.rows),
+                                 has_ratios ? ratios_line(comparison.rows, report.view) : "",
+                                 noise_line(comparison.groups),
+                                 predictions_line(comparison.runs())};
+  std::erase(lines, "");
+  lines.insert(lines.end(), report.notes.begin(), report.notes.end());
+  return lines;
+}
+
+std::vector<std::string> reasons_below(const Comparison& comparison) {
+  Runs runs = comparison.runs();
+  // Runs out of memory are last, because the table already says that they do not fit.
+  std::ranges::stable_partition(
+      runs, [](const ComparisonRow* run) { return run->status != RunStatus::kOutOfMemory; });
+  std::vector<std::string> reasons;
+  for (const ComparisonRow* run : runs) {
+    if (!run->reason.empty()) reasons.push_back(reason_line(*run, comparison.report.results));
+  }
+  return reasons;
+}
+
+}  // namespace fsdp

@@ -1,0 +1,166 @@
+#include "runner/series/run_keys.h"
+
+#include <algorithm>
+#include <exception>
+#include <set>
+#include <tuple>
+
+#include "contract/spec/run_spec_keys.h"
+#include "contract/spec/run_spec_yaml.h"
+#include "contract/text/foreign_json.h"
+#include "runner/series/series.h"
+#include "runner/table/names.h"
+
+namespace fsdp {
+namespace {
+
+// Adds keys and sections whose effect is at most `most`, and those that are paths.
+template <Fields Section>
+void add_unnamed(std::vector<std::string>& keys, Effect most, const Section& section,
+                 const std::string& prefix) {
+  Section::visit_fields(section, [&]<typename T>(const char* name, const T& member, const char*,
+                                                 const Range&, auto... effect) {
+    const bool is_less = ((effect <= most) || ...);
+    if (is_less || std::same_as<T, std::filesystem::path>) {
+      keys.push_back(prefix + name);
+    } else if constexpr (Fields<T>) {
+      add_unnamed(keys, most, member, prefix + name + '.');
+    }
+  });
+}
+
+}  // namespace
+
+nlohmann::json row_spec(const ComparisonRow& run) {
+  try {
+    nlohmann::json spec = parse_foreign_json(run.spec);
+    return spec.is_object() ? spec : nlohmann::json();
+  } catch (const std::exception&) {
+    return {};
+  }
+}
+
+nlohmann::json without(nlohmann::json spec, const JsonPointers& places) {
+  for (const nlohmann::json::json_pointer& place : places) {
+    if (spec.contains(place)) spec[place.parent_pointer()].erase(place.back());
+  }
+  return spec;
+}
+
+std::string text_of_spec(const ComparisonRow& run, const char* pointer) {
+  const nlohmann::json spec = row_spec(run);
+  const nlohmann::json::json_pointer place(pointer);
+  const bool is_text = spec.contains(place) && spec.at(place).is_string();
+  return is_text ? spec.at(place).get<std::string>() : std::string();
+}
+
+Keys keys_beyond(Effect least, const ComparisonRow& run) {
+  std::vector<std::string> unnamed;
+  add_unnamed(unnamed, least, RunSpec{}, "");
+  const auto is_named = [&](const std::string& key) {
+    return std::ranges::none_of(
+        unnamed, [&](const std::string& other) { return is_at_or_below(key, other); });
+  };
+  if (row_spec(run).is_null()) return {};  // an empty text would be read as the defaults
+  try {
+    Keys keys;
+    const RunSpec spec = run_spec_from_yaml(run.spec, {.name = "a specification", .folder = {}});
+    for (const auto& [key, value] : keys_and_values(spec)) {
+      if (is_named(key)) keys[key] = value;
+    }
+    return keys;
+  } catch (const std::exception&) {
+    return {};
+  }
+}
+
+Keys changed_keys(const Keys& other, const Keys& own) {
+  Keys changed;
+  for (const auto& [key, value] : own) {
+    const auto before = other.find(key);
+    if (before != other.end() && before->second != value) changed[key] = value;
+  }
+  for (const Alternatives& two : alternatives()) {
+    const auto one = changed.find(std::string(two.one));
+    const auto another = changed.find(std::string(two.other));
+    if (one == changed.end() || another == changed.end()) continue;
+    changed.erase(one->second == "null" ? one : another);
+  }
+  return changed;
+}
+
+// --- names of runs outside their list ---
+
+namespace {
+
+using Place = std::pair<std::string, std::string>;  // an experiment, and its point or series
+
+std::string what_changed(const ComparisonRow& other, const ComparisonRow& row) {
+  std::vector<std::string> texts;
+  for (const auto& [key, value] :
+       changed_keys(keys_beyond(Effect::kHowOnly, other), keys_beyond(Effect::kHowOnly, row))) {
+    texts.push_back(key + '=' + value);
+  }
+  if (row.data_digest != other.data_digest) texts.push_back("other input files");
+  const bool needs_number = texts.empty() || texts.size() > kMostNamedKeys;
+  return joined_texts(
+      {first_names(texts, kMostNamedKeys), needs_number ? fmt::format("run {}", row.run) : ""},
+      ", ");
+}
+
+// Returns the row with which each point is compared: its listed row, else the newest.
+std::map<Place, ComparisonRow> rows_of_points(const std::vector<ComparisonRow>& rows) {
+  std::map<Place, ComparisonRow> known;
+  for (const ComparisonRow& row : rows) {
+    const auto [found, is_new] = known.try_emplace({row.experiment, row.point}, row);
+    ComparisonRow& other = found->second;
+    if (!is_new && std::pair(row.current, row.run) > std::pair(other.current, other.run)) {
+      other = row;
+    }
+  }
+  return known;
+}
+
+// Moves each row behind the listed rows of its series, or else to the end of its experiment.
+void put_in_order(std::vector<ComparisonRow>& rows) {
+  std::map<std::string, size_t> experiments;
+  std::map<Place, size_t> listed;
+  for (const ComparisonRow& row : rows) {
+    experiments.emplace(row.experiment, experiments.size());
+    if (row.current) listed.emplace(Place(row.experiment, series_name(row)), listed.size());
+  }
+  std::ranges::stable_sort(rows, {}, [&](const ComparisonRow& row) {
+    const auto place = listed.find({row.experiment, series_name(row)});
+    return std::tuple(experiments.at(row.experiment),
+                      place == listed.end() ? listed.size() : place->second,
+                      row.current ? 0 : row.run);
+  });
+}
+
+}  // namespace
+
+void name_variants(std::vector<ComparisonRow>& rows) {
+  put_in_order(rows);
+  const std::map<Place, ComparisonRow> known = rows_of_points(rows);
+  std::set<Place> names;
+  for (ComparisonRow& row : rows) {
+    if (row.current) names.emplace(row.experiment, row.point);
+  }
+  for (ComparisonRow& row : rows) {
+    if (row.current) continue;
+    row.family.clear();
+    row.family_key.clear();
+    row.family_value.reset();
+    const ComparisonRow& other = known.at({row.experiment, row.point});
+    if (other.run == row.run) continue;
+    std::string changed = what_changed(other, row);
+    if (names.contains({row.experiment, fmt::format("{} [{}]", row.point, changed)})) {
+      changed += fmt::format(", run {}", row.run);
+    }
+    row.series = fmt::format("{} [{}]", series_name(row), changed);
+    row.point += fmt::format(" [{}]", changed);
+    names.emplace(row.experiment, row.point);
+  }
+}
+
+}  // namespace fsdp

@@ -1,0 +1,328 @@
+#include "runner/series/series.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <tuple>
+
+#include "contract/spec/yaml_value.h"
+#include "contract/text/config_error.h"
+#include "runner/series/run_keys.h"
+#include "runner/series/speeds.h"
+#include "runner/store/quantile.h"
+#include "runner/table/names.h"
+
+namespace fsdp {
+namespace {
+
+// Returns the nearest int64_t.
+int64_t whole(double value) {
+  constexpr double kAboveAll = 0x1p63;
+  if (value >= kAboveAll) return std::numeric_limits<int64_t>::max();
+  return value < -kAboveAll ? std::numeric_limits<int64_t>::min() : std::llround(value);
+}
+
+// True if the figure is a loss that the run measured.
+bool is_measured_loss(const ComparisonRow& run, std::string_view figure) {
+  if (figure.starts_with("loss_")) return run.has_losses();
+  return figure.starts_with("validation_loss_") && run.has_validation_losses();
+}
+
+// Returns the run's figures in the order of AttemptSummary's members. A loss that is not finite is
+// infinite, so no median hides it.
+std::vector<std::optional<double>> figures_of_run(const ComparisonRow& run) {
+  std::vector<std::optional<double>> figures;
+  AttemptSummary::visit_fields(run, [&](const char* name, const auto& figure, auto&&...) {
+    std::optional<double> value;
+    if (figure) {
+      value = static_cast<double>(*figure);
+    } else if (is_measured_loss(run, name)) {
+      value = std::numeric_limits<double>::infinity();
+    }
+    figures.push_back(value);
+  });
+  return figures;
+}
+
+// Sets each figure of `median_row` to its median over `runs`.
+void put_medians(ComparisonRow& median_row, const Runs& runs) {
+  std::vector<std::vector<std::optional<double>>> figures;
+  for (const ComparisonRow* run : runs) figures.push_back(figures_of_run(*run));
+  size_t place = 0;
+  AttemptSummary::visit_fields(
+      median_row, [&](const std::string_view name, auto& figure, auto&&...) {
+        using Figure = typename std::decay_t<decltype(figure)>::value_type;
+        std::vector<double> values;
+        for (const auto& of_run : figures) {
+          if (of_run[place]) values.push_back(*of_run[place]);
+        }
+        ++place;
+        figure.reset();
+        if (values.empty()) return;
+        const bool is_loss = name.starts_with("loss_") || name.starts_with("validation_loss_");
+        const double middle = median(std::move(values));
+        if constexpr (std::is_integral_v<Figure>) {
+          figure = whole(middle);
+        } else if (!is_loss || std::isfinite(middle)) {
+          figure = middle;
+        }
+      });
+}
+
+// Returns the runs from which figures are taken.
+Runs counted_runs(const Series& series) {
+  return series.finished_count == 0 ? series.runs : only(series.runs, is_finished);
+}
+
+void complete(Series& series) {
+  series.finished_count = static_cast<size_t>(std::ranges::count_if(series.runs, is_finished));
+  const Runs counted = counted_runs(series);
+  series.median = *counted.front();
+  if (series.runs.size() == 1) return;
+  series.median.point = series.median.series;
+  const auto other = std::ranges::find_if_not(series.runs, is_finished);
+  if (other != series.runs.end()) series.median.status = (*other)->status;
+  put_medians(series.median, counted);
+  double skipped_lines = 0;
+  for (const ComparisonRow* run : series.runs) {
+    skipped_lines += static_cast<double>(run->skipped_lines);
+  }
+  series.median.skipped_lines = whole(skipped_lines);
+}
+
+std::optional<Ratio> ratio_of(Bootstrap& bootstrap, const Series& series,
+                              std::optional<double> AttemptSummary::*figure) {
+  const std::vector<double> values = figures_of(series, figure);
+  const std::vector<double> baseline = figures_of(*series.baseline, figure);
+  if (values.empty() || baseline.empty()) return std::nullopt;
+  if (&series == series.baseline) return Ratio{.value = 1};
+  const Ratio ratio = bootstrap.ratio(values, baseline);
+  return std::isfinite(ratio.value) ? std::optional(ratio) : std::nullopt;
+}
+
+// Sets the names of all series of one experiment.
+void put_names(const std::vector<Series*>& all) {
+  std::string_view shared = all.front()->median.point;
+  for (const Series* series : all) {
+    const auto end = std::ranges::mismatch(shared, series->median.point).in1;
+    shared = shared.substr(0, static_cast<size_t>(end - shared.begin()));
+  }
+  const size_t word_end = shared.rfind(' ');
+  const bool has_words = all.size() > 1 && word_end != std::string_view::npos;
+  const size_t left_out = has_words ? word_end + 1 : 0;
+  for (Series* series : all) series->name = series->median.point.substr(left_out);
+}
+
+// --- the baseline of ratios ---
+
+// The way in which a name matches a series. The smallest one is preferred.
+enum class Match { kName, kRunOfIt, kBeginning, kNone };
+
+Match match(const Series& series, const std::string& name) {
+  const std::string& own = series.median.point;
+  if (name.empty()) return Match::kNone;
+  if (own == name) return Match::kName;
+  if (std::ranges::count(series.runs, name, &ComparisonRow::point) > 0) return Match::kRunOfIt;
+  return own.starts_with(name + ' ') ? Match::kBeginning : Match::kNone;
+}
+
+// Returns the series that matches best, the first of several. Null: none matches.
+template <typename All, typename MatchOf>
+const Series* best_match(const All& all, MatchOf match_of) {
+  const auto best = std::ranges::min_element(all, {}, match_of);
+  return best == all.end() || match_of(*best) == Match::kNone ? nullptr : *best;
+}
+
+// --- the row with fewest ranks ---
+
+using nlohmann::json;
+
+// A row with a known speed, and its specification without the ranks.
+struct BaseCandidate {
+  Series* series;
+  std::string specification;
+  std::string without_strategy;
+};
+
+const JsonPointers& what_ranks_decide() {
+  static const JsonPointers kPlaces = [] {
+    JsonPointers places;
+    for (const char* key : {"/strategy/ranks", "/batch/total", "/batch/gradient_accumulation_steps",
+                            "/train/steps", "/train/sequences", "/train/epochs", "/slurm"}) {
+      places.emplace_back(key);
+    }
+    return places;
+  }();
+  return kPlaces;
+}
+
+std::optional<BaseCandidate> candidate_of(Series& series) {
+  const ComparisonRow& run = series.median;
+  const bool is_measured = fits(series) && run.tokens_per_second_per_rank.value_or(0) > 0 &&
+                           std::isfinite(*run.tokens_per_second_per_rank);
+  json spec = without(row_spec(run), what_ranks_decide());
+  if (!is_measured || spec.is_null()) return std::nullopt;
+  const std::string device = run.experiment + '\n' + run.device_name + '\n';
+  const std::string specification = device + spec.dump();
+  spec["strategy"] = text_of_spec(run, "/strategy/offload");
+  return BaseCandidate{&series, specification, device + spec.dump()};
+}
+
+std::optional<ScalingKind> kind_of(const ComparisonRow& run, const ComparisonRow& base) {
+  if (run.ranks <= base.ranks) return std::nullopt;
+  if (run.total_batch == base.total_batch) return ScalingKind::kStrong;
+  const bool is_weak = run.gradient_accumulation_steps == base.gradient_accumulation_steps;
+  return is_weak ? std::optional(ScalingKind::kWeak) : std::nullopt;
+}
+
+// Returns the scaling of a row. `others` differ from it at most in strategy and ranks.
+std::optional<Scaling> scaling_of(const BaseCandidate& row,
+                                  const std::vector<BaseCandidate>& others) {
+  std::optional<Scaling> best;
+  std::tuple<int64_t, bool, bool> order_of_best;
+  for (const BaseCandidate& other : others) {
+    const ComparisonRow& base = other.series->median;
+    const auto kind = kind_of(row.series->median, base);
+    const bool is_other_strategy = row.specification != other.specification;
+    if (!kind || (base.ranks > 1 && is_other_strategy)) continue;
+    const std::tuple order(base.ranks, is_other_strategy, kind != ScalingKind::kStrong);
+    if (best && order_of_best <= order) continue;
+    best = {.base = other.series, .kind = *kind};
+    order_of_best = order;
+  }
+  return best;
+}
+
+}  // namespace
+
+bool Series::has(const ComparisonRow* run) const {
+  return std::ranges::find(runs, run) != runs.end();
+}
+
+std::string Series::name_of_run(const ComparisonRow& run) const {
+  const std::string left_out = median.point.substr(0, median.point.size() - name.size());
+  return run.point.starts_with(left_out) ? run.point.substr(left_out.size()) : run.point;
+}
+
+std::string Series::status_text() const {
+  const auto by_status = grouped(runs, [](auto* run) { return run->status; });
+  if (by_status.size() == 1) return std::string(name_of(by_status.front().first));
+  std::vector<std::string> texts;
+  for (const auto& [status, alike] : by_status) {
+    texts.push_back(fmt::format("{} {}", alike.size(), name_of(status)));
+  }
+  return joined_texts(texts, ", ");
+}
+
+const std::string& series_name(const ComparisonRow& run) {
+  return run.series.empty() ? run.point : run.series;
+}
+
+bool is_finished(const ComparisonRow* run) { return run->status == RunStatus::kFinished; }
+
+SeriesRows finished_rows(Rows rows) {
+  return only(rows, [](const Series* series) { return series->finished_count > 0; });
+}
+
+Runs finished_runs(Rows rows) {
+  Runs runs;
+  for (const Series* series : rows) {
+    std::ranges::copy_if(series->runs, std::back_inserter(runs),
+                         [](auto* run) { return run->attempt && is_finished(run); });
+  }
+  return runs;
+}
+
+std::deque<Series> series_of(std::span<const ComparisonRow> runs) {
+  std::deque<Series> all;
+  const auto key = [](const ComparisonRow* run) {
+    return std::pair<std::string_view, std::string_view>(run->experiment, series_name(*run));
+  };
+  const auto pointers = runs | std::views::transform([](auto& run) { return &run; });
+  for (auto& [name, repeats] : grouped(pointers, key)) {
+    all.emplace_back().runs = std::move(repeats);
+    complete(all.back());
+  }
+  std::vector<Series*> series;
+  for (Series& one : all) series.push_back(&one);
+  for (const auto& [experiment, of_one] :
+       grouped(series, [](auto* one) -> std::string_view { return one->median.experiment; })) {
+    put_names(of_one);
+  }
+  return all;
+}
+
+std::vector<double> figures_of(const Series& series,
+                               std::optional<double> AttemptSummary::*figure) {
+  std::vector<double> figures;
+  for (const ComparisonRow* run : counted_runs(series)) {
+    const std::optional<double>& known = run->*figure;
+    if (known && *known > 0 && std::isfinite(*known)) figures.push_back(*known);
+  }
+  return figures;
+}
+
+void put_ratios(std::deque<Series>& all) {
+  Bootstrap bootstrap;
+  for (Series& series : all) {
+    if (series.baseline == nullptr || series.finished_count == 0) continue;
+    series.tokens_per_second_ratio =
+        ratio_of(bootstrap, series, &AttemptSummary::tokens_per_second);
+    series.step_time_ratio = ratio_of(bootstrap, series, &AttemptSummary::step_time_ms_median);
+  }
+}
+
+void put_baselines(std::deque<Series>& all, const std::string& name) {
+  std::vector<Series*> every;
+  std::vector<std::string> names;
+  for (Series& series : all) {
+    every.push_back(&series);
+    names.push_back(series.median.point);
+  }
+  const auto named = [&](const Series* series) { return match(*series, name); };
+  const auto finished = [](const Series* series) {
+    return series->finished_count > 0 ? Match::kName : Match::kNone;
+  };
+  if (!name.empty() && !all.empty() && best_match(every, named) == nullptr) {
+    throw ConfigError("--baseline", "",
+                      "there is no point '" + name + "'" + suggestion(name, names));
+  }
+  for (const auto& [experiment, of_experiment] :
+       grouped(every, [](const Series* series) { return series->median.experiment; })) {
+    const Series* named_elsewhere = best_match(of_experiment, named);
+    for (const auto& [group, alike] :
+         grouped(of_experiment, [](const Series* series) { return series->group; })) {
+      const Series* baseline = best_match(alike, named);
+      if (baseline == nullptr) baseline = named_elsewhere;
+      if (baseline == nullptr) baseline = best_match(alike, finished);
+      for (Series* series : alike) series->baseline = baseline;
+    }
+  }
+}
+
+void put_scaling(std::deque<Series>& all) {
+  std::vector<BaseCandidate> candidates;
+  for (Series& series : all) {
+    std::optional<BaseCandidate> candidate = candidate_of(series);
+    if (candidate) candidates.push_back(std::move(*candidate));
+  }
+  for (const auto& [key, rows] : grouped(candidates, &BaseCandidate::without_strategy)) {
+    for (const BaseCandidate& row : rows) row.series->scaling = scaling_of(row, rows);
+    for (const BaseCandidate& row : rows) {
+      const bool is_base = std::ranges::any_of(rows, [&](const BaseCandidate& other) {
+        return other.series->scaling && other.series->scaling->base == row.series;
+      });
+      if (is_base && !row.series->scaling) row.series->scaling = {.base = row.series};
+    }
+  }
+}
+
+std::optional<double> scaling_efficiency_percent(const std::optional<Scaling>& scaling,
+                                                 const ComparisonRow& run) {
+  constexpr double kPercent = 100;
+  if (!scaling || !run.tokens_per_second_per_rank) return std::nullopt;
+  return kPercent * *run.tokens_per_second_per_rank /
+         *scaling->base->median.tokens_per_second_per_rank;
+}
+
+}  // namespace fsdp

@@ -1,0 +1,104 @@
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "contract/text/fields.h"
+#include "runner/series/statistics.h"
+#include "runner/store/comparison.h"
+
+// Groups the repeats of one point, and compares groups with their baselines. Pure.
+namespace fsdp {
+
+struct Series;
+
+// weak: each rank does the same work; the total batch grows with the ranks. strong: the total batch
+// is constant; each rank accumulates fewer micro-batches.
+enum class ScalingKind { kBase, kWeak, kStrong };
+constexpr auto enum_names(ScalingKind) { return std::array{"base"sv, "weak"sv, "strong"sv}; }
+
+// The row that differs from this row in nothing but the number of ranks.
+struct Scaling {
+  const Series* base = nullptr;  // if kBase, the row itself
+  ScalingKind kind = ScalingKind::kBase;
+};
+
+// The runs of one series of an experiment. After put_ratios(), also their ratios to the baseline.
+struct Series {
+  // Every figure is the median over finished runs that measured it, or over all runs if none
+  // finished. Other members are the first run's, except that `point` is the series' name.
+  ComparisonRow median;
+  std::vector<const ComparisonRow*> runs;
+  // The point without the first words that all series of the experiment share, such as the
+  // experiment's name.
+  std::string name{};
+  size_t finished_count = 0;
+
+  // Series with the same experiment and group compare with the same baseline.
+  std::string group{};
+  const Series* baseline = nullptr;  // null: none of them has finished
+  std::optional<Ratio> tokens_per_second_ratio{};
+  std::optional<Ratio> step_time_ratio{};
+  std::optional<Scaling> scaling{};  // set by put_scaling()
+
+  bool has(const ComparisonRow* run) const;
+  // Returns the run's point without the shared words.
+  std::string name_of_run(const ComparisonRow& run) const;
+  // "finished"; if the repeats differ, "4 finished, 1 failed".
+  std::string status_text() const;
+};
+
+// What a row of a report shows: a run, a series, or a rank of a run.
+struct RunRow {
+  const ComparisonRow* run;       // of a series: the medians over its repeats
+  const Series* series;           // the run's series, with its baseline
+  const RankRow* rank = nullptr;  // null unless the row is a rank
+
+  bool is_series() const { return run == &series->median; }
+};
+
+// Rows that are compared with each other.
+using Rows = std::span<const Series* const>;
+using SeriesRows = std::vector<const Series*>;
+using Runs = std::vector<const ComparisonRow*>;
+
+// Returns the run's series, or its point if it has none.
+const std::string& series_name(const ComparisonRow& run);
+
+// Returns the series in the order of their first runs. A run without a series becomes a series of
+// its own. `runs` outlive the result.
+std::deque<Series> series_of(std::span<const ComparisonRow> runs);
+
+bool is_finished(const ComparisonRow* run);
+// Returns the rows with a finished run, and the finished runs of all rows.
+SeriesRows finished_rows(Rows rows);
+Runs finished_runs(Rows rows);
+
+// Returns the figures of a series for ratios: those of finished runs, or of all if none finished.
+std::vector<double> figures_of(const Series& series, std::optional<double> AttemptSummary::*figure);
+
+// Chooses the baseline of each group of an experiment. It is the group's series called `name`, else
+// another group's series called `name`. Without one it is the group's first series with a finished
+// run. `name` may be the beginning of a series' name up to a space: a point before a sweep's
+// additions. Throws ConfigError (place: --baseline) if no experiment has a series called so.
+void put_baselines(std::deque<Series>& all, const std::string& name);
+
+// Sets the ratios to the baseline of series with a finished run.
+void put_ratios(std::deque<Series>& all);
+
+// Sets Series::scaling of rows that finished and have a known speed. The base is the row of the
+// same experiment and device with fewest ranks and an otherwise equal specification. It may differ
+// in keys that follow from the ranks: accumulation or the total batch, steps, and the options of
+// Slurm. A base of one rank may also differ in the strategy, because nothing is sharded, but not in
+// offload. If several rows qualify, rows with the same strategy come first, then those with the
+// same total batch, then the first. A row that is only a base of others is kBase.
+void put_scaling(std::deque<Series>& all);
+
+// Returns tokens_per_second_per_rank of a run, or of a series' medians, in percent of the base's.
+std::optional<double> scaling_efficiency_percent(const std::optional<Scaling>& scaling,
+                                                 const ComparisonRow& run);
+
+}  // namespace fsdp

@@ -1,0 +1,75 @@
+#pragma once
+
+#include "runner/series/series.h"
+
+// Tests if one row is faster than another, given their repeats or steps. Pure.
+namespace fsdp {
+
+enum class Speed { kSlower, kNoDifference, kFaster, kTooFewSteps, kDisturbed };
+
+// Quartiles need at least this many steps; with fewer they would rest on two or three numbers. The
+// lab's shortest row has 4 after its warm-up.
+inline constexpr int64_t kLeastMeasuredSteps = 4;
+
+// Returns the number of steps from which the run's times are computed.
+double measured_steps(const ComparisonRow& run);
+
+// A run was disturbed if both limits are exceeded: the CPU time that others took, and the time that
+// its threads waited. Ranks that share too few CPUs wait for each other; with spare CPUs none
+// waits.
+inline constexpr double kCpuTimeOthersPercentAllowed = 5;
+inline constexpr double kRunQueueWaitPercentAllowed = 5;
+bool was_disturbed(const ComparisonRow& run);
+// True if at least half of the finished runs were disturbed.
+bool is_disturbed(const Series& row);
+
+using SpeedFigure = std::optional<double> AttemptSummary::*;
+
+// Compares the speeds of rows that are shown together. The chance that noise alone makes any pair
+// differ is below 5 %, however many rows there are.
+//
+// Each pair has a two-sided t-test on the logarithms of the repeats' speeds, at 5 % divided by the
+// number of pairs (O. J. Dunn: Multiple comparisons among means, JASA 56, 1961). A row has the
+// variance of its repeats, moderated by the usual variance of single runs. The latter counts like
+// kPriorFreedom more repeats (G. K. Smyth: Linear models and empirical Bayes methods, 2004). Rows
+// of one run are therefore compared as well, unless the quartiles of their steps overlap. Repeats
+// of a row run one after another, so a drifting host moves them together. More repeats do not
+// reduce this part of the variance. docs/reports.md has the power.
+class SpeedComparison {
+ public:
+  explicit SpeedComparison(Rows rows);
+
+  // kTooFewSteps: one of the rows has no speed, or an unknown variance. kDisturbed: other processes
+  // influenced the speed of one of the rows.
+  Speed against(const Series& row, const Series& other) const {
+    return against(row, other, figure_);
+  }
+  Speed against(const Series& row, const Series& other, SpeedFigure figure) const;
+  // Returns the rows that fit and have a speed, from the fastest.
+  const SeriesRows& rows() const { return rows_; }
+  // True if the row has enough steps, or repeats, to be compared.
+  bool is_known(const Series& row) const;
+
+  // Returns tokens per second. If the rows differ in their padding, padding tokens do not count.
+  SpeedFigure figure() const { return figure_; }
+  double speed_of(const Series& row) const { return (row.median.*figure_).value_or(0); }
+  const char* unit() const;         // "tokens/s"
+  const char* column_name() const;  // "tokens_per_second"
+
+ private:
+  SeriesRows rows_;
+  SpeedFigure figure_ = &AttemptSummary::tokens_per_second;
+  double level_ = 0;  // of each pair
+};
+
+// Returns why a speed cannot be compared: "3 steps", "2 steps of warm-up", "2 repeats of 3 steps",
+// "a busy host". Empty: it can be compared, or no run finished.
+std::string doubt_of(const ComparisonRow& run);
+std::string doubt_of(const Series& row);
+
+// True if a run of the row finished and none ran out of memory.
+bool fits(const Series& row);
+size_t out_of_memory_count(const Series& row);
+SeriesRows rows_that_fit(Rows rows);
+
+}  // namespace fsdp

@@ -1,0 +1,325 @@
+#include "runner/table/table.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <ranges>
+
+#include "contract/text/csv.h"
+#include "contract/text/json.h"
+#include "contract/text/utf8.h"
+#include "runner/table/number_text.h"
+
+namespace fsdp {
+namespace {
+
+constexpr size_t kHeadingWidth = 12;
+constexpr double kJoulesPerKilojoule = 1'000;
+
+// The unit that people see instead of the unit in the name. The heading leaves out the latter.
+struct ShownUnit {
+  std::string_view in_name;
+  std::string_view shown;
+};
+constexpr ShownUnit kShownUnits[] = {
+    {"bytes", "GiB"}, {"ms", "ms"}, {"gib", "GiB"}, {"percent", "%"}, {"joules", "kJ"}};
+constexpr std::string_view kTotalTime = "_time_ms";  // names that end so are shown as 2 h 03 min
+
+// --- Markdown ---
+
+// Escapes text for a cell or a paragraph.
+std::string markdown_escaped(const std::string& text) {
+  std::string result;
+  for (const char c : visible_line(text)) {
+    if (std::string_view("|*_`<[\\~").find(c) != std::string_view::npos) result += '\\';
+    result += c;
+  }
+  return result;
+}
+
+// Returns a paragraph that does not begin a heading, list or quotation.
+std::string paragraph(const std::string& text) {
+  const bool is_mark =
+      !text.empty() && std::string_view("#>+-=").find(text[0]) != std::string::npos;
+  return (is_mark ? "\\" : "") + markdown_escaped(text);
+}
+
+std::string markdown_headings(const std::vector<Column>& columns) {
+  std::string text = "|", rule = "|";
+  for (const Column& column : columns) {
+    text += ' ' + markdown_escaped(column.heading_line()) + " |";
+    rule += column.is_left ? " --- |" : " ---: |";
+  }
+  return text + '\n' + rule + '\n';
+}
+
+std::string markdown_head(const Block& block) {
+  std::string text;
+  for (const std::string& line : block.introduction) text += paragraph(line) + "\n\n";
+  for (const auto& [question, answer] : block.answers) {
+    text += "- **" + markdown_escaped(question) + ":** " + markdown_escaped(answer) + '\n';
+  }
+  return block.answers.empty() ? text : text + '\n';
+}
+
+// --- LaTeX ---
+
+// Escapes text for LaTeX. Brackets are in braces: LaTeX would take a '[' at the beginning of a row
+// for an option of the line before.
+std::string latex_escaped(std::string_view text) {
+  static const std::map<char, std::string_view> kEscapes{{'[', "{[}"},
+                                                         {']', "{]}"},
+                                                         {'&', "\\&"},
+                                                         {'%', "\\%"},
+                                                         {'$', "\\$"},
+                                                         {'#', "\\#"},
+                                                         {'_', "\\_"},
+                                                         {'{', "\\{"},
+                                                         {'}', "\\}"},
+                                                         {'~', "\\textasciitilde{}"},
+                                                         {'^', "\\textasciicircum{}"},
+                                                         {'\\', "\\textbackslash{}"},
+                                                         {'<', "\\textless{}"},
+                                                         {'>', "\\textgreater{}"},
+                                                         {'|', "\\textbar{}"}};
+  std::string result;
+  for (const char c : visible_line(text)) {
+    const auto escape = kEscapes.find(c);
+    result += escape == kEscapes.end() ? std::string_view(&c, 1) : escape->second;
+  }
+  return result;
+}
+
+char letter_of(const Column& column) { return column.is_left ? 'l' : 'r'; }
+
+// Returns a heading. Several lines become a small table of their own.
+std::string latex_heading(const Column& column) {
+  std::vector<std::string> lines;
+  for (const auto line : column.heading | std::views::split('\n')) {
+    lines.push_back(latex_escaped({line.begin(), line.end()}));
+  }
+  if (lines.size() == 1) return lines.front();
+  return fmt::format(R"(\begin{{tabular}}[b]{{@{{}}{}@{{}}}}{}\end{{tabular}})", letter_of(column),
+                     fmt::join(lines, R"(\\)"));
+}
+
+// Returns a line with a cell for each of these columns. `cell` returns the cell.
+template <typename Cell>
+std::string latex_line(const std::vector<size_t>& columns, const Cell& cell) {
+  std::vector<std::string> cells;
+  std::ranges::transform(columns, std::back_inserter(cells), cell);
+  return fmt::format("{} \\\\\n", fmt::join(cells, " & "));
+}
+
+// Returns the table's label with only the letters that a label may have.
+std::string label_of(const Table& table) {
+  std::string label = table.label;
+  std::ranges::replace_if(
+      label, [](unsigned char c) { return std::isalnum(c) == 0 && c != '-'; }, '-');
+  return label.empty() ? "runs" : label;
+}
+
+// Returns a float with some of the columns, the `number`th of the table.
+std::string latex_float(const Table& table, const std::vector<size_t>& columns, size_t number) {
+  std::string text = "\\begin{table}[htb]\n\\centering\n";
+  if (!table.title.empty()) {
+    text += fmt::format("\\caption{{{}{}}}\n", latex_escaped(table.title),
+                        number > 1 ? ", continued" : "");
+  }
+  text += fmt::format("\\label{{tab:{}{}}}\n\\begin{{tabular}}{{", label_of(table),
+                      number > 1 ? fmt::format("-{}", number) : "");
+  for (const size_t column : columns) text += letter_of(table.columns[column]);
+  text += "}\n\\toprule\n" +
+          latex_line(columns, [&](size_t column) { return latex_heading(table.columns[column]); });
+  for (const Block& block : table.blocks) {
+    text += "\\midrule\n";
+    if (!block.title.empty()) {
+      text += fmt::format("\\multicolumn{{{}}}{{l}}{{\\itshape {}}} \\\\\n", columns.size(),
+                          latex_escaped(block.title));
+    }
+    for (const Row& row : block.rows) {
+      text +=
+          latex_line(columns, [&](size_t column) { return latex_escaped(row.cells[column].text); });
+    }
+  }
+  return text + "\\bottomrule\n\\end{tabular}\n\\end{table}\n";
+}
+
+// Divides the columns into floats of at most kMostColumns. Each begins with the first column.
+std::vector<std::vector<size_t>> columns_of_floats(size_t column_count) {
+  constexpr size_t kMostColumns = 8;
+  std::vector<std::vector<size_t>> floats;
+  for (size_t column = 0; column < column_count; ++column) {
+    if (floats.empty() || floats.back().size() == kMostColumns) {
+      floats.emplace_back();
+      if (column > 0) floats.back().push_back(0);
+    }
+    floats.back().push_back(column);
+  }
+  return floats;
+}
+
+// --- JSON ---
+
+// Returns a list with one line per item.
+std::string json_lines(const std::vector<std::string>& items) {
+  return fmt::format("[{}{}]", items.empty() ? "" : "\n", fmt::join(items, ",\n"));
+}
+
+}  // namespace
+
+std::optional<double> number_of(const Value& value) {
+  if (const auto* integer = std::get_if<int64_t>(&value)) return static_cast<double>(*integer);
+  if (const auto* real = std::get_if<double>(&value)) return *real;
+  return std::nullopt;
+}
+
+std::string text_of(const Value& value, std::string_view name) {
+  if (const auto* words = std::get_if<std::string>(&value)) return *words;
+  const std::optional<double> number = number_of(value);
+  if (!number) return "-";
+  if (name.ends_with(kTotalTime)) return duration(number);
+  if (name.find("_bytes") != std::string_view::npos) return gibibytes(number);
+  if (name.ends_with("_joules")) return three_digits(*number / kJoulesPerKilojoule);
+  const auto* integer = std::get_if<int64_t>(&value);
+  return integer != nullptr ? std::to_string(*integer) : three_digits(*number);
+}
+
+std::string heading_from_name(std::string_view name) {
+  std::string heading;
+  std::string_view unit;
+  size_t line_begin = 0;
+  if (name.ends_with(kTotalTime)) name.remove_suffix(std::string_view("_ms").size());
+  while (!name.empty()) {
+    const size_t end = std::min(name.find_first_of("_."), name.size());
+    const std::string_view word = name.substr(0, end);
+    name.remove_prefix(std::min(end + 1, name.size()));
+    const auto known = std::ranges::find(kShownUnits, word, &ShownUnit::in_name);
+    if (known != std::end(kShownUnits)) {
+      unit = known->shown;
+      continue;
+    }
+    if (heading.size() - line_begin + word.size() >= kHeadingWidth) {
+      heading += '\n';
+      line_begin = heading.size();
+    } else if (!heading.empty()) {
+      heading += ' ';
+    }
+    heading += word;
+  }
+  return unit.empty() ? heading : heading + '\n' + std::string(unit);
+}
+
+std::string Column::heading_line() const {
+  std::string line = heading;
+  std::ranges::replace(line, '\n', ' ');
+  return line;
+}
+
+Row& Table::add(std::vector<Cell> cells) {
+  if (blocks.empty()) blocks.emplace_back();
+  blocks.back().rows.emplace_back().cells = std::move(cells);
+  return blocks.back().rows.back();
+}
+
+std::vector<std::string> Table::notes_and_reasons() const {
+  std::vector<std::string> all = notes;
+  all.insert(all.end(), reasons.begin(), reasons.end());
+  return all;
+}
+
+std::string table_markdown(const Table& table) {
+  std::string text;
+  if (!table.title.empty()) text += "### " + markdown_escaped(table.title) + "\n\n";
+  for (const Block& block : table.blocks) {
+    if (&block != &table.blocks.front()) text += '\n';
+    if (!block.title.empty()) text += "#### " + markdown_escaped(block.title) + "\n\n";
+    text += markdown_head(block) + markdown_headings(table.columns);
+    for (const Row& row : block.rows) {
+      text += '|';
+      for (const Cell& cell : row.cells) text += ' ' + markdown_escaped(cell.text) + " |";
+      text += '\n';
+    }
+  }
+  if (table.blocks.empty()) text += markdown_headings(table.columns);
+  for (const Warning& warning : table.warnings) {
+    text += "\n**Warning:** " + markdown_escaped(warning.text) + ".\n";
+  }
+  for (const std::string& line : table.notes_and_reasons()) text += '\n' + paragraph(line) + '\n';
+  return text;
+}
+
+// Returns floats, and the sentences about them as paragraphs.
+std::string table_latex(const Table& table) {
+  std::string text = "% \\usepackage{booktabs}\n";
+  size_t number = 0;
+  for (const std::vector<size_t>& columns : columns_of_floats(table.columns.size())) {
+    text += latex_float(table, columns, ++number);
+  }
+  for (const Block& block : table.blocks) {
+    for (const std::string& line : block.introduction) {
+      text += '\n' + latex_escaped(line) + "\\par\n";
+    }
+    for (const auto& [question, answer] : block.answers) {
+      text += fmt::format("\n\\textbf{{{}:}} {}\\par\n", latex_escaped(question),
+                          latex_escaped(answer));
+    }
+  }
+  for (const Warning& warning : table.warnings) {
+    text += "\n\\textbf{Warning:} " + latex_escaped(warning.text) + ".\\par\n";
+  }
+  for (const std::string& line : table.notes_and_reasons()) {
+    text += '\n' + latex_escaped(line) + "\\par\n";
+  }
+  return text;
+}
+
+std::string table_csv(const Table& table) {
+  std::string text;
+  for (const Column& column : table.columns) {
+    if (!text.empty()) text += ',';
+    append_csv(text, column.name);
+  }
+  text += "\r\n";
+  for (const Block& block : table.blocks) {
+    for (const Row& row : block.rows) {
+      for (const Cell& cell : row.cells) {
+        if (&cell != &row.cells.front()) text += ',';
+        append_csv(text, cell.value);
+      }
+      text += "\r\n";
+    }
+  }
+  return text;
+}
+
+std::string table_json(const Table& table) {
+  std::vector<std::string> answers, rows, warnings, notes;
+  for (const Block& block : table.blocks) {
+    for (const auto& [question, text] : block.answers) {
+      JsonObject object;
+      if (!block.title.empty()) object.add("group", block.title);
+      answers.push_back(object.add("question", question).add("text", text).text());
+    }
+    for (const Row& row : block.rows) {
+      JsonObject object;
+      for (size_t i = 0; i < row.cells.size(); ++i) {
+        object.add(table.columns[i].name, row.cells[i].value);
+      }
+      rows.push_back(object.text());
+    }
+  }
+  for (const auto& [name, text] : table.warnings) {
+    warnings.push_back(JsonObject().add("name", name).add("text", text).text());
+  }
+  std::ranges::transform(table.notes_and_reasons(), std::back_inserter(notes),
+                         json_text<std::string>);
+  return fmt::format(
+      "{{\"title\":{},\n\"answers\":{},\n\"rows\":{},\n\"warnings\":{},\n\"notes\":{}}}\n",
+      json_text(table.title), json_lines(answers), json_lines(rows), json_lines(warnings),
+      json_lines(notes));
+}
+
+}  // namespace fsdp

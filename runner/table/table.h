@@ -1,0 +1,145 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "contract/text/fields.h"
+
+// The table that every command prints, and its formats.
+namespace fsdp {
+
+// A figure as a program reads it; monostate: not measured.
+using Value = std::variant<std::monostate, int64_t, double, std::string>;
+
+// Returns the value as a number. nullopt if it is none.
+std::optional<double> number_of(const Value& value);
+
+// Returns the value of a struct's member. An empty text counts as not measured.
+template <typename T>
+Value to_value(const T& member) {
+  if constexpr (is_optional<T>) {
+    return member ? to_value(*member) : Value();
+  } else if constexpr (NamedEnum<T>) {
+    return std::string(name_of(member));
+  } else if constexpr (std::same_as<T, std::filesystem::path>) {
+    return to_value(member.string());
+  } else if constexpr (std::same_as<T, std::string>) {
+    return member.empty() ? Value() : Value(member);
+  } else {
+    return member;
+  }
+}
+
+// Returns the value as people read it in the column called `name`. The end of a name is its unit:
+// bytes are shown in GiB, joules in kJ, a total time as "2 h 03 min". "-": not measured.
+std::string text_of(const Value& value, std::string_view name);
+
+// Returns a heading for the column called `name`: "memory\nallocated\nGiB".
+std::string heading_from_name(std::string_view name);
+
+struct Column {
+  std::string name{};     // in csv and json; units last
+  std::string heading{};  // for people, with '\n' for line breaks; empty: programs only
+  std::string documentation{};
+  bool is_left = false;        // aligned to the left
+  bool when_known = false;     // terminal: left out if every cell is "-"
+  int drop_order = 0;          // terminal: left out if lines are too long, 1 first; 0: never
+  size_t least = 0;            // terminal: if still too long, cut to at least this; 0: never
+  size_t first_cut_to = 0;     // terminal: cut to this before any column is left out; 0: never
+  bool is_shown_first = true;  // page: shown before the reader asks for all columns
+
+  // Returns the heading on one line.
+  std::string heading_line() const;
+};
+
+struct Cell {
+  Value value{};             // for programs
+  std::string text{};        // for people
+  std::string_view style{};  // terminal: an escape sequence; empty: none
+
+  Cell() = default;
+  Cell(Value figure, std::string for_people)
+      : value(std::move(figure)), text(std::move(for_people)) {}
+  Cell(std::string for_people) : text(std::move(for_people)) {}
+  Cell(const char* for_people) : text(for_people) {}
+};
+
+struct Row {
+  std::vector<Cell> cells{};  // one for each column
+  // The rest is for the page.
+  std::vector<std::string> brief_texts{};   // of the cells, for narrow screens; empty: their texts
+  std::vector<std::string> best_columns{};  // names of columns in which no row is better
+  std::string reason{};                     // why the row has its status
+};
+
+// A sentence that the rows answer.
+struct Answer {
+  std::string question;  // "Fits"
+  std::string text;      // without a full stop at its end
+};
+
+struct Warning {
+  std::string name;  // "different_device"
+  std::string text;  // one line: what, in which rows, and the remedy
+};
+
+// Rows that stand together.
+struct Block {
+  std::string title{};                      // empty if there is only one block
+  std::vector<std::string> introduction{};  // lines above the rows
+  std::vector<Answer> answers{};            // below these lines
+  std::vector<Row> rows{};
+};
+
+struct Table {
+  std::string title{};
+  std::string label{};  // latex: names the table
+  std::vector<Column> columns{};
+  std::vector<Block> blocks{};
+  std::vector<Warning> warnings{};
+  std::vector<std::string> notes{};    // lines below the table
+  std::vector<std::string> reasons{};  // below the notes; the page shows Row::reason instead
+
+  std::vector<std::string> notes_and_reasons() const;
+  // Adds a row to the last block, and returns it.
+  Row& add(std::vector<Cell> cells);
+};
+
+struct Terminal {
+  size_t width = 0;       // of lines; 0: unlimited
+  size_t text_width = 0;  // of sentences; 0: as the lines
+  bool colour = false;    // with ANSI escape sequences
+};
+
+// Spaces between two columns.
+inline constexpr size_t kColumnGap = 2;
+
+// The lines of a table in a terminal, without spaces at their ends.
+struct TableLines {
+  std::vector<std::string> heading;
+  std::string rule;  // below the heading
+  std::vector<std::string> rows;
+  std::vector<size_t> shown;  // numbers of the columns that are shown
+
+  std::vector<std::string> all() const;  // without the rule
+};
+
+// Lays out all rows of the table. Lines are at most as wide as the terminal, if possible. Columns
+// without a heading and without any text are left out.
+TableLines lay_out(const Table& table, const Terminal& terminal);
+
+// The formats of people show columns with a heading. Tables in a terminal have what lay_out()
+// leaves in, and sentences around it.
+std::string table_text(const Table& table, const Terminal& terminal);
+std::string table_markdown(const Table& table);
+std::string table_latex(const Table& table);
+// The formats of programs show every column and value, in full. csv is RFC 4180.
+std::string table_csv(const Table& table);
+std::string table_json(const Table& table);
+
+}  // namespace fsdp

@@ -1,0 +1,235 @@
+#include <algorithm>
+#include <ranges>
+
+#include "contract/text/utf8.h"
+#include "runner/table/table.h"
+#include "runner/table/terminal_text.h"
+
+namespace fsdp {
+namespace {
+
+using Texts = std::vector<std::string>;  // of a row
+
+struct ShownColumn {
+  const Column* column;
+  size_t number;
+  Texts heading;
+  size_t width;
+
+  size_t least_width() const {
+    return column->first_cut_to > 0 ? std::min(width, column->first_cut_to) : width;
+  }
+};
+
+Texts split_lines(std::string_view text) {
+  Texts lines;
+  for (const auto line : text | std::views::split('\n')) {
+    lines.push_back(visible_line({line.begin(), line.end()}));
+  }
+  return lines;
+}
+
+// Returns the width of a line. `width` returns the width of each column.
+template <typename Width>
+size_t line_width(const std::vector<ShownColumn>& shown, Width width) {
+  size_t columns = shown.empty() ? 0 : kColumnGap * (shown.size() - 1);
+  for (const ShownColumn& column : shown) columns += std::invoke(width, column);
+  return columns;
+}
+
+// Drops the next column, if one may be dropped.
+bool drop_one(std::vector<ShownColumn>& shown) {
+  const auto first = std::ranges::min_element(shown, {}, [](const ShownColumn& column) {
+    return std::pair(column.column->drop_order == 0, column.column->drop_order);
+  });
+  if (first == shown.end() || first->column->drop_order == 0) return false;
+  shown.erase(first);
+  return true;
+}
+
+std::vector<ShownColumn> columns_with_text(const std::vector<Column>& columns,
+                                           const std::vector<Texts>& rows) {
+  std::vector<ShownColumn> shown;
+  for (size_t i = 0; i < columns.size(); ++i) {
+    const auto is_unknown = [&](const auto& row) { return row[i] == "-"; };
+    if (columns[i].when_known && std::ranges::all_of(rows, is_unknown)) continue;
+    ShownColumn column{&columns[i], i, split_lines(columns[i].heading), 0};
+    for (const std::string& line : column.heading) {
+      column.width = std::max(column.width, display_width(line));
+    }
+    for (const auto& row : rows) column.width = std::max(column.width, display_width(row[i]));
+    if (column.width > 0) shown.push_back(std::move(column));
+  }
+  return shown;
+}
+
+void fit(std::vector<ShownColumn>& shown, size_t width) {
+  if (width == 0) return;
+  while (line_width(shown, &ShownColumn::least_width) > width && drop_one(shown)) {
+  }
+  const auto cut = [&](ShownColumn& column, size_t least) {
+    const size_t all = line_width(shown, &ShownColumn::width);
+    if (all <= width || least == 0 || column.width <= least) return;
+    column.width = std::max(least, column.width - std::min(column.width, all - width));
+  };
+  for (ShownColumn& column : shown) cut(column, column.column->first_cut_to);
+  for (ShownColumn& column : shown | std::views::reverse) cut(column, column.column->least);
+}
+
+// Cuts cells that are too long. Rows stay distinct if possible.
+void cut_cells(std::vector<Texts>& rows, const ShownColumn& column) {
+  Texts cells;
+  for (const Texts& row : rows) cells.push_back(row[column.number]);
+  cells = cut_apart(cells, column.width);
+  for (size_t i = 0; i < rows.size(); ++i) rows[i][column.number] = cells[i];
+}
+
+// Returns a line with a cell for each column, from `cell`, in the style from `style`.
+template <typename Cell, typename Style>
+std::string line_of(const std::vector<ShownColumn>& shown, const Cell& cell, const Style& style) {
+  std::string line;
+  for (const ShownColumn& column : shown) {
+    const std::string text = display_cut(cell(column), column.width);
+    const std::string padded = column.column->is_left ? display_left(text, column.width)
+                                                      : display_right(text, column.width);
+    const std::string_view escape = style(column);
+    if (&column != &shown.front()) line.append(kColumnGap, ' ');
+    line += escape.empty() ? padded : std::string(escape) + padded + std::string(kPlain);
+  }
+  line.erase(line.find_last_not_of(' ') + 1);
+  return line;
+}
+
+// Returns the lines of the headings. Shorter headings are on the last lines.
+Texts heading_lines(const std::vector<ShownColumn>& shown, std::string_view style) {
+  size_t count = 0;
+  for (const ShownColumn& column : shown) count = std::max(count, column.heading.size());
+  Texts lines;
+  for (size_t i = 0; i < count; ++i) {
+    const auto cell = [&](const ShownColumn& column) {
+      const size_t missing = count - column.heading.size();
+      return i < missing ? std::string() : column.heading[i - missing];
+    };
+    lines.push_back(line_of(shown, cell, [&](auto&) { return style; }));
+  }
+  return lines;
+}
+
+}  // namespace
+
+std::vector<std::string> TableLines::all() const {
+  Texts lines = heading;
+  lines.insert(lines.end(), rows.begin(), rows.end());
+  return lines;
+}
+
+TableLines lay_out(const Table& table, const Terminal& terminal) {
+  std::vector<const Row*> rows;
+  std::vector<Texts> texts;
+  for (const Block& block : table.blocks) {
+    for (const Row& row : block.rows) {
+      rows.push_back(&row);
+      texts.emplace_back();
+      for (const Cell& cell : row.cells) texts.back().push_back(visible_line(cell.text));
+    }
+  }
+  std::vector<ShownColumn> shown = columns_with_text(table.columns, texts);
+  fit(shown, terminal.width);
+  for (const ShownColumn& column : shown) {
+    if (column.column->least > 0) cut_cells(texts, column);
+  }
+  TableLines lines{.heading = heading_lines(shown, terminal.colour ? kBold : ""),
+                   .rule = {},
+                   .rows = {},
+                   .shown = {}};
+  std::ranges::transform(shown, std::back_inserter(lines.shown), &ShownColumn::number);
+  const auto dashes = [](const ShownColumn& column) { return std::string(column.width, '-'); };
+  lines.rule = line_of(shown, dashes, [](auto&) { return std::string_view(); });
+  for (size_t row = 0; row < rows.size(); ++row) {
+    lines.rows.push_back(line_of(
+        shown, [&](auto& column) { return texts[row][column.number]; },
+        [&](auto& column) {
+          return terminal.colour ? rows[row]->cells[column.number].style : std::string_view();
+        }));
+  }
+  return lines;
+}
+
+namespace {
+
+constexpr size_t kAnyWidth = 1'000'000;
+
+// Text around the lines of a table.
+class Text {
+ public:
+  explicit Text(const Terminal& terminal) : colour_(terminal.colour) {
+    if (terminal.width > 0) width_ = terminal.width;
+    if (terminal.text_width > 0) width_ = std::min(width_, terminal.text_width);
+  }
+
+  // Adds the line unchanged, with a line feed.
+  void add(const std::string& line) { text_ += line + '\n'; }
+  // Adds text from users, made safe and wrapped.
+  void add_paragraph(const std::string& text) { add_labelled("", "", text, 0); }
+  // Adds such text after a label of the program's own, which has a style.
+  void add_labelled(std::string_view label, std::string_view style, const std::string& text,
+                    size_t indent) {
+    const std::string lines = wrapped(std::string(label), visible_line(text), indent, width_);
+    text_ += styled(label, style) + lines.substr(label.size());
+  }
+  std::string styled(std::string_view text, std::string_view style) const {
+    if (!colour_ || text.empty()) return std::string(text);
+    return std::string(style) + std::string(text) + std::string(kPlain);
+  }
+  std::string text() const { return text_; }
+
+ private:
+  bool colour_;
+  size_t width_ = kAnyWidth;
+  std::string text_;
+};
+
+// Adds the lines above the rows of a block. Returns false if there are none.
+bool add_head(Text& text, const Block& block) {
+  size_t indent = 0;
+  for (const Answer& answer : block.answers) {
+    indent = std::max(indent, answer.question.size() + 2);
+  }
+  for (const std::string& line : block.introduction) text.add_paragraph(line);
+  for (const auto& [question, answer] : block.answers) {
+    text.add_labelled(question + ':', kBold, answer, indent);
+  }
+  const bool has_head = !block.introduction.empty() || !block.answers.empty();
+  if (has_head) text.add("");
+  return has_head;
+}
+
+}  // namespace
+
+std::string table_text(const Table& table, const Terminal& terminal) {
+  Text text(terminal);
+  const TableLines lines = lay_out(table, terminal);
+  const bool is_one_block = table.blocks.size() == 1 && table.blocks.front().title.empty();
+  if (!table.title.empty()) text.add_paragraph(table.title);
+  const bool has_head = is_one_block && add_head(text, table.blocks.front());
+  if (!table.title.empty() && !has_head) text.add("");
+  for (const std::string& line : lines.heading) text.add(line);
+  text.add(lines.rule);
+  auto line = lines.rows.begin();
+  for (const Block& block : table.blocks) {
+    if (!block.title.empty()) {
+      text.add('\n' + text.styled(visible_line(block.title), kBold));
+      add_head(text, block);
+    }
+    for (size_t i = 0; i < block.rows.size(); ++i) text.add(*line++);
+  }
+  const std::vector<std::string> below = table.notes_and_reasons();
+  if (!below.empty() || !table.warnings.empty()) text.add("");
+  for (const Warning& warning : table.warnings) {
+    text.add_labelled("Warning:", kYellow, warning.text + '.', 9);
+  }
+  for (const std::string& note : below) text.add_paragraph(note);
+  return text.text();
+}
+
+}  // namespace fsdp
