@@ -11,9 +11,7 @@
 
 #include "contract/files/file_digest.h"
 #include "contract/inputs/inputs.h"
-#include "contract/record/run_paths.h"
 #include "contract/text/config_error.h"
-#include "runner/attempt/run_folder.h"
 #include "runner/experiment/experiment.h"
 
 namespace fsdp {
@@ -67,8 +65,7 @@ std::string digest_of(const RunSpec& spec, const std::vector<Input>& inputs) {
 
 // Returns the one input that differs from the plan, if the store remembers its planned contents;
 // otherwise all of them.
-std::vector<Input> suspects(Store& store, const RunRecord& run, const RunSpec& spec,
-                            const std::vector<Input>& inputs) {
+std::vector<Input> suspects(Store& store, const RunRecord& run, const std::vector<Input>& inputs) {
   std::vector<Input> as_planned = inputs;
   for (Input& input : as_planned) {
     const std::string now = input.digest;
@@ -76,7 +73,7 @@ std::vector<Input> suspects(Store& store, const RunRecord& run, const RunSpec& s
     const path canonical = std::filesystem::weakly_canonical(input.file, no_such_folder);
     for (const std::string& earlier : store.digests_of_path(canonical.string())) {
       input.digest = earlier;
-      if (digest_of(spec, as_planned) == run.data_digest) return {input};
+      if (digest_of(run.spec, as_planned) == run.data_digest) return {input};
     }
     input.digest = now;
   }
@@ -119,26 +116,17 @@ std::string current_digest(Store& store, const path& file) {
   return digest_in_state(store, file, state_of(file));
 }
 
-std::optional<std::string> changed_input(Store& store, const RunRecord& run, const RunSpec& spec,
+std::optional<std::string> changed_input(Store& store, const RunRecord& run,
                                          std::optional<int64_t> ended_unix_ms) {
   if (run.data_digest.empty()) return std::nullopt;  // planned by a version that kept none
-  const std::vector<Input> inputs = inputs_now(store, spec);
-  if (digest_of(spec, inputs) == run.data_digest) return std::nullopt;
-  const std::vector<Input> changed = suspects(store, run, spec, inputs);
+  const std::vector<Input> inputs = inputs_now(store, run.spec);
+  if (digest_of(run.spec, inputs) == run.data_digest) return std::nullopt;
+  const std::vector<Input> changed = suspects(store, run, inputs);
   const bool all_are_later = std::ranges::all_of(changed, [&](const Input& input) {
     return ended_unix_ms && changed_unix_ms(input.file) > *ended_unix_ms + kClocksDifferMs;
   });
   if (all_are_later) return std::nullopt;
   return names(changed);
-}
-
-Ending ending_with_changed_input(const RunPaths& paths, int attempt, const std::string& changed,
-                                 const Ending& ending) {
-  set_checkpoints_aside(paths, attempt);
-  return {RunStatus::kFailed,
-          changed + " while the run went on; run it again, with files that stay as they are" +
-              (ending.reason.empty() ? "" : " (" + ending.reason + ")"),
-          ending.reason_rank};
 }
 
 }  // namespace fsdp

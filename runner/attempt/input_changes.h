@@ -5,9 +5,6 @@
 #include <optional>
 #include <string>
 
-#include "contract/record/run_paths.h"
-#include "contract/spec/run_spec.h"
-#include "runner/attempt/said_by_ranks.h"
 #include "runner/store/store.h"
 
 // Checks that a run still reads the inputs that it was planned with. A file is read for this only
@@ -20,12 +17,7 @@ std::string current_digest(Store& store, const std::filesystem::path& file);
 // Names the run's input files that have changed since the plan, or may have: "/data/train.npy
 // changed"; nullopt: none. Changes certainly later than `ended_unix_ms`, the end of an attempt, do
 // not count.
-std::optional<std::string> changed_input(Store& store, const RunRecord& run, const RunSpec& spec,
+std::optional<std::string> changed_input(Store& store, const RunRecord& run,
                                          std::optional<int64_t> ended_unix_ms = std::nullopt);
-
-// Returns the ending of an attempt with inputs that changed: failed, because of `changed`, as
-// changed_input() returns it. Sets the run's checkpoints aside. Throws ResultsUnavailable.
-Ending ending_with_changed_input(const RunPaths& paths, int attempt, const std::string& changed,
-                                 const Ending& ending);
 
 }  // namespace fsdp

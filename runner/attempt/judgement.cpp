@@ -1,13 +1,60 @@
 #include "runner/attempt/judgement.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <string_view>
 
+#include "contract/record/exit_code.h"
 #include "contract/record/host_memory.h"
 
 namespace fsdp {
 namespace {
+
+bool failed_with(const RankEnd& end, ExitCode code) {
+  return end.kind == RankEndKind::kFailed && end.exit_code == static_cast<int64_t>(code);
+}
+
+// Returns the earliest of the ranks that match, or null.
+const RankEnd* earliest(std::span<const RankEnd> ranks,
+                        const std::function<bool(const RankEnd&)>& matches) {
+  const RankEnd* first = nullptr;
+  for (const RankEnd& end : ranks) {
+    if (matches(end) && (!first || end.last_event_unix_ms < first->last_event_unix_ms)) {
+      first = &end;
+    }
+  }
+  return first;
+}
+
+std::string rank_name(const RankEnd& end) { return "rank " + std::to_string(end.rank); }
+
+const RankEnd* silent_rank(std::span<const RankEnd> ranks) {
+  const auto silent = std::ranges::find(ranks, RankEndKind::kNone, &RankEnd::kind);
+  return silent == ranks.end() ? nullptr : &*silent;
+}
+
+std::string last_words(const RankEnd& silent) {
+  return fmt::format("{} ended without a last event, {}", rank_name(silent),
+                     silent.last_step > 0 ? fmt::format("after step {}", silent.last_step)
+                                          : "before its first step");
+}
+
+Ending from_failure(const RankEnd& failure, RunStatus status) {
+  return {status, rank_name(failure) + ": " + failure.reason, failure.rank};
+}
+
+Ending from_communication_error(const RankEnd& failure, std::span<const RankEnd> ranks) {
+  Ending ending = from_failure(failure, RunStatus::kFailed);
+  ending.is_explained = false;
+  if (const RankEnd* silent = silent_rank(ranks)) {
+    ending.reason = last_words(*silent) + "; then " + ending.reason;
+    ending.reason_rank = silent->rank;
+  }
+  return ending;
+}
 
 constexpr const char* kTimeLimitNear = "the job's time limit (slurm.time) came near";
 constexpr const char* kNodesTaken = "another job took the nodes";
@@ -48,64 +95,106 @@ bool has_spoken(std::span<const RankEnd> ranks, int rank) {
   });
 }
 
-Ending cut_short(const Evidence& evidence, RunStatus status, std::string_view reason) {
-  return {status, std::string(reason) + after_last_step(evidence.ranks)};
+Ending cut_short(std::span<const RankEnd> ranks, RunStatus status, std::string_view reason) {
+  return {status, std::string(reason) + after_last_step(ranks)};
 }
 
-Ending as_seen(const Evidence& evidence, const SaidByRanks& said) {
-  const LaunchResult& launch = *evidence.launch;
-  switch (launch.outcome) {
+Ending as_seen(std::span<const RankEnd> ranks, const AttemptEnd& end, const Ending& said) {
+  switch (end.outcome) {
     case LaunchOutcome::kOutOfMemory:
-      return {RunStatus::kOutOfMemory, launch.reason, launch.first_rank};
+      return {RunStatus::kOutOfMemory, end.reason, end.first_rank};
     case LaunchOutcome::kTimeLimit:
-      if (evidence.was_requeued) return cut_short(evidence, RunStatus::kTimeLimit, kTimeLimitNear);
-      return cut_short(evidence, RunStatus::kTimeLimit, launch.reason);
+      return cut_short(ranks, RunStatus::kTimeLimit,
+                       end.was_requeued ? kTimeLimitNear : end.reason);
     case LaunchOutcome::kInterrupted:
-      if (evidence.was_requeued) return cut_short(evidence, RunStatus::kPreempted, kNodesTaken);
-      return cut_short(evidence, RunStatus::kInterrupted, launch.reason);
+      if (end.was_requeued) return cut_short(ranks, RunStatus::kPreempted, kNodesTaken);
+      return cut_short(ranks, RunStatus::kInterrupted, end.reason);
     case LaunchOutcome::kNodeFailed:  // what the other ranks say follows from it
-      return cut_short(evidence, RunStatus::kNodeFailed, launch.reason);
+      return cut_short(ranks, RunStatus::kNodeFailed, end.reason);
+    case LaunchOutcome::kNotStarted:
+      return {RunStatus::kFailed, end.reason};
     case LaunchOutcome::kFailed:
       // Without first_rank, nobody knows which rank ended badly.
-      if (launch.first_rank < 0 ? said.cause_known
-                                : has_spoken(evidence.ranks, launch.first_rank)) {
-        return said.ending;
-      }
-      return {RunStatus::kFailed, launch.reason + after_last_step(evidence.ranks),
-              launch.first_rank};
+      if (end.first_rank < 0 ? said.is_explained : has_spoken(ranks, end.first_rank)) return said;
+      return {RunStatus::kFailed, end.reason + after_last_step(ranks), end.first_rank};
     case LaunchOutcome::kExited:
+    case LaunchOutcome::kUnseen:
       break;
   }
-  if (said.cause_known) return said.ending;
-  return {RunStatus::kFailed, "every rank exited with status 0, but " + said.ending.reason,
-          said.ending.reason_rank};
+  if (said.is_explained) return said;
+  return {RunStatus::kFailed, "every rank exited with status 0, but " + said.reason,
+          said.reason_rank};
 }
 
 // Judges an attempt if nobody saw its processes end.
-Ending of_killed(const Evidence& evidence, const SaidByRanks& said) {
-  const auto& [status, reason, rank] = said.ending;
-  if (!evidence.of_job) {
-    return {status, (said.cause_known ? "" : "the runner was killed; ") + reason, rank};
+Ending of_killed(const AttemptEnd& end, Ending said) {
+  if (!end.in_job) {
+    if (!said.is_explained) said.reason.insert(0, "the runner was killed; ");
+  } else if (said.is_explained && said.status == RunStatus::kFailed) {
+    // The ranks say why.
+  } else if (!end.task) {
+    said.status = RunStatus::kUnknown;
+    said.reason.insert(0, "Slurm does not know the job any more, and ");
+  } else {
+    said.status = RunStatus::kFailed;
+    said.reason = "the job ended as " + end.task->state + ", and " + said.reason;
   }
-  if (said.cause_known && status == RunStatus::kFailed) return said.ending;
-  if (!evidence.task) {
-    return {RunStatus::kUnknown, "Slurm does not know the job any more, and " + reason, rank};
-  }
-  return {RunStatus::kFailed, "the job ended as " + evidence.task->state + ", and " + reason, rank};
+  return said;
 }
 
 }  // namespace
 
-Ending judge(const Evidence& evidence) {
-  const SaidByRanks said = said_by_ranks(evidence.ranks);
-  if (said.is_result()) return said.ending;
-  if (evidence.was_requeued && !evidence.launch) {
-    return cut_short(evidence, RunStatus::kNodeFailed, "the job was requeued without a word");
+Ending said_by_ranks(std::span<const RankEnd> ranks) {
+  using enum RankEndKind;
+  if (!ranks.empty() &&
+      std::ranges::all_of(ranks, [](auto& end) { return end.kind == kFinished; })) {
+    const RankEnd* incomplete = earliest(ranks, [](auto& end) { return !end.reason.empty(); });
+    if (incomplete) return from_failure(*incomplete, RunStatus::kFailed);
+    return {RunStatus::kFinished};
   }
-  const EndOfTask* end = evidence.was_requeued ? nullptr : end_of(evidence.task);
-  const bool is_of_any = end && end->status == RunStatus::kOutOfMemory && evidence.shared_memory;
-  if (end && !is_of_any) return cut_short(evidence, end->status, end->reason);
-  return evidence.launch ? as_seen(evidence, said) : of_killed(evidence, said);
+  const RankEnd* out_of_memory =
+      earliest(ranks, [](auto& end) { return failed_with(end, ExitCode::kOutOfMemory); });
+  if (out_of_memory) return from_failure(*out_of_memory, RunStatus::kOutOfMemory);
+
+  const RankEnd* failure = earliest(ranks, [](auto& end) {
+    return end.kind == kFailed && !failed_with(end, ExitCode::kCommunication);
+  });
+  if (failure) return from_failure(*failure, RunStatus::kFailed);
+
+  const RankEnd* communication =
+      earliest(ranks, [](auto& end) { return failed_with(end, ExitCode::kCommunication); });
+  const RankEnd* interrupted = earliest(ranks, [](auto& end) { return end.kind == kInterrupted; });
+  if (communication &&
+      (!interrupted || communication->last_event_unix_ms < interrupted->last_event_unix_ms)) {
+    return from_communication_error(*communication, ranks);
+  }
+  if (interrupted) {
+    return {RunStatus::kInterrupted,
+            "asked to stop after step " + std::to_string(interrupted->last_step)};
+  }
+  if (const RankEnd* silent = silent_rank(ranks)) {
+    return {RunStatus::kInterrupted, last_words(*silent), silent->rank, false};
+  }
+  return {RunStatus::kInterrupted, "no rank was started", -1, false};
+}
+
+std::optional<int64_t> last_event_unix_ms(std::span<const RankEnd> ranks) {
+  std::optional<int64_t> last;
+  for (const RankEnd& rank : ranks) last = std::max(last, rank.last_event_unix_ms);
+  return last;
+}
+
+Ending judge(std::span<const RankEnd> ranks, const AttemptEnd& end) {
+  const Ending said = said_by_ranks(ranks);
+  if (said.is_result()) return said;
+  const bool is_seen = end.outcome != LaunchOutcome::kUnseen;
+  if (end.was_requeued && !is_seen) {
+    return cut_short(ranks, RunStatus::kNodeFailed, "the job was requeued without a word");
+  }
+  const EndOfTask* task = end.was_requeued ? nullptr : end_of(end.task);
+  const bool is_of_any = task && task->status == RunStatus::kOutOfMemory && end.shares_memory;
+  if (task && !is_of_any) return cut_short(ranks, task->status, task->reason);
+  return is_seen ? as_seen(ranks, end, said) : of_killed(end, said);
 }
 
 Ending judge_without_attempt(const std::optional<TaskState>& task, const std::string& output) {

@@ -70,7 +70,7 @@ ThisJob this_job(SlurmMode mode) {
 }
 
 Allocation allocation_of(const ThisJob& job, const JobPlan& plan,
-                         const std::vector<RunToLaunch>& runs) {
+                         const std::vector<RunRecord>& runs) {
   Allocation allocation{.job = job.id,
                         .slurm = slurm_of_all(runs),
                         .size = largest_request(runs),
@@ -98,8 +98,8 @@ void tell_of(const ThisJob& job, const RunsOfJob& runs, int64_t max_restarts, Pr
                std::to_string(job.restarts + 1) + " of at most " +
                std::to_string(max_restarts + 1) + ", OMP_NUM_THREADS " +
                variable("OMP_NUM_THREADS"));
-  for (const RunToLaunch& run : runs.runs()) {
-    progress.say(run_configuration(run.record.point, run.spec));
+  for (const RunRecord& run : runs.runs()) {
+    progress.say(run_configuration(run.point, run.spec));
   }
 }
 
@@ -124,7 +124,7 @@ Outcome run_in(const ThisJob& job, const std::filesystem::path& folder, const Jo
         "the job was started again " + std::to_string(slurm.max_restarts) + " times already");
   }
   tell_of(job, runs, slurm.max_restarts, *progress);
-  const auto follow_up = [&](const RunToLaunch& ended, RunStatus status) {
+  const auto follow_up = [&](const RunRecord& ended, RunStatus status) {
     return runs.after(ended, status);
   };
   const Expansion of_no_profile;

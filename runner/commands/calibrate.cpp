@@ -109,12 +109,12 @@ LaunchRequest request_for(const RunSpec& spec, const std::filesystem::path& fold
   return request;
 }
 
-LaunchResult launch(Launcher& launcher, const LaunchRequest& request) {
+AttemptEnd launch(Launcher& launcher, const LaunchRequest& request) {
   StopSignals stop_signals;
   launcher.start(request);
   while (true) {
     if (stop_signals.take(std::chrono::seconds(0)) != 0) launcher.stop_all();
-    const std::vector<LaunchResult> ended = launcher.wait(std::chrono::milliseconds(200));
+    const std::vector<AttemptEnd> ended = launcher.wait(std::chrono::milliseconds(200));
     if (!ended.empty()) return ended.front();
   }
 }
@@ -137,7 +137,7 @@ ExitCode calibrate(const CalibrateArguments& arguments) {
         fmt::format("{}-{}", host.name, getpid());
     const auto launcher = make_launcher(host, family.spec);
     const auto start = std::chrono::steady_clock::now();
-    const LaunchResult result = launch(*launcher, request_for(family.spec, folder, arguments));
+    const AttemptEnd result = launch(*launcher, request_for(family.spec, folder, arguments));
     if (result.outcome == LaunchOutcome::kInterrupted) return ExitCode::kInterrupted;
     if (result.outcome != LaunchOutcome::kExited) {
       throw std::runtime_error(fmt::format(

@@ -35,7 +35,7 @@ struct CheckArguments {
 // Checked runs of an experiment; the elements of both lists correspond.
 struct CheckedRuns {
   Expansion expansion;
-  std::vector<Store::PlannedRun> planned;
+  std::vector<RunRecord> planned;
 };
 
 CheckedRuns checked(const Choice& choice) {
@@ -127,7 +127,7 @@ ExitCode dry_run(const RunArguments& options) {
     text += "# warning: " + visible_line(sentence) + '\n';
   }
   for (size_t i = 0; i < planned.size(); ++i) {
-    const Store::PlannedRun& run = planned[i];
+    const RunRecord& run = planned[i];
     text += "---\n# point: ";
     append_json_string(text, run.point);  // a name may hold line feeds
     text += fmt::format("\n# hash: {}\n# folder: {}\n", run.hash,

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "contract/record/exit_code.h"
-#include "runner/attempt/open_attempt.h"
+#include "runner/attempt/attempt.h"
 #include "runner/host/host.h"
 #include "runner/sweep/run_experiment.h"
 #include "runner/sweep/run_planner.h"
@@ -17,7 +17,7 @@ struct DeviceOptions {
 
 // Starts an experiment's runs on this host, for `run`. Runs in jobs of Slurm are left to their
 // jobs.
-ExitCode run_here(std::vector<RunToLaunch> runs, const RunPlanner& planner,
+ExitCode run_here(std::vector<RunRecord> runs, const RunPlanner& planner,
                   const RunListeners& listeners, const Host& host, const DeviceOptions& options,
                   SweepSettings settings);
 

@@ -24,11 +24,11 @@ class SlurmRunner {
   // Brings open jobs up to date, before the runs are planned. Returns false if asked to stop.
   bool pick_up() { return sweep_.pick_up(); }
   // Submits the runs that are in no job, and follows all runs, as far as the options allow.
-  ExitCode run(std::vector<RunToLaunch> runs);
+  ExitCode run(std::vector<RunRecord> runs);
 
  private:
   // Returns the runs to submit now.
-  std::vector<RunToLaunch> to_submit(std::vector<RunToLaunch> runs);
+  std::vector<RunRecord> to_submit(std::vector<RunRecord> runs);
   ExitCode stopped();
 
   RunListeners listeners_;

@@ -8,8 +8,8 @@
 
 #include "contract/record/run_paths.h"
 #include "contract/record/unix_time.h"
-#include "runner/attempt/attempt_import.h"
-#include "runner/attempt/closing.h"
+#include "runner/attempt/earlier_attempts.h"
+#include "runner/attempt/attempt.h"
 #include "runner/jobs/job_submission.h"
 #include "runner/slurm/job_output.h"
 #include "runner/slurm/slurm.h"
@@ -35,12 +35,12 @@ JobFollower::JobFollower(const RunListeners& listeners, std::function<TimePoint(
     : listeners_(listeners), now_(std::move(now)) {}
 
 RunPaths JobFollower::paths(const Task& task) const {
-  return RunPaths(listeners_.results / task.run.record.folder);
+  return RunPaths(listeners_.results / task.run.folder);
 }
 
-void JobFollower::follow(JobRecord recorded, std::span<const RunToLaunch> runs, bool can_be_asked) {
-  std::map<int64_t, const RunToLaunch*> run_of;
-  for (const RunToLaunch& run : runs) run_of.emplace(run.record.id, &run);
+void JobFollower::follow(JobRecord recorded, std::span<const RunRecord> runs, bool can_be_asked) {
+  std::map<int64_t, const RunRecord*> run_of;
+  for (const RunRecord& run : runs) run_of.emplace(run.id, &run);
   Job& job = jobs_.emplace_back(Job{std::move(recorded), can_be_asked});
   for (const JobTask& task : job.recorded.tasks) {
     const auto run = run_of.find(task.run);
@@ -54,7 +54,7 @@ void JobFollower::forget() {
   ended_.clear();
 }
 
-void JobFollower::follow_in(int64_t id, RunToLaunch run) {
+void JobFollower::follow_in(int64_t id, RunRecord run) {
   Job& job = *std::ranges::find(jobs_, id, [](const Job& each) { return each.recorded.id; });
   const JobTask task = task_of(run, std::ssize(job.recorded.tasks));
   job.recorded.tasks.push_back(task);
@@ -64,9 +64,9 @@ void JobFollower::follow_in(int64_t id, RunToLaunch run) {
 
 // Continues an attempt of this job that an earlier runner has imported. A run that has ended in an
 // allocation may be in another job since.
-JobFollower::Task JobFollower::open_task(const Job& job, const JobTask& recorded, RunToLaunch run) {
+JobFollower::Task JobFollower::open_task(const Job& job, const JobTask& recorded, RunRecord run) {
   Task task{.recorded = recorded, .run = std::move(run)};
-  const RunRecord& record = task.run.record;
+  const RunRecord& record = task.run;
   expect(listeners_.progress, task.run);
   const std::string name = slurm_name(job.recorded, task.recorded.task);
   listeners_.progress.queued(record.id, name);
@@ -102,9 +102,19 @@ std::vector<std::string> JobFollower::tasks() const {
 bool JobFollower::follows(int64_t run) const {
   return std::ranges::any_of(jobs_, [&](const Job& job) {
     return std::ranges::any_of(job.tasks, [&](const Task& task) {
-      return task.run.record.id == run && (!task.has_ended || task.cut_short);
+      return task.run.id == run && (!task.has_ended || task.cut_short);
     });
   });
+}
+
+std::optional<int64_t> JobFollower::allocation_after(int64_t run) const {
+  for (const Job& job : jobs_) {
+    const bool goes_on = std::ranges::any_of(job.tasks, [&](const Task& task) {
+      return task.run.id == run && task.has_ended && !task.cut_short;
+    });
+    if (goes_on && job.is_allocation()) return job.recorded.id;
+  }
+  return std::nullopt;
 }
 
 bool JobFollower::waits_for_files() const {
@@ -122,8 +132,7 @@ void JobFollower::read_events() {
   }
 }
 
-std::vector<JobFollower::Ended> JobFollower::pass(
-    const std::optional<std::vector<TaskState>>& states) {
+std::vector<RunRecord> JobFollower::pass(const std::optional<std::vector<TaskState>>& states) {
   std::map<std::string_view, const TaskState*> state_of;
   if (states) {
     for (const TaskState& state : *states) state_of.emplace(state.job, &state);
@@ -150,14 +159,14 @@ std::vector<JobFollower::Ended> JobFollower::pass(
 
 // A file that is still absent after this call was never written.
 void JobFollower::ask_server_for_files(const Task& task) const {
-  const int first = task.attempt ? task.attempt->attempt() : task.run.record.attempt + 1;
+  const int first = task.attempt ? task.attempt->attempt() : task.run.attempt + 1;
   ask_again_for_names(paths(task), first);
 }
 
 // Imports what the job has written into the run's folder since the last pass.
 void JobFollower::read_files(const Job& job, Task& task) {
   const std::vector<int> begun =
-      import_attempts(listeners_.store, listeners_.results, task.run.record, listeners_.warn(),
+      import_attempts(listeners_.store, listeners_.results, task.run, listeners_.warn(),
                       slurm_name(job.recorded, task.recorded.task));
   for (const int attempt : begun) {
     if (task.attempt) close(job, task, /*was_requeued=*/true, std::nullopt);
@@ -188,7 +197,7 @@ void JobFollower::take_state(Job& job, Task& task, const std::optional<TaskState
 bool JobFollower::may_judge(Task& task) {
   if (task.attempt) {
     task.attempt->ingest_rest();
-    const int64_t run = task.run.record.id;
+    const int64_t run = task.run.id;
     if (ranks_have_spoken(listeners_.store.rank_ends(run, task.attempt->attempt()))) return true;
   }
   if (!task.over_since) task.over_since = now_();
@@ -201,15 +210,15 @@ void JobFollower::wait_in_queue(Job& job, Task& task, const TaskState& state) {
   if (task.attempt) {
     if (!may_judge(task)) return;
     close(job, task, /*was_requeued=*/true, state);
-    listeners_.progress.queued(task.run.record.id, slurm_name(job.recorded, task.recorded.task));
+    listeners_.progress.queued(task.run.id, slurm_name(job.recorded, task.recorded.task));
   }
   task.over_since.reset();
   task.has_ended = false;
   task.cut_short.reset();
   tell_what_blocks(job, state);
-  listeners_.progress.waits_because(task.run.record.id, state.reason);
+  listeners_.progress.waits_because(task.run.id, state.reason);
   if (std::exchange(task.is_queued, true)) return;
-  listeners_.store.record_status(task.run.record.id, RunStatus::kQueued, "");
+  listeners_.store.record_status(task.run.id, RunStatus::kQueued, "");
 }
 
 // The tasks of an array share one reason at a time, so the user is told once.
@@ -225,25 +234,26 @@ void JobFollower::tell_what_blocks(Job& job, const TaskState& state) {
 // with the job, and the job's state says why. After a time limit, a run may continue in the job.
 bool JobFollower::end_in_allocation(Job& job, Task& task) {
   if (!task.attempt) return false;
-  const std::optional<EndRecord> end =
-      read_end_record(paths(task), task.attempt->attempt(), listeners_.warn());
-  if (!end || end->launch.outcome == LaunchOutcome::kInterrupted || !may_judge(task)) return false;
+  const LaunchOutcome outcome =
+      read_end(paths(task), task.attempt->attempt(), listeners_.warn()).outcome;
+  if (outcome == LaunchOutcome::kUnseen || outcome == LaunchOutcome::kInterrupted) return false;
+  if (!may_judge(task)) return false;
   task.has_ended = true;
   task.over_since.reset();
-  const RunStatus status = close(job, task, /*was_requeued=*/false, std::nullopt);
-  if (was_ended_by_cluster(status)) {
-    task.cut_short = status;
+  RunRecord ended = close(job, task, /*was_requeued=*/false, std::nullopt);
+  if (was_ended_by_cluster(ended.status)) {
+    task.cut_short = ended.status;
     return false;
   }
-  ended_.push_back({task.run, status, job.recorded.id});
+  ended_.push_back(std::move(ended));
   return true;
 }
 
 void JobFollower::end_task(Job& job, Task& task, const std::optional<TaskState>& state) {
   if (task.attempt) {
-    ended_.push_back({task.run, close(job, task, /*was_requeued=*/false, state)});
+    ended_.push_back(close(job, task, /*was_requeued=*/false, state));
   } else if (task.cut_short) {
-    ended_.push_back({task.run, *task.cut_short});
+    ended_.emplace_back(task.run).status = *task.cut_short;
   } else if (!task.has_ended) {
     end_without_attempt(job, task, state);
   }
@@ -258,7 +268,7 @@ void JobFollower::end_task(Job& job, Task& task, const std::optional<TaskState>&
 }
 
 void JobFollower::end_without_attempt(Job& job, Task& task, const std::optional<TaskState>& state) {
-  const int64_t run = task.run.record.id;
+  const int64_t run = task.run.id;
   const std::string name = slurm_name(job.recorded, task.recorded.task);
   Ending ending = judge_without_attempt(
       state, job_output(listeners_.results / job.recorded.folder, name).string());
@@ -271,29 +281,26 @@ void JobFollower::end_without_attempt(Job& job, Task& task, const std::optional<
   }
   listeners_.store.record_status(run, ending.status, ending.reason);
   listeners_.progress.ended(run, ending.status, ending.reason, {});
-  ended_.push_back({task.run, ending.status});
+  ended_.emplace_back(task.run).status = ending.status;
 }
 
-RunStatus JobFollower::close(const Job& job, Task& task, bool was_requeued,
+RunRecord JobFollower::close(const Job& job, Task& task, bool was_requeued,
                              const std::optional<TaskState>& state) {
   OpenAttempt& open = *task.attempt;
   open.ingest_rest();
-  const auto& [record, spec] = task.run;
-  const int attempt = open.attempt();
+  AttemptEnd end = read_end(paths(task), open.attempt(), listeners_.warn());
+  if (end.outcome == LaunchOutcome::kUnseen) end.ended_unix_ms = now_unix_ms();
+  end.in_job = true;
+  end.was_requeued = was_requeued;
+  end.shares_memory = job.is_allocation() && task.run.spec.slurm.max_parallel > 1;
+  end.task = state;
   const Ending ending =
-      close_attempt(listeners_.store, listeners_.results,
-                    {.run = record,
-                     .spec = spec,
-                     .attempt = attempt,
-                     .end = read_end_record(paths(task), attempt, listeners_.warn()),
-                     .of_job = true,
-                     .was_requeued = was_requeued,
-                     .task = state,
-                     .shared_memory = job.is_allocation() && spec.slurm.max_parallel > 1,
-                     .ended_at_most_unix_ms = now_unix_ms()});
+      close_attempt(listeners_.store, listeners_.results, task.run, open.attempt(), end);
   open.show_end(ending);
   task.attempt.reset();
-  return ending.status;
+  RunRecord ended = task.run;
+  ended.status = ending.status;
+  return ended;
 }
 
 void JobFollower::record(Job& job, Task& task, const TaskState& state) {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "runner/attempt/open_attempt.h"
+#include "runner/attempt/attempt.h"
 #include "runner/launch/queue.h"
 #include "runner/store/store.h"
 
@@ -21,42 +21,36 @@ namespace fsdp {
 class JobFollower {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
-  // A run that has ended.
-  struct Ended {
-    RunToLaunch run;
-    RunStatus status;
-    // The job's number in the store, if the job continues with other runs of the experiment.
-    std::optional<int64_t> goes_on{};
-  };
-
   JobFollower(const RunListeners& listeners, std::function<TimePoint()> now);
 
   // `runs` holds the runs of the job's open tasks, in any order. If Slurm here cannot be asked
   // about the job, only its files are followed. Otherwise the job must have its Slurm id.
-  void follow(JobRecord job, std::span<const RunToLaunch> runs, bool can_be_asked = true);
+  void follow(JobRecord job, std::span<const RunRecord> runs, bool can_be_asked = true);
   // Drops all jobs. If a call threw, the store has undone changes that this object still holds.
   // Follow the store's jobs anew afterwards.
   void forget();
   // Adds another run to a job that is already followed.
-  void follow_in(int64_t job, RunToLaunch run);
+  void follow_in(int64_t job, RunRecord run);
 
   // Records new events of the attempts that are known to run.
   void read_events();
   // Updates every task. `states` is the answer to a query about tasks(). If it is absent, Slurm did
-  // not answer, and no task ends. Returns the runs that have ended.
-  std::vector<Ended> pass(const std::optional<std::vector<TaskState>>& states);
+  // not answer, and no task ends. Returns the runs that have ended, with their statuses.
+  std::vector<RunRecord> pass(const std::optional<std::vector<TaskState>>& states);
 
   // The Slurm names of the open tasks that can be queried here.
   std::vector<std::string> tasks() const;
   // True if the run waits or runs.
   bool follows(int64_t run) const;
+  // Returns the number in the store of the job that goes on with others after this run has ended.
+  std::optional<int64_t> allocation_after(int64_t run) const;
   // True if Slurm reports a task as over but some of its files may still be missing.
   bool waits_for_files() const;
 
  private:
   struct Task {
     JobTask recorded;
-    RunToLaunch run;
+    RunRecord run;
     std::unique_ptr<OpenAttempt> attempt{};
     std::optional<TimePoint> over_since{};  // set by Slurm's or end.json's word; files may lag
     bool is_queued = false;                 // also recorded and told to the user
@@ -74,7 +68,7 @@ class JobFollower {
     bool is_allocation() const { return recorded.mode == "allocation"; }
   };
 
-  Task open_task(const Job& job, const JobTask& recorded, RunToLaunch run);
+  Task open_task(const Job& job, const JobTask& recorded, RunRecord run);
   void ask_server_for_files(const Task& task) const;
   void read_files(const Job& job, Task& task);
   void take_state(Job& job, Task& task, const std::optional<TaskState>& state);
@@ -83,7 +77,8 @@ class JobFollower {
   bool end_in_allocation(Job& job, Task& task);
   void end_task(Job& job, Task& task, const std::optional<TaskState>& state);
   void end_without_attempt(Job& job, Task& task, const std::optional<TaskState>& state);
-  RunStatus close(const Job& job, Task& task, bool was_requeued,
+  // Returns the run with its status.
+  RunRecord close(const Job& job, Task& task, bool was_requeued,
                   const std::optional<TaskState>& state);
   bool may_judge(Task& task);
   void record(Job& job, Task& task, const TaskState& state);
@@ -93,7 +88,7 @@ class JobFollower {
   RunListeners listeners_;
   std::function<TimePoint()> now_;
   std::vector<Job> jobs_;
-  std::vector<Ended> ended_;
+  std::vector<RunRecord> ended_;
 };
 
 }  // namespace fsdp

@@ -51,15 +51,15 @@ void copy_planning_store(const std::filesystem::path& folder,
   std::filesystem::copy_file(folder / kStore, results / "results.sqlite");
 }
 
-SlurmRequest largest_request(std::span<const RunToLaunch> runs) {
+SlurmRequest largest_request(std::span<const RunRecord> runs) {
   std::vector<SlurmRequest> requests;
-  for (const RunToLaunch& run : runs) requests.push_back(slurm_request(run.spec));
+  for (const RunRecord& run : runs) requests.push_back(slurm_request(run.spec));
   return largest(requests);
 }
 
-std::vector<std::filesystem::path> input_folders_of(std::span<const RunToLaunch> runs) {
+std::vector<std::filesystem::path> input_folders_of(std::span<const RunRecord> runs) {
   std::vector<std::filesystem::path> folders;
-  for (const RunToLaunch& run : runs) {
+  for (const RunRecord& run : runs) {
     for (std::filesystem::path& folder : input_folders(run.spec)) {
       if (std::ranges::find(folders, folder) == folders.end()) folders.push_back(std::move(folder));
     }
@@ -67,10 +67,10 @@ std::vector<std::filesystem::path> input_folders_of(std::span<const RunToLaunch>
   return folders;
 }
 
-const SlurmSpec& slurm_of_all(std::span<const RunToLaunch> runs) {
-  const RunToLaunch& first = runs.front();
-  for (const RunToLaunch& run : runs) {
-    check_one_job(first.record.point, first.spec.slurm, run.record.point, run.spec.slurm);
+const SlurmSpec& slurm_of_all(std::span<const RunRecord> runs) {
+  const RunRecord& first = runs.front();
+  for (const RunRecord& run : runs) {
+    check_one_job(first.point, first.spec.slurm, run.point, run.spec.slurm);
   }
   return first.spec.slurm;
 }

@@ -8,7 +8,7 @@
 
 #include "contract/spec/slurm_spec.h"
 #include "contract/text/fields.h"
-#include "runner/attempt/open_attempt.h"
+#include "runner/attempt/attempt.h"
 #include "runner/experiment/experiment.h"
 #include "runner/slurm/request.h"
 #include "runner/store/store.h"
@@ -71,12 +71,12 @@ Experiment load_planned_experiment(const std::filesystem::path& folder, const Jo
 void copy_planning_store(const std::filesystem::path& folder, const std::filesystem::path& results);
 
 // The smallest request that has room for each run.
-SlurmRequest largest_request(std::span<const RunToLaunch> runs);
+SlurmRequest largest_request(std::span<const RunRecord> runs);
 
 // The input folders that a container of any of these runs must see, each once.
-std::vector<std::filesystem::path> input_folders_of(std::span<const RunToLaunch> runs);
+std::vector<std::filesystem::path> input_folders_of(std::span<const RunRecord> runs);
 
 // Returns the section `slurm` that all runs share. Throws ConfigError if they differ.
-const SlurmSpec& slurm_of_all(std::span<const RunToLaunch> runs);
+const SlurmSpec& slurm_of_all(std::span<const RunRecord> runs);
 
 }  // namespace fsdp

@@ -12,7 +12,7 @@
 #include "contract/record/run_paths.h"
 #include "contract/record/unix_time.h"
 #include "contract/spec/yaml_value.h"
-#include "runner/attempt/run_folder.h"
+#include "runner/attempt/attempt_files.h"
 #include "runner/host/whole_file.h"
 #include "runner/slurm/options.h"
 #include "runner/slurm/script.h"
@@ -27,7 +27,7 @@ std::string new_token() {
   return fmt::format("{:08x}{:08x}", source(), source());
 }
 
-bool is_allocation(const RunToLaunch& run) { return run.spec.slurm.mode == SlurmMode::kAllocation; }
+bool is_allocation(const RunRecord& run) { return run.spec.slurm.mode == SlurmMode::kAllocation; }
 
 }  // namespace
 
@@ -43,14 +43,14 @@ std::string slurm_device_kind(const RunSpec& spec) {
   return kind;
 }
 
-JobTask task_of(const RunToLaunch& run, int64_t number) {
-  return {.task = number, .run = run.record.id, .device_kind = slurm_device_kind(run.spec)};
+JobTask task_of(const RunRecord& run, int64_t number) {
+  return {.task = number, .run = run.id, .device_kind = slurm_device_kind(run.spec)};
 }
 
 JobSubmission::JobSubmission(const RunListeners& listeners, Queue& queue, Settings settings)
     : listeners_(listeners), queue_(queue), settings_(std::move(settings)) {}
 
-void JobSubmission::add(std::vector<RunToLaunch> runs) {
+void JobSubmission::add(std::vector<RunRecord> runs) {
   std::ranges::move(runs, std::back_inserter(waiting_));
 }
 
@@ -68,7 +68,7 @@ void JobSubmission::push() {
   if (prepared_) submit(/*may_be_submitted=*/true);
   if (!waiting_.empty() && !limits_) most_tasks_ = (limits_ = queue_.limits())->max_array_size;
   while (!waiting_.empty() && !at_limit_) {
-    std::vector<RunToLaunch> runs = take_job();
+    std::vector<RunRecord> runs = take_job();
     try {
       prepared_ = prepare(runs);
     } catch (const std::exception&) {
@@ -79,27 +79,27 @@ void JobSubmission::push() {
   }
 }
 
-void JobSubmission::wait_again(std::vector<RunToLaunch> runs) {
+void JobSubmission::wait_again(std::vector<RunRecord> runs) {
   waiting_.insert(waiting_.begin(), std::make_move_iterator(runs.begin()),
                   std::make_move_iterator(runs.end()));
 }
 
-bool JobSubmission::may_join(std::span<const RunToLaunch> job, const RunToLaunch& run) const {
+bool JobSubmission::may_join(std::span<const RunRecord> job, const RunRecord& run) const {
   if (job.empty() || is_allocation(job.front())) return job.empty() || is_allocation(run);
   return std::ssize(job) < most_tasks_ && may_share_array(job.front().spec, run.spec);
 }
 
-std::vector<RunToLaunch> JobSubmission::take_job() {
-  std::vector<RunToLaunch> job;
-  std::vector<RunToLaunch> others;
-  for (RunToLaunch& run : waiting_) {
+std::vector<RunRecord> JobSubmission::take_job() {
+  std::vector<RunRecord> job;
+  std::vector<RunRecord> others;
+  for (RunRecord& run : waiting_) {
     (may_join(job, run) ? job : others).push_back(std::move(run));
   }
   waiting_.assign(std::make_move_iterator(others.begin()), std::make_move_iterator(others.end()));
   return job;
 }
 
-JobSubmission::Submission JobSubmission::prepare(std::vector<RunToLaunch> runs) {
+JobSubmission::Submission JobSubmission::prepare(std::vector<RunRecord> runs) {
   const RunSpec& first = runs.front().spec;
   JobRecord job{.experiment = settings_.experiment,
                 .token = new_token(),
@@ -116,7 +116,7 @@ JobSubmission::Submission JobSubmission::prepare(std::vector<RunToLaunch> runs) 
                      .folder = listeners_.results / job.folder,
                      .runner = settings_.runner,
                      .working_directory = settings_.plan.working_directory};
-  for (const RunToLaunch& run : runs) {
+  for (const RunRecord& run : runs) {
     if (!is_allocation(run)) ++script.array_tasks;
     script.keeps_checkpoints |= wants_checkpoints(run.spec);
     job.tasks.push_back(task_of(run, std::ssize(job.tasks)));
@@ -132,17 +132,17 @@ JobSubmission::Submission JobSubmission::prepare(std::vector<RunToLaunch> runs) 
   return {std::move(job), std::move(runs)};
 }
 
-void JobSubmission::write_folders(const JobRecord& job, std::span<const RunToLaunch> runs,
+void JobSubmission::write_folders(const JobRecord& job, std::span<const RunRecord> runs,
                                   const std::string& script) {
   JobPlan plan = settings_.plan;
   plan.token = job.token;
   plan.mode = runs.front().spec.slurm.mode;
-  for (const RunToLaunch& run : runs) {
-    const std::filesystem::path run_folder = listeners_.results / run.record.folder;
+  for (const RunRecord& run : runs) {
+    const std::filesystem::path run_folder = listeners_.results / run.folder;
     file_name_pattern(run_folder);  // refuses what srun cannot write to
-    finish_removal(listeners_.store, listeners_.results, run.record);
+    finish_removal(listeners_.store, listeners_.results, run);
     write_spec(RunPaths(run_folder), run.spec);
-    plan.runs.push_back(run.record.folder.string());
+    plan.runs.push_back(run.folder.string());
   }
   const std::filesystem::path folder = listeners_.results / job.folder;
   std::filesystem::create_directories(folder);
@@ -168,8 +168,8 @@ void JobSubmission::accept(const std::string& slurm_job) {
   prepared_->job.slurm_job = slurm_job;
   Store::Batch batch(listeners_.store);
   listeners_.store.set_slurm_job(prepared_->job.id, slurm_job);
-  for (const RunToLaunch& run : prepared_->runs) {
-    listeners_.store.record_status(run.record.id, RunStatus::kQueued, "");
+  for (const RunRecord& run : prepared_->runs) {
+    listeners_.store.record_status(run.id, RunStatus::kQueued, "");
   }
   batch.commit();
   listeners_.progress.say(
@@ -185,12 +185,12 @@ void JobSubmission::refuse(const std::string& problem) {
   listeners_.store.forget_job(prepared_->job.id);
   const std::filesystem::path script = listeners_.results / prepared_->job.folder / kScriptName;
   const std::string reason = fmt::format("{}; the script: {}", problem, script.string());
-  for (const RunToLaunch& run : prepared_->runs) {
-    listeners_.store.record_status(run.record.id, RunStatus::kFailed, reason);
+  for (const RunRecord& run : prepared_->runs) {
+    listeners_.store.record_status(run.id, RunStatus::kFailed, reason);
   }
   batch.commit();
-  for (const RunToLaunch& run : prepared_->runs) {
-    listeners_.progress.ended(run.record.id, RunStatus::kFailed, reason, {});
+  for (const RunRecord& run : prepared_->runs) {
+    listeners_.progress.ended(run.id, RunStatus::kFailed, reason, {});
   }
   prepared_.reset();
 }

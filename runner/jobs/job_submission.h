@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "runner/attempt/open_attempt.h"
+#include "runner/attempt/attempt.h"
 #include "runner/jobs/job_plan.h"
 #include "runner/launch/queue.h"
 #include "runner/store/store.h"
@@ -19,7 +19,7 @@ namespace fsdp {
 std::string slurm_device_kind(const RunSpec& spec);
 
 // Returns the run as the job's task with this number.
-JobTask task_of(const RunToLaunch& run, int64_t number);
+JobTask task_of(const RunRecord& run, int64_t number);
 
 // Submits runs as Slurm jobs. Runs with equal requests become tasks of one array, in as few jobs as
 // the cluster's limits allow. The job is recorded with a token before sbatch is called. If the
@@ -36,13 +36,13 @@ class JobSubmission {
   };
   struct Submission {
     JobRecord job;
-    std::vector<RunToLaunch> runs;
+    std::vector<RunRecord> runs;
   };
 
   JobSubmission(const RunListeners& listeners, Queue& queue, Settings settings);
 
   // Adds runs for the next push().
-  void add(std::vector<RunToLaunch> runs);
+  void add(std::vector<RunRecord> runs);
   // Submits the added runs until a limit on submitted jobs is reached. Refused runs fail, and the
   // others continue. Throws QueueUnavailable; a later call then continues and submits nothing
   // twice. take_submitted() returns what was submitted before that.
@@ -63,22 +63,22 @@ class JobSubmission {
 
  private:
   // Takes the runs of the next job out of `waiting_`.
-  std::vector<RunToLaunch> take_job();
-  bool may_join(std::span<const RunToLaunch> job, const RunToLaunch& run) const;
-  Submission prepare(std::vector<RunToLaunch> runs);
-  void wait_again(std::vector<RunToLaunch> runs);
+  std::vector<RunRecord> take_job();
+  bool may_join(std::span<const RunRecord> job, const RunRecord& run) const;
+  Submission prepare(std::vector<RunRecord> runs);
+  void wait_again(std::vector<RunRecord> runs);
   void submit(bool may_be_submitted);
   void accept(const std::string& slurm_job);
   void refuse(const std::string& problem);
   void put_back();
-  void write_folders(const JobRecord& job, std::span<const RunToLaunch> runs,
+  void write_folders(const JobRecord& job, std::span<const RunRecord> runs,
                      const std::string& script);
 
   RunListeners listeners_;
   Queue& queue_;
   Settings settings_;
   std::optional<QueueLimits> limits_{};
-  std::deque<RunToLaunch> waiting_{};
+  std::deque<RunRecord> waiting_{};
   std::optional<Submission> prepared_{};  // recorded, maybe submitted
   std::vector<Submission> submitted_{};
   int64_t most_tasks_ = 1;  // per array

@@ -7,7 +7,7 @@
 
 #include "contract/record/run_paths.h"
 #include "contract/spec/run_spec_yaml.h"
-#include "runner/attempt/records.h"
+#include "runner/attempt/attempt_files.h"
 
 namespace fsdp {
 namespace {
@@ -87,11 +87,11 @@ void follow_open_jobs(JobFollower& follower, const RunListeners& listeners,
   const std::map<int64_t, RunRecord> records = runs_by_id(listeners.store);
   for (const JobRecord& job : jobs) {
     if (job.id == left_out) continue;
-    std::vector<RunToLaunch> runs;
+    std::vector<RunRecord> runs;
     for (const JobTask& task : job.tasks) {
       if (task.over) continue;
-      const RunRecord& record = records.at(task.run);
-      runs.push_back({record, read_run_spec(RunPaths(listeners.results / record.folder).spec())});
+      RunRecord& run = runs.emplace_back(records.at(task.run));
+      run.spec = read_run_spec(RunPaths(listeners.results / run.folder).spec());
     }
     follower.follow(job, runs, here && is_of_cluster(job, *here));
   }

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "runner/attempt/open_attempt.h"
+#include "runner/attempt/attempt.h"
 #include "runner/jobs/job_follower.h"
 #include "runner/launch/queue.h"
 

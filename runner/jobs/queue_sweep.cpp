@@ -80,8 +80,8 @@ void QueueSweep::pick_up_jobs(const std::string& here) {
   follower_.pass(ask());
 }
 
-bool QueueSweep::submit(std::vector<RunToLaunch> runs) {
-  for (const RunToLaunch& run : runs) expect(listeners_.progress, run);
+bool QueueSweep::submit(std::vector<RunRecord> runs) {
+  for (const RunRecord& run : runs) expect(listeners_.progress, run);
   submission_.add(std::move(runs));
   for (;;) {
     std::chrono::milliseconds pause = kLookInterval;
@@ -192,51 +192,49 @@ std::optional<std::vector<TaskState>> QueueSweep::ask() {
   }
 }
 
-void QueueSweep::after(const JobFollower::Ended& ended) {
+void QueueSweep::after(const RunRecord& ended) {
   if (restart(ended)) return;
   some_failed_ |= ended.status != RunStatus::kFinished && ended.status != RunStatus::kOutOfMemory;
   if (!settings_.follow_up) return;
-  std::optional<RunToLaunch> next = settings_.follow_up(ended.run, ended.status);
+  std::optional<RunRecord> next = settings_.follow_up(ended, ended.status);
   if (!next) return;
-  if (ended.goes_on) {
-    follower_.follow_in(*ended.goes_on, std::move(*next));
+  if (const auto job = follower_.allocation_after(ended.id)) {
+    follower_.follow_in(*job, std::move(*next));
   } else {
     expect(listeners_.progress, *next);
     submission_.add({std::move(*next)});
   }
 }
 
-bool QueueSweep::leave_to_allocation(const RunToLaunch& run) {
-  const std::optional<int64_t> job = listeners_.store.allocation_that_comes_to(run.record.id);
+bool QueueSweep::leave_to_allocation(const RunRecord& run) {
+  const std::optional<int64_t> job = listeners_.store.allocation_that_comes_to(run.id);
   if (job) follower_.follow_in(*job, run);
   return job.has_value();
 }
 
-bool QueueSweep::may_start_again(const RunToLaunch& run) const {
-  return next_restart(run, run.record.status, 0).has_value();
+bool QueueSweep::may_start_again(const RunRecord& run) const {
+  return next_restart(run, 0).has_value();
 }
 
 // A run without an attempt was never reached by its job, so it did not use up its time.
-std::optional<int64_t> QueueSweep::next_restart(const RunToLaunch& run, RunStatus status,
-                                                int64_t least) const {
-  const int64_t attempts = ended_by_cluster_in_a_row(listeners_.store, run.record.id);
+std::optional<int64_t> QueueSweep::next_restart(const RunRecord& run, int64_t least) const {
+  const int64_t attempts = ended_by_cluster_in_a_row(listeners_.store, run.id);
   const int64_t restart = std::max(attempts, least);
   const bool may_repeat = attempts == 0 || wants_checkpoints(run.spec);
-  if (!is_to_restart(status, restart, run.spec.slurm.max_restarts, may_repeat)) return std::nullopt;
+  if (!is_to_restart(run.status, restart, run.spec.slurm.max_restarts, may_repeat)) {
+    return std::nullopt;
+  }
   return restart;
 }
 
-bool QueueSweep::restart(const JobFollower::Ended& ended) {
+bool QueueSweep::restart(const RunRecord& ended) {
   if (ended.status == RunStatus::kTimeLimit && settings_.has_own_time_limit) return false;
-  const std::optional<int64_t> number =
-      next_restart(ended.run, ended.status, restarts_[ended.run.record.id] + 1);
+  const std::optional<int64_t> number = next_restart(ended, restarts_[ended.id] + 1);
   if (!number) return false;
-  ++restarts_[ended.run.record.id];
-  RunToLaunch again = ended.run;
-  again.record.status = ended.status;
-  listeners_.progress.say(fmt::format("{}: submitted again, restart {} of at most {}",
-                                      again.record.point, *number, again.spec.slurm.max_restarts));
-  submission_.add({std::move(again)});
+  ++restarts_[ended.id];
+  listeners_.progress.say(fmt::format("{}: submitted again, restart {} of at most {}", ended.point,
+                                      *number, ended.spec.slurm.max_restarts));
+  submission_.add({ended});
   return true;
 }
 

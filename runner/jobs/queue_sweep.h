@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "contract/record/exit_code.h"
-#include "runner/attempt/open_attempt.h"
+#include "runner/attempt/attempt.h"
 #include "runner/jobs/job_follower.h"
 #include "runner/jobs/job_submission.h"
 #include "runner/launch/queue.h"
@@ -51,7 +51,7 @@ class QueueSweep {
   struct Settings {
     std::string experiment;
     // Returns the run that follows an ended run, if any.
-    std::function<std::optional<RunToLaunch>(const RunToLaunch&, RunStatus)> follow_up{};
+    std::function<std::optional<RunRecord>(const RunRecord&, RunStatus)> follow_up{};
     std::chrono::milliseconds query_interval{3000};
     // True if the user set a time limit per run. A run that exceeds it is not restarted.
     bool has_own_time_limit = false;
@@ -66,14 +66,14 @@ class QueueSweep {
   // True if the run waits or runs in a job.
   bool follows(int64_t run) const { return follower_.follows(run); }
   // True if the cluster ended the run's last attempt and the run may start again.
-  bool may_start_again(const RunToLaunch& run) const;
+  bool may_start_again(const RunRecord& run) const;
   // Follows a run that an open job will reach by itself (Store::allocation_that_comes_to). Returns
   // false if there is no such job.
-  bool leave_to_allocation(const RunToLaunch& run);
+  bool leave_to_allocation(const RunRecord& run);
 
   // Submits the runs. Returns false if asked to stop while Slurm did not answer; the rest stays
   // planned. Throws QueueUnavailable if Slurm has never answered, because it may not exist at all.
-  bool submit(std::vector<RunToLaunch> runs);
+  bool submit(std::vector<RunRecord> runs);
   // Follows until every run has ended and nothing follows. Returns kOk if all runs finished or did
   // not fit, otherwise kRunFailed, or kInterrupted. While the results cannot be written, the jobs
   // continue and are recorded later.
@@ -87,12 +87,11 @@ class QueueSweep {
   void begin_anew();
   std::optional<std::vector<TaskState>> ask();
   void settle();
-  void after(const JobFollower::Ended& ended);
-  bool restart(const JobFollower::Ended& ended);
+  void after(const RunRecord& ended);
+  bool restart(const RunRecord& ended);
   // Returns the number of the next restart in a row, at least `least`. Returns nullopt if the run
   // is not started again.
-  std::optional<int64_t> next_restart(const RunToLaunch& run, RunStatus status,
-                                      int64_t least) const;
+  std::optional<int64_t> next_restart(const RunRecord& run, int64_t least) const;
   // Throws QueueUnavailable.
   void push();
 
@@ -105,7 +104,7 @@ class QueueSweep {
   QueuePatience patience_;
   ResultsPatience results_patience_;
   bool is_stale_ = false;                   // the follower holds changes that were undone
-  std::deque<JobFollower::Ended> ended_{};  // recorded, but not followed up yet
+  std::deque<RunRecord> ended_{};           // recorded, but not followed up yet
   QueuePatience::TimePoint next_query_{};
   QueuePatience::TimePoint next_push_{};   // if a limit was reached and no run has ended
   std::map<int64_t, int64_t> restarts_{};  // by run

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "runner/attempt/open_attempt.h"
+#include "runner/attempt/attempt.h"
 #include "runner/jobs/queue_sweep.h"
 #include "runner/launch/queue.h"
 

@@ -23,9 +23,9 @@ const std::filesystem::path& with_copy(const std::filesystem::path& local,
 }
 
 // Keeps the submitted ones among the runs that the planner in the job found.
-std::vector<RunToLaunch> submitted(std::vector<RunToLaunch> runs, const JobPlan& plan) {
-  std::erase_if(runs, [&](const RunToLaunch& run) {
-    return std::ranges::find(plan.runs, run.record.folder.string()) == plan.runs.end();
+std::vector<RunRecord> submitted(std::vector<RunRecord> runs, const JobPlan& plan) {
+  std::erase_if(runs, [&](const RunRecord& run) {
+    return std::ranges::find(plan.runs, run.folder.string()) == plan.runs.end();
   });
   if (runs.size() == plan.runs.size()) return runs;
   throw ConfigError(plan.file.string(), "",
@@ -40,12 +40,12 @@ std::optional<int64_t> expected(const JobPlan& plan, const std::string& family) 
   return std::nullopt;
 }
 
-RunToLaunch run_of_task(const Store& store, const JobPlan& plan, int64_t task) {
+RunRecord run_of_task(const Store& store, const JobPlan& plan, int64_t task) {
   if (task >= 0 && task < std::ssize(plan.runs)) {
     for (RunRecord& run : store.runs()) {
       if (run.folder != plan.runs[static_cast<size_t>(task)]) continue;
-      RunSpec spec = store.spec(run.id);
-      return {std::move(run), std::move(spec)};
+      run.spec = store.spec(run.id);
+      return run;
     }
   }
   throw ConfigError(plan.file.string(), "",
@@ -67,7 +67,7 @@ struct RunsOfJob::Planned {
                  .skip_oversized = plan.skip_oversized,
                  .say = [&](const std::string& line) { progress.say(line); }}) {}
 
-  std::vector<RunToLaunch> runs(const JobPlan& plan) {
+  std::vector<RunRecord> runs(const JobPlan& plan) {
     const Expansion expansion = experiment.expand(
         {.profile = plan.profile, .set = plan.set, .only = plan.only, .on_cluster = true},
         Resources());
@@ -99,14 +99,14 @@ RunsOfJob::RunsOfJob(const std::filesystem::path& folder, const JobPlan& plan, i
 
 RunsOfJob::~RunsOfJob() = default;
 
-std::optional<RunToLaunch> RunsOfJob::after(const RunToLaunch& ended, RunStatus status) {
+std::optional<RunRecord> RunsOfJob::after(const RunRecord& ended, RunStatus status) {
   return planned_ ? planned_->planner.after(ended, status) : std::nullopt;
 }
 
 // The local database knows the job by the one name that its attempts are given. A task of an array
 // is therefore a job of its own there.
 int64_t RunsOfJob::record_job(const std::string& slurm_job) {
-  return store_.record_job({.experiment = runs_.front().record.experiment,
+  return store_.record_job({.experiment = runs_.front().experiment,
                             .token = token_,
                             .slurm_job = slurm_job,
                             .mode = std::string(name_of(SlurmMode::kAllocation)),

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "contract/files/scratch_folder.h"
-#include "runner/attempt/open_attempt.h"
+#include "runner/attempt/attempt.h"
 #include "runner/jobs/job_plan.h"
 #include "runner/progress/progress.h"
 #include "runner/store/store.h"
@@ -26,9 +26,9 @@ class RunsOfJob {
   ~RunsOfJob();
 
   Store& store() { return store_; }
-  const std::vector<RunToLaunch>& runs() const { return runs_; }
+  const std::vector<RunRecord>& runs() const { return runs_; }
   // Returns the run that follows an ended run, if the job doubles a key.
-  std::optional<RunToLaunch> after(const RunToLaunch& ended, RunStatus status);
+  std::optional<RunRecord> after(const RunRecord& ended, RunStatus status);
   // Records the job under Slurm's name of it or its task. Returns its number in the store.
   int64_t record_job(const std::string& slurm_job);
 
@@ -39,7 +39,7 @@ class RunsOfJob {
   std::string token_;
   Store store_;
   std::unique_ptr<Planned> planned_;  // in an allocation
-  std::vector<RunToLaunch> runs_;
+  std::vector<RunRecord> runs_;
 };
 
 }  // namespace fsdp

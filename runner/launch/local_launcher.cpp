@@ -121,14 +121,14 @@ void LocalLauncher::start(const LaunchRequest& request) {
   running_.push_back({.request = request, .gpus = std::move(gpus)});
 }
 
-std::vector<LaunchResult> LocalLauncher::wait(std::chrono::milliseconds timeout) {
-  std::vector<LaunchResult> results;
-  for (const EndedLaunch& ended : launches_.wait(timeout)) {
+std::vector<AttemptEnd> LocalLauncher::wait(std::chrono::milliseconds timeout) {
+  std::vector<AttemptEnd> ends;
+  for (const auto& [request, processes] : launches_.wait(timeout)) {
     std::erase_if(running_,
-                  [&](const Running& running) { return running.request.id == ended.request.id; });
-    results.push_back(launch_result(ended));
+                  [&](const Running& running) { return running.request.id == request.id; });
+    ends.push_back(attempt_end(request, processes));
   }
-  return results;
+  return ends;
 }
 
 void LocalLauncher::stop_all() { launches_.stop_all(); }

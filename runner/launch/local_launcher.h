@@ -26,7 +26,7 @@ class LocalLauncher : public Launcher {
   bool has_room(size_t ranks, bool uses_gpus) const override;
   // Also throws ConfigError if other processes hold too many GPUs.
   void start(const LaunchRequest& request) override;
-  std::vector<LaunchResult> wait(std::chrono::milliseconds timeout) override;
+  std::vector<AttemptEnd> wait(std::chrono::milliseconds timeout) override;
   void stop_all() override;
 
  private:

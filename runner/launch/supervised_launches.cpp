@@ -37,7 +37,7 @@ std::string limit_text(int64_t bytes) {
 }
 
 // Says who else used memory below the limit, and what to do. Empty if nobody did.
-std::string who_shared(const EndedLaunch& ended) {
+std::string who_shared(const ProcessEnd& ended) {
   const LimitKills& kills = *ended.limit_kills;
   const int64_t little_bytes = std::max(kills.limit_bytes / kLittlePart, kLittleBytes);
   if (!ended.was_alone) {
@@ -47,7 +47,7 @@ std::string who_shared(const EndedLaunch& ended) {
     return fmt::format("other programs hold {} of it: end them, or run where no other program does",
                        gib(kills.held_bytes));
   }
-  if (kills.count > ended.report->ranks_killed) {
+  if (kills.count > ended.ranks_killed) {
     return "it ended other programs, too, which shared it: run where no other program does";
   }
   return "";
@@ -55,18 +55,18 @@ std::string who_shared(const EndedLaunch& ended) {
 
 // A rank was killed. The run did not fit if the kernel killed it for its cgroup's limit and nobody
 // else used that memory.
-void judge_kill(const EndedLaunch& ended, LaunchResult& result) {
+void judge_kill(const ProcessEnd& ended, AttemptEnd& end) {
   const std::string remedy = "a smaller model or batch, or fewer ranks on the host, take less";
   if (ended.limit_kills) {
     const std::string limit = limit_text(ended.limit_kills->limit_bytes);
     const std::string others = who_shared(ended);
-    if (others.empty()) result.outcome = LaunchOutcome::kOutOfMemory;
-    result.reason +=
+    if (others.empty()) end.outcome = LaunchOutcome::kOutOfMemory;
+    end.reason +=
         others.empty()
             ? fmt::format(" because {}; {}", limit, remedy)
             : fmt::format(": meanwhile the kernel ended a process because {}; {}", limit, others);
   } else if (ended.memory_ran_out) {
-    result.reason +=
+    end.reason +=
         ": meanwhile the kernel ended a process because the host's memory ran out; " + remedy;
   }
 }
@@ -112,7 +112,8 @@ void SupervisedLaunches::start(const LaunchRequest& request, const SupervisorPla
                       .is_alone = running_.empty()});
 }
 
-std::vector<EndedLaunch> SupervisedLaunches::wait(std::chrono::milliseconds timeout) {
+std::vector<std::pair<LaunchRequest, ProcessEnd>> SupervisedLaunches::wait(
+    std::chrono::milliseconds timeout) {
   const KillsBefore::Clock::time_point now = KillsBefore::Clock::now();
   for (Running& running : running_) {
     if (running.kills_before.is_due(now)) running.kills_before.note(kill_counts(), now);
@@ -122,13 +123,13 @@ std::vector<EndedLaunch> SupervisedLaunches::wait(std::chrono::milliseconds time
   if (channels.empty() || poll(channels.data(), channels.size(), int(timeout.count())) <= 0) {
     return {};
   }
-  std::vector<EndedLaunch> ended;
+  std::vector<std::pair<LaunchRequest, ProcessEnd>> ended;
   std::vector<Running> still_running;
   for (size_t i = 0; i < channels.size(); ++i) {
     if (channels[i].revents == 0) {
       still_running.push_back(running_[i]);
     } else {
-      ended.push_back(finish(running_[i]));
+      ended.emplace_back(running_[i].request, finish(running_[i]));
     }
   }
   running_ = std::move(still_running);
@@ -136,20 +137,19 @@ std::vector<EndedLaunch> SupervisedLaunches::wait(std::chrono::milliseconds time
   return ended;
 }
 
-EndedLaunch SupervisedLaunches::finish(const Running& running) {
-  EndedLaunch ended{running.request, EndReport{}};
+ProcessEnd SupervisedLaunches::finish(const Running& running) {
   const KillCounts& before = running.kills_before.counts();
   const KillCounts now = kill_counts();
+  ProcessEnd ended;
+  const bool is_reported = recv(running.channel, &ended, sizeof ended, 0) == sizeof ended;
+  close(running.channel);
+  if (!is_reported) {
+    kill(-running.process_group, SIGKILL);  // ranks have died with their supervisor
+    ended = {.outcome = LaunchOutcome::kUnseen, .killed = true};
+  }
   ended.memory_ran_out = now.of_host && before.of_host && *now.of_host > *before.of_host;
   ended.limit_kills = limit_kills(before.cgroups, now.cgroups);
   ended.was_alone = running.is_alone;
-  const bool reported =
-      recv(running.channel, &*ended.report, sizeof *ended.report, 0) == sizeof *ended.report;
-  close(running.channel);
-  if (!reported) {
-    kill(-running.process_group, SIGKILL);  // ranks have died with their supervisor
-    ended.report.reset();
-  }
   waitpid(running.supervisor, nullptr, 0);
   return ended;
 }
@@ -166,36 +166,36 @@ std::string describe(const std::string& whose, int wait_status) {
              : fmt::format("{} exited with status {}", whose, WEXITSTATUS(wait_status));
 }
 
-LaunchResult launch_result(const EndedLaunch& ended) {
-  LaunchResult result{.id = ended.request.id, .reason = {}};
-  if (!ended.report) {
-    result.outcome = LaunchOutcome::kFailed;
-    result.reason = "the run's supervisor was killed";
-    return result;
-  }
-  result.outcome = ended.report->outcome;
-  result.first_rank = ended.report->first_rank;
-  const std::string rank = "rank " + std::to_string(result.first_rank);
-  switch (result.outcome) {
+AttemptEnd attempt_end(const LaunchRequest& request, const ProcessEnd& processes) {
+  AttemptEnd end{.run = request.id,
+                 .outcome = processes.outcome,
+                 .reason = {},
+                 .first_rank = processes.first_rank};
+  const std::string rank = "rank " + std::to_string(end.first_rank);
+  switch (end.outcome) {
     case LaunchOutcome::kExited:
-    case LaunchOutcome::kNodeFailed:  // no supervisor says so
+    case LaunchOutcome::kNodeFailed:  // no supervisor says so, nor the next
+    case LaunchOutcome::kNotStarted:
+      break;
+    case LaunchOutcome::kUnseen:
+      end.outcome = LaunchOutcome::kFailed;
+      end.reason = "the run's supervisor was killed";
       break;
     case LaunchOutcome::kInterrupted:
-      result.reason = "asked to stop";
+      end.reason = "asked to stop";
       break;
     case LaunchOutcome::kTimeLimit:
-      result.reason =
-          fmt::format("stopped at its time limit of {} s", ended.request.time_limit->count());
+      end.reason = fmt::format("stopped at its time limit of {} s", request.time_limit->count());
       break;
     case LaunchOutcome::kOutOfMemory:
-      result.reason = rank + " ran out of memory";
+      end.reason = rank + " ran out of memory";
       break;
     case LaunchOutcome::kFailed:
-      result.reason = describe(rank, ended.report->wait_status);
-      if (ended.report->wait_status == SIGKILL) judge_kill(ended, result);
+      end.reason = describe(rank, processes.wait_status);
+      if (processes.wait_status == SIGKILL) judge_kill(processes, end);
       break;
   }
-  return result;
+  return end;
 }
 
 std::map<std::string, std::string> own_environment() {

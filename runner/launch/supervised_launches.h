@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runner/launch/launcher.h"
@@ -12,18 +13,6 @@
 #include "runner/launch/supervisor.h"
 
 namespace fsdp {
-
-// A launch that is over.
-struct EndedLaunch {
-  LaunchRequest request;
-  std::optional<EndReport> report;  // absent: its supervisor was killed
-  // True if the kernel killed a process of the host for lack of memory in the launch's last minute.
-  bool memory_ran_out = false;
-  // The kills for the memory limit of this process's job or container (cgroup). nullopt: none.
-  std::optional<LimitKills> limit_kills{};
-  // True if no other launch used the same memory at any time.
-  bool was_alone = true;
-};
 
 // The launches under way, each with its own supervisor. They die with the process that made this
 // object. Forks, so the process must have only one thread.
@@ -38,7 +27,7 @@ class SupervisedLaunches {
   // Throws std::system_error if a process cannot be started.
   void start(const LaunchRequest& request, const SupervisorPlan& plan);
   // wait() and stop_all() work as in Launcher.
-  std::vector<EndedLaunch> wait(std::chrono::milliseconds timeout);
+  std::vector<std::pair<LaunchRequest, ProcessEnd>> wait(std::chrono::milliseconds timeout);
   void stop_all();
 
   size_t count() const { return running_.size(); }
@@ -54,7 +43,7 @@ class SupervisedLaunches {
     bool is_alone = true;
   };
 
-  static EndedLaunch finish(const Running& running);
+  static ProcessEnd finish(const Running& running);
 
   std::vector<Running> running_;
   bool stopping_ = false;
@@ -63,8 +52,8 @@ class SupervisedLaunches {
 // Describes how a process ended: "rank 2 killed by signal 9", "srun exited with status 4".
 std::string describe(const std::string& whose, int wait_status);
 
-// Returns the result for the caller of a launcher. A failure names the first failed rank.
-LaunchResult launch_result(const EndedLaunch& ended);
+// Returns the end for the caller of a launcher. A failure names the first failed rank.
+AttemptEnd attempt_end(const LaunchRequest& request, const ProcessEnd& processes);
 
 // The environment of this process, by name.
 std::map<std::string, std::string> own_environment();

@@ -53,7 +53,7 @@ class Supervisor {
   // Starts the trainer on every rank, or reports why it cannot.
   StartReport start();
   // Returns when no process is left.
-  EndReport wait_for_the_end();
+  ProcessEnd wait_for_the_end();
   void end_everything();
 
  private:
@@ -71,7 +71,7 @@ class Supervisor {
   void on_deadline();
   void terminate(std::optional<LaunchOutcome> outcome);
   bool all_ended() const { return std::ranges::all_of(ranks_, &Rank::ended); }
-  EndReport report() const;
+  ProcessEnd report() const;
 
   const SupervisorPlan& plan_;
   const pid_t self_ = getpid();
@@ -79,7 +79,7 @@ class Supervisor {
   Stage stage_ = Stage::kRunning;
   std::optional<Clock::time_point> deadline_;
   std::optional<LaunchOutcome> stopped_as_;  // time limit or interruption
-  std::optional<EndReport> failure_;
+  std::optional<ProcessEnd> failure_;
   bool all_succeeded_ = true;
   bool killed_ = false;
   int ranks_killed_ = 0;
@@ -134,7 +134,7 @@ void Supervisor::become_rank(size_t rank, int errors) const {
   _exit(kNotStarted);
 }
 
-EndReport Supervisor::wait_for_the_end() {
+ProcessEnd Supervisor::wait_for_the_end() {
   sigset_t child_ended;
   sigemptyset(&child_ended);
   sigaddset(&child_ended, SIGCHLD);
@@ -197,7 +197,7 @@ void Supervisor::record(pid_t process, int wait_status) {
   if (has_sigkill && stage_ != Stage::kKilling) ++ranks_killed_;
   const bool out_of_memory = ended_with(wait_status, ExitCode::kOutOfMemory);
   const bool told_to_stop = stage_ == Stage::kTerminating || stage_ == Stage::kKilling;
-  const EndReport ending{
+  const ProcessEnd ending{
       .outcome = out_of_memory ? LaunchOutcome::kOutOfMemory : LaunchOutcome::kFailed,
       .first_rank = static_cast<int>(found - ranks_.begin()),
       .wait_status = wait_status};
@@ -258,10 +258,10 @@ void Supervisor::end_everything() {
   }
 }
 
-EndReport Supervisor::report() const {
+ProcessEnd Supervisor::report() const {
   const bool out_of_memory = failure_ && failure_->outcome == LaunchOutcome::kOutOfMemory;
   const bool stopped = stopped_as_ && !all_succeeded_ && !out_of_memory;
-  EndReport end = stopped ? EndReport{.outcome = *stopped_as_} : failure_.value_or(EndReport{});
+  ProcessEnd end = stopped ? ProcessEnd{.outcome = *stopped_as_} : failure_.value_or(ProcessEnd{});
   end.killed = killed_;
   end.ranks_killed = ranks_killed_;
   return end;
@@ -298,7 +298,7 @@ void supervise(int channel, const SupervisorPlan& plan) {
     _exit(EXIT_FAILURE);
   }
   send(kChannel, &started, sizeof started, MSG_NOSIGNAL);
-  const EndReport ended = supervisor.wait_for_the_end();
+  const ProcessEnd ended = supervisor.wait_for_the_end();
   send(kChannel, &ended, sizeof ended, MSG_NOSIGNAL);
   _exit(EXIT_SUCCESS);
 }

@@ -9,6 +9,7 @@
 
 #include "contract/record/exit_code.h"
 #include "runner/launch/launcher.h"
+#include "runner/launch/out_of_memory_kills.h"
 
 // The supervisor is a small process per launch, forked by the runner. It is the parent of the
 // ranks. It exists because the runner may die in any way. The supervisor then ends the ranks and
@@ -57,13 +58,22 @@ struct StartReport {
   int process_group = 0;  // of the ranks
 };
 
-// The supervisor's last message, when no process is left.
-struct EndReport {
+// The end of a launch's processes. It is the supervisor's last message, when no process is left.
+// kUnseen: the supervisor was killed.
+struct ProcessEnd {
   LaunchOutcome outcome = LaunchOutcome::kExited;
   int first_rank = -1;
   int wait_status = 0;   // of first_rank, as waitpid gives it
   bool killed = false;   // a rank was ended by a signal
   int ranks_killed = 0;  // by SIGKILL that the supervisor did not send
+
+  // The runner adds the rest.
+  // True if the kernel killed a process of the host for lack of memory in the launch's last minute.
+  bool memory_ran_out = false;
+  // The kills for the memory limit of this process's job or container (cgroup). nullopt: none.
+  std::optional<LimitKills> limit_kills{};
+  // True if no other launch used the same memory at any time.
+  bool was_alone = true;
 };
 
 // True if the process exited with `code`. `wait_status` comes from waitpid().

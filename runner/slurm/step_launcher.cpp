@@ -191,52 +191,52 @@ SupervisorPlan StepLauncher::plan(const LaunchRequest& request, const Step& step
   return plan;
 }
 
-std::vector<LaunchResult> StepLauncher::wait(std::chrono::milliseconds timeout) {
-  std::vector<LaunchResult> results;
-  for (const EndedLaunch& ended : launches_.wait(timeout)) {
-    const auto step = std::ranges::find(running_, ended.request.id, &Step::id);
-    results.push_back(result(ended, *step));
+std::vector<AttemptEnd> StepLauncher::wait(std::chrono::milliseconds timeout) {
+  std::vector<AttemptEnd> ends;
+  for (const auto& [request, srun] : launches_.wait(timeout)) {
+    const auto step = std::ranges::find(running_, request.id, &Step::id);
+    ends.push_back(end_of(*step, request, srun));
     running_.erase(step);
   }
-  return results;
+  return ends;
 }
 
 // The supervisor saw srun end, not the ranks. srun's status is the largest of theirs. If it is 130,
 // all unsuccessful ranks were asked to stop, as Slurm does at the job's end.
-LaunchResult StepLauncher::result(const EndedLaunch& ended, const Step& step) const {
-  LaunchResult result = launch_result(ended);
-  result.first_rank = -1;
-  const std::filesystem::path log = srun_log(ended.request);
-  const bool failed = ended.report && ended.report->outcome == LaunchOutcome::kFailed;
-  const bool stopped = ended.report && result.outcome == LaunchOutcome::kInterrupted;
+AttemptEnd StepLauncher::end_of(const Step& step, const LaunchRequest& request,
+                                const ProcessEnd& srun) const {
+  AttemptEnd end = attempt_end(request, srun);
+  end.first_rank = -1;
+  const std::filesystem::path log = srun_log(request);
+  const bool failed = srun.outcome == LaunchOutcome::kFailed;
+  const bool stopped = srun.outcome == LaunchOutcome::kInterrupted;
   // Slurm's task names do not help: after one task it reports out of memory for all of the node.
   if (failed && !first_line(log, says_out_of_memory).empty()) {
-    result.outcome = ended.was_alone ? LaunchOutcome::kOutOfMemory : LaunchOutcome::kFailed;
-    result.reason = ended.was_alone ? kSlurmLimitReached : kSharedLimitReached;
+    end.outcome = srun.was_alone ? LaunchOutcome::kOutOfMemory : LaunchOutcome::kFailed;
+    end.reason = srun.was_alone ? kSlurmLimitReached : kSharedLimitReached;
   } else if ((failed || stopped) && !first_line(log, says_node_failed).empty()) {
-    result.outcome = LaunchOutcome::kNodeFailed;
-    result.reason = "a node of the job failed";
-  } else if (failed && ended_with(ended.report->wait_status, ExitCode::kInterrupted)) {
-    result.outcome = LaunchOutcome::kInterrupted;
-    result.reason = "asked to stop";
+    end.outcome = LaunchOutcome::kNodeFailed;
+    end.reason = "a node of the job failed";
+  } else if (failed && ended_with(srun.wait_status, ExitCode::kInterrupted)) {
+    end.outcome = LaunchOutcome::kInterrupted;
+    end.reason = "asked to stop";
   } else if (failed) {
     // "srun: error: n1: task 1: Exited with exit code 7"
     std::string error = first_line(log, is_error_of_srun);
     error.erase(0, kErrorOfSrun.size());
-    result.outcome = LaunchOutcome::kFailed;  // regardless of the signal that killed srun
-    result.reason = describe("srun", ended.report->wait_status);
-    if (!error.empty()) result.reason += ": " + error;
-    result.first_rank = rank_in(error);
-  } else if (result.outcome == LaunchOutcome::kOutOfMemory) {
-    result.reason = "a rank ran out of memory";
+    end.outcome = LaunchOutcome::kFailed;  // regardless of the signal that killed srun
+    end.reason = describe("srun", srun.wait_status);
+    if (!error.empty()) end.reason += ": " + error;
+    end.first_rank = rank_in(error);
+  } else if (end.outcome == LaunchOutcome::kOutOfMemory) {
+    end.reason = "a rank ran out of memory";
   }
-  const bool srun_was_killed = !ended.report || ended.report->killed;
-  if (srun_was_killed && !end_step(allocation_.job, step.name)) {
-    result.reason +=
+  if (srun.killed && !end_step(allocation_.job, step.name)) {
+    end.reason +=
         fmt::format("; Slurm does not say whether the step '{}' of the job {} has ended", step.name,
                     allocation_.job);
   }
-  return result;
+  return end;
 }
 
 void StepLauncher::stop_all() { launches_.stop_all(); }

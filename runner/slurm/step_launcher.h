@@ -31,7 +31,7 @@ class StepLauncher : public Launcher {
 
   bool has_room(size_t ranks, bool uses_gpus) const override;
   void start(const LaunchRequest& request) override;
-  std::vector<LaunchResult> wait(std::chrono::milliseconds timeout) override;
+  std::vector<AttemptEnd> wait(std::chrono::milliseconds timeout) override;
   void stop_all() override;
 
  private:
@@ -42,7 +42,8 @@ class StepLauncher : public Launcher {
   };
 
   SupervisorPlan plan(const LaunchRequest& request, const Step& step) const;
-  LaunchResult result(const EndedLaunch& ended, const Step& step) const;
+  AttemptEnd end_of(const Step& step, const LaunchRequest& request,
+                    const ProcessEnd& srun) const;
 
   Allocation allocation_;
   Patience patience_;

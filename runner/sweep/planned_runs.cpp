@@ -48,12 +48,12 @@ bool is_of_one_job(const Run& run) { return run.spec.slurm.mode == SlurmMode::kA
 
 }  // namespace
 
-Store::PlannedRun planned_run(const Experiment& experiment, Run run, const FileDigest& digest) {
+RunRecord planned_run(const Experiment& experiment, Run run, const FileDigest& digest) {
   const std::string hash = run_hash(run.spec, digest);
   const std::string name = file_name_of(run.point) + '-' + hash.substr(0, 8);
   const std::string data = data_digest(run.spec, digest);
   const std::string losses = loss_digest(run.spec, digest);
-  Store::PlannedRun planned{
+  RunRecord planned{
       .point = std::move(run.point),
       .spec = std::move(run.spec),
       .hash = hash,
@@ -112,17 +112,17 @@ void check_jobs_of(const Expansion& expansion) {
   }
 }
 
-std::vector<Store::PlannedRun> planned_runs(const Experiment& experiment, std::vector<Run> runs,
+std::vector<RunRecord> planned_runs(const Experiment& experiment, std::vector<Run> runs,
                                             const FileDigest& digest) {
-  std::vector<Store::PlannedRun> planned;
+  std::vector<RunRecord> planned;
   planned.reserve(runs.size());
   for (Run& run : runs) planned.push_back(planned_run(experiment, std::move(run), digest));
   return planned;
 }
 
-std::vector<Store::PlannedRun> left_out_runs(const Experiment& experiment, std::vector<Run> runs,
+std::vector<RunRecord> left_out_runs(const Experiment& experiment, std::vector<Run> runs,
                                              const FileDigest& digest) {
-  std::vector<Store::PlannedRun> planned;
+  std::vector<RunRecord> planned;
   planned.reserve(runs.size());
   for (Run& run : runs) {
     try {

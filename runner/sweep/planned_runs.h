@@ -21,13 +21,13 @@ bool reads_the_same(const RunSpec& spec, const RunSpec& checked);
 
 // Returns the run with its identity and its intended folder, runs/<experiment>/<point>-<hash8>
 // below the results.
-Store::PlannedRun planned_run(const Experiment& experiment, Run run, const FileDigest& digest);
+RunRecord planned_run(const Experiment& experiment, Run run, const FileDigest& digest);
 
-std::vector<Store::PlannedRun> planned_runs(const Experiment& experiment, std::vector<Run> runs,
+std::vector<RunRecord> planned_runs(const Experiment& experiment, std::vector<Run> runs,
                                             const FileDigest& digest);
 
 // Plans the runs that --only leaves out, except those with unreadable input files.
-std::vector<Store::PlannedRun> left_out_runs(const Experiment& experiment, std::vector<Run> runs,
+std::vector<RunRecord> left_out_runs(const Experiment& experiment, std::vector<Run> runs,
                                              const FileDigest& digest);
 
 // Wraps `digest` to compute it once per file.

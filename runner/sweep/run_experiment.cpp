@@ -1,5 +1,3 @@
-
-
 #include "runner/sweep/run_experiment.h"
 
 #include <fmt/format.h>
@@ -15,10 +13,9 @@
 #include "contract/record/run_paths.h"
 #include "contract/record/unix_time.h"
 #include "contract/text/config_error.h"
-#include "runner/attempt/closing.h"
+#include "runner/attempt/attempt.h"
 #include "runner/attempt/input_changes.h"
-#include "runner/attempt/records.h"
-#include "runner/attempt/run_folder.h"
+#include "runner/attempt/attempt_files.h"
 #include "runner/store/folder_removal.h"
 #include "runner/store/results_unavailable.h"
 #include "runner/sweep/prediction.h"
@@ -51,8 +48,8 @@ Sweep::Sweep(Store& store, Launcher& launcher, Progress& progress, SweepSettings
       settings_(std::move(settings)),
       patience_(store, progress) {}
 
-ExitCode Sweep::run(std::vector<RunToLaunch> runs) {
-  for (const RunToLaunch& run : runs) expect(progress_, run);
+ExitCode Sweep::run(std::vector<RunRecord> runs) {
+  for (const RunRecord& run : runs) expect(progress_, run);
   waiting_.assign(std::make_move_iterator(runs.begin()), std::make_move_iterator(runs.end()));
   for (;;) {
     stop_when_asked();
@@ -88,24 +85,34 @@ void Sweep::record_and_launch() {
 // A run's end and the start of its successor are one transaction. In a sweep of short runs, waiting
 // for the disk is most of a run's cost.
 void Sweep::record() {
-  for (Ended& ended : ended_) {
-    running_.at(ended.run).ingest_all_but_last();
-    look_at_inputs(ended);
+  for (AttemptEnd& end : ended_) {
+    running_.at(end.run).ingest_all_but_last();
+    look_at_inputs(end);
   }
   std::optional<Store::Batch> batch;
   if (!ended_.empty()) batch.emplace(store_);
   for (auto& [id, attempt] : running_) attempt.give();
-  std::vector<Closed> closed;
-  for (const Ended& ended : ended_) closed.push_back(close(ended));
-  const RunToLaunch* next = begun_ ? nullptr : next_run(closed);
-  const int64_t next_id = next ? next->record.id : 0;
+  std::vector<Ending> endings;
+  std::vector<RunRecord> followers;  // the runs that follow from ended ones
+  for (const AttemptEnd& end : ended_) {
+    endings.push_back(close(end));
+    if (!settings_.follow_up || stopping_) continue;
+    auto follower = settings_.follow_up(running_.at(end.run).run(), endings.back().status);
+    if (follower) followers.push_back(std::move(*follower));
+  }
+  const RunRecord* next = begun_ ? nullptr : next_run(followers);
+  const int64_t next_id = next ? next->id : 0;
   const int next_attempt = next ? begin(*next) : 0;
   if (batch) batch->commit();
   batch.reset();
 
   for (auto& [id, attempt] : running_) attempt.keep();
+  for (size_t i = 0; i < ended_.size(); ++i) conclude(ended_[i].run, endings[i]);
   ended_.clear();
-  for (Closed& each : closed) conclude(std::move(each));
+  for (RunRecord& follower : followers) {
+    expect(progress_, follower);
+    waiting_.push_front(std::move(follower));
+  }
   if (next) begun_ = Begun{take_waiting(next_id), next_attempt};
 }
 
@@ -128,15 +135,15 @@ void Sweep::stop_when_asked(std::chrono::milliseconds patience) {
   stopping_ = true;
   launcher_.stop_all();
   if (!begun_) return;
-  const int64_t id = begun_->run.record.id;
+  const int64_t id = begun_->run.id;
   open(*std::exchange(begun_, std::nullopt));
-  note_ended({{.id = id, .outcome = LaunchOutcome::kInterrupted, .reason = "asked to stop"}});
+  note_ended({{.run = id, .outcome = LaunchOutcome::kInterrupted, .reason = "asked to stop"}});
 }
 
-LaunchRequest Sweep::request(const RunToLaunch& run, int attempt) const {
-  const RunPaths paths(settings_.results / run.record.folder);
+LaunchRequest Sweep::request(const RunRecord& run, int attempt) const {
+  const RunPaths paths(settings_.results / run.folder);
   LaunchRequest request{
-      .id = run.record.id,
+      .id = run.id,
       .trainer = settings_.trainer,
       .arguments = {"--spec", paths.spec().string(), "--attempt", std::to_string(attempt)},
       .environment = run.spec.environment,
@@ -155,29 +162,28 @@ LaunchRequest Sweep::request(const RunToLaunch& run, int attempt) const {
   return request;
 }
 
-const RunToLaunch* Sweep::next_run(std::span<const Closed> closed) const {
+const RunRecord* Sweep::next_run(std::span<const RunRecord> followers) const {
   if (stopping_) return nullptr;
-  const auto has_room = [&](const RunToLaunch& run) {
+  const auto has_room = [&](const RunRecord& run) {
     return launcher_.has_room(static_cast<size_t>(run.spec.strategy.ranks),
                               run.spec.device == DeviceKind::kCuda);
   };
-  for (const Closed& each : closed | std::views::reverse) {
-    if (each.next && has_room(*each.next)) return &*each.next;
+  for (const RunRecord& follower : followers | std::views::reverse) {
+    if (has_room(follower)) return &follower;
   }
   const auto next = std::ranges::find_if(waiting_, has_room);
   return next == waiting_.end() ? nullptr : &*next;
 }
 
-RunToLaunch Sweep::take_waiting(int64_t id) {
-  const auto found =
-      std::ranges::find(waiting_, id, [](const RunToLaunch& run) { return run.record.id; });
-  RunToLaunch run = std::move(*found);
+RunRecord Sweep::take_waiting(int64_t id) {
+  const auto found = std::ranges::find(waiting_, id, &RunRecord::id);
+  RunRecord run = std::move(*found);
   waiting_.erase(found);
   return run;
 }
 
 // Records the attempt before its start. If the runner is killed then, the next one closes it.
-int Sweep::begin(const RunToLaunch& run) {
+int Sweep::begin(const RunRecord& run) {
   check_are_there(settings_.results);
   AttemptStart start;
   start.runner_process_id = getpid();
@@ -188,7 +194,7 @@ int Sweep::begin(const RunToLaunch& run) {
   if (const auto plan = settings_.predict ? settings_.predict(run.spec) : std::nullopt) {
     start.prediction = prediction_of(*plan);
   }
-  return store_.begin_attempt(run.record.id, start, claim(run.record));
+  return store_.begin_attempt(run.id, start, claim(run));
 }
 
 // Makes the folder before the attempt is recorded, so all files in a recorded folder are of that
@@ -211,19 +217,19 @@ int Sweep::claim(const RunRecord& run) {
 
 void Sweep::launch() {
   const std::optional<std::string> problem = start(*begun_);
-  const int64_t id = begun_->run.record.id;
+  const int64_t id = begun_->run.id;
   show_start(progress_, begun_->run);
   open(*std::exchange(begun_, std::nullopt));
   if (!problem) return;
   ended_.push_back({.run = id,
-                    .end = {.ended_unix_ms = running_.at(id).now_unix_ms(),
-                            .launch = {.outcome = LaunchOutcome::kFailed, .reason = *problem},
-                            .inputs_compared = true},  // it has read none
-                    .was_started = false});
+                    .outcome = LaunchOutcome::kNotStarted,
+                    .reason = *problem,
+                    .ended_unix_ms = running_.at(id).now_unix_ms(),
+                    .inputs_compared = true});  // it has read none
 }
 
 std::optional<std::string> Sweep::start(const Begun& begun) {
-  const auto changed = changed_input(store_, begun.run.record, begun.run.spec);
+  const auto changed = changed_input(store_, begun.run);
   try {
     check_are_there(settings_.results);
     prepare_folder(begun);
@@ -241,12 +247,12 @@ std::optional<std::string> Sweep::start(const Begun& begun) {
 }
 
 void Sweep::prepare_folder(const Begun& begun) const {
-  const RunPaths paths(settings_.results / begun.run.record.folder);
-  const RunRecord& record = begun.run.record;
-  if (record.status == RunStatus::kFinished) set_checkpoints_aside(paths, record.attempt);
-  write_spec(paths, begun.run.spec);
+  const RunRecord& run = begun.run;
+  const RunPaths paths(settings_.results / run.folder);
+  if (run.status == RunStatus::kFinished) set_checkpoints_aside(paths, run.attempt);
+  write_spec(paths, run.spec);
   if (!settings_.job) return;
-  const AttemptRecord recorded = store_.attempts(record.id).back();
+  const AttemptRecord recorded = store_.attempts(run.id).back();
   write_launch_record(paths, begun.attempt,
                       {.job = settings_.job->id,
                        .node_list = settings_.job->node_list,
@@ -256,22 +262,21 @@ void Sweep::prepare_folder(const Begun& begun) const {
 }
 
 void Sweep::open(Begun begun) {
-  const int64_t id = begun.run.record.id;
+  const int64_t id = begun.run.id;
   claimed_.erase(id);
   running_.emplace(
       id, OpenAttempt({store_, progress_, settings_.results}, std::move(begun.run), begun.attempt));
 }
 
-void Sweep::note_ended(std::vector<LaunchResult> results) {
-  for (LaunchResult& result : results) {
-    if (at_time_limit_ && result.outcome == LaunchOutcome::kInterrupted) {
-      result.outcome = LaunchOutcome::kTimeLimit;
-      result.reason = "the job's time limit was near";
+void Sweep::note_ended(std::vector<AttemptEnd> ends) {
+  for (AttemptEnd& end : ends) {
+    if (at_time_limit_ && end.outcome == LaunchOutcome::kInterrupted) {
+      end.outcome = LaunchOutcome::kTimeLimit;
+      end.reason = "the job's time limit was near";
     }
-    if (settings_.job && !stopping_) stop_with_job(result.outcome);
-    const int64_t ended_unix_ms = running_.at(result.id).now_unix_ms();
-    ended_.push_back(
-        {.run = result.id, .end = {.ended_unix_ms = ended_unix_ms, .launch = std::move(result)}});
+    if (settings_.job && !stopping_) stop_with_job(end.outcome);
+    end.ended_unix_ms = running_.at(end.run).now_unix_ms();
+    ended_.push_back(std::move(end));
   }
 }
 
@@ -287,55 +292,38 @@ void Sweep::stop_with_job(LaunchOutcome outcome) {
 
 // Runs once and outside transactions, because a changed file is read. Throws while the results are
 // away, because inputs may be in them.
-void Sweep::look_at_inputs(Ended& ended) {
-  if (ended.end.inputs_compared) return;
-  const auto& [record, spec] = running_.at(ended.run).run();
+void Sweep::look_at_inputs(AttemptEnd& end) {
+  if (end.inputs_compared) return;
   check_are_there(settings_.results);
-  const auto changed = changed_input(store_, record, spec);
+  const auto changed = changed_input(store_, running_.at(end.run).run());
   check_are_there(settings_.results);
-  ended.end.changed_input = changed;
-  ended.end.inputs_compared = true;
+  end.changed_input = changed;
+  end.inputs_compared = true;
 }
 
-Sweep::Closed Sweep::close(const Ended& ended) {
-  OpenAttempt& attempt = running_.at(ended.run);
-  if (settings_.job) write_end(attempt, ended);
-  const auto& [record, spec] = attempt.run();
-  Closed closed{.run = ended.run,
-                .ending = close_attempt(store_, settings_.results,
-                                        {.run = record,
-                                         .spec = spec,
-                                         .attempt = attempt.attempt(),
-                                         .was_started = ended.was_started,
-                                         .end = ended.end}),
-                .next = {}};
-  if (settings_.follow_up && !stopping_) {
-    closed.next = settings_.follow_up(attempt.run(), closed.ending.status);
-  }
-  return closed;
+Ending Sweep::close(const AttemptEnd& end) {
+  if (settings_.job) write_end_of(end);
+  const OpenAttempt& attempt = running_.at(end.run);
+  return close_attempt(store_, settings_.results, attempt.run(), attempt.attempt(), end);
 }
 
-void Sweep::conclude(Closed closed) {
-  const RunStatus status = closed.ending.status;
-  running_.extract(closed.run).mapped().show_end(closed.ending);
-  some_cut_short_ |= is_cut_short(status);
-  some_failed_ |= status != RunStatus::kFinished && status != RunStatus::kOutOfMemory;
-  if (!closed.next) return;
-  expect(progress_, *closed.next);
-  waiting_.push_front(std::move(*closed.next));
+void Sweep::conclude(int64_t run, const Ending& ending) {
+  running_.extract(run).mapped().show_end(ending);
+  some_cut_short_ |= is_cut_short(ending.status);
+  some_failed_ |= !ending.is_result();
 }
 
-void Sweep::write_end(const OpenAttempt& attempt, const Ended& ended) const {
+void Sweep::write_end_of(const AttemptEnd& end) const {
+  const OpenAttempt& attempt = running_.at(end.run);
   check_are_there(settings_.results);
-  write_end_record(RunPaths(settings_.results / attempt.run().record.folder), attempt.attempt(),
-                   ended.end);
+  write_end(RunPaths(settings_.results / attempt.run().folder), attempt.attempt(), end);
 }
 
 // Writes the ends that only this process knows to files for the next runner, if possible.
 void Sweep::leave_ends_in_files() const {
-  for (const Ended& ended : ended_) {
+  for (const AttemptEnd& end : ended_) {
     try {
-      write_end(running_.at(ended.run), ended);
+      write_end_of(end);
     } catch (const std::system_error&) {
     }
   }

@@ -13,8 +13,7 @@
 #include "contract/plan/run_plan.h"
 #include "contract/record/exit_code.h"
 #include "contract/record/log.h"
-#include "runner/attempt/open_attempt.h"
-#include "runner/attempt/records.h"
+#include "runner/attempt/attempt.h"
 #include "runner/launch/launcher.h"
 #include "runner/progress/progress.h"
 #include "runner/store/store.h"
@@ -43,7 +42,7 @@ struct SweepSettings {
   std::function<std::string(const RunSpec&)> device_kind{};
   PredictRun predict{};  // the prediction stored with an attempt; empty: none
   // Returns the run that follows an ended run, if any.
-  std::function<std::optional<RunToLaunch>(const RunToLaunch&, RunStatus)> follow_up{};
+  std::function<std::optional<RunRecord>(const RunRecord&, RunStatus)> follow_up{};
   std::optional<JobOfSweep> job{};  // absent: not in a job
 };
 
@@ -57,7 +56,7 @@ class Sweep {
 
   // Returns kOk if every run finished or did not fit, otherwise kRunFailed, or kInterrupted. Throws
   // GaveUp if results could not be recorded.
-  ExitCode run(std::vector<RunToLaunch> runs);
+  ExitCode run(std::vector<RunRecord> runs);
   // True if runs are left and the job should ask for another start. Its time limit was near, or a
   // preemption with a grace time asked its ranks to stop.
   bool is_to_go_on() const {
@@ -67,42 +66,30 @@ class Sweep {
  private:
   // A run that is recorded as running but not started yet.
   struct Begun {
-    RunToLaunch run;
+    RunRecord run;
     int attempt;
   };
-  // A launch that is over, or never happened, and is not recorded yet.
-  struct Ended {
-    int64_t run;
-    EndRecord end;
-    bool was_started = true;
-  };
-  // A run that is recorded as ended.
-  struct Closed {
-    int64_t run;
-    Ending ending;
-    std::optional<RunToLaunch> next;  // the run that follows
-  };
 
-  LaunchRequest request(const RunToLaunch& run, int attempt) const;
+  LaunchRequest request(const RunRecord& run, int attempt) const;
   // Records news and starts the runs that have room.
   void record_and_launch();
   // Uses one transaction if runs have ended. Updates the state in memory after the commit.
   void record();
-  void look_at_inputs(Ended& ended);
-  Closed close(const Ended& ended);
-  void conclude(Closed closed);
-  const RunToLaunch* next_run(std::span<const Closed> closed) const;
-  int begin(const RunToLaunch& run);
-  RunToLaunch take_waiting(int64_t id);
+  void look_at_inputs(AttemptEnd& end);
+  Ending close(const AttemptEnd& end);
+  void conclude(int64_t run, const Ending& ending);
+  const RunRecord* next_run(std::span<const RunRecord> followers) const;
+  int begin(const RunRecord& run);
+  RunRecord take_waiting(int64_t id);
   int claim(const RunRecord& run);
   void launch();
   void prepare_folder(const Begun& begun) const;
   // Returns why the run cannot start, if it cannot. Throws errors that may pass.
   std::optional<std::string> start(const Begun& begun);
   void open(Begun begun);
-  void note_ended(std::vector<LaunchResult> results);
+  void note_ended(std::vector<AttemptEnd> ends);
   void wait_without_runs();
-  void write_end(const OpenAttempt& attempt, const Ended& ended) const;
+  void write_end_of(const AttemptEnd& end) const;
   void leave_ends_in_files() const;
   void stop_with_job(LaunchOutcome outcome);
   void stop_when_asked(std::chrono::milliseconds patience = {});
@@ -114,10 +101,10 @@ class Sweep {
   SweepSettings settings_;
   StopSignals stop_signals_;
   ResultsPatience patience_;
-  std::deque<RunToLaunch> waiting_;
+  std::deque<RunRecord> waiting_;
   std::optional<Begun> begun_;
   std::map<int64_t, OpenAttempt> running_;  // by the run's id, until their ends are recorded
-  std::vector<Ended> ended_;
+  std::vector<AttemptEnd> ended_;           // not recorded yet
   std::map<int64_t, int> claimed_{};  // by run; attempts with a folder that are not begun
   bool stopping_ = false;
   bool user_waits_ = true;  // until the ends of all runs are recorded

@@ -31,10 +31,10 @@ RunPlanner::RunPlanner(Store& store, const Experiment& experiment, FileDigest di
       digest_(std::move(digest)),
       settings_(std::move(settings)) {}
 
-std::vector<RunToLaunch> RunPlanner::plan(const ExperimentRecord& record,
+std::vector<RunRecord> RunPlanner::plan(const ExperimentRecord& record,
                                           const Expansion& expansion,
-                                          std::vector<Store::PlannedRun> chosen,
-                                          std::vector<Store::PlannedRun> left_out) {
+                                          std::vector<RunRecord> chosen,
+                                          std::vector<RunRecord> left_out) {
   std::vector<Step> steps;
   std::map<size_t, Series> waiting;  // by the number of the step that each waits for
   for (size_t i = 0; i < chosen.size(); ++i) {
@@ -49,13 +49,13 @@ std::vector<RunToLaunch> RunPlanner::plan(const ExperimentRecord& record,
     std::ranges::move(walked, std::back_inserter(steps));
     if (waits) waiting.emplace(steps.size() - 1, std::move(series));
   }
-  std::vector<Store::PlannedRun> planned;
+  std::vector<RunRecord> planned;
   for (const Step& step : steps) planned.push_back(step.run);
   std::ranges::move(left_out, std::back_inserter(planned));
   for (Step& step : steps_left_out(expansion)) planned.push_back(std::move(step.run));
 
-  const std::vector<RunRecord> records = store_.plan(record, planned);
-  std::vector<RunToLaunch> runs;
+  std::vector<RunRecord> records = store_.plan(record, planned);
+  std::vector<RunRecord> runs;
   for (size_t i = 0; i < steps.size(); ++i) {
     if (!is_to_launch(steps[i], records[i])) {
       ++with_result_;
@@ -64,7 +64,7 @@ std::vector<RunToLaunch> RunPlanner::plan(const ExperimentRecord& record,
     if (const auto series = waiting.find(i); series != waiting.end()) {
       series_.emplace(records[i].id, std::move(series->second));
     }
-    runs.push_back({records[i], std::move(steps[i].run.spec)});
+    runs.push_back(std::move(records[i]));
   }
   return runs;
 }
@@ -74,8 +74,8 @@ bool RunPlanner::follows_from_ended(int64_t run) const {
   return found != series_.end() && found->second.has_begun;
 }
 
-std::optional<RunToLaunch> RunPlanner::after(const RunToLaunch& ended, RunStatus status) {
-  const auto found = series_.find(ended.record.id);
+std::optional<RunRecord> RunPlanner::after(const RunRecord& ended, RunStatus status) {
+  const auto found = series_.find(ended.id);
   if (found == series_.end()) return std::nullopt;
   Series series = found->second;
   if (status == RunStatus::kFinished) {
@@ -86,10 +86,10 @@ std::optional<RunToLaunch> RunPlanner::after(const RunToLaunch& ended, RunStatus
     return std::nullopt;  // nobody knows whether it fits
   }
   for (Step& step : walk(series)) {
-    const RunRecord record = store_.plan_one_more(experiment_.name(), step.run);
+    RunRecord record = store_.plan_one_more(experiment_.name(), step.run);
     if (!is_to_launch(step, record)) continue;
     series_.insert_or_assign(record.id, std::move(series));
-    return RunToLaunch{record, std::move(step.run.spec)};
+    return record;
   }
   return std::nullopt;
 }
@@ -181,7 +181,7 @@ RunPlanner::Step RunPlanner::step(Series& series, int64_t value) {
 
 // If it is known whether the step's value fits, tells the search and decides about the step.
 void RunPlanner::use_what_is_known(Series& series, Step& step) const {
-  const Store::PlannedRun& run = step.run;
+  const RunRecord& run = step.run;
   const auto record = store_.recorded_run(experiment_.name(), run.point, run.hash);
   if (record && record->status == RunStatus::kFinished) {
     step.decision = Decision::kKeepResult;
@@ -198,7 +198,7 @@ void RunPlanner::use_what_is_known(Series& series, Step& step) const {
 
 // Returns the family's run of the smallest value that would run out of memory here as well.
 std::optional<KnownOutOfMemory> RunPlanner::known_out_of_memory(
-    const Store::PlannedRun& run) const {
+    const RunRecord& run) const {
   for (KnownOutOfMemory& known : store_.known_out_of_memory(run.family)) {
     if (runs_out_here(run.spec, known.run, known.attempt, known.device_kind)) return known;
   }

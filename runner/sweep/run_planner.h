@@ -33,9 +33,9 @@ class RunPlanner {
   // Records the runs in the store as the experiment's current list. Returns those to launch.
   // `chosen` comes from planned_runs(expansion.runs), `left_out` from
   // left_out_runs(expansion.left_out).
-  std::vector<RunToLaunch> plan(const ExperimentRecord& record, const Expansion& expansion,
-                                std::vector<Store::PlannedRun> chosen,
-                                std::vector<Store::PlannedRun> left_out);
+  std::vector<RunRecord> plan(const ExperimentRecord& record, const Expansion& expansion,
+                                std::vector<RunRecord> chosen,
+                                std::vector<RunRecord> left_out);
   // The number of chosen runs with a result that stays.
   int64_t with_result() const { return with_result_; }
 
@@ -44,7 +44,7 @@ class RunPlanner {
 
   // Returns the run that follows an ended run of a doubled key. May be called again if its changes
   // to the store were undone.
-  std::optional<RunToLaunch> after(const RunToLaunch& ended, RunStatus status);
+  std::optional<RunRecord> after(const RunRecord& ended, RunStatus status);
 
  private:
   // A search under way that waits for the run of `value`.
@@ -58,7 +58,7 @@ class RunPlanner {
   };
   enum class Decision { kLaunch, kLaunchUnlessResult, kKeepResult, kRecordOutOfMemory };
   struct Step {
-    Store::PlannedRun run;
+    RunRecord run;
     Decision decision = Decision::kLaunch;
     std::string reason{};  // of kRecordOutOfMemory
   };
@@ -71,7 +71,7 @@ class RunPlanner {
   void use_what_is_known(Series& series, Step& step) const;
   std::vector<Step> steps_left_out(const Expansion& expansion);
   bool is_to_launch(const Step& step, const RunRecord& record);
-  std::optional<KnownOutOfMemory> known_out_of_memory(const Store::PlannedRun& run) const;
+  std::optional<KnownOutOfMemory> known_out_of_memory(const RunRecord& run) const;
   bool runs_out_here(const RunSpec& spec, int64_t run, int attempt,
                      const std::string& device_kind) const;
   bool ran_out_here(const RunRecord& record, const RunSpec& spec) const;

@@ -1,4 +1,4 @@
-#include "runner/attempt/run_folder.h"
+#include "runner/attempt/attempt_files.h"
 
 #include <catch2/catch.hpp>
 #include <fstream>

@@ -17,10 +17,10 @@ class RecordingLauncher : public Launcher {
  public:
   bool has_room(size_t, bool) const override { return true; }
   void start(const LaunchRequest& request) override { requests.push_back(request); }
-  std::vector<LaunchResult> wait(std::chrono::milliseconds) override {
-    std::vector<LaunchResult> results;
+  std::vector<AttemptEnd> wait(std::chrono::milliseconds) override {
+    std::vector<AttemptEnd> results;
     for (; waited < requests.size(); ++waited) {
-      results.push_back({.id = requests[waited].id,
+      results.push_back({.run = requests[waited].id,
                          .outcome = LaunchOutcome::kFailed,
                          .reason = "nothing was started"});
     }
@@ -49,7 +49,7 @@ TEST_CASE("a run that writes checkpoints has the time to write one when it is as
                .trainer = "",
                .host = "node1",
                .device_kind = [](const RunSpec&) { return std::string("cpu"); }});
-  sweep.run({{records[0], planned[0].spec}, {records[1], planned[1].spec}});
+  sweep.run(records);
   REQUIRE(launcher.requests.size() == 2);
   CHECK_FALSE(launcher.requests[0].time_to_stop);
   CHECK(launcher.requests[1].time_to_stop == std::chrono::seconds(60));
@@ -73,9 +73,7 @@ TEST_CASE("in a job the time to write a checkpoint is that between Slurm's signa
     settings.job = job;
     launcher = RecordingLauncher();
     Sweep sweep(store, launcher, progress, std::move(settings));
-    std::vector<RunToLaunch> runs;
-    for (size_t i = 0; i < records.size(); ++i) runs.push_back({records[i], planned[i].spec});
-    sweep.run(runs);
+    sweep.run(records);
     std::vector<std::optional<std::chrono::milliseconds>> times;
     for (const LaunchRequest& request : launcher.requests) times.push_back(request.time_to_stop);
     return times;

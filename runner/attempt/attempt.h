@@ -4,20 +4,13 @@
 #include <vector>
 
 #include "contract/record/unix_time.h"
-#include "contract/spec/run_spec.h"
-#include "runner/attempt/records.h"
-#include "runner/attempt/said_by_ranks.h"
+#include "runner/attempt/attempt_files.h"
+#include "runner/attempt/judgement.h"
 #include "runner/progress/progress.h"
 #include "runner/store/event_files.h"
 #include "runner/store/store.h"
 
 namespace fsdp {
-
-// A run to start: its record in the store and its specification.
-struct RunToLaunch {
-  RunRecord record;
-  RunSpec spec;
-};
 
 // The receivers of a run's events: the user and, below `results`, the database.
 struct RunListeners {
@@ -35,16 +28,16 @@ struct RunListeners {
 // knows them, from the training set.
 int64_t known_steps(const TrainSpec& train);
 
-void expect(Progress& progress, const RunToLaunch& run);
-void show_start(Progress& progress, const RunToLaunch& run);
+void expect(Progress& progress, const RunRecord& run);
+void show_start(Progress& progress, const RunRecord& run);
 
 // An attempt that has begun and not ended. It passes the events that ranks write into their files
 // to the store and to the user.
 class OpenAttempt {
  public:
-  OpenAttempt(const RunListeners& listeners, RunToLaunch run, int attempt);
+  OpenAttempt(const RunListeners& listeners, RunRecord run, int attempt);
 
-  const RunToLaunch& run() const { return run_; }
+  const RunRecord& run() const { return run_; }
   int attempt() const { return attempt_; }
 
   // Gives the store the events written since the last call. If storing throws, the next call gives
@@ -70,12 +63,23 @@ class OpenAttempt {
   void read();
 
   RunListeners listeners_;
-  RunToLaunch run_;
+  RunRecord run_;
   int attempt_;
   EventTail tail_;
   std::vector<std::vector<Event>> given_{};  // by rank, as the tail gave them
   UnixClock clock_;
   bool told_of_clocks_ = false;
 };
+
+// Gives the store the rest of the attempt's events files. `warn` is told of lines that are no
+// events.
+void ingest_rest(Store& store, const std::filesystem::path& results, const RunRecord& run,
+                 int attempt, const WarnOfFile& warn);
+
+// Records the end of an attempt, after all its events are ingested. The end is as judged, or failed
+// if its inputs changed. Inputs are compared now, unless `end` tells of that. No other function
+// ends attempts. Throws ResultsUnavailable.
+Ending close_attempt(Store& store, const std::filesystem::path& results, const RunRecord& run,
+                     int attempt, const AttemptEnd& end);
 
 }  // namespace fsdp

@@ -1,4 +1,4 @@
-#include "runner/attempt/open_attempt.h"
+#include "runner/attempt/attempt.h"
 
 #include <fmt/format.h>
 
@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "contract/record/run_paths.h"
+#include "runner/attempt/input_changes.h"
 
 namespace fsdp {
 namespace {
@@ -27,8 +28,8 @@ double tokens_of_step(const RunSpec& spec) {
          static_cast<double>(spec.data.sequence_length);
 }
 
-RunOutline outline_of(const RunToLaunch& run) {
-  return {.point = run.record.point,
+RunOutline outline_of(const RunRecord& run) {
+  return {.point = run.point,
           .ranks = run.spec.strategy.ranks,
           .steps = known_steps(run.spec.train),
           .tokens_of_step = tokens_of_step(run.spec),
@@ -43,30 +44,30 @@ int64_t known_steps(const TrainSpec& train) {
   return std::min(steps, train.max_steps.value_or(steps));
 }
 
-void expect(Progress& progress, const RunToLaunch& run) {
-  progress.expect(run.record.id, outline_of(run));
+void expect(Progress& progress, const RunRecord& run) {
+  progress.expect(run.id, outline_of(run));
 }
 
-void show_start(Progress& progress, const RunToLaunch& run) {
-  progress.started(run.record.id, outline_of(run));
+void show_start(Progress& progress, const RunRecord& run) {
+  progress.started(run.id, outline_of(run));
 }
 
-OpenAttempt::OpenAttempt(const RunListeners& listeners, RunToLaunch run, int attempt)
+OpenAttempt::OpenAttempt(const RunListeners& listeners, RunRecord run, int attempt)
     : listeners_(listeners),
       run_(std::move(run)),
       attempt_(attempt),
-      tail_(RunPaths(listeners.results / run_.record.folder), attempt,
+      tail_(RunPaths(listeners.results / run_.folder), attempt,
             static_cast<int>(run_.spec.strategy.ranks), listeners.warn()) {}
 
 void OpenAttempt::read() {
   if (!std::ranges::all_of(given_, &std::vector<Event>::empty)) return;
   given_ = tail_.poll();
-  listeners_.progress.add(run_.record.id, given_, tail_.begun());
+  listeners_.progress.add(run_.id, given_, tail_.begun());
 }
 
 void OpenAttempt::give() {
   read();
-  listeners_.store.ingest(run_.record.id, attempt_, given_, tail_.skipped_lines());
+  listeners_.store.ingest(run_.id, attempt_, given_, tail_.skipped_lines());
   tell_of_clocks();
 }
 
@@ -80,7 +81,7 @@ void OpenAttempt::tell_of_clocks() {
     if (told_of_clocks_ || of_rank.empty()) continue;
     const auto* started = std::get_if<RunStarted>(&of_rank.front().body);
     if (started == nullptr) continue;
-    const std::vector<AttemptRecord> attempts = listeners_.store.attempts(run_.record.id);
+    const std::vector<AttemptRecord> attempts = listeners_.store.attempts(run_.id);
     const auto own = std::ranges::find(attempts, attempt_, &AttemptRecord::attempt);
     if (own == attempts.end()) continue;
     const int64_t ahead = ahead_ms(of_rank.front(), own->started_unix_ms, now_unix_ms());
@@ -89,7 +90,7 @@ void OpenAttempt::tell_of_clocks() {
     listeners_.progress.warn(
         fmt::format("{}: the clock of {} is {} s {} its runner's: times of day are off, durations "
                     "are not; set it",
-                    run_.record.point, started->host, std::abs(ahead) / 1000,
+                    run_.point, started->host, std::abs(ahead) / 1000,
                     ahead > 0 ? "ahead of" : "behind"));
   }
 }
@@ -108,9 +109,40 @@ void OpenAttempt::ingest_all_but_last() {
 void OpenAttempt::show_end(const Ending& ending) {
   std::filesystem::path log;
   if (ending.reason_rank >= 0) {
-    log = RunPaths(listeners_.results / run_.record.folder).log(attempt_, ending.reason_rank);
+    log = RunPaths(listeners_.results / run_.folder).log(attempt_, ending.reason_rank);
   }
-  listeners_.progress.ended(run_.record.id, ending.status, ending.reason, log);
+  listeners_.progress.ended(run_.id, ending.status, ending.reason, log);
+}
+
+void ingest_rest(Store& store, const std::filesystem::path& results, const RunRecord& run,
+                 int attempt, const WarnOfFile& warn) {
+  EventTail tail(RunPaths(results / run.folder), attempt,
+                 static_cast<int>(run.spec.strategy.ranks), warn);
+  do {
+    const std::vector<std::vector<Event>> events = tail.poll();
+    store.ingest(run.id, attempt, events, tail.skipped_lines());
+  } while (!tail.at_end());
+}
+
+Ending close_attempt(Store& store, const std::filesystem::path& results, const RunRecord& run,
+                     int attempt, const AttemptEnd& end) {
+  check_are_there(results);  // inputs may be in it
+  const std::vector<RankEnd> ranks = store.rank_ends(run.id, attempt);
+  Ending ending = judge(ranks, end);
+  const int64_t ended_unix_ms = end.outcome == LaunchOutcome::kUnseen
+                                    ? last_event_unix_ms(ranks).value_or(end.ended_unix_ms)
+                                    : end.ended_unix_ms;
+  const std::optional<std::string> changed =
+      end.inputs_compared ? end.changed_input : changed_input(store, run, ended_unix_ms);
+  if (changed) {
+    set_checkpoints_aside(RunPaths(results / run.folder), attempt);
+    ending.status = RunStatus::kFailed;
+    ending.reason = *changed + " while the run went on; run it again, with files that stay as they are" +
+                    (ending.reason.empty() ? "" : " (" + ending.reason + ")");
+  }
+  store.end_attempt(run.id, attempt, ending.status, ending.reason, ended_unix_ms,
+                    ending.reason_rank);
+  return ending;
 }
 
 }  // namespace fsdp
