@@ -221,7 +221,7 @@ USES_OF_FIGURES = {
     "runner/report/loss_agreement.cpp": "whether losses are equal that must be",
     "runner/report/brief_columns.cpp": "the columns that tell most",
     "runner/report/prediction_errors.cpp": "compares some with what was predicted",
-    "runner/sweep/prediction.cpp": "what is predicted of some",
+    "runner/run/predictions.cpp": "what is predicted of some",
     "runner/report/doubling_notes.cpp": "what a doubled key costs",
     "runner/report/series.cpp": "ratios of series, with their intervals",
     "runner/report/html/*_figures.js": "figures of the page",

@@ -13,16 +13,16 @@
 #include "contract/plan/calibration.h"
 #include "contract/spec/run_spec_yaml.h"
 #include "contract/text/config_error.h"
+#include "runner/cluster/step_launcher.h"
 #include "runner/commands/commands.h"
 #include "runner/commands/options.h"
 #include "runner/experiment/experiment.h"
+#include "runner/host/gpus.h"
 #include "runner/host/host.h"
 #include "runner/host/whole_file.h"
-#include "runner/launch/device_claim.h"
-#include "runner/launch/gpus.h"
-#include "runner/launch/local_launcher.h"
-#include "runner/slurm/step_launcher.h"
-#include "runner/sweep/stop_signals.h"
+#include "runner/run/local_launcher.h"
+#include "runner/run/locks.h"
+#include "runner/run/run_loop.h"
 
 // Times the pieces that an experiment's runs are made of, on the available devices. These belong to
 // this host, or to the job of Slurm that this process runs in.

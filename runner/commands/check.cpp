@@ -19,7 +19,7 @@
 #include "runner/host/host.h"
 #include "runner/plan/experiment_plans.h"
 #include "runner/report/terminal_text.h"
-#include "runner/sweep/planned_runs.h"
+#include "runner/run/planned_runs.h"
 
 namespace fsdp {
 namespace {

@@ -19,7 +19,7 @@
 #include "runner/fetch/hub.h"
 #include "runner/host/host.h"
 #include "runner/progress/run_progress.h"
-#include "runner/sweep/stop_signals.h"
+#include "runner/run/run_loop.h"
 
 namespace fsdp {
 namespace {

@@ -18,7 +18,7 @@
 #include "runner/plan/suggestions.h"
 #include "runner/report/number_text.h"
 #include "runner/report/terminal_text.h"
-#include "runner/sweep/expected_values.h"
+#include "runner/run/predictions.h"
 
 namespace fsdp {
 namespace {

@@ -10,6 +10,7 @@
 #include "contract/inputs/inputs.h"
 #include "contract/spec/yaml_value.h"
 #include "contract/text/utf8.h"
+#include "runner/cluster/request.h"
 #include "runner/commands/queue_check.h"
 #include "runner/commands/run_sizes.h"
 #include "runner/plan/plan_cells.h"
@@ -17,7 +18,6 @@
 #include "runner/report/number_text.h"
 #include "runner/report/speeds.h"
 #include "runner/report/text_table.h"
-#include "runner/slurm/request.h"
 
 namespace fsdp {
 namespace {

@@ -9,10 +9,9 @@
 #include "contract/files/scratch_folder.h"
 #include "contract/spec/run_spec.h"
 #include "contract/spec/yaml_value.h"
-#include "runner/slurm/options.h"
-#include "runner/slurm/request.h"
-#include "runner/slurm/script.h"
-#include "runner/slurm/slurm.h"
+#include "runner/cluster/request.h"
+#include "runner/cluster/script.h"
+#include "runner/cluster/slurm.h"
 
 namespace fsdp {
 namespace {

@@ -15,8 +15,6 @@
 #include "contract/record/log.h"
 #include "contract/spec/yaml_value.h"
 #include "contract/text/config_error.h"
-#include "runner/attempt/earlier_attempts.h"
-#include "runner/attempt/attempt_files.h"
 #include "runner/commands/commands.h"
 #include "runner/commands/dry_run.h"
 #include "runner/commands/print_report.h"
@@ -28,13 +26,13 @@
 #include "runner/host/provenance.h"
 #include "runner/plan/plan_cells.h"
 #include "runner/plan/run_predictions.h"
+#include "runner/run/attempt_files.h"
+#include "runner/run/earlier_attempts.h"
+#include "runner/run/locks.h"
+#include "runner/run/planned_runs.h"
+#include "runner/run/predictions.h"
+#include "runner/run/run_planner.h"
 #include "runner/store/results_database.h"
-#include "runner/sweep/device_kind.h"
-#include "runner/sweep/expected_values.h"
-#include "runner/sweep/experiment_lock.h"
-#include "runner/sweep/planned_runs.h"
-#include "runner/sweep/prepared_data.h"
-#include "runner/sweep/run_planner.h"
 
 namespace fsdp {
 namespace {

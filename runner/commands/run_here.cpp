@@ -10,11 +10,11 @@
 
 #include "contract/record/log.h"
 #include "contract/spec/yaml_value.h"
-#include "runner/jobs/open_jobs.h"
-#include "runner/launch/device_claim.h"
-#include "runner/launch/gpus.h"
-#include "runner/launch/local_launcher.h"
-#include "runner/sweep/stop_signals.h"
+#include "runner/cluster/open_jobs.h"
+#include "runner/host/gpus.h"
+#include "runner/run/local_launcher.h"
+#include "runner/run/locks.h"
+#include "runner/run/run_loop.h"
 
 namespace fsdp {
 namespace {
@@ -86,8 +86,8 @@ void leave_out_runs_in_jobs(std::vector<RunRecord>& runs, const RunPlanner& plan
                             const Store& store, Progress& progress) {
   const std::set<int64_t> in_jobs = runs_in_jobs(store);
   const size_t left_out = std::erase_if(runs, [&](const RunRecord& run) {
-    return in_jobs.contains(run.id) || (planner.follows_from_ended(run.id) &&
-                                               store.allocation_that_comes_to(run.id));
+    return in_jobs.contains(run.id) ||
+           (planner.follows_from_ended(run.id) && store.allocation_that_comes_to(run.id));
   });
   if (left_out == 0) return;
   progress.say(counted(static_cast<int64_t>(left_out), "run") +
@@ -98,7 +98,7 @@ void leave_out_runs_in_jobs(std::vector<RunRecord>& runs, const RunPlanner& plan
 
 ExitCode run_here(std::vector<RunRecord> runs, const RunPlanner& planner,
                   const RunListeners& listeners, const Host& host, const DeviceOptions& options,
-                  SweepSettings settings) {
+                  LoopSettings settings) {
   leave_out_runs_in_jobs(runs, planner, listeners.store, listeners.progress);
   if (runs.empty()) return ExitCode::kOk;
   HeldDevices held(listeners.progress);
@@ -112,7 +112,7 @@ ExitCode run_here(std::vector<RunRecord> runs, const RunPlanner& planner,
                           .cpu_ranks = static_cast<int>(host.resources.cpu_cores),
                           .max_parallel = options.max_parallel,
                           .share = options.share});
-  Sweep sweep(listeners.store, launcher, listeners.progress, std::move(settings));
+  RunLoop sweep(listeners.store, launcher, listeners.progress, std::move(settings));
   return sweep.run(std::move(runs));
 }
 

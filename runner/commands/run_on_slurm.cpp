@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "contract/spec/yaml_value.h"
-#include "runner/launch/shell_quoted.h"
+#include "runner/host/environment.h"
 
 namespace fsdp {
 namespace {
@@ -63,8 +63,7 @@ std::vector<RunRecord> SlurmRunner::to_submit(std::vector<RunRecord> runs) {
   }
   if (options_.follow) {
     not_submitted_ = std::erase_if(runs, [&](const RunRecord& run) {
-      const bool is_next =
-          planner_.follows_from_ended(run.id) && run.status == RunStatus::kPlanned;
+      const bool is_next = planner_.follows_from_ended(run.id) && run.status == RunStatus::kPlanned;
       return !is_next && !sweep_.may_start_again(run);
     });
   }

@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "runner/cluster/job_loop.h"
+#include "runner/cluster/job_submission.h"
+#include "runner/cluster/slurm.h"
 #include "runner/commands/run_arguments.h"
-#include "runner/jobs/job_submission.h"
-#include "runner/jobs/queue_sweep.h"
-#include "runner/slurm/slurm.h"
-#include "runner/sweep/run_planner.h"
-#include "runner/sweep/stop_signals.h"
+#include "runner/run/run_loop.h"
+#include "runner/run/run_planner.h"
 
 namespace fsdp {
 
@@ -40,7 +40,7 @@ class SlurmRunner {
   SlurmQueue queue_;
   StopSignals stop_signals_;
   JobSubmission submission_;
-  QueueSweep sweep_;
+  JobLoop sweep_;
 };
 
 }  // namespace fsdp

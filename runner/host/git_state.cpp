@@ -8,7 +8,7 @@
 #include <system_error>
 #include <vector>
 
-#include "runner/launch/supervised_launches.h"
+#include "runner/host/environment.h"
 
 namespace fsdp {
 namespace {

@@ -9,7 +9,7 @@
 #include <cstdio>
 #include <fstream>
 
-#include "runner/launch/shell_quoted.h"
+#include "runner/host/environment.h"
 
 namespace fsdp {
 namespace {

@@ -8,14 +8,14 @@
 #include <vector>
 
 #include "contract/files/file_digest.h"
-#include "runner/attempt/earlier_attempts.h"
-#include "runner/attempt/attempt_files.h"
+#include "runner/cluster/job_plan.h"
+#include "runner/cluster/job_submission.h"
 #include "runner/experiment/doubling_series.h"
-#include "runner/jobs/job_plan.h"
-#include "runner/jobs/job_submission.h"
 #include "runner/progress/line_progress.h"
-#include "runner/sweep/planned_runs.h"
-#include "runner/sweep/run_planner.h"
+#include "runner/run/attempt_files.h"
+#include "runner/run/earlier_attempts.h"
+#include "runner/run/planned_runs.h"
+#include "runner/run/run_planner.h"
 #include "tests/end_to_end/program.h"
 
 namespace fsdp {

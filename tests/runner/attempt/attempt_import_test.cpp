@@ -1,8 +1,7 @@
-#include "runner/attempt/earlier_attempts.h"
-
 #include <catch2/catch.hpp>
 #include <fstream>
 
+#include "runner/run/earlier_attempts.h"
 #include "tests/runner/store/store_fixture.h"
 
 namespace fsdp {
@@ -98,7 +97,8 @@ TEST_CASE("a record that no job has written is not there, and the warning names 
   const RunPaths paths(folder.path());
   write_text(paths.end_record(1), text);
   Warnings warnings;
-  CHECK(read_end(paths, 1, [&](auto& line) { warnings.push_back(line); }).outcome == LaunchOutcome::kUnseen);
+  CHECK(read_end(paths, 1, [&](auto& line) { warnings.push_back(line); }).outcome ==
+        LaunchOutcome::kUnseen);
   REQUIRE(warnings.size() == 1);
   CHECK_THAT(warnings[0], Catch::Contains("attempt-1/end.json"));
 }

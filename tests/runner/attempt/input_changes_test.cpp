@@ -1,5 +1,3 @@
-#include "runner/attempt/input_changes.h"
-
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -8,11 +6,11 @@
 #include <vector>
 
 #include "contract/files/file_digest.h"
-#include "runner/attempt/attempt.h"
-#include "runner/attempt/earlier_attempts.h"
 #include "runner/experiment/experiment.h"
 #include "runner/progress/line_progress.h"
-#include "runner/sweep/run_experiment.h"
+#include "runner/run/attempt.h"
+#include "runner/run/earlier_attempts.h"
+#include "runner/run/run_loop.h"
 #include "tests/runner/jobs/slurm_fixture.h"
 
 namespace fsdp {
@@ -109,14 +107,14 @@ class HeardProgress : public QuietProgress {
 };
 
 ExitCode sweep(
-    Planned& planned, Launcher& launcher, std::optional<JobOfSweep> job = {},
+    Planned& planned, Launcher& launcher, std::optional<JobOfLoop> job = {},
     const std::function<void()>& heard = [] {}) {
   HeardProgress progress(heard);
-  SweepSettings settings;
+  LoopSettings settings;
   settings.results = planned.results.path();
   settings.device_kind = [](const RunSpec&) { return std::string("cpu"); };
   settings.job = std::move(job);
-  return Sweep(planned.store, launcher, progress, std::move(settings)).run({planned.run});
+  return RunLoop(planned.store, launcher, progress, std::move(settings)).run({planned.run});
 }
 
 TEST_CASE("an input that changes after a run was planned is found, whatever its size and time") {
@@ -202,8 +200,7 @@ TEST_CASE("a run whose input changed while it went on is failed, and nothing res
     std::filesystem::create_directories(planned.paths().checkpoint(1));
     planned.write("games.csv", "Games");
   });
-  const std::optional<JobOfSweep> job =
-      in_job ? std::optional(JobOfSweep{"12", "n1"}) : std::nullopt;
+  const std::optional<JobOfLoop> job = in_job ? std::optional(JobOfLoop{"12", "n1"}) : std::nullopt;
   CHECK(sweep(planned, launcher, job) == ExitCode::kRunFailed);
   CHECK(planned.last_attempt().status == RunStatus::kFailed);
   CHECK_THAT(planned.last_attempt().reason,
@@ -214,8 +211,7 @@ TEST_CASE("a run whose input changed while it went on is failed, and nothing res
   REQUIRE(end.outcome == LaunchOutcome::kExited);
   end.in_job = true;
   const std::string reason = planned.last_attempt().reason;
-  const Ending ending =
-      close_attempt(planned.store, planned.results.path(), planned.run, 1, end);
+  const Ending ending = close_attempt(planned.store, planned.results.path(), planned.run, 1, end);
   CHECK(ending.status == RunStatus::kFailed);
   CHECK(ending.reason == reason);
 }

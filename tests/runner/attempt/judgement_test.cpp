@@ -1,4 +1,4 @@
-#include "runner/attempt/judgement.h"
+#include "runner/run/judgement.h"
 
 #include <catch2/catch.hpp>
 
@@ -39,8 +39,7 @@ const std::vector kAsked{rank_end(0, Said::kInterrupted), rank_end(1, Said::kInt
 const std::vector kSilent{rank_end(0, Said::kNone), rank_end(1, Said::kNone)};
 
 // An attempt in a job. By default nobody saw its processes end.
-AttemptEnd in_job(std::optional<TaskState> task,
-                  AttemptEnd end = launch(LaunchOutcome::kUnseen)) {
+AttemptEnd in_job(std::optional<TaskState> task, AttemptEnd end = launch(LaunchOutcome::kUnseen)) {
   end.in_job = true;
   end.task = std::move(task);
   return end;

@@ -1,6 +1,6 @@
-#include "runner/attempt/judgement.h"
-
 #include <catch2/catch.hpp>
+
+#include "runner/run/judgement.h"
 
 namespace fsdp {
 namespace {

@@ -10,8 +10,7 @@ namespace {
 // Two runs in one job, whose runner has ended.
 struct Detached {
   Detached() {
-    std::vector<RunRecord> planned{planned_run("first", 1, "1"),
-                                           planned_run("second", 1, "2")};
+    std::vector<RunRecord> planned{planned_run("first", 1, "1"), planned_run("second", 1, "2")};
     for (auto& run : planned) run.spec.slurm.mode = SlurmMode::kAllocation;
     SlurmRunnerLife life(results, cluster);
     runs = life.plan(in_order(planned));

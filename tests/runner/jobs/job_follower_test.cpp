@@ -1,4 +1,4 @@
-#include "runner/jobs/job_follower.h"
+#include "runner/cluster/job_follower.h"
 
 #include <fcntl.h>
 #include <sys/inotify.h>

@@ -1,4 +1,4 @@
-#include "runner/jobs/job_plan.h"
+#include "runner/cluster/job_plan.h"
 
 #include "contract/text/config_error.h"
 #include "tests/runner/store/store_fixture.h"

@@ -1,4 +1,4 @@
-#include "runner/jobs/job_submission.h"
+#include "runner/cluster/job_submission.h"
 
 #include <catch2/catch.hpp>
 #include <stdexcept>

@@ -1,7 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "runner/jobs/jobs_to_cancel.h"
-#include "runner/jobs/refresh_jobs.h"
+#include "runner/cluster/open_jobs.h"
 #include "tests/runner/jobs/slurm_fixture.h"
 
 // Two clusters share the results folder. Each leaves the other's submissions alone.

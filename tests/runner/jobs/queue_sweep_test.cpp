@@ -1,7 +1,6 @@
-#include "runner/jobs/queue_sweep.h"
-
 #include <catch2/catch.hpp>
 
+#include "runner/cluster/job_loop.h"
 #include "tests/runner/jobs/slurm_fixture.h"
 
 using namespace fsdp;
@@ -84,8 +83,7 @@ TEST_CASE("what a reader of the database keeps the follower from recording is re
   };
   CHECK(life.sweep.follow() == ExitCode::kOk);
   for (const RunRecord& run : runs) CHECK(life.attempts(run.id) == Statuses{kFinished});
-  CHECK(life.store.newest_steps(runs[0].id, 1, 0, 2 * FakeJob::kSteps).size() ==
-        FakeJob::kSteps);
+  CHECK(life.store.newest_steps(runs[0].id, 1, 0, 2 * FakeJob::kSteps).size() == FakeJob::kSteps);
   CHECK(life.store.open_jobs("").empty());
   CHECK(lab.cluster.submissions == 1);
 }

@@ -13,9 +13,9 @@
 
 #include "contract/record/run_paths.h"
 #include "contract/record/unix_time.h"
-#include "runner/jobs/job_submission.h"
-#include "runner/jobs/queue_sweep.h"
-#include "runner/launch/queue.h"
+#include "runner/cluster/job_loop.h"
+#include "runner/cluster/job_submission.h"
+#include "runner/cluster/queue.h"
 #include "runner/progress/progress.h"
 #include "tests/runner/store/store_fixture.h"
 
@@ -283,7 +283,7 @@ class SlurmRunnerLife {
   JobSubmission submission_;
 
  public:
-  QueueSweep sweep;
+  JobLoop sweep;
 };
 
 }  // namespace fsdp

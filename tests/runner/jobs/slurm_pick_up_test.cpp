@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "runner/jobs/refresh_jobs.h"
+#include "runner/cluster/open_jobs.h"
 #include "tests/runner/jobs/slurm_fixture.h"
 
 using namespace fsdp;

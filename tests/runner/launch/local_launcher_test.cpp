@@ -1,4 +1,4 @@
-#include "runner/launch/local_launcher.h"
+#include "runner/run/local_launcher.h"
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -195,11 +195,11 @@ TEST_CASE("ranks start with default signal handling whatever the runner's is") {
 TEST_CASE("a rank killed by a signal ends the launch, and no process is left") {
   const Folder folder;
   const AttemptEnd result = run(shell(folder, 4,
-                                        kWriteProcessId +
-                                            "if [ $RANK = 2 ]; then kill -9 $$; fi; "
-                                            "if [ $RANK = 1 ]; then trap '' TERM; fi; " +
-                                            kHang),
-                                  kShort);
+                                      kWriteProcessId +
+                                          "if [ $RANK = 2 ]; then kill -9 $$; fi; "
+                                          "if [ $RANK = 1 ]; then trap '' TERM; fi; " +
+                                          kHang),
+                                kShort);
   CHECK(result.outcome == LaunchOutcome::kFailed);
   CHECK(result.reason == "rank 2 killed by signal 9");
   CHECK(result.first_rank == 2);

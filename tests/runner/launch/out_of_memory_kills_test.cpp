@@ -1,11 +1,9 @@
-#include "runner/launch/out_of_memory_kills.h"
-
 #include <signal.h>
 
 #include <catch2/catch.hpp>
 #include <fstream>
 
-#include "runner/launch/supervised_launches.h"
+#include "runner/run/supervised_launches.h"
 #include "tests/temporary_folder.h"
 
 namespace fsdp {

@@ -1,4 +1,4 @@
-#include "runner/slurm/step_launcher.h"
+#include "runner/cluster/step_launcher.h"
 
 #include <signal.h>
 
@@ -145,8 +145,8 @@ TEST_CASE("srun's exit status says how ranks ended, and what it says first which
   const FakeSrun slurm;
   SECTION("a task that srun names") {
     const AttemptEnd result = run(slurm,
-                                    "echo 'srun: error: n1: task 2: Exited with exit code 7' >&2;"
-                                    "echo 'srun: error: n1: tasks 0-1: Killed' >&2; exit 137");
+                                  "echo 'srun: error: n1: task 2: Exited with exit code 7' >&2;"
+                                  "echo 'srun: error: n1: tasks 0-1: Killed' >&2; exit 137");
     CHECK(result.outcome == LaunchOutcome::kFailed);
     CHECK(result.reason == "srun exited with status 137: n1: task 2: Exited with exit code 7");
     CHECK(result.first_rank == 2);
@@ -198,9 +198,9 @@ TEST_CASE("srun's exit status says how ranks ended, and what it says first which
   SECTION("a node that is gone, whatever its ranks' peers made of it") {
     const std::string status = GENERATE("4", "130");
     const AttemptEnd result = run(slurm,
-                                    "echo 'srun: error: Node failure on n2' >&2;"
-                                    "echo 'srun: error: n1: task 0: Exited with exit code " +
-                                        status + "' >&2; exit " + status);
+                                  "echo 'srun: error: Node failure on n2' >&2;"
+                                  "echo 'srun: error: n1: task 0: Exited with exit code " +
+                                      status + "' >&2; exit " + status);
     CHECK(result.outcome == LaunchOutcome::kNodeFailed);
     CHECK(result.reason == "a node of the job failed");
     CHECK(result.first_rank == -1);

@@ -12,7 +12,7 @@ using Catch::Matchers::Contains;
 using std::filesystem::path;
 
 RunRecord wanting(const std::string& point, const path& folder,
-                          const std::string& hash = "0123456789abcdef") {
+                  const std::string& hash = "0123456789abcdef") {
   RunRecord run = planned_run(point, 1, hash);
   run.folder = folder;
   return run;

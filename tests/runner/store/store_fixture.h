@@ -46,7 +46,7 @@ inline ExperimentRecord experiment(const std::string& name) {
 }
 
 inline RunRecord planned_run(const std::string& point, int64_t ranks,
-                                     const std::string& hash = "0123456789abcdef") {
+                             const std::string& hash = "0123456789abcdef") {
   RunSpec spec;
   spec.strategy.kind = ranks == 1 ? StrategyKind::kSingle : StrategyKind::kDdp;
   spec.strategy.ranks = ranks;

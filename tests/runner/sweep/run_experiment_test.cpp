@@ -1,11 +1,10 @@
-#include "runner/sweep/run_experiment.h"
-
 #include <catch2/catch.hpp>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "runner/progress/line_progress.h"
+#include "runner/run/run_loop.h"
 #include "tests/runner/store/store_fixture.h"
 
 using namespace fsdp;
@@ -44,11 +43,11 @@ TEST_CASE("a run that writes checkpoints has the time to write one when it is as
   const auto records = store.plan(experiment("lab"), planned);
   RecordingLauncher launcher;
   QuietProgress progress;
-  Sweep sweep(store, launcher, progress,
-              {.results = results.path(),
-               .trainer = "",
-               .host = "node1",
-               .device_kind = [](const RunSpec&) { return std::string("cpu"); }});
+  RunLoop sweep(store, launcher, progress,
+                {.results = results.path(),
+                 .trainer = "",
+                 .host = "node1",
+                 .device_kind = [](const RunSpec&) { return std::string("cpu"); }});
   sweep.run(records);
   REQUIRE(launcher.requests.size() == 2);
   CHECK_FALSE(launcher.requests[0].time_to_stop);
@@ -66,13 +65,13 @@ TEST_CASE("in a job the time to write a checkpoint is that between Slurm's signa
   const auto records = store.plan(experiment("lab"), planned);
   RecordingLauncher launcher;
   QuietProgress progress;
-  const auto times_to_stop = [&](const std::optional<JobOfSweep>& job) {
-    SweepSettings settings;
+  const auto times_to_stop = [&](const std::optional<JobOfLoop>& job) {
+    LoopSettings settings;
     settings.results = results.path();
     settings.device_kind = [](const RunSpec&) { return std::string("cpu"); };
     settings.job = job;
     launcher = RecordingLauncher();
-    Sweep sweep(store, launcher, progress, std::move(settings));
+    RunLoop sweep(store, launcher, progress, std::move(settings));
     sweep.run(records);
     std::vector<std::optional<std::chrono::milliseconds>> times;
     for (const LaunchRequest& request : launcher.requests) times.push_back(request.time_to_stop);
@@ -80,6 +79,6 @@ TEST_CASE("in a job the time to write a checkpoint is that between Slurm's signa
   };
   using Times = std::vector<std::optional<std::chrono::milliseconds>>;
   using std::chrono::seconds;
-  CHECK(times_to_stop(JobOfSweep{"12", "n1"}) == Times{seconds(580), seconds(60), std::nullopt});
+  CHECK(times_to_stop(JobOfLoop{"12", "n1"}) == Times{seconds(580), seconds(60), std::nullopt});
   CHECK(times_to_stop(std::nullopt) == Times{seconds(60), seconds(60), std::nullopt});
 }
