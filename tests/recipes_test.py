@@ -218,7 +218,7 @@ USES_OF_FIGURES = {
     "runner/series/speeds.*": "whether one row is faster than another",
     "runner/series/losses.cpp": "whether losses are equal that must be",
     "runner/report/columns.*": "the columns that tell most",
-    "runner/sweep/prediction.cpp": "what is predicted of some",
+    "runner/run/predictions.cpp": "what is predicted of some",
     "runner/series/doubling_notes.cpp": "what a doubled key costs",
     "runner/series/series.cpp": "ratios of series, and what more ranks bring",
     "runner/page/html/*_figures.js": "figures of the page",

@@ -12,18 +12,17 @@
 
 #include "contract/text/config_error.h"
 #include "contract/text/utf8.h"
-#include "runner/attempt/earlier_attempts.h"
+#include "runner/cluster/job_plan.h"
+#include "runner/cluster/job_submission.h"
+#include "runner/cluster/script.h"
+#include "runner/cluster/slurm.h"
+#include "runner/cluster/step_launcher.h"
 #include "runner/commands/commands.h"
 #include "runner/host/host.h"
-#include "runner/jobs/job_plan.h"
-#include "runner/jobs/job_submission.h"
-#include "runner/jobs/runs_of_job.h"
 #include "runner/plan/planner.h"
 #include "runner/progress/progress.h"
-#include "runner/slurm/script.h"
-#include "runner/slurm/slurm.h"
-#include "runner/slurm/step_launcher.h"
-#include "runner/sweep/run_experiment.h"
+#include "runner/run/earlier_attempts.h"
+#include "runner/run/run_loop.h"
 
 // The command that jobs execute. It attempts all runs of the experiment (slurm.mode: allocation),
 // or the runs of one array task (per_run). Hidden, as job scripts call it.
@@ -70,7 +69,7 @@ ThisJob this_job(SlurmMode mode) {
 }
 
 Allocation allocation_of(const ThisJob& job, const JobPlan& plan,
-                         const std::vector<RunToLaunch>& runs) {
+                         const std::vector<RunRecord>& runs) {
   Allocation allocation{.job = job.id,
                         .slurm = slurm_of_all(runs),
                         .size = largest_request(runs),
@@ -98,8 +97,8 @@ void tell_of(const ThisJob& job, const RunsOfJob& runs, int64_t max_restarts, Pr
                std::to_string(job.restarts + 1) + " of at most " +
                std::to_string(max_restarts + 1) + ", OMP_NUM_THREADS " +
                variable("OMP_NUM_THREADS"));
-  for (const RunToLaunch& run : runs.runs()) {
-    progress.say(run_configuration(run.record.point, run.spec));
+  for (const RunRecord& run : runs.runs()) {
+    progress.say(run_configuration(run.point, run.spec));
   }
 }
 
@@ -124,22 +123,22 @@ Outcome run_in(const ThisJob& job, const std::filesystem::path& folder, const Jo
         "the job was started again " + std::to_string(slurm.max_restarts) + " times already");
   }
   tell_of(job, runs, slurm.max_restarts, *progress);
-  const auto follow_up = [&](const RunToLaunch& ended, RunStatus status) {
+  const auto follow_up = [&](const RunRecord& ended, RunStatus status) {
     return runs.after(ended, status);
   };
   const Expansion of_no_profile;
   RunPredictions predictions(of_no_profile, host_of_job(), plan.trainer, plan.results);
   StepLauncher launcher(allocation_of(job, plan, runs.runs()));
-  Sweep sweep(runs.store(), launcher, *progress,
-              {.results = plan.results,
-               .trainer = plan.trainer,
-               .host = job.node.empty() ? host_name() : job.node,
-               .provenance = Provenance(),
-               .time_limit = time_limit(plan),
-               .device_kind = slurm_device_kind,
-               .predict = [&](const RunSpec& spec) { return predictions.predict(spec); },
-               .follow_up = follow_up,
-               .job = JobOfSweep{job.name, job.node_list}});
+  RunLoop sweep(runs.store(), launcher, *progress,
+                {.results = plan.results,
+                 .trainer = plan.trainer,
+                 .host = job.node.empty() ? host_name() : job.node,
+                 .provenance = Provenance(),
+                 .time_limit = time_limit(plan),
+                 .device_kind = slurm_device_kind,
+                 .predict = [&](const RunSpec& spec) { return predictions.predict(spec); },
+                 .follow_up = follow_up,
+                 .job = JobOfLoop{job.name, job.node_list}});
   const ExitCode code = sweep.run(left_to_launch(
       runs.runs(), {runs.store(), *progress, plan.results}, runs.record_job(job.name), follow_up));
   progress->close();

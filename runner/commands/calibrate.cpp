@@ -13,16 +13,16 @@
 #include "contract/plan/calibration.h"
 #include "contract/spec/run_spec_yaml.h"
 #include "contract/text/config_error.h"
+#include "runner/cluster/step_launcher.h"
 #include "runner/commands/commands.h"
 #include "runner/commands/options.h"
 #include "runner/experiment/experiment.h"
+#include "runner/host/gpus.h"
 #include "runner/host/host.h"
 #include "runner/host/whole_file.h"
-#include "runner/launch/device_claim.h"
-#include "runner/launch/gpus.h"
-#include "runner/launch/local_launcher.h"
-#include "runner/slurm/step_launcher.h"
-#include "runner/sweep/stop_signals.h"
+#include "runner/run/local_launcher.h"
+#include "runner/run/locks.h"
+#include "runner/run/run_loop.h"
 
 // Times the pieces that an experiment's runs are made of, on the available devices. These belong to
 // this host, or to the job of Slurm that this process runs in.
@@ -109,12 +109,12 @@ LaunchRequest request_for(const RunSpec& spec, const std::filesystem::path& fold
   return request;
 }
 
-LaunchResult launch(Launcher& launcher, const LaunchRequest& request) {
+AttemptEnd launch(Launcher& launcher, const LaunchRequest& request) {
   StopSignals stop_signals;
   launcher.start(request);
   while (true) {
     if (stop_signals.take(std::chrono::seconds(0)) != 0) launcher.stop_all();
-    const std::vector<LaunchResult> ended = launcher.wait(std::chrono::milliseconds(200));
+    const std::vector<AttemptEnd> ended = launcher.wait(std::chrono::milliseconds(200));
     if (!ended.empty()) return ended.front();
   }
 }
@@ -137,7 +137,7 @@ ExitCode calibrate(const CalibrateArguments& arguments) {
         fmt::format("{}-{}", host.name, getpid());
     const auto launcher = make_launcher(host, family.spec);
     const auto start = std::chrono::steady_clock::now();
-    const LaunchResult result = launch(*launcher, request_for(family.spec, folder, arguments));
+    const AttemptEnd result = launch(*launcher, request_for(family.spec, folder, arguments));
     if (result.outcome == LaunchOutcome::kInterrupted) return ExitCode::kInterrupted;
     if (result.outcome != LaunchOutcome::kExited) {
       throw std::runtime_error(fmt::format(

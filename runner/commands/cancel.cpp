@@ -6,14 +6,12 @@
 #include <vector>
 
 #include "contract/text/utf8.h"
+#include "runner/cluster/open_jobs.h"
+#include "runner/cluster/slurm.h"
 #include "runner/commands/commands.h"
 #include "runner/commands/find_run.h"
 #include "runner/commands/options.h"
-#include "runner/jobs/jobs_to_cancel.h"
-#include "runner/jobs/open_jobs.h"
-#include "runner/jobs/refresh_jobs.h"
-#include "runner/slurm/slurm.h"
-#include "runner/sweep/experiment_lock.h"
+#include "runner/run/locks.h"
 
 namespace fsdp {
 namespace {

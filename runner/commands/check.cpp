@@ -15,7 +15,7 @@
 #include "runner/host/doctor.h"
 #include "runner/host/host.h"
 #include "runner/plan/experiment_plans.h"
-#include "runner/sweep/planned_runs.h"
+#include "runner/run/planned_runs.h"
 #include "runner/table/terminal_text.h"
 
 namespace fsdp {
@@ -120,7 +120,7 @@ ExitCode dry_run(const RunArguments& options) {
     text += "# warning: " + visible_line(sentence) + '\n';
   }
   for (size_t i = 0; i < planned.size(); ++i) {
-    const Store::PlannedRun& run = planned[i];
+    const RunRecord& run = planned[i];
     text += "---\n# point: ";
     append_json_string(text, run.point);  // a name may hold line feeds
     text += fmt::format("\n# hash: {}\n# folder: {}\n", run.hash,

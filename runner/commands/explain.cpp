@@ -17,9 +17,9 @@
 #include "runner/commands/jobs_of_runs.h"
 #include "runner/commands/local_time.h"
 #include "runner/commands/options.h"
+#include "runner/host/environment.h"
 #include "runner/host/provenance.h"
-#include "runner/launch/rank_variables.h"
-#include "runner/launch/shell_quoted.h"
+#include "runner/run/local_launcher.h"
 
 namespace fsdp {
 namespace {

@@ -14,7 +14,7 @@
 #include "runner/commands/options.h"
 #include "runner/host/host.h"
 #include "runner/progress/run_progress.h"
-#include "runner/sweep/stop_signals.h"
+#include "runner/run/run_loop.h"
 
 namespace fsdp {
 namespace {

@@ -8,11 +8,10 @@
 #include <system_error>
 
 #include "contract/text/utf8.h"
+#include "runner/cluster/open_jobs.h"
+#include "runner/cluster/script.h"
+#include "runner/cluster/slurm.h"
 #include "runner/host/whole_file.h"
-#include "runner/jobs/open_jobs.h"
-#include "runner/jobs/refresh_jobs.h"
-#include "runner/slurm/job_output.h"
-#include "runner/slurm/slurm.h"
 
 namespace fsdp {
 namespace {

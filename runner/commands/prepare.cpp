@@ -7,8 +7,7 @@
 #include "runner/commands/options.h"
 #include "runner/experiment/doubling_series.h"
 #include "runner/host/host.h"
-#include "runner/sweep/planned_runs.h"
-#include "runner/sweep/prepared_data.h"
+#include "runner/run/planned_runs.h"
 
 namespace fsdp {
 namespace {

@@ -18,7 +18,7 @@
 #include "runner/commands/find_run.h"
 #include "runner/commands/local_time.h"
 #include "runner/commands/options.h"
-#include "runner/sweep/experiment_lock.h"
+#include "runner/run/locks.h"
 
 namespace fsdp {
 namespace {

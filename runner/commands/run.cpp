@@ -15,9 +15,6 @@
 #include "contract/record/log.h"
 #include "contract/spec/yaml_value.h"
 #include "contract/text/config_error.h"
-#include "runner/attempt/attempt_import.h"
-#include "runner/attempt/recovery.h"
-#include "runner/attempt/run_folder.h"
 #include "runner/commands/commands.h"
 #include "runner/commands/print_report.h"
 #include "runner/commands/run_arguments.h"
@@ -27,12 +24,12 @@
 #include "runner/host/provenance.h"
 #include "runner/plan/plan_report.h"
 #include "runner/plan/planner.h"
+#include "runner/run/attempt_files.h"
+#include "runner/run/earlier_attempts.h"
+#include "runner/run/locks.h"
+#include "runner/run/planned_runs.h"
+#include "runner/run/run_planner.h"
 #include "runner/store/results_database.h"
-#include "runner/sweep/device_kind.h"
-#include "runner/sweep/experiment_lock.h"
-#include "runner/sweep/planned_runs.h"
-#include "runner/sweep/prepared_data.h"
-#include "runner/sweep/run_planner.h"
 
 namespace fsdp {
 namespace {
@@ -183,15 +180,15 @@ struct Preparation {
   std::optional<Store> results;  // empty: none yet
   std::vector<HashedFile> computed;
   const FileDigest digest = digest_of(results, computed);
-  std::vector<Store::PlannedRun> chosen, left_out;
+  std::vector<RunRecord> chosen, left_out;
   Provenance provenance;
 };
 
 // Prepares the data that runs share. If the results are not writable, each run makes its own.
-void prepare_data(const std::vector<RunToLaunch>& runs, const std::filesystem::path& results,
+void prepare_data(const std::vector<RunRecord>& runs, const std::filesystem::path& results,
                   const FileDigest& digest, Progress& progress) {
   std::vector<RunSpec> specs;
-  for (const RunToLaunch& run : runs) specs.push_back(run.spec);
+  for (const RunRecord& run : runs) specs.push_back(run.spec);
   try {
     for (const PreparedData& data : prepare_data_of(specs, results, digest)) {
       if (data.was_made) progress.say("tokenized " + summary_of(data));
@@ -230,13 +227,13 @@ std::vector<std::string> expected_values(const Preparation& prepared, const Pred
   return expected;
 }
 
-void leave_out_oversized(std::vector<RunToLaunch>& runs, const PredictRun& predict,
+void leave_out_oversized(std::vector<RunRecord>& runs, const PredictRun& predict,
                          const std::function<void(const std::string&)>& say) {
-  std::erase_if(runs, [&](const RunToLaunch& run) {
-    if (run.record.status == RunStatus::kFinished) return false;  // it did fit
+  std::erase_if(runs, [&](const RunRecord& run) {
+    if (run.status == RunStatus::kFinished) return false;  // it did fit
     const auto plan = predict(run.spec);
     if (!plan || plan->fit != Fit::kDoesNotFit) return false;
-    say(fmt::format("{}: left out (--skip-oversized): it is predicted to need {}", run.record.point,
+    say(fmt::format("{}: left out (--skip-oversized): it is predicted to need {}", run.point,
                     excess_text(*plan)));
     return true;
   });
@@ -297,7 +294,7 @@ ExitCode run(const RunArguments& options) {
     slurm.emplace(listeners, submission, options.slurm, planner);
     if (!slurm->pick_up()) return ExitCode::kInterrupted;
   }
-  std::vector<RunToLaunch> runs =
+  std::vector<RunRecord> runs =
       planner.plan(record_of(experiment, prepared.expansion.profile), prepared.expansion,
                    std::move(prepared.chosen), std::move(prepared.left_out));
   if (options.skip_oversized) leave_out_oversized(runs, predict, say);
@@ -320,7 +317,7 @@ ExitCode run(const RunArguments& options) {
                         .time_limit = time_limit(options),
                         .device_kind = kind_of_device,
                         .predict = predict,
-                        .follow_up = [&](const RunToLaunch& ended, RunStatus status) {
+                        .follow_up = [&](const RunRecord& ended, RunStatus status) {
                           return planner.after(ended, status);
                         }});
   progress.close();

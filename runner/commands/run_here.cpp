@@ -10,11 +10,11 @@
 
 #include "contract/record/log.h"
 #include "contract/spec/yaml_value.h"
-#include "runner/jobs/open_jobs.h"
-#include "runner/launch/device_claim.h"
-#include "runner/launch/gpus.h"
-#include "runner/launch/local_launcher.h"
-#include "runner/sweep/stop_signals.h"
+#include "runner/cluster/open_jobs.h"
+#include "runner/host/gpus.h"
+#include "runner/run/local_launcher.h"
+#include "runner/run/locks.h"
+#include "runner/run/run_loop.h"
 
 namespace fsdp {
 namespace {
@@ -22,17 +22,17 @@ namespace {
 constexpr std::chrono::seconds kClaimInterval{1};
 
 // Returns the most ranks of any run on GPUs; 0: no run uses GPUs.
-int64_t gpus_needed(const std::vector<RunToLaunch>& runs) {
+int64_t gpus_needed(const std::vector<RunRecord>& runs) {
   int64_t needed = 0;
-  for (const RunToLaunch& run : runs) {
+  for (const RunRecord& run : runs) {
     if (run.spec.device == DeviceKind::kCuda) needed = std::max(needed, run.spec.strategy.ranks);
   }
   return needed;
 }
 
-DeviceNames devices_of(const std::vector<RunToLaunch>& runs, const Host& host) {
+DeviceNames devices_of(const std::vector<RunRecord>& runs, const Host& host) {
   DeviceNames names;
-  const auto is_on_cpu = [](const RunToLaunch& run) { return run.spec.device == DeviceKind::kCpu; };
+  const auto is_on_cpu = [](const RunRecord& run) { return run.spec.device == DeviceKind::kCpu; };
   if (std::ranges::any_of(runs, is_on_cpu)) names = own_cores(host.name);
   if (gpus_needed(runs) == 0) return names;
   for (const Gpu& gpu : host.gpus) names.insert(gpu.uuid);
@@ -82,12 +82,12 @@ class HeldDevices {
   std::optional<DeviceClaim> claim_;
 };
 
-void leave_out_runs_in_jobs(std::vector<RunToLaunch>& runs, const RunPlanner& planner,
+void leave_out_runs_in_jobs(std::vector<RunRecord>& runs, const RunPlanner& planner,
                             const Store& store, Progress& progress) {
   const std::set<int64_t> in_jobs = runs_in_jobs(store);
-  const size_t left_out = std::erase_if(runs, [&](const RunToLaunch& run) {
-    return in_jobs.contains(run.record.id) || (planner.follows_from_ended(run.record.id) &&
-                                               store.allocation_that_comes_to(run.record.id));
+  const size_t left_out = std::erase_if(runs, [&](const RunRecord& run) {
+    return in_jobs.contains(run.id) ||
+           (planner.follows_from_ended(run.id) && store.allocation_that_comes_to(run.id));
   });
   if (left_out == 0) return;
   progress.say(counted(static_cast<int64_t>(left_out), "run") +
@@ -96,14 +96,14 @@ void leave_out_runs_in_jobs(std::vector<RunToLaunch>& runs, const RunPlanner& pl
 
 }  // namespace
 
-ExitCode run_here(std::vector<RunToLaunch> runs, const RunPlanner& planner,
+ExitCode run_here(std::vector<RunRecord> runs, const RunPlanner& planner,
                   const RunListeners& listeners, const Host& host, const DeviceOptions& options,
-                  SweepSettings settings) {
+                  LoopSettings settings) {
   leave_out_runs_in_jobs(runs, planner, listeners.store, listeners.progress);
   if (runs.empty()) return ExitCode::kOk;
   HeldDevices held(listeners.progress);
   const std::string who = fmt::format("process {} on {}, fsdp-run of '{}'", getpid(), host.name,
-                                      runs.front().record.experiment);
+                                      runs.front().experiment);
   if (!held.take(devices_of(runs, host), who, options.share)) return ExitCode::kInterrupted;
 
   const auto needed = static_cast<size_t>(gpus_needed(runs));
@@ -112,7 +112,7 @@ ExitCode run_here(std::vector<RunToLaunch> runs, const RunPlanner& planner,
                           .cpu_ranks = static_cast<int>(host.resources.cpu_cores),
                           .max_parallel = options.max_parallel,
                           .share = options.share});
-  Sweep sweep(listeners.store, launcher, listeners.progress, std::move(settings));
+  RunLoop sweep(listeners.store, launcher, listeners.progress, std::move(settings));
   return sweep.run(std::move(runs));
 }
 

@@ -3,10 +3,10 @@
 #include <vector>
 
 #include "contract/record/exit_code.h"
-#include "runner/attempt/open_attempt.h"
 #include "runner/host/host.h"
-#include "runner/sweep/run_experiment.h"
-#include "runner/sweep/run_planner.h"
+#include "runner/run/attempt.h"
+#include "runner/run/run_loop.h"
+#include "runner/run/run_planner.h"
 
 namespace fsdp {
 
@@ -17,8 +17,8 @@ struct DeviceOptions {
 
 // Starts an experiment's runs on this host, for `run`. Runs in jobs of Slurm are left to their
 // jobs.
-ExitCode run_here(std::vector<RunToLaunch> runs, const RunPlanner& planner,
+ExitCode run_here(std::vector<RunRecord> runs, const RunPlanner& planner,
                   const RunListeners& listeners, const Host& host, const DeviceOptions& options,
-                  SweepSettings settings);
+                  LoopSettings settings);
 
 }  // namespace fsdp

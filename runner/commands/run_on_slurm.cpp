@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "contract/spec/yaml_value.h"
-#include "runner/launch/shell_quoted.h"
+#include "runner/host/environment.h"
 
 namespace fsdp {
 namespace {
@@ -45,7 +45,7 @@ SlurmRunner::SlurmRunner(const RunListeners& listeners, const JobSubmission::Set
       sweep_(
           listeners, queue_, submission_,
           {.experiment = submission.experiment,
-           .follow_up = [&](const RunToLaunch& ended,
+           .follow_up = [&](const RunRecord& ended,
                             RunStatus status) { return planner.after(ended, status); },
            .query_interval = milliseconds(options.query_interval_s),
            .has_own_time_limit = submission.plan.time_limit_s > 0},
@@ -53,25 +53,24 @@ SlurmRunner::SlurmRunner(const RunListeners& listeners, const JobSubmission::Set
              return stop_signals_.take(time) > 0;
            }}) {}
 
-std::vector<RunToLaunch> SlurmRunner::to_submit(std::vector<RunToLaunch> runs) {
-  const size_t in_jobs = std::erase_if(runs, [&](const RunToLaunch& run) {
-    return sweep_.follows(run.record.id) ||
-           (planner_.follows_from_ended(run.record.id) && sweep_.leave_to_allocation(run));
+std::vector<RunRecord> SlurmRunner::to_submit(std::vector<RunRecord> runs) {
+  const size_t in_jobs = std::erase_if(runs, [&](const RunRecord& run) {
+    return sweep_.follows(run.id) ||
+           (planner_.follows_from_ended(run.id) && sweep_.leave_to_allocation(run));
   });
   if (in_jobs > 0) {
     listeners_.progress.say(counted(static_cast<int64_t>(in_jobs), "run") + " in jobs already");
   }
   if (options_.follow) {
-    not_submitted_ = std::erase_if(runs, [&](const RunToLaunch& run) {
-      const bool is_next =
-          planner_.follows_from_ended(run.record.id) && run.record.status == RunStatus::kPlanned;
+    not_submitted_ = std::erase_if(runs, [&](const RunRecord& run) {
+      const bool is_next = planner_.follows_from_ended(run.id) && run.status == RunStatus::kPlanned;
       return !is_next && !sweep_.may_start_again(run);
     });
   }
   return runs;
 }
 
-ExitCode SlurmRunner::run(std::vector<RunToLaunch> runs) {
+ExitCode SlurmRunner::run(std::vector<RunRecord> runs) {
   if (!sweep_.submit(to_submit(std::move(runs)))) return stopped();
   if (options_.detach) {
     if (submission_.waiting() > 0) {

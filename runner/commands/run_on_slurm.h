@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "runner/cluster/job_loop.h"
+#include "runner/cluster/job_submission.h"
+#include "runner/cluster/slurm.h"
 #include "runner/commands/run_arguments.h"
-#include "runner/jobs/job_submission.h"
-#include "runner/jobs/queue_sweep.h"
-#include "runner/slurm/slurm.h"
-#include "runner/sweep/run_planner.h"
-#include "runner/sweep/stop_signals.h"
+#include "runner/run/run_loop.h"
+#include "runner/run/run_planner.h"
 
 namespace fsdp {
 
@@ -24,11 +24,11 @@ class SlurmRunner {
   // Brings open jobs up to date, before the runs are planned. Returns false if asked to stop.
   bool pick_up() { return sweep_.pick_up(); }
   // Submits the runs that are in no job, and follows all runs, as far as the options allow.
-  ExitCode run(std::vector<RunToLaunch> runs);
+  ExitCode run(std::vector<RunRecord> runs);
 
  private:
   // Returns the runs to submit now.
-  std::vector<RunToLaunch> to_submit(std::vector<RunToLaunch> runs);
+  std::vector<RunRecord> to_submit(std::vector<RunRecord> runs);
   ExitCode stopped();
 
   RunListeners listeners_;
@@ -40,7 +40,7 @@ class SlurmRunner {
   SlurmQueue queue_;
   StopSignals stop_signals_;
   JobSubmission submission_;
-  QueueSweep sweep_;
+  JobLoop sweep_;
 };
 
 }  // namespace fsdp

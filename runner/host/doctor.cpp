@@ -13,7 +13,7 @@
 
 #include "contract/record/cgroups.h"
 #include "contract/text/foreign_json.h"
-#include "runner/launch/shell_quoted.h"
+#include "runner/host/environment.h"
 #include "runner/progress/run_progress.h"
 #include "runner/table/terminal_text.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "runner/experiment/experiment.h"
-#include "runner/launch/gpus.h"
+#include "runner/host/gpus.h"
 
 namespace fsdp {
 

@@ -13,7 +13,7 @@
 
 #include "contract/text/foreign_json.h"
 #include "contract/text/json.h"
-#include "runner/launch/supervised_launches.h"
+#include "runner/host/environment.h"
 
 namespace fsdp {
 namespace {

@@ -24,19 +24,21 @@ class RunPlanning {
  public:
   explicit RunPlanning(Database& database) : database_(database) {}
 
-  RunRecord plan(std::string_view experiment, const Store::PlannedRun& run) {
+  RunRecord plan(std::string_view experiment, const RunRecord& run) {
     std::string spec;
     append_json(spec, run.spec);
     plan_run_.run(experiment, run.point, run.hash, folder_of(experiment, run), run.position,
                   run.series, run.repeat, run.data_digest, run.loss_digest, run.family,
                   run.family_key, run.family_value, spec);
-    return select_run_.value<RunRecord>(experiment, run.point, run.hash).value();
+    RunRecord record = select_run_.value<RunRecord>(experiment, run.point, run.hash).value();
+    record.spec = run.spec;
+    return record;
   }
 
  private:
   // Returns the recorded folder, else the one that the run wants, with a number if necessary. No
   // other run of these results has it.
-  std::filesystem::path folder_of(std::string_view experiment, const Store::PlannedRun& run) {
+  std::filesystem::path folder_of(std::string_view experiment, const RunRecord& run) {
     const auto is_free = [&](const std::filesystem::path& folder) {
       return others_of_folder_.value<int64_t>(folder, experiment, run.point, run.hash) == 0;
     };
@@ -88,7 +90,7 @@ Store::Batch::~Batch() = default;
 void Store::Batch::commit() { transaction_->commit(); }
 
 std::vector<RunRecord> Store::plan(const ExperimentRecord& experiment,
-                                   std::span<const PlannedRun> runs) {
+                                   std::span<const RunRecord> runs) {
   Database& database = contents_->database;
   Statement plan_experiment(
       database,
@@ -109,12 +111,12 @@ std::vector<RunRecord> Store::plan(const ExperimentRecord& experiment,
   clear_current.run(experiment.name);
   std::vector<RunRecord> records;
   records.reserve(runs.size());
-  for (const PlannedRun& run : runs) records.push_back(planning.plan(experiment.name, run));
+  for (const RunRecord& run : runs) records.push_back(planning.plan(experiment.name, run));
   transaction.commit();
   return records;
 }
 
-RunRecord Store::plan_one_more(std::string_view experiment, const PlannedRun& run) {
+RunRecord Store::plan_one_more(std::string_view experiment, const RunRecord& run) {
   Database& database = contents_->database;
   RunPlanning planning(database);
   Transaction transaction(database);

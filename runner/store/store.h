@@ -36,19 +36,29 @@ struct ExperimentRecord {
   std::string source{};          // owner of the merged results; empty: of this folder
 };
 
+// A run of an experiment. Before it is planned, it has no id and no status yet, and `folder` is the
+// one that it wants.
 struct RunRecord {
   int64_t id = 0;
-  std::string experiment;
+  std::string experiment{};
   std::string point;
+  RunSpec spec{};  // resolved. Reading a record leaves it out: see Store::spec
   std::string hash;
   std::filesystem::path folder;  // relative to the results folder
+  int64_t position = 0;          // in the experiment's list
+  std::string series{};          // the point without the number of the repeat
+  int64_t repeat = 0;            // within the series, from 0
+  std::string data_digest{};     // of the contents of all input files
+  std::string loss_digest{};     // runs with the same one must have equal losses
+  // Runs that differ in one doubled key only: their name, the key, and this run's value of it.
+  std::string family{};
+  std::string family_key{};
+  std::optional<int64_t> family_value{};
   RunStatus status = RunStatus::kPlanned;
-  std::string reason;         // one line; may be empty
-  int attempt = 0;            // the newest, 0: none
-  std::string source{};       // owner of the merged results; empty: of this folder
-  bool current = true;        // in its experiment's list as last planned
-  std::string data_digest{};  // of the contents of all input files
-  int64_t repeat = 0;         // its number within the series
+  std::string reason{};  // one line; may be empty
+  int attempt = 0;       // the newest, 0: none
+  std::string source{};  // owner of the merged results; empty: of this folder
+  bool current = true;   // in its experiment's list as last planned
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
@@ -139,26 +149,11 @@ class Store {
   // Records the experiment and its runs in one transaction. Known runs (same experiment, point and
   // hash) keep their records. Other runs of the experiment stay in the database and leave its
   // current list. Throws std::runtime_error if the experiment was merged from elsewhere.
-  struct PlannedRun {
-    std::string point;
-    RunSpec spec;  // resolved
-    std::string hash;
-    // The folder that the run wants. It gets another one if another run has this folder, and a
-    // known run keeps its folder: see the record.
-    std::filesystem::path folder;
-    int64_t position = 0;       // in the experiment's list
-    std::string series{};       // the point without the number of the repeat
-    int64_t repeat = 0;         // within the series, from 0
-    std::string data_digest{};  // of the contents of all input files
-    std::string loss_digest{};  // runs with the same one must have equal losses
-    // Runs that differ in one doubled key only: their name, the key, and this run's value of it.
-    std::string family{};
-    std::string family_key{};
-    std::optional<int64_t> family_value{};
-  };
-  std::vector<RunRecord> plan(const ExperimentRecord& experiment, std::span<const PlannedRun> runs);
+  // A run gets another folder than it wants if another run has that one. A known run keeps its
+  // folder.
+  std::vector<RunRecord> plan(const ExperimentRecord& experiment, std::span<const RunRecord> runs);
   // Adds a run to the current list.
-  RunRecord plan_one_more(std::string_view experiment, const PlannedRun& run);
+  RunRecord plan_one_more(std::string_view experiment, const RunRecord& run);
   // Returns the run, in the current list or not, if it was ever planned.
   std::optional<RunRecord> recorded_run(std::string_view experiment, std::string_view point,
                                         std::string_view hash) const;

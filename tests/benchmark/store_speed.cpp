@@ -104,7 +104,7 @@ void write_events(const RunPaths& paths, int64_t steps) {
 const ExperimentRecord kExperiment{
     .name = "speed", .title = "", .file = "", .text = "", .text_digest = "", .profile = ""};
 
-Store::PlannedRun planned(const std::string& point, int64_t position) {
+RunRecord planned(const std::string& point, int64_t position) {
   RunSpec spec;
   spec.strategy.kind = StrategyKind::kDdp;
   spec.strategy.ranks = kRanks;
@@ -178,7 +178,7 @@ void ingest_speed(int64_t steps) {
 
 // The runs as a sweep would leave them, a hundred in a transaction.
 void fill(Store& store, int64_t run_count, int64_t steps) {
-  std::vector<Store::PlannedRun> runs;
+  std::vector<RunRecord> runs;
   for (int64_t i = 0; i < run_count; ++i) runs.push_back(planned("point " + std::to_string(i), i));
   const std::vector<RunRecord> records = store.plan(kExperiment, runs);
   for (size_t i = 0; i < records.size();) {

@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 
-#include "runner/sweep/experiment_lock.h"
+#include "runner/run/locks.h"
 #include "tests/end_to_end/program.h"
 #include "tests/runner/store/store_fixture.h"
 

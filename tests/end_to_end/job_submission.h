@@ -8,14 +8,14 @@
 #include <vector>
 
 #include "contract/files/file_digest.h"
-#include "runner/attempt/earlier_attempts.h"
-#include "runner/attempt/records.h"
+#include "runner/cluster/job_plan.h"
+#include "runner/cluster/job_submission.h"
 #include "runner/experiment/doubling_series.h"
-#include "runner/jobs/job_plan.h"
-#include "runner/jobs/job_submission.h"
 #include "runner/progress/progress_kinds.h"
-#include "runner/sweep/planned_runs.h"
-#include "runner/sweep/run_planner.h"
+#include "runner/run/attempt_files.h"
+#include "runner/run/earlier_attempts.h"
+#include "runner/run/planned_runs.h"
+#include "runner/run/run_planner.h"
 #include "tests/end_to_end/program.h"
 
 namespace fsdp {
@@ -79,7 +79,7 @@ class Submission {
              .rerun = choice.rerun,
              .results = workplace.results(),
              .trainer = STUB_TRAINER_PROGRAM};
-    for (const RunToLaunch& run : runs_) plan_.runs.push_back(run.record.folder.string());
+    for (const RunRecord& run : runs_) plan_.runs.push_back(run.folder.string());
     std::filesystem::remove_all(folder_);
     std::filesystem::create_directories(folder_);
     write();
@@ -88,8 +88,8 @@ class Submission {
                   .slurm_job = "12",
                   .mode = std::string(name_of(plan_.mode)),
                   .folder = {}};
-    for (const RunToLaunch& run : runs_) {
-      job.tasks.push_back({.task = std::ssize(job.tasks), .run = run.record.id});
+    for (const RunRecord& run : runs_) {
+      job.tasks.push_back({.task = std::ssize(job.tasks), .run = run.id});
     }
     job_ = store_.record_job(job);
     program("srun", kSrun);
@@ -108,7 +108,7 @@ class Submission {
 
   JobPlan& plan() { return plan_; }
   void write() { write_job_plan(folder_, plan_, experiment_.text(), store_); }
-  const std::vector<RunToLaunch>& runs() const { return runs_; }
+  const std::vector<RunRecord>& runs() const { return runs_; }
 
   // The command of the batch script, in job 12 or in task 1 of the array 12.
   std::vector<std::string> command() const {
@@ -132,12 +132,12 @@ class Submission {
   std::vector<std::string> follow() {
     std::vector<std::string> names;
     QuietProgress progress;
-    const auto after = [&](const RunToLaunch& ended, RunStatus status) {
+    const auto after = [&](const RunRecord& ended, RunStatus status) {
       return planner_.after(ended, status);
     };
-    for (const RunToLaunch& run :
+    for (const RunRecord& run :
          left_to_launch(runs_, {store_, progress, workplace_.results()}, job_, after)) {
-      names.push_back(run.record.point);
+      names.push_back(run.point);
     }
     return names;
   }
@@ -149,10 +149,8 @@ class Submission {
     REQUIRE(start);
     return *start;
   }
-  EndRecord end(size_t run, int attempt) const {
-    const auto end = read_end_record(paths(run), attempt, [](auto& line) { FAIL(line); });
-    REQUIRE(end);
-    return *end;
+  AttemptEnd end(size_t run, int attempt) const {
+    return read_end(paths(run), attempt, [](auto& line) { FAIL(line); });
   }
 
  private:
@@ -169,7 +167,7 @@ class Submission {
   RunPlanner planner_;
   std::filesystem::path folder_;
   JobPlan plan_;
-  std::vector<RunToLaunch> runs_;
+  std::vector<RunRecord> runs_;
   int64_t job_ = 0;
 };
 

@@ -58,9 +58,9 @@ TEST_CASE("a job runs an experiment, and its runner reads all of it from files")
   CHECK(start.job == "12");
   CHECK(start.node_list == "n[1-2]");
   CHECK(start.host == "n1");
-  CHECK(submission.end(0, 1).launch.outcome == LaunchOutcome::kExited);
-  CHECK(submission.end(1, 1).launch.outcome == LaunchOutcome::kFailed);
-  CHECK_THAT(submission.end(1, 1).launch.reason, Contains("srun exited with status 1"));
+  CHECK(submission.end(0, 1).outcome == LaunchOutcome::kExited);
+  CHECK(submission.end(1, 1).outcome == LaunchOutcome::kFailed);
+  CHECK_THAT(submission.end(1, 1).reason, Contains("srun exited with status 1"));
 
   CHECK(submission.follow().empty());
   CHECK(statuses(workplace) == "first finished 1, second failed 1");
@@ -117,7 +117,7 @@ TEST_CASE("near its time limit a job saves, is requeued, and goes on where it wa
   CHECK_THAT(first.errors, Contains("the job's time limit is near: stopping the runs") &&
                                Contains("slow: time_limit"));
   CHECK(text_of(workplace / "scontrol") == "requeue 12\n");
-  CHECK(submission.end(1, 1).launch.outcome == LaunchOutcome::kTimeLimit);
+  CHECK(submission.end(1, 1).outcome == LaunchOutcome::kTimeLimit);
   CHECK_FALSE(std::filesystem::exists(submission.paths(2).attempt(1)));
 
   const Ended second = submission.run({{"SLURM_RESTART_COUNT", "1"}, {"STUB_STEP_MS", "1"}});
@@ -139,7 +139,7 @@ TEST_CASE("ranks that are asked to stop without their job end the job, which ask
   const Ended first = submission.run({{"STUB_RULES", "point=slow,step=4,exit=130"}});
   CHECK(first.status == 130);
   CHECK_THAT(first.errors, Contains("ranks were asked to stop: stopping the runs"));
-  CHECK(submission.end(0, 1).launch.outcome == LaunchOutcome::kInterrupted);
+  CHECK(submission.end(0, 1).outcome == LaunchOutcome::kInterrupted);
   CHECK_FALSE(std::filesystem::exists(submission.paths(1).attempt(1)));
   CHECK(std::filesystem::exists(workplace / "scontrol") == (state == "RUNNING"));
 
@@ -173,7 +173,7 @@ TEST_CASE(
   wait_for_checkpoint(submission.paths(0));
   job.send(SIGTERM);
   CHECK(job.wait().status == 130);
-  CHECK(submission.end(0, 1).launch.outcome == LaunchOutcome::kInterrupted);
+  CHECK(submission.end(0, 1).outcome == LaunchOutcome::kInterrupted);
   CHECK_FALSE(std::filesystem::exists(workplace / "scontrol"));
   CHECK(submission.follow() == std::vector<std::string>{"slow"});
 }
@@ -186,7 +186,7 @@ TEST_CASE("what a node took with it is left to the job's next start, with all th
   CHECK(first.status == 130);
   CHECK_THAT(first.errors, Contains("first: node_failed: a node of the job failed, after step") &&
                                !Contains("second: started"));
-  CHECK(submission.end(0, 1).launch.outcome == LaunchOutcome::kNodeFailed);
+  CHECK(submission.end(0, 1).outcome == LaunchOutcome::kNodeFailed);
   const Ended second = submission.run({{"SLURM_RESTART_COUNT", "1"}});
   CHECK(second.status == 0);
   CHECK(submission.follow().empty());
@@ -301,7 +301,7 @@ TEST_CASE("a task of an array asks for its own start, and goes on in it where it
   job.send(SIGUSR1);
   CHECK(job.wait().status == 130);
   CHECK(text_of(workplace / "scontrol") == "requeue 12_1\n");
-  CHECK(submission.end(1, 1).launch.outcome == LaunchOutcome::kTimeLimit);
+  CHECK(submission.end(1, 1).outcome == LaunchOutcome::kTimeLimit);
 
   CHECK(submission.run({{"SLURM_RESTART_COUNT", "1"}, {"STUB_STEP_MS", "1"}}).status == 0);
   CHECK(submission.follow() == std::vector<std::string>{"quick"});
@@ -320,7 +320,7 @@ TEST_CASE("a run that ends in the time which its job had left asks for no other 
   job.wait_for_error_text("time limit is near");
   std::ofstream(go).flush();
   CHECK(job.wait().status == 130);
-  CHECK(submission.end(1, 1).launch.outcome == LaunchOutcome::kExited);
+  CHECK(submission.end(1, 1).outcome == LaunchOutcome::kExited);
   CHECK_FALSE(std::filesystem::exists(workplace / "scontrol"));
 }
 

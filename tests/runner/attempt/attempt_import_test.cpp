@@ -1,8 +1,7 @@
-#include "runner/attempt/attempt_import.h"
-
 #include <catch2/catch.hpp>
 #include <fstream>
 
+#include "runner/run/earlier_attempts.h"
 #include "tests/runner/store/store_fixture.h"
 
 namespace fsdp {
@@ -60,29 +59,28 @@ TEST_CASE("the records of an attempt in a job are read as they were written") {
   std::filesystem::create_directories(paths.attempt(2));
   const WarnOfFile never = [](const std::string& line) { FAIL(line); };
   CHECK_FALSE(read_launch_record(paths, 2, never));
-  CHECK_FALSE(read_end_record(paths, 2, never));
+  CHECK(read_end(paths, 2, never).outcome == LaunchOutcome::kUnseen);
   write_launch_record(paths, 2,
                       {.job = "12_3", .node_list = "n[1-2]", .host = "n\"1", .started_unix_ms = 7});
-  write_end_record(paths, 2,
-                   {.ended_unix_ms = 9,
-                    .launch = {.outcome = LaunchOutcome::kTimeLimit,
-                               .reason = "the time\tlimit",
-                               .first_rank = 4},
-                    .inputs_compared = true});
+  write_end(paths, 2,
+            {.outcome = LaunchOutcome::kTimeLimit,
+             .reason = "the time\tlimit",
+             .first_rank = 4,
+             .ended_unix_ms = 9,
+             .inputs_compared = true});
   const auto start = read_launch_record(paths, 2, never);
   REQUIRE(start);
   CHECK(start->job == "12_3");
   CHECK(start->node_list == "n[1-2]");
   CHECK(start->host == "n\"1");
   CHECK(start->started_unix_ms == 7);
-  const auto end = read_end_record(paths, 2, never);
-  REQUIRE(end);
-  CHECK(end->ended_unix_ms == 9);
-  CHECK(end->launch.outcome == LaunchOutcome::kTimeLimit);
-  CHECK(end->launch.reason == "the time\tlimit");
-  CHECK(end->launch.first_rank == 4);
-  CHECK(end->inputs_compared == true);
-  CHECK_FALSE(end->changed_input);
+  const AttemptEnd end = read_end(paths, 2, never);
+  CHECK(end.ended_unix_ms == 9);
+  CHECK(end.outcome == LaunchOutcome::kTimeLimit);
+  CHECK(end.reason == "the time\tlimit");
+  CHECK(end.first_rank == 4);
+  CHECK(end.inputs_compared == true);
+  CHECK_FALSE(end.changed_input);
   const std::filesystem::directory_iterator files(paths.attempt(2));
   CHECK(std::distance(begin(files), std::filesystem::directory_iterator()) == 2);
 }
@@ -99,7 +97,8 @@ TEST_CASE("a record that no job has written is not there, and the warning names 
   const RunPaths paths(folder.path());
   write_text(paths.end_record(1), text);
   Warnings warnings;
-  CHECK_FALSE(read_end_record(paths, 1, [&](auto& line) { warnings.push_back(line); }));
+  CHECK(read_end(paths, 1, [&](auto& line) { warnings.push_back(line); }).outcome ==
+        LaunchOutcome::kUnseen);
   REQUIRE(warnings.size() == 1);
   CHECK_THAT(warnings[0], Catch::Contains("attempt-1/end.json"));
 }

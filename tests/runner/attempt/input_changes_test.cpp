@@ -1,5 +1,3 @@
-#include "runner/attempt/input_changes.h"
-
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -8,12 +6,11 @@
 #include <vector>
 
 #include "contract/files/file_digest.h"
-#include "runner/attempt/closing.h"
-#include "runner/attempt/earlier_attempts.h"
-#include "runner/attempt/recovery.h"
 #include "runner/experiment/experiment.h"
 #include "runner/progress/progress_kinds.h"
-#include "runner/sweep/run_experiment.h"
+#include "runner/run/attempt.h"
+#include "runner/run/earlier_attempts.h"
+#include "runner/run/run_loop.h"
 #include "tests/runner/jobs/slurm_fixture.h"
 
 namespace fsdp {
@@ -40,10 +37,10 @@ struct Planned {
 
   // With its input files as `digest` says.
   void plan(const FileDigest& digest) {
-    Store::PlannedRun planned = planned_run("point", 1, data_digest(run.spec, digest));
+    RunRecord planned = planned_run("point", 1, data_digest(run.spec, digest));
     planned.spec = run.spec;
     planned.data_digest = data_digest(run.spec, digest);
-    run.record = store.plan(experiment("lab"), std::vector{planned}).front();
+    run = store.plan(experiment("lab"), std::vector{planned}).front();
   }
 
   // With one time of modification.
@@ -52,15 +49,15 @@ struct Planned {
     set_modified(data / "set" / name, 1'000);
   }
   std::optional<std::string> changed(std::optional<int64_t> ended_unix_ms = std::nullopt) {
-    return changed_input(store, run.record, run.spec, ended_unix_ms);
+    return changed_input(store, run, ended_unix_ms);
   }
-  RunPaths paths() const { return RunPaths(results.path() / run.record.folder); }
-  AttemptRecord last_attempt() const { return store.attempts(run.record.id).back(); }
+  RunPaths paths() const { return RunPaths(results.path() / run.folder); }
+  AttemptRecord last_attempt() const { return store.attempts(run.id).back(); }
 
   ResultsFolder results;
   TemporaryFolder data;
   Store store{results.path()};
-  RunToLaunch run;
+  RunRecord run;
 };
 
 // Each launch is over at once, after `during`.
@@ -69,11 +66,11 @@ class ShortLauncher : public Launcher {
   explicit ShortLauncher(std::function<void()> during) : during_(std::move(during)) {}
   bool has_room(size_t, bool) const override { return true; }
   void start(const LaunchRequest& request) override {
-    ended_.push_back({.id = request.id});
+    ended_.push_back({.run = request.id, .outcome = LaunchOutcome::kExited});
     ++started;
     during_();
   }
-  std::vector<LaunchResult> wait(std::chrono::milliseconds) override {
+  std::vector<AttemptEnd> wait(std::chrono::milliseconds) override {
     return std::exchange(ended_, {});
   }
   void stop_all() override {}
@@ -82,7 +79,7 @@ class ShortLauncher : public Launcher {
 
  private:
   std::function<void()> during_;
-  std::vector<LaunchResult> ended_;
+  std::vector<AttemptEnd> ended_;
 };
 
 // Writes the events of one rank of a whole run.
@@ -110,14 +107,14 @@ class HeardProgress : public QuietProgress {
 };
 
 ExitCode sweep(
-    Planned& planned, Launcher& launcher, std::optional<JobOfSweep> job = {},
+    Planned& planned, Launcher& launcher, std::optional<JobOfLoop> job = {},
     const std::function<void()>& heard = [] {}) {
   HeardProgress progress(heard);
-  SweepSettings settings;
+  LoopSettings settings;
   settings.results = planned.results.path();
   settings.device_kind = [](const RunSpec&) { return std::string("cpu"); };
   settings.job = std::move(job);
-  return Sweep(planned.store, launcher, progress, std::move(settings)).run({planned.run});
+  return RunLoop(planned.store, launcher, progress, std::move(settings)).run({planned.run});
 }
 
 TEST_CASE("an input that changes after a run was planned is found, whatever its size and time") {
@@ -203,23 +200,18 @@ TEST_CASE("a run whose input changed while it went on is failed, and nothing res
     std::filesystem::create_directories(planned.paths().checkpoint(1));
     planned.write("games.csv", "Games");
   });
-  const std::optional<JobOfSweep> job =
-      in_job ? std::optional(JobOfSweep{"12", "n1"}) : std::nullopt;
+  const std::optional<JobOfLoop> job = in_job ? std::optional(JobOfLoop{"12", "n1"}) : std::nullopt;
   CHECK(sweep(planned, launcher, job) == ExitCode::kRunFailed);
   CHECK(planned.last_attempt().status == RunStatus::kFailed);
   CHECK_THAT(planned.last_attempt().reason,
              Contains("games.csv") && Contains("changed while the run went on; run it again"));
   CHECK_FALSE(std::filesystem::exists(planned.paths().checkpoints()));
   if (!in_job) return;
-  const auto end = read_end_record(planned.paths(), 1, [](const std::string&) {});
-  REQUIRE(end);
+  AttemptEnd end = read_end(planned.paths(), 1, [](const std::string&) {});
+  REQUIRE(end.outcome == LaunchOutcome::kExited);
+  end.in_job = true;
   const std::string reason = planned.last_attempt().reason;
-  const Ending ending = close_attempt(planned.store, planned.results.path(),
-                                      {.run = planned.run.record,
-                                       .spec = planned.run.spec,
-                                       .attempt = 1,
-                                       .end = end,
-                                       .of_job = true});
+  const Ending ending = close_attempt(planned.store, planned.results.path(), planned.run, 1, end);
   CHECK(ending.status == RunStatus::kFailed);
   CHECK(ending.reason == reason);
 }
@@ -267,7 +259,7 @@ TEST_CASE("a verdict on inputs is made while the results are there: inputs may b
 
 TEST_CASE("an attempt never takes a folder that is there: its events would be the run's") {
   Planned planned;
-  const int64_t run = planned.run.record.id;
+  const int64_t run = planned.run.id;
   planned.store.begin_attempt(run, attempt_start(now_unix_ms()));
   planned.store.end_attempt(run, 1, RunStatus::kInterrupted, "", now_unix_ms());
   report_whole_run(planned, 2);  // by hand, and attempt-1 was deleted
@@ -281,7 +273,7 @@ TEST_CASE("an attempt never takes a folder that is there: its events would be th
 TEST_CASE("an attempt of a killed runner whose input changed is failed when it is closed") {
   Planned planned;
   const bool has_changed = GENERATE(false, true);
-  const int64_t run = planned.run.record.id;
+  const int64_t run = planned.run.id;
   AttemptStart start = attempt_start(now_unix_ms());
   planned.store.begin_attempt(run, start);
   report_whole_run(planned, 1);
@@ -294,13 +286,14 @@ TEST_CASE("an attempt of a killed runner whose input changed is failed when it i
 TEST_CASE(
     "inputs that were compared at an attempt's end are not compared again when it is closed") {
   Planned planned;
-  planned.store.begin_attempt(planned.run.record.id, attempt_start(now_unix_ms()));
+  planned.store.begin_attempt(planned.run.id, attempt_start(now_unix_ms()));
   report_whole_run(planned, 1);
   const bool were_compared = GENERATE(false, true);
-  EndRecord end;
+  AttemptEnd end;
+  end.outcome = LaunchOutcome::kExited;
   end.ended_unix_ms = now_unix_ms();
   end.inputs_compared = were_compared;
-  write_end_record(planned.paths(), 1, end);
+  write_end(planned.paths(), 1, end);
   std::filesystem::remove_all(planned.data / "set");  // the project was moved
   recover_attempts(planned.store, planned.results.path(), "lab", [](const std::string&) {});
   CHECK(planned.last_attempt().status ==
@@ -314,7 +307,7 @@ TEST_CASE("a job that starts again sets aside what an attempt with changed input
   job.experiment = "lab";
   job.slurm_job = "12";
   job.mode = "allocation";
-  job.tasks = {{.task = 0, .run = planned.run.record.id, .device_kind = "cpu"}};
+  job.tasks = {{.task = 0, .run = planned.run.id, .device_kind = "cpu"}};
   job.id = planned.store.record_job(job);
   report_whole_run(planned, 1);
   std::filesystem::create_directories(planned.paths().checkpoint(1));
@@ -322,12 +315,14 @@ TEST_CASE("a job that starts again sets aside what an attempt with changed input
   if (GENERATE(false, true)) {
     planned.write("games.csv", "Games");
   } else {  // it was killed after it had looked, and the file was put back
-    EndRecord end;
+    AttemptEnd end;
+    end.outcome = LaunchOutcome::kExited;
+    end.inputs_compared = true;
     end.changed_input = "games.csv changed";
-    write_end_record(planned.paths(), 1, end);
+    write_end(planned.paths(), 1, end);
   }
-  const auto nothing_follows = [](const RunToLaunch&, RunStatus) {
-    return std::optional<RunToLaunch>();
+  const auto nothing_follows = [](const RunRecord&, RunStatus) {
+    return std::optional<RunRecord>();
   };
   const auto left = left_to_launch({planned.run}, {planned.store, progress, planned.results.path()},
                                    job.id, nothing_follows);

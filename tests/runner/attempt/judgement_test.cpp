@@ -1,4 +1,4 @@
-#include "runner/attempt/judgement.h"
+#include "runner/run/judgement.h"
 
 #include <catch2/catch.hpp>
 
@@ -17,8 +17,8 @@ RankEnd rank_end(int rank, RankEndKind kind, int64_t exit_code = 0, std::string 
   return end;
 }
 
-LaunchResult launch(LaunchOutcome outcome, std::string reason = "", int first_rank = -1) {
-  return {.id = 1, .outcome = outcome, .reason = std::move(reason), .first_rank = first_rank};
+AttemptEnd launch(LaunchOutcome outcome, std::string reason = "", int first_rank = -1) {
+  return {.run = 1, .outcome = outcome, .reason = std::move(reason), .first_rank = first_rank};
 }
 
 TaskState ended_task(std::string state, std::string nodes = "n1") {
@@ -38,16 +38,26 @@ const std::vector kBroke{rank_end(0, Said::kFailed, 1, "disk full"), rank_end(1,
 const std::vector kAsked{rank_end(0, Said::kInterrupted), rank_end(1, Said::kInterrupted)};
 const std::vector kSilent{rank_end(0, Said::kNone), rank_end(1, Said::kNone)};
 
-Ending judge_in_job(Evidence evidence) {
-  evidence.of_job = true;
-  return judge(evidence);
+// An attempt in a job. By default nobody saw its processes end.
+AttemptEnd in_job(std::optional<TaskState> task, AttemptEnd end = launch(LaunchOutcome::kUnseen)) {
+  end.in_job = true;
+  end.task = std::move(task);
+  return end;
 }
 
-RunStatus status_of(const Evidence& evidence) { return judge_in_job(evidence).status; }
+AttemptEnd requeued(AttemptEnd end = launch(LaunchOutcome::kUnseen)) {
+  end.in_job = end.was_requeued = true;
+  return end;
+}
+
+AttemptEnd sharing_memory(AttemptEnd end) {
+  end.shares_memory = true;
+  return end;
+}
 
 // By the runner that started it.
-Ending judge_here(const LaunchResult& seen, std::span<const RankEnd> ranks) {
-  return judge({.ranks = ranks, .launch = seen});
+Ending judge_here(const AttemptEnd& seen, std::span<const RankEnd> ranks) {
+  return judge(ranks, seen);
 }
 
 }  // namespace
@@ -56,11 +66,11 @@ TEST_CASE("a result that ranks reported outranks whatever became of the job") {
   for (const char* state :
        {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "OUT_OF_MEMORY"}) {
     INFO(state);
-    CHECK(status_of({.ranks = kAllFinished, .task = ended_task(state)}) == kFinished);
-    CHECK(status_of({.ranks = kRanOut, .task = ended_task(state)}) == kOutOfMemory);
+    CHECK(judge(kAllFinished, in_job(ended_task(state))).status == kFinished);
+    CHECK(judge(kRanOut, in_job(ended_task(state))).status == kOutOfMemory);
   }
-  CHECK(status_of({.ranks = kAllFinished, .was_requeued = true}) == kFinished);
-  CHECK(status_of({.ranks = kAllFinished}) == kFinished);
+  CHECK(judge(kAllFinished, requeued()).status == kFinished);
+  CHECK(judge(kAllFinished, in_job(std::nullopt)).status == kFinished);
 }
 
 TEST_CASE("what Slurm says of a task decides where ranks have no result") {
@@ -70,38 +80,27 @@ TEST_CASE("what Slurm says of a task decides where ranks have no result") {
       {"CANCELLED", kCancelled}};
   for (const auto& [state, status] : expected) {
     INFO(state);
-    CHECK(status_of({.ranks = kSilent, .task = ended_task(state)}) == status);
-    CHECK(status_of({.ranks = kAsked,
-                     .launch = launch(LaunchOutcome::kInterrupted),
-                     .task = ended_task(state)}) == status);
+    CHECK(judge(kSilent, in_job(ended_task(state))).status == status);
+    CHECK(judge(kAsked, in_job(ended_task(state), launch(LaunchOutcome::kInterrupted))).status ==
+          status);
   }
-  CHECK(judge_in_job({.ranks = kSilent, .task = ended_task("OUT_OF_MEMORY")}).reason ==
+  CHECK(judge(kSilent, in_job(ended_task("OUT_OF_MEMORY"))).reason ==
         "the job's memory limit (slurm.mem) was reached, after step 3");
 }
 
 TEST_CASE("memory that runs of a job shared makes none of them one that does not fit") {
-  const Ending killed = judge({.ranks = kSilent,
-                               .of_job = true,
-                               .task = ended_task("OUT_OF_MEMORY"),
-                               .shared_memory = true});
+  const std::optional<TaskState> ran_out = ended_task("OUT_OF_MEMORY");
+  const Ending killed = judge(kSilent, sharing_memory(in_job(ran_out)));
   CHECK(killed.status == kFailed);
   CHECK_THAT(killed.reason, Catch::StartsWith("the job ended as OUT_OF_MEMORY, and rank 0 "));
-  CHECK(judge({.ranks = kAsked,
-               .launch = launch(LaunchOutcome::kInterrupted),
-               .of_job = true,
-               .task = ended_task("OUT_OF_MEMORY"),
-               .shared_memory = true})
-            .status == kInterrupted);
-  CHECK(judge({.ranks = kRanOut,
-               .of_job = true,
-               .task = ended_task("OUT_OF_MEMORY"),
-               .shared_memory = true})
-            .status == kOutOfMemory);
+  const AttemptEnd told = in_job(ran_out, launch(LaunchOutcome::kInterrupted));
+  CHECK(judge(kAsked, sharing_memory(told)).status == kInterrupted);
+  CHECK(judge(kRanOut, sharing_memory(in_job(ran_out))).status == kOutOfMemory);
 }
 
 TEST_CASE("a batch script that came to its end says how its ranks ended") {
-  const auto outcome = [](const std::vector<RankEnd>& ranks, LaunchResult seen) {
-    return judge_in_job({.ranks = ranks, .launch = std::move(seen), .task = ended_task("FAILED")});
+  const auto outcome = [](const std::vector<RankEnd>& ranks, const AttemptEnd& seen) {
+    return judge(ranks, in_job(ended_task("FAILED"), seen));
   };
   CHECK(outcome(kBroke, launch(LaunchOutcome::kFailed, "srun exited with status 1")).reason ==
         "rank 0: disk full");
@@ -112,27 +111,27 @@ TEST_CASE("a batch script that came to its end says how its ranks ended") {
 }
 
 TEST_CASE("a job that was requeued says by its last words why") {
-  const auto status = [](const std::vector<RankEnd>& ranks, std::optional<LaunchResult> seen) {
-    return status_of({.ranks = ranks, .launch = std::move(seen), .was_requeued = true});
+  const auto status = [](const std::vector<RankEnd>& ranks, const AttemptEnd& seen) {
+    return judge(ranks, requeued(seen)).status;
   };
   CHECK(status(kAsked, launch(LaunchOutcome::kTimeLimit)) == kTimeLimit);
   CHECK(status(kAsked, launch(LaunchOutcome::kInterrupted)) == kPreempted);
-  CHECK(status(kSilent, std::nullopt) == kNodeFailed);
+  CHECK(status(kSilent, launch(LaunchOutcome::kUnseen)) == kNodeFailed);
   CHECK(status(kBroke, launch(LaunchOutcome::kFailed, "srun exited with status 1")) == kFailed);
   CHECK(status(kBroke, launch(LaunchOutcome::kNodeFailed, "a node of the job failed")) ==
         kNodeFailed);
 }
 
 TEST_CASE("what nobody knows is unknown, never finished or failed") {
-  CHECK(status_of({.ranks = kSilent}) == kUnknown);
-  CHECK(status_of({.ranks = kAsked}) == kUnknown);
+  CHECK(judge(kSilent, in_job(std::nullopt)).status == kUnknown);
+  CHECK(judge(kAsked, in_job(std::nullopt)).status == kUnknown);
   CHECK(judge_without_attempt(std::nullopt, "").status == kUnknown);
   SECTION("but what the ranks or the job itself wrote is known") {
-    CHECK(status_of({.ranks = kBroke}) == kFailed);
-    CHECK(status_of({.ranks = kSilent,
-                     .launch = launch(LaunchOutcome::kFailed, "srun exited with status 1")}) ==
-          kFailed);
-    CHECK(status_of({.ranks = kAsked, .launch = launch(LaunchOutcome::kTimeLimit)}) == kTimeLimit);
+    CHECK(judge(kBroke, in_job(std::nullopt)).status == kFailed);
+    const AttemptEnd failed = launch(LaunchOutcome::kFailed, "srun exited with status 1");
+    CHECK(judge(kSilent, in_job(std::nullopt, failed)).status == kFailed);
+    const AttemptEnd at_limit = launch(LaunchOutcome::kTimeLimit);
+    CHECK(judge(kAsked, in_job(std::nullopt, at_limit)).status == kTimeLimit);
   }
 }
 
@@ -227,15 +226,15 @@ TEST_CASE("exit status 0 alone does not make a run finished") {
 }
 
 TEST_CASE("of an attempt whose runner was killed ranks say how it ended") {
-  CHECK(judge({.ranks = kAllFinished}).status == kFinished);
-  CHECK(judge({.ranks = kBroke}).reason == "rank 0: disk full");
-  const Ending silent = judge({.ranks = kSilent});
+  CHECK(judge(kAllFinished, AttemptEnd()).status == kFinished);
+  CHECK(judge(kBroke, AttemptEnd()).reason == "rank 0: disk full");
+  const Ending silent = judge(kSilent, AttemptEnd());
   CHECK(silent.status == kInterrupted);
   CHECK(silent.reason == "the runner was killed; rank 0 ended without a last event, after step 3");
 }
 
 TEST_CASE("an attempt whose ranks could not be started says why, and no step") {
-  const Ending ending = judge_here(launch(LaunchOutcome::kFailed, "no such program"), {});
+  const Ending ending = judge_here(launch(LaunchOutcome::kNotStarted, "no such program"), kSilent);
   CHECK(ending.status == kFailed);
   CHECK(ending.reason == "no such program");
 }

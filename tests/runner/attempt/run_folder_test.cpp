@@ -1,8 +1,7 @@
-#include "runner/attempt/run_folder.h"
-
 #include <catch2/catch.hpp>
 #include <fstream>
 
+#include "runner/run/attempt_files.h"
 #include "runner/store/results_unavailable.h"
 #include "tests/temporary_folder.h"
 

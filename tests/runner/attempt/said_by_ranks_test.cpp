@@ -1,6 +1,6 @@
-#include "runner/attempt/said_by_ranks.h"
-
 #include <catch2/catch.hpp>
+
+#include "runner/run/judgement.h"
 
 namespace fsdp {
 namespace {
@@ -28,11 +28,6 @@ RankEnd never_started() {
   return end;
 }
 
-SaidByRanks decide(std::vector<RankEnd> ranks) {
-  for (size_t rank = 0; rank < ranks.size(); ++rank) ranks[rank].rank = static_cast<int>(rank);
-  return said_by_ranks(ranks);
-}
-
 TEST_CASE("how an attempt ended follows from its ranks' last events") {
   struct Case {
     const char* name;
@@ -40,7 +35,7 @@ TEST_CASE("how an attempt ended follows from its ranks' last events") {
     RunStatus status;
     std::string reason;
     int reason_rank;
-    bool cause_known;
+    bool is_explained;
   };
   using enum RunStatus;
   const std::vector<Case> cases{
@@ -133,18 +128,20 @@ TEST_CASE("how an attempt ended follows from its ranks' last events") {
   };
   for (const Case& expected : cases) {
     INFO(expected.name);
-    const SaidByRanks end = decide(expected.ranks);
-    CHECK(name_of(end.ending.status) == name_of(expected.status));
-    CHECK(end.ending.reason == expected.reason);
-    CHECK(end.ending.reason_rank == expected.reason_rank);
-    CHECK(end.cause_known == expected.cause_known);
+    std::vector<RankEnd> ranks = expected.ranks;
+    for (size_t rank = 0; rank < ranks.size(); ++rank) ranks[rank].rank = static_cast<int>(rank);
+    const Ending ending = said_by_ranks(ranks);
+    CHECK(name_of(ending.status) == name_of(expected.status));
+    CHECK(ending.reason == expected.reason);
+    CHECK(ending.reason_rank == expected.reason_rank);
+    CHECK(ending.is_explained == expected.is_explained);
   }
 }
 
 TEST_CASE("an attempt ended with the last event of any rank") {
-  CHECK(decide({finished(5), finished(9), finished(7)}).ended_unix_ms == 9);
-  CHECK(decide({never_started(), silent(3)}).ended_unix_ms == 3);
-  CHECK_FALSE(decide({never_started()}).ended_unix_ms);
+  CHECK(last_event_unix_ms(std::vector{finished(5), finished(9), finished(7)}) == 9);
+  CHECK(last_event_unix_ms(std::vector{never_started(), silent(3)}) == 3);
+  CHECK_FALSE(last_event_unix_ms(std::vector{never_started()}));
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ TEST_CASE("a point means the run of the current list; an older one has its numbe
 TEST_CASE("a run that left the list is found by the name that reports give it") {
   const ResultsFolder results;
   Store store(results.path());
-  Store::PlannedRun longer = planned_run("one", 1, kHashB);
+  RunRecord longer = planned_run("one", 1, kHashB);
   longer.spec.train.steps = 20;
   store.plan(experiment("lab"), in_order({planned_run("one", 1, kHashA)}));
   store.plan(experiment("lab"), in_order({longer}));

@@ -10,23 +10,24 @@ namespace {
 // Two runs in one job, whose runner has ended.
 struct Detached {
   Detached() {
-    std::vector<Store::PlannedRun> planned{planned_run("first", 1, "1"),
-                                           planned_run("second", 1, "2")};
+    std::vector<RunRecord> planned{planned_run("first", 1, "1"), planned_run("second", 1, "2")};
     for (auto& run : planned) run.spec.slurm.mode = SlurmMode::kAllocation;
     SlurmRunnerLife life(results, cluster);
     runs = life.plan(in_order(planned));
     REQUIRE(life.sweep.submit(runs));
-    jobs = {FakeJob(results.path(), runs[0].record), FakeJob(results.path(), runs[1].record)};
+    jobs = {FakeJob(results.path(), runs[0]), FakeJob(results.path(), runs[1])};
   }
-  int64_t id(size_t run) const { return runs[run].record.id; }
+  int64_t id(size_t run) const { return runs[run].id; }
   // The run, as the next call of the user reads it.
-  RunToLaunch again(const SlurmRunnerLife& life, size_t run) const {
-    return {life.store.run(id(run)).value(), runs[run].spec};
+  RunRecord again(const SlurmRunnerLife& life, size_t run) const {
+    RunRecord record = life.store.run(id(run)).value();
+    record.spec = runs[run].spec;
+    return record;
   }
 
   ResultsFolder results;
   FakeCluster cluster;
-  std::vector<RunToLaunch> runs;
+  std::vector<RunRecord> runs;
   std::vector<FakeJob> jobs;
 };
 
@@ -182,7 +183,7 @@ TEST_CASE("a run whose ranks died without a word has ended while its job goes on
 TEST_CASE("a doubled key's next value is left to the job that doubles that key, and no other") {
   const ResultsFolder results;
   FakeCluster cluster;
-  std::vector<Store::PlannedRun> planned;
+  std::vector<RunRecord> planned;
   for (const char* name : {"one=1", "one=2", "two=2"}) {
     planned.push_back(planned_run(name, 1, name));
     planned.back().family = std::string(name).substr(0, 3);
@@ -195,10 +196,10 @@ TEST_CASE("a doubled key's next value is left to the job that doubles that key, 
   }
   cluster.runs("100");
   SlurmRunnerLife life(results, cluster);
-  const std::vector<RunToLaunch> runs = life.plan(planned);
+  const std::vector<RunRecord> runs = life.plan(planned);
   REQUIRE(life.sweep.pick_up());
   CHECK(life.sweep.leave_to_allocation(runs[1]));
-  CHECK(life.sweep.follows(runs[1].record.id));
+  CHECK(life.sweep.follows(runs[1].id));
   CHECK_FALSE(life.sweep.leave_to_allocation(runs[2]));
-  CHECK_FALSE(life.sweep.follows(runs[2].record.id));
+  CHECK_FALSE(life.sweep.follows(runs[2].id));
 }

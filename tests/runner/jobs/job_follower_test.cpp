@@ -1,4 +1,4 @@
-#include "runner/jobs/job_follower.h"
+#include "runner/cluster/job_follower.h"
 
 #include <fcntl.h>
 #include <sys/inotify.h>
@@ -54,21 +54,21 @@ class OpenedFolders {
 
 // Jobs of one run, followed pass by pass.
 struct Followed {
-  explicit Followed(const Store::PlannedRun& planned_alone = planned_run("point", 1)) {
+  explicit Followed(const RunRecord& planned_alone = planned_run("point", 1)) {
     const std::vector planned{planned_alone};
-    run = {store.plan(experiment("lab"), planned).front(), planned.front().spec};
+    run = store.plan(experiment("lab"), planned).front();
     JobRecord job;
     job.experiment = "lab";
     job.token = "t0ken";
     job.slurm_job = "100";
     job.mode = "per_run";
-    job.tasks = {{.task = 0, .run = run.record.id, .device_kind = "cpu"}};
+    job.tasks = {{.task = 0, .run = run.id, .device_kind = "cpu"}};
     job.id = store.record_job(job);
     std::filesystem::create_directories(paths().folder());
     follower.follow(job, std::span(&run, 1));
   }
 
-  RunPaths paths() const { return RunPaths(results.path() / run.record.folder); }
+  RunPaths paths() const { return RunPaths(results.path() / run.folder); }
   // Passes 2 s after the last time. Returns true if the run has ended.
   bool pass(TaskPhase phase) {
     now += std::chrono::seconds(2);
@@ -76,12 +76,12 @@ struct Followed {
         {.job = "100_0", .phase = phase, .state = "", .reason = "", .node_list = "n1"}};
     return !follower.pass(states).empty();
   }
-  RunStatus status() const { return store.run(run.record.id)->status; }
+  RunStatus status() const { return store.run(run.id)->status; }
 
   ResultsFolder results;
   Store store{results.path()};
   RecordingProgress progress;
-  RunToLaunch run;
+  RunRecord run;
   std::chrono::steady_clock::time_point now{};
   JobFollower follower{{store, progress, results.path()}, [this] { return now; }};
 };
@@ -103,7 +103,7 @@ TEST_CASE("before a run without an attempt is judged, its folder is asked again 
 TEST_CASE("before an attempt is judged whose ranks are silent, its folder is asked again") {
   const TaskPhase end = GENERATE(TaskPhase::kEnded, TaskPhase::kQueued);
   Followed lab;
-  FakeJob job(lab.results.path(), lab.run.record);
+  FakeJob job(lab.results.path(), lab.run);
   job.starts(1, "100_0");
   CHECK_FALSE(lab.pass(TaskPhase::kRunning));
   OpenedFolders folders;
@@ -115,7 +115,7 @@ TEST_CASE("before an attempt is judged whose ranks are silent, its folder is ask
   CHECK(folders.opened() == Folders{lab.paths().folder(), lab.paths().attempt(1)});
   job.finishes();
   lab.pass(end);
-  CHECK(lab.store.attempts(lab.run.record.id).front().status == RunStatus::kFinished);
+  CHECK(lab.store.attempts(lab.run.id).front().status == RunStatus::kFinished);
 }
 
 TEST_CASE("an attempt that shows up late is asked for its files") {
@@ -130,26 +130,26 @@ TEST_CASE("an attempt that shows up late is asked for its files") {
 
 TEST_CASE("a run of a batch script whose input changed is failed, though its ranks finished") {
   const TemporaryFolder data;
-  Store::PlannedRun planned = planned_run("point", 1);
+  RunRecord planned = planned_run("point", 1);
   planned.spec.data.train = data.write("games.csv", "games");
   planned.spec.data.tokenizer = data.write("tokenizer.model", "pieces");
   const bool has_changed = GENERATE(false, true);
   planned.data_digest = has_changed ? "another" : data_digest(planned.spec, file_digest);
   Followed lab(planned);
-  FakeJob job(lab.results.path(), lab.run.record);
+  FakeJob job(lab.results.path(), lab.run);
   job.starts(1, "100_0");
   std::filesystem::create_directories(lab.paths().checkpoint(1));
   const auto how = GENERATE(as<std::string>(), "ended", "requeued", "requeued and begun again");
   CAPTURE(has_changed, how);
   CHECK_FALSE(lab.pass(TaskPhase::kRunning));
   if (how == "requeued and begun again") {
-    FakeJob(lab.results.path(), lab.run.record).starts(2, "100_0");
+    FakeJob(lab.results.path(), lab.run).starts(2, "100_0");
     CHECK_FALSE(lab.pass(TaskPhase::kRunning));
   } else {
     job.finishes();
     CHECK(lab.pass(how == "ended" ? TaskPhase::kEnded : TaskPhase::kQueued) == (how == "ended"));
   }
-  const RunStatus status = lab.store.attempts(lab.run.record.id).front().status;
+  const RunStatus status = lab.store.attempts(lab.run.id).front().status;
   const bool was_cut_short = how == "requeued and begun again";
   const RunStatus said = was_cut_short ? RunStatus::kNodeFailed : RunStatus::kFinished;
   CHECK(status == (has_changed ? RunStatus::kFailed : said));

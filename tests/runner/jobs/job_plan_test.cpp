@@ -1,4 +1,4 @@
-#include "runner/jobs/job_plan.h"
+#include "runner/cluster/job_plan.h"
 
 #include "contract/text/config_error.h"
 #include "tests/runner/store/store_fixture.h"
@@ -56,8 +56,8 @@ TEST_CASE("the experiment in a job is the one of the submission, its paths those
 }
 
 TEST_CASE("the runs of one job ask for the same") {
-  RunToLaunch first, second;
-  first.record.point = "one", second.record.point = "other";
+  RunRecord first, second;
+  first.point = "one", second.point = "other";
   CHECK(slurm_of_all(std::vector{first, second}) == SlurmSpec());
   second.spec.slurm.cpus_per_task = 2;
   CHECK_THROWS_AS(slurm_of_all(std::vector{first, second}), ConfigError);

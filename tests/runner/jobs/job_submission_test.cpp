@@ -1,4 +1,4 @@
-#include "runner/jobs/job_submission.h"
+#include "runner/cluster/job_submission.h"
 
 #include <catch2/catch.hpp>
 #include <stdexcept>
@@ -38,7 +38,7 @@ class SilentCluster : public FakeCluster {
   }
 };
 
-std::vector<Store::PlannedRun> two_runs(SlurmMode mode) {
+std::vector<RunRecord> two_runs(SlurmMode mode) {
   auto planned = in_order({planned_run("first", 1, "1"), planned_run("second", 1, "2")});
   for (auto& run : planned) run.spec.slurm.mode = mode;
   return planned;
@@ -50,16 +50,16 @@ TEST_CASE("one job for all runs that meets a limit on submitted jobs waits, and 
   const ResultsFolder results;
   FullCluster cluster;
   SlurmRunnerLife life(results, cluster);
-  const std::vector<RunToLaunch> runs = life.plan(two_runs(SlurmMode::kAllocation));
+  const std::vector<RunRecord> runs = life.plan(two_runs(SlurmMode::kAllocation));
   cluster.most_waiting = 0;
   REQUIRE(life.sweep.submit(runs));
   CHECK(cluster.submissions == 1);
-  CHECK_FALSE(life.sweep.follows(runs[0].record.id));
+  CHECK_FALSE(life.sweep.follows(runs[0].id));
   CHECK(life.store.open_jobs("").empty());
   cluster.most_waiting = 1;
   life.is_asked_to_stop = true;
   CHECK(life.sweep.follow() == ExitCode::kInterrupted);
-  CHECK(life.sweep.follows(runs[0].record.id));
+  CHECK(life.sweep.follows(runs[0].id));
   CHECK(cluster.submissions == 2);
   CHECK(life.store.open_jobs("lab").at(0).tasks.size() == 2);
 }
@@ -78,11 +78,11 @@ TEST_CASE("a refused job that squeue shows as a failed one was not submitted") {
   const ResultsFolder results;
   RecordingCluster cluster;
   SlurmRunnerLife life(results, cluster);
-  const std::vector<RunToLaunch> runs = life.plan(two_runs(SlurmMode::kPerRun));
+  const std::vector<RunRecord> runs = life.plan(two_runs(SlurmMode::kPerRun));
   REQUIRE(life.sweep.submit(runs));
   CHECK(cluster.submissions == 1);
-  CHECK_FALSE(life.sweep.follows(runs[1].record.id));
-  CHECK(life.status(runs[0].record.id) == RunStatus::kFailed);
+  CHECK_FALSE(life.sweep.follows(runs[1].id));
+  CHECK(life.status(runs[0].id) == RunStatus::kFailed);
   CHECK(life.progress.count("Invalid partition name") == 2);
   CHECK(life.store.open_jobs("").empty());
 }
@@ -91,10 +91,10 @@ TEST_CASE("a refusal is told at once, also while nobody says whether the job was
   const ResultsFolder results;
   SilentCluster cluster;
   SlurmRunnerLife life(results, cluster);
-  const std::vector<RunToLaunch> runs = life.plan(two_runs(SlurmMode::kPerRun));
+  const std::vector<RunRecord> runs = life.plan(two_runs(SlurmMode::kPerRun));
   REQUIRE(life.sweep.submit(runs));
   CHECK(cluster.submissions == 1);
-  CHECK(life.status(runs[0].record.id) == RunStatus::kFailed);
+  CHECK(life.status(runs[0].id) == RunStatus::kFailed);
   CHECK(life.progress.count("Invalid --mem specification") == 2);
   CHECK(life.store.open_jobs("").empty());
 }
@@ -102,13 +102,13 @@ TEST_CASE("a refusal is told at once, also while nobody says whether the job was
 TEST_CASE("runs that Slurm refuses have failed with its words, and others go on") {
   SlurmLaboratory lab;
   SlurmRunnerLife life(lab.results, lab.cluster);
-  std::vector<Store::PlannedRun> planned = runs_of_one_shape(2);
+  std::vector<RunRecord> planned = runs_of_one_shape(2);
   planned[1].spec.slurm.partition = "other";
-  const std::vector<RunToLaunch> runs = life.plan(planned);
+  const std::vector<RunRecord> runs = life.plan(planned);
   lab.cluster.refused_script = "--partition=other";
   REQUIRE(life.sweep.submit(runs));
-  CHECK(life.status(runs[0].record.id) == kQueued);
-  CHECK(life.status(runs[1].record.id) == kFailed);
+  CHECK(life.status(runs[0].id) == kQueued);
+  CHECK(life.status(runs[1].id) == kFailed);
   CHECK(life.progress.count("invalid partition") == 1);
   CHECK(life.store.open_jobs("").size() == 1);
 }
@@ -116,16 +116,16 @@ TEST_CASE("runs that Slurm refuses have failed with its words, and others go on"
 TEST_CASE("runs that are refused when they are to run again keep their results") {
   SlurmLaboratory lab;
   SlurmRunnerLife life(lab.results, lab.cluster);
-  const std::vector<Store::PlannedRun> planned = runs_of_one_shape(2);
-  const std::vector<RunToLaunch> runs = life.plan(planned);
-  const int64_t finished = runs[0].record.id;
+  const std::vector<RunRecord> planned = runs_of_one_shape(2);
+  const std::vector<RunRecord> runs = life.plan(planned);
+  const int64_t finished = runs[0].id;
   const int attempt = life.store.begin_attempt(finished, attempt_start());
   life.store.end_attempt(finished, attempt, kFinished, "", 2'000);
   lab.cluster.refused_script = "--array=";
   REQUIRE(life.sweep.submit(life.plan(planned)));
   CHECK(life.progress.count("invalid partition") == 2);
   CHECK(life.status(finished) == kFinished);
-  CHECK(life.status(runs[1].record.id) == kFailed);
+  CHECK(life.status(runs[1].id) == kFailed);
   CHECK(life.sweep.follow() == ExitCode::kRunFailed);
 }
 
@@ -133,16 +133,16 @@ TEST_CASE("where submitted jobs are limited, what fits is submitted, and the res
   SlurmLaboratory lab;
   lab.cluster.most_waiting = 3;
   SlurmRunnerLife life(lab.results, lab.cluster);
-  const std::vector<RunToLaunch> runs = life.plan(runs_of_one_shape(5));
+  const std::vector<RunRecord> runs = life.plan(runs_of_one_shape(5));
   REQUIRE(life.sweep.submit(runs));
   const auto queued = [&] {
     return std::ranges::count_if(
-        runs, [&](const RunToLaunch& run) { return life.status(run.record.id) == kQueued; });
+        runs, [&](const RunRecord& run) { return life.status(run.id) == kQueued; });
   };
   CHECK(queued() == 3);
   const auto all_finish = [&] {
-    for (const RunToLaunch& run : runs) {
-      const std::vector<JobRecord> jobs = life.store.jobs_of_run(run.record.id);
+    for (const RunRecord& run : runs) {
+      const std::vector<JobRecord> jobs = life.store.jobs_of_run(run.id);
       if (jobs.empty() || jobs.back().tasks[0].over) continue;
       const std::string task = slurm_name(jobs.back(), jobs.back().tasks[0].task);
       FakeJob job = lab.job(run);
@@ -153,14 +153,14 @@ TEST_CASE("where submitted jobs are limited, what fits is submitted, and the res
   };
   life.happens = {all_finish, [] {}, all_finish};
   CHECK(life.sweep.follow() == ExitCode::kOk);
-  for (const RunToLaunch& run : runs) CHECK(life.attempts(run.record.id) == Statuses{kFinished});
+  for (const RunRecord& run : runs) CHECK(life.attempts(run.id) == Statuses{kFinished});
 }
 
 TEST_CASE("an array has no more tasks than the cluster allows") {
   SlurmLaboratory lab;
   lab.cluster.configuration.max_array_size = 2;
   SlurmRunnerLife life(lab.results, lab.cluster);
-  const std::vector<RunToLaunch> runs = life.plan(runs_of_one_shape(5));
+  const std::vector<RunRecord> runs = life.plan(runs_of_one_shape(5));
   REQUIRE(life.sweep.submit(runs));
   CHECK(lab.cluster.submissions == 3);
   CHECK(lab.cluster.known.contains("102_0"));
@@ -170,7 +170,7 @@ TEST_CASE("an array has no more tasks than the cluster allows") {
 TEST_CASE("what keeps a job from starting is said at once, and once") {
   SlurmLaboratory lab;
   SlurmRunnerLife life(lab.results, lab.cluster);
-  const std::vector<RunToLaunch> runs = life.plan(runs_of_one_shape(2));
+  const std::vector<RunRecord> runs = life.plan(runs_of_one_shape(2));
   REQUIRE(life.sweep.submit(runs));
   for (const char* task : {"100_0", "100_1"}) {
     lab.cluster.known[task].reason = "PartitionDown";

@@ -1,7 +1,6 @@
-#include "runner/jobs/jobs_to_cancel.h"
-
 #include <catch2/catch.hpp>
 
+#include "runner/cluster/open_jobs.h"
 #include "tests/runner/store/store_fixture.h"
 
 using namespace fsdp;

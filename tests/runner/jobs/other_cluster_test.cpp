@@ -1,7 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "runner/jobs/jobs_to_cancel.h"
-#include "runner/jobs/refresh_jobs.h"
+#include "runner/cluster/open_jobs.h"
 #include "tests/runner/jobs/slurm_fixture.h"
 
 // Two clusters share the results folder. Each leaves the other's submissions alone.
@@ -19,9 +18,9 @@ struct TwoClusters {
     dusk.configuration.cluster = "dusk";
   }
   // A runner at dawn that submits runs and ends.
-  std::vector<RunToLaunch> submit_at_dawn(int count) {
+  std::vector<RunRecord> submit_at_dawn(int count) {
     SlurmRunnerLife life(results, dawn);
-    std::vector<RunToLaunch> runs = life.plan(runs_of_one_shape(count));
+    std::vector<RunRecord> runs = life.plan(runs_of_one_shape(count));
     life.is_asked_to_stop = true;
     life.sweep.submit(runs);
     return runs;
@@ -44,20 +43,20 @@ Pauses no_pauses() {
 
 TEST_CASE("a runner on another cluster asks nothing about a job and submits nothing again") {
   TwoClusters lab;
-  const std::vector<RunToLaunch> runs = lab.submit_at_dawn(2);
+  const std::vector<RunRecord> runs = lab.submit_at_dawn(2);
   // Somebody else's job.
   lab.dusk.ends("100_0", "FAILED");
-  FakeJob job{lab.results.path(), runs[0].record};
+  FakeJob job{lab.results.path(), runs[0]};
   job.starts(1, "100_0");
   {
     SlurmRunnerLife away(lab.results, lab.dusk);
     REQUIRE(away.sweep.pick_up());
     CHECK(away.progress.count(kTold) == 1);
-    CHECK(away.sweep.follows(runs[0].record.id));
-    CHECK(away.sweep.follows(runs[1].record.id));
+    CHECK(away.sweep.follows(runs[0].id));
+    CHECK(away.sweep.follows(runs[1].id));
     CHECK(away.sweep.follow() == ExitCode::kOk);
-    CHECK(away.status(runs[0].record.id) == kRunning);
-    CHECK(away.status(runs[1].record.id) == kQueued);
+    CHECK(away.status(runs[0].id) == kRunning);
+    CHECK(away.status(runs[1].id) == kQueued);
     CHECK(lab.dusk.queries == 0);
     CHECK(lab.dusk.submissions == 0);
   }
@@ -68,19 +67,19 @@ TEST_CASE("a runner on another cluster asks nothing about a job and submits noth
   REQUIRE(home.sweep.pick_up());
   CHECK(home.progress.count("another cluster") == 0);
   home.sweep.follow();
-  CHECK(home.attempts(runs[0].record.id) == Statuses{kFinished});
-  CHECK(home.status(runs[1].record.id) == kCancelled);
+  CHECK(home.attempts(runs[0].id) == Statuses{kFinished});
+  CHECK(home.status(runs[1].id) == kCancelled);
 }
 
 TEST_CASE("a submission that another cluster has not answered is not forgotten") {
   TwoClusters lab;
   lab.dawn.loses_answers = true;
-  const std::vector<RunToLaunch> runs = lab.submit_at_dawn(1);
+  const std::vector<RunRecord> runs = lab.submit_at_dawn(1);
   {
     SlurmRunnerLife away(lab.results, lab.dusk);
     REQUIRE(away.store.open_jobs("").at(0).slurm_job.empty());
     REQUIRE(away.sweep.pick_up());
-    CHECK(away.sweep.follows(runs[0].record.id));
+    CHECK(away.sweep.follows(runs[0].id));
     CHECK(away.sweep.follow() == ExitCode::kOk);
     CHECK(away.store.open_jobs("").size() == 1);
   }
@@ -91,21 +90,21 @@ TEST_CASE("a submission that another cluster has not answered is not forgotten")
 
 TEST_CASE("a report on another cluster tells what jobs wrote, and takes none for gone") {
   TwoClusters lab;
-  const std::vector<RunToLaunch> runs = lab.submit_at_dawn(2);
-  FakeJob(lab.results.path(), runs[0].record).starts(1, "100_0");
+  const std::vector<RunRecord> runs = lab.submit_at_dawn(2);
+  FakeJob(lab.results.path(), runs[0]).starts(1, "100_0");
   Store store(lab.results.path());
   CHECK(refresh_free_jobs(store, lab.results.path(), lab.dusk, no_pauses()).empty());
-  CHECK(store.run(runs[0].record.id)->status == kRunning);
-  CHECK(store.run(runs[1].record.id)->status == kQueued);
+  CHECK(store.run(runs[0].id)->status == kRunning);
+  CHECK(store.run(runs[1].id)->status == kQueued);
   CHECK(store.open_jobs("").at(0).tasks.at(1).over == false);
   CHECK(lab.dusk.queries == 0);
 }
 
 TEST_CASE("a job is cancelled on its own cluster only") {
   TwoClusters lab;
-  const std::vector<RunToLaunch> runs = lab.submit_at_dawn(1);
+  const std::vector<RunRecord> runs = lab.submit_at_dawn(1);
   const Store store(lab.results.path());
-  const std::set<int64_t> chosen = {runs[0].record.id};
+  const std::set<int64_t> chosen = {runs[0].id};
   const JobsToCancel away = jobs_to_cancel(store, chosen, "dusk");
   CHECK(away.names.empty());
   CHECK(away.tasks.empty());
@@ -117,11 +116,11 @@ TEST_CASE("a job is cancelled on its own cluster only") {
 TEST_CASE("a job whose cluster was not recorded is asked about wherever one is") {
   TwoClusters lab;
   lab.dawn.configuration.cluster = "";
-  const std::vector<RunToLaunch> runs = lab.submit_at_dawn(1);
+  const std::vector<RunRecord> runs = lab.submit_at_dawn(1);
   lab.dusk.ends("100_0", "CANCELLED");
   SlurmRunnerLife away(lab.results, lab.dusk);
   REQUIRE(away.sweep.pick_up());
   CHECK(away.progress.count("another cluster") == 0);
   away.sweep.follow();
-  CHECK(away.status(runs[0].record.id) == kCancelled);
+  CHECK(away.status(runs[0].id) == kCancelled);
 }

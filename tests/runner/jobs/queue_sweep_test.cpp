@@ -1,7 +1,6 @@
-#include "runner/jobs/queue_sweep.h"
-
 #include <catch2/catch.hpp>
 
+#include "runner/cluster/job_loop.h"
 #include "tests/runner/jobs/slurm_fixture.h"
 
 using namespace fsdp;
@@ -10,14 +9,14 @@ using enum RunStatus;
 TEST_CASE("an array's life: queued, running, finished, and nothing of it is left open") {
   SlurmLaboratory lab;
   SlurmRunnerLife life(lab.results, lab.cluster);
-  const std::vector<RunToLaunch> runs = life.plan(runs_of_one_shape(3));
+  const std::vector<RunRecord> runs = life.plan(runs_of_one_shape(3));
   REQUIRE(life.sweep.pick_up());
   REQUIRE(life.sweep.submit(runs));
   CHECK(lab.cluster.submissions == 1);
-  for (const RunToLaunch& run : runs) CHECK(life.status(run.record.id) == kQueued);
+  for (const RunRecord& run : runs) CHECK(life.status(run.id) == kQueued);
 
   std::vector<FakeJob> jobs;
-  for (const RunToLaunch& run : runs) jobs.push_back(lab.job(run));
+  for (const RunRecord& run : runs) jobs.push_back(lab.job(run));
   life.happens = {
       [&] {
         lab.cluster.runs("100_0");
@@ -25,9 +24,9 @@ TEST_CASE("an array's life: queued, running, finished, and nothing of it is left
         jobs[0].steps(1);
       },
       [&] {
-        CHECK(life.status(runs[0].record.id) == kRunning);
-        CHECK(life.status(runs[1].record.id) == kQueued);
-        CHECK(life.store.newest_steps(runs[0].record.id, 1, 0, 9).size() == 1);
+        CHECK(life.status(runs[0].id) == kRunning);
+        CHECK(life.status(runs[1].id) == kQueued);
+        CHECK(life.store.newest_steps(runs[0].id, 1, 0, 9).size() == 1);
         jobs[0].finishes();
         lab.cluster.ends("100_0");
         for (int i : {1, 2}) {
@@ -43,10 +42,10 @@ TEST_CASE("an array's life: queued, running, finished, and nothing of it is left
       },
   };
   CHECK(life.sweep.follow() == ExitCode::kOk);
-  CHECK(life.attempts(runs[0].record.id) == Statuses{kFinished});
-  CHECK(life.attempts(runs[1].record.id) == Statuses{kOutOfMemory});
-  CHECK(life.attempts(runs[2].record.id) == Statuses{kFinished});
-  CHECK(life.store.attempts(runs[1].record.id)[0].slurm_job == "100_1");
+  CHECK(life.attempts(runs[0].id) == Statuses{kFinished});
+  CHECK(life.attempts(runs[1].id) == Statuses{kOutOfMemory});
+  CHECK(life.attempts(runs[2].id) == Statuses{kFinished});
+  CHECK(life.store.attempts(runs[1].id)[0].slurm_job == "100_1");
   CHECK(life.store.open_jobs("").empty());
   CHECK(lab.cluster.submissions == 1);
 }
@@ -54,10 +53,10 @@ TEST_CASE("an array's life: queued, running, finished, and nothing of it is left
 TEST_CASE("what a reader of the database keeps the follower from recording is recorded after it") {
   SlurmLaboratory lab;
   SlurmRunnerLife life(lab.results, lab.cluster);
-  const std::vector<RunToLaunch> runs = life.plan(runs_of_one_shape(2));
+  const std::vector<RunRecord> runs = life.plan(runs_of_one_shape(2));
   REQUIRE(life.sweep.submit(runs));
   std::vector<FakeJob> jobs;
-  for (const RunToLaunch& run : runs) jobs.push_back(lab.job(run));
+  for (const RunRecord& run : runs) jobs.push_back(lab.job(run));
   Database reader(lab.results.database());
   life.happens = {
       [&] {
@@ -72,7 +71,7 @@ TEST_CASE("what a reader of the database keeps the follower from recording is re
         lab.cluster.ends("100_0");
       },
       [&] {
-        CHECK(life.attempts(runs[0].record.id).empty());
+        CHECK(life.attempts(runs[0].id).empty());
         reader.execute("commit");
         lab.cluster.runs("100_1");
         jobs[1].starts(1, "100_1");
@@ -83,9 +82,8 @@ TEST_CASE("what a reader of the database keeps the follower from recording is re
       },
   };
   CHECK(life.sweep.follow() == ExitCode::kOk);
-  for (const RunToLaunch& run : runs) CHECK(life.attempts(run.record.id) == Statuses{kFinished});
-  CHECK(life.store.newest_steps(runs[0].record.id, 1, 0, 2 * FakeJob::kSteps).size() ==
-        FakeJob::kSteps);
+  for (const RunRecord& run : runs) CHECK(life.attempts(run.id) == Statuses{kFinished});
+  CHECK(life.store.newest_steps(runs[0].id, 1, 0, 2 * FakeJob::kSteps).size() == FakeJob::kSteps);
   CHECK(life.store.open_jobs("").empty());
   CHECK(lab.cluster.submissions == 1);
 }
@@ -93,8 +91,8 @@ TEST_CASE("what a reader of the database keeps the follower from recording is re
 TEST_CASE("a requeued run is an attempt each time, and queued in between") {
   SlurmLaboratory lab;
   SlurmRunnerLife life(lab.results, lab.cluster);
-  const std::vector<RunToLaunch> runs = life.plan(runs_of_one_shape(1));
-  const int64_t run = runs[0].record.id;
+  const std::vector<RunRecord> runs = life.plan(runs_of_one_shape(1));
+  const int64_t run = runs[0].id;
   REQUIRE(life.sweep.submit(runs));
   FakeJob job = lab.job(runs[0]);
   life.happens = {
@@ -132,20 +130,20 @@ TEST_CASE("a requeued run is an attempt each time, and queued in between") {
 TEST_CASE("a Slurm that was never seen is an error with what to do, and nothing is submitted") {
   SlurmLaboratory lab;
   SlurmRunnerLife life(lab.results, lab.cluster);
-  const std::vector<RunToLaunch> runs = life.plan(runs_of_one_shape(1));
+  const std::vector<RunRecord> runs = life.plan(runs_of_one_shape(1));
   lab.cluster.is_down = true;
   CHECK_THROWS_WITH(life.sweep.submit(runs),
                     Catch::Contains("cannot be reached: slurmctld does not answer") &&
                         Catch::Contains("nothing was submitted") && Catch::Contains("sinfo"));
   CHECK(lab.cluster.submissions == 0);
   CHECK(life.store.open_jobs("").empty());
-  CHECK(life.status(runs[0].record.id) == kPlanned);
+  CHECK(life.status(runs[0].id) == kPlanned);
 }
 
 TEST_CASE("a controller that is down is waited for, and said to be so once") {
   SlurmLaboratory lab;
   SlurmRunnerLife life(lab.results, lab.cluster);
-  const std::vector<RunToLaunch> runs = life.plan(runs_of_one_shape(2));
+  const std::vector<RunRecord> runs = life.plan(runs_of_one_shape(2));
   REQUIRE(life.sweep.submit({runs[0]}));
   FakeJob first = lab.job(runs[0]);
   first.starts(1, "100_0");
@@ -167,7 +165,7 @@ TEST_CASE("a controller that is down is waited for, and said to be so once") {
       [] {},
       [&] {
         // The job's files are read, but its end is not known.
-        CHECK(life.attempts(runs[1].record.id) == Statuses{kRunning});
+        CHECK(life.attempts(runs[1].id) == Statuses{kRunning});
         lab.cluster.is_down = false;
       },
   };
@@ -178,7 +176,7 @@ TEST_CASE("a controller that is down is waited for, and said to be so once") {
 TEST_CASE("a job that Slurm has forgotten is what its files say, else unknown") {
   SlurmLaboratory lab;
   SlurmRunnerLife life(lab.results, lab.cluster);
-  const std::vector<RunToLaunch> runs = life.plan(runs_of_one_shape(3));
+  const std::vector<RunRecord> runs = life.plan(runs_of_one_shape(3));
   REQUIRE(life.sweep.submit(runs));
   FakeJob finished = lab.job(runs[0]), killed = lab.job(runs[1]);
   life.happens = {[&] {
@@ -189,36 +187,36 @@ TEST_CASE("a job that Slurm has forgotten is what its files say, else unknown") 
     killed.steps(1);
   }};
   CHECK(life.sweep.follow() == ExitCode::kRunFailed);
-  CHECK(life.attempts(runs[0].record.id) == Statuses{kFinished});
-  CHECK(life.attempts(runs[1].record.id) == Statuses{kUnknown});
-  CHECK(life.attempts(runs[2].record.id).empty());
-  CHECK(life.status(runs[2].record.id) == kUnknown);
+  CHECK(life.attempts(runs[0].id) == Statuses{kFinished});
+  CHECK(life.attempts(runs[1].id) == Statuses{kUnknown});
+  CHECK(life.attempts(runs[2].id).empty());
+  CHECK(life.status(runs[2].id) == kUnknown);
 }
 
 TEST_CASE("files that come later than Slurm's word are waited for") {
   SlurmLaboratory lab;
   SlurmRunnerLife life(lab.results, lab.cluster);
-  const std::vector<RunToLaunch> runs = life.plan(runs_of_one_shape(1));
+  const std::vector<RunRecord> runs = life.plan(runs_of_one_shape(1));
   REQUIRE(life.sweep.submit(runs));
   FakeJob job = lab.job(runs[0]);
   life.happens = {[&] { lab.cluster.ends("100_0"); },
                   [&] {
-                    CHECK(life.status(runs[0].record.id) == kQueued);
+                    CHECK(life.status(runs[0].id) == kQueued);
                     job.starts(1, "100_0");
                     job.finishes();
                   }};
   CHECK(life.sweep.follow() == ExitCode::kOk);
-  CHECK(life.attempts(runs[0].record.id) == Statuses{kFinished});
+  CHECK(life.attempts(runs[0].id) == Statuses{kFinished});
 }
 
 TEST_CASE("the next value of a doubled key is submitted when the last one's result is known") {
   SlurmLaboratory lab;
   SlurmRunnerLife life(lab.results, lab.cluster);
-  const std::vector<RunToLaunch> runs = life.plan(runs_of_one_shape(2));
+  const std::vector<RunRecord> runs = life.plan(runs_of_one_shape(2));
   REQUIRE(life.sweep.submit({runs[0]}));
-  life.follow_up = [&](const RunToLaunch& run, RunStatus status) -> std::optional<RunToLaunch> {
+  life.follow_up = [&](const RunRecord& run, RunStatus status) -> std::optional<RunRecord> {
     CHECK(status == kFinished);
-    return run.record.id == runs[0].record.id ? std::optional(runs[1]) : std::nullopt;
+    return run.id == runs[0].id ? std::optional(runs[1]) : std::nullopt;
   };
   const auto finishes = [&](size_t index) {
     return [&, index] {
@@ -231,14 +229,14 @@ TEST_CASE("the next value of a doubled key is submitted when the last one's resu
   };
   life.happens = {finishes(0), finishes(1)};
   CHECK(life.sweep.follow() == ExitCode::kOk);
-  CHECK(life.attempts(runs[1].record.id) == Statuses{kFinished});
+  CHECK(life.attempts(runs[1].id) == Statuses{kFinished});
   CHECK(lab.cluster.submissions == 2);
 }
 
 TEST_CASE("two experiments in one folder are followed apart") {
   SlurmLaboratory lab;
   SlurmRunnerLife life(lab.results, lab.cluster);
-  const std::vector<RunToLaunch> runs = life.plan(runs_of_one_shape(1));
+  const std::vector<RunRecord> runs = life.plan(runs_of_one_shape(1));
   REQUIRE(life.sweep.submit(runs));
   JobRecord other{.experiment = "other", .token = "1", .slurm_job = "7", .mode = "per_run"};
   JobTask task;

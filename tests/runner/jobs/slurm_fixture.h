@@ -13,9 +13,9 @@
 
 #include "contract/record/run_paths.h"
 #include "contract/record/unix_time.h"
-#include "runner/jobs/job_submission.h"
-#include "runner/jobs/queue_sweep.h"
-#include "runner/launch/queue.h"
+#include "runner/cluster/job_loop.h"
+#include "runner/cluster/job_submission.h"
+#include "runner/cluster/queue.h"
 #include "runner/progress/progress.h"
 #include "tests/runner/store/store_fixture.h"
 
@@ -111,10 +111,10 @@ class FakeCluster : public Queue {
 };
 
 // Runs of one rank that ask for the same.
-inline std::vector<Store::PlannedRun> runs_of_one_shape(int count, int64_t checkpoint_steps = 0) {
-  std::vector<Store::PlannedRun> runs;
+inline std::vector<RunRecord> runs_of_one_shape(int count, int64_t checkpoint_steps = 0) {
+  std::vector<RunRecord> runs;
   for (int i = 0; i < count; ++i) {
-    Store::PlannedRun run = planned_run("run" + std::to_string(i), 1, std::to_string(i));
+    RunRecord run = planned_run("run" + std::to_string(i), 1, std::to_string(i));
     if (checkpoint_steps > 0) run.spec.checkpoint.every_steps = checkpoint_steps;
     runs.push_back(std::move(run));
   }
@@ -197,7 +197,7 @@ struct SlurmLaboratory {
   ResultsFolder results;
   FakeCluster cluster;
 
-  FakeJob job(const RunToLaunch& run) const { return {results.path(), run.record}; }
+  FakeJob job(const RunRecord& run) const { return {results.path(), run}; }
 };
 
 // Keeps all messages.
@@ -231,18 +231,15 @@ class SlurmRunnerLife {
         sweep({store, progress, results.path()}, cluster, submission_,
               {.experiment = "lab",
                .follow_up =
-                   [this](const RunToLaunch& run, RunStatus status) {
+                   [this](const RunRecord& run, RunStatus status) {
                      return follow_up ? follow_up(run, status) : std::nullopt;
                    }},
               {.now = [this] { return now_; },
                .wait = [this](std::chrono::milliseconds time) { return wait(time); }}) {}
 
   // Plans the runs as the experiment "lab".
-  std::vector<RunToLaunch> plan(const std::vector<Store::PlannedRun>& planned) {
-    const std::vector<RunRecord> records = store.plan(experiment("lab"), planned);
-    std::vector<RunToLaunch> runs;
-    for (size_t i = 0; i < planned.size(); ++i) runs.push_back({records[i], planned[i].spec});
-    return runs;
+  std::vector<RunRecord> plan(const std::vector<RunRecord>& planned) {
+    return store.plan(experiment("lab"), planned);
   }
   RunStatus status(int64_t run) const {
     const std::vector<RunRecord> runs = store.runs();
@@ -257,7 +254,7 @@ class SlurmRunnerLife {
   Store store;
   RecordingProgress progress;
   std::deque<std::function<void()>> happens;
-  std::function<std::optional<RunToLaunch>(const RunToLaunch&, RunStatus)> follow_up;
+  std::function<std::optional<RunRecord>(const RunRecord&, RunStatus)> follow_up;
   bool is_asked_to_stop = false;
 
  private:
@@ -286,7 +283,7 @@ class SlurmRunnerLife {
   JobSubmission submission_;
 
  public:
-  QueueSweep sweep;
+  JobLoop sweep;
 };
 
 }  // namespace fsdp

@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "runner/jobs/refresh_jobs.h"
+#include "runner/cluster/open_jobs.h"
 #include "tests/runner/jobs/slurm_fixture.h"
 
 using namespace fsdp;
@@ -8,7 +8,7 @@ using enum RunStatus;
 
 TEST_CASE("a runner that ends leaves all to the next, which submits nothing again") {
   SlurmLaboratory lab;
-  std::vector<RunToLaunch> runs;
+  std::vector<RunRecord> runs;
   {
     SlurmRunnerLife life(lab.results, lab.cluster);
     runs = life.plan(runs_of_one_shape(2));
@@ -26,21 +26,21 @@ TEST_CASE("a runner that ends leaves all to the next, which submits nothing agai
 
   SlurmRunnerLife life(lab.results, lab.cluster);
   REQUIRE(life.sweep.pick_up());
-  CHECK_FALSE(life.sweep.follows(runs[0].record.id));
-  CHECK(life.sweep.follows(runs[1].record.id));
+  CHECK_FALSE(life.sweep.follows(runs[0].id));
+  CHECK(life.sweep.follows(runs[1].id));
   life.happens = {[&] {
     second.finishes();
     lab.cluster.ends("100_1");
   }};
   CHECK(life.sweep.follow() == ExitCode::kOk);
-  CHECK(life.attempts(runs[0].record.id) == Statuses{kFinished});
-  CHECK(life.attempts(runs[1].record.id) == Statuses{kFinished});
+  CHECK(life.attempts(runs[0].id) == Statuses{kFinished});
+  CHECK(life.attempts(runs[1].id) == Statuses{kFinished});
   CHECK(lab.cluster.submissions == 1);
 }
 
 TEST_CASE("an attempt that an earlier runner began to follow goes on") {
   SlurmLaboratory lab;
-  std::vector<RunToLaunch> runs;
+  std::vector<RunRecord> runs;
   std::optional<FakeJob> job;
   {
     SlurmRunnerLife life(lab.results, lab.cluster);
@@ -54,7 +54,7 @@ TEST_CASE("an attempt that an earlier runner began to follow goes on") {
                     },
                     [&] { life.is_asked_to_stop = true; }};
     CHECK(life.sweep.follow() == ExitCode::kInterrupted);
-    CHECK(life.status(runs[0].record.id) == kRunning);
+    CHECK(life.status(runs[0].id) == kRunning);
   }
   job->steps(2);
   SlurmRunnerLife life(lab.results, lab.cluster);
@@ -64,19 +64,19 @@ TEST_CASE("an attempt that an earlier runner began to follow goes on") {
     lab.cluster.ends("100_0");
   }};
   CHECK(life.sweep.follow() == ExitCode::kOk);
-  CHECK(life.store.newest_steps(runs[0].record.id, 1, 0, 99).size() == 20);
-  CHECK(life.attempts(runs[0].record.id) == Statuses{kFinished});
+  CHECK(life.store.newest_steps(runs[0].id, 1, 0, 99).size() == 20);
+  CHECK(life.attempts(runs[0].id) == Statuses{kFinished});
 }
 
 TEST_CASE("a submission whose answer was lost is not repeated") {
   SlurmLaboratory lab;
   SlurmRunnerLife life(lab.results, lab.cluster);
-  const std::vector<RunToLaunch> runs = life.plan(runs_of_one_shape(2));
+  const std::vector<RunRecord> runs = life.plan(runs_of_one_shape(2));
   lab.cluster.loses_answers = true;
   SECTION("by the same runner") {
     REQUIRE(life.sweep.submit(runs));
     CHECK(lab.cluster.submissions == 1);
-    CHECK(life.sweep.follows(runs[0].record.id));
+    CHECK(life.sweep.follows(runs[0].id));
     CHECK(life.store.open_jobs("lab").at(0).slurm_job == "100");
   }
   SECTION("by the next one, the first having been killed") {
@@ -85,8 +85,8 @@ TEST_CASE("a submission whose answer was lost is not repeated") {
     CHECK(life.store.open_jobs("lab").at(0).slurm_job.empty());
     SlurmRunnerLife next(lab.results, lab.cluster);
     REQUIRE(next.sweep.pick_up());
-    CHECK(next.sweep.follows(runs[0].record.id));
-    CHECK(next.status(runs[1].record.id) == kQueued);
+    CHECK(next.sweep.follows(runs[0].id));
+    CHECK(next.status(runs[1].id) == kQueued);
     CHECK(lab.cluster.submissions == 1);
   }
   SECTION("by the next one, the job having started, ended and been forgotten") {
@@ -99,14 +99,14 @@ TEST_CASE("a submission whose answer was lost is not repeated") {
     job.finishes();
     SlurmRunnerLife next(lab.results, lab.cluster);
     REQUIRE(next.sweep.pick_up());
-    CHECK(next.attempts(runs[0].record.id) == Statuses{kFinished});
+    CHECK(next.attempts(runs[0].id) == Statuses{kFinished});
   }
 }
 
 TEST_CASE("what never reached Slurm is forgotten by the next runner") {
   SlurmLaboratory lab;
   SlurmRunnerLife life(lab.results, lab.cluster);
-  const std::vector<RunToLaunch> runs = life.plan(runs_of_one_shape(1));
+  const std::vector<RunRecord> runs = life.plan(runs_of_one_shape(1));
   lab.cluster.loses_answers = true;
   life.is_asked_to_stop = true;
   REQUIRE_FALSE(life.sweep.submit(runs));
@@ -114,17 +114,17 @@ TEST_CASE("what never reached Slurm is forgotten by the next runner") {
   lab.cluster.known.clear();
   SlurmRunnerLife next(lab.results, lab.cluster);
   REQUIRE(next.sweep.pick_up());
-  CHECK_FALSE(next.sweep.follows(runs[0].record.id));
+  CHECK_FALSE(next.sweep.follows(runs[0].id));
   CHECK(next.store.open_jobs("").empty());
-  CHECK(next.status(runs[0].record.id) == kPlanned);
+  CHECK(next.status(runs[0].id) == kPlanned);
 }
 
 TEST_CASE("a report brings open jobs up to date and submits nothing") {
   SlurmLaboratory lab;
   SlurmRunnerLife life(lab.results, lab.cluster);
-  std::vector<Store::PlannedRun> planned = runs_of_one_shape(2, /*checkpoint_steps=*/1);
+  std::vector<RunRecord> planned = runs_of_one_shape(2, /*checkpoint_steps=*/1);
   for (auto& run : planned) run.spec.slurm.time = "1:00:00";
-  const std::vector<RunToLaunch> runs = life.plan(planned);
+  const std::vector<RunRecord> runs = life.plan(planned);
   REQUIRE(life.sweep.submit(runs));
   FakeJob job = lab.job(runs[0]);
   job.starts(1, "100_0");
@@ -138,7 +138,7 @@ TEST_CASE("a report brings open jobs up to date and submits nothing") {
                             return false;
                           }};
   CHECK(refresh_free_jobs(life.store, lab.results.path(), lab.cluster, pauses).empty());
-  CHECK(life.attempts(runs[0].record.id) == Statuses{kPreempted});
+  CHECK(life.attempts(runs[0].id) == Statuses{kPreempted});
   CHECK(lab.cluster.submissions == 1);
   CHECK(life.store.open_jobs("").size() == 1);
 
@@ -148,6 +148,6 @@ TEST_CASE("a report brings open jobs up to date and submits nothing") {
     other.starts(1, "100_1");
     CHECK(refresh_free_jobs(life.store, lab.results.path(), lab.cluster, pauses) ==
           std::set<std::string>{"lab"});
-    CHECK(life.attempts(runs[1].record.id) == Statuses{kRunning});
+    CHECK(life.attempts(runs[1].id) == Statuses{kRunning});
   }
 }

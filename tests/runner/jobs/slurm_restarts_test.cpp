@@ -8,10 +8,10 @@ using enum RunStatus;
 TEST_CASE("what the cluster ended without requeue is submitted again, not for ever") {
   SlurmLaboratory lab;
   SlurmRunnerLife life(lab.results, lab.cluster);
-  std::vector<Store::PlannedRun> planned = runs_of_one_shape(1, /*checkpoint_steps=*/1);
+  std::vector<RunRecord> planned = runs_of_one_shape(1, /*checkpoint_steps=*/1);
   planned[0].spec.slurm.max_restarts = 2;
   planned[0].spec.slurm.time = "1:00:00";
-  const std::vector<RunToLaunch> runs = life.plan(planned);
+  const std::vector<RunRecord> runs = life.plan(planned);
   REQUIRE(life.sweep.submit(runs));
   FakeJob job = lab.job(runs[0]);
   const auto ends_as = [&](int attempt, const std::string& state) {
@@ -27,14 +27,14 @@ TEST_CASE("what the cluster ended without requeue is submitted again, not for ev
                   ends_as(2, "NODE_FAIL"), nothing, nothing,
                   ends_as(3, "TIMEOUT")};
   CHECK(life.sweep.follow() == ExitCode::kRunFailed);
-  CHECK(life.attempts(runs[0].record.id) == Statuses{kPreempted, kNodeFailed, kTimeLimit});
+  CHECK(life.attempts(runs[0].id) == Statuses{kPreempted, kNodeFailed, kTimeLimit});
   CHECK(lab.cluster.submissions == 3);
 }
 
 TEST_CASE("a run without checkpoints is not repeated after a time limit") {
   SlurmLaboratory lab;
   SlurmRunnerLife life(lab.results, lab.cluster);
-  const std::vector<RunToLaunch> runs = life.plan(runs_of_one_shape(1));
+  const std::vector<RunRecord> runs = life.plan(runs_of_one_shape(1));
   REQUIRE(life.sweep.submit(runs));
   FakeJob job = lab.job(runs[0]);
   life.happens = {[&] {
@@ -42,28 +42,28 @@ TEST_CASE("a run without checkpoints is not repeated after a time limit") {
     lab.cluster.ends("100_0", "TIMEOUT");
   }};
   CHECK(life.sweep.follow() == ExitCode::kRunFailed);
-  CHECK(life.attempts(runs[0].record.id) == Statuses{kTimeLimit});
+  CHECK(life.attempts(runs[0].id) == Statuses{kTimeLimit});
   CHECK(lab.cluster.submissions == 1);
 }
 
 TEST_CASE("a run that is cancelled while it waits has no attempt, and is not repeated") {
   SlurmLaboratory lab;
   SlurmRunnerLife life(lab.results, lab.cluster);
-  const std::vector<RunToLaunch> runs = life.plan(runs_of_one_shape(1));
+  const std::vector<RunRecord> runs = life.plan(runs_of_one_shape(1));
   REQUIRE(life.sweep.submit(runs));
   life.happens = {[&] { lab.cluster.becomes("100_0", TaskPhase::kEnded, "CANCELLED", ""); }};
   CHECK(life.sweep.follow() == ExitCode::kRunFailed);
-  CHECK(life.attempts(runs[0].record.id).empty());
-  CHECK(life.status(runs[0].record.id) == kCancelled);
+  CHECK(life.attempts(runs[0].id).empty());
+  CHECK(life.status(runs[0].id) == kCancelled);
   CHECK(lab.cluster.submissions == 1);
 }
 
 TEST_CASE("a run whose job was requeued once too often is what ended it") {
   SlurmLaboratory lab;
   SlurmRunnerLife life(lab.results, lab.cluster);
-  std::vector<Store::PlannedRun> planned = runs_of_one_shape(1);
+  std::vector<RunRecord> planned = runs_of_one_shape(1);
   planned[0].spec.slurm.max_restarts = 0;
-  const std::vector<RunToLaunch> runs = life.plan(planned);
+  const std::vector<RunRecord> runs = life.plan(planned);
   REQUIRE(life.sweep.submit(runs));
   FakeJob job = lab.job(runs[0]);
   life.happens = {[&] {
@@ -76,6 +76,6 @@ TEST_CASE("a run whose job was requeued once too often is what ended it") {
                   },
                   [&] { lab.cluster.ends("100_0", "FAILED"); }};
   CHECK(life.sweep.follow() == ExitCode::kRunFailed);
-  CHECK(life.status(runs[0].record.id) == kPreempted);
+  CHECK(life.status(runs[0].id) == kPreempted);
   CHECK(lab.cluster.submissions == 1);
 }

@@ -1,5 +1,3 @@
-#include "runner/launch/device_claim.h"
-
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
@@ -11,6 +9,7 @@
 #include <cstdlib>
 #include <system_error>
 
+#include "runner/run/locks.h"
 #include "tests/temporary_folder.h"
 
 using namespace fsdp;

@@ -1,9 +1,9 @@
-#include "runner/launch/gpus.h"
+#include "runner/host/gpus.h"
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
 
-#include "runner/launch/local_launcher.h"
+#include "runner/run/local_launcher.h"
 
 using namespace fsdp;
 using Catch::Matchers::Contains;

@@ -1,4 +1,4 @@
-#include "runner/launch/local_launcher.h"
+#include "runner/run/local_launcher.h"
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -61,14 +61,14 @@ bool has_room(const LocalLauncher& launcher, const LaunchRequest& request) {
   return launcher.has_room(request.rank_logs.size(), request.uses_gpus);
 }
 
-LaunchResult wait_for_one(LocalLauncher& launcher) {
+AttemptEnd wait_for_one(LocalLauncher& launcher) {
   for (;;) {
-    const std::vector<LaunchResult> results = launcher.wait(1h);
+    const std::vector<AttemptEnd> results = launcher.wait(1h);
     if (!results.empty()) return results.front();
   }
 }
 
-LaunchResult run(const LaunchRequest& request, Patience patience = kEndless) {
+AttemptEnd run(const LaunchRequest& request, Patience patience = kEndless) {
   LocalLauncher launcher({}, patience);
   launcher.start(request);
   return wait_for_one(launcher);
@@ -134,12 +134,12 @@ TEST_CASE("ranks get the variables of their run, over the runner's and below the
 TEST_CASE("ranks get the environment that torchrun would give them") {
   const Folder folder;
   setenv("RANK", "99", 1);
-  const LaunchResult result = run(
+  const AttemptEnd result = run(
       shell(folder, 2,
             "cat; echo $RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $MASTER_ADDR "
             "[$CUDA_VISIBLE_DEVICES]; echo $MASTER_PORT > $TEST_FOLDER/port$RANK; echo error >&2"));
   unsetenv("RANK");
-  CHECK(result.id == 7);
+  CHECK(result.run == 7);
   CHECK(result.outcome == LaunchOutcome::kExited);
   CHECK(result.reason.empty());
   CHECK(folder.text("rank0.log") == "0 0 2 2 127.0.0.1 []\nerror\n");
@@ -194,12 +194,12 @@ TEST_CASE("ranks start with default signal handling whatever the runner's is") {
 
 TEST_CASE("a rank killed by a signal ends the launch, and no process is left") {
   const Folder folder;
-  const LaunchResult result = run(shell(folder, 4,
-                                        kWriteProcessId +
-                                            "if [ $RANK = 2 ]; then kill -9 $$; fi; "
-                                            "if [ $RANK = 1 ]; then trap '' TERM; fi; " +
-                                            kHang),
-                                  kShort);
+  const AttemptEnd result = run(shell(folder, 4,
+                                      kWriteProcessId +
+                                          "if [ $RANK = 2 ]; then kill -9 $$; fi; "
+                                          "if [ $RANK = 1 ]; then trap '' TERM; fi; " +
+                                          kHang),
+                                kShort);
   CHECK(result.outcome == LaunchOutcome::kFailed);
   CHECK(result.reason == "rank 2 killed by signal 9");
   CHECK(result.first_rank == 2);
@@ -210,7 +210,7 @@ TEST_CASE("a rank killed by a signal ends the launch, and no process is left") {
 
 TEST_CASE("the first rank that ends badly is the reason, not those that follow") {
   const Folder folder;
-  const LaunchResult result = run(shell(
+  const AttemptEnd result = run(shell(
       folder, 2,
       kWriteProcessId + "if [ $RANK = 0 ]; then exit 7; fi; "
                         "until [ -s $TEST_FOLDER/process0 ]; do sleep 0.01; done; "
@@ -227,24 +227,24 @@ TEST_CASE("a failed communication gives way to its cause") {
       "until [ -s $TEST_FOLDER/process0 ]; do sleep 0.01; done; "
       "while kill -0 $(cat $TEST_FOLDER/process0); do sleep 0.01; done; ";
   SECTION("out of memory") {
-    const LaunchResult result = run(shell(folder, 2, after_rank_0 + "exit 3"));
+    const AttemptEnd result = run(shell(folder, 2, after_rank_0 + "exit 3"));
     CHECK(result.outcome == LaunchOutcome::kOutOfMemory);
     CHECK(result.reason == "rank 1 ran out of memory");
   }
   SECTION("a signal") {
-    const LaunchResult result = run(shell(folder, 2, after_rank_0 + "kill -9 $$"));
+    const AttemptEnd result = run(shell(folder, 2, after_rank_0 + "kill -9 $$"));
     CHECK(result.outcome == LaunchOutcome::kFailed);
     CHECK(result.reason == "rank 1 killed by signal 9");
   }
   SECTION("nothing else") {
-    const LaunchResult result = run(shell(folder, 2, after_rank_0 + "exit 4"));
+    const AttemptEnd result = run(shell(folder, 2, after_rank_0 + "exit 4"));
     CHECK(result.reason == "rank 0 exited with status 4");
   }
 }
 
 TEST_CASE("out of memory of one rank ends the others") {
   const Folder folder;
-  const LaunchResult result =
+  const AttemptEnd result =
       run(shell(folder, 2, "if [ $RANK = 1 ]; then exit 3; fi; " + kHang), kShort);
   CHECK(result.outcome == LaunchOutcome::kOutOfMemory);
   CHECK(result.first_rank == 1);
@@ -256,7 +256,7 @@ TEST_CASE("a time limit ends a launch") {
       shell(folder, 1,
             "trap 'echo told > $TEST_FOLDER/told; exit 130' TERM; while :; do sleep 0.01; done");
   request.time_limit = 1s;
-  const LaunchResult result = run(request);
+  const AttemptEnd result = run(request);
   CHECK(result.outcome == LaunchOutcome::kTimeLimit);
   CHECK(result.reason == "stopped at its time limit of 1 s");
   CHECK(folder.text("told") == "told\n");
@@ -274,7 +274,7 @@ TEST_CASE("stop_all asks, and called again kills") {
   }
   CHECK_FALSE(is_gone(rank));
   launcher.stop_all();
-  const LaunchResult result = wait_for_one(launcher);
+  const AttemptEnd result = wait_for_one(launcher);
   CHECK(result.outcome == LaunchOutcome::kInterrupted);
   CHECK(result.reason == "asked to stop");
   CHECK(is_gone(rank));
@@ -319,7 +319,7 @@ TEST_CASE("a launch with more time to stop does not have it once a rank has fail
 
 TEST_CASE("a launch that ended well leaves nothing that it started") {
   const Folder folder;
-  const LaunchResult result = run(shell(folder, 1, kSpawn + "exit 0"));
+  const AttemptEnd result = run(shell(folder, 1, kSpawn + "exit 0"));
   CHECK(result.outcome == LaunchOutcome::kExited);
   CHECK(is_gone(folder.process_id("grandchild")));
 }
@@ -348,7 +348,7 @@ TEST_CASE("ranks die with their supervisor, and the launch is over") {
   const pid_t rank = folder.process_id("process0");
   kill(folder.process_id("supervisor"), SIGKILL);
   CHECK(gone_soon(rank));  // without the runner's help, which may be gone too
-  const LaunchResult result = wait_for_one(launcher);
+  const AttemptEnd result = wait_for_one(launcher);
   CHECK(result.outcome == LaunchOutcome::kFailed);
   CHECK(result.reason == "the run's supervisor was killed");
 }

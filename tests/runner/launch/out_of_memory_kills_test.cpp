@@ -1,11 +1,9 @@
-#include "runner/launch/out_of_memory_kills.h"
-
 #include <signal.h>
 
 #include <catch2/catch.hpp>
 #include <fstream>
 
-#include "runner/launch/supervised_launches.h"
+#include "runner/run/supervised_launches.h"
 #include "tests/temporary_folder.h"
 
 namespace fsdp {
@@ -74,40 +72,39 @@ TEST_CASE("kills of hours ago are not counted, those of the last half minute are
 }
 
 TEST_CASE("a rank killed by signal 9 while memory ran out is told with what takes less") {
-  EndReport report;
-  report.outcome = LaunchOutcome::kFailed;
-  report.first_rank = 1;
-  report.wait_status = SIGKILL;
-  EndedLaunch ended{.request = {}, .report = report};
-  CHECK(launch_result(ended).reason == "rank 1 killed by signal 9");
+  ProcessEnd ended;
+  ended.outcome = LaunchOutcome::kFailed;
+  ended.first_rank = 1;
+  ended.wait_status = SIGKILL;
+  CHECK(attempt_end({}, ended).reason == "rank 1 killed by signal 9");
   ended.memory_ran_out = true;
-  CHECK_THAT(launch_result(ended).reason,
+  CHECK_THAT(attempt_end({}, ended).reason,
              Catch::StartsWith("rank 1 killed by signal 9: meanwhile the kernel ended a process "
                                "because the host's memory ran out; ") &&
                  Catch::Contains("take less"));
-  CHECK(launch_result(ended).outcome == LaunchOutcome::kFailed);
-  ended.report->ranks_killed = 1;
+  CHECK(attempt_end({}, ended).outcome == LaunchOutcome::kFailed);
+  ended.ranks_killed = 1;
   ended.limit_kills = {.limit_bytes = 700 << 20, .count = 1};
-  CHECK_THAT(launch_result(ended).reason,
+  CHECK_THAT(attempt_end({}, ended).reason,
              Catch::StartsWith("rank 1 killed by signal 9 because the memory limit of its job or "
                                "container (cgroup), 0.684 GiB, was reached; ") &&
                  Catch::Contains("take less"));
-  CHECK(launch_result(ended).outcome == LaunchOutcome::kOutOfMemory);
+  CHECK(attempt_end({}, ended).outcome == LaunchOutcome::kOutOfMemory);
   ended.was_alone = false;  // the other run may have taken it
-  CHECK(launch_result(ended).outcome == LaunchOutcome::kFailed);
-  CHECK_THAT(launch_result(ended).reason, Catch::Contains("--max-parallel 1"));
+  CHECK(attempt_end({}, ended).outcome == LaunchOutcome::kFailed);
+  CHECK_THAT(attempt_end({}, ended).reason, Catch::Contains("--max-parallel 1"));
   ended.was_alone = true;
   ended.limit_kills->held_bytes = 120 << 20;  // by a shell and an editor
-  CHECK(launch_result(ended).outcome == LaunchOutcome::kOutOfMemory);
+  CHECK(attempt_end({}, ended).outcome == LaunchOutcome::kOutOfMemory);
   ended.limit_kills->held_bytes = 350 << 20;
-  CHECK(launch_result(ended).outcome == LaunchOutcome::kFailed);
-  CHECK_THAT(launch_result(ended).reason,
+  CHECK(attempt_end({}, ended).outcome == LaunchOutcome::kFailed);
+  CHECK_THAT(attempt_end({}, ended).reason,
              Catch::Contains("was reached; other programs hold 0.342 GiB of it: "));
   ended.limit_kills = {.limit_bytes = 700 << 20, .count = 2};
-  CHECK(launch_result(ended).outcome == LaunchOutcome::kFailed);
-  CHECK_THAT(launch_result(ended).reason, Catch::Contains("it ended other programs, too"));
-  ended.report->wait_status = SIGTERM;
-  CHECK(launch_result(ended).reason == "rank 1 killed by signal 15");
+  CHECK(attempt_end({}, ended).outcome == LaunchOutcome::kFailed);
+  CHECK_THAT(attempt_end({}, ended).reason, Catch::Contains("it ended other programs, too"));
+  ended.wait_status = SIGTERM;
+  CHECK(attempt_end({}, ended).reason == "rank 1 killed by signal 15");
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
-#include "runner/launch/shell_quoted.h"
-
 #include <stdio.h>
 
 #include <catch2/catch.hpp>
+
+#include "runner/host/environment.h"
 
 namespace fsdp {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "runner/slurm/slurm.h"
+#include "runner/cluster/slurm.h"
 #include "tests/runner/slurm/fake_slurm.h"
 
 // A cluster with fake programs, and their answers.

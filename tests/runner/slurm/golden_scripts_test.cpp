@@ -7,7 +7,7 @@
 #include "contract/inputs/inputs.h"
 #include "contract/spec/yaml_value.h"
 #include "runner/experiment/experiment.h"
-#include "runner/launch/shell_quoted.h"
+#include "runner/host/environment.h"
 #include "tests/runner/slurm/script_fixture.h"
 
 // Reviewed scripts. FSDP_WRITE_GOLDEN=1 writes the scripts that the code makes now.

@@ -1,7 +1,6 @@
-#include "runner/slurm/job_output.h"
-
 #include <catch2/catch.hpp>
 
+#include "runner/cluster/script.h"
 #include "tests/runner/slurm/script_fixture.h"
 #include "tests/temporary_folder.h"
 

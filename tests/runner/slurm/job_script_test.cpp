@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "contract/record/program.h"
-#include "runner/slurm/script.h"
+#include "runner/cluster/script.h"
 #include "tests/runner/slurm/fake_slurm.h"
 
 // The rendered script under bash, with a fake of fsdp-run.

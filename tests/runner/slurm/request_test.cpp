@@ -1,4 +1,4 @@
-#include "runner/slurm/request.h"
+#include "runner/cluster/request.h"
 
 #include <catch2/catch.hpp>
 

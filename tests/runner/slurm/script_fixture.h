@@ -1,6 +1,6 @@
 #pragma once
 
-#include "runner/slurm/script.h"
+#include "runner/cluster/script.h"
 
 namespace fsdp {
 

@@ -1,4 +1,4 @@
-#include "runner/slurm/script.h"
+#include "runner/cluster/script.h"
 
 #include <stdlib.h>
 
@@ -7,7 +7,7 @@
 
 #include "contract/record/program.h"
 #include "contract/text/config_error.h"
-#include "runner/slurm/options.h"
+#include "runner/cluster/request.h"
 #include "tests/runner/slurm/fake_slurm.h"
 #include "tests/runner/slurm/script_fixture.h"
 

@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
-#include "runner/slurm/program_environment.h"
+#include "runner/cluster/slurm.h"
 #include "tests/runner/slurm/cluster_fixture.h"
 
 // Slurm's programs hang, are missing or get settings from the environment.

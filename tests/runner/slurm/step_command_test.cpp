@@ -1,8 +1,7 @@
-#include "runner/slurm/step_command.h"
-
 #include <catch2/catch.hpp>
 
 #include "contract/text/config_error.h"
+#include "runner/cluster/step_launcher.h"
 
 namespace fsdp {
 namespace {

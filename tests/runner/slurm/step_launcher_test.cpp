@@ -1,4 +1,4 @@
-#include "runner/slurm/step_launcher.h"
+#include "runner/cluster/step_launcher.h"
 
 #include <signal.h>
 
@@ -79,14 +79,14 @@ Allocation allocation(int64_t nodes, int64_t ranks_per_node, int64_t gpus_per_no
   return allocation;
 }
 
-LaunchResult wait_for_one(StepLauncher& launcher) {
+AttemptEnd wait_for_one(StepLauncher& launcher) {
   for (;;) {
-    const std::vector<LaunchResult> results = launcher.wait(10s);
+    const std::vector<AttemptEnd> results = launcher.wait(10s);
     if (!results.empty()) return results.front();
   }
 }
 
-LaunchResult run(const FakeSrun& slurm, const std::string& srun) {
+AttemptEnd run(const FakeSrun& slurm, const std::string& srun) {
   slurm.program("srun", srun);
   StepLauncher launcher(allocation(1, 4), kEndless);
   launcher.start(slurm.request(7, "lab", 4));
@@ -108,8 +108,8 @@ TEST_CASE("a step is told its size, its name, where ranks write, and the trainer
   LaunchRequest request = slurm.request(7, "lab 100%", 8);
   request.uses_gpus = true;
   launcher.start(request);
-  const LaunchResult result = wait_for_one(launcher);
-  CHECK(result.id == 7);
+  const AttemptEnd result = wait_for_one(launcher);
+  CHECK(result.run == 7);
   CHECK(result.outcome == LaunchOutcome::kExited);
   CHECK(result.reason.empty());
   const std::string words = slurm.text("words");
@@ -144,32 +144,32 @@ TEST_CASE("a step has its run's variables, and of launchers' those that slurm.en
 TEST_CASE("srun's exit status says how ranks ended, and what it says first which one") {
   const FakeSrun slurm;
   SECTION("a task that srun names") {
-    const LaunchResult result = run(slurm,
-                                    "echo 'srun: error: n1: task 2: Exited with exit code 7' >&2;"
-                                    "echo 'srun: error: n1: tasks 0-1: Killed' >&2; exit 137");
+    const AttemptEnd result = run(slurm,
+                                  "echo 'srun: error: n1: task 2: Exited with exit code 7' >&2;"
+                                  "echo 'srun: error: n1: tasks 0-1: Killed' >&2; exit 137");
     CHECK(result.outcome == LaunchOutcome::kFailed);
     CHECK(result.reason == "srun exited with status 137: n1: task 2: Exited with exit code 7");
     CHECK(result.first_rank == 2);
   }
   SECTION("several at once") {
-    const LaunchResult result =
+    const AttemptEnd result =
         run(slurm, "echo 'srun: error: n1: tasks 0-3: Exited with exit code 1' >&2; exit 1");
     CHECK(result.reason == "srun exited with status 1: n1: tasks 0-3: Exited with exit code 1");
     CHECK(result.first_rank == -1);
   }
   SECTION("no step came about") {
-    const LaunchResult result = run(
+    const AttemptEnd result = run(
         slurm, "echo 'srun: error: Unable to create step for job 12: Job has ended' >&2; exit 1");
     CHECK_THAT(result.reason, Contains("Unable to create step for job 12"));
   }
   SECTION("out of memory") {
-    const LaunchResult result = run(slurm, "exit 3");
+    const AttemptEnd result = run(slurm, "exit 3");
     CHECK(result.outcome == LaunchOutcome::kOutOfMemory);
     CHECK(result.reason == "a rank ran out of memory");
     CHECK(result.first_rank == -1);
   }
   SECTION("the memory limit, which Slurm's cgroup sees to") {
-    const LaunchResult result =
+    const AttemptEnd result =
         run(slurm,
             "echo 'slurmstepd: error: Detected 1 oom-kill event(s) in StepId=12.0. Some of your"
             " processes may have been killed by the cgroup out-of-memory handler.' >&2;"
@@ -180,7 +180,7 @@ TEST_CASE("srun's exit status says how ranks ended, and what it says first which
     CHECK(result.first_rank == -1);
   }
   SECTION("the memory limit, in the words of newer versions, with ranks that were asked to stop") {
-    const LaunchResult result =
+    const AttemptEnd result =
         run(slurm,
             "echo 'slurmstepd: error: Detected 2 oom_kill events in StepId=12.0. Some of the step"
             " tasks have been OOM Killed.' >&2; exit 130");
@@ -189,7 +189,7 @@ TEST_CASE("srun's exit status says how ranks ended, and what it says first which
     CHECK(result.first_rank == -1);
   }
   SECTION("ranks that Slurm asked to stop, as it does when it ends the job") {
-    const LaunchResult result =
+    const AttemptEnd result =
         run(slurm, "echo 'srun: error: n1: tasks 0-3: Exited with exit code 130' >&2; exit 130");
     CHECK(result.outcome == LaunchOutcome::kInterrupted);
     CHECK(result.reason == "asked to stop");
@@ -197,10 +197,10 @@ TEST_CASE("srun's exit status says how ranks ended, and what it says first which
   }
   SECTION("a node that is gone, whatever its ranks' peers made of it") {
     const std::string status = GENERATE("4", "130");
-    const LaunchResult result = run(slurm,
-                                    "echo 'srun: error: Node failure on n2' >&2;"
-                                    "echo 'srun: error: n1: task 0: Exited with exit code " +
-                                        status + "' >&2; exit " + status);
+    const AttemptEnd result = run(slurm,
+                                  "echo 'srun: error: Node failure on n2' >&2;"
+                                  "echo 'srun: error: n1: task 0: Exited with exit code " +
+                                      status + "' >&2; exit " + status);
     CHECK(result.outcome == LaunchOutcome::kNodeFailed);
     CHECK(result.reason == "a node of the job failed");
     CHECK(result.first_rank == -1);
@@ -209,7 +209,7 @@ TEST_CASE("srun's exit status says how ranks ended, and what it says first which
     setenv("PATH", (slurm.path() / "nowhere").c_str(), 1);
     StepLauncher launcher(allocation(1, 4), kEndless);
     launcher.start(slurm.request(7, "lab", 4));
-    const LaunchResult result = wait_for_one(launcher);
+    const AttemptEnd result = wait_for_one(launcher);
     CHECK(result.outcome == LaunchOutcome::kFailed);
     CHECK_THAT(result.reason, Contains("srun exited with status 127"));
     CHECK_THAT(slurm.text("lab/attempt-2/srun.log"), Contains("srun"));
@@ -228,8 +228,8 @@ echo 'slurmstepd: error: Detected 1 oom-kill event(s) in StepId=12.0.' >&2; exit
   launcher.start(slurm.request(1, "other", 2));
   slurm.line("started");
   launcher.start(slurm.request(7, "lab", 2));
-  const LaunchResult result = wait_for_one(launcher);
-  CHECK(result.id == 7);
+  const AttemptEnd result = wait_for_one(launcher);
+  CHECK(result.run == 7);
   CHECK(result.outcome == LaunchOutcome::kFailed);
   CHECK_THAT(result.reason, Contains("slurm.max_parallel 1"));
 }
@@ -244,7 +244,7 @@ TEST_CASE("a step is asked to stop by the signal that srun forwards") {
   launcher.start(slurm.request(7, "lab", 4));
   slurm.line("started");
   launcher.stop_all();
-  const LaunchResult result = wait_for_one(launcher);
+  const AttemptEnd result = wait_for_one(launcher);
   CHECK(result.outcome == LaunchOutcome::kInterrupted);
   CHECK(result.reason == "asked to stop");
   CHECK(slurm.line("signal") == "forwarded");
@@ -263,7 +263,7 @@ echo '12.batch batch'; echo '12.3 other/attempt-2'
   launcher.start(slurm.request(7, "lab", 4));
   slurm.line("started");
   launcher.stop_all();
-  const LaunchResult result = wait_for_one(launcher);
+  const AttemptEnd result = wait_for_one(launcher);
   CHECK(result.outcome == LaunchOutcome::kInterrupted);
   CHECK(result.reason == "asked to stop");
   CHECK(std::filesystem::exists(slurm / "gone"));

@@ -7,7 +7,7 @@ using namespace fsdp;
 
 namespace {
 
-Store::PlannedRun run_of_family(const std::string& family, int64_t value) {
+RunRecord run_of_family(const std::string& family, int64_t value) {
   auto run = planned_run(family + "=" + std::to_string(value), 1, "hash" + std::to_string(value));
   run.family = family;
   run.family_key = "batch.size_per_rank";
@@ -16,8 +16,8 @@ Store::PlannedRun run_of_family(const std::string& family, int64_t value) {
 }
 
 // Plans the run in the experiment and records an attempt with this end.
-int64_t ended(Store& store, const std::string& experiment, const Store::PlannedRun& run,
-              RunStatus status, const std::string& device = "cpu") {
+int64_t ended(Store& store, const std::string& experiment, const RunRecord& run, RunStatus status,
+              const std::string& device = "cpu") {
   const int64_t id = store.plan_one_more(experiment, run).id;
   AttemptStart start = attempt_start();
   start.device_kind = device;

@@ -8,7 +8,7 @@ namespace {
 
 // Plans the experiment "lab" with `count` runs of one rank. Returns their ids.
 std::vector<int64_t> plan_runs(Store& store, int64_t count) {
-  std::vector<Store::PlannedRun> runs;
+  std::vector<RunRecord> runs;
   for (int64_t i = 0; i < count; ++i) runs.push_back(planned_run("point" + std::to_string(i), 1));
   std::vector<int64_t> ids;
   for (const RunRecord& run : store.plan(experiment("lab"), in_order(runs))) ids.push_back(run.id);

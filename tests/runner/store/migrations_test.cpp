@@ -131,7 +131,7 @@ TEST_CASE("results of before 0.1.0 are refused, with what to do") {
 TEST_CASE("settings of a run are columns of its specification") {
   const ResultsFolder results;
   Store store(results.path());
-  Store::PlannedRun run = planned_run("point", 4);
+  RunRecord run = planned_run("point", 4);
   const auto column = [&](const std::string& name) {
     store.plan(experiment("lab"), std::vector{run});
     return sqlite3(results, "select " + name + " from runs");

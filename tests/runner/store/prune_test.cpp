@@ -10,7 +10,7 @@ using std::filesystem::path;
 
 // A run of the experiment with a checkpoint in its folder.
 RunRecord run_with_files(Store& store, const ResultsFolder& results, const std::string& name) {
-  Store::PlannedRun run = planned_run("a", 1);
+  RunRecord run = planned_run("a", 1);
   run.folder = path("runs") / name / "a-01234567";
   const RunRecord record = store.plan(experiment(name), std::vector{run}).front();
   std::filesystem::create_directories(results.path() / run.folder / "checkpoints/step-1");
@@ -240,7 +240,7 @@ TEST_CASE("the folder of an experiment in which a run is planned stays when a re
   const ResultsFolder results;
   Store store(results.path());
   const path folder = left_by_a_killed_prune(results);
-  Store::PlannedRun planned = planned_run("b", 1);
+  RunRecord planned = planned_run("b", 1);
   planned.folder = "runs/lab/b-01234567";
   store.plan(experiment("lab"), std::vector{planned});
   prune_all(store, results, wish_for({}));
@@ -252,7 +252,7 @@ TEST_CASE("the folder of an experiment in which a run is planned stays when a re
 RunRecord run_that_resumes(Store& store, const ResultsFolder& results, const std::string& name,
                            const RunRecord& run) {
   const RunRecord record = run_with_files(store, results, name);
-  Store::PlannedRun planned = planned_run("a", 1);
+  RunRecord planned = planned_run("a", 1);
   planned.folder = record.folder;
   planned.spec.resume.path = results.path() / run.folder / "checkpoints/step-1";
   return store.plan(experiment(name), std::vector{planned}).front();

@@ -11,14 +11,14 @@ namespace {
 using Catch::Matchers::Contains;
 using std::filesystem::path;
 
-Store::PlannedRun wanting(const std::string& point, const path& folder,
-                          const std::string& hash = "0123456789abcdef") {
-  Store::PlannedRun run = planned_run(point, 1, hash);
+RunRecord wanting(const std::string& point, const path& folder,
+                  const std::string& hash = "0123456789abcdef") {
+  RunRecord run = planned_run(point, 1, hash);
   run.folder = folder;
   return run;
 }
 
-path folder_of(Store& store, const std::string& experiment_name, const Store::PlannedRun& run) {
+path folder_of(Store& store, const std::string& experiment_name, const RunRecord& run) {
   return store.plan(experiment(experiment_name), std::vector{run}).front().folder;
 }
 
@@ -26,7 +26,7 @@ TEST_CASE("runs that want one folder get one each, and keep it") {
   const ResultsFolder results;
   Store store(results.path());
   const path wanted = "runs/lab/a-01234567";
-  const std::vector<std::pair<std::string, Store::PlannedRun>> runs{
+  const std::vector<std::pair<std::string, RunRecord>> runs{
       {"my lab", wanting("a", wanted)},
       {"my-lab", wanting("a", wanted)},
       {"lab", wanting("a b", wanted)},

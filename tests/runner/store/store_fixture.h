@@ -45,8 +45,8 @@ inline ExperimentRecord experiment(const std::string& name) {
           .profile = "cpu"};
 }
 
-inline Store::PlannedRun planned_run(const std::string& point, int64_t ranks,
-                                     const std::string& hash = "0123456789abcdef") {
+inline RunRecord planned_run(const std::string& point, int64_t ranks,
+                             const std::string& hash = "0123456789abcdef") {
   RunSpec spec;
   spec.strategy.kind = ranks == 1 ? StrategyKind::kSingle : StrategyKind::kDdp;
   spec.strategy.ranks = ranks;
@@ -57,7 +57,7 @@ inline Store::PlannedRun planned_run(const std::string& point, int64_t ranks,
           .folder = std::filesystem::path("runs") / point};
 }
 
-inline std::vector<Store::PlannedRun> in_order(std::vector<Store::PlannedRun> runs) {
+inline std::vector<RunRecord> in_order(std::vector<RunRecord> runs) {
   for (size_t i = 0; i < runs.size(); ++i) runs[i].position = static_cast<int64_t>(i);
   return runs;
 }

@@ -1,6 +1,6 @@
-#include "runner/sweep/device_kind.h"
-
 #include <catch2/catch.hpp>
+
+#include "runner/run/run_planner.h"
 
 namespace fsdp {
 namespace {

@@ -1,5 +1,3 @@
-#include "runner/sweep/experiment_lock.h"
-
 #include <sys/file.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -9,6 +7,7 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "runner/run/locks.h"
 #include "tests/runner/store/store_fixture.h"
 
 using namespace fsdp;

@@ -1,4 +1,4 @@
-#include "runner/sweep/planned_runs.h"
+#include "runner/run/planned_runs.h"
 
 #include <catch2/catch.hpp>
 

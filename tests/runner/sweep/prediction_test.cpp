@@ -1,6 +1,6 @@
-#include "runner/sweep/prediction.h"
-
 #include <catch2/catch.hpp>
+
+#include "runner/run/predictions.h"
 
 namespace fsdp {
 namespace {

@@ -1,11 +1,10 @@
-#include "runner/sweep/run_experiment.h"
-
 #include <catch2/catch.hpp>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "runner/progress/progress_kinds.h"
+#include "runner/run/run_loop.h"
 #include "tests/runner/store/store_fixture.h"
 
 using namespace fsdp;
@@ -17,10 +16,10 @@ class RecordingLauncher : public Launcher {
  public:
   bool has_room(size_t, bool) const override { return true; }
   void start(const LaunchRequest& request) override { requests.push_back(request); }
-  std::vector<LaunchResult> wait(std::chrono::milliseconds) override {
-    std::vector<LaunchResult> results;
+  std::vector<AttemptEnd> wait(std::chrono::milliseconds) override {
+    std::vector<AttemptEnd> results;
     for (; waited < requests.size(); ++waited) {
-      results.push_back({.id = requests[waited].id,
+      results.push_back({.run = requests[waited].id,
                          .outcome = LaunchOutcome::kFailed,
                          .reason = "nothing was started"});
     }
@@ -44,12 +43,12 @@ TEST_CASE("a run that writes checkpoints has the time to write one when it is as
   const auto records = store.plan(experiment("lab"), planned);
   RecordingLauncher launcher;
   QuietProgress progress;
-  Sweep sweep(store, launcher, progress,
-              {.results = results.path(),
-               .trainer = "",
-               .host = "node1",
-               .device_kind = [](const RunSpec&) { return std::string("cpu"); }});
-  sweep.run({{records[0], planned[0].spec}, {records[1], planned[1].spec}});
+  RunLoop sweep(store, launcher, progress,
+                {.results = results.path(),
+                 .trainer = "",
+                 .host = "node1",
+                 .device_kind = [](const RunSpec&) { return std::string("cpu"); }});
+  sweep.run(records);
   REQUIRE(launcher.requests.size() == 2);
   CHECK_FALSE(launcher.requests[0].time_to_stop);
   CHECK(launcher.requests[1].time_to_stop == std::chrono::seconds(60));
@@ -66,22 +65,20 @@ TEST_CASE("in a job the time to write a checkpoint is that between Slurm's signa
   const auto records = store.plan(experiment("lab"), planned);
   RecordingLauncher launcher;
   QuietProgress progress;
-  const auto times_to_stop = [&](const std::optional<JobOfSweep>& job) {
-    SweepSettings settings;
+  const auto times_to_stop = [&](const std::optional<JobOfLoop>& job) {
+    LoopSettings settings;
     settings.results = results.path();
     settings.device_kind = [](const RunSpec&) { return std::string("cpu"); };
     settings.job = job;
     launcher = RecordingLauncher();
-    Sweep sweep(store, launcher, progress, std::move(settings));
-    std::vector<RunToLaunch> runs;
-    for (size_t i = 0; i < records.size(); ++i) runs.push_back({records[i], planned[i].spec});
-    sweep.run(runs);
+    RunLoop sweep(store, launcher, progress, std::move(settings));
+    sweep.run(records);
     std::vector<std::optional<std::chrono::milliseconds>> times;
     for (const LaunchRequest& request : launcher.requests) times.push_back(request.time_to_stop);
     return times;
   };
   using Times = std::vector<std::optional<std::chrono::milliseconds>>;
   using std::chrono::seconds;
-  CHECK(times_to_stop(JobOfSweep{"12", "n1"}) == Times{seconds(580), seconds(60), std::nullopt});
+  CHECK(times_to_stop(JobOfLoop{"12", "n1"}) == Times{seconds(580), seconds(60), std::nullopt});
   CHECK(times_to_stop(std::nullopt) == Times{seconds(60), seconds(60), std::nullopt});
 }

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runner/cluster/slurm.h"
+
+// Parsers for the output of Slurm's programs. A line in another format throws QueueUnavailable,
+// because a busy or broken cluster may answer correctly the next time.
+namespace fsdp {
+
+// The formats to request. The reason comes last because it may hold spaces and commas.
+inline constexpr const char* kSqueueFormat = "--format=%i|%T|%L|%N|%r";
+inline constexpr const char* kSacctFormat = "--format=JobID,State,NodeList";
+
+// Reads lines of squeue. Tasks in unknown states are kEnding: they still exist.
+std::vector<TaskState> read_squeue(std::string_view output);
+// Reads lines of sacct --parsable2 --noheader.
+std::vector<TaskState> read_sacct(std::string_view output);
+// Reads lines of scontrol --oneliner show partition.
+std::vector<Partition> read_partitions(std::string_view output);
+// Reads lines of scontrol --oneliner show job.
+std::vector<TaskState> read_scontrol_jobs(std::string_view output);
+
+// Reads the output of scontrol show config.
+SlurmConfig read_config(std::string_view output);
+
+// The job id in the output of sbatch --parsable, "12" or "12;cluster".
+std::string read_submitted(std::string_view output);
+
+// Finds the job or array with `token` in lines "%F|%k" of squeue.
+std::optional<std::string> read_submission(std::string_view output, std::string_view token);
+
+// The job of a task: "12" of "12_3".
+std::string job_of(std::string_view task);
+
+}  // namespace fsdp

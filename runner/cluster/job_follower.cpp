@@ -1,0 +1,318 @@
+#include "runner/cluster/job_follower.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+#include "contract/record/run_paths.h"
+#include "contract/record/unix_time.h"
+#include "runner/cluster/job_submission.h"
+#include "runner/cluster/script.h"
+#include "runner/cluster/slurm.h"
+#include "runner/run/attempt.h"
+#include "runner/run/earlier_attempts.h"
+
+namespace fsdp {
+
+namespace {
+
+// The longest delay from Slurm's report of a job's end to the appearance of the job's files. An NFS
+// client remembers absent names for longer. ask_again_for_names() handles that without a wait.
+constexpr std::chrono::seconds kFilesLag{6};
+// Slurm counts in seconds and queries take time, so ends that differ by less are the same.
+constexpr int64_t kSameEndMs = 30'000;
+
+std::optional<int64_t> end_of_time_limit(const TaskState& state, std::optional<int64_t> known) {
+  if (!state.seconds_left) return std::nullopt;
+  const int64_t ends = now_unix_ms() + *state.seconds_left * 1000;
+  return known && std::abs(ends - *known) < kSameEndMs ? *known : ends;
+}
+
+}  // namespace
+
+JobFollower::JobFollower(const RunListeners& listeners, std::function<TimePoint()> now)
+    : listeners_(listeners), now_(std::move(now)) {}
+
+RunPaths JobFollower::paths(const Task& task) const {
+  return RunPaths(listeners_.results / task.run.folder);
+}
+
+void JobFollower::follow(JobRecord recorded, std::span<const RunRecord> runs, bool can_be_asked) {
+  std::map<int64_t, const RunRecord*> run_of;
+  for (const RunRecord& run : runs) run_of.emplace(run.id, &run);
+  Job& job = jobs_.emplace_back(Job{std::move(recorded), can_be_asked});
+  for (const JobTask& task : job.recorded.tasks) {
+    const auto run = run_of.find(task.run);
+    if (task.over || run == run_of.end()) continue;
+    job.tasks.push_back(open_task(job, task, *run->second));
+  }
+}
+
+void JobFollower::forget() {
+  jobs_.clear();
+  ended_.clear();
+}
+
+void JobFollower::follow_in(int64_t id, RunRecord run) {
+  Job& job = *std::ranges::find(jobs_, id, [](const Job& each) { return each.recorded.id; });
+  const JobTask task = task_of(run, std::ssize(job.recorded.tasks));
+  job.recorded.tasks.push_back(task);
+  listeners_.store.update_task(id, task);
+  job.tasks.push_back(open_task(job, task, std::move(run)));
+}
+
+// Continues an attempt of this job that an earlier runner has imported. A run that has ended in an
+// allocation may be in another job since.
+JobFollower::Task JobFollower::open_task(const Job& job, const JobTask& recorded, RunRecord run) {
+  Task task{.recorded = recorded, .run = std::move(run)};
+  const RunRecord& record = task.run;
+  expect(listeners_.progress, task.run);
+  const std::string name = slurm_name(job.recorded, task.recorded.task);
+  listeners_.progress.queued(record.id, name);
+  task.is_queued = record.status == RunStatus::kQueued;
+  const std::vector<AttemptRecord> attempts = listeners_.store.attempts(record.id);
+  const auto own = std::find_if(attempts.rbegin(), attempts.rend(),
+                                [&](const auto& attempt) { return attempt.slurm_job == name; });
+  if (name.empty() || own == attempts.rend()) return task;
+  if (own->status == RunStatus::kRunning) {
+    task.attempt = std::make_unique<OpenAttempt>(listeners_, task.run, own->attempt);
+    show_start(listeners_.progress, task.run);
+  } else if (job.is_allocation() && !was_ended_by_cluster(own->status)) {
+    task.has_ended = true;
+  } else if (job.is_allocation() && !task.is_queued) {
+    task.has_ended = true;
+    task.cut_short = own->status;
+  }
+  return task;
+}
+
+std::vector<std::string> JobFollower::tasks() const {
+  std::vector<std::string> names;
+  for (const Job& job : jobs_) {
+    if (!job.can_be_asked) continue;
+    for (const Task& task : job.tasks) {
+      names.push_back(slurm_name(job.recorded, task.recorded.task));
+      if (job.is_allocation()) break;
+    }
+  }
+  return names;
+}
+
+bool JobFollower::follows(int64_t run) const {
+  return std::ranges::any_of(jobs_, [&](const Job& job) {
+    return std::ranges::any_of(job.tasks, [&](const Task& task) {
+      return task.run.id == run && (!task.has_ended || task.cut_short);
+    });
+  });
+}
+
+std::optional<int64_t> JobFollower::allocation_after(int64_t run) const {
+  for (const Job& job : jobs_) {
+    const bool goes_on = std::ranges::any_of(job.tasks, [&](const Task& task) {
+      return task.run.id == run && task.has_ended && !task.cut_short;
+    });
+    if (goes_on && job.is_allocation()) return job.recorded.id;
+  }
+  return std::nullopt;
+}
+
+bool JobFollower::waits_for_files() const {
+  return std::ranges::any_of(jobs_, [](const Job& job) {
+    return std::ranges::any_of(job.tasks,
+                               [](const Task& task) { return task.over_since.has_value(); });
+  });
+}
+
+void JobFollower::read_events() {
+  for (Job& job : jobs_) {
+    for (Task& task : job.tasks) {
+      if (task.attempt) task.attempt->ingest();
+    }
+  }
+}
+
+std::vector<RunRecord> JobFollower::pass(const std::optional<std::vector<TaskState>>& states) {
+  std::map<std::string_view, const TaskState*> state_of;
+  if (states) {
+    for (const TaskState& state : *states) state_of.emplace(state.job, &state);
+  }
+  Store::Batch batch(listeners_.store);
+  for (Job& job : jobs_) {
+    for (Task& task : job.tasks) {
+      const auto found = state_of.find(slurm_name(job.recorded, task.recorded.task));
+      const bool is_known = found != state_of.end();
+      if (task.over_since) ask_server_for_files(task);
+      if (!is_known || found->second->phase != TaskPhase::kQueued) read_files(job, task);
+      // Taken one pass later, so that the job still exists when follow_in() adds the next run.
+      const bool ended_now = job.is_allocation() && end_in_allocation(job, task);
+      if (states && job.can_be_asked && !task.recorded.over && !ended_now) {
+        take_state(job, task, is_known ? std::optional(*found->second) : std::nullopt);
+      }
+    }
+    std::erase_if(job.tasks, [](const Task& task) { return task.recorded.over; });
+  }
+  std::erase_if(jobs_, [](const Job& job) { return job.tasks.empty(); });
+  batch.commit();
+  return std::exchange(ended_, {});
+}
+
+// A file that is still absent after this call was never written.
+void JobFollower::ask_server_for_files(const Task& task) const {
+  const int first = task.attempt ? task.attempt->attempt() : task.run.attempt + 1;
+  ask_again_for_names(paths(task), first);
+}
+
+// Imports what the job has written into the run's folder since the last pass.
+void JobFollower::read_files(const Job& job, Task& task) {
+  const std::vector<int> begun =
+      import_attempts(listeners_.store, listeners_.results, task.run, listeners_.warn(),
+                      slurm_name(job.recorded, task.recorded.task));
+  for (const int attempt : begun) {
+    if (task.attempt) close(job, task, /*was_requeued=*/true, std::nullopt);
+    task.attempt = std::make_unique<OpenAttempt>(listeners_, task.run, attempt);
+    task.is_queued = task.has_ended = false;
+    task.cut_short.reset();
+    task.over_since.reset();
+    show_start(listeners_.progress, task.run);
+  }
+  if (task.attempt) task.attempt->ingest();
+}
+
+void JobFollower::take_state(Job& job, Task& task, const std::optional<TaskState>& state) {
+  if (!state || state->phase == TaskPhase::kEnded) {
+    if (task.has_ended || (state && state->node_list.empty()) || may_judge(task))
+      end_task(job, task, state);
+    return;
+  }
+  if (state->phase == TaskPhase::kQueued) {
+    wait_in_queue(job, task, *state);
+  } else if (!job.is_allocation()) {  // there an end.json may wait for its ranks' last events
+    task.over_since.reset();
+  }
+  record(job, task, *state);
+}
+
+// True once the ranks' ends are known or the files had time to appear.
+bool JobFollower::may_judge(Task& task) {
+  if (task.attempt) {
+    task.attempt->ingest_rest();
+    const int64_t run = task.run.id;
+    if (ranks_have_spoken(listeners_.store.rank_ends(run, task.attempt->attempt()))) return true;
+  }
+  if (!task.over_since) task.over_since = now_();
+  return now_() - *task.over_since >= kFilesLag;
+}
+
+// Called when the task first waits, and again after the job was requeued.
+void JobFollower::wait_in_queue(Job& job, Task& task, const TaskState& state) {
+  if (task.has_ended && !task.cut_short) return;  // the job goes on with others
+  if (task.attempt) {
+    if (!may_judge(task)) return;
+    close(job, task, /*was_requeued=*/true, state);
+    listeners_.progress.queued(task.run.id, slurm_name(job.recorded, task.recorded.task));
+  }
+  task.over_since.reset();
+  task.has_ended = false;
+  task.cut_short.reset();
+  tell_what_blocks(job, state);
+  listeners_.progress.waits_because(task.run.id, state.reason);
+  if (std::exchange(task.is_queued, true)) return;
+  listeners_.store.record_status(task.run.id, RunStatus::kQueued, "");
+}
+
+// The tasks of an array share one reason at a time, so the user is told once.
+void JobFollower::tell_what_blocks(Job& job, const TaskState& state) {
+  const std::optional<std::string> why = why_it_will_not_start(state);
+  if (!why || *why == job.blocked_because) return;
+  job.blocked_because = *why;
+  listeners_.progress.warn(fmt::format("job {} does not start: {}; fsdp-run cancel ends it",
+                                       job.recorded.slurm_job, *why));
+}
+
+// An allocation continues with other runs after one has ended. A run that was told to stop ended
+// with the job, and the job's state says why. After a time limit, a run may continue in the job.
+bool JobFollower::end_in_allocation(Job& job, Task& task) {
+  if (!task.attempt) return false;
+  const LaunchOutcome outcome =
+      read_end(paths(task), task.attempt->attempt(), listeners_.warn()).outcome;
+  if (outcome == LaunchOutcome::kUnseen || outcome == LaunchOutcome::kInterrupted) return false;
+  if (!may_judge(task)) return false;
+  task.has_ended = true;
+  task.over_since.reset();
+  RunRecord ended = close(job, task, /*was_requeued=*/false, std::nullopt);
+  if (was_ended_by_cluster(ended.status)) {
+    task.cut_short = ended.status;
+    return false;
+  }
+  ended_.push_back(std::move(ended));
+  return true;
+}
+
+void JobFollower::end_task(Job& job, Task& task, const std::optional<TaskState>& state) {
+  if (task.attempt) {
+    ended_.push_back(close(job, task, /*was_requeued=*/false, state));
+  } else if (task.cut_short) {
+    ended_.emplace_back(task.run).status = *task.cut_short;
+  } else if (!task.has_ended) {
+    end_without_attempt(job, task, state);
+  }
+  task.recorded.over = true;
+  task.recorded.ends_unix_ms.reset();
+  if (state) {
+    task.recorded.state = state->state;
+    task.recorded.reason = state->reason;
+    if (!state->node_list.empty()) task.recorded.node_list = state->node_list;
+  }
+  listeners_.store.update_task(job.recorded.id, task.recorded);
+}
+
+void JobFollower::end_without_attempt(Job& job, Task& task, const std::optional<TaskState>& state) {
+  const int64_t run = task.run.id;
+  const std::string name = slurm_name(job.recorded, task.recorded.task);
+  Ending ending = judge_without_attempt(
+      state, job_output(listeners_.results / job.recorded.folder, name).string());
+  const std::vector<AttemptRecord> attempts = listeners_.store.attempts(run);
+  const bool was_requeued = !attempts.empty() && attempts.back().slurm_job == name &&
+                            was_ended_by_cluster(attempts.back().status);
+  if (was_requeued && ending.status == RunStatus::kFailed) {  // it was not to go on once more
+    ending = {attempts.back().status,
+              attempts.back().reason + "; it was started again slurm.max_restarts times"};
+  }
+  listeners_.store.record_status(run, ending.status, ending.reason);
+  listeners_.progress.ended(run, ending.status, ending.reason, {});
+  ended_.emplace_back(task.run).status = ending.status;
+}
+
+RunRecord JobFollower::close(const Job& job, Task& task, bool was_requeued,
+                             const std::optional<TaskState>& state) {
+  OpenAttempt& open = *task.attempt;
+  open.ingest_rest();
+  AttemptEnd end = read_end(paths(task), open.attempt(), listeners_.warn());
+  if (end.outcome == LaunchOutcome::kUnseen) end.ended_unix_ms = now_unix_ms();
+  end.in_job = true;
+  end.was_requeued = was_requeued;
+  end.shares_memory = job.is_allocation() && task.run.spec.slurm.max_parallel > 1;
+  end.task = state;
+  const Ending ending =
+      close_attempt(listeners_.store, listeners_.results, task.run, open.attempt(), end);
+  open.show_end(ending);
+  task.attempt.reset();
+  RunRecord ended = task.run;
+  ended.status = ending.status;
+  return ended;
+}
+
+void JobFollower::record(Job& job, Task& task, const TaskState& state) {
+  JobTask now = task.recorded;
+  now.state = state.state;
+  now.reason = state.reason;
+  now.node_list = state.node_list;
+  now.ends_unix_ms = end_of_time_limit(state, task.recorded.ends_unix_ms);
+  if (now == task.recorded) return;
+  task.recorded = now;
+  listeners_.store.update_task(job.recorded.id, now);
+}
+
+}  // namespace fsdp

@@ -1,0 +1,94 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runner/cluster/queue.h"
+#include "runner/run/attempt.h"
+#include "runner/store/store.h"
+
+namespace fsdp {
+
+// Follows runs that wait or run in Slurm jobs. Passes the events in run folders and Slurm's states
+// on to the store and the user. Never queries Slurm and starts nothing.
+class JobFollower {
+ public:
+  using TimePoint = std::chrono::steady_clock::time_point;
+  JobFollower(const RunListeners& listeners, std::function<TimePoint()> now);
+
+  // `runs` holds the runs of the job's open tasks, in any order. If Slurm here cannot be asked
+  // about the job, only its files are followed. Otherwise the job must have its Slurm id.
+  void follow(JobRecord job, std::span<const RunRecord> runs, bool can_be_asked = true);
+  // Drops all jobs. If a call threw, the store has undone changes that this object still holds.
+  // Follow the store's jobs anew afterwards.
+  void forget();
+  // Adds another run to a job that is already followed.
+  void follow_in(int64_t job, RunRecord run);
+
+  // Records new events of the attempts that are known to run.
+  void read_events();
+  // Updates every task. `states` is the answer to a query about tasks(). If it is absent, Slurm did
+  // not answer, and no task ends. Returns the runs that have ended, with their statuses.
+  std::vector<RunRecord> pass(const std::optional<std::vector<TaskState>>& states);
+
+  // The Slurm names of the open tasks that can be queried here.
+  std::vector<std::string> tasks() const;
+  // True if the run waits or runs.
+  bool follows(int64_t run) const;
+  // Returns the number in the store of the job that goes on with others after this run has ended.
+  std::optional<int64_t> allocation_after(int64_t run) const;
+  // True if Slurm reports a task as over but some of its files may still be missing.
+  bool waits_for_files() const;
+
+ private:
+  struct Task {
+    JobTask recorded;
+    RunRecord run;
+    std::unique_ptr<OpenAttempt> attempt{};
+    std::optional<TimePoint> over_since{};  // set by Slurm's or end.json's word; files may lag
+    bool is_queued = false;                 // also recorded and told to the user
+    // The run has ended, but its allocation continues.
+    bool has_ended = false;
+    // How the cluster ended the run, while the job's end or its requeueing is still to come.
+    std::optional<RunStatus> cut_short{};
+  };
+  struct Job {
+    JobRecord recorded;
+    bool can_be_asked = true;
+    std::vector<Task> tasks{};      // only open ones
+    std::string blocked_because{};  // why the job will not start
+
+    bool is_allocation() const { return recorded.mode == "allocation"; }
+  };
+
+  Task open_task(const Job& job, const JobTask& recorded, RunRecord run);
+  void ask_server_for_files(const Task& task) const;
+  void read_files(const Job& job, Task& task);
+  void take_state(Job& job, Task& task, const std::optional<TaskState>& state);
+  void wait_in_queue(Job& job, Task& task, const TaskState& state);
+  // True if the run ended in this call.
+  bool end_in_allocation(Job& job, Task& task);
+  void end_task(Job& job, Task& task, const std::optional<TaskState>& state);
+  void end_without_attempt(Job& job, Task& task, const std::optional<TaskState>& state);
+  // Returns the run with its status.
+  RunRecord close(const Job& job, Task& task, bool was_requeued,
+                  const std::optional<TaskState>& state);
+  bool may_judge(Task& task);
+  void record(Job& job, Task& task, const TaskState& state);
+  void tell_what_blocks(Job& job, const TaskState& state);
+  RunPaths paths(const Task& task) const;
+
+  RunListeners listeners_;
+  std::function<TimePoint()> now_;
+  std::vector<Job> jobs_;
+  std::vector<RunRecord> ended_;
+};
+
+}  // namespace fsdp

@@ -1,0 +1,242 @@
+#include "runner/cluster/job_loop.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "contract/spec/yaml_value.h"
+#include "runner/cluster/open_jobs.h"
+#include "runner/run/judgement.h"
+
+namespace fsdp {
+
+namespace {
+
+constexpr std::chrono::milliseconds kLookInterval{1000};
+constexpr std::chrono::seconds kLongestPause{60};
+
+// The number of attempts in a row, up to the newest, that the cluster ended.
+int64_t ended_by_cluster_in_a_row(const Store& store, int64_t run) {
+  int64_t count = 0;
+  for (const AttemptRecord& attempt : store.attempts(run)) {
+    count = was_ended_by_cluster(attempt.status) ? count + 1 : 0;
+  }
+  return count;
+}
+
+}  // namespace
+
+Pauses real_pauses() {
+  return {.now = std::chrono::steady_clock::now, .wait = [](std::chrono::milliseconds time) {
+            std::this_thread::sleep_for(time);
+            return false;
+          }};
+}
+
+void QueuePatience::no_answer(TimePoint now, const std::string& problem, Progress& progress) {
+  if (pause_ == std::chrono::seconds(0)) {
+    progress.warn("Slurm does not answer: " + problem + "; it is asked again until it does");
+  }
+  pause_ = std::clamp(2 * pause_, std::chrono::seconds(1), kLongestPause);
+  next_ = now + pause_;
+}
+
+void QueuePatience::answer(Progress& progress) {
+  if (pause_ > std::chrono::seconds(0)) progress.say("Slurm answers again");
+  pause_ = std::chrono::seconds(0);
+}
+
+JobLoop::JobLoop(const RunListeners& listeners, Queue& queue, JobSubmission& submission,
+                 Settings settings, Pauses pauses)
+    : listeners_(listeners),
+      queue_(queue),
+      submission_(submission),
+      settings_(std::move(settings)),
+      pauses_(std::move(pauses)),
+      follower_(listeners, pauses_.now),
+      results_patience_(listeners.store, listeners.progress) {}
+
+bool JobLoop::pick_up() {
+  if (listeners_.store.open_jobs(settings_.experiment).empty()) return true;
+  for (;;) {
+    try {
+      confirm_submissions(listeners_, queue_, settings_.experiment);
+      pick_up_jobs(queue_.limits().cluster);
+      return true;
+    } catch (const QueueUnavailable& error) {
+      patience_.no_answer(pauses_.now(), error.what(), listeners_.progress);
+    }
+    if (pauses_.wait(patience_.pause())) return false;
+  }
+}
+
+void JobLoop::pick_up_jobs(const std::string& here) {
+  const std::set<std::string> others = other_clusters(listeners_.store, here, settings_.experiment);
+  if (!others.empty()) listeners_.progress.warn(left_alone(others));
+  follow_open_jobs(follower_, listeners_, here, settings_.experiment);
+  follower_.pass(ask());
+}
+
+bool JobLoop::submit(std::vector<RunRecord> runs) {
+  for (const RunRecord& run : runs) expect(listeners_.progress, run);
+  submission_.add(std::move(runs));
+  for (;;) {
+    std::chrono::milliseconds pause = kLookInterval;
+    try {
+      if (results_patience_.attempt([&] { push(); })) return true;
+      is_stale_ = true;
+    } catch (const QueueUnavailable& error) {
+      if (!submission_.has_seen_slurm()) {
+        throw QueueUnavailable(
+            fmt::format("Slurm cannot be reached: {}; nothing was submitted; call again when "
+                        "`sinfo` answers, or leave out --launcher slurm to run on this host",
+                        error.what()));
+      }
+      patience_.no_answer(pauses_.now(), error.what(), listeners_.progress);
+      pause = patience_.pause();
+    }
+    if (pauses_.wait(pause)) return false;
+  }
+}
+
+void JobLoop::push() {
+  const auto follow_submitted = [&] {
+    for (JobSubmission::Submission& submitted : submission_.take_submitted()) {
+      follower_.follow(std::move(submitted.job), submitted.runs);
+      next_query_ = pauses_.now();
+    }
+  };
+  try {
+    submission_.push();
+  } catch (const std::exception&) {
+    follow_submitted();
+    throw;
+  }
+  follow_submitted();
+  patience_.answer(listeners_.progress);
+}
+
+ExitCode JobLoop::follow() {
+  for (bool stop = false;; stop = pauses_.wait(kLookInterval)) {
+    if (stop) return ExitCode::kInterrupted;
+    const bool is_recorded = bring_up_to_date();
+    listeners_.progress.refresh();
+    const bool is_done = follower_.tasks().empty() && ended_.empty() && submission_.waiting() == 0;
+    if (is_recorded && is_done) break;
+  }
+  return some_failed_ || submission_.some_refused() ? ExitCode::kRunFailed : ExitCode::kOk;
+}
+
+bool JobLoop::bring_up_to_date() {
+  const bool is_recorded = results_patience_.attempt([&] {
+    if (is_stale_) begin_anew();
+    if (pauses_.now() >= next_query_) {
+      ask_and_submit();
+    } else {
+      follower_.read_events();
+    }
+  });
+  is_stale_ = !is_recorded;
+  if (is_recorded || !follower_.tasks().empty()) {
+    results_patience_.runs_are_under_way();
+  } else {
+    results_patience_.wait_without_runs(/*user_waits=*/true);
+  }
+  return is_recorded;
+}
+
+// Follows the open jobs of the store again, like a new runner.
+void JobLoop::begin_anew() {
+  listeners_.store.check_is_writable();
+  follower_.forget();
+  follow_open_jobs(follower_, listeners_, queue_.limits().cluster, settings_.experiment,
+                   submission_.unanswered());
+}
+
+void JobLoop::ask_and_submit() {
+  next_query_ = pauses_.now() + settings_.query_interval;
+  settle();
+  std::ranges::move(follower_.pass(ask()), std::back_inserter(ended_));
+  const bool some_ended = !ended_.empty();
+  settle();
+  const bool may_fit = !submission_.at_limit() || some_ended || pauses_.now() >= next_push_;
+  if (submission_.waiting() == 0 || !may_fit) return;
+  next_push_ = pauses_.now() + kLongestPause;
+  try {
+    push();
+  } catch (const QueueUnavailable& error) {
+    patience_.no_answer(pauses_.now(), error.what(), listeners_.progress);
+    next_query_ = patience_.next();
+  }
+}
+
+// Starts the runs that follow from ended runs.
+void JobLoop::settle() {
+  for (; !ended_.empty(); ended_.pop_front()) after(ended_.front());
+}
+
+std::optional<std::vector<TaskState>> JobLoop::ask() {
+  const std::vector<std::string> tasks = follower_.tasks();
+  if (tasks.empty()) return std::vector<TaskState>{};
+  try {
+    std::vector<TaskState> states = queue_.query(tasks);
+    patience_.answer(listeners_.progress);
+    return states;
+  } catch (const QueueUnavailable& error) {
+    patience_.no_answer(pauses_.now(), error.what(), listeners_.progress);
+    next_query_ = patience_.next();
+    return std::nullopt;
+  }
+}
+
+void JobLoop::after(const RunRecord& ended) {
+  if (restart(ended)) return;
+  some_failed_ |= ended.status != RunStatus::kFinished && ended.status != RunStatus::kOutOfMemory;
+  if (!settings_.follow_up) return;
+  std::optional<RunRecord> next = settings_.follow_up(ended, ended.status);
+  if (!next) return;
+  if (const auto job = follower_.allocation_after(ended.id)) {
+    follower_.follow_in(*job, std::move(*next));
+  } else {
+    expect(listeners_.progress, *next);
+    submission_.add({std::move(*next)});
+  }
+}
+
+bool JobLoop::leave_to_allocation(const RunRecord& run) {
+  const std::optional<int64_t> job = listeners_.store.allocation_that_comes_to(run.id);
+  if (job) follower_.follow_in(*job, run);
+  return job.has_value();
+}
+
+bool JobLoop::may_start_again(const RunRecord& run) const {
+  return next_restart(run, 0).has_value();
+}
+
+// A run without an attempt was never reached by its job, so it did not use up its time.
+std::optional<int64_t> JobLoop::next_restart(const RunRecord& run, int64_t least) const {
+  const int64_t attempts = ended_by_cluster_in_a_row(listeners_.store, run.id);
+  const int64_t restart = std::max(attempts, least);
+  const bool may_repeat = attempts == 0 || wants_checkpoints(run.spec);
+  if (!is_to_restart(run.status, restart, run.spec.slurm.max_restarts, may_repeat)) {
+    return std::nullopt;
+  }
+  return restart;
+}
+
+bool JobLoop::restart(const RunRecord& ended) {
+  if (ended.status == RunStatus::kTimeLimit && settings_.has_own_time_limit) return false;
+  const std::optional<int64_t> number = next_restart(ended, restarts_[ended.id] + 1);
+  if (!number) return false;
+  ++restarts_[ended.id];
+  listeners_.progress.say(fmt::format("{}: submitted again, restart {} of at most {}", ended.point,
+                                      *number, ended.spec.slurm.max_restarts));
+  submission_.add({ended});
+  return true;
+}
+
+}  // namespace fsdp

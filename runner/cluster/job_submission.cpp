@@ -1,0 +1,227 @@
+#include "runner/cluster/job_submission.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <random>
+#include <stdexcept>
+#include <system_error>
+#include <utility>
+
+#include "contract/record/run_paths.h"
+#include "contract/record/unix_time.h"
+#include "contract/spec/yaml_value.h"
+#include "runner/cluster/request.h"
+#include "runner/cluster/script.h"
+#include "runner/host/whole_file.h"
+#include "runner/run/attempt_files.h"
+#include "runner/run/planned_runs.h"
+
+namespace fsdp {
+
+namespace {
+
+// Returns a random number of 64 bits, which no other submission has.
+std::string new_token() {
+  std::random_device source;
+  return fmt::format("{:08x}{:08x}", source(), source());
+}
+
+bool is_of_one_job(const Run& run) { return run.spec.slurm.mode == SlurmMode::kAllocation; }
+
+bool is_allocation(const RunRecord& run) { return run.spec.slurm.mode == SlurmMode::kAllocation; }
+
+}  // namespace
+
+void check_jobs_of(const Expansion& expansion) {
+  const Run* checked = nullptr;
+  for (const Run& run : expansion.runs) {
+    check_at_place(expansion, run, [&] {
+      if (checked == nullptr || !may_share_array(checked->spec, run.spec)) check_script(run.spec);
+    });
+    checked = &run;
+  }
+  if (std::ranges::none_of(expansion.runs, is_of_one_job)) return;
+  const Run& first = expansion.runs.front();
+  for (const Run& run : expansion.runs) {
+    check_at_place(expansion, run, [&] {
+      check_one_job(first.point, first.spec.slurm, run.point, run.spec.slurm);
+    });
+  }
+}
+
+std::string slurm_device_kind(const RunSpec& spec) {
+  const SlurmSpec& slurm = spec.slurm;
+  if (spec.device == DeviceKind::kCpu) {
+    return slurm.mem.empty() ? "cpu" : "cpu, slurm.mem " + slurm.mem;
+  }
+  std::string kind = "slurm";
+  if (!slurm.partition.empty()) kind += ", partition " + slurm.partition;
+  if (!slurm.gpu_type.empty()) kind += ", " + slurm.gpu_type;
+  if (slurm.gpu_memory_gib) kind += ", " + shortest(*slurm.gpu_memory_gib) + " GiB";
+  return kind;
+}
+
+JobTask task_of(const RunRecord& run, int64_t number) {
+  return {.task = number, .run = run.id, .device_kind = slurm_device_kind(run.spec)};
+}
+
+JobSubmission::JobSubmission(const RunListeners& listeners, Queue& queue, Settings settings)
+    : listeners_(listeners), queue_(queue), settings_(std::move(settings)) {}
+
+void JobSubmission::add(std::vector<RunRecord> runs) {
+  std::ranges::move(runs, std::back_inserter(waiting_));
+}
+
+int64_t JobSubmission::waiting() const {
+  return std::ssize(waiting_) + (prepared_ ? std::ssize(prepared_->runs) : 0);
+}
+
+std::vector<JobSubmission::Submission> JobSubmission::take_submitted() {
+  return std::exchange(submitted_, {});
+}
+
+void JobSubmission::push() {
+  check_are_there(listeners_.results);
+  at_limit_ = false;
+  if (prepared_) submit(/*may_be_submitted=*/true);
+  if (!waiting_.empty() && !limits_) most_tasks_ = (limits_ = queue_.limits())->max_array_size;
+  while (!waiting_.empty() && !at_limit_) {
+    std::vector<RunRecord> runs = take_job();
+    try {
+      prepared_ = prepare(runs);
+    } catch (const std::exception&) {
+      wait_again(std::move(runs));
+      throw;
+    }
+    submit(/*may_be_submitted=*/false);
+  }
+}
+
+void JobSubmission::wait_again(std::vector<RunRecord> runs) {
+  waiting_.insert(waiting_.begin(), std::make_move_iterator(runs.begin()),
+                  std::make_move_iterator(runs.end()));
+}
+
+bool JobSubmission::may_join(std::span<const RunRecord> job, const RunRecord& run) const {
+  if (job.empty() || is_allocation(job.front())) return job.empty() || is_allocation(run);
+  return std::ssize(job) < most_tasks_ && may_share_array(job.front().spec, run.spec);
+}
+
+std::vector<RunRecord> JobSubmission::take_job() {
+  std::vector<RunRecord> job;
+  std::vector<RunRecord> others;
+  for (RunRecord& run : waiting_) {
+    (may_join(job, run) ? job : others).push_back(std::move(run));
+  }
+  waiting_.assign(std::make_move_iterator(others.begin()), std::make_move_iterator(others.end()));
+  return job;
+}
+
+JobSubmission::Submission JobSubmission::prepare(std::vector<RunRecord> runs) {
+  const RunSpec& first = runs.front().spec;
+  JobRecord job{.experiment = settings_.experiment,
+                .token = new_token(),
+                .cluster = limits_->cluster,
+                .mode = std::string(name_of(first.slurm.mode)),
+                .submitted_unix_ms = now_unix_ms(),
+                .provenance = settings_.provenance};
+  job.folder =
+      std::filesystem::path("slurm") / (file_name_of(settings_.experiment) + '-' + job.token);
+  SlurmScript script{.slurm = first.slurm,
+                     .request = largest_request(runs),
+                     .experiment = settings_.experiment,
+                     .token = job.token,
+                     .folder = listeners_.results / job.folder,
+                     .runner = settings_.runner,
+                     .working_directory = settings_.plan.working_directory};
+  for (const RunRecord& run : runs) {
+    if (!is_allocation(run)) ++script.array_tasks;
+    script.keeps_checkpoints |= wants_checkpoints(run.spec);
+    job.tasks.push_back(task_of(run, std::ssize(job.tasks)));
+  }
+  try {
+    write_folders(job, runs, render_script(template_text(first.slurm), script));
+    job.id = listeners_.store.record_job(job);
+  } catch (const std::exception&) {
+    std::error_code ignored;
+    std::filesystem::remove_all(script.folder, ignored);
+    throw;
+  }
+  return {std::move(job), std::move(runs)};
+}
+
+void JobSubmission::write_folders(const JobRecord& job, std::span<const RunRecord> runs,
+                                  const std::string& script) {
+  JobPlan plan = settings_.plan;
+  plan.token = job.token;
+  plan.mode = runs.front().spec.slurm.mode;
+  for (const RunRecord& run : runs) {
+    const std::filesystem::path run_folder = listeners_.results / run.folder;
+    file_name_pattern(run_folder);  // refuses what srun cannot write to
+    write_spec(RunPaths(run_folder), run.spec);
+    plan.runs.push_back(run.folder.string());
+  }
+  const std::filesystem::path folder = listeners_.results / job.folder;
+  std::filesystem::create_directories(folder);
+  replace_file(folder / kScriptName, script);
+  write_job_plan(folder, plan, settings_.experiment_text, listeners_.store);
+}
+
+// Keeps `prepared_` if Slurm does not answer. A refusal is final: squeue lists refused jobs as
+// failed, with their token.
+void JobSubmission::submit(bool may_be_submitted) {
+  const JobRecord& job = prepared_->job;
+  try {
+    std::optional<std::string> slurm_job;
+    if (may_be_submitted) slurm_job = queue_.find_submission(job.token);
+    if (!slurm_job) slurm_job = queue_.submit(listeners_.results / job.folder / kScriptName);
+    accept(*slurm_job);
+  } catch (const QueueRefused& refused) {
+    refused.later() ? put_back() : refuse(refused.what());
+  }
+}
+
+void JobSubmission::accept(const std::string& slurm_job) {
+  prepared_->job.slurm_job = slurm_job;
+  Store::Batch batch(listeners_.store);
+  listeners_.store.set_slurm_job(prepared_->job.id, slurm_job);
+  for (const RunRecord& run : prepared_->runs) {
+    listeners_.store.record_status(run.id, RunStatus::kQueued, "");
+  }
+  batch.commit();
+  listeners_.progress.say(
+      fmt::format("submitted job {}: {}", slurm_job, counted(std::ssize(prepared_->runs), "run")));
+  submitted_.push_back(*std::exchange(prepared_, std::nullopt));
+  most_tasks_ = std::min(most_tasks_ * 2, limits_ ? limits_->max_array_size : most_tasks_);
+}
+
+// Keeps the script, so that the user can see what was refused.
+void JobSubmission::refuse(const std::string& problem) {
+  some_refused_ = true;
+  Store::Batch batch(listeners_.store);
+  listeners_.store.forget_job(prepared_->job.id);
+  const std::filesystem::path script = listeners_.results / prepared_->job.folder / kScriptName;
+  const std::string reason = fmt::format("{}; the script: {}", problem, script.string());
+  for (const RunRecord& run : prepared_->runs) {
+    listeners_.store.record_status(run.id, RunStatus::kFailed, reason);
+  }
+  batch.commit();
+  for (const RunRecord& run : prepared_->runs) {
+    listeners_.progress.ended(run.id, RunStatus::kFailed, reason, {});
+  }
+  prepared_.reset();
+}
+
+// Halves the number of runs for the next try. A job of one run, or an allocation, waits instead.
+void JobSubmission::put_back() {
+  at_limit_ = prepared_->runs.size() == 1 || is_allocation(prepared_->runs.front());
+  most_tasks_ = std::max<int64_t>(1, std::ssize(prepared_->runs) / 2);
+  listeners_.store.forget_job(prepared_->job.id);
+  std::filesystem::remove_all(listeners_.results / prepared_->job.folder);
+  wait_again(std::move(prepared_->runs));
+  prepared_.reset();
+}
+
+}  // namespace fsdp

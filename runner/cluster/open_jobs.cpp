@@ -1,0 +1,203 @@
+#include "runner/cluster/open_jobs.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <map>
+#include <memory>
+
+#include "contract/record/run_paths.h"
+#include "contract/spec/run_spec_yaml.h"
+#include "contract/text/config_error.h"
+#include "runner/cluster/job_follower.h"
+#include "runner/run/attempt_files.h"
+#include "runner/run/locks.h"
+
+namespace fsdp {
+
+namespace {
+
+std::map<int64_t, RunRecord> runs_by_id(const Store& store) {
+  std::map<int64_t, RunRecord> runs;
+  for (RunRecord& run : store.runs()) runs.emplace(run.id, std::move(run));
+  return runs;
+}
+
+// The controller forgets ended jobs, but their attempts name them. A run is in one job at a time,
+// so later attempts are this job's.
+std::optional<std::string> named_by_attempt(const RunListeners& listeners, const JobRecord& job,
+                                            const std::map<int64_t, RunRecord>& runs) {
+  for (const JobTask& task : job.tasks) {
+    const auto run = runs.find(task.run);
+    if (run == runs.end()) continue;
+    const RunPaths paths(listeners.results / run->second.folder);
+    const int next = run->second.attempt + 1;
+    for (int attempt = next; attempt < first_free_attempt(paths); ++attempt) {
+      const std::optional<LaunchRecord> start =
+          read_launch_record(paths, attempt, [](const std::string&) {});
+      if (start && start->started_unix_ms >= job.submitted_unix_ms) {
+        return start->job.substr(0, start->job.find('_'));
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool is_of_cluster(const JobRecord& job, std::string_view here) {
+  return job.cluster.empty() || job.cluster == here;
+}
+
+std::set<std::string> other_clusters(const Store& store, std::string_view here,
+                                     std::string_view experiment) {
+  std::set<std::string> clusters;
+  for (const JobRecord& job : store.open_jobs(experiment)) {
+    if (!is_of_cluster(job, here)) clusters.insert(job.cluster);
+  }
+  return clusters;
+}
+
+std::string left_alone(const std::set<std::string>& clusters) {
+  return fmt::format(
+      "jobs on another cluster ({}) are left alone: call fsdp-run on a login node of that cluster",
+      fmt::join(clusters, ", "));
+}
+
+void confirm_submissions(const RunListeners& listeners, Queue& queue, std::string_view experiment) {
+  std::optional<std::map<int64_t, RunRecord>> runs;
+  for (const JobRecord& job : listeners.store.open_jobs(experiment)) {
+    if (!job.slurm_job.empty() || !is_of_cluster(job, queue.limits().cluster)) continue;
+    if (!runs) runs = runs_by_id(listeners.store);
+    std::optional<std::string> found = queue.find_submission(job.token);
+    if (!found) found = named_by_attempt(listeners, job, *runs);
+    if (found) {
+      Store::Batch batch(listeners.store);
+      listeners.store.set_slurm_job(job.id, *found);
+      for (const JobTask& task : job.tasks) {
+        listeners.store.record_status(task.run, RunStatus::kQueued, "");
+      }
+      batch.commit();
+    } else {
+      listeners.store.forget_job(job.id);
+    }
+  }
+}
+
+void follow_open_jobs(JobFollower& follower, const RunListeners& listeners,
+                      const std::optional<std::string>& here, std::string_view experiment,
+                      std::optional<int64_t> left_out) {
+  const std::vector<JobRecord> jobs = listeners.store.open_jobs(experiment);
+  if (jobs.empty()) return;
+  const std::map<int64_t, RunRecord> records = runs_by_id(listeners.store);
+  for (const JobRecord& job : jobs) {
+    if (job.id == left_out) continue;
+    std::vector<RunRecord> runs;
+    for (const JobTask& task : job.tasks) {
+      if (task.over) continue;
+      RunRecord& run = runs.emplace_back(records.at(task.run));
+      run.spec = read_run_spec(RunPaths(listeners.results / run.folder).spec());
+    }
+    follower.follow(job, runs, here && is_of_cluster(job, *here));
+  }
+}
+
+std::set<int64_t> runs_in_jobs(const Store& store) {
+  std::set<int64_t> runs;
+  for (const JobRecord& job : store.open_jobs("")) {
+    for (const JobTask& task : job.tasks) {
+      if (!task.over) runs.insert(task.run);
+    }
+  }
+  return runs;
+}
+
+namespace {
+
+constexpr std::chrono::milliseconds kFilesPause{1000};
+
+// Shows nothing: the report tells the user.
+class SilentProgress : public Progress {
+ public:
+  void say(std::string_view) override {}
+  void warn(std::string_view) override {}
+
+ private:
+  void show(const RunProgress&) override {}
+  void update(ProgressClock::time_point) override {}
+};
+
+}  // namespace
+
+bool refresh_jobs(const RunListeners& listeners, Queue& queue, std::string_view experiment,
+                  const Pauses& pauses) {
+  JobFollower follower(listeners, pauses.now);
+  std::optional<std::vector<TaskState>> states;
+  std::optional<std::string> here;
+  try {
+    confirm_submissions(listeners, queue, experiment);
+    here = queue.limits().cluster;
+    follow_open_jobs(follower, listeners, here, experiment);
+    const std::vector<std::string> tasks = follower.tasks();
+    states = tasks.empty() ? std::vector<TaskState>() : queue.query(tasks);
+  } catch (const QueueUnavailable&) {
+    if (!here) follow_open_jobs(follower, listeners, here, experiment);
+  }
+  follower.pass(states);
+  while (follower.waits_for_files() && !pauses.wait(kFilesPause)) follower.pass(states);
+  return states.has_value();
+}
+
+std::set<std::string> refresh_free_jobs(Store& store, const std::filesystem::path& results,
+                                        Queue& queue, const Pauses& pauses) {
+  std::set<std::string> experiments;
+  for (const JobRecord& job : store.open_jobs("")) experiments.insert(job.experiment);
+  std::set<std::string> not_asked;
+  SilentProgress progress;
+  for (const std::string& experiment : experiments) {
+    const auto lock = ExperimentLock::for_a_moment(results, experiment);
+    if (!lock) continue;  // whoever has it follows the jobs
+    const RunListeners listeners{store, progress, std::filesystem::absolute(results)};
+    if (!refresh_jobs(listeners, queue, experiment, pauses)) not_asked.insert(experiment);
+  }
+  return not_asked;
+}
+
+JobsToCancel jobs_to_cancel(const Store& store, const std::set<int64_t>& runs,
+                            std::string_view here) {
+  std::map<int64_t, RunRecord> records;
+  for (RunRecord& run : store.runs()) records.emplace(run.id, std::move(run));
+  JobsToCancel found;
+  for (const JobRecord& job : store.open_jobs("")) {
+    if (job.slurm_job.empty()) continue;
+    size_t open = 0;
+    std::vector<JobsToCancel::Task> tasks;
+    for (const JobTask& task : job.tasks) {
+      const RunRecord& run = records.at(task.run);
+      // In an allocation, the task of an ended run stays open until the job is over.
+      if (task.over || !is_under_way(run.status)) continue;
+      ++open;
+      if (runs.contains(task.run)) tasks.push_back({slurm_name(job, task.task), run});
+    }
+    if (tasks.empty()) continue;
+    if (!is_of_cluster(job, here)) {
+      found.other_clusters.insert(job.cluster);
+      continue;
+    }
+    const bool whole = tasks.size() == open;
+    if (!whole && job.mode == "allocation") {
+      throw ConfigError("cancel", "",
+                        fmt::format("'{0}' is in job {1} with other runs of '{2}', which would end "
+                                    "too; to end them all: fsdp-run cancel {2}",
+                                    tasks.front().run.point, job.slurm_job, job.experiment));
+    }
+    if (whole) found.names.push_back(job.slurm_job);
+    for (JobsToCancel::Task& task : tasks) {
+      if (!whole) found.names.push_back(task.name);
+      found.tasks.push_back(std::move(task));
+    }
+  }
+  return found;
+}
+
+}  // namespace fsdp

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "runner/run/launcher.h"
+
+// Queue: a batch system that accepts jobs. runner/slurm/slurm.h implements it for Slurm.
+namespace fsdp {
+
+struct QueueLimits {
+  std::string cluster{};          // its name, which tells its jobs from others'
+  int64_t max_array_size = 1001;  // task numbers are below it
+};
+
+// Thrown if the queue refused a job. It will refuse the job again, unless later() is true.
+class QueueRefused : public std::runtime_error {
+ public:
+  QueueRefused(const std::string& problem, bool later)
+      : std::runtime_error(problem), later_(later) {}
+
+  // True if a limit on submitted jobs was reached. The job may be accepted after others end.
+  bool later() const { return later_; }
+
+ private:
+  bool later_;
+};
+
+// Thrown if the queue did not answer in time. It may still have accepted a submission.
+class QueueUnavailable : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// Every call throws QueueUnavailable if there is no answer.
+class Queue {
+ public:
+  virtual ~Queue() = default;
+
+  virtual QueueLimits limits() = 0;
+  // Returns the job's id. Throws QueueRefused. After QueueUnavailable, find_submission() tells
+  // whether the job was accepted.
+  virtual std::string submit(const std::filesystem::path& script) = 0;
+  // The job submitted with `token`, if the queue still knows it.
+  virtual std::optional<std::string> find_submission(const std::string& token) = 0;
+  // Returns the tasks of these jobs (ids from submit()) and these tasks ("12_3"). Unknown tasks are
+  // left out. Tasks that cannot be looked up for now are kEnding.
+  virtual std::vector<TaskState> query(std::span<const std::string> jobs_or_tasks) = 0;
+  // Ends jobs or single tasks ("12_3"). Tasks that are already over are no error.
+  virtual void cancel(std::span<const std::string> jobs_or_tasks) = 0;
+};
+
+}  // namespace fsdp

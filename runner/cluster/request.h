@@ -1,0 +1,73 @@
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "contract/spec/run_spec.h"
+#include "contract/spec/slurm_spec.h"
+
+namespace fsdp {
+
+// Helpers for the options of Slurm's programs.
+
+// Returns `value` if a script can hold it. Throws ConfigError about `key` if it has a line break or
+// another control character.
+std::string_view checked_line(const std::string& key, std::string_view value);
+
+// --gres=gpu:a100:4 or --gpus-per-node=a100:4
+std::string gpu_option(const SlurmSpec& slurm, int64_t gpus_per_node);
+
+// Returns `options` unchanged. Throws ConfigError about `key` if a space separates an option's name
+// and value ("--nice 100"), because each option must be one word.
+std::vector<std::string> checked_options(const std::string& key,
+                                         const std::vector<std::string>& options);
+
+// Throws ConfigError if an sbatch option chooses a cluster, where this host cannot ask about jobs.
+void refuse_other_clusters(const std::string& key, const std::vector<std::string>& options);
+
+// Quotes `option` as one word of a line `#SBATCH ...`. There, quotes group, a backslash escapes,
+// and # begins a comment. The word hetjob anywhere would mean a job of several parts.
+std::string sbatch_quoted(std::string_view option);
+
+// Escapes % in `path` for a file name pattern. Throws ConfigError on a backslash, which turns off
+// all patterns.
+std::string file_name_pattern(const std::filesystem::path& path);
+
+// Converts Slurm's time limit, "1-12:30:00", to seconds. nullopt: no limit.
+std::optional<int64_t> seconds_of(std::string_view time);
+
+// A run's request for nodes. All nodes have equally many ranks, and on GPUs one GPU for each.
+struct SlurmRequest {
+  int64_t nodes = 1;
+  int64_t ranks_per_node = 1;
+  int64_t gpus_per_node = 0;  // 0: on the CPU
+
+  int64_t ranks() const { return nodes * ranks_per_node; }
+  auto operator<=>(const SlurmRequest&) const = default;
+};
+
+// Requests as few nodes as slurm.gpus_per_node allows. On the CPU, spreads over slurm.nodes. Throws
+// ConfigError (empty place) if either is too small or the ranks do not spread evenly.
+SlurmRequest slurm_request(const SlurmSpec& slurm, int64_t ranks, bool uses_gpus);
+SlurmRequest slurm_request(const RunSpec& spec);
+
+// The smallest request that has room for each of `requests`.
+SlurmRequest largest(const std::vector<SlurmRequest>& requests);
+
+// True if two runs can be tasks of one array, because their requests are identical.
+bool may_share_array(const RunSpec& a, const RunSpec& b);
+
+// The folders that a run in a container must see beside the results, sorted, each once. They hold
+// its input files and the checkpoint that it resumes from.
+std::vector<std::filesystem::path> input_folders(const RunSpec& spec);
+
+// Throws ConfigError if two runs of one job differ in `slurm`, because a job has one request.
+void check_one_job(const std::string& one_point, const SlurmSpec& one,
+                   const std::string& other_point, const SlurmSpec& other);
+
+}  // namespace fsdp

@@ -1,0 +1,306 @@
+#include "runner/cluster/script.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <ranges>
+#include <regex>
+#include <set>
+#include <string>
+
+#include "contract/spec/yaml_value.h"
+#include "contract/text/config_error.h"
+#include "runner/cluster/request.h"
+#include "runner/cluster/step_launcher.h"
+#include "runner/host/environment.h"
+
+namespace fsdp {
+
+namespace {
+
+using std::filesystem::path;
+
+// Quotes the value of `key` as one word of the script.
+std::string word(const std::string& key, std::string_view value) {
+  return shell_quoted(checked_line(key, value));
+}
+
+std::string word(const path& value) { return word(value.string(), value.string()); }
+
+std::string place_of_template(const SlurmSpec& slurm) {
+  return slurm.template_file.empty() ? "slurm_templates/job.sh" : slurm.template_file.string();
+}
+
+// A run that is asked to stop before it begins would be restarted again and again.
+void check_time_to_run(const SlurmSpec& slurm) {
+  const std::optional<int64_t> limit_s = seconds_of(slurm.time);
+  if (!limit_s || *limit_s > slurm.signal_before_end_s) return;
+  throw ConfigError("", "slurm.signal_before_end_s",
+                    fmt::format("a run is asked to stop {} s before the end of its {} s "
+                                "(slurm.time), so none is left to run in; lower it or raise "
+                                "slurm.time",
+                                slurm.signal_before_end_s, *limit_s));
+}
+
+// The lines of the script's header. Leaves out options with an empty value.
+std::string sbatch_options(const SlurmScript& script) {
+  const SlurmSpec& slurm = script.slurm;
+  const SlurmRequest& request = script.request;
+  const bool is_array = script.array_tasks > 0;
+  std::vector<std::string> lines;
+  const auto add = [&](std::string_view option) {
+    lines.push_back("#SBATCH " + sbatch_quoted(option));
+  };
+  const auto add_value = [&](std::string_view name, const char* key, const std::string& value) {
+    if (!value.empty()) add(fmt::format("{}={}", name, checked_line(key, value)));
+  };
+  constexpr const char* kOwnOptions = "slurm.sbatch_options";
+  refuse_other_clusters(kOwnOptions, slurm.sbatch_options);
+  // The user's options come first: sbatch takes the last of repeated options.
+  for (const std::string& option : checked_options(kOwnOptions, slurm.sbatch_options)) {
+    add(checked_line(kOwnOptions, option));
+  }
+  add_value("--job-name", "slurm.job_name",
+            slurm.job_name.empty() ? script.experiment : slurm.job_name);
+  add_value("--comment", "token", "fsdp-run:" + script.token);
+  add_value("--partition", "slurm.partition", slurm.partition);
+  add_value("--account", "slurm.account", slurm.account);
+  add_value("--qos", "slurm.qos", slurm.qos);
+  add_value("--reservation", "slurm.reservation", slurm.reservation);
+  add(fmt::format("--nodes={}", request.nodes));
+  add(fmt::format("--ntasks={}", request.ranks()));
+  add(fmt::format("--ntasks-per-node={}", request.ranks_per_node));
+  add(fmt::format("--cpus-per-task={}", slurm.cpus_per_task));
+  if (request.gpus_per_node > 0) {
+    add(checked_line("slurm.gpu_type", gpu_option(slurm, request.gpus_per_node)));
+  }
+  add_value("--mem", "slurm.mem", slurm.mem);
+  add_value("--time", "slurm.time", slurm.time);
+  add_value("--constraint", "slurm.constraint", slurm.constraint);
+  add_value("--exclude", "slurm.exclude", slurm.exclude);
+  if (slurm.exclusive) add("--exclusive");
+  if (is_array) {
+    const std::string at_once =
+        slurm.max_parallel > 0 ? fmt::format("%{}", slurm.max_parallel) : "";
+    add(fmt::format("--array=0-{}{}", script.array_tasks - 1, at_once));
+  }
+  add_value("--chdir", "working directory", script.working_directory.string());
+  add_value("--output", "slurm.output",
+            slurm.output.empty()
+                ? file_name_pattern(script.folder) + (is_array ? "/%A_%a.out" : "/%j.out")
+                : slurm.output);
+  add_value("--error", "slurm.error", slurm.error);
+  add("--open-mode=append");
+  add(slurm.max_restarts > 0 ? "--requeue" : "--no-requeue");
+  if (script.keeps_checkpoints) {
+    check_time_to_run(slurm);
+    add(fmt::format("--signal=B:USR1@{}", slurm.signal_before_end_s));
+  }
+  add_value("--mail-user", "slurm.mail_user", slurm.mail_user);
+  add_value("--mail-type", "slurm.mail_type", slurm.mail_type);
+  return fmt::to_string(fmt::join(lines, "\n"));
+}
+
+std::string modules(const SlurmSpec& slurm) {
+  if (slurm.modules.empty()) return "";
+  std::string names;
+  for (const std::string& name : slurm.modules) names += ' ' + word("slurm.modules", name);
+  return fmt::format(
+      "command -v module >/dev/null || source /etc/profile\n"
+      "module purge\n"
+      "module load{} || fail \"a module of slurm.modules cannot be loaded\"",
+      names);
+}
+
+std::string environment(const SlurmSpec& slurm) {
+  std::vector<std::string> lines;
+  for (const std::string& variable : slurm.environment) {
+    const size_t value = variable.find('=') + 1;
+    if (!assignment().form->holds(variable.substr(0, value))) {
+      throw ConfigError("", "slurm.environment", "'" + variable + "' is not NAME=value");
+    }
+    lines.push_back("export " + variable.substr(0, value) +
+                    word("slurm.environment", variable.substr(value)));
+  }
+  return fmt::to_string(fmt::join(lines, "\n"));
+}
+
+std::string prologue(const SlurmSpec& slurm) {
+  for (const std::string& line : slurm.prologue) checked_line("slurm.prologue", line);
+  return fmt::to_string(fmt::join(slurm.prologue, "\n"));
+}
+
+// sbatch reads options only before the first command.
+void check_options_come_first(std::string_view text, const std::string& place) {
+  for (const auto part : text | std::views::split('\n')) {
+    const std::string_view line(part.begin(), part.end());
+    if (line.starts_with("{{sbatch_options}}")) return;
+    if (line.find_first_not_of(" \t") != std::string_view::npos && !line.starts_with('#')) {
+      throw ConfigError(place, "slurm.template",
+                        fmt::format("{{{{sbatch_options}}}} must be a line before the first "
+                                    "command, '{}': sbatch reads no options behind it",
+                                    line));
+    }
+  }
+}
+
+struct TemplateValue {
+  std::string name;
+  std::string text;  // one word or several lines, without a line break at the end
+};
+
+[[noreturn]] void refuse(const std::string& place, const std::string& problem,
+                         const std::vector<TemplateValue>& values) {
+  std::vector<std::string> names;
+  for (const TemplateValue& value : values) names.push_back("{{" + value.name + "}}");
+  throw ConfigError(place, "slurm.template", problem + "; its names: " + joined(names));
+}
+
+// Replaces every {{name}} in `text`. A line that holds only a name with an empty value is left out.
+// Braces around anything else belong to the script. Throws ConfigError (place: `place`) for a name
+// without a value, and for a nonempty value without its name in the text.
+std::string filled_template(const std::string& text, const std::vector<TemplateValue>& values,
+                            const std::string& place) {
+  static const std::regex kPlaceholder(R"(\{\{([a-z_]+)\}\})");
+  std::string filled;
+  std::set<std::string> seen;
+  auto from = text.begin();
+  for (std::sregex_iterator found(text.begin(), text.end(), kPlaceholder), end; found != end;
+       ++found) {
+    const auto begin = (*found)[0].first;
+    const auto value = std::ranges::find(values, found->str(1), &TemplateValue::name);
+    if (value == values.end()) refuse(place, found->str() + " is not a name of it", values);
+    seen.insert(value->name);
+    filled.append(from, begin).append(value->text);
+    from = (*found)[0].second;
+    const bool is_whole_line =
+        (begin == text.begin() || begin[-1] == '\n') && from != text.end() && *from == '\n';
+    if (value->text.empty() && is_whole_line) ++from;
+  }
+  filled.append(from, text.end());
+  for (const auto& [name, value] : values) {
+    if (value.empty() || seen.contains(name)) continue;
+    refuse(place, "{{" + name + "}} is missing, whose value would have no effect", values);
+  }
+  return filled;
+}
+
+}  // namespace
+
+std::string template_text(const SlurmSpec& slurm) {
+  if (slurm.template_file.empty()) return std::string(kJobTemplate);
+  std::ifstream file(slurm.template_file, std::ios::binary);
+  std::string text(std::istreambuf_iterator<char>(file), {});
+  if (!file || text.empty()) {
+    throw ConfigError(
+        "", "slurm.template",
+        slurm.template_file.string() + " cannot be read or is empty; copy one of slurm_templates/");
+  }
+  return text;
+}
+
+std::string run_configuration(std::string_view run, const RunSpec& spec) {
+  const SlurmRequest request = slurm_request(spec);
+  const std::string devices =
+      counted(request.ranks(), request.gpus_per_node > 0 ? "GPU" : "CPU rank");
+  return fmt::format("{}: {} on {}, total batch {} = {} x per-device batch {} x accumulation {}",
+                     run, devices, counted(request.nodes, "node"), total_batch(spec), devices,
+                     spec.batch.size_per_rank, spec.batch.gradient_accumulation_steps.value_or(1));
+}
+
+std::string render_script(std::string_view template_text, const SlurmScript& script) {
+  const std::string place = place_of_template(script.slurm);
+  const std::vector<TemplateValue> values = {{"sbatch_options", sbatch_options(script)},
+                                             {"working_directory", word(script.working_directory)},
+                                             {"modules", modules(script.slurm)},
+                                             {"environment", environment(script.slurm)},
+                                             {"prologue", prologue(script.slurm)},
+                                             {"runner", word(script.runner)},
+                                             {"submission_folder", word(script.folder)}};
+  std::string text = filled_template(std::string(template_text), values, place);
+  check_options_come_first(template_text, place);
+  return text;
+}
+
+void check_script(const RunSpec& spec) {
+  const SlurmRequest request = slurm_request(spec);
+  const bool is_in_container = spec.slurm.container.engine != ContainerEngine::kNone;
+  step_command(spec.slurm, request, "/fsdp-train", "/",
+               is_in_container ? input_folders(spec) : std::vector<path>());
+  render_script(template_text(spec.slurm),
+                {.slurm = spec.slurm,
+                 .request = request,
+                 .experiment = "experiment",
+                 .token = "token",
+                 .folder = "/submission",
+                 .runner = "/fsdp-run",
+                 .working_directory = "/",
+                 .array_tasks = spec.slurm.mode == SlurmMode::kPerRun ? 1 : 0,
+                 .keeps_checkpoints = wants_checkpoints(spec)});
+}
+
+namespace {
+
+// Reverses sbatch_quoted(), as sbatch does.
+std::string unquoted(std::string_view option) {
+  std::string text;
+  for (size_t i = 0; i < option.size(); ++i) {
+    if (option[i] == '"') continue;
+    if (option[i] == '\\' && i + 1 < option.size()) ++i;
+    text += option[i];
+  }
+  return text;
+}
+
+// The options by name. The last of repeated options wins, as in sbatch.
+std::map<std::string, std::string> options_of(const std::filesystem::path& script) {
+  constexpr std::string_view kStart = "#SBATCH ";
+  std::map<std::string, std::string> options;
+  std::ifstream file(script);
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with(kStart)) continue;
+    const std::string option = unquoted(std::string_view(line).substr(kStart.size()));
+    const size_t equals = option.find('=');
+    if (equals != std::string::npos) options[option.substr(0, equals)] = option.substr(equals + 1);
+  }
+  return options;
+}
+
+std::string filled(std::string_view pattern, const std::map<char, std::string>& values) {
+  std::string text;
+  for (size_t i = 0; i < pattern.size(); ++i) {
+    const auto value =
+        pattern[i] == '%' && i + 1 < pattern.size() ? values.find(pattern[i + 1]) : values.end();
+    if (value == values.end()) {
+      text += pattern[i];
+    } else {
+      text += value->second;
+      ++i;
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+std::filesystem::path job_output(const std::filesystem::path& folder, std::string_view task) {
+  std::map<std::string, std::string> options = options_of(folder / kScriptName);
+  if (!options.contains("--output")) {  // the script is gone
+    return folder / (std::string(task) + ".out");
+  }
+  std::map<char, std::string> values = {{'x', options["--job-name"]}, {'%', "%"}};
+  const size_t underscore = task.find('_');
+  if (!task.empty()) values['A'] = task.substr(0, underscore);
+  if (underscore != std::string_view::npos) {
+    values['a'] = task.substr(underscore + 1);
+  } else if (!task.empty()) {
+    values['j'] = task;
+  }
+  return std::filesystem::path(options["--chdir"]) / filled(options["--output"], values);
+}
+
+}  // namespace fsdp

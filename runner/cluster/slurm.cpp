@@ -1,0 +1,306 @@
+#include "runner/cluster/slurm.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <set>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "contract/spec/yaml_value.h"
+#include "contract/text/config_error.h"
+#include "runner/cluster/answers.h"
+#include "runner/cluster/complaints.h"
+#include "runner/host/environment.h"
+#include "runner/run/supervised_launches.h"
+
+namespace fsdp {
+
+namespace {
+
+// A list of ids must stay below Linux's limit for one argument (128 KiB).
+constexpr size_t kLongestList = 100'000;
+
+// "--jobs=12,13_4"
+std::string jobs_option(std::span<const std::string> ids) {
+  return fmt::format("--jobs={}", fmt::join(ids, ","));
+}
+
+// The jobs of the given jobs and tasks, each once.
+std::vector<std::string> jobs_of(std::span<const std::string> ids) {
+  std::set<std::string> jobs;
+  for (const std::string& id : ids) jobs.insert(job_of(id));
+  return {jobs.begin(), jobs.end()};
+}
+
+// Appends to `tasks` the tasks in `found` that `ids` name.
+void add_wanted(std::span<const std::string> ids, const std::vector<TaskState>& found,
+                std::vector<TaskState>& tasks) {
+  const std::set<std::string> wanted(ids.begin(), ids.end());
+  for (const TaskState& task : found) {
+    if (wanted.contains(task.job) || wanted.contains(job_of(task.job))) tasks.push_back(task);
+  }
+}
+
+std::vector<std::string> without(std::span<const std::string> ids,
+                                 const std::set<std::string>& known) {
+  std::vector<std::string> rest;
+  std::ranges::copy_if(ids, std::back_inserter(rest),
+                       [&](const std::string& id) { return !known.contains(id); });
+  return rest;
+}
+
+// The ids that no task belongs to.
+std::vector<std::string> unknown_ids(std::span<const std::string> ids,
+                                     const std::vector<TaskState>& tasks) {
+  std::set<std::string> known;
+  for (const TaskState& task : tasks) {
+    known.insert(task.job);
+    known.insert(job_of(task.job));
+  }
+  return without(ids, known);
+}
+
+std::string problem_of(const std::string& program, const ProgramResult& result) {
+  const std::string complaint = plain_complaint(result.error);
+  if (!complaint.empty()) return program + ": " + complaint;
+  return fmt::format("{}: exited with status {}", program, result.exit_status);
+}
+
+std::string with_remedy(const std::string& complaint) {
+  const std::string remedy = remedy_for(complaint);
+  return remedy.empty() ? complaint : complaint + "; " + remedy;
+}
+
+[[noreturn]] void throw_problem(const std::string& program, const ProgramResult& result) {
+  const std::string problem = problem_of(program, result);
+  if (says_unavailable(problem)) throw QueueUnavailable(problem);
+  throw std::runtime_error(problem);
+}
+
+}  // namespace
+
+ProgramResult SlurmQueue::call(const std::vector<std::string>& words,
+                               const std::vector<std::string>& environment) {
+  try {
+    ProgramResult result = run_program(words, environment, time_limit_);
+    if (result.timed_out) {
+      throw QueueUnavailable(
+          fmt::format("{} had no answer within {} s{}{}", words[0], time_limit_.count() / 1000,
+                      result.error.empty() ? "" : ": ", plain_complaint(result.error)));
+    }
+    return result;
+  } catch (const std::system_error& error) {
+    if (error.code() != std::errc::no_such_file_or_directory) throw;
+    throw ConfigError("", "", words[0] + " is not here: is this a login node of a Slurm cluster?");
+  }
+}
+
+std::string SlurmQueue::answer(const std::vector<std::string>& words) {
+  const ProgramResult result = call(words, program_environment());
+  if (result.exit_status != 0) throw QueueUnavailable(problem_of(words[0], result));
+  return result.output;
+}
+
+std::vector<Partition> SlurmQueue::partitions() {
+  return read_partitions(answer({"scontrol", "--oneliner", "show", "partition"}));
+}
+
+const SlurmConfig& SlurmQueue::config() {
+  if (!config_) config_ = read_config(answer({"scontrol", "show", "config"}));
+  return *config_;
+}
+
+std::string SlurmQueue::submit(const std::filesystem::path& script) {
+  const ProgramResult result = call({"sbatch", "--parsable", script.string()},
+                                    submission_environment(read_text_file(script)));
+  if (result.exit_status == 0) return read_submitted(result.output);
+  const std::string complaint = plain_complaint(result.error);
+  if (says_too_many_jobs(complaint)) throw QueueRefused("sbatch: " + complaint, true);
+  const bool was_refused = result.exit_status <= 128 || says_submission_failed(result.error);
+  if (complaint.empty() || !was_refused || says_unavailable(complaint)) {
+    throw QueueUnavailable(problem_of("sbatch", result));
+  }
+  throw QueueRefused("sbatch refuses the job: " + with_remedy(complaint), false);
+}
+
+std::optional<std::string> SlurmQueue::refusal(const std::filesystem::path& script) {
+  const ProgramResult result = call({"sbatch", "--test-only", script.string()},
+                                    submission_environment(read_text_file(script)));
+  if (result.exit_status == 0) return std::nullopt;
+  const std::string complaint = plain_complaint(result.error);
+  if (complaint.empty() || says_unavailable(complaint)) {
+    throw QueueUnavailable(problem_of("sbatch", result));
+  }
+  return with_remedy(complaint);
+}
+
+std::optional<std::string> SlurmQueue::find_submission(const std::string& token) {
+  return read_submission(
+      answer({"squeue", "--noheader", "--all", "--me", "--states=all", "--format=%F|%k"}), token);
+}
+
+std::vector<TaskState> SlurmQueue::query_squeue(std::span<const std::string> jobs) {
+  const std::string list = jobs_option(jobs);
+  const ProgramResult result = call({"squeue", "--noheader", "--all", "--array", "--states=all",
+                                     list.size() > kLongestList ? "--me" : list, kSqueueFormat},
+                                    program_environment());
+  if (result.exit_status == 0) return read_squeue(result.output);
+  // squeue fails for a single unknown id. Among several ids, it omits unknown ones silently.
+  if (!says_job_is_gone(plain_complaint(result.error))) {
+    throw QueueUnavailable(problem_of("squeue", result));
+  }
+  return {};
+}
+
+std::optional<std::vector<TaskState>> SlurmQueue::query_sacct(std::span<const std::string> ids) {
+  std::vector<TaskState> tasks;
+  while (!ids.empty()) {
+    const auto some = ids.first(std::min<size_t>(ids.size(), 1000));
+    ids = ids.subspan(some.size());
+    std::vector<std::string> words = {"sacct",       "--allocations",   "--noheader",
+                                      "--parsable2", jobs_option(some), kSacctFormat};
+    // Unlike the other programs, sacct ignores SLURM_CLUSTERS.
+    if (!limits().cluster.empty()) words.push_back("--clusters=" + limits().cluster);
+    const ProgramResult result = call(words, program_environment());
+    if (result.exit_status != 0) return std::nullopt;
+    for (TaskState& task : read_sacct(result.output)) {
+      // sacct lags and may miss an end, so only ended tasks count. squeue knows the running ones.
+      if (task.phase == TaskPhase::kEnded) tasks.push_back(std::move(task));
+    }
+  }
+  return tasks;
+}
+
+std::vector<TaskState> SlurmQueue::query_scontrol(std::span<const std::string> ids) {
+  const std::vector<std::string> not_asked_for = without(ids, gone_);
+  std::vector<TaskState> tasks;
+  for (const std::string& job : jobs_of(not_asked_for)) {
+    const ProgramResult result =
+        call({"scontrol", "--all", "--oneliner", "show", "job", job}, program_environment());
+    if (result.exit_status == 0) {
+      add_wanted(not_asked_for, read_scontrol_jobs(result.output), tasks);
+    } else if (!says_job_is_gone(plain_complaint(result.error))) {
+      throw QueueUnavailable(problem_of("scontrol", result));
+    }
+  }
+  for (const std::string& id : unknown_ids(not_asked_for, tasks)) gone_.insert(id);
+  return tasks;
+}
+
+std::vector<TaskState> SlurmQueue::query(std::span<const std::string> ids) {
+  std::vector<TaskState> tasks;
+  if (ids.empty()) return tasks;
+  add_wanted(ids, query_squeue(jobs_of(ids)), tasks);
+  std::vector<std::string> unknown = unknown_ids(ids, tasks);
+  if (unknown.empty()) return tasks;
+  bool may_be_known_later = false;
+  if (config().has_accounting) {
+    const std::optional<std::vector<TaskState>> ended = query_sacct(unknown);
+    if (ended) add_wanted(unknown, *ended, tasks);
+    may_be_known_later = !ended;
+    unknown = unknown_ids(unknown, tasks);
+  }
+  add_wanted(unknown, query_scontrol(unknown), tasks);
+  if (!may_be_known_later) return tasks;
+  for (const std::string& id : unknown_ids(unknown, tasks)) {
+    tasks.push_back({.job = id,
+                     .phase = TaskPhase::kEnding,
+                     .state = "UNKNOWN",
+                     .reason = "sacct does not answer"});
+  }
+  return tasks;
+}
+
+void SlurmQueue::cancel(std::span<const std::string> jobs_or_tasks) {
+  while (!jobs_or_tasks.empty()) {
+    const auto some = jobs_or_tasks.first(std::min<size_t>(jobs_or_tasks.size(), 1000));
+    jobs_or_tasks = jobs_or_tasks.subspan(some.size());
+    std::vector<std::string> words = {"scancel"};
+    words.insert(words.end(), some.begin(), some.end());
+    const ProgramResult result = call(words, program_environment());
+    if (result.exit_status == 0 || says_job_is_gone(result.error)) continue;
+    throw_problem("scancel", result);
+  }
+}
+
+void SlurmQueue::requeue(const std::string& job) {
+  const ProgramResult result = call({"scontrol", "requeue", job}, program_environment());
+  if (result.exit_status != 0) throw_problem("scontrol", result);
+}
+
+namespace {
+
+using std::string_view_literals::operator""sv;
+
+bool changes_answers(std::string_view name) {
+  static constexpr std::array kPrefixes = {"SQUEUE_"sv,   "SACCT_"sv, "SCANCEL_"sv,
+                                           "SCONTROL_"sv, "SLURM_"sv, "LC_"sv};
+  // These variables locate the cluster and identify the user.
+  static constexpr std::array kKept = {"SLURM_CONF"sv, "SLURM_CONF_SERVER"sv, "SLURM_CLUSTERS"sv,
+                                       "SLURM_JWT"sv};
+  return std::ranges::find(kKept, name) == kKept.end() &&
+         std::ranges::any_of(kPrefixes, [&](auto prefix) { return name.starts_with(prefix); });
+}
+
+// True if our scripts always override the variable, if it would harm them, or if this script sets
+// the same option.
+bool is_outranked(std::string_view name, std::string_view script) {
+  static constexpr std::array kAlways = {
+      "SBATCH_ARRAY_INX"sv,     "SBATCH_CLUSTERS"sv,      "SBATCH_DEBUG"sv,     "SBATCH_GPUS"sv,
+      "SBATCH_GPUS_PER_NODE"sv, "SBATCH_GPUS_PER_TASK"sv, "SBATCH_GRES"sv,      "SBATCH_INPUT"sv,
+      "SBATCH_JOB_NAME"sv,      "SBATCH_NO_REQUEUE"sv,    "SBATCH_OPEN_MODE"sv, "SBATCH_OUTPUT"sv,
+      "SBATCH_REQUEUE"sv,       "SBATCH_WAIT"sv};
+  static constexpr std::pair<std::string_view, std::string_view> kOptions[] = {
+      {"SBATCH_ACCOUNT", "account="},
+      {"SBATCH_PARTITION", "partition="},
+      {"SBATCH_QOS", "qos="},
+      {"SBATCH_RESERVATION", "reservation="},
+      {"SBATCH_CONSTRAINT", "constraint="},
+      {"SBATCH_TIMELIMIT", "time="},
+      {"SBATCH_EXCLUSIVE", "exclusive"},
+      {"SBATCH_MEM_PER_NODE", "mem="},
+      {"SBATCH_MEM_PER_CPU", "mem="},
+      {"SBATCH_MEM_PER_GPU", "mem="},
+      {"SBATCH_ERROR", "error="},
+      {"SBATCH_SIGNAL", "signal="}};
+  const auto has = [&](std::string_view line) { return script.find(line) != script.npos; };
+  if (std::ranges::find(kAlways, name) != kAlways.end()) return true;
+  return std::ranges::any_of(kOptions, [&](const auto& entry) {
+    const auto& [variable, option] = entry;
+    return variable == name && (has(fmt::format("\n#SBATCH --{}", option)) ||
+                                has(fmt::format("\n#SBATCH \"--{}", option)));
+  });
+}
+
+// Our variables with names that satisfy `is_kept`.
+template <typename IsKept>
+std::vector<std::string> variables_that(const IsKept& is_kept) {
+  std::vector<std::string> variables;
+  for (const auto& [name, value] : own_environment()) {
+    if (is_kept(name)) variables.push_back(name + '=' + value);
+  }
+  return variables;
+}
+
+}  // namespace
+
+std::vector<std::string> program_environment() {
+  auto variables = variables_that([](std::string_view name) { return !changes_answers(name); });
+  variables.emplace_back("LC_ALL=C");
+  variables.emplace_back("SLURM_BITSTR_LEN=0");  // lists of an array's tasks are not cut short
+  return variables;
+}
+
+std::vector<std::string> submission_environment(std::string_view script) {
+  return variables_that([&](std::string_view name) {
+    const bool is_language = name.starts_with("LC_");  // the user's, for the job
+    return (is_language || !changes_answers(name)) && !is_outranked(name, script);
+  });
+}
+
+}  // namespace fsdp

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "contract/record/program.h"
+#include "runner/cluster/queue.h"
+
+namespace fsdp {
+
+// The parts of `scontrol show config` that we use.
+struct SlurmConfig {
+  QueueLimits limits{};
+  bool has_accounting = false;  // sacct knows ended jobs
+};
+
+// One partition of `scontrol show partition`.
+struct Partition {
+  std::string name;
+  bool is_default = false;
+  std::string state{};                  // UP, DOWN, DRAIN, INACTIVE
+  std::string time_limit{};             // "1-00:00:00", "UNLIMITED"
+  std::optional<int64_t> most_nodes{};  // per job; absent: unknown
+};
+
+// A Slurm cluster, through its programs on PATH: sbatch, squeue, sacct, scontrol, scancel. Throws
+// ConfigError if a program is missing. Ctrl-C does not interrupt the programs, and each has a time
+// limit.
+class SlurmQueue : public Queue {
+ public:
+  explicit SlurmQueue(std::chrono::milliseconds time_limit = std::chrono::seconds(60))
+      : time_limit_(time_limit) {}
+
+  QueueLimits limits() override { return config().limits; }
+  std::string submit(const std::filesystem::path& script) override;
+  std::optional<std::string> find_submission(const std::string& token) override;
+  // Asks squeue once. Jobs and named tasks that squeue has forgotten come from sacct, if the
+  // cluster has accounting. scontrol answers for the rest.
+  std::vector<TaskState> query(std::span<const std::string> jobs_or_tasks) override;
+  void cancel(std::span<const std::string> jobs_or_tasks) override;
+
+  // The reason why submit() would refuse the script, as far as Slurm tells. nullopt if it would
+  // accept. Submits nothing. Throws QueueUnavailable.
+  std::optional<std::string> refusal(const std::filesystem::path& script);
+
+  std::vector<Partition> partitions();
+
+  const SlurmConfig& config();
+  // Ends a job and queues it again. Throws QueueUnavailable, or std::runtime_error with its error.
+  void requeue(const std::string& job);
+
+ private:
+  ProgramResult call(const std::vector<std::string>& words,
+                     const std::vector<std::string>& environment);
+  // Returns the output of a query. Throws QueueUnavailable.
+  std::string answer(const std::vector<std::string>& words);
+  std::vector<TaskState> query_squeue(std::span<const std::string> jobs);
+  // nullopt if sacct does not answer. Its database may be down while the controller is up.
+  std::optional<std::vector<TaskState>> query_sacct(std::span<const std::string> ids);
+  std::vector<TaskState> query_scontrol(std::span<const std::string> ids);
+
+  std::chrono::milliseconds time_limit_;  // per call
+  std::optional<SlurmConfig> config_;     // filled by the first query
+  std::set<std::string> gone_;            // ids that scontrol no longer knows
+};
+
+// The reason why a queued task will not start until somebody acts, and the remedy. nullopt if the
+// task only waits its turn.
+std::optional<std::string> why_it_will_not_start(const TaskState& task);
+
+// Environments (NAME=value) for Slurm's programs. They leave out variables that change answers or
+// override a script's options.
+
+// Gives English, complete answers. Leaves out defaults and filters of squeue, sacct and scancel,
+// and the variables of a job that this process may run in.
+std::vector<std::string> program_environment();
+
+// The environment of sbatch, where SBATCH_... would override the script. Leaves out the variables
+// of options that the script sets.
+std::vector<std::string> submission_environment(std::string_view script);
+
+}  // namespace fsdp

@@ -1,0 +1,151 @@
+#include "runner/run/attempt_files.h"
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+
+#include "contract/spec/run_spec_yaml.h"
+#include "contract/spec/yaml_value.h"
+#include "contract/text/config_error.h"
+#include "contract/text/foreign_json.h"
+#include "contract/text/json.h"
+#include "runner/host/whole_file.h"
+#include "runner/store/results_unavailable.h"
+#include "runner/store/run_folders.h"
+
+namespace fsdp {
+
+namespace {
+
+template <Fields Record>
+void write_record(const std::filesystem::path& path, const Record& record) {
+  std::string text;
+  append_json(text, record);
+  replace_file(path, text + '\n');
+}
+
+template <Fields Record>
+Record record_from_json(std::string_view text) {
+  const auto json = parse_foreign_json(text);
+  Record record;
+  Record::visit_fields(record, [&]<typename T>(const char* name, T& member) {
+    if constexpr (is_optional<T>) {
+      const auto found = json.find(name);
+      if (found != json.end() && !found->is_null()) {
+        member = found->template get<typename T::value_type>();
+      }
+    } else if constexpr (NamedEnum<T>) {
+      const auto named = enum_from_name<T>(json.at(name).template get<std::string>());
+      if (!named) {
+        throw std::runtime_error(std::string("unknown ") + name + ' ' + json.at(name).dump());
+      }
+      member = *named;
+    } else {
+      member = json.at(name).template get<T>();
+    }
+  });
+  return record;
+}
+
+template <Fields Record>
+std::optional<Record> read_record(const std::filesystem::path& path, const WarnOfFile& warn) {
+  std::error_code not_there;
+  if (!std::filesystem::exists(path, not_there)) return std::nullopt;
+  try {
+    return record_from_json<Record>(read_text_file(path));
+  } catch (const std::exception& error) {  // from nlohmann::json, or an unknown name
+    warn(path.string() + ": left out, is not what a job writes there: " + error.what());
+    return std::nullopt;
+  }
+}
+
+bool sets_checkpoints_aside(const RunPaths& paths, const RunRecord& record) {
+  return record.status == RunStatus::kFinished && std::filesystem::exists(paths.checkpoints());
+}
+
+[[noreturn]] void refuse_absent(const std::filesystem::path& results) {
+  throw ResultsUnavailable(results.string() + ": is no longer where it was; put the folder back");
+}
+
+// Creates <results>/runs/<experiment>/<run>, but never <results>, which may have been moved away.
+void make_folder(const RunPaths& paths) {
+  const std::filesystem::path of_experiment = paths.folder().parent_path();
+  const std::filesystem::path runs = of_experiment.parent_path();
+  for (const std::filesystem::path& folder : {runs, of_experiment, paths.folder()}) {
+    std::error_code error;
+    std::filesystem::create_directory(folder, error);
+    if (error == std::errc::no_such_file_or_directory) refuse_absent(runs.parent_path());
+    if (error) throw std::filesystem::filesystem_error("cannot be created", folder, error);
+  }
+}
+
+}  // namespace
+
+void write_launch_record(const RunPaths& paths, int attempt, const LaunchRecord& start) {
+  write_record(paths.launch_record(attempt), start);
+}
+
+void write_end(const RunPaths& paths, int attempt, const AttemptEnd& end) {
+  write_record(paths.end_record(attempt), end);
+}
+
+std::optional<LaunchRecord> read_launch_record(const RunPaths& paths, int attempt,
+                                               const WarnOfFile& warn) {
+  return read_record<LaunchRecord>(paths.launch_record(attempt), warn);
+}
+
+AttemptEnd read_end(const RunPaths& paths, int attempt, const WarnOfFile& warn) {
+  return read_record<AttemptEnd>(paths.end_record(attempt), warn).value_or(AttemptEnd());
+}
+
+void check_are_there(const std::filesystem::path& results) {
+  if (!std::filesystem::exists(results)) refuse_absent(results);
+}
+
+void write_spec(const RunPaths& paths, const RunSpec& spec) {
+  make_folder(paths);
+  replace_file(paths.spec(), to_yaml(spec));
+}
+
+void set_checkpoints_aside(const RunPaths& paths, int attempt) {
+  const std::filesystem::path aside = paths.attempt(attempt) / "checkpoints";
+  try {
+    if (!std::filesystem::exists(paths.checkpoints()) || std::filesystem::is_directory(aside)) {
+      return;
+    }
+    std::filesystem::create_directory(paths.attempt(attempt));  // it may have been deleted
+    std::filesystem::rename(paths.checkpoints(), aside);
+  } catch (const std::filesystem::filesystem_error& error) {
+    throw ResultsUnavailable(
+        fmt::format("{}: cannot be moved to {}: {}; make that possible, or move them yourself",
+                    paths.checkpoints().string(), aside.string(), error.code().message()));
+  }
+}
+
+void check_checkpoints_are_free(const Store& store, const std::filesystem::path& results,
+                                std::span<const RunRecord> runs) {
+  std::optional<NamedFolders> named;  // read when it is needed
+  for (const RunRecord& run : runs) {
+    const RunPaths paths(results / run.folder);
+    if (!sets_checkpoints_aside(paths, run)) continue;
+    if (!named) named.emplace(store, results);
+    for (const auto& [by, checkpoint] : named->resumed_from(paths.checkpoints())) {
+      if (!is_under_way(by.status)) continue;
+      throw ConfigError(
+          "--rerun", "",
+          fmt::format("'{}' begins anew and would move its checkpoints, and '{}/{}', "
+                      "which is {}, resumes from {}; wait for that run, or choose "
+                      "others with --only",
+                      run.point, by.experiment, by.point, name_of(by.status), checkpoint.string()));
+    }
+  }
+}
+
+int claim_attempt(const RunPaths& paths, int first) {
+  make_folder(paths);
+  int attempt = first;
+  while (!std::filesystem::create_directory(paths.attempt(attempt))) ++attempt;
+  return attempt;
+}
+
+}  // namespace fsdp

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "contract/record/run_paths.h"
+#include "contract/spec/run_spec.h"
+#include "runner/run/launcher.h"
+#include "runner/store/store.h"
+
+// The files of a run's folder that the runner writes. Every file appears complete, because it is
+// renamed into place.
+namespace fsdp {
+
+// launch.json, written before the ranks are started.
+struct LaunchRecord {
+  std::string job;  // "12_3", "12"
+  std::string node_list;
+  std::string host;  // the ranks are started from it
+  int64_t started_unix_ms = 0;
+  Prediction prediction{};
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("job", self.job);
+    visit("node_list", self.node_list);
+    visit("host", self.host);
+    visit("started_unix_ms", self.started_unix_ms);
+    Prediction::visit_fields(self.prediction, visit);
+  }
+};
+
+// launch.json and end.json of an attempt, with which a job tells a runner elsewhere what happened.
+// A killed job writes no end.json. A runner on this host writes one if it could not record the end.
+// The attempt's folder must exist. Throws std::system_error if the file cannot be written.
+void write_launch_record(const RunPaths& paths, int attempt, const LaunchRecord& start);
+void write_end(const RunPaths& paths, int attempt, const AttemptEnd& end);
+
+// Return nullopt, or an unseen end, if the file is missing or has no valid record. `warn` gets a
+// line about the latter.
+using WarnOfFile = std::function<void(const std::string&)>;
+std::optional<LaunchRecord> read_launch_record(const RunPaths& paths, int attempt,
+                                               const WarnOfFile& warn);
+AttemptEnd read_end(const RunPaths& paths, int attempt, const WarnOfFile& warn);
+
+// Throws ResultsUnavailable if the results folder does not exist. It may have been moved away for a
+// while, and nothing is created in its place.
+void check_are_there(const std::filesystem::path& results);
+
+// Writes run.yaml. Readers see the old or the new text, never a part. Throws ResultsUnavailable.
+void write_spec(const RunPaths& paths, const RunSpec& spec);
+
+// Moves the run's checkpoints, if any, into the attempt's folder, so no other attempt resumes from
+// them. Another call for this attempt moves nothing: checkpoints of a later attempt stay. Throws
+// ResultsUnavailable if they cannot be moved.
+void set_checkpoints_aside(const RunPaths& paths, int attempt);
+
+// Throws ConfigError if one of the runs would set aside checkpoints that another run resumes from,
+// which is running or waits in a job.
+void check_checkpoints_are_free(const Store& store, const std::filesystem::path& results,
+                                std::span<const RunRecord> runs);
+
+// Creates the folder of a new attempt and returns its number, at least `first`. No other call has
+// made this folder, so nothing in it is older. Throws ResultsUnavailable, std::system_error.
+int claim_attempt(const RunPaths& paths, int first);
+
+}  // namespace fsdp

@@ -1,0 +1,201 @@
+#include "runner/run/earlier_attempts.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <ranges>
+#include <variant>
+
+#include "contract/record/unix_time.h"
+#include "runner/store/event_files.h"
+
+namespace fsdp {
+
+namespace {
+
+// Returns the run's newest job of the attempt's name, else the newest one without a name yet, or
+// null.
+const JobRecord* job_of(const std::vector<JobRecord>& jobs, const LaunchRecord& start) {
+  const JobRecord* unanswered = nullptr;
+  for (const JobRecord& job : jobs | std::views::reverse) {
+    if (slurm_name(job, job.tasks.front().task) == start.job) return &job;
+    if (job.slurm_job.empty() && !unanswered) unanswered = &job;
+  }
+  return unanswered;
+}
+
+AttemptStart attempt_start(const JobRecord& job, const LaunchRecord& start) {
+  return {.started_unix_ms = start.started_unix_ms,
+          .host = start.host,
+          .provenance = job.provenance,
+          .device_kind = job.tasks.front().device_kind,
+          .slurm_job = start.job,
+          .node_list = start.node_list,
+          .prediction = start.prediction};
+}
+
+int newest_attempt(const Store& store, const RunRecord& run) {
+  const std::optional<RunRecord> record = store.run(run.id);
+  return record ? record->attempt : 0;
+}
+
+// False if the folder cannot be opened. Opening asks the server, except on mounts with nocto.
+bool ask_server(const std::filesystem::path& folder) {
+  const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return false;
+  struct statx status {};
+  statx(descriptor, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, &status);
+  close(descriptor);
+  return true;
+}
+
+}  // namespace
+
+std::vector<int> import_attempts(Store& store, const std::filesystem::path& results,
+                                 const RunRecord& run, const WarnOfFile& warn,
+                                 const std::optional<std::string>& slurm_job) {
+  const RunPaths paths(results / run.folder);
+  const auto is_there = [&](int attempt) {
+    return std::filesystem::exists(paths.attempt(attempt));
+  };
+  if (!is_there(newest_attempt(store, run) + 1)) return {};
+
+  std::vector<int> begun;
+  Store::Batch batch(store);
+  const std::vector<JobRecord> jobs = store.jobs_of_run(run.id);
+  for (int attempt = newest_attempt(store, run) + 1; is_there(attempt); ++attempt) {
+    const std::optional<LaunchRecord> start = read_launch_record(paths, attempt, warn);
+    if (start && slurm_job && start->job != *slurm_job) continue;
+    const JobRecord* job = start ? job_of(jobs, *start) : nullptr;
+    if (job) begun.push_back(store.begin_attempt(run.id, attempt_start(*job, *start), attempt));
+  }
+  batch.commit();
+  return begun;
+}
+
+namespace {
+
+// nullopt if a job started the attempt, or if rank 0 has written no event.
+std::optional<AttemptStart> start_by_hand(const RunPaths& paths, int attempt, const RunSpec& spec,
+                                          const WarnOfFile& warn) {
+  if (std::filesystem::exists(paths.launch_record(attempt))) return std::nullopt;
+  EventTail tail(paths, attempt, static_cast<int>(spec.strategy.ranks), warn);
+  const std::vector<std::vector<Event>> events = tail.poll();
+  if (events.front().empty()) return std::nullopt;
+  const Event& first = events.front().front();
+  const auto* started = std::get_if<RunStarted>(&first.body);
+  AttemptStart start;
+  start.started_unix_ms = first.time_unix_ms - first.elapsed_ms.value_or(0);
+  if (started) start.host = started->host;
+  start.device_kind = started && !started->device_name.empty() ? started->device_name : "cpu";
+  return start;
+}
+
+// Returns nullopt and records nothing if the attempt may still be running.
+std::optional<Ending> import_by_hand(Store& store, const std::filesystem::path& results,
+                                     const RunRecord& run, int attempt, const AttemptStart& start,
+                                     const WarnOfFile& warn) {
+  Store::Batch batch(store);
+  store.begin_attempt(run.id, start, attempt);
+  ingest_rest(store, results, run, attempt, warn);
+  if (!ranks_have_spoken(store.rank_ends(run.id, attempt))) return std::nullopt;
+  const Ending ending = close_attempt(store, results, run, attempt, AttemptEnd());
+  batch.commit();
+  return ending;
+}
+
+}  // namespace
+
+void import_attempts_by_hand(Store& store, const std::filesystem::path& results,
+                             std::string_view experiment, const WarnOfFile& say) {
+  for (RunRecord& run : store.runs()) {
+    if (run.experiment != experiment || !run.source.empty()) continue;
+    const RunPaths paths(results / run.folder);
+    for (int attempt = run.attempt + 1; std::filesystem::exists(paths.attempt(attempt));
+         ++attempt) {
+      run.spec = store.spec(run.id);
+      const auto start = start_by_hand(paths, attempt, run.spec, say);
+      if (!start) continue;
+      const auto ending = import_by_hand(store, results, run, attempt, *start, say);
+      say(fmt::format(
+          "{}: attempt {}, started by hand, {}{}", run.point, attempt,
+          ending ? "is recorded as " : "has not ended, or was killed, and is not recorded",
+          ending ? name_of(ending->status) : ""));
+    }
+  }
+}
+
+void ask_again_for_names(const RunPaths& run, int attempt) {
+  if (!ask_server(run.folder())) return;
+  while (ask_server(run.attempt(attempt))) ++attempt;
+}
+
+void recover_attempts(Store& store, const std::filesystem::path& results,
+                      std::string_view experiment,
+                      const std::function<void(const std::string&)>& say) {
+  for (RunningAttempt& found : store.running_attempts(experiment)) {
+    RunRecord& run = found.run;
+    run.spec = store.spec(run.id);
+    AttemptEnd end = read_end(RunPaths(results / run.folder), found.attempt, say);
+    const bool was_killed = end.outcome == LaunchOutcome::kUnseen;
+    if (was_killed) end.ended_unix_ms = found.start.started_unix_ms;
+    ingest_rest(store, results, run, found.attempt, say);
+    const Ending ending = close_attempt(store, results, run, found.attempt, end);
+    say(fmt::format("{}: the runner of attempt {} {}; recorded as {}", run.point, found.attempt,
+                    was_killed ? "was killed" : "could not record its end",
+                    name_of(ending.status)));
+  }
+}
+
+namespace {
+
+// True if the job ended, rather than the run by itself.
+bool ended_with_job(LaunchOutcome outcome) {
+  return outcome == LaunchOutcome::kTimeLimit || outcome == LaunchOutcome::kInterrupted ||
+         outcome == LaunchOutcome::kNodeFailed || outcome == LaunchOutcome::kUnseen;
+}
+
+// Returns the attempt's status at the end of the job's earlier start.
+RunStatus end_earlier_attempt(const RunListeners& listeners, const RunRecord& run, int attempt) {
+  const WarnOfFile warn = listeners.warn();
+  AttemptEnd end = read_end(RunPaths(listeners.results / run.folder), attempt, warn);
+  if (end.outcome == LaunchOutcome::kUnseen) end.ended_unix_ms = now_unix_ms();
+  end.in_job = true;
+  end.was_requeued = ended_with_job(end.outcome);
+  ingest_rest(listeners.store, listeners.results, run, attempt, warn);
+  const Ending ending = close_attempt(listeners.store, listeners.results, run, attempt, end);
+  listeners.progress.say(fmt::format("{}: attempt {} when the job ran before: {}{}{}", run.point,
+                                     attempt, name_of(ending.status),
+                                     ending.reason.empty() ? "" : ", ", ending.reason));
+  return ending.status;
+}
+
+}  // namespace
+
+std::vector<RunRecord> left_to_launch(
+    std::vector<RunRecord> runs, const RunListeners& listeners, int64_t job,
+    const std::function<std::optional<RunRecord>(const RunRecord&, RunStatus)>& follow_up) {
+  std::vector<RunRecord> left;
+  int64_t tasks = 0;
+  for (RunRecord& first : runs) {
+    std::optional<RunRecord> run = std::move(first);
+    while (run) {
+      listeners.store.update_task(job, {.task = tasks++, .run = run->id});
+      const std::vector<int> attempts = import_attempts(listeners.store, listeners.results, *run);
+      for (const int attempt : attempts) {
+        run->status = end_earlier_attempt(listeners, *run, attempt);
+        run->attempt = attempt;
+      }
+      if (attempts.empty() || is_cut_short(run->status)) {
+        left.push_back(std::move(*run));
+        break;
+      }
+      run = follow_up(*run, run->status);
+    }
+  }
+  return left;
+}
+
+}  // namespace fsdp

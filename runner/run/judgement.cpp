@@ -1,0 +1,226 @@
+#include "runner/run/judgement.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <string_view>
+
+#include "contract/record/exit_code.h"
+#include "contract/record/host_memory.h"
+
+namespace fsdp {
+
+namespace {
+
+bool failed_with(const RankEnd& end, ExitCode code) {
+  return end.kind == RankEndKind::kFailed && end.exit_code == static_cast<int64_t>(code);
+}
+
+// Returns the earliest of the ranks that match, or null.
+const RankEnd* earliest(std::span<const RankEnd> ranks,
+                        const std::function<bool(const RankEnd&)>& matches) {
+  const RankEnd* first = nullptr;
+  for (const RankEnd& end : ranks) {
+    if (matches(end) && (!first || end.last_event_unix_ms < first->last_event_unix_ms)) {
+      first = &end;
+    }
+  }
+  return first;
+}
+
+std::string rank_name(const RankEnd& end) { return "rank " + std::to_string(end.rank); }
+
+const RankEnd* silent_rank(std::span<const RankEnd> ranks) {
+  const auto silent = std::ranges::find(ranks, RankEndKind::kNone, &RankEnd::kind);
+  return silent == ranks.end() ? nullptr : &*silent;
+}
+
+std::string last_words(const RankEnd& silent) {
+  return fmt::format("{} ended without a last event, {}", rank_name(silent),
+                     silent.last_step > 0 ? fmt::format("after step {}", silent.last_step)
+                                          : "before its first step");
+}
+
+Ending from_failure(const RankEnd& failure, RunStatus status) {
+  return {status, rank_name(failure) + ": " + failure.reason, failure.rank};
+}
+
+Ending from_communication_error(const RankEnd& failure, std::span<const RankEnd> ranks) {
+  Ending ending = from_failure(failure, RunStatus::kFailed);
+  ending.is_explained = false;
+  if (const RankEnd* silent = silent_rank(ranks)) {
+    ending.reason = last_words(*silent) + "; then " + ending.reason;
+    ending.reason_rank = silent->rank;
+  }
+  return ending;
+}
+
+constexpr const char* kTimeLimitNear = "the job's time limit (slurm.time) came near";
+constexpr const char* kNodesTaken = "another job took the nodes";
+
+struct EndOfTask {
+  std::string_view state;
+  RunStatus status;
+  std::string_view reason;
+};
+
+// The states that tell more than the end of the batch script.
+constexpr std::array kEnds{
+    EndOfTask{"OUT_OF_MEMORY", RunStatus::kOutOfMemory, kSlurmLimitReached},
+    EndOfTask{"TIMEOUT", RunStatus::kTimeLimit, "the job's time limit (slurm.time) was reached"},
+    EndOfTask{"DEADLINE", RunStatus::kTimeLimit, "the job's deadline was reached"},
+    EndOfTask{"PREEMPTED", RunStatus::kPreempted, kNodesTaken},
+    EndOfTask{"NODE_FAIL", RunStatus::kNodeFailed, "a node of the job failed"},
+    EndOfTask{"BOOT_FAIL", RunStatus::kNodeFailed, "a node of the job did not start"},
+    EndOfTask{"CANCELLED", RunStatus::kCancelled, "the job was cancelled"},
+};
+
+const EndOfTask* end_of(const std::optional<TaskState>& task) {
+  if (!task) return nullptr;
+  const auto found = std::ranges::find(kEnds, task->state, &EndOfTask::state);
+  return found == kEnds.end() ? nullptr : &*found;
+}
+
+// ", after step 37", ", before the first step".
+std::string after_last_step(std::span<const RankEnd> ranks) {
+  if (ranks.empty()) return "";
+  const int64_t step = std::ranges::max(ranks, {}, &RankEnd::last_step).last_step;
+  return step == 0 ? ", before the first step" : ", after step " + std::to_string(step);
+}
+
+bool has_spoken(std::span<const RankEnd> ranks, int rank) {
+  return std::ranges::any_of(ranks, [&](const RankEnd& end) {
+    return end.rank == rank && end.kind != RankEndKind::kNone;
+  });
+}
+
+Ending cut_short(std::span<const RankEnd> ranks, RunStatus status, std::string_view reason) {
+  return {status, std::string(reason) + after_last_step(ranks)};
+}
+
+Ending as_seen(std::span<const RankEnd> ranks, const AttemptEnd& end, const Ending& said) {
+  switch (end.outcome) {
+    case LaunchOutcome::kOutOfMemory:
+      return {RunStatus::kOutOfMemory, end.reason, end.first_rank};
+    case LaunchOutcome::kTimeLimit:
+      return cut_short(ranks, RunStatus::kTimeLimit,
+                       end.was_requeued ? kTimeLimitNear : end.reason);
+    case LaunchOutcome::kInterrupted:
+      if (end.was_requeued) return cut_short(ranks, RunStatus::kPreempted, kNodesTaken);
+      return cut_short(ranks, RunStatus::kInterrupted, end.reason);
+    case LaunchOutcome::kNodeFailed:  // what the other ranks say follows from it
+      return cut_short(ranks, RunStatus::kNodeFailed, end.reason);
+    case LaunchOutcome::kNotStarted:
+      return {RunStatus::kFailed, end.reason};
+    case LaunchOutcome::kFailed:
+      // Without first_rank, nobody knows which rank ended badly.
+      if (end.first_rank < 0 ? said.is_explained : has_spoken(ranks, end.first_rank)) return said;
+      return {RunStatus::kFailed, end.reason + after_last_step(ranks), end.first_rank};
+    case LaunchOutcome::kExited:
+    case LaunchOutcome::kUnseen:
+      break;
+  }
+  if (said.is_explained) return said;
+  return {RunStatus::kFailed, "every rank exited with status 0, but " + said.reason,
+          said.reason_rank};
+}
+
+// Judges an attempt if nobody saw its processes end.
+Ending of_killed(const AttemptEnd& end, Ending said) {
+  if (!end.in_job) {
+    if (!said.is_explained) said.reason.insert(0, "the runner was killed; ");
+  } else if (said.is_explained && said.status == RunStatus::kFailed) {
+    // The ranks say why.
+  } else if (!end.task) {
+    said.status = RunStatus::kUnknown;
+    said.reason.insert(0, "Slurm does not know the job any more, and ");
+  } else {
+    said.status = RunStatus::kFailed;
+    said.reason = "the job ended as " + end.task->state + ", and " + said.reason;
+  }
+  return said;
+}
+
+}  // namespace
+
+Ending said_by_ranks(std::span<const RankEnd> ranks) {
+  using enum RankEndKind;
+  if (!ranks.empty() &&
+      std::ranges::all_of(ranks, [](auto& end) { return end.kind == kFinished; })) {
+    const RankEnd* incomplete = earliest(ranks, [](auto& end) { return !end.reason.empty(); });
+    if (incomplete) return from_failure(*incomplete, RunStatus::kFailed);
+    return {RunStatus::kFinished};
+  }
+  const RankEnd* out_of_memory =
+      earliest(ranks, [](auto& end) { return failed_with(end, ExitCode::kOutOfMemory); });
+  if (out_of_memory) return from_failure(*out_of_memory, RunStatus::kOutOfMemory);
+
+  const RankEnd* failure = earliest(ranks, [](auto& end) {
+    return end.kind == kFailed && !failed_with(end, ExitCode::kCommunication);
+  });
+  if (failure) return from_failure(*failure, RunStatus::kFailed);
+
+  const RankEnd* communication =
+      earliest(ranks, [](auto& end) { return failed_with(end, ExitCode::kCommunication); });
+  const RankEnd* interrupted = earliest(ranks, [](auto& end) { return end.kind == kInterrupted; });
+  if (communication &&
+      (!interrupted || communication->last_event_unix_ms < interrupted->last_event_unix_ms)) {
+    return from_communication_error(*communication, ranks);
+  }
+  if (interrupted) {
+    return {RunStatus::kInterrupted,
+            "asked to stop after step " + std::to_string(interrupted->last_step)};
+  }
+  if (const RankEnd* silent = silent_rank(ranks)) {
+    return {RunStatus::kInterrupted, last_words(*silent), silent->rank, false};
+  }
+  return {RunStatus::kInterrupted, "no rank was started", -1, false};
+}
+
+std::optional<int64_t> last_event_unix_ms(std::span<const RankEnd> ranks) {
+  std::optional<int64_t> last;
+  for (const RankEnd& rank : ranks) last = std::max(last, rank.last_event_unix_ms);
+  return last;
+}
+
+Ending judge(std::span<const RankEnd> ranks, const AttemptEnd& end) {
+  const Ending said = said_by_ranks(ranks);
+  if (said.is_result()) return said;
+  const bool is_seen = end.outcome != LaunchOutcome::kUnseen;
+  if (end.was_requeued && !is_seen) {
+    return cut_short(ranks, RunStatus::kNodeFailed, "the job was requeued without a word");
+  }
+  const EndOfTask* task = end.was_requeued ? nullptr : end_of(end.task);
+  const bool is_of_any = task && task->status == RunStatus::kOutOfMemory && end.shares_memory;
+  if (task && !is_of_any) return cut_short(ranks, task->status, task->reason);
+  return is_seen ? as_seen(ranks, end, said) : of_killed(end, said);
+}
+
+Ending judge_without_attempt(const std::optional<TaskState>& task, const std::string& output) {
+  if (!task) {
+    return {RunStatus::kUnknown, "Slurm does not know the job any more, and the run did not start"};
+  }
+  if (const EndOfTask* end = end_of(task)) {
+    const bool is_of_others = end->status == RunStatus::kOutOfMemory;  // this run used none
+    return {is_of_others ? RunStatus::kFailed : end->status,
+            std::string(end->reason) + " before the run started"};
+  }
+  return {RunStatus::kFailed,
+          "the job ended as " + task->state + " before the run started; its output: " + output};
+}
+
+bool ranks_have_spoken(std::span<const RankEnd> ranks) {
+  return said_by_ranks(ranks).is_result() ||
+         std::ranges::none_of(
+             ranks, [](RankEndKind kind) { return kind == RankEndKind::kNone; }, &RankEnd::kind);
+}
+
+bool is_to_restart(RunStatus status, int64_t in_a_row, int64_t max_restarts,
+                   bool keeps_checkpoints) {
+  if (!was_ended_by_cluster(status) || in_a_row > max_restarts) return false;
+  return status != RunStatus::kTimeLimit || keeps_checkpoints;
+}
+
+}  // namespace fsdp

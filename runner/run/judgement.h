@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "runner/run/launcher.h"
+#include "runner/store/run_status.h"
+
+// Pure functions that judge how attempts and tasks of Slurm's jobs ended.
+namespace fsdp {
+
+// The judgement about an attempt, or about a run without one.
+struct Ending {
+  RunStatus status = RunStatus::kUnknown;
+  std::string reason{};  // one line; empty when finished
+  int reason_rank = -1;  // the rank with the log that tells more; -1: none
+  // True if the ranks' own reports explain the end. False if there are only communication errors,
+  // which follow from another rank's death, or no reports. A launcher that saw the processes end
+  // knows more.
+  bool is_explained = true;
+
+  // True if the ranks ran to a result. A result outranks the exits of their processes.
+  bool is_result() const {
+    return status == RunStatus::kFinished || status == RunStatus::kOutOfMemory;
+  }
+};
+
+// Returns how an attempt without running processes ended, from its ranks' last events alone.
+// `ranks` has one entry per rank. The first of these decides:
+//   1. All ranks finished: finished, or failed if a rank misses steps.
+//   2. A rank ran out of memory: out_of_memory.
+//   3. A rank failed, not by a communication error: failed, for the earliest failure.
+//   4. The earlier of two decides: a request to stop (interrupted), a communication error (failed).
+//   5. Otherwise: interrupted.
+Ending said_by_ranks(std::span<const RankEnd> ranks);
+
+// Returns the time of the last event of any rank; nullopt: there is none.
+std::optional<int64_t> last_event_unix_ms(std::span<const RankEnd> ranks);
+
+// Returns how the attempt ended. The first of these decides:
+//   1. A result that ranks report.
+//   2. The reason why the task waits again.
+//   3. Slurm's final state of the task, unless its runs shared the memory that ran out.
+//   4. The launcher's view, unless ranks know more. A launch that was told to stop ended by that.
+//   5. The ranks' own reports.
+//   6. Otherwise the attempt was killed, and nobody knows more.
+// Changed inputs outrank all of these: see close_attempt().
+Ending judge(std::span<const RankEnd> ranks, const AttemptEnd& end);
+
+// Returns the outcome of a run if its task ended before an attempt began. `output` is the job's.
+Ending judge_without_attempt(const std::optional<TaskState>& task, const std::string& output);
+
+// True if the ranks' own reports decide. On a network file system, files may show up some seconds
+// after Slurm reports the end.
+bool ranks_have_spoken(std::span<const RankEnd> ranks);
+
+// True if a run that ended with `status` goes on in another job. The cluster has ended its newest
+// `in_a_row` attempts (at least 1).
+bool is_to_restart(RunStatus status, int64_t in_a_row, int64_t max_restarts,
+                   bool keeps_checkpoints);
+
+}  // namespace fsdp

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "contract/data/prepare.h"
+#include "contract/spec/run_spec.h"
+#include "runner/experiment/experiment.h"
+#include "runner/store/store.h"
+
+namespace fsdp {
+
+// Throws ConfigError, with the place that sets it, if an input file does not fit its run. Runs that
+// read the same files with the same model are checked once.
+void check_inputs_of(const Expansion& expansion);
+
+// Adds to a ConfigError of `check` the place that sets its key for the run.
+void check_at_place(const Expansion& expansion, const Run& run, const std::function<void()>& check);
+
+// True if `spec` passes check_inputs() whenever `checked` does.
+bool reads_the_same(const RunSpec& spec, const RunSpec& checked);
+
+// Returns the run with its identity and its intended folder, runs/<experiment>/<point>-<hash8>
+// below the results.
+RunRecord planned_run(const Experiment& experiment, Run run, const FileDigest& digest);
+
+std::vector<RunRecord> planned_runs(const Experiment& experiment, std::vector<Run> runs,
+                                    const FileDigest& digest);
+
+// Plans the runs that --only leaves out, except those with unreadable input files.
+std::vector<RunRecord> left_out_runs(const Experiment& experiment, std::vector<Run> runs,
+                                     const FileDigest& digest);
+
+// Wraps `digest` to compute it once per file.
+FileDigest remembered(FileDigest digest);
+
+// A prepared file that runs read.
+struct PreparedData {
+  std::filesystem::path source;  // the data file
+  std::filesystem::path file;
+  PreparedHeader header;
+  bool was_made = false;  // in this call
+  std::string turns;      // of chats, as TurnCounts::text()
+  std::string format;     // of chats, if the tokenizer's folder has a template of its own
+  // The loss at one sequence length of the runs.
+  struct Cut {
+    int64_t sequence_length = 0;
+    int64_t documents = 0;  // longer ones, which are cut
+    PreparedFile::Cut lost;
+  };
+  std::vector<Cut> cuts;
+
+  // True if a document has no token that is trained on.
+  bool has_untrained_documents() const;
+};
+
+// Makes the missing prepared files for the training and validation sets of these runs, each once.
+// Shows the progress. Throws ConfigError if data is wrong or nothing is left to train on.
+std::vector<PreparedData> prepare_data_of(const std::vector<RunSpec>& specs,
+                                          const std::filesystem::path& results,
+                                          const FileDigestOf& digest_of);
+
+// Returns `games.csv: 2048 documents, 411000 tokens, of which 409000 are trained on`.
+std::string summary_of(const PreparedData& data);
+
+}  // namespace fsdp

@@ -1,0 +1,172 @@
+#pragma once
+
+#include <signal.h>
+
+#include <chrono>
+#include <deque>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "contract/plan/run_plan.h"
+#include "contract/record/exit_code.h"
+#include "contract/record/log.h"
+#include "runner/progress/progress.h"
+#include "runner/run/attempt.h"
+#include "runner/run/launcher.h"
+#include "runner/store/store.h"
+
+namespace fsdp {
+
+// Blocks the signals by which users and batch systems ask to stop, so the program takes them at
+// points of its choosing. Signals that this process ignores, as under nohup, stay ignored. After an
+// error the signals stay blocked while the program reports it and ends.
+class StopSignals {
+ public:
+  StopSignals();
+  ~StopSignals();
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+
+  // Returns a signal that has arrived or arrives within `patience`. Returns 0 if there is none.
+  int take(std::chrono::milliseconds patience = {});
+
+ private:
+  sigset_t signals_;
+  sigset_t previous_mask_;
+};
+
+// Thrown if results could not be recorded for too long after the last run ended. The runs' events
+// stay in their files, and the next call records them.
+class GaveUp : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// Reports and retries what cannot be recorded for now (may_pass). Training does not need the
+// results folder, so retries continue while runs are under way.
+class ResultsPatience {
+ public:
+  ResultsPatience(Store& store, Progress& progress) : store_(store), progress_(progress) {}
+
+  // Returns true if `record` succeeded. Waits only briefly for locks, because signals and ends of
+  // runs need attention. Reports the cause if the failure lasts, and again if the cause changes or
+  // persists. Rethrows errors that will not pass.
+  bool attempt(const std::function<void()>& record);
+  // Call this if attempt() failed and no run is under way. Throws GaveUp when patience ends, or at
+  // once if the user does not want to wait.
+  void wait_without_runs(bool user_waits);
+  void runs_are_under_way() { without_runs_since_.reset(); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void remind(const std::string& cause);
+
+  Store& store_;
+  Progress& progress_;
+  std::optional<Clock::time_point> failing_since_{};
+  std::optional<Clock::time_point> without_runs_since_{};
+  Clock::time_point reminded_at_{};
+  std::string cause_;
+  std::string reminded_of_;  // the cause last reported
+};
+
+// The Slurm job that a sweep works in. A runner elsewhere follows the files that the sweep writes
+// into attempt folders.
+struct JobOfLoop {
+  std::string id;
+  std::string node_list;
+};
+
+// Predicts the memory and time of a run. nullopt if they are unknown.
+using PredictRun = std::function<std::optional<RunPlan>(const RunSpec&)>;
+
+struct LoopSettings {
+  std::filesystem::path results;
+  std::filesystem::path trainer;
+  LogLevel log_level = LogLevel::kInfo;  // of the ranks
+  std::string host;                      // of this host
+  Provenance provenance{};
+  std::optional<std::chrono::seconds> time_limit{};  // per run
+  std::function<std::string(const RunSpec&)> device_kind{};
+  PredictRun predict{};  // the prediction stored with an attempt; empty: none
+  // Returns the run that follows an ended run, if any.
+  std::function<std::optional<RunRecord>(const RunRecord&, RunStatus)> follow_up{};
+  std::optional<JobOfLoop> job{};  // absent: not in a job
+};
+
+// The loop over an experiment's runs. Starts each run when the launcher has room, and records its
+// ranks' reports and its end. A failed run does not end the loop. A stop signal does, and
+// measurements are kept. In a job, SIGUSR1 means that the job's time limit is near. If the results
+// folder cannot be written, runs under way continue and none begins. Events are recorded later.
+class RunLoop {
+ public:
+  RunLoop(Store& store, Launcher& launcher, Progress& progress, LoopSettings settings);
+
+  // Returns kOk if every run finished or did not fit, otherwise kRunFailed, or kInterrupted. Throws
+  // GaveUp if results could not be recorded.
+  ExitCode run(std::vector<RunRecord> runs);
+  // True if runs are left and the job should ask for another start. Its time limit was near, or a
+  // preemption with a grace time asked its ranks to stop.
+  bool is_to_go_on() const {
+    return (at_time_limit_ || ranks_were_asked_alone_) && (some_cut_short_ || !waiting_.empty());
+  }
+
+ private:
+  // A run that is recorded as running but not started yet.
+  struct Begun {
+    RunRecord run;
+    int attempt;
+  };
+
+  LaunchRequest request(const RunRecord& run, int attempt) const;
+  // Records news and starts the runs that have room.
+  void record_and_launch();
+  // Uses one transaction if runs have ended. Updates the state in memory after the commit.
+  void record();
+  void look_at_inputs(AttemptEnd& end);
+  Ending close(const AttemptEnd& end);
+  void conclude(int64_t run, const Ending& ending);
+  const RunRecord* next_run(std::span<const RunRecord> followers) const;
+  int begin(const RunRecord& run);
+  RunRecord take_waiting(int64_t id);
+  int claim(const RunRecord& run);
+  void launch();
+  void prepare_folder(const Begun& begun) const;
+  // Returns why the run cannot start, if it cannot. Throws errors that may pass.
+  std::optional<std::string> start(const Begun& begun);
+  void open(Begun begun);
+  void note_ended(std::vector<AttemptEnd> ends);
+  void wait_without_runs();
+  void write_end_of(const AttemptEnd& end) const;
+  void leave_ends_in_files() const;
+  void stop_with_job(LaunchOutcome outcome);
+  void stop_when_asked(std::chrono::milliseconds patience = {});
+  bool runs_are_under_way() const { return running_.size() > ended_.size(); }
+
+  Store& store_;
+  Launcher& launcher_;
+  Progress& progress_;
+  LoopSettings settings_;
+  StopSignals stop_signals_;
+  ResultsPatience patience_;
+  std::deque<RunRecord> waiting_;
+  std::optional<Begun> begun_;
+  std::map<int64_t, OpenAttempt> running_;  // by the run's id, until their ends are recorded
+  std::vector<AttemptEnd> ended_;           // not recorded yet
+  std::map<int64_t, int> claimed_{};        // by run; attempts with a folder that are not begun
+  bool stopping_ = false;
+  bool user_waits_ = true;  // until the ends of all runs are recorded
+  bool at_time_limit_ = false;
+  bool ranks_were_asked_alone_ = false;
+  bool some_failed_ = false;
+  bool some_cut_short_ = false;
+};
+
+}  // namespace fsdp

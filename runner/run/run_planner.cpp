@@ -1,0 +1,317 @@
+#include "runner/run/run_planner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <iterator>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "contract/inputs/inputs.h"
+#include "contract/record/cgroups.h"
+#include "contract/record/exit_code.h"
+#include "contract/record/log.h"
+#include "contract/text/config_error.h"
+#include "runner/run/planned_runs.h"
+
+namespace fsdp {
+
+namespace {
+
+constexpr std::string_view kMemoryLimit = ", memory limit ";
+
+struct DeviceAndLimit {
+  std::string_view device;
+  int64_t limit_mib = std::numeric_limits<int64_t>::max();  // no limit
+};
+
+DeviceAndLimit parts_of(std::string_view device_kind) {
+  const size_t found = device_kind.rfind(kMemoryLimit);
+  DeviceAndLimit parts{.device = device_kind.substr(0, found)};
+  if (found == std::string_view::npos) return parts;
+  const std::string_view limit = device_kind.substr(found + kMemoryLimit.size());
+  std::from_chars(limit.data(), limit.data() + limit.size(), parts.limit_mib);
+  return parts;
+}
+
+}  // namespace
+
+std::string device_kind(const RunSpec& spec, const std::string& gpu_kinds) {
+  const std::string kind = spec.device == DeviceKind::kCuda ? gpu_kinds : "cpu";
+  const std::optional<int64_t> limit = cgroup_memory_limit_bytes();
+  return limit ? fmt::format("{}{}{} MiB", kind, kMemoryLimit, *limit >> 20) : kind;
+}
+
+bool runs_out_on(const std::string& device_kind, const RunSpec& spec, const RanOut& before) {
+  const DeviceAndLimit then = parts_of(before.device_kind);
+  const DeviceAndLimit now = parts_of(device_kind);
+  if (then.device != now.device) return false;
+  const int64_t own_mib = memory_limit_bytes(spec) >> 20;  // per rank
+  const bool is_of_own =
+      spec.device == DeviceKind::kCuda || (own_mib > 0 && own_mib <= then.limit_mib);
+  return (before.is_said_by_rank && is_of_own) || now.limit_mib <= then.limit_mib;
+}
+
+bool are_of_one_device(std::string_view one, std::string_view other) {
+  return parts_of(one).device == parts_of(other).device;
+}
+
+namespace {
+
+std::string known_not_to_fit(const KnownOutOfMemory& known, const std::string& key) {
+  return fmt::format(
+      "not launched: {}={} ran out of memory ('{}' of the experiment '{}'); --rerun launches it",
+      key, known.value, known.point, known.experiment);
+}
+
+}  // namespace
+
+RunPlanner::RunPlanner(Store& store, const Experiment& experiment, FileDigest digest,
+                       Settings settings)
+    : store_(store),
+      experiment_(experiment),
+      digest_(std::move(digest)),
+      settings_(std::move(settings)) {}
+
+std::vector<RunRecord> RunPlanner::plan(const ExperimentRecord& record, const Expansion& expansion,
+                                        std::vector<RunRecord> chosen,
+                                        std::vector<RunRecord> left_out) {
+  std::vector<Step> steps;
+  std::map<size_t, Series> waiting;  // by the number of the step that each waits for
+  for (size_t i = 0; i < chosen.size(); ++i) {
+    const auto& doubling = expansion.runs[i].doubling;
+    if (!doubling) {
+      steps.push_back({std::move(chosen[i]), Decision::kLaunchUnlessResult});
+      continue;
+    }
+    Series series{doubling, doubling->search(), std::move(chosen[i].spec)};
+    std::vector<Step> walked = begin(series);
+    const bool waits = !walked.empty() && walked.back().decision == Decision::kLaunch;
+    std::ranges::move(walked, std::back_inserter(steps));
+    if (waits) waiting.emplace(steps.size() - 1, std::move(series));
+  }
+  std::vector<RunRecord> planned;
+  for (const Step& step : steps) planned.push_back(step.run);
+  std::ranges::move(left_out, std::back_inserter(planned));
+  for (Step& step : steps_left_out(expansion)) planned.push_back(std::move(step.run));
+
+  std::vector<RunRecord> records = store_.plan(record, planned);
+  std::vector<RunRecord> runs;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    if (!is_to_launch(steps[i], records[i])) {
+      ++with_result_;
+      continue;
+    }
+    if (const auto series = waiting.find(i); series != waiting.end()) {
+      series_.emplace(records[i].id, std::move(series->second));
+    }
+    runs.push_back(std::move(records[i]));
+  }
+  return runs;
+}
+
+bool RunPlanner::follows_from_ended(int64_t run) const {
+  const auto found = series_.find(run);
+  return found != series_.end() && found->second.has_begun;
+}
+
+std::optional<RunRecord> RunPlanner::after(const RunRecord& ended, RunStatus status) {
+  const auto found = series_.find(ended.id);
+  if (found == series_.end()) return std::nullopt;
+  Series series = found->second;
+  if (status == RunStatus::kFinished) {
+    series.search.fits(series.value);
+  } else if (status == RunStatus::kOutOfMemory) {
+    series.search.does_not_fit(series.value);
+  } else {
+    return std::nullopt;  // nobody knows whether it fits
+  }
+  for (Step& step : walk(series)) {
+    RunRecord record = store_.plan_one_more(experiment_.name(), step.run);
+    if (!is_to_launch(step, record)) continue;
+    series_.insert_or_assign(record.id, std::move(series));
+    return record;
+  }
+  return std::nullopt;
+}
+
+// Returns the values with results, then the steps to the next launch.
+std::vector<RunPlanner::Step> RunPlanner::begin(Series& series) {
+  std::vector<Step> steps = recorded_steps(series);
+  if (series.search.next()) expect(series);
+  std::ranges::move(walk(series), std::back_inserter(steps));
+  return steps;
+}
+
+// Returns the values with results, if the search refines its range to find the largest value. A
+// range that is not refined is walked from its start.
+std::vector<RunPlanner::Step> RunPlanner::recorded_steps(Series& series) {
+  std::vector<Step> steps;
+  if (!series.doubling->is_refined() || (settings_.rerun && series.checked)) return steps;
+  const std::string family = series.doubling->family(digest_);
+  for (const int64_t value : store_.values_with_result(experiment_.name(), family)) {
+    if (!series.doubling->is_in_range(value)) continue;
+    try {
+      Step known{planned_run(experiment_, doubled_run(series.doubling, value), digest_)};
+      series.value = value;
+      use_what_is_known(series, known);
+      if (known.decision == Decision::kLaunch) continue;
+      series.has_begun = true;
+      steps.push_back(std::move(known));
+    } catch (const ConfigError&) {  // no value of the key any more
+    }
+  }
+  return steps;
+}
+
+// Sets the expected largest value, where the search begins or ends.
+void RunPlanner::expect(Series& series) {
+  const bool is_refined = series.doubling->is_refined();
+  if (!settings_.expected_value || (!is_refined && !settings_.skip_oversized)) return;
+  series.expected = settings_.expected_value(series.doubling, series.doubling->family(digest_));
+  if (!series.expected || !is_refined) return;
+  series.search.expect_to_be_largest(*series.expected);
+  const int64_t saved = runs_saved(series.doubling->search(), *series.expected);
+  if (series.checked && !series.has_begun && saved > 0) {
+    settings_.say(
+        fmt::format("{}: {} is predicted to be the largest that fits; beginning there "
+                    "saves {} run{}",
+                    series.doubling->key(), *series.expected, saved, saved == 1 ? "" : "s"));
+  }
+}
+
+// Returns the steps from the present state of the search to its next launch, or to its end.
+std::vector<RunPlanner::Step> RunPlanner::walk(Series& series) {
+  std::vector<Step> steps;
+  while (const std::optional<int64_t> value = series.search.next()) {
+    const bool is_oversized =
+        settings_.skip_oversized && series.expected && *value > *series.expected;
+    try {
+      Step next = step(series, *value);
+      if (is_oversized && next.decision == Decision::kLaunch) {
+        settings_.say(fmt::format("{}={} is not run: it is predicted not to fit (--skip-oversized)",
+                                  series.doubling->key(), *value));
+        break;
+      }
+      steps.push_back(std::move(next));
+    } catch (const ConfigError& error) {
+      if (series.checked) {
+        settings_.say(fmt::format("{}={} cannot be run, nor what would follow: {}",
+                                  series.doubling->key(), *value, error.what()));
+      }
+      break;
+    }
+    if (steps.back().decision == Decision::kLaunch) break;
+    series.has_begun = true;
+  }
+  return steps;
+}
+
+RunPlanner::Step RunPlanner::step(Series& series, int64_t value) {
+  Step step{planned_run(experiment_, doubled_run(series.doubling, value), digest_)};
+  series.value = value;
+  const bool begins_anew = settings_.rerun && series.checked;
+  if (!begins_anew) use_what_is_known(series, step);
+  const bool is_checked = !series.checked || reads_the_same(step.run.spec, *series.checked);
+  if (step.decision == Decision::kLaunch && !is_checked) {
+    check_inputs(step.run.spec);
+    series.checked = step.run.spec;
+  }
+  return step;
+}
+
+// If it is known whether the step's value fits, tells the search and decides about the step.
+void RunPlanner::use_what_is_known(Series& series, Step& step) const {
+  const RunRecord& run = step.run;
+  const auto record = store_.recorded_run(experiment_.name(), run.point, run.hash);
+  if (record && record->status == RunStatus::kFinished) {
+    step.decision = Decision::kKeepResult;
+    series.search.fits(series.value);
+    return;
+  }
+  const auto known = known_out_of_memory(run);
+  if (!known || known->value > series.value) return;
+  series.search.does_not_fit(series.value);
+  const bool ran_out = record && record->status == RunStatus::kOutOfMemory && record->attempt > 0;
+  step.decision = ran_out ? Decision::kKeepResult : Decision::kRecordOutOfMemory;
+  step.reason = known_not_to_fit(*known, run.family_key);
+}
+
+// Returns the family's run of the smallest value that would run out of memory here as well.
+std::optional<KnownOutOfMemory> RunPlanner::known_out_of_memory(const RunRecord& run) const {
+  for (KnownOutOfMemory& known : store_.known_out_of_memory(run.family)) {
+    if (runs_out_here(run.spec, known.run, known.attempt, known.device_kind)) return known;
+  }
+  return std::nullopt;
+}
+
+// True if `run`, whose attempt ran out of memory on `device_kind`, would do so here as well.
+bool RunPlanner::runs_out_here(const RunSpec& spec, int64_t run, int attempt,
+                               const std::string& device_kind) const {
+  const bool is_said_by_rank =
+      std::ranges::any_of(store_.rank_ends(run, attempt), [](const RankEnd& end) {
+        return end.kind == RankEndKind::kFailed &&
+               end.exit_code == static_cast<int64_t>(ExitCode::kOutOfMemory);
+      });
+  return runs_out_on(settings_.device_kind(spec), spec, {device_kind, is_said_by_rank});
+}
+
+// Returns the runs with results of the series that --only leaves out. They stay in the list.
+std::vector<RunPlanner::Step> RunPlanner::steps_left_out(const Expansion& expansion) {
+  std::vector<Step> steps;
+  for (const Run& run : expansion.left_out) {
+    if (!run.doubling) continue;
+    Series series{run.doubling, run.doubling->search(), std::nullopt};
+    std::ranges::move(begin(series), std::back_inserter(steps));
+  }
+  return steps;
+}
+
+bool RunPlanner::is_to_launch(const Step& step, const RunRecord& record) {
+  const bool is_to_launch = decide(step, record);
+  log(LogLevel::kInfo, "plan",
+      fmt::format("{}/{} {}: {}, is {}", record.experiment, record.point, record.hash.substr(0, 8),
+                  is_to_launch ? "to run" : "kept", name_of(record.status)));
+  return is_to_launch;
+}
+
+// True if the run's out-of-memory result still counts. In another job or container the run may fit.
+// A result from another device counts.
+bool RunPlanner::ran_out_here(const RunRecord& record, const RunSpec& spec) const {
+  if (!settings_.device_kind) return true;
+  const std::vector<AttemptRecord> attempts = store_.attempts(record.id);
+  const auto ran_out = std::ranges::find(attempts.rbegin(), attempts.rend(),
+                                         RunStatus::kOutOfMemory, &AttemptRecord::status);
+  if (ran_out == attempts.rend()) return true;
+  const std::string& there = ran_out->device_kind;
+  const bool is_on_this = spec.device == DeviceKind::kCpu
+                              ? there.starts_with("cpu")
+                              : are_of_one_device(there, settings_.device_kind(spec));
+  return !is_on_this || runs_out_here(spec, record.id, ran_out->attempt, there);
+}
+
+// Records runs that are known not to fit.
+bool RunPlanner::decide(const Step& step, const RunRecord& record) {
+  const bool has_result =
+      record.status == RunStatus::kFinished ||
+      (record.status == RunStatus::kOutOfMemory && ran_out_here(record, step.run.spec));
+  switch (step.decision) {
+    case Decision::kLaunch:
+      return true;
+    case Decision::kLaunchUnlessResult:
+      return settings_.rerun || !has_result;
+    case Decision::kKeepResult:
+      return false;
+    case Decision::kRecordOutOfMemory:
+      if (record.reason == step.reason) return false;
+      store_.record_status(record.id, RunStatus::kOutOfMemory, step.reason);
+      settings_.say(record.point + ": " + step.reason);
+      return false;
+  }
+  return false;
+}
+
+}  // namespace fsdp

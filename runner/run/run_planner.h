@@ -1,0 +1,109 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "contract/spec/run_spec.h"
+#include "runner/experiment/doubling_series.h"
+#include "runner/experiment/experiment.h"
+#include "runner/run/run_loop.h"
+#include "runner/store/store.h"
+
+namespace fsdp {
+
+// Returns the value of a doubled key in this family that is expected to be the largest that fits.
+using ExpectedValue = std::function<std::optional<int64_t>(
+    const std::shared_ptr<const DoublingSeries>&, const std::string& family)>;
+
+// Returns the devices of a run with this specification: the kinds of GPUs, or "cpu". The memory
+// limit of this process's cgroup is added if there is one.
+std::string device_kind(const RunSpec& spec, const std::string& gpu_kinds);
+
+// An attempt that ran out of memory.
+struct RanOut {
+  std::string_view device_kind;  // the attempt's
+  bool is_said_by_rank = false;  // otherwise the kernel killed a rank
+};
+
+// True if a run with this specification would run out of memory on `device_kind` as well. The
+// device must be the same. The cgroup's limit must be no larger, unless another limit was hit.
+bool runs_out_on(const std::string& device_kind, const RunSpec& spec, const RanOut& before);
+
+// True if both kinds are of one device, under any memory limit.
+bool are_of_one_device(std::string_view one, std::string_view other);
+
+// Decides which of an experiment's runs are launched: those without a result. The values of a
+// doubled key follow one another, without those that are known not to fit.
+class RunPlanner {
+ public:
+  struct Settings {
+    std::function<std::string(const RunSpec&)> device_kind;  // of a run's devices
+    bool rerun = false;              // also launch runs with results and runs known not to fit
+    ExpectedValue expected_value{};  // where a search begins; empty: at its range's start
+    bool skip_oversized = false;     // launch nothing above the expected value
+    std::function<void(const std::string&)> say;
+  };
+
+  RunPlanner(Store& store, const Experiment& experiment, FileDigest digest, Settings settings);
+
+  // Records the runs in the store as the experiment's current list. Returns those to launch.
+  // `chosen` comes from planned_runs(expansion.runs), `left_out` from
+  // left_out_runs(expansion.left_out).
+  std::vector<RunRecord> plan(const ExperimentRecord& record, const Expansion& expansion,
+                              std::vector<RunRecord> chosen, std::vector<RunRecord> left_out);
+  // The number of chosen runs with a result that stays.
+  int64_t with_result() const { return with_result_; }
+
+  // True if a run to launch follows an ended run of a doubled key.
+  bool follows_from_ended(int64_t run) const;
+
+  // Returns the run that follows an ended run of a doubled key. May be called again if its changes
+  // to the store were undone.
+  std::optional<RunRecord> after(const RunRecord& ended, RunStatus status);
+
+ private:
+  // A search under way that waits for the run of `value`.
+  struct Series {
+    std::shared_ptr<const DoublingSeries> doubling;
+    Doubling search;
+    std::optional<RunSpec> checked;  // by check_inputs; absent: nothing is to be checked
+    int64_t value = 0;
+    bool has_begun = false;  // an earlier value is known to fit or not
+    std::optional<int64_t> expected{};
+  };
+  enum class Decision { kLaunch, kLaunchUnlessResult, kKeepResult, kRecordOutOfMemory };
+  struct Step {
+    RunRecord run;
+    Decision decision = Decision::kLaunch;
+    std::string reason{};  // of kRecordOutOfMemory
+  };
+
+  std::vector<Step> begin(Series& series);
+  std::vector<Step> recorded_steps(Series& series);
+  void expect(Series& series);
+  std::vector<Step> walk(Series& series);
+  Step step(Series& series, int64_t value);
+  void use_what_is_known(Series& series, Step& step) const;
+  std::vector<Step> steps_left_out(const Expansion& expansion);
+  bool is_to_launch(const Step& step, const RunRecord& record);
+  std::optional<KnownOutOfMemory> known_out_of_memory(const RunRecord& run) const;
+  bool runs_out_here(const RunSpec& spec, int64_t run, int attempt,
+                     const std::string& device_kind) const;
+  bool ran_out_here(const RunRecord& record, const RunSpec& spec) const;
+  bool decide(const Step& step, const RunRecord& record);
+
+  Store& store_;
+  const Experiment& experiment_;
+  FileDigest digest_;
+  Settings settings_;
+  std::map<int64_t, Series> series_;  // by the id of the awaited run
+  int64_t with_result_ = 0;
+};
+
+}  // namespace fsdp
