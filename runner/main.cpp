@@ -16,12 +16,12 @@
 #include <system_error>
 #include <vector>
 
-#include "contract/record/log.h"
-#include "contract/record/processor.h"
-#include "contract/record/standard_streams.h"
+#include "base/system/log.h"
+#include "base/system/processor.h"
+#include "base/system/standard_streams.h"
+#include "base/text/config_error.h"
+#include "base/text/utf8.h"
 #include "contract/spec/yaml_value.h"
-#include "contract/text/config_error.h"
-#include "contract/text/utf8.h"
 #include "runner/commands/commands.h"
 #include "runner/commands/help.h"
 #include "runner/commands/safe_streams.h"

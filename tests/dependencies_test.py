@@ -6,62 +6,65 @@ import re
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-CONTRACT = {"contract/text", "contract/record", "contract/files", "contract/families", "contract/spec",
-            "contract/tokenizers", "contract/data", "contract/inputs"}
+BASE = {"base/text", "base/system", "base/files"}
+SHARED = {*BASE, "contract/record", "contract/families", "contract/spec", "formats/hub", "formats/tokenizers",
+          "formats/data", "formats/weights", "formats/inputs"}
 ALLOWED = {
-    "contract/text": set(),
-    "contract/record": {"contract/text"},
-    "contract/families": {"contract/text"},
-    "contract/spec": {"contract/text", "contract/families"},
-    "contract/devices": {"contract/text", "contract/spec"},
-    "contract/files": {"contract/text", "contract/record"},
-    "contract/tokenizers": {"contract/text", "contract/files"},
-    "contract/data": {"contract/text", "contract/record", "contract/files", "contract/spec",
-                      "contract/tokenizers"},
-    "contract/parquet": {"contract/text", "contract/data"},
-    "contract/inputs": {"contract/text", "contract/record", "contract/files", "contract/families",
-                        "contract/spec", "contract/tokenizers", "contract/data"},
-    "trainer/comm": CONTRACT,
-    "contract/plan": {"contract/text", "contract/record", "contract/families", "contract/spec"},
+    "base/text": set(),
+    "base/system": {"base/text"},
+    "base/files": {"base/text", "base/system"},
+    "contract/record": BASE,
+    "contract/families": {"base/text"},
+    "contract/spec": {"base/text", "contract/families"},
+    "contract/plan": {"base/text", "base/files", "contract/record", "contract/families", "contract/spec"},
+    "contract/devices": {"base/text", "contract/record", "contract/spec"},
+    "formats/hub": {"base/text", "base/files", "contract/spec"},
+    "formats/tokenizers": {"base/text", "base/files"},
+    "formats/data": {*BASE, "contract/spec", "formats/tokenizers"},
+    "formats/parquet": {"base/text", "formats/data"},
+    "formats/weights": {"base/text", "base/files", "contract/families"},
+    "formats/inputs": {*BASE, "contract/record", "contract/families", "contract/spec", "formats/hub",
+                       "formats/tokenizers", "formats/data", "formats/weights"},
+    "trainer/comm": SHARED,
     "trainer/memory": {"contract/record"},
     "trainer/kernels": {"trainer/memory"},
-    "trainer/backend": {*CONTRACT, "trainer/memory", "trainer/kernels"},
-    "trainer/model": {*CONTRACT, "trainer/memory", "trainer/kernels"},
-    "trainer/engine": {*CONTRACT, "trainer/memory", "trainer/kernels", "trainer/backend", "trainer/model"},
-    "trainer/strategy": {*CONTRACT, "trainer/memory", "trainer/kernels", "trainer/backend", "trainer/model",
+    "trainer/backend": {*SHARED, "contract/devices", "trainer/memory", "trainer/kernels"},
+    "trainer/model": {*SHARED, "trainer/memory", "trainer/kernels"},
+    "trainer/engine": {*SHARED, "trainer/memory", "trainer/kernels", "trainer/backend", "trainer/model"},
+    "trainer/strategy": {*SHARED, "trainer/memory", "trainer/kernels", "trainer/backend", "trainer/model",
                          "trainer/engine", "trainer/comm"},
-    "trainer/step": {*CONTRACT, "trainer/memory", "trainer/kernels", "trainer/backend", "trainer/model",
+    "trainer/step": {*SHARED, "trainer/memory", "trainer/kernels", "trainer/backend", "trainer/model",
                      "trainer/engine", "trainer/strategy", "trainer/comm"},
-    "trainer/self_test": {*CONTRACT, "contract/plan", "trainer/kernels", "trainer/backend", "trainer/model",
+    "trainer/self_test": {*SHARED, "contract/plan", "trainer/kernels", "trainer/backend", "trainer/model",
                           "trainer/comm", "trainer/strategy", "trainer/step", "trainer/plan", "trainer/train"},
-    "trainer/data": {*CONTRACT, "trainer/model"},
-    "trainer/checkpoint": {*CONTRACT, "trainer/backend", "trainer/model", "trainer/comm", "trainer/step"},
-    "trainer/calibrate": {*CONTRACT, "contract/plan", "trainer/kernels", "trainer/backend", "trainer/comm",
+    "trainer/data": {*SHARED, "trainer/model"},
+    "trainer/checkpoint": {*SHARED, "trainer/backend", "trainer/model", "trainer/comm", "trainer/step"},
+    "trainer/calibrate": {*SHARED, "contract/plan", "trainer/kernels", "trainer/backend", "trainer/comm",
                           "trainer/model", "trainer/strategy", "trainer/step", "trainer/data", "trainer/plan"},
-    "trainer/train": {*CONTRACT, "contract/plan", "trainer/calibrate", "trainer/memory", "trainer/kernels", "trainer/backend", "trainer/comm",
+    "trainer/train": {*SHARED, "contract/devices", "contract/plan", "trainer/calibrate", "trainer/memory", "trainer/kernels", "trainer/backend", "trainer/comm",
                       "trainer/model", "trainer/engine", "trainer/strategy", "trainer/step",
                       "trainer/data", "trainer/checkpoint"},
-    "trainer/plan": {*CONTRACT, "contract/devices", "contract/plan", "trainer/memory", "trainer/kernels", "trainer/backend",
+    "trainer/plan": {*SHARED, "contract/devices", "contract/plan", "trainer/memory", "trainer/kernels", "trainer/backend",
                      "trainer/comm", "trainer/model", "trainer/engine", "trainer/strategy", "trainer/step",
                      "trainer/data", "trainer/checkpoint"},
-    "runner/experiment": {*CONTRACT, "contract/plan"},
-    "runner/store": {*CONTRACT, "contract/devices"},
-    "runner/table": {*CONTRACT, "runner/store"},
-    "runner/page": CONTRACT,
-    "runner/series": {*CONTRACT, "runner/store", "runner/table"},
-    "runner/answers": {*CONTRACT, "runner/store", "runner/table", "runner/series"},
-    "runner/report": {*CONTRACT, "runner/store", "runner/table", "runner/page", "runner/series", "runner/answers"},
-    "runner/export": {*CONTRACT, "runner/store"},
-    "runner/progress": {*CONTRACT, "runner/store", "runner/table"},
-    "runner/fetch": {*CONTRACT, "runner/table", "runner/progress"},
-    "runner/host": {*CONTRACT, "runner/experiment", "runner/store", "runner/table", "runner/progress"},
-    "runner/plan": {*CONTRACT, "contract/devices", "contract/plan", "runner/experiment", "runner/table", "runner/page",
+    "runner/experiment": {*SHARED, "contract/plan"},
+    "runner/store": {*SHARED, "contract/devices"},
+    "runner/table": {*SHARED, "runner/store"},
+    "runner/page": SHARED,
+    "runner/series": {*SHARED, "runner/store", "runner/table"},
+    "runner/answers": {*SHARED, "runner/store", "runner/table", "runner/series"},
+    "runner/report": {*SHARED, "runner/store", "runner/table", "runner/page", "runner/series", "runner/answers"},
+    "runner/export": {*SHARED, "runner/store"},
+    "runner/progress": {*SHARED, "runner/store", "runner/table"},
+    "runner/fetch": {*SHARED, "runner/table", "runner/progress"},
+    "runner/host": {*SHARED, "contract/devices", "runner/experiment", "runner/store", "runner/table", "runner/progress"},
+    "runner/plan": {*SHARED, "contract/devices", "contract/plan", "runner/experiment", "runner/table", "runner/page",
                     "runner/host"},
-    "runner/run": {*CONTRACT, "contract/plan", "runner/experiment", "runner/store", "runner/progress",
+    "runner/run": {*SHARED, "contract/plan", "runner/experiment", "runner/store", "runner/progress",
                    "runner/host"},
-    "runner/cluster": {*CONTRACT, "runner/experiment", "runner/store", "runner/progress", "runner/host",
+    "runner/cluster": {*SHARED, "runner/experiment", "runner/store", "runner/progress", "runner/host",
                        "runner/run"},
-    "runner/commands": {*CONTRACT, "contract/plan", "runner/experiment", "runner/store", "runner/table", "runner/page",
+    "runner/commands": {*SHARED, "contract/plan", "runner/experiment", "runner/store", "runner/table", "runner/page",
                         "runner/series", "runner/report", "runner/export", "runner/progress", "runner/fetch",
                         "runner/host", "runner/plan", "runner/run", "runner/cluster"},
 }
@@ -69,7 +72,7 @@ ALLOWED = {
 
 def included_folders(folder):
     for file in sorted((ROOT / folder).glob("*.[ch]*")):
-        for include in re.findall(r'#include "((?:contract|trainer|runner|tests)/[^"]+)"', file.read_text()):
+        for include in re.findall(r'#include "((?:base|contract|formats|trainer|runner|tests)/[^"]+)"', file.read_text()):
             yield file.name, str(pathlib.PurePosixPath(include).parent)
 
 
@@ -82,7 +85,7 @@ def test_folder_includes_only_what_it_may(folder):
 
 def test_every_folder_is_listed():
     folders = {str(path.parent.relative_to(ROOT))
-               for program in ("contract", "trainer", "runner") for path in (ROOT / program).glob("*/*.[ch]*")}
+               for program in ("base", "contract", "formats", "trainer", "runner") for path in (ROOT / program).glob("*/*.[ch]*")}
     assert folders == set(ALLOWED)
 
 

@@ -44,7 +44,7 @@ def test_every_link_leads_to_a_file_and_a_heading(document):
 # --- the sources ---
 
 
-PROGRAMS = ("runner/", "trainer/", "contract/", "slurm_templates/")
+PROGRAMS = ("runner/", "trainer/", "base/", "contract/", "formats/", "slurm_templates/")
 
 
 @functools.cache

@@ -59,7 +59,7 @@ def folder():
     """A source folder of nobody's, whose parents it may enter."""
     made = pathlib.Path(subprocess.run(["mktemp", "-d"], check=True, text=True,
                                        stdout=subprocess.PIPE).stdout.strip())
-    for name in ("CMakeLists.txt", "CMakePresets.json", "cmake", "contract", "runner",
+    for name in ("CMakeLists.txt", "CMakePresets.json", "base", "cmake", "contract", "formats", "runner",
                  "slurm_templates"):
         copy = shutil.copytree if (SOURCE / name).is_dir() else shutil.copy
         copy(SOURCE / name, made / name)

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "contract/files/scratch_folder.h"
+#include "base/files/scratch_folder.h"
 
 namespace fsdp {
 

@@ -9,13 +9,13 @@
 #include <iostream>
 #include <vector>
 
+#include "base/system/log.h"
+#include "base/system/processor.h"
+#include "base/system/standard_streams.h"
+#include "base/system/start_up.h"
+#include "base/text/json.h"
 #include "contract/record/exit_code.h"
-#include "contract/record/log.h"
-#include "contract/record/processor.h"
-#include "contract/record/standard_streams.h"
-#include "contract/record/start_up.h"
 #include "contract/spec/run_spec.h"
-#include "contract/text/json.h"
 #include "trainer/plan/plan_run.h"
 #include "trainer/self_test/self_test.h"
 #include "trainer/train/device.h"

@@ -6,9 +6,9 @@
 #include <cctype>
 #include <charconv>
 
+#include "base/text/config_error.h"
+#include "base/text/fields.h"
 #include "contract/spec/yaml_value.h"
-#include "contract/text/config_error.h"
-#include "contract/text/fields.h"
 
 namespace fsdp {
 namespace {

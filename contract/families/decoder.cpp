@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "contract/text/config_error.h"
-#include "contract/text/numbers.h"
+#include "base/text/config_error.h"
+#include "base/text/numbers.h"
 
 namespace fsdp {
 namespace {

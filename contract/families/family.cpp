@@ -5,9 +5,9 @@
 #include <stdexcept>
 #include <string>
 
+#include "base/text/config_error.h"
 #include "contract/families/decoder.h"
 #include "contract/families/t5.h"
-#include "contract/text/config_error.h"
 
 namespace fsdp {
 namespace {

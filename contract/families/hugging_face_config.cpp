@@ -1,8 +1,8 @@
 #include "contract/families/hugging_face_config.h"
 
+#include "base/text/config_error.h"
+#include "base/text/utf8.h"
 #include "contract/families/family.h"
-#include "contract/text/config_error.h"
-#include "contract/text/utf8.h"
 
 namespace fsdp {
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "contract/text/fields.h"
+#include "base/text/fields.h"
 
 namespace fsdp {
 

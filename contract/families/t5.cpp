@@ -4,8 +4,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/text/config_error.h"
 #include "contract/families/decoder.h"
-#include "contract/text/config_error.h"
 
 namespace fsdp {
 namespace {

@@ -1,9 +1,9 @@
 #include "contract/plan/calibration.h"
 
-#include "contract/record/digest.h"
+#include "base/files/digest.h"
+#include "base/text/json.h"
 #include "contract/record/run_paths.h"
 #include "contract/spec/yaml_value.h"
-#include "contract/text/json.h"
 
 namespace fsdp {
 namespace {

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "base/text/fields.h"
 #include "contract/families/model_config.h"
 #include "contract/spec/run_spec.h"
-#include "contract/text/fields.h"
 
 // The times of pieces of work, which `fsdp-run calibrate` measures and plans use.
 namespace fsdp {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "base/text/fields.h"
 #include "contract/record/memory_peak.h"
 #include "contract/spec/run_spec.h"
-#include "contract/text/fields.h"
 
 // The request to `fsdp-train --plan` and its answer, a line of JSON each.
 namespace fsdp {

@@ -12,7 +12,7 @@
 #include <system_error>
 #include <thread>
 
-#include "contract/text/json.h"
+#include "base/text/json.h"
 
 namespace fsdp {
 namespace {

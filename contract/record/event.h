@@ -7,9 +7,9 @@
 #include <string_view>
 #include <variant>
 
+#include "base/system/unix_time.h"
+#include "base/text/fields.h"
 #include "contract/record/memory_peak.h"
-#include "contract/record/unix_time.h"
-#include "contract/text/fields.h"
 
 // Event: what a rank reports, one JSON object a line in its events file.
 namespace fsdp {

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "contract/text/fields.h"
+#include "base/text/fields.h"
 
 // A rank's memory peak: its time and its parts, both as planned and as measured.
 namespace fsdp {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "contract/record/digest.h"
+#include "base/files/digest.h"
 
 namespace fsdp {
 

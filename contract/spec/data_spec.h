@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "contract/text/fields.h"
+#include "base/text/fields.h"
 
 // The section `data` of a run.
 namespace fsdp {

@@ -3,8 +3,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/text/config_error.h"
 #include "contract/spec/run_spec_keys.h"
-#include "contract/text/config_error.h"
 
 namespace fsdp {
 namespace {

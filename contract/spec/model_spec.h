@@ -2,8 +2,8 @@
 
 #include <filesystem>
 
+#include "base/text/fields.h"
 #include "contract/families/model_config.h"
-#include "contract/text/fields.h"
 
 // The section `model` of a run.
 namespace fsdp {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "base/text/config_error.h"
 #include "contract/families/family.h"
-#include "contract/text/config_error.h"
 
 namespace fsdp {
 namespace {

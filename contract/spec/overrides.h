@@ -6,11 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/text/config_error.h"
 #include "contract/spec/expression.h"
 #include "contract/spec/run_spec.h"
 #include "contract/spec/run_spec_keys.h"
 #include "contract/spec/yaml_value.h"
-#include "contract/text/config_error.h"
 
 namespace fsdp {
 

@@ -5,8 +5,8 @@
 #include <limits>
 #include <stdexcept>
 
+#include "base/text/config_error.h"
 #include "contract/families/family.h"
-#include "contract/text/config_error.h"
 
 namespace fsdp {
 namespace {

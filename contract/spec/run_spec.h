@@ -7,12 +7,12 @@
 #include <string>
 #include <string_view>
 
+#include "base/text/fields.h"
 #include "contract/spec/data_spec.h"
 #include "contract/spec/model_spec.h"
 #include "contract/spec/slurm_spec.h"
 #include "contract/spec/strategy_spec.h"
 #include "contract/spec/training_spec.h"
-#include "contract/text/fields.h"
 
 // RunSpec: everything that defines one run. Defaults are only here and in its sections' headers.
 namespace fsdp {

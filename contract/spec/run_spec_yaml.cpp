@@ -1,7 +1,7 @@
 #include "contract/spec/run_spec_yaml.h"
 
+#include "base/text/config_error.h"
 #include "contract/spec/overrides.h"
-#include "contract/text/config_error.h"
 
 namespace fsdp {
 namespace {

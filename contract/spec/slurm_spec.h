@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "contract/text/fields.h"
+#include "base/text/fields.h"
 
 // A run's request to Slurm. Only the runner acts on it, with --launcher slurm. It is not part of a
 // run's identity. Every text in it is one line, so that it stays where a script puts it.

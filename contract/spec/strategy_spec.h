@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "contract/text/fields.h"
+#include "base/text/fields.h"
 
 // How a run's work is spread over ranks, and its number formats.
 namespace fsdp {

@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <optional>
 
+#include "base/text/fields.h"
 #include "contract/spec/strategy_spec.h"
-#include "contract/text/fields.h"
 
 // How a run's parameters are stepped, for how long, and the work between steps.
 namespace fsdp {

@@ -7,8 +7,8 @@
 #include <sstream>
 #include <unordered_map>
 
-#include "contract/text/config_error.h"
-#include "contract/text/utf8.h"
+#include "base/text/config_error.h"
+#include "base/text/utf8.h"
 
 namespace fsdp {
 namespace {

@@ -11,12 +11,12 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "base/text/config_error.h"
+#include "base/text/utf8.h"
+#include "contract/spec/hub_name.h"
 #include "contract/spec/run_spec_keys.h"
 #include "contract/spec/synonyms.h"
 #include "contract/spec/yaml_syntax.h"
-#include "contract/text/config_error.h"
-#include "contract/text/hub_name.h"
-#include "contract/text/utf8.h"
 
 namespace fsdp {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "contract/text/fields.h"
-#include "contract/text/json.h"
+#include "base/text/fields.h"
+#include "base/text/json.h"
 
 // Reads a value of YAML into its field, and writes it. Every error is a ConfigError.
 namespace fsdp {

@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "base/system/unix_time.h"
 #include "contract/record/run_paths.h"
-#include "contract/record/unix_time.h"
 #include "runner/cluster/job_submission.h"
 #include "runner/cluster/script.h"
 #include "runner/cluster/slurm.h"

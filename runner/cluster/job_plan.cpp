@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "contract/record/digest.h"
-#include "contract/record/unix_time.h"
+#include "base/files/digest.h"
+#include "base/system/unix_time.h"
+#include "base/text/config_error.h"
 #include "contract/spec/yaml_value.h"
-#include "contract/text/config_error.h"
 #include "runner/cluster/job_submission.h"
 #include "runner/host/whole_file.h"
 #include "runner/run/attempt.h"

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "contract/files/scratch_folder.h"
+#include "base/files/scratch_folder.h"
+#include "base/text/fields.h"
 #include "contract/spec/slurm_spec.h"
-#include "contract/text/fields.h"
 #include "runner/cluster/request.h"
 #include "runner/experiment/experiment.h"
 #include "runner/progress/progress.h"

@@ -9,8 +9,8 @@
 #include <system_error>
 #include <utility>
 
+#include "base/system/unix_time.h"
 #include "contract/record/run_paths.h"
-#include "contract/record/unix_time.h"
 #include "contract/spec/yaml_value.h"
 #include "runner/cluster/request.h"
 #include "runner/cluster/script.h"

@@ -6,9 +6,9 @@
 #include <map>
 #include <memory>
 
+#include "base/text/config_error.h"
 #include "contract/record/run_paths.h"
 #include "contract/spec/run_spec_yaml.h"
-#include "contract/text/config_error.h"
 #include "runner/cluster/job_follower.h"
 #include "runner/run/attempt_files.h"
 #include "runner/run/locks.h"

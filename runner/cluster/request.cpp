@@ -10,9 +10,9 @@
 #include <set>
 #include <string>
 
-#include "contract/inputs/inputs.h"
+#include "base/text/config_error.h"
 #include "contract/spec/yaml_value.h"
-#include "contract/text/config_error.h"
+#include "formats/inputs/inputs.h"
 
 namespace fsdp {
 

@@ -12,8 +12,8 @@
 #include <set>
 #include <string>
 
+#include "base/text/config_error.h"
 #include "contract/spec/yaml_value.h"
-#include "contract/text/config_error.h"
 #include "runner/cluster/request.h"
 #include "runner/cluster/step_launcher.h"
 #include "runner/host/environment.h"

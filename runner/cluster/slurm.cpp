@@ -11,8 +11,8 @@
 #include <system_error>
 #include <utility>
 
+#include "base/text/config_error.h"
 #include "contract/spec/yaml_value.h"
-#include "contract/text/config_error.h"
 #include "runner/cluster/answers.h"
 #include "runner/cluster/complaints.h"
 #include "runner/host/environment.h"

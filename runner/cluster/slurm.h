@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "contract/record/program.h"
+#include "base/system/program.h"
 #include "runner/cluster/queue.h"
 
 namespace fsdp {

@@ -14,9 +14,9 @@
 #include <system_error>
 #include <thread>
 
+#include "base/system/program.h"
+#include "base/text/config_error.h"
 #include "contract/record/host_memory.h"
-#include "contract/record/program.h"
-#include "contract/text/config_error.h"
 #include "runner/cluster/complaints.h"
 #include "runner/cluster/request.h"
 #include "runner/cluster/slurm.h"

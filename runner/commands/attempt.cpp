@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "contract/text/config_error.h"
-#include "contract/text/utf8.h"
+#include "base/text/config_error.h"
+#include "base/text/utf8.h"
 #include "runner/cluster/job_plan.h"
 #include "runner/cluster/job_submission.h"
 #include "runner/cluster/script.h"

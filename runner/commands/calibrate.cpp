@@ -9,10 +9,10 @@
 #include <memory>
 #include <system_error>
 
-#include "contract/inputs/inputs.h"
+#include "base/text/config_error.h"
 #include "contract/plan/calibration.h"
 #include "contract/spec/run_spec_yaml.h"
-#include "contract/text/config_error.h"
+#include "formats/inputs/inputs.h"
 #include "runner/cluster/step_launcher.h"
 #include "runner/commands/commands.h"
 #include "runner/commands/options.h"

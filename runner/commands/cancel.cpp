@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "contract/text/utf8.h"
+#include "base/text/utf8.h"
 #include "runner/cluster/open_jobs.h"
 #include "runner/cluster/slurm.h"
 #include "runner/commands/commands.h"

@@ -4,9 +4,9 @@
 #include <iostream>
 #include <memory>
 
-#include "contract/files/file_digest.h"
+#include "base/files/file_digest.h"
+#include "base/text/utf8.h"
 #include "contract/spec/run_spec_yaml.h"
-#include "contract/text/utf8.h"
 #include "runner/commands/commands.h"
 #include "runner/commands/preflight.h"
 #include "runner/commands/print_report.h"

@@ -9,8 +9,8 @@
 #include <set>
 #include <sstream>
 
+#include "base/text/utf8.h"
 #include "contract/spec/run_spec_yaml.h"
-#include "contract/text/utf8.h"
 #include "runner/commands/commands.h"
 #include "runner/commands/help.h"
 #include "runner/commands/options.h"

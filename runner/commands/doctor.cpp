@@ -3,7 +3,7 @@
 #include <iostream>
 #include <memory>
 
-#include "contract/record/program.h"
+#include "base/system/program.h"
 #include "runner/commands/commands.h"
 #include "runner/commands/options.h"
 

@@ -8,10 +8,10 @@
 #include <memory>
 #include <sstream>
 
-#include "contract/inputs/inputs.h"
+#include "base/text/utf8.h"
 #include "contract/record/run_paths.h"
 #include "contract/spec/yaml_value.h"
-#include "contract/text/utf8.h"
+#include "formats/inputs/inputs.h"
 #include "runner/commands/commands.h"
 #include "runner/commands/find_run.h"
 #include "runner/commands/jobs_of_runs.h"

@@ -7,9 +7,9 @@
 #include <iostream>
 #include <memory>
 
-#include "contract/inputs/hub_inputs.h"
+#include "base/text/utf8.h"
 #include "contract/spec/yaml_value.h"
-#include "contract/text/utf8.h"
+#include "formats/inputs/hub_inputs.h"
 #include "runner/commands/commands.h"
 #include "runner/commands/options.h"
 #include "runner/host/host.h"

@@ -7,9 +7,9 @@
 #include <iterator>
 #include <ranges>
 
+#include "base/text/config_error.h"
+#include "base/text/utf8.h"
 #include "contract/spec/yaml_value.h"
-#include "contract/text/config_error.h"
-#include "contract/text/utf8.h"
 #include "runner/experiment/experiment.h"
 #include "runner/series/run_keys.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <system_error>
 
-#include "contract/text/utf8.h"
+#include "base/text/utf8.h"
 #include "runner/cluster/open_jobs.h"
 #include "runner/cluster/script.h"
 #include "runner/cluster/slurm.h"

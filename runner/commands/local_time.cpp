@@ -8,7 +8,7 @@
 #include <optional>
 #include <string_view>
 
-#include "contract/text/config_error.h"
+#include "base/text/config_error.h"
 
 namespace fsdp {
 namespace {

@@ -7,9 +7,9 @@
 #include <memory>
 #include <thread>
 
+#include "base/text/config_error.h"
+#include "base/text/utf8.h"
 #include "contract/record/run_paths.h"
-#include "contract/text/config_error.h"
-#include "contract/text/utf8.h"
 #include "runner/commands/commands.h"
 #include "runner/commands/find_run.h"
 #include "runner/commands/jobs_of_runs.h"

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "base/text/config_error.h"
+#include "base/text/utf8.h"
 #include "contract/spec/yaml_value.h"
-#include "contract/text/config_error.h"
-#include "contract/text/utf8.h"
 #include "runner/commands/commands.h"
 #include "runner/commands/options.h"
 

@@ -5,7 +5,7 @@
 #include <map>
 #include <tuple>
 
-#include "contract/text/utf8.h"
+#include "base/text/utf8.h"
 #include "runner/commands/run_statuses.h"
 #include "runner/progress/run_progress.h"
 #include "runner/table/number_text.h"

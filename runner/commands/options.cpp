@@ -7,7 +7,7 @@
 #include <iterator>
 #include <stdexcept>
 
-#include "contract/text/config_error.h"
+#include "base/text/config_error.h"
 #include "runner/host/whole_file.h"
 
 namespace fsdp {

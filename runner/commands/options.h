@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/text/config_error.h"
 #include "contract/spec/yaml_value.h"
-#include "contract/text/config_error.h"
 #include "runner/experiment/experiment.h"
 #include "runner/store/store.h"
 

@@ -6,9 +6,9 @@
 #include <memory>
 #include <ranges>
 
+#include "base/text/config_error.h"
+#include "base/text/utf8.h"
 #include "contract/spec/run_spec_keys.h"
-#include "contract/text/config_error.h"
-#include "contract/text/utf8.h"
 #include "runner/commands/commands.h"
 #include "runner/commands/options.h"
 #include "runner/commands/print_report.h"

@@ -8,11 +8,11 @@
 #include <map>
 #include <tuple>
 
+#include "base/files/scratch_folder.h"
+#include "base/text/utf8.h"
 #include "contract/families/family.h"
-#include "contract/files/scratch_folder.h"
-#include "contract/inputs/inputs.h"
 #include "contract/spec/yaml_value.h"
-#include "contract/text/utf8.h"
+#include "formats/inputs/inputs.h"
 #include "runner/cluster/request.h"
 #include "runner/cluster/script.h"
 #include "runner/cluster/slurm.h"

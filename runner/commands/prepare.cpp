@@ -1,8 +1,8 @@
 #include <iostream>
 #include <memory>
 
-#include "contract/files/file_digest.h"
-#include "contract/text/utf8.h"
+#include "base/files/file_digest.h"
+#include "base/text/utf8.h"
 #include "runner/commands/commands.h"
 #include "runner/commands/options.h"
 #include "runner/experiment/doubling_series.h"

@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "contract/record/unix_time.h"
+#include "base/system/unix_time.h"
+#include "base/text/config_error.h"
+#include "base/text/utf8.h"
 #include "contract/spec/yaml_value.h"
-#include "contract/text/config_error.h"
-#include "contract/text/utf8.h"
 #include "runner/commands/commands.h"
 #include "runner/commands/find_run.h"
 #include "runner/commands/local_time.h"

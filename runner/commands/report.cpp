@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "contract/record/unix_time.h"
+#include "base/system/unix_time.h"
+#include "base/text/config_error.h"
 #include "contract/spec/yaml_value.h"
-#include "contract/text/config_error.h"
 #include "runner/commands/commands.h"
 #include "runner/commands/find_run.h"
 #include "runner/commands/jobs_of_runs.h"

@@ -10,11 +10,11 @@
 #include <memory>
 #include <optional>
 
-#include "contract/files/file_digest.h"
-#include "contract/record/digest.h"
-#include "contract/record/log.h"
+#include "base/files/digest.h"
+#include "base/files/file_digest.h"
+#include "base/system/log.h"
+#include "base/text/config_error.h"
 #include "contract/spec/yaml_value.h"
-#include "contract/text/config_error.h"
 #include "runner/commands/commands.h"
 #include "runner/commands/print_report.h"
 #include "runner/commands/run_arguments.h"

@@ -2,8 +2,8 @@
 
 #include <filesystem>
 
+#include "base/system/log.h"
 #include "contract/record/exit_code.h"
-#include "contract/record/log.h"
 #include "runner/commands/options.h"
 
 namespace fsdp {

@@ -8,7 +8,7 @@
 #include <system_error>
 #include <utility>
 
-#include "contract/record/log.h"
+#include "base/system/log.h"
 #include "contract/spec/yaml_value.h"
 #include "runner/cluster/open_jobs.h"
 #include "runner/host/gpus.h"

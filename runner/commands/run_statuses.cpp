@@ -8,8 +8,8 @@
 #include <map>
 #include <utility>
 
+#include "base/text/utf8.h"
 #include "contract/spec/yaml_value.h"
-#include "contract/text/utf8.h"
 #include "runner/commands/local_time.h"
 #include "runner/host/host.h"
 #include "runner/progress/run_progress.h"

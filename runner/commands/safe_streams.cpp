@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <iostream>
 
-#include "contract/text/utf8.h"
+#include "base/text/utf8.h"
 #include "runner/table/terminal_text.h"
 
 namespace fsdp {

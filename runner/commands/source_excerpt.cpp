@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "contract/text/utf8.h"
+#include "base/text/utf8.h"
 #include "runner/table/terminal_text.h"
 
 namespace fsdp {

@@ -6,8 +6,8 @@
 #include <memory>
 #include <set>
 
-#include "contract/record/unix_time.h"
-#include "contract/text/utf8.h"
+#include "base/system/unix_time.h"
+#include "base/text/utf8.h"
 #include "runner/commands/commands.h"
 #include "runner/commands/find_run.h"
 #include "runner/commands/jobs_of_runs.h"

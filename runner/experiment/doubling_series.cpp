@@ -7,9 +7,9 @@
 #include <span>
 #include <utility>
 
-#include "contract/record/digest.h"
+#include "base/files/digest.h"
+#include "base/text/config_error.h"
 #include "contract/spec/run_spec_keys.h"
-#include "contract/text/config_error.h"
 
 namespace fsdp {
 namespace {

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "base/text/config_error.h"
 #include "contract/spec/overrides.h"
 #include "contract/spec/spec_draft.h"
-#include "contract/text/config_error.h"
 #include "runner/experiment/experiment_file.h"
 
 namespace fsdp {

@@ -9,8 +9,8 @@
 #include <sstream>
 #include <unordered_set>
 
-#include "contract/inputs/hub_inputs.h"
-#include "contract/text/config_error.h"
+#include "base/text/config_error.h"
+#include "formats/inputs/hub_inputs.h"
 #include "runner/experiment/doubling_series.h"
 #include "runner/experiment/drafts.h"
 

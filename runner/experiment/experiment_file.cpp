@@ -8,9 +8,9 @@
 #include <ranges>
 #include <unordered_map>
 
+#include "base/text/config_error.h"
+#include "base/text/utf8.h"
 #include "contract/spec/yaml_value.h"
-#include "contract/text/config_error.h"
-#include "contract/text/utf8.h"
 #include "runner/experiment/experiment_keys.h"
 
 namespace fsdp {

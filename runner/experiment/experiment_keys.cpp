@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "base/text/config_error.h"
 #include "contract/spec/run_spec_keys.h"
-#include "contract/text/config_error.h"
 
 namespace fsdp {
 namespace {

@@ -1,8 +1,8 @@
 #include <vector>
 
-#include "contract/inputs/inputs.h"
-#include "contract/record/digest.h"
+#include "base/files/digest.h"
 #include "contract/spec/run_spec_yaml.h"
+#include "formats/inputs/inputs.h"
 #include "runner/experiment/experiment.h"
 
 namespace fsdp {

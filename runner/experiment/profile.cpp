@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/text/config_error.h"
 #include "contract/spec/run_spec_yaml.h"
 #include "contract/spec/yaml_value.h"
-#include "contract/text/config_error.h"
 
 namespace fsdp {
 namespace {

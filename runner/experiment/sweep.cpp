@@ -7,9 +7,9 @@
 #include <set>
 #include <unordered_set>
 
+#include "base/text/config_error.h"
+#include "base/text/utf8.h"
 #include "contract/spec/run_spec_keys.h"
-#include "contract/text/config_error.h"
-#include "contract/text/utf8.h"
 #include "runner/experiment/experiment_keys.h"
 
 namespace fsdp {

@@ -1,8 +1,8 @@
 #include "runner/export/export.h"
 
+#include "base/text/csv.h"
+#include "base/text/json.h"
 #include "contract/record/run_paths.h"
-#include "contract/text/csv.h"
-#include "contract/text/json.h"
 #include "runner/export/exported_run.h"
 
 namespace fsdp {

@@ -3,7 +3,7 @@
 #include <bit>
 #include <span>
 
-#include "contract/text/utf8.h"
+#include "base/text/utf8.h"
 #include "runner/export/exported_run.h"
 
 namespace fsdp {

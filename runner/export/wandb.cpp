@@ -2,9 +2,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/text/foreign_json.h"
+#include "base/text/json.h"
 #include "contract/record/run_paths.h"
-#include "contract/text/foreign_json.h"
-#include "contract/text/json.h"
 #include "runner/export/exported_run.h"
 
 namespace fsdp {

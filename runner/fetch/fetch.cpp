@@ -9,14 +9,14 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "contract/files/hub_cache.h"
-#include "contract/files/input_file.h"
-#include "contract/inputs/wanted_files.h"
-#include "contract/record/program.h"
-#include "contract/record/standard_streams.h"
-#include "contract/text/config_error.h"
-#include "contract/text/foreign_json.h"
-#include "contract/text/utf8.h"
+#include "base/files/input_file.h"
+#include "base/system/program.h"
+#include "base/system/standard_streams.h"
+#include "base/text/config_error.h"
+#include "base/text/foreign_json.h"
+#include "base/text/utf8.h"
+#include "formats/hub/hub_cache.h"
+#include "formats/inputs/wanted_files.h"
 #include "runner/progress/run_progress.h"
 #include "runner/table/terminal_text.h"
 

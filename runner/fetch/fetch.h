@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "contract/inputs/hub_inputs.h"
+#include "formats/inputs/hub_inputs.h"
 
 namespace fsdp {
 

@@ -11,8 +11,8 @@
 #include <cstdio>
 #include <fstream>
 
-#include "contract/record/cgroups.h"
-#include "contract/text/foreign_json.h"
+#include "base/system/cgroups.h"
+#include "base/text/foreign_json.h"
 #include "runner/host/environment.h"
 #include "runner/progress/run_progress.h"
 #include "runner/table/terminal_text.h"

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "contract/record/device_requirements.h"
-#include "contract/record/nvml.h"
-#include "contract/text/fields.h"
+#include "base/text/fields.h"
+#include "contract/devices/device_requirements.h"
+#include "contract/devices/nvml.h"
 
 // A host's equipment for runs, and its gaps.
 namespace fsdp {

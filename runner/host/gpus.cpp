@@ -8,7 +8,7 @@
 #include <memory>
 #include <ranges>
 
-#include "contract/text/config_error.h"
+#include "base/text/config_error.h"
 
 namespace fsdp {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "contract/record/nvml.h"
+#include "contract/devices/nvml.h"
 
 // Finds the GPUs of this host and the processes that hold them.
 namespace fsdp {

@@ -11,8 +11,8 @@
 #include <system_error>
 #include <vector>
 
-#include "contract/text/foreign_json.h"
-#include "contract/text/json.h"
+#include "base/text/foreign_json.h"
+#include "base/text/json.h"
 #include "runner/host/environment.h"
 
 namespace fsdp {

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "contract/record/program.h"
+#include "base/system/program.h"
 #include "runner/store/attempts.h"
 
 // Where an attempt comes from: program, host, environment, and the state of the experiment's file.

@@ -12,8 +12,8 @@
 #include <string>
 #include <system_error>
 
-#include "contract/files/new_file.h"
-#include "contract/text/config_error.h"
+#include "base/files/new_file.h"
+#include "base/text/config_error.h"
 
 namespace fsdp {
 namespace {

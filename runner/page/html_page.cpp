@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "contract/text/utf8.h"
+#include "base/text/utf8.h"
 
 namespace fsdp {
 namespace {

@@ -13,9 +13,9 @@
 #include <memory>
 #include <vector>
 
-#include "contract/files/input_file.h"
-#include "contract/text/config_error.h"
-#include "contract/text/utf8.h"
+#include "base/files/input_file.h"
+#include "base/text/config_error.h"
+#include "base/text/utf8.h"
 
 namespace fsdp {
 namespace {

@@ -7,8 +7,8 @@
 #include <map>
 #include <utility>
 
+#include "base/text/config_error.h"
 #include "contract/spec/run_spec_keys.h"
-#include "contract/text/config_error.h"
 #include "runner/experiment/doubling_series.h"
 #include "runner/plan/plan_report.h"
 

@@ -2,8 +2,8 @@
 
 #include <stdexcept>
 
-#include "contract/text/json.h"
-#include "contract/text/utf8.h"
+#include "base/text/json.h"
+#include "base/text/utf8.h"
 #include "runner/page/html_page.h"
 
 namespace fsdp {

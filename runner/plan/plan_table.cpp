@@ -5,7 +5,7 @@
 #include <map>
 #include <ranges>
 
-#include "contract/text/utf8.h"
+#include "base/text/utf8.h"
 #include "runner/plan/plan_report.h"
 #include "runner/table/names.h"
 #include "runner/table/number_text.h"

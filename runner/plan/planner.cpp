@@ -8,16 +8,16 @@
 #include <csignal>
 #include <utility>
 
+#include "base/system/cgroups.h"
+#include "base/system/log.h"
+#include "base/system/processor.h"
+#include "base/text/config_error.h"
+#include "base/text/foreign_json.h"
+#include "base/text/json.h"
+#include "base/text/json_fields.h"
 #include "contract/devices/device_table.h"
-#include "contract/record/cgroups.h"
-#include "contract/record/log.h"
-#include "contract/record/processor.h"
 #include "contract/spec/run_spec_yaml.h"
 #include "contract/spec/slurm_spec.h"
-#include "contract/text/config_error.h"
-#include "contract/text/foreign_json.h"
-#include "contract/text/json.h"
-#include "contract/text/json_fields.h"
 
 namespace fsdp {
 namespace {

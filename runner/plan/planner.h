@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
+#include "base/system/program.h"
 #include "contract/plan/run_plan.h"
-#include "contract/record/program.h"
 #include "runner/experiment/experiment.h"
 #include "runner/host/host.h"
 

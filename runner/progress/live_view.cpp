@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <ranges>
 
-#include "contract/record/standard_streams.h"
-#include "contract/text/utf8.h"
+#include "base/system/standard_streams.h"
+#include "base/text/utf8.h"
 #include "runner/table/number_text.h"
 #include "runner/table/table.h"
 #include "runner/table/terminal_text.h"

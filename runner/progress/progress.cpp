@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "contract/record/log.h"
+#include "base/system/log.h"
 
 namespace fsdp {
 

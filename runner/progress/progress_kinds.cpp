@@ -8,10 +8,10 @@
 #include <cstdlib>
 #include <regex>
 
-#include "contract/record/standard_streams.h"
+#include "base/system/standard_streams.h"
+#include "base/text/json.h"
+#include "base/text/utf8.h"
 #include "contract/spec/yaml_value.h"
-#include "contract/text/json.h"
-#include "contract/text/utf8.h"
 #include "runner/table/names.h"
 #include "runner/table/terminal_text.h"
 

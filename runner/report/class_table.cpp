@@ -4,7 +4,7 @@
 #include <map>
 #include <sstream>
 
-#include "contract/text/config_error.h"
+#include "base/text/config_error.h"
 #include "runner/answers/answers.h"
 #include "runner/report/comparison.h"
 #include "runner/table/names.h"

@@ -7,8 +7,8 @@
 #include <compare>
 #include <string_view>
 
+#include "base/text/config_error.h"
 #include "contract/spec/yaml_value.h"
-#include "contract/text/config_error.h"
 #include "runner/table/number_text.h"
 
 namespace fsdp {

@@ -2,7 +2,7 @@
 #include <array>
 #include <stdexcept>
 
-#include "contract/text/utf8.h"
+#include "base/text/utf8.h"
 #include "runner/answers/answers.h"
 #include "runner/report/comparison.h"
 #include "runner/table/number_text.h"

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "contract/text/json.h"
+#include "base/text/json.h"
 #include "runner/page/html_page.h"
 #include "runner/report/comparison.h"
 #include "runner/series/speeds.h"

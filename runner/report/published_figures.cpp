@@ -5,8 +5,8 @@
 #include <map>
 #include <set>
 
+#include "base/text/config_error.h"
 #include "contract/spec/yaml_value.h"
-#include "contract/text/config_error.h"
 #include "runner/report/comparison.h"
 #include "runner/table/names.h"
 #include "runner/table/number_text.h"

@@ -10,10 +10,10 @@
 #include <ranges>
 #include <vector>
 
-#include "contract/files/file_digest.h"
-#include "contract/inputs/inputs.h"
+#include "base/files/file_digest.h"
+#include "base/text/config_error.h"
 #include "contract/record/run_paths.h"
-#include "contract/text/config_error.h"
+#include "formats/inputs/inputs.h"
 #include "runner/experiment/experiment.h"
 
 namespace fsdp {

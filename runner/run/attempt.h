@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "contract/record/unix_time.h"
+#include "base/system/unix_time.h"
 #include "runner/progress/progress.h"
 #include "runner/run/attempt_files.h"
 #include "runner/run/judgement.h"

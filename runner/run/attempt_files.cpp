@@ -4,11 +4,11 @@
 
 #include <stdexcept>
 
+#include "base/text/config_error.h"
+#include "base/text/foreign_json.h"
+#include "base/text/json.h"
 #include "contract/spec/run_spec_yaml.h"
 #include "contract/spec/yaml_value.h"
-#include "contract/text/config_error.h"
-#include "contract/text/foreign_json.h"
-#include "contract/text/json.h"
 #include "runner/host/whole_file.h"
 #include "runner/store/results_unavailable.h"
 #include "runner/store/run_folders.h"

@@ -8,7 +8,7 @@
 #include <ranges>
 #include <variant>
 
-#include "contract/record/unix_time.h"
+#include "base/system/unix_time.h"
 #include "runner/store/event_files.h"
 
 namespace fsdp {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "contract/text/fields.h"
+#include "base/text/fields.h"
 
 // Launcher: starts a run's ranks and tells how they ended. It knows neither store nor reports.
 namespace fsdp {

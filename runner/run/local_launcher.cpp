@@ -16,7 +16,7 @@
 #include <stdexcept>
 #include <system_error>
 
-#include "contract/text/config_error.h"
+#include "base/text/config_error.h"
 #include "runner/host/environment.h"
 
 namespace fsdp {

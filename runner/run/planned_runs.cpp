@@ -8,12 +8,12 @@
 #include <set>
 #include <utility>
 
+#include "base/text/config_error.h"
 #include "contract/families/family.h"
-#include "contract/inputs/inputs.h"
 #include "contract/record/run_paths.h"
 #include "contract/spec/yaml_value.h"
-#include "contract/text/config_error.h"
-#include "contract/tokenizers/tokenizer.h"
+#include "formats/inputs/inputs.h"
+#include "formats/tokenizers/tokenizer.h"
 #include "runner/experiment/doubling_series.h"
 #include "runner/progress/live_view.h"
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "contract/data/prepare.h"
 #include "contract/spec/run_spec.h"
+#include "formats/data/prepare.h"
 #include "runner/experiment/experiment.h"
 #include "runner/store/store.h"
 

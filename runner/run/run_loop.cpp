@@ -11,9 +11,9 @@
 #include <system_error>
 #include <utility>
 
+#include "base/system/unix_time.h"
+#include "base/text/config_error.h"
 #include "contract/record/run_paths.h"
-#include "contract/record/unix_time.h"
-#include "contract/text/config_error.h"
 #include "runner/run/attempt.h"
 #include "runner/run/attempt_files.h"
 #include "runner/run/predictions.h"

@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
+#include "base/system/log.h"
 #include "contract/plan/run_plan.h"
 #include "contract/record/exit_code.h"
-#include "contract/record/log.h"
 #include "runner/progress/progress.h"
 #include "runner/run/attempt.h"
 #include "runner/run/launcher.h"

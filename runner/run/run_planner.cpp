@@ -10,11 +10,11 @@
 #include <optional>
 #include <utility>
 
-#include "contract/inputs/inputs.h"
-#include "contract/record/cgroups.h"
+#include "base/system/cgroups.h"
+#include "base/system/log.h"
+#include "base/text/config_error.h"
 #include "contract/record/exit_code.h"
-#include "contract/record/log.h"
-#include "contract/text/config_error.h"
+#include "formats/inputs/inputs.h"
 #include "runner/run/planned_runs.h"
 
 namespace fsdp {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "contract/record/cgroups.h"
+#include "base/system/cgroups.h"
 #include "runner/run/launcher.h"
 #include "runner/run/supervisor.h"
 

@@ -15,7 +15,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "contract/record/program.h"
+#include "base/system/program.h"
 
 namespace fsdp {
 

@@ -5,9 +5,9 @@
 #include <set>
 #include <tuple>
 
+#include "base/text/foreign_json.h"
 #include "contract/spec/run_spec_keys.h"
 #include "contract/spec/run_spec_yaml.h"
-#include "contract/text/foreign_json.h"
 #include "runner/series/series.h"
 #include "runner/table/names.h"
 

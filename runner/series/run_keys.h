@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "contract/text/fields.h"
+#include "base/text/fields.h"
 #include "runner/store/comparison.h"
 
 // The keys of runs in reports, and those that differ between two runs. Pure.

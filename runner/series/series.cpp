@@ -5,8 +5,8 @@
 #include <limits>
 #include <tuple>
 
+#include "base/text/config_error.h"
 #include "contract/spec/yaml_value.h"
-#include "contract/text/config_error.h"
 #include "runner/series/run_keys.h"
 #include "runner/series/speeds.h"
 #include "runner/store/quantile.h"

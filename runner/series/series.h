@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "contract/text/fields.h"
+#include "base/text/fields.h"
 #include "runner/series/statistics.h"
 #include "runner/store/comparison.h"
 

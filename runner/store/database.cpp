@@ -7,8 +7,8 @@
 #include <array>
 #include <cerrno>
 
-#include "contract/files/scratch_folder.h"
-#include "contract/text/config_error.h"
+#include "base/files/scratch_folder.h"
+#include "base/text/config_error.h"
 #include "runner/store/results_unavailable.h"
 
 namespace fsdp {

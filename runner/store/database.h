@@ -17,7 +17,7 @@
 #include <variant>
 #include <vector>
 
-#include "contract/text/fields.h"
+#include "base/text/fields.h"
 
 struct sqlite3;
 struct sqlite3_stmt;

@@ -10,10 +10,10 @@
 #include <string_view>
 #include <system_error>
 
-#include "contract/files/scratch_folder.h"
-#include "contract/record/digest.h"
-#include "contract/text/config_error.h"
-#include "contract/text/utf8.h"
+#include "base/files/digest.h"
+#include "base/files/scratch_folder.h"
+#include "base/text/config_error.h"
+#include "base/text/utf8.h"
 #include "runner/store/results_database.h"
 #include "runner/store/results_unavailable.h"
 #include "runner/store/schema.h"

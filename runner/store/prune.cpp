@@ -6,10 +6,10 @@
 #include <system_error>
 #include <utility>
 
-#include "contract/files/input_file.h"
-#include "contract/files/new_file.h"
+#include "base/files/input_file.h"
+#include "base/files/new_file.h"
+#include "base/text/foreign_json.h"
 #include "contract/record/checkpoint_folders.h"
-#include "contract/text/foreign_json.h"
 #include "runner/store/results_unavailable.h"
 
 namespace fsdp {

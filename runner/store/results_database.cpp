@@ -7,8 +7,8 @@
 #include <map>
 #include <system_error>
 
+#include "base/text/config_error.h"
 #include "contract/spec/yaml_value.h"
-#include "contract/text/config_error.h"
 #include "runner/store/schema.h"
 
 namespace fsdp {

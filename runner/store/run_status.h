@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "contract/text/fields.h"
+#include "base/text/fields.h"
 
 // The statuses of runs, and the ends of their ranks.
 namespace fsdp {

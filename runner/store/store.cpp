@@ -1,7 +1,7 @@
 #include "runner/store/store.h"
 
-#include "contract/text/config_error.h"
-#include "contract/text/json.h"
+#include "base/text/config_error.h"
+#include "base/text/json.h"
 #include "runner/store/results_database.h"
 #include "runner/store/run_folders.h"
 #include "runner/store/store_contents.h"

@@ -9,7 +9,7 @@
 #include <ranges>
 #include <span>
 
-#include "contract/text/numbers.h"
+#include "base/text/numbers.h"
 #include "runner/table/names.h"
 
 namespace fsdp {

@@ -7,9 +7,9 @@
 #include <map>
 #include <ranges>
 
-#include "contract/text/csv.h"
-#include "contract/text/json.h"
-#include "contract/text/utf8.h"
+#include "base/text/csv.h"
+#include "base/text/json.h"
+#include "base/text/utf8.h"
 #include "runner/table/number_text.h"
 
 namespace fsdp {

@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "contract/text/fields.h"
+#include "base/text/fields.h"
 
 // The table that every command prints, and its formats.
 namespace fsdp {

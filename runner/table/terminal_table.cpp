@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <ranges>
 
-#include "contract/text/utf8.h"
+#include "base/text/utf8.h"
 #include "runner/table/table.h"
 #include "runner/table/terminal_text.h"
 

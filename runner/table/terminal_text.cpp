@@ -8,7 +8,7 @@
 #include <sstream>
 #include <vector>
 
-#include "contract/text/utf8.h"
+#include "base/text/utf8.h"
 
 namespace fsdp {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "contract/files/input_file.h"
-#include "contract/tokenizers/tokenizer.h"
+#include "base/files/input_file.h"
+#include "formats/tokenizers/tokenizer.h"
 
 // Times one thread on the texts of a file, one text per line. Run by tokenizer_speed.py:
 //

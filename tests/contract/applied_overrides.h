@@ -2,8 +2,8 @@
 
 #include <string>
 
+#include "base/text/config_error.h"
 #include "contract/spec/run_spec_yaml.h"
-#include "contract/text/config_error.h"
 
 namespace fsdp {
 

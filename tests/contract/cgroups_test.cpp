@@ -1,4 +1,4 @@
-#include "contract/record/cgroups.h"
+#include "base/system/cgroups.h"
 
 #include <catch2/catch.hpp>
 #include <fstream>

@@ -8,13 +8,13 @@
 #include <set>
 #include <span>
 
-#include "contract/data/prepare.h"
-#include "contract/data/records.h"
-#include "contract/data/token_files.h"
-#include "contract/files/file_digest.h"
-#include "contract/files/new_file.h"
-#include "contract/inputs/inputs.h"
-#include "contract/tokenizers/tokenizer.h"
+#include "base/files/file_digest.h"
+#include "base/files/new_file.h"
+#include "formats/data/prepare.h"
+#include "formats/data/records.h"
+#include "formats/data/token_files.h"
+#include "formats/inputs/inputs.h"
+#include "formats/tokenizers/tokenizer.h"
 #include "tests/contract/input_fixtures.h"
 
 namespace fsdp {

@@ -1,4 +1,4 @@
-#include "contract/data/records.h"
+#include "formats/data/records.h"
 #include "tests/contract/input_fixtures.h"
 
 namespace fsdp {

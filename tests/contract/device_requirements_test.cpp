@@ -1,4 +1,4 @@
-#include "contract/record/device_requirements.h"
+#include "contract/devices/device_requirements.h"
 
 #include <catch2/catch.hpp>
 

@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 #include <set>
 
-#include "contract/text/config_error.h"
+#include "base/text/config_error.h"
 
 namespace fsdp {
 namespace {

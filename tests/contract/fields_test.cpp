@@ -1,4 +1,4 @@
-#include "contract/text/fields.h"
+#include "base/text/fields.h"
 
 #include <catch2/catch.hpp>
 

@@ -6,12 +6,12 @@
 #include <functional>
 #include <new>
 
-#include "contract/data/token_files.h"
-#include "contract/inputs/inputs.h"
-#include "contract/inputs/safetensors.h"
-#include "contract/inputs/weights.h"
+#include "base/text/foreign_json.h"
 #include "contract/record/event.h"
-#include "contract/text/foreign_json.h"
+#include "formats/data/token_files.h"
+#include "formats/inputs/inputs.h"
+#include "formats/weights/safetensors.h"
+#include "formats/weights/weights.h"
 #include "tests/contract/applied_overrides.h"
 #include "tests/contract/input_fixtures.h"
 

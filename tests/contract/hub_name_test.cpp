@@ -1,4 +1,4 @@
-#include "contract/text/hub_name.h"
+#include "contract/spec/hub_name.h"
 
 #include <sys/stat.h>
 
@@ -8,10 +8,10 @@
 #include <fstream>
 #include <stdexcept>
 
-#include "contract/files/hub_cache.h"
-#include "contract/inputs/hub_inputs.h"
+#include "base/text/config_error.h"
 #include "contract/spec/run_spec_yaml.h"
-#include "contract/text/config_error.h"
+#include "formats/hub/hub_cache.h"
+#include "formats/inputs/hub_inputs.h"
 #include "tests/temporary_folder.h"
 
 namespace fsdp {

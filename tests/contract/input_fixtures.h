@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "base/text/config_error.h"
 #include "contract/spec/run_spec.h"
-#include "contract/text/config_error.h"
 #include "tests/temporary_folder.h"
 
 // Input files for tests, right and wrong ones.

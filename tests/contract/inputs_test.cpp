@@ -1,7 +1,7 @@
-#include "contract/inputs/inputs.h"
+#include "formats/inputs/inputs.h"
 
 #include "contract/record/run_paths.h"
-#include "contract/tokenizers/tokenizer.h"
+#include "formats/tokenizers/tokenizer.h"
 #include "tests/contract/applied_overrides.h"
 #include "tests/contract/input_fixtures.h"
 

@@ -1,8 +1,8 @@
-#include "contract/inputs/safetensors.h"
+#include "formats/weights/safetensors.h"
 
 #include <sys/stat.h>
 
-#include "contract/inputs/weights.h"
+#include "formats/weights/weights.h"
 #include "tests/contract/input_fixtures.h"
 
 namespace fsdp {

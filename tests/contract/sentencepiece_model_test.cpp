@@ -2,8 +2,8 @@
 #include <fstream>
 #include <random>
 
-#include "contract/inputs/inputs.h"
-#include "contract/tokenizers/tokenizer.h"
+#include "formats/inputs/inputs.h"
+#include "formats/tokenizers/tokenizer.h"
 #include "tests/contract/input_fixtures.h"
 
 namespace fsdp {

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "contract/text/json.h"
+#include "base/text/json.h"
 #include "tests/contract/applied_overrides.h"
 
 namespace fsdp {

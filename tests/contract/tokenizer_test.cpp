@@ -1,4 +1,4 @@
-#include "contract/tokenizers/tokenizer.h"
+#include "formats/tokenizers/tokenizer.h"
 
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "contract/inputs/inputs.h"
-#include "contract/tokenizers/split_pattern.h"
+#include "formats/inputs/inputs.h"
+#include "formats/tokenizers/split_pattern.h"
 #include "tests/contract/input_fixtures.h"
 
 namespace fsdp {

@@ -1,8 +1,8 @@
-#include "contract/inputs/torch_file.h"
+#include "formats/weights/torch_file.h"
 
-#include "contract/inputs/restricted_unpickler.h"
-#include "contract/inputs/weights.h"
-#include "contract/inputs/zip_archive.h"
+#include "formats/weights/restricted_unpickler.h"
+#include "formats/weights/weights.h"
+#include "formats/weights/zip_archive.h"
 #include "tests/contract/torch_fixtures.h"
 
 namespace fsdp {

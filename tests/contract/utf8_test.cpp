@@ -1,11 +1,11 @@
-#include "contract/text/utf8.h"
+#include "base/text/utf8.h"
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "contract/text/csv.h"
-#include "contract/text/json.h"
+#include "base/text/csv.h"
+#include "base/text/json.h"
 
 namespace fsdp {
 namespace {

@@ -36,7 +36,7 @@ class Prepared:
 
 
 def read_prepared(file: pathlib.Path) -> Prepared:
-    """As contract/data/prepared_file.h says."""
+    """As formats/data/prepared_file.h says."""
     contents = file.read_bytes()
     assert contents[:8] == b"FSDPTOKS"
     _, documents, count, trained, _, _, padding_id = numpy.frombuffer(contents[8:64], "<u8").tolist()

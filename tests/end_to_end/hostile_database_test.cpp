@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 #include <sstream>
 
-#include "contract/text/utf8.h"
+#include "base/text/utf8.h"
 #include "runner/store/database.h"
 #include "runner/store/store.h"
 #include "tests/end_to_end/program.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "contract/files/file_digest.h"
+#include "base/files/file_digest.h"
 #include "runner/cluster/job_plan.h"
 #include "runner/cluster/job_submission.h"
 #include "runner/experiment/doubling_series.h"

@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 
-#include "contract/record/digest.h"
+#include "base/files/digest.h"
 #include "tests/end_to_end/stub_runs.h"
 
 // Tests the runs, output and refusals of fsdp-run.

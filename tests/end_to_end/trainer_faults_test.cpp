@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 
-#include "contract/record/unix_time.h"
+#include "base/system/unix_time.h"
 #include "runner/store/database.h"
 #include "runner/store/store.h"
 #include "tests/end_to_end/real_runs.h"

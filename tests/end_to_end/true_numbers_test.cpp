@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 
-#include "contract/record/unix_time.h"
+#include "base/system/unix_time.h"
 #include "tests/end_to_end/stub_runs.h"
 
 // The figures belong to the run that their row describes. Otherwise the row names the problem.

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-// A fake libnvidia-ml.so.1, with the functions that contract/record/nvml.cpp and libtorch load.
+// A fake libnvidia-ml.so.1, with the functions that contract/devices/nvml.cpp and libtorch load.
 // Each figure of a GPU is one larger than on the GPU before it. The last GPU has no power sensor.
 //
 //   FAKE_NVML_GPUS="80 40"              memory of each GPU in GiB

@@ -11,12 +11,12 @@
 #include <string_view>
 #include <thread>
 
-#include "contract/record/device_requirements.h"
+#include "base/text/json.h"
+#include "contract/devices/device_requirements.h"
 #include "contract/record/event.h"
 #include "contract/record/exit_code.h"
 #include "contract/record/run_paths.h"
 #include "contract/spec/run_spec_yaml.h"
-#include "contract/text/json.h"
 
 // A trainer without a model. It reads its specification and reports made-up steps and evaluations.
 // Its checkpoints are empty folders; a single rank also resumes from them. It misbehaves on demand.

@@ -2,7 +2,7 @@
 #include <deque>
 #include <vector>
 
-#include "contract/data/document_maker.h"
+#include "formats/data/document_maker.h"
 #include "tests/fuzz/reader.h"
 
 namespace fsdp {

@@ -1,6 +1,6 @@
 #include <cstdlib>
 
-#include "contract/inputs/safetensors.h"
+#include "formats/weights/safetensors.h"
 #include "tests/fuzz/reader.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

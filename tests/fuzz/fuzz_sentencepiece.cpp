@@ -4,8 +4,8 @@
 #include <string_view>
 #include <vector>
 
-#include "contract/text/config_error.h"
-#include "contract/tokenizers/hugging_face_folder.h"
+#include "base/text/config_error.h"
+#include "formats/tokenizers/hugging_face_folder.h"
 
 // libFuzzer's target for SentencePiece models. A model has only ids below vocab_size; a refusal is
 // a ConfigError.

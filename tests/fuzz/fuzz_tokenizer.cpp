@@ -4,8 +4,8 @@
 #include <string_view>
 #include <vector>
 
-#include "contract/text/config_error.h"
-#include "contract/tokenizers/bpe_tokenizer.h"
+#include "base/text/config_error.h"
+#include "formats/tokenizers/bpe_tokenizer.h"
 
 // libFuzzer's target for the readers of tokenizer.json and tiktoken files. A tokenizer that is read
 // has only ids below vocab_size. A refusal is a ConfigError.

@@ -1,6 +1,6 @@
 #include <cstdlib>
 
-#include "contract/inputs/torch_file.h"
+#include "formats/weights/torch_file.h"
 #include "tests/fuzz/reader.h"
 
 // Fuzzes the archive. fuzz_unpickler fuzzes the pickle, as its checksum fails here.

@@ -1,7 +1,7 @@
 #include <cstdlib>
 
-#include "contract/inputs/restricted_unpickler.h"
-#include "contract/inputs/safetensors.h"
+#include "formats/weights/restricted_unpickler.h"
+#include "formats/weights/safetensors.h"
 #include "tests/fuzz/reader.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

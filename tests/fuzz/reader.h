@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "contract/text/config_error.h"
+#include "base/text/config_error.h"
 
 namespace fsdp {
 

@@ -6,11 +6,11 @@
 #include <memory>
 #include <string>
 
-#include "contract/inputs/inputs.h"
+#include "base/system/processor.h"
 #include "contract/record/event.h"
-#include "contract/record/processor.h"
 #include "contract/record/run_paths.h"
 #include "contract/spec/run_spec_yaml.h"
+#include "formats/inputs/inputs.h"
 #include "trainer/comm/environment.h"
 #include "trainer/kernels/aten_kernels.h"
 #include "trainer/train/device.h"

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "contract/tokenizers/tokenizer.h"
+#include "formats/tokenizers/tokenizer.h"
 
 // encode TOKENIZER < TEXTS: each line of standard input is a JSON string. Prints a line about the
 // tokenizer. Then prints for each text the ids of encode and encode_with_special: [[1, 2], [3]].

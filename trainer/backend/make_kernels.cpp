@@ -8,7 +8,7 @@
 
 #include <filesystem>
 
-#include "contract/text/config_error.h"
+#include "base/text/config_error.h"
 #include "trainer/kernels/aten_kernels.h"
 
 namespace fsdp {

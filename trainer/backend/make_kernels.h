@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "contract/record/device_requirements.h"
+#include "contract/devices/device_requirements.h"
 #include "contract/spec/run_spec.h"
 #include "trainer/kernels/kernels.h"
 

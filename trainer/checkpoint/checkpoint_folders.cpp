@@ -2,8 +2,8 @@
 
 #include <optional>
 
+#include "base/text/config_error.h"
 #include "contract/record/checkpoint_folders.h"
-#include "contract/text/config_error.h"
 #include "trainer/checkpoint/output_file.h"
 #include "trainer/checkpoint/trainer_state.h"
 

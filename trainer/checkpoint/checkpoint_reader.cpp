@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <memory>
 
-#include "contract/inputs/weights.h"
-#include "contract/text/config_error.h"
+#include "base/text/config_error.h"
+#include "formats/weights/weights.h"
 #include "trainer/checkpoint/stored_dtype.h"
 
 namespace fsdp {

@@ -6,9 +6,9 @@
 #include <cerrno>
 #include <system_error>
 
-#include "contract/files/input_file.h"
-#include "contract/record/digest.h"
-#include "contract/record/start_up.h"
+#include "base/files/digest.h"
+#include "base/files/input_file.h"
+#include "base/system/start_up.h"
 
 namespace fsdp {
 

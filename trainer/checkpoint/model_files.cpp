@@ -1,9 +1,9 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "base/files/input_file.h"
+#include "base/text/foreign_json.h"
 #include "contract/families/family.h"
-#include "contract/files/input_file.h"
-#include "contract/text/foreign_json.h"
 #include "trainer/checkpoint/full_weights_writer.h"
 
 namespace fsdp {

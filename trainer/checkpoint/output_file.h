@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "contract/record/digest.h"
+#include "base/files/digest.h"
 
 // Writes files so that they reach the disk, or an error says why not.
 namespace fsdp {

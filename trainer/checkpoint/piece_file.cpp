@@ -4,7 +4,7 @@
 #include <charconv>
 #include <optional>
 
-#include "contract/files/input_file.h"
+#include "base/files/input_file.h"
 #include "trainer/checkpoint/stored_dtype.h"
 
 namespace fsdp {

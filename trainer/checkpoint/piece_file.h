@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "contract/inputs/safetensors.h"
+#include "formats/weights/safetensors.h"
 #include "trainer/checkpoint/checkpoint_writer.h"
 #include "trainer/checkpoint/safetensors_writer.h"
 

@@ -4,7 +4,7 @@
 #include <bit>
 #include <stdexcept>
 
-#include "contract/text/json.h"
+#include "base/text/json.h"
 
 namespace fsdp {
 namespace {

@@ -4,11 +4,11 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "contract/files/input_file.h"
-#include "contract/record/digest.h"
-#include "contract/text/config_error.h"
-#include "contract/text/json_fields.h"
-#include "contract/text/utf8.h"
+#include "base/files/digest.h"
+#include "base/files/input_file.h"
+#include "base/text/config_error.h"
+#include "base/text/json_fields.h"
+#include "base/text/utf8.h"
 #include "trainer/checkpoint/checksum.h"
 
 namespace fsdp {

@@ -7,8 +7,8 @@
 #include <limits>
 #include <string_view>
 
-#include "contract/text/config_error.h"
-#include "contract/text/utf8.h"
+#include "base/text/config_error.h"
+#include "base/text/utf8.h"
 #include "trainer/comm/host_address.h"
 
 namespace fsdp {

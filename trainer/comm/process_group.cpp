@@ -4,7 +4,7 @@
 #include <map>
 #include <numeric>
 
-#include "contract/text/config_error.h"
+#include "base/text/config_error.h"
 #include "trainer/comm/backends.h"
 #include "trainer/comm/exchange_group.h"
 #include "trainer/comm/rendezvous.h"

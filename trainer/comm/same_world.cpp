@@ -4,7 +4,7 @@
 #include <sstream>
 #include <thread>
 
-#include "contract/text/config_error.h"
+#include "base/text/config_error.h"
 
 namespace fsdp {
 namespace {

@@ -3,12 +3,12 @@
 #include <numeric>
 #include <random>
 
-#include "contract/data/token_files.h"
+#include "base/system/start_up.h"
+#include "base/text/config_error.h"
 #include "contract/families/family.h"
-#include "contract/inputs/inputs.h"
 #include "contract/record/run_paths.h"
-#include "contract/record/start_up.h"
-#include "contract/text/config_error.h"
+#include "formats/data/token_files.h"
+#include "formats/inputs/inputs.h"
 #include "trainer/data/pair_set.h"
 #include "trainer/data/sequence_set.h"
 

@@ -3,8 +3,8 @@
 #include <filesystem>
 #include <memory>
 
-#include "contract/data/prepare.h"
 #include "contract/spec/run_spec.h"
+#include "formats/data/prepare.h"
 #include "trainer/data/data_set.h"
 
 namespace fsdp {

@@ -3,9 +3,9 @@
 #include <memory>
 #include <vector>
 
-#include "contract/data/document.h"
 #include "contract/families/model_config.h"
 #include "contract/spec/run_spec.h"
+#include "formats/data/document.h"
 #include "trainer/data/data_set.h"
 
 namespace fsdp {

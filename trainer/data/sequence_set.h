@@ -3,8 +3,8 @@
 #include <memory>
 #include <vector>
 
-#include "contract/data/document.h"
 #include "contract/spec/run_spec.h"
+#include "formats/data/document.h"
 #include "trainer/data/data_set.h"
 
 namespace fsdp {

@@ -10,13 +10,13 @@
 #include <map>
 #include <ostream>
 
+#include "base/files/file_digest.h"
+#include "base/text/foreign_json.h"
+#include "base/text/json.h"
+#include "base/text/json_fields.h"
 #include "contract/families/family.h"
-#include "contract/files/file_digest.h"
-#include "contract/inputs/inputs.h"
 #include "contract/spec/run_spec_yaml.h"
-#include "contract/text/foreign_json.h"
-#include "contract/text/json.h"
-#include "contract/text/json_fields.h"
+#include "formats/inputs/inputs.h"
 #include "trainer/checkpoint/saved_state.h"
 #include "trainer/checkpoint/writer_thread.h"
 #include "trainer/comm/mirror_group.h"

@@ -9,9 +9,9 @@
 #include <string>
 #include <utility>
 
-#include "contract/files/input_file.h"
-#include "contract/inputs/inputs.h"
+#include "base/files/input_file.h"
 #include "contract/record/run_paths.h"
+#include "formats/inputs/inputs.h"
 #include "trainer/data/batches.h"
 #include "trainer/data/data_sets.h"
 #include "trainer/data/full_batch.h"

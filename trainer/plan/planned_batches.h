@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "contract/data/prepare.h"
 #include "contract/families/model_config.h"
 #include "contract/spec/run_spec.h"
+#include "formats/data/prepare.h"
 #include "trainer/model/model.h"
 
 namespace fsdp {

@@ -4,15 +4,15 @@
 
 #include <algorithm>
 
+#include "base/files/input_file.h"
+#include "base/system/processor.h"
+#include "base/text/config_error.h"
+#include "base/text/foreign_json.h"
+#include "base/text/json_fields.h"
 #include "contract/devices/device_table.h"
 #include "contract/families/flops.h"
-#include "contract/files/input_file.h"
 #include "contract/plan/calibration.h"
-#include "contract/record/processor.h"
 #include "contract/spec/hardware_flops.h"
-#include "contract/text/config_error.h"
-#include "contract/text/foreign_json.h"
-#include "contract/text/json_fields.h"
 #include "trainer/comm/environment.h"
 #include "trainer/data/batches.h"
 #include "trainer/plan/planned_time.h"

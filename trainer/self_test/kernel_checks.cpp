@@ -5,7 +5,7 @@
 #include <limits>
 #include <numeric>
 
-#include "contract/text/numbers.h"
+#include "base/text/numbers.h"
 #include "trainer/kernels/launch.h"
 #include "trainer/self_test/self_test.h"
 

@@ -1,6 +1,6 @@
 #include <ATen/ATen.h>
 
-#include "contract/text/numbers.h"
+#include "base/text/numbers.h"
 #include "trainer/self_test/self_test.h"
 #include "trainer/step/optimizer.h"
 #include "trainer/step/training_step.h"

@@ -5,7 +5,7 @@
 #include <array>
 #include <chrono>
 
-#include "contract/text/numbers.h"
+#include "base/text/numbers.h"
 #include "trainer/self_test/self_test.h"
 #include "trainer/step/optimizer.h"
 

@@ -6,11 +6,11 @@
 #include <fstream>
 #include <map>
 
-#include "contract/files/scratch_folder.h"
+#include "base/files/scratch_folder.h"
+#include "base/text/numbers.h"
 #include "contract/record/event.h"
 #include "contract/record/run_paths.h"
 #include "contract/spec/run_spec_yaml.h"
-#include "contract/text/numbers.h"
 #include "trainer/self_test/self_test.h"
 #include "trainer/train/trainer.h"
 

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "contract/text/numbers.h"
+#include "base/text/numbers.h"
 #include "trainer/backend/make_kernels.h"
 #include "trainer/plan/gpu_memory.h"
 #include "trainer/plan/memory_recording.h"

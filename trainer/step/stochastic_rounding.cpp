@@ -7,7 +7,7 @@
 #include <array>
 #include <string>
 
-#include "contract/record/digest.h"
+#include "base/files/digest.h"
 #include "trainer/kernels/launch.h"
 #include "trainer/kernels/on_meta.h"
 #include "trainer/step/bfloat16_bits.cuh"

@@ -1,6 +1,6 @@
 #include "trainer/step/training_step.h"
 
-#include "contract/text/config_error.h"
+#include "base/text/config_error.h"
 #include "trainer/backend/work.h"
 #include "trainer/kernels/on_meta.h"
 #include "trainer/memory/counting_allocator.h"

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "contract/record/start_up.h"
+#include "base/system/start_up.h"
 #include "trainer/checkpoint/full_weights_writer.h"
 #include "trainer/checkpoint/saved_state.h"
 #include "trainer/strategy/whole_units.h"

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "contract/record/device_requirements.h"
+#include "contract/devices/device_requirements.h"
 
 // The parts of CUDA that device.cpp needs; only in a CUDA build.
 namespace fsdp {

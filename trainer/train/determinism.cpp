@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "contract/text/config_error.h"
+#include "base/text/config_error.h"
 
 namespace fsdp {
 namespace {

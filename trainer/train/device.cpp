@@ -9,10 +9,10 @@
 #include <array>
 #include <iostream>
 
-#include "contract/record/cgroups.h"
-#include "contract/record/nvml.h"
-#include "contract/record/processor.h"
-#include "contract/text/config_error.h"
+#include "base/system/cgroups.h"
+#include "base/system/processor.h"
+#include "base/text/config_error.h"
+#include "contract/devices/nvml.h"
 #include "trainer/comm/shared_device.h"
 #include "trainer/kernels/attention_operators.h"
 #include "trainer/memory/counting_allocator.h"

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "contract/record/device_requirements.h"
+#include "contract/devices/device_requirements.h"
 #include "contract/record/event.h"
 #include "contract/spec/run_spec.h"
 #include "trainer/comm/environment.h"

@@ -5,7 +5,7 @@
 #include <iostream>
 #include <sstream>
 
-#include "contract/record/nvml.h"
+#include "contract/devices/nvml.h"
 
 namespace fsdp {
 namespace {

@@ -4,9 +4,9 @@
 #include <array>
 #include <cmath>
 
+#include "trainer/backend/step_clock.h"
 #include "trainer/data/batches.h"
 #include "trainer/memory/memory_label.h"
-#include "trainer/backend/step_clock.h"
 
 namespace fsdp {
 

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <system_error>
 
+#include "base/text/config_error.h"
 #include "contract/record/host_memory.h"
-#include "contract/text/config_error.h"
 #include "trainer/comm/communication_error.h"
 
 namespace fsdp {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "contract/record/start_up.h"
+#include "base/system/start_up.h"
 
 namespace fsdp {
 namespace {

@@ -1,12 +1,12 @@
 #include "trainer/train/resume.h"
 
-#include "contract/data/prepare.h"
-#include "contract/files/file_digest.h"
-#include "contract/inputs/inputs.h"
-#include "contract/record/digest.h"
-#include "contract/record/start_up.h"
+#include "base/files/digest.h"
+#include "base/files/file_digest.h"
+#include "base/system/start_up.h"
+#include "base/text/config_error.h"
 #include "contract/spec/run_spec_yaml.h"
-#include "contract/text/config_error.h"
+#include "formats/data/prepare.h"
+#include "formats/inputs/inputs.h"
 #include "trainer/checkpoint/checkpoint_folders.h"
 #include "trainer/comm/verdict.h"
 

@@ -6,15 +6,15 @@
 #include <iostream>
 #include <utility>
 
-#include "contract/inputs/hub_inputs.h"
-#include "contract/inputs/inputs.h"
+#include "base/system/log.h"
+#include "base/system/start_up.h"
+#include "base/text/config_error.h"
+#include "base/text/json.h"
 #include "contract/plan/calibration.h"
-#include "contract/record/log.h"
 #include "contract/record/run_paths.h"
-#include "contract/record/start_up.h"
 #include "contract/spec/run_spec_yaml.h"
-#include "contract/text/config_error.h"
-#include "contract/text/json.h"
+#include "formats/inputs/hub_inputs.h"
+#include "formats/inputs/inputs.h"
 #include "trainer/calibrate/calibrate.h"
 #include "trainer/checkpoint/output_file.h"
 #include "trainer/comm/environment.h"

@@ -5,15 +5,15 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "contract/files/file_digest.h"
-#include "contract/files/file_state.h"
-#include "contract/inputs/inputs.h"
-#include "contract/record/start_up.h"
+#include "base/files/file_digest.h"
+#include "base/files/file_state.h"
+#include "base/system/start_up.h"
+#include "base/text/config_error.h"
+#include "base/text/json.h"
+#include "base/text/utf8.h"
 #include "contract/spec/run_spec_keys.h"
 #include "contract/spec/yaml_value.h"
-#include "contract/text/config_error.h"
-#include "contract/text/json.h"
-#include "contract/text/utf8.h"
+#include "formats/inputs/inputs.h"
 #include "trainer/comm/verdict.h"
 #include "trainer/train/device.h"
 

@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "contract/inputs/inputs.h"
 #include "contract/spec/run_spec.h"
+#include "formats/inputs/inputs.h"
 #include "trainer/comm/process_group.h"
 
 namespace fsdp {

@@ -1,7 +1,7 @@
 #include "trainer/train/shared_digests.h"
 
-#include "contract/files/file_digest.h"
-#include "contract/record/start_up.h"
+#include "base/files/file_digest.h"
+#include "base/system/start_up.h"
 
 namespace fsdp {
 

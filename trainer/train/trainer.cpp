@@ -3,11 +3,11 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "contract/inputs/inputs.h"
-#include "contract/record/log.h"
-#include "contract/record/start_up.h"
+#include "base/system/log.h"
+#include "base/system/start_up.h"
+#include "base/text/numbers.h"
 #include "contract/spec/hardware_flops.h"
-#include "contract/text/numbers.h"
+#include "formats/inputs/inputs.h"
 #include "trainer/train/read_once.h"
 #include "trainer/train/stop_signal.h"
 #include "trainer/train/weights.h"

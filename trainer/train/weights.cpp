@@ -13,9 +13,9 @@
 #include <random>
 #include <thread>
 
-#include "contract/inputs/weights.h"
-#include "contract/record/start_up.h"
-#include "contract/text/config_error.h"
+#include "base/system/start_up.h"
+#include "base/text/config_error.h"
+#include "formats/weights/weights.h"
 
 namespace fsdp {
 namespace {

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <vector>
 
-#include "contract/files/file_digest.h"
+#include "base/files/file_digest.h"
 #include "runner/experiment/experiment.h"
 #include "runner/progress/progress_kinds.h"
 #include "runner/run/attempt.h"

@@ -1,6 +1,6 @@
 #include "runner/commands/find_run.h"
 
-#include "contract/text/config_error.h"
+#include "base/text/config_error.h"
 #include "tests/runner/store/store_fixture.h"
 
 namespace fsdp {

@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 #include <ctime>
 
-#include "contract/text/config_error.h"
+#include "base/text/config_error.h"
 #include "runner/commands/local_time.h"
 
 namespace fsdp {

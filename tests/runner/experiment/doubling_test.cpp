@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 #include <set>
 
-#include "contract/text/config_error.h"
+#include "base/text/config_error.h"
 #include "runner/experiment/doubling_series.h"
 
 using namespace fsdp;

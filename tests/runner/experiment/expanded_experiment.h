@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "contract/text/config_error.h"
+#include "base/text/config_error.h"
 #include "runner/experiment/experiment.h"
 #include "tests/temporary_folder.h"
 

@@ -1,4 +1,4 @@
-#include "contract/files/file_digest.h"
+#include "base/files/file_digest.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -7,7 +7,7 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
-#include "contract/text/config_error.h"
+#include "base/text/config_error.h"
 #include "tests/temporary_folder.h"
 
 namespace fsdp {

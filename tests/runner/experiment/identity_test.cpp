@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
-#include "contract/files/file_digest.h"
-#include "contract/text/config_error.h"
+#include "base/files/file_digest.h"
+#include "base/text/config_error.h"
 #include "runner/experiment/experiment.h"
 #include "tests/temporary_folder.h"
 

@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "contract/text/config_error.h"
+#include "base/text/config_error.h"
 #include "runner/experiment/experiment.h"
 #include "tests/temporary_folder.h"
 

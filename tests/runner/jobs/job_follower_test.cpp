@@ -7,7 +7,7 @@
 #include <array>
 #include <cstring>
 
-#include "contract/files/file_digest.h"
+#include "base/files/file_digest.h"
 #include "runner/experiment/experiment.h"
 #include "tests/runner/jobs/slurm_fixture.h"
 

@@ -1,6 +1,6 @@
 #include "runner/cluster/job_plan.h"
 
-#include "contract/text/config_error.h"
+#include "base/text/config_error.h"
 #include "tests/runner/store/store_fixture.h"
 
 using namespace fsdp;

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "base/system/unix_time.h"
 #include "contract/record/run_paths.h"
-#include "contract/record/unix_time.h"
 #include "runner/cluster/job_loop.h"
 #include "runner/cluster/job_submission.h"
 #include "runner/cluster/queue.h"

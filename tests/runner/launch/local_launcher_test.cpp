@@ -12,7 +12,7 @@
 #include <system_error>
 #include <thread>
 
-#include "contract/text/config_error.h"
+#include "base/text/config_error.h"
 #include "tests/temporary_folder.h"
 
 using namespace fsdp;

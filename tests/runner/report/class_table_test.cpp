@@ -1,9 +1,9 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/text/config_error.h"
+#include "base/text/json.h"
 #include "contract/spec/run_spec.h"
-#include "contract/text/config_error.h"
-#include "contract/text/json.h"
 #include "runner/table/terminal_text.h"
 #include "tests/runner/report/report_fixture.h"
 

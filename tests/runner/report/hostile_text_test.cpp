@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "contract/text/utf8.h"
+#include "base/text/utf8.h"
 #include "tests/runner/report/report_fixture.h"
 
 namespace fsdp {

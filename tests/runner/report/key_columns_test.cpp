@@ -1,4 +1,4 @@
-#include "contract/text/json.h"
+#include "base/text/json.h"
 #include "tests/runner/report/report_fixture.h"
 
 namespace fsdp {

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "contract/text/config_error.h"
+#include "base/text/config_error.h"
 #include "tests/runner/report/report_fixture.h"
 #include "tests/temporary_folder.h"
 

@@ -1,6 +1,6 @@
 #include <nlohmann/json.hpp>
 
-#include "contract/text/config_error.h"
+#include "base/text/config_error.h"
 #include "tests/runner/report/report_fixture.h"
 
 namespace fsdp {

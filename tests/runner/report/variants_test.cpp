@@ -1,5 +1,5 @@
 #include "contract/spec/run_spec_yaml.h"
-#include "contract/text/json.h"
+#include "base/text/json.h"
 #include "runner/series/run_keys.h"
 #include "runner/series/series.h"
 #include "tests/runner/report/report_fixture.h"

@@ -55,7 +55,7 @@ def test_the_files_are_there_and_hold_all_that_the_build_reads():
     text = (ROOT / "CMakeLists.txt").read_text()
     assert set(re.findall(r"add_subdirectory\((\w+)\)", text)) <= set(sources)
     in_source_folder = re.compile(r"\$\{CMAKE_SOURCE_DIR\}/(\w+)")
-    for pattern in ("cmake/*.cmake", "contract/**/CMakeLists.txt", "runner/**/CMakeLists.txt", "trainer/**/CMakeLists.txt"):
+    for pattern in ("cmake/*.cmake", "base/**/CMakeLists.txt", "contract/**/CMakeLists.txt", "formats/**/CMakeLists.txt", "runner/**/CMakeLists.txt", "trainer/**/CMakeLists.txt"):
         for file in ROOT.glob(pattern):
             assert set(in_source_folder.findall(file.read_text())) <= set(sources), file
 

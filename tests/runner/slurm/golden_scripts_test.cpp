@@ -4,8 +4,8 @@
 #include <fstream>
 #include <regex>
 
-#include "contract/inputs/inputs.h"
 #include "contract/spec/yaml_value.h"
+#include "formats/inputs/inputs.h"
 #include "runner/experiment/experiment.h"
 #include "runner/host/environment.h"
 #include "tests/runner/slurm/script_fixture.h"

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "contract/record/program.h"
+#include "base/system/program.h"
 #include "runner/cluster/script.h"
 #include "tests/runner/slurm/fake_slurm.h"
 

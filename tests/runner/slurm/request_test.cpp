@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "contract/text/config_error.h"
+#include "base/text/config_error.h"
 
 namespace fsdp {
 namespace {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "contract/record/program.h"
-#include "contract/text/config_error.h"
+#include "base/system/program.h"
+#include "base/text/config_error.h"
 #include "runner/cluster/request.h"
 #include "tests/runner/slurm/fake_slurm.h"
 #include "tests/runner/slurm/script_fixture.h"

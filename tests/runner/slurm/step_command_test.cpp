@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "contract/text/config_error.h"
+#include "base/text/config_error.h"
 #include "runner/cluster/step_launcher.h"
 
 namespace fsdp {

@@ -8,7 +8,7 @@
 #include <sstream>
 #include <thread>
 
-#include "contract/text/config_error.h"
+#include "base/text/config_error.h"
 #include "tests/temporary_folder.h"
 
 using namespace fsdp;

@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "contract/text/json.h"
+#include "base/text/json.h"
 #include "tests/runner/store/store_fixture.h"
 
 // A store updates its figures with each event. They must equal the figures of all recorded events.

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <map>
 
-#include "contract/record/digest.h"
+#include "base/files/digest.h"
 #include "tests/runner/store/store_fixture.h"
 
 namespace fsdp {

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "contract/text/config_error.h"
+#include "base/text/config_error.h"
 #include "tests/temporary_folder.h"
 #include "tests/trainer/checkpoint/written_checkpoint.h"
 #include "trainer/checkpoint/checkpoint_folders.h"

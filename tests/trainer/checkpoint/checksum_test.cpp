@@ -1,6 +1,6 @@
 #include "trainer/checkpoint/checksum.h"
 
-#include "contract/record/digest.h"
+#include "base/files/digest.h"
 #include "tests/contract/input_fixtures.h"
 #include "tests/trainer/checkpoint/checked_checkpoint.h"
 #include "trainer/checkpoint/output_file.h"

@@ -1,7 +1,7 @@
 #include <nlohmann/json.hpp>
 
-#include "contract/files/input_file.h"
-#include "contract/inputs/inputs.h"
+#include "base/files/input_file.h"
+#include "formats/inputs/inputs.h"
 #include "tests/contract/input_fixtures.h"
 #include "trainer/checkpoint/full_weights_writer.h"
 

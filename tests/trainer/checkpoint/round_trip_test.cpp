@@ -1,4 +1,4 @@
-#include "contract/inputs/weights.h"
+#include "formats/weights/weights.h"
 #include "tests/contract/input_fixtures.h"
 #include "tests/trainer/checkpoint/checked_checkpoint.h"
 #include "trainer/checkpoint/checksum.h"

@@ -4,8 +4,8 @@
 #include <map>
 #include <set>
 
-#include "contract/text/config_error.h"
-#include "contract/text/utf8.h"
+#include "base/text/config_error.h"
+#include "base/text/utf8.h"
 
 using fsdp::ConfigError;
 using fsdp::WorldEnvironment;

@@ -9,7 +9,7 @@
 #include <future>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
-#include "contract/text/config_error.h"
+#include "base/text/config_error.h"
 #include "trainer/comm/membership.h"
 #include "trainer/comm/sign_post.h"
 

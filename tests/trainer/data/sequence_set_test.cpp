@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <set>
 
-#include "contract/files/file_digest.h"
-#include "contract/inputs/inputs.h"
+#include "base/files/file_digest.h"
 #include "contract/record/run_paths.h"
+#include "formats/inputs/inputs.h"
 #include "tests/contract/input_fixtures.h"
 #include "tests/trainer/data/listed_documents.h"
 #include "trainer/data/data_sets.h"

@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 
-#include "contract/text/config_error.h"
+#include "base/text/config_error.h"
 
 using namespace fsdp;
 

@@ -6,8 +6,8 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
-#include "contract/record/processor.h"
-#include "contract/text/config_error.h"
+#include "base/system/processor.h"
+#include "base/text/config_error.h"
 #include "trainer/memory/counting_allocator.h"
 
 using namespace fsdp;

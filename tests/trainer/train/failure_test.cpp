@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 #include <new>
 
-#include "contract/text/config_error.h"
+#include "base/text/config_error.h"
 #include "trainer/comm/communication_error.h"
 
 namespace fsdp {

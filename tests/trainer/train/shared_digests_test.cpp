@@ -4,7 +4,7 @@
 #include <set>
 #include <string>
 
-#include "contract/files/file_digest.h"
+#include "base/files/file_digest.h"
 #include "tests/temporary_folder.h"
 #include "trainer/comm/mirror_group.h"
 

@@ -1,0 +1,118 @@
+#include "base/system/start_up.h"
+
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cmath>
+#include <csignal>
+#include <utility>
+
+#include "base/text/numbers.h"
+
+namespace fsdp {
+namespace {
+
+// Everything that the handler needs, prepared beforehand.
+struct Failure {
+  std::string what;
+  std::string message;       // for standard error
+  std::string event;         // a line of the events file
+  size_t time_in_event = 0;  // where its time stands, of kTimeDigits digits
+};
+
+constexpr size_t kTimeDigits = 13;
+
+double timeout_s = 0;  // 0: the start is not watched
+int exit_code = 0;
+FailureLine failure_line;         // empty: failures are not reported
+std::array<Failure, 2> failures;  // the one that counts, and one to be filled
+std::atomic<const Failure*> current = nullptr;
+std::atomic<int> events = -1;
+
+void set_timer(double seconds) {
+  itimerval time{};
+  time.it_value.tv_sec = static_cast<time_t>(seconds);
+  time.it_value.tv_usec = static_cast<suseconds_t>((seconds - std::floor(seconds)) * 1e6);
+  setitimer(ITIMER_REAL, &time, nullptr);
+}
+
+void write_all(int descriptor, const char* text, size_t size) {
+  if (write(descriptor, text, size) < 0) return;  // there is nobody left to tell
+}
+
+// Calls only functions that POSIX allows in a signal handler.
+void fail(int) {
+  const Failure* failure = current.load();
+  if (failure == nullptr) return;
+  write_all(STDERR_FILENO, failure->message.data(), failure->message.size());
+  if (const int descriptor = events.load(); descriptor >= 0 && !failure->event.empty()) {
+    timespec now{};
+    clock_gettime(CLOCK_REALTIME, &now);
+    int64_t time_unix_ms = int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
+    char* const digits = const_cast<char*>(failure->event.data()) + failure->time_in_event;
+    for (size_t i = kTimeDigits; i-- > 0; time_unix_ms /= 10) {
+      digits[i] = static_cast<char>('0' + time_unix_ms % 10);
+    }
+    write_all(descriptor, failure->event.data(), failure->event.size());
+  }
+  _exit(exit_code);
+}
+
+}  // namespace
+
+void watch_start_up(double timeout, int code) {
+  static_assert(std::atomic<const Failure*>::is_always_lock_free);
+  timeout_s = timeout;
+  exit_code = code;
+  struct sigaction action {};
+  action.sa_handler = fail;
+  sigfillset(&action.sa_mask);
+  sigaction(SIGALRM, &action, nullptr);
+  begin_start_up_part("beginning");
+}
+
+void set_start_up_events(int descriptor, FailureLine line) {
+  failure_line = std::move(line);
+  events = descriptor;
+  if (current.load() != nullptr) begin_start_up_part(start_up_part());
+}
+
+void begin_start_up_part(std::string_view what) {
+  if (timeout_s == 0) return;
+  Failure& next = current.load() == &failures[0] ? failures[1] : failures[0];
+  next.what = what;
+  const std::string reason =
+      "the start did not get past " + next.what + " within " + shortest(timeout_s) +
+      " s; if it needs longer, raise communication.start_up_timeout_s; if threads cannot be had, "
+      "raise the limit on processes (ulimit -u, pids.max of the cgroup)";
+  next.message = "fsdp-train: " + reason + '\n';
+  constexpr int64_t kPlaceOfTime = 1'000'000'000'000;  // of kTimeDigits digits
+  if (failure_line) next.event = failure_line(reason, kPlaceOfTime) + '\n';
+  next.time_in_event = next.event.find(std::to_string(kPlaceOfTime));
+  current = &next;
+  set_timer(timeout_s);
+}
+
+void continue_start_up_part() {
+  if (timeout_s != 0) set_timer(timeout_s);
+}
+
+void pause_start_up() {
+  if (timeout_s != 0) set_timer(0);
+}
+
+void end_start_up() {
+  pause_start_up();
+  timeout_s = 0;
+  current = nullptr;
+}
+
+std::string start_up_part() {
+  const Failure* failure = current.load();
+  return failure == nullptr ? "" : failure->what;
+}
+
+}  // namespace fsdp

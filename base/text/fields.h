@@ -1,0 +1,146 @@
+#pragma once
+
+#include <array>
+#include <concepts>
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <variant>
+#include <vector>
+
+#include "base/text/numbers.h"
+
+// Defines each struct of the contract once, for readers, writers and documentation.
+//
+// A struct has a static member
+//
+//   template <typename Self, typename Visitor>
+//   static void visit_fields(Self& self, Visitor&& visit) {
+//     visit("ranks", self.ranks, "Number of processes.", at_least(1));
+//   }
+//
+// A visitor is anything callable as visit(name, member, documentation, range). Some keys of a run
+// add an Effect. Readers of YAML, writers of YAML and JSON, and the reference documentation are
+// visitors.
+namespace fsdp {
+
+// A form that text must have.
+struct TextForm {
+  std::string_view description;          // "one line of text"
+  bool (*holds)(std::string_view text);  // null: any line without control characters
+  std::string_view dropped_prefix{};     // may precede the text and is dropped
+  bool may_be_empty = true;
+};
+
+// The names on a Hugging Face hub that a path may be instead (see hub_name.h).
+enum class HubNames {
+  kNone,
+  kModel,      // a repository of a model
+  kTokenizer,  // a repository of a model, or a file in a repository
+  kFile,       // a file or folder in a repository
+};
+
+// The values that a field may hold: numbers within limits, text of a form. Other types ignore it.
+struct Range {
+  double minimum = -std::numeric_limits<double>::infinity();
+  double maximum = std::numeric_limits<double>::infinity();
+  bool minimum_excluded = false;
+  bool maximum_excluded = false;
+  const TextForm* form = nullptr;  // null: any text
+  HubNames hub_names = HubNames::kNone;
+
+  // Exact for every double and int64_t.
+  bool contains(long double value) const;
+  // "at least 1", "greater than 0 and at most 1"; empty if everything is allowed.
+  std::string description() const;
+};
+
+// The effect of a run's key. A key without one decides the losses.
+enum class Effect {
+  kHowOnly,    // only how a run is carried out
+  kNotLosses,  // what the run is, but not its losses
+};
+
+inline Range any_value() { return {}; }
+inline Range path_or(HubNames names) { return {.hub_names = names}; }
+inline Range at_least(double minimum) { return {.minimum = minimum}; }
+inline Range greater_than(double minimum) { return {.minimum = minimum, .minimum_excluded = true}; }
+inline Range above_to(double minimum, double maximum) {
+  return {.minimum = minimum, .maximum = maximum, .minimum_excluded = true};
+}
+inline Range from_to(double minimum, double maximum) {
+  return {.minimum = minimum, .maximum = maximum};
+}
+inline Range from_to_below(double minimum, double maximum) {
+  return {.minimum = minimum, .maximum = maximum, .maximum_excluded = true};
+}
+
+using std::string_view_literals::operator""sv;
+
+// An enum of the contract has an overload `enum_names(E)`, found by argument-dependent look-up. It
+// returns the names in the order of the values, which start at 0.
+template <typename E>
+concept NamedEnum = std::is_enum_v<E> && requires(E e) {
+  enum_names(e);
+};
+
+template <NamedEnum E>
+std::string_view name_of(E value) {
+  return enum_names(E{})[static_cast<size_t>(value)];
+}
+
+template <NamedEnum E>
+std::optional<E> enum_from_name(std::string_view name) {
+  const auto names = enum_names(E{});
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (names[i] == name) return static_cast<E>(i);
+  }
+  return std::nullopt;
+}
+
+struct IgnoreField {
+  template <typename... Arguments>
+  void operator()(Arguments&&...) const {}
+};
+
+// A struct with visit_fields: a section of a specification, an event, ...
+template <typename T>
+concept Fields = requires(T& self) {
+  T::visit_fields(self, IgnoreField{});
+};
+
+// A section that may be written as the value of its first key: `wrap: none` for
+// `wrap: {policy: none}`.
+template <typename T>
+concept HasShortForm = Fields<T> && T::kHasShortForm;
+
+// A path, the word `auto`, or neither (empty path).
+struct AutoOrPath {
+  bool is_auto = false;
+  std::filesystem::path path;
+
+  bool is_given() const { return is_auto || !path.empty(); }
+  bool operator==(const AutoOrPath&) const = default;
+};
+
+template <typename T>
+inline constexpr bool is_optional = false;
+template <typename T>
+inline constexpr bool is_optional<std::optional<T>> = true;
+template <typename T>
+inline constexpr bool is_variant = false;
+template <typename... T>
+inline constexpr bool is_variant<std::variant<T...>> = true;
+
+// A list of text. Each item has the form that the field's range gives.
+using TextList = std::vector<std::string>;
+
+// The first candidate that begins with `name`, if that has three letters or more. Otherwise the
+// nearest by edit distance, or empty if none is near.
+std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates);
+
+}  // namespace fsdp

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <compare>
+#include <optional>
+#include <string>
+
+#include "base/text/fields.h"
+
+// The driver and the GPUs that a trainer's CUDA libraries need on a host.
+namespace fsdp {
+
+// Says which kernels a GPU can run: "8.0" for an A100.
+struct ComputeCapability {
+  int major = 0;
+  int minor = 0;
+
+  auto operator<=>(const ComputeCapability&) const = default;
+};
+
+std::string text_of(ComputeCapability capability);
+
+// 12040, as CUDA counts, is "12.4".
+std::string cuda_version_text(int version);
+
+// The libraries that fsdp-train was built with. `fsdp-train --version` prints them as JSON.
+struct TrainerBuild {
+  std::string torch_version;
+  std::string cuda_version;  // empty in the CPU variant, as the next two
+  std::string nccl_version;
+  std::string
+      architectures;  // "sm_75 sm_80", of its kernels; also empty where PyTorch does not say
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("torch_version", self.torch_version, "Version of libtorch.", any_value());
+    visit("cuda_version", self.cuda_version, "Version of CUDA.", any_value());
+    visit("nccl_version", self.nccl_version, "Version of NCCL.", any_value());
+    visit("architectures", self.architectures, "GPUs that there are kernels for.", any_value());
+  }
+};
+
+struct NvidiaDriver {
+  std::string version;       // "550.54.15"; empty: there is none, or it does not say
+  std::string cuda_version;  // the newest that it serves
+};
+
+// A reason why the trainer cannot use a GPU, as a clause, and its remedy.
+struct Misfit {
+  std::string problem;
+  std::string remedy;
+
+  bool operator==(const Misfit&) const = default;
+};
+
+// nullopt if the driver supports the trainer's CUDA version, or does not say which it supports.
+std::optional<Misfit> driver_misfit(const TrainerBuild& build, const NvidiaDriver& driver);
+
+// True if kernels for `architectures`, such as "sm_75 sm_80 compute_100", run on the GPU.
+bool has_kernels_for(const std::string& architectures, ComputeCapability capability);
+
+// nullopt if there are kernels for the GPU, or if the build does not say which kernels it has.
+std::optional<Misfit> gpu_misfit(const TrainerBuild& build, const std::string& gpu_name,
+                                 ComputeCapability capability);
+
+}  // namespace fsdp

@@ -1,0 +1,291 @@
+#include <simdjson.h>
+
+#include <algorithm>
+#include <deque>
+
+#include "base/text/config_error.h"
+#include "base/text/foreign_json.h"
+#include "base/text/record_json.h"
+#include "base/text/utf8.h"
+#include "formats/data/records.h"
+
+namespace fsdp {
+namespace {
+
+// Reads a field after its opening quote. Returns false if the closing quote is missing.
+bool read_quoted(std::string_view& rest, std::string& field) {
+  while (true) {
+    const size_t length = rest.find('"');
+    if (length == std::string_view::npos) return false;
+    field += rest.substr(0, length);
+    rest.remove_prefix(length + 1);
+    if (!rest.starts_with('"')) return true;
+    field += '"';
+    rest.remove_prefix(1);
+  }
+}
+
+bool is_json(RecordFormat format) {
+  return format == RecordFormat::kJsonArray || format == RecordFormat::kJsonLines ||
+         format == RecordFormat::kParquet;
+}
+
+bool is_empty(const simdjson::dom::element& value) {
+  std::string_view text;
+  if (value.is_array()) return value.get_array().value().size() == 0;
+  return value.is_null() ||
+         (value.get(text) == simdjson::SUCCESS && (text.empty() || text == "[]"));
+}
+
+// True if `object` has something under `key`.
+bool has(const simdjson::dom::object& object, std::string_view key) {
+  simdjson::dom::element value;
+  return object.at_key(key).get(value) == simdjson::SUCCESS && !is_empty(value);
+}
+
+// Returns `chosen` if it is given, else `usual` or `share_gpt`, whichever `object` has.
+std::string_view name_in(const simdjson::dom::object& object, std::string_view chosen,
+                         std::string_view usual, std::string_view share_gpt) {
+  if (!chosen.empty()) return chosen;
+  return !has(object, usual) && has(object, share_gpt) ? share_gpt : usual;
+}
+
+struct TurnReader {
+  const Record& record;
+  const ColumnsSpec& columns;
+  TurnCounts& counts;
+  std::deque<std::string>& joined;
+  size_t number = 0;  // of the turn, from 1
+
+  Turn read(const simdjson::dom::element& element) {
+    ++number;
+    simdjson::dom::object object;
+    if (element.get(object) != simdjson::SUCCESS) {
+      refuse("is " + std::string(type_name(element)) + ", not an object");
+    }
+    if (const auto key = repeated_key(object)) refuse("has '" + *key + "' twice");
+    const std::string_view role = name_in(object, columns.role, "role", "from");
+    const std::string_view content = name_in(object, columns.content, "content", "value");
+    for (const std::string_view call : {"tool_calls", "function_call"}) {
+      if (has(object, call)) {
+        refuse("has '" + std::string(call) +
+               "', which no data.format writes; leave such chats out");
+      }
+    }
+    for (const auto& [key, value] : object) {
+      if (key != role && key != content && !is_empty(value)) counts.add_unread_key(key);
+    }
+    return {.role = text_of(object, role), .content = content_of(object, content)};
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& problem) const {
+    record.refuse("turn " + std::to_string(number) + ' ' + problem);
+  }
+
+  std::string_view text_of(const simdjson::dom::object& object, std::string_view key) const {
+    simdjson::dom::element value;
+    if (object.at_key(key).get(value) != simdjson::SUCCESS) refuse_missing(object, key);
+    return text_of(value, "has '" + std::string(key) + "' ");
+  }
+
+  std::string_view text_of(const simdjson::dom::element& value, const std::string& where) const {
+    std::string_view text;
+    if (value.get(text) == simdjson::SUCCESS) return text;
+    refuse(where + "that is " + std::string(type_name(value)) + "; needed: text");
+  }
+
+  // Joins the texts if the content is a list of parts, {type: text, text: ...}.
+  std::string_view content_of(const simdjson::dom::object& object, std::string_view key) const {
+    simdjson::dom::array parts;
+    if (object.at_key(key).get(parts) != simdjson::SUCCESS) return text_of(object, key);
+    std::string& whole = joined.emplace_back();
+    for (const simdjson::dom::element part : parts) {
+      std::string_view type;
+      std::string_view text;
+      if (part.get(text) == simdjson::SUCCESS) {
+        whole += text;
+        continue;
+      }
+      simdjson::dom::element value;
+      if (part.at_key("type").get(type) == simdjson::SUCCESS && type != "text") {
+        refuse("has a part of type '" + std::string(type) + "'; only parts of type text are read");
+      }
+      if (part.at_key("text").get(value) != simdjson::SUCCESS) refuse("has a part without 'text'");
+      whole += text_of(value, "has a part with a 'text' ");
+    }
+    return whole;
+  }
+
+  [[noreturn]] void refuse_missing(const simdjson::dom::object& object,
+                                   std::string_view key) const {
+    refuse("has no '" + std::string(key) + "'; it has " + list_of_keys(object) +
+           "; data.columns says which key is the role and which the content");
+  }
+};
+
+}  // namespace
+
+std::string split_csv_record(std::string_view rest, std::vector<std::string>& fields) {
+  size_t count = 0;
+  while (true) {
+    if (count == fields.size()) fields.emplace_back();
+    std::string& field = fields[count++];
+    field.clear();
+    if (rest.starts_with('"')) {
+      rest.remove_prefix(1);
+      if (!read_quoted(rest, field)) return "a quoted field without its closing quote";
+    } else {
+      const size_t length = std::min(rest.find_first_of(",\r\n\""), rest.size());
+      field = rest.substr(0, length);
+      rest.remove_prefix(length);
+      if (rest.starts_with('"')) return "a quote inside a field that does not start with one";
+    }
+    if (!rest.starts_with(',')) break;
+    rest.remove_prefix(1);
+  }
+  fields.resize(count);
+  const bool is_at_end = rest.empty() || rest == "\n" || rest == "\r\n";
+  return is_at_end ? "" : "text after a closing quote";
+}
+
+size_t csv_record_length(std::string_view text, size_t most) {
+  bool is_quoted = false;
+  const size_t end = std::min(text.size(), most);
+  for (size_t i = 0; i < end;) {
+    const size_t found = is_quoted ? text.find('"', i) : text.find_first_of("\"\n", i);
+    if (found == std::string_view::npos || found >= end) break;
+    if (text[found] == '\n') return found + 1;
+    is_quoted = !is_quoted;
+    i = found + 1;
+  }
+  return is_quoted || text.size() > most ? std::string_view::npos : text.size();
+}
+
+struct Record::Parsed {
+  simdjson::dom::parser parser;
+  simdjson::dom::object object;             // of JSON
+  const std::vector<std::string>* columns;  // of CSV
+  std::vector<std::string> fields;          // of CSV
+  std::string_view line;                    // of text
+  std::deque<std::string> joined;           // content in parts
+};
+
+Record::Record(const RecordFile& file)
+    : path_(file.path().string()), format_(file.format()), parsed_(std::make_unique<Parsed>()) {
+  parsed_->columns = &file.header();
+  if (parsed_->parser.allocate(1 << 16, kDeepestJson) != simdjson::SUCCESS) throw std::bad_alloc();
+}
+
+Record::~Record() = default;
+
+void Record::refuse(const std::string& problem) const {
+  throw ConfigError(path_ + ":" + std::to_string(line_), "", shortened(problem, kMostOfMessage));
+}
+
+void Record::parse(const RawRecord& raw) {
+  line_ = raw.line;
+  parsed_->joined.clear();
+  if (is_json(format_)) {
+    const auto error = parsed_->parser.parse(raw.bytes).get(parsed_->object);
+    if (error == simdjson::INCORRECT_TYPE) refuse("is no JSON object");
+    if (error == simdjson::UTF8_ERROR) refuse("holds bytes that are not UTF-8");
+    if (error != simdjson::SUCCESS) {
+      refuse(json_problem(raw.bytes, error));
+    }
+    if (const auto key = repeated_key(parsed_->object)) refuse("has '" + *key + "' twice");
+    return;
+  }
+  if (!is_utf8(raw.bytes)) refuse("holds bytes that are not UTF-8");
+  if (format_ == RecordFormat::kCsv) {
+    parse_csv(raw.bytes);
+  } else {
+    parsed_->line = raw.bytes;
+  }
+}
+
+void Record::parse_csv(std::string_view bytes) {
+  std::vector<std::string>& fields = parsed_->fields;
+  if (const std::string problem = split_csv_record(bytes, fields); !problem.empty()) {
+    refuse(problem);
+  }
+  if (fields.size() != parsed_->columns->size()) {
+    refuse("has " + std::to_string(fields.size()) +
+           " fields; needed: " + std::to_string(parsed_->columns->size()) + " as in the header");
+  }
+}
+
+std::optional<std::string_view> Record::find(std::string_view column) const {
+  if (format_ == RecordFormat::kText) {
+    return column == "text" ? std::optional(parsed_->line) : std::nullopt;
+  }
+  if (format_ == RecordFormat::kCsv) {
+    const auto found = std::ranges::find(*parsed_->columns, column);
+    if (found == parsed_->columns->end()) return std::nullopt;
+    return parsed_->fields[static_cast<size_t>(found - parsed_->columns->begin())];
+  }
+  simdjson::dom::element value;
+  std::string_view text;
+  if (parsed_->object.at_key(column).get(value) != simdjson::SUCCESS || value.is_null()) {
+    return std::nullopt;
+  }
+  if (value.get(text) != simdjson::SUCCESS) {
+    refuse("has something else than text in '" + std::string(column) +
+           "': " + std::string(type_name(value)));
+  }
+  return text;
+}
+
+std::string_view Record::text_or_empty(std::string_view column) const {
+  return find(column).value_or("");
+}
+
+std::string_view Record::text(std::string_view column) const {
+  const auto found = find(column);
+  if (!found) refuse_missing(column);
+  return *found;
+}
+
+std::string Record::columns_there() const {
+  if (format_ == RecordFormat::kText) return "no columns, but lines of text";
+  return format_ == RecordFormat::kCsv ? list_of_names(*parsed_->columns)
+                                       : list_of_keys(parsed_->object);
+}
+
+void Record::refuse_missing(std::string_view column) const {
+  std::string problem = "has no '" + std::string(column) + "'; it has " + columns_there();
+  if (format_ == RecordFormat::kText) refuse(problem);
+  if (is_json(format_) && parsed_->object.size() == 1 &&
+      parsed_->object.begin().value().is_array()) {
+    const std::string key(parsed_->object.begin().key());
+    problem += "; if the records are in this list, `jq '.\"" + key +
+               "\"' FILE > records.json` takes them out of it";
+  }
+  refuse(problem + "; data.columns says which column is which");
+}
+
+std::vector<Turn> Record::turns(const ColumnsSpec& columns, TurnCounts& counts) const {
+  if (!is_json(format_)) refuse("is no JSON or Parquet, which alone hold lists of turns");
+  const simdjson::dom::object& chat = parsed_->object;
+  const std::string column(name_in(chat, columns.messages, "messages", "conversations"));
+  simdjson::dom::element value;
+  if (chat.at_key(column).get(value) != simdjson::SUCCESS) refuse_missing(column);
+  simdjson::dom::array array;
+  if (value.get(array) != simdjson::SUCCESS) {
+    refuse("has '" + column + "' that is " + std::string(type_name(value)) +
+           "; needed: a list of turns, each with role and content");
+  }
+  if (array.size() == 0) refuse("has no turn in '" + column + "'");
+  for (const std::string_view tools : {"tools", "functions"}) {
+    if (has(chat, tools)) {
+      refuse("has '" + std::string(tools) +
+             "', definitions of tools, which no data.format writes; leave such chats out");
+    }
+  }
+  std::vector<Turn> turns;
+  TurnReader reader{*this, columns, counts, parsed_->joined};
+  for (const simdjson::dom::element element : array) turns.push_back(reader.read(element));
+  return turns;
+}
+
+}  // namespace fsdp

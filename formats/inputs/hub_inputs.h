@@ -1,0 +1,35 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "contract/spec/hub_name.h"
+#include "contract/spec/run_spec.h"
+
+// The inputs of a run that have names on a Hugging Face hub. A run reads them from the cache that
+// `fsdp-run fetch` and Hugging Face's libraries fill. A run never uses the network.
+namespace fsdp {
+
+struct HubInput {
+  std::string key{};  // "model.source"
+  HubName name{};
+  std::string place{};  // where it was given; empty: not known
+
+  bool operator==(const HubInput&) const = default;
+};
+
+// The inputs in `spec` that have such a name.
+std::vector<HubInput> hub_inputs(const RunSpec& spec);
+
+// The cached file or folder of `input` at `commit`. The cache must have every file that a fetch
+// would bring, by the hub's listing. Throws ConfigError, with what to do, if it does not.
+std::filesystem::path cached_input(const HubInput& input, const std::string& commit);
+
+// Replaces each name by its cached file or folder if that is complete. Other names stay.
+void take_from_cache(RunSpec& spec);
+
+// Throws ConfigError if `spec` still has a name.
+void require_fetched(const RunSpec& spec);
+
+}  // namespace fsdp

@@ -1,0 +1,98 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "formats/tokenizers/tokenizer.h"
+
+namespace fsdp {
+
+// A token that is found in text before any other processing.
+struct AddedToken {
+  std::string text;
+  int32_t id = 0;
+  bool is_special = false;
+  bool is_normalized = false;  // found after the text was normalized, not before
+  bool takes_left = false;     // with the white space on its left
+  bool takes_right = false;    // and on its right
+  bool is_whole_word = false;  // not within a word
+};
+
+// Finds tokens in text: the first one, and the longest if several begin at one place.
+class AddedTokens {
+ public:
+  AddedTokens() = default;
+  // Tokens with an empty text are never found.
+  explicit AddedTokens(std::vector<AddedToken> tokens);
+
+  bool empty() const { return tokens_.empty(); }
+  // Calls `on_token` for each token and `on_text` for each non-empty text between them, in order.
+  // Without `with_special`, special tokens are text.
+  void split(std::string_view text, bool with_special,
+             const std::function<void(std::string_view)>& on_text,
+             const std::function<void(const PlacedToken&)>& on_token) const;
+
+ private:
+  struct Node {
+    std::vector<std::pair<char, int32_t>> children;  // byte, node
+    int32_t token = -1;                              // which ends here
+  };
+
+  // The longest token at the start of `text`; null if there is none.
+  const AddedToken* longest_at(std::string_view text) const;
+
+  std::vector<AddedToken> tokens_;
+  std::vector<Node> nodes_;
+  std::array<bool, 256> begins_{};
+};
+
+struct FolderSettings;
+
+// The parts that all tokenizers have: added tokens, which are found in a text first, and pieces,
+// which the text between them becomes.
+class PieceTokenizer : public Tokenizer {
+ public:
+  int64_t vocab_size() const override { return vocab_size_; }
+  void encode(std::string_view text, std::vector<int32_t>& ids) const override {
+    encode_text(text, /*with_special=*/false, ids);
+  }
+  void encode_with_special(std::string_view text, std::vector<int32_t>& ids) const override {
+    encode_text(text, /*with_special=*/true, ids);
+  }
+  std::vector<PlacedToken> added_tokens_in(std::string_view text) const override;
+  std::optional<int32_t> id_of(std::string_view token) const override;
+  const Ends& ends() const override { return ends_; }
+
+ protected:
+  virtual void encode_text(std::string_view text, bool with_special,
+                           std::vector<int32_t>& ids) const = 0;
+  virtual std::optional<int32_t> piece_id(std::string_view piece) const = 0;
+
+  // Adds the token unless there is one of its text. Returns the id of that text.
+  int32_t add(AddedToken token);
+  // Takes the ends of sequences that the settings name.
+  void read_ends(const FolderSettings& settings);
+  // Prepares the search for the added tokens. Those of which is_normalized() is true are found in
+  // normalized text.
+  void find_added_tokens(const std::function<bool(const AddedToken&)>& is_normalized,
+                         const std::function<std::string(const std::string&)>& normalized);
+
+  AddedTokens found_in_text_;
+  AddedTokens found_in_normalized_;
+  bool changes_text_ = false;  // a normalizer does
+  Ends ends_;
+  int64_t vocab_size_ = 0;
+
+ private:
+  std::vector<AddedToken> added_tokens_;
+  std::map<std::string, int32_t, std::less<>> added_ids_;
+};
+
+}  // namespace fsdp
