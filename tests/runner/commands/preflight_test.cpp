@@ -58,8 +58,8 @@ TEST_CASE("check shows the planned memory, and the room for all checkpoints that
   CHECK_THAT(row("checkpoint: {every_steps: 30, at_end: true}"), Catch::EndsWith(" 4.00"));
   // An older one goes when the new one is complete.
   CHECK_THAT(row("checkpoint: {every_steps: 20, keep: 2}"), Catch::EndsWith(" 3.00"));
-  CHECK_THAT(row("evaluation.every_steps: 10, checkpoint: {every_steps: 20, keep: 2, "
-                 "when_improved: true}"),
+  CHECK_THAT(row("evaluation: {every_steps: 10, fraction: 0.1}, checkpoint: {every_steps: 20, "
+                 "keep: 2, when_improved: true}"),
              Catch::EndsWith(" 4.00"));
 }
 
