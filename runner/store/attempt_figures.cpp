@@ -14,8 +14,8 @@ namespace fsdp {
 namespace {
 
 // Returns the quantile of the values after the warm-up, or of all if there are no more. They are in
-// the order of steps. nullopt if there are none.
-std::optional<double> quantile_after(int64_t warmup_steps_excluded, std::vector<double> values,
+// the order of steps, and are reordered. nullopt if there are none.
+std::optional<double> quantile_after(int64_t warmup_steps_excluded, std::vector<double>& values,
                                      double fraction = 0.5) {
   if (values.empty()) return std::nullopt;
   const bool has_more = std::ssize(values) > warmup_steps_excluded;
@@ -160,7 +160,8 @@ RankSummary AttemptFigures::rank_summary(int64_t rank) const {
   const Rank& own = ranks_.at(static_cast<size_t>(rank));
   RankSummary summary = own.largest;
   summary.steps = std::ssize(own.step_times_ms);
-  summary.step_time_ms_median = quantile_after(attempt_.warmup_steps_excluded, own.step_times_ms);
+  std::vector<double> times = own.step_times_ms;
+  summary.step_time_ms_median = quantile_after(attempt_.warmup_steps_excluded, times);
   return summary;
 }
 
@@ -198,25 +199,30 @@ AttemptSummary AttemptFigures::summary(bool has_ended) const {
 }
 
 void AttemptFigures::summarise_steps(AttemptSummary& summary) const {
-  // Covers the steps that every rank has done. nullopt if a step lacks the value.
-  const auto of_steps = [&](auto member, double fraction = 0.5) -> std::optional<double> {
+  // Covers the steps that every rank has done. Empty if a step lacks the value.
+  const auto of_steps = [&](auto member) {
     std::vector<double> values;
     for (const Step& step : steps_) {
       if (step.rank_count < attempt_.ranks) continue;
       const std::optional value = step.*member;
-      if (!value) return std::nullopt;
+      if (!value) return std::vector<double>();
       values.push_back(static_cast<double>(*value));
     }
-    return quantile_after(attempt_.warmup_steps_excluded, std::move(values), fraction);
+    return values;
   };
-  summary.step_time_ms_median = of_steps(&Step::step_time_ms);
-  summary.step_time_ms_p25 = of_steps(&Step::step_time_ms, 0.25);
-  summary.step_time_ms_p75 = of_steps(&Step::step_time_ms, 0.75);
-  summary.communication_time_ms_median = of_steps(&Step::communication_time_ms);
+  const auto median_of = [&](auto member) {
+    std::vector<double> values = of_steps(member);
+    return quantile_after(attempt_.warmup_steps_excluded, values);
+  };
+  std::vector<double> times = of_steps(&Step::step_time_ms);
+  summary.step_time_ms_median = quantile_after(attempt_.warmup_steps_excluded, times);
+  summary.step_time_ms_p25 = quantile_after(attempt_.warmup_steps_excluded, times, 0.25);
+  summary.step_time_ms_p75 = quantile_after(attempt_.warmup_steps_excluded, times, 0.75);
+  summary.communication_time_ms_median = median_of(&Step::communication_time_ms);
   if (!(summary.step_time_ms_median > 0)) return;
   const double steps_per_second = 1000 / *summary.step_time_ms_median;
   const auto per_second = [&](auto member, double unit = 1) -> std::optional<double> {
-    const std::optional<double> of_step = of_steps(member);
+    const std::optional<double> of_step = median_of(member);
     return of_step ? std::optional(steps_per_second * *of_step / unit) : std::nullopt;
   };
   summary.steps_per_second = steps_per_second;
