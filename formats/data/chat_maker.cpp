@@ -332,7 +332,7 @@ class ChatMaker : public DocumentMaker {
     const auto common =
         static_cast<size_t>(std::ranges::mismatch(before_, ids_).in1 - before_.begin());
     if (common == before_.size()) return common;
-    // Tokens across `place` differ from those of the two sides alone.
+    // A token may cross `place`. Then the tokens of the two sides alone are other ones.
     encode({place, place, part.end, part.outer_end}, alone_);
     const bool is_whole =
         std::ranges::equal(alone_, std::span(ids_).last(std::min(alone_.size(), ids_.size())));

@@ -258,8 +258,7 @@ void check_index_of_megatron(const path& file, TokenDtype read_as) {
 }
 
 // Refuses a file that begins with a header of llm.c or NumPy. Unless a dtype was chosen, also
-// refuses two other files: an archive, and a file beside an index of Megatron-LM that names another
-// dtype than `read_as`.
+// refuses an archive, and a file whose index of Megatron-LM names another dtype than `read_as`.
 void require_bare_tokens(const InputFile& file, TokenDtype read_as, bool is_chosen) {
   const std::string begin = file.read_text(0, kKnownContentsBytes);
   if (begin.size() < kKnownContentsBytes) return;

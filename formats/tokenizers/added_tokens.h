@@ -79,8 +79,8 @@ class PieceTokenizer : public Tokenizer {
   int32_t add(AddedToken token);
   // Takes the ends of sequences that the settings name.
   void read_ends(const FolderSettings& settings);
-  // Prepares the search for the added tokens. Those of which is_normalized() is true are found in
-  // normalized text.
+  // Prepares the search for the added tokens. A token is searched for in normalized text if
+  // is_normalized() is true.
   void find_added_tokens(const std::function<bool(const AddedToken&)>& is_normalized,
                          const std::function<std::string(const std::string&)>& normalized);
 

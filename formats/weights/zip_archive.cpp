@@ -69,7 +69,7 @@ Directory find_directory(const InputFile& archive) {
   refuse_file(archive.path(), "is no zip archive, or is cut short: copy or download it again");
 }
 
-// Replaces the numbers of 32 bits that are too small by those of the zip64 field in `extra`.
+// Replaces each number that does not fit into 32 bits by its value in the zip64 field of `extra`.
 void read_zip64(const InputFile& archive, std::string_view extra,
                 std::initializer_list<uint64_t*> values) {
   constexpr uint16_t kZip64 = 1;

@@ -138,30 +138,32 @@ std::vector<std::string> texts_of(std::vector<LossAgreement> agreements, Rows ro
 
 // --- runs that are compared with none ---
 
-// Returns how a run differs from another run whose losses need not be equal: "other
-// optimizer.learning_rate, train.seed". Empty: their specifications do not tell.
-std::string differing_keys(const ComparisonRow& run, const ComparisonRow& other) {
+// Returns how a run differs from another run, with these keys, whose losses need not be equal:
+// "other optimizer.learning_rate, train.seed". Empty: their specifications do not tell.
+std::string differing_keys(const ComparisonRow& run, const ComparisonRow& other,
+                           const Keys& other_keys) {
   std::vector<std::string> names;
   if (run.data_digest != other.data_digest) names.push_back("input files");
-  for (const auto& [key, value] :
-       changed_keys(keys_beyond(Effect::kNotLosses, other), keys_beyond(Effect::kNotLosses, run))) {
+  for (const auto& [key, value] : changed_keys(other_keys, keys_beyond(Effect::kNotLosses, run))) {
     if (!key.starts_with("batch.")) names.push_back(key);  // the total batches are equal
   }
   return names.empty() ? "" : "other " + first_names(names, kMostNamedKeys);
 }
 
 // Returns why the losses of two runs need not be equal, if the reason is found.
-std::string why_not_compared(const ComparisonRow& run, const ComparisonRow& other) {
+std::string why_not_compared(const ComparisonRow& run, const ComparisonRow& other,
+                             const Keys& other_keys) {
   if (run.loss_digest.empty()) return "no record of what decides its losses";
   if (other.loss_digest.empty()) return "no such record to compare with";
   if (run.total_batch != other.total_batch) return "another total batch";
-  const std::string keys = differing_keys(run, other);
+  const std::string keys = differing_keys(run, other, other_keys);
   return keys.empty() ? "another loss_digest" : keys;
 }
 
 // Returns the reasons why runs are not compared with the reference, each with its runs.
 auto reasons_of(const Runs& alone, const ComparisonRow& reference) {
-  return grouped(alone, [&](auto* run) { return why_not_compared(*run, reference); });
+  const Keys keys = keys_beyond(Effect::kNotLosses, reference);
+  return grouped(alone, [&](auto* run) { return why_not_compared(*run, reference, keys); });
 }
 
 // "not C: another total batch; not D and E: other train.seed"

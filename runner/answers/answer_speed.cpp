@@ -7,7 +7,7 @@
 #include "runner/table/names.h"
 #include "runner/table/number_text.h"
 
-// Which rows are fastest, and how they scale.
+// The answers to two questions: which rows are fastest, and how do they scale?
 namespace fsdp {
 namespace {
 

@@ -29,7 +29,7 @@ std::string request_line(const Preflight& preflight);
 // Returns what weakens the comparison of the runs or will stop one early, each with a remedy.
 std::vector<std::string> preflight_warnings(const Preflight& preflight);
 
-// What Slurm says about jobs that are not submitted yet.
+// Slurm's answer about jobs that are not submitted yet.
 struct QueueCheck {
   std::vector<std::string> refused;  // a line for each kind of job, with a remedy
   std::string not_known;             // why Slurm does not tell everything; empty: it does

@@ -64,8 +64,8 @@ std::optional<int64_t> largest_that_fits(Doubling search, const FitsAt& fits_at)
 // The number of runs saved if the search starts at `largest` and this value is correct.
 int64_t runs_saved(const Doubling& search, int64_t largest);
 
-// Returns the next valid value: the first one for which `try_value` does not throw ConfigError,
-// from `value` to `value` + `gap`, the widest gap between valid values. Tries each value once.
+// Returns the next valid value, from `value` to `value` + `gap`. A value is valid if `try_value`
+// does not throw ConfigError. `gap` is the widest one between valid values. Tries each value once.
 NextValid next_valid_by(std::function<void(int64_t value)> try_value, int64_t gap, int64_t last);
 
 // The widest gap between valid values of a key in such a run. A total batch, for example, is a

@@ -12,7 +12,7 @@
 
 #include "runner/export/export.h"
 
-// What export_runs() and its formats share. TensorBoard and W&B have a file of their own.
+// The parts that export_runs() and its formats share. TensorBoard and W&B have a file of their own.
 namespace fsdp {
 
 // A new file. Call close() after the last write. Each member throws std::system_error with the

@@ -97,7 +97,7 @@ json json_of(const HubName& name) {
           {"text", name.repository_text()}};
 }
 
-// What the script needs to get a file.
+// Returns the facts that the script needs to get a file.
 json blob_of(const Commit& commit, const ListedFile& file) {
   return {{"repository", json_of(commit.name)},
           {"commit", commit.hash},
@@ -109,8 +109,9 @@ json blob_of(const Commit& commit, const ListedFile& file) {
           {"lock", commit.cache.lock(file.hash.text).string()}};
 }
 
-// What the script writes when all blobs are there: links to them, the listings, and at last the
-// commit of the revision. Leaves out what is right already: a complete cache may be read-only.
+// Returns the links and texts that the script writes when all blobs are there. The commit of the
+// revision is the last one. Links and texts that are right already are left out, because a complete
+// cache may be read-only.
 json publication_of(const Commit& commit) {
   const CachedRepository& cache = commit.cache;
   json links = json::array();

@@ -11,7 +11,7 @@
 #include "base/system/program.h"
 #include "runner/store/attempts.h"
 
-// Where an attempt comes from: program, host, environment, and the state of the experiment's file.
+// The origin of an attempt: program, host, environment, and the state of the experiment's file.
 namespace fsdp {
 
 // Returns the runner, host and environment of this process. The caller fills in the rest.

@@ -36,8 +36,8 @@ constexpr auto enum_names(PlanFormat) {
   return std::array{"table"sv, "markdown"sv, "json"sv, "html"sv};
 }
 
-// Returns a row for each run below two lines that say what is planned. Notes say why runs do not
-// fit, with a remedy.
+// Returns a table with a row for each run. Lines above the rows tell the profile, the model and the
+// device. Notes say why runs do not fit, with a remedy.
 Table plan_table(const PlanReport& report);
 
 // Returns the table, with the report's remarks below it. JSON is an array of objects with all
@@ -54,8 +54,8 @@ std::string fit_text(Fit fit);
 // True unless the ranks of a node take more of its memory than there is.
 bool host_fits(const RunPlan& plan);
 
-// Returns the memory that the run needs, of the memory that there is: "92.0 GiB of 79.0 GiB", "744
-// GiB of 512 GiB of a node's memory".
+// Returns the needed memory and the memory that there is: "92.0 GiB of 79.0 GiB" of a device, or
+// "744 GiB of 512 GiB of a node's memory".
 std::string excess_text(const RunPlan& plan);
 
 // Returns a change that saves memory: "more ranks, or strategy.offload: optimizer".

@@ -71,8 +71,8 @@ std::string evaluation_text(const EvaluationDone& evaluation) {
 }
 
 constexpr double kLongWaitSeconds = 30;
-// A wait is long after this many times the recent step time, but not before these minimums.
-// kLongStepSeconds is the minimum between steps, kLongWaitSeconds that of other waits.
+// A wait is long after this many times the recent step time. It also has to last kLongStepSeconds
+// between steps, and kLongWaitSeconds elsewhere.
 constexpr double kLongStepTimes = 10;
 constexpr double kLongStepSeconds = 10;
 

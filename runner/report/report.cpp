@@ -95,7 +95,7 @@ std::vector<RunColumn> usual_columns(const Comparison& comparison) {
   return usual;
 }
 
-// Returns the columns that the view chooses. Those for people have a heading.
+// Returns the columns that the view chooses. A format for people takes columns with a heading.
 std::vector<RunColumn> chosen_columns(Format format, const Comparison& comparison, bool brief) {
   const View& view = comparison.report.view;
   const std::span<const RunColumn> all = columns_of(comparison.row_kind);

@@ -398,7 +398,7 @@ std::vector<ComputedColumns> computed_columns() {
   };
 }
 
-// The order in which a narrow table drops columns.
+// A narrow table drops these columns, those with the smallest number first.
 constexpr std::pair<std::string_view, int> kDropOrder[] = {{"ranks", 1},
                                                            {"memory_reserved_bytes_forward", 1},
                                                            {"scaling_efficiency_percent", 2},

@@ -28,8 +28,8 @@ struct LaunchRequest {
   std::optional<std::chrono::seconds> time_to_stop{};
 };
 
-// kNodeFailed: a node failed under its ranks, and with it their job ended. kNotStarted: no rank was
-// started. kUnseen: nobody saw the end, because the watching process was killed.
+// kNodeFailed: a node failed, which ended the job. kNotStarted: no rank was started. kUnseen: the
+// watching process was killed, so nobody saw the end.
 enum class LaunchOutcome {
   kExited,
   kOutOfMemory,

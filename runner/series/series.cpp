@@ -115,7 +115,7 @@ void put_names(const std::vector<Series*>& all) {
 
 // --- the baseline of ratios ---
 
-// The way in which a name matches a series. The smallest one is preferred.
+// How a name matches a series. The first kind that occurs is taken.
 enum class Match { kName, kRunOfIt, kBeginning, kNone };
 
 Match match(const Series& series, const std::string& name) {

@@ -51,7 +51,7 @@ struct Series {
   std::string status_text() const;
 };
 
-// What a row of a report shows: a run, a series, or a rank of a run.
+// The subject of a row of a report: a run, a series, or a rank of a run.
 struct RunRow {
   const ComparisonRow* run;       // of a series: the medians over its repeats
   const Series* series;           // the run's series, with its baseline

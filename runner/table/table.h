@@ -35,8 +35,8 @@ Value to_value(const T& member) {
   }
 }
 
-// Returns the value as people read it in the column called `name`. The end of a name is its unit:
-// bytes are shown in GiB, joules in kJ, a total time as "2 h 03 min". "-": not measured.
+// Returns the value as people read it in the column called `name`; "-": not measured. The name ends
+// with the unit. Bytes are shown in GiB, joules in kJ, and a total time as "2 h 03 min".
 std::string text_of(const Value& value, std::string_view name);
 
 // Returns a heading for the column called `name`: "memory\nallocated\nGiB".

@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
-// Preloaded into a program. Loads the program's libraries once, and forks for each start of the
-// program that is requested at the socket FORK_SERVER. libtorch's libraries take half a second.
+// Preloaded into a program. Loads the program's libraries once, as libtorch's take half a second.
+// Forks for each start of the program. The socket FORK_SERVER takes requests for starts.
 // A start gets its own arguments, variables, working directory and standard streams. It is a child
 // of the process that started the server.
 namespace {

@@ -12,7 +12,7 @@ using Catch::Matchers::Contains;
 
 constexpr int64_t kGib = int64_t{1} << 30;
 
-// What check prints about an experiment of 100 steps with these keys in its base.
+// The output of check for an experiment of 100 steps with these keys in its base.
 struct Checked {
   Checked(const std::string& keys, std::optional<RunPlan> plan)
       : expansion(
