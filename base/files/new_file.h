@@ -12,7 +12,7 @@ namespace fsdp {
 std::filesystem::path name_by_chance(const std::filesystem::path& place);
 
 // Waits until the folder's names are on the disk. Returns 0, or an errno.
-int sync_names(const std::filesystem::path& folder);
+[[nodiscard]] int sync_names(const std::filesystem::path& folder);
 
 // A file that is written under another name beside its place, and moved there when it is complete
 // and on the disk. A link under either name is removed, and its target is never written to. Every

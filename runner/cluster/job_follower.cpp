@@ -109,9 +109,12 @@ bool JobFollower::follows(int64_t run) const {
 }
 
 std::optional<int64_t> JobFollower::allocation_after(int64_t run) const {
+  const std::vector<AttemptRecord> attempts = listeners_.store.attempts(run);
+  if (attempts.empty()) return std::nullopt;
   for (const Job& job : jobs_) {
     const bool goes_on = std::ranges::any_of(job.tasks, [&](const Task& task) {
-      return task.run.id == run && task.has_ended && !task.cut_short;
+      return task.run.id == run && task.has_ended && !task.cut_short &&
+             attempts.back().slurm_job == slurm_name(job.recorded, task.recorded.task);
     });
     if (goes_on && job.is_allocation()) return job.recorded.id;
   }

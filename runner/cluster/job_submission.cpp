@@ -28,9 +28,7 @@ std::string new_token() {
   return fmt::format("{:08x}{:08x}", source(), source());
 }
 
-bool is_of_one_job(const Run& run) { return run.spec.slurm.mode == SlurmMode::kAllocation; }
-
-bool is_allocation(const RunRecord& run) { return run.spec.slurm.mode == SlurmMode::kAllocation; }
+bool is_allocation(const RunSpec& spec) { return spec.slurm.mode == SlurmMode::kAllocation; }
 
 }  // namespace
 
@@ -42,7 +40,7 @@ void check_jobs_of(const Expansion& expansion) {
     });
     checked = &run;
   }
-  if (std::ranges::none_of(expansion.runs, is_of_one_job)) return;
+  if (std::ranges::none_of(expansion.runs, is_allocation, &Run::spec)) return;
   const Run& first = expansion.runs.front();
   for (const Run& run : expansion.runs) {
     check_at_place(expansion, run, [&] {
@@ -105,7 +103,7 @@ void JobSubmission::wait_again(std::vector<RunRecord> runs) {
 }
 
 bool JobSubmission::may_join(std::span<const RunRecord> job, const RunRecord& run) const {
-  if (job.empty() || is_allocation(job.front())) return job.empty() || is_allocation(run);
+  if (job.empty() || is_allocation(job.front().spec)) return job.empty() || is_allocation(run.spec);
   return std::ssize(job) < most_tasks_ && may_share_array(job.front().spec, run.spec);
 }
 
@@ -137,7 +135,7 @@ JobSubmission::Submission JobSubmission::prepare(std::vector<RunRecord> runs) {
                      .runner = settings_.runner,
                      .working_directory = settings_.plan.working_directory};
   for (const RunRecord& run : runs) {
-    if (!is_allocation(run)) ++script.array_tasks;
+    if (!is_allocation(run.spec)) ++script.array_tasks;
     script.keeps_checkpoints |= wants_checkpoints(run.spec);
     job.tasks.push_back(task_of(run, std::ssize(job.tasks)));
   }
@@ -216,7 +214,7 @@ void JobSubmission::refuse(const std::string& problem) {
 
 // Halves the number of runs for the next try. A job of one run, or an allocation, waits instead.
 void JobSubmission::put_back() {
-  at_limit_ = prepared_->runs.size() == 1 || is_allocation(prepared_->runs.front());
+  at_limit_ = prepared_->runs.size() == 1 || is_allocation(prepared_->runs.front().spec);
   most_tasks_ = std::max<int64_t>(1, std::ssize(prepared_->runs) / 2);
   listeners_.store.forget_job(prepared_->job.id);
   std::filesystem::remove_all(listeners_.results / prepared_->job.folder);

@@ -165,8 +165,7 @@ std::set<std::string> refresh_free_jobs(Store& store, const std::filesystem::pat
 
 JobsToCancel jobs_to_cancel(const Store& store, const std::set<int64_t>& runs,
                             std::string_view here) {
-  std::map<int64_t, RunRecord> records;
-  for (RunRecord& run : store.runs()) records.emplace(run.id, std::move(run));
+  const std::map<int64_t, RunRecord> records = runs_by_id(store);
   JobsToCancel found;
   for (const JobRecord& job : store.open_jobs("")) {
     if (job.slurm_job.empty()) continue;

@@ -10,7 +10,7 @@
 
 #include "runner/run/launcher.h"
 
-// Queue: a batch system that accepts jobs. runner/slurm/slurm.h implements it for Slurm.
+// Queue: a batch system that accepts jobs. runner/cluster/slurm.h implements it for Slurm.
 namespace fsdp {
 
 struct QueueLimits {

@@ -185,7 +185,7 @@ void copy_source(const MergeSource& source, const path& results, const path& cop
   if (std::filesystem::equivalent(source.results, results, not_there)) {
     throw std::runtime_error("is the database to merge into; name another folder with --results");
   }
-  refuse_write_ahead_log(file);
+  require_mergeable(file);
   Database copy = Database::copy_of(file, copy_file);
   migrate(copy);
   require_sound(copy);

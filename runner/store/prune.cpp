@@ -203,11 +203,15 @@ class Removal {
     if (!item.folder.empty()) rename_folder(item);
     if (!item.checkpoint_step && item.run) store_.delete_run(item.run->id);
     if (item.checkpoint_step && !has_another(item)) {
-      store_.delete_checkpoint(item.run->id, run_of_checkpoint(item)
-                                                 .checkpoint(*item.checkpoint_step)
-                                                 .lexically_relative(results_ / item.run->folder));
+      const RunPaths paths = run_of_checkpoint(item);
+      store_.delete_checkpoint(
+          item.run->id, paths.checkpoint(*item.checkpoint_step).lexically_relative(paths.folder()));
     }
     nobody_plans.commit();
+    if (!item.checkpoint_step && item.run) {
+      going_.erase(item.run->id);
+      named_.forget(item.run->id);
+    }
     return true;
   }
 
@@ -238,8 +242,13 @@ class Removal {
     if (error && error != std::errc::no_such_file_or_directory) {
       throw std::system_error(error, item.folder.string() + " cannot be removed");
     }
-    sync_names(name.parent_path());  // before its rows are deleted
     item.folder = name;
+    if (error) return;
+    // Before its rows are deleted.
+    if (const int failure = sync_names(name.parent_path()); failure != 0) {
+      throw std::system_error(failure, std::generic_category(),
+                              name.string() + " cannot be removed");
+    }
   }
 
   // Removes an experiment's folder after its last run. A run is recorded before it has a folder.

@@ -166,9 +166,10 @@ void check_results_path(const path& results) {
           " too long for SQLite; choose a folder with a shorter path: " + results.string());
 }
 
-void refuse_write_ahead_log(const path& file) {
+void require_mergeable(const path& file) {
   if (!std::filesystem::is_regular_file(file)) return;
   const std::optional<Header> header = header_of(file);
+  if (header && !header->is_ours()) refuse_foreign(file);
   if (!header || !header->has_wal) return;
   throw ConfigError(file.string(), "",
                     "another program has given it a write-ahead log; close that program, and let "

@@ -20,9 +20,9 @@ enum class StoreUse {
 // none.
 Database open_results(const std::filesystem::path& results, StoreUse use);
 
-// Throws ConfigError if another program has given the database a write-ahead log. SQLite would
-// leave files beside it.
-void refuse_write_ahead_log(const std::filesystem::path& file);
+// Throws if the database is not this program's, as open_results() does. Throws ConfigError if
+// another program has given it a write-ahead log, because SQLite would leave files beside it.
+void require_mergeable(const std::filesystem::path& file);
 
 // Throws ConfigError if the database has a view in the place of a table, or a view that is not this
 // program's. Reading it might never end.

@@ -203,3 +203,39 @@ TEST_CASE("a doubled key's next value is left to the job that doubles that key, 
   CHECK_FALSE(life.sweep.leave_to_allocation(runs[2]));
   CHECK_FALSE(life.sweep.follows(runs[2].id));
 }
+
+TEST_CASE("what follows a run goes into the job in which the run has ended, not an earlier one") {
+  Detached lab;
+  lab.cluster.runs("100");
+  lab.jobs[0].starts(1, "100");
+  lab.jobs[0].fails();
+  lab.jobs[1].starts(1, "100");
+  SlurmRunnerLife life(lab.results, lab.cluster);
+  std::vector<RunRecord> planned{lab.runs[0], lab.runs[1], planned_run("third", 1, "3")};
+  const RunRecord third = life.plan(in_order(planned)).back();
+  REQUIRE(life.sweep.pick_up());
+  REQUIRE(life.status(lab.id(0)) == kFailed);
+  life.follow_up = [&](const RunRecord& run, RunStatus) -> std::optional<RunRecord> {
+    return run.id == lab.id(0) ? std::optional(third) : std::nullopt;
+  };
+  RunRecord anew = lab.again(life, 0);
+  anew.spec.slurm.mode = SlurmMode::kPerRun;
+  REQUIRE(life.sweep.submit({anew}));
+  FakeJob job_of_third(lab.results.path(), third);
+  life.happens = {[&] {
+                    lab.jobs[0].starts(2, "101_0");
+                    lab.jobs[0].finishes();
+                    lab.cluster.ends("101_0");
+                  },
+                  [] {}, [] {}, [] {},
+                  [&] {
+                    CHECK(lab.cluster.submissions == 3);
+                    job_of_third.starts(1, "102_0");
+                    job_of_third.finishes();
+                    lab.cluster.ends("102_0");
+                    lab.jobs[1].finishes();
+                    lab.cluster.ends("100");
+                  }};
+  life.sweep.follow();
+  CHECK(life.attempts(third.id) == std::vector{kFinished});
+}

@@ -217,6 +217,10 @@ TEST_CASE("a source that is torn, foreign, newer or empty is skipped, and the ot
     database.execute("create table runs (id integer); insert into runs values (1)");
     reason = "is not a database of fsdp-run 0.1.0 or later; move it away";
   }
+  SECTION("of nobody, without a table") {
+    Database(other.database()).execute("vacuum");
+    reason = "is not a database of fsdp-run 0.1.0 or later; move it away";
+  }
   SECTION("no bytes") {
     other.write("results.sqlite", "");
     reason = "is empty";

@@ -203,6 +203,17 @@ TEST_CASE("a run whose folder was renamed before its rows went is forgotten by t
     prune_all(store, results, wish_for({run.id}));
     CHECK(store.runs().empty());
   }
+  SECTION("and so are its checkpoints' rows, when only these are pruned") {
+    const std::string place = std::to_string(run.id) + ", 1, 0";
+    Database(results.database())
+        .execute("insert or ignore into ranks (run, attempt, rank, last_sequence) values (" +
+                 place + ", 1); insert into checkpoints values (" + place +
+                 ", 1, 1, 1, 'checkpoints/step-1', 2, 1.0)");
+    prune_all(store, results, wish_for({run.id}, true));
+    CHECK(store.runs().size() == 1);
+    CHECK(names_in(renamed / "checkpoints").empty());
+    CHECK(sqlite3(results, "select count(*) from checkpoints") == "0\n");
+  }
   SECTION("unless it has run again") {
     std::filesystem::create_directories(folder);
     results.write(run.folder / "run.yaml", "");
