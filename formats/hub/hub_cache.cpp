@@ -30,8 +30,6 @@ bool is_there(const path& place) {
   return std::filesystem::exists(place, unknown);
 }
 
-}  // namespace
-
 path hub_home() {
   if (path home = path_variable("HF_HOME"); !home.empty()) return home;
   if (const path caches = path_variable("XDG_CACHE_HOME"); !caches.empty()) {
@@ -40,6 +38,8 @@ path hub_home() {
   const path home = path_variable("HOME");
   return (home.empty() ? path("/") : home) / ".cache/huggingface";
 }
+
+}  // namespace
 
 path hub_cache_folder() {
   for (const char* name : {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"}) {

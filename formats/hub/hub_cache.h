@@ -11,9 +11,8 @@
 // touches the network.
 namespace fsdp {
 
-// HF_HOME, else $XDG_CACHE_HOME/huggingface, else ~/.cache/huggingface.
-std::filesystem::path hub_home();
-// HF_HUB_CACHE, else HUGGINGFACE_HUB_CACHE, else hub/ in hub_home().
+// HF_HUB_CACHE, else HUGGINGFACE_HUB_CACHE, else hub/ in the first of HF_HOME,
+// $XDG_CACHE_HOME/huggingface and ~/.cache/huggingface.
 std::filesystem::path hub_cache_folder();
 
 // The places of one repository in the cache:
@@ -27,7 +26,6 @@ class CachedRepository {
  public:
   CachedRepository(std::filesystem::path cache, const HubName& name);
 
-  const std::filesystem::path& folder() const { return folder_; }
   std::filesystem::path blob(const std::string& hash) const { return folder_ / "blobs" / hash; }
   std::filesystem::path ref(const std::string& revision) const {
     return folder_ / "refs" / revision;

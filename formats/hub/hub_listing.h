@@ -16,7 +16,6 @@ struct ContentHash {
   std::string text{};  // hexadecimal
 
   bool operator==(const ContentHash&) const = default;
-  std::string kind() const { return is_sha256 ? "sha256" : "git's sha1"; }
 };
 
 // One file of a repository.

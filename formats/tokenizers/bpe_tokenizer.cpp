@@ -261,7 +261,7 @@ void BpeTokenizer::encode_text(std::string_view text, bool with_special,
     found_in_text_.split(
         text, with_special,
         [&](std::string_view part) {
-          const std::string changed = normalized(part);
+          const std::string changed = changes_text_ ? normalized(part) : std::string();
           found_in_normalized_.split(
               changes_text_ ? changed : part, with_special,
               [&](std::string_view rest) { encode_normalized(rest, call); }, add_token);

@@ -214,8 +214,10 @@ def list_files(repository, commit, folder, is_recursive):
         return following
 
     url = address(repository, f"tree/{commit}" + f"/{quote(folder)}" * bool(folder) + "?recursive=true" * is_recursive)
-    for _ in range(MOST_PAGES):
+    for page in range(MOST_PAGES):
         url = api(repository, url, read)
+        if url is None and page > 0:
+            raise Failed(f"{constants.ENDPOINT}, for {repository['text']}, has a list of files that ends in a 404; try again")
         if not url:
             return found
     raise Failed(f"{constants.ENDPOINT}, for {repository['text']}, has a list of files without an end")

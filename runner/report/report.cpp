@@ -225,10 +225,13 @@ Table table_of(Format format, const Comparison& comparison) {
       format == Format::kTable && !report.view.wide && has_usual_columns(report.view);
   const auto columns = chosen_columns(format, comparison, has_brief && !is_page);
   ShownColumns shown{.are_brief = has_brief && !is_page};
-  for (const RunColumn& column : chosen_columns(format, comparison, has_brief)) {
+  for (const RunColumn& column :
+       is_page ? chosen_columns(format, comparison, has_brief) : columns) {
     if (!column.heading.empty()) shown.names.insert(column.name);
   }
-  const DifferingRows differing = is_of_ranks ? DifferingRows() : differing_rows(comparison.rows);
+  const bool is_csv = format == Format::kCsv;  // has columns and values only
+  const DifferingRows differing =
+      is_of_ranks || is_csv ? DifferingRows() : differing_rows(comparison.rows);
   const RowMaker maker(format, columns, differing.runs);
 
   Table table{.title = report.title};
@@ -240,7 +243,7 @@ Table table_of(Format format, const Comparison& comparison) {
     table.columns.back().drop_order = 0;
     table.columns.back().least = 0;
   }
-  const bool has_answers = !is_of_ranks && has_usual_columns(report.view);
+  const bool has_answers = !is_of_ranks && !is_csv && has_usual_columns(report.view);
   for (const RowGroup& group : comparison.groups) {
     table.blocks.push_back(block_of(group, maker, format, has_answers));
     shown.is_device_told = shown.is_device_told || !table.blocks.back().introduction.empty();
@@ -250,6 +253,7 @@ Table table_of(Format format, const Comparison& comparison) {
     shown.names.clear();
     for (const Column& column : table.columns) shown.names.insert(column.name);
   }
+  if (is_csv) return table;
   table.warnings = warnings_of(comparison);
   table.notes = notes_below(comparison, shown);
   std::ranges::copy(differing.lines, std::back_inserter(table.notes));

@@ -30,7 +30,7 @@ enum class RowKind { kSeries, kRun, kRank };
 // place is the option. Only `baseline` and `group` change figures; the others select them.
 struct View {
   std::vector<std::string> columns{};  // these, in this order; "+name": added to the usual ones
-  std::vector<std::string> where{};    // "COLUMN OP VALUE", as in conditions.h
+  std::vector<std::string> where{};    // "COLUMN OP VALUE", as filter() reads it
   std::string sort{};                  // "name", or "-name" for the largest first
   std::string baseline{};              // of ratios: a point or a series; else the first
   std::string group{};                 // each value has a block of rows with its own baseline

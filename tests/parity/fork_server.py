@@ -19,6 +19,7 @@ from pathlib import Path
 
 library: Path | None = None  # None: start programs
 MOST_SERVERS = 4
+LONGEST_START_S = 300  # of a server on a busy machine
 # Variables that programs and preloaded libraries read only after they are loaded. A new value of any
 # other variable needs another server.
 READ_LATE = {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TMPDIR",
@@ -76,20 +77,24 @@ class Server:
         variables = environment | {"LD_PRELOAD": preload, "FORK_SERVER": str(theirs.fileno())}
         self.process = subprocess.Popen([program], env=variables, pass_fds=[theirs.fileno()])
         theirs.close()
+        self.socket.settimeout(LONGEST_START_S)
 
     def fork(self, args: list[str], variables: dict[str, str], stdin, stdout, stderr) -> ForkedProcess:
         words = [*args, "", *(f"{name}={value}" for name, value in variables.items())]
         folder = os.open(".", os.O_PATH)
         descriptors = array.array("i", [stdin.fileno(), stdout.fileno(), stderr.fileno(), folder])
-        self.socket.sendmsg(["".join(f"{word}\0" for word in words).encode()],
-                            [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)])
-        os.close(folder)
-        answer = self.socket.recv(100)
+        try:
+            self.socket.sendmsg(["".join(f"{word}\0" for word in words).encode()],
+                                [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)])
+            answer = self.socket.recv(100)  # of the forked process
+        finally:
+            os.close(folder)
         assert answer, f"the server of {args[0]} has ended"
         return ForkedProcess(args, int(answer))
 
     def end(self) -> None:
         self.socket.close()
+        self.process.kill()
         self.process.wait()
 
 
@@ -121,8 +126,13 @@ def start(command: list, environment: dict[str, str], stdout, stderr=None,
         return subprocess.Popen(args, env=environment, stdin=stdin or subprocess.DEVNULL, stdout=stdout,
                                 stderr=stderr or subprocess.STDOUT)
     late = {name: value for name, value in environment.items() if name in READ_LATE | {"LD_PRELOAD"}}
+    server = server_for(args[0], environment)
     with open(os.devnull) as empty:
-        return server_for(args[0], environment).fork(args, late, stdin or empty, stdout, stderr or stdout)
+        try:
+            return server.fork(args, late, stdin or empty, stdout, stderr or stdout)
+        except Exception:  # a late answer would be taken for that of the next start
+            servers.pop(next(key for key, each in servers.items() if each is server)).end()
+            raise
 
 
 def run(command: list, text: str) -> str:

@@ -11,8 +11,6 @@ from planning import plans, request_of
 from random_runs import VOCABULARY, random_spec, write_articles
 from trainer import check_ended_well, events_file, start, wait_for, wait_until_well_ended
 
-
-
 CHECKPOINT_TOLERANCE = 1024  # of trainer.json: figures that only a run knows
 
 
