@@ -10,7 +10,6 @@
 #include "runner/cluster/request.h"
 
 namespace fsdp {
-
 namespace {
 
 using std::string_view_literals::operator""sv;

@@ -13,7 +13,6 @@
 #include "runner/cluster/slurm.h"
 
 namespace fsdp {
-
 namespace {
 
 using std::string_view_literals::operator""sv;

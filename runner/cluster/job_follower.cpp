@@ -15,7 +15,6 @@
 #include "runner/run/earlier_attempts.h"
 
 namespace fsdp {
-
 namespace {
 
 // The longest delay from Slurm's report of a job's end to the appearance of the job's files. An NFS
@@ -77,7 +76,7 @@ JobFollower::Task JobFollower::open_task(const Job& job, const JobTask& recorded
                                 [&](const auto& attempt) { return attempt.slurm_job == name; });
   if (name.empty() || own == attempts.rend()) return task;
   if (own->status == RunStatus::kRunning) {
-    task.attempt = std::make_unique<OpenAttempt>(listeners_, task.run, own->attempt);
+    open(task, *own);
     show_start(listeners_.progress, task.run);
   } else if (job.is_allocation() && !was_ended_by_cluster(own->status)) {
     task.has_ended = true;
@@ -131,9 +130,25 @@ bool JobFollower::waits_for_files() const {
 void JobFollower::read_events() {
   for (Job& job : jobs_) {
     for (Task& task : job.tasks) {
-      if (task.attempt) task.attempt->ingest();
+      if (task.attempt) ingest(task);
     }
   }
+}
+
+void JobFollower::open(Task& task, const AttemptRecord& attempt) {
+  task.attempt = std::make_unique<OpenAttempt>(listeners_.progress, listeners_.results, task.run,
+                                               attempt.attempt, attempt.started_unix_ms);
+}
+
+void JobFollower::ingest(Task& task) {
+  OpenAttempt& attempt = *task.attempt;
+  listeners_.store.ingest(task.run.id, attempt.attempt(), attempt.read(), attempt.skipped_lines());
+}
+
+void JobFollower::ingest_rest(Task& task) {
+  do {
+    ingest(task);
+  } while (!task.attempt->at_end());
 }
 
 std::vector<RunRecord> JobFollower::pass(const std::optional<std::vector<TaskState>>& states) {
@@ -169,18 +184,18 @@ void JobFollower::ask_server_for_files(const Task& task) const {
 
 // Imports what the job has written into the run's folder since the last pass.
 void JobFollower::read_files(const Job& job, Task& task) {
-  const std::vector<int> begun =
-      import_attempts(listeners_.store, listeners_.results, task.run, listeners_.warn(),
-                      slurm_name(job.recorded, task.recorded.task));
+  const std::vector<int> begun = import_attempts(listeners_.store, listeners_.results, task.run,
+                                                 job.recorded, task.recorded, listeners_.warn());
   for (const int attempt : begun) {
     if (task.attempt) close(job, task, /*was_requeued=*/true, std::nullopt);
-    task.attempt = std::make_unique<OpenAttempt>(listeners_, task.run, attempt);
+    const std::vector<AttemptRecord> attempts = listeners_.store.attempts(task.run.id);
+    open(task, *std::ranges::find(attempts, attempt, &AttemptRecord::attempt));
     task.is_queued = task.has_ended = false;
     task.cut_short.reset();
     task.over_since.reset();
     show_start(listeners_.progress, task.run);
   }
-  if (task.attempt) task.attempt->ingest();
+  if (task.attempt) ingest(task);
 }
 
 void JobFollower::take_state(Job& job, Task& task, const std::optional<TaskState>& state) {
@@ -200,9 +215,8 @@ void JobFollower::take_state(Job& job, Task& task, const std::optional<TaskState
 // True once the ranks' ends are known or the files had time to appear.
 bool JobFollower::may_judge(Task& task) {
   if (task.attempt) {
-    task.attempt->ingest_rest();
-    const int64_t run = task.run.id;
-    if (ranks_have_spoken(listeners_.store.rank_ends(run, task.attempt->attempt()))) return true;
+    ingest_rest(task);
+    if (ranks_have_spoken(task.attempt->rank_ends())) return true;
   }
   if (!task.over_since) task.over_since = now_();
   return now_() - *task.over_since >= kFilesLag;
@@ -291,7 +305,7 @@ void JobFollower::end_without_attempt(Job& job, Task& task, const std::optional<
 RunRecord JobFollower::close(const Job& job, Task& task, bool was_requeued,
                              const std::optional<TaskState>& state) {
   OpenAttempt& open = *task.attempt;
-  open.ingest_rest();
+  ingest_rest(task);
   AttemptEnd end = read_end(paths(task), open.attempt(), listeners_.warn());
   if (end.outcome == LaunchOutcome::kUnseen) end.ended_unix_ms = now_unix_ms();
   end.in_job = true;

@@ -81,6 +81,10 @@ class JobFollower {
   RunRecord close(const Job& job, Task& task, bool was_requeued,
                   const std::optional<TaskState>& state);
   bool may_judge(Task& task);
+  void open(Task& task, const AttemptRecord& attempt);
+  // Gives the store the events written since the last call, or all.
+  void ingest(Task& task);
+  void ingest_rest(Task& task);
   void record(Job& job, Task& task, const TaskState& state);
   void tell_what_blocks(Job& job, const TaskState& state);
   RunPaths paths(const Task& task) const;

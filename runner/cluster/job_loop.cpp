@@ -13,7 +13,6 @@
 #include "runner/run/judgement.h"
 
 namespace fsdp {
-
 namespace {
 
 constexpr std::chrono::milliseconds kLookInterval{1000};
@@ -58,7 +57,7 @@ JobLoop::JobLoop(const RunListeners& listeners, Queue& queue, JobSubmission& sub
       settings_(std::move(settings)),
       pauses_(std::move(pauses)),
       follower_(listeners, pauses_.now),
-      results_patience_(listeners.store, listeners.progress) {}
+      results_patience_(&listeners.store, listeners.progress) {}
 
 bool JobLoop::pick_up() {
   if (listeners_.store.open_jobs(settings_.experiment).empty()) return true;

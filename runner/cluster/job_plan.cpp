@@ -3,38 +3,47 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 #include "base/files/digest.h"
 #include "base/system/unix_time.h"
 #include "base/text/config_error.h"
+#include "contract/record/run_paths.h"
+#include "contract/spec/run_spec_yaml.h"
 #include "contract/spec/yaml_value.h"
+#include "formats/inputs/inputs.h"
 #include "runner/cluster/job_submission.h"
 #include "runner/host/whole_file.h"
 #include "runner/run/attempt.h"
 #include "runner/run/planned_runs.h"
+#include "runner/run/record_files.h"
 #include "runner/run/run_planner.h"
 
 namespace fsdp {
-
 namespace {
 
 // Files of the submission's folder.
 constexpr const char* kPlan = "job.yaml";
 constexpr const char* kExperiment = "experiment.yaml";
-constexpr const char* kStore = "planning.sqlite";
+
+std::filesystem::path run_file(const std::filesystem::path& folder, int64_t number) {
+  return folder / fmt::format("run-{}.json", number);
+}
 
 }  // namespace
 
 void write_job_plan(const std::filesystem::path& folder, const JobPlan& plan,
-                    const std::string& experiment_text, const Store& store) {
+                    const std::string& experiment_text, std::span<const JobRun> runs) {
   std::string text;
   JobPlan::visit_fields(plan, [&](const char* name, const auto& member) {
     text += fmt::format("{}: {}\n", name, yaml_text(member));
   });
   replace_file(folder / kPlan, text);
   replace_file(folder / kExperiment, experiment_text);
-  store.write_planning_copy(folder / kStore);
+  for (size_t i = 0; i < runs.size(); ++i) {
+    write_record(run_file(folder, static_cast<int64_t>(i)), runs[i]);
+  }
 }
 
 JobPlan read_job_plan(const std::filesystem::path& folder) {
@@ -54,9 +63,25 @@ Experiment load_planned_experiment(const std::filesystem::path& folder, const Jo
   return Experiment::from_text(plan.file, read_text_file(folder / kExperiment));
 }
 
-void copy_planning_store(const std::filesystem::path& folder,
-                         const std::filesystem::path& results) {
-  std::filesystem::copy_file(folder / kStore, results / "results.sqlite");
+std::vector<JobRun> read_job_runs(const std::filesystem::path& folder, const JobPlan& plan,
+                                  int64_t task) {
+  const bool is_array = plan.mode == SlurmMode::kPerRun;
+  std::vector<JobRun> runs;
+  for (int64_t number = is_array ? task : 0;; ++number) {
+    const std::filesystem::path file = run_file(folder, number);
+    if (!std::filesystem::exists(file)) break;
+    try {
+      RunRecord& run = runs.emplace_back(read_record<JobRun>(file)).run;
+      run.spec = read_run_spec(RunPaths(plan.results / run.folder).spec());
+    } catch (const std::exception& error) {
+      throw ConfigError(file.string(), "",
+                        fmt::format("is not what fsdp-run writes there: {}", error.what()));
+    }
+    if (is_array) break;
+  }
+  if (!runs.empty()) return runs;
+  throw ConfigError(plan.file.string(), "",
+                    fmt::format("the job has no run for its task {}; submit it again", task));
 }
 
 SlurmRequest largest_request(std::span<const RunRecord> runs) {
@@ -83,106 +108,74 @@ const SlurmSpec& slurm_of_all(std::span<const RunRecord> runs) {
   return first.spec.slurm;
 }
 
-namespace {
-
-const std::filesystem::path& with_copy(const std::filesystem::path& local,
-                                       const std::filesystem::path& folder) {
-  copy_planning_store(folder, local);
-  return local;
+DoubledRuns::DoubledRuns(const std::filesystem::path& folder, const JobPlan& plan,
+                         std::span<const JobRun> runs, FileDigests& digests, Progress& progress)
+    : digest_([&digests](const std::filesystem::path& file) { return digests.current(file); }),
+      progress_(progress) {
+  const auto is_searched = [](const JobRun& run) { return run.search.has_value(); };
+  if (std::ranges::none_of(runs, is_searched)) return;
+  experiment_ = load_planned_experiment(folder, plan);
+  const Expansion expansion = experiment_->expand(
+      {.profile = plan.profile, .set = plan.set, .only = plan.only, .on_cluster = true},
+      Resources());
+  for (const auto& [run, inputs, state] : runs) {
+    const auto same = std::ranges::find(expansion.runs, run.position, &Run::position);
+    if (!state || same == expansion.runs.end() || !same->doubling) continue;
+    Doubling search = same->doubling->search();
+    if (state->expected) search.expect_to_be_largest(*state->expected);
+    if (state->largest_that_fits) search.fits(*state->largest_that_fits);
+    if (state->smallest_that_does_not_fit) search.does_not_fit(*state->smallest_that_does_not_fit);
+    series_.emplace(run.id, Series{same->doubling, std::move(search), *state, run.spec});
+  }
 }
 
-// Keeps the submitted ones among the runs that the planner in the job found.
-std::vector<RunRecord> submitted(std::vector<RunRecord> runs, const JobPlan& plan) {
-  std::erase_if(runs, [&](const RunRecord& run) {
-    return std::ranges::find(plan.runs, run.folder.string()) == plan.runs.end();
-  });
-  if (runs.size() == plan.runs.size()) return runs;
-  throw ConfigError(plan.file.string(), "",
-                    "its runs are not those that were submitted: an input file has changed since, "
-                    "or looks different from this node; submit it again");
-}
-
-std::optional<int64_t> expected(const JobPlan& plan, const std::string& family) {
-  for (const std::string& entry : plan.expected) {
-    if (entry.starts_with(family + '=')) return std::stoll(entry.substr(family.size() + 1));
+std::optional<RunRecord> DoubledRuns::after(const RunRecord& ended, RunStatus status) {
+  const auto found = series_.find(ended.id);
+  const bool has_result = status == RunStatus::kFinished || status == RunStatus::kOutOfMemory;
+  if (found == series_.end() || !has_result) return std::nullopt;
+  Series series = found->second;
+  status == RunStatus::kFinished ? series.search.fits(*ended.family_value)
+                                 : series.search.does_not_fit(*ended.family_value);
+  const SearchState& state = series.state;
+  while (const std::optional<int64_t> value = series.search.next()) {
+    try {
+      RunRecord run = run_of(series, *value);
+      if (!state.begins_anew && run.status == RunStatus::kFinished) {
+        series.search.fits(*value);
+      } else if (!state.begins_anew && state.too_large && *value >= *state.too_large) {
+        series.search.does_not_fit(*value);
+      } else if (state.most && *value > *state.most) {
+        progress_.say(fmt::format("{}={} is not run: it is predicted not to fit (--skip-oversized)",
+                                  series.doubling->key(), *value));
+        break;
+      } else {
+        if (!reads_the_same(run.spec, series.checked)) check_inputs(run.spec);
+        series.checked = run.spec;
+        series_.insert_or_assign(run.id, std::move(series));
+        return run;
+      }
+    } catch (const ConfigError& error) {
+      progress_.say(fmt::format("{}={} cannot be run, nor what would follow: {}",
+                                series.doubling->key(), *value, error.what()));
+      break;
+    }
   }
   return std::nullopt;
 }
 
-RunRecord run_of_task(const Store& store, const JobPlan& plan, int64_t task) {
-  if (task >= 0 && task < std::ssize(plan.runs)) {
-    for (RunRecord& run : store.runs()) {
-      if (run.folder != plan.runs[static_cast<size_t>(task)]) continue;
-      run.spec = store.spec(run.id);
-      return run;
-    }
+// Returns the value's run with what is known of it. A new run has a number that no record has.
+RunRecord DoubledRuns::run_of(Series& series, int64_t value) {
+  RunRecord run = planned_run(*experiment_, doubled_run(series.doubling, value), digest_);
+  const auto known = std::ranges::find(series.state.known, run.hash, &RunRecord::hash);
+  if (known == series.state.known.end()) {
+    run.id = --last_id_;
+    return run;
   }
-  throw ConfigError(plan.file.string(), "",
-                    fmt::format("the job has no run for its task {}; submit it again", task));
-}
-
-}  // namespace
-
-struct RunsOfJob::Planned {
-  Planned(const std::filesystem::path& folder, const JobPlan& plan, Store& store,
-          Progress& progress)
-      : experiment(load_planned_experiment(folder, plan)),
-        digest(remembered(
-            [&store](const std::filesystem::path& file) { return current_digest(store, file); })),
-        planner(store, experiment, digest,
-                {.device_kind = slurm_device_kind,
-                 .rerun = plan.rerun,
-                 .expected_value = [&plan](auto&, auto& family) { return expected(plan, family); },
-                 .skip_oversized = plan.skip_oversized,
-                 .say = [&](const std::string& line) { progress.say(line); }}) {}
-
-  std::vector<RunRecord> runs(const JobPlan& plan) {
-    const Expansion expansion = experiment.expand(
-        {.profile = plan.profile, .set = plan.set, .only = plan.only, .on_cluster = true},
-        Resources());
-    return planner.plan({.name = experiment.name(),
-                         .title = experiment.title(),
-                         .file = plan.file,
-                         .text = experiment.text(),
-                         .text_digest = text_digest(experiment.text()),
-                         .profile = expansion.profile},
-                        expansion, planned_runs(experiment, expansion.runs, digest),
-                        left_out_runs(experiment, expansion.left_out, digest));
-  }
-
-  Experiment experiment;
-  FileDigest digest;
-  RunPlanner planner;
-};
-
-RunsOfJob::RunsOfJob(const std::filesystem::path& folder, const JobPlan& plan, int64_t task,
-                     Progress& progress)
-    : token_(plan.token), store_(with_copy(local_.path(), folder)) {
-  if (plan.mode == SlurmMode::kPerRun) {
-    runs_ = {run_of_task(store_, plan, task)};
-    return;
-  }
-  planned_ = std::make_unique<Planned>(folder, plan, store_, progress);
-  runs_ = submitted(planned_->runs(plan), plan);
-}
-
-RunsOfJob::~RunsOfJob() = default;
-
-std::optional<RunRecord> RunsOfJob::after(const RunRecord& ended, RunStatus status) {
-  return planned_ ? planned_->planner.after(ended, status) : std::nullopt;
-}
-
-// The local database knows the job by the one name that its attempts are given. A task of an array
-// is therefore a job of its own there.
-int64_t RunsOfJob::record_job(const std::string& slurm_job) {
-  return store_.record_job({.experiment = runs_.front().experiment,
-                            .token = token_,
-                            .slurm_job = slurm_job,
-                            .mode = std::string(name_of(SlurmMode::kAllocation)),
-                            .folder = {},
-                            .submitted_unix_ms = now_unix_ms(),
-                            .provenance = Provenance(),
-                            .tasks = {}});
+  run.id = known->id;
+  run.folder = known->folder;
+  run.status = known->status;
+  run.attempt = known->attempt;
+  return run;
 }
 
 }  // namespace fsdp

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -13,16 +13,17 @@
 #include "base/text/fields.h"
 #include "contract/spec/slurm_spec.h"
 #include "runner/cluster/request.h"
+#include "runner/experiment/doubling_series.h"
 #include "runner/experiment/experiment.h"
 #include "runner/progress/progress.h"
 #include "runner/run/attempt.h"
+#include "runner/run/run_planner.h"
 #include "runner/store/store.h"
 
 namespace fsdp {
 
-// The instructions for one job. They hold all that the user's planner knew, so the planner in an
-// allocation decides the same. The submission's folder holds the plan, the experiment's text and a
-// copy of the database without measurements.
+// The instructions for one job, in its submission's folder. They hold all that the job needs,
+// because a job has no database.
 struct JobPlan {
   std::string token;  // of the submission
   SlurmMode mode = SlurmMode::kPerRun;
@@ -31,15 +32,9 @@ struct JobPlan {
   std::string profile = "auto";
   std::vector<std::string> set{};
   std::vector<std::string> only{};
-  bool rerun = false;
-  bool skip_oversized = false;
-  std::vector<std::string> expected{};  // "FAMILY=VALUE": where searches of doubled keys begin
-  std::filesystem::path results;        // absolute
+  std::filesystem::path results;  // absolute
   std::filesystem::path trainer;
   double time_limit_s = 0;  // per run; 0: no limit
-  // The folders of the runs to launch, relative to the results. Task N of an array runs the Nth. In
-  // an allocation, the planner must arrive at the same list.
-  std::vector<std::string> runs{};
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
@@ -50,21 +45,30 @@ struct JobPlan {
     visit("profile", self.profile);
     visit("set", self.set);
     visit("only", self.only);
-    visit("rerun", self.rerun);
-    visit("skip_oversized", self.skip_oversized);
-    visit("expected", self.expected);
     visit("results", self.results);
     visit("trainer", self.trainer);
     visit("time_limit_s", self.time_limit_s);
-    visit("runs", self.runs);
   }
 };
 
-// Writes job.yaml, experiment.yaml and planning.sqlite, which the command `attempt` reads. `folder`
-// must exist. Call this after planning and before the runs are recorded as queued. The copy of the
-// database then shows which runs had a result.
+// A run of a job, as known when it was submitted. Its specification is in the run's folder.
+struct JobRun {
+  RunRecord run;
+  std::vector<KnownFile> inputs{};
+  std::optional<SearchState> search{};  // that waits for the run's result
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("run", self.run);
+    visit("inputs", self.inputs);
+    visit("search", self.search);
+  }
+};
+
+// Writes job.yaml, experiment.yaml, and run-N.json for the Nth run, which is task N of an array.
+// `folder` must exist.
 void write_job_plan(const std::filesystem::path& folder, const JobPlan& plan,
-                    const std::string& experiment_text, const Store& store);
+                    const std::string& experiment_text, std::span<const JobRun> runs);
 
 // Throws ConfigError if the plan cannot be read.
 JobPlan read_job_plan(const std::filesystem::path& folder);
@@ -72,8 +76,10 @@ JobPlan read_job_plan(const std::filesystem::path& folder);
 // Loads the experiment as it was at submission. Errors name the user's file.
 Experiment load_planned_experiment(const std::filesystem::path& folder, const JobPlan& plan);
 
-// Copies the submission's database to the place where a Store expects it.
-void copy_planning_store(const std::filesystem::path& folder, const std::filesystem::path& results);
+// Returns the runs of this process: the one of array task `task`, or all of an allocation. Throws
+// ConfigError.
+std::vector<JobRun> read_job_runs(const std::filesystem::path& folder, const JobPlan& plan,
+                                  int64_t task);
 
 // The smallest request that has room for each run.
 SlurmRequest largest_request(std::span<const RunRecord> runs);
@@ -84,30 +90,31 @@ std::vector<std::filesystem::path> input_folders_of(std::span<const RunRecord> r
 // Returns the section `slurm` that all runs share. Throws ConfigError if they differ.
 const SlurmSpec& slurm_of_all(std::span<const RunRecord> runs);
 
-// The runs inside a job, as the user's runner planned them, in a database on this node.
-class RunsOfJob {
+// Chooses the next values of doubled keys in a job, as the runner that follows the job does.
+class DoubledRuns {
  public:
-  // `folder` is the submission's folder with the plan `plan`. `task` is the number in the array.
-  // Throws ConfigError if the runs differ from the submitted ones.
-  RunsOfJob(const std::filesystem::path& folder, const JobPlan& plan, int64_t task,
-            Progress& progress);
-  ~RunsOfJob();
+  // `folder` is the submission's folder with the plan `plan`.
+  DoubledRuns(const std::filesystem::path& folder, const JobPlan& plan,
+              std::span<const JobRun> runs, FileDigests& digests, Progress& progress);
 
-  Store& store() { return store_; }
-  const std::vector<RunRecord>& runs() const { return runs_; }
   // Returns the run that follows an ended run, if the job doubles a key.
   std::optional<RunRecord> after(const RunRecord& ended, RunStatus status);
-  // Records the job under Slurm's name of it or its task. Returns its number in the store.
-  int64_t record_job(const std::string& slurm_job);
 
  private:
-  struct Planned;
+  struct Series {
+    std::shared_ptr<const DoublingSeries> doubling;
+    Doubling search;
+    SearchState state;
+    RunSpec checked;  // by check_inputs
+  };
 
-  ScratchFolder local_;
-  std::string token_;
-  Store store_;
-  std::unique_ptr<Planned> planned_;  // in an allocation
-  std::vector<RunRecord> runs_;
+  RunRecord run_of(Series& series, int64_t value);
+
+  std::optional<Experiment> experiment_{};  // if a key is doubled
+  FileDigest digest_;
+  Progress& progress_;
+  std::map<int64_t, Series> series_{};  // by the id of the awaited run
+  int64_t last_id_ = 0;                 // of a run without a record
 };
 
 }  // namespace fsdp

@@ -19,7 +19,6 @@
 #include "runner/run/planned_runs.h"
 
 namespace fsdp {
-
 namespace {
 
 // Returns a random number of 64 bits, which no other submission has.
@@ -155,16 +154,20 @@ void JobSubmission::write_folders(const JobRecord& job, std::span<const RunRecor
   JobPlan plan = settings_.plan;
   plan.token = job.token;
   plan.mode = runs.front().spec.slurm.mode;
+  std::vector<JobRun> job_runs;
   for (const RunRecord& run : runs) {
     const std::filesystem::path run_folder = listeners_.results / run.folder;
     file_name_pattern(run_folder);  // refuses what srun cannot write to
     write_spec(RunPaths(run_folder), run.spec);
-    plan.runs.push_back(run.folder.string());
+    job_runs.push_back({.run = run, .inputs = FileDigests(listeners_.store, run.spec).all()});
+    if (settings_.search_of && is_allocation(run.spec)) {
+      job_runs.back().search = settings_.search_of(run);
+    }
   }
   const std::filesystem::path folder = listeners_.results / job.folder;
   std::filesystem::create_directories(folder);
   replace_file(folder / kScriptName, script);
-  write_job_plan(folder, plan, settings_.experiment_text, listeners_.store);
+  write_job_plan(folder, plan, settings_.experiment_text, job_runs);
 }
 
 // Keeps `prepared_` if Slurm does not answer. A refusal is final: squeue lists refused jobs as

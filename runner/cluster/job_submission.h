@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -33,9 +34,11 @@ class JobSubmission {
     std::string experiment;
     std::string experiment_text{};
     std::filesystem::path runner{};  // the program that a job starts
-    // The job's plan. push() fills in token, mode and runs.
+    // The job's plan. push() fills in token and mode.
     JobPlan plan{};
     Provenance provenance{};
+    // Returns the search that waits for the run's result, if any. An allocation goes on with it.
+    std::function<std::optional<SearchState>(const RunRecord&)> search_of{};
   };
   struct Submission {
     JobRecord job;

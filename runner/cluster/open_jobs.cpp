@@ -14,7 +14,6 @@
 #include "runner/run/locks.h"
 
 namespace fsdp {
-
 namespace {
 
 std::map<int64_t, RunRecord> runs_by_id(const Store& store) {
@@ -33,10 +32,10 @@ std::optional<std::string> named_by_attempt(const RunListeners& listeners, const
     const RunPaths paths(listeners.results / run->second.folder);
     const int next = run->second.attempt + 1;
     for (int attempt = next; attempt < first_free_attempt(paths); ++attempt) {
-      const std::optional<LaunchRecord> start =
-          read_launch_record(paths, attempt, [](const std::string&) {});
-      if (start && start->started_unix_ms >= job.submitted_unix_ms) {
-        return start->job.substr(0, start->job.find('_'));
+      const std::optional<AttemptStart> start =
+          read_start(paths, attempt, [](const std::string&) {});
+      if (start && !start->slurm_job.empty() && start->started_unix_ms >= job.submitted_unix_ms) {
+        return start->slurm_job.substr(0, start->slurm_job.find('_'));
       }
     }
   }

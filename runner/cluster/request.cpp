@@ -15,7 +15,6 @@
 #include "formats/inputs/inputs.h"
 
 namespace fsdp {
-
 namespace {
 
 bool begins_with_ignoring_case(std::string_view text, std::string_view prefix) {

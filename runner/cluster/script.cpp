@@ -19,7 +19,6 @@
 #include "runner/host/environment.h"
 
 namespace fsdp {
-
 namespace {
 
 using std::filesystem::path;

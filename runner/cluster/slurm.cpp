@@ -19,7 +19,6 @@
 #include "runner/run/supervised_launches.h"
 
 namespace fsdp {
-
 namespace {
 
 // A list of ids must stay below Linux's limit for one argument (128 KiB).

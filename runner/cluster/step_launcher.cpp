@@ -24,7 +24,6 @@
 #include "runner/run/local_launcher.h"
 
 namespace fsdp {
-
 namespace {
 
 constexpr std::chrono::seconds kTimeToEndStep{60};

@@ -92,12 +92,13 @@ struct Outcome {
 };
 
 // Describes the job for readers of its output.
-void tell_of(const ThisJob& job, const RunsOfJob& runs, int64_t max_restarts, Progress& progress) {
+void tell_of(const ThisJob& job, const std::vector<RunRecord>& runs, int64_t max_restarts,
+             Progress& progress) {
   progress.say("job " + job.name + " on " + job.node_list + ", start " +
                std::to_string(job.restarts + 1) + " of at most " +
                std::to_string(max_restarts + 1) + ", OMP_NUM_THREADS " +
                variable("OMP_NUM_THREADS"));
-  for (const RunRecord& run : runs.runs()) {
+  for (const RunRecord& run : runs) {
     progress.say(run_configuration(run.point, run.spec));
   }
 }
@@ -115,34 +116,41 @@ Host host_of_job() {
 Outcome run_in(const ThisJob& job, const std::filesystem::path& folder, const JobPlan& plan) {
   std::filesystem::current_path(plan.working_directory);
   const std::unique_ptr<Progress> progress = make_progress(ProgressMode::kAutomatic);
-  RunsOfJob runs(folder, plan, job.task, *progress);
-  const SlurmSpec slurm = slurm_of_all(runs.runs());
+  const std::vector<JobRun> job_runs = read_job_runs(folder, plan, job.task);
+  FileDigests digests;
+  std::vector<RunRecord> runs;
+  for (const JobRun& each : job_runs) {
+    runs.push_back(each.run);
+    for (const KnownFile& file : each.inputs) digests.add(file);
+  }
+  const SlurmSpec slurm = slurm_of_all(runs);
   if (job.restarts > slurm.max_restarts) {
     throw ConfigError(
         "", "slurm.max_restarts",
         "the job was started again " + std::to_string(slurm.max_restarts) + " times already");
   }
   tell_of(job, runs, slurm.max_restarts, *progress);
+  DoubledRuns doubled(folder, plan, job_runs, digests, *progress);
   const auto follow_up = [&](const RunRecord& ended, RunStatus status) {
-    return runs.after(ended, status);
+    return doubled.after(ended, status);
   };
   const Expansion of_no_profile;
   RunPredictions predictions(of_no_profile, host_of_job(), plan.trainer, plan.results);
-  StepLauncher launcher(allocation_of(job, plan, runs.runs()));
-  RunLoop sweep(runs.store(), launcher, *progress,
-                {.results = plan.results,
-                 .trainer = plan.trainer,
-                 .host = job.node.empty() ? host_name() : job.node,
-                 .provenance = Provenance(),
-                 .time_limit = time_limit(plan),
-                 .device_kind = slurm_device_kind,
-                 .predict = [&](const RunSpec& spec) { return predictions.predict(spec); },
-                 .follow_up = follow_up,
-                 .job = JobOfLoop{job.name, job.node_list}});
-  const ExitCode code = sweep.run(left_to_launch(
-      runs.runs(), {runs.store(), *progress, plan.results}, runs.record_job(job.name), follow_up));
+  StepLauncher launcher(allocation_of(job, plan, runs));
+  Journal journal(plan.results, digests, follow_up);
+  RunLoop loop(journal, nullptr, launcher, *progress,
+               {.results = plan.results,
+                .trainer = plan.trainer,
+                .host = job.node.empty() ? host_name() : job.node,
+                .provenance = Provenance(),
+                .time_limit = time_limit(plan),
+                .device_kind = slurm_device_kind,
+                .predict = [&](const RunSpec& spec) { return predictions.predict(spec); },
+                .job = JobOfLoop{job.name, job.node_list}});
+  const ExitCode code =
+      loop.run(left_to_launch(runs, plan.results, job.name, digests, *progress, follow_up));
   progress->close();
-  return {code, sweep.is_to_go_on() && job.restarts < slurm.max_restarts};
+  return {code, loop.is_to_go_on() && job.restarts < slurm.max_restarts};
 }
 
 // Requeues the job unless Slurm is ending it: a cancelled job must stay cancelled.

@@ -118,12 +118,10 @@ JobSubmission::Settings submission_of(const RunArguments& options, const Experim
   plan.profile = options.choice.expand.profile;
   plan.set = options.choice.expand.set;
   plan.only = options.choice.expand.only;
-  plan.rerun = options.rerun;
-  plan.skip_oversized = options.skip_oversized;
   plan.results = std::filesystem::absolute(options.results).lexically_normal();
   plan.trainer = trainer;
   plan.time_limit_s = options.time_limit_seconds;
-  return {experiment.name(), experiment.text(), runner, plan, provenance};
+  return {experiment.name(), experiment.text(), runner, plan, provenance, {}};
 }
 
 ExperimentRecord record_of(const Experiment& experiment, const std::string& profile) {
@@ -214,19 +212,6 @@ Store& open_store(Preparation& prepared, const RunArguments& options) {
   return *prepared.results;
 }
 
-// Returns the expected value of each doubled key, for the planner in a job.
-std::vector<std::string> expected_values(const Preparation& prepared, const PredictRun& predict,
-                                         bool skips_oversized) {
-  std::vector<std::string> expected;
-  for (const Run& run : prepared.expansion.runs) {
-    if (!run.doubling || !(run.doubling->is_refined() || skips_oversized)) continue;
-    if (const auto value = run.doubling->expected_largest(predict)) {
-      expected.push_back(fmt::format("{}={}", run.doubling->family(prepared.digest), *value));
-    }
-  }
-  return expected;
-}
-
 void leave_out_oversized(std::vector<RunRecord>& runs, const PredictRun& predict,
                          const std::function<void(const std::string&)>& say) {
   std::erase_if(runs, [&](const RunRecord& run) {
@@ -290,7 +275,7 @@ ExitCode run(const RunArguments& options) {
     add_git_state(provenance, prepared.git);
     JobSubmission::Settings submission =
         submission_of(options, experiment, runner, prepared.trainer, provenance);
-    submission.plan.expected = expected_values(prepared, predict, options.skip_oversized);
+    submission.search_of = [&](const RunRecord& run) { return planner.search_of(run); };
     slurm.emplace(listeners, submission, options.slurm, planner);
     if (!slurm->pick_up()) return ExitCode::kInterrupted;
   }
@@ -316,10 +301,7 @@ ExitCode run(const RunArguments& options) {
                         .provenance = provenance,
                         .time_limit = time_limit(options),
                         .device_kind = kind_of_device,
-                        .predict = predict,
-                        .follow_up = [&](const RunRecord& ended, RunStatus status) {
-                          return planner.after(ended, status);
-                        }});
+                        .predict = predict});
   progress.close();
   if (!options.slurm.detach) print_table(store, experiment, options, code);
   return code;

@@ -96,9 +96,8 @@ void leave_out_runs_in_jobs(std::vector<RunRecord>& runs, const RunPlanner& plan
 
 }  // namespace
 
-ExitCode run_here(std::vector<RunRecord> runs, const RunPlanner& planner,
-                  const RunListeners& listeners, const Host& host, const DeviceOptions& options,
-                  LoopSettings settings) {
+ExitCode run_here(std::vector<RunRecord> runs, RunPlanner& planner, const RunListeners& listeners,
+                  const Host& host, const DeviceOptions& options, LoopSettings settings) {
   leave_out_runs_in_jobs(runs, planner, listeners.store, listeners.progress);
   if (runs.empty()) return ExitCode::kOk;
   HeldDevices held(listeners.progress);
@@ -112,8 +111,13 @@ ExitCode run_here(std::vector<RunRecord> runs, const RunPlanner& planner,
                           .cpu_ranks = static_cast<int>(host.resources.cpu_cores),
                           .max_parallel = options.max_parallel,
                           .share = options.share});
-  RunLoop sweep(listeners.store, launcher, listeners.progress, std::move(settings));
-  return sweep.run(std::move(runs));
+  FileDigests digests;
+  for (const RunRecord& run : runs) digests.take(listeners.store, run.spec);
+  StoreJournal journal(
+      listeners.store, settings.results, digests,
+      [&](const RunRecord& ended, RunStatus status) { return planner.after(ended, status); });
+  RunLoop loop(journal, &listeners.store, launcher, listeners.progress, std::move(settings));
+  return loop.run(std::move(runs));
 }
 
 }  // namespace fsdp

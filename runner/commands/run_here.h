@@ -17,8 +17,7 @@ struct DeviceOptions {
 
 // Starts an experiment's runs on this host, for `run`. Runs in jobs of Slurm are left to their
 // jobs.
-ExitCode run_here(std::vector<RunRecord> runs, const RunPlanner& planner,
-                  const RunListeners& listeners, const Host& host, const DeviceOptions& options,
-                  LoopSettings settings);
+ExitCode run_here(std::vector<RunRecord> runs, RunPlanner& planner, const RunListeners& listeners,
+                  const Host& host, const DeviceOptions& options, LoopSettings settings);
 
 }  // namespace fsdp

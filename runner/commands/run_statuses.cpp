@@ -90,9 +90,9 @@ std::vector<Cell> cells_of(const RunState& run) {
           nodes_cell(row)};
 }
 
-using DoubledRuns = std::vector<const ComparisonRow*>;
+using DoubledRows = std::vector<const ComparisonRow*>;
 
-std::string outlook(const DoubledRuns& series) {
+std::string outlook(const DoubledRows& series) {
   const ComparisonRow& last = **std::ranges::max_element(
       series, {}, [](const ComparisonRow* row) { return *row->family_value; });
   const auto open = std::ranges::find_if(
@@ -190,7 +190,7 @@ std::vector<std::string> status_table(std::span<const RunState> runs, size_t wid
 }
 
 std::string doubling_outlook(std::span<const ComparisonRow> rows) {
-  std::map<std::pair<std::string, int64_t>, DoubledRuns> all;
+  std::map<std::pair<std::string, int64_t>, DoubledRows> all;
   for (const ComparisonRow& row : rows) {
     if (row.family_value) all[{row.experiment, row.position}].push_back(&row);
   }

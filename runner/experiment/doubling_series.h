@@ -31,8 +31,10 @@ class Doubling {
   void does_not_fit(int64_t value);
   // `value` must be a valid value of a refined range.
   void expect_to_be_largest(int64_t value) { expected_ = value; }
+  std::optional<int64_t> expected() const { return expected_; }
   std::optional<int64_t> largest_that_fits() const { return largest_that_fits_; }
   const DoublingRange& range() const { return range_; }
+  std::optional<int64_t> smallest_that_does_not_fit() const { return smallest_that_does_not_; }
 
   // The value to try next, between known fitting and failing ones. nullopt: the search is over.
   std::optional<int64_t> next() const;

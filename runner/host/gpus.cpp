@@ -11,7 +11,6 @@
 #include "base/text/config_error.h"
 
 namespace fsdp {
-
 namespace {
 
 // Returns "process 4242 'python' (3.0 GiB), process ...". Empty if no process computes on the GPU.

@@ -17,7 +17,6 @@
 #include "runner/experiment/experiment.h"
 
 namespace fsdp {
-
 namespace {
 
 // Synchronized clocks differ by less than this.
@@ -37,6 +36,12 @@ double tokens_of_step(const RunSpec& spec) {
          static_cast<double>(spec.data.sequence_length);
 }
 
+// Returns 0 if only the trainer knows the steps, from the training set.
+int64_t known_steps(const TrainSpec& train) {
+  const int64_t steps = train.steps.value_or(0);
+  return std::min(steps, train.max_steps.value_or(steps));
+}
+
 RunOutline outline_of(const RunRecord& run) {
   return {.point = run.point,
           .ranks = run.spec.strategy.ranks,
@@ -48,76 +53,76 @@ RunOutline outline_of(const RunRecord& run) {
 
 }  // namespace
 
-int64_t known_steps(const TrainSpec& train) {
-  const int64_t steps = train.steps.value_or(0);
-  return std::min(steps, train.max_steps.value_or(steps));
-}
-
 void expect(Progress& progress, const RunRecord& run) { progress.expect(run.id, outline_of(run)); }
 
 void show_start(Progress& progress, const RunRecord& run) {
   progress.started(run.id, outline_of(run));
 }
 
-OpenAttempt::OpenAttempt(const RunListeners& listeners, RunRecord run, int attempt)
-    : listeners_(listeners),
+RankReports::RankReports(int64_t ranks) : figures_({.ranks = ranks}) {
+  for (int rank = 0; rank < ranks; ++rank) ends_.emplace_back().rank = rank;
+}
+
+void RankReports::add(std::span<const std::vector<Event>> events_of_ranks) {
+  for (size_t rank = 0; rank < events_of_ranks.size(); ++rank) {
+    RankEnd& end = ends_.at(rank);
+    for (const Event& event : events_of_ranks[rank]) {
+      figures_.add(end.rank, event.time_unix_ms, event.body);
+      end.last_event_unix_ms = event.time_unix_ms;
+      if (const auto* step = std::get_if<StepDone>(&event.body)) {
+        end.last_step = std::max(end.last_step, step->step);
+      } else if (const auto* finished = std::get_if<RunFinished>(&event.body)) {
+        end.kind = RankEndKind::kFinished;
+        end.reason = figures_.what_is_missing(end.rank, *finished);
+      } else if (const auto* failed = std::get_if<RunFailed>(&event.body)) {
+        end.kind = RankEndKind::kFailed;
+        end.exit_code = failed->exit_code;
+        end.reason = failed->reason;
+      } else if (std::holds_alternative<RunInterrupted>(event.body)) {
+        end.kind = RankEndKind::kInterrupted;
+      }
+    }
+  }
+}
+
+OpenAttempt::OpenAttempt(Progress& progress, const std::filesystem::path& results, RunRecord run,
+                         int attempt, int64_t started_unix_ms)
+    : progress_(progress),
+      paths_(results / run.folder),
       run_(std::move(run)),
       attempt_(attempt),
-      tail_(RunPaths(listeners.results / run_.folder), attempt,
-            static_cast<int>(run_.spec.strategy.ranks), listeners.warn()) {}
+      started_unix_ms_(started_unix_ms),
+      tail_(paths_, attempt, static_cast<int>(run_.spec.strategy.ranks),
+            [&progress](const std::string& line) { progress.warn(line); }),
+      reports_(run_.spec.strategy.ranks) {}
 
-void OpenAttempt::read() {
-  if (!std::ranges::all_of(given_, &std::vector<Event>::empty)) return;
-  given_ = tail_.poll();
-  listeners_.progress.add(run_.id, given_, tail_.begun());
+std::vector<std::vector<Event>> OpenAttempt::read() {
+  std::vector<std::vector<Event>> events = tail_.poll();
+  reports_.add(events);
+  progress_.add(run_.id, events, tail_.begun());
+  tell_of_clocks(events);
+  return events;
 }
 
-void OpenAttempt::give() {
-  read();
-  listeners_.store.ingest(run_.id, attempt_, given_, tail_.skipped_lines());
-  tell_of_clocks();
-}
-
-void OpenAttempt::ingest() {
-  give();
-  keep();
-}
-
-void OpenAttempt::tell_of_clocks() {
-  for (const std::vector<Event>& of_rank : given_) {
+void OpenAttempt::tell_of_clocks(std::span<const std::vector<Event>> events_of_ranks) {
+  for (const std::vector<Event>& of_rank : events_of_ranks) {
     if (told_of_clocks_ || of_rank.empty()) continue;
     const auto* started = std::get_if<RunStarted>(&of_rank.front().body);
     if (started == nullptr) continue;
-    const std::vector<AttemptRecord> attempts = listeners_.store.attempts(run_.id);
-    const auto own = std::ranges::find(attempts, attempt_, &AttemptRecord::attempt);
-    if (own == attempts.end()) continue;
-    const int64_t ahead = ahead_ms(of_rank.front(), own->started_unix_ms, now_unix_ms());
+    const int64_t ahead = ahead_ms(of_rank.front(), started_unix_ms_, fsdp::now_unix_ms());
     if (std::abs(ahead) < kClockDifferenceMs) continue;
     told_of_clocks_ = true;
-    listeners_.progress.warn(fmt::format(
+    progress_.warn(fmt::format(
         "{}: the clock of {} is {} s {} its runner's: times of day are off, durations "
         "are not; set it",
         run_.point, started->host, std::abs(ahead) / 1000, ahead > 0 ? "ahead of" : "behind"));
   }
 }
 
-void OpenAttempt::ingest_rest() {
-  do {
-    ingest();
-  } while (!tail_.at_end());
-}
-
-void OpenAttempt::ingest_all_but_last() {
-  if (!given_.empty()) ingest();  // events read before the end of the files was known
-  for (read(); !tail_.at_end(); read()) ingest();
-}
-
 void OpenAttempt::show_end(const Ending& ending) {
   std::filesystem::path log;
-  if (ending.reason_rank >= 0) {
-    log = RunPaths(listeners_.results / run_.folder).log(attempt_, ending.reason_rank);
-  }
-  listeners_.progress.ended(run_.id, ending.status, ending.reason, log);
+  if (ending.reason_rank >= 0) log = paths_.log(attempt_, ending.reason_rank);
+  progress_.ended(run_.id, ending.status, ending.reason, log);
 }
 
 void ingest_rest(Store& store, const std::filesystem::path& results, const RunRecord& run,
@@ -130,24 +135,35 @@ void ingest_rest(Store& store, const std::filesystem::path& results, const RunRe
   } while (!tail.at_end());
 }
 
-Ending close_attempt(Store& store, const std::filesystem::path& results, const RunRecord& run,
-                     int attempt, const AttemptEnd& end) {
-  check_are_there(results);  // inputs may be in it
-  const std::vector<RankEnd> ranks = store.rank_ends(run.id, attempt);
+Ending conclude(const std::filesystem::path& results, const RunRecord& run, int attempt,
+                std::span<const RankEnd> ranks, FileDigests& digests, AttemptEnd& end) {
   Ending ending = judge(ranks, end);
-  const int64_t ended_unix_ms = end.outcome == LaunchOutcome::kUnseen
-                                    ? last_event_unix_ms(ranks).value_or(end.ended_unix_ms)
-                                    : end.ended_unix_ms;
-  const std::optional<std::string> changed =
-      end.inputs_compared ? end.changed_input : changed_input(store, run, ended_unix_ms);
-  if (changed) {
-    set_checkpoints_aside(RunPaths(results / run.folder), attempt);
-    ending.status = RunStatus::kFailed;
-    ending.reason = *changed +
-                    " while the run went on; run it again, with files that stay as they are" +
-                    (ending.reason.empty() ? "" : " (" + ending.reason + ")");
+  if (end.outcome == LaunchOutcome::kUnseen) {
+    end.ended_unix_ms = last_event_unix_ms(ranks).value_or(end.ended_unix_ms);
   }
-  store.end_attempt(run.id, attempt, ending.status, ending.reason, ended_unix_ms,
+  check_are_there(results);  // inputs may be in it
+  if (!end.inputs_compared) {
+    const auto changed = changed_input(digests, run, end.ended_unix_ms);
+    check_are_there(results);
+    end.changed_input = changed;
+    end.inputs_compared = true;
+  }
+  if (!end.changed_input) return ending;
+  set_checkpoints_aside(RunPaths(results / run.folder), attempt);
+  ending.status = RunStatus::kFailed;
+  ending.reason =
+      fmt::format("{} while the run went on; run it again, with files that stay as they are{}",
+                  *end.changed_input, ending.reason.empty() ? "" : " (" + ending.reason + ")");
+  return ending;
+}
+
+Ending close_attempt(Store& store, const std::filesystem::path& results, const RunRecord& run,
+                     int attempt, AttemptEnd end) {
+  FileDigests digests(store, run.spec);
+  const Ending ending =
+      conclude(results, run, attempt, store.rank_ends(run.id, attempt), digests, end);
+  for (const auto& [state, digest] : digests.take_computed()) store.remember_digest(state, digest);
+  store.end_attempt(run.id, attempt, ending.status, ending.reason, end.ended_unix_ms,
                     ending.reason_rank);
   return ending;
 }
@@ -173,17 +189,9 @@ struct Input {
   std::string problem = "changed";
 };
 
-std::string digest_in_state(Store& store, const path& file, const FileState& state) {
-  if (const auto known = store.digest(state)) return *known;
-  const HashedFile hashed = hash_file(file);
-  if (hashed.is_settled) store.remember_digest(hashed.state, hashed.digest);
-  return hashed.digest;
-}
-
-Input input_now(Store& store, const path& file) {
+Input input_now(FileDigests& digests, const path& file) {
   try {
-    const FileState state = state_of(file);
-    return {.file = file, .digest = digest_in_state(store, file, state)};
+    return {.file = file, .digest = digests.current(file)};
   } catch (const ConfigError& error) {
     return {.file = file, .problem = error.problem()};
   }
@@ -200,15 +208,16 @@ std::string digest_of(const RunSpec& spec, const std::vector<Input>& inputs) {
   }
 }
 
-// Returns the one input that differs from the plan, if the store remembers its planned contents;
+// Returns the one input that differs from the plan, if its planned contents are remembered;
 // otherwise all of them.
-std::vector<Input> suspects(Store& store, const RunRecord& run, const std::vector<Input>& inputs) {
+std::vector<Input> suspects(const FileDigests& digests, const RunRecord& run,
+                            const std::vector<Input>& inputs) {
   std::vector<Input> as_planned = inputs;
   for (Input& input : as_planned) {
     const std::string now = input.digest;
     std::error_code no_such_folder;
     const path canonical = std::filesystem::weakly_canonical(input.file, no_such_folder);
-    for (const std::string& earlier : store.digests_of_path(canonical.string())) {
+    for (const std::string& earlier : digests.of_path(canonical.string())) {
       input.digest = earlier;
       if (digest_of(run.spec, as_planned) == run.data_digest) return {input};
     }
@@ -233,7 +242,7 @@ std::string names(const std::vector<Input>& inputs) {
 
 // Returns the run's input files. If one that lists others cannot be read, returns this one and the
 // files that the specification names.
-std::vector<Input> inputs_now(Store& store, const RunSpec& spec) {
+std::vector<Input> inputs_now(FileDigests& digests, const RunSpec& spec) {
   std::vector<Input> inputs;
   std::vector<path> files;
   try {
@@ -243,22 +252,63 @@ std::vector<Input> inputs_now(Store& store, const RunSpec& spec) {
     files = {spec.data.train, spec.data.tokenizer, spec.evaluation.data};
     std::erase(files, path());
   }
-  for (const path& file : files) inputs.push_back(input_now(store, file));
+  for (const path& file : files) inputs.push_back(input_now(digests, file));
   return inputs;
 }
 
 }  // namespace
 
-std::string current_digest(Store& store, const path& file) {
-  return digest_in_state(store, file, state_of(file));
+void FileDigests::take(const Store& store, const RunSpec& spec) {
+  std::vector<path> files;
+  try {
+    for (const auto& [key, file] : input_files(spec)) files.push_back(file);
+  } catch (const ConfigError&) {  // whoever compares the inputs finds it
+  }
+  for (const path& file : files) {
+    std::error_code gone;
+    const FileState any{.path = std::filesystem::weakly_canonical(file, gone).string()};
+    if (!of_path(any.path).empty()) continue;  // taken for another run
+    for (const std::string& digest : store.digests_of_path(any.path)) add({any, digest});
+    try {
+      const FileState now = state_of(file);
+      if (const auto digest = store.digest(now)) add({now, *digest});
+    } catch (const ConfigError&) {  // the same
+    }
+  }
 }
 
-std::optional<std::string> changed_input(Store& store, const RunRecord& run,
+void FileDigests::add(const KnownFile& file) {
+  if (std::ranges::find(known_, file) == known_.end()) known_.push_back(file);
+}
+
+std::vector<std::string> FileDigests::of_path(const std::string& path) const {
+  std::vector<std::string> digests;
+  for (const auto& [state, digest] : known_) {
+    if (state.path == path) digests.push_back(digest);
+  }
+  return digests;
+}
+
+std::string FileDigests::current(const path& file) {
+  FileState now = state_of(file);
+  for (const auto& [state, digest] : known_) {
+    now.link_count = state.link_count;  // says nothing about the bytes
+    if (now == state) return digest;
+  }
+  const HashedFile hashed = hash_file(file);
+  if (hashed.is_settled) {
+    add({hashed.state, hashed.digest});
+    computed_.push_back(known_.back());
+  }
+  return hashed.digest;
+}
+
+std::optional<std::string> changed_input(FileDigests& digests, const RunRecord& run,
                                          std::optional<int64_t> ended_unix_ms) {
   if (run.data_digest.empty()) return std::nullopt;  // planned by a version that kept none
-  const std::vector<Input> inputs = inputs_now(store, run.spec);
+  const std::vector<Input> inputs = inputs_now(digests, run.spec);
   if (digest_of(run.spec, inputs) == run.data_digest) return std::nullopt;
-  const std::vector<Input> changed = suspects(store, run, inputs);
+  const std::vector<Input> changed = suspects(digests, run, inputs);
   const bool all_are_later = std::ranges::all_of(changed, [&](const Input& input) {
     return ended_unix_ms && changed_unix_ms(input.file) > *ended_unix_ms + kClocksDifferMs;
   });

@@ -3,13 +3,17 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "base/files/file_state.h"
 #include "base/system/unix_time.h"
 #include "runner/progress/progress.h"
 #include "runner/run/attempt_files.h"
 #include "runner/run/judgement.h"
+#include "runner/store/attempt_figures.h"
 #include "runner/store/event_files.h"
 #include "runner/store/store.h"
 
@@ -27,49 +31,56 @@ struct RunListeners {
   }
 };
 
-// Returns the run's steps, as far as they are known before it starts. Returns 0 if only the trainer
-// knows them, from the training set.
-int64_t known_steps(const TrainSpec& train);
-
 void expect(Progress& progress, const RunRecord& run);
 void show_start(Progress& progress, const RunRecord& run);
 
-// An attempt that has begun and not ended. It passes the events that ranks write into their files
-// to the store and to the user.
+// The ends of an attempt's ranks, as their events tell.
+class RankReports {
+ public:
+  explicit RankReports(int64_t ranks);
+
+  // Each rank's events come in their order.
+  void add(std::span<const std::vector<Event>> events_of_ranks);
+  const std::vector<RankEnd>& ends() const { return ends_; }
+
+ private:
+  AttemptFigures figures_;
+  std::vector<RankEnd> ends_;
+};
+
+// An attempt that has begun and not ended. It shows the user the events that ranks write into their
+// files.
 class OpenAttempt {
  public:
-  OpenAttempt(const RunListeners& listeners, RunRecord run, int attempt);
+  // `started_unix_ms` is the time of the attempt's start by its runner's clock.
+  OpenAttempt(Progress& progress, const std::filesystem::path& results, RunRecord run, int attempt,
+              int64_t started_unix_ms);
 
   const RunRecord& run() const { return run_; }
   int attempt() const { return attempt_; }
 
-  // Gives the store the events written since the last call. If storing throws, the next call gives
-  // the same events again.
-  void ingest();
-  // Ingests up to the end of the files.
-  void ingest_rest();
+  // Returns each rank's events since the last call, a bounded part at a time.
+  std::vector<std::vector<Event>> read();
+  // True if the last call came to the end of the files.
+  bool at_end() const { return tail_.at_end(); }
+  const std::vector<int64_t>& skipped_lines() const { return tail_.skipped_lines(); }
+  // The ends of the ranks, as far as events were read.
+  const std::vector<RankEnd>& rank_ends() const { return reports_.ends(); }
   void show_end(const Ending& ending);
-
-  // The parts of ingest(), for a caller that may undo its transaction. give() gives the same events
-  // again until keep() is called.
-  void give();
-  void keep() { given_.clear(); }
-  // Ingests up to the end of the files, except the last part, which is left to give().
-  void ingest_all_but_last();
 
   // Returns the time by a clock that nobody sets during the attempt.
   int64_t now_unix_ms() const { return clock_.now_unix_ms(); }
 
  private:
-  void tell_of_clocks();
-  // Reads the newly written events, unless earlier ones are not kept yet.
-  void read();
+  void tell_of_clocks(std::span<const std::vector<Event>> events_of_ranks);
 
-  RunListeners listeners_;
+  Progress& progress_;
+  RunPaths paths_;
   RunRecord run_;
   int attempt_;
+  int64_t started_unix_ms_;
   EventTail tail_;
-  std::vector<std::vector<Event>> given_{};  // by rank, as the tail gave them
+  RankReports reports_;
   UnixClock clock_;
   bool told_of_clocks_ = false;
 };
@@ -79,22 +90,56 @@ class OpenAttempt {
 void ingest_rest(Store& store, const std::filesystem::path& results, const RunRecord& run,
                  int attempt, const WarnOfFile& warn);
 
-// Records the end of an attempt, after all its events are ingested. The end is as judged, or failed
-// if its inputs changed. Inputs are compared now, unless `end` tells of that. No other function
-// ends attempts. Throws ResultsUnavailable.
-Ending close_attempt(Store& store, const std::filesystem::path& results, const RunRecord& run,
-                     int attempt, const AttemptEnd& end);
+// A remembered digest of a file in this state.
+struct KnownFile {
+  FileState state;
+  std::string digest;
 
-// Checks that a run still reads the inputs that it was planned with. A file is read for this only
-// if the store does not remember its state.
+  bool operator==(const KnownFile&) const = default;
 
-// Returns the file's present digest; the store remembers it. Throws ConfigError.
-std::string current_digest(Store& store, const std::filesystem::path& file);
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    FileState::visit_fields(self.state, visit);
+    visit("digest", self.digest);
+  }
+};
+
+// The remembered digests of files.
+class FileDigests {
+ public:
+  FileDigests() = default;
+  // Takes from the store what it remembers of the run's input files.
+  FileDigests(const Store& store, const RunSpec& spec) { take(store, spec); }
+  void take(const Store& store, const RunSpec& spec);
+
+  void add(const KnownFile& file);
+  const std::vector<KnownFile>& all() const { return known_; }
+  // Returns the digests of all remembered states of a canonical path.
+  std::vector<std::string> of_path(const std::string& path) const;
+  // Returns the file's present digest, and remembers it. Throws ConfigError.
+  std::string current(const std::filesystem::path& file);
+  // Returns the digests that were computed since the last call.
+  std::vector<KnownFile> take_computed() { return std::exchange(computed_, {}); }
+
+ private:
+  std::vector<KnownFile> known_;
+  std::vector<KnownFile> computed_;
+};
 
 // Names the run's input files that have changed since the plan, or may have: "/data/train.npy
 // changed"; nullopt: none. Changes certainly later than `ended_unix_ms`, the end of an attempt, do
-// not count.
-std::optional<std::string> changed_input(Store& store, const RunRecord& run,
+// not count. A file is read only if its state is not remembered.
+std::optional<std::string> changed_input(FileDigests& digests, const RunRecord& run,
                                          std::optional<int64_t> ended_unix_ms = std::nullopt);
+
+// Returns how the attempt ended: as judged, or failed if its inputs changed. Compares the inputs
+// unless `end` tells of that. Sets checkpoints aside that changed inputs taint. Completes `end`.
+// Throws ResultsUnavailable; a later call goes on.
+Ending conclude(const std::filesystem::path& results, const RunRecord& run, int attempt,
+                std::span<const RankEnd> ranks, FileDigests& digests, AttemptEnd& end);
+
+// Does the same after all events are in the store, and records it. Throws ResultsUnavailable.
+Ending close_attempt(Store& store, const std::filesystem::path& results, const RunRecord& run,
+                     int attempt, AttemptEnd end);
 
 }  // namespace fsdp

@@ -10,41 +10,22 @@
 #include "contract/record/run_paths.h"
 #include "contract/spec/run_spec.h"
 #include "runner/run/launcher.h"
+#include "runner/run/record_files.h"
 #include "runner/store/store.h"
 
 // The files of a run's folder that the runner writes. Every file appears complete, because it is
 // renamed into place.
 namespace fsdp {
 
-// launch.json, written before the ranks are started.
-struct LaunchRecord {
-  std::string job;  // "12_3", "12"
-  std::string node_list;
-  std::string host;  // the ranks are started from it
-  int64_t started_unix_ms = 0;
-  Prediction prediction{};
-
-  template <typename Self, typename Visitor>
-  static void visit_fields(Self& self, Visitor&& visit) {
-    visit("job", self.job);
-    visit("node_list", self.node_list);
-    visit("host", self.host);
-    visit("started_unix_ms", self.started_unix_ms);
-    Prediction::visit_fields(self.prediction, visit);
-  }
-};
-
-// launch.json and end.json of an attempt, with which a job tells a runner elsewhere what happened.
-// A killed job writes no end.json. A runner on this host writes one if it could not record the end.
-// The attempt's folder must exist. Throws std::system_error if the file cannot be written.
-void write_launch_record(const RunPaths& paths, int attempt, const LaunchRecord& start);
+// launch.json and end.json of an attempt. Whoever starts the ranks writes launch.json before, and
+// end.json when they have ended, unless it was killed. The attempt's folder must exist. Throws
+// std::system_error if the file cannot be written.
+void write_start(const RunPaths& paths, int attempt, const AttemptStart& start);
 void write_end(const RunPaths& paths, int attempt, const AttemptEnd& end);
 
 // Return nullopt, or an unseen end, if the file is missing or has no valid record. `warn` gets a
 // line about the latter.
-using WarnOfFile = std::function<void(const std::string&)>;
-std::optional<LaunchRecord> read_launch_record(const RunPaths& paths, int attempt,
-                                               const WarnOfFile& warn);
+std::optional<AttemptStart> read_start(const RunPaths& paths, int attempt, const WarnOfFile& warn);
 AttemptEnd read_end(const RunPaths& paths, int attempt, const WarnOfFile& warn);
 
 // Throws ResultsUnavailable if the results folder does not exist. It may have been moved away for a

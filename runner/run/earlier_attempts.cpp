@@ -5,36 +5,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <ranges>
 #include <variant>
 
 #include "base/system/unix_time.h"
 #include "runner/store/event_files.h"
 
 namespace fsdp {
-
 namespace {
-
-// Returns the run's newest job of the attempt's name, else the newest one without a name yet, or
-// null.
-const JobRecord* job_of(const std::vector<JobRecord>& jobs, const LaunchRecord& start) {
-  const JobRecord* unanswered = nullptr;
-  for (const JobRecord& job : jobs | std::views::reverse) {
-    if (slurm_name(job, job.tasks.front().task) == start.job) return &job;
-    if (job.slurm_job.empty() && !unanswered) unanswered = &job;
-  }
-  return unanswered;
-}
-
-AttemptStart attempt_start(const JobRecord& job, const LaunchRecord& start) {
-  return {.started_unix_ms = start.started_unix_ms,
-          .host = start.host,
-          .provenance = job.provenance,
-          .device_kind = job.tasks.front().device_kind,
-          .slurm_job = start.job,
-          .node_list = start.node_list,
-          .prediction = start.prediction};
-}
 
 int newest_attempt(const Store& store, const RunRecord& run) {
   const std::optional<RunRecord> record = store.run(run.id);
@@ -54,8 +31,8 @@ bool ask_server(const std::filesystem::path& folder) {
 }  // namespace
 
 std::vector<int> import_attempts(Store& store, const std::filesystem::path& results,
-                                 const RunRecord& run, const WarnOfFile& warn,
-                                 const std::optional<std::string>& slurm_job) {
+                                 const RunRecord& run, const JobRecord& job, const JobTask& task,
+                                 const WarnOfFile& warn) {
   const RunPaths paths(results / run.folder);
   const auto is_there = [&](int attempt) {
     return std::filesystem::exists(paths.attempt(attempt));
@@ -64,12 +41,14 @@ std::vector<int> import_attempts(Store& store, const std::filesystem::path& resu
 
   std::vector<int> begun;
   Store::Batch batch(store);
-  const std::vector<JobRecord> jobs = store.jobs_of_run(run.id);
   for (int attempt = newest_attempt(store, run) + 1; is_there(attempt); ++attempt) {
-    const std::optional<LaunchRecord> start = read_launch_record(paths, attempt, warn);
-    if (start && slurm_job && start->job != *slurm_job) continue;
-    const JobRecord* job = start ? job_of(jobs, *start) : nullptr;
-    if (job) begun.push_back(store.begin_attempt(run.id, attempt_start(*job, *start), attempt));
+    std::optional<AttemptStart> start = read_start(paths, attempt, warn);
+    if (!start || start->slurm_job.empty() || start->slurm_job != slurm_name(job, task.task)) {
+      continue;
+    }
+    start->provenance = job.provenance;
+    start->device_kind = task.device_kind;
+    begun.push_back(store.begin_attempt(run.id, *start, attempt));
   }
   batch.commit();
   return begun;
@@ -132,9 +111,27 @@ void ask_again_for_names(const RunPaths& run, int attempt) {
   while (ask_server(run.attempt(attempt))) ++attempt;
 }
 
+namespace {
+
+// Begins in the store the attempts that runners began while the store could not be written.
+void import_attempts_of_runners(Store& store, const std::filesystem::path& results,
+                                std::string_view experiment, const WarnOfFile& warn) {
+  for (const RunRecord& run : store.runs()) {
+    if (run.experiment != experiment || !run.source.empty()) continue;
+    const RunPaths paths(results / run.folder);
+    for (int attempt = run.attempt + 1; attempt < first_free_attempt(paths); ++attempt) {
+      const std::optional<AttemptStart> start = read_start(paths, attempt, warn);
+      if (start && start->slurm_job.empty()) store.begin_attempt(run.id, *start, attempt);
+    }
+  }
+}
+
+}  // namespace
+
 void recover_attempts(Store& store, const std::filesystem::path& results,
                       std::string_view experiment,
                       const std::function<void(const std::string&)>& say) {
+  import_attempts_of_runners(store, results, experiment, say);
   for (RunningAttempt& found : store.running_attempts(experiment)) {
     RunRecord& run = found.run;
     run.spec = store.spec(run.id);
@@ -158,37 +155,47 @@ bool ended_with_job(LaunchOutcome outcome) {
 }
 
 // Returns the attempt's status at the end of the job's earlier start.
-RunStatus end_earlier_attempt(const RunListeners& listeners, const RunRecord& run, int attempt) {
-  const WarnOfFile warn = listeners.warn();
-  AttemptEnd end = read_end(RunPaths(listeners.results / run.folder), attempt, warn);
+RunStatus end_earlier_attempt(const std::filesystem::path& results, const RunRecord& run,
+                              int attempt, FileDigests& digests, Progress& progress) {
+  const RunPaths paths(results / run.folder);
+  const WarnOfFile warn = [&](const std::string& line) { progress.warn(line); };
+  EventTail tail(paths, attempt, static_cast<int>(run.spec.strategy.ranks), warn);
+  RankReports reports(run.spec.strategy.ranks);
+  do {
+    reports.add(tail.poll());
+  } while (!tail.at_end());
+  AttemptEnd end = read_end(paths, attempt, warn);
   if (end.outcome == LaunchOutcome::kUnseen) end.ended_unix_ms = now_unix_ms();
   end.in_job = true;
   end.was_requeued = ended_with_job(end.outcome);
-  ingest_rest(listeners.store, listeners.results, run, attempt, warn);
-  const Ending ending = close_attempt(listeners.store, listeners.results, run, attempt, end);
-  listeners.progress.say(fmt::format("{}: attempt {} when the job ran before: {}{}{}", run.point,
-                                     attempt, name_of(ending.status),
-                                     ending.reason.empty() ? "" : ", ", ending.reason));
+  const Ending ending = conclude(results, run, attempt, reports.ends(), digests, end);
+  progress.say(fmt::format("{}: attempt {} when the job ran before: {}{}{}", run.point, attempt,
+                           name_of(ending.status), ending.reason.empty() ? "" : ", ",
+                           ending.reason));
   return ending.status;
 }
 
 }  // namespace
 
-std::vector<RunRecord> left_to_launch(
-    std::vector<RunRecord> runs, const RunListeners& listeners, int64_t job,
-    const std::function<std::optional<RunRecord>(const RunRecord&, RunStatus)>& follow_up) {
+std::vector<RunRecord> left_to_launch(std::vector<RunRecord> runs,
+                                      const std::filesystem::path& results,
+                                      const std::string& slurm_job, FileDigests& digests,
+                                      Progress& progress, const FollowUp& follow_up) {
+  const WarnOfFile warn = [&](const std::string& line) { progress.warn(line); };
   std::vector<RunRecord> left;
-  int64_t tasks = 0;
   for (RunRecord& first : runs) {
     std::optional<RunRecord> run = std::move(first);
     while (run) {
-      listeners.store.update_task(job, {.task = tasks++, .run = run->id});
-      const std::vector<int> attempts = import_attempts(listeners.store, listeners.results, *run);
-      for (const int attempt : attempts) {
-        run->status = end_earlier_attempt(listeners, *run, attempt);
+      const RunPaths paths(results / run->folder);
+      bool was_begun = false;
+      for (int attempt = run->attempt + 1; attempt < first_free_attempt(paths); ++attempt) {
+        const std::optional<AttemptStart> start = read_start(paths, attempt, warn);
+        if (!start || start->slurm_job != slurm_job) continue;
+        run->status = end_earlier_attempt(results, *run, attempt, digests, progress);
         run->attempt = attempt;
+        was_begun = true;
       }
-      if (attempts.empty() || is_cut_short(run->status)) {
+      if (!was_begun || is_cut_short(run->status)) {
         left.push_back(std::move(*run));
         break;
       }

@@ -13,16 +13,13 @@
 // Records attempts that other processes began: killed runners, jobs of Slurm, people.
 namespace fsdp {
 
-// Begins in the store the attempts that jobs have begun in the run's folder and that are newer than
-// the store's. Their launch.json names one of the run's jobs. It may name any job while sbatch has
-// not answered about one. With `slurm_job`, only attempts that name this job are begun, as
-// slurm_name() writes it. Returns their numbers, in order. A launch.json that is missing or
+// Begins in the store the attempts that the job's task has begun in the run's folder and that are
+// newer than the store's. Returns their numbers, in order. A launch.json that is missing or
 // unreadable is read again the next time, unless a later attempt has begun. `warn` is told of an
 // unreadable one. `run.attempt` may be out of date.
-std::vector<int> import_attempts(
-    Store& store, const std::filesystem::path& results, const RunRecord& run,
-    const WarnOfFile& warn = [](const std::string&) {},
-    const std::optional<std::string>& slurm_job = std::nullopt);
+std::vector<int> import_attempts(Store& store, const std::filesystem::path& results,
+                                 const RunRecord& run, const JobRecord& job, const JobTask& task,
+                                 const WarnOfFile& warn);
 
 // Records attempts that somebody started by hand (torchrun, fsdp-train), if all their ranks have
 // reported their end. `say` is told of each, and of attempts that may still be running.
@@ -35,19 +32,23 @@ void import_attempts_by_hand(Store& store, const std::filesystem::path& results,
 // that cannot be opened are left as they are.
 void ask_again_for_names(const RunPaths& run, int attempt);
 
-// Closes the attempts of runners that were killed, or could not record the end. The ranks' events
+// Closes the attempts of runners that were killed, or could not record the end. Some are in their
+// files only, because the database could not be written. The ranks' events
 // are ingested, and decide the status. Ranks die with their runner, and the caller holds the
 // experiment's lock, so no rank runs any more. `say` is told about each attempt.
 void recover_attempts(Store& store, const std::filesystem::path& results,
                       std::string_view experiment,
                       const std::function<void(const std::string&)>& say);
 
-// Returns the part of `runs` that a job, which may have been requeued, must still launch. Attempts
-// of the job's earlier starts are imported, and their ends recorded. A run that ended by itself is
-// replaced by its `follow_up`, if any, which may have been begun as well. A run that was cut short
-// goes on. Every run is recorded as a task of `job`, a number of the store.
-std::vector<RunRecord> left_to_launch(
-    std::vector<RunRecord> runs, const RunListeners& listeners, int64_t job,
-    const std::function<std::optional<RunRecord>(const RunRecord&, RunStatus)>& follow_up);
+// Returns the run that follows an ended run, if any.
+using FollowUp = std::function<std::optional<RunRecord>(const RunRecord&, RunStatus)>;
+
+// Returns the part of `runs` that the job must still launch, which may have been requeued. Judges
+// the attempts of its earlier starts by their files. A run that ended by itself is replaced by its
+// `follow_up`, if any, which may have been begun as well. A run that was cut short goes on.
+std::vector<RunRecord> left_to_launch(std::vector<RunRecord> runs,
+                                      const std::filesystem::path& results,
+                                      const std::string& slurm_job, FileDigests& digests,
+                                      Progress& progress, const FollowUp& follow_up);
 
 }  // namespace fsdp

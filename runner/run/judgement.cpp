@@ -11,7 +11,6 @@
 #include "contract/record/host_memory.h"
 
 namespace fsdp {
-
 namespace {
 
 bool failed_with(const RankEnd& end, ExitCode code) {

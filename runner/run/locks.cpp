@@ -26,7 +26,6 @@
 #include "runner/host/host.h"
 
 namespace fsdp {
-
 namespace {
 
 constexpr mode_t kForEveryone = 01777;  // like /tmp: users remove only their own files

@@ -18,7 +18,6 @@
 #include "runner/progress/live_view.h"
 
 namespace fsdp {
-
 namespace {
 
 // True if both runs read the same checked files. Ignores the total batch.

@@ -54,15 +54,17 @@ constexpr std::chrono::minutes kLongestWithoutRuns{10};
 
 class ShortLockWait {
  public:
-  explicit ShortLockWait(Store& store) : store_(store) {
-    store_.set_lock_wait(std::chrono::milliseconds(250));
+  explicit ShortLockWait(Store* store) : store_(store) {
+    if (store_) store_->set_lock_wait(std::chrono::milliseconds(250));
   }
-  ~ShortLockWait() { store_.set_lock_wait(kLockWait); }
+  ~ShortLockWait() {
+    if (store_) store_->set_lock_wait(kLockWait);
+  }
   ShortLockWait(const ShortLockWait&) = delete;
   ShortLockWait& operator=(const ShortLockWait&) = delete;
 
  private:
-  Store& store_;
+  Store* store_;
 };
 
 }  // namespace
@@ -106,14 +108,10 @@ void ResultsPatience::wait_without_runs(bool user_waits) {
 
 namespace {
 
-constexpr std::chrono::milliseconds kIngestInterval{250};
+constexpr std::chrono::milliseconds kReadInterval{250};
 constexpr std::chrono::seconds kTimeToWriteCheckpoint{60};
 // The part of a job's time limit kept free to record its runs' ends and to queue it again.
 constexpr std::chrono::seconds kTimeToEndJob{20};
-
-constexpr const char* kSincePlanned =
-    " since the run was planned; run the experiment again, which plans it with the files as they "
-    "are";
 
 // The time from asking a run to stop until it is killed.
 std::chrono::seconds time_to_stop(const RunSpec& spec, bool in_job) {
@@ -124,8 +122,9 @@ std::chrono::seconds time_to_stop(const RunSpec& spec, bool in_job) {
 
 }  // namespace
 
-RunLoop::RunLoop(Store& store, Launcher& launcher, Progress& progress, LoopSettings settings)
-    : store_(store),
+RunLoop::RunLoop(Journal& journal, Store* store, Launcher& launcher, Progress& progress,
+                 LoopSettings settings)
+    : journal_(journal),
       launcher_(launcher),
       progress_(progress),
       settings_(std::move(settings)),
@@ -136,12 +135,12 @@ ExitCode RunLoop::run(std::vector<RunRecord> runs) {
   waiting_.assign(std::make_move_iterator(runs.begin()), std::make_move_iterator(runs.end()));
   for (;;) {
     stop_when_asked();
-    const bool is_recorded = patience_.attempt([&] { record_and_launch(); });
+    const bool is_recorded = patience_.attempt([&] { pass(); });
     if (is_recorded && running_.empty()) break;
     progress_.refresh();
     if (runs_are_under_way()) {
       patience_.runs_are_under_way();
-      note_ended(launcher_.wait(kIngestInterval));
+      note_ended(launcher_.wait(kReadInterval));
     } else if (!is_recorded) {
       wait_without_runs();
     }
@@ -152,51 +151,82 @@ ExitCode RunLoop::run(std::vector<RunRecord> runs) {
 }
 
 void RunLoop::wait_without_runs() {
-  stop_when_asked(kIngestInterval);
-  try {
-    patience_.wait_without_runs(user_waits_);
-  } catch (const GaveUp&) {
-    leave_ends_in_files();
-    throw;
+  stop_when_asked(kReadInterval);
+  patience_.wait_without_runs(user_waits_);
+}
+
+// What cannot be recorded beside the files for now does not keep runs from beginning. What cannot
+// be written to files does.
+void RunLoop::pass() {
+  std::exception_ptr problem;
+  const auto attempt = [&](const std::function<void()>& step) {
+    try {
+      step();
+      return true;
+    } catch (const std::exception& error) {
+      if (!may_pass(error)) throw;
+      problem = std::current_exception();
+      return false;
+    }
+  };
+  for (auto& [id, open] : running_) journal_.append(open, open.read());
+  const bool can_write = attempt([&] { end_attempts(); });
+  attempt([&] {
+    for (RunRecord& follower : journal_.record(/*wants_followers=*/!stopping_)) {
+      expect(progress_, follower);
+      waiting_.push_front(std::move(follower));
+    }
+  });
+  while (can_write && !stopping_ && begin_next()) {
+  }
+  if (problem) std::rethrow_exception(problem);
+}
+
+void RunLoop::end_attempts() {
+  for (; !ended_.empty(); ended_.erase(ended_.begin())) {
+    AttemptEnd& end = ended_.front();
+    OpenAttempt& attempt = running_.at(end.run);
+    do {
+      journal_.append(attempt, attempt.read());
+    } while (!attempt.at_end());
+    const Ending ending = journal_.end(attempt, end);
+    attempt.show_end(ending);
+    some_cut_short_ |= is_cut_short(ending.status);
+    some_failed_ |= !ending.is_result();
+    running_.erase(end.run);
   }
 }
 
-void RunLoop::record_and_launch() {
-  for (record(); begun_; record()) launch();
-}
-
-// A run's end and the start of its successor are one transaction. In a sweep of short runs, waiting
-// for the disk is most of a run's cost.
-void RunLoop::record() {
-  for (AttemptEnd& end : ended_) {
-    running_.at(end.run).ingest_all_but_last();
-    look_at_inputs(end);
+bool RunLoop::begin_next() {
+  const auto next = std::ranges::find_if(waiting_, [&](const RunRecord& run) {
+    return launcher_.has_room(static_cast<size_t>(run.spec.strategy.ranks),
+                              run.spec.device == DeviceKind::kCuda);
+  });
+  if (next == waiting_.end()) return false;
+  const AttemptStart start = start_of(*next);
+  std::string problem;
+  const int attempt = journal_.begin(*next, start, problem);
+  const RunRecord run = std::move(*next);
+  waiting_.erase(next);
+  if (problem.empty()) {
+    try {
+      launcher_.start(request(run, attempt));
+    } catch (const std::runtime_error& error) {  // ConfigError and std::system_error among them
+      problem = error.what();
+    }
   }
-  std::optional<Store::Batch> batch;
-  if (!ended_.empty()) batch.emplace(store_);
-  for (auto& [id, attempt] : running_) attempt.give();
-  std::vector<Ending> endings;
-  std::vector<RunRecord> followers;  // the runs that follow from ended ones
-  for (const AttemptEnd& end : ended_) {
-    endings.push_back(close(end));
-    if (!settings_.follow_up || stopping_) continue;
-    auto follower = settings_.follow_up(running_.at(end.run).run(), endings.back().status);
-    if (follower) followers.push_back(std::move(*follower));
-  }
-  const RunRecord* next = begun_ ? nullptr : next_run(followers);
-  const int64_t next_id = next ? next->id : 0;
-  const int next_attempt = next ? begin(*next) : 0;
-  if (batch) batch->commit();
-  batch.reset();
-
-  for (auto& [id, attempt] : running_) attempt.keep();
-  for (size_t i = 0; i < ended_.size(); ++i) conclude(ended_[i].run, endings[i]);
-  ended_.clear();
-  for (RunRecord& follower : followers) {
-    expect(progress_, follower);
-    waiting_.push_front(std::move(follower));
-  }
-  if (next) begun_ = Begun{take_waiting(next_id), next_attempt};
+  show_start(progress_, run);
+  OpenAttempt& open = running_
+                          .emplace(run.id, OpenAttempt(progress_, settings_.results, run, attempt,
+                                                       start.started_unix_ms))
+                          .first->second;
+  if (problem.empty()) return true;
+  ended_.push_back({.run = run.id,
+                    .outcome = LaunchOutcome::kNotStarted,
+                    .reason = problem,
+                    .ended_unix_ms = open.now_unix_ms(),
+                    .inputs_compared = true});  // it has read none
+  return true;
 }
 
 void RunLoop::stop_when_asked(std::chrono::milliseconds patience) {
@@ -212,15 +242,11 @@ void RunLoop::stop_when_asked(std::chrono::milliseconds patience) {
                   : "stopping the runs; once more kills them. The same command does what is left");
   } else if (stopping_) {
     user_waits_ = false;
-  } else if (!ended_.empty()) {
+  } else {
     progress_.say("stopping when it is recorded how runs ended; once more stops at once");
   }
   stopping_ = true;
   launcher_.stop_all();
-  if (!begun_) return;
-  const int64_t id = begun_->run.id;
-  open(*std::exchange(begun_, std::nullopt));
-  note_ended({{.run = id, .outcome = LaunchOutcome::kInterrupted, .reason = "asked to stop"}});
 }
 
 LaunchRequest RunLoop::request(const RunRecord& run, int attempt) const {
@@ -245,109 +271,21 @@ LaunchRequest RunLoop::request(const RunRecord& run, int attempt) const {
   return request;
 }
 
-const RunRecord* RunLoop::next_run(std::span<const RunRecord> followers) const {
-  if (stopping_) return nullptr;
-  const auto has_room = [&](const RunRecord& run) {
-    return launcher_.has_room(static_cast<size_t>(run.spec.strategy.ranks),
-                              run.spec.device == DeviceKind::kCuda);
-  };
-  for (const RunRecord& follower : followers | std::views::reverse) {
-    if (has_room(follower)) return &follower;
-  }
-  const auto next = std::ranges::find_if(waiting_, has_room);
-  return next == waiting_.end() ? nullptr : &*next;
-}
-
-RunRecord RunLoop::take_waiting(int64_t id) {
-  const auto found = std::ranges::find(waiting_, id, &RunRecord::id);
-  RunRecord run = std::move(*found);
-  waiting_.erase(found);
-  return run;
-}
-
-// Records the attempt before its start. If the runner is killed then, the next one closes it.
-int RunLoop::begin(const RunRecord& run) {
-  check_are_there(settings_.results);
+AttemptStart RunLoop::start_of(const RunRecord& run) const {
   AttemptStart start;
-  start.runner_process_id = getpid();
+  start.runner_process_id = settings_.job ? 0 : getpid();
   start.started_unix_ms = now_unix_ms();
   start.host = settings_.host;
   start.provenance = settings_.provenance;
   start.device_kind = settings_.device_kind(run.spec);
+  if (settings_.job) {
+    start.slurm_job = settings_.job->id;
+    start.node_list = settings_.job->node_list;
+  }
   if (const auto plan = settings_.predict ? settings_.predict(run.spec) : std::nullopt) {
     start.prediction = prediction_of(*plan);
   }
-  return store_.begin_attempt(run.id, start, claim(run));
-}
-
-// Makes the folder before the attempt is recorded, so all files in a recorded folder are of that
-// attempt. In jobs, attempts take consecutive numbers, because import_attempts() looks for one
-// after the other. Elsewhere the newest has the highest number.
-int RunLoop::claim(const RunRecord& run) {
-  const auto claimed = claimed_.find(run.id);
-  if (claimed != claimed_.end()) return claimed->second;
-  const RunPaths paths(settings_.results / run.folder);
-  const int next = store_.run(run.id)->attempt + 1;
-  try {
-    const int first = settings_.job ? next : std::max(next, first_free_attempt(paths));
-    return claimed_[run.id] = claim_attempt(paths, first);
-  } catch (const std::system_error& error) {
-    if (may_pass(error)) throw;
-    return next;  // start() says why there is no folder
-  }
-}
-
-void RunLoop::launch() {
-  const std::optional<std::string> problem = start(*begun_);
-  const int64_t id = begun_->run.id;
-  show_start(progress_, begun_->run);
-  open(*std::exchange(begun_, std::nullopt));
-  if (!problem) return;
-  ended_.push_back({.run = id,
-                    .outcome = LaunchOutcome::kNotStarted,
-                    .reason = *problem,
-                    .ended_unix_ms = running_.at(id).now_unix_ms(),
-                    .inputs_compared = true});  // it has read none
-}
-
-std::optional<std::string> RunLoop::start(const Begun& begun) {
-  const auto changed = changed_input(store_, begun.run);
-  try {
-    check_are_there(settings_.results);
-    prepare_folder(begun);
-    if (changed) return *changed + kSincePlanned;
-  } catch (const std::runtime_error& error) {
-    if (may_pass(error)) throw;
-    return error.what();
-  }
-  try {
-    launcher_.start(request(begun.run, begun.attempt));
-  } catch (const std::runtime_error& error) {  // ConfigError and std::system_error among them
-    return error.what();
-  }
-  return std::nullopt;
-}
-
-void RunLoop::prepare_folder(const Begun& begun) const {
-  const RunRecord& run = begun.run;
-  const RunPaths paths(settings_.results / run.folder);
-  if (run.status == RunStatus::kFinished) set_checkpoints_aside(paths, run.attempt);
-  write_spec(paths, run.spec);
-  if (!settings_.job) return;
-  const AttemptRecord recorded = store_.attempts(run.id).back();
-  write_launch_record(paths, begun.attempt,
-                      {.job = settings_.job->id,
-                       .node_list = settings_.job->node_list,
-                       .host = settings_.host,
-                       .started_unix_ms = now_unix_ms(),
-                       .prediction = recorded.prediction});
-}
-
-void RunLoop::open(Begun begun) {
-  const int64_t id = begun.run.id;
-  claimed_.erase(id);
-  running_.emplace(
-      id, OpenAttempt({store_, progress_, settings_.results}, std::move(begun.run), begun.attempt));
+  return start;
 }
 
 void RunLoop::note_ended(std::vector<AttemptEnd> ends) {
@@ -370,45 +308,6 @@ void RunLoop::stop_with_job(LaunchOutcome outcome) {
                                         : "a node of the job failed: stopping the runs");
   stopping_ = true;
   launcher_.stop_all();
-}
-
-// Runs once and outside transactions, because a changed file is read. Throws while the results are
-// away, because inputs may be in them.
-void RunLoop::look_at_inputs(AttemptEnd& end) {
-  if (end.inputs_compared) return;
-  check_are_there(settings_.results);
-  const auto changed = changed_input(store_, running_.at(end.run).run());
-  check_are_there(settings_.results);
-  end.changed_input = changed;
-  end.inputs_compared = true;
-}
-
-Ending RunLoop::close(const AttemptEnd& end) {
-  if (settings_.job) write_end_of(end);
-  const OpenAttempt& attempt = running_.at(end.run);
-  return close_attempt(store_, settings_.results, attempt.run(), attempt.attempt(), end);
-}
-
-void RunLoop::conclude(int64_t run, const Ending& ending) {
-  running_.extract(run).mapped().show_end(ending);
-  some_cut_short_ |= is_cut_short(ending.status);
-  some_failed_ |= !ending.is_result();
-}
-
-void RunLoop::write_end_of(const AttemptEnd& end) const {
-  const OpenAttempt& attempt = running_.at(end.run);
-  check_are_there(settings_.results);
-  write_end(RunPaths(settings_.results / attempt.run().folder), attempt.attempt(), end);
-}
-
-// Writes the ends that only this process knows to files for the next runner, if possible.
-void RunLoop::leave_ends_in_files() const {
-  for (const AttemptEnd& end : ended_) {
-    try {
-      write_end_of(end);
-    } catch (const std::system_error&) {
-    }
-  }
 }
 
 }  // namespace fsdp

@@ -18,6 +18,7 @@
 #include "contract/record/exit_code.h"
 #include "runner/progress/progress.h"
 #include "runner/run/attempt.h"
+#include "runner/run/journal.h"
 #include "runner/run/launcher.h"
 #include "runner/store/store.h"
 
@@ -52,7 +53,8 @@ class GaveUp : public std::runtime_error {
 // results folder, so retries continue while runs are under way.
 class ResultsPatience {
  public:
-  ResultsPatience(Store& store, Progress& progress) : store_(store), progress_(progress) {}
+  // `store` is null in a job, which has files only.
+  ResultsPatience(Store* store, Progress& progress) : store_(store), progress_(progress) {}
 
   // Returns true if `record` succeeded. Waits only briefly for locks, because signals and ends of
   // runs need attention. Reports the cause if the failure lasts, and again if the cause changes or
@@ -68,7 +70,7 @@ class ResultsPatience {
 
   void remind(const std::string& cause);
 
-  Store& store_;
+  Store* store_;
   Progress& progress_;
   std::optional<Clock::time_point> failing_since_{};
   std::optional<Clock::time_point> without_runs_since_{};
@@ -77,8 +79,7 @@ class ResultsPatience {
   std::string reminded_of_;  // the cause last reported
 };
 
-// The Slurm job that a sweep works in. A runner elsewhere follows the files that the sweep writes
-// into attempt folders.
+// The Slurm job that a loop works in.
 struct JobOfLoop {
   std::string id;
   std::string node_list;
@@ -95,19 +96,20 @@ struct LoopSettings {
   Provenance provenance{};
   std::optional<std::chrono::seconds> time_limit{};  // per run
   std::function<std::string(const RunSpec&)> device_kind{};
-  PredictRun predict{};  // the prediction stored with an attempt; empty: none
-  // Returns the run that follows an ended run, if any.
-  std::function<std::optional<RunRecord>(const RunRecord&, RunStatus)> follow_up{};
+  PredictRun predict{};            // the prediction stored with an attempt; empty: none
   std::optional<JobOfLoop> job{};  // absent: not in a job
 };
 
-// The loop over an experiment's runs. Starts each run when the launcher has room, and records its
-// ranks' reports and its end. A failed run does not end the loop. A stop signal does, and
-// measurements are kept. In a job, SIGUSR1 means that the job's time limit is near. If the results
-// folder cannot be written, runs under way continue and none begins. Events are recorded later.
+// The loop over an experiment's runs. Starts each run when the launcher has room, and tells the
+// journal its start and its end. A failed run does not end the loop. A stop signal does, and
+// measurements are kept. In a job, SIGUSR1 means that the job's time limit is near. While the
+// database cannot be written, the loop goes on in files. While files cannot be written, runs under
+// way continue and none begins.
 class RunLoop {
  public:
-  RunLoop(Store& store, Launcher& launcher, Progress& progress, LoopSettings settings);
+  // `store` is the journal's, null: none.
+  RunLoop(Journal& journal, Store* store, Launcher& launcher, Progress& progress,
+          LoopSettings settings);
 
   // Returns kOk if every run finished or did not fit, otherwise kRunFailed, or kInterrupted. Throws
   // GaveUp if results could not be recorded.
@@ -119,50 +121,30 @@ class RunLoop {
   }
 
  private:
-  // A run that is recorded as running but not started yet.
-  struct Begun {
-    RunRecord run;
-    int attempt;
-  };
-
   LaunchRequest request(const RunRecord& run, int attempt) const;
-  // Records news and starts the runs that have room.
-  void record_and_launch();
-  // Uses one transaction if runs have ended. Updates the state in memory after the commit.
-  void record();
-  void look_at_inputs(AttemptEnd& end);
-  Ending close(const AttemptEnd& end);
-  void conclude(int64_t run, const Ending& ending);
-  const RunRecord* next_run(std::span<const RunRecord> followers) const;
-  int begin(const RunRecord& run);
-  RunRecord take_waiting(int64_t id);
-  int claim(const RunRecord& run);
-  void launch();
-  void prepare_folder(const Begun& begun) const;
-  // Returns why the run cannot start, if it cannot. Throws errors that may pass.
-  std::optional<std::string> start(const Begun& begun);
-  void open(Begun begun);
+  AttemptStart start_of(const RunRecord& run) const;
+  // Tells the journal what is new, and starts the runs that have room.
+  void pass();
+  void end_attempts();
+  // Returns false if no run can begin.
+  bool begin_next();
   void note_ended(std::vector<AttemptEnd> ends);
   void wait_without_runs();
-  void write_end_of(const AttemptEnd& end) const;
-  void leave_ends_in_files() const;
   void stop_with_job(LaunchOutcome outcome);
   void stop_when_asked(std::chrono::milliseconds patience = {});
   bool runs_are_under_way() const { return running_.size() > ended_.size(); }
 
-  Store& store_;
+  Journal& journal_;
   Launcher& launcher_;
   Progress& progress_;
   LoopSettings settings_;
   StopSignals stop_signals_;
   ResultsPatience patience_;
   std::deque<RunRecord> waiting_;
-  std::optional<Begun> begun_;
-  std::map<int64_t, OpenAttempt> running_;  // by the run's id, until their ends are recorded
-  std::vector<AttemptEnd> ended_;           // not recorded yet
-  std::map<int64_t, int> claimed_{};        // by run; attempts with a folder that are not begun
+  std::map<int64_t, OpenAttempt> running_;  // by the run's id, until the journal has their ends
+  std::vector<AttemptEnd> ended_;           // the journal does not have them yet
   bool stopping_ = false;
-  bool user_waits_ = true;  // until the ends of all runs are recorded
+  bool user_waits_ = true;  // until everything is recorded
   bool at_time_limit_ = false;
   bool ranks_were_asked_alone_ = false;
   bool some_failed_ = false;

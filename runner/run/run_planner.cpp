@@ -18,7 +18,6 @@
 #include "runner/run/planned_runs.h"
 
 namespace fsdp {
-
 namespace {
 
 constexpr std::string_view kMemoryLimit = ", memory limit ";
@@ -116,6 +115,24 @@ std::vector<RunRecord> RunPlanner::plan(const ExperimentRecord& record, const Ex
 bool RunPlanner::follows_from_ended(int64_t run) const {
   const auto found = series_.find(run);
   return found != series_.end() && found->second.has_begun;
+}
+
+std::optional<SearchState> RunPlanner::search_of(const RunRecord& run) const {
+  const auto found = series_.find(run.id);
+  if (found == series_.end()) return std::nullopt;
+  const Series& series = found->second;
+  SearchState state{.expected = series.search.expected(),
+                    .largest_that_fits = series.search.largest_that_fits(),
+                    .smallest_that_does_not_fit = series.search.smallest_that_does_not_fit(),
+                    .begins_anew = settings_.rerun && series.checked};
+  if (settings_.skip_oversized) state.most = series.expected;
+  if (const auto known = known_out_of_memory(run)) state.too_large = known->value;
+  for (RunRecord& other : store_.runs()) {
+    const bool is_of_series = other.experiment == experiment_.name() &&
+                              other.family == run.family && other.position == run.position;
+    if (is_of_series && other.id != run.id) state.known.push_back(std::move(other));
+  }
+  return state;
 }
 
 std::optional<RunRecord> RunPlanner::after(const RunRecord& ended, RunStatus status) {

@@ -38,6 +38,28 @@ bool runs_out_on(const std::string& device_kind, const RunSpec& spec, const RanO
 // True if both kinds are of one device, under any memory limit.
 bool are_of_one_device(std::string_view one, std::string_view other);
 
+// The search for the largest value of a doubled key, as far as it is. A job goes on with it.
+struct SearchState {
+  std::optional<int64_t> expected{};
+  std::optional<int64_t> largest_that_fits{};
+  std::optional<int64_t> smallest_that_does_not_fit{};
+  std::optional<int64_t> most{};       // nothing above is launched
+  std::optional<int64_t> too_large{};  // the smallest value that is known to run out of memory
+  std::vector<RunRecord> known{};      // the runs of other values
+  bool begins_anew = false;            // results of earlier runs do not count
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("expected", self.expected);
+    visit("largest_that_fits", self.largest_that_fits);
+    visit("smallest_that_does_not_fit", self.smallest_that_does_not_fit);
+    visit("most", self.most);
+    visit("too_large", self.too_large);
+    visit("known", self.known);
+    visit("begins_anew", self.begins_anew);
+  }
+};
+
 // Decides which of an experiment's runs are launched: those without a result. The values of a
 // doubled key follow one another, without those that are known not to fit.
 class RunPlanner {
@@ -62,6 +84,9 @@ class RunPlanner {
 
   // True if a run to launch follows an ended run of a doubled key.
   bool follows_from_ended(int64_t run) const;
+
+  // Returns the search that waits for this run's result, if any.
+  std::optional<SearchState> search_of(const RunRecord& run) const;
 
   // Returns the run that follows an ended run of a doubled key. May be called again if its changes
   // to the store were undone.

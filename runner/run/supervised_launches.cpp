@@ -15,7 +15,6 @@
 #include "contract/record/host_memory.h"
 
 namespace fsdp {
-
 namespace {
 
 std::string remedy(const StartReport& report) {

@@ -71,7 +71,6 @@ class SupervisedLaunches {
   std::vector<std::pair<LaunchRequest, ProcessEnd>> wait(std::chrono::milliseconds timeout);
   void stop_all();
 
-  size_t count() const { return running_.size(); }
   bool are_stopping() const { return stopping_; }
 
  private:

@@ -18,7 +18,6 @@
 #include "base/system/program.h"
 
 namespace fsdp {
-
 namespace {
 
 using Clock = std::chrono::steady_clock;

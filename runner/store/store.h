@@ -74,6 +74,10 @@ struct RunRecord {
     visit("current", self.current);
     visit("data_digest", self.data_digest);
     visit("repeat", self.repeat);
+    visit("position", self.position);
+    visit("family", self.family);
+    visit("family_key", self.family_key);
+    visit("family_value", self.family_value);
   }
 };
 
@@ -273,10 +277,6 @@ class Store {
   std::optional<std::string> digest(const FileState& file) const;
   std::vector<std::string> digests_of_path(std::string_view path) const;
   void remember_digest(const FileState& file, std::string_view digest);
-
-  // Writes a new database with everything that planning reads: all except measurements. Do not call
-  // while a Batch lives.
-  void write_planning_copy(const std::filesystem::path& file) const;
 
  private:
   struct Contents;

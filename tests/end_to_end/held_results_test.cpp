@@ -42,7 +42,7 @@ bool has_ended(const Program& program) {
   return stat.find(") Z ") != std::string::npos;
 }
 
-TEST_CASE("a reader that holds the database does not end a sweep") {
+TEST_CASE("runs begin and end while a reader holds the database, and are recorded afterwards") {
   const Workplace workplace(kTwoPoints);
   Program runner(workplace / ".", workplace.command({"experiment.yaml"}),
                  {{"STUB_RULES", "point=first,step=3,await=go"}});
@@ -52,13 +52,26 @@ TEST_CASE("a reader that holds the database does not end a sweep") {
   PausedReader reader(workplace);
   touch(workplace / "go");
   for (const pid_t process : ranks) CHECK(gone_soon(process));
+  runner.wait_for_error_text("second: finished");
   runner.wait_for_error_text("waits: ");
-  reader.end();
-  const Ended ended = runner.wait();
-  INFO(ended.errors);
-  CHECK(ended.status == 0);
-  CHECK_THAT(ended.errors, Contains("results.sqlite: database is locked; another program") &&
-                               Contains("results are recorded again\n"));
+  SECTION("by the same runner") {
+    reader.end();
+    const Ended ended = runner.wait();
+    INFO(ended.errors);
+    CHECK(ended.status == 0);
+    CHECK_THAT(ended.errors, Contains("results.sqlite: database is locked; another program") &&
+                                 Contains("results are recorded again\n"));
+  }
+  SECTION("by the next one, if it is killed") {
+    runner.send(SIGKILL);
+    runner.wait();
+    reader.end();
+    const Ended next = workplace.run();
+    INFO(next.errors);
+    CHECK(next.status == 0);
+    CHECK_THAT(next.errors, Contains("could not record its end; recorded as finished") &&
+                                Contains("2 runs with a result already"));
+  }
   check_all_finished_once(workplace);
 }
 

@@ -76,22 +76,18 @@ class Submission {
              .working_directory = workplace / ".",
              .set = choice.set,
              .only = choice.only,
-             .rerun = choice.rerun,
              .results = workplace.results(),
              .trainer = STUB_TRAINER_PROGRAM};
-    for (const RunRecord& run : runs_) plan_.runs.push_back(run.folder.string());
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
-    write();
-    JobRecord job{.experiment = "trial",
-                  .token = choice.token,
-                  .slurm_job = "12",
-                  .mode = std::string(name_of(plan_.mode)),
-                  .folder = {}};
+    write(runs_);
+    job_ = {.experiment = "trial",
+            .token = choice.token,
+            .slurm_job = "12",
+            .mode = std::string(name_of(plan_.mode)),
+            .folder = {}};
     for (const RunRecord& run : runs_) {
-      job.tasks.push_back({.task = std::ssize(job.tasks), .run = run.id});
+      job_.tasks.push_back({.task = std::ssize(job_.tasks), .run = run.id});
     }
-    job_ = store_.record_job(job);
+    store_.record_job(job_);
     program("srun", kSrun);
     job_becomes("RUNNING");
     program("scontrol", "#!/bin/bash\necho \"$@\" >>\"${0%/*}/../scontrol\"\n");
@@ -106,8 +102,21 @@ class Submission {
                 name + '|' + state + "|9:00|n1|None'; fi\n");
   }
 
-  JobPlan& plan() { return plan_; }
-  void write() { write_job_plan(folder_, plan_, experiment_.text(), store_); }
+  std::filesystem::path folder() const { return folder_; }
+  // Writes the files of a job of these runs.
+  void write(const std::vector<RunRecord>& runs) {
+    std::vector<JobRun> job_runs;
+    for (const RunRecord& run : runs) {
+      write_spec(RunPaths(workplace_.results() / run.folder), run.spec);
+      job_runs.push_back({.run = run,
+                          .inputs = FileDigests(store_, run.spec).all(),
+                          .search = plan_.mode == SlurmMode::kAllocation ? planner_.search_of(run)
+                                                                         : std::nullopt});
+    }
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
+    write_job_plan(folder_, plan_, experiment_.text(), job_runs);
+  }
   const std::vector<RunRecord>& runs() const { return runs_; }
 
   // The command of the batch script, in job 12 or in task 1 of the array 12.
@@ -128,24 +137,31 @@ class Submission {
     return Program(workplace_ / ".", command(), variables(more)).wait();
   }
 
-  // Follows the job's files as a runner does. Returns the names of the runs without an end.
+  // Reads the job's files as a runner does. Returns the names of the runs without an end.
   std::vector<std::string> follow() {
     std::vector<std::string> names;
-    QuietProgress progress;
-    const auto after = [&](const RunRecord& ended, RunStatus status) {
-      return planner_.after(ended, status);
-    };
-    for (const RunRecord& run :
-         left_to_launch(runs_, {store_, progress, workplace_.results()}, job_, after)) {
-      names.push_back(run.point);
+    const auto ignore = [](const std::string&) {};
+    for (const JobTask& task : job_.tasks) {
+      for (std::optional<RunRecord> run = runs_.at(task.task); run;) {
+        for (const int attempt :
+             import_attempts(store_, workplace_.results(), *run, job_, task, ignore)) {
+          run->status = close(*run, attempt);
+          run->attempt = attempt;
+        }
+        if (run->attempt == 0 || is_cut_short(run->status)) {
+          names.push_back(run->point);
+          break;
+        }
+        run = planner_.after(*run, run->status);
+      }
     }
     return names;
   }
 
   // `run` is a position among the submitted runs.
-  RunPaths paths(size_t run) const { return RunPaths(workplace_.results() / plan_.runs.at(run)); }
-  LaunchRecord start(size_t run, int attempt) const {
-    const auto start = read_launch_record(paths(run), attempt, [](auto& line) { FAIL(line); });
+  RunPaths paths(size_t run) const { return RunPaths(workplace_.results() / runs_.at(run).folder); }
+  AttemptStart start(size_t run, int attempt) const {
+    const auto start = read_start(paths(run), attempt, [](auto& line) { FAIL(line); });
     REQUIRE(start);
     return *start;
   }
@@ -154,6 +170,16 @@ class Submission {
   }
 
  private:
+  RunStatus close(const RunRecord& run, int attempt) {
+    const auto fail = [](const std::string& line) { FAIL(line); };
+    AttemptEnd end = read_end(RunPaths(workplace_.results() / run.folder), attempt, fail);
+    end.in_job = true;
+    end.was_requeued = end.outcome != LaunchOutcome::kExited &&
+                       end.outcome != LaunchOutcome::kFailed &&
+                       end.outcome != LaunchOutcome::kOutOfMemory;
+    ingest_rest(store_, workplace_.results(), run, attempt, fail);
+    return close_attempt(store_, workplace_.results(), run, attempt, end).status;
+  }
   void program(const std::string& name, const std::string& text) const {
     std::filesystem::create_directories(workplace_ / "bin");
     std::ofstream(workplace_ / ("bin/" + name)) << text;
@@ -168,7 +194,7 @@ class Submission {
   std::filesystem::path folder_;
   JobPlan plan_;
   std::vector<RunRecord> runs_;
-  int64_t job_ = 0;
+  JobRecord job_;
 };
 
 }  // namespace fsdp

@@ -54,8 +54,8 @@ TEST_CASE("a job runs an experiment, and its runner reads all of it from files")
     CHECK_THAT(left.path().filename().string(), !StartsWith("fsdp-run-"));
   }
 
-  const LaunchRecord start = submission.start(0, 1);
-  CHECK(start.job == "12");
+  const AttemptStart start = submission.start(0, 1);
+  CHECK(start.slurm_job == "12");
   CHECK(start.node_list == "n[1-2]");
   CHECK(start.host == "n1");
   CHECK(submission.end(0, 1).outcome == LaunchOutcome::kExited);
@@ -232,24 +232,20 @@ TEST_CASE("a job that runs again what has a result begins anew, and after a requ
   CHECK(rows(workplace)[0].resumed_from_step > 0);
 }
 
-TEST_CASE("a job runs only what was submitted, and refuses what has become another run") {
+TEST_CASE("a job runs only what was submitted, and refuses a damaged record of it") {
   const Workplace workplace(kTwoPoints, kBase);
   Submission submission(workplace);
-  const std::vector<std::string> both = submission.plan().runs;
-  submission.plan().runs = {both[1]};
-  submission.plan().token = "of one";
-  submission.write();
+  submission.write({submission.runs()[1]});
   CHECK(submission.run().status == 0);
-  CHECK_FALSE(std::filesystem::exists(workplace.results() / both[0]));
-  CHECK(std::filesystem::exists(workplace.results() / both[1]));
+  CHECK_FALSE(std::filesystem::exists(submission.paths(0).attempt(1)));
+  CHECK(std::filesystem::exists(submission.paths(1).attempt(1)));
 
-  submission.plan().runs = {both[0], both[1] + "0"};
-  submission.plan().token = "of others";
-  submission.write();
+  std::ofstream(submission.folder() / "run-0.json") << "{";
   const Ended refused = submission.run();
   CHECK(refused.status == 2);
-  CHECK_THAT(refused.errors, Contains("not those that were submitted"));
-  CHECK_FALSE(std::filesystem::exists(workplace.results() / both[0]));
+  CHECK_THAT(refused.errors, Contains("run-0.json: is not what fsdp-run writes there"));
+  std::filesystem::remove(submission.folder() / "run-0.json");
+  CHECK_THAT(submission.run().errors, Contains("the job has no run for its task 0"));
 }
 
 TEST_CASE("runs are side by side in a job that may have several at a time") {
@@ -287,7 +283,7 @@ TEST_CASE("a task of an array runs its own run, as the first attempt that is fre
                       "batch 4 x accumulation 1\n") &&
                  Contains("second: finished") && !Contains("first"));
   CHECK_FALSE(std::filesystem::exists(submission.paths(0).attempt(1)));
-  CHECK(submission.start(1, 2).job == "12_1");
+  CHECK(submission.start(1, 2).slurm_job == "12_1");
   CHECK(submission.end(1, 2).inputs_compared);
   CHECK(submission.follow() == std::vector<std::string>{"first"});
   CHECK(statuses(workplace) == "first planned, second finished 2");

@@ -27,7 +27,7 @@ def test_the_lab_on_a_cluster_has_the_losses_of_the_lab_here(cluster, workplace,
     for point in expected:
         assert point in ended.stdout
     # One array takes the runs of 4 tasks and one job the single rank; or one job takes all.
-    jobs = {record["job"].split("_")[0] for record in work.records("launch.json")}
+    jobs = {record["slurm_job"].split("_")[0] for record in work.records("launch.json")}
     assert len(jobs) == (1 if mode == "allocation" else 2)
 
 
@@ -129,8 +129,8 @@ def test_an_array_runs_as_many_at_once_as_it_may(cluster, workplace, tmp_path):
     assert ended.returncode == 0, ended.stderr
     assert set(work.statuses().values()) == {"finished"}
     started, over = work.records("launch.json"), work.records("end.json")
-    [job] = {record["job"].split("_")[0] for record in started}
-    assert [record["job"] for record in started] == [f"{job}_{task}" for task in range(5)]
+    [job] = {record["slurm_job"].split("_")[0] for record in started}
+    assert [record["slurm_job"] for record in started] == [f"{job}_{task}" for task in range(5)]
     assert f"job {job}" in ended.stderr
     changes = sorted([(record["ended_unix_ms"], -1) for record in over] +
                      [(record["started_unix_ms"], 1) for record in started])
@@ -147,7 +147,7 @@ def test_arrays_are_no_larger_than_the_cluster_allows(own_cluster, workplace):
     ended = work.call(*work.with_stub())
     assert ended.returncode == 0, ended.stderr
     assert set(work.statuses().values()) == {"finished"}
-    jobs = [record["job"].split("_")[0] for record in work.records("launch.json")]
+    jobs = [record["slurm_job"].split("_")[0] for record in work.records("launch.json")]
     assert [jobs.count(job) for job in dict.fromkeys(jobs)] == [3, 2]
 
 
@@ -162,7 +162,7 @@ def test_a_limit_on_submitted_jobs_is_waited_for(own_cluster, workplace):
     ended = work.call(*work.with_stub())
     assert ended.returncode == 0, ended.stderr
     assert work.attempts() == {f"run{number}": ["finished"] for number in range(5)}
-    jobs = [record["job"].split("_")[0] for record in work.records("launch.json")]
+    jobs = [record["slurm_job"].split("_")[0] for record in work.records("launch.json")]
     assert max(jobs.count(job) for job in jobs) == 2
 
 

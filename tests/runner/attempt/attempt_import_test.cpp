@@ -9,6 +9,15 @@ namespace {
 
 using Warnings = std::vector<std::string>;
 
+AttemptStart start_in_job(const std::string& job, int64_t started_unix_ms) {
+  AttemptStart start;
+  start.started_unix_ms = started_unix_ms;
+  start.host = "n\"1";
+  start.slurm_job = job;
+  start.node_list = "n[1-2]";
+  return start;
+}
+
 // A run of a job, as the runner has recorded it, and the folder that the job writes into.
 struct Submitted {
   explicit Submitted(const std::string& slurm_job = "12") {
@@ -18,7 +27,7 @@ struct Submitted {
   }
 
   void submit(const std::string& slurm_job, const std::string& token) {
-    JobRecord job;
+    job = JobRecord();
     job.experiment = "lab";
     job.token = token;
     job.slurm_job = slurm_job;
@@ -32,19 +41,18 @@ struct Submitted {
 
   void begin(int attempt, const std::string& job) const {
     std::filesystem::create_directories(paths().attempt(attempt));
-    write_launch_record(
-        paths(), attempt,
-        {.job = job, .node_list = "n[1-2]", .host = "n1", .started_unix_ms = 1'000 * attempt});
+    write_start(paths(), attempt, start_in_job(job, 1'000 * attempt));
   }
 
   std::vector<int> import() {
-    return import_attempts(store, results.path(), run,
+    return import_attempts(store, results.path(), run, job, job.tasks.front(),
                            [this](const std::string& line) { warnings.push_back(line); });
   }
 
   ResultsFolder results;
   Store store{results.path()};
   RunRecord run;
+  JobRecord job;  // the newest
   Warnings warnings;
 };
 
@@ -58,22 +66,26 @@ TEST_CASE("the records of an attempt in a job are read as they were written") {
   const RunPaths paths(folder.path());
   std::filesystem::create_directories(paths.attempt(2));
   const WarnOfFile never = [](const std::string& line) { FAIL(line); };
-  CHECK_FALSE(read_launch_record(paths, 2, never));
+  CHECK_FALSE(read_start(paths, 2, never));
   CHECK(read_end(paths, 2, never).outcome == LaunchOutcome::kUnseen);
-  write_launch_record(paths, 2,
-                      {.job = "12_3", .node_list = "n[1-2]", .host = "n\"1", .started_unix_ms = 7});
+  AttemptStart written = start_in_job("12_3", 7);
+  written.provenance.git_dirty = true;
+  written.prediction.step_time_ms_predicted = 1.5;
+  write_start(paths, 2, written);
   write_end(paths, 2,
             {.outcome = LaunchOutcome::kTimeLimit,
              .reason = "the time\tlimit",
              .first_rank = 4,
              .ended_unix_ms = 9,
              .inputs_compared = true});
-  const auto start = read_launch_record(paths, 2, never);
+  const auto start = read_start(paths, 2, never);
   REQUIRE(start);
-  CHECK(start->job == "12_3");
+  CHECK(start->slurm_job == "12_3");
   CHECK(start->node_list == "n[1-2]");
   CHECK(start->host == "n\"1");
   CHECK(start->started_unix_ms == 7);
+  CHECK(start->provenance.git_dirty == true);
+  CHECK(start->prediction.step_time_ms_predicted == 1.5);
   const AttemptEnd end = read_end(paths, 2, never);
   CHECK(end.ended_unix_ms == 9);
   CHECK(end.outcome == LaunchOutcome::kTimeLimit);
@@ -115,7 +127,7 @@ TEST_CASE("attempts that a job has begun are begun in the store, once") {
   CHECK(attempts[1].status == RunStatus::kRunning);
   CHECK(attempts[1].slurm_job == "12_3");
   CHECK(attempts[1].node_list == "n[1-2]");
-  CHECK(attempts[1].host == "n1");
+  CHECK(attempts[1].host == "n\"1");
   CHECK(attempts[1].started_unix_ms == 2'000);
   CHECK(job.store.provenance(job.run.id, 1).git_commit == "commit of t0ken");
   CHECK(job.store.run(job.run.id)->status == RunStatus::kRunning);
@@ -124,14 +136,15 @@ TEST_CASE("attempts that a job has begun are begun in the store, once") {
   CHECK(job.warnings.empty());
 }
 
-TEST_CASE("an attempt belongs to the job that it names, whichever is the newest") {
-  Submitted job;
-  job.submit("15", "second");
-  job.begin(1, "12_3");
-  job.begin(2, "15_3");
-  CHECK(job.import() == std::vector{1, 2});
-  CHECK(job.store.provenance(job.run.id, 1).git_commit == "commit of t0ken");
-  CHECK(job.store.provenance(job.run.id, 2).git_commit == "commit of second");
+TEST_CASE("an attempt belongs to the job that it names") {
+  Submitted run;
+  run.begin(1, "12_3");
+  run.begin(2, "15_3");
+  CHECK(run.import() == std::vector{1});
+  run.submit("15", "second");
+  CHECK(run.import() == std::vector{2});
+  CHECK(run.store.provenance(run.run.id, 1).git_commit == "commit of t0ken");
+  CHECK(run.store.provenance(run.run.id, 2).git_commit == "commit of second");
 }
 
 TEST_CASE("a folder without a whole launch.json is looked at again, and hides no later attempt") {
@@ -149,6 +162,28 @@ TEST_CASE("a folder without a whole launch.json is looked at again, and hides no
   CHECK(job.import() == std::vector{3});
 }
 
+TEST_CASE("an attempt that a killed runner began in files only is recorded by the next one") {
+  Submitted run;
+  AttemptStart start = start_in_job("", 1'000);
+  start.provenance.git_commit = "c0ffee";
+  std::filesystem::create_directories(run.paths().attempt(3));  // earlier ones were deleted
+  write_start(run.paths(), 3, start);
+  AttemptEnd end;
+  end.outcome = LaunchOutcome::kFailed;
+  end.reason = "rank 0 exited with status 1";
+  end.ended_unix_ms = 2'000;
+  end.inputs_compared = true;
+  const bool has_ended = GENERATE(true, false);
+  if (has_ended) write_end(run.paths(), 3, end);
+  CHECK(run.import().empty());
+  recover_attempts(run.store, run.results.path(), "lab", [](const std::string&) {});
+  const auto attempts = run.store.attempts(run.run.id);
+  REQUIRE(attempts.size() == 1);
+  CHECK(attempts[0].attempt == 3);
+  CHECK(attempts[0].status == (has_ended ? RunStatus::kFailed : RunStatus::kInterrupted));
+  CHECK(run.store.provenance(run.run.id, 3).git_commit == "c0ffee");
+}
+
 TEST_CASE("attempts of others are not ours") {
   Submitted job;
   job.begin(1, "12_4");
@@ -159,12 +194,10 @@ TEST_CASE("attempts of others are not ours") {
   CHECK(job.warnings.empty());
 }
 
-TEST_CASE("while sbatch has not answered, a job that nobody else knows is ours") {
-  Submitted job("");
-  job.begin(1, "12_3");
-  CHECK(job.import() == std::vector{1});
-  CHECK(job.store.attempts(job.run.id)[0].slurm_job == "12_3");
-  CHECK(job.store.running_attempts("lab").empty());
+TEST_CASE("while sbatch has not answered, no attempt is the job's") {
+  Submitted run("");
+  run.begin(1, "12_3");
+  CHECK(run.import().empty());
 }
 
 }  // namespace

@@ -43,12 +43,14 @@ TEST_CASE("a run that writes checkpoints has the time to write one when it is as
   const auto records = store.plan(experiment("lab"), planned);
   RecordingLauncher launcher;
   QuietProgress progress;
-  RunLoop sweep(store, launcher, progress,
-                {.results = results.path(),
-                 .trainer = "",
-                 .host = "node1",
-                 .device_kind = [](const RunSpec&) { return std::string("cpu"); }});
-  sweep.run(records);
+  FileDigests digests;
+  StoreJournal journal(store, results.path(), digests, {});
+  RunLoop loop(journal, &store, launcher, progress,
+               {.results = results.path(),
+                .trainer = "",
+                .host = "node1",
+                .device_kind = [](const RunSpec&) { return std::string("cpu"); }});
+  loop.run(records);
   REQUIRE(launcher.requests.size() == 2);
   CHECK_FALSE(launcher.requests[0].time_to_stop);
   CHECK(launcher.requests[1].time_to_stop == std::chrono::seconds(60));
@@ -71,8 +73,10 @@ TEST_CASE("in a job the time to write a checkpoint is that between Slurm's signa
     settings.device_kind = [](const RunSpec&) { return std::string("cpu"); };
     settings.job = job;
     launcher = RecordingLauncher();
-    RunLoop sweep(store, launcher, progress, std::move(settings));
-    sweep.run(records);
+    FileDigests digests;
+    StoreJournal journal(store, results.path(), digests, {});
+    RunLoop loop(journal, &store, launcher, progress, std::move(settings));
+    loop.run(records);
     std::vector<std::optional<std::chrono::milliseconds>> times;
     for (const LaunchRequest& request : launcher.requests) times.push_back(request.time_to_stop);
     return times;

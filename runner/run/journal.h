@@ -1,0 +1,91 @@
+#pragma once
+
+#include <filesystem>
+#include <list>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runner/run/attempt.h"
+#include "runner/run/earlier_attempts.h"
+#include "runner/store/store.h"
+
+namespace fsdp {
+
+// Keeps the attempts of a loop in files of the results folder: launch.json begins an attempt, ranks
+// append their events, end.json ends it. Whoever has a database reads the files later. A job has
+// nothing else.
+class Journal {
+ public:
+  Journal(std::filesystem::path results, FileDigests& digests, FollowUp follow_up);
+  virtual ~Journal() = default;
+
+  // Begins an attempt, and returns its number. Prepares the run's folder. If the run cannot start,
+  // sets `problem`. Throws errors that may pass: nothing has begun then.
+  virtual int begin(const RunRecord& run, const AttemptStart& start, std::string& problem);
+  // Takes events that were read from the files to which the attempt's ranks append them.
+  virtual void append(const OpenAttempt& attempt, std::vector<std::vector<Event>> events);
+  // Ends an attempt whose events are all read, and returns how. Completes `end`. If it throws, a
+  // later call goes on.
+  virtual Ending end(const OpenAttempt& attempt, AttemptEnd& end);
+  // Brings the records beside the files up to date. Returns the runs that follow from ended ones,
+  // if they are wanted.
+  virtual std::vector<RunRecord> record(bool wants_followers);
+
+ protected:
+  const std::filesystem::path& results() const { return results_; }
+  FileDigests& digests() { return digests_; }
+  // Adds the run that follows, if any.
+  void follow(const RunRecord& ended, RunStatus status, std::vector<RunRecord>& followers) const;
+  // Returns the least number for a new attempt.
+  virtual int first_attempt(const RunRecord& run) const { return run.attempt + 1; }
+
+ private:
+  std::filesystem::path results_;
+  FileDigests& digests_;
+  FollowUp follow_up_;
+  std::map<int64_t, int> claimed_{};  // by run; attempts with a folder that are not begun
+  std::vector<RunRecord> ended_{};    // not followed up yet
+};
+
+// Also records the attempts in the database. While the database cannot be written, attempts begin
+// and end in their files, and a later record() takes all of them.
+class StoreJournal : public Journal {
+ public:
+  StoreJournal(Store& store, std::filesystem::path results, FileDigests& digests,
+               FollowUp follow_up);
+
+  int begin(const RunRecord& run, const AttemptStart& start, std::string& problem) override;
+  void append(const OpenAttempt& attempt, std::vector<std::vector<Event>> events) override;
+  Ending end(const OpenAttempt& attempt, AttemptEnd& end) override;
+  std::vector<RunRecord> record(bool wants_followers) override;
+
+ protected:
+  int first_attempt(const RunRecord& run) const override;
+
+ private:
+  // An attempt whose end is not recorded.
+  struct Entry {
+    RunRecord run;
+    int attempt;
+    AttemptStart start;
+    std::vector<std::vector<Event>> events{};  // not recorded yet
+    std::vector<int64_t> skipped_lines{};      // as in EventTail
+    bool is_behind = false;                    // more events are not recorded than are kept
+    bool is_begun = false;                     // in the database
+    std::optional<AttemptEnd> end{};
+    Ending ending{};
+    bool is_end_in_file = false;
+  };
+
+  Entry& open_entry(int64_t run);
+  void try_to_write_end(Entry& entry) const;
+  // Records the events in the attempt's files, in several transactions.
+  void catch_up(Entry& entry);
+
+  Store& store_;
+  std::list<Entry> entries_;
+};
+
+}  // namespace fsdp

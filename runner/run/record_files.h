@@ -1,0 +1,87 @@
+#pragma once
+
+#include <exception>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+
+#include "base/text/foreign_json.h"
+#include "base/text/json.h"
+#include "contract/spec/yaml_value.h"
+#include "runner/host/whole_file.h"
+#include "runner/store/attempts.h"
+
+// Structs in files of JSON, which processes on other hosts read. Such a file appears complete.
+namespace fsdp {
+
+using WarnOfFile = std::function<void(const std::string&)>;
+
+// Throws std::system_error if the file cannot be written.
+template <Fields Record>
+void write_record(const std::filesystem::path& path, const Record& record) {
+  replace_file(path, json_text(record) + '\n');
+}
+
+// Earlier versions wrote a part of an AttemptStart.
+template <Fields Record>
+bool is_required(std::string_view field) {
+  return !std::is_same_v<Record, AttemptStart> || field == "host" || field == "started_unix_ms";
+}
+
+template <typename Value, typename Json>
+Value value_from_json(const char* name, const Json& json) {
+  if constexpr (Fields<Value>) {
+    Value record;
+    Value::visit_fields(record, [&]<typename T>(const char* field, T& member, auto&&...) {
+      const auto found = json.find(field);
+      if constexpr (is_optional<T>) {
+        if (found == json.end() || found->is_null()) return;
+        member = value_from_json<typename T::value_type>(field, *found);
+      } else if (found != json.end() || is_required<Value>(field)) {
+        member = value_from_json<T>(field, json.at(field));
+      }
+    });
+    return record;
+  } else if constexpr (is_vector<Value>) {
+    Value items;
+    for (const auto& item : json) {
+      items.push_back(value_from_json<typename Value::value_type>(name, item));
+    }
+    return items;
+  } else if constexpr (NamedEnum<Value>) {
+    const auto named = enum_from_name<Value>(json.template get<std::string>());
+    if (!named) throw std::runtime_error(std::string("unknown ") + name + ' ' + json.dump());
+    return *named;
+  } else if constexpr (std::same_as<Value, std::filesystem::path>) {
+    return json.template get<std::string>();
+  } else {
+    return json.template get<Value>();
+  }
+}
+
+// Throws what nlohmann::json throws, std::runtime_error, ConfigError.
+template <Fields Record>
+Record read_record(const std::filesystem::path& path) {
+  auto json = parse_foreign_json(read_text_file(path));
+  if (json.contains("job")) json["slurm_job"] = json["job"];  // as earlier versions named it
+  return value_from_json<Record>("", json);
+}
+
+// Returns nullopt if the file is missing or has no valid record. `warn` gets a line about the
+// latter.
+template <Fields Record>
+std::optional<Record> read_record(const std::filesystem::path& path, const WarnOfFile& warn) {
+  std::error_code not_there;
+  if (!std::filesystem::exists(path, not_there)) return std::nullopt;
+  try {
+    return read_record<Record>(path);
+  } catch (const std::exception& error) {
+    warn(path.string() + ": left out, is not what fsdp-run writes there: " + error.what());
+    return std::nullopt;
+  }
+}
+
+}  // namespace fsdp
