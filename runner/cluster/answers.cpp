@@ -249,12 +249,14 @@ std::string read_submitted(std::string_view output) {
   return std::string(id);
 }
 
-std::optional<std::string> read_submission(std::string_view output, std::string_view token) {
+std::optional<std::string> read_submission(std::string_view output,
+                                           const std::filesystem::path& script) {
+  const std::string name = '/' + (script.parent_path().filename() / script.filename()).string();
   std::optional<std::string> job;
   for (const std::string_view line : lines_of(output)) {
     const auto fields = fields_of("squeue", line, 2);
     if (!is_number(fields[0])) refuse("squeue", line);
-    if (fields[1] == "fsdp-run:" + std::string(token)) job = fields[0];
+    if (fields[1].ends_with(name)) job = fields[0];
   }
   return job;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,8 +31,10 @@ SlurmConfig read_config(std::string_view output);
 // The job id in the output of sbatch --parsable, "12" or "12;cluster".
 std::string read_submitted(std::string_view output);
 
-// Finds the job or array with `token` in lines "%F|%k" of squeue.
-std::optional<std::string> read_submission(std::string_view output, std::string_view token);
+// Finds the job or array with the script in lines "%F|%o" of squeue. The name of the script's
+// folder tells it from all others, so the path to the folder may be written in another way.
+std::optional<std::string> read_submission(std::string_view output,
+                                           const std::filesystem::path& script);
 
 // The job of a task: "12" of "12_3".
 std::string job_of(std::string_view task);

@@ -88,7 +88,6 @@ bool says_unavailable(std::string_view complaint) {
                              "Transport endpoint",
                              "authentication",
                              "name resolution",
-                             "temporarily unable to accept job",
                              "temporarily unavailable",
                              "Unable to resolve",
                              "Could not establish a configuration source",
@@ -101,7 +100,7 @@ bool says_submission_failed(std::string_view error) {
 }
 
 bool says_too_many_jobs(std::string_view complaint) {
-  return has_any(complaint, {"SubmitJob", "MaxJobCount"});
+  return has_any(complaint, {"SubmitJob", "MaxJobCount", "temporarily unable to accept job"});
 }
 
 bool says_job_is_gone(std::string_view complaint) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <system_error>
 #include <utility>
 
 #include "base/files/digest.h"
@@ -26,12 +27,36 @@ namespace {
 // Files of the submission's folder.
 constexpr const char* kPlan = "job.yaml";
 constexpr const char* kExperiment = "experiment.yaml";
+constexpr const char* kClaim = "claim";  // a link, which appears with its text
 
 std::filesystem::path run_file(const std::filesystem::path& folder, int64_t number) {
   return folder / fmt::format("run-{}.json", number);
 }
 
 }  // namespace
+
+std::string claim_submission(const std::filesystem::path& folder, const std::string& job) {
+  std::error_code error;
+  std::filesystem::create_symlink(job, folder / kClaim, error);
+  if (!error) return job;
+  if (error != std::errc::file_exists) {
+    throw std::system_error(error, "cannot claim " + folder.string());
+  }
+  return std::filesystem::read_symlink(folder / kClaim).string();
+}
+
+std::optional<std::string> withdraw_submission(const std::filesystem::path& folder) {
+  std::error_code no_folder;  // so no job can read its plan
+  if (!std::filesystem::exists(folder, no_folder)) return std::nullopt;
+  claim_submission(folder, kWithdrawn);
+  return job_of_submission(folder);
+}
+
+std::optional<std::string> job_of_submission(const std::filesystem::path& folder) {
+  std::error_code nobody;
+  const std::string claim = std::filesystem::read_symlink(folder / kClaim, nobody).string();
+  return nobody || claim == kWithdrawn ? std::nullopt : std::optional(claim);
+}
 
 void write_job_plan(const std::filesystem::path& folder, const JobPlan& plan,
                     const std::string& experiment_text, std::span<const JobRun> runs) {

@@ -25,7 +25,6 @@ namespace fsdp {
 // The instructions for one job, in its submission's folder. They hold all that the job needs,
 // because a job has no database.
 struct JobPlan {
-  std::string token;  // of the submission
   SlurmMode mode = SlurmMode::kPerRun;
   std::filesystem::path file;               // the experiment's file, absolute
   std::filesystem::path working_directory;  // base of relative paths in --set
@@ -38,7 +37,6 @@ struct JobPlan {
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
-    visit("token", self.token);
     visit("mode", self.mode);
     visit("file", self.file);
     visit("working_directory", self.working_directory);
@@ -64,6 +62,19 @@ struct JobRun {
     visit("search", self.search);
   }
 };
+
+// At most one job works on a submission: the first to claim its folder. A runner that gives a
+// submission up claims it too, so a job that starts later does nothing. Both throw
+// std::system_error.
+
+inline constexpr const char* kWithdrawn = "withdrawn";
+
+// Returns who has the claim: this job, another one, or kWithdrawn.
+std::string claim_submission(const std::filesystem::path& folder, const std::string& job);
+// Returns the job that has the claim. If there is none, no job gets it any more.
+std::optional<std::string> withdraw_submission(const std::filesystem::path& folder);
+// Returns the job that has the claim, if any.
+std::optional<std::string> job_of_submission(const std::filesystem::path& folder);
 
 // Writes job.yaml, experiment.yaml, and run-N.json for the Nth run, which is task N of an array.
 // `folder` must exist.

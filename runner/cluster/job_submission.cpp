@@ -31,6 +31,11 @@ bool is_allocation(const RunSpec& spec) { return spec.slurm.mode == SlurmMode::k
 
 }  // namespace
 
+std::optional<std::string> find_or_withdraw(Queue& queue, const std::filesystem::path& folder) {
+  if (auto job = queue.find_submission(folder / kScriptName)) return job;
+  return withdraw_submission(folder);
+}
+
 void check_jobs_of(const Expansion& expansion) {
   const Run* checked = nullptr;
   for (const Run& run : expansion.runs) {
@@ -82,7 +87,7 @@ std::vector<JobSubmission::Submission> JobSubmission::take_submitted() {
 void JobSubmission::push() {
   check_are_there(listeners_.results);
   at_limit_ = false;
-  if (prepared_) submit(/*may_be_submitted=*/true);
+  if (prepared_) settle_unanswered();
   if (!waiting_.empty() && !limits_) most_tasks_ = (limits_ = queue_.limits())->max_array_size;
   while (!waiting_.empty() && !at_limit_) {
     std::vector<RunRecord> runs = take_job();
@@ -92,7 +97,7 @@ void JobSubmission::push() {
       wait_again(std::move(runs));
       throw;
     }
-    submit(/*may_be_submitted=*/false);
+    submit();
   }
 }
 
@@ -129,7 +134,6 @@ JobSubmission::Submission JobSubmission::prepare(std::vector<RunRecord> runs) {
   SlurmScript script{.slurm = first.slurm,
                      .request = largest_request(runs),
                      .experiment = settings_.experiment,
-                     .token = job.token,
                      .folder = listeners_.results / job.folder,
                      .runner = settings_.runner,
                      .working_directory = settings_.plan.working_directory};
@@ -152,7 +156,6 @@ JobSubmission::Submission JobSubmission::prepare(std::vector<RunRecord> runs) {
 void JobSubmission::write_folders(const JobRecord& job, std::span<const RunRecord> runs,
                                   const std::string& script) {
   JobPlan plan = settings_.plan;
-  plan.token = job.token;
   plan.mode = runs.front().spec.slurm.mode;
   std::vector<JobRun> job_runs;
   for (const RunRecord& run : runs) {
@@ -170,18 +173,27 @@ void JobSubmission::write_folders(const JobRecord& job, std::span<const RunRecor
   write_job_plan(folder, plan, settings_.experiment_text, job_runs);
 }
 
-// Keeps `prepared_` if Slurm does not answer. A refusal is final: squeue lists refused jobs as
-// failed, with their token.
-void JobSubmission::submit(bool may_be_submitted) {
-  const JobRecord& job = prepared_->job;
+// Keeps `prepared_` if Slurm does not answer.
+void JobSubmission::submit() {
   try {
-    std::optional<std::string> slurm_job;
-    if (may_be_submitted) slurm_job = queue_.find_submission(job.token);
-    if (!slurm_job) slurm_job = queue_.submit(listeners_.results / job.folder / kScriptName);
-    accept(*slurm_job);
+    accept(queue_.submit(listeners_.results / prepared_->job.folder / kScriptName));
   } catch (const QueueRefused& refused) {
-    refused.later() ? put_back() : refuse(refused.what());
+    if (const auto job = withdraw_submission(listeners_.results / prepared_->job.folder)) {
+      accept(*job);
+    } else {
+      refused.later() ? put_back() : refuse(refused.what());
+    }
   }
+}
+
+// Finds out what became of a submission that Slurm did not answer. If nobody knows a job of it, its
+// runs are submitted anew, with another folder.
+void JobSubmission::settle_unanswered() {
+  const JobRecord& unanswered = prepared_->job;
+  if (!unanswered.slurm_job.empty()) return accept(unanswered.slurm_job);  // it was not recorded
+  const auto job = find_or_withdraw(queue_, listeners_.results / unanswered.folder);
+  if (job) return accept(*job);
+  wait_again_with_prepared();
 }
 
 void JobSubmission::accept(const std::string& slurm_job) {
@@ -219,8 +231,12 @@ void JobSubmission::refuse(const std::string& problem) {
 void JobSubmission::put_back() {
   at_limit_ = prepared_->runs.size() == 1 || is_allocation(prepared_->runs.front().spec);
   most_tasks_ = std::max<int64_t>(1, std::ssize(prepared_->runs) / 2);
-  listeners_.store.forget_job(prepared_->job.id);
   std::filesystem::remove_all(listeners_.results / prepared_->job.folder);
+  wait_again_with_prepared();
+}
+
+void JobSubmission::wait_again_with_prepared() {
+  listeners_.store.forget_job(prepared_->job.id);
   wait_again(std::move(prepared_->runs));
   prepared_.reset();
 }

@@ -25,16 +25,21 @@ JobTask task_of(const RunRecord& run, int64_t number);
 // Throws ConfigError, with the place that sets it, if a run could not be submitted to Slurm.
 void check_jobs_of(const Expansion& expansion);
 
+// Returns the job of a submission whose id is unknown. If there is none, withdraws the submission,
+// so that its runs can be submitted anew. Throws QueueUnavailable.
+std::optional<std::string> find_or_withdraw(Queue& queue, const std::filesystem::path& folder);
+
 // Submits runs as Slurm jobs. Runs with equal requests become tasks of one array, in as few jobs as
-// the cluster's limits allow. The job is recorded with a token before sbatch is called. If the
-// runner is killed, the token finds the submission again.
+// the cluster's limits allow. A job is recorded, with a folder of its own, before sbatch is called.
+// So if the runner is killed, or sbatch gives no answer, the submission is found again by its
+// folder.
 class JobSubmission {
  public:
   struct Settings {
     std::string experiment;
     std::string experiment_text{};
     std::filesystem::path runner{};  // the program that a job starts
-    // The job's plan. push() fills in token and mode.
+    // The job's plan. push() fills in the mode.
     JobPlan plan{};
     Provenance provenance{};
     // Returns the search that waits for the run's result, if any. An allocation goes on with it.
@@ -73,7 +78,9 @@ class JobSubmission {
   bool may_join(std::span<const RunRecord> job, const RunRecord& run) const;
   Submission prepare(std::vector<RunRecord> runs);
   void wait_again(std::vector<RunRecord> runs);
-  void submit(bool may_be_submitted);
+  void submit();
+  void settle_unanswered();
+  void wait_again_with_prepared();
   void accept(const std::string& slurm_job);
   void refuse(const std::string& problem);
   void put_back();

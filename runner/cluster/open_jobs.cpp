@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <map>
 #include <memory>
@@ -22,24 +24,10 @@ std::map<int64_t, RunRecord> runs_by_id(const Store& store) {
   return runs;
 }
 
-// The controller forgets ended jobs, but their attempts name them. A run is in one job at a time,
-// so later attempts are this job's.
-std::optional<std::string> named_by_attempt(const RunListeners& listeners, const JobRecord& job,
-                                            const std::map<int64_t, RunRecord>& runs) {
-  for (const JobTask& task : job.tasks) {
-    const auto run = runs.find(task.run);
-    if (run == runs.end()) continue;
-    const RunPaths paths(listeners.results / run->second.folder);
-    const int next = run->second.attempt + 1;
-    for (int attempt = next; attempt < first_free_attempt(paths); ++attempt) {
-      const std::optional<AttemptStart> start =
-          read_start(paths, attempt, [](const std::string&) {});
-      if (start && !start->slurm_job.empty() && start->started_unix_ms >= job.submitted_unix_ms) {
-        return start->slurm_job.substr(0, start->slurm_job.find('_'));
-      }
-    }
-  }
-  return std::nullopt;
+// True if this user submitted the job. The call of sbatch by another user may still go on.
+bool is_own(const std::filesystem::path& folder) {
+  struct stat status {};
+  return stat(folder.c_str(), &status) != 0 || status.st_uid == geteuid();
 }
 
 }  // namespace
@@ -64,12 +52,11 @@ std::string left_alone(const std::set<std::string>& clusters) {
 }
 
 void confirm_submissions(const RunListeners& listeners, Queue& queue, std::string_view experiment) {
-  std::optional<std::map<int64_t, RunRecord>> runs;
   for (const JobRecord& job : listeners.store.open_jobs(experiment)) {
     if (!job.slurm_job.empty() || !is_of_cluster(job, queue.limits().cluster)) continue;
-    if (!runs) runs = runs_by_id(listeners.store);
-    std::optional<std::string> found = queue.find_submission(job.token);
-    if (!found) found = named_by_attempt(listeners, job, *runs);
+    const std::filesystem::path folder = listeners.results / job.folder;
+    const bool may_withdraw = is_own(folder);
+    const auto found = may_withdraw ? find_or_withdraw(queue, folder) : job_of_submission(folder);
     if (found) {
       Store::Batch batch(listeners.store);
       listeners.store.set_slurm_job(job.id, *found);
@@ -77,7 +64,7 @@ void confirm_submissions(const RunListeners& listeners, Queue& queue, std::strin
         listeners.store.record_status(task.run, RunStatus::kQueued, "");
       }
       batch.commit();
-    } else {
+    } else if (may_withdraw) {
       listeners.store.forget_job(job.id);
     }
   }
@@ -97,7 +84,8 @@ void follow_open_jobs(JobFollower& follower, const RunListeners& listeners,
       RunRecord& run = runs.emplace_back(records.at(task.run));
       run.spec = read_run_spec(RunPaths(listeners.results / run.folder).spec());
     }
-    follower.follow(job, runs, here && is_of_cluster(job, *here));
+    const bool can_be_asked = here && is_of_cluster(job, *here) && !job.slurm_job.empty();
+    follower.follow(job, runs, can_be_asked);
   }
 }
 

@@ -28,8 +28,9 @@ std::set<std::string> other_clusters(const Store& store, std::string_view here,
 // The message about jobs of other clusters.
 std::string left_alone(const std::set<std::string>& clusters);
 
-// Settles jobs whose runner ended before sbatch answered. Submitted jobs get their id, and others
-// are forgotten. Jobs of other clusters stay unchanged. Throws QueueUnavailable.
+// Settles jobs whose runner ended before sbatch answered. Submitted jobs get their id. Others are
+// forgotten, but only by the user who submitted them. Jobs of other clusters stay unchanged. Throws
+// QueueUnavailable.
 void confirm_submissions(const RunListeners& listeners, Queue& queue, std::string_view experiment);
 
 // Follows every open job of the experiment. Jobs of clusters other than `here` are followed only by

@@ -46,8 +46,8 @@ class Queue {
   // Returns the job's id. Throws QueueRefused. After QueueUnavailable, find_submission() tells
   // whether the job was accepted.
   virtual std::string submit(const std::filesystem::path& script) = 0;
-  // The job submitted with `token`, if the queue still knows it.
-  virtual std::optional<std::string> find_submission(const std::string& token) = 0;
+  // This user's job with this script, if the queue knows it.
+  virtual std::optional<std::string> find_submission(const std::filesystem::path& script) = 0;
   // Returns the tasks of these jobs (ids from submit()) and these tasks ("12_3"). Unknown tasks are
   // left out. Tasks that cannot be looked up for now are kEnding.
   virtual std::vector<TaskState> query(std::span<const std::string> jobs_or_tasks) = 0;

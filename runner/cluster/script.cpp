@@ -65,7 +65,6 @@ std::string sbatch_options(const SlurmScript& script) {
   }
   add_value("--job-name", "slurm.job_name",
             slurm.job_name.empty() ? script.experiment : slurm.job_name);
-  add_value("--comment", "token", "fsdp-run:" + script.token);
   add_value("--partition", "slurm.partition", slurm.partition);
   add_value("--account", "slurm.account", slurm.account);
   add_value("--qos", "slurm.qos", slurm.qos);
@@ -234,7 +233,6 @@ void check_script(const RunSpec& spec) {
                 {.slurm = spec.slurm,
                  .request = request,
                  .experiment = "experiment",
-                 .token = "token",
                  .folder = "/submission",
                  .runner = "/fsdp-run",
                  .working_directory = "/",

@@ -20,7 +20,6 @@ struct SlurmScript {
   SlurmSpec slurm;
   SlurmRequest request;  // allocation: the largest of all runs
   std::string experiment;
-  std::string token;             // finds the submission again: --comment=fsdp-run:<token>
   std::filesystem::path folder;  // the submission's, absolute
   std::filesystem::path runner;
   std::filesystem::path working_directory;

@@ -87,6 +87,10 @@ ProgramResult SlurmQueue::call(const std::vector<std::string>& words,
                                const std::vector<std::string>& environment) {
   try {
     ProgramResult result = run_program(words, environment, time_limit_);
+    // sbatch sleeps and tries again, for minutes.
+    if (result.timed_out && says_too_many_jobs(result.error)) {
+      throw QueueRefused("sbatch: " + plain_complaint(result.error), true);
+    }
     if (result.timed_out) {
       throw QueueUnavailable(
           fmt::format("{} had no answer within {} s{}{}", words[0], time_limit_.count() / 1000,
@@ -120,8 +124,10 @@ std::string SlurmQueue::submit(const std::filesystem::path& script) {
   if (result.exit_status == 0) return read_submitted(result.output);
   const std::string complaint = plain_complaint(result.error);
   if (says_too_many_jobs(complaint)) throw QueueRefused("sbatch: " + complaint, true);
-  const bool was_refused = result.exit_status <= 128 || says_submission_failed(result.error);
-  if (complaint.empty() || !was_refused || says_unavailable(complaint)) {
+  constexpr int kUsageError = 255;  // of its options, for instance; above 128 are signals
+  const bool was_killed = result.exit_status > 128 && result.exit_status < kUsageError &&
+                          !says_submission_failed(result.error);
+  if (complaint.empty() || was_killed || says_unavailable(complaint)) {
     throw QueueUnavailable(problem_of("sbatch", result));
   }
   throw QueueRefused("sbatch refuses the job: " + with_remedy(complaint), false);
@@ -138,9 +144,9 @@ std::optional<std::string> SlurmQueue::refusal(const std::filesystem::path& scri
   return with_remedy(complaint);
 }
 
-std::optional<std::string> SlurmQueue::find_submission(const std::string& token) {
+std::optional<std::string> SlurmQueue::find_submission(const std::filesystem::path& script) {
   return read_submission(
-      answer({"squeue", "--noheader", "--all", "--me", "--states=all", "--format=%F|%k"}), token);
+      answer({"squeue", "--noheader", "--all", "--me", "--states=all", "--format=%F|%o"}), script);
 }
 
 std::vector<TaskState> SlurmQueue::query_squeue(std::span<const std::string> jobs) {

@@ -39,7 +39,7 @@ class SlurmQueue : public Queue {
 
   QueueLimits limits() override { return config().limits; }
   std::string submit(const std::filesystem::path& script) override;
-  std::optional<std::string> find_submission(const std::string& token) override;
+  std::optional<std::string> find_submission(const std::filesystem::path& script) override;
   // Asks squeue once. Jobs and named tasks that squeue has forgotten come from sacct, if the
   // cluster has accounting. scontrol answers for the rest.
   std::vector<TaskState> query(std::span<const std::string> jobs_or_tasks) override;

@@ -12,6 +12,7 @@
 
 #include "base/text/config_error.h"
 #include "base/text/utf8.h"
+#include "runner/cluster/answers.h"
 #include "runner/cluster/job_plan.h"
 #include "runner/cluster/job_submission.h"
 #include "runner/cluster/script.h"
@@ -163,6 +164,12 @@ void requeue(const std::string& job) {
 ExitCode attempt(const std::filesystem::path& folder) {
   const JobPlan plan = read_job_plan(folder);
   const ThisJob job = this_job(plan.mode);
+  const std::string submitted = job_of(job.name);
+  if (const std::string by = claim_submission(folder, submitted); by != submitted) {
+    std::cerr << "fsdp-run: this job does nothing, because its runs are "
+              << (by == kWithdrawn ? "submitted anew" : "of job " + by) << '\n';
+    return ExitCode::kOk;
+  }
   const Outcome outcome = run_in(job, folder, plan);
   if (!outcome.goes_on) return outcome.code;
   try {

@@ -250,7 +250,6 @@ SlurmScript script_of(const Submission& submission, const std::filesystem::path&
   return {.slurm = spec.slurm,
           .request = submission.request,
           .experiment = "check",
-          .token = "check",
           .folder = folder,
           .runner = std::filesystem::read_symlink("/proc/self/exe"),
           .working_directory = std::filesystem::current_path(),

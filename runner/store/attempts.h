@@ -126,7 +126,7 @@ struct JobTask {
 struct JobRecord {
   int64_t id = 0;  // the store's
   std::string experiment{};
-  std::string token{};      // random; Slurm finds the job by it, in the job's comment
+  std::string token{};      // random; a part of its folder's name
   std::string slurm_job{};  // as sbatch returned it; empty: it has not answered yet
   std::string cluster{};    // Slurm's name of the job's cluster; empty: unknown
   std::string mode{};

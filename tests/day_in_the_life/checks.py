@@ -13,7 +13,8 @@ from figures import attempt_figures, events_of, joined, of_kind, rank_figures
 NAMES = re.compile(r"""
     results\.sqlite(-journal)? | fsdp-run\.log(\.1)? | \.[^/]+\.lock | runs(/[^/]+(/[^/.][^/]*(/(
         run\.yaml |
-        attempt-\d+(/(events\.rank\d+\.jsonl | rank\d+\.log | end\.json | checkpoints(/.*)?))? |
+        attempt-\d+(/(events\.rank\d+\.jsonl | rank\d+\.log | launch\.json | end\.json |
+                      checkpoints(/.*)?))? |
         checkpoints(/step-\d+(/[^/.][^/]*)?)?
     ))?)?)?""", re.VERBOSE)
 

@@ -70,8 +70,7 @@ class Submission {
                            .profile = ""},
                           expansion, planned_runs(experiment_, expansion.runs, digest_),
                           left_out_runs(experiment_, expansion.left_out, digest_));
-    plan_ = {.token = choice.token,
-             .mode = runs_.front().spec.slurm.mode,
+    plan_ = {.mode = runs_.front().spec.slurm.mode,
              .file = experiment_.file(),
              .working_directory = workplace / ".",
              .set = choice.set,

@@ -14,6 +14,7 @@ def pytest_addoption(parser):
     parser.addoption("--runner", required=True, help="the fsdp-run program to test")
     parser.addoption("--trainer", required=True, help="fsdp-train, built")
     parser.addoption("--stub-trainer", required=True, help="tests/fakes/stub_trainer, built")
+    parser.addoption("--rounds", type=int, default=1, help="how often each submission is tried")
 
 
 job_ids = itertools.count(1 + 30 * 97 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]), 97)

@@ -1,6 +1,5 @@
 #!/bin/bash
 #SBATCH --job-name=chess
-#SBATCH --comment=fsdp-run:5f0c
 #SBATCH --partition=h100
 #SBATCH --account=course-2024
 #SBATCH --nodes=1

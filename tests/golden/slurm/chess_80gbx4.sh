@@ -1,6 +1,5 @@
 #!/bin/bash
 #SBATCH --job-name=chess
-#SBATCH --comment=fsdp-run:5f0c
 #SBATCH --nodes=1
 #SBATCH --ntasks=4
 #SBATCH --ntasks-per-node=4

@@ -1,6 +1,5 @@
 #!/bin/bash
 #SBATCH --job-name=chess
-#SBATCH --comment=fsdp-run:5f0c
 #SBATCH --partition=gpu
 #SBATCH --reservation=course
 #SBATCH --nodes=1

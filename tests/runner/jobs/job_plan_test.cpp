@@ -9,8 +9,7 @@ using Catch::Matchers::Contains;
 
 TEST_CASE("a job reads the plan as it was written") {
   const TemporaryFolder folder;
-  const JobPlan plan{.token = "token",
-                     .file = "/home/u/my experiments/\"a\".yaml",
+  const JobPlan plan{.file = "/home/u/my experiments/\"a\".yaml",
                      .working_directory = "/home/u",
                      .profile = "small",
                      .set = {"train.steps=3", "title=a: [b]\n#c"},
@@ -40,8 +39,7 @@ TEST_CASE("a plan that is damaged is refused with its place") {
 TEST_CASE("the experiment in a job is the one of the submission, its paths those of the file") {
   const TemporaryFolder folder, experiments;
   const auto file = experiments.write("lab.yaml", "experiment: changed\n");
-  const JobPlan plan{
-      .token = "", .file = file, .working_directory = "", .results = "", .trainer = ""};
+  const JobPlan plan{.file = file, .working_directory = "", .results = "", .trainer = ""};
   write_job_plan(folder.path(), plan,
                  "experiment: lab\nbase:\n  data: {train: train.npy}\n  device: cpu\n", {});
   const Experiment loaded = load_planned_experiment(folder.path(), plan);
@@ -53,11 +51,8 @@ TEST_CASE("the experiment in a job is the one of the submission, its paths those
 TEST_CASE("a task reads its own run, and an allocation all of them") {
   const ResultsFolder results;
   const TemporaryFolder folder;
-  JobPlan plan{.token = "",
-               .file = "lab.yaml",
-               .working_directory = "",
-               .results = results.path(),
-               .trainer = ""};
+  JobPlan plan{
+      .file = "lab.yaml", .working_directory = "", .results = results.path(), .trainer = ""};
   std::vector<JobRun> runs;
   for (const std::string point : {"one", "two"}) {
     RunRecord run = planned_run(point, 2);

@@ -42,8 +42,7 @@ class FakeCluster : public Queue {
     if (waiting_tasks() + tasks > most_waiting)
       throw QueueRefused("QOSMaxSubmitJobPerUserLimit", true);
     const std::string id = std::to_string(next_id_++);
-    const size_t token = text.find("fsdp-run:") + 9;
-    tokens[text.substr(token, 16)] = id;
+    scripts[script] = id;
     for (int task = 0; task < tasks; ++task) {
       const std::string name = is_array ? id + '_' + std::to_string(task) : id;
       known[name] = {.job = name, .state = "PENDING", .reason = "Priority", .node_list = ""};
@@ -51,10 +50,10 @@ class FakeCluster : public Queue {
     if (loses_answers) throw QueueUnavailable("sbatch did not answer within 30 s");
     return id;
   }
-  std::optional<std::string> find_submission(const std::string& token) override {
+  std::optional<std::string> find_submission(const std::filesystem::path& script) override {
     answer();
-    const auto found = tokens.find(token);
-    return found == tokens.end() ? std::nullopt : std::optional(found->second);
+    const auto found = scripts.find(script);
+    return found == scripts.end() ? std::nullopt : std::optional(found->second);
   }
   std::vector<TaskState> query(std::span<const std::string> jobs) override {
     ++queries;
@@ -86,8 +85,8 @@ class FakeCluster : public Queue {
   int most_waiting = 1'000'000;
   int submissions = 0;
   int queries = 0;
-  std::map<std::string, TaskState> known;     // by task
-  std::map<std::string, std::string> tokens;  // -> job
+  std::map<std::string, TaskState> known;                  // by task
+  std::map<std::filesystem::path, std::string> scripts{};  // -> job
   std::set<std::string> cancelled;
   QueueLimits configuration{.cluster = "here"};
 
@@ -198,6 +197,10 @@ struct SlurmLaboratory {
   FakeCluster cluster;
 
   FakeJob job(const RunRecord& run) const { return {results.path(), run}; }
+  // The folder of the one open job.
+  std::filesystem::path submission(const Store& store) const {
+    return results.path() / store.open_jobs("").at(0).folder;
+  }
 };
 
 // Keeps all messages.

@@ -1,5 +1,9 @@
+#include <sys/types.h>
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 
+#include "runner/cluster/job_plan.h"
 #include "runner/cluster/open_jobs.h"
 #include "tests/runner/jobs/slurm_fixture.h"
 
@@ -92,8 +96,9 @@ TEST_CASE("a submission whose answer was lost is not repeated") {
   SECTION("by the next one, the job having started, ended and been forgotten") {
     life.is_asked_to_stop = true;
     REQUIRE_FALSE(life.sweep.submit(runs));
-    lab.cluster.tokens.clear();
+    lab.cluster.scripts.clear();
     lab.cluster.known.clear();
+    REQUIRE(claim_submission(lab.submission(life.store), "100") == "100");
     FakeJob job = lab.job(runs[0]);
     job.starts(1, "100_0");
     job.finishes();
@@ -110,13 +115,56 @@ TEST_CASE("what never reached Slurm is forgotten by the next runner") {
   lab.cluster.loses_answers = true;
   life.is_asked_to_stop = true;
   REQUIRE_FALSE(life.sweep.submit(runs));
-  lab.cluster.tokens.clear();
+  lab.cluster.scripts.clear();
   lab.cluster.known.clear();
+  const std::filesystem::path folder = lab.submission(life.store);
   SlurmRunnerLife next(lab.results, lab.cluster);
   REQUIRE(next.sweep.pick_up());
   CHECK_FALSE(next.sweep.follows(runs[0].id));
   CHECK(next.store.open_jobs("").empty());
   CHECK(next.status(runs[0].id) == kPlanned);
+  CHECK(claim_submission(folder, "100") == kWithdrawn);  // should it reach Slurm later
+}
+
+TEST_CASE("a submission that Slurm takes up after its runner gave it up does nothing") {
+  SlurmLaboratory lab;
+  SlurmRunnerLife life(lab.results, lab.cluster);
+  const std::vector<RunRecord> runs = life.plan(runs_of_one_shape(2));
+  lab.cluster.loses_answers = true;
+  life.is_asked_to_stop = true;
+  REQUIRE_FALSE(life.sweep.submit(runs));
+  const std::filesystem::path first = lab.submission(life.store);
+  lab.cluster.scripts.clear();
+  lab.cluster.loses_answers = life.is_asked_to_stop = false;
+  REQUIRE(life.sweep.submit({}));
+  CHECK(lab.cluster.submissions == 2);
+  CHECK(life.store.open_jobs("lab").size() == 1);
+  CHECK(lab.submission(life.store) != first);
+  CHECK(claim_submission(first, "100") == kWithdrawn);
+  CHECK(claim_submission(lab.submission(life.store), "101") == "101");
+}
+
+TEST_CASE("only the user who submitted forgets a submission without an answer") {
+  if (geteuid() != 0) return;  // nobody else can be another user
+  SlurmLaboratory lab;
+  SlurmRunnerLife life(lab.results, lab.cluster);
+  const std::vector<RunRecord> runs = life.plan(runs_of_one_shape(1));
+  lab.cluster.loses_answers = true;
+  life.is_asked_to_stop = true;
+  REQUIRE_FALSE(life.sweep.submit(runs));
+  const std::filesystem::path folder = lab.submission(life.store);
+  lab.cluster.scripts.clear();
+  lab.cluster.known.clear();
+  constexpr uid_t kSomeoneElse = 65534;
+  REQUIRE(chown(folder.c_str(), kSomeoneElse, static_cast<gid_t>(-1)) == 0);
+  SlurmRunnerLife other(lab.results, lab.cluster);
+  REQUIRE(other.sweep.pick_up());
+  CHECK(other.store.open_jobs("").size() == 1);
+  CHECK(other.sweep.follows(runs[0].id));
+  REQUIRE(claim_submission(folder, "100") == "100");
+  SlurmRunnerLife later(lab.results, lab.cluster);
+  REQUIRE(later.sweep.pick_up());
+  CHECK(later.store.open_jobs("").at(0).slurm_job == "100");
 }
 
 TEST_CASE("a report brings open jobs up to date and submits nothing") {

@@ -21,7 +21,6 @@ class Job {
   explicit Job(const std::string& folder = "project") : working_directory_(fake.folder() / folder) {
     std::filesystem::create_directory(working_directory_);
     script.experiment = "chess";
-    script.token = "5f0c";
     script.folder = working_directory_ / "slurm";
     script.runner = FSDP_FAKE_SLURM "/fsdp-run";
     script.working_directory = working_directory_;

@@ -20,7 +20,6 @@ inline SlurmScript script_of_one_run() {
   script.slurm.environment = {"NCCL_SOCKET_IFNAME=ib0", "HF_HUB_OFFLINE=1"};
   script.request = {.nodes = 1, .ranks_per_node = 2, .gpus_per_node = 2};
   script.experiment = "chess";
-  script.token = "5f0c";
   script.folder = "/project/results/slurm/chess-5f0c";
   script.runner = "/project/build/cuda/fsdp-run";
   script.working_directory = "/project";

@@ -62,7 +62,6 @@ TEST_CASE("sbatch reads each option as one word, whatever is in it") {
       words_of_sbatch(render_script(template_text(script.slurm), script));
   CHECK(words == std::vector<std::string>{"--licenses=" + hostile,
                                           "--job-name=" + hostile,
-                                          "--comment=fsdp-run:5f0c",
                                           "--partition=" + hostile,
                                           "--account=#",
                                           "--qos=\\",

@@ -12,12 +12,9 @@ namespace {
 TEST_CASE("A program that hangs is given up") {
   const FakeSlurm fake;
   Cluster cluster{std::chrono::milliseconds(300)};
-  fake.let("sbatch",
-           "echo 'sbatch: error: Slurm temporarily unable to accept job, sleeping and "
-           "retrying' >&2; sleep 1000");
+  fake.let("sbatch", "echo 'sbatch: error: Something of the site' >&2; sleep 1000");
   CHECK(cluster.submission(fake) ==
-        "unavailable: sbatch had no answer within 0 s: Slurm temporarily unable to accept job, "
-        "sleeping and retrying");
+        "unavailable: sbatch had no answer within 0 s: Something of the site");
   // Also one that closed its output, and one whose children hold it.
   fake.let("squeue", "exec >&- 2>&-; sleep 1000");
   CHECK(said_by([&] { cluster.ask({"12"}); }) == "unavailable: squeue had no answer within 0 s");

@@ -81,14 +81,37 @@ TEST_CASE("A controller that does not answer is no refusal") {
   }
 }
 
-TEST_CASE("A submission is found again by its token") {
+TEST_CASE("What sbatch itself refuses is refused, and not asked again") {
+  const FakeSlurm fake;
+  Cluster cluster;
+  for (const std::string words :
+       {"sbatch: error: Invalid --mail-type specification", "sbatch: unrecognized option '--oops'",
+        "sbatch: error: Invalid --begin specification"}) {
+    fake.let("sbatch", "echo \"" + words + "\" >&2; exit 255");
+    CHECK(cluster.submission(fake).starts_with("refused: sbatch refuses the job: "));
+  }
+}
+
+TEST_CASE("A controller with too many jobs takes fewer, or the same later") {
+  const FakeSlurm fake;
+  Cluster cluster{std::chrono::milliseconds(300)};
+  fake.let(
+      "sbatch",
+      "echo 'sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying' >&2\n" +
+          GENERATE(as<std::string>(), "exit 1", "sleep 1000"));
+  CHECK(cluster.submission(fake).starts_with("later: sbatch: Slurm temporarily unable"));
+}
+
+TEST_CASE("A submission is found again by its script, however its path is written") {
   const FakeSlurm fake;
   Cluster cluster;
   fake.let("squeue",
-           "printf '12|fsdp-run:5f0c\\n12|fsdp-run:5f0c\\n13|(null)\\n14|fsdp-run:77\\n'");
-  CHECK(cluster.find_submission("5f0c") == "12");
-  CHECK(cluster.find_submission("77") == "14");
-  CHECK(cluster.find_submission("5f") == std::nullopt);
+           "printf '12|/r/slurm/lab-5f0c/script.sh\\n12|/r/slurm/lab-5f0c/script.sh\\n13|(null)\\n"
+           "14|/home/./a|b/slurm/lab-77/script.sh\\n'");
+  CHECK(cluster.find_submission("/r/slurm/lab-5f0c/script.sh") == "12");
+  CHECK(cluster.find_submission("/home/a|b/slurm/lab-77/script.sh") == "14");
+  CHECK(cluster.find_submission("/r/slurm/lab-5f/script.sh") == std::nullopt);
+  CHECK(cluster.find_submission("/r/slurm/b-5f0c/script.sh") == std::nullopt);
 }
 
 TEST_CASE("A job is requeued, or Slurm's words say why not") {
