@@ -59,7 +59,9 @@ def test_slurm_takes_a_job_after_sbatch_had_no_answer(cluster, workplace, tmp_pa
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
 def test_another_user_asks_for_the_status_of_a_killed_runners_submission(cluster, workplace, tmp_path,
                                                                        rounds):
-    tmp_path.chmod(0o755)
+    # pytest's folders are for its own user only.
+    for folder in (tmp_path, *tmp_path.parents[:2], cluster.folder, cluster.folder.parent):
+        folder.chmod(0o755)
     for number in rounds:
         # Slurm has no answer for the other user, whose jobs these are not.
         path = path_with_sbatch(tmp_path / f"bin{number}", f'$SBATCH "$@"; {KILL_RUNNER}')
@@ -70,6 +72,7 @@ def test_another_user_asks_for_the_status_of_a_killed_runners_submission(cluster
             ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", work.runner, "status"],
             cwd=work.folder, env={**os.environ, **cluster.environment}, capture_output=True,
             text=True)
+        assert looked.returncode == 0, looked.stderr + looked.stdout
         again = work.call(*work.with_stub())
         assert again.returncode == 0, looked.stderr + again.stderr
         ended_jobs(cluster)
