@@ -98,6 +98,16 @@ TEST_CASE("merges go by their rank, and of one rank from the left") {
   CHECK_FALSE(tokenizer->id_of("abc"));
 }
 
+TEST_CASE("a pair that changed before its turn waits for its new rank") {
+  TokenizerFile file;
+  file.json["model"]["vocab"]["xa"] = 201;
+  file.json["model"]["vocab"]["abc"] = 202;
+  file.json["model"]["merges"] = {"b c", "a b", "x a", "a bc"};
+  const auto tokenizer = file.open();
+  CHECK(encoded(*tokenizer, "xabc") == Ids{201, *tokenizer->id_of("bc")});
+  CHECK(encoded(*tokenizer, "abc") == Ids{202});
+}
+
 TEST_CASE("a special token is found only where it is asked for") {
   const auto tokenizer = TokenizerFile().open();
   const int32_t end = *tokenizer->id_of("<|end|>");
