@@ -34,28 +34,27 @@ std::string without_numbers(std::string name) {
 // Describes a missing path: a name like the missing one, else the part of the path that exists.
 std::string what_is_there(const std::filesystem::path& path) {
   std::error_code unknown;
-  std::filesystem::path missing = std::filesystem::absolute(path, unknown).lexically_normal();
-  while (missing.has_relative_path() && !std::filesystem::exists(missing.parent_path(), unknown)) {
-    missing = missing.parent_path();
-  }
+  const std::filesystem::path there = existing_part(path);
+  const std::filesystem::path whole = std::filesystem::absolute(path, unknown).lexically_normal();
+  const std::filesystem::path missing = *whole.lexically_relative(there).begin();
   constexpr size_t kMostNames = 1'000;
   std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(missing.parent_path(), unknown)) {
+  for (const auto& entry : std::filesystem::directory_iterator(there, unknown)) {
     if (names.size() == kMostNames) break;
     if (entry.path().extension() == missing.extension()) names.push_back(entry.path().filename());
   }
-  const std::string nearest = nearest_name(missing.filename().string(), names);
+  const std::string nearest = nearest_name(missing.string(), names);
   const auto is_other_part = [&](const std::string& name) {
-    return without_numbers(name) == without_numbers(missing.filename());
+    return without_numbers(name) == without_numbers(missing);
   };
   if (const auto part = std::ranges::find_if(names, is_other_part); part != names.end()) {
     return "; files of this name with other numbers are there, such as " + *part +
            ", but this one is missing";
   }
   if (!nearest.empty()) {
-    return "; did you mean '" + (missing.parent_path() / nearest).string() + "'?";
+    return "; did you mean '" + (there / nearest).string() + "'?";
   }
-  return "; of this path there is " + missing.parent_path().string();
+  return "; of this path there is " + there.string();
 }
 
 }  // namespace
@@ -149,6 +148,15 @@ void refuse_unreadable(const std::filesystem::path& path, const std::error_code&
   std::string problem = "cannot be read: " + error.message();
   if (error == std::errc::no_such_file_or_directory) problem += what_is_there(path);
   refuse_file(path, problem);
+}
+
+std::filesystem::path existing_part(const std::filesystem::path& path) {
+  std::error_code unknown;
+  std::filesystem::path part = std::filesystem::absolute(path, unknown).lexically_normal();
+  while (!std::filesystem::exists(part, unknown) && part.has_relative_path()) {
+    part = part.parent_path();
+  }
+  return part;
 }
 
 bool input_exists(const std::filesystem::path& path) {

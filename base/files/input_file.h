@@ -59,6 +59,9 @@ std::string read_input_file(const std::filesystem::path& path,
 // or links form a circle.
 bool input_exists(const std::filesystem::path& path);
 
+// The longest part of the path that exists.
+std::filesystem::path existing_part(const std::filesystem::path& path);
+
 // Parses `text`, from the file `path`, as a JSON object. Throws ConfigError if it is none, or is
 // larger than any such document (see foreign_json.h).
 nlohmann::json parse_json_object(const std::filesystem::path& path, std::string_view text);

@@ -14,13 +14,8 @@ namespace {
 using std::filesystem::path;
 
 // True if `controllers`, such as "cpu,cpuacct", has `wanted`.
-bool has_controller(std::string_view controllers, std::string_view wanted) {
-  while (!controllers.empty()) {
-    const size_t comma = std::min(controllers.find(','), controllers.size());
-    if (controllers.substr(0, comma) == wanted) return true;
-    controllers.remove_prefix(std::min(comma + 1, controllers.size()));
-  }
-  return false;
+bool has_controller(const std::string& controllers, const std::string& wanted) {
+  return (',' + controllers + ',').find(',' + wanted + ',') != std::string::npos;
 }
 
 // The folders of the process's own cgroup and of those around it, up to `root`. Inside a container
@@ -38,7 +33,7 @@ std::vector<path> folders_up_to(const path& root, const path& own) {
 }
 
 // The process's cgroups of this controller, its own first.
-std::vector<path> cgroups_of(std::string_view controller, const CgroupPlaces& places) {
+std::vector<path> cgroups_of(const std::string& controller, const CgroupPlaces& places) {
   std::vector<path> folders;
   std::ifstream lines(places.own);  // "4:cpu,cpuacct:/job_7", in version 2 "0::/job_7"
   for (std::string line; std::getline(lines, line);) {

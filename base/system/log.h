@@ -18,7 +18,8 @@ constexpr auto enum_names(LogLevel) {
 
 // Sends lines of at least this level to standard error. Before the first call lines go nowhere.
 void log_to_stderr(LogLevel least);
-// Appends lines to `file`, in an existing folder. A file above 5 MB becomes FILE.1.
+// Appends lines to `file`, in an existing folder. A file that would exceed 5 MB becomes FILE.1.log,
+// if it was FILE.log.
 void log_to_file(const std::filesystem::path& file, LogLevel least);
 // The file that lines go to; empty if they go to none.
 std::filesystem::path log_file();

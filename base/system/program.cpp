@@ -4,14 +4,18 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
+#include <limits>
 #include <stdexcept>
 #include <system_error>
 #include <thread>
@@ -27,12 +31,11 @@ using Clock = std::chrono::steady_clock;
 
 // Returns 0 or an error number.
 int spawn(pid_t& process, const std::vector<std::string>& words,
-          const std::vector<std::string>& environment, std::optional<int> input, int output,
-          int error) {
+          const std::vector<std::string>& environment, int input, int output, int error) {
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
-  if (input) {
-    posix_spawn_file_actions_adddup2(&files, *input, STDIN_FILENO);
+  if (input >= 0) {
+    posix_spawn_file_actions_adddup2(&files, input, STDIN_FILENO);
   } else {
     posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   }
@@ -91,46 +94,50 @@ std::vector<char*> pointers_to(const std::vector<std::string>& words) {
 }
 
 StartedProgram::StartedProgram(const std::vector<std::string>& words,
-                               const std::vector<std::string>& environment) {
-  std::array<std::array<int, 2>, 2> pipes{{{-1, -1}, {-1, -1}}};
-  int failure = 0;
-  for (auto& ends : pipes) {
-    if (failure == 0 && pipe2(ends.data(), O_CLOEXEC) != 0) failure = errno;
+                               const std::vector<std::string>& environment, bool answers)
+    : name_(words[0]), errors_(memfd_create("errors", MFD_CLOEXEC)) {
+  // This process closes the program's ends, and the program closes ours.
+  std::array<int, 2> input{-1, -1};
+  std::array<int, 2> output{-1, -1};
+  // A socket, unlike a pipe, can be written to without a signal and without waiting.
+  const bool are_made =
+      errors_ >= 0 && pipe2(output.data(), O_CLOEXEC) == 0 &&
+      (!answers || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, input.data()) == 0);
+  const int failure =
+      are_made ? spawn(process_, words, environment, input[0], output[1], errors_) : errno;
+  for (const int end : {input[0], output[1]}) {
+    if (end >= 0) close(end);
   }
-  if (failure == 0) failure = spawn(process_, words, environment, {}, pipes[0][1], pipes[1][1]);
-  for (size_t i = 0; i < pipes.size(); ++i) {
-    if (pipes[i][1] >= 0) close(pipes[i][1]);
-    if (failure == 0) ends_[i] = pipes[i][0];
-    if (failure != 0 && pipes[i][0] >= 0) close(pipes[i][0]);
-  }
+  to_ = input[1];
+  from_ = output[0];
   if (failure == 0) return;
-  throw std::system_error(failure, std::generic_category(), "cannot start " + words[0]);
+  process_ = -1;
+  end();
+  throw std::system_error(failure, std::generic_category(), "cannot start " + name_);
 }
 
-StartedProgram::~StartedProgram() {
-  for (const int end : ends_) close(end);
+void StartedProgram::end() {
+  for (int* end : {&to_, &from_, &errors_}) {
+    if (*end >= 0) close(std::exchange(*end, -1));
+  }
   if (process_ < 0) return;
   kill(-process_, SIGKILL);
-  waitpid(process_, nullptr, 0);
+  while (waitpid(process_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  process_ = -1;
 }
 
-// Reads both pipes until they end; false if the deadline comes first.
-bool StartedProgram::read_all(Time deadline, ProgramResult& result) {
-  std::array<pollfd, 2> ends{pollfd{.fd = ends_[0], .events = POLLIN, .revents = 0},
-                             pollfd{.fd = ends_[1], .events = POLLIN, .revents = 0}};
-  while (ends[0].fd >= 0 || ends[1].fd >= 0) {
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    if (left <= 0) return false;
-    if (poll(ends.data(), ends.size(), static_cast<int>(left)) <= 0) continue;
-    if (ends[0].revents != 0 && !read_some(ends[0].fd, result.output)) ends[0].fd = -1;
-    if (ends[1].revents != 0 && !read_some(ends[1].fd, result.error)) ends[1].fd = -1;
-  }
-  return true;
+std::string StartedProgram::errors(size_t most_bytes) const {
+  struct stat status {};
+  fstat(errors_, &status);
+  std::string text(std::min(most_bytes, static_cast<size_t>(status.st_size)), '\0');
+  text.resize(
+      static_cast<size_t>(std::max<ssize_t>(0, pread(errors_, text.data(), text.size(), 0))));
+  return text;
 }
 
 // Waits until the process has ended and sets its waitpid status; false if the deadline comes first.
-bool StartedProgram::wait_until(Time deadline, int& status) {
+bool StartedProgram::wait_until(Time deadline, int& status) const {
   constexpr std::chrono::milliseconds kBetweenLooks{2};
   while (waitpid(process_, &status, WNOHANG) == 0) {
     if (Clock::now() >= deadline) return false;
@@ -142,7 +149,9 @@ bool StartedProgram::wait_until(Time deadline, int& status) {
 ProgramResult StartedProgram::wait(Time deadline) {
   ProgramResult result;
   int status = 0;
-  result.timed_out = !read_all(deadline, result) || !wait_until(deadline, status);
+  bool writes = true;
+  while (writes && is_ready(from_, POLLIN, deadline)) writes = read_some(from_, result.output);
+  result.timed_out = writes || !wait_until(deadline, status);
   if (result.timed_out) {
     kill(-process_, SIGKILL);
     while (waitpid(process_, &status, 0) < 0 && errno == EINTR) {
@@ -150,45 +159,8 @@ ProgramResult StartedProgram::wait(Time deadline) {
   }
   process_ = -1;
   result.exit_status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  result.error = errors(std::numeric_limits<size_t>::max());
   return result;
-}
-
-Conversation::Conversation(const std::vector<std::string>& words,
-                           const std::vector<std::string>& environment)
-    : name_(words[0]), errors_(std::tmpfile()) {
-  if (!errors_) throw std::system_error(errno, std::generic_category(), "a temporary file");
-  // This process closes the program's ends, and the program closes ours.
-  std::array<int, 2> questions{-1, -1};
-  std::array<int, 2> answers{-1, -1};
-  int failure = 0;
-  // A socket, unlike a pipe, can be written to without a signal and without waiting.
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, questions.data()) != 0 ||
-      pipe2(answers.data(), O_CLOEXEC) != 0) {
-    failure = errno;
-  } else {
-    failure = spawn(process_, words, environment, questions[0], answers[1], fileno(errors_.get()));
-  }
-  for (const int end : {questions[0], answers[1]}) {
-    if (end >= 0) close(end);
-  }
-  to_ = questions[1];
-  from_ = answers[0];
-  if (failure == 0) return;
-  end();
-  throw std::system_error(failure, std::generic_category(), "cannot start " + name_);
-}
-
-Conversation::~Conversation() { end(); }
-
-void Conversation::end() {
-  for (int* end : {&to_, &from_}) {
-    if (*end >= 0) close(std::exchange(*end, -1));
-  }
-  if (process_ < 0) return;
-  kill(-process_, SIGKILL);
-  while (waitpid(process_, nullptr, 0) < 0 && errno == EINTR) {
-  }
-  process_ = -1;
 }
 
 std::string Conversation::ask(std::string_view line, std::chrono::milliseconds patience) {
@@ -212,10 +184,8 @@ std::string Conversation::ask(std::string_view line, std::chrono::milliseconds p
     looked = heard_.size();
     wait_for(from_, POLLIN);
     if (!read_some(from_, heard_)) {
-      std::rewind(errors_.get());
-      std::array<char, 2000> said{};
-      const size_t count = std::fread(said.data(), 1, said.size(), errors_.get());
-      std::string text(said.data(), count);
+      constexpr size_t kMostOfErrors = 2000;
+      std::string text = errors(kMostOfErrors);
       while (text.ends_with('\n')) text.pop_back();
       throw std::runtime_error(name_ + " ended without an answer" + (text.empty() ? "" : ": ") +
                                visible_line(text));

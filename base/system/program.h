@@ -2,11 +2,7 @@
 
 #include <sys/types.h>
 
-#include <array>
 #include <chrono>
-#include <cstdio>
-#include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,55 +17,52 @@ struct ProgramResult {
 };
 
 // A running program, looked up on PATH and started without a shell. `words` are its name and its
-// arguments, and `environment` its variables (NAME=value). Its input is empty. It has its own
-// process group, so a terminal's Ctrl-C does not reach it.
+// arguments, and `environment` its variables (NAME=value). It has its own process group, so a
+// terminal's Ctrl-C does not reach it.
 class StartedProgram {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  // Throws std::system_error if the program cannot be started (ENOENT: it is not there).
-  StartedProgram(const std::vector<std::string>& words,
-                 const std::vector<std::string>& environment);
+  // Throws std::system_error if the program cannot be started (ENOENT: it is not there). Its input
+  // is empty unless it answers questions.
+  StartedProgram(const std::vector<std::string>& words, const std::vector<std::string>& environment,
+                 bool answers = false);
   // Kills the group unless wait() was called.
-  ~StartedProgram();
+  ~StartedProgram() { end(); }
   StartedProgram(const StartedProgram&) = delete;
   StartedProgram& operator=(const StartedProgram&) = delete;
 
   // Waits until the program ends, or kills its group at `deadline`. Call it once.
   ProgramResult wait(Time deadline);
 
- private:
-  bool read_all(Time deadline, ProgramResult& result);
-  bool wait_until(Time deadline, int& status);
+ protected:
+  // What the program wrote to its standard error, at most so many bytes.
+  std::string errors(size_t most_bytes) const;
 
-  std::array<int, 2> ends_{-1, -1};  // of pipes: its output, its errors
-  pid_t process_ = -1;               // -1: it has ended
+  std::string name_;
+  int to_ = -1;    // a socket
+  int from_ = -1;  // a pipe
+
+ private:
+  void end();
+  bool wait_until(Time deadline, int& status) const;
+
+  pid_t process_ = -1;  // -1: it has ended
+  int errors_ = -1;     // a file in memory
 };
 
 // A program that answers each input line with a line. It ends with the object.
-class Conversation {
+class Conversation : public StartedProgram {
  public:
   // Throws std::system_error if the program cannot be started.
-  Conversation(const std::vector<std::string>& words, const std::vector<std::string>& environment);
-  ~Conversation();
-  Conversation(const Conversation&) = delete;
-  Conversation& operator=(const Conversation&) = delete;
+  Conversation(const std::vector<std::string>& words, const std::vector<std::string>& environment)
+      : StartedProgram(words, environment, /*answers=*/true) {}
 
   // Sends a line and returns the answer. Throws std::runtime_error if no answer comes in time, or
   // if the program has ended. The latter includes the program's error output.
   std::string ask(std::string_view line, std::chrono::milliseconds patience);
 
  private:
-  void end();
-
-  std::string name_;
-  pid_t process_ = -1;
-  int to_ = -1;
-  int from_ = -1;
-  struct CloseFile {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
-  std::unique_ptr<std::FILE, CloseFile> errors_;
   std::string heard_;  // after the last answer
 };
 

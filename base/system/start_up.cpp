@@ -1,7 +1,6 @@
 #include "base/system/start_up.h"
 
 #include <sys/time.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <array>
@@ -10,6 +9,7 @@
 #include <csignal>
 #include <utility>
 
+#include "base/system/unix_time.h"
 #include "base/text/numbers.h"
 
 namespace fsdp {
@@ -18,12 +18,9 @@ namespace {
 // Everything that the handler needs, prepared beforehand.
 struct Failure {
   std::string what;
-  std::string message;       // for standard error
-  std::string event;         // a line of the events file
-  size_t time_in_event = 0;  // where its time stands, of kTimeDigits digits
+  std::string message;  // for standard error
+  std::string event;    // a line of the events file
 };
-
-constexpr size_t kTimeDigits = 13;
 
 double timeout_s = 0;  // 0: the start is not watched
 int exit_code = 0;
@@ -49,13 +46,6 @@ void fail(int) {
   if (failure == nullptr) return;
   write_all(STDERR_FILENO, failure->message.data(), failure->message.size());
   if (const int descriptor = events.load(); descriptor >= 0 && !failure->event.empty()) {
-    timespec now{};
-    clock_gettime(CLOCK_REALTIME, &now);
-    int64_t time_unix_ms = int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
-    char* const digits = const_cast<char*>(failure->event.data()) + failure->time_in_event;
-    for (size_t i = kTimeDigits; i-- > 0; time_unix_ms /= 10) {
-      digits[i] = static_cast<char>('0' + time_unix_ms % 10);
-    }
     write_all(descriptor, failure->event.data(), failure->event.size());
   }
   _exit(exit_code);
@@ -89,16 +79,13 @@ void begin_start_up_part(std::string_view what) {
       " s; if it needs longer, raise communication.start_up_timeout_s; if threads cannot be had, "
       "raise the limit on processes (ulimit -u, pids.max of the cgroup)";
   next.message = "fsdp-train: " + reason + '\n';
-  constexpr int64_t kPlaceOfTime = 1'000'000'000'000;  // of kTimeDigits digits
-  if (failure_line) next.event = failure_line(reason, kPlaceOfTime) + '\n';
-  next.time_in_event = next.event.find(std::to_string(kPlaceOfTime));
+  const auto fails_unix_ms = now_unix_ms() + static_cast<int64_t>(timeout_s * 1000);
+  if (failure_line) next.event = failure_line(reason, fails_unix_ms) + '\n';
   current = &next;
   set_timer(timeout_s);
 }
 
-void continue_start_up_part() {
-  if (timeout_s != 0) set_timer(timeout_s);
-}
+void continue_start_up_part() { begin_start_up_part(start_up_part()); }
 
 void pause_start_up() {
   if (timeout_s != 0) set_timer(0);

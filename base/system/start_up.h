@@ -17,7 +17,7 @@ namespace fsdp {
 // the time for the parts that follow.
 void watch_start_up(double timeout_s, int exit_code);
 
-// Returns the line that reports a failure for `reason` at a time of 13 digits.
+// Returns the line that reports a failure for `reason` at a time.
 using FailureLine = std::function<std::string(const std::string& reason, int64_t time_unix_ms)>;
 
 // Sets where the handler reports a failure from now on, besides standard error.

@@ -4,9 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 // Reads JSON that others wrote or that may be damaged. Only events are read elsewhere:
 // event_from_json_line() has its own bounds.
@@ -62,6 +64,16 @@ Json parse_foreign_json(std::string_view text, size_t largest_bytes = kLargestJs
   }
   require_memory_for_json(text.size(), values);
   return Json::parse(text);
+}
+
+// A key that the object, of simdjson, has twice. JSON readers differ in the value they take.
+template <typename Object>
+std::optional<std::string> repeated_key(const Object& object) {
+  std::vector<std::string_view> keys;
+  for (const auto& [key, value] : object) keys.push_back(key);
+  std::ranges::sort(keys);
+  const auto twice = std::ranges::adjacent_find(keys);
+  return twice == keys.end() ? std::nullopt : std::optional<std::string>(*twice);
 }
 
 }  // namespace fsdp

@@ -1,20 +1,15 @@
 #include "formats/data/prepare.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
+#include <deque>
 #include <exception>
-#include <mutex>
+#include <future>
 #include <set>
-#include <system_error>
 #include <thread>
 
 #include "base/files/digest.h"
-#include "base/files/file_digest.h"
+#include "base/files/file_lock.h"
 #include "base/text/config_error.h"
 #include "base/text/json.h"
 #include "formats/data/document_maker.h"
@@ -22,141 +17,100 @@
 namespace fsdp {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+using std::filesystem::path;
+
 constexpr size_t kBatchBytes = 256 << 10;
 constexpr std::chrono::milliseconds kReportEvery{100};
+constexpr std::chrono::milliseconds kAskAgainAfter{100};
 
 struct WrittenDocuments {
   std::string data_digest;  // of the bytes that the records were read from
   TurnCounts turns;
 };
 
-// Writes the documents of a file's records in order. Threads take batches of records in turn, and
-// each holds a bounded amount. run() throws the error of the first record that is wrong.
-class Pipeline {
+// Makes documents of batches of records, one batch at a time.
+class Worker {
  public:
-  Pipeline(const std::filesystem::path& file, const DocumentParts& parts, PreparedWriter& writer)
-      : parts_(parts), writer_(writer), file_(file) {}
+  Worker(const RecordFile& file, const DocumentParts& parts)
+      : record_(file), maker_(make_document_maker(parts)) {}
 
-  WrittenDocuments run(const PrepareOptions& options) {
-    const int processors = static_cast<int>(std::thread::hardware_concurrency());
-    const int threads = std::max(1, options.threads == 0 ? processors : options.threads);
-    std::unique_lock lock(mutex_);
-    working_ = threads;
-    std::vector<std::jthread> workers;
-    for (int i = 0; i < threads; ++i) workers.emplace_back([this] { work(); });
-    while (!changed_.wait_for(lock, kReportEvery, [&] { return working_ == 0; })) {
-      const int64_t read_bytes = written_bytes_;
-      lock.unlock();
-      options.on_progress(read_bytes, file_.size_bytes());
-      lock.lock();
+  // Throws the error of the first record that is wrong.
+  std::vector<Document> documents_of(const std::vector<RawRecord>& records) {
+    std::vector<Document> documents(records.size());
+    for (size_t i = 0; i < records.size(); ++i) {
+      record_.parse(records[i]);
+      maker_->append(record_, documents[i]);
     }
-    if (error_) std::rethrow_exception(error_);
-    return {.data_digest = file_.digest(), .turns = turns_};
+    return documents;
   }
+
+  TurnCounts turns() const { return maker_->turns(); }
 
  private:
-  // Consecutive records. Batches are written in the order of their numbers.
-  struct Batch {
-    int64_t number = 0;
-    int64_t end_bytes = 0;  // of the file, behind it
-    std::vector<RawRecord> records;
-    std::exception_ptr error;  // behind the records
-  };
-
-  void work() {
-    Batch batch;
-    std::vector<Document> documents;
-    try {
-      Record record(file_);
-      const auto maker = make_document_maker(parts_);
-      while (take(batch)) {
-        documents.resize(batch.records.size());
-        size_t made = 0;
-        try {
-          for (; made < documents.size(); ++made) {
-            documents[made].clear();
-            record.parse(batch.records[made]);
-            maker->append(record, documents[made]);
-          }
-        } catch (...) {
-          batch.error = std::current_exception();
-        }
-        documents.resize(made);
-        write(batch, documents);
-      }
-      const std::lock_guard lock(mutex_);
-      turns_.add(maker->turns());
-    } catch (...) {
-      const std::lock_guard lock(mutex_);
-      if (!error_) error_ = std::current_exception();
-    }
-    const std::lock_guard lock(mutex_);
-    --working_;
-    changed_.notify_all();
-  }
-
-  bool take(Batch& batch) {
-    const std::lock_guard lock(reading_);
-    batch.records.clear();
-    batch.error = nullptr;
-    if (is_at_end_) return false;
-    batch.number = next_to_read_++;
-    size_t bytes = 0;
-    RawRecord record;
-    try {
-      while (bytes < kBatchBytes && !is_at_end_) {
-        is_at_end_ = !file_.next(record);
-        if (is_at_end_) break;
-        bytes += record.bytes.size();
-        batch.records.push_back(std::move(record));
-      }
-    } catch (...) {
-      batch.error = std::current_exception();
-      is_at_end_ = true;
-    }
-    batch.end_bytes = file_.read_bytes();
-    return true;
-  }
-
-  // Writes a batch once the batches before it are written.
-  void write(const Batch& batch, const std::vector<Document>& documents) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return next_to_write_ == batch.number || error_; });
-    if (error_) return;
-    try {
-      for (const Document& document : documents) writer_.add(document);
-    } catch (...) {
-      error_ = std::current_exception();
-    }
-    if (!error_ && batch.error) error_ = batch.error;
-    written_bytes_ = batch.end_bytes;
-    ++next_to_write_;
-    changed_.notify_all();
-    if (!error_) return;
-    lock.unlock();
-    const std::lock_guard reading(reading_);
-    is_at_end_ = true;
-  }
-
-  const DocumentParts parts_;
-  PreparedWriter& writer_;
-
-  std::mutex reading_;  // of the next four
-  RecordFile file_;
-  bool is_at_end_ = false;
-  int64_t next_to_read_ = 0;
-
-  std::mutex mutex_;  // of what follows
-  std::condition_variable changed_;
-  int64_t next_to_write_ = 0;
-  int64_t written_bytes_ = 0;
-  int working_ = 0;
-  TurnCounts turns_;
-  std::exception_ptr error_;
+  Record record_;
+  std::unique_ptr<DocumentMaker> maker_;
 };
 
-using std::filesystem::path;
-constexpr std::chrono::milliseconds kAskAgainAfter{100};
+// The documents of consecutive records, which a worker makes.
+struct Batch {
+  std::future<std::vector<Document>> documents;
+  int64_t end_bytes = 0;  // of the file, behind it
+};
+
+// Writes the documents of a file's records in order. Each worker has at most one batch, so that few
+// are in memory. Throws the error of the first record that is wrong.
+WrittenDocuments write_documents(const path& data, const DocumentParts& parts,
+                                 PreparedWriter& writer, const PrepareOptions& options) {
+  RecordFile file(data);
+  const auto processors = static_cast<int>(std::thread::hardware_concurrency());
+  const int threads = std::max(1, options.threads == 0 ? processors : options.threads);
+  std::deque<Worker> workers;
+  for (int i = 0; i < threads; ++i) workers.emplace_back(file, parts);
+  std::deque<Batch> batches;
+  bool is_at_end = false;
+  std::exception_ptr read_error;  // behind the records of all batches
+  const auto read_records = [&] {
+    std::vector<RawRecord> records;
+    size_t bytes = 0;
+    try {
+      for (RawRecord record; bytes < kBatchBytes && !is_at_end;) {
+        is_at_end = !file.next(record);
+        if (is_at_end) break;
+        bytes += record.bytes.size();
+        records.push_back(std::move(record));
+      }
+    } catch (...) {
+      read_error = std::current_exception();
+      is_at_end = true;
+    }
+    return records;
+  };
+  int64_t written_bytes = 0;
+  auto next_report = Clock::now() + kReportEvery;
+  for (size_t next = 0; !is_at_end || !batches.empty();) {
+    while (!is_at_end && batches.size() < workers.size()) {
+      Worker& worker = workers[next++ % workers.size()];
+      auto documents = std::async(std::launch::async, [&worker, records = read_records()] {
+        return worker.documents_of(records);
+      });
+      batches.push_back({std::move(documents), file.read_bytes()});
+    }
+    std::future<std::vector<Document>>& first = batches.front().documents;
+    while (first.wait_until(next_report) == std::future_status::timeout ||
+           Clock::now() >= next_report) {
+      options.on_progress(written_bytes, file.size_bytes());
+      next_report = Clock::now() + kReportEvery;
+    }
+    for (const Document& document : first.get()) writer.add(document);
+    written_bytes = batches.front().end_bytes;
+    batches.pop_front();
+  }
+  if (read_error) std::rethrow_exception(read_error);
+  TurnCounts turns;
+  for (const Worker& worker : workers) turns.add(worker.turns());
+  return {.data_digest = file.digest(), .turns = turns};
+}
 
 // The settings of section `data` that decide how records become tokens.
 std::string settings_of(const DataSpec& data) {
@@ -172,30 +126,6 @@ std::string settings_of(const DataSpec& data) {
 bool is_written_by_template(const DataSpec& data) {
   return data.kind == DataKind::kMessages && !data.format;
 }
-
-// Locks all prepared files of a folder.
-class PreparedLock {
- public:
-  PreparedLock(const path& folder, const PrepareOptions& options) {
-    const path file = folder / ".lock";
-    descriptor_ = open(file.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
-    while (descriptor_ < 0 || flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
-      if (descriptor_ < 0 || (errno != EWOULDBLOCK && errno != EINTR)) {
-        const int error = errno;
-        if (descriptor_ >= 0) close(descriptor_);
-        throw std::system_error(error, std::generic_category(), file.string());
-      }
-      options.on_progress(0, 0);
-      std::this_thread::sleep_for(kAskAgainAfter);
-    }
-  }
-  ~PreparedLock() { close(descriptor_); }
-  PreparedLock(const PreparedLock&) = delete;
-  PreparedLock& operator=(const PreparedLock&) = delete;
-
- private:
-  int descriptor_;
-};
 
 // Removes the files that killed processes left. The lock is held, so nobody writes them.
 void remove_unfinished(const path& folder) {
@@ -216,10 +146,6 @@ class NoTokens : public Tokenizer {
   explicit NoTokens(const Tokenizer& other) : other_(other) {}
 
   int64_t vocab_size() const override { return other_.vocab_size(); }
-  void encode(std::string_view, std::vector<int32_t>&) const override {}
-  void encode_with_special(std::string_view text, std::vector<int32_t>& ids) const override {
-    if (text.size() < kLongestToken) other_.encode_with_special(text, ids);
-  }
   std::vector<PlacedToken> added_tokens_in(std::string_view) const override { return {}; }
   std::optional<int32_t> id_of(std::string_view token) const override {
     return other_.id_of(token);
@@ -227,7 +153,12 @@ class NoTokens : public Tokenizer {
   const Ends& ends() const override { return other_.ends(); }
 
  private:
-  static constexpr size_t kLongestToken = 24;  // of chats
+  void encode_text(std::string_view text, bool with_special,
+                   std::vector<int32_t>& ids) const override {
+    constexpr size_t kLongestToken = 24;  // of chats
+    if (with_special && text.size() < kLongestToken) other_.encode_with_special(text, ids);
+  }
+
   const Tokenizer& other_;
 };
 
@@ -237,7 +168,7 @@ void make_prepared(const DataSource& source, const path& file, const PrepareOpti
   const std::optional<ChatTemplate> chat_template = chat_template_of(source);
   PreparedWriter writer(file, padding_id_of(*tokenizer));
   const WrittenDocuments written =
-      Pipeline(source.file, {source.data, *tokenizer, chat_template}, writer).run(options);
+      write_documents(source.file, {source.data, *tokenizer, chat_template}, writer, options);
   const std::string name = prepared_name(source, [&](const path& each) {
     return each == source.file ? written.data_digest : file_digest(each);
   });
@@ -290,7 +221,11 @@ PreparedFile prepared_file(const DataSource& source, const path& folder, const s
   const path file = folder / name;
   if (auto prepared = whole_prepared_file(file)) return std::move(*prepared);
   std::filesystem::create_directories(folder);
-  const PreparedLock lock(folder, options);
+  const LockFile lock(folder / ".lock");  // of all prepared files there
+  while (!lock.try_to_lock()) {
+    options.on_progress(0, 0);
+    std::this_thread::sleep_for(kAskAgainAfter);
+  }
   if (auto prepared = whole_prepared_file(file)) return std::move(*prepared);
   remove_unfinished(folder);
   make_prepared(source, file, options);

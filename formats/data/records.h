@@ -9,11 +9,10 @@
 #include <vector>
 
 #include "base/files/digest.h"
-#include "base/files/file_state.h"
+#include "base/files/file_digest.h"
 #include "base/files/input_file.h"
 #include "contract/spec/data_spec.h"
 #include "formats/data/parquet_rows.h"
-#include "formats/data/turn_counts.h"
 
 // Files of records: CSV (RFC 4180, with a header), a JSON array of objects, JSON lines, lines of
 // text, Parquet. All are UTF-8.
@@ -24,6 +23,15 @@ namespace fsdp {
 enum class RecordFormat { kCsv, kJsonArray, kJsonLines, kText, kParquet };
 
 inline constexpr size_t kMostRecordBytes = 16 << 20;
+
+inline constexpr size_t kKnownContentsBytes = 8;
+
+// Throws ConfigError (place: the file) if the file is compressed or an archive. `begin` is the
+// first kKnownContentsBytes of `path`. Names the command that unpacks it.
+void refuse_packed(const std::filesystem::path& path, std::string_view begin);
+
+// The same for text in UTF-16 or UTF-32 instead of UTF-8.
+void refuse_other_encoding(const std::filesystem::path& path, std::string_view begin);
 
 // Splits a CSV record into `fields`. Returns the problem if the record is malformed, else "".
 std::string split_csv_record(std::string_view record, std::vector<std::string>& fields);
@@ -90,6 +98,8 @@ class RecordFile {
   bool is_at_end_ = false;     // of an array
   std::vector<std::string> header_;
 };
+
+class TurnCounts;
 
 struct Turn {
   std::string_view role;  // as the file calls it

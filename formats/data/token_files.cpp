@@ -1,5 +1,3 @@
-#include "formats/data/token_files.h"
-
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -10,7 +8,8 @@
 #include <string_view>
 
 #include "base/files/input_file.h"
-#include "formats/data/known_contents.h"
+#include "formats/data/document.h"
+#include "formats/data/records.h"
 
 namespace fsdp {
 namespace {

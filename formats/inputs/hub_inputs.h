@@ -1,11 +1,13 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "contract/spec/hub_name.h"
 #include "contract/spec/run_spec.h"
+#include "formats/hub/hub_cache.h"
 
 // The inputs of a run that have names on a Hugging Face hub. A run reads them from the cache that
 // `fsdp-run fetch` and Hugging Face's libraries fill. A run never uses the network.
@@ -21,6 +23,19 @@ struct HubInput {
 
 // The inputs in `spec` that have such a name.
 std::vector<HubInput> hub_inputs(const RunSpec& spec);
+
+// The files of a repository's commit. A fetch reads them from the hub, a run from the cache.
+struct HubFiles {
+  // Lists the files in a folder; an empty name is the repository's root. Includes subfolders if
+  // `is_recursive`. A folder that does not exist has no files.
+  std::function<std::vector<ListedFile>(const std::string& folder, bool is_recursive)> list;
+  // The contents of a file.
+  std::function<std::string(const ListedFile& file)> read;
+};
+
+// The files of `input`. A fetch brings them, and a run requires all of them. Throws ConfigError if
+// the repository lacks a necessary file.
+std::vector<ListedFile> wanted_files(const HubInput& input, const HubFiles& files);
 
 // The cached file or folder of `input` at `commit`. The cache must have every file that a fetch
 // would bring, by the hub's listing. Throws ConfigError, with what to do, if it does not.

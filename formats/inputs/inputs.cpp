@@ -8,7 +8,7 @@
 #include "base/text/config_error.h"
 #include "contract/families/family.h"
 #include "contract/record/run_paths.h"
-#include "formats/data/token_files.h"
+#include "formats/data/document.h"
 #include "formats/inputs/hub_inputs.h"
 #include "formats/tokenizers/tokenizer.h"
 #include "formats/weights/weights.h"

@@ -1,15 +1,63 @@
 #include "formats/tokenizers/added_tokens.h"
 
+#include <utf8proc.h>
+
 #include <algorithm>
 
-#include "formats/tokenizers/characters.h"
+#include "base/text/utf8.h"
 #include "formats/tokenizers/hugging_face_folder.h"
 
 namespace fsdp {
 namespace {
 
+// The first character of a text that is UTF-8 and not empty.
+int32_t first_character(std::string_view text) {
+  utf8proc_int32_t character = -1;
+  utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
+                   static_cast<utf8proc_ssize_t>(text.size()), &character);
+  return character;
+}
+
+size_t begin_of_last(std::string_view text) {
+  size_t at = text.size() - 1;
+  while (at > 0 && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) --at;
+  return at;
+}
+
+bool is_space(int32_t c) {
+  return (c >= 9 && c <= 13) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 ||
+         (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F ||
+         c == 0x3000;
+}
+
+// \w of regular expressions: letters, marks, digits, connectors.
+bool is_word_character(int32_t character) {
+  const utf8proc_category_t category = utf8proc_category(character);
+  const bool is_letter_mark_or_number =
+      category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_NL;
+  return is_letter_mark_or_number || category == UTF8PROC_CATEGORY_PC;
+}
+
+// The number of bytes of white space at the start of `text`.
+size_t space_at_begin(std::string_view text) {
+  size_t bytes = 0;
+  while (bytes < text.size() && is_space(first_character(text.substr(bytes)))) {
+    bytes += utf8_length(text.substr(bytes));
+  }
+  return bytes;
+}
+
+// The number of bytes without the white space at the end.
+size_t without_space_at_end(std::string_view text) {
+  while (!text.empty() && is_space(first_character(text.substr(begin_of_last(text)))))
+    text = text.substr(0, begin_of_last(text));
+  return text.size();
+}
+
 bool is_apart(std::string_view text, size_t begin, size_t end) {
-  const bool joins_left = begin > 0 && is_word_character(last_character(text.substr(0, begin)));
+  const bool joins_left =
+      begin > 0 &&
+      is_word_character(first_character(text.substr(begin_of_last(text.substr(0, begin)))));
   const bool joins_right =
       end < text.size() && is_word_character(first_character(text.substr(end)));
   return !joins_left && !joins_right;
@@ -17,37 +65,24 @@ bool is_apart(std::string_view text, size_t begin, size_t end) {
 
 }  // namespace
 
-AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)), nodes_(1) {
-  for (size_t i = 0; i < tokens_.size(); ++i) {
-    if (tokens_[i].text.empty()) continue;  // normalization left nothing of it
-    size_t at = 0;
-    for (const char byte : tokens_[i].text) {
-      const auto& children = nodes_[at].children;
-      const auto found = std::ranges::find(children, byte, &std::pair<char, int32_t>::first);
-      if (found != children.end()) {
-        at = static_cast<size_t>(found->second);
-      } else {
-        nodes_[at].children.emplace_back(byte, static_cast<int32_t>(nodes_.size()));
-        at = nodes_.size();
-        nodes_.emplace_back();
-      }
-    }
-    nodes_[at].token = static_cast<int32_t>(i);
-    begins_[static_cast<unsigned char>(tokens_[i].text.front())] = true;
+AddedTokens::AddedTokens(std::vector<AddedToken> tokens) {
+  for (AddedToken& token : tokens) {
+    if (token.text.empty()) continue;  // normalization left nothing of it
+    begins_[static_cast<unsigned char>(token.text.front())] = true;
+    std::string text = token.text;
+    tokens_.insert_or_assign(std::move(text), std::move(token));
   }
 }
 
 const AddedToken* AddedTokens::longest_at(std::string_view text) const {
-  const AddedToken* longest = nullptr;
-  size_t at = 0;
-  for (const char byte : text) {
-    const auto& children = nodes_[at].children;
-    const auto found = std::ranges::find(children, byte, &std::pair<char, int32_t>::first);
-    if (found == children.end()) break;
-    at = static_cast<size_t>(found->second);
-    if (nodes_[at].token >= 0) longest = &tokens_[static_cast<size_t>(nodes_[at].token)];
+  while (true) {
+    const auto after = tokens_.upper_bound(text);
+    if (after == tokens_.begin()) return nullptr;
+    const auto& [last, token] = *std::prev(after);
+    const auto common = static_cast<size_t>(std::ranges::mismatch(last, text).in1 - last.begin());
+    if (common == last.size()) return &token;
+    text = text.substr(0, common);  // tokens at its start are no longer than this
   }
-  return longest;
 }
 
 void AddedTokens::split(std::string_view text, bool with_special,
@@ -116,11 +151,10 @@ void PieceTokenizer::read_ends(const FolderSettings& settings) {
 }
 
 void PieceTokenizer::find_added_tokens(
-    const std::function<bool(const AddedToken&)>& is_normalized,
     const std::function<std::string(const std::string&)>& normalized) {
   std::vector<AddedToken> in_text, in_normalized;
   for (AddedToken& token : added_tokens_) {
-    const bool is_later = is_normalized(token);
+    const bool is_later = normalized && token.is_normalized;
     if (is_later) token.text = normalized(token.text);
     (is_later ? in_normalized : in_text).push_back(std::move(token));
   }

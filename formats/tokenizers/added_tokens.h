@@ -32,7 +32,6 @@ class AddedTokens {
   // Tokens with an empty text are never found.
   explicit AddedTokens(std::vector<AddedToken> tokens);
 
-  bool empty() const { return tokens_.empty(); }
   // Calls `on_token` for each token and `on_text` for each non-empty text between them, in order.
   // Without `with_special`, special tokens are text.
   void split(std::string_view text, bool with_special,
@@ -40,16 +39,10 @@ class AddedTokens {
              const std::function<void(const PlacedToken&)>& on_token) const;
 
  private:
-  struct Node {
-    std::vector<std::pair<char, int32_t>> children;  // byte, node
-    int32_t token = -1;                              // which ends here
-  };
-
   // The longest token at the start of `text`; null if there is none.
   const AddedToken* longest_at(std::string_view text) const;
 
-  std::vector<AddedToken> tokens_;
-  std::vector<Node> nodes_;
+  std::map<std::string, AddedToken, std::less<>> tokens_;  // by their text
   std::array<bool, 256> begins_{};
 };
 
@@ -60,29 +53,20 @@ struct FolderSettings;
 class PieceTokenizer : public Tokenizer {
  public:
   int64_t vocab_size() const override { return vocab_size_; }
-  void encode(std::string_view text, std::vector<int32_t>& ids) const override {
-    encode_text(text, /*with_special=*/false, ids);
-  }
-  void encode_with_special(std::string_view text, std::vector<int32_t>& ids) const override {
-    encode_text(text, /*with_special=*/true, ids);
-  }
   std::vector<PlacedToken> added_tokens_in(std::string_view text) const override;
   std::optional<int32_t> id_of(std::string_view token) const override;
   const Ends& ends() const override { return ends_; }
 
  protected:
-  virtual void encode_text(std::string_view text, bool with_special,
-                           std::vector<int32_t>& ids) const = 0;
   virtual std::optional<int32_t> piece_id(std::string_view piece) const = 0;
 
   // Adds the token unless there is one of its text. Returns the id of that text.
   int32_t add(AddedToken token);
   // Takes the ends of sequences that the settings name.
   void read_ends(const FolderSettings& settings);
-  // Prepares the search for the added tokens. A token is searched for in normalized text if
-  // is_normalized() is true.
-  void find_added_tokens(const std::function<bool(const AddedToken&)>& is_normalized,
-                         const std::function<std::string(const std::string&)>& normalized);
+  // Prepares the search for the added tokens. With `normalized`, those that are normalized are
+  // searched for in normalized text.
+  void find_added_tokens(const std::function<std::string(const std::string&)>& normalized);
 
   AddedTokens found_in_text_;
   AddedTokens found_in_normalized_;

@@ -1,27 +1,28 @@
 #include "formats/tokenizers/bpe_tokenizer.h"
 
 #include <simdjson.h>
+#include <utf8proc.h>
 
-#include <bit>
+#include <algorithm>
 #include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <queue>
 
 #include "base/files/input_file.h"
 #include "base/text/utf8.h"
-#include "formats/tokenizers/characters.h"
 
 namespace fsdp {
 namespace {
 
-// Up to this number of symbols, looking at all pairs for each merge is faster than a heap.
-constexpr size_t kFewSymbols = 48;
+// Words of a text are mostly short, and mostly some that came before.
+constexpr size_t kLongestKnownWord = 32;
+constexpr size_t kMostKnownWords = 1 << 15;
 
-bool goes_later(const Bpe::Candidate& a, const Bpe::Candidate& b) {
-  return a.rank != b.rank ? a.rank > b.rank : a.place > b.place;
-}
-
-std::string byte_piece(unsigned char byte) {
+std::string byte_piece(int byte) {
   char text[8];
-  std::snprintf(text, sizeof text, "<0x%02X>", byte);
+  std::snprintf(text, sizeof text, "<0x%02X>", static_cast<unsigned>(byte));
   return text;
 }
 
@@ -47,165 +48,87 @@ std::string replaced(std::string_view text, std::string_view from, std::string_v
   }
 }
 
+const utf8proc_uint8_t* utf8_of(std::string_view text) {
+  return reinterpret_cast<const utf8proc_uint8_t*>(text.data());
+}
+
+constexpr int32_t kLetters = 256 + 68;  // 68 bytes have no letter of their own
+
+// The byte of each letter, -1 for none. Printing characters of Latin-1 stand for themselves. The
+// other bytes have the letters from U+0100 on.
+std::array<int, kLetters> make_bytes_of_letters() {
+  std::array<int, kLetters> bytes;
+  bytes.fill(-1);
+  int32_t next = 256;
+  for (int byte = 0; byte < 256; ++byte) {
+    const bool prints = (byte > 0x20 && byte < 0x7F) || (byte > 0xA0 && byte != 0xAD);
+    bytes[static_cast<size_t>(prints ? byte : next++)] = byte;
+  }
+  return bytes;
+}
+
+// Decodes a piece that a tokenizer.json writes in GPT-2's letters for bytes: "Ġthe" is " the".
+// nullopt if `piece` has other characters.
+std::optional<std::string> bytes_of_byte_level(std::string_view piece) {
+  static const auto kBytes = make_bytes_of_letters();
+  std::string bytes;
+  while (!piece.empty()) {
+    utf8proc_int32_t letter = -1;
+    const auto length = utf8proc_iterate(utf8_of(piece), std::ssize(piece), &letter);
+    if (length < 1 || letter >= kLetters || kBytes[static_cast<size_t>(letter)] < 0) {
+      return std::nullopt;
+    }
+    bytes += static_cast<char>(kBytes[static_cast<size_t>(letter)]);
+    piece.remove_prefix(static_cast<size_t>(length));
+  }
+  return bytes;
+}
+
+// Normalization form C.
+std::string nfc(std::string_view text) {
+  // Characters before U+0300 are their own normalization form C.
+  constexpr unsigned char kFirstByteOf0300 = 0xCC;
+  const bool is_simple = std::ranges::all_of(
+      text, [](char byte) { return static_cast<unsigned char>(byte) < kFirstByteOf0300; });
+  if (is_simple) return std::string(text);
+  utf8proc_uint8_t* composed = nullptr;
+  const auto size =
+      utf8proc_map(utf8_of(text), static_cast<utf8proc_ssize_t>(text.size()), &composed,
+                   static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
+  const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(composed, &std::free);
+  if (size < 0) throw std::runtime_error(std::string("NFC: ") + utf8proc_errmsg(size));
+  return {reinterpret_cast<const char*>(composed), static_cast<size_t>(size)};
+}
+
 }  // namespace
 
 std::optional<std::string> bytes_of_piece(std::string_view piece, Alphabet alphabet) {
   return alphabet == Alphabet::kBytes ? bytes_of_byte_level(piece) : std::string(piece);
 }
 
-MergeTable::MergeTable(size_t merges) {
-  const size_t slots = std::bit_ceil(std::max<size_t>(merges * 2, 2));
-  shift_ = 64 - std::countr_zero(slots);
-  mask_ = slots - 1;
-  slots_.resize(slots);
-}
-
-void MergeTable::add(int32_t left, int32_t right, Merge merge) {
-  const uint64_t key = key_of(left, right);
-  size_t at = place_of(key);
-  while (slots_[at].key != key && slots_[at].key != kEmpty) at = (at + 1) & mask_;
-  slots_[at] = {key, merge};
-}
-
-Bpe::Bpe(Vocabulary vocabulary, MergeTable merges, BpeRules rules)
-    : vocabulary_(std::move(vocabulary)), merges_(std::move(merges)), rules_(rules) {
-  for (int byte = 0; byte < 256; ++byte) {
-    const auto value = static_cast<unsigned char>(byte);
-    const auto found = vocabulary_.find(rules_.alphabet == Alphabet::kBytes
-                                            ? std::string(1, static_cast<char>(value))
-                                            : byte_piece(value));
-    of_byte_[byte] = found == vocabulary_.end() ? -1 : found->second;
-  }
-}
-
-void Bpe::encode(std::string_view word, Scratch& scratch, std::vector<int32_t>& ids) const {
-  WordCache::Entry* const entry = scratch.cache.place_of(word);
-  if (entry && WordCache::holds(*entry, word)) {
-    ids.insert(ids.end(), entry->ids, entry->ids + entry->count);
-    return;
-  }
-  const size_t before = ids.size();
-  const auto whole = rules_.whole_words_first ? vocabulary_.find(word) : vocabulary_.end();
-  if (whole != vocabulary_.end()) {
-    ids.push_back(whole->second);
-  } else {
-    scratch.ids.clear();
-    first_ids(word, scratch.ids);
-    scratch.ids.size() <= kFewSymbols ? merge_few(scratch) : merge_many(scratch);
-    ids.insert(ids.end(), scratch.ids.begin(), scratch.ids.end());
-  }
-  if (entry) WordCache::keep(*entry, word, ids.data() + before, ids.size() - before);
-}
-
-void Bpe::first_ids(std::string_view word, std::vector<int32_t>& ids) const {
-  const size_t step_limit = word.size();
-  for (size_t at = 0; at < step_limit;) {
-    const size_t length =
-        rules_.alphabet == Alphabet::kBytes ? 1 : std::max<size_t>(utf8_length(word.substr(at)), 1);
-    add_character(word.substr(at, length), ids);
-    at += length;
-  }
-}
-
-void Bpe::add_character(std::string_view character, std::vector<int32_t>& ids) const {
-  if (rules_.alphabet == Alphabet::kCharacters) {
-    const auto piece = vocabulary_.find(character);
-    if (piece != vocabulary_.end()) {
-      ids.push_back(piece->second);
-      return;
-    }
-  }
-  const auto id_of = [&](char byte) { return of_byte_[static_cast<unsigned char>(byte)]; };
-  if (std::ranges::all_of(character, [&](char byte) { return id_of(byte) >= 0; })) {
-    for (const char byte : character) ids.push_back(id_of(byte));
-    return;
-  }
-  const bool is_fused = rules_.fuse_unknown && !ids.empty() && ids.back() == rules_.unknown;
-  if (rules_.unknown && !is_fused) ids.push_back(*rules_.unknown);
-}
-
-void Bpe::merge_few(Scratch& scratch) const {
-  std::vector<int32_t>& ids = scratch.ids;
-  std::vector<MergeTable::Merge>& merges = scratch.merges;  // of ids[i] and ids[i + 1]
-  merges.clear();
-  for (size_t i = 0; i + 1 < ids.size(); ++i) merges.push_back(merges_.find(ids[i], ids[i + 1]));
-  while (!merges.empty()) {
-    const auto first = std::ranges::min_element(merges, {}, &MergeTable::Merge::rank);
-    if (first->rank == MergeTable::kNone) break;
-    const size_t at = static_cast<size_t>(first - merges.begin());
-    ids[at] = first->id;
-    ids.erase(ids.begin() + static_cast<ptrdiff_t>(at) + 1);
-    merges.erase(first);
-    if (at > 0) merges[at - 1] = merges_.find(ids[at - 1], ids[at]);
-    if (at < merges.size()) merges[at] = merges_.find(ids[at], ids[at + 1]);
-  }
-}
-
-void Bpe::add_candidate(int32_t place, Scratch& scratch) const {
-  const Symbol& symbol = scratch.symbols[static_cast<size_t>(place)];
-  if (symbol.next < 0) return;
-  const int32_t right = scratch.symbols[static_cast<size_t>(symbol.next)].id;
-  const MergeTable::Merge merge = merges_.find(symbol.id, right);
-  if (merge.rank == MergeTable::kNone) return;
-  scratch.heap.push_back({merge.rank, place, symbol.id, merge.id});
-}
-
-void Bpe::merge_many(Scratch& scratch) const {
-  std::vector<Symbol>& symbols = scratch.symbols;
-  std::vector<Candidate>& heap = scratch.heap;
-  const auto count = static_cast<int32_t>(scratch.ids.size());
-  symbols.clear();
-  heap.clear();
-  for (int32_t i = 0; i < count; ++i) {
-    symbols.push_back({scratch.ids[static_cast<size_t>(i)], i - 1, i + 1 < count ? i + 1 : -1});
-  }
-  for (int32_t i = 0; i < count; ++i) add_candidate(i, scratch);
-  std::ranges::make_heap(heap, goes_later);
-  const auto push = [&](int32_t place) {
-    const size_t before = heap.size();
-    add_candidate(place, scratch);
-    if (heap.size() > before) std::ranges::push_heap(heap, goes_later);
-  };
-  while (!heap.empty()) {
-    std::ranges::pop_heap(heap, goes_later);
-    const Candidate candidate = heap.back();
-    heap.pop_back();
-    Symbol& symbol = symbols[static_cast<size_t>(candidate.place)];
-    // One of the two symbols has been merged since.
-    if (symbol.id != candidate.left || symbol.next < 0) continue;
-    Symbol& next = symbols[static_cast<size_t>(symbol.next)];
-    if (merges_.find(symbol.id, next.id).id != candidate.id) continue;
-    symbol.id = candidate.id;
-    symbol.next = next.next;
-    next.id = -1;
-    if (symbol.next >= 0) symbols[static_cast<size_t>(symbol.next)].previous = candidate.place;
-    push(candidate.place);
-    if (symbol.previous >= 0) push(symbol.previous);
-  }
-  scratch.ids.clear();
-  for (int32_t at = 0; at >= 0; at = symbols[static_cast<size_t>(at)].next) {
-    scratch.ids.push_back(symbols[static_cast<size_t>(at)].id);
-  }
-}
-
 // The state of encoding one text.
 struct BpeTokenizer::Call {
-  bool with_special;
   bool at_begin = true;  // of the text: nothing has been encoded yet
-  Scratch& scratch;
+  SplitPattern::TimeLimit limit;
+  Words words;
   std::vector<int32_t>& ids;
 };
 
 BpeTokenizer::BpeTokenizer(BpeParts parts, const FolderSettings& settings)
-    : parts_(std::move(parts)),
-      bpe_(std::move(parts_.vocabulary), std::move(parts_.merges), parts_.rules) {
-  if (settings.metaspace && parts_.rules.alphabet == Alphabet::kCharacters) {
+    : parts_(std::move(parts)) {
+  if (settings.metaspace && parts_.alphabet == Alphabet::kCharacters) {
     parts_.normalizations.clear();
     parts_.metaspace = settings.metaspace;
   }
   changes_text_ = !parts_.normalizations.empty();
-  for (const auto& [piece, id] : bpe_.vocabulary()) {
+  for (const auto& [piece, id] : parts_.vocabulary) {
     vocab_size_ = std::max<int64_t>(vocab_size_, id + 1);
+  }
+  for (int byte = 0; byte < 256; ++byte) {
+    const bool is_letter = parts_.alphabet == Alphabet::kBytes;
+    const auto found = parts_.vocabulary.find(is_letter ? std::string(1, static_cast<char>(byte))
+                                                        : byte_piece(byte));
+    id_of_byte_[static_cast<size_t>(byte)] = found == parts_.vocabulary.end() ? -1 : found->second;
   }
   for (AddedToken& token : parts_.added_tokens) add(std::move(token));
   for (AddedToken token : settings.added_tokens) {
@@ -219,40 +142,32 @@ BpeTokenizer::BpeTokenizer(BpeParts parts, const FolderSettings& settings)
     ends_.adds_end = settings.adds_end.value_or(false) && ends_.end;
   }
   try {
-    find_added_tokens([&](const AddedToken& token) { return token.is_normalized; },
-                      [&](const std::string& text) { return normalized(text); });
+    find_added_tokens([&](const std::string& text) { return normalized(text); });
   } catch (const std::runtime_error& error) {
     refuse_file(parts_.file, error.what());
   }
 }
 
 std::optional<int32_t> BpeTokenizer::piece_id(std::string_view token) const {
-  const auto bytes = bytes_of_piece(token, parts_.rules.alphabet);
+  const auto bytes = bytes_of_piece(token, parts_.alphabet);
   if (!bytes) return std::nullopt;
-  const auto piece = bpe_.vocabulary().find(*bytes);
-  if (piece == bpe_.vocabulary().end()) return std::nullopt;
+  const auto piece = parts_.vocabulary.find(*bytes);
+  if (piece == parts_.vocabulary.end()) return std::nullopt;
   return piece->second;
-}
-
-std::unique_ptr<BpeTokenizer::Scratch> BpeTokenizer::take_scratch() const {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!unused_.empty()) {
-      auto scratch = std::move(unused_.back());
-      unused_.pop_back();
-      return scratch;
-    }
-  }
-  return std::make_unique<Scratch>();
 }
 
 void BpeTokenizer::encode_text(std::string_view text, bool with_special,
                                std::vector<int32_t>& ids) const {
   std::string valid;
   if (!simdjson::validate_utf8(text.data(), text.size())) text = valid = valid_utf8(text);
-  auto scratch = take_scratch();
-  scratch->pattern.begin(text.size());
-  Call call{.with_special = with_special, .scratch = *scratch, .ids = ids};
+  Call call{.limit = SplitPattern::TimeLimit(text.size()), .words = {}, .ids = ids};
+  {
+    const std::lock_guard lock(mutex_);
+    if (!known_words_.empty()) {
+      call.words = std::move(known_words_.back());
+      known_words_.pop_back();
+    }
+  }
   const auto add_token = [&](const PlacedToken& token) {
     ids.push_back(token.id);
     call.at_begin = false;
@@ -271,7 +186,7 @@ void BpeTokenizer::encode_text(std::string_view text, bool with_special,
     refuse_file(parts_.file, error.what());
   }
   const std::lock_guard lock(mutex_);
-  unused_.push_back(std::move(scratch));
+  known_words_.push_back(std::move(call.words));
 }
 
 std::string BpeTokenizer::normalized(std::string_view text) const {
@@ -318,7 +233,7 @@ void BpeTokenizer::split(size_t step, std::string_view text, Call& call) const {
   const Split& rule = parts_.splits[step];
   size_t done = 0;
   while (done < text.size()) {
-    const auto match = rule.pattern.find(text, done, call.scratch.pattern);
+    const auto match = rule.pattern.find(text, done, call.limit);
     const size_t gap_end = match ? match->begin : text.size();
     if (gap_end > done && rule.keeps_gaps) {
       split(step + 1, text.substr(done, gap_end - done), call);
@@ -332,11 +247,83 @@ void BpeTokenizer::split(size_t step, std::string_view text, Call& call) const {
 }
 
 void BpeTokenizer::encode_word(std::string_view word, Call& call) const {
-  if (parts_.adds_prefix_space && !word.starts_with(' ')) {
-    bpe_.encode(' ' + std::string(word), call.scratch.bpe, call.ids);
-  } else {
-    bpe_.encode(word, call.scratch.bpe, call.ids);
+  std::string spaced;
+  if (parts_.adds_prefix_space && !word.starts_with(' ')) word = spaced = ' ' + std::string(word);
+  const auto append = [&](const std::vector<int32_t>& ids) {
+    call.ids.insert(call.ids.end(), ids.begin(), ids.end());
+  };
+  Words& words = call.words;
+  if (const auto known = words.find(word); known != words.end()) return append(known->second);
+  std::vector<int32_t> ids = ids_of_word(word);
+  append(ids);
+  if (word.size() > kLongestKnownWord) return;
+  if (words.size() == kMostKnownWords) words.clear();
+  words.emplace(word, std::move(ids));
+}
+
+std::vector<int32_t> BpeTokenizer::ids_of_word(std::string_view word) const {
+  const auto whole =
+      parts_.whole_words_first ? parts_.vocabulary.find(word) : parts_.vocabulary.end();
+  if (whole != parts_.vocabulary.end()) return {whole->second};
+  std::vector<int32_t> ids;
+  while (!word.empty()) {
+    const size_t length =
+        parts_.alphabet == Alphabet::kBytes ? 1 : std::max<size_t>(utf8_length(word), 1);
+    append_character(word.substr(0, length), ids);
+    word.remove_prefix(length);
   }
+  merge(ids);
+  return ids;
+}
+
+void BpeTokenizer::append_character(std::string_view character, std::vector<int32_t>& ids) const {
+  if (parts_.alphabet == Alphabet::kCharacters) {
+    const auto piece = parts_.vocabulary.find(character);
+    if (piece != parts_.vocabulary.end()) return ids.push_back(piece->second);
+  }
+  const auto id_of = [&](char byte) { return id_of_byte_[static_cast<unsigned char>(byte)]; };
+  if (std::ranges::all_of(character, [&](char byte) { return id_of(byte) >= 0; })) {
+    for (const char byte : character) ids.push_back(id_of(byte));
+    return;
+  }
+  const bool is_fused = parts_.fuse_unknown && !ids.empty() && ids.back() == parts_.unknown;
+  if (parts_.unknown && !is_fused) ids.push_back(*parts_.unknown);
+}
+
+// Merges neighbours, those of the lowest rank first, and of one rank from the left: O(n log n).
+void BpeTokenizer::merge(std::vector<int32_t>& ids) const {
+  constexpr int32_t kGone = -1;
+  const size_t count = ids.size();
+  std::vector<size_t> previous(count), next(count);  // neither is a place: at the begin, the end
+  using Candidate = std::pair<int32_t, size_t>;      // the rank, and the left one's place
+  std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> candidates;
+  const auto merge_at = [&](size_t place) -> const Merge* {
+    if (next[place] == count) return nullptr;
+    const auto found = parts_.merges.find(pair_of(ids[place], ids[next[place]]));
+    return found == parts_.merges.end() ? nullptr : &found->second;
+  };
+  const auto add_candidate = [&](size_t place) {
+    if (const Merge* merge = merge_at(place)) candidates.emplace(merge->rank, place);
+  };
+  for (size_t i = 0; i < count; ++i) {
+    previous[i] = i == 0 ? count : i - 1;
+    next[i] = i + 1;
+  }
+  for (size_t i = 0; i < count; ++i) add_candidate(i);
+  while (!candidates.empty()) {
+    const auto [rank, place] = candidates.top();
+    candidates.pop();
+    const Merge* merge = merge_at(place);
+    if (merge == nullptr || merge->rank != rank) continue;  // one of the two has been merged since
+    const size_t right = next[place];
+    ids[place] = merge->id;
+    ids[right] = kGone;
+    next[place] = next[right];
+    if (next[place] != count) previous[next[place]] = place;
+    add_candidate(place);
+    if (previous[place] != count) add_candidate(previous[place]);
+  }
+  std::erase(ids, kGone);
 }
 
 }  // namespace fsdp

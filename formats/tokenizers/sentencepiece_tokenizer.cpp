@@ -225,7 +225,7 @@ class SentencePieceTokenizer : public PieceTokenizer {
     const bool begins = ends_.begin && !is_t5;
     ends_.adds_begin = settings.adds_begin.value_or(begins) && ends_.begin;
     ends_.adds_end = settings.adds_end.value_or(!begins) && ends_.end;
-    find_added_tokens([](const AddedToken&) { return false; }, {});
+    find_added_tokens({});
   }
 
  private:

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <new>
 #include <stdexcept>
+#include <string>
 
 namespace fsdp {
 namespace {
@@ -94,24 +95,27 @@ std::string translated(std::string_view pattern) {
   return result;
 }
 
-}  // namespace
+template <auto kFree>
+struct Freed {
+  void operator()(auto* made) const { kFree(made); }
+};
 
-SplitPattern::Scratch::Scratch()
-    : match_(pcre2_match_data_create(1, nullptr)),
-      context_(pcre2_match_context_create(nullptr)),
-      stack_(pcre2_jit_stack_create(kFirstStackBytes, kLargestStackBytes, nullptr)) {
-  if (!match_ || !context_ || !stack_) {
-    this->~Scratch();
-    throw std::bad_alloc();
+// The memory for matching any pattern on one thread.
+struct Matching {
+  std::unique_ptr<pcre2_match_data, Freed<pcre2_match_data_free>> match{
+      pcre2_match_data_create(1, nullptr)};
+  std::unique_ptr<pcre2_match_context, Freed<pcre2_match_context_free>> context{
+      pcre2_match_context_create(nullptr)};
+  std::unique_ptr<pcre2_jit_stack, Freed<pcre2_jit_stack_free>> stack{
+      pcre2_jit_stack_create(kFirstStackBytes, kLargestStackBytes, nullptr)};
+
+  Matching() {
+    if (!match || !context || !stack) throw std::bad_alloc();
+    pcre2_jit_stack_assign(context.get(), nullptr, stack.get());
   }
-  pcre2_jit_stack_assign(context_, nullptr, stack_);
-}
+};
 
-SplitPattern::Scratch::~Scratch() {
-  pcre2_jit_stack_free(stack_);
-  pcre2_match_context_free(context_);
-  pcre2_match_data_free(match_);
-}
+}  // namespace
 
 SplitPattern::SplitPattern(std::string_view pattern) {
   if (pattern.size() > kLongestPattern) {
@@ -132,11 +136,11 @@ SplitPattern::SplitPattern(std::string_view pattern) {
   pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD);
 }
 
-void SplitPattern::Scratch::begin(size_t text_bytes) {
-  nanoseconds_left_ = kMostNanoseconds + kMostNanosecondsPerByte * static_cast<int64_t>(text_bytes);
-}
+SplitPattern::TimeLimit::TimeLimit(size_t text_bytes)
+    : nanoseconds_left_(kMostNanoseconds +
+                        kMostNanosecondsPerByte * static_cast<int64_t>(text_bytes)) {}
 
-void SplitPattern::Scratch::charge(int64_t nanoseconds) {
+void SplitPattern::TimeLimit::charge(int64_t nanoseconds) {
   nanoseconds_left_ -= nanoseconds;
   if (nanoseconds_left_ < 0) {
     throw std::runtime_error(
@@ -147,7 +151,10 @@ void SplitPattern::Scratch::charge(int64_t nanoseconds) {
 // PCRE2 limits only the tries of one start. Therefore each search begins in a short window of the
 // text. For one start, the window grows if the match depends on the text after it.
 std::optional<SplitPattern::Match> SplitPattern::find(std::string_view text, size_t offset,
-                                                      Scratch& scratch) const {
+                                                      TimeLimit& limit) const {
+  thread_local const Matching matching;
+  pcre2_match_data* const matched = matching.match.get();
+  pcre2_match_context* const context = matching.context.get();
   size_t window = kFreeWindow;
   uint32_t tries = kFreeTries;
   while (offset < text.size()) {
@@ -157,15 +164,15 @@ std::optional<SplitPattern::Match> SplitPattern::find(std::string_view text, siz
     const int64_t started = is_free ? 0 : processor_nanoseconds();
     const size_t last_start =
         character_begin(text, is_free ? std::min(offset + kFreeStarts, text.size()) : offset);
-    pcre2_set_match_limit(scratch.context_, tries);
-    pcre2_set_offset_limit(scratch.context_, last_start);
+    pcre2_set_match_limit(context, tries);
+    pcre2_set_offset_limit(context, last_start);
     const int found = pcre2_match(
         code_.get(), reinterpret_cast<PCRE2_SPTR>(text.data()), end, offset,
-        PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY | (end < text.size() ? PCRE2_PARTIAL_HARD : 0),
-        scratch.match_, scratch.context_);
-    if (!is_free) scratch.charge(processor_nanoseconds() - started);
+        PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY | (end < text.size() ? PCRE2_PARTIAL_HARD : 0), matched,
+        context);
+    if (!is_free) limit.charge(processor_nanoseconds() - started);
     if (found >= 0) {
-      const size_t* const ends = pcre2_get_ovector_pointer(scratch.match_);
+      const size_t* const ends = pcre2_get_ovector_pointer(matched);
       return Match{ends[0], ends[1]};
     }
     if (found == PCRE2_ERROR_NOMATCH) {
@@ -173,7 +180,7 @@ std::optional<SplitPattern::Match> SplitPattern::find(std::string_view text, siz
       window = kFreeWindow;
       tries = kFreeTries;
     } else if (found == PCRE2_ERROR_PARTIAL) {
-      offset = std::max(offset, pcre2_get_startchar(scratch.match_));
+      offset = std::max(offset, pcre2_get_startchar(matched));
       window *= 4;
     } else if (found == PCRE2_ERROR_MATCHLIMIT && tries < kMostTries) {
       tries *= 4;

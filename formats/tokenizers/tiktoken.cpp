@@ -74,8 +74,8 @@ std::string_view take_line(std::string_view& text) {
   return line;
 }
 
-Vocabulary read_pieces(const std::filesystem::path& file, std::string_view text) {
-  Vocabulary pieces;
+MapOfText<int32_t> read_pieces(const std::filesystem::path& file, std::string_view text) {
+  MapOfText<int32_t> pieces;
   std::vector<bool> has_rank(kPieces);
   for (int64_t number = 1; !text.empty(); ++number) {
     const auto refuse = [&](const std::string& problem) {
@@ -110,24 +110,16 @@ Vocabulary read_pieces(const std::filesystem::path& file, std::string_view text)
 }
 
 // Two pieces merge if their joined text is a piece. The piece of the lowest rank goes first.
-MergeTable merges_of(const Vocabulary& pieces) {
-  size_t count = 0;
-  const auto for_each_pair = [&](auto visit) {
-    for (const auto& [bytes, rank] : pieces) {
-      for (size_t i = 1; i < bytes.size(); ++i) {
-        const auto left = pieces.find(std::string_view(bytes).substr(0, i));
-        const auto right = pieces.find(std::string_view(bytes).substr(i));
-        if (left != pieces.end() && right != pieces.end()) {
-          visit(left->second, right->second, rank);
-        }
-      }
+Merges merges_of(const MapOfText<int32_t>& pieces) {
+  Merges merges;
+  for (const auto& [bytes, rank] : pieces) {
+    for (size_t i = 1; i < bytes.size(); ++i) {
+      const auto left = pieces.find(std::string_view(bytes).substr(0, i));
+      const auto right = pieces.find(std::string_view(bytes).substr(i));
+      if (left == pieces.end() || right == pieces.end()) continue;
+      merges.emplace(pair_of(left->second, right->second), Merge{.rank = rank, .id = rank});
     }
-  };
-  for_each_pair([&](auto...) { ++count; });
-  MergeTable merges(count);
-  for_each_pair([&](int32_t left, int32_t right, int32_t rank) {
-    merges.add(left, right, {.rank = static_cast<uint32_t>(rank), .id = rank});
-  });
+  }
   return merges;
 }
 
@@ -140,7 +132,7 @@ BpeParts read_tiktoken(const std::filesystem::path& file, std::string_view text)
   parts.file = file;
   parts.vocabulary = read_pieces(file, text);
   parts.merges = merges_of(parts.vocabulary);
-  parts.rules.whole_words_first = true;
+  parts.whole_words_first = true;
   parts.splits.push_back({.pattern = SplitPattern(kSplit)});
   for (int32_t i = 0; i < kSpecialTokenCount; ++i) {
     const auto named = static_cast<int32_t>(kNamedTokens.size());

@@ -38,16 +38,24 @@ class Tokenizer {
   virtual int64_t vocab_size() const = 0;
   // Appends the ids of `text`, which is UTF-8, without begin and end. Text that looks like a
   // special token ("<|eot_id|>") is plain text.
-  virtual void encode(std::string_view text, std::vector<int32_t>& ids) const = 0;
+  void encode(std::string_view text, std::vector<int32_t>& ids) const {
+    encode_text(text, /*with_special=*/false, ids);
+  }
   // Appends the ids that transformers' encode(text, add_special_tokens=False) gives. Special tokens
   // in the text become their ids.
-  virtual void encode_with_special(std::string_view text, std::vector<int32_t>& ids) const = 0;
+  void encode_with_special(std::string_view text, std::vector<int32_t>& ids) const {
+    encode_text(text, /*with_special=*/true, ids);
+  }
   // Finds the added tokens at which encode_with_special() splits `text`, in order. Leaves out
   // tokens that are found only after a normalizer has changed the text.
   virtual std::vector<PlacedToken> added_tokens_in(std::string_view text) const = 0;
   // The id of a whole piece of the vocabulary, or of an added token.
   virtual std::optional<int32_t> id_of(std::string_view token) const = 0;
   virtual const Ends& ends() const = 0;
+
+ private:
+  virtual void encode_text(std::string_view text, bool with_special,
+                           std::vector<int32_t>& ids) const = 0;
 };
 
 // Opens a SentencePiece model, a tokenizer.json, Llama 3's tiktoken file, or a Hugging Face folder

@@ -96,7 +96,7 @@ void read_pre_tokenizer(const JsonPart& part, bool is_last, BpeParts& parts) {
     }
   } else if (type == "ByteLevel") {
     if (!is_last) part.refuse("is followed by another; allowed: as the last");
-    parts.rules.alphabet = Alphabet::kBytes;
+    parts.alphabet = Alphabet::kBytes;
     parts.adds_prefix_space = part.at("add_prefix_space").flag(true);
     if (!part.at("use_regex").flag(true)) return;
     if (parts.adds_prefix_space) {
@@ -125,7 +125,7 @@ void read_vocabulary(const JsonPart& part, BpeParts& parts) {
       part.at(piece).refuse("has the id " + std::to_string(value) + ", as another piece has");
     }
     // Merges never make a piece in characters that are no letters of bytes, such as special tokens.
-    const auto bytes = bytes_of_piece(piece, parts.rules.alphabet);
+    const auto bytes = bytes_of_piece(piece, parts.alphabet);
     if (bytes) parts.vocabulary.emplace(*bytes, value);
   }
 }
@@ -146,10 +146,10 @@ std::pair<std::string, std::string> read_pair(const JsonPart& merge) {
 
 void read_merges(const JsonPart& part, BpeParts& parts) {
   const auto merges = part.elements();
-  parts.merges = MergeTable(merges.size());
+  parts.merges.reserve(merges.size());
   for (size_t rank = 0; rank < merges.size(); ++rank) {
     const auto id_of = [&](const std::string& piece) {
-      const auto bytes = bytes_of_piece(piece, parts.rules.alphabet);
+      const auto bytes = bytes_of_piece(piece, parts.alphabet);
       const auto found = bytes ? parts.vocabulary.find(*bytes) : parts.vocabulary.end();
       if (found == parts.vocabulary.end()) {
         merges[rank].refuse("names '" + visible_line(shortened(piece, 80)) +
@@ -160,8 +160,9 @@ void read_merges(const JsonPart& part, BpeParts& parts) {
     const auto [left, right] = read_pair(merges[rank]);
     const int32_t left_id = id_of(left);
     const int32_t right_id = id_of(right);
-    parts.merges.add(left_id, right_id,
-                     {.rank = static_cast<uint32_t>(rank), .id = id_of(left + right)});
+    parts.merges.insert_or_assign(
+        pair_of(left_id, right_id),
+        Merge{.rank = static_cast<int32_t>(rank), .id = id_of(left + right)});
   }
 }
 
@@ -173,8 +174,8 @@ void read_rules(const JsonPart& model, BpeParts& parts) {
   }
   const JsonPart dropout = model.at("dropout");
   if (!dropout.is_null() && dropout.value() != 0.0) dropout.refuse_value("null");
-  parts.rules.whole_words_first = model.at("ignore_merges").flag(false);
-  parts.rules.fuse_unknown = model.at("fuse_unk").flag(false);
+  parts.whole_words_first = model.at("ignore_merges").flag(false);
+  parts.fuse_unknown = model.at("fuse_unk").flag(false);
 }
 
 void read_unknown(const JsonPart& model, BpeParts& parts) {
@@ -182,7 +183,7 @@ void read_unknown(const JsonPart& model, BpeParts& parts) {
   if (unknown.is_null()) return;
   const std::string text = unknown.text();
   const JsonPart piece = model.at("vocab").at(text);
-  if (!piece.is_null()) parts.rules.unknown = piece.token_id();
+  if (!piece.is_null()) parts.unknown = piece.token_id();
 }
 
 void read_model(const JsonPart& model, bool is_byte_level, BpeParts& parts) {
@@ -195,7 +196,7 @@ void read_model(const JsonPart& model, bool is_byte_level, BpeParts& parts) {
         .refuse_value(is_byte_level ? "false, as the pre_tokenizer is ByteLevel"
                                     : "true, or a pre_tokenizer that is ByteLevel");
   }
-  parts.rules.alphabet = is_byte_level ? Alphabet::kBytes : Alphabet::kCharacters;
+  parts.alphabet = is_byte_level ? Alphabet::kBytes : Alphabet::kCharacters;
   read_rules(model, parts);
   read_vocabulary(model.at("vocab"), parts);
   read_merges(model.at("merges"), parts);

@@ -1,5 +1,3 @@
-#include "formats/weights/restricted_unpickler.h"
-
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -9,7 +7,7 @@
 #include <utility>
 #include <variant>
 
-#include "formats/weights/safetensors.h"
+#include "formats/weights/torch_file.h"
 
 namespace fsdp {
 namespace {
@@ -455,10 +453,6 @@ std::map<std::string, PickledTensor> Unpickler::run() {
 
 std::map<std::string, PickledTensor> read_pickled_tensors(const std::filesystem::path& file,
                                                           std::string_view bytes) {
-  if (bytes.size() > kLargestPickleBytes) {
-    refuse_file(file, "has a data.pkl of " + std::to_string(bytes.size()) +
-                          " bytes; allowed: at most " + std::to_string(kLargestPickleBytes));
-  }
   return Unpickler(file, bytes).run();
 }
 

@@ -8,7 +8,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "base/text/record_json.h"
+#include "base/text/foreign_json.h"
 
 namespace fsdp {
 namespace {
@@ -176,10 +176,6 @@ SafetensorsFile read_safetensors(const std::shared_ptr<const InputFile>& file) {
   }
   check_layout(*file, contents.tensors, data_offset);
   return contents;
-}
-
-SafetensorsFile read_safetensors_file(const path& file) {
-  return read_safetensors(std::make_shared<const InputFile>(file));
 }
 
 }  // namespace fsdp

@@ -43,9 +43,7 @@ struct SafetensorsFile {
   std::map<std::string, std::string> metadata;
 };
 
-// Reads the header of one file. Throws ConfigError (place: the file) if it is missing, cut short or
-// malformed.
-SafetensorsFile read_safetensors_file(const std::filesystem::path& file);
+// Reads the file's header. Throws ConfigError (place: the file) if it is cut short or malformed.
 SafetensorsFile read_safetensors(const std::shared_ptr<const InputFile>& file);
 
 }  // namespace fsdp

@@ -1,23 +1,142 @@
 #include "formats/weights/torch_file.h"
 
+#include <zlib.h>
+
 #include <algorithm>
+#include <cstring>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 
-#include "formats/weights/restricted_unpickler.h"
-#include "formats/weights/zip_archive.h"
-
 namespace fsdp {
 namespace {
 
+using namespace std::string_view_literals;
 using std::filesystem::path;
 using File = std::shared_ptr<const InputFile>;
 using Members = std::map<std::string, ZipMember>;
 
 constexpr uint64_t kLongestByteOrder = 16;
+// The largest pickle that is read. A pickle of 50,000 tensors has half this size.
+constexpr size_t kLargestPickleBytes = 16 << 20;
+
+// The places of a zip archive's fields follow PKWARE's APPNOTE.TXT, 4.3.
+constexpr uint64_t kEndBytes = 22;
+constexpr uint64_t kLocatorBytes = 20;
+constexpr uint64_t kEnd64Bytes = 56;
+constexpr uint64_t kHeaderBytes = 46;  // of a member in the directory, before its name
+constexpr uint64_t kLocalHeaderBytes = 30;
+
+template <typename T>
+T number(std::string_view record, size_t place) {
+  T value;
+  std::memcpy(&value, record.data() + place, sizeof(T));
+  return value;
+}
+
+[[noreturn]] void refuse_damaged(const InputFile& archive) {
+  refuse_file(archive.path(), "is a zip archive whose list of members is damaged");
+}
+
+bool is_inside(const InputFile& archive, uint64_t offset, uint64_t count) {
+  return offset <= archive.size_bytes() && count <= archive.size_bytes() - offset;
+}
+
+std::string read_text(const InputFile& archive, uint64_t offset, uint64_t count) {
+  if (!is_inside(archive, offset, count)) refuse_damaged(archive);
+  return archive.read_text(offset, count);
+}
+
+std::string read_record(const InputFile& archive, uint64_t offset, uint64_t count,
+                        std::string_view signature) {
+  std::string record = read_text(archive, offset, count);
+  if (!record.starts_with(signature)) refuse_damaged(archive);
+  return record;
+}
+
+struct Directory {
+  uint64_t count = 0;
+  uint64_t offset = 0;
+};
+
+Directory find_directory(const InputFile& archive) {
+  constexpr uint64_t kLongestComment = 65'535;
+  const uint64_t size = std::min(archive.size_bytes(), kLongestComment + kEndBytes + kLocatorBytes);
+  const std::string tail = read_text(archive, archive.size_bytes() - size, size);
+  for (size_t end = tail.size(); (end = tail.rfind("PK\x05\x06", end)) != std::string::npos;) {
+    const size_t rest = tail.size() - end;
+    if (rest >= kEndBytes && number<uint16_t>(tail, end + 20) == rest - kEndBytes) {
+      const bool is_zip64 =
+          end >= kLocatorBytes && tail.compare(end - kLocatorBytes, 4, "PK\x06\x07") == 0;
+      if (!is_zip64) return {number<uint16_t>(tail, end + 10), number<uint32_t>(tail, end + 16)};
+      const std::string end64 = read_record(
+          archive, number<uint64_t>(tail, end - kLocatorBytes + 8), kEnd64Bytes, "PK\x06\x06"sv);
+      return {number<uint64_t>(end64, 32), number<uint64_t>(end64, 48)};
+    }
+    if (end-- == 0) break;
+  }
+  refuse_file(archive.path(), "is no zip archive, or is cut short: copy or download it again");
+}
+
+// Replaces each number that does not fit into 32 bits by its value in the zip64 field of `extra`.
+void read_zip64(const InputFile& archive, std::string_view extra,
+                std::initializer_list<uint64_t*> values) {
+  constexpr uint16_t kZip64 = 1;
+  constexpr size_t kFieldHeaderBytes = 4;
+  while (extra.size() >= kFieldHeaderBytes) {
+    const auto kind = number<uint16_t>(extra, 0);
+    const auto size = number<uint16_t>(extra, 2);
+    extra.remove_prefix(kFieldHeaderBytes);
+    if (size > extra.size()) refuse_damaged(archive);
+    std::string_view field = extra.substr(0, size);
+    extra.remove_prefix(size);
+    if (kind != kZip64) continue;
+    for (uint64_t* const value : values) {
+      if (*value != 0xffff'ffff) continue;
+      if (field.size() < sizeof(uint64_t)) refuse_damaged(archive);
+      *value = number<uint64_t>(field, 0);
+      field.remove_prefix(sizeof(uint64_t));
+    }
+  }
+}
+
+// Reads the member at `position` of the directory. Moves `position` to the next one.
+std::pair<std::string, ZipMember> read_member(const InputFile& archive, uint64_t& position) {
+  const std::string header = read_record(archive, position, kHeaderBytes, "PK\x01\x02"sv);
+  const uint64_t name_bytes = number<uint16_t>(header, 28);
+  const uint64_t extra_bytes = number<uint16_t>(header, 30);
+  const uint64_t comment_bytes = number<uint16_t>(header, 32);
+  const std::string rest =
+      read_text(archive, position + kHeaderBytes, name_bytes + extra_bytes + comment_bytes);
+  position += kHeaderBytes + rest.size();
+  const std::string name = rest.substr(0, name_bytes);
+  uint64_t stored_bytes = number<uint32_t>(header, 20);
+  uint64_t bytes = number<uint32_t>(header, 24);
+  uint64_t offset = number<uint32_t>(header, 42);
+  read_zip64(archive, std::string_view(rest).substr(name_bytes, extra_bytes),
+             {&bytes, &stored_bytes, &offset});
+  const auto refuse = [&](const std::string& problem) {
+    refuse_file(archive.path(), "member '" + name + "' " + problem);
+  };
+  constexpr uint16_t kEncrypted = 1;
+  if ((number<uint16_t>(header, 8) & kEncrypted) != 0) refuse("is encrypted");
+  if (number<uint16_t>(header, 10) != 0 || stored_bytes != bytes) {
+    refuse("is compressed; torch.save stores bytes as they are");
+  }
+  const std::string local = is_inside(archive, offset, kLocalHeaderBytes)
+                                ? read_text(archive, offset, kLocalHeaderBytes)
+                                : "";
+  uint64_t begin = 0;
+  if (local.starts_with("PK\x03\x04")) {
+    begin = offset + kLocalHeaderBytes + number<uint16_t>(local, 26) + number<uint16_t>(local, 28);
+  }
+  if (begin == 0 || !is_inside(archive, begin, bytes)) {
+    refuse("is not where the archive says; the file is damaged or cut short");
+  }
+  return {name, {.offset = begin, .size_bytes = bytes, .crc32 = number<uint32_t>(header, 16)}};
+}
 
 // The folder in the archive that contains everything, such as "archive/".
 std::string folder_of(const path& file, const Members& members) {
@@ -65,6 +184,26 @@ void refuse_old_format(const InputFile& file) {
 
 }  // namespace
 
+std::map<std::string, ZipMember> read_zip(const InputFile& archive) {
+  const Directory directory = find_directory(archive);
+  std::map<std::string, ZipMember> members;
+  uint64_t position = directory.offset;
+  for (uint64_t i = 0; i < directory.count; ++i) {
+    const auto [name, member] = read_member(archive, position);
+    if (!members.emplace(name, member).second) {
+      refuse_file(archive.path(), "member '" + name + "' is there twice; the file is damaged");
+    }
+  }
+  return members;
+}
+
+std::optional<std::string> read_undamaged(const InputFile& archive, const ZipMember& member) {
+  std::string bytes = read_text(archive, member.offset, member.size_bytes);
+  const auto* begin = reinterpret_cast<const Bytef*>(bytes.data());
+  if (crc32_z(0, begin, bytes.size()) != member.crc32) return std::nullopt;
+  return bytes;
+}
+
 StoredTensors read_torch(const File& file) {
   refuse_old_format(*file);
   const Members members = read_zip(*file);
@@ -95,10 +234,6 @@ StoredTensors read_torch(const File& file) {
     tensors.emplace_hint(tensors.end(), std::move(next.key()), std::move(tensor));
   }
   return tensors;
-}
-
-StoredTensors read_torch_file(const path& file) {
-  return read_torch(std::make_shared<const InputFile>(file));
 }
 
 }  // namespace fsdp

@@ -1,7 +1,12 @@
 #pragma once
 
-#include <filesystem>
+#include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "formats/weights/safetensors.h"
 
@@ -10,9 +15,39 @@
 namespace fsdp {
 
 // The tensors of one file, by name. Nothing in it is called. Throws ConfigError (place: the file)
-// if the file is missing, cut short, damaged or older than PyTorch 1.6's format. Also throws if it
-// holds anything but named tensors.
-StoredTensors read_torch_file(const std::filesystem::path& file);
+// if the file is cut short, damaged or older than PyTorch 1.6's format. Also throws if it holds
+// anything but named tensors.
 StoredTensors read_torch(const std::shared_ptr<const InputFile>& file);
+
+// An uncompressed member's place in the archive.
+struct ZipMember {
+  uint64_t offset = 0;
+  uint64_t size_bytes = 0;
+  uint32_t crc32 = 0;  // as the archive says; nothing has been compared with it
+};
+
+// The members of an archive (zip64 included) by name. Throws ConfigError (place: the file) if it is
+// not a zip archive, is cut short or damaged, or has a compressed or encrypted member.
+std::map<std::string, ZipMember> read_zip(const InputFile& archive);
+
+// The bytes of a member; nullopt if their CRC is wrong.
+std::optional<std::string> read_undamaged(const InputFile& archive, const ZipMember& member);
+
+// A tensor's place in a storage. Each storage has a file of its own.
+struct PickledTensor {
+  std::string_view storage;  // the name of its file, within the pickle
+  uint64_t storage_items = 0;
+  uint64_t first_item = 0;     // of the storage; all of the tensor's are within storage_items
+  std::string_view dtype;      // as safetensors names it
+  std::vector<int64_t> shape;  // its elements follow each other, the last dimension's first
+};
+
+// Returns the tensors of the pickle in `bytes` by name: of a dictionary of tensors, as torch.save
+// writes it. Nothing in a pickle (https://docs.python.org/3/library/pickle.html) is called. It may
+// use only the few names whose meaning is known here. Throws ConfigError (place: `file`) if the
+// pickle is damaged, or holds or asks for anything but tensors. Also throws if its values take far
+// more memory than the pickle, or if a tensor's elements do not follow each other.
+std::map<std::string, PickledTensor> read_pickled_tensors(const std::filesystem::path& file,
+                                                          std::string_view bytes);
 
 }  // namespace fsdp

@@ -7,7 +7,7 @@
 #include <optional>
 #include <set>
 
-#include "base/files/file_state.h"
+#include "base/files/file_digest.h"
 #include "contract/families/family.h"
 #include "formats/weights/safetensors.h"
 #include "formats/weights/torch_file.h"
@@ -18,18 +18,20 @@ namespace {
 using nlohmann::json;
 using std::filesystem::path;
 
-StoredTensors read_safetensors(const path& file) { return read_safetensors_file(file).tensors; }
-
 struct Format {
   std::string file;
-  StoredTensors (*read)(const path& file);
+  StoredTensors (*read)(const std::shared_ptr<const InputFile>& file);
 
   std::string index() const { return file + ".index.json"; }
+  StoredTensors read_file(const path& place) const {
+    return read(std::make_shared<const InputFile>(place));
+  }
 };
 
 // The first format that a folder has is read.
-const std::array kFormats{Format{"model.safetensors", read_safetensors},
-                          Format{"pytorch_model.bin", read_torch_file}};
+const std::array kFormats{
+    Format{"model.safetensors", [](const auto& file) { return read_safetensors(file).tensors; }},
+    Format{"pytorch_model.bin", read_torch}};
 
 // The weights of a folder: one file, or an index of several.
 struct Found {
@@ -134,12 +136,12 @@ std::vector<path> weight_files(const path& folder) {
 
 StoredTensors read_weights(const path& folder) {
   const auto [format, file, is_index] = find_weights(folder);
-  if (!is_index) return format.read(file);
+  if (!is_index) return format.read_file(file);
   std::map<std::string, StoredTensors> shards;
   StoredTensors tensors;
   for (const auto& [name, shard] : read_index(file)) {
     auto read = shards.find(shard);
-    if (read == shards.end()) read = shards.emplace(shard, format.read(folder / shard)).first;
+    if (read == shards.end()) read = shards.emplace(shard, format.read_file(folder / shard)).first;
     const auto found = read->second.find(name);
     if (found == read->second.end()) {
       refuse_file(file, "names tensor '" + name + "' in " + shard + ", which does not hold it");

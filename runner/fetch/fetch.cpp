@@ -16,7 +16,7 @@
 #include "base/text/foreign_json.h"
 #include "base/text/utf8.h"
 #include "formats/hub/hub_cache.h"
-#include "formats/inputs/wanted_files.h"
+#include "formats/inputs/hub_inputs.h"
 #include "runner/progress/run_progress.h"
 #include "runner/table/terminal_text.h"
 

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <fstream>
 
+#include "base/files/input_file.h"
 #include "base/system/cgroups.h"
 #include "base/text/foreign_json.h"
 #include "runner/host/environment.h"
@@ -69,15 +70,6 @@ std::string nvidia_driver_version() {
   if (start == std::string::npos) return line;
   const size_t end = line.find(' ', start + 2);
   return line.substr(start + 2, end == std::string::npos ? end : end - start - 2);
-}
-
-path existing_part(const path& folder) {
-  std::error_code error;
-  path part = std::filesystem::absolute(folder, error).lexically_normal();
-  while (!std::filesystem::exists(part, error) && part.has_relative_path()) {
-    part = part.parent_path();
-  }
-  return part;
 }
 
 // --- findings ---

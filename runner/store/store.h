@@ -12,7 +12,7 @@
 #include <tuple>
 #include <vector>
 
-#include "base/files/file_state.h"
+#include "base/files/file_digest.h"
 #include "contract/record/event.h"
 #include "contract/spec/run_spec.h"
 #include "runner/store/attempts.h"

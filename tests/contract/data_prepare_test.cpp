@@ -10,9 +10,10 @@
 
 #include "base/files/file_digest.h"
 #include "base/files/new_file.h"
+#include "formats/data/document.h"
+#include "formats/data/document_maker.h"
 #include "formats/data/prepare.h"
 #include "formats/data/records.h"
-#include "formats/data/token_files.h"
 #include "formats/inputs/inputs.h"
 #include "formats/tokenizers/tokenizer.h"
 #include "tests/contract/input_fixtures.h"
@@ -176,6 +177,22 @@ TEST_CASE("tokens of a tokenizer that was overwritten do not get the name of wha
   folder.write("tokenizer.model", pieces + std::string("\x32\0", 2));  // an empty field more
   CHECK_THAT(refusal([&] { prepared_file(source, folder.path() / "out", name); }),
              Contains("or its tokenizer"));
+}
+
+TEST_CASE("progress is told while documents are made") {
+  const TemporaryFolder folder;
+  const DataSource source = text_source(folder.write("a.jsonl", lines_of_json(100'000)));
+  const auto size = static_cast<int64_t>(std::filesystem::file_size(source.file));
+  int64_t last_bytes = -1;
+  PrepareOptions options{.threads = 1};
+  options.on_progress = [&](int64_t read_bytes, int64_t all_bytes) {
+    CHECK(read_bytes >= last_bytes);
+    CHECK(read_bytes <= all_bytes);
+    CHECK(all_bytes == size);
+    last_bytes = read_bytes;
+  };
+  prepared_file(source, folder.path(), prepared_name(source, file_digest), options);
+  CHECK(last_bytes > 0);
 }
 
 TEST_CASE("data cut short while it is tokenized is an error that names it, not SIGBUS") {

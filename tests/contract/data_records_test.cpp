@@ -1,3 +1,4 @@
+#include "formats/data/document_maker.h"
 #include "formats/data/records.h"
 #include "tests/contract/input_fixtures.h"
 

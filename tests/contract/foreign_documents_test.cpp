@@ -8,7 +8,7 @@
 
 #include "base/text/foreign_json.h"
 #include "contract/record/event.h"
-#include "formats/data/token_files.h"
+#include "formats/data/document.h"
 #include "formats/inputs/inputs.h"
 #include "formats/weights/safetensors.h"
 #include "formats/weights/weights.h"

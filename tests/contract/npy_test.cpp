@@ -1,4 +1,4 @@
-#include "formats/data/token_files.h"
+#include "formats/data/document.h"
 #include "tests/contract/input_fixtures.h"
 
 namespace fsdp {

@@ -1,8 +1,6 @@
 #include "formats/weights/torch_file.h"
 
-#include "formats/weights/restricted_unpickler.h"
 #include "formats/weights/weights.h"
-#include "formats/weights/zip_archive.h"
 #include "tests/contract/torch_fixtures.h"
 
 namespace fsdp {
@@ -49,7 +47,7 @@ TEST_CASE("tensors of a file of torch.save are found") {
       folder.write("pytorch_model.bin",
                    torch_bytes(pickle_of(pickled_tensor({.shape = {1, 2}, .strides = {7, 1}})),
                                {{"0", kTwoFloats}}));
-  const StoredTensors tensors = read_torch_file(file);
+  const StoredTensors tensors = read_torch(std::make_shared<const InputFile>(file));
   REQUIRE(tensors.size() == 1);
   const StoredTensor& a = tensors.at("a");
   CHECK(a.dtype == "F32");

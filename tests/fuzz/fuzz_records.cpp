@@ -13,21 +13,19 @@ namespace {
 class ByteTokenizer : public Tokenizer {
  public:
   int64_t vocab_size() const override { return kSpecial + 1; }
-  void encode(std::string_view text, std::vector<int32_t>& ids) const override {
-    for (const char c : text) ids.push_back(static_cast<unsigned char>(c));
-  }
-  void encode_with_special(std::string_view text, std::vector<int32_t>& ids) const override {
-    if (text.starts_with('<') && text.ends_with('>')) {
-      ids.push_back(kSpecial);
-    } else {
-      encode(text, ids);
-    }
-  }
   std::vector<PlacedToken> added_tokens_in(std::string_view) const override { return {}; }
   std::optional<int32_t> id_of(std::string_view) const override { return std::nullopt; }
   const Ends& ends() const override { return ends_; }
 
  private:
+  void encode_text(std::string_view text, bool with_special,
+                   std::vector<int32_t>& ids) const override {
+    if (with_special && text.starts_with('<') && text.ends_with('>')) {
+      return ids.push_back(kSpecial);
+    }
+    for (const char c : text) ids.push_back(static_cast<unsigned char>(c));
+  }
+
   static constexpr int32_t kSpecial = 256;
   Ends ends_{
       .begin = kSpecial, .end = kSpecial, .padding = {}, .adds_begin = true, .adds_end = true};

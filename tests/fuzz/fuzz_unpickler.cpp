@@ -1,7 +1,6 @@
 #include <cstdlib>
 
-#include "formats/weights/restricted_unpickler.h"
-#include "formats/weights/safetensors.h"
+#include "formats/weights/torch_file.h"
 #include "tests/fuzz/reader.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -3,7 +3,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <filesystem>
-#include <functional>
 #include <limits>
 #include <memory>
 #include <span>
@@ -19,13 +18,13 @@ namespace fsdp {
 
 inline constexpr int64_t kMaxFileBytes = 5'000'000'000;  // as transformers' save_pretrained
 
-// Visits the files of a Hugging Face model other than weights: visit(name, text). If the model has
-// a source, these are its config.json, and generation_config.json and the tokenizer's files if they
-// exist. Otherwise it is a config.json of ModelConfig. The config's dtype is `dtype`, the stored
-// weights' type.
-void for_each_model_file(
-    const ModelSpec& model, at::ScalarType dtype,
-    const std::function<void(const std::string& name, const std::string& text)>& visit);
+// The text of a Hugging Face model's config.json: that of the model's source, else one of its
+// ModelConfig. Its dtype is `dtype`, the stored weights' type.
+std::string config_text(const ModelSpec& model, at::ScalarType dtype);
+
+// The other files of the model's source that a model is saved with: generation_config.json and the
+// tokenizer's files, if they exist.
+std::vector<std::filesystem::path> copied_files(const ModelSpec& model);
 
 // Returns the size of the files that FullWeightsWriter writes.
 int64_t full_weights_bytes(std::span<const ParameterPtr> parameters, at::ScalarType dtype,

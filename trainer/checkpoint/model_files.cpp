@@ -12,7 +12,6 @@ namespace {
 using nlohmann::ordered_json;
 using std::filesystem::path;
 
-constexpr const char* kConfigName = "config.json";
 // Copied if the source has them.
 constexpr std::array kOtherFiles{
     "generation_config.json", "tokenizer.json",     "tokenizer_config.json",
@@ -41,21 +40,22 @@ ordered_json read_config(const path& file) {
 
 }  // namespace
 
-void for_each_model_file(
-    const ModelSpec& model, at::ScalarType dtype,
-    const std::function<void(const std::string& name, const std::string& text)>& visit) {
-  const path& source = model.source;
-  ordered_json config = source.empty() ? family_of(model.config).write_config(model.config)
-                                       : read_config(source / kConfigName);
+std::string config_text(const ModelSpec& model, at::ScalarType dtype) {
+  ordered_json config = model.source.empty() ? family_of(model.config).write_config(model.config)
+                                             : read_config(model.source / "config.json");
   const bool has_old_key = config.contains("torch_dtype") && !config.contains("dtype");
   config[has_old_key ? "torch_dtype" : "dtype"] = dtype_in_config(dtype);
-  visit(kConfigName, config.dump(2) + '\n');
-  if (source.empty()) return;
+  return config.dump(2) + '\n';
+}
+
+std::vector<path> copied_files(const ModelSpec& model) {
+  std::vector<path> files;
+  if (model.source.empty()) return files;
   for (const char* name : kOtherFiles) {
     std::error_code error;
-    if (!std::filesystem::exists(source / name, error)) continue;
-    visit(name, read_input_file(source / name));
+    if (std::filesystem::exists(model.source / name, error)) files.push_back(model.source / name);
   }
+  return files;
 }
 
 }  // namespace fsdp

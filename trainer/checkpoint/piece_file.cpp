@@ -83,7 +83,7 @@ std::unique_ptr<SafetensorsWriter> write_piece_file(const path& path,
 }
 
 void StoredPieces::add_file(const path& file) {
-  SafetensorsFile contents = read_safetensors_file(file);
+  SafetensorsFile contents = read_safetensors(std::make_shared<const InputFile>(file));
   for (const auto& [key, text] : contents.metadata) {
     if (!key.starts_with(kElements)) continue;
     const auto count = read_count(text);

@@ -1,5 +1,6 @@
 #include "trainer/checkpoint/saved_state.h"
 
+#include "base/files/file_digest.h"
 #include "trainer/checkpoint/full_weights_writer.h"
 #include "trainer/checkpoint/piece_file.h"
 
@@ -73,9 +74,10 @@ int64_t checkpoint_bytes(const RunSpec& spec, TrainingStep& training, const Mesh
     const at::ScalarType dtype = training.store().options().dtype;
     sizes.add("model.safetensors", full_weights_bytes(saved_parameters(training), dtype,
                                                       max_file_bytes(spec.checkpoint)));
-    for_each_model_file(spec.model, dtype, [&](const std::string& name, const std::string& text) {
-      sizes.add(name, std::ssize(text));
-    });
+    sizes.add("config.json", std::ssize(config_text(spec.model, dtype)));
+    for (const std::filesystem::path& file : copied_files(spec.model)) {
+      sizes.add(file.filename(), state_of(file).size_bytes);
+    }
   }
   TrainerState state;
   state.data.emplace();

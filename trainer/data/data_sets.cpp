@@ -7,7 +7,7 @@
 #include "base/text/config_error.h"
 #include "contract/families/family.h"
 #include "contract/record/run_paths.h"
-#include "formats/data/token_files.h"
+#include "formats/data/document.h"
 #include "formats/inputs/inputs.h"
 #include "trainer/data/pair_set.h"
 #include "trainer/data/sequence_set.h"

@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "base/files/input_file.h"
 #include "base/system/start_up.h"
 #include "trainer/checkpoint/full_weights_writer.h"
 #include "trainer/checkpoint/saved_state.h"
@@ -65,9 +66,10 @@ void Checkpoints::write_full_weights(CheckpointWriter& checkpoint) {
     writer = std::make_shared<FullWeightsWriter>(checkpoint.folder(), saved_parameters(training_),
                                                  dtype, max_file_bytes(spec_.checkpoint));
     checkpoint.add_files([writer, &checkpoint, &model = spec_.model, dtype] {
-      for_each_model_file(model, dtype, [&](const std::string& name, const std::string& text) {
-        write_file(checkpoint.folder() / name, text);
-      });
+      write_file(checkpoint.folder() / "config.json", config_text(model, dtype));
+      for (const std::filesystem::path& file : copied_files(model)) {
+        write_file(checkpoint.folder() / file.filename(), read_input_file(file));
+      }
       return writer->finish();
     });
   }

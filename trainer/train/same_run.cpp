@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/files/file_digest.h"
-#include "base/files/file_state.h"
 #include "base/system/start_up.h"
 #include "base/text/config_error.h"
 #include "base/text/json.h"

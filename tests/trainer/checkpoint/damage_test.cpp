@@ -111,12 +111,15 @@ TEST_CASE("a piece file's metadata is read, and refused when it is not as writte
     const std::string header = R"({"__metadata__":)" + metadata + "}";
     return folder.write("weights.rank0.safetensors", safetensors_bytes(header, ""));
   };
-  CHECK(read_safetensors_file(file_with(R"({"elements:a":"7"})")).metadata ==
+  const auto read_file = [](const std::filesystem::path& file) {
+    return read_safetensors(std::make_shared<const InputFile>(file));
+  };
+  CHECK(read_file(file_with(R"({"elements:a":"7"})")).metadata ==
         std::map<std::string, std::string>{{"elements:a", "7"}});
-  CHECK(read_safetensors_file(file_with("null")).metadata.empty());
-  CHECK_THAT(refusal([&] { read_safetensors_file(file_with(R"({"a":7})")); }),
+  CHECK(read_file(file_with("null")).metadata.empty());
+  CHECK_THAT(refusal([&] { read_file(file_with(R"({"a":7})")); }),
              Contains("metadata 'a' that is not text"));
-  CHECK_THAT(refusal([&] { read_safetensors_file(file_with("7")); }), Contains("not an object"));
+  CHECK_THAT(refusal([&] { read_file(file_with("7")); }), Contains("not an object"));
   StoredPieces pieces;
   CHECK_THAT(refusal([&] { pieces.add_file(file_with(R"({"elements:a":"-7"})")); }),
              Contains("that is no count: -7"));

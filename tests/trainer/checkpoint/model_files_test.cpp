@@ -15,9 +15,10 @@ nlohmann::json config_in(const std::filesystem::path& folder) {
 
 void write_model_files(const TemporaryFolder& folder, const ModelSpec& model,
                        at::ScalarType dtype) {
-  for_each_model_file(model, dtype, [&](const std::string& name, const std::string& text) {
-    folder.write(name, text);
-  });
+  folder.write("config.json", config_text(model, dtype));
+  for (const std::filesystem::path& file : copied_files(model)) {
+    folder.write(file.filename(), read_input_file(file));
+  }
 }
 
 TEST_CASE("a random model's config.json is read back as its architecture") {
