@@ -2,124 +2,82 @@
 #include <ranges>
 #include <type_traits>
 
-#include "runner/store/store_contents.h"
+#include "runner/store/schema.h"
+#include "runner/store/store.h"
 
 // Records events, and the figures that follow from them.
 namespace fsdp {
 namespace {
 
-const std::string kOfRank = " where run = ? and attempt = ? and rank = ?";
+const std::string kOfRank = kOfAttempt + " and rank = ?";
 
-AttemptFigures::Attempt read_attempt(Database& database, int64_t run_id, int attempt) {
+}  // namespace
+
+AttemptFigures Store::read_figures(int64_t run_id, int attempt) const {
   const auto found =
-      Statement(
-          database,
-          "select r.ranks, r.warmup_steps_excluded, r.gradient_accumulation_steps, " +
-              field_columns<PrecisionSpec>("'", "r.spec ->> '$.precision.") +
-              " from attempts a join runs r on r.id = a.run where a.run = ? and a.attempt = ?")
+      sql("select r.ranks, r.warmup_steps_excluded, r.gradient_accumulation_steps, " +
+          field_columns<PrecisionSpec>("'", "r.spec ->> '$.precision.") +
+          " from attempts a join runs r on r.id = a.run where a.run = ? and a.attempt = ?")
           .value<int64_t, int64_t, int64_t, PrecisionSpec>(run_id, attempt);
-  if (found) {
-    const auto& [ranks, warmup_steps_excluded, gradient_accumulation_steps, precision] = *found;
-    return {ranks, warmup_steps_excluded, gradient_accumulation_steps, precision.compute()};
+  if (!found) {
+    throw std::runtime_error(fmt::format("{}: attempt {} of run {} was never begun",
+                                         database_.file().string(), attempt, run_id));
   }
-  throw std::runtime_error(fmt::format("{}: attempt {} of run {} was never begun",
-                                       database.file().string(), attempt, run_id));
-}
-
-AttemptFigures read_figures(Database& database, int64_t run_id, int attempt) {
+  const auto& [ranks, warmup_steps_excluded, gradient_accumulation_steps, precision] = *found;
+  AttemptFigures figures(
+      {ranks, warmup_steps_excluded, gradient_accumulation_steps, precision.compute()});
   using Time = std::optional<int64_t>;
-  AttemptFigures figures(read_attempt(database, run_id, attempt));
-  Statement ranks(database, "select started_unix_ms, ended_unix_ms, last_event_unix_ms, " +
-                                field_columns<RunStarted>() +
-                                " from ranks where run = ? and attempt = ?");
   for (const auto& [started, ended, last_event, facts] :
-       ranks.rows<Time, Time, Time, RunStarted>(run_id, attempt)) {
+       sql("select started_unix_ms, ended_unix_ms, last_event_unix_ms, " +
+           field_columns<RunStarted>() + " from ranks" + kOfAttempt)
+           .rows<Time, Time, Time, RunStarted>(run_id, attempt)) {
     if (started) figures.add(facts.rank, *started, facts);
     if (ended) figures.add(facts.rank, *ended, RunFinished{});
     if (last_event) figures.add_last_time(facts.rank, *last_event);
   }
   visit_event_tables([&]<typename Body>(std::type_identity<Body>) {
-    Statement events(database, select<Recorded<Body>>(std::string(event_table<Body>.name) +
-                                                      " where run = ? and attempt = ? "
-                                                      "order by rank, sequence"));
     const auto add = [&](Statement& row) {
       const auto event = row.template next<Recorded<Body>>();
       figures.add(event.rank, event.time_unix_ms, event.body);
     };
-    events.query(add, run_id, attempt);
+    sql(select<Recorded<Body>>(event_table<Body>.name + kOfAttempt + " order by rank, sequence"))
+        .query(add, run_id, attempt);
   });
   return figures;
 }
 
-// Returns the attempt before `newest` that came nearest to `step`, the newest one among equals; 0:
-// none. An attempt that stopped before the step did not write its checkpoint, even if it is newer.
-int attempt_that_reached(int64_t step, Database& database, int64_t run_id, int64_t newest) {
-  Statement earlier(database,
-                    "select attempt, coalesce((select max(step) from steps s where s.run = a.run "
-                    "and s.attempt = a.attempt and s.rank = 0), 0) "
-                    "from attempts a where run = ? and attempt < ? order by attempt desc");
-  int nearest = 0;
-  int64_t reached = 0;
-  for (const auto& [attempt, last_step] : earlier.rows<int, int64_t>(run_id, newest)) {
-    if (reached >= step || last_step <= reached) continue;
-    nearest = attempt;
-    reached = last_step;
+Store::Figures& Store::figures_of(int64_t run_id, int attempt) {
+  std::map<int64_t, int64_t> recorded;
+  for (const auto& [rank, last] : sql("select rank, last_sequence from ranks" + kOfAttempt)
+                                      .rows<int64_t, int64_t>(run_id, attempt)) {
+    recorded[rank] = last;
   }
-  return nearest;
-}
-
-}  // namespace
-
-std::vector<Stretch> Store::stretches(int64_t run_id, int attempt) const {
-  return contents_->stretches(run_id, attempt);
-}
-
-std::vector<Stretch> Store::Contents::stretches(int64_t run_id, int attempt) {
-  Statement resumed_from_step(database,
-                              "select resumed_from_step from ranks where run = ? and attempt = ? "
-                              "and started_unix_ms is not null order by rank");
-  std::vector<Stretch> found;
-  for (Stretch stretch{.attempt = attempt}; stretch.attempt > 0;) {
-    found.push_back(stretch);
-    const auto begin = resumed_from_step.value<int64_t>(run_id, stretch.attempt);
-    const int64_t step = std::min(stretch.last_step, begin.value_or(stretch.last_step));
-    // The attempt before wrote the checkpoint that this one resumed from.
-    stretch = {attempt_that_reached(step, database, run_id, stretch.attempt), step};
+  const std::pair key(run_id, attempt);
+  if (const auto found = figures_.find(key); found != figures_.end()) {
+    if (found->second.last_sequences == recorded) return found->second;
+    figures_.erase(found);
   }
-  std::ranges::reverse(found);
-  return found;
+  Figures read{.computed = read_figures(run_id, attempt), .last_sequences = recorded};
+  for (const auto& [rank, last_sequence] : recorded) read.events += last_sequence + 1;
+  return figures_.emplace(key, std::move(read)).first->second;
 }
 
-std::vector<StepLoss> Store::losses(int64_t run_id, int attempt) const {
-  Statement of_stretch(contents_->database,
-                       select<StepLoss>("steps where run = ? and attempt = ? and rank = 0 and "
-                                        "step <= ? order by step"));
-  std::vector<StepLoss> found;
-  for (const Stretch& stretch : stretches(run_id, attempt)) {
-    std::ranges::move(of_stretch.rows<StepLoss>(run_id, stretch.attempt, stretch.last_step),
-                      std::back_inserter(found));
-  }
-  return found;
-}
-
-void Store::Contents::add_losses_before(AttemptSummary& summary, int64_t run_id, int attempt) {
-  const auto goes_on = Statement(database,
-                                 "select 1 from ranks where run = ? and attempt = ? and "
-                                 "resumed_from_step > 0 limit 1")
-                           .value<int64_t>(run_id, attempt);
+void Store::add_losses_before(AttemptSummary& summary, int64_t run_id, int attempt) const {
+  const bool goes_on =
+      sql("select 1 from ranks" + kOfAttempt + " and resumed_from_step > 0 limit 1")
+          .value<int64_t>(run_id, attempt)
+          .has_value();
   if (!goes_on) return;  // an attempt without a first step has no losses
   std::vector<Stretch> course = stretches(run_id, attempt);
   course.pop_back();
   if (course.empty()) return;
   summary.loss_first =
-      Statement(database,
-                "select loss from steps where run = ? and attempt = ? and rank = 0 "
-                "order by step limit 1")
+      sql("select loss from steps" + kOfAttempt + " and rank = 0 order by step limit 1")
           .value<std::optional<double>>(run_id, course.front().attempt)
           .value_or(summary.loss_first);
-  Statement evaluations(database,
-                        "select loss from evaluations where run = ? and attempt = ? and rank = 0 "
-                        "and step <= ? and token_accuracy is not null order by sequence desc");
+  Statement& evaluations =
+      sql("select loss from evaluations" + kOfAttempt +
+          " and rank = 0 and step <= ? and token_accuracy is not null order by sequence desc");
   for (const Stretch& stretch : course | std::views::reverse) {
     for (const auto& loss :
          evaluations.rows<std::optional<double>>(run_id, stretch.attempt, stretch.last_step)) {
@@ -130,32 +88,14 @@ void Store::Contents::add_losses_before(AttemptSummary& summary, int64_t run_id,
   }
 }
 
-Store::Contents::Figures& Store::Contents::figures_of(int64_t run_id, int attempt) {
-  std::map<int64_t, int64_t> recorded;
-  Statement& sequences =
-      prepared("select rank, last_sequence from ranks where run = ? and attempt = ?");
-  for (const auto& [rank, last] : sequences.rows<int64_t, int64_t>(run_id, attempt)) {
-    recorded[rank] = last;
-  }
-  const std::pair key(run_id, attempt);
-  if (const auto found = figures.find(key); found != figures.end()) {
-    if (found->second.last_sequences == recorded) return found->second;
-    figures.erase(found);
-  }
-  Figures read{.computed = read_figures(database, run_id, attempt), .last_sequences = recorded};
-  for (const auto& [rank, last_sequence] : recorded) read.events += last_sequence + 1;
-  return figures.emplace(key, std::move(read)).first->second;
-}
-
-void Store::Contents::write(int64_t run_id, int attempt, Figures& figures, bool has_ended) {
+void Store::write_figures(int64_t run_id, int attempt, Figures& figures, bool has_ended) {
   const AttemptFigures& computed = figures.computed;
   AttemptSummary summary = computed.summary(has_ended);
   add_losses_before(summary, run_id, attempt);
-  prepared("insert or replace into summaries " +
-           values_of("run, attempt, " + field_columns<AttemptSummary>()))
+  sql("insert or replace into summaries " +
+      values_of("run, attempt, " + field_columns<AttemptSummary>()))
       .run(run_id, attempt, summary);
-  Statement& update_rank =
-      prepared("update ranks set " + field_columns<RankSummary>(" = ?") + kOfRank);
+  Statement& update_rank = sql("update ranks set " + field_columns<RankSummary>(" = ?") + kOfRank);
   for (int64_t rank = 0; rank < computed.ranks(); ++rank) {
     update_rank.run(computed.rank_summary(rank), run_id, attempt, rank);
   }
@@ -174,31 +114,30 @@ void Store::ingest(int64_t run_id, int attempt, std::span<const std::vector<Even
       std::ranges::all_of(skipped_lines, [](int64_t lines) { return lines == 0; })) {
     return;
   }
-  Transaction transaction(contents_->database);
-  Contents::Figures& figures = contents_->figures_of(run_id, attempt);
+  Transaction transaction(database_);
+  Figures& figures = figures_of(run_id, attempt);
   for (size_t rank = 0; rank < events_of_ranks.size(); ++rank) {
-    contents_->ingest_rank(run_id, attempt, static_cast<int>(rank), events_of_ranks[rank],
-                           rank < skipped_lines.size() ? skipped_lines[rank] : 0, figures);
+    ingest_rank(run_id, attempt, static_cast<int>(rank), events_of_ranks[rank],
+                rank < skipped_lines.size() ? skipped_lines[rank] : 0, figures);
   }
   // Figures are written so seldom that medians over all steps cost little, even for many steps.
   const int64_t new_events = figures.events - figures.events_written;
   if (new_events > 0 && 64 * new_events >= figures.events) {
-    contents_->write(run_id, attempt, figures, /*has_ended=*/false);
+    write_figures(run_id, attempt, figures, /*has_ended=*/false);
   }
   transaction.commit();
 }
 
-void Store::Contents::ingest_rank(int64_t run_id, int attempt, int rank,
-                                  std::span<const Event> events, int64_t skipped_lines,
-                                  Figures& figures) {
+void Store::ingest_rank(int64_t run_id, int attempt, int rank, std::span<const Event> events,
+                        int64_t skipped_lines, Figures& figures) {
   if (events.empty() && skipped_lines == 0) return;
   const auto [of_rank, is_new] = figures.last_sequences.emplace(rank, -1);
   if (is_new) {
-    prepared("insert into ranks (run, attempt, rank, last_sequence) values (?, ?, ?, -1)")
+    sql("insert into ranks (run, attempt, rank, last_sequence) values (?, ?, ?, -1)")
         .run(run_id, attempt, rank);
   }
   if (skipped_lines > 0) {
-    prepared("update ranks set skipped_lines = max(skipped_lines, ?)" + kOfRank)
+    sql("update ranks set skipped_lines = max(skipped_lines, ?)" + kOfRank)
         .run(skipped_lines, run_id, attempt, rank);
   }
   int64_t& last = of_rank->second;
@@ -216,8 +155,7 @@ void Store::Contents::ingest_rank(int64_t run_id, int attempt, int rank,
     ++figures.events;
     steps += std::holds_alternative<StepDone>(event.body) ? 1 : 0;
     const auto end = [&](RankEndKind kind, int64_t exit_code, std::string_view reason) {
-      prepared("update ranks set end_kind = ?, ended_unix_ms = ?, exit_code = ?, reason = ?" +
-               kOfRank)
+      sql("update ranks set end_kind = ?, ended_unix_ms = ?, exit_code = ?, reason = ?" + kOfRank)
           .run(kind, time_unix_ms, exit_code, reason, run_id, attempt, rank);
     };
     const auto record = [&]<typename Body>(const Body& body) {
@@ -225,12 +163,11 @@ void Store::Contents::ingest_rank(int64_t run_id, int attempt, int rank,
         static const std::string kInsert =
             std::string("insert or ignore into ") + event_table<Body>.name + " " +
             values_of("run, attempt, " + field_columns<Recorded<Body>>());
-        prepared(kInsert).run(run_id, attempt, rank, event.sequence, time_unix_ms, body);
+        sql(kInsert).run(run_id, attempt, rank, event.sequence, time_unix_ms, body);
       } else if constexpr (std::same_as<Body, RunStarted>) {
         RunStarted facts = body;
         facts.rank = rank;
-        prepared("update ranks set started_unix_ms = ?, " + field_columns<RunStarted>(" = ?") +
-                 kOfRank)
+        sql("update ranks set started_unix_ms = ?, " + field_columns<RunStarted>(" = ?") + kOfRank)
             .run(time_unix_ms, facts, run_id, attempt, rank);
       } else if constexpr (std::same_as<Body, RunFinished>) {
         end(RankEndKind::kFinished, 0, figures.computed.what_is_missing(rank, body));
@@ -243,8 +180,7 @@ void Store::Contents::ingest_rank(int64_t run_id, int attempt, int rank,
     std::visit(record, event.body);
   }
   if (last > recorded) {
-    prepared(
-        "update ranks set last_sequence = ?, last_event_unix_ms = ?, "
+    sql("update ranks set last_sequence = ?, last_event_unix_ms = ?, "
         "steps = coalesce(steps, 0) + ?" +
         kOfRank)
         .run(last, last_time_unix_ms, steps, run_id, attempt, rank);

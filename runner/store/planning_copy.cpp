@@ -2,7 +2,8 @@
 #include <array>
 
 #include "runner/store/results_database.h"
-#include "runner/store/store_contents.h"
+#include "runner/store/schema.h"
+#include "runner/store/store.h"
 
 namespace fsdp {
 
@@ -16,16 +17,15 @@ void Store::write_planning_copy(const std::filesystem::path& file) const {
     Database copy(file);
     migrate(copy);
   }
-  Database& database = contents_->database;
-  const AttachedDatabase copy(database, file, "copy");
-  Transaction transaction(database);
-  database.execute("pragma defer_foreign_keys = on");
+  const AttachedDatabase copy(database_, file, "copy");
+  Transaction transaction(database_);
+  database_.execute("pragma defer_foreign_keys = on");
   for (const std::string& table :
-       Statement(database,
+       Statement(database_,
                  "select name from sqlite_master where type = 'table' and name not like 'sqlite%'")
            .rows<std::string>()) {
     if (std::ranges::find(kMeasurements, table) != kMeasurements.end()) continue;
-    copy_table(database, "main", "copy", table);
+    copy_table(database_, "main", "copy", table);
   }
   transaction.commit();
 }

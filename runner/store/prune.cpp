@@ -1,7 +1,6 @@
 #include "runner/store/prune.h"
 
 #include <algorithm>
-#include <array>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -111,8 +110,8 @@ std::vector<path> find_rests(const path& results, const std::vector<RunRecord>& 
   return rests;
 }
 
-// Sets each item's keeper: a run that stays and resumes from the item.
-void find_keepers(const NamedFolders& named, std::vector<PruneItem>& items) {
+// Sets each item's keeper: a run that stays and resumes from the item. Returns the runs that go.
+std::set<int64_t> find_keepers(const NamedFolders& named, std::vector<PruneItem>& items) {
   std::set<int64_t> going;
   for (const PruneItem& item : items) {
     if (item.run && !item.checkpoint_step) going.insert(item.run->id);
@@ -129,19 +128,11 @@ void find_keepers(const NamedFolders& named, std::vector<PruneItem>& items) {
   };
   while (std::ranges::any_of(items, is_newly_kept)) {  // a kept item may keep another
   }
+  return going;
 }
 
 RunPaths run_of_checkpoint(const PruneItem& item) {
   return RunPaths(item.folder.parent_path().parent_path());
-}
-
-// True if another folder holds the checkpoint of this step.
-bool has_another(const PruneItem& item) {
-  using State = CheckpointFolder::State;
-  return std::ranges::any_of(std::array{State::kComplete, State::kReplaced}, [&](State state) {
-    const path other = checkpoint_folder(run_of_checkpoint(item), *item.checkpoint_step, state);
-    return other != item.folder && std::filesystem::exists(other);
-  });
 }
 
 // Returns the folder's name while the item is being removed.
@@ -166,12 +157,10 @@ void remove_folder(const path& folder) {
 class Removal {
  public:
   Removal(Store& store, const path& results, std::vector<PruneItem>& items)
-      : store_(store), results_(results), named_(store, results) {
-    find_keepers(named_, items);
-    for (const PruneItem& item : items) {
-      if (item.run && !item.checkpoint_step && !item.kept_for) going_.insert(item.run->id);
-    }
-  }
+      : store_(store),
+        results_(results),
+        named_(store, results),
+        going_(find_keepers(named_, items)) {}
 
   // Removes the item's rows and its folder. Returns false if the item is in use now.
   bool remove(PruneItem& item) {
@@ -202,17 +191,24 @@ class Removal {
     if (is_in_use(item)) return false;
     if (!item.folder.empty()) rename_folder(item);
     if (!item.checkpoint_step && item.run) store_.delete_run(item.run->id);
-    if (item.checkpoint_step && !has_another(item)) {
-      const RunPaths paths = run_of_checkpoint(item);
-      store_.delete_checkpoint(
-          item.run->id, paths.checkpoint(*item.checkpoint_step).lexically_relative(paths.folder()));
-    }
+    if (item.checkpoint_step) forget_checkpoint(item.run->id, item);
     nobody_plans.commit();
     if (!item.checkpoint_step && item.run) {
       going_.erase(item.run->id);
       named_.forget(item.run->id);
     }
     return true;
+  }
+
+  // Deletes the row of a checkpoint, unless another folder holds the step's.
+  void forget_checkpoint(int64_t run, const PruneItem& item) {
+    using enum CheckpointFolder::State;
+    const RunPaths paths = run_of_checkpoint(item);
+    for (const auto state : {kComplete, kReplaced}) {
+      if (std::filesystem::exists(checkpoint_folder(paths, *item.checkpoint_step, state))) return;
+    }
+    store_.delete_checkpoint(
+        run, paths.checkpoint(*item.checkpoint_step).lexically_relative(paths.folder()));
   }
 
   // Runs may have been planned since the items were found.
@@ -260,9 +256,9 @@ class Removal {
 
   Store& store_;
   const path& results_;
-  std::set<int64_t> going_;
   int64_t version_ = store_.version();
   NamedFolders named_;
+  std::set<int64_t> going_;
 };
 
 }  // namespace
