@@ -149,8 +149,6 @@ void require_sound(Database& database) {
   read<RankEndKind>(database, "select end_kind from ranks");
 }
 
-[[noreturn]] void refuse_no_runs() { throw std::runtime_error("holds no runs"); }
-
 void require_to_be_read(const path& file) {
   std::error_code error;
   const std::filesystem::file_status status = std::filesystem::status(file, error);
@@ -168,7 +166,7 @@ void require_to_be_read(const path& file) {
 }
 
 // Writes a sound copy of the source's database, with the schema of this program. Only reads the
-// source. No database is made for a source without runs.
+// source.
 void copy_source(const MergeSource& source, const path& results, const path& copy_file) {
   const path file = source.results / "results.sqlite";
   require_to_be_read(file);
@@ -180,8 +178,6 @@ void copy_source(const MergeSource& source, const path& results, const path& cop
   Database copy = Database::copy_of(file, copy_file);
   migrate(copy);
   require_sound(copy);
-  const bool is_new = !std::filesystem::exists(results / "results.sqlite", not_there);
-  if (is_new && !Statement(copy, "select 1 from runs limit 1").value<int>()) refuse_no_runs();
 }
 
 // Queries that find nothing if the attached database `source` may be merged, and the problem for
@@ -286,7 +282,7 @@ class Merge {
     if (merged.runs > 0) return;
     const auto here =
         Statement(into_, "select 1 from main.runs where experiment in " + brought()).value<int>();
-    if (!here) refuse_no_runs();
+    if (!here) throw std::runtime_error("holds no runs");
   }
 
   void require_no_conflict() {
@@ -360,6 +356,15 @@ MergedSource merge_copy(const path& copy, const MergeSource& source, Database& i
   return {.skipped = reason_to_skip(source, error)};
 }
 
+// No database is made for a source that cannot be merged even into an empty one.
+MergedSource try_merge(const path& copy, const MergeSource& source, const path& results) {
+  std::error_code not_there;
+  if (std::filesystem::exists(results / "results.sqlite", not_there)) return {};
+  Database trial(Database::kTemporary);
+  migrate(trial);
+  return merge_copy(copy, source, trial, results);
+}
+
 }  // namespace
 
 std::vector<MergedSource> merge_results(const path& results, std::span<const MergeSource> sources) {
@@ -368,14 +373,16 @@ std::vector<MergedSource> merge_results(const path& results, std::span<const Mer
   for (const MergeSource& source : sources) {
     const ScratchFolder folder;
     const path copy = folder.path() / "results.sqlite";
+    MergedSource& outcome = merged.emplace_back();
     try {
       copy_source(source, results, copy);
+      if (!into) outcome = try_merge(copy, source, results);
     } catch (const std::exception& error) {
-      merged.push_back({.skipped = reason_to_skip(source, error)});
-      continue;
+      outcome.skipped = reason_to_skip(source, error);
     }
+    if (!outcome.skipped.empty()) continue;
     if (!into) into = open_results(results, StoreUse::kCreate);
-    merged.push_back(merge_copy(copy, source, *into, results));
+    outcome = merge_copy(copy, source, *into, results);
   }
   return merged;
 }

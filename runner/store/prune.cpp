@@ -110,8 +110,8 @@ std::vector<path> find_rests(const path& results, const std::vector<RunRecord>& 
   return rests;
 }
 
-// Sets each item's keeper: a run that stays and resumes from the item. Returns the runs that go.
-std::set<int64_t> find_keepers(const NamedFolders& named, std::vector<PruneItem>& items) {
+// Sets each item's keeper: a run that stays and resumes from the item.
+void find_keepers(const NamedFolders& named, std::vector<PruneItem>& items) {
   std::set<int64_t> going;
   for (const PruneItem& item : items) {
     if (item.run && !item.checkpoint_step) going.insert(item.run->id);
@@ -128,7 +128,6 @@ std::set<int64_t> find_keepers(const NamedFolders& named, std::vector<PruneItem>
   };
   while (std::ranges::any_of(items, is_newly_kept)) {  // a kept item may keep another
   }
-  return going;
 }
 
 RunPaths run_of_checkpoint(const PruneItem& item) {
@@ -153,24 +152,47 @@ void remove_folder(const path& folder) {
   throw std::system_error(error, folder.string() + " cannot be removed");
 }
 
+// Returns the items, without their sizes.
+std::vector<PruneItem> find_items(const Store& store, const path& results, const PruneWish& wish) {
+  const NamedFolders named(store, results);
+  const std::vector<RunRecord> runs = store.runs();
+  std::vector<RunRecord> wanted = runs;
+  std::erase_if(wanted, [&](const RunRecord& run) { return !is_wanted(store, run, wish); });
+  std::set<int64_t> going;
+  for (const RunRecord& run : wanted) going.insert(run.id);
+  std::vector<PruneItem> items;
+  for (const RunRecord& run : wanted) {
+    path folder = own_folder(results, run);
+    const std::set<int64_t> itself{run.id};
+    const bool is_of_another =
+        !folder.empty() && named.is_of_run(folder, wish.checkpoints ? itself : going);
+    if (is_of_another) folder.clear();  // it stays
+    if (!wish.checkpoints) {
+      items.push_back({.run = run, .folder = folder});
+      continue;
+    }
+    if (folder.empty()) continue;
+    for (const CheckpointFolder& found : prunable_checkpoints(RunPaths(folder), wish.keep_last)) {
+      items.push_back({.run = run, .checkpoint_step = found.step, .folder = found.folder});
+    }
+  }
+  for (const path& rest : find_rests(results, runs)) items.push_back({.folder = rest});
+  find_keepers(named, items);
+  return items;
+}
+
 // Removes items one after the other.
 class Removal {
  public:
-  Removal(Store& store, const path& results, std::vector<PruneItem>& items)
-      : store_(store),
-        results_(results),
-        named_(store, results),
-        going_(find_keepers(named_, items)) {}
+  Removal(Store& store, const path& results, const PruneWish& wish)
+      : store_(store), results_(results), wish_(wish) {}
 
   // Removes the item's rows and its folder. Returns false if the item is in use now.
   bool remove(PruneItem& item) {
-    if (item.kept_for || !forget(item)) {
-      if (item.run) going_.erase(item.run->id);
-      return false;
-    }
+    if (item.run && !forget(item)) return false;
     if (item.folder.empty()) return true;
     remove_folder(item.folder);
-    if (!item.checkpoint_step) remove_if_empty(item.folder.parent_path());
+    if (!item.checkpoint_step) emptied_.insert(item.folder.parent_path());
     return true;
   }
 
@@ -184,49 +206,53 @@ class Removal {
     }
   }
 
+  // Removes the folders of experiments whose last run went. A run is recorded before it has a
+  // folder.
+  void remove_empty_folders() {
+    const Store::Batch nobody_plans(store_);
+    const NamedFolders named(store_, results_);
+    std::error_code not_empty;
+    for (const path& experiment : emptied_) {
+      if (!named.is_of_run(experiment, {})) std::filesystem::remove(experiment, not_empty);
+    }
+  }
+
  private:
   // Renames the folder and deletes the rows in one transaction, so nobody can plan a run meanwhile.
   bool forget(PruneItem& item) {
     Store::Batch nobody_plans(store_);
-    if (is_in_use(item)) return false;
+    if (!is_prunable(item)) return false;
     if (!item.folder.empty()) rename_folder(item);
-    if (!item.checkpoint_step && item.run) store_.delete_run(item.run->id);
-    if (item.checkpoint_step) forget_checkpoint(item.run->id, item);
-    nobody_plans.commit();
-    if (!item.checkpoint_step && item.run) {
-      going_.erase(item.run->id);
-      named_.forget(item.run->id);
+    if (item.checkpoint_step) {
+      forget_checkpoint(item);
+    } else {
+      store_.delete_run(item.run->id);
     }
+    nobody_plans.commit();
     return true;
   }
 
+  // True if the item would be found now. Others may have planned runs since it was found.
+  bool is_prunable(const PruneItem& item) {
+    if (const int64_t version = store_.version(); version != version_) {
+      version_ = version;
+      prunable_ = find_items(store_, results_, wish_);
+    }
+    return std::ranges::any_of(prunable_, [&](const PruneItem& now) {
+      return now.run && now.run->id == item.run->id && !now.kept_for &&
+             (now.folder == item.folder || name_of_removed(now) == item.folder);
+    });
+  }
+
   // Deletes the row of a checkpoint, unless another folder holds the step's.
-  void forget_checkpoint(int64_t run, const PruneItem& item) {
+  void forget_checkpoint(const PruneItem& item) {
     using enum CheckpointFolder::State;
     const RunPaths paths = run_of_checkpoint(item);
     for (const auto state : {kComplete, kReplaced}) {
       if (std::filesystem::exists(checkpoint_folder(paths, *item.checkpoint_step, state))) return;
     }
     store_.delete_checkpoint(
-        run, paths.checkpoint(*item.checkpoint_step).lexically_relative(paths.folder()));
-  }
-
-  // Runs may have been planned since the items were found.
-  const NamedFolders& named() {
-    if (const int64_t version = store_.version(); version != version_) {
-      version_ = version;
-      named_ = NamedFolders(store_, results_);
-    }
-    return named_;
-  }
-
-  bool is_in_use(const PruneItem& item) {
-    if (item.run && store_.is_under_way(item.run->id)) return true;
-    if (item.folder.empty()) return false;
-    if (!item.checkpoint_step && named().is_of_run(item.folder, going_)) return true;
-    return std::ranges::any_of(named().resumed_from(item.folder), [&](const ResumedFrom& resumed) {
-      return !going_.contains(resumed.by.id);
-    });
+        item.run->id, paths.checkpoint(*item.checkpoint_step).lexically_relative(paths.folder()));
   }
 
   static void rename_folder(PruneItem& item) {
@@ -247,59 +273,27 @@ class Removal {
     }
   }
 
-  // Removes an experiment's folder after its last run. A run is recorded before it has a folder.
-  void remove_if_empty(const path& experiment) {
-    const Store::Batch nobody_plans(store_);
-    std::error_code not_empty;
-    if (!named().is_of_run(experiment, going_)) std::filesystem::remove(experiment, not_empty);
-  }
-
   Store& store_;
   const path& results_;
-  int64_t version_ = store_.version();
-  NamedFolders named_;
-  std::set<int64_t> going_;
+  const PruneWish& wish_;
+  int64_t version_ = -1;
+  std::vector<PruneItem> prunable_;
+  std::set<path> emptied_;  // folders of experiments that runs have left
 };
 
 }  // namespace
 
 std::vector<PruneItem> find_prunable(const Store& store, const path& results,
                                      const PruneWish& wish) {
-  const NamedFolders named(store, results);
-  const std::vector<RunRecord> runs = store.runs();
-  std::vector<RunRecord> wanted = runs;
-  std::erase_if(wanted, [&](const RunRecord& run) { return !is_wanted(store, run, wish); });
-  std::set<int64_t> going;
-  for (const RunRecord& run : wanted) going.insert(run.id);
-  std::vector<PruneItem> items;
-  const auto add = [&](const path& folder) -> PruneItem& {
-    return items.emplace_back(PruneItem{.folder = folder, .size_bytes = size_of(folder)});
-  };
-  for (const RunRecord& run : wanted) {
-    path folder = own_folder(results, run);
-    const std::set<int64_t> itself{run.id};
-    const bool is_of_another =
-        !folder.empty() && named.is_of_run(folder, wish.checkpoints ? itself : going);
-    if (is_of_another) folder.clear();  // it stays
-    if (!wish.checkpoints) {
-      add(folder).run = run;
-      continue;
-    }
-    if (folder.empty()) continue;
-    for (const CheckpointFolder& found : prunable_checkpoints(RunPaths(folder), wish.keep_last)) {
-      PruneItem& item = add(found.folder);
-      item.run = run;
-      item.checkpoint_step = found.step;
-    }
-  }
-  for (const path& rest : find_rests(results, runs)) add(rest);
-  find_keepers(named, items);
+  std::vector<PruneItem> items = find_items(store, results, wish);
+  for (PruneItem& item : items) item.size_bytes = size_of(item.folder);
   return items;
 }
 
-std::vector<PruneItem> prune(Store& store, const path& results, std::vector<PruneItem> items) {
+std::vector<PruneItem> prune(Store& store, const path& results, const PruneWish& wish,
+                             std::vector<PruneItem> items) {
   std::vector<PruneItem> left_alone;
-  Removal removal(store, results, items);
+  Removal removal(store, results, wish);
   // The rests of runs come first: their removal makes room and needs none in the database.
   std::ranges::stable_partition(items, [](const PruneItem& item) { return !item.run; });
   for (const bool is_last_try : {false, true}) {
@@ -313,6 +307,7 @@ std::vector<PruneItem> prune(Store& store, const path& results, std::vector<Prun
       }
     }
   }
+  removal.remove_empty_folders();
   return left_alone;
 }
 

@@ -79,11 +79,8 @@ void add_what_is_missing(Database& database, const std::string& schema) {
   Statement is_there(database, "select 1 from sqlite_master where (type, name) = (?, ?)");
   Statement has_column(database, "select 1 from pragma_table_xinfo(?) where name = ?");
   Statement columns(whole, "select name, type from pragma_table_xinfo(?)");
-  const auto all = objects.rows<std::string, std::string, std::string>();
-  for (const auto& [type, name, sql] : all) {
+  for (const auto& [type, name, sql] : objects.rows<std::string, std::string, std::string>()) {
     if (type == "view") database.execute("drop view if exists " + name);
-  }
-  for (const auto& [type, name, sql] : all) {
     if (!is_there.value<int>(type, name)) {
       database.execute(sql);
     } else if (type == "table") {

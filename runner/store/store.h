@@ -74,6 +74,10 @@ struct RunRecord {
     visit("current", self.current);
     visit("data_digest", self.data_digest);
     visit("repeat", self.repeat);
+    visit("position", self.position);
+    visit("family", self.family);
+    visit("family_key", self.family_key);
+    visit("family_value", self.family_value);
   }
 };
 
