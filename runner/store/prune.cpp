@@ -209,6 +209,7 @@ class Removal {
   // Removes the folders of experiments whose last run went. A run is recorded before it has a
   // folder.
   void remove_empty_folders() {
+    if (emptied_.empty()) return;
     const Store::Batch nobody_plans(store_);
     const NamedFolders named(store_, results_);
     std::error_code not_empty;

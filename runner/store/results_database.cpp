@@ -183,19 +183,20 @@ std::span<const std::string> schema_versions() {
 }
 
 void migrate(Database& database, std::span<const std::string> versions) {
-  const auto number = [&](const char* sql) {
-    return Statement(database, sql).value<int64_t>().value();
-  };
   const auto header = [&] {
-    return Header{.user_version = number("pragma user_version"),
-                  .application_id = number("pragma application_id")};
+    const auto [version, id] = Statement(database,
+                                         "select user_version, application_id "
+                                         "from pragma_user_version, pragma_application_id")
+                                   .value<int64_t, int64_t>()
+                                   .value();
+    return Header{.user_version = version, .application_id = id};
   };
   const int64_t newest = std::ssize(versions);
   if (header().is_ours() && header().user_version == newest) return;
   Transaction transaction(database);
   const Header found = header();
   const bool is_empty = found.application_id == 0 && found.user_version == 0 &&
-                        number("select count(*) from sqlite_master") == 0;
+                        !Statement(database, "select 1 from sqlite_master").value<int>();
   if (!is_empty && !found.is_ours()) refuse_foreign(database.file());
   if (found.user_version > newest) {
     throw ConfigError(database.file().string(), "",
@@ -204,14 +205,11 @@ void migrate(Database& database, std::span<const std::string> versions) {
                                   "folder with --results",
                                   found.user_version, newest));
   }
-  if (is_empty) {
-    database.execute(versions.front());
-  } else {
-    for (const std::string& step : versions.subspan(static_cast<size_t>(found.user_version))) {
-      database.execute(step);
-    }
-    add_what_is_missing(database, versions.front());
+  const int64_t version = is_empty ? newest : found.user_version;
+  for (const std::string& step : versions.subspan(static_cast<size_t>(version))) {
+    database.execute(step);
   }
+  add_what_is_missing(database, versions.front());
   database.execute(
       fmt::format("pragma application_id = {}; pragma user_version = {}", kApplicationId, newest));
   transaction.commit();
