@@ -167,7 +167,7 @@ def fields(text):
 SPEC = "contract/spec"
 SPEC_HEADERS = [*matches(f"{SPEC}/*_spec.h"), "contract/families/model_config.h"]
 KEYS = fields("".join(code(file) for file in SPEC_HEADERS))
-SUMMARY = re.search(r"^struct AttemptSummary .*?^};", code("runner/store/summary.h"),
+SUMMARY = re.search(r"^struct AttemptSummary .*?^};", code("runner/store/comparison.h"),
                     flags=re.MULTILINE | re.DOTALL)[0]
 FIGURES = [name for name, _ in fields(SUMMARY)]
 WARNINGS = re.findall(r'\{"(\w+)",', code("runner/answers/warnings.cpp"))
@@ -227,7 +227,7 @@ USES_OF_FIGURES = {
     "runner/export/moments.cpp": "curves over the steps, which events have under the same names",
     "runner/progress/*": "the live view shows the same of the steps so far",
     "runner/commands/run_statuses.cpp": "status shows some",
-    "runner/store/ingest.cpp": "losses of a resumed run begin with its first step",
+    "runner/store/rank_reports.cpp": "losses of a resumed run begin with its first step",
     "runner/store/schema.cpp": "the view statuses has some",
     "runner/store/comparison.h": "a row of the view statuses",
     "runner/commands/report.cpp": "examples in --help",

@@ -137,7 +137,7 @@ ExitCode prune_command(PruneArguments arguments) {
     std::cout << "nothing was removed\n";
     return ExitCode::kOk;
   }
-  for (const PruneItem& item : prune(store, arguments.results, std::move(items))) {
+  for (const PruneItem& item : prune(store, arguments.results, wish, std::move(items))) {
     std::cerr << visible_line("left alone: " + item_name(item)) << ", which is in use now\n";
   }
   std::cout << "removed\n";

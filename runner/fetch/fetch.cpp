@@ -1,11 +1,9 @@
 #include "runner/fetch/fetch.h"
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <stdexcept>
 #include <string_view>
 
@@ -17,6 +15,7 @@
 #include "base/text/utf8.h"
 #include "formats/hub/hub_cache.h"
 #include "formats/inputs/hub_inputs.h"
+#include "runner/progress/live_view.h"
 #include "runner/progress/run_progress.h"
 #include "runner/table/terminal_text.h"
 
@@ -131,10 +130,7 @@ json publication_of(const Commit& commit) {
   if (revision != commit.hash && cache.commit_of(revision) != commit.hash) {
     texts.push_back({cache.ref(revision).string(), commit.hash});
   }
-  return {{"ask", "publish"},
-          {"lock", cache.lock(commit.hash).string()},
-          {"links", links},
-          {"texts", texts}};
+  return {{"ask", "publish"}, {"links", links}, {"texts", texts}};
 }
 
 template <typename Act>
@@ -236,18 +232,6 @@ class Fetch {
   std::vector<Commit> commits_;
 };
 
-bool can_draw() {
-  const char* terminal = std::getenv("TERM");
-  return isatty(STDERR_FILENO) == 1 &&
-         (terminal == nullptr || std::string_view(terminal) != "dumb");
-}
-
-size_t terminal_columns() {
-  winsize size{};
-  constexpr size_t kUsual = 80;
-  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0 ? kUsual : size.ws_col;
-}
-
 std::string figures(const FetchProgress& progress, double bytes_per_s) {
   std::string text =
       fmt::format("{} of {}", memory_text(progress.done_bytes), memory_text(progress.all_bytes));
@@ -269,8 +253,6 @@ std::string bar_line(const FetchProgress& progress, double bytes_per_s) {
                      figures(progress, bytes_per_s));
 }
 
-constexpr std::string_view kEraseLine = "\r\033[K";
-
 }  // namespace
 
 std::vector<FetchedRepository> fetch(const std::vector<HubInput>& inputs, const Show& show) {
@@ -280,7 +262,7 @@ std::vector<FetchedRepository> fetch(const std::vector<HubInput>& inputs, const 
 FetchView::FetchView() : is_terminal_(can_draw()) {}
 
 FetchView::~FetchView() {
-  if (is_drawn_) write_whole(STDERR_FILENO, kEraseLine);
+  if (is_drawn_) write_whole(STDERR_FILENO, kErasedLine);
 }
 
 void FetchView::show(const FetchProgress& progress) {
@@ -298,9 +280,9 @@ void FetchView::show(const FetchProgress& progress) {
   std::string text;
   for (const std::string& line : progress.lines) text += visible_line(line) + '\n';
   if (is_terminal_) {
-    const size_t columns = terminal_columns();
-    text += display_cut(bar_line(progress, bytes_per_s_), columns > 1 ? columns - 1 : 1);
-    text.insert(0, kEraseLine);
+    text += display_cut(bar_line(progress, bytes_per_s_),
+                        std::max<size_t>(terminal_size().columns, 2) - 1);
+    text.insert(0, kErasedLine);
     is_drawn_ = true;
   } else if (progress.all_files > 0 && now - said_at_ >= kLineInterval) {
     said_at_ = now;

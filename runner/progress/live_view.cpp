@@ -1,9 +1,11 @@
 #include "runner/progress/live_view.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <ranges>
 
 #include "base/system/standard_streams.h"
@@ -135,9 +137,19 @@ std::string count_line(std::span<const RunProgress> runs, ProgressClock::time_po
   return display_cut(counts, width);
 }
 
-constexpr std::string_view kErasedLine = "\r\033[K";
-
 }  // namespace
+
+TerminalSize terminal_size() {
+  winsize size{};
+  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return {};
+  return {.columns = size.ws_col, .lines = size.ws_row == 0 ? TerminalSize{}.lines : size.ws_row};
+}
+
+bool can_draw() {
+  const char* terminal = std::getenv("TERM");
+  return isatty(STDERR_FILENO) == 1 &&
+         (terminal == nullptr || std::string_view(terminal) != "dumb");
+}
 
 std::vector<std::string> live_view(std::span<const RunProgress> runs,
                                    std::span<const size_t> ended_order, TerminalSize size,

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runner/progress/run_progress.h"
@@ -14,6 +15,13 @@ struct TerminalSize {
   size_t columns = 80;
   size_t lines = 24;
 };
+
+// Returns the size of stderr's terminal, or the default size.
+TerminalSize terminal_size();
+// True if stderr is a terminal that can move its cursor.
+bool can_draw();
+// Erases the line of the cursor.
+inline constexpr std::string_view kErasedLine = "\r\033[K";
 
 // Returns the view of a sweep: a row per run, in the order of `runs`, and a line with counts and
 // the time left. If not all runs fit, the rows are the last ones that ended, the running ones, and

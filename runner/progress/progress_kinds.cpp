@@ -1,7 +1,6 @@
 #include "runner/progress/progress_kinds.h"
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -30,12 +29,6 @@ constexpr int64_t kLinesPerRun = 10;
 std::string as_line(std::string_view text) { return visible_line(text) + '\n'; }
 
 constexpr std::chrono::milliseconds kDrawInterval{100};
-
-TerminalSize terminal_size() {
-  winsize size{};
-  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return {};
-  return {.columns = size.ws_col, .lines = size.ws_row == 0 ? TerminalSize{}.lines : size.ws_row};
-}
 
 // Returns the text, broken between words if it is wider than the terminal.
 std::string said(std::string_view text) {
@@ -197,9 +190,7 @@ std::string LiveProgress::drawn(ProgressClock::time_point now) {
 std::unique_ptr<Progress> make_progress(ProgressMode mode) {
   if (mode == ProgressMode::kQuiet) return std::make_unique<QuietProgress>();
   if (mode == ProgressMode::kJson) return std::make_unique<JsonProgress>();
-  const char* terminal = std::getenv("TERM");
-  const bool can_move = terminal == nullptr || std::string_view(terminal) != "dumb";
-  if (isatty(STDERR_FILENO) == 1 && can_move) return std::make_unique<LiveProgress>();
+  if (can_draw()) return std::make_unique<LiveProgress>();
   return std::make_unique<LineProgress>();
 }
 

@@ -9,7 +9,7 @@
 
 #include "contract/record/event.h"
 #include "contract/spec/strategy_spec.h"
-#include "runner/store/summary.h"
+#include "runner/store/comparison.h"
 
 namespace fsdp {
 

@@ -150,6 +150,9 @@ struct JobRecord {
 };
 
 // Returns Slurm's name for the task: "12_3", "12"; empty while sbatch has not answered.
-std::string slurm_name(const JobRecord& job, int64_t task);
+inline std::string slurm_name(const JobRecord& job, int64_t task) {
+  if (job.slurm_job.empty() || job.mode != "per_run") return job.slurm_job;
+  return job.slurm_job + '_' + std::to_string(task);
+}
 
 }  // namespace fsdp

@@ -1,11 +1,11 @@
 #include "runner/store/database.h"
 
-#include <sqlite3.h>
 #include <sys/resource.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <system_error>
 
 #include "base/files/scratch_folder.h"
 #include "base/text/config_error.h"
@@ -82,7 +82,23 @@ void refuse_what_is_no_file(const std::filesystem::path& file) {
 
 }  // namespace
 
-void Database::Close::operator()(sqlite3* connection) const { sqlite3_close(connection); }
+bool says_disk_full(const std::exception& error) {
+  if (dynamic_cast<const DiskFull*>(&error) != nullptr) return true;
+  const auto* of_system = dynamic_cast<const std::system_error*>(&error);
+  return of_system != nullptr && (of_system->code() == std::errc::no_space_on_device ||
+                                  of_system->code().value() == EDQUOT);
+}
+
+bool may_pass(const std::exception& error) {
+  if (dynamic_cast<const ResultsUnavailable*>(&error) != nullptr) return true;
+  const auto* of_system = dynamic_cast<const std::system_error*>(&error);
+  if (of_system == nullptr) return false;
+  constexpr std::array kPassing = {ENOSPC, EDQUOT, EROFS, EACCES, EPERM,
+                                   EIO,    ESTALE, EBUSY, EFBIG,  ETIMEDOUT};
+  const std::error_condition cause = of_system->code().default_error_condition();
+  return cause.category() == std::generic_category() &&
+         std::ranges::find(kPassing, cause.value()) != kPassing.end();
+}
 
 Database::Database(const std::filesystem::path& name, const std::filesystem::path& file, int flags)
     : file_(name) {
@@ -154,70 +170,19 @@ void Database::fail(int code) const {
   throw std::runtime_error(message);
 }
 
-void Statement::Finalize::operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
-
-void Statement::Reset::operator()(sqlite3_stmt* statement) const { sqlite3_reset(statement); }
-
 Statement::Statement(Database& database, std::string_view sql) : database_(database) {
   sqlite3_stmt* statement = nullptr;
   const int code =
       sqlite3_prepare_v3(database.connection_.get(), sql.data(), static_cast<int>(sql.size()),
                          SQLITE_PREPARE_PERSISTENT, &statement, nullptr);
   statement_.reset(statement);
-  if (code != SQLITE_OK) database_.fail(code);
+  check(code);
 }
 
-void Statement::bind_value(const Bound& value) {
-  sqlite3_stmt* statement = statement_.get();
-  ++parameter_;
-  int code = SQLITE_OK;
-  if (const auto* integer = std::get_if<int64_t>(&value)) {
-    code = sqlite3_bind_int64(statement, parameter_, *integer);
-  } else if (const auto* real = std::get_if<double>(&value)) {
-    code = sqlite3_bind_double(statement, parameter_, *real);
-  } else if (const auto* text = std::get_if<std::string_view>(&value)) {
-    code = sqlite3_bind_text64(statement, parameter_, text->data() ? text->data() : "",
-                               text->size(), SQLITE_TRANSIENT, SQLITE_UTF8);
-  } else {
-    code = sqlite3_bind_null(statement, parameter_);
-  }
-  if (code != SQLITE_OK) database_.fail(code);
-}
-
-bool Statement::step() {
-  const int code = sqlite3_step(statement_.get());
-  if (code == SQLITE_ROW) return true;
-  if (code != SQLITE_DONE) database_.fail(code);
-  return false;
-}
-
-bool Statement::is_null() const {
-  return sqlite3_column_type(statement_.get(), column_) == SQLITE_NULL;
-}
-
-double Statement::next_double() {
-  const int type = sqlite3_column_type(statement_.get(), column_);
-  if (type == SQLITE_TEXT || type == SQLITE_BLOB) refuse_value("a number");
-  return sqlite3_column_double(statement_.get(), column_++);
-}
-
-int64_t Statement::next_integer() {
-  const int type = sqlite3_column_type(statement_.get(), column_);
-  if (type != SQLITE_INTEGER && type != SQLITE_NULL) refuse_value("a whole number");
-  return sqlite3_column_int64(statement_.get(), column_++);
-}
-
-void Statement::refuse_value(const std::string& wanted) const {
+void Statement::refuse_value(const char* wanted) const {
   throw std::runtime_error(fmt::format(
       "{}: '{}' does not hold {}; another program has changed it: restore the file",
       database_.file().string(), sqlite3_column_name(statement_.get(), column_), wanted));
-}
-
-std::string Statement::next_text() {
-  const int column = column_++;
-  const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(statement_.get(), column));
-  if (!text) return {};
-  return std::string(text, static_cast<size_t>(sqlite3_column_bytes(statement_.get(), column)));
 }
 
 Transaction::Transaction(Database& database)

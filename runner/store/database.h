@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sqlite3.h>
 
 #include <chrono>
 #include <cstdint>
@@ -14,18 +15,20 @@
 #include <string_view>
 #include <tuple>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "base/text/fields.h"
-
-struct sqlite3;
-struct sqlite3_stmt;
 
 // A thin layer over SQLite's C interface. Everything here belongs to one thread. Errors are
 // std::runtime_error and name the file, the problem and a remedy. A call that throws
 // ResultsUnavailable may be made again.
 namespace fsdp {
+
+// Ends an object of SQLite.
+template <auto Function>
+struct CallAtEnd {
+  void operator()(auto* object) const { Function(object); }
+};
 
 // One connection. It checks foreign keys and has a rollback journal, as WAL fails on network file
 // systems. It waits up to 10 s for another process's lock, unless set_lock_wait differs.
@@ -55,12 +58,8 @@ class Database {
   // Copies the readable contents of `source`; returns SQLite's code.
   int take_contents(Database& source);
 
-  struct Close {
-    void operator()(sqlite3* connection) const;
-  };
-
   std::filesystem::path file_;
-  std::unique_ptr<sqlite3, Close> connection_;
+  std::unique_ptr<sqlite3, CallAtEnd<sqlite3_close>> connection_;
 };
 
 // A prepared statement, for any number of runs. It holds no lock between calls. A value can be a
@@ -79,7 +78,7 @@ class Statement {
   // Calls on_row(*this) for each row.
   template <typename OnRow, typename... Values>
   void query(OnRow&& on_row, const Values&... values) {
-    const std::unique_ptr<sqlite3_stmt, Reset> reset(statement_.get());
+    const std::unique_ptr<sqlite3_stmt, CallAtEnd<sqlite3_reset>> reset(statement_.get());
     parameter_ = 0;
     (bind(values), ...);
     while (step()) {
@@ -118,18 +117,10 @@ class Statement {
   }
 
  private:
-  using Bound = std::variant<std::monostate, int64_t, double, std::string_view>;
-  struct Finalize {
-    void operator()(sqlite3_stmt* statement) const;
-  };
-  struct Reset {
-    void operator()(sqlite3_stmt* statement) const;
-  };
-
   template <typename T>
   T next_of() {
     if constexpr (is_optional<T>) {
-      if (!is_null()) return next_of<typename T::value_type>();
+      if (type() != SQLITE_NULL) return next_of<typename T::value_type>();
       ++column_;
       return std::nullopt;
     } else if constexpr (Fields<T>) {
@@ -139,54 +130,62 @@ class Statement {
       });
       return result;
     } else if constexpr (NamedEnum<T>) {
-      const std::string name = next_text();
+      const auto name = next_of<std::string>();
       if (const auto value = enum_from_name<T>(name)) return *value;
       throw std::runtime_error(database_.file().string() + ": '" + name + "' is not a known value");
     } else if constexpr (std::floating_point<T>) {
-      return static_cast<T>(next_double());
+      if (type() == SQLITE_TEXT || type() == SQLITE_BLOB) refuse_value("a number");
+      return static_cast<T>(sqlite3_column_double(statement_.get(), column_++));
     } else if constexpr (std::integral<T>) {
-      const int64_t value = next_integer();
+      if (type() != SQLITE_INTEGER && type() != SQLITE_NULL) refuse_value("a whole number");
+      const int64_t value = sqlite3_column_int64(statement_.get(), column_);
       const auto result = static_cast<T>(value);
-      if (static_cast<int64_t>(result) != value) {
-        --column_;
-        refuse_value("a number in range");
-      }
+      if (static_cast<int64_t>(result) != value) refuse_value("a number in range");
+      ++column_;
       return result;
     } else {
-      return T(next_text());
+      const auto* text = sqlite3_column_text(statement_.get(), column_);
+      const int bytes = sqlite3_column_bytes(statement_.get(), column_++);
+      return T(std::string(reinterpret_cast<const char*>(text), static_cast<size_t>(bytes)));
     }
   }
 
   template <typename T>
   void bind(const T& value) {
     if constexpr (is_optional<T>) {
-      value ? bind(*value) : bind_value(std::monostate());
+      value ? bind(*value) : check(sqlite3_bind_null(statement_.get(), ++parameter_));
     } else if constexpr (Fields<T>) {
       T::visit_fields(value, [&](const char*, const auto& member, auto&&...) { bind(member); });
     } else if constexpr (NamedEnum<T>) {
-      bind_value(name_of(value));
+      bind(name_of(value));
     } else if constexpr (std::floating_point<T>) {
-      bind_value(static_cast<double>(value));
+      check(sqlite3_bind_double(statement_.get(), ++parameter_, value));
     } else if constexpr (std::integral<T>) {
-      bind_value(static_cast<int64_t>(value));
+      check(sqlite3_bind_int64(statement_.get(), ++parameter_, static_cast<int64_t>(value)));
     } else if constexpr (std::same_as<T, std::filesystem::path>) {
-      bind_value(value.native());
+      bind(value.native());
     } else {
-      bind_value(value);
+      const std::string_view text(value);
+      check(sqlite3_bind_text64(statement_.get(), ++parameter_, text.data() ? text.data() : "",
+                                text.size(), SQLITE_TRANSIENT, SQLITE_UTF8));
     }
   }
 
-  void bind_value(const Bound& value);
-  bool step();
-  bool is_null() const;
-  double next_double();
-  int64_t next_integer();
+  bool step() {
+    const int code = sqlite3_step(statement_.get());
+    if (code != SQLITE_ROW && code != SQLITE_DONE) database_.fail(code);
+    return code == SQLITE_ROW;
+  }
+  void check(int code) const {
+    if (code != SQLITE_OK) database_.fail(code);
+  }
+  // The type of the next column.
+  int type() const { return sqlite3_column_type(statement_.get(), column_); }
   // Throws for the next column: SQLite itself reads text as 0. NULL is 0 where both mean the same.
-  [[noreturn]] void refuse_value(const std::string& wanted) const;
-  std::string next_text();
+  [[noreturn]] void refuse_value(const char* wanted) const;
 
   const Database& database_;
-  std::unique_ptr<sqlite3_stmt, Finalize> statement_;
+  std::unique_ptr<sqlite3_stmt, CallAtEnd<sqlite3_finalize>> statement_;
   int parameter_ = 0;
   int column_ = 0;
 };

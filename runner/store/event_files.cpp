@@ -4,19 +4,12 @@
 
 #include <algorithm>
 #include <fstream>
+#include <memory>
 #include <stdexcept>
 #include <system_error>
 #include <utility>
 
 namespace fsdp {
-namespace {
-
-[[noreturn]] void fail(const std::filesystem::path& path) {
-  throw std::system_error(errno, std::generic_category(), path.string() + ": cannot be read");
-}
-
-}  // namespace
-
 EventTail::EventTail(const RunPaths& paths, int attempt, int ranks, Warn warn)
     : warn_(std::move(warn)), skipped_lines_(static_cast<size_t>(ranks)) {
   for (int rank = 0; rank < ranks; ++rank) files_.push_back({.path = paths.events(attempt, rank)});
@@ -35,41 +28,6 @@ std::vector<bool> EventTail::begun() const {
   std::vector<bool> begun;
   for (const File& file : files_) begun.push_back(file.is_there);
   return begun;
-}
-
-// Returns complete lines from the file's offset on: at least one, if there is one. They are in
-// buffer_. The end of a line that is too long counts as a line; the part before it is left out.
-std::string_view EventTail::read_lines(File& file) {
-  constexpr int64_t kLongestLineBytes = int64_t{64} << 20;
-  constexpr int64_t kBytesPerPoll = int64_t{16} << 20;
-  constexpr int64_t kLeastBytes = int64_t{64} << 10;
-  std::ifstream stream(file.path, std::ios::binary | std::ios::ate);
-  if (!stream.is_open()) {
-    if (errno == ENOENT) return {};
-    fail(file.path);
-  }
-  file.is_there = true;
-  const int64_t there = stream.tellg() - file.offset_bytes;
-  int64_t wanted = std::max(kBytesPerPoll / std::ssize(files_), kLeastBytes);
-  for (;; wanted *= 2) {
-    const auto size = static_cast<size_t>(std::clamp(there, int64_t{0}, wanted));
-    if (buffer_.size() < size) buffer_.resize(size);
-    stream.clear();  // clears the end of file of the last reading
-    stream.seekg(file.offset_bytes);
-    if (stream.read(buffer_.data(), static_cast<std::streamsize>(size)).bad()) fail(file.path);
-    const std::string_view text(buffer_.data(), static_cast<size_t>(stream.gcount()));
-    const size_t last_line_feed = text.rfind('\n');
-    const bool is_end = there <= wanted;
-    if (last_line_feed == text.npos && (file.is_in_long_line || wanted >= kLongestLineBytes)) {
-      file.is_in_long_line = true;
-      file.offset_bytes += std::ssize(text);
-      at_end_ = at_end_ && is_end;
-      return {};
-    }
-    if (last_line_feed == text.npos && !is_end) continue;  // a line is longer than this
-    at_end_ = at_end_ && is_end;
-    return text.substr(0, last_line_feed + 1);  // npos + 1 is 0
-  }
 }
 
 void EventTail::lose(File& file, int64_t& skipped_lines, int64_t lines, const std::string& what) {
@@ -100,14 +58,36 @@ bool EventTail::follows(File& file, int64_t& skipped_lines, const Event& event) 
 }
 
 std::vector<Event> EventTail::poll(File& file, int64_t& skipped_lines) {
+  constexpr int64_t kLongestLineBytes = int64_t{64} << 20;
+  constexpr int64_t kBytesPerPoll = int64_t{16} << 20;
+  constexpr int64_t kLeastBytes = int64_t{64} << 10;
+  std::ifstream stream(file.path, std::ios::binary);
+  if (!stream.is_open() && errno == ENOENT) return {};
+  file.is_there = true;
+  stream.seekg(file.offset_bytes);
+  thread_local const auto line_bytes = std::make_unique_for_overwrite<char[]>(kLongestLineBytes);
   std::vector<Event> events;
-  const std::string_view lines = read_lines(file);
-  size_t begin = 0;
-  for (size_t end; (end = lines.find('\n', begin)) != lines.npos; begin = end + 1) {
+  const int64_t begin_bytes = file.offset_bytes;
+  while (file.offset_bytes - begin_bytes <
+         std::max(kBytesPerPoll / std::ssize(files_), kLeastBytes)) {
+    stream.getline(line_bytes.get(), kLongestLineBytes);
+    if (!stream.is_open() || stream.bad()) {
+      throw std::system_error(errno, std::generic_category(),
+                              file.path.string() + ": cannot be read");
+    }
+    if (stream.eof() && !file.is_in_long_line) return events;  // its line feed may come
+    file.offset_bytes += stream.gcount();
+    if (stream.eof()) return events;
+    if (stream.fail()) {
+      file.is_in_long_line = true;
+      stream.clear();
+      continue;
+    }
     ++file.line;
     try {
       if (std::exchange(file.is_in_long_line, false)) throw std::runtime_error("too long");
-      auto event = event_from_json_line(lines.substr(begin, end - begin));
+      const std::string_view line(line_bytes.get(), static_cast<size_t>(stream.gcount()) - 1);
+      auto event = event_from_json_line(line);
       if (!event) {
         ++file.unknown_since;
       } else if (follows(file, skipped_lines, *event)) {
@@ -118,7 +98,7 @@ std::vector<Event> EventTail::poll(File& file, int64_t& skipped_lines) {
       lose(file, skipped_lines, 1, std::string("skipped a line that is ") + error.what());
     }
   }
-  file.offset_bytes += static_cast<int64_t>(begin);
+  at_end_ = false;
   return events;
 }
 

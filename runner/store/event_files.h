@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "contract/record/event.h"
@@ -49,14 +48,12 @@ class EventTail {
   };
 
   std::vector<Event> poll(File& file, int64_t& skipped_lines);
-  std::string_view read_lines(File& file);
   void lose(File& file, int64_t& skipped_lines, int64_t lines, const std::string& what);
   // True if the event is new.
   bool follows(File& file, int64_t& skipped_lines, const Event& event);
 
   std::vector<File> files_;
   Warn warn_;
-  std::string buffer_;
   bool at_end_ = false;
   std::vector<int64_t> skipped_lines_;  // by rank
 };

@@ -42,69 +42,46 @@ constexpr std::array kLimits = {
     Limits{"", "0 and 1e39", "0 to 1e39"},
 };
 
-// With another value, a row of a report would be unreadable or absurd.
-struct ColumnRule {
-  std::string name;
-  std::string forbidden;  // a condition of SQL
-  const char* allowed;
-};
-
-ColumnRule rule_of(const std::string& name, const std::string& type) {
-  if (name == "spec" || name == "environment") {
-    return {name,
-            fmt::format("{0} <> '' and coalesce(iif(json_valid({0}), json_type({0}), '') <> "
-                        "'object', 1)",
-                        name),
+// Returns a condition of SQL for a forbidden value of the column, and the allowed values. With
+// another value, a row of a report would be unreadable or absurd.
+std::pair<std::string, const char*> rule_of(const std::string& column, const std::string& type) {
+  if (column == "spec" || column == "environment") {
+    return {"value <> '' and (not json_valid(value) or json_type(value) <> 'object')",
             "a JSON object"};
   }
   if (type != "integer" && type != "real") {
-    return {name, fmt::format("typeof({}) not in ('text', 'null')", name), "text"};
+    return {"typeof(value) not in ('text', 'null')", "text"};
   }
   const Limits& limits = *std::ranges::find_if(
-      kLimits, [&](const Limits& each) { return name.find(each.part) != name.npos; });
-  return {name,
-          fmt::format("{0} is not null and (typeof({0}) not in ('integer', '{1}') or {0} not "
-                      "between {2})",
-                      name, type, limits.range),
+      kLimits, [&](const Limits& each) { return column.find(each.part) != column.npos; });
+  return {fmt::format("typeof(value) not in ('integer', '{}', 'null') or value not between {}",
+                      type, limits.range),
           limits.allowed};
 }
 
 // Refuses a table with a forbidden value. `key` is the column with the run's number.
 void require_allowed_values(Database& database, const std::string& table, const char* key) {
-  std::vector<ColumnRule> rules;
+  constexpr int kLongestText = 60;
   // This includes the columns that SQLite computes from a specification.
   Statement columns(database, "select name, lower(type) from pragma_table_xinfo(?)");
-  for (const auto& [name, type] : columns.rows<std::string, std::string>(table)) {
-    rules.push_back(rule_of(name, type));
+  for (const auto& [column, type] : columns.rows<std::string, std::string>(table)) {
+    const auto [forbidden, allowed] = rule_of(column, type);
+    const auto found =
+        Statement(database,
+                  fmt::format("select id, point, experiment, iif(typeof(value) = 'text', "
+                              "'''' || substr(value, 1, {}) || '''', value) "
+                              "from (select {} as run, {} as value from {}) join runs on id = run "
+                              "where {} limit 1",
+                              kLongestText, key, column, table, forbidden))
+            .value<int64_t, std::string, std::string, std::string>();
+    if (!found) continue;
+    const auto& [run, point, experiment, value] = *found;
+    throw std::runtime_error(fmt::format(
+        "its run {}, '{}' of the experiment '{}', has {} as {} in its table {}; allowed: {}; "
+        "remove the run there with `fsdp-run prune {}`, or run it again with --rerun",
+        run, visible_line(point), visible_line(experiment), visible_line(value), column, table,
+        allowed, run));
   }
-  std::string first_broken = "case";
-  for (size_t i = 0; i < rules.size(); ++i) {
-    first_broken += fmt::format(" when {} then {}", rules[i].forbidden, i);
-  }
-  const auto found =
-      Statement(database, fmt::format("select {}, {} end as rule from {} where rule is not null "
-                                      "limit 1",
-                                      key, first_broken, table))
-          .value<int64_t, size_t>();
-  if (!found) return;
-  const auto& [run, rule] = *found;
-  const auto& [column, forbidden, allowed] = rules[rule];
-  constexpr int kLongestText = 60;
-  const auto value =
-      Statement(database,
-                fmt::format("select iif(typeof({0}) = 'text', '''' || substr({0}, 1, {4}) || '''', "
-                            "{0}) from {1} where {2} = ? and ({3}) limit 1",
-                            column, table, key, forbidden, kLongestText))
-          .value<std::string>(run);
-  const auto [experiment, point] =
-      Statement(database, "select experiment, point from runs where id = ?")
-          .value<std::string, std::string>(run)
-          .value();
-  throw std::runtime_error(fmt::format(
-      "its run {}, '{}' of the experiment '{}', has {} as {} in its table {}; allowed: {}; "
-      "remove the run there with `fsdp-run prune {}`, or run it again with --rerun",
-      run, visible_line(point), visible_line(experiment), visible_line(value.value_or("")), column,
-      table, allowed, run));
 }
 
 // A query that finds nothing in a sound database, and the problem for a text that it finds.
@@ -133,12 +110,17 @@ constexpr std::array kSoundnessRules = {
                   "has attempts that are not numbered from 1"},
 };
 
+template <typename Row>
+void read(Database& database, const std::string& sql) {
+  Statement(database, sql).rows<Row>();
+}
+
 // Throws std::runtime_error with the first problem.
 void require_sound(Database& database) {
   require_own_views(database);
-  for (const SoundnessRule& rule : kSoundnessRules) {
-    const auto found = Statement(database, rule.query).value<std::string>();
-    if (found) throw std::runtime_error(fmt::format(fmt::runtime(rule.problem), *found));
+  for (const auto& [query, problem] : kSoundnessRules) {
+    const auto found = Statement(database, query).value<std::string>();
+    if (found) throw std::runtime_error(fmt::format(fmt::runtime(problem), *found));
   }
   Statement texts(database, "select digest, text from experiment_texts");
   for (const auto& [digest, text] : texts.rows<std::string, std::string>()) {
@@ -158,6 +140,13 @@ void require_sound(Database& database) {
     }
     require_allowed_values(database, table, "run");
   }
+  // Reads every row, because one unreadable row would make every report fail.
+  read<ComparisonRow>(database, select<ComparisonRow>(comparison_rows(Listed::kEver)));
+  read<RankRow>(database, select<RankRow>(comparison_per_rank_rows(Listed::kEver)));
+  read<StatusRow>(database, select<StatusRow>("statuses"));
+  read<AttemptRecord>(database, select<AttemptRecord>("attempts"));
+  read<RunStatus>(database, "select status from runs");
+  read<RankEndKind>(database, "select end_kind from ranks");
 }
 
 void require_to_be_read(const path& file) {
@@ -191,6 +180,36 @@ void copy_source(const MergeSource& source, const path& results, const path& cop
   require_sound(copy);
 }
 
+// Queries that find nothing if the attached database `source` may be merged, and the problem for
+// the folder or name, and the experiment, that they find.
+constexpr std::array kMergeRules = {
+    // Runs that the source has merged lie elsewhere, but each must lie where it was.
+    SoundnessRule{"select r.folder, r.experiment from main.runs r "
+                  "join main.experiments e on e.name = r.experiment "
+                  "where e.source = {name} and instr(r.folder, {prefix} || '/') <> 1 "
+                  "union all select r.folder, n.experiment from numbered n "
+                  "join main.runs r on r.id = n.run "
+                  "where n.source <> {name} and r.folder <> n.folder",
+                  "{into} has runs of '{source}' from another place, {found}; give the source "
+                  "another name: NAME={results}; or, if it is the same one that was moved, let go "
+                  "of them first: fsdp-run prune {experiment}"},
+    // Each run may be there only once.
+    SoundnessRule{"select n.folder, r.experiment from numbered n "
+                  "join main.runs r on r.folder = n.folder "
+                  "join main.experiments e on e.name = r.experiment where e.source <> n.source",
+                  "{into} has the run in {found} already, in '{experiment}', and would have it "
+                  "twice; leave {results} out, or let go of the others first: "
+                  "fsdp-run prune {experiment}"},
+    // Another experiment may have brought a text with the same digest.
+    SoundnessRule{"select s.digest, '' from source.experiment_texts s "
+                  "join main.experiment_texts t on t.digest = s.digest where t.text <> s.text",
+                  "holds another text of the digest {found} than {into}"},
+    SoundnessRule{"select e.name, '' from source.experiments s "
+                  "join main.experiments e on e.name = {name_here} where e.source <> {source_here}",
+                  "{into} has an experiment '{found}' of its own; give the source another name: "
+                  "NAME={results}"},
+};
+
 // Merges the attached database `source` into a database, within the caller's transaction.
 class Merge {
  public:
@@ -207,42 +226,50 @@ class Merge {
     into_.execute("pragma defer_foreign_keys = on");
     MergedSource merged = number_runs();
     require_runs(merged);
-    require_own_place();
-    require_other_names_nowhere();
-    require_equal_texts();
+    require_no_conflict();
     copy_experiments();
     copy_runs();
-    require_readable();
-    into_.execute("drop table temp.numbered; drop table temp.owner");
+    into_.execute("drop table temp.numbered");
     return merged;
   }
 
  private:
-  std::string name_here(const std::string& name) const {
-    return name.empty() ? source_.name : source_.name + '/' + name;
+  std::string text_of_sql(const std::string& text) {
+    return Statement(into_, "select quote(?)").value<std::string>(text).value();
+  }
+
+  // Returns SQL for the name here of an experiment or a source, in a column of the source.
+  std::string name_here(const std::string& column) {
+    return fmt::format("({0} || iif({1} = '', '', '/' || {1}))", text_of_sql(source_.name), column);
+  }
+
+  // Returns SQL for the experiments that merges of the source's name have brought.
+  std::string brought() {
+    return fmt::format(
+        "(select name from main.experiments where instr(source || '/', {} || '/') = 1)",
+        text_of_sql(source_.name));
   }
 
   // Makes a table of the source's runs with their numbers, names and folders here.
   MergedSource number_runs() {
     into_.execute(
-        "create temp table owner (name text);"
         "create temp table numbered (there integer primary key, run integer, experiment text, "
         "source text, folder text)");
-    Statement(into_, "insert into owner values (?)").run(source_.name);
     MergedSource merged;
     merged.experiments =
         Statement(into_, "select count(*) from source.experiments").value<int64_t>().value();
     Statement known(into_, "select id from main.runs where (experiment, point, hash) = (?, ?, ?)");
     Statement number(into_, "insert into numbered values (?, ?, ?, ?, ?)");
     auto last = Statement(into_, "select coalesce(max(id), 0) from main.runs").value<int64_t>();
-    Statement runs(into_,
-                   "select r.id, r.experiment, r.point, r.hash, r.folder, e.source "
-                   "from source.runs r join source.experiments e on e.name = r.experiment "
-                   "order by r.id");
+    Statement runs(into_, fmt::format("select r.id, {}, r.point, r.hash, r.folder, {} "
+                                      "from source.runs r "
+                                      "join source.experiments e on e.name = r.experiment "
+                                      "order by r.id",
+                                      name_here("r.experiment"), name_here("e.source")));
     for (const auto& [id, experiment, point, hash, folder, source] :
          runs.rows<int64_t, std::string, std::string, std::string, path, std::string>()) {
-      const auto found = known.value<int64_t>(name_here(experiment), point, hash);
-      number.run(id, found ? *found : ++*last, name_here(experiment), name_here(source),
+      const auto found = known.value<int64_t>(experiment, point, hash);
+      number.run(id, found ? *found : ++*last, experiment, source,
                  (prefix_ / folder).lexically_normal());
       ++merged.runs;
       merged.new_runs += found ? 0 : 1;
@@ -253,97 +280,37 @@ class Merge {
   // Refuses a source without runs, unless earlier merges brought some, which then leave the list.
   void require_runs(const MergedSource& merged) {
     if (merged.runs > 0) return;
-    const auto here = Statement(into_, "select 1 from main.runs where experiment in " + brought())
-                          .value<int64_t>(source_.name);
+    const auto here =
+        Statement(into_, "select 1 from main.runs where experiment in " + brought()).value<int>();
     if (!here) throw std::runtime_error("holds no runs");
   }
 
-  // Returns SQL for the experiments that merges of the source's name have brought.
-  static std::string brought() {
-    return "(select name from main.experiments where instr(source || '/', ? || '/') = 1)";
-  }
-
-  // Refuses a source if runs merged under its name came from another folder.
-  void require_own_place() {
-    Statement here(into_,
-                   "select r.experiment, r.folder from main.runs r "
-                   "join main.experiments e on e.name = r.experiment where e.source = ?");
-    for (const auto& [experiment, folder] : here.rows<std::string, path>(source_.name)) {
-      const path within = folder.lexically_relative(prefix_);
-      if (within.empty() || *within.begin() == "..") refuse_other_place(experiment, folder);
+  void require_no_conflict() {
+    for (const auto& [query, problem] : kMergeRules) {
+      const auto found =
+          Statement(into_,
+                    fmt::format(fmt::runtime(query), fmt::arg("name", text_of_sql(source_.name)),
+                                fmt::arg("prefix", text_of_sql(prefix_)),
+                                fmt::arg("name_here", name_here("s.name")),
+                                fmt::arg("source_here", name_here("s.source"))))
+              .value<std::string, std::string>();
+      if (!found) continue;
+      throw std::runtime_error(fmt::format(
+          fmt::runtime(problem), fmt::arg("into", into_name_), fmt::arg("source", source_.name),
+          fmt::arg("results", source_.results.string()), fmt::arg("found", std::get<0>(*found)),
+          fmt::arg("experiment", std::get<1>(*found))));
     }
-    // Runs that the source has merged lie elsewhere, but each must lie where it was.
-    const auto moved = Statement(into_,
-                                 "select n.experiment, r.folder from numbered n "
-                                 "join main.runs r on r.id = n.run "
-                                 "where n.source <> ? and r.folder <> n.folder limit 1")
-                           .value<std::string, path>(source_.name);
-    if (moved) std::apply([&](const auto&... found) { refuse_other_place(found...); }, *moved);
-  }
-
-  [[noreturn]] void refuse_other_place(const std::string& experiment, const path& folder) const {
-    throw ConfigError(
-        "", "",
-        fmt::format("{} has runs of '{}' from another place, {}; give the source "
-                    "another name: NAME={}; or, if it is the same one that was moved, "
-                    "let go of them first: fsdp-run prune {}",
-                    into_name_, source_.name, folder.string(), source_.results.string(),
-                    experiment));
-  }
-
-  // Refuses runs that were merged under another source's name: each run may be there only once.
-  void require_other_names_nowhere() {
-    const auto found = Statement(into_,
-                                 "select n.folder, r.experiment from numbered n "
-                                 "join main.runs r on r.folder = n.folder "
-                                 "join main.experiments e on e.name = r.experiment "
-                                 "where e.source <> n.source limit 1")
-                           .value<std::string, std::string>();
-    if (!found) return;
-    const auto& [folder, experiment] = *found;
-    throw ConfigError(
-        "", "",
-        fmt::format("{} has the run in {} already, in '{}', and would have it "
-                    "twice; leave {} out, or let go of the others first: "
-                    "fsdp-run prune {}",
-                    into_name_, folder, experiment, source_.results.string(), experiment));
-  }
-
-  // Another experiment may have brought a text with the same digest.
-  void require_equal_texts() {
-    const auto digest = Statement(into_,
-                                  "select s.digest from source.experiment_texts s "
-                                  "join main.experiment_texts t on t.digest = s.digest "
-                                  "where t.text <> s.text limit 1")
-                            .value<std::string>();
-    if (!digest) return;
-    throw std::runtime_error("holds another text of the digest " + *digest + " than " + into_name_);
   }
 
   void copy_experiments() {
-    Statement source_of(into_, "select source from main.experiments where name = ?");
-    for (const auto& [name, source] :
-         Statement(into_, "select name, source from source.experiments")
-             .rows<std::string, std::string>()) {
-      const std::string own = name_here(source);
-      if (source_of.value<std::string>(name_here(name)).value_or(own) == own) continue;
-      throw ConfigError("", "",
-                        fmt::format("{} has an experiment '{}' of its own; give the source another "
-                                    "name: NAME={}",
-                                    into_name_, name_here(name), source_.results.string()));
-    }
-    const auto here = [](const std::string& name) {
-      return "(select name from owner) || iif(s." + name + " = '', '', '/' || s." + name + ")";
-    };
     copy_table(into_, "source", "main", "experiments",
-               {{"name", here("name")}, {"source", here("source")}});
+               {{"name", name_here("s.name")}, {"source", name_here("s.source")}});
     copy_table(into_, "source", "main", "experiment_texts");
   }
 
   void copy_runs() {
     // This covers all of the source's experiments, even those that it no longer has.
-    Statement(into_, "update main.runs set current = 0 where experiment in " + brought())
-        .run(source_.name);
+    into_.execute("update main.runs set current = 0 where experiment in " + brought());
     const auto numbered = [](const std::string& column, const std::string& run) {
       return "(select " + column + " from numbered where there = s." + run + ")";
     };
@@ -356,27 +323,6 @@ class Merge {
       into_.execute("delete from main." + table + " where run in (select run from numbered)");
       copy_table(into_, "source", "main", table, {{"run", numbered("run", "run")}});
     }
-  }
-
-  // Reads every row, because one unreadable row would make every report fail.
-  void require_readable() {
-    const std::string of_experiment = " where experiment = ?";
-    const std::string of_runs = " where run in (select id from runs where experiment = ?)";
-    for (const std::string& name :
-         Statement(into_, "select name from source.experiments").rows<std::string>()) {
-      read<ComparisonRow>(select<ComparisonRow>(comparison_rows(Listed::kEver) + of_experiment),
-                          name);
-      read<RankRow>(select<RankRow>(comparison_per_rank_rows(Listed::kEver) + of_experiment), name);
-      read<StatusRow>(select<StatusRow>("statuses" + of_experiment), name);
-      read<AttemptRecord>(select<AttemptRecord>("attempts" + of_runs), name);
-      read<RunStatus>("select status from runs" + of_experiment, name);
-      read<RankEndKind>("select end_kind from ranks" + of_runs, name);
-    }
-  }
-
-  template <typename Row>
-  void read(const std::string& sql, const std::string& experiment) {
-    Statement(into_, sql).rows<Row>(name_here(experiment));
   }
 
   Database& into_;
@@ -396,61 +342,48 @@ std::string reason_to_skip(const MergeSource& source, const std::exception& erro
   return is_named ? reason : (source.results / "results.sqlite").string() + ": " + reason;
 }
 
-// A source to merge, the copy of its database, and the outcome so far.
-struct Candidate {
-  const MergeSource& source;
-  path copy;
-  MergedSource merged{};
-};
-
-void merge_all(std::vector<Candidate>& candidates, Database& into, const path& results) {
-  for (auto& [source, copy, merged] : candidates) {
-    if (!merged.skipped.empty()) continue;
-    try {
-      const AttachedDatabase attached(into, copy, "source");
-      Transaction transaction(into);
-      merged = Merge(into, source, results).run();
-      transaction.commit();
-    } catch (const ResultsUnavailable&) {
-      throw;
-    } catch (const std::exception& error) {
-      merged = {.skipped = reason_to_skip(source, error)};
-    }
-  }
+// Merges the sound copy of the source's database.
+MergedSource merge_copy(const path& copy, const MergeSource& source, Database& into,
+                        const path& results) try {
+  const AttachedDatabase attached(into, copy, "source");
+  Transaction transaction(into);
+  const MergedSource merged = Merge(into, source, results).run();
+  transaction.commit();
+  return merged;
+} catch (const ResultsUnavailable&) {
+  throw;
+} catch (const std::exception& error) {
+  return {.skipped = reason_to_skip(source, error)};
 }
 
-// Skips sources that cannot be merged even into an empty database.
-void try_all(std::vector<Candidate>& candidates, const path& results) {
+// No database is made for a source that cannot be merged even into an empty one.
+MergedSource try_merge(const path& copy, const MergeSource& source, const path& results) {
+  std::error_code not_there;
+  if (std::filesystem::exists(results / "results.sqlite", not_there)) return {};
   Database trial(Database::kTemporary);
   migrate(trial);
-  merge_all(candidates, trial, results);
+  return merge_copy(copy, source, trial, results);
 }
 
 }  // namespace
 
-std::vector<MergedSource> merge_results(const std::filesystem::path& results,
-                                        std::span<const MergeSource> sources) {
-  const ScratchFolder copies;
-  std::vector<Candidate> candidates;
-  for (const MergeSource& source : sources) {
-    Candidate& candidate = candidates.emplace_back(
-        Candidate{source, copies.path() / std::to_string(candidates.size())});
-    try {
-      copy_source(source, results, candidate.copy);
-    } catch (const std::exception& error) {
-      candidate.merged = {.skipped = reason_to_skip(source, error)};
-    }
-  }
-  std::error_code not_there;
-  const bool is_new = !std::filesystem::exists(results / "results.sqlite", not_there);
-  if (is_new) try_all(candidates, results);
-  const auto is_left = [](const Candidate& each) { return each.merged.skipped.empty(); };
-  if (std::ranges::any_of(candidates, is_left)) {
-    Database into = open_results(results, StoreUse::kCreate);
-    merge_all(candidates, into, results);
-  }
+std::vector<MergedSource> merge_results(const path& results, std::span<const MergeSource> sources) {
+  std::optional<Database> into;
   std::vector<MergedSource> merged;
-  for (Candidate& candidate : candidates) merged.push_back(std::move(candidate.merged));
+  for (const MergeSource& source : sources) {
+    const ScratchFolder folder;
+    const path copy = folder.path() / "results.sqlite";
+    MergedSource& outcome = merged.emplace_back();
+    try {
+      copy_source(source, results, copy);
+      if (!into) outcome = try_merge(copy, source, results);
+    } catch (const std::exception& error) {
+      outcome.skipped = reason_to_skip(source, error);
+    }
+    if (!outcome.skipped.empty()) continue;
+    if (!into) into = open_results(results, StoreUse::kCreate);
+    outcome = merge_copy(copy, source, *into, results);
+  }
   return merged;
 }
 

@@ -1,7 +1,6 @@
 #include "runner/store/prune.h"
 
 #include <algorithm>
-#include <array>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -135,15 +134,6 @@ RunPaths run_of_checkpoint(const PruneItem& item) {
   return RunPaths(item.folder.parent_path().parent_path());
 }
 
-// True if another folder holds the checkpoint of this step.
-bool has_another(const PruneItem& item) {
-  using State = CheckpointFolder::State;
-  return std::ranges::any_of(std::array{State::kComplete, State::kReplaced}, [&](State state) {
-    const path other = checkpoint_folder(run_of_checkpoint(item), *item.checkpoint_step, state);
-    return other != item.folder && std::filesystem::exists(other);
-  });
-}
-
 // Returns the folder's name while the item is being removed.
 path name_of_removed(const PruneItem& item) {
   if (item.checkpoint_step) {
@@ -162,26 +152,47 @@ void remove_folder(const path& folder) {
   throw std::system_error(error, folder.string() + " cannot be removed");
 }
 
+// Returns the items, without their sizes.
+std::vector<PruneItem> find_items(const Store& store, const path& results, const PruneWish& wish) {
+  const NamedFolders named(store, results);
+  const std::vector<RunRecord> runs = store.runs();
+  std::vector<RunRecord> wanted = runs;
+  std::erase_if(wanted, [&](const RunRecord& run) { return !is_wanted(store, run, wish); });
+  std::set<int64_t> going;
+  for (const RunRecord& run : wanted) going.insert(run.id);
+  std::vector<PruneItem> items;
+  for (const RunRecord& run : wanted) {
+    path folder = own_folder(results, run);
+    const std::set<int64_t> itself{run.id};
+    const bool is_of_another =
+        !folder.empty() && named.is_of_run(folder, wish.checkpoints ? itself : going);
+    if (is_of_another) folder.clear();  // it stays
+    if (!wish.checkpoints) {
+      items.push_back({.run = run, .folder = folder});
+      continue;
+    }
+    if (folder.empty()) continue;
+    for (const CheckpointFolder& found : prunable_checkpoints(RunPaths(folder), wish.keep_last)) {
+      items.push_back({.run = run, .checkpoint_step = found.step, .folder = found.folder});
+    }
+  }
+  for (const path& rest : find_rests(results, runs)) items.push_back({.folder = rest});
+  find_keepers(named, items);
+  return items;
+}
+
 // Removes items one after the other.
 class Removal {
  public:
-  Removal(Store& store, const path& results, std::vector<PruneItem>& items)
-      : store_(store), results_(results), named_(store, results) {
-    find_keepers(named_, items);
-    for (const PruneItem& item : items) {
-      if (item.run && !item.checkpoint_step && !item.kept_for) going_.insert(item.run->id);
-    }
-  }
+  Removal(Store& store, const path& results, const PruneWish& wish)
+      : store_(store), results_(results), wish_(wish) {}
 
   // Removes the item's rows and its folder. Returns false if the item is in use now.
   bool remove(PruneItem& item) {
-    if (item.kept_for || !forget(item)) {
-      if (item.run) going_.erase(item.run->id);
-      return false;
-    }
+    if (item.run && !forget(item)) return false;
     if (item.folder.empty()) return true;
     remove_folder(item.folder);
-    if (!item.checkpoint_step) remove_if_empty(item.folder.parent_path());
+    if (!item.checkpoint_step) emptied_.insert(item.folder.parent_path());
     return true;
   }
 
@@ -195,42 +206,54 @@ class Removal {
     }
   }
 
+  // Removes the folders of experiments whose last run went. A run is recorded before it has a
+  // folder.
+  void remove_empty_folders() {
+    if (emptied_.empty()) return;
+    const Store::Batch nobody_plans(store_);
+    const NamedFolders named(store_, results_);
+    std::error_code not_empty;
+    for (const path& experiment : emptied_) {
+      if (!named.is_of_run(experiment, {})) std::filesystem::remove(experiment, not_empty);
+    }
+  }
+
  private:
   // Renames the folder and deletes the rows in one transaction, so nobody can plan a run meanwhile.
   bool forget(PruneItem& item) {
     Store::Batch nobody_plans(store_);
-    if (is_in_use(item)) return false;
+    if (!is_prunable(item)) return false;
     if (!item.folder.empty()) rename_folder(item);
-    if (!item.checkpoint_step && item.run) store_.delete_run(item.run->id);
-    if (item.checkpoint_step && !has_another(item)) {
-      const RunPaths paths = run_of_checkpoint(item);
-      store_.delete_checkpoint(
-          item.run->id, paths.checkpoint(*item.checkpoint_step).lexically_relative(paths.folder()));
+    if (item.checkpoint_step) {
+      forget_checkpoint(item);
+    } else {
+      store_.delete_run(item.run->id);
     }
     nobody_plans.commit();
-    if (!item.checkpoint_step && item.run) {
-      going_.erase(item.run->id);
-      named_.forget(item.run->id);
-    }
     return true;
   }
 
-  // Runs may have been planned since the items were found.
-  const NamedFolders& named() {
+  // True if the item would be found now. Others may have planned runs since it was found.
+  bool is_prunable(const PruneItem& item) {
     if (const int64_t version = store_.version(); version != version_) {
       version_ = version;
-      named_ = NamedFolders(store_, results_);
+      prunable_ = find_items(store_, results_, wish_);
     }
-    return named_;
+    return std::ranges::any_of(prunable_, [&](const PruneItem& now) {
+      return now.run && now.run->id == item.run->id && !now.kept_for &&
+             (now.folder == item.folder || name_of_removed(now) == item.folder);
+    });
   }
 
-  bool is_in_use(const PruneItem& item) {
-    if (item.run && store_.is_under_way(item.run->id)) return true;
-    if (item.folder.empty()) return false;
-    if (!item.checkpoint_step && named().is_of_run(item.folder, going_)) return true;
-    return std::ranges::any_of(named().resumed_from(item.folder), [&](const ResumedFrom& resumed) {
-      return !going_.contains(resumed.by.id);
-    });
+  // Deletes the row of a checkpoint, unless another folder holds the step's.
+  void forget_checkpoint(const PruneItem& item) {
+    using enum CheckpointFolder::State;
+    const RunPaths paths = run_of_checkpoint(item);
+    for (const auto state : {kComplete, kReplaced}) {
+      if (std::filesystem::exists(checkpoint_folder(paths, *item.checkpoint_step, state))) return;
+    }
+    store_.delete_checkpoint(
+        item.run->id, paths.checkpoint(*item.checkpoint_step).lexically_relative(paths.folder()));
   }
 
   static void rename_folder(PruneItem& item) {
@@ -251,59 +274,27 @@ class Removal {
     }
   }
 
-  // Removes an experiment's folder after its last run. A run is recorded before it has a folder.
-  void remove_if_empty(const path& experiment) {
-    const Store::Batch nobody_plans(store_);
-    std::error_code not_empty;
-    if (!named().is_of_run(experiment, going_)) std::filesystem::remove(experiment, not_empty);
-  }
-
   Store& store_;
   const path& results_;
-  std::set<int64_t> going_;
-  int64_t version_ = store_.version();
-  NamedFolders named_;
+  const PruneWish& wish_;
+  int64_t version_ = -1;
+  std::vector<PruneItem> prunable_;
+  std::set<path> emptied_;  // folders of experiments that runs have left
 };
 
 }  // namespace
 
 std::vector<PruneItem> find_prunable(const Store& store, const path& results,
                                      const PruneWish& wish) {
-  const NamedFolders named(store, results);
-  const std::vector<RunRecord> runs = store.runs();
-  std::vector<RunRecord> wanted = runs;
-  std::erase_if(wanted, [&](const RunRecord& run) { return !is_wanted(store, run, wish); });
-  std::set<int64_t> going;
-  for (const RunRecord& run : wanted) going.insert(run.id);
-  std::vector<PruneItem> items;
-  const auto add = [&](const path& folder) -> PruneItem& {
-    return items.emplace_back(PruneItem{.folder = folder, .size_bytes = size_of(folder)});
-  };
-  for (const RunRecord& run : wanted) {
-    path folder = own_folder(results, run);
-    const std::set<int64_t> itself{run.id};
-    const bool is_of_another =
-        !folder.empty() && named.is_of_run(folder, wish.checkpoints ? itself : going);
-    if (is_of_another) folder.clear();  // it stays
-    if (!wish.checkpoints) {
-      add(folder).run = run;
-      continue;
-    }
-    if (folder.empty()) continue;
-    for (const CheckpointFolder& found : prunable_checkpoints(RunPaths(folder), wish.keep_last)) {
-      PruneItem& item = add(found.folder);
-      item.run = run;
-      item.checkpoint_step = found.step;
-    }
-  }
-  for (const path& rest : find_rests(results, runs)) add(rest);
-  find_keepers(named, items);
+  std::vector<PruneItem> items = find_items(store, results, wish);
+  for (PruneItem& item : items) item.size_bytes = size_of(item.folder);
   return items;
 }
 
-std::vector<PruneItem> prune(Store& store, const path& results, std::vector<PruneItem> items) {
+std::vector<PruneItem> prune(Store& store, const path& results, const PruneWish& wish,
+                             std::vector<PruneItem> items) {
   std::vector<PruneItem> left_alone;
-  Removal removal(store, results, items);
+  Removal removal(store, results, wish);
   // The rests of runs come first: their removal makes room and needs none in the database.
   std::ranges::stable_partition(items, [](const PruneItem& item) { return !item.run; });
   for (const bool is_last_try : {false, true}) {
@@ -317,6 +308,7 @@ std::vector<PruneItem> prune(Store& store, const path& results, std::vector<Prun
       }
     }
   }
+  removal.remove_empty_folders();
   return left_alone;
 }
 

@@ -4,7 +4,6 @@
 
 #include <array>
 #include <fstream>
-#include <map>
 #include <system_error>
 
 #include "base/text/config_error.h"
@@ -72,16 +71,6 @@ void require_whole_pages(const path& file, const Header& header) {
                            "more, or move it away");
 }
 
-// Returns "table", or the text of a view, by name. Names are in lower case, as SQLite ignores case.
-std::map<std::string, std::string> named_in(Database& database) {
-  std::map<std::string, std::string> named;
-  Statement objects(database,
-                    "select lower(name), iif(type = 'view', sql, type) from sqlite_master "
-                    "where type in ('table', 'view')");
-  for (auto& [name, made] : objects.rows<std::string, std::string>()) named[name] = made;
-  return named;
-}
-
 // Adds to `database` the tables, indexes, columns and views of `schema` that it lacks.
 void add_what_is_missing(Database& database, const std::string& schema) {
   Database whole(":memory:");
@@ -90,11 +79,8 @@ void add_what_is_missing(Database& database, const std::string& schema) {
   Statement is_there(database, "select 1 from sqlite_master where (type, name) = (?, ?)");
   Statement has_column(database, "select 1 from pragma_table_xinfo(?) where name = ?");
   Statement columns(whole, "select name, type from pragma_table_xinfo(?)");
-  const auto all = objects.rows<std::string, std::string, std::string>();
-  for (const auto& [type, name, sql] : all) {
+  for (const auto& [type, name, sql] : objects.rows<std::string, std::string, std::string>()) {
     if (type == "view") database.execute("drop view if exists " + name);
-  }
-  for (const auto& [type, name, sql] : all) {
     if (!is_there.value<int>(type, name)) {
       database.execute(sql);
     } else if (type == "table") {
@@ -106,51 +92,10 @@ void add_what_is_missing(Database& database, const std::string& schema) {
   }
 }
 
-bool can_write(const path& file) {
-  return access(file.c_str(), W_OK) == 0 && access(file.parent_path().c_str(), W_OK) == 0;
-}
-
-Database opened(const path& file) {
-  Database database(file);
+Database made_ready(Database database) {
   migrate(database);
+  require_own_views(database);
   return database;
-}
-
-Database created(const path& file) {
-  const path folder = file.parent_path();
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (!error) return opened(file);
-  throw std::runtime_error(folder.string() + ": cannot be created: " + error.message() +
-                           "; choose another folder with --results");
-}
-
-Database found_or_made(const path& results, StoreUse use) {
-  check_results_path(results);
-  const path file = results / "results.sqlite";
-  std::error_code not_there;
-  const auto status = std::filesystem::status(file, not_there);
-  const bool is_file = std::filesystem::is_regular_file(status);
-  if (!std::filesystem::exists(status) || (is_file && std::filesystem::file_size(file) == 0)) {
-    if (use == StoreUse::kCreate) return created(file);
-    throw ConfigError(file.string(), "",
-                      "holds no results yet; run an experiment first, or name another folder with "
-                      "--results");
-  }
-  if (!is_file) refuse_foreign(file);
-  if (access(file.c_str(), R_OK) != 0) return opened(file);  // throws the reason
-  const std::optional<Header> header = header_of(file);
-  if (!header || !header->is_ours()) refuse_foreign(file);
-  require_whole_pages(file, *header);
-  const bool is_current = header->user_version == std::ssize(schema_versions());
-  // This program writes no write-ahead log, and reading one would leave files beside it.
-  if (!is_current && header->has_wal) refuse_foreign(file);
-  // A killed writer's change must be undone before anything can be read.
-  const bool must_change = !is_current || has_journal(file);
-  if (use == StoreUse::kCreate || !must_change || can_write(file)) return opened(file);
-  Database copy = Database::copy_of(file);
-  migrate(copy);
-  return copy;
 }
 
 }  // namespace
@@ -178,14 +123,19 @@ void require_mergeable(const path& file) {
 }
 
 void require_own_views(Database& database) {
-  static const std::map<std::string, std::string> kOwn = [] {
-    Database fresh(":memory:");
-    migrate(fresh);
-    return named_in(fresh);
+  // "table", or the text of a view.
+  const std::string made = "select name, iif(type = 'view', sql, type) from sqlite_master ";
+  static const auto kOwn = [&] {
+    Database own(":memory:");
+    own.execute(schema());
+    return Statement(own, made + "where type in ('table', 'view')")
+        .rows<std::string, std::string>();
   }();
-  for (const auto& [name, made] : named_in(database)) {
-    const auto own = kOwn.find(name);
-    if (own == kOwn.end() || own->second == made) continue;
+  // SQLite ignores the case of names.
+  Statement of_name(database, made + "where lower(name) = ? and type in ('table', 'view')");
+  for (const auto& [name, own] : kOwn) {
+    const auto found = of_name.value<std::string, std::string>(name);
+    if (!found || std::get<1>(*found) == own) continue;
     throw ConfigError(database.file().string(), "",
                       "another program has changed its '" + name +
                           "'; restore the file, or choose another folder with --results");
@@ -193,9 +143,35 @@ void require_own_views(Database& database) {
 }
 
 Database open_results(const path& results, StoreUse use) {
-  Database database = found_or_made(results, use);
-  require_own_views(database);
-  return database;
+  check_results_path(results);
+  const path file = results / "results.sqlite";
+  std::error_code error;
+  const auto status = std::filesystem::status(file, error);
+  const bool is_file = std::filesystem::is_regular_file(status);
+  if (!std::filesystem::exists(status) || (is_file && std::filesystem::file_size(file) == 0)) {
+    if (use == StoreUse::kExisting) {
+      throw ConfigError(file.string(), "",
+                        "holds no results yet; run an experiment first, or name another folder "
+                        "with --results");
+    }
+    std::filesystem::create_directories(results, error);
+    if (!error) return made_ready(Database(file));
+    throw std::runtime_error(results.string() + ": cannot be created: " + error.message() +
+                             "; choose another folder with --results");
+  }
+  if (!is_file) refuse_foreign(file);
+  if (access(file.c_str(), R_OK) != 0) return made_ready(Database(file));  // throws the reason
+  const std::optional<Header> header = header_of(file);
+  if (!header || !header->is_ours()) refuse_foreign(file);
+  require_whole_pages(file, *header);
+  const bool is_current = header->user_version == std::ssize(schema_versions());
+  // This program writes no write-ahead log, and reading one would leave files beside it.
+  if (!is_current && header->has_wal) refuse_foreign(file);
+  // A killed writer's change must be undone before anything can be read.
+  const bool must_change = !is_current || has_journal(file);
+  const bool can_change = access(file.c_str(), W_OK) == 0 && access(results.c_str(), W_OK) == 0;
+  if (use == StoreUse::kCreate || !must_change || can_change) return made_ready(Database(file));
+  return made_ready(Database::copy_of(file));
 }
 
 std::span<const std::string> schema_versions() {
@@ -207,19 +183,20 @@ std::span<const std::string> schema_versions() {
 }
 
 void migrate(Database& database, std::span<const std::string> versions) {
-  const auto number = [&](const char* sql) {
-    return Statement(database, sql).value<int64_t>().value();
-  };
   const auto header = [&] {
-    return Header{.user_version = number("pragma user_version"),
-                  .application_id = number("pragma application_id")};
+    const auto [version, id] = Statement(database,
+                                         "select user_version, application_id "
+                                         "from pragma_user_version, pragma_application_id")
+                                   .value<int64_t, int64_t>()
+                                   .value();
+    return Header{.user_version = version, .application_id = id};
   };
   const int64_t newest = std::ssize(versions);
   if (header().is_ours() && header().user_version == newest) return;
   Transaction transaction(database);
   const Header found = header();
   const bool is_empty = found.application_id == 0 && found.user_version == 0 &&
-                        number("select count(*) from sqlite_master") == 0;
+                        !Statement(database, "select 1 from sqlite_master").value<int>();
   if (!is_empty && !found.is_ours()) refuse_foreign(database.file());
   if (found.user_version > newest) {
     throw ConfigError(database.file().string(), "",
@@ -228,14 +205,11 @@ void migrate(Database& database, std::span<const std::string> versions) {
                                   "folder with --results",
                                   found.user_version, newest));
   }
-  if (is_empty) {
-    database.execute(versions.front());
-  } else {
-    for (const std::string& step : versions.subspan(static_cast<size_t>(found.user_version))) {
-      database.execute(step);
-    }
-    add_what_is_missing(database, versions.front());
+  const int64_t version = is_empty ? newest : found.user_version;
+  for (const std::string& step : versions.subspan(static_cast<size_t>(version))) {
+    database.execute(step);
   }
+  add_what_is_missing(database, versions.front());
   database.execute(
       fmt::format("pragma application_id = {}; pragma user_version = {}", kApplicationId, newest));
   transaction.commit();

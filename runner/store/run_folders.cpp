@@ -61,9 +61,4 @@ std::vector<ResumedFrom> NamedFolders::resumed_from(const path& folder) const {
   return found;
 }
 
-void NamedFolders::forget(int64_t run) {
-  std::erase_if(folders_, [&](const auto& named) { return named.second == run; });
-  std::erase_if(checkpoints_, [&](const auto& named) { return named.second.by.id == run; });
-}
-
 }  // namespace fsdp

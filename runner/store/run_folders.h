@@ -35,9 +35,6 @@ class NamedFolders {
   // Returns the runs that resume from the folder, or from one in it.
   std::vector<ResumedFrom> resumed_from(const std::filesystem::path& folder) const;
 
-  // Leaves out a run that was deleted. Another run may get its number.
-  void forget(int64_t run);
-
  private:
   std::vector<std::pair<std::string, int64_t>> folders_;
   std::vector<std::pair<std::string, ResumedFrom>> checkpoints_;

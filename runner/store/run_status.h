@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -33,14 +34,23 @@ constexpr auto enum_names(RunStatus) {
                     "preempted"sv,     "node_failed"sv, "cancelled"sv,   "unknown"sv};
 }
 
+// The statuses of runs that something outside of the run ended. Such an end tells nothing about the
+// run itself.
+inline constexpr std::array kCutShort = {RunStatus::kInterrupted, RunStatus::kTimeLimit,
+                                         RunStatus::kPreempted,   RunStatus::kNodeFailed,
+                                         RunStatus::kCancelled,   RunStatus::kUnknown};
+constexpr bool is_cut_short(RunStatus status) {
+  return std::ranges::find(kCutShort, status) != kCutShort.end();
+}
 // True if the run waits or runs.
-bool is_under_way(RunStatus status);
-// True if something outside of the run ended it. Such an end tells nothing about the run itself.
-bool is_cut_short(RunStatus status);
+constexpr bool is_under_way(RunStatus status) {
+  return status == RunStatus::kQueued || status == RunStatus::kRunning;
+}
 // True if the cluster ended the run: by a time limit, a preemption, a failed node.
-bool was_ended_by_cluster(RunStatus status);
-// Returns the statuses for which is_cut_short holds, as a list of SQL: "('interrupted', ...)".
-std::string cut_short_statuses();
+constexpr bool was_ended_by_cluster(RunStatus status) {
+  return status == RunStatus::kPreempted || status == RunStatus::kNodeFailed ||
+         status == RunStatus::kTimeLimit;
+}
 
 // The kind of a rank's last event; none: it did not report its end.
 enum class RankEndKind { kNone, kFinished, kFailed, kInterrupted };

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <ranges>
+
 #include "runner/store/database.h"
 #include "runner/store/store.h"
 
@@ -272,6 +274,11 @@ std::string comparison_per_rank_rows(Listed listed) {
   if (listed == Listed::kNow) return "comparison_per_rank";
   return fmt::format("({} order by c.experiment, c.run, k.rank)",
                      comparison_per_rank_of("(" + comparison_of_every_run() + ")"));
+}
+
+std::string cut_short_statuses() {
+  const auto names = kCutShort | std::views::transform(name_of<RunStatus>);
+  return fmt::format("('{}')", fmt::join(names, "', '"));
 }
 
 std::string schema() {

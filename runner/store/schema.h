@@ -20,6 +20,12 @@ std::string schema();
 std::string comparison_rows(Listed listed);
 std::string comparison_per_rank_rows(Listed listed);
 
+// Selects an attempt's rows, by the parameters run and attempt.
+inline const std::string kOfAttempt = " where run = ? and attempt = ?";
+
+// Returns the statuses for which is_cut_short holds, as a list of SQL: "('interrupted', ...)".
+std::string cut_short_statuses();
+
 // The table of the events with this body. Its name is null if there is no such table.
 struct EventTable {
   const char* name = nullptr;

@@ -4,17 +4,19 @@
 #include <cstdint>
 #include <filesystem>
 #include <limits>
-#include <memory>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "base/files/file_digest.h"
 #include "contract/record/event.h"
 #include "contract/spec/run_spec.h"
+#include "runner/store/attempt_figures.h"
 #include "runner/store/attempts.h"
 #include "runner/store/comparison.h"
 #include "runner/store/results_database.h"
@@ -22,8 +24,6 @@
 
 // The SQLite database of a results folder: plans, attempts, and the reports of every rank.
 namespace fsdp {
-
-class Transaction;
 
 struct ExperimentRecord {
   std::string name;
@@ -130,24 +130,20 @@ struct Stretch {
 class Store {
  public:
   // Opens or creates <results>/results.sqlite, as open_results does.
-  explicit Store(const std::filesystem::path& results, StoreUse use = StoreUse::kCreate);
-  ~Store();
+  explicit Store(const std::filesystem::path& results, StoreUse use = StoreUse::kCreate)
+      : database_(open_results(results, use)) {}
+  Store(const Store&) = delete;
+  Store& operator=(const Store&) = delete;
 
   // Sets how long a call waits for another process's transaction.
-  void set_lock_wait(std::chrono::milliseconds longest);
+  void set_lock_wait(std::chrono::milliseconds longest) { database_.set_lock_wait(longest); }
   // Throws ResultsUnavailable if nothing can be recorded now.
   void check_is_writable();
 
   // Joins all calls during its lifetime into one transaction: kept by commit(), else undone. For
   // calls in quick succession, because other writers wait until its end.
-  class Batch {
-   public:
-    explicit Batch(Store& store);
-    ~Batch();
-    void commit();
-
-   private:
-    std::unique_ptr<Transaction> transaction_;
+  struct Batch : Transaction {
+    explicit Batch(Store& store) : Transaction(store.database_) {}
   };
 
   // Records the experiment and its runs in one transaction. Known runs (same experiment, point and
@@ -279,8 +275,36 @@ class Store {
   void remember_digest(const FileState& file, std::string_view digest);
 
  private:
-  struct Contents;
-  std::unique_ptr<Contents> contents_;
+  // An attempt and the figures computed from its events so far.
+  struct Figures {
+    AttemptFigures computed;
+    std::map<int64_t, int64_t> last_sequences;  // by rank, of the last event in the figures
+    int64_t events = 0;
+    int64_t events_written = 0;  // number of events in the figures last written
+  };
+
+  // Returns the statement of this SQL, which stays prepared.
+  Statement& sql(const std::string& text) const;
+
+  // These functions work within the caller's transaction.
+  RunRecord plan_run(std::string_view experiment, const RunRecord& run);
+  std::filesystem::path folder_for(std::string_view experiment, const RunRecord& run) const;
+  std::vector<JobRecord> jobs(const std::string& condition, auto value) const;
+  template <typename Row>
+  std::vector<Row> rows_of(const std::string& view, std::string_view experiment) const;
+  void ingest_rank(int64_t run_id, int attempt, int rank, std::span<const Event> events,
+                   int64_t skipped_lines, Figures& figures);
+  // Returns the figures in memory if they match the database's events, else computes them anew.
+  // Another process may have written, or a transaction may have been rolled back.
+  Figures& figures_of(int64_t run_id, int attempt);
+  AttemptFigures read_figures(int64_t run_id, int attempt) const;
+  void write_figures(int64_t run_id, int attempt, Figures& figures, bool has_ended);
+  // Adds the first losses of the run, if the attempt resumed from a checkpoint.
+  void add_losses_before(AttemptSummary& summary, int64_t run_id, int attempt) const;
+
+  mutable Database database_;
+  mutable std::map<std::string, Statement> statements_;  // by SQL
+  std::map<std::pair<int64_t, int>, Figures> figures_;   // of attempts that are being ingested
 };
 
 }  // namespace fsdp

@@ -26,7 +26,7 @@ PruneWish wish_for(std::set<int64_t> runs, bool checkpoints = false) {
 }
 
 void prune_all(Store& store, const ResultsFolder& results, const PruneWish& wish) {
-  prune(store, results.path(), find_prunable(store, results.path(), wish));
+  prune(store, results.path(), wish, find_prunable(store, results.path(), wish));
 }
 
 // A trainer was killed between the two renames that replace a checkpoint.
@@ -163,7 +163,7 @@ TEST_CASE("the rest of a pruned run is removed, also once a run of its folder is
   REQUIRE(items.size() == 1);
   CHECK(items.front().folder == rest);
   if (!is_planned_first) run_with_files(store, results, "lab");
-  CHECK(prune(store, results.path(), items).empty());
+  CHECK(prune(store, results.path(), wish_for({}), items).empty());
   CHECK_FALSE(std::filesystem::exists(rest));
   CHECK(std::filesystem::exists(results / "runs/lab/a-01234567/checkpoints/step-1/trainer.json"));
 }
@@ -177,7 +177,7 @@ TEST_CASE("a folder that a new run has got while prune asked stays") {
   other.delete_run(run.id);
   run_with_files(other, results, "elsewhere");
   run_with_files(other, results, "lab");
-  CHECK(prune(store, results.path(), items).size() == 1);
+  CHECK(prune(store, results.path(), wish_for({run.id}), items).size() == 1);
   CHECK(std::filesystem::exists(results.path() / run.folder / "checkpoints/step-1/trainer.json"));
   CHECK(store.runs().size() == 2);
 }
@@ -231,7 +231,7 @@ TEST_CASE("two prunes may find the same rest: the second has nothing to do") {
   const std::vector<PruneItem> items = find_prunable(store, results.path(), wish_for({}));
   REQUIRE(items.size() == 1);
   for (int time = 0; time < 2; ++time) {
-    CHECK(prune(store, results.path(), items).empty());
+    CHECK(prune(store, results.path(), wish_for({}), items).empty());
     CHECK_FALSE(std::filesystem::exists(rest.parent_path()));
   }
 }
@@ -243,7 +243,7 @@ TEST_CASE("the rest of an earlier prune of the same folder is not in the way") {
   const RunRecord run = run_with_files(store, results, "lab");
   std::vector<PruneItem> items = find_prunable(store, results.path(), wish_for({run.id}));
   std::erase_if(items, [](const PruneItem& item) { return !item.run; });
-  CHECK(prune(store, results.path(), items).empty());
+  CHECK(prune(store, results.path(), wish_for({run.id}), items).empty());
   CHECK_FALSE(std::filesystem::exists(results / "runs/lab"));
 }
 
@@ -280,7 +280,7 @@ TEST_CASE("what another run resumes from stays, also when that is planned while 
   REQUIRE(items.size() == 1);
   CHECK_FALSE(items.front().kept_for);
   const RunRecord second = run_that_resumes(store, results, "second", first);
-  REQUIRE(prune(store, results.path(), items).size() == 1);
+  REQUIRE(prune(store, results.path(), wish, items).size() == 1);
   CHECK(std::filesystem::exists(checkpoint / "trainer.json"));
   CHECK(store.run(first.id));
 
@@ -289,7 +289,7 @@ TEST_CASE("what another run resumes from stays, also when that is planned while 
   REQUIRE(items.front().kept_for);
   CHECK(items.front().kept_for->by.id == second.id);
   CHECK(items.front().kept_for->checkpoint == checkpoint);
-  prune(store, results.path(), items);
+  prune(store, results.path(), wish, items);
   CHECK(std::filesystem::exists(checkpoint / "trainer.json"));
 
   SECTION("also what stays for such a run keeps what it resumes from") {
