@@ -1,11 +1,9 @@
 #include "runner/fetch/fetch.h"
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <stdexcept>
 #include <string_view>
 
@@ -17,7 +15,7 @@
 #include "base/text/utf8.h"
 #include "formats/hub/hub_cache.h"
 #include "formats/inputs/wanted_files.h"
-#include "runner/progress/run_progress.h"
+#include "runner/progress/live_view.h"
 #include "runner/table/terminal_text.h"
 
 namespace fsdp {
@@ -35,11 +33,9 @@ class FetchScript {
   explicit FetchScript(Show show) : show_(std::move(show)) {
     json heard;
     try {
-      std::vector<std::string> variables;
-      for (char** name = environ; *name != nullptr; ++name) variables.push_back(*name);
       process_ = std::make_unique<Conversation>(
           std::vector<std::string>{python_program(), "-I", "-c", std::string(kFetchScript)},
-          variables);
+          own_variables());
       heard = hear(json::object());
       if (!heard.is_object()) throw std::runtime_error(python_program() + " answers otherwise");
     } catch (const std::exception& error) {
@@ -236,18 +232,6 @@ class Fetch {
   std::vector<Commit> commits_;
 };
 
-bool can_draw() {
-  const char* terminal = std::getenv("TERM");
-  return isatty(STDERR_FILENO) == 1 &&
-         (terminal == nullptr || std::string_view(terminal) != "dumb");
-}
-
-size_t terminal_columns() {
-  winsize size{};
-  constexpr size_t kUsual = 80;
-  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0 ? kUsual : size.ws_col;
-}
-
 std::string figures(const FetchProgress& progress, double bytes_per_s) {
   std::string text =
       fmt::format("{} of {}", memory_text(progress.done_bytes), memory_text(progress.all_bytes));
@@ -259,28 +243,17 @@ std::string figures(const FetchProgress& progress, double bytes_per_s) {
 
 std::string bar_line(const FetchProgress& progress, double bytes_per_s) {
   if (progress.all_files == 0) return "asking the hub";
-  constexpr size_t kBarInside = 16;
+  constexpr size_t kBarWidth = 18;
   const auto all = static_cast<double>(std::max<int64_t>(progress.all_bytes, 1));
   const double part = std::clamp(static_cast<double>(progress.done_bytes) / all, 0.0, 1.0);
-  std::string bar(static_cast<size_t>(part * kBarInside), '=');
-  if (bar.size() < kBarInside) bar += '>';
-  bar.resize(kBarInside, ' ');
-  return fmt::format("[{}] {}/{} files  {}", bar, progress.done_files, progress.all_files,
-                     figures(progress, bytes_per_s));
+  return fmt::format("{} {}/{} files  {}", bar(part, kBarWidth), progress.done_files,
+                     progress.all_files, figures(progress, bytes_per_s));
 }
-
-constexpr std::string_view kEraseLine = "\r\033[K";
 
 }  // namespace
 
 std::vector<FetchedRepository> fetch(const std::vector<HubInput>& inputs, const Show& show) {
   return Fetch(show).run(inputs);
-}
-
-FetchView::FetchView() : is_terminal_(can_draw()) {}
-
-FetchView::~FetchView() {
-  if (is_drawn_) write_whole(STDERR_FILENO, kEraseLine);
 }
 
 void FetchView::show(const FetchProgress& progress) {
@@ -297,12 +270,11 @@ void FetchView::show(const FetchProgress& progress) {
   }
   std::string text;
   for (const std::string& line : progress.lines) text += visible_line(line) + '\n';
-  if (is_terminal_) {
-    const size_t columns = terminal_columns();
-    text += display_cut(bar_line(progress, bytes_per_s_), columns > 1 ? columns - 1 : 1);
-    text.insert(0, kEraseLine);
-    is_drawn_ = true;
-  } else if (progress.all_files > 0 && now - said_at_ >= kLineInterval) {
+  if (TerminalLine::is_possible()) {
+    const size_t columns = std::max<size_t>(terminal_size().columns, 2) - 1;
+    return line_.draw(text, display_cut(bar_line(progress, bytes_per_s_), columns));
+  }
+  if (progress.all_files > 0 && now - said_at_ >= kLineInterval) {
     said_at_ = now;
     text += figures(progress, bytes_per_s_) + '\n';
   }

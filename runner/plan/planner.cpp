@@ -1,7 +1,6 @@
 #include "runner/plan/planner.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -99,12 +98,6 @@ int64_t node_bytes(const PlanTarget& target, const RunSpec& spec, const std::opt
   if (!host) return node_memory_bytes(spec.slurm).value_or(0);
   const bool runs_here = spec.device != DeviceKind::kCuda || (!target.gpu && !host->gpus.empty());
   return runs_here ? memory_available_bytes() : 0;
-}
-
-std::vector<std::string> own_variables() {
-  std::vector<std::string> variables;
-  for (char** variable = environ; *variable != nullptr; ++variable) variables.push_back(*variable);
-  return variables;
 }
 
 constexpr std::chrono::seconds kPatienceOfRuns{20};  // the longest delay of a sweep; happens once

@@ -37,7 +37,7 @@ double tokens_of_step(const RunSpec& spec) {
          static_cast<double>(spec.data.sequence_length);
 }
 
-RunOutline outline_of(const RunRecord& run) {
+RunProgress outline_of(const RunRecord& run) {
   return {.point = run.point,
           .ranks = run.spec.strategy.ranks,
           .steps = known_steps(run.spec.train),

@@ -1,8 +1,7 @@
-#include "runner/host/gpus.h"
-
 #include <catch2/catch.hpp>
 #include <cstdlib>
 
+#include "runner/host/host.h"
 #include "runner/run/local_launcher.h"
 
 using namespace fsdp;
