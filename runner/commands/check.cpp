@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <fstream>
+#include <functional>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -25,7 +26,7 @@
 #include "runner/commands/run_arguments.h"
 #include "runner/experiment/doubling_series.h"
 #include "runner/host/doctor.h"
-#include "runner/plan/experiment_plans.h"
+#include "runner/plan/planner.h"
 #include "runner/run/planned_runs.h"
 #include "runner/series/speeds.h"
 #include "runner/table/names.h"
@@ -206,11 +207,9 @@ std::string time_text(const SlurmSpec& slurm) {
 }
 
 std::string job_text(const SlurmRequest& request) {
-  const std::string nodes = counted(request.nodes, "node");
-  if (request.gpus_per_node == 0) {
-    return fmt::format("{} with {}", nodes, counted(request.ranks_per_node, "rank"));
-  }
-  return fmt::format("{} with {}", nodes, counted(request.gpus_per_node, "GPU"));
+  const std::string ranks = request.gpus_per_node == 0 ? counted(request.ranks_per_node, "rank")
+                                                       : counted(request.gpus_per_node, "GPU");
+  return fmt::format("{} with {}", counted(request.nodes, "node"), ranks);
 }
 
 constexpr std::chrono::seconds kPatienceOfCheck{3};
@@ -224,23 +223,21 @@ struct Submission {
 };
 
 std::vector<Submission> submissions_of(const std::vector<Run>& runs) {
-  if (runs.front().spec.slurm.mode == SlurmMode::kAllocation) {
-    std::vector<SlurmRequest> requests;
-    for (const Run& run : runs) requests.push_back(slurm_request(run.spec));
-    return {{&runs.front(), std::ssize(runs), largest(requests), /*is_array=*/false}};
-  }
-  std::vector<Submission> arrays;
+  const bool is_one_job = runs.front().spec.slurm.mode == SlurmMode::kAllocation;
+  std::vector<Submission> submissions;
   for (const Run& run : runs) {
-    const auto same = std::ranges::find_if(arrays, [&](const Submission& array) {
-      return may_share_array(array.first->spec, run.spec);
+    const SlurmRequest request = slurm_request(run.spec);
+    const auto same = std::ranges::find_if(submissions, [&](const Submission& other) {
+      return is_one_job || may_share_array(other.first->spec, run.spec);
     });
-    if (same == arrays.end()) {
-      arrays.push_back({&run, 1, slurm_request(run.spec), /*is_array=*/true});
+    if (same == submissions.end()) {
+      submissions.push_back({&run, 1, request, /*is_array=*/!is_one_job});
     } else {
       ++same->runs;
+      same->request = largest({same->request, request});
     }
   }
-  return arrays;
+  return submissions;
 }
 
 // Returns the script as it would be submitted, except for names that Slurm ignores.
@@ -301,16 +298,13 @@ std::string request_line(const Preflight& preflight) {
                      counted(std::ssize(submissions), "array"), fmt::join(texts, "; "));
 }
 
-// Slurm's answer about jobs that are not submitted yet.
-struct QueueCheck {
-  std::vector<std::string> refused;  // a line for each kind of job, with a remedy
-  std::string not_known;             // why Slurm does not tell everything; empty: it does
-};
+// Prints a paragraph that begins with `before`.
+using Print = std::function<void(const std::string& before, const std::string& text)>;
 
+// Prints what Slurm says about jobs that are not submitted yet, a line for each kind of job.
 // Submits nothing, and does not wait long for Slurm.
-QueueCheck check_queue(const Expansion& expansion) {
-  QueueCheck check;
-  if (expansion.runs.empty()) return check;
+void check_queue(const Expansion& expansion, const Print& print) {
+  if (expansion.runs.empty()) return;
   const ScratchFolder scratch;
   const std::filesystem::path file = scratch.path() / kScriptName;
   SlurmQueue queue(kPatienceOfCheck);
@@ -321,18 +315,16 @@ QueueCheck check_queue(const Expansion& expansion) {
       const std::string name = submission.first->point + (submission.runs > 1 ? " and others" : "");
       std::ofstream(file) << render_script(template_text(script.slurm), script);
       if (const std::string limit = limit_passed(partitions, script); !limit.empty()) {
-        check.refused.push_back(fmt::format("the job of {} would never start: {}", name, limit));
+        print("warning: ", fmt::format("the job of {} would never start: {}", name, limit));
       } else if (const auto refusal = queue.refusal(file)) {
-        check.refused.push_back(
-            fmt::format("Slurm would refuse the job of {}: {}", name, *refusal));
+        print("warning: ", fmt::format("Slurm would refuse the job of {}: {}", name, *refusal));
       }
     }
   } catch (const std::runtime_error& error) {  // Slurm is not here, or does not answer
-    check.not_known =
-        fmt::format("what this cluster allows is not known: {}; check again where `sinfo` answers",
-                    error.what());
+    print("", fmt::format("what this cluster allows is not known: {}; check again where `sinfo` "
+                          "answers",
+                          error.what()));
   }
-  return check;
 }
 
 // --- the command ---
@@ -407,11 +399,7 @@ ExitCode check(const TrainerQuestion& arguments) {
   const std::string request = request_line(preflight);
   if (!request.empty()) print("", request);
   for (const std::string& warning : preflight_warnings(preflight)) print("warning: ", warning);
-  if (choice.expand.on_cluster) {
-    const QueueCheck queue = check_queue(expansion);
-    for (const std::string& line : queue.refused) print("warning: ", line);
-    if (!queue.not_known.empty()) print("", queue.not_known);
-  }
+  if (choice.expand.on_cluster) check_queue(expansion, print);
   print_misfits(preflight, host.gpus, trainer_path(arguments.trainer), width);
   return ExitCode::kOk;
 }

@@ -26,8 +26,8 @@
 namespace fsdp {
 namespace {
 
-// Keys and values of one run, in the order shown.
-using Keys = std::vector<std::pair<std::string, std::string>>;
+// KeysAndValues and values of one run, in the order shown.
+using KeysAndValues = std::vector<std::pair<std::string, std::string>>;
 
 // A key that has another value in another run; nullopt: it is not there.
 struct Difference {
@@ -35,13 +35,13 @@ struct Difference {
   std::optional<std::string> left, right;
 };
 
-std::optional<std::string> value_of(const Keys& keys, const std::string& key) {
-  const auto found = std::ranges::find(keys, key, &Keys::value_type::first);
+std::optional<std::string> value_of(const KeysAndValues& keys, const std::string& key) {
+  const auto found = std::ranges::find(keys, key, &KeysAndValues::value_type::first);
   return found == keys.end() ? std::nullopt : std::optional(found->second);
 }
 
 // Returns what differs, in the order of the left keys, and then what only the right ones have.
-std::vector<Difference> differences(const Keys& left, const Keys& right) {
+std::vector<Difference> differences(const KeysAndValues& left, const KeysAndValues& right) {
   std::vector<Difference> found;
   for (const auto& [key, value] : left) {
     const auto other = value_of(right, key);
@@ -65,8 +65,8 @@ struct ExplainArguments {
   std::filesystem::path trainer;  // empty: fsdp-train beside this program
 };
 
-Keys identity_of(const Store& store, const RunRecord& run) {
-  Keys keys;
+KeysAndValues identity_of(const Store& store, const RunRecord& run) {
+  KeysAndValues keys;
   std::istringstream lines(identity_keys(store.spec(run.id)));
   for (std::string line; std::getline(lines, line);) {
     const size_t equals = line.find('=');
@@ -185,7 +185,7 @@ std::string explain_failure(const Store& store, const RunRecord& run,
 // Tells the parts of the run's identity, and the first key that differs from the nearest earlier
 // run. The nearest run has the fewest differences, and the same point if any has it.
 std::string explain_identity(const Store& store, const RunRecord& run) {
-  const Keys keys = identity_of(store, run);
+  const KeysAndValues keys = identity_of(store, run);
   std::string text = fmt::format("Identity {}, made of the keys that differ from the defaults:\n",
                                  visible_line(run.hash));
   for (const auto& [key, value] : keys) text += visible_line("  " + key + ": " + value) + '\n';
@@ -284,7 +284,7 @@ constexpr std::array kFactsOfRank = {"host"sv,
 
 // Adds the fields of `facts` that are known and chosen.
 template <Fields Facts, typename IsChosen>
-void add_fields(Keys& keys, const Facts& facts, IsChosen is_chosen) {
+void add_fields(KeysAndValues& keys, const Facts& facts, IsChosen is_chosen) {
   Facts::visit_fields(facts, [&]<typename T>(std::string_view name, const T& value, auto&&...) {
     if (!is_chosen(name)) return;
     if constexpr (is_optional<T>) {
@@ -298,8 +298,8 @@ void add_fields(Keys& keys, const Facts& facts, IsChosen is_chosen) {
 }
 
 // Returns the provenance of the newest attempt. Environment variables are keys of their own.
-Keys provenance(const Store& store, const RunRecord& run) {
-  Keys keys;
+KeysAndValues provenance(const Store& store, const RunRecord& run) {
+  KeysAndValues keys;
   if (!run.data_digest.empty()) keys.emplace_back("data_digest", run.data_digest);
   const Provenance found = store.provenance(run.id, run.attempt);
   add_fields(keys, found, [](std::string_view name) { return name != "environment"; });
@@ -315,7 +315,7 @@ Keys provenance(const Store& store, const RunRecord& run) {
 }
 
 // Adds a row for each key that differs: its name and both values.
-void add_differences(Table& table, const Keys& left, const Keys& right) {
+void add_differences(Table& table, const KeysAndValues& left, const KeysAndValues& right) {
   for (const auto& [key, one, other] : differences(left, right)) {
     table.add({key, one.value_or("-"), other.value_or("-")});
   }
