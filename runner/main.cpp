@@ -23,9 +23,8 @@
 #include "base/text/utf8.h"
 #include "contract/spec/yaml_value.h"
 #include "runner/commands/commands.h"
-#include "runner/commands/help.h"
-#include "runner/commands/safe_streams.h"
-#include "runner/commands/source_excerpt.h"
+#include "runner/commands/console.h"
+#include "runner/commands/options.h"
 #include "runner/experiment/experiment_file.h"
 #include "runner/host/provenance.h"
 

@@ -86,6 +86,12 @@ std::string python_program() {
   return std::filesystem::exists(of_set_up) ? of_set_up : "python3";
 }
 
+std::vector<std::string> own_variables() {
+  size_t count = 0;
+  while (environ[count] != nullptr) ++count;
+  return {environ, environ + count};
+}
+
 std::vector<char*> pointers_to(const std::vector<std::string>& words) {
   std::vector<char*> pointers;
   for (const std::string& word : words) pointers.push_back(const_cast<char*>(word.c_str()));

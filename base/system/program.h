@@ -70,6 +70,9 @@ class Conversation : public StartedProgram {
 // python3 on PATH.
 std::string python_program();
 
+// The variables of this process, NAME=value.
+std::vector<std::string> own_variables();
+
 // Returns pointers in the form that execve() expects; valid as long as `words` are.
 std::vector<char*> pointers_to(const std::vector<std::string>& words);
 

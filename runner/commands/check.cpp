@@ -1,33 +1,334 @@
-#include <fmt/format.h>
+#include "runner/commands/check.h"
+
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <functional>
 #include <iostream>
+#include <map>
 #include <memory>
+#include <tuple>
 
 #include "base/files/file_digest.h"
+#include "base/files/scratch_folder.h"
 #include "base/text/utf8.h"
+#include "contract/families/family.h"
 #include "contract/spec/run_spec_yaml.h"
+#include "formats/inputs/inputs.h"
+#include "runner/cluster/job_submission.h"
+#include "runner/cluster/request.h"
+#include "runner/cluster/script.h"
+#include "runner/cluster/slurm.h"
 #include "runner/commands/commands.h"
-#include "runner/commands/preflight.h"
-#include "runner/commands/print_report.h"
+#include "runner/commands/console.h"
 #include "runner/commands/run_arguments.h"
 #include "runner/experiment/doubling_series.h"
 #include "runner/host/doctor.h"
-#include "runner/host/host.h"
-#include "runner/plan/experiment_plans.h"
+#include "runner/plan/planner.h"
 #include "runner/run/planned_runs.h"
+#include "runner/series/speeds.h"
+#include "runner/table/names.h"
+#include "runner/table/number_text.h"
+#include "runner/table/table.h"
 #include "runner/table/terminal_text.h"
 
 namespace fsdp {
 namespace {
 
-constexpr size_t kUsualWidth = 80;
+using RunNames = std::vector<std::string>;
 
-struct CheckArguments {
-  Choice choice;
-  std::filesystem::path results = "results";
-  std::filesystem::path trainer;  // empty: fsdp-train beside this program
+constexpr size_t kMostCheckedRuns = 24;  // of a screen
+
+// --- the table ---
+
+constexpr size_t kSequences = 6;
+constexpr size_t kParameters = 7;
+
+std::vector<Column> preflight_columns() {
+  return {{.heading = "Point", .is_left = true, .least = 12, .first_cut_to = 28},
+          {.heading = "Strategy", .is_left = true, .drop_order = 4},
+          {.heading = "Ranks", .drop_order = 6},
+          {.heading = "Batch", .drop_order = 5},
+          {.heading = "Total\nbatch"},
+          {.heading = "Steps"},
+          {.heading = "Sequences", .when_known = true, .drop_order = 2},
+          {.heading = "Para-\nmeters", .when_known = true, .drop_order = 3},
+          {.heading = "Memory\n[GiB]", .when_known = true},
+          {.heading = "Fits", .is_left = true, .when_known = true},
+          {.heading = "Checkpoints\n[GiB]", .when_known = true, .drop_order = 1}};
+}
+
+std::string strategy_text(const StrategySpec& strategy) {
+  return std::string(name_of(strategy.kind)) +
+         (strategy.offload == Offload::kNone ? "" : "+offload");
+}
+
+std::string sequences_text(const RunSpec& spec) {
+  if (!spec.train.steps) return "-";
+  return fmt::format(
+      "{:.0f}", static_cast<double>(*spec.train.steps) * static_cast<double>(total_batch(spec)));
+}
+
+std::string parameters_text(const RunSpec& spec) {
+  return short_count(parameter_count(model_config(spec)));
+}
+
+// Returns the most checkpoints of the run that exist at the same time.
+int64_t checkpoint_count(const RunSpec& spec) {
+  const CheckpointSpec& checkpoint = spec.checkpoint;
+  const int64_t steps = spec.train.steps.value_or(0);
+  const int64_t every = checkpoint.every_steps.value_or(steps + 1);
+  const bool is_last_extra = checkpoint.at_end && (steps == 0 || steps % every != 0);
+  int64_t count = steps / every + (is_last_extra ? 1 : 0);
+  // An older one is removed when the new one is complete.
+  if (checkpoint.keep) count = std::min(count, *checkpoint.keep + 1);
+  return count + (checkpoint.when_improved ? 1 : 0);
+}
+
+double checkpoint_bytes(const PlannedRow& row) {
+  if (!row.plan) return 0;
+  return static_cast<double>(checkpoint_count(row.spec)) *
+         static_cast<double>(row.plan->checkpoint_bytes);
+}
+
+// Returns the text that all runs have in common, shown once below the table; empty: they differ.
+std::string in_common(const std::vector<Run>& runs, std::string (*text_of)(const RunSpec& spec)) {
+  const std::string text = text_of(runs.front().spec);
+  const auto is_so = [&](const Run& run) { return text_of(run.spec) == text; };
+  return runs.size() > 1 && std::ranges::all_of(runs, is_so) ? text : "";
+}
+
+std::vector<Cell> cells_of_run(const Run& run, const PlannedRow& row) {
+  const RunSpec& spec = run.spec;
+  const std::optional<int64_t>& steps = spec.train.steps;
+  const double disk = checkpoint_bytes(row);
+  return {visible_line(run.series),
+          strategy_text(spec.strategy),
+          std::to_string(spec.strategy.ranks),
+          fmt::format("{}x{}", spec.batch.size_per_rank,
+                      spec.batch.gradient_accumulation_steps.value_or(1)),
+          std::to_string(total_batch(spec)),
+          steps ? std::to_string(*steps) : "-",
+          sequences_text(spec),
+          parameters_text(spec),
+          row.plan ? gibibytes(static_cast<double>(row.plan->memory_device_bytes_max)) : "-",
+          row.plan ? fit_text(row.plan->fit) : "-",
+          disk > 0 ? gibibytes(disk) : "-"};
+}
+
+// --- warnings ---
+
+// Returns "4: 1 GPU; 16: 4xDDP, 4xFSDP" if runs differ in this value, which their losses depend on.
+template <typename Of>
+std::string unequal(const Preflight& preflight, const char* what, const char* remedy, Of of) {
+  if (preflight.compare == Comparison::kThroughput) return "";
+  std::map<int64_t, RunNames> by_value;
+  for (const Run& run : first_repeats(preflight.expansion)) {
+    if (const std::optional<int64_t> value = of(run.spec)) {
+      by_value[*value].push_back(visible_line(run.series));
+    }
+  }
+  if (by_value.size() < 2) return "";
+  std::vector<std::string> texts;
+  for (const auto& [value, names] : by_value) {
+    texts.push_back(fmt::format("{}: {}", value, joined_names(names)));
+  }
+  return fmt::format(
+      "{} differ ({}), so losses cannot be compared; {}, or write compare: throughput at the top "
+      "if that is meant",
+      what, fmt::join(texts, "; "), remedy);
+}
+
+// Returns a line for each mistake, with the runs that make it.
+std::vector<std::string> warnings_of_runs(const Preflight& preflight) {
+  std::vector<std::string> warnings;
+  const auto warn = [&](auto holds, const std::string& text) {
+    RunNames names;
+    for (const Run& run : first_repeats(preflight.expansion)) {
+      if (holds(run.spec)) names.push_back(visible_line(run.series));
+    }
+    if (!names.empty()) warnings.push_back(joined_names(names) + ": " + text);
+  };
+  warn(
+      [](const RunSpec& spec) {
+        return spec.data.kind == DataKind::kChess && spec.data.tokenizer.empty() &&
+               !spec.model.source.empty();
+      },
+      "the shipped chess data has a tokenizer of its own, whose ids mean other words to a "
+      "pretrained model; name the model's with data.tokenizer");
+  warn(
+      [](const RunSpec& spec) {
+        return spec.train.steps &&
+               static_cast<double>(*spec.train.steps - spec.train.warmup_steps_excluded) <
+                   kLeastMeasuredSteps;
+      },
+      fmt::format("step times will be of fewer than {} steps after the warm-up; raise train.steps",
+                  kLeastMeasuredSteps));
+  warn(
+      [&](const RunSpec& spec) {
+        return !preflight.on_cluster && spec.device == DeviceKind::kCpu &&
+               spec.strategy.ranks > preflight.host.cpu_cores;
+      },
+      fmt::format("more ranks than this host's {}; their times say how they share these, not how "
+                  "they scale",
+                  counted(preflight.host.cpu_cores, "core")));
+  return warnings;
+}
+
+std::string no_room_on_disk(const Preflight& preflight) {
+  double bytes = 0;
+  for (const PlannedRow& row : preflight.plans) {
+    const auto repeats = std::ranges::count(preflight.expansion.runs, row.point, &Run::series);
+    bytes += checkpoint_bytes(row) * static_cast<double>(repeats);
+  }
+  const std::optional<Space> disk = space_of(preflight.results);
+  if (!disk || bytes <= disk->free_bytes) return "";
+  return fmt::format(
+      "checkpoints will take {} GiB, and the file system of {} has {} GiB left; see "
+      "checkpoint.keep, or choose another folder with --results",
+      gibibytes(bytes), visible_line(preflight.results.string()), gibibytes(disk->free_bytes));
+}
+
+std::string oversized(const PlannedRow& row) {
+  if (!row.plan) return visible_line(row.point + " cannot be planned: " + row.problem);
+  if (row.plan->fit != Fit::kDoesNotFit) return "";
+  return visible_line(fmt::format("{} is predicted not to fit: {} on {}; {}", row.point,
+                                  excess_text(*row.plan), row.device,
+                                  remedy_for(row.spec, *row.plan)));
+}
+
+// --- Slurm ---
+
+// Returns the time limit of a job.
+std::string time_text(const SlurmSpec& slurm) {
+  return slurm.time.empty() ? "for the partition's time limit" : "for at most " + slurm.time;
+}
+
+std::string job_text(const SlurmRequest& request) {
+  const std::string ranks = request.gpus_per_node == 0 ? counted(request.ranks_per_node, "rank")
+                                                       : counted(request.gpus_per_node, "GPU");
+  return fmt::format("{} with {}", counted(request.nodes, "node"), ranks);
+}
+
+constexpr std::chrono::seconds kPatienceOfCheck{3};
+
+// Runs that are submitted together.
+struct Submission {
+  const Run* first;
+  int64_t runs;
+  SlurmRequest request;
+  bool is_array;  // of a task for each run; false: one job
 };
+
+std::vector<Submission> submissions_of(const std::vector<Run>& runs) {
+  const bool is_one_job = runs.front().spec.slurm.mode == SlurmMode::kAllocation;
+  std::vector<Submission> submissions;
+  for (const Run& run : runs) {
+    const SlurmRequest request = slurm_request(run.spec);
+    const auto same = std::ranges::find_if(submissions, [&](const Submission& other) {
+      return is_one_job || may_share_array(other.first->spec, run.spec);
+    });
+    if (same == submissions.end()) {
+      submissions.push_back({&run, 1, request, /*is_array=*/!is_one_job});
+    } else {
+      ++same->runs;
+      same->request = largest({same->request, request});
+    }
+  }
+  return submissions;
+}
+
+// Returns the script as it would be submitted, except for names that Slurm ignores.
+SlurmScript script_of(const Submission& submission, const std::filesystem::path& folder) {
+  const RunSpec& spec = submission.first->spec;
+  return {.slurm = spec.slurm,
+          .request = submission.request,
+          .experiment = "check",
+          .folder = folder,
+          .runner = std::filesystem::read_symlink("/proc/self/exe"),
+          .working_directory = std::filesystem::current_path(),
+          .array_tasks = submission.is_array ? submission.runs : 0,
+          .keeps_checkpoints = wants_checkpoints(spec)};
+}
+
+// Returns why a job would wait in its partition for ever; empty: no reason is known. Slurm accepts
+// such a job unless it enforces limits.
+std::string limit_passed(const std::vector<Partition>& partitions, const SlurmScript& script) {
+  const std::string& wanted = script.slurm.partition;
+  const auto found = std::ranges::find_if(partitions, [&](const Partition& partition) {
+    return wanted.empty() ? partition.is_default : partition.name == wanted;
+  });
+  if (found == partitions.end()) return "";
+  const Partition& partition = *found;
+  if (partition.state != "UP") {
+    return fmt::format("partition {} is {}; set another slurm.partition (`sinfo -s`)",
+                       partition.name, partition.state);
+  }
+  if (partition.most_nodes && script.request.nodes > *partition.most_nodes) {
+    return fmt::format(
+        "it asks for {}, and partition {} gives a job at most {}; lower strategy.ranks or "
+        "slurm.nodes, or set another slurm.partition (`sinfo -s`)",
+        counted(script.request.nodes, "node"), partition.name, *partition.most_nodes);
+  }
+  const auto limit_s = seconds_of(partition.time_limit);
+  const auto wanted_s = seconds_of(script.slurm.time);
+  if (!limit_s || !wanted_s || *wanted_s <= *limit_s) return "";
+  return fmt::format(
+      "it asks for {}, and partition {} gives a job at most {}; lower slurm.time or set another "
+      "slurm.partition (`sinfo -s`)",
+      script.slurm.time, partition.name, partition.time_limit);
+}
+
+// Returns the request to Slurm; empty if nothing is requested.
+std::string request_line(const Preflight& preflight) {
+  if (!preflight.on_cluster || preflight.expansion.runs.empty()) return "";
+  const std::vector<Submission> submissions = submissions_of(preflight.expansion.runs);
+  std::vector<std::string> texts;
+  for (const auto& [first, runs, request, is_array] : submissions) {
+    texts.push_back(is_array
+                        ? fmt::format("{} on {}, each {}", counted(runs, "task"), job_text(request),
+                                      time_text(first->spec.slurm))
+                        : fmt::format("{}, {}", job_text(request), time_text(first->spec.slurm)));
+  }
+  if (!submissions.front().is_array) return "Slurm: one job for all runs, " + texts.front();
+  return fmt::format("Slurm: {} in {}: {}", counted(std::ssize(preflight.expansion.runs), "job"),
+                     counted(std::ssize(submissions), "array"), fmt::join(texts, "; "));
+}
+
+// Prints a paragraph that begins with `before`.
+using Print = std::function<void(const std::string& before, const std::string& text)>;
+
+// Prints what Slurm says about jobs that are not submitted yet, a line for each kind of job.
+// Submits nothing, and does not wait long for Slurm.
+void check_queue(const Expansion& expansion, const Print& print) {
+  if (expansion.runs.empty()) return;
+  const ScratchFolder scratch;
+  const std::filesystem::path file = scratch.path() / kScriptName;
+  SlurmQueue queue(kPatienceOfCheck);
+  try {
+    const std::vector<Partition> partitions = queue.partitions();
+    for (const Submission& submission : submissions_of(expansion.runs)) {
+      const SlurmScript script = script_of(submission, scratch.path());
+      const std::string name = submission.first->point + (submission.runs > 1 ? " and others" : "");
+      std::ofstream(file) << render_script(template_text(script.slurm), script);
+      if (const std::string limit = limit_passed(partitions, script); !limit.empty()) {
+        print("warning: ", fmt::format("the job of {} would never start: {}", name, limit));
+      } else if (const auto refusal = queue.refusal(file)) {
+        print("warning: ", fmt::format("Slurm would refuse the job of {}: {}", name, *refusal));
+      }
+    }
+  } catch (const std::runtime_error& error) {  // Slurm is not here, or does not answer
+    print("", fmt::format("what this cluster allows is not known: {}; check again where `sinfo` "
+                          "answers",
+                          error.what()));
+  }
+}
+
+// --- the command ---
+
+constexpr size_t kUsualWidth = 80;
 
 // Expands the experiment and checks its runs' input files.
 Expansion checked(const Experiment& experiment, const Choice& choice, const Host& host) {
@@ -50,7 +351,7 @@ void print_misfits(const Preflight& preflight, const std::vector<Gpu>& gpus,
 }
 
 // Plans the first repeat of each run. Returns why there are no plans; empty: there are.
-std::string add_plans(Preflight& preflight, const CheckArguments& arguments, const Host& host) {
+std::string add_plans(Preflight& preflight, const TrainerQuestion& arguments, const Host& host) {
   try {
     ExperimentPlans plans(preflight.expansion,
                           preflight.on_cluster ? std::nullopt : std::optional(host), {},
@@ -64,7 +365,7 @@ std::string add_plans(Preflight& preflight, const CheckArguments& arguments, con
   return "";
 }
 
-ExitCode check(const CheckArguments& arguments) {
+ExitCode check(const TrainerQuestion& arguments) {
   const Choice& choice = arguments.choice;
   const Experiment experiment = Experiment::load(choice.file);
   const Host host = find_host(choice.gpus);
@@ -97,16 +398,55 @@ ExitCode check(const CheckArguments& arguments) {
   const std::string request = request_line(preflight);
   if (!request.empty()) print("", request);
   for (const std::string& warning : preflight_warnings(preflight)) print("warning: ", warning);
-  if (choice.expand.on_cluster) {
-    const QueueCheck queue = check_queue(expansion);
-    for (const std::string& line : queue.refused) print("warning: ", line);
-    if (!queue.not_known.empty()) print("", queue.not_known);
-  }
+  if (choice.expand.on_cluster) check_queue(expansion, print);
   print_misfits(preflight, host.gpus, trainer_path(arguments.trainer), width);
   return ExitCode::kOk;
 }
 
 }  // namespace
+
+std::vector<std::string> preflight_table(const Preflight& preflight, size_t width) {
+  const std::vector<Run> runs = first_repeats(preflight.expansion);
+  Table table{.columns = preflight_columns(), .blocks = std::vector<Block>(1)};
+  for (size_t i = 0; i < std::min(runs.size(), kMostCheckedRuns); ++i) {
+    table.add(cells_of_run(runs[i], preflight.plans.empty() ? PlannedRow() : preflight.plans[i]));
+  }
+  std::string common;
+  for (const auto& [column, name, text_of] :
+       {std::tuple(kSequences, "sequences", &sequences_text),
+        std::tuple(kParameters, "parameters", &parameters_text)}) {
+    const std::string text = in_common(runs, text_of);
+    if (text.empty() || text == "-") continue;
+    for (Row& row : table.blocks[0].rows) row.cells[column] = "-";
+    common += fmt::format("{}{} {}", common.empty() ? "Each run: " : ", ", text, name);
+  }
+  const TableLines shown = lay_out(table, {.width = width});
+  std::vector<std::string> lines = shown.heading;
+  lines.push_back(shown.rule);
+  lines.insert(lines.end(), shown.rows.begin(), shown.rows.end());
+  if (runs.size() > kMostCheckedRuns)
+    lines.push_back(fmt::format("and {} more", runs.size() - kMostCheckedRuns));
+  if (!common.empty()) lines.push_back(common);
+  return lines;
+}
+
+std::vector<std::string> preflight_warnings(const Preflight& preflight) {
+  std::vector<std::string> warnings{
+      unequal(preflight, "total batches", "give all runs one batch.total",
+              [](const RunSpec& spec) { return std::optional(total_batch(spec)); }),
+      unequal(preflight, "numbers of steps", "give all runs the same train.steps",
+              [](const RunSpec& spec) { return spec.train.steps; })};
+  std::ranges::move(warnings_of_runs(preflight), std::back_inserter(warnings));
+  warnings.push_back(no_room_on_disk(preflight));
+  std::ranges::transform(preflight.plans, std::back_inserter(warnings), oversized);
+  for (const PlannedRow& row : preflight.plans) {
+    for (const std::string& note : row.notes) {
+      if (std::ranges::find(warnings, note) == warnings.end()) warnings.push_back(note);
+    }
+  }
+  std::erase(warnings, "");
+  return warnings;
+}
 
 ExitCode dry_run(const RunArguments& options) {
   Choice choice = options.choice;
@@ -135,14 +475,12 @@ ExitCode dry_run(const RunArguments& options) {
 }
 
 CommandFunction add_check_command(CLI::App& command) {
-  const auto arguments = std::make_shared<CheckArguments>();
+  const auto arguments = std::make_shared<TrainerQuestion>();
   command.footer(R"(Examples:
   fsdp-run check experiments/lab.yaml
   fsdp-run check experiments/lab.yaml --profile a100x4 --set train.steps=20
   fsdp-run check experiments/chess.yaml --launcher slurm)");
-  add_choice_options(command, arguments->choice);
-  add_results_option(command, arguments->results);
-  command.add_option("--trainer", arguments->trainer)->group("");
+  add_question_options(command, *arguments);
   return [arguments] { return check(*arguments); };
 }
 

@@ -12,7 +12,6 @@
 #include "base/text/utf8.h"
 #include "contract/spec/run_spec_yaml.h"
 #include "runner/commands/commands.h"
-#include "runner/commands/help.h"
 #include "runner/commands/options.h"
 #include "runner/host/host.h"
 #include "runner/store/store.h"

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <fstream>
 #include <iostream>
@@ -10,22 +11,52 @@
 
 #include "base/text/utf8.h"
 #include "contract/record/run_paths.h"
-#include "contract/spec/yaml_value.h"
+#include "contract/spec/run_spec_yaml.h"
 #include "formats/inputs/inputs.h"
 #include "runner/commands/commands.h"
+#include "runner/commands/console.h"
 #include "runner/commands/find_run.h"
-#include "runner/commands/jobs_of_runs.h"
-#include "runner/commands/local_time.h"
 #include "runner/commands/options.h"
 #include "runner/host/environment.h"
 #include "runner/host/provenance.h"
 #include "runner/run/local_launcher.h"
+#include "runner/table/table.h"
 
+// Compares a run with others: the commands explain and diff.
 namespace fsdp {
 namespace {
 
+// KeysAndValues and values of one run, in the order shown.
+using KeysAndValues = std::vector<std::pair<std::string, std::string>>;
+
+// A key that has another value in another run; nullopt: it is not there.
+struct Difference {
+  std::string key;
+  std::optional<std::string> left, right;
+};
+
+std::optional<std::string> value_of(const KeysAndValues& keys, const std::string& key) {
+  const auto found = std::ranges::find(keys, key, &KeysAndValues::value_type::first);
+  return found == keys.end() ? std::nullopt : std::optional(found->second);
+}
+
+// Returns what differs, in the order of the left keys, and then what only the right ones have.
+std::vector<Difference> differences(const KeysAndValues& left, const KeysAndValues& right) {
+  std::vector<Difference> found;
+  for (const auto& [key, value] : left) {
+    const auto other = value_of(right, key);
+    if (other != value) found.push_back({key, value, other});
+  }
+  for (const auto& [key, value] : right) {
+    if (!value_of(left, key)) found.push_back({key, std::nullopt, value});
+  }
+  return found;
+}
+
+// --- explain ---
+
 constexpr size_t kLogLines = 15;
-constexpr ptrdiff_t kMostComparedRuns = 100;
+constexpr size_t kMostComparedRuns = 100;
 constexpr int kPortByHand = 29500;  // torchrun's
 
 struct ExplainArguments {
@@ -34,32 +65,15 @@ struct ExplainArguments {
   std::filesystem::path trainer;  // empty: fsdp-train beside this program
 };
 
-using Keys = std::map<std::string, std::string>;
-
-Keys identity_of(const Store& store, const RunRecord& run) {
-  Keys keys;
+KeysAndValues identity_of(const Store& store, const RunRecord& run) {
+  KeysAndValues keys;
   std::istringstream lines(identity_keys(store.spec(run.id)));
   for (std::string line; std::getline(lines, line);) {
     const size_t equals = line.find('=');
-    keys.emplace(line.substr(0, equals), line.substr(equals + 1));
+    keys.emplace_back(line.substr(0, equals), line.substr(equals + 1));
   }
+  std::ranges::sort(keys);
   return keys;
-}
-
-// Returns "train.steps, there 10, here the default" for each key that differs.
-std::vector<std::string> differences(const Keys& before, const Keys& now) {
-  std::vector<std::string> found;
-  const auto value = [](const Keys& keys, const std::string& key) {
-    const auto entry = keys.find(key);
-    return entry == keys.end() ? "the default" : entry->second;
-  };
-  Keys all = before;
-  all.insert(now.begin(), now.end());
-  for (const auto& [key, ignored] : all) {
-    if (value(before, key) == value(now, key)) continue;
-    found.push_back(fmt::format("{}, there {}, here {}", key, value(before, key), value(now, key)));
-  }
-  return found;
 }
 
 std::string attempt_line(const Store& store, const RunRecord& run, const AttemptRecord& attempt) {
@@ -115,20 +129,17 @@ std::string visible_gpus(const Store& store, const RunRecord& run, const RunSpec
   return fmt::to_string(fmt::join(gpus, ","));
 }
 
-// Returns the experiment's earlier runs, of the same point if there are any, the newest last.
+// Returns earlier runs of the experiment: those of the same point first, and the newest first.
 std::vector<RunRecord> earlier_runs(const Store& store, const RunRecord& run) {
   std::vector<RunRecord> earlier = store.runs();
   std::erase_if(earlier, [&](const RunRecord& other) {
     return other.experiment != run.experiment || other.id >= run.id;
   });
-  const auto is_of_another_point = [&](const RunRecord& other) { return other.point != run.point; };
-  if (!std::ranges::all_of(earlier, is_of_another_point)) {
-    std::erase_if(earlier, is_of_another_point);
-  }
-  std::ranges::sort(earlier, {}, &RunRecord::id);
-  if (std::ssize(earlier) > kMostComparedRuns) {
-    earlier.erase(earlier.begin(), earlier.end() - kMostComparedRuns);
-  }
+  std::ranges::sort(earlier, {}, [&](const RunRecord& other) {
+    return std::pair(other.point != run.point, -other.id);
+  });
+  if (earlier.size() > kMostComparedRuns)
+    earlier.erase(earlier.begin() + kMostComparedRuns, earlier.end());
   return earlier;
 }
 
@@ -174,7 +185,7 @@ std::string explain_failure(const Store& store, const RunRecord& run,
 // Tells the parts of the run's identity, and the first key that differs from the nearest earlier
 // run. The nearest run has the fewest differences, and the same point if any has it.
 std::string explain_identity(const Store& store, const RunRecord& run) {
-  const Keys keys = identity_of(store, run);
+  const KeysAndValues keys = identity_of(store, run);
   std::string text = fmt::format("Identity {}, made of the keys that differ from the defaults:\n",
                                  visible_line(run.hash));
   for (const auto& [key, value] : keys) text += visible_line("  " + key + ": " + value) + '\n';
@@ -184,10 +195,11 @@ std::string explain_identity(const Store& store, const RunRecord& run) {
     text += visible_line("  " + file.string()) + '\n';
   }
   std::optional<RunRecord> nearest;
-  std::vector<std::string> least;
+  std::vector<Difference> least;
   for (RunRecord& other : earlier_runs(store, run)) {
-    std::vector<std::string> found = differences(identity_of(store, other), keys);
-    if (nearest && found.size() > least.size()) continue;
+    std::vector<Difference> found = differences(identity_of(store, other), keys);
+    const bool is_farther = nearest && nearest->point == run.point && other.point != run.point;
+    if (is_farther || (nearest && found.size() >= least.size())) continue;
     nearest = std::move(other);
     least = std::move(found);
   }
@@ -198,8 +210,13 @@ std::string explain_identity(const Store& store, const RunRecord& run) {
     const bool same_data = nearest->data_digest == run.data_digest;
     return text + (same_data ? "its name alone.\n" : "the contents of its input files.\n");
   }
-  return text + fmt::format("{}; the first: {}.\n", counted(std::ssize(least), "key"),
-                            visible_line(least.front()));
+  const Difference& first = *std::ranges::min_element(least, {}, &Difference::key);
+  const std::string there = first.left.value_or("the default");
+  const std::string here = first.right.value_or("the default");
+  return text +
+         visible_line(fmt::format("{}; the first: {}, there {}, here {}.",
+                                  counted(std::ssize(least), "key"), first.key, there, here)) +
+         '\n';
 }
 
 // Returns a shell command that starts rank `rank` of the newest attempt as the runner did, in an
@@ -244,6 +261,85 @@ ExitCode explain(const ExplainArguments& arguments) {
   return ExitCode::kOk;
 }
 
+// --- diff ---
+
+struct DiffArguments {
+  std::array<std::string, 2> words;
+  std::filesystem::path results = "results";
+};
+
+constexpr std::array kFactsOfRank = {"host"sv,
+                                     "device_name"sv,
+                                     "threads"sv,
+                                     "torch_version"sv,
+                                     "cuda_version"sv,
+                                     "nccl_version"sv,
+                                     "driver_version"sv,
+                                     "compute_capability"sv,
+                                     "allocator_settings"sv,
+                                     "bound_cpus"sv,
+                                     "device_memory_bytes"sv,
+                                     "power_limit_watts"sv,
+                                     "sm_clock_mhz_max"sv};
+
+// Adds the fields of `facts` that are known and chosen.
+template <Fields Facts, typename IsChosen>
+void add_fields(KeysAndValues& keys, const Facts& facts, IsChosen is_chosen) {
+  Facts::visit_fields(facts, [&]<typename T>(std::string_view name, const T& value, auto&&...) {
+    if (!is_chosen(name)) return;
+    if constexpr (is_optional<T>) {
+      if (value) keys.emplace_back(name, yaml_text(*value));
+    } else if constexpr (std::same_as<T, std::string>) {
+      if (!value.empty()) keys.emplace_back(name, value);
+    } else {
+      keys.emplace_back(name, yaml_text(value));
+    }
+  });
+}
+
+// Returns the provenance of the newest attempt. Environment variables are keys of their own.
+KeysAndValues provenance(const Store& store, const RunRecord& run) {
+  KeysAndValues keys;
+  if (!run.data_digest.empty()) keys.emplace_back("data_digest", run.data_digest);
+  const Provenance found = store.provenance(run.id, run.attempt);
+  add_fields(keys, found, [](std::string_view name) { return name != "environment"; });
+  for (const auto& [variable, value] : recorded_variables(found)) {
+    keys.emplace_back("environment." + variable, value);
+  }
+  const std::vector<RunStarted> ranks = store.rank_facts(run.id, run.attempt);
+  if (ranks.empty()) return keys;
+  add_fields(keys, ranks.front(), [](std::string_view name) {
+    return std::ranges::find(kFactsOfRank, name) != kFactsOfRank.end();
+  });
+  return keys;
+}
+
+// Adds a row for each key that differs: its name and both values.
+void add_differences(Table& table, const KeysAndValues& left, const KeysAndValues& right) {
+  for (const auto& [key, one, other] : differences(left, right)) {
+    table.add({key, one.value_or("-"), other.value_or("-")});
+  }
+}
+
+ExitCode diff(const DiffArguments& arguments) {
+  const Store store = existing_results(arguments.results);
+  const RunRecord one = find_run(store, arguments.words[0]);
+  const RunRecord other = find_run(store, arguments.words[1]);
+  Table table{.columns = {{.heading = "", .is_left = true},
+                          {.heading = run_label(one), .is_left = true},
+                          {.heading = run_label(other), .is_left = true}}};
+  add_differences(table, keys_and_values(store.spec(one.id)),
+                  keys_and_values(store.spec(other.id)));
+  add_differences(table, provenance(store, one), provenance(store, other));
+  if (table.blocks.empty()) {
+    std::cout << run_label(one) << " and " << run_label(other)
+              << " differ neither in their specification nor in where their results come from\n";
+    return ExitCode::kOk;
+  }
+  for (const std::string& line : lay_out(table, {}).all()) std::cout << line << '\n';
+  return ExitCode::kOk;
+}
+
 }  // namespace
 
 CommandFunction add_explain_command(CLI::App& command) {
@@ -255,6 +351,17 @@ CommandFunction add_explain_command(CLI::App& command) {
   add_results_option(command, arguments->results);
   command.add_option("--trainer", arguments->trainer)->group("");
   return [arguments] { return explain(*arguments); };
+}
+
+CommandFunction add_diff_command(CLI::App& command) {
+  const auto arguments = std::make_shared<DiffArguments>();
+  command.footer(R"(Examples:
+  fsdp-run diff 4xDDP 4xFSDP
+  fsdp-run diff 12 lab/4xFSDP)");
+  command.add_option("RUN", arguments->words[0], kRunWordHelp)->required();
+  command.add_option("OTHER", arguments->words[1], "Another run")->required();
+  add_results_option(command, arguments->results);
+  return [arguments] { return diff(*arguments); };
 }
 
 }  // namespace fsdp

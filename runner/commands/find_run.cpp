@@ -3,14 +3,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
+#include <exception>
+#include <iostream>
 #include <iterator>
 #include <ranges>
+#include <system_error>
 
 #include "base/text/config_error.h"
 #include "base/text/utf8.h"
 #include "contract/spec/yaml_value.h"
+#include "runner/cluster/open_jobs.h"
+#include "runner/cluster/script.h"
+#include "runner/cluster/slurm.h"
 #include "runner/experiment/experiment.h"
+#include "runner/host/whole_file.h"
 #include "runner/series/run_keys.h"
 
 namespace fsdp {
@@ -77,15 +83,13 @@ std::vector<RunRecord> variants_named(const Store& store, const std::vector<RunR
                   more > 0 ? fmt::format(" and {} more", more) : ""));
 }
 
-enum class Called { kExactly, kOrMerged };
-
 // Finds experiments by name or by file.
 std::vector<std::string> experiments_named(const Store& store, const std::string& word,
-                                           Called called) {
+                                           Purpose purpose) {
   const auto with_name = [&](const std::string& name) {
     std::vector<std::string> names;
     for (const ExperimentRecord& record : store.experiments()) {
-      const bool is_merged = called == Called::kOrMerged && !record.source.empty() &&
+      const bool is_merged = purpose == Purpose::kRead && !record.source.empty() &&
                              record.name == record.source + '/' + name;
       if (record.name == name || is_merged) names.push_back(record.name);
     }
@@ -103,17 +107,25 @@ std::vector<std::string> experiments_named(const Store& store, const std::string
   return names;
 }
 
-}  // namespace
-
-std::vector<std::string> find_experiments(const Store& store, const std::string& word) {
-  return experiments_named(store, word, Called::kOrMerged);
+// This file's modification time is when Slurm was asked last.
+std::filesystem::path asked_file(const std::filesystem::path& results) {
+  return results / "slurm" / "asked";
 }
+
+bool was_asked_within(std::chrono::seconds pause, const std::filesystem::path& results) {
+  std::error_code not_there;
+  const auto asked = std::filesystem::last_write_time(asked_file(results), not_there);
+  return !not_there &&
+         std::chrono::abs(std::filesystem::file_time_type::clock::now() - asked) < pause;
+}
+
+}  // namespace
 
 std::vector<std::string> find_experiments(const Store& store,
                                           const std::vector<std::string>& words) {
   std::vector<std::string> found;
   for (const std::string& word : words) {
-    const std::vector<std::string> named = find_experiments(store, word);
+    const auto named = experiments_named(store, word, Purpose::kRead);
     if (named.empty()) {
       std::vector<std::string> names;
       for (const ExperimentRecord& record : store.experiments()) names.push_back(record.name);
@@ -129,13 +141,21 @@ std::vector<std::string> find_experiments(const Store& store,
   return found;
 }
 
-std::set<int64_t> find_runs(const Store& store, const std::vector<std::string>& words) {
+std::set<int64_t> find_runs(const Store& store, const std::vector<std::string>& words,
+                            Purpose purpose) {
   std::set<int64_t> chosen;
   std::set<std::string> experiments;
   for (const std::string& word : words) {
-    const auto names = experiments_named(store, word, Called::kExactly);
+    const auto names = experiments_named(store, word, purpose);
     experiments.insert(names.begin(), names.end());
-    if (names.empty()) chosen.insert(find_run(store, word).id);
+    if (!names.empty()) continue;
+    const RunRecord run = find_run(store, word);
+    if (purpose == Purpose::kRead && !run.current) {
+      throw ConfigError("", word,
+                        "is a run that left its experiment's list; put its point back into the "
+                        "file and call fsdp-run with it: its result is still there");
+    }
+    chosen.insert(run.id);
   }
   for (const RunRecord& run : store.runs()) {
     if (words.empty() || experiments.contains(run.experiment)) chosen.insert(run.id);
@@ -156,6 +176,55 @@ RunRecord find_run(const Store& store, const std::string& word) {
   if (found.empty()) refuse_unknown(runs, word);
   if (found.size() > 1) refuse_ambiguous(found, word);
   return found.front();
+}
+
+void refresh_open_jobs(Store& store, const std::filesystem::path& results,
+                       std::chrono::seconds pause) {
+  if (was_asked_within(pause, results) || store.open_jobs("").empty()) return;
+  try {
+    replace_file(asked_file(results), "\n");
+  } catch (const std::system_error&) {  // others ask again sooner
+  }
+  try {
+    SlurmQueue queue;
+    const std::set<std::string> not_asked = refresh_free_jobs(store, results, queue, real_pauses());
+    for (const std::string& experiment : not_asked) {
+      std::cerr << "fsdp-run: Slurm does not answer; of the jobs of '" << visible_line(experiment)
+                << "' this tells what they wrote\n";
+    }
+    if (!not_asked.empty()) return;
+    const std::set<std::string> others = other_clusters(store, queue.limits().cluster, "");
+    if (!others.empty()) std::cerr << "fsdp-run: " << visible_line(left_alone(others)) << '\n';
+  } catch (const std::exception& error) {  // a host without Slurm, somebody else's results
+    std::cerr << "fsdp-run: open jobs of Slurm cannot be asked about: "
+              << visible_line(error.what()) << '\n';
+  }
+}
+
+std::optional<JobRecord> newest_job(const Store& store, const RunRecord& run) {
+  std::vector<JobRecord> jobs = store.jobs_of_run(run.id);
+  if (jobs.empty()) return std::nullopt;
+  return std::move(jobs.back());
+}
+
+bool has_open_job(const Store& store, const RunRecord& run) {
+  const std::optional<JobRecord> job = newest_job(store, run);
+  return job && !job->tasks.front().over;
+}
+
+std::string job_text(const JobRecord& job) {
+  const JobTask& task = job.tasks.front();
+  if (job.slurm_job.empty()) return "a job about which sbatch has not answered";
+  std::string text = "job " + slurm_name(job, task.task);
+  if (task.over) return text + ", which is over";
+  if (!task.node_list.empty()) return text + " on " + task.node_list;
+  if (task.state.empty()) return text;
+  text += ", " + task.state;
+  return task.reason.empty() ? text : text + " (" + task.reason + ')';
+}
+
+std::filesystem::path job_output(const JobRecord& job, const std::filesystem::path& results) {
+  return job_output(results / job.folder, slurm_name(job, job.tasks.front().task));
 }
 
 }  // namespace fsdp

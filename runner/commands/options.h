@@ -1,5 +1,7 @@
 #pragma once
 
+#include <fmt/ranges.h>
+
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <optional>
@@ -25,6 +27,15 @@ struct Choice {
 void add_choice_options(CLI::App& command, Choice& choice);
 void add_results_option(CLI::App& command, std::filesystem::path& results);
 
+// What a command needs to know that asks the trainer about an experiment.
+struct TrainerQuestion {
+  Choice choice;
+  std::filesystem::path results = "results";
+  std::filesystem::path trainer;  // empty: fsdp-train beside this program
+};
+
+void add_question_options(CLI::App& command, TrainerQuestion& question);
+
 // Adds an option, with the name of its value in the help: "--results DIR=results".
 template <typename T>
 CLI::Option* add_option(CLI::App& command, const std::string& name_and_value, T& member,
@@ -34,13 +45,14 @@ CLI::Option* add_option(CLI::App& command, const std::string& name_and_value, T&
       ->option_text(name_and_value.substr(space + 1));
 }
 
-// Adds an option that takes one of an enum's names.
-template <NamedEnum T>
-CLI::Option* add_named_option(CLI::App& command, const std::string& name_and_value, T& member,
+// Adds an option that takes one of an enum's names. `member` is of the enum, or optional.
+template <typename Member>
+CLI::Option* add_named_option(CLI::App& command, const std::string& name_and_value, Member& member,
                               const std::string& description) {
+  using Enum = typename std::remove_cvref_t<decltype(std::optional(member))>::value_type;
   const size_t space = name_and_value.find(' ');
-  constexpr auto kNames = enum_names(T{});
-  const auto set = [&member](const std::string& word) { member = *enum_from_name<T>(word); };
+  constexpr auto kNames = enum_names(Enum{});
+  const auto set = [&member](const std::string& word) { member = *enum_from_name<Enum>(word); };
   return command
       .add_option_function<std::string>(name_and_value.substr(0, space), set, description)
       ->check(CLI::IsMember(std::vector<std::string>(kNames.begin(), kNames.end())))
@@ -93,17 +105,26 @@ Format Output<Format>::format() const {
 template <NamedEnum Format>
 void add_output_options(CLI::App& command, Output<Format>& output) {
   constexpr auto kNames = enum_names(Format{});
-  std::string names(kNames[0]);
-  for (size_t i = 1; i < kNames.size(); ++i) {
-    names += (i + 1 == kNames.size() ? " or " : ", ") + std::string(kNames[i]);
-  }
-  command
-      .add_option_function<std::string>(
-          "--format", [&output](const auto& word) { output.asked = enum_from_name<Format>(word); },
-          names + "; also by the name of --output")
-      ->check(CLI::IsMember(std::vector<std::string>(kNames.begin(), kNames.end())))
-      ->option_text("FORMAT=" + std::string(kNames[0]));
+  add_named_option(command, "--format FORMAT=" + std::string(kNames[0]), output.asked,
+                   fmt::format("{} or {}; also by the name of --output",
+                               fmt::join(kNames.begin(), kNames.end() - 1, ", "), kNames.back()));
   add_option(command, "--output FILE", output.file, "Write it there");
 }
+
+// Formats help at 80 columns: names in one column, their meanings in another. The help of
+// `fsdp-run` itself shows the options of `run`, because that word may be left out.
+class HelpFormatter : public CLI::Formatter {
+ public:
+  std::string make_usage(const CLI::App* app, std::string name) const override;
+  std::string make_option(const CLI::Option* option, bool is_positional) const override;
+  std::string make_option_opts(const CLI::Option* option) const override;
+  std::string make_help(const CLI::App* app, std::string name,
+                        CLI::AppFormatMode mode) const override;
+  std::string make_subcommand(const CLI::App* command) const override;
+  std::string make_description(const CLI::App* app) const override;
+};
+
+// Returns every option that the command's help shows; each has a long name.
+std::vector<const CLI::Option*> shown_options(const CLI::App& command);
 
 }  // namespace fsdp

@@ -2,35 +2,29 @@
 
 #include <algorithm>
 #include <charconv>
-#include <iostream>
 #include <memory>
 #include <ranges>
 
 #include "base/text/config_error.h"
-#include "base/text/utf8.h"
 #include "contract/spec/run_spec_keys.h"
 #include "runner/commands/commands.h"
+#include "runner/commands/console.h"
 #include "runner/commands/options.h"
-#include "runner/commands/print_report.h"
-#include "runner/plan/experiment_plans.h"
+#include "runner/plan/planner.h"
 #include "runner/plan/plan_report.h"
 #include "runner/plan/suggestions.h"
 #include "runner/table/number_text.h"
-#include "runner/table/terminal_text.h"
 
 namespace fsdp {
 namespace {
 
-struct PlanArguments {
-  Choice choice;
+struct PlanArguments : TrainerQuestion {
   PlanTarget target;
   std::string ranks;
   std::string largest;
   bool suggest = false;
   std::optional<double> price;  // of an hour of a GPU, or of a rank on the CPU
   Output<PlanFormat> output;
-  std::filesystem::path results = "results";
-  std::filesystem::path trainer;  // empty: fsdp-train beside this program
 };
 
 // Parses "4", "1,2,8", or "1..64", which doubles from the first number to the last.
@@ -51,17 +45,14 @@ std::vector<int64_t> rank_counts(const std::string& text) {
   std::vector<int64_t> counts;
   if (const size_t dots = text.find(".."); dots != std::string::npos) {
     const int64_t last = number(std::string_view(text).substr(dots + 2));
-    for (int64_t count = number(std::string_view(text).substr(0, dots)); count <= last;
-         count *= 2) {
-      counts.push_back(count);
-      if (count > last / 2) break;
-    }
-  } else {
-    for (const auto& part : std::views::split(std::string_view(text), ',')) {
-      counts.push_back(number(std::string_view(part.begin(), part.end())));
-    }
+    counts.push_back(number(std::string_view(text).substr(0, dots)));
+    while (counts.back() <= last / 2) counts.push_back(2 * counts.back());
+    if (counts.front() > last) refuse();
+    return counts;
   }
-  if (counts.empty()) refuse();
+  for (const auto& part : std::views::split(std::string_view(text), ',')) {
+    counts.push_back(number(std::string_view(part.begin(), part.end())));
+  }
   return counts;
 }
 

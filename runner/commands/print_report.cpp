@@ -1,34 +1,17 @@
 #include "runner/commands/print_report.h"
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
-#include <cstdlib>
 #include <iterator>
 #include <map>
-#include <string_view>
+#include <set>
+#include <utility>
 
 #include "runner/series/doubling_notes.h"
 #include "runner/series/run_keys.h"
 
 namespace fsdp {
-
-bool stdout_has_colour() {
-  return isatty(STDOUT_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr;
-}
-
-size_t stdout_columns() {
-  winsize size{};
-  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
-  const std::string_view said = std::getenv("COLUMNS") ? std::getenv("COLUMNS") : "";
-  size_t columns = 0;
-  std::from_chars(said.data(), said.data() + said.size(), columns);
-  return columns;
-}
-
 namespace {
 
 // Reads the losses of finished runs that must have the same losses as another run. Reads none if
@@ -78,6 +61,71 @@ void put_variants(Report& report, Listed listed) {
   report.notes.push_back("[...]: what changed in runs that are no longer in the list.");
 }
 
+Curve training_loss(const Store& store, const ComparisonRow& run) {
+  std::vector<CurvePoint> points;
+  for (const auto& [step, loss] : store.losses(run.run, static_cast<int>(*run.attempt))) {
+    points.push_back({.x = static_cast<double>(step), .y = loss});
+  }
+  return thinned(std::move(points));
+}
+
+// Returns rank 0's loss from the run's first step on. Every rank reports the same loss.
+Curve validation_loss(const Store& store, const ComparisonRow& run) {
+  std::vector<CurvePoint> points;
+  for (const Stretch& stretch : store.stretches(run.run, static_cast<int>(*run.attempt))) {
+    for (const auto& event : store.events<EvaluationDone>(run.run, stretch.attempt)) {
+      if (event.rank != 0 || event.body.step > stretch.last_step) continue;
+      points.push_back({.x = static_cast<double>(event.body.step), .y = event.body.loss});
+    }
+  }
+  return thinned(std::move(points));
+}
+
+// Returns a curve per device that reports its utilization, in the order of hosts and names.
+std::vector<UtilizationCurve> utilization(const std::vector<Recorded<DeviceSample>>& samples,
+                                          int64_t started_unix_ms,
+                                          const std::vector<RunStarted>& ranks) {
+  std::map<std::pair<std::string, std::string>, std::vector<CurvePoint>> points;
+  for (const Recorded<DeviceSample>& sample : samples) {
+    const double seconds =
+        (static_cast<double>(sample.time_unix_ms) - static_cast<double>(started_unix_ms)) / 1000;
+    points[{sample.body.host, sample.body.device}].push_back(
+        {.x = seconds, .y = sample.body.utilization_percent});
+  }
+  std::vector<UtilizationCurve> curves;
+  for (auto& [device, series] : points) {
+    if (std::ranges::none_of(series, [](auto& point) { return point.y.has_value(); })) continue;
+    const auto& [host, name] = device;
+    const bool own = std::ranges::any_of(
+        ranks, [&](const RunStarted& rank) { return rank.host == host && rank.gpu == name; });
+    curves.push_back(
+        {.host = host, .device = name, .own = own, .percent = thinned(std::move(series))});
+  }
+  return curves;
+}
+
+RunDetail read_run(Store& store, const ComparisonRow& run) {
+  RunDetail detail;
+  detail.run = run.run;
+  detail.specification = store.spec_text(run.run);
+  detail.attempts = store.attempts(run.run);
+  if (!run.attempt) return detail;
+  const int attempt = static_cast<int>(*run.attempt);
+  detail.provenance = store.provenance(run.run, attempt);
+  detail.rank_facts = store.rank_facts(run.run, attempt);
+  for (const auto& checkpoint : store.events<CheckpointDone>(run.run, attempt)) {
+    detail.checkpoints.push_back(checkpoint.body.path);
+  }
+  detail.training_loss = training_loss(store, run);
+  detail.validation_loss = validation_loss(store, run);
+  const auto shown = std::ranges::find(detail.attempts, attempt, &AttemptRecord::attempt);
+  if (shown != detail.attempts.end()) {
+    detail.utilization = utilization(store.events<DeviceSample>(run.run, attempt),
+                                     shown->started_unix_ms, detail.rank_facts);
+  }
+  return detail;
+}
+
 }  // namespace
 
 void read_rows(Report& report, const Store& store, const std::vector<std::string>& experiments,
@@ -97,6 +145,33 @@ void read_rows(Report& report, const Store& store, const std::vector<std::string
   put_variants(report, listed);
   read_losses(report.rows, store);
   std::ranges::move(doubling_notes(report.rows), std::back_inserter(report.notes));
+}
+
+void read_html_detail(HtmlDetail& html, Store& store, std::span<const ComparisonRow* const> runs) {
+  html.run_count = runs.size();
+  std::map<int64_t, size_t> place;
+  std::set<std::string> experiments;
+  for (const ComparisonRow* run : runs.first(std::min(runs.size(), kMostDetailedRuns))) {
+    place[run->run] = html.runs.size();
+    experiments.insert(run->experiment);
+    html.runs.push_back(read_run(store, *run));
+    const std::string& digest = html.runs.back().provenance.experiment_text_digest;
+    if (!digest.empty() && !html.experiment_texts.contains(digest)) {
+      html.experiment_texts[digest] =
+          store.experiment_text(run->run, static_cast<int>(*run->attempt));
+    }
+  }
+  for (ExperimentRecord& experiment : store.experiments()) {
+    if (experiments.contains(experiment.name)) html.experiments.push_back(std::move(experiment));
+  }
+  for (const std::string& experiment : experiments) {
+    for (RankRow& rank : store.comparison_per_rank(experiment, Listed::kEver)) {
+      const auto found = place.find(rank.run);
+      if (found != place.end() && rank.rank) {
+        html.runs[found->second].ranks.push_back(std::move(rank));
+      }
+    }
+  }
 }
 
 }  // namespace fsdp

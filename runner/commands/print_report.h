@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -10,15 +11,13 @@
 
 namespace fsdp {
 
-// True if stdout is a terminal and its user wants colours.
-bool stdout_has_colour();
-// Returns the terminal's width, or COLUMNS (which watch sets); 0: any width.
-size_t stdout_columns();
-
 // Adds the rows and notes of these experiments; an empty list means all in the results. Leaves out
 // runs with an attempt started before `since_unix_ms`. Listed::kEver also adds measured runs that
 // have left their experiment's list, named by the keys that changed.
 void read_rows(Report& report, const Store& store, const std::vector<std::string>& experiments,
                std::optional<int64_t> since_unix_ms = {}, Listed listed = Listed::kNow);
+
+// Adds the page's details for the first kMostDetailedRuns of `runs`.
+void read_html_detail(HtmlDetail& html, Store& store, std::span<const ComparisonRow* const> runs);
 
 }  // namespace fsdp

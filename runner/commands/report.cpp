@@ -14,12 +14,10 @@
 #include "base/text/config_error.h"
 #include "contract/spec/yaml_value.h"
 #include "runner/commands/commands.h"
+#include "runner/commands/console.h"
 #include "runner/commands/find_run.h"
-#include "runner/commands/jobs_of_runs.h"
-#include "runner/commands/local_time.h"
 #include "runner/commands/options.h"
 #include "runner/commands/print_report.h"
-#include "runner/commands/run_details.h"
 #include "runner/page/notes_html.h"
 #include "runner/report/columns.h"
 #include "runner/report/published_figures.h"
@@ -28,22 +26,6 @@
 namespace fsdp {
 namespace {
 
-constexpr const char* kExamples = R"(Examples:
-  fsdp-run report                               every experiment in results/
-  fsdp-run report experiments/lab.yaml chess    by file, or by name
-  fsdp-run report lab --columns point,ranks,tokens_per_second --sort -ranks
-  fsdp-run report lab --columns +gpu_hours      beside the usual columns
-  fsdp-run report lab --where "ranks = 4" --where "loss_last < 2"
-  fsdp-run report lab --baseline 4xDDP --group batch_size_per_rank
-  fsdp-run report lab --output lab.html         or .md, .tex, .csv, .json
-  fsdp-run report lab --output lab.html --author "Ada, CS 101" --notes notes.md
-  fsdp-run report lab --all                     with runs made with --set
-  fsdp-run report lab --class tokens/s,memory   who measured what, after merge
-  fsdp-run report --compare 4xDDP 4xFSDP
-  fsdp-run report --compare 4xFSDP "4xFSDP [train.steps=20]"
-  fsdp-run report --reference results/reference/lab_a100x4.yaml
-)";
-
 struct ReportArguments {
   std::vector<std::string> experiments;    // names or files; none: every one in the results
   std::vector<std::string> compare;        // none, or two runs
@@ -51,7 +33,6 @@ struct ReportArguments {
   std::vector<std::string> class_figures;  // none, or columns
   std::string since;
   std::optional<int64_t> since_unix_ms;
-  PageHead head;
   std::filesystem::path notes;  // empty, or a file of Markdown
   Listed listed = Listed::kNow;
   Output<Format> output;
@@ -68,20 +49,25 @@ std::string title_of(const std::vector<std::string>& names, const Store& store) 
   return std::ranges::find(known, names.front(), &ExperimentRecord::name)->title;
 }
 
-void put_html_detail(Report& report, const ReportArguments& arguments, Store& store,
+// Adds the details that a page shows of these runs.
+void put_html_detail(Report& report, Format format, Store& store,
                      std::span<const ComparisonRow* const> runs) {
-  if (arguments.format != Format::kHtml) return;
-  report.html = read_html_detail(store, runs);
-  report.html.head = arguments.head;
+  if (format == Format::kHtml) read_html_detail(report.html, store, runs);
+}
+
+// Reads the rows of the experiments that `words` name. Returns the experiments' names.
+std::vector<std::string> read_experiments(ReportArguments& arguments, Store& store,
+                                          const std::vector<std::string>& words) {
+  std::vector<std::string> names = find_experiments(store, words);
+  read_rows(arguments.report, store, names, arguments.since_unix_ms, arguments.listed);
+  return names;
 }
 
 Answer comparison(ReportArguments& arguments, Store& store) {
   Report& report = arguments.report;
-  const std::vector<std::string> names = find_experiments(store, arguments.experiments);
-  report.title = title_of(names, store);
-  read_rows(report, store, names, arguments.since_unix_ms, arguments.listed);
+  report.title = title_of(read_experiments(arguments, store, arguments.experiments), store);
   if (arguments.format == Format::kHtml) {
-    put_html_detail(report, arguments, store, shown_runs(arguments.format, report));
+    put_html_detail(report, arguments.format, store, shown_runs(arguments.format, report));
   }
   return {render(arguments.format, report), ExitCode::kOk};
 }
@@ -91,14 +77,13 @@ Answer beside_reference(ReportArguments& arguments, Store& store) {
   const Reference reference = read_reference(arguments.reference);
   std::vector<std::string> words = arguments.experiments;
   if (words.empty()) words.push_back(reference.experiment);
-  const std::vector<std::string> names = find_experiments(store, words);
+  const std::vector<std::string> names = read_experiments(arguments, store, words);
   if (names.size() != 1) {
     throw ConfigError("--reference", "",
                       "is laid beside one experiment; allowed: one of " + joined(names));
   }
   report.title = reference.title;
-  read_rows(report, store, names, arguments.since_unix_ms, arguments.listed);
-  put_html_detail(report, arguments, store, shown_runs(arguments.format, report));
+  put_html_detail(report, arguments.format, store, shown_runs(arguments.format, report));
   const auto [text, passed] = render_reference(arguments.format, report, reference);
   return {text, passed ? ExitCode::kOk : ExitCode::kRunFailed};
 }
@@ -120,6 +105,7 @@ Answer side_by_side(const ReportArguments& arguments, Store& store) {
   Report report;  // all columns that differ, whatever the view is
   report.results = arguments.report.results;
   report.colour = arguments.report.colour;
+  report.html.head = arguments.report.html.head;
   for (const std::string& word : arguments.compare) report.rows.push_back(find_row(store, word));
   const ComparisonRow& first = report.rows[0];
   const ComparisonRow& second = report.rows[1];
@@ -130,13 +116,13 @@ Answer side_by_side(const ReportArguments& arguments, Store& store) {
       fmt::format("Columns in which the two differ. `fsdp-run diff {} {}` shows the keys that "
                   "differ.",
                   first.run, second.run));
-  put_html_detail(report, arguments, store, std::array{&first, &second});
+  put_html_detail(report, arguments.format, store, std::array{&first, &second});
   return {render_differences(arguments.format, report), ExitCode::kOk};
 }
 
 // Reads the options that only a page has.
 void read_head(ReportArguments& arguments) {
-  PageHead& head = arguments.head;
+  PageHead& head = arguments.report.html.head;
   const char* given = !head.title.empty()        ? "--title"
                       : !head.author.empty()     ? "--author"
                       : !arguments.notes.empty() ? "--notes"
@@ -151,10 +137,8 @@ void read_head(ReportArguments& arguments) {
 
 Answer of_class(ReportArguments& arguments, Store& store) {
   Report& report = arguments.report;
-  const std::vector<std::string> names = find_experiments(store, arguments.experiments);
-  read_rows(report, store, names, arguments.since_unix_ms, arguments.listed);
+  read_experiments(arguments, store, arguments.experiments);
   report.row_kind = RowKind::kSeries;
-  report.html.head = arguments.head;
   std::set<std::string> persons;
   for (const ExperimentRecord& experiment : store.experiments()) {
     persons.insert(experiment.source);
@@ -205,9 +189,9 @@ void add_view_options(CLI::App& command, View& view) {
 }
 
 void add_page_options(CLI::App& command, ReportArguments& arguments) {
-  add_option(command, "--title TEXT", arguments.head.title,
+  add_option(command, "--title TEXT", arguments.report.html.head.title,
              "html: the page's title (default: the experiment's)");
-  add_option(command, "--author TEXT", arguments.head.author,
+  add_option(command, "--author TEXT", arguments.report.html.head.author,
              "html: who hands it in, and for which course");
   add_option(command, "--notes FILE", arguments.notes, "html: your own text, in Markdown");
 }
@@ -234,7 +218,21 @@ CommandFunction add_report_command(CLI::App& command) {
   const auto arguments = std::make_shared<ReportArguments>();
   Report& report = arguments->report;
   report.results = "results";
-  command.footer(kExamples);
+  command.footer(R"(Examples:
+  fsdp-run report                               every experiment in results/
+  fsdp-run report experiments/lab.yaml chess    by file, or by name
+  fsdp-run report lab --columns point,ranks,tokens_per_second --sort -ranks
+  fsdp-run report lab --columns +gpu_hours      beside the usual columns
+  fsdp-run report lab --where "ranks = 4" --where "loss_last < 2"
+  fsdp-run report lab --baseline 4xDDP --group batch_size_per_rank
+  fsdp-run report lab --output lab.html         or .md, .tex, .csv, .json
+  fsdp-run report lab --output lab.html --author "Ada, CS 101" --notes notes.md
+  fsdp-run report lab --all                     with runs made with --set
+  fsdp-run report lab --class tokens/s,memory   who measured what, after merge
+  fsdp-run report --compare 4xDDP 4xFSDP
+  fsdp-run report --compare 4xFSDP "4xFSDP [train.steps=20]"
+  fsdp-run report --reference results/reference/lab_a100x4.yaml
+)");
   command
       .add_option("EXPERIMENT", arguments->experiments, "Names or files (default: every one there)")
       ->option_text("...");

@@ -16,6 +16,7 @@
 #include "base/text/config_error.h"
 #include "contract/spec/yaml_value.h"
 #include "runner/commands/commands.h"
+#include "runner/commands/console.h"
 #include "runner/commands/print_report.h"
 #include "runner/commands/run_arguments.h"
 #include "runner/commands/run_here.h"

@@ -11,7 +11,7 @@
 #include "base/system/log.h"
 #include "contract/spec/yaml_value.h"
 #include "runner/cluster/open_jobs.h"
-#include "runner/host/gpus.h"
+#include "runner/host/host.h"
 #include "runner/run/local_launcher.h"
 #include "runner/run/locks.h"
 #include "runner/run/run_loop.h"

@@ -10,7 +10,7 @@
 
 #include "base/text/utf8.h"
 #include "contract/spec/yaml_value.h"
-#include "runner/commands/local_time.h"
+#include "runner/commands/console.h"
 #include "runner/host/host.h"
 #include "runner/progress/run_progress.h"
 #include "runner/series/doubling_notes.h"

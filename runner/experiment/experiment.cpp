@@ -212,16 +212,6 @@ DeviceKind automatic_device(const Profile* profile, const Resources& host, bool 
   return has_gpus || wants_gpus ? DeviceKind::kCuda : DeviceKind::kCpu;
 }
 
-ProfileChoice choose(const ExperimentFile& file, const ExpandOptions& options,
-                     const ResourcesOf& resources_of) {
-  if (options.for_any_gpu && options.profile == "auto") {
-    if (const ProfileChoice first = first_profile_with_gpus(file.profiles); first.profile) {
-      return first;
-    }
-  }
-  return choose_profile(file.profiles, options.profile, resources_of, file.profiles_place);
-}
-
 }  // namespace
 
 Expansion Experiment::expand(const ExpandOptions& options, const Resources& host) const {
@@ -231,7 +221,7 @@ Expansion Experiment::expand(const ExpandOptions& options, const Resources& host
   const auto resources_of = [&](const Profile& profile) {
     return on_cluster ? requested_by(profile, file, set) : host;
   };
-  const auto [profile, reason] = choose(file, options, resources_of);
+  const auto [profile, reason] = choose_profile(file, options, resources_of);
   if (profile) check_preset(file.base, *profile);
   const auto layers = std::make_shared<Layers>(
       file_, profile, set, automatic_device(profile, host, on_cluster), options);

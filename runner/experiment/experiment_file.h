@@ -1,13 +1,13 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "contract/spec/overrides.h"
 #include "runner/experiment/experiment.h"
-#include "runner/experiment/profile.h"
 #include "runner/experiment/sweep.h"
 
 namespace fsdp {
@@ -18,6 +18,14 @@ struct Point {
   std::string place;
   Overrides overrides;
   std::optional<SweepBlocks> sweep{};  // instead of the experiment's
+};
+
+// Overrides for one kind of hardware.
+struct Profile {
+  std::string name;
+  std::optional<int64_t> gpus{};  // that it requires
+  std::optional<double> gpu_memory_gib{};
+  Overrides set{};
 };
 
 // The contents of an experiment file. Values are read and checked one by one, and not combined.
@@ -43,5 +51,31 @@ struct ExperimentFile {
 // Returns the file that a missing `file` means: one of its name, with or without extension, in its
 // folder or in experiments/. Empty if there is none.
 std::string experiment_meant(const std::filesystem::path& file);
+
+// --- profiles ---
+
+// A profile and the reason for choosing it. `profile` is null if the experiment has none.
+struct ProfileChoice {
+  const Profile* profile = nullptr;
+  std::string reason{};
+};
+
+// Returns the resources for the runs of a profile.
+using ResourcesOf = std::function<Resources(const Profile&)>;
+
+// Chooses the profile that the options name, even if its requirement is not met. `auto` is the
+// first profile with a met requirement; for any GPU, the first that requires GPUs. Throws
+// ConfigError if there is no such profile or, with `auto`, none is met.
+ProfileChoice choose_profile(const ExperimentFile& file, const ExpandOptions& options,
+                             const ResourcesOf& resources_of);
+
+// Returns a sentence, with both places, for each key of `base` that the profile changes or clears.
+// Leaves out keys that `outranked` gives, because neither value counts.
+std::vector<std::string> overridden_keys(const Overrides& base, const Profile& profile,
+                                         const Overrides& outranked);
+
+// Throws ConfigError if base names a preset of a model and the profile gives single keys of one.
+// Both together would be a model that neither names.
+void check_preset(const Overrides& base, const Profile& profile);
 
 }  // namespace fsdp

@@ -1,5 +1,3 @@
-#include "runner/experiment/profile.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +6,7 @@
 #include "base/text/config_error.h"
 #include "contract/spec/run_spec_yaml.h"
 #include "contract/spec/yaml_value.h"
+#include "runner/experiment/experiment_file.h"
 
 namespace fsdp {
 namespace {
@@ -65,6 +64,19 @@ std::string requirement(const Profile& profile) {
          (profile.gpu_memory_gib ? " of " + shortest(*profile.gpu_memory_gib) + " GiB" : "");
 }
 
+ProfileChoice choose_first_with_gpus(const std::vector<Profile>& profiles) {
+  const auto first = std::ranges::find_if(
+      profiles, [](const Profile& profile) { return profile.gpus.has_value(); });
+  if (first == profiles.end()) return {};
+  std::vector<std::string> others;
+  for (const Profile& profile : profiles) {
+    if (&profile != &*first) others.push_back(profile.name);
+  }
+  return {&*first,
+          fmt::format("{}: the first that requires GPUs, {}{}", first->name, requirement(*first),
+                      others.empty() ? "" : "; --profile takes another: " + joined(others))};
+}
+
 constexpr const char* kModelConfig = "model.config";
 
 std::vector<std::pair<std::string, std::string>> values_of(const Overrides& layer) {
@@ -97,26 +109,18 @@ std::string sentence(const std::string& key, const std::string& value, const std
 
 }  // namespace
 
-ProfileChoice first_profile_with_gpus(const std::vector<Profile>& profiles) {
-  const auto first = std::ranges::find_if(
-      profiles, [](const Profile& profile) { return profile.gpus.has_value(); });
-  if (first == profiles.end()) return {};
-  std::vector<std::string> others;
-  for (const Profile& profile : profiles) {
-    if (&profile != &*first) others.push_back(profile.name);
-  }
-  return {&*first,
-          fmt::format("{}: the first that requires GPUs, {}{}", first->name, requirement(*first),
-                      others.empty() ? "" : "; --profile takes another: " + joined(others))};
-}
-
-ProfileChoice choose_profile(const std::vector<Profile>& profiles, const std::string& name,
-                             const ResourcesOf& resources_of, const std::string& place) {
+ProfileChoice choose_profile(const ExperimentFile& file, const ExpandOptions& options,
+                             const ResourcesOf& resources_of) {
+  const std::string& name = options.profile;
   if (name == "auto") {
-    return profiles.empty() ? ProfileChoice{} : choose_first_met(profiles, resources_of, place);
+    if (file.profiles.empty()) return {};
+    const ProfileChoice first =
+        options.for_any_gpu ? choose_first_with_gpus(file.profiles) : ProfileChoice();
+    if (first.profile) return first;
+    return choose_first_met(file.profiles, resources_of, file.profiles_place);
   }
   std::vector<std::string> names = {"auto"};
-  for (const Profile& profile : profiles) {
+  for (const Profile& profile : file.profiles) {
     names.push_back(profile.name);
     if (profile.name != name) continue;
     const std::string missing = shortfall(profile, resources_of(profile));

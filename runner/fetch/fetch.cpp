@@ -16,7 +16,6 @@
 #include "formats/hub/hub_cache.h"
 #include "formats/inputs/hub_inputs.h"
 #include "runner/progress/live_view.h"
-#include "runner/progress/run_progress.h"
 #include "runner/table/terminal_text.h"
 
 namespace fsdp {
@@ -34,11 +33,9 @@ class FetchScript {
   explicit FetchScript(Show show) : show_(std::move(show)) {
     json heard;
     try {
-      std::vector<std::string> variables;
-      for (char** name = environ; *name != nullptr; ++name) variables.push_back(*name);
       process_ = std::make_unique<Conversation>(
           std::vector<std::string>{python_program(), "-I", "-c", std::string(kFetchScript)},
-          variables);
+          own_variables());
       heard = hear(json::object());
       if (!heard.is_object()) throw std::runtime_error(python_program() + " answers otherwise");
     } catch (const std::exception& error) {
@@ -243,26 +240,17 @@ std::string figures(const FetchProgress& progress, double bytes_per_s) {
 
 std::string bar_line(const FetchProgress& progress, double bytes_per_s) {
   if (progress.all_files == 0) return "asking the hub";
-  constexpr size_t kBarInside = 16;
+  constexpr size_t kBarWidth = 18;
   const auto all = static_cast<double>(std::max<int64_t>(progress.all_bytes, 1));
   const double part = std::clamp(static_cast<double>(progress.done_bytes) / all, 0.0, 1.0);
-  std::string bar(static_cast<size_t>(part * kBarInside), '=');
-  if (bar.size() < kBarInside) bar += '>';
-  bar.resize(kBarInside, ' ');
-  return fmt::format("[{}] {}/{} files  {}", bar, progress.done_files, progress.all_files,
-                     figures(progress, bytes_per_s));
+  return fmt::format("{} {}/{} files  {}", bar(part, kBarWidth), progress.done_files,
+                     progress.all_files, figures(progress, bytes_per_s));
 }
 
 }  // namespace
 
 std::vector<FetchedRepository> fetch(const std::vector<HubInput>& inputs, const Show& show) {
   return Fetch(show).run(inputs);
-}
-
-FetchView::FetchView() : is_terminal_(can_draw()) {}
-
-FetchView::~FetchView() {
-  if (is_drawn_) write_whole(STDERR_FILENO, kErasedLine);
 }
 
 void FetchView::show(const FetchProgress& progress) {
@@ -279,12 +267,11 @@ void FetchView::show(const FetchProgress& progress) {
   }
   std::string text;
   for (const std::string& line : progress.lines) text += visible_line(line) + '\n';
-  if (is_terminal_) {
-    text += display_cut(bar_line(progress, bytes_per_s_),
-                        std::max<size_t>(terminal_size().columns, 2) - 1);
-    text.insert(0, kErasedLine);
-    is_drawn_ = true;
-  } else if (progress.all_files > 0 && now - said_at_ >= kLineInterval) {
+  if (TerminalLine::is_possible()) {
+    const size_t columns = std::max<size_t>(terminal_size().columns, 2) - 1;
+    return line_.draw(text, display_cut(bar_line(progress, bytes_per_s_), columns));
+  }
+  if (progress.all_files > 0 && now - said_at_ >= kLineInterval) {
     said_at_ = now;
     text += figures(progress, bytes_per_s_) + '\n';
   }

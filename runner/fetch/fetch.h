@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "formats/inputs/hub_inputs.h"
+#include "runner/progress/live_view.h"
 
 namespace fsdp {
 
@@ -41,18 +42,12 @@ std::vector<FetchedRepository> fetch(const std::vector<HubInput>& inputs,
 // get one line per file and one every 15 s.
 class FetchView {
  public:
-  FetchView();
-  ~FetchView();
-  FetchView(const FetchView&) = delete;
-  FetchView& operator=(const FetchView&) = delete;
-
   void show(const FetchProgress& progress);
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  const bool is_terminal_;
-  bool is_drawn_ = false;
+  TerminalLine line_;
   Clock::time_point said_at_ = Clock::now();
   Clock::time_point measured_at_ = said_at_;
   int64_t measured_bytes_ = 0;

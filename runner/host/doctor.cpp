@@ -8,13 +8,15 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <cstdio>
+#include <chrono>
 #include <fstream>
+#include <system_error>
 
 #include "base/files/input_file.h"
 #include "base/system/cgroups.h"
+#include "base/system/program.h"
 #include "base/text/foreign_json.h"
-#include "runner/host/environment.h"
+#include "base/text/json_fields.h"
 #include "runner/progress/run_progress.h"
 #include "runner/table/terminal_text.h"
 
@@ -52,15 +54,13 @@ std::optional<unsigned long> soft_limit(int resource) {
 
 // Returns the first line of `PROGRAM --version`.
 std::string version_line(const std::string& program) {
-  FILE* pipe = popen((shell_quoted(program) + " --version 2>/dev/null").c_str(), "r");
-  if (pipe == nullptr) return "";
-  std::string text;
-  std::array<char, 256> bytes{};
-  for (size_t count; (count = fread(bytes.data(), 1, bytes.size(), pipe)) > 0;) {
-    text.append(bytes.data(), count);
+  try {
+    const std::string text =
+        run_program({program, "--version"}, own_variables(), std::chrono::minutes(1)).output;
+    return text.substr(0, text.find('\n'));
+  } catch (const std::system_error&) {  // it is not there
+    return "";
   }
-  pclose(pipe);
-  return text.substr(0, text.find('\n'));
 }
 
 std::string nvidia_driver_version() {
@@ -233,11 +233,8 @@ void examine_slurm(Findings& findings) {
 
 std::optional<TrainerBuild> build_of(const path& trainer) {
   try {
-    const auto said = parse_foreign_json(version_line(trainer));
     TrainerBuild build;
-    TrainerBuild::visit_fields(build, [&](const char* name, std::string& member, auto&&...) {
-      said.at(name).get_to(member);
-    });
+    JsonFields(trainer).read("", parse_foreign_json(version_line(trainer)), build);
     return build;
   } catch (const std::exception&) {
     return std::nullopt;

@@ -1,15 +1,253 @@
 #include "runner/plan/plan_report.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <ranges>
 #include <stdexcept>
 
 #include "base/text/json.h"
 #include "base/text/utf8.h"
 #include "runner/page/html_page.h"
+#include "runner/table/names.h"
+#include "runner/table/number_text.h"
 
 namespace fsdp {
 namespace {
 
 constexpr size_t kTextWidth = 80;
+
+// --- the table ---
+
+std::string in_words(std::string_view name) {
+  std::string words(name);
+  std::ranges::replace(words, '_', ' ');
+  return words;
+}
+
+std::string gib(int64_t bytes) { return gibibytes(static_cast<double>(bytes)); }
+
+// "openlm-research/open_llama_7b" or the folder's name; else "Llama".
+std::string model_name(const ModelSpec& model) {
+  for (const std::filesystem::path& part : model.source) {  // folders of a hub's cache
+    std::string name = part.string();
+    if (!name.starts_with("models--")) continue;
+    name.erase(0, name.find("--") + 2);
+    if (const size_t dashes = name.find("--"); dashes != std::string::npos) {
+      name.replace(dashes, 2, "/");
+    }
+    return name;
+  }
+  if (!model.source.empty()) return model.source.filename();
+  const std::string& architecture = model.config.architecture;
+  return architecture.substr(0, architecture.find("For"));
+}
+
+// Returns the text of each row that has a plan, in the order of the rows, without duplicates.
+template <typename TextOf>
+std::vector<std::string> distinct(const std::vector<PlannedRow>& rows, TextOf text_of) {
+  std::vector<std::string> texts;
+  for (const PlannedRow& row : rows) {
+    if (!row.plan) continue;
+    std::string text = text_of(row);
+    if (std::ranges::find(texts, text) == texts.end()) texts.push_back(std::move(text));
+  }
+  return texts;
+}
+
+// "1 and 4 ranks"
+std::string ranks_text(const std::vector<PlannedRow>& rows) {
+  const auto counts =
+      distinct(rows, [](const PlannedRow& row) { return std::to_string(row.spec.strategy.ranks); });
+  return names_in_words(counts) + (counts == std::vector<std::string>{"1"} ? " rank" : " ranks");
+}
+
+// Returns a note with estimated step times of uncalibrated rows. Empty: there are none.
+std::string uncalibrated_note(const std::vector<PlannedRow>& rows) {
+  std::vector<double> times;
+  for (const PlannedRow& row : rows) {
+    if (row.plan && row.plan->step_time_ms && !is_calibrated(*row.plan)) {
+      times.push_back(*row.plan->step_time_ms);
+    }
+  }
+  if (times.empty()) return "";
+  const auto [least, most] = std::ranges::minmax(times);
+  const std::string from = duration(least), to = duration(most);
+  return fmt::format(
+      "Without a calibration a step is taken to last about {}, whatever the strategy.",
+      from == to ? from : from + " to " + to);
+}
+
+// True unless the ranks of a node take more of its memory than there is.
+bool host_fits(const RunPlan& plan) {
+  return plan.memory_node_bytes_max <=
+         plan.memory_node_limit_bytes.value_or(plan.memory_node_bytes_max);
+}
+
+bool is_host_shown(const PlannedRow& row) {
+  return row.spec.device == DeviceKind::kCpu || row.spec.strategy.offload != Offload::kNone ||
+         !host_fits(*row.plan);
+}
+
+std::string moment_text(const MemoryPeak& peak) {
+  return peak.unit ? fmt::format("{}, unit {}", peak.phase, *peak.unit) : peak.phase;
+}
+
+// Returns uses of memory and their bytes, the largest first.
+std::vector<std::pair<MemoryUse, int64_t>> largest_uses(const MemoryByUse& by_use) {
+  std::vector<std::pair<MemoryUse, int64_t>> uses;
+  for (size_t i = 0; i < kMemoryUses; ++i) {
+    const auto use = static_cast<MemoryUse>(i);
+    if (by_use[use] > 0) uses.emplace_back(use, by_use[use]);
+  }
+  std::ranges::stable_sort(uses, std::ranges::greater(), &std::pair<MemoryUse, int64_t>::second);
+  return uses;
+}
+
+// Returns the largest parts of the peak: "optimizer state 25.1 GiB, parameters 12.6 GiB".
+std::string composition_text(const MemoryByUse& by_use) {
+  std::vector<std::string> parts;
+  for (const auto& [use, bytes] : largest_uses(by_use) | std::views::take(3)) {
+    parts.push_back(in_words(name_of(use)) + ' ' + gib(bytes) + " GiB");
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::vector<Column> plan_columns() {
+  return {{.heading = "Point",
+           .documentation = "The run.",
+           .is_left = true,
+           .least = 12,
+           .first_cut_to = 26},
+          {.heading = "Ranks", .documentation = "Processes.", .drop_order = 6},
+          {.heading = "Batch",
+           .documentation = "Sequences of a rank's micro-batch x micro-batches.",
+           .drop_order = 5},
+          {.heading = "Allocated\n[GiB]",
+           .documentation = "The peak of what tensors take of the device.",
+           .drop_order = 8},
+          {.heading = "Device\n[GiB]",
+           .documentation = "What the device has to have: what the allocator keeps for these "
+                            "tensors, CUDA's context, "
+                            "NCCL's buffers."},
+          {.heading = "Limit\n[GiB]", .documentation = "What there is.", .when_known = true},
+          {.heading = "Host\n[GiB]",
+           .documentation = "What all ranks of a node take of the host's memory; -: nothing is "
+                            "offloaded, and it fits.",
+           .when_known = true,
+           .drop_order = 7},
+          {.heading = "Step\n[ms]",
+           .documentation = "Time of a step; -: not calibrated.",
+           .when_known = true},
+          {.heading = "Exposed\n[ms]",
+           .documentation = "Of it, in which compute waits for other ranks or the host.",
+           .when_known = true,
+           .drop_order = 1},
+          {.heading = "MFU\n[%]",
+           .documentation = "Of the device's peak, what the model's products take.",
+           .when_known = true,
+           .drop_order = 2},
+          {.heading = "Time\n[h]",
+           .documentation = "Hours that the run's steps take.",
+           .when_known = true,
+           .drop_order = 8},
+          {.heading = "Cost",
+           .documentation = "Of the run: its hours, times its ranks, times --price.",
+           .when_known = true},
+          {.heading = "Fits", .documentation = "tight: above 85 % of the limit.", .is_left = true},
+          {.heading = "Fullest in",
+           .documentation = "Part of the step, and unit of the model, at which the peak is.",
+           .is_left = true,
+           .drop_order = 3},
+          {.heading = "Mostly",
+           .documentation = "The largest part of the peak.",
+           .is_left = true,
+           .drop_order = 4}};
+}
+
+// Returns a cell per column. "-": not known.
+std::vector<Cell> cells_of(const PlannedRow& row) {
+  const std::string ranks = std::to_string(row.spec.strategy.ranks);
+  const std::string batch = fmt::format("{} x {}", row.spec.batch.size_per_rank,
+                                        row.spec.batch.gradient_accumulation_steps.value_or(1));
+  if (!row.plan) {
+    std::vector<Cell> cells{visible_line(row.point), ranks, batch};
+    cells.resize(plan_columns().size(), "-");
+    return cells;
+  }
+  const RunPlan& plan = *row.plan;
+  const auto uses = largest_uses(plan.peak.by_use);
+  return {visible_line(row.point),
+          ranks,
+          batch,
+          gib(plan.memory_allocated_bytes_max),
+          gib(plan.memory_device_bytes_max),
+          plan.memory_limit_bytes ? gib(*plan.memory_limit_bytes) : "-",
+          is_host_shown(row) ? gib(plan.memory_node_bytes_max) : "-",
+          is_calibrated(plan) ? three_digits(plan.step_time_ms) : "-",
+          three_digits(plan.communication_exposed_ms),
+          is_calibrated(plan) ? three_digits(plan.mfu_percent) : "-",
+          three_digits(row.hours),
+          three_digits(row.cost),
+          fit_text(plan.fit),
+          moment_text(plan.peak),
+          uses.empty() ? "-" : in_words(name_of(uses.front().first))};
+}
+
+// Returns two lines: profile, model, parameters, ranks and device; why this profile was taken.
+// Empty if no row has a plan.
+std::vector<std::string> heading_of(const PlanReport& report) {
+  std::vector<std::string> lines;
+  const auto models = distinct(report.rows, [](const PlannedRow& row) {
+    return visible_line(fmt::format("{} {}", model_name(row.spec.model),
+                                    short_count(static_cast<double>(row.plan->parameter_count))));
+  });
+  if (models.empty()) return lines;
+  const auto devices =
+      distinct(report.rows, [](const PlannedRow& row) { return visible_line(row.device); });
+  lines.push_back(
+      fmt::format("{}{} on {}, planned for {}.",
+                  report.profile.empty() ? "" : "Profile " + visible_line(report.profile) + ": ",
+                  names_in_words(models), ranks_text(report.rows), fmt::join(devices, " or ")));
+  if (!report.profile_reason.empty()) {
+    lines.push_back("Why this profile: " +
+                    visible_line(report.profile_reason.substr(report.profile.size() + 2)) + ".");
+  }
+  return lines;
+}
+
+// Returns why rows do not fit, the rows' notes and the assumptions, each once.
+std::vector<std::string> notes_of(const std::vector<PlannedRow>& rows) {
+  std::vector<std::string> notes;
+  const auto add = [&](std::string note) {
+    if (std::ranges::find(notes, note) == notes.end()) notes.push_back(std::move(note));
+  };
+  std::map<std::string, std::vector<std::string>> without_plan;  // by why
+  for (const PlannedRow& row : rows) {
+    if (!row.plan) {
+      without_plan[row.problem].push_back(row.point);
+    } else if (row.plan->fit == Fit::kDoesNotFit && !row.is_suggested) {
+      const std::string why = host_fits(*row.plan) ? composition_text(row.plan->peak.by_use) +
+                                                         " at " + moment_text(row.plan->peak)
+                                                   : excess_text(*row.plan);
+      add(visible_line(row.point) + ": " + why + "; " + remedy_for(row.spec, *row.plan) + ".");
+    }
+    for (const std::string& note : row.notes) add(visible_line(note));
+    if (!row.plan) continue;
+    for (const std::string& assumption : row.plan->assumptions) {
+      add("Taken to be so: " + visible_line(assumption) + ".");
+    }
+  }
+  if (std::string note = uncalibrated_note(rows); !note.empty()) add(std::move(note));
+  for (const auto& [problem, points] : without_plan) {
+    add(visible_line(fmt::format("No plan for {}: {}", fmt::join(points, ", "), problem)));
+  }
+  return notes;
+}
+
+// --- the formats ---
 
 Table with_remarks(Table table, const PlanReport& report) {
   for (const std::string& remark : report.remarks) table.notes.push_back(visible_line(remark));
@@ -70,6 +308,68 @@ std::string page_of(const PlanReport& report) {
 }
 
 }  // namespace
+
+bool is_calibrated(const RunPlan& plan) { return plan.communication_exposed_ms.has_value(); }
+
+std::string excess_text(const RunPlan& plan) {
+  if (host_fits(plan)) {
+    return fmt::format("{} of {}", gibibytes_text(plan.memory_device_bytes_max),
+                       gibibytes_text(*plan.memory_limit_bytes));
+  }
+  return fmt::format("{} of {} of a node's memory", gibibytes_text(plan.memory_node_bytes_max),
+                     gibibytes_text(*plan.memory_node_limit_bytes));
+}
+
+std::string fit_text(Fit fit) { return fit == Fit::kUnknown ? "?" : in_words(name_of(fit)); }
+
+Table plan_table(const PlanReport& report) {
+  Table table{.columns = plan_columns(),
+              .blocks = {Block{.introduction = heading_of(report)}},
+              .notes = notes_of(report.rows)};
+  for (const PlannedRow& row : report.rows) table.add(cells_of(row));
+  return table;
+}
+
+std::string remedy_for(const RunSpec& spec, const RunPlan& plan) {
+  if (!host_fits(plan) && spec.device != DeviceKind::kCpu) {
+    return spec.strategy.offload == Offload::kNone
+               ? "fewer ranks on a node, or nodes with more memory (slurm.mem)"
+               : "offload less (strategy.offload), shard over more nodes, or take nodes with more "
+                 "memory (slurm.mem)";
+  }
+  const MemoryByUse& by_use = plan.peak.by_use;
+  const int64_t state = by_use[MemoryUse::kParameters] + by_use[MemoryUse::kGradients] +
+                        by_use[MemoryUse::kOptimizerState];
+  const int64_t saved =
+      by_use[MemoryUse::kAttention] + by_use[MemoryUse::kMlp] + by_use[MemoryUse::kHidden];
+  const bool has_ranks = spec.strategy.ranks > 1;
+  const bool is_sharded =
+      spec.strategy.kind == StrategyKind::kFsdp && spec.strategy.sharding == Sharding::kFullShard;
+  const bool is_recomputed = spec.activation_checkpointing.every == 1 &&
+                             spec.activation_checkpointing.what == CheckpointedPart::kBlock;
+  if (state >= saved && has_ranks && !is_sharded) {
+    return fmt::format(
+        "shard parameters, gradients and state over its {} ranks: strategy.kind: fsdp, "
+        "strategy.sharding: full_shard",
+        spec.strategy.ranks);
+  }
+  if (state >= saved && spec.strategy.offload == Offload::kNone) {
+    const int64_t without_state = plan.memory_device_bytes_max - by_use[MemoryUse::kOptimizerState];
+    const bool suffices = without_state <= plan.memory_limit_bytes.value_or(without_state);
+    if (has_ranks) {
+      return std::string("more ranks, or strategy.offload: ") +
+             (suffices ? "optimizer" : "parameters");
+    }
+    return suffices ? "keep optimizer state on the host: strategy.offload: optimizer"
+                    : "keep parameters, gradients and optimizer state on the host: "
+                      "strategy.kind: fsdp, strategy.offload: parameters";
+  }
+  if (state < saved && !is_recomputed) {
+    return "recompute activations: activation_checkpointing.every: 1";
+  }
+  return has_ranks ? "fewer sequences per rank, shorter ones, or more ranks"
+                   : "fewer sequences per rank, or shorter ones";
+}
 
 std::string render_plans(PlanFormat format, const PlanReport& report, size_t width) {
   switch (format) {

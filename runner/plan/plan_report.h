@@ -51,9 +51,6 @@ bool is_calibrated(const RunPlan& plan);
 // "does not fit"; "?": not known.
 std::string fit_text(Fit fit);
 
-// True unless the ranks of a node take more of its memory than there is.
-bool host_fits(const RunPlan& plan);
-
 // Returns the needed memory and the memory that there is: "92.0 GiB of 79.0 GiB" of a device, or
 // "744 GiB of 512 GiB of a node's memory".
 std::string excess_text(const RunPlan& plan);

@@ -1,11 +1,11 @@
 #include "runner/plan/planner.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <csignal>
+#include <iterator>
 #include <utility>
 
 #include "base/system/cgroups.h"
@@ -16,11 +16,24 @@
 #include "base/text/json.h"
 #include "base/text/json_fields.h"
 #include "contract/devices/device_table.h"
+#include "contract/spec/run_spec_keys.h"
 #include "contract/spec/run_spec_yaml.h"
 #include "contract/spec/slurm_spec.h"
+#include "runner/experiment/doubling_series.h"
 
 namespace fsdp {
 namespace {
+
+constexpr std::chrono::seconds kPatienceOfRuns{20};  // the longest delay of a sweep; happens once
+
+// --- devices ---
+
+// The device and node that a run is planned for.
+struct DeviceForRuns {
+  PlannedDevice device;
+  PlannedHost host{};
+  std::string name;  // "NVIDIA H100 80GB HBM3", "a GPU of 79 GiB (the profile's)", "the CPU"
+};
 
 int64_t bytes_of_gib(double gib) { return std::llround(gib * 0x1p30); }
 
@@ -101,18 +114,8 @@ int64_t node_bytes(const PlanTarget& target, const RunSpec& spec, const std::opt
   return runs_here ? memory_available_bytes() : 0;
 }
 
-std::vector<std::string> own_variables() {
-  std::vector<std::string> variables;
-  for (char** variable = environ; *variable != nullptr; ++variable) variables.push_back(*variable);
-  return variables;
-}
-
-constexpr std::chrono::seconds kPatienceOfRuns{20};  // the longest delay of a sweep; happens once
-
-}  // namespace
-
-DeviceForRuns planned_device(const PlanTarget& target, const Expansion& expansion,
-                             const RunSpec& spec, const std::optional<Host>& host) {
+DeviceForRuns device_for(const RunSpec& spec, const PlanTarget& target, const Expansion& expansion,
+                         const std::optional<Host>& host) {
   const bool is_cuda = spec.device == DeviceKind::kCuda;
   DeviceForRuns planned;
   if (is_cuda) planned = planned_gpu(target.gpu, expansion, spec, host.value_or(Host()));
@@ -125,6 +128,71 @@ DeviceForRuns planned_device(const PlanTarget& target, const Expansion& expansio
   return planned;
 }
 
+// --- notes about a run ---
+
+std::optional<double> hours_of(const RunSpec& spec, const RunPlan& plan) {
+  constexpr double kMillisecondsPerHour = 3.6e6;
+  if (!is_calibrated(plan) || !spec.train.steps) return std::nullopt;
+  const auto steps = static_cast<double>(planned_steps(spec, /*steps_per_epoch=*/1));
+  return steps * *plan.step_time_ms / kMillisecondsPerHour;
+}
+
+// Returns a warning if the GPU is known to have no hardware for the run's precision. Empty: none.
+std::string precision_note(const RunSpec& spec, const DeviceForRuns& device) {
+  constexpr int64_t kFirstWithBf16 = 80;
+  const int64_t capability = device.device.compute_capability;
+  const bool has_bf16 = capability == 0 || capability >= kFirstWithBf16;
+  if (has_bf16 || spec.precision.compute() != Dtype::kBf16) return "";
+  return fmt::format(
+      "{} has no hardware for bf16: its compute capability is {:.1f}, and bf16 needs 8.0. Products "
+      "run there without tensor cores. Set precision: fp16_mixed.",
+      device.device.name.empty() ? device.name : device.device.name,
+      static_cast<double>(capability) / 10);
+}
+
+// Values of a key that do not fit, and the reasons: "" for memory, else what refuses the value.
+using TooLarge = std::map<int64_t, std::string>;
+
+// Returns the smallest value that needs too much memory; nullopt if memory limits nothing.
+std::optional<int64_t> limit_of_memory(const TooLarge& above) {
+  const auto found = std::ranges::find(above, "", &TooLarge::value_type::second);
+  return found == above.end() ? std::nullopt : std::optional(found->first);
+}
+
+// Returns a sentence about the largest value of `key` that fits. `problem` is the error, if any,
+// for twice that value, which has the same divisors.
+std::string bound_note(const std::string& series, const std::string& key,
+                       std::optional<int64_t> largest, const TooLarge& above,
+                       const std::string& problem) {
+  const std::string which = largest
+                                ? fmt::format("{}: largest {} that fits: {}", series, key, *largest)
+                                : fmt::format("{}: no value of {} fits", series, key);
+  if (const auto value = limit_of_memory(above)) {
+    return largest ? fmt::format("{} ({} does not).", which, *value)
+                   : fmt::format("{}: {} {} does not fit.", series, key, *value);
+  }
+  const std::string& why = problem.empty() && !above.empty() ? above.begin()->second : problem;
+  if (why.empty()) return which + ". The key allows no larger value.";
+  return fmt::format("{}. The run allows no larger value, although memory may: {}.", which, why);
+}
+
+// Returns the run with this value of `key`. Throws ConfigError if it cannot have the value.
+Run run_with(const Expansion& expansion, const Run& run, const std::string& key, int64_t value) {
+  return run.doubling && run.doubling->key() == key
+             ? doubled_run(run.doubling, value)
+             : expansion.variant(run, {fmt::format("{}={}", key, value)});
+}
+
+PlannedRow without_plan(const Run& run, const std::string& suffix, std::string problem) {
+  return {.point = run.series + suffix,
+          .spec = run.spec,
+          .device = {},
+          .plan = {},
+          .problem = std::move(problem)};
+}
+
+}  // namespace
+
 Resources planned_resources(const PlanTarget& target, const std::optional<Host>& host) {
   constexpr int64_t kAnyNumber = 1'000'000;
   Resources resources = host.value_or(Host()).resources;
@@ -135,15 +203,21 @@ Resources planned_resources(const PlanTarget& target, const std::optional<Host>&
   return resources;
 }
 
-Planner::Planner(const std::filesystem::path& trainer, std::filesystem::path results,
-                 std::chrono::seconds patience)
-    : results_(std::move(results)),
+ExperimentPlans::ExperimentPlans(const Expansion& expansion, std::optional<Host> host,
+                                 PlanTarget target, const std::filesystem::path& trainer,
+                                 const std::filesystem::path& results,
+                                 std::chrono::seconds patience)
+    : expansion_(expansion),
+      host_(std::move(host)),
+      target_(std::move(target)),
+      results_(std::filesystem::absolute(results)),
       patience_(patience),
       trainer_({trainer.string(), "--plan"}, own_variables()) {
   std::signal(SIGPIPE, SIG_IGN);  // a trainer that has ended must not end this process
 }
 
-RunPlan Planner::plan(const RunSpec& spec, const DeviceForRuns& device, bool timeline) {
+RunPlan ExperimentPlans::plan_spec(const RunSpec& spec, bool timeline) {
+  const DeviceForRuns device = device_for(spec, target_, expansion_, host_);
   const PlanRequest request{.specification = to_yaml(spec),
                             .device = device.device,
                             .host = device.host,
@@ -155,12 +229,95 @@ RunPlan Planner::plan(const RunSpec& spec, const DeviceForRuns& device, bool tim
   return std::move(*answer.plan);
 }
 
-std::string Planner::answer_to(const PlanRequest& request) {
+std::string ExperimentPlans::answer_to(const PlanRequest& request) {
   const std::string question = json_text(request);
   if (request.timeline) return trainer_.ask(question, patience_);  // long, and requested only once
   const auto known = answers_.find(question);
   if (known != answers_.end()) return known->second;
   return answers_[question] = trainer_.ask(question, patience_);
+}
+
+PlannedRow ExperimentPlans::plan(const Run& run, const std::string& suffix) {
+  PlannedRow row = without_plan(run, suffix, "");
+  try {
+    const DeviceForRuns device = device_for(run.spec, target_, expansion_, host_);
+    row.device = device.name;
+    row.plan = plan_spec(run.spec);
+    row.hours = hours_of(run.spec, *row.plan);
+    if (std::string note = precision_note(run.spec, device); !note.empty()) {
+      row.notes.push_back(std::move(note));
+    }
+  } catch (const ConfigError& error) {
+    row.problem = error.what();
+  }
+  return row;
+}
+
+PlannedRow ExperimentPlans::plan_with(const Run& run, const std::vector<std::string>& set,
+                                      const std::string& suffix) {
+  try {
+    return plan(expansion_.variant(run, set), suffix);
+  } catch (const ConfigError& error) {
+    return without_plan(run, suffix, error.what());
+  }
+}
+
+PlannedRow ExperimentPlans::plan_value(const Run& run, const std::string& key, int64_t value,
+                                       const std::string& suffix) {
+  const bool is_in_name = run.doubling && run.doubling->key() == key;
+  try {
+    return plan(run_with(expansion_, run, key, value), is_in_name ? "" : suffix);
+  } catch (const ConfigError& error) {
+    return without_plan(run, suffix, error.what());
+  }
+}
+
+PlannedRow ExperimentPlans::plan_largest(const Run& run, const std::string& key) {
+  PlannedRow given = plan(run);
+  if (!given.plan) return given;
+  if (given.plan->fit == Fit::kUnknown) {
+    throw ConfigError("--max", key,
+                      "needs to know how much memory there is; name the GPU with --gpu, or set "
+                      "memory_limit_gib");
+  }
+  const auto row_of = [&](int64_t value) {
+    return plan_value(run, key, value, fmt::format(" {}={}", key, value));
+  };
+  std::optional<PlannedRow> row_of_largest;
+  TooLarge above;
+  const auto fits_at = [&](int64_t value) {
+    PlannedRow row = row_of(value);
+    const ValueFit fit = row.plan ? value_fit(*row.plan, row.spec, key) : ValueFit::kDoesNotFit;
+    if (fit == ValueFit::kFits) {
+      row_of_largest = std::move(row);
+    } else {
+      above[value] = row.problem;
+    }
+    return fit;
+  };
+  const NextValid next_valid =
+      next_valid_by([&](int64_t value) { run_with(expansion_, run, key, value); },
+                    widest_gap(run.spec), static_cast<int64_t>(range_of_key(key).maximum));
+  std::optional<int64_t> largest;
+  if (const auto first = next_valid(1)) {
+    largest = largest_that_fits(Doubling({.from = *first, .to = {}, .refine = true}, next_valid),
+                                fits_at);
+  }
+  above.erase(above.begin(), above.upper_bound(largest.value_or(0)));
+  PlannedRow row = row_of_largest ? std::move(*row_of_largest) : row_of(1);
+  const std::string problem = limit_of_memory(above) ? "" : row_of(2 * largest.value_or(1)).problem;
+  row.notes.push_back(bound_note(run.series, key, largest, above, problem));
+  return row;
+}
+
+PlannedRow ExperimentPlans::plan_expected(const Run& run) {
+  const std::optional<int64_t> largest = run.doubling->expected_largest(
+      [&](const RunSpec& spec) -> std::optional<RunPlan> { return plan_spec(spec); });
+  return plan(largest ? doubled_run(run.doubling, *largest) : run);
+}
+
+void ExperimentPlans::add_timeline(PlannedRow& row) {
+  if (row.plan) row.plan = plan_spec(row.spec, /*timeline=*/true);
 }
 
 RunPredictions::RunPredictions(const Expansion& expansion, std::optional<Host> host,
@@ -173,16 +330,26 @@ RunPredictions::RunPredictions(const Expansion& expansion, std::optional<Host> h
 std::optional<RunPlan> RunPredictions::predict(const RunSpec& spec) {
   if (has_given_up_) return std::nullopt;
   try {
-    if (!planner_) planner_ = std::make_unique<Planner>(trainer_, results_, kPatienceOfRuns);
-    return planner_->plan(spec, planned_device({}, expansion_, spec, host_));
+    if (!plans_) {
+      plans_ = std::make_unique<ExperimentPlans>(expansion_, host_, PlanTarget(), trainer_,
+                                                 results_, kPatienceOfRuns);
+    }
+    return plans_->plan_spec(spec);
   } catch (const ConfigError& error) {
     log(LogLevel::kInfo, "prediction", error.what());
   } catch (const std::exception& error) {
     log(LogLevel::kInfo, "prediction", error.what());
     has_given_up_ = true;
-    planner_.reset();
+    plans_.reset();
   }
   return std::nullopt;
+}
+
+std::vector<Run> first_repeats(const Expansion& expansion) {
+  std::vector<Run> runs;
+  std::ranges::copy_if(expansion.runs, std::back_inserter(runs),
+                       [](const Run& run) { return run.repeat == 0; });
+  return runs;
 }
 
 }  // namespace fsdp

@@ -6,11 +6,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/system/program.h"
 #include "contract/plan/run_plan.h"
 #include "runner/experiment/experiment.h"
 #include "runner/host/host.h"
+#include "runner/plan/plan_report.h"
 
 // Asks the trainer what runs need on the devices that they are planned for.
 namespace fsdp {
@@ -21,44 +23,55 @@ struct PlanTarget {
   std::optional<double> host_memory_gib;  // of each node
 };
 
-// The device and node that a run is planned for.
-struct DeviceForRuns {
-  PlannedDevice device;
-  PlannedHost host{};
-  std::string name;  // "NVIDIA H100 80GB HBM3", "a GPU of 79 GiB (the profile's)", "the CPU"
-};
-
-// Returns the device and the node that `spec` is planned for. `host` is this one; nullopt: Slurm
-// starts the runs elsewhere. Throws ConfigError if the GPU that `target` names is not known.
-//
-// A GPU is the one that `target` names, else this host's smallest. Without either, only its memory
-// is known, from Slurm's options or the profile. A node has the memory that `target` names, else
-// the memory that the run requests from Slurm. If the run would start here, this host's memory
-// counts, or this cgroup's limit if that is less. The ranks of a node share its memory. On the CPU
-// they have no other memory.
-DeviceForRuns planned_device(const PlanTarget& target, const Expansion& expansion,
-                             const RunSpec& spec, const std::optional<Host>& host);
-
 // Returns the resources that select a profile. A GPU that `target` names exists in any number.
 Resources planned_resources(const PlanTarget& target, const std::optional<Host>& host);
 
-// A trainer process that plans runs and trains none.
-class Planner {
+// A trainer process that plans the runs of one experiment and trains none.
+//
+// A run is planned for the GPU that the target names, else for this host's smallest. Without
+// either, only the GPU's memory is known, from Slurm's options or the profile. A node has the
+// memory that the target names, else the memory that the run requests from Slurm. If the run would
+// start here, this host's memory counts, or this cgroup's limit if that is less. The ranks of a
+// node share its memory. On the CPU they have no other memory.
+class ExperimentPlans {
  public:
+  // `expansion` outlives this object. `host` is nullopt if Slurm starts the runs on other hosts.
   // `results` is the folder that may have prepared data. `patience` is the time limit of each
   // answer; a model of 100,000 layers takes a minute. Throws std::system_error if the trainer
   // cannot be started. The process ignores SIGPIPE from then on.
-  Planner(const std::filesystem::path& trainer, std::filesystem::path results,
-          std::chrono::seconds patience = std::chrono::minutes(5));
+  ExperimentPlans(const Expansion& expansion, std::optional<Host> host, PlanTarget target,
+                  const std::filesystem::path& trainer, const std::filesystem::path& results,
+                  std::chrono::seconds patience = std::chrono::minutes(5));
 
   // Returns the trainer's plan. Equal requests are asked once, except those with a timeline. Throws
-  // ConfigError with the trainer's message if the run cannot be planned. Throws std::runtime_error
-  // if the trainer has ended or does not answer in time.
-  RunPlan plan(const RunSpec& spec, const DeviceForRuns& device, bool timeline = false);
+  // ConfigError if the run cannot be planned, or the target's GPU is not known. Throws
+  // std::runtime_error if the trainer has ended or does not answer in time, as all functions do.
+  RunPlan plan_spec(const RunSpec& spec, bool timeline = false);
+
+  // Plans the run. A row without a plan says why it has none. `suffix` follows the run's name.
+  PlannedRow plan(const Run& run, const std::string& suffix = "");
+  // Plans the run with these overrides ("path=value"). `suffix` follows the run's name.
+  PlannedRow plan_with(const Run& run, const std::vector<std::string>& set,
+                       const std::string& suffix);
+  // Plans the run with this value of an integer key. `suffix` follows the run's name, unless the
+  // sweep doubles the key: then the name contains the value.
+  PlannedRow plan_value(const Run& run, const std::string& key, int64_t value,
+                        const std::string& suffix);
+  // Plans the run with the largest value of `key` that fits, or with 1 if none fits. The row's
+  // notes say what limits the value. Throws ConfigError if the memory limit is not known.
+  PlannedRow plan_largest(const Run& run, const std::string& key);
+  // Plans the largest value that the search for a doubled key is expected to find, else the first.
+  PlannedRow plan_expected(const Run& run);
+
+  // Adds a timeline to the row's plan, if it has one.
+  void add_timeline(PlannedRow& row);
 
  private:
   std::string answer_to(const PlanRequest& request);
 
+  const Expansion& expansion_;
+  std::optional<Host> host_;
+  PlanTarget target_;
   std::filesystem::path results_;
   std::chrono::seconds patience_;
   Conversation trainer_;
@@ -81,8 +94,11 @@ class RunPredictions {
   std::optional<Host> host_;
   std::filesystem::path trainer_;
   std::filesystem::path results_;
-  std::unique_ptr<Planner> planner_;  // null: not started, or given up
+  std::unique_ptr<ExperimentPlans> plans_;  // null: not started, or given up
   bool has_given_up_ = false;
 };
+
+// Returns the first repeat of each run.
+std::vector<Run> first_repeats(const Expansion& expansion);
 
 }  // namespace fsdp

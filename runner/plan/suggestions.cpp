@@ -9,7 +9,6 @@
 #include <span>
 #include <utility>
 
-#include "runner/plan/plan_report.h"
 #include "runner/table/number_text.h"
 
 namespace fsdp {

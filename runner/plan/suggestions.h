@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runner/plan/experiment_plans.h"
+#include "runner/plan/planner.h"
 
 // The output of `fsdp-run plan --suggest` for a run.
 namespace fsdp {

@@ -22,6 +22,7 @@ constexpr size_t kNarrowestName = 16;
 constexpr size_t kWidestName = 48;
 constexpr size_t kBarWidth = 13;  // as wide as "out_of_memory", which the column may contain
 constexpr std::string_view kCyan = "\033[36m";
+constexpr std::string_view kErasedLine = "\r\033[K";
 
 // The places of a row's cells.
 enum Place : size_t { kName, kState, kSteps, kStepTime, kMemory, kLoss, kTime, kWait, kCellCount };
@@ -36,16 +37,6 @@ std::vector<Column> columns_of_view() {
           {.is_left = true, .drop_order = 1},
           {.drop_order = 5},
           {.is_left = true, .least = 10, .first_cut_to = 24}};
-}
-
-// "[=====>      ]"
-std::string bar(double part, size_t width) {
-  const size_t inside = width - 2;
-  const auto filled = static_cast<size_t>(part * static_cast<double>(inside));
-  std::string text(filled, '=');
-  if (filled < inside) text += '>';
-  text.resize(inside, ' ');
-  return '[' + text + ']';
 }
 
 double part_done(const RunProgress& run) {
@@ -166,27 +157,52 @@ std::vector<std::string> live_view(std::span<const RunProgress> runs,
   return lines;
 }
 
-PrepareBar::PrepareBar(std::string name)
-    : name_(std::move(name)), has_terminal_(isatty(STDERR_FILENO) == 1) {}
+std::string bar(double part, size_t width) {
+  const size_t inside = width - 2;
+  const auto filled = static_cast<size_t>(part * static_cast<double>(inside));
+  std::string text(filled, '=');
+  if (filled < inside) text += '>';
+  text.resize(inside, ' ');
+  return '[' + text + ']';
+}
 
-PrepareBar::~PrepareBar() {
-  if (has_terminal_) write_whole(STDERR_FILENO, kErasedLine);
+TerminalSize terminal_size() {
+  winsize size{};
+  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return {};
+  return {.columns = size.ws_col, .lines = size.ws_row == 0 ? TerminalSize{}.lines : size.ws_row};
+}
+
+size_t rows_taken(std::span<const size_t> widths, size_t columns) {
+  size_t rows = 0;
+  for (const size_t width : widths) rows += std::max<size_t>(1, (width + columns - 1) / columns);
+  return rows;
+}
+
+bool TerminalLine::is_possible() {
+  const char* terminal = std::getenv("TERM");
+  const bool can_erase = terminal == nullptr || std::string_view(terminal) != "dumb";
+  return isatty(STDERR_FILENO) == 1 && can_erase;
+}
+
+TerminalLine::~TerminalLine() {
+  if (is_drawn_) write_whole(STDERR_FILENO, kErasedLine);
+}
+
+void TerminalLine::draw(std::string_view messages, std::string_view text) {
+  write_whole(STDERR_FILENO, fmt::format("{}{}{}", kErasedLine, messages, text));
+  is_drawn_ = true;
 }
 
 void PrepareBar::show(int64_t read_bytes, int64_t all_bytes) {
-  if (!has_terminal_) return;
-  write_whole(STDERR_FILENO,
-              std::string(kErasedLine) + prepare_bar_text(name_, read_bytes, all_bytes));
-}
-
-std::string prepare_bar_text(const std::string& name, int64_t read_bytes, int64_t all_bytes) {
   constexpr int64_t kWidth = 20;
   constexpr size_t kMostOfName = 20;
-  const std::string shown = visible_line(shortened(name, kMostOfName));
-  if (all_bytes == 0) return "waiting for another process that tokenizes " + shown;
+  if (!TerminalLine::is_possible()) return;
+  const std::string name = visible_line(shortened(name_, kMostOfName));
+  if (all_bytes == 0) return line_.draw("", "waiting for another process that tokenizes " + name);
   const int64_t filled = std::clamp<int64_t>(read_bytes * kWidth / all_bytes, 0, kWidth);
-  return fmt::format("tokenizing {} [{}{}] {:3} %", shown, std::string(filled, '#'),
-                     std::string(kWidth - filled, ' '), read_bytes * 100 / all_bytes);
+  line_.draw("", fmt::format("tokenizing {} [{:{}}] {:3} %", name,
+                             std::string(static_cast<size_t>(filled), '#'), kWidth,
+                             read_bytes * 100 / all_bytes));
 }
 
 }  // namespace fsdp

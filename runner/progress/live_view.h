@@ -16,12 +16,33 @@ struct TerminalSize {
   size_t lines = 24;
 };
 
-// Returns the size of stderr's terminal, or the default size.
+// Returns the size of stderr's terminal, or the usual one.
 TerminalSize terminal_size();
-// True if stderr is a terminal that can move its cursor.
-bool can_draw();
-// Erases the line of the cursor.
-inline constexpr std::string_view kErasedLine = "\r\033[K";
+
+// Returns the number of rows that lines of these widths take on a terminal of `columns` columns.
+// Lines wrap if the terminal has become narrower.
+size_t rows_taken(std::span<const size_t> widths, size_t columns);
+
+// A line of stderr's terminal that is drawn again and again. The destructor erases it.
+class TerminalLine {
+ public:
+  // True if stderr is a terminal that can erase.
+  static bool is_possible();
+
+  TerminalLine() = default;
+  ~TerminalLine();
+  TerminalLine(const TerminalLine&) = delete;
+  TerminalLine& operator=(const TerminalLine&) = delete;
+
+  // Replaces the line by `messages`, whole lines, and `text`.
+  void draw(std::string_view messages, std::string_view text);
+
+ private:
+  bool is_drawn_ = false;
+};
+
+// "[=====>      ]"
+std::string bar(double part, size_t width);
 
 // Returns the view of a sweep: a row per run, in the order of `runs`, and a line with counts and
 // the time left. If not all runs fit, the rows are the last ones that ended, the running ones, and
@@ -33,23 +54,17 @@ std::vector<std::string> live_view(std::span<const RunProgress> runs,
                                    ProgressClock::time_point now, bool colour);
 
 // Shows the progress of tokenizing a file, in one line of stderr's terminal. Shows nothing if
-// stderr is no terminal. The destructor erases the line.
+// stderr is no terminal.
 class PrepareBar {
  public:
-  explicit PrepareBar(std::string name);
-  ~PrepareBar();
-  PrepareBar(const PrepareBar&) = delete;
-  PrepareBar& operator=(const PrepareBar&) = delete;
+  explicit PrepareBar(std::string name) : name_(std::move(name)) {}
 
   // 0 of 0 bytes: another process tokenizes the file.
   void show(int64_t read_bytes, int64_t all_bytes);
 
  private:
   std::string name_;
-  bool has_terminal_;
+  TerminalLine line_;
 };
-
-// "games.csv [######              ]  30 %".
-std::string prepare_bar_text(const std::string& name, int64_t read_bytes, int64_t all_bytes);
 
 }  // namespace fsdp

@@ -15,16 +15,6 @@
 
 namespace fsdp {
 
-// The facts that are known about a run before it starts.
-struct RunOutline {
-  std::string point;
-  int64_t ranks = 1;
-  int64_t steps = 0;            // 0: only the trainer knows
-  double tokens_of_step = 1;    // of one rank on GPUs, of all ranks on the CPU
-  int64_t evaluates_every = 0;  // steps; 0: never
-  int64_t checkpoints_every = 0;
-};
-
 struct RunThatWaits {
   const RunProgress* run;
   Waiting waiting;
@@ -41,14 +31,14 @@ class Progress {
   virtual void say(std::string_view line) = 0;
   virtual void warn(std::string_view line) = 0;
 
-  // Reports a run that will start.
-  void expect(int64_t id, const RunOutline& outline);
+  // Reports a run that will start, with its facts up to `checkpoints_every`.
+  void expect(int64_t id, const RunProgress& run) { index_of(id, run); }
   // Reports that an expected run waits in this Slurm job, for the first time or again.
   void queued(int64_t id, std::string job);
   // Reports why a run waits in its job, in Slurm's words.
   void waits_because(int64_t id, std::string reason);
   // Reports that a run started. A call of expect() before is optional.
-  void started(int64_t id, const RunOutline& outline);
+  void started(int64_t id, const RunProgress& run);
   // Reports which ranks have begun, and new events: a list per rank, as EventTail::poll returns
   // them.
   void add(int64_t id, std::span<const std::vector<Event>> events_of_ranks,
@@ -77,7 +67,7 @@ class Progress {
   virtual void show_waits(std::span<const RunThatWaits>, ProgressClock::time_point) {}
 
   // Returns the run's index. Adds and shows the run if it is new.
-  size_t index_of(int64_t id, const RunOutline& outline);
+  size_t index_of(int64_t id, const RunProgress& run);
   void show_new_waits(ProgressClock::time_point now);
 
   std::vector<RunProgress> runs_;
@@ -86,6 +76,90 @@ class Progress {
   std::vector<size_t> ended_order_;
   // The last reported wait of each run, by the run's index.
   std::map<size_t, std::pair<WaitsFor, ProgressClock::time_point>> shown_waits_;
+};
+
+// --- the ways to show a sweep while it runs ---
+
+// Prints to stdout for a program that drives this one. Each line is a JSON object with a `kind`:
+//
+//   message, warning  text
+//   run_planned       point, ranks, steps (0: only the trainer knows). Once per run, before
+//                     run_queued and run_started.
+//   run_queued        point, job. The run waits in this Slurm job, for the first time or again.
+//   run_started       point
+//   run_progress      point, step, steps, loss, step_time_ms, memory_allocated_bytes_max,
+//                     seconds_left, sweep_seconds_left. The run did a step since the last one.
+//   run_waits         point, for (queue, ranks, loading, first_step, step, evaluation, checkpoint,
+//                     end), text, seconds. The run does no step for longer than expected. Once per
+//                     wait.
+//   run_ended         point, status, reason, log, step, elapsed_s
+//
+// Unknown figures are null.
+class JsonProgress : public Progress {
+ public:
+  void say(std::string_view line) override;
+  void warn(std::string_view line) override;
+
+ private:
+  void show(const RunProgress& run) override;
+  void update(ProgressClock::time_point now) override;
+  void show_waits(std::span<const RunThatWaits> runs, ProgressClock::time_point now) override;
+
+  std::map<size_t, int64_t> shown_steps_;  // by the run's index
+};
+
+// Prints lines to stderr: messages, and the start and end of each run. Between them, a run has a
+// line after at least 10 % of its steps and 10 s. A long wait has a line too.
+class LineProgress : public Progress {
+ public:
+  void say(std::string_view line) override;
+  void warn(std::string_view line) override { say(line); }
+
+ private:
+  void show(const RunProgress& run) override;
+  void update(ProgressClock::time_point now) override;
+  void show_waits(std::span<const RunThatWaits> runs, ProgressClock::time_point now) override;
+
+  struct LastLine {
+    ProgressClock::time_point time;
+    int64_t step = 0;
+  };
+  std::map<std::string, LastLine> last_lines_;  // of the runs under way, by their point
+};
+
+// Prints only warnings and the ends of failed runs.
+class QuietProgress : public Progress {
+ public:
+  void say(std::string_view) override {}
+  void warn(std::string_view line) override;
+
+ private:
+  void show(const RunProgress& run) override;
+  void update(ProgressClock::time_point) override {}
+};
+
+// Draws the live view on the terminal of stderr, below the messages. It is drawn a few times a
+// second, in the terminal's current size. Runs that fail have a message too.
+class LiveProgress : public Progress {
+ public:
+  LiveProgress();
+  ~LiveProgress() override;
+
+  void say(std::string_view line) override;
+  void warn(std::string_view line) override { say(line); }
+  // Clears the live view.
+  void close() override;
+
+ private:
+  void show(const RunProgress& run) override;
+  void update(ProgressClock::time_point now) override;
+  // Return the text that removes the view from the terminal, and the text that draws it.
+  std::string cleared();
+  std::string drawn(ProgressClock::time_point now);
+
+  bool colour_;
+  std::vector<size_t> drawn_widths_;  // of the lines on the terminal
+  ProgressClock::time_point drawn_at_{};
 };
 
 enum class ProgressMode { kAutomatic, kQuiet, kJson };

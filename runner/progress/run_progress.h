@@ -31,8 +31,8 @@ struct RunProgress {
   std::string point;
   int64_t ranks = 1;
   int64_t steps = 0;            // 0: only the trainer knows
-  double tokens_of_step = 1;    // see RunOutline
-  int64_t evaluates_every = 0;  // steps; 0: not
+  double tokens_of_step = 1;    // of one rank on GPUs, of all ranks on the CPU
+  int64_t evaluates_every = 0;  // steps; 0: never
   int64_t checkpoints_every = 0;
   RunStatus status = RunStatus::kPlanned;
   std::string job{};                     // the Slurm job that it waits or runs in

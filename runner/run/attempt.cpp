@@ -42,7 +42,7 @@ int64_t known_steps(const TrainSpec& train) {
   return std::min(steps, train.max_steps.value_or(steps));
 }
 
-RunOutline outline_of(const RunRecord& run) {
+RunProgress outline_of(const RunRecord& run) {
   return {.point = run.point,
           .ranks = run.spec.strategy.ranks,
           .steps = known_steps(run.spec.train),

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runner/host/gpus.h"
+#include "runner/host/host.h"
 #include "runner/run/launcher.h"
 #include "runner/run/supervised_launches.h"
 

@@ -11,7 +11,7 @@
 #include "runner/cluster/job_plan.h"
 #include "runner/cluster/job_submission.h"
 #include "runner/experiment/doubling_series.h"
-#include "runner/progress/progress_kinds.h"
+#include "runner/progress/progress.h"
 #include "runner/run/attempt_files.h"
 #include "runner/run/earlier_attempts.h"
 #include "runner/run/planned_runs.h"

@@ -89,6 +89,17 @@ def test_experiments_and_runs_are_chosen_by_name_file_number_or_hash(workplace):
     assert not (workplace.folder / "new").exists()
 
 
+def test_a_run_that_left_its_list_is_refused(workplace):
+    def set_current(value):
+        with workplace.database() as database:
+            database.execute("update runs set current = ? where point = 'not run'", (value,))
+
+    set_current(0)
+    refused = workplace.call("export", "not run", "--to", "left")
+    set_current(1)
+    assert refused.returncode == 2 and "left its experiment's list" in refused.stderr
+
+
 def test_nothing_is_overwritten_without_force(workplace):
     folder = workplace.export("kept", "resumed")
     before = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}

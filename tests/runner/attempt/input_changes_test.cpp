@@ -7,7 +7,7 @@
 
 #include "base/files/file_digest.h"
 #include "runner/experiment/experiment.h"
-#include "runner/progress/progress_kinds.h"
+#include "runner/progress/progress.h"
 #include "runner/run/attempt.h"
 #include "runner/run/earlier_attempts.h"
 #include "runner/run/run_loop.h"

@@ -1,7 +1,6 @@
-#include "runner/commands/preflight.h"
-
 #include <catch2/catch.hpp>
 
+#include "runner/commands/check.h"
 #include "tests/runner/experiment/expanded_experiment.h"
 
 // The table and warnings of `check`, from made-up plans.

@@ -1,9 +1,8 @@
-#include "runner/commands/safe_streams.h"
-
 #include <catch2/catch.hpp>
 #include <iostream>
 #include <sstream>
 
+#include "runner/commands/console.h"
 #include "runner/table/terminal_text.h"
 
 namespace fsdp {

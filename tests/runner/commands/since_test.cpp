@@ -2,7 +2,7 @@
 #include <ctime>
 
 #include "base/text/config_error.h"
-#include "runner/commands/local_time.h"
+#include "runner/commands/console.h"
 
 namespace fsdp {
 namespace {

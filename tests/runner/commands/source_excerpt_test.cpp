@@ -1,7 +1,6 @@
-#include "runner/commands/source_excerpt.h"
-
 #include <catch2/catch.hpp>
 
+#include "runner/commands/console.h"
 #include "tests/temporary_folder.h"
 
 namespace fsdp {

@@ -1,8 +1,7 @@
-#include "runner/host/gpus.h"
-
 #include <catch2/catch.hpp>
 #include <cstdlib>
 
+#include "runner/host/host.h"
 #include "runner/run/local_launcher.h"
 
 using namespace fsdp;
@@ -11,6 +10,7 @@ using Catch::Matchers::Contains;
 namespace {
 
 void set_fake(const char* gpus, const char* processes) {
+  unsetenv("CUDA_VISIBLE_DEVICES");
   setenv("FAKE_NVML_GPUS", gpus, 1);
   setenv("FAKE_NVML_PROCESSES", processes, 1);
 }
@@ -19,7 +19,7 @@ void set_fake(const char* gpus, const char* processes) {
 
 TEST_CASE("GPUs are read from NVML") {
   set_fake("80 40", "");
-  const std::vector<Gpu> gpus = find_gpus();
+  const std::vector<Gpu> gpus = find_host({}).gpus;
   REQUIRE(gpus.size() == 2);
   CHECK(gpus[1].index == 1);
   CHECK(gpus[1].name == "Fake GPU");
@@ -30,7 +30,7 @@ TEST_CASE("GPUs are read from NVML") {
 
 TEST_CASE("a list chooses GPUs by index or UUID, in its order") {
   set_fake("80 80 80", "");
-  const std::vector<Gpu> gpus = find_gpus();
+  const std::vector<Gpu> gpus = find_host({}).gpus;
   const std::vector<Gpu> chosen = choose_gpus(gpus, "2, GPU-aaaa", "--gpus");
   REQUIRE(chosen.size() == 2);
   CHECK(chosen[0].index == 2);
@@ -44,7 +44,7 @@ TEST_CASE("a list chooses GPUs by index or UUID, in its order") {
 
 TEST_CASE("GPUs that other processes hold are left alone, and named when too few are free") {
   set_fake("80 80 80", "1 4242 3");
-  const std::vector<Gpu> gpus = find_gpus();
+  const std::vector<Gpu> gpus = find_host({}).gpus;
   const std::vector<Gpu> unheld = unheld_gpus(gpus, 2);
   REQUIRE(unheld.size() == 2);
   CHECK(unheld[0].index == 0);
@@ -58,13 +58,13 @@ TEST_CASE("more processes than fit the first call are all seen") {
   std::string processes;
   for (int i = 0; i < 40; ++i) processes += "0 " + std::to_string(100 + i) + " 1 ";
   set_fake("80", processes.c_str());
-  CHECK_THROWS_WITH(unheld_gpus(find_gpus(), 1),
+  CHECK_THROWS_WITH(unheld_gpus(find_host({}).gpus, 1),
                     Contains("process 100 ") && Contains("process 139 "));
 }
 
 TEST_CASE("a launch takes only GPUs that nobody holds, and never more than there are") {
   set_fake("80 80", "0 4242 3");
-  LocalLauncher launcher({.gpus = find_gpus()});
+  LocalLauncher launcher({.gpus = find_host({}).gpus});
   LaunchRequest request{.trainer = "/bin/true", .uses_gpus = true};
   request.rank_logs.assign(2, "/dev/null");
   CHECK_THROWS_WITH(launcher.start(request), Contains("GPU 0 (Fake GPU) is held by process 4242"));

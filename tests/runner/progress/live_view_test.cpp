@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <numeric>
 
-#include "runner/progress/progress_kinds.h"
+#include "runner/progress/progress.h"
 #include "runner/table/terminal_text.h"
 #include "tests/runner/progress/progress_fixture.h"
 

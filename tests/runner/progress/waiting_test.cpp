@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "runner/progress/live_view.h"
-#include "runner/progress/progress_kinds.h"
+#include "runner/progress/progress.h"
 #include "runner/progress/run_progress.h"
 #include "tests/runner/progress/progress_fixture.h"
 

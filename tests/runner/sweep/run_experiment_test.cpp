@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "runner/progress/progress_kinds.h"
+#include "runner/progress/progress.h"
 #include "runner/run/run_loop.h"
 #include "tests/runner/store/store_fixture.h"
 

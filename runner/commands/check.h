@@ -23,19 +23,7 @@ struct Preflight {
 // Returns a line for the first repeat of each run, no wider than `width` (0: any width).
 std::vector<std::string> preflight_table(const Preflight& preflight, size_t width);
 
-// Returns the request to Slurm; empty if nothing is requested.
-std::string request_line(const Preflight& preflight);
-
 // Returns what weakens the comparison of the runs or will stop one early, each with a remedy.
 std::vector<std::string> preflight_warnings(const Preflight& preflight);
-
-// Slurm's answer about jobs that are not submitted yet.
-struct QueueCheck {
-  std::vector<std::string> refused;  // a line for each kind of job, with a remedy
-  std::string not_known;             // why Slurm does not tell everything; empty: it does
-};
-
-// Submits nothing, and does not wait long for Slurm.
-QueueCheck check_queue(const Expansion& expansion);
 
 }  // namespace fsdp
