@@ -8,7 +8,7 @@
 
 #include "base/text/config_error.h"
 #include "base/text/utf8.h"
-#include "contract/spec/run_spec_keys.h"
+#include "contract/spec/run_spec_yaml.h"
 #include "runner/commands/commands.h"
 #include "runner/commands/options.h"
 #include "runner/commands/print_report.h"

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/text/config_error.h"
-#include "contract/spec/run_spec_keys.h"
+#include "contract/spec/run_spec_yaml.h"
 #include "runner/experiment/doubling_series.h"
 #include "runner/plan/plan_report.h"
 
