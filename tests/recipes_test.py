@@ -172,11 +172,11 @@ SUMMARY = re.search(r"^struct AttemptSummary .*?^};", code("runner/store/compari
 FIGURES = [name for name, _ in fields(SUMMARY)]
 WARNINGS = re.findall(r'\{"(\w+)",', code("runner/answers/warnings.cpp"))
 COMMANDS = re.findall(r'Command\{"(\w+)", "[^"]+",\s*add_\w+\}', code("runner/commands/commands.h"))
-SHARDINGS = enum_names(f"{SPEC}/strategy_spec.h", "Sharding")
-STRATEGIES = enum_names(f"{SPEC}/strategy_spec.h", "StrategyKind")
-PRECISIONS = enum_names(f"{SPEC}/strategy_spec.h", "PrecisionKind")
-FAMILIES = re.findall(r'\.architecture = "(\w+)"',
-                      "".join(code(file) for file in matches("contract/families/*.cpp")))
+SHARDINGS = enum_names(f"{SPEC}/training_spec.h", "Sharding")
+STRATEGIES = enum_names(f"{SPEC}/training_spec.h", "StrategyKind")
+PRECISIONS = enum_names(f"{SPEC}/training_spec.h", "PrecisionKind")
+FAMILIES = sorted(set(re.findall(r'"(\w+For(?:CausalLM|ConditionalGeneration))"',
+                      "".join(code(file) for file in matches("contract/families/*.cpp")))))
 OPTIMIZERS = enum_names(f"{SPEC}/training_spec.h", "OptimizerKind")
 SCHEDULES = enum_names(f"{SPEC}/training_spec.h", "ScheduleKind")
 DATA_KINDS = enum_names(f"{SPEC}/data_spec.h", "DataKind")

@@ -18,14 +18,13 @@
 //
 // A struct has a static member
 //
-//   template <typename Self, typename Visitor>
-//   static void visit_fields(Self& self, Visitor&& visit) {
+//   static void visit_fields(auto& self, auto&& visit) {
 //     visit("ranks", self.ranks, "Number of processes.", at_least(1));
 //   }
 //
-// A visitor is anything callable as visit(name, member, documentation, range). Some keys of a run
-// add an Effect. Readers of YAML, writers of YAML and JSON, and the reference documentation are
-// visitors.
+// A visitor is anything callable as visit(name, member, ...). The sentence is for the reference
+// documentation, and may be missing. A Range and an Effect may follow. Readers of YAML, writers of
+// YAML and JSON, and the reference documentation are visitors.
 namespace fsdp {
 
 // A form that text must have.
@@ -100,6 +99,17 @@ std::optional<E> enum_from_name(std::string_view name) {
     if (names[i] == name) return static_cast<E>(i);
   }
   return std::nullopt;
+}
+
+// Returns what a field's line says that has this type: its Range or its Effect.
+template <typename Part, typename... Parts>
+std::optional<Part> part_of(const Parts&... parts) {
+  std::optional<Part> found;
+  [[maybe_unused]] const auto look_at = [&]<typename T>(const T& part) {
+    if constexpr (std::same_as<T, Part>) found = part;
+  };
+  (look_at(parts), ...);
+  return found;
 }
 
 struct IgnoreField {

@@ -27,15 +27,14 @@ struct TrainerBuild {
   std::string torch_version;
   std::string cuda_version;  // empty in the CPU variant, as the next two
   std::string nccl_version;
-  std::string
-      architectures;  // "sm_75 sm_80", of its kernels; also empty where PyTorch does not say
+  // The GPUs that there are kernels for: "sm_75 sm_80". Also empty if PyTorch does not say.
+  std::string architectures;
 
-  template <typename Self, typename Visitor>
-  static void visit_fields(Self& self, Visitor&& visit) {
-    visit("torch_version", self.torch_version, "Version of libtorch.", any_value());
-    visit("cuda_version", self.cuda_version, "Version of CUDA.", any_value());
-    visit("nccl_version", self.nccl_version, "Version of NCCL.", any_value());
-    visit("architectures", self.architectures, "GPUs that there are kernels for.", any_value());
+  static void visit_fields(auto& self, auto&& visit) {
+    visit("torch_version", self.torch_version);
+    visit("cuda_version", self.cuda_version);
+    visit("nccl_version", self.nccl_version);
+    visit("architectures", self.architectures);
   }
 };
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "contract/spec/strategy_spec.h"
+#include "contract/spec/training_spec.h"
 
 namespace fsdp {
 

@@ -25,11 +25,52 @@ constexpr int kNvmlClockMemory = 2;
 
 }  // namespace
 
+// --- calls; each argument has the type of the function's parameter ---
+
+template <typename Function>
+Function* Nvml::find(const char* name) const {
+  return reinterpret_cast<Function*>(dlsym(library_, name));
+}
+
+template <typename... Arguments>
+int Nvml::result_of(const char* name, Arguments... arguments) const {
+  const auto function = find<int(Arguments...)>(name);
+  if (function != nullptr) return function(arguments...);
+  throw std::runtime_error(std::string("the NVIDIA driver is too old: libnvidia-ml.so.1 has no ") +
+                           name);
+}
+
+template <typename... Arguments>
+void Nvml::call(const char* name, Arguments... arguments) const {
+  check(result_of(name, arguments...), name);
+}
+
+template <typename... Arguments>
+bool Nvml::try_call(const char* name, Arguments... arguments) const {
+  const auto function = find<int(Arguments...)>(name);
+  return function != nullptr && function(arguments...) == kNvmlSuccess;
+}
+
+template <typename... Arguments>
+std::optional<unsigned int> Nvml::figure(const char* name, Arguments... arguments) const {
+  unsigned int figure = 0;
+  return try_call(name, arguments..., &figure) ? std::optional(figure) : std::nullopt;
+}
+
+void Nvml::check(int result, const char* name) const {
+  if (result == kNvmlSuccess) return;
+  const auto error_string = find<const char*(int)>("nvmlErrorString");
+  throw std::runtime_error(std::string("NVIDIA driver: ") + name + ": " +
+                           (error_string ? error_string(result) : std::to_string(result)));
+}
+
+// --- questions to the driver ---
+
 std::unique_ptr<Nvml> Nvml::open() {
   void* library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return nullptr;
   std::unique_ptr<Nvml> nvml(new Nvml(library));
-  const int result = nvml->function<int()>("nvmlInit_v2")();
+  const int result = nvml->result_of("nvmlInit_v2");
   if (result == kNvmlDriverNotLoaded) return nullptr;
   nvml->check(result, "nvmlInit_v2");
   nvml->initialised_ = true;
@@ -37,30 +78,28 @@ std::unique_ptr<Nvml> Nvml::open() {
 }
 
 Nvml::~Nvml() {
-  if (initialised_) function<int()>("nvmlShutdown")();
+  if (initialised_) try_call("nvmlShutdown");
   dlclose(library_);
 }
 
 std::vector<Gpu> Nvml::gpus() const {
   unsigned int count = 0;
-  call<int(unsigned int*)>("nvmlDeviceGetCount_v2", &count);
+  call("nvmlDeviceGetCount_v2", &count);
   std::vector<Gpu> gpus;
-  for (unsigned int i = 0; i < count; ++i) {
+  for (int i = 0; i < static_cast<int>(count); ++i) {
     const Device device = device_at(i);
     std::array<char, 96> name{}, uuid{};
     NvmlMemory memory{};
-    call<int(Device, char*, unsigned int)>("nvmlDeviceGetName", device, name.data(),
-                                           unsigned(name.size()));
-    call<int(Device, char*, unsigned int)>("nvmlDeviceGetUUID", device, uuid.data(),
-                                           unsigned(uuid.size()));
-    call<int(Device, NvmlMemory*)>("nvmlDeviceGetMemoryInfo", device, &memory);
-    gpus.push_back({.index = int(i),
+    call("nvmlDeviceGetName", device, name.data(), unsigned(name.size()));
+    call("nvmlDeviceGetUUID", device, uuid.data(), unsigned(uuid.size()));
+    call("nvmlDeviceGetMemoryInfo", device, &memory);
+    gpus.push_back({.index = i,
                     .name = name.data(),
                     .uuid = uuid.data(),
                     .memory_bytes = int64_t(memory.total)});
     ComputeCapability capability;
-    if (try_call<int(Device, int*, int*)>("nvmlDeviceGetCudaComputeCapability", device,
-                                          &capability.major, &capability.minor)) {
+    if (try_call("nvmlDeviceGetCudaComputeCapability", device, &capability.major,
+                 &capability.minor)) {
       gpus.back().capability = capability;
     }
   }
@@ -68,13 +107,11 @@ std::vector<Gpu> Nvml::gpus() const {
 }
 
 std::vector<NvmlProcessInfo> Nvml::processes_on(int index) const {
-  const Device device = device_at(unsigned(index));
-  const auto list = function<int(Device, unsigned int*, NvmlProcessInfo*)>(
-      "nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2");
+  const Device device = device_at(index);
   std::vector<NvmlProcessInfo> processes(16);
   for (;;) {
     auto count = unsigned(processes.size());
-    const int result = list(device, &count, processes.data());
+    const int result = list_processes(device, &count, processes.data());
     if (result == kNvmlInsufficientSize) {
       processes.resize(2 * std::max<size_t>(count, processes.size()));
       continue;
@@ -87,8 +124,8 @@ std::vector<NvmlProcessInfo> Nvml::processes_on(int index) const {
 
 std::string Nvml::process_name(unsigned int process_id) const {
   std::array<char, 256> name{};
-  const int result = function<int(unsigned int, char*, unsigned int)>("nvmlSystemGetProcessName")(
-      process_id, name.data(), unsigned(name.size()));
+  const int result =
+      result_of("nvmlSystemGetProcessName", process_id, name.data(), unsigned(name.size()));
   return result == kNvmlSuccess ? name.data() : "";
 }
 
@@ -97,128 +134,75 @@ DeviceSample Nvml::sample(const Gpu& gpu) const {
   sample.device = "gpu:" + std::to_string(gpu.index);
   sample.device_name = gpu.name;
   Device device = nullptr;
-  if (!try_call<int(unsigned int, Device*)>("nvmlDeviceGetHandleByIndex_v2", unsigned(gpu.index),
-                                            &device)) {
-    return sample;
-  }
+  if (!try_call("nvmlDeviceGetHandleByIndex_v2", unsigned(gpu.index), &device)) return sample;
   NvmlUtilization utilization{};
-  if (try_call<int(Device, NvmlUtilization*)>("nvmlDeviceGetUtilizationRates", device,
-                                              &utilization)) {
+  if (try_call("nvmlDeviceGetUtilizationRates", device, &utilization)) {
     sample.utilization_percent = utilization.gpu;
   }
   NvmlMemory memory{};
-  if (try_call<int(Device, NvmlMemory*)>("nvmlDeviceGetMemoryInfo", device, &memory)) {
+  if (try_call("nvmlDeviceGetMemoryInfo", device, &memory)) {
     sample.memory_used_bytes = int64_t(memory.used);
     sample.memory_total_bytes = int64_t(memory.total);
   }
-  unsigned int figure = 0;
-  if (try_call<int(Device, unsigned int*)>("nvmlDeviceGetPowerUsage", device, &figure)) {
-    sample.power_watts = figure / 1000.0;  // from milliwatts
+  if (const auto milliwatts = figure("nvmlDeviceGetPowerUsage", device)) {
+    sample.power_watts = *milliwatts / 1000.0;
   }
-  using Indexed = int(Device, int, unsigned int*);
-  if (try_call<Indexed>("nvmlDeviceGetTemperature", device, kNvmlTemperatureGpu, &figure)) {
-    sample.temperature_celsius = figure;
-  }
-  if (try_call<Indexed>("nvmlDeviceGetClockInfo", device, kNvmlClockSm, &figure)) {
-    sample.sm_clock_mhz = figure;
-  }
-  if (try_call<Indexed>("nvmlDeviceGetClockInfo", device, kNvmlClockMemory, &figure)) {
-    sample.memory_clock_mhz = figure;
-  }
+  sample.temperature_celsius = figure("nvmlDeviceGetTemperature", device, kNvmlTemperatureGpu);
+  sample.sm_clock_mhz = figure("nvmlDeviceGetClockInfo", device, kNvmlClockSm);
+  sample.memory_clock_mhz = figure("nvmlDeviceGetClockInfo", device, kNvmlClockMemory);
   return sample;
 }
 
 NvidiaDriver Nvml::driver() const {
   NvidiaDriver driver;
   std::array<char, 96> version{};
-  if (try_call<int(char*, unsigned int)>("nvmlSystemGetDriverVersion", version.data(),
-                                         unsigned(version.size()))) {
+  if (try_call("nvmlSystemGetDriverVersion", version.data(), unsigned(version.size()))) {
     driver.version = version.data();
   }
   int cuda_version = 0;
-  if (try_call<int(int*)>("nvmlSystemGetCudaDriverVersion_v2", &cuda_version)) {
+  if (try_call("nvmlSystemGetCudaDriverVersion_v2", &cuda_version)) {
     driver.cuda_version = cuda_version_text(cuda_version);
   }
   return driver;
 }
 
 std::optional<GpuFacts> Nvml::facts_of(const std::string& uuid) const {
-  const auto find_device = [&](const std::string& full_uuid, Device* device) {
-    return try_call<int(const char*, Device*)>("nvmlDeviceGetHandleByUUID", full_uuid.c_str(),
-                                               device);
-  };
   Device part = nullptr;
-  if (!find_device("GPU-" + uuid, &part) && !find_device("MIG-" + uuid, &part)) return std::nullopt;
+  for (const char* kind : {"GPU-", "MIG-"}) {
+    const std::string full_uuid = kind + uuid;
+    if (try_call("nvmlDeviceGetHandleByUUID", full_uuid.c_str(), &part)) break;
+    part = nullptr;
+  }
+  if (part == nullptr) return std::nullopt;
   Device gpu = nullptr;
-  if (!try_call<int(Device, Device*)>("nvmlDeviceGetDeviceHandleFromMigDeviceHandle", part, &gpu)) {
+  if (!try_call("nvmlDeviceGetDeviceHandleFromMigDeviceHandle", part, &gpu)) {
     gpu = part;  // it is no MIG slice
   }
   GpuFacts facts;
-  unsigned int figure = 0;
-  if (try_call<int(Device, unsigned int*)>("nvmlDeviceGetIndex", gpu, &figure)) {
-    facts.device = "gpu:" + std::to_string(figure);
+  if (const auto index = figure("nvmlDeviceGetIndex", gpu)) {
+    facts.device = "gpu:" + std::to_string(*index);
   }
-  if (try_call<int(Device, unsigned int*)>("nvmlDeviceGetEnforcedPowerLimit", gpu, &figure)) {
-    facts.power_limit_watts = figure / 1000.0;  // from milliwatts
+  if (const auto milliwatts = figure("nvmlDeviceGetEnforcedPowerLimit", gpu)) {
+    facts.power_limit_watts = *milliwatts / 1000.0;
   }
-  if (try_call<int(Device, int, unsigned int*)>("nvmlDeviceGetMaxClockInfo", gpu, kNvmlClockSm,
-                                                &figure)) {
-    facts.sm_clock_mhz_max = figure;
-  }
-  facts.process_count = process_count(part);
+  facts.sm_clock_mhz_max = figure("nvmlDeviceGetMaxClockInfo", gpu, kNvmlClockSm);
+  unsigned int count = 0;  // without a list to fill, the library returns the length that is needed
+  const int result = list_processes(part, &count, nullptr);
+  if (result == kNvmlSuccess || result == kNvmlInsufficientSize) facts.process_count = count;
   return facts;
 }
 
-// Without a list to fill, the library returns only the length that is needed.
-std::optional<int64_t> Nvml::process_count(Device device) const {
-  const auto list = function<int(Device, unsigned int*, NvmlProcessInfo*)>(
-      "nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2");
-  unsigned int count = 0;
-  const int result = list(device, &count, nullptr);
-  if (result != kNvmlSuccess && result != kNvmlInsufficientSize) return std::nullopt;
-  return count;
+int Nvml::list_processes(Device device, unsigned int* count, NvmlProcessInfo* processes) const {
+  constexpr const char* kNewer = "nvmlDeviceGetComputeRunningProcesses_v3";
+  constexpr const char* kOlder = "nvmlDeviceGetComputeRunningProcesses_v2";
+  const bool has_older_only = !find<int()>(kNewer) && find<int()>(kOlder);
+  return result_of(has_older_only ? kOlder : kNewer, device, count, processes);
 }
 
-Nvml::Device Nvml::device_at(unsigned int index) const {
+Nvml::Device Nvml::device_at(int index) const {
   Device device = nullptr;
-  call<int(unsigned int, Device*)>("nvmlDeviceGetHandleByIndex_v2", index, &device);
+  call("nvmlDeviceGetHandleByIndex_v2", unsigned(index), &device);
   return device;
-}
-
-// Null if the library lacks the function.
-template <typename Signature>
-Signature* Nvml::find(const char* name) const {
-  return reinterpret_cast<Signature*>(dlsym(library_, name));
-}
-
-// The first of these functions that the library has.
-template <typename Signature>
-Signature* Nvml::function(const char* name, const char* older_name) const {
-  Signature* found = find<Signature>(name);
-  if (found == nullptr && older_name != nullptr) found = find<Signature>(older_name);
-  if (found == nullptr) {
-    throw std::runtime_error(
-        std::string("the NVIDIA driver is too old: libnvidia-ml.so.1 has no ") + name);
-  }
-  return found;
-}
-
-template <typename Signature, typename... Arguments>
-void Nvml::call(const char* name, Arguments... arguments) const {
-  check(function<Signature>(name)(arguments...), name);
-}
-
-// True if the library has the function and the call succeeds.
-template <typename Signature, typename... Arguments>
-bool Nvml::try_call(const char* name, Arguments... arguments) const {
-  Signature* found = find<Signature>(name);
-  return found != nullptr && found(arguments...) == kNvmlSuccess;
-}
-
-void Nvml::check(int result, const char* name) const {
-  if (result == kNvmlSuccess) return;
-  throw std::runtime_error(std::string("NVIDIA driver: ") + name + ": " +
-                           function<const char*(int)>("nvmlErrorString")(result));
 }
 
 }  // namespace fsdp

@@ -67,16 +67,24 @@ class Nvml {
 
   explicit Nvml(void* library) : library_(library) {}
 
-  Device device_at(unsigned int index) const;
-  std::optional<int64_t> process_count(Device device) const;
-  template <typename Signature>
-  Signature* find(const char* name) const;
-  template <typename Signature>
-  Signature* function(const char* name, const char* older_name = nullptr) const;
-  template <typename Signature, typename... Arguments>
+  Device device_at(int index) const;
+  // Sets `count` from the number that fit into `processes` to the number that there are.
+  int list_processes(Device device, unsigned int* count, NvmlProcessInfo* processes) const;
+  // Null if the library lacks the function.
+  template <typename Function>
+  Function* find(const char* name) const;
+  // Throws if the library lacks the function.
+  template <typename... Arguments>
+  int result_of(const char* name, Arguments... arguments) const;
+  // Also throws if the function fails.
+  template <typename... Arguments>
   void call(const char* name, Arguments... arguments) const;
-  template <typename Signature, typename... Arguments>
+  // True if the library has the function and the call succeeds.
+  template <typename... Arguments>
   bool try_call(const char* name, Arguments... arguments) const;
+  // The number that a function writes through its last parameter. nullopt if it gives none.
+  template <typename... Arguments>
+  std::optional<unsigned int> figure(const char* name, Arguments... arguments) const;
   void check(int result, const char* name) const;
 
   void* library_;

@@ -1,23 +1,26 @@
-#include "contract/families/decoder.h"
-
 #include <nlohmann/json.hpp>
 
 #include "base/text/config_error.h"
 #include "base/text/numbers.h"
+#include "contract/families/family.h"
 
+// The decoder-only families, which all have rotary embeddings. Modules and their parameters:
+//
+//   model.embed_tokens      weight
+//   model.layers.<N>        attention_norm, query_key_value, query_norm and key_norm of Qwen3,
+//                           attention_output, mlp_norm, gate_up, down
+//   lm_head                 norm; weight, unless embeddings are tied
+//
+// A bias follows its weight.
 namespace fsdp {
 namespace {
 
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-// The differences between the modules of these families.
-struct DecoderTraits {
-  bool query_key_value_bias = false;
-  bool attention_output_bias = false;
-  bool mlp_bias = false;
-  bool head_norms = false;  // RMSNorm of each query and key head
-};
+constexpr const char* kMistral = "MistralForCausalLM";
+constexpr const char* kQwen2 = "Qwen2ForCausalLM";
+constexpr const char* kQwen3 = "Qwen3ForCausalLM";
 
 void check_heads(const ModelConfig& config) {
   const int64_t heads = config.num_attention_heads;
@@ -80,7 +83,7 @@ ModuleSpec embedding_module(const ModelConfig& config) {
               config.initializer_range)}};
 }
 
-ModuleSpec block_module(const ModelConfig& config, const DecoderTraits& traits, int64_t layer) {
+ModuleSpec block_module(const ModelConfig& config, int64_t layer) {
   const int64_t hidden = config.hidden_size;
   const int64_t inner = config.intermediate_size;
   const int64_t width = config.head_width();
@@ -101,21 +104,21 @@ ModuleSpec block_module(const ModelConfig& config, const DecoderTraits& traits, 
                    {attention + "k_proj.weight", {key_value, hidden}},
                    {attention + "v_proj.weight", {key_value, hidden}}},
                   deviation),
-      traits.query_key_value_bias);
-  if (traits.head_norms) {
+      config.attention_bias || config.architecture == kQwen2);
+  if (config.architecture == kQwen3) {
     add(norm_spec("query_norm", attention + "q_norm.weight", width));
     add(norm_spec("key_norm", attention + "k_norm.weight", width));
   }
   add(weight_spec("attention_output", {{attention + "o_proj.weight", {hidden, query}}}, deviation),
-      traits.attention_output_bias);
+      config.attention_bias);
   add(norm_spec("mlp_norm", name + ".post_attention_layernorm.weight", hidden));
   add(weight_spec(
           "gate_up",
           {{mlp + "gate_proj.weight", {inner, hidden}}, {mlp + "up_proj.weight", {inner, hidden}}},
           deviation),
-      traits.mlp_bias);
+      config.mlp_bias);
   add(weight_spec("down", {{mlp + "down_proj.weight", {hidden, inner}}}, deviation),
-      traits.mlp_bias);
+      config.mlp_bias);
   return block;
 }
 
@@ -130,12 +133,11 @@ ModuleSpec head_module(const ModelConfig& config) {
   return module;
 }
 
-std::vector<ModuleGroup> decoder_modules(const ModelConfig& config, const DecoderTraits& traits) {
-  return {
-      {.module = [config](int64_t) { return embedding_module(config); }},
-      {.count = config.num_hidden_layers,
-       .module = [config, traits](int64_t layer) { return block_module(config, traits, layer); }},
-      {.module = [config](int64_t) { return head_module(config); }}};
+std::vector<ModuleGroup> decoder_modules(const ModelConfig& config) {
+  return {{.module = [config](int64_t) { return embedding_module(config); }},
+          {.count = config.num_hidden_layers,
+           .module = [config](int64_t layer) { return block_module(config, layer); }},
+          {.module = [config](int64_t) { return head_module(config); }}};
 }
 
 // transformers 5 reads all of it; earlier versions read rope_theta, and the rest in rope_scaling.
@@ -227,7 +229,7 @@ ModelFamily decoder_family(std::string_view architecture, std::string_view model
           .read_config = nullptr,
           .write_config = decoder_config,
           .check = check_decoder,
-          .modules = nullptr,
+          .modules = decoder_modules,
           .may_be_left = may_be_left_by_decoder};
 }
 
@@ -244,12 +246,6 @@ void check_llama(const ModelConfig& config) {
                       std::to_string(config.num_attention_heads) + " does not divide hidden_size " +
                           std::to_string(config.hidden_size));
   }
-}
-
-std::vector<ModuleGroup> llama_modules(const ModelConfig& config) {
-  return decoder_modules(config, {.query_key_value_bias = config.attention_bias,
-                                  .attention_output_bias = config.attention_bias,
-                                  .mlp_bias = config.mlp_bias});
 }
 
 std::vector<Preset> llama_presets() {
@@ -288,7 +284,7 @@ std::vector<Preset> llama_presets() {
 
 ModelConfig read_mistral(const HuggingFaceConfig& file) {
   ModelConfig config = read_decoder_config(  // MistralConfig's defaults
-      file, {.architecture = "MistralForCausalLM",
+      file, {.architecture = kMistral,
              .num_key_value_heads = 8,
              .rms_norm_eps = 1e-6,
              .max_position_embeddings = 131072});
@@ -306,11 +302,11 @@ ordered_json write_mistral(const ModelConfig& config) {
 }
 
 std::vector<Preset> mistral_presets() {
-  ModelConfig v1{.architecture = "MistralForCausalLM",
+  ModelConfig v1{.architecture = kMistral,
                  .vocab_size = 32000,
                  .sliding_window = 4096,
                  .max_position_embeddings = 32768};
-  ModelConfig v3{.architecture = "MistralForCausalLM",
+  ModelConfig v3{.architecture = kMistral,
                  .vocab_size = 32768,
                  .rope_theta = 1e6,
                  .max_position_embeddings = 32768};
@@ -345,39 +341,14 @@ ModelConfig read_qwen(const HuggingFaceConfig& file, ModelConfig defaults) {
   return config;
 }
 
-ModelConfig read_qwen2(const HuggingFaceConfig& file) {
-  return read_qwen(file, {.architecture = "Qwen2ForCausalLM",  // Qwen2Config's defaults
-                          .num_key_value_heads = 32,
-                          .rms_norm_eps = 1e-6,
-                          .max_position_embeddings = 32768});
-}
-
-ModelConfig read_qwen3(const HuggingFaceConfig& file) {
-  return read_qwen(file, {.architecture = "Qwen3ForCausalLM",  // Qwen3Config's defaults
-                          .num_key_value_heads = 32,
-                          .head_dim = 128,
-                          .rms_norm_eps = 1e-6,
-                          .max_position_embeddings = 32768});
-}
-
 ordered_json write_qwen(const ModelConfig& config) {
   ordered_json object = decoder_config(config);
   object["use_sliding_window"] = false;
   return object;
 }
 
-std::vector<ModuleGroup> qwen2_modules(const ModelConfig& config) {
-  return decoder_modules(config, {.query_key_value_bias = true});
-}
-
-std::vector<ModuleGroup> qwen3_modules(const ModelConfig& config) {
-  return decoder_modules(config, {.query_key_value_bias = config.attention_bias,
-                                  .attention_output_bias = config.attention_bias,
-                                  .head_norms = true});
-}
-
 std::vector<Preset> qwen2_presets() {
-  const ModelConfig small{.architecture = "Qwen2ForCausalLM",
+  const ModelConfig small{.architecture = kQwen2,
                           .vocab_size = 151936,
                           .rope_theta = 1e6,
                           .rms_norm_eps = 1e-6,
@@ -392,7 +363,7 @@ std::vector<Preset> qwen2_presets() {
 }
 
 std::vector<Preset> qwen3_presets() {
-  const ModelConfig small{.architecture = "Qwen3ForCausalLM",
+  const ModelConfig small{.architecture = kQwen3,
                           .head_dim = 128,
                           .vocab_size = 151936,
                           .rope_theta = 1e6,
@@ -411,34 +382,41 @@ ModelFamily llama_family() {
   ModelFamily family = decoder_family("LlamaForCausalLM", "llama", {"attention_bias", "mlp_bias"});
   family.read_config = read_llama;
   family.check = check_llama;
-  family.modules = llama_modules;
   family.presets = llama_presets();
   return family;
 }
 
 ModelFamily mistral_family() {
-  ModelFamily family = decoder_family("MistralForCausalLM", "mistral", {"sliding_window"});
+  ModelFamily family = decoder_family(kMistral, "mistral", {"sliding_window"});
   family.read_config = read_mistral;
   family.write_config = write_mistral;
-  family.modules = [](const ModelConfig& config) { return decoder_modules(config, {}); };
   family.presets = mistral_presets();
   return family;
 }
 
 ModelFamily qwen2_family() {
-  ModelFamily family = decoder_family("Qwen2ForCausalLM", "qwen2", {});
-  family.read_config = read_qwen2;
+  ModelFamily family = decoder_family(kQwen2, "qwen2", {});
+  family.read_config = [](const HuggingFaceConfig& file) {
+    return read_qwen(file, {.architecture = kQwen2,  // Qwen2Config's defaults
+                            .num_key_value_heads = 32,
+                            .rms_norm_eps = 1e-6,
+                            .max_position_embeddings = 32768});
+  };
   family.write_config = write_qwen;
-  family.modules = qwen2_modules;
   family.presets = qwen2_presets();
   return family;
 }
 
 ModelFamily qwen3_family() {
-  ModelFamily family = decoder_family("Qwen3ForCausalLM", "qwen3", {"attention_bias"});
-  family.read_config = read_qwen3;
+  ModelFamily family = decoder_family(kQwen3, "qwen3", {"attention_bias"});
+  family.read_config = [](const HuggingFaceConfig& file) {
+    return read_qwen(file, {.architecture = kQwen3,  // Qwen3Config's defaults
+                            .num_key_value_heads = 32,
+                            .head_dim = 128,
+                            .rms_norm_eps = 1e-6,
+                            .max_position_embeddings = 32768});
+  };
   family.write_config = write_qwen;
-  family.modules = qwen3_modules;
   family.presets = qwen3_presets();
   return family;
 }

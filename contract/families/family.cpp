@@ -6,8 +6,7 @@
 #include <string>
 
 #include "base/text/config_error.h"
-#include "contract/families/decoder.h"
-#include "contract/families/t5.h"
+#include "base/text/json.h"
 
 namespace fsdp {
 namespace {
@@ -39,17 +38,17 @@ double numel_of(const ModuleSpec& module) {
   return count;
 }
 
-// Calls visit(key, member, its default) for each key that the family does not take.
-template <typename Config, typename Visit>
-void for_each_foreign_key(const ModelFamily& family, Config& config, Visit&& visit) {
+// Refuses keys that the family does not take, unless they have their default.
+void check_foreign_keys(const ModelFamily& family, const ModelConfig& config) {
   static const ModelConfig kDefault;
-  std::vector<const void*> defaults;
-  ModelConfig::visit_fields(
-      kDefault, [&](const char*, const auto& member, auto&&...) { defaults.push_back(&member); });
-  auto next = defaults.begin();
-  ModelConfig::visit_fields(config, [&]<typename T>(const char* key, T& member, auto&&...) {
-    const auto& by_default = *static_cast<const std::remove_const_t<T>*>(*next++);
-    if (!takes_key(family, key)) visit(key, member, by_default);
+  std::vector<std::string> defaults;
+  ModelConfig::visit_fields(kDefault, [&](const char*, const auto& member, auto&&...) {
+    defaults.push_back(json_text(member));
+  });
+  auto by_default = defaults.begin();
+  ModelConfig::visit_fields(config, [&](const char* key, const auto& member, auto&&...) {
+    if (json_text(member) == *by_default++ || takes_key(family, key)) return;
+    throw ConfigError("", key, "is no key of " + config.architecture + "; leave it out");
   });
 }
 
@@ -144,11 +143,7 @@ bool takes_key(const ModelFamily& family, std::string_view key) {
 
 void check_model_config(const ModelConfig& config) {
   const ModelFamily& family = family_of(config);
-  for_each_foreign_key(
-      family, config, [&](const char* key, const auto& member, const auto& by_default) {
-        if (member == by_default) return;
-        throw ConfigError("", key, "is no key of " + config.architecture + "; leave it out");
-      });
+  check_foreign_keys(family, config);
   family.check(config);
   if (const double count = parameter_count(config); count > kMostParameters) {
     throw ConfigError("", "",

@@ -18,8 +18,8 @@ inline constexpr int64_t kMostParameters = 1'000'000'000'000'000;
 
 // How a family computes, for the trainer (trainer/model/families.h).
 enum class ModelStructure {
-  kDecoder,         // see decoder.h
-  kEncoderDecoder,  // see t5.h
+  kDecoder,         // see decoder.cpp
+  kEncoderDecoder,  // see t5.cpp
 };
 
 // A published model: its config.json by a name.
@@ -49,6 +49,16 @@ struct ModelFamily {
   std::vector<std::string_view> embedding_copies{};
   std::vector<Preset> presets{};
 };
+
+ModelFamily llama_family();
+// Mistral 7B (Jiang et al. 2023). v0.1 attends within a sliding window.
+ModelFamily mistral_family();
+// Qwen2 and Qwen2.5 (Yang et al. 2024). The products of queries, keys and values have biases.
+ModelFamily qwen2_family();
+// Qwen3 (Yang et al. 2025). Query and key heads are normed.
+ModelFamily qwen3_family();
+// T5 (Raffel et al. 2020) and its version 1.1.
+ModelFamily t5_family();
 
 std::span<const ModelFamily> families();
 

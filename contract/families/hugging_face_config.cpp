@@ -78,10 +78,11 @@ void HuggingFaceConfig::read_value(const std::string& key, const json& value, co
 void HuggingFaceConfig::read_keys(ModelConfig& config) const {
   const ModelFamily& family = family_of(config);
   ModelConfig::visit_fields(
-      config, [&]<typename T>(const char* key, T& member, const char*, const Range& range) {
+      config, [&]<typename T>(const char* key, T& member, const char*, const auto&... about) {
         // The file has the architecture in a list, and read_rope() reads the rotary embedding.
         if constexpr (!std::same_as<T, std::string> && !Fields<T>) {
           if (!takes_key(family, key)) return;
+          const Range range = part_of<Range>(about...).value_or(Range{});
           if (const json value = find(key); !value.is_null()) read_value(key, value, range, member);
         }
       });
@@ -99,7 +100,7 @@ void HuggingFaceConfig::read_rope_scaling(const std::string& key, const json& ro
   const json type = rope.value("rope_type", rope.value("type", json("default")));
   read_value(key + ".rope_type", type, any_value(), scaling.type);
   RopeScaling::visit_fields(
-      scaling, [&]<typename T>(const char* name, T& member, const char*, const Range& range) {
+      scaling, [&]<typename T>(const char* name, T& member, const char*, const auto&... range) {
         if constexpr (std::is_arithmetic_v<T>) {
           const bool is_used =
               scaling.type == RopeType::kLlama3 ||
@@ -108,7 +109,7 @@ void HuggingFaceConfig::read_rope_scaling(const std::string& key, const json& ro
           const json value =
               std::same_as<T, int64_t> ? original_positions(rope) : rope.value(name, json());
           if (value.is_null()) refuse(key + '.' + name, "is missing");
-          read_value(key + '.' + name, value, range, member);
+          read_value(key + '.' + name, value, Range{range...}, member);
         }
       });
 }

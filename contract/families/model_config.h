@@ -34,11 +34,9 @@ struct RopeScaling {
 
   bool operator==(const RopeScaling&) const = default;
 
-  template <typename Self, typename Visitor>
-  static void visit_fields(Self& self, Visitor&& visit) {
+  static void visit_fields(auto& self, auto&& visit) {
     visit("type", self.type,
-          "default: none; linear: all frequencies / factor; llama3: those of long wavelengths.",
-          any_value());
+          "default: none; linear: all frequencies / factor; llama3: those of long wavelengths.");
     visit("factor", self.factor, "What frequencies are divided by.", from_to(1, 1e6));
     visit(
         "low_freq_factor", self.low_freq_factor,
@@ -85,8 +83,7 @@ struct ModelConfig {
 
   bool operator==(const ModelConfig&) const = default;
 
-  template <typename Self, typename Visitor>
-  static void visit_fields(Self& self, Visitor&& visit) {
+  static void visit_fields(auto& self, auto&& visit) {
     visit("architecture", self.architecture, "The class of transformers that has the same weights.",
           known_architecture());
     visit("num_hidden_layers", self.num_hidden_layers, "Transformer blocks.", from_to(1, 1e5));
@@ -102,21 +99,19 @@ struct ModelConfig {
           from_to(2, 1e6));
     visit("vocab_size", self.vocab_size, "Tokens in the vocabulary.", from_to(2, 1e8));
     visit("rope_theta", self.rope_theta, "Base of the rotary embedding.", above_to(0, 1e15));
-    visit("rope_scaling", self.rope_scaling, "How its frequencies are stretched.", any_value());
+    visit("rope_scaling", self.rope_scaling, "How its frequencies are stretched.");
     visit("rms_norm_eps", self.rms_norm_eps, "Added to the mean square.", above_to(0, 1));
     visit("attention_bias", self.attention_bias,
-          "Whether the projections of attention have biases.", any_value());
-    visit("mlp_bias", self.mlp_bias, "Whether the projections of the SwiGLU layer have biases.",
-          any_value());
+          "Whether the projections of attention have biases.");
+    visit("mlp_bias", self.mlp_bias, "Whether the projections of the SwiGLU layer have biases.");
     visit("sliding_window", self.sliding_window,
           "Tokens that a token attends to, itself and those before it; absent: all.",
           from_to(1, 1e8));
     visit("tie_word_embeddings", self.tie_word_embeddings,
-          "Whether the head uses the embedding's weights.", any_value());
+          "Whether the head uses the embedding's weights.");
     visit("scale_decoder_outputs", self.scale_decoder_outputs,
           "T5: whether what the head reads is divided by the root of hidden_size; absent: as "
-          "tie_word_embeddings.",
-          any_value());
+          "tie_word_embeddings.");
     visit("max_position_embeddings", self.max_position_embeddings, "Longest sequence.",
           from_to(1, 1e8));
     visit("initializer_range", self.initializer_range, "Standard deviation of random weights.",
@@ -124,7 +119,7 @@ struct ModelConfig {
     visit("num_decoder_layers", self.num_decoder_layers,
           "T5: blocks of the decoder; absent: as many as num_hidden_layers.", from_to(1, 1e5));
     visit("feed_forward_proj", self.feed_forward_proj,
-          "T5: what stands between the products of a block's last layer.", any_value());
+          "T5: what stands between the products of a block's last layer.");
     visit("relative_attention_num_buckets", self.relative_attention_num_buckets,
           "T5: kinds of distances between tokens that attention tells apart.", from_to(4, 1e6));
     visit("relative_attention_max_distance", self.relative_attention_max_distance,

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace fsdp {
@@ -25,6 +26,21 @@ struct ParameterSpec {
   double standard_deviation = 0.02;  // of kNormal
   ParameterRole role = ParameterRole::kWeight;
 };
+
+inline ParameterSpec weight_spec(std::string name, std::vector<NamedTensor> tensors,
+                                 double standard_deviation) {
+  return {.name = std::move(name),
+          .tensors = std::move(tensors),
+          .standard_deviation = standard_deviation};
+}
+
+// The weight [width] of a norm.
+inline ParameterSpec norm_spec(std::string name, std::string tensor, int64_t width) {
+  return {.name = std::move(name),
+          .tensors = {{std::move(tensor), {width}}},
+          .initialization = Initialization::kOnes,
+          .role = ParameterRole::kNorm};
+}
 
 struct ModuleSpec {
   std::string name;

@@ -1,12 +1,20 @@
-#include "contract/families/t5.h"
-
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/text/config_error.h"
-#include "contract/families/decoder.h"
+#include "contract/families/family.h"
 
+// T5 as T5ForConditionalGeneration. Modules and their parameters:
+//
+//   shared                    weight
+//   encoder.block.<N>         relative_bias in block 0; attention_norm, query, key_value,
+//                             attention_output; mlp_norm, wi, wo
+//   encoder.final_layer_norm  weight
+//   decoder.block.<N>         the same, and cross_norm, cross_query, cross_key_value, cross_output
+//   lm_head                   norm; weight, unless embeddings are tied
+//
+// wi: one weight, or with a gate two stacked.
 namespace fsdp {
 namespace {
 

@@ -17,34 +17,32 @@ inline constexpr double kLongestWork_ms = 3.6e6;
 
 // A piece of work that was measured (see trainer/backend/work.h).
 struct WorkTime {
-  std::string work;
-  int64_t rows = 1;
-  int64_t width = 0;
-  double time_ms = 0;
+  std::string work;    // what it is
+  int64_t rows = 1;    // of its batch
+  int64_t width = 0;   // tokens of a row, or elements
+  double time_ms = 0;  // how long it takes
 
-  template <typename Self, typename Visitor>
-  static void visit_fields(Self& self, Visitor&& visit) {
-    visit("work", self.work, "What it is.", any_value());
-    visit("rows", self.rows, "Of its batch.", at_least(1));
-    visit("width", self.width, "Tokens of a row, or elements.", at_least(0));
-    visit("time_ms", self.time_ms, "How long it takes.", above_to(0, kLongestWork_ms));
+  static void visit_fields(auto& self, auto&& visit) {
+    visit("work", self.work);
+    visit("rows", self.rows, at_least(1));
+    visit("width", self.width, at_least(0));
+    visit("time_ms", self.time_ms, above_to(0, kLongestWork_ms));
   }
 };
 
 struct Calibration {
-  std::string device;
-  std::string libtorch;
-  int64_t ranks = 1;
-  int64_t threads = 1;
-  std::vector<WorkTime> times;
+  std::string device;           // what was measured
+  std::string libtorch;         // the version that computed
+  int64_t ranks = 1;            // that computed side by side
+  int64_t threads = 1;          // of each
+  std::vector<WorkTime> times;  // of each piece of work
 
-  template <typename Self, typename Visitor>
-  static void visit_fields(Self& self, Visitor&& visit) {
-    visit("device", self.device, "What was measured.", any_value());
-    visit("libtorch", self.libtorch, "The version that computed.", any_value());
-    visit("ranks", self.ranks, "That computed side by side.", at_least(1));
-    visit("threads", self.threads, "Of each.", at_least(1));
-    visit("times", self.times, "Of each piece of work.", any_value());
+  static void visit_fields(auto& self, auto&& visit) {
+    visit("device", self.device);
+    visit("libtorch", self.libtorch);
+    visit("ranks", self.ranks, at_least(1));
+    visit("threads", self.threads, at_least(1));
+    visit("times", self.times);
   }
 };
 

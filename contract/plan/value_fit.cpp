@@ -1,7 +1,7 @@
-#include "contract/plan/value_fit.h"
-
 #include <algorithm>
 #include <array>
+
+#include "contract/plan/run_plan.h"
 
 namespace fsdp {
 namespace {

@@ -19,182 +19,157 @@ inline constexpr int kEventVersion = 1;
 // The first event of every rank, before its first step.
 struct RunStarted {
   static constexpr std::string_view kKind = "run_started";
-  int64_t rank = 0;
-  int64_t world_size = 1;
-  int64_t local_rank = 0;
-  std::string host;
-  int64_t process_id = 0;
-  std::string device;       // "cpu", "cuda:0"
-  std::string device_name;  // of the processor or the GPU
-  int64_t threads = 1;
-  int64_t steps_planned = 0;
-  int64_t parameter_count = 0;
+  int64_t rank = 0;             // this process among all
+  int64_t world_size = 1;       // number of processes
+  int64_t local_rank = 0;       // this process on its host
+  std::string host;             // host name
+  int64_t process_id = 0;       // process number on the host
+  std::string device;           // where this rank computes: "cpu", "cuda:0"
+  std::string device_name;      // name of the processor or GPU
+  int64_t threads = 1;          // CPU threads of this rank
+  int64_t steps_planned = 0;    // optimizer steps of the whole run
+  int64_t parameter_count = 0;  // parameters of the model
+  // Optimizer step of the checkpoint that the run goes on from; 0: from the beginning.
   int64_t resumed_from_step = 0;
-  std::string warning;
-  std::string torch_version;
+  std::string warning;             // what the user should know, in one line; else empty
+  std::string torch_version;       // version of libtorch
   std::string cuda_version;        // empty on the CPU, as the next four
   std::string nccl_version;        // "2.28.9"
   std::string driver_version;      // "580.65.06"
-  std::string compute_capability;  // "8.0"
+  std::string compute_capability;  // which kernels the GPU can run: "8.0"
   std::string gpu;                 // "gpu:3" as device samples name it; of a MIG slice, its GPU
-  std::string allocator_settings;  // "expandable_segments:True"; empty on the CPU
-  std::string bound_cpus;          // "0-15,64-79"
+  // How libtorch's allocator of GPU memory is set: by the trainer, or by the variable of the user's
+  // that is named; empty: its defaults. Such as "expandable_segments:True".
+  std::string allocator_settings;
+  // CPUs that the rank was bound to because they are next to its GPU, such as "0-15,64-79"; empty:
+  // none were chosen.
+  std::string bound_cpus;
+  // Memory that the rank may use: the GPU's, on the CPU the node's, or memory_limit_gib where that
+  // is less.
   std::optional<int64_t> device_memory_bytes;
-  std::optional<double> power_limit_watts;
-  std::optional<double> sm_clock_mhz_max;
+  std::optional<double> power_limit_watts;  // power limit of the GPU
+  std::optional<double> sm_clock_mhz_max;   // highest clock of the GPU's multiprocessors
+  // Processes of others that compute on the rank's GPU when it starts.
   std::optional<int64_t> other_processes;
 
-  template <typename Self, typename Visitor>
-  static void visit_fields(Self& self, Visitor&& visit) {
-    visit("rank", self.rank, "This process among all.", any_value());
-    visit("world_size", self.world_size, "Number of processes.", any_value());
-    visit("local_rank", self.local_rank, "This process on its host.", any_value());
-    visit("host", self.host, "Host name.", any_value());
-    visit("process_id", self.process_id, "Process number on the host.", any_value());
-    visit("device", self.device, "Where this rank computes.", any_value());
-    visit("device_name", self.device_name, "Name of the processor or GPU.", any_value());
-    visit("threads", self.threads, "CPU threads of this rank.", any_value());
-    visit("steps_planned", self.steps_planned, "Optimizer steps of the whole run.", any_value());
-    visit("parameter_count", self.parameter_count, "Parameters of the model.", any_value());
-    visit("resumed_from_step", self.resumed_from_step,
-          "Optimizer step of the checkpoint that the run goes on from; 0: from the beginning.",
-          any_value());
-    visit("warning", self.warning, "What the user should know, in one line; else empty.",
-          any_value());
-    visit("torch_version", self.torch_version, "Version of libtorch.", any_value());
-    visit("cuda_version", self.cuda_version, "Version of CUDA; empty on the CPU.", any_value());
-    visit("nccl_version", self.nccl_version, "Version of NCCL; empty on the CPU.", any_value());
-    visit("driver_version", self.driver_version, "Version of the GPU's driver; empty on the CPU.",
-          any_value());
-    visit("compute_capability", self.compute_capability,
-          "Which kernels the GPU can run; empty on the CPU.", any_value());
-    visit("gpu", self.gpu, "The rank's GPU as device samples name it; empty on the CPU.",
-          any_value());
-    visit(
-        "allocator_settings", self.allocator_settings,
-        "How libtorch's allocator of GPU memory is set: by the trainer, or by the variable of the "
-        "user's that is named; empty: its defaults.",
-        any_value());
-    visit("bound_cpus", self.bound_cpus,
-          "CPUs that the rank was bound to because they are next to its GPU; empty: none were "
-          "chosen.",
-          any_value());
-    visit("device_memory_bytes", self.device_memory_bytes,
-          "Memory that the rank may use: the GPU's, on the CPU the node's, or memory_limit_gib "
-          "where that is less.",
-          any_value());
-    visit("power_limit_watts", self.power_limit_watts, "Power limit of the GPU.", any_value());
-    visit("sm_clock_mhz_max", self.sm_clock_mhz_max, "Highest clock of the GPU's multiprocessors.",
-          any_value());
-    visit("other_processes", self.other_processes,
-          "Processes of others that compute on the rank's GPU when it starts.", any_value());
+  static void visit_fields(auto& self, auto&& visit) {
+    visit("rank", self.rank);
+    visit("world_size", self.world_size);
+    visit("local_rank", self.local_rank);
+    visit("host", self.host);
+    visit("process_id", self.process_id);
+    visit("device", self.device);
+    visit("device_name", self.device_name);
+    visit("threads", self.threads);
+    visit("steps_planned", self.steps_planned);
+    visit("parameter_count", self.parameter_count);
+    visit("resumed_from_step", self.resumed_from_step);
+    visit("warning", self.warning);
+    visit("torch_version", self.torch_version);
+    visit("cuda_version", self.cuda_version);
+    visit("nccl_version", self.nccl_version);
+    visit("driver_version", self.driver_version);
+    visit("compute_capability", self.compute_capability);
+    visit("gpu", self.gpu);
+    visit("allocator_settings", self.allocator_settings);
+    visit("bound_cpus", self.bound_cpus);
+    visit("device_memory_bytes", self.device_memory_bytes);
+    visit("power_limit_watts", self.power_limit_watts);
+    visit("sm_clock_mhz_max", self.sm_clock_mhz_max);
+    visit("other_processes", self.other_processes);
   }
 };
 
 // One optimizer step of one rank.
 struct StepDone {
   static constexpr std::string_view kKind = "step";
-  int64_t step = 0;
+  int64_t step = 0;  // number of the optimizer step, from 1
+  // Mean over all unmasked tokens of the global batch; null when not finite.
   std::optional<double> loss;
-  bool non_finite = false;
+  bool non_finite = false;  // whether the loss was NaN or infinite
+  // True if parameters were left as they are, because loss or gradients were not finite.
   bool skipped = false;
-  double step_time_ms = 0;
-  int64_t tokens = 0;
-  int64_t unpadded_tokens = 0;
-  int64_t label_count = 0;
-  double learning_rate = 0;
+  double step_time_ms = 0;      // time of the whole step
+  int64_t tokens = 0;           // tokens read by all ranks, with those that fill sequences up
+  int64_t unpadded_tokens = 0;  // tokens read by all ranks, without those that fill sequences up
+  int64_t label_count = 0;      // unmasked labels of the global batch
+  double learning_rate = 0;     // learning rate of the step
+  // Global norm before clipping; with clipping or train.report_gradient_norm.
   std::optional<double> gradient_norm;
+  // Factor on the loss that keeps float16 gradients from vanishing; only with fp16_mixed.
   std::optional<double> gradient_scale;
+  // Allocated at the end of the last micro-batch's forward.
   int64_t memory_allocated_bytes_forward = 0;
+  // Reserved at the end of the last micro-batch's forward.
   int64_t memory_reserved_bytes_forward = 0;
-  int64_t memory_allocated_bytes_max = 0;
-  int64_t memory_reserved_bytes_max = 0;
+  int64_t memory_allocated_bytes_max = 0;  // peak of the step
+  int64_t memory_reserved_bytes_max = 0;   // peak of the step
+  // Time in which at least one collective of this rank was under way. Waiting for slower ranks
+  // counts. Time that several share counts once. 0 with one rank; null: not measured.
   std::optional<double> communication_time_ms;
+  // Floating point operations of the products of this rank's micro-batches, forward and backward;
+  // tokens that fill sequences up count.
   std::optional<double> model_flops;
+  // The same with those that activation checkpointing does again.
   std::optional<double> hardware_flops;
 
-  template <typename Self, typename Visitor>
-  static void visit_fields(Self& self, Visitor&& visit) {
-    visit("step", self.step, "Number of the optimizer step, from 1.", any_value());
-    visit("loss", self.loss,
-          "Mean over all unmasked tokens of the global batch; null when not finite.", any_value());
-    visit("non_finite", self.non_finite, "Whether the loss was NaN or infinite.", any_value());
-    visit("skipped", self.skipped,
-          "Whether parameters were left as they are, because loss or gradients were not finite.",
-          any_value());
-    visit("step_time_ms", self.step_time_ms, "Time of the whole step.", any_value());
-    visit("tokens", self.tokens, "Tokens read by all ranks, with those that fill sequences up.",
-          any_value());
-    visit("unpadded_tokens", self.unpadded_tokens,
-          "Tokens read by all ranks, without those that fill sequences up.", any_value());
-    visit("label_count", self.label_count, "Unmasked labels of the global batch.", any_value());
-    visit("learning_rate", self.learning_rate, "Learning rate of the step.", any_value());
-    visit("gradient_norm", self.gradient_norm,
-          "Global norm before clipping; with clipping or train.report_gradient_norm.", any_value());
-    visit("gradient_scale", self.gradient_scale,
-          "Factor on the loss that keeps float16 gradients from vanishing; only with fp16_mixed.",
-          any_value());
-    visit("memory_allocated_bytes_forward", self.memory_allocated_bytes_forward,
-          "Allocated at the end of the last micro-batch's forward.", any_value());
-    visit("memory_reserved_bytes_forward", self.memory_reserved_bytes_forward,
-          "Reserved at the end of the last micro-batch's forward.", any_value());
-    visit("memory_allocated_bytes_max", self.memory_allocated_bytes_max, "Peak of the step.",
-          any_value());
-    visit("memory_reserved_bytes_max", self.memory_reserved_bytes_max, "Peak of the step.",
-          any_value());
-    visit("communication_time_ms", self.communication_time_ms,
-          "Time in which at least one collective of this rank was under way: waiting for slower "
-          "ranks counts, and time that several share counts once. 0 with one rank; null: not "
-          "measured.",
-          any_value());
-    visit("model_flops", self.model_flops,
-          "Floating point operations of the products of this rank's micro-batches, forward and "
-          "backward; tokens that fill sequences up count.",
-          any_value());
-    visit("hardware_flops", self.hardware_flops,
-          "The same with those that activation checkpointing does again.", any_value());
+  static void visit_fields(auto& self, auto&& visit) {
+    visit("step", self.step);
+    visit("loss", self.loss);
+    visit("non_finite", self.non_finite);
+    visit("skipped", self.skipped);
+    visit("step_time_ms", self.step_time_ms);
+    visit("tokens", self.tokens);
+    visit("unpadded_tokens", self.unpadded_tokens);
+    visit("label_count", self.label_count);
+    visit("learning_rate", self.learning_rate);
+    visit("gradient_norm", self.gradient_norm);
+    visit("gradient_scale", self.gradient_scale);
+    visit("memory_allocated_bytes_forward", self.memory_allocated_bytes_forward);
+    visit("memory_reserved_bytes_forward", self.memory_reserved_bytes_forward);
+    visit("memory_allocated_bytes_max", self.memory_allocated_bytes_max);
+    visit("memory_reserved_bytes_max", self.memory_reserved_bytes_max);
+    visit("communication_time_ms", self.communication_time_ms);
+    visit("model_flops", self.model_flops);
+    visit("hardware_flops", self.hardware_flops);
   }
 };
 
 // The validation set's figures after a step, over all ranks; every rank reports the same.
 struct EvaluationDone {
   static constexpr std::string_view kKind = "evaluation";
-  int64_t step = 0;
+  int64_t step = 0;  // optimizer steps done before it
+  // Mean over all unmasked tokens; null when not finite, and without labels.
   std::optional<double> loss;
-  bool non_finite = false;
+  bool non_finite = false;  // whether the loss was NaN or infinite
+  // Part of the unmasked tokens that were the most likely ones; null without labels.
   std::optional<double> token_accuracy;
-  int64_t label_count = 0;
-  double evaluation_time_ms = 0;
+  int64_t label_count = 0;        // unmasked labels of all ranks
+  double evaluation_time_ms = 0;  // time of the evaluation
 
-  template <typename Self, typename Visitor>
-  static void visit_fields(Self& self, Visitor&& visit) {
-    visit("step", self.step, "Optimizer steps done before it.", any_value());
-    visit("loss", self.loss,
-          "Mean over all unmasked tokens; null when not finite, and without labels.", any_value());
-    visit("non_finite", self.non_finite, "Whether the loss was NaN or infinite.", any_value());
-    visit("token_accuracy", self.token_accuracy,
-          "Part of the unmasked tokens that were the most likely ones; null without labels.",
-          any_value());
-    visit("label_count", self.label_count, "Unmasked labels of all ranks.", any_value());
-    visit("evaluation_time_ms", self.evaluation_time_ms, "Time of the evaluation.", any_value());
+  static void visit_fields(auto& self, auto&& visit) {
+    visit("step", self.step);
+    visit("loss", self.loss);
+    visit("non_finite", self.non_finite);
+    visit("token_accuracy", self.token_accuracy);
+    visit("label_count", self.label_count);
+    visit("evaluation_time_ms", self.evaluation_time_ms);
   }
 };
 
 // A checkpoint that is complete; reported by rank 0.
 struct CheckpointDone {
   static constexpr std::string_view kKind = "checkpoint";
-  int64_t step = 0;
-  std::string path;
-  int64_t size_bytes = 0;
-  double write_time_ms = 0;
+  int64_t step = 0;          // optimizer steps done before it
+  std::string path;          // its folder, relative to the run's
+  int64_t size_bytes = 0;    // bytes of its files
+  double write_time_ms = 0;  // time of gathering, writing and syncing
 
-  template <typename Self, typename Visitor>
-  static void visit_fields(Self& self, Visitor&& visit) {
-    visit("step", self.step, "Optimizer steps done before it.", any_value());
-    visit("path", self.path, "Its folder, relative to the run's.", any_value());
-    visit("size_bytes", self.size_bytes, "Bytes of its files.", any_value());
-    visit("write_time_ms", self.write_time_ms, "Time of gathering, writing and syncing.",
-          any_value());
+  static void visit_fields(auto& self, auto&& visit) {
+    visit("step", self.step);
+    visit("path", self.path);
+    visit("size_bytes", self.size_bytes);
+    visit("write_time_ms", self.write_time_ms);
   }
 };
 
@@ -202,37 +177,34 @@ struct CheckpointDone {
 // reports it. Figures that the device does not give are absent.
 struct DeviceSample {
   static constexpr std::string_view kKind = "device_sample";
-  std::string host;
-  std::string device;  // "gpu:0" as NVML counts, or "cpu"
-  std::string device_name;
+  std::string host;         // host name
+  std::string device;       // gpu:<N> as NVML counts, or cpu for the whole node
+  std::string device_name;  // name of the GPU or processor
+  // Part of the time since the last sample that it was busy.
   std::optional<double> utilization_percent;
-  std::optional<int64_t> cpu_count;
-  std::optional<int64_t> memory_used_bytes;
+  std::optional<int64_t> cpu_count;          // processors of the node; null for a GPU
+  std::optional<int64_t> memory_used_bytes;  // memory in use; of the node: what is not available
+  // Memory of the node that nothing uses, not even as a cache; null for a GPU.
   std::optional<int64_t> memory_free_bytes;
-  std::optional<int64_t> memory_total_bytes;
-  std::optional<double> power_watts;
-  std::optional<double> temperature_celsius;
-  std::optional<double> sm_clock_mhz;
-  std::optional<double> memory_clock_mhz;
+  std::optional<int64_t> memory_total_bytes;  // memory there is
+  std::optional<double> power_watts;          // power drawn
+  std::optional<double> temperature_celsius;  // temperature of the GPU
+  std::optional<double> sm_clock_mhz;         // clock of the multiprocessors
+  std::optional<double> memory_clock_mhz;     // clock of the memory
 
-  template <typename Self, typename Visitor>
-  static void visit_fields(Self& self, Visitor&& visit) {
-    visit("host", self.host, "Host name.", any_value());
-    visit("device", self.device, "gpu:<N> as NVML counts, or cpu for the whole node.", any_value());
-    visit("device_name", self.device_name, "Name of the GPU or processor.", any_value());
-    visit("utilization_percent", self.utilization_percent,
-          "Part of the time since the last sample that it was busy.", any_value());
-    visit("cpu_count", self.cpu_count, "Processors of the node; null for a GPU.", any_value());
-    visit("memory_used_bytes", self.memory_used_bytes,
-          "Memory in use; of the node: what is not available.", any_value());
-    visit("memory_free_bytes", self.memory_free_bytes,
-          "Memory of the node that nothing uses, not even as a cache; null for a GPU.",
-          any_value());
-    visit("memory_total_bytes", self.memory_total_bytes, "Memory there is.", any_value());
-    visit("power_watts", self.power_watts, "Power drawn.", any_value());
-    visit("temperature_celsius", self.temperature_celsius, "Temperature of the GPU.", any_value());
-    visit("sm_clock_mhz", self.sm_clock_mhz, "Clock of the multiprocessors.", any_value());
-    visit("memory_clock_mhz", self.memory_clock_mhz, "Clock of the memory.", any_value());
+  static void visit_fields(auto& self, auto&& visit) {
+    visit("host", self.host);
+    visit("device", self.device);
+    visit("device_name", self.device_name);
+    visit("utilization_percent", self.utilization_percent);
+    visit("cpu_count", self.cpu_count);
+    visit("memory_used_bytes", self.memory_used_bytes);
+    visit("memory_free_bytes", self.memory_free_bytes);
+    visit("memory_total_bytes", self.memory_total_bytes);
+    visit("power_watts", self.power_watts);
+    visit("temperature_celsius", self.temperature_celsius);
+    visit("sm_clock_mhz", self.sm_clock_mhz);
+    visit("memory_clock_mhz", self.memory_clock_mhz);
   }
 };
 
@@ -241,67 +213,56 @@ struct DeviceSample {
 // that the kernel does not give are absent.
 struct CpuUse {
   static constexpr std::string_view kKind = "cpu_use";
-  std::string cpus;  // "0-15,64-79"
-  int64_t cpu_count = 0;
-  double measured_time_ms = 0;
-  double cpu_time_ms = 0;
+  std::string cpus;             // CPUs that the rank may run on: "0-15,64-79"
+  int64_t cpu_count = 0;        // how many these are
+  double measured_time_ms = 0;  // time of the steps that are measured
+  double cpu_time_ms = 0;       // CPU time of the rank's process in this time
+  // CPU time that all processes, the kernel and the hypervisor took on these CPUs.
   std::optional<double> cpus_busy_time_ms;
+  // Time that the rank's threads were ready to run and waited for a CPU, summed over them.
   std::optional<double> run_queue_wait_time_ms;
 
-  template <typename Self, typename Visitor>
-  static void visit_fields(Self& self, Visitor&& visit) {
-    visit("cpus", self.cpus, "CPUs that the rank may run on.", any_value());
-    visit("cpu_count", self.cpu_count, "How many these are.", any_value());
-    visit("measured_time_ms", self.measured_time_ms, "Time of the steps that are measured.",
-          any_value());
-    visit("cpu_time_ms", self.cpu_time_ms, "CPU time of the rank's process in this time.",
-          any_value());
-    visit("cpus_busy_time_ms", self.cpus_busy_time_ms,
-          "CPU time that all processes, the kernel and the hypervisor took on these CPUs.",
-          any_value());
-    visit("run_queue_wait_time_ms", self.run_queue_wait_time_ms,
-          "Time that the rank's threads were ready to run and waited for a CPU, summed over them.",
-          any_value());
+  static void visit_fields(auto& self, auto&& visit) {
+    visit("cpus", self.cpus);
+    visit("cpu_count", self.cpu_count);
+    visit("measured_time_ms", self.measured_time_ms);
+    visit("cpu_time_ms", self.cpu_time_ms);
+    visit("cpus_busy_time_ms", self.cpus_busy_time_ms);
+    visit("run_queue_wait_time_ms", self.run_queue_wait_time_ms);
   }
 };
 
 // The last event of a rank that did all its steps.
 struct RunFinished {
   static constexpr std::string_view kKind = "run_finished";
-  int64_t steps = 0;
+  int64_t steps = 0;  // optimizer steps done
+  // The most of the host's memory that the process had resident, without mapped files.
   std::optional<int64_t> memory_host_bytes_max{};
 
-  template <typename Self, typename Visitor>
-  static void visit_fields(Self& self, Visitor&& visit) {
-    visit("steps", self.steps, "Optimizer steps done.", any_value());
-    visit("memory_host_bytes_max", self.memory_host_bytes_max,
-          "The most of the host's memory that the process had resident, without mapped files.",
-          any_value());
+  static void visit_fields(auto& self, auto&& visit) {
+    visit("steps", self.steps);
+    visit("memory_host_bytes_max", self.memory_host_bytes_max);
   }
 };
 
 // The last event of a rank that stopped by itself because of an error.
 struct RunFailed {
   static constexpr std::string_view kKind = "run_failed";
-  int64_t exit_code = 1;
-  std::string reason;  // one line
+  int64_t exit_code = 1;  // what the process exits with
+  std::string reason;     // why, in one line
 
-  template <typename Self, typename Visitor>
-  static void visit_fields(Self& self, Visitor&& visit) {
-    visit("exit_code", self.exit_code, "What the process exits with.", any_value());
-    visit("reason", self.reason, "Why, in one line.", any_value());
+  static void visit_fields(auto& self, auto&& visit) {
+    visit("exit_code", self.exit_code);
+    visit("reason", self.reason);
   }
 };
 
 // The last event of a rank that was asked to stop.
 struct RunInterrupted {
   static constexpr std::string_view kKind = "run_interrupted";
-  int64_t step = 0;
+  int64_t step = 0;  // optimizer steps done
 
-  template <typename Self, typename Visitor>
-  static void visit_fields(Self& self, Visitor&& visit) {
-    visit("step", self.step, "Optimizer steps done.", any_value());
-  }
+  static void visit_fields(auto& self, auto&& visit) { visit("step", self.step); }
 };
 
 struct Event {

@@ -19,17 +19,17 @@ constexpr auto enum_names(MemoryPhase) {
 }
 
 enum class MemoryUse {
-  kParameters,
-  kWhole,
-  kGradients,
-  kOptimizerState,
-  kAttention,
-  kMlp,
-  kHidden,
-  kHead,
-  kActivationGradients,
-  kBatch,
-  kOther,
+  kParameters,           // this rank's part of the parameters
+  kWhole,                // units whose parameters are whole: gathered, or in the dtype of products
+  kGradients,            // gradients of parameters, on their way too
+  kOptimizerState,       // what the optimizer keeps
+  kAttention,            // what attention saves for backward
+  kMlp,                  // what MLPs save for backward
+  kHidden,               // what else blocks and the embedding save: the residual stream
+  kHead,                 // logits and what else the head computes with
+  kActivationGradients,  // what backward computes with: gradients of activations
+  kBatch,                // tokens and labels of the step's micro-batches
+  kOther,                // what the optimizer's step, clipping and the rest take
 };
 
 constexpr auto enum_names(MemoryUse) {
@@ -47,48 +47,36 @@ struct MemoryByUse {
   int64_t operator[](MemoryUse use) const { return bytes[static_cast<size_t>(use)]; }
   bool operator==(const MemoryByUse&) const = default;
 
-  template <typename Self, typename Visitor>
-  static void visit_fields(Self& self, Visitor&& visit) {
-    const auto use = [&](const char* name, MemoryUse member, const char* sentence) {
-      visit(name, self[member], sentence, any_value());
-    };
-    use("parameters_bytes", MemoryUse::kParameters, "This rank's part of the parameters.");
-    use("whole_bytes", MemoryUse::kWhole,
-        "Units whose parameters are whole: gathered, or in the dtype that is computed with.");
-    use("gradients_bytes", MemoryUse::kGradients, "Gradients of parameters, on their way too.");
-    use("optimizer_state_bytes", MemoryUse::kOptimizerState, "What the optimizer keeps.");
-    use("attention_bytes", MemoryUse::kAttention, "What attention saves for backward.");
-    use("mlp_bytes", MemoryUse::kMlp, "What MLPs save for backward.");
-    use("hidden_bytes", MemoryUse::kHidden,
-        "What else blocks and the embedding save: the residual stream.");
-    use("head_bytes", MemoryUse::kHead, "Logits and what else the head computes with.");
-    use("activation_gradients_bytes", MemoryUse::kActivationGradients,
-        "What backward computes with: gradients of activations.");
-    use("batch_bytes", MemoryUse::kBatch, "Tokens and labels of the step's micro-batches.");
-    use("other_bytes", MemoryUse::kOther, "What the optimizer's step, clipping and the rest take.");
+  // The fields are parameters_bytes, whole_bytes, ...
+  static void visit_fields(auto& self, auto&& visit) {
+    static const auto kNames = [] {
+      std::array<std::string, kMemoryUses> names;
+      for (size_t i = 0; i < kMemoryUses; ++i) {
+        names[i] = std::string(enum_names(MemoryUse())[i]) + "_bytes";
+      }
+      return names;
+    }();
+    for (size_t i = 0; i < kMemoryUses; ++i) visit(kNames[i].c_str(), self.bytes[i]);
   }
 };
 
 // The step and the phase at which allocated memory peaked.
 struct MemoryPeak {
   static constexpr std::string_view kKind = "memory_peak";
-  int64_t step = 0;
+  int64_t step = 0;  // optimizer step of the peak; 0: before the first one
+  // start, forward, backward, optimizer, evaluation or checkpoint: what the rank was doing.
   std::string phase;
-  std::optional<int64_t> unit;
-  int64_t memory_allocated_bytes_max = 0;
+  std::optional<int64_t> unit;             // which unit of the model it was at; null: none
+  int64_t memory_allocated_bytes_max = 0;  // allocated then: the most since the rank's start
   MemoryByUse by_use;
 
   bool operator==(const MemoryPeak&) const = default;
 
-  template <typename Self, typename Visitor>
-  static void visit_fields(Self& self, Visitor&& visit) {
-    visit("step", self.step, "Optimizer step of the peak; 0: before the first one.", any_value());
-    visit("phase", self.phase,
-          "start, forward, backward, optimizer, evaluation or checkpoint: what the rank was doing.",
-          any_value());
-    visit("unit", self.unit, "Which unit of the model it was at; null: none.", any_value());
-    visit("memory_allocated_bytes_max", self.memory_allocated_bytes_max,
-          "Allocated then: the most since the rank's start.", any_value());
+  static void visit_fields(auto& self, auto&& visit) {
+    visit("step", self.step);
+    visit("phase", self.phase);
+    visit("unit", self.unit);
+    visit("memory_allocated_bytes_max", self.memory_allocated_bytes_max);
     MemoryByUse::visit_fields(self.by_use, visit);
   }
 };

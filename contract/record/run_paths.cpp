@@ -1,37 +1,72 @@
 #include "contract/record/run_paths.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
-#include <string_view>
+#include <optional>
 #include <system_error>
+#include <tuple>
 
 #include "base/files/digest.h"
 
 namespace fsdp {
-
 namespace {
 
-// 0 if `name` is not the name of an attempt's folder.
-int attempt_of(std::string_view name) {
-  constexpr std::string_view kPrefix = "attempt-";
-  constexpr int kLargest = 1'000'000'000;
-  int attempt = 0;
-  if (!name.starts_with(kPrefix)) return 0;
-  name.remove_prefix(kPrefix.size());
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), attempt);
-  const bool is_number = error == std::errc() && end == name.data() + name.size();
-  return is_number && attempt <= kLargest ? attempt : 0;
+using std::filesystem::path;
+
+constexpr std::array<std::string_view, 3> kSuffixes = {"", ".replaced", ".partial"};
+
+// A name such as "attempt-3" or "step-20.partial".
+struct NumberedName {
+  int64_t number = 0;
+  std::string suffix;
+};
+
+// nullopt if the name is not the prefix with a number that is not negative behind it.
+std::optional<NumberedName> parse_numbered(const path& file, std::string_view prefix) {
+  const std::string name = file.filename();
+  if (!name.starts_with(prefix)) return std::nullopt;
+  NumberedName parsed;
+  const char* const end = name.data() + name.size();
+  const auto [rest, error] = std::from_chars(name.data() + prefix.size(), end, parsed.number);
+  if (error != std::errc() || parsed.number < 0) return std::nullopt;
+  parsed.suffix.assign(rest, end);
+  return parsed;
 }
 
 }  // namespace
 
 int first_free_attempt(const RunPaths& paths) {
-  int last = 0;
+  constexpr int64_t kLargest = 1'000'000'000;
+  int64_t last = 0;
   if (!std::filesystem::exists(paths.folder())) return 1;
   for (const auto& entry : std::filesystem::directory_iterator(paths.folder())) {
-    last = std::max(last, attempt_of(entry.path().filename().native()));
+    const auto attempt = parse_numbered(entry.path(), "attempt-");
+    const bool is_attempt = attempt && attempt->suffix.empty() && attempt->number <= kLargest;
+    if (is_attempt) last = std::max(last, attempt->number);
   }
-  return last + 1;
+  return static_cast<int>(last) + 1;
+}
+
+std::vector<CheckpointFolder> list_checkpoint_folders(const RunPaths& paths) {
+  std::vector<CheckpointFolder> folders;
+  std::error_code not_there;
+  for (const auto& entry : std::filesystem::directory_iterator(paths.checkpoints(), not_there)) {
+    const auto step = parse_numbered(entry.path(), "step-");
+    if (!step) continue;
+    const auto suffix = std::ranges::find(kSuffixes, step->suffix);
+    if (suffix == kSuffixes.end()) continue;
+    const auto state = static_cast<CheckpointFolder::State>(suffix - kSuffixes.begin());
+    folders.push_back({step->number, state, entry.path()});
+  }
+  std::ranges::sort(folders, [](const CheckpointFolder& a, const CheckpointFolder& b) {
+    return std::tuple(b.step, a.state) < std::tuple(a.step, b.state);
+  });
+  return folders;
+}
+
+path checkpoint_folder(const RunPaths& paths, int64_t step, CheckpointFolder::State state) {
+  return paths.checkpoint(step) += kSuffixes.at(static_cast<size_t>(state));
 }
 
 std::string safe_file_name(std::string_view name) {

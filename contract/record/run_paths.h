@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace fsdp {
 
@@ -52,6 +54,25 @@ int first_free_attempt(const RunPaths& paths);
 // A checkpoint's folder is complete if it has this file.
 inline constexpr const char* kTrainerStateName = "trainer.json";
 inline constexpr size_t kLargestTrainerStateBytes = 100'000'000;  // it lists the files of all ranks
+
+// A folder in <run>/checkpoints/, by its name.
+struct CheckpointFolder {
+  enum class State {
+    kComplete,  // step-<N>
+    kReplaced,  // step-<N>.replaced: complete, and step-<N> while there is no folder of that name
+    kPartial,   // step-<N>.partial: being written, or being removed
+  };
+  int64_t step = 0;
+  State state = State::kComplete;
+  std::filesystem::path folder;
+};
+
+// Sorted by step, the highest first, then by state in the order of the enum.
+std::vector<CheckpointFolder> list_checkpoint_folders(const RunPaths& paths);
+
+// The name of a step's folder in this state.
+std::filesystem::path checkpoint_folder(const RunPaths& paths, int64_t step,
+                                        CheckpointFolder::State state);
 
 // Converts a name to a file name, which is never empty. Other characters than letters, digits, '.',
 // '_' and '-' become '-'. Runs of '-' are joined, and a leading '.' or '-' is removed. Different

@@ -38,15 +38,12 @@ struct TemplateSpec {
 
   bool operator==(const TemplateSpec&) const = default;
 
-  template <typename Self, typename Visitor>
-  static void visit_fields(Self& self, Visitor&& visit) {
+  static void visit_fields(auto& self, auto&& visit) {
     visit("with_input", self.with_input,
-          "Prompt of a record with an input; {instruction} and {input} stand for the record's.",
-          any_value());
+          "Prompt of a record with an input; {instruction} and {input} stand for the record's.");
     visit("without_input", self.without_input,
           "Prompt of a record whose input is missing or empty; {instruction} stands for the "
-          "record's.",
-          any_value());
+          "record's.");
   }
 };
 
@@ -66,22 +63,19 @@ struct ColumnsSpec {
 
   bool operator==(const ColumnsSpec&) const = default;
 
-  template <typename Self, typename Visitor>
-  static void visit_fields(Self& self, Visitor&& visit) {
-    visit("text", self.text, "Of kinds text and wikihow: the text.", any_value());
-    visit("instruction", self.instruction, "Of kind instructions: the instruction.", any_value());
-    visit("input", self.input, "Of kind instructions: its input, which may be missing.",
-          any_value());
-    visit("output", self.output, "Of kind instructions: the answer.", any_value());
-    visit("headline", self.headline, "Of kind wikihow: the summary.", any_value());
-    visit("moves", self.moves, "Of kind chess: the moves.", any_value());
-    visit("termination", self.termination, "Of kind chess: how the game ended.", any_value());
-    visit("result", self.result, "Of kind chess: the result.", any_value());
+  static void visit_fields(auto& self, auto&& visit) {
+    visit("text", self.text, "Of kinds text and wikihow: the text.");
+    visit("instruction", self.instruction, "Of kind instructions: the instruction.");
+    visit("input", self.input, "Of kind instructions: its input, which may be missing.");
+    visit("output", self.output, "Of kind instructions: the answer.");
+    visit("headline", self.headline, "Of kind wikihow: the summary.");
+    visit("moves", self.moves, "Of kind chess: the moves.");
+    visit("termination", self.termination, "Of kind chess: how the game ended.");
+    visit("result", self.result, "Of kind chess: the result.");
     visit("messages", self.messages,
-          "Of kind messages: the list of turns; absent: messages, else conversations.",
-          any_value());
-    visit("role", self.role, "Who says a turn; absent: role, else from.", any_value());
-    visit("content", self.content, "What a turn says; absent: content, else value.", any_value());
+          "Of kind messages: the list of turns; absent: messages, else conversations.");
+    visit("role", self.role, "Who says a turn; absent: role, else from.");
+    visit("content", self.content, "What a turn says; absent: content, else value.");
   }
 };
 
@@ -102,15 +96,13 @@ struct DataSpec {
 
   bool operator==(const DataSpec&) const = default;
 
-  template <typename Self, typename Visitor>
-  static void visit_fields(Self& self, Visitor&& visit) {
+  static void visit_fields(auto& self, auto&& visit) {
     visit(
         "kind", self.kind,
         "tokens: token ids, a .npy array [rows, sequence_length + 1] or a flat .bin; chess: games "
         "with columns Moves, Termination, Result; text: a column text, or lines of .txt; "
         "instructions: instruction, input, output, trained on the output; messages: chats, "
-        "trained on the assistant's turns; wikihow: headline and text, for summaries.",
-        any_value());
+        "trained on the assistant's turns; wikihow: headline and text, for summaries.");
     visit("train", self.train, "Training set; chess: the shipped games when absent.",
           path_or(HubNames::kFile));
     visit("tokenizer", self.tokenizer,
@@ -118,30 +110,25 @@ struct DataSpec {
           path_or(HubNames::kTokenizer));
     visit("sequence_length", self.sequence_length, "Tokens the model reads per sequence.",
           from_to(1, 1e8));
-    visit("shuffle", self.shuffle, "New order each epoch, from train.seed; false: as stored.",
-          any_value());
+    visit("shuffle", self.shuffle, "New order each epoch, from train.seed; false: as stored.");
     visit("rows", self.rows,
           "How documents become sequences. pad: one each, filled up to sequence_length; "
           "pad_to_longest: only to the longest of the micro-batch; pack: as many as fit, without "
-          "attention across them.",
-          any_value());
-    visit("template", self.prompt, "The prompt of kind instructions.", any_value());
+          "attention across them.");
+    visit("template", self.prompt, "The prompt of kind instructions.");
     visit("format", self.format,
           "How kind messages writes a chat for the model; absent: by the chat template of the "
-          "tokenizer's folder.",
-          any_value());
-    visit("prefix", self.prefix, "What kind wikihow puts before an article.", any_value());
+          "tokenizer's folder.");
+    visit("prefix", self.prefix, "What kind wikihow puts before an article.");
     visit("input_length", self.input_length, "Most tokens of kind wikihow's articles.",
           from_to(1, 1e6));
     visit("target_length", self.target_length, "Most tokens of kind wikihow's summaries.",
           from_to(1, 1e6));
     visit("columns", self.columns,
           "The names of the records' columns, where they are others: {instruction: prompt, output: "
-          "completion}.",
-          any_value());
+          "completion}.");
     visit("token_dtype", self.token_dtype,
-          "Of a .bin of kind tokens; absent: uint16, or uint32 if the vocabulary is above 65,536.",
-          any_value());
+          "Of a .bin of kind tokens; absent: uint16, or uint32 if the vocabulary is above 65,536.");
   }
 };
 

@@ -1,6 +1,8 @@
 #include "contract/spec/overrides.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 
 #include "base/text/config_error.h"
 #include "contract/families/family.h"
@@ -11,48 +13,146 @@ namespace {
 constexpr std::string_view kModelConfig = "model.config";
 constexpr std::string_view kPreset = "model.config.preset";
 
-[[noreturn]] void refuse_unknown(const YamlEntry& entry) {
-  throw ConfigError(entry.key_place(), entry.path, "unknown key" + allowed_instead_of(entry.path));
+}  // namespace
+
+// --- expressions ---
+
+namespace {
+
+constexpr const char* kGrammar =
+    "; allowed: references and numbers joined by * and /, such as ${batch.size_per_rank} * 1e-4";
+
+void skip_spaces(std::string_view& text) {
+  while (text.starts_with(' ')) text.remove_prefix(1);
+}
+
+// Takes the text up to the first of `ends` from `rest`. Returns it without spaces around it.
+std::string_view take_until(std::string_view ends, std::string_view& rest) {
+  const size_t end = std::min(rest.find_first_of(ends), rest.size());
+  std::string_view token = rest.substr(0, end);
+  rest.remove_prefix(end);
+  skip_spaces(token);
+  while (token.ends_with(' ')) token.remove_suffix(1);
+  return token;
+}
+
+// Reads a finite number that is all of the text.
+std::optional<long double> whole_number(std::string_view text) {
+  long double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool is_number = error == std::errc() && end == text.data() + text.size();
+  return is_number ? std::optional(number) : std::nullopt;
+}
+
+// Writes whole numbers without an exponent, so that an integer key may have this value.
+std::string text_of_number(double value) {
+  constexpr double kLargestExactInteger = 9007199254740992;  // 2^53
+  if (value == std::floor(value) && std::fabs(value) <= kLargestExactInteger) {
+    return std::to_string(static_cast<int64_t>(value));
+  }
+  return shortest(value);
 }
 
 }  // namespace
 
-void Overrides::add(const YAML::Node& map, const YamlOrigin& origin) {
-  read_map(map, origin, "", place_of(map.Mark(), origin));
+bool Expression::is_meant(const YAML::Node& value) {
+  return value.IsScalar() && value.Scalar().find("${") != std::string::npos;
 }
 
-void Overrides::add(const YamlEntry& entry) { read_entry(entry); }
-
-void Overrides::add_complete(const YAML::Node& map, const YamlOrigin& origin) {
-  is_complete_ = true;
-  add(map, origin);
+Expression::Expression(const YamlEntry& entry)
+    : key_(entry.path), text_(entry.value.Scalar()), place_(entry.value_place()) {
+  std::string_view rest = text_;
+  bool is_divisor = false;
+  while (true) {
+    skip_spaces(rest);
+    factors_.push_back(read_factor(rest));
+    factors_.back().is_divisor = is_divisor;
+    skip_spaces(rest);
+    if (rest.empty()) return;
+    if (rest.front() != '*' && rest.front() != '/') {
+      refuse("is followed by '" + std::string(rest) + "'" + kGrammar);
+    }
+    is_divisor = rest.front() == '/';
+    rest.remove_prefix(1);
+  }
 }
 
-void Overrides::read_map(const YAML::Node& map, const YamlOrigin& origin, const std::string& prefix,
-                         const std::string& place) {
-  for (const YamlEntry& entry : entries(map, origin, prefix, place)) read_entry(entry);
+void Expression::refuse(const std::string& problem) const {
+  throw ConfigError(place_, key_, "'" + text_ + "': " + problem);
 }
 
-void Overrides::read_preset(const YamlEntry& entry) {
-  const Preset* preset = entry.value.IsScalar() ? find_preset(entry.value.Scalar()) : nullptr;
-  if (!preset) refuse_name(entry, preset_names());
-  preset_ = preset->name;
-  RunSpec whole;
-  whole.model.config = preset->config;
-  std::vector<const void*> members;
-  visit_values(whole,
-               [&](size_t, const auto& member, const Range&) { members.push_back(&member); });
-  visit_values(values_, [&]<typename T>(size_t key, T& member, const Range&) {
-    const auto given = std::ranges::find(given_, key, &Given::key);
-    if (!is_at_or_below(run_spec_keys()[key], kModelConfig) || given != given_.end()) return;
-    member = *static_cast<const T*>(members[key]);
-    changed_[key] = true;
-    given_.push_back({.key = key, .place = entry.value_place(), .is_of_preset = true});
-  });
-  if (!is_complete_) settle_alternatives(entry);
+Expression::Factor Expression::read_factor(std::string_view& rest) const {
+  if (!rest.starts_with("${")) {
+    const std::string_view token = take_until("*/ ", rest);
+    const auto number = whole_number(token);
+    if (!number || !std::isfinite(*number)) {
+      refuse("'" + std::string(token) + "' is neither a reference nor a number" + kGrammar);
+    }
+    return {.number = *number};
+  }
+  rest.remove_prefix(2);
+  const std::string name(take_until("}", rest));
+  if (rest.empty()) refuse("'${" + name + "' is not closed; allowed: ${KEY}");
+  rest.remove_prefix(1);
+  if (const std::vector<std::string>* keys = find_run_spec_section(name)) {
+    refuse("'" + name + "' is no value" + (name.empty() ? "" : " but a section") +
+           "; allowed: one of its keys, dotted: " + joined(*keys));
+  }
+  const RunSpecKey* key = find_run_spec_key(name);
+  if (!key) refuse("'" + name + "': unknown key" + allowed_instead_of(name));
+  return {.key = key};
 }
+
+bool Expression::refers_to(const RunSpecKey& key) const {
+  return std::ranges::find(factors_, &key, &Factor::key) != factors_.end();
+}
+
+std::string Expression::text_of(const RunSpecKey& key, const RunSpec& spec) const {
+  if (const std::string_view taken = taken_instead(spec, key); !taken.empty()) {
+    refuse("'" + key.name + "' means nothing here, because '" + std::string(taken) +
+           "' is given; refer to another key, or write the value");
+  }
+  const std::string yaml = key.yaml(spec);
+  const YAML::Node value = YAML::Load(yaml);
+  const std::string text = value.IsSequence() ? yaml : value.Scalar();
+  if (text.empty()) {
+    refuse("'" + key.name + "' has no value in this run; give it one, or write this value instead");
+  }
+  return text;
+}
+
+long double Expression::number_of(const Factor& factor, const RunSpec& spec) const {
+  if (!factor.key) return factor.number;
+  const std::string text = text_of(*factor.key, spec);
+  const auto number = whole_number(text);
+  if (!number) {
+    refuse("'" + factor.key->name + "' is '" + text +
+           "', which is not a number; allowed: numbers, or the reference alone");
+  }
+  return *number;
+}
+
+// Computes in long double, so that 3 * 1e-4 is the same number as 3e-4.
+std::string Expression::result(const RunSpec& spec) const {
+  if (factors_.size() == 1 && factors_[0].key) return text_of(*factors_[0].key, spec);
+  long double result = 1;
+  for (const Factor& factor : factors_) {
+    const long double number = number_of(factor, spec);
+    result = factor.is_divisor ? result / number : result * number;
+  }
+  if (!std::isfinite(static_cast<double>(result))) {
+    refuse("is not a finite number; does it divide by 0?");
+  }
+  return text_of_number(static_cast<double>(result));
+}
+
+// --- a layer ---
 
 namespace {
+
+[[noreturn]] void refuse_unknown(const YamlEntry& entry) {
+  throw ConfigError(entry.key_place(), entry.path, "unknown key" + allowed_instead_of(entry.path));
+}
 
 // Refuses `model: NAME` with the name of a preset, of a folder, or of a model on a hub.
 void refuse_model_without_key(const YamlEntry& entry) {
@@ -66,30 +166,63 @@ void refuse_model_without_key(const YamlEntry& entry) {
 
 }  // namespace
 
-void Overrides::read_entry(const YamlEntry& entry) {
-  const bool is_short = entry.path == kModelConfig && entry.value.IsScalar();
-  if (is_short || entry.path == kPreset) return read_preset(entry);
-  if (const auto section = run_spec_names().sections.find(entry.path);
-      section != run_spec_names().sections.end()) {
-    const auto short_form = run_spec_names().short_forms.find(entry.path);
-    if (short_form != run_spec_names().short_forms.end() && entry.value.IsScalar()) {
-      read_entry({entry.key, entry.value, short_form->second, entry.origin});
-      return;
-    }
-    if (entry.path == "model" && entry.value.IsScalar()) refuse_model_without_key(entry);
-    require_map(entry, "keys: " + joined(section->second));
-    read_map(entry.value, entry.origin, entry.path + ".", entry.value_place());
-    return;
-  }
-  const auto key = run_spec_names().numbers.find(entry.path);
-  if (key == run_spec_names().numbers.end()) refuse_unknown(entry);
-  const auto earlier = std::ranges::find(given_, key->second, &Given::key);
+void Overrides::add(const YAML::Node& map, const YamlOrigin& origin) {
+  for (const YamlEntry& entry : entries(map, origin, "", place_of(map.Mark(), origin))) add(entry);
+}
+
+void Overrides::add_complete(const YAML::Node& map, const YamlOrigin& origin) {
+  is_complete_ = true;
+  add(map, origin);
+}
+
+void Overrides::add(const YamlEntry& entry) {
+  const bool is_short_preset = entry.path == kModelConfig && entry.value.IsScalar();
+  if (is_short_preset || entry.path == kPreset) return read_preset(entry);
+  if (const auto* keys = find_run_spec_section(entry.path)) return read_section(entry, *keys);
+  const RunSpecKey* found = find_run_spec_key(entry.path);
+  if (!found) refuse_unknown(entry);
+  const auto key = static_cast<size_t>(found - run_spec_keys().data());
+  const auto earlier = std::ranges::find(given_, key, &Given::key);
   if (earlier != given_.end() && !earlier->is_of_preset) {
     throw ConfigError(entry.key_place(), entry.path,
                       "duplicate key; first given at " + earlier->place);
   }
   if (earlier != given_.end()) given_.erase(earlier);
-  read_value_of(key->second, entry);
+  read_value_of(key, entry);
+}
+
+void Overrides::read_section(const YamlEntry& entry, const std::vector<std::string>& keys) {
+  if (entry.value.IsScalar()) {
+    const auto first =
+        std::ranges::find(run_spec_keys(), entry.path,
+                          [](const RunSpecKey& key) -> std::string_view { return key.short_name; });
+    if (first != run_spec_keys().end()) {
+      return add({entry.key, entry.value, first->name, entry.origin});
+    }
+    if (entry.path == "model") refuse_model_without_key(entry);
+  }
+  require_map(entry, "keys: " + joined(keys));
+  for (const YamlEntry& below :
+       entries(entry.value, entry.origin, entry.path + ".", entry.value_place())) {
+    add(below);
+  }
+}
+
+void Overrides::read_preset(const YamlEntry& entry) {
+  const Preset* preset = entry.value.IsScalar() ? find_preset(entry.value.Scalar()) : nullptr;
+  if (!preset) refuse_name(entry, preset_names());
+  preset_ = preset->name;
+  RunSpec whole;
+  whole.model.config = preset->config;
+  for (size_t key = 0; key < changed_.size(); ++key) {
+    const RunSpecKey& of_model = run_spec_keys()[key];
+    const bool is_given = std::ranges::find(given_, key, &Given::key) != given_.end();
+    if (is_given || !is_at_or_below(of_model.name, kModelConfig)) continue;
+    of_model.copy(whole, values_);
+    changed_[key] = true;
+    given_.push_back({.key = key, .place = entry.value_place(), .is_of_preset = true});
+  }
+  if (!is_complete_) settle_alternatives(entry);
 }
 
 void Overrides::read_value_of(size_t key, const YamlEntry& entry) {
@@ -97,21 +230,12 @@ void Overrides::read_value_of(size_t key, const YamlEntry& entry) {
   if (!is_complete_ && Expression::is_meant(entry.value)) {
     derived_.push_back({key, Expression(entry)});
   } else {
-    is_cleared = read_plain_value_of(key, entry);
+    run_spec_keys()[key].read(values_, entry);
+    is_cleared = !run_spec_keys()[key].is_given(values_);
   }
   changed_[key] = true;
   given_.push_back({.key = key, .place = entry.value_place(), .is_cleared = is_cleared});
   if (!is_cleared && !is_complete_) settle_alternatives(entry);
-}
-
-bool Overrides::read_plain_value_of(size_t key, const YamlEntry& entry) {
-  bool is_cleared = false;
-  visit_values(values_, [&](size_t number, auto& member, const Range& range) {
-    if (number != key) return;
-    read_value(member, entry, range);
-    is_cleared = !is_given(member);
-  });
-  return is_cleared;
 }
 
 void Overrides::settle_alternatives(const YamlEntry& entry) {
@@ -122,44 +246,28 @@ void Overrides::settle_alternatives(const YamlEntry& entry) {
     // model.config does not clear an earlier model.source. SpecDraft refuses the two together.
     const bool clears = excluded != "model.source";
     for (const Given& given : given_) {
-      const std::string& key = run_spec_keys()[given.key];
+      const std::string& key = run_spec_keys()[given.key].name;
       if (given.is_cleared || !is_at_or_below(key, excluded)) continue;
       refuse_value(entry, "excludes '" + key + "', which is given at " + given.place +
                               "; allowed: one of the two");
     }
     for (size_t key = 0; clears && key < changed_.size(); ++key) {
-      if (is_at_or_below(run_spec_keys()[key], excluded)) changed_[key] = true;
+      if (is_at_or_below(run_spec_keys()[key].name, excluded)) changed_[key] = true;
     }
   }
 }
 
 void Overrides::apply(RunSpec& spec) const {
-  if (given_.empty()) return;
-  std::vector<const void*> values;
-  values.reserve(changed_.size());
-  visit_values(values_,
-               [&](size_t, const auto& member, const Range&) { values.push_back(&member); });
-  visit_values(spec, [&]<typename T>(size_t number, T& member, const Range&) {
-    if (changed_[number]) member = *static_cast<const T*>(values[number]);
-  });
+  for (size_t key = 0; key < changed_.size(); ++key) {
+    if (changed_[key]) run_spec_keys()[key].copy(values_, spec);
+  }
 }
 
 bool Overrides::matches(const RunSpec& spec) const {
-  std::vector<const void*> values(given_.size());
-  const auto find = [&](size_t number) {
-    return std::ranges::find(given_, number, &Given::key) - given_.begin();
-  };
-  visit_values(values_, [&](size_t number, const auto& member, const Range&) {
-    if (const auto at = find(number); at < std::ssize(given_)) values[at] = &member;
+  return std::ranges::all_of(given_, [&](const Given& given) {
+    const RunSpecKey& key = run_spec_keys()[given.key];
+    return key.is_equal(values_, spec) && taken_instead(spec, key).empty();
   });
-  bool all_equal = true;
-  visit_values(spec, [&]<typename T>(size_t number, const T& member, const Range&) {
-    const auto at = find(number);
-    if (at < std::ssize(given_) && member != *static_cast<const T*>(values[at])) all_equal = false;
-  });
-  return all_equal && std::ranges::all_of(given_, [&](const Given& given) {
-           return taken_instead(spec, given.key).empty();
-         });
 }
 
 std::vector<size_t> Overrides::given() const {
@@ -171,10 +279,57 @@ std::vector<size_t> Overrides::given() const {
 }
 
 std::string Overrides::place(std::string_view key) const {
-  for (const Given& given : given_) {
-    if (is_at_or_below(run_spec_keys()[given.key], key)) return given.place;
+  const auto found = std::ranges::find_if(given_, [&](const Given& given) {
+    return is_at_or_below(run_spec_keys()[given.key].name, key);
+  });
+  return found == given_.end() ? "" : found->place;
+}
+
+// --- all layers ---
+
+namespace {
+
+void set_value(RunSpec& spec, const DerivedValue& derived, const std::string& text) {
+  const Expression& expression = derived.expression;
+  const RunSpecKey& key = run_spec_keys()[derived.key];
+  const YamlOrigin origin{.name = expression.place(), .folder = {}, .has_lines = false};
+  try {
+    key.read(spec, {YAML::Node(key.name), YAML::Node(text), key.name, origin});
+  } catch (const ConfigError& error) {
+    throw ConfigError(expression.place(), key.name,
+                      "'" + expression.text() + "' gives " + text + ": " + error.problem());
   }
-  return "";
+}
+
+}  // namespace
+
+void SpecDraft::apply(const Overrides& layer) {
+  layer.apply(spec_);
+  if (const std::string place = layer.place(kModelConfig);
+      !place.empty() && !spec_.model.source.empty()) {
+    throw ConfigError(place, std::string(kModelConfig),
+                      "excludes 'model.source', which is " + spec_.model.source.string() +
+                          "; allowed: one of the two, and for random weights of this form add "
+                          "model.source: null");
+  }
+  std::erase_if(derived_, [&](const DerivedValue* derived) { return layer.changes(derived->key); });
+  for (const DerivedValue& derived : layer.derived()) derived_.push_back(&derived);
+}
+
+RunSpec SpecDraft::evaluated() const {
+  RunSpec spec = spec_;
+  for (const DerivedValue* derived : derived_) {
+    const Expression& expression = derived->expression;
+    for (const DerivedValue* other : derived_) {
+      const RunSpecKey& key = run_spec_keys()[other->key];
+      if (!expression.refers_to(key)) continue;
+      throw ConfigError(expression.place(), run_spec_keys()[derived->key].name,
+                        "'" + expression.text() + "': '" + key.name + "' is itself derived, at " +
+                            other->expression.place() + "; refer to the keys that it follows from");
+    }
+    set_value(spec, *derived, expression.result(spec_));
+  }
+  return spec;
 }
 
 }  // namespace fsdp

@@ -2,17 +2,55 @@
 
 #include <yaml-cpp/yaml.h>
 
+#include <cstddef>
+#include <optional>
 #include <string>
-#include <utility>
+#include <string_view>
 #include <vector>
 
-#include "base/text/config_error.h"
-#include "contract/spec/expression.h"
-#include "contract/spec/run_spec.h"
-#include "contract/spec/run_spec_keys.h"
-#include "contract/spec/yaml_value.h"
+#include "contract/spec/run_spec_yaml.h"
 
+// Layers of values, which together make a specification.
 namespace fsdp {
+
+// A value that follows from a run's other keys. It is a reference, "${strategy.ranks}", or a
+// product or quotient of references and numbers: "${batch.size_per_rank} * 1e-4 / 2", from left to
+// right.
+class Expression {
+ public:
+  // True if `value` is meant to be an expression: a scalar, in quotes or not, that holds "${".
+  static bool is_meant(const YAML::Node& value);
+
+  // Throws ConfigError if `entry.value` is malformed or refers to an unknown key.
+  explicit Expression(const YamlEntry& entry);
+
+  // Returns the result as written in YAML, with the values of `spec`. Throws ConfigError (place:
+  // the expression's) if a key has no value, a factor is not a number, or the result is not finite.
+  std::string result(const RunSpec& spec) const;
+
+  // True if the expression refers to this key.
+  bool refers_to(const RunSpecKey& key) const;
+
+  const std::string& text() const { return text_; }
+  const std::string& place() const { return place_; }
+
+ private:
+  struct Factor {
+    const RunSpecKey* key = nullptr;  // null: a number
+    long double number = 1;
+    bool is_divisor = false;
+  };
+
+  [[noreturn]] void refuse(const std::string& problem) const;
+  Factor read_factor(std::string_view& rest) const;
+  long double number_of(const Factor& factor, const RunSpec& spec) const;
+  std::string text_of(const RunSpecKey& key, const RunSpec& spec) const;
+
+  std::string key_;  // the key that gets this value
+  std::string text_;
+  std::string place_;
+  std::vector<Factor> factors_;
+};
 
 // A key with a value that follows from others.
 struct DerivedValue {
@@ -23,11 +61,12 @@ struct DerivedValue {
 // One layer of overrides. It is read from YAML and checked once, then applied to many RunSpecs.
 //
 // Keys are nested ({strategy: {kind: ddp}}), dotted ({strategy.kind: ddp}) or mixed. Null clears an
-// optional. A value with a reference (${strategy.ranks} * 2) is an expression. model.config may be
-// the name of a preset, or have one under `preset`. The preset gives every key of model.config that
-// the layer does not give itself. Some keys are alternatives (see alternatives()), such as
-// batch.total and batch.gradient_accumulation_steps. A layer that gives one clears the other if an
-// earlier layer gave it. But model.config never clears model.source.
+// optional. Input paths become absolute. A value with a reference (${strategy.ranks} * 2) is an
+// expression. model.config may be the name of a preset, or have one under `preset`. The preset
+// gives every key of model.config that the layer does not give itself. Some keys are alternatives
+// (see alternatives()), such as batch.total and batch.gradient_accumulation_steps. A layer that
+// gives one clears the other if an earlier layer gave it. But model.config never clears
+// model.source.
 class Overrides {
  public:
   // Adds the keys of `map`. Throws ConfigError with place, key, problem, allowed values and the
@@ -68,14 +107,10 @@ class Overrides {
     bool is_of_preset = false;
   };
 
-  void read_map(const YAML::Node& map, const YamlOrigin& origin, const std::string& prefix,
-                const std::string& place);
-  void read_entry(const YamlEntry& entry);
   // Sets model.config's keys to those of the preset in `entry`. Keys that the layer gives stay.
   void read_preset(const YamlEntry& entry);
+  void read_section(const YamlEntry& entry, const std::vector<std::string>& keys);
   void read_value_of(size_t key, const YamlEntry& entry);
-  // Returns true if the value is null.
-  bool read_plain_value_of(size_t key, const YamlEntry& entry);
   void settle_alternatives(const YamlEntry& entry);
 
   RunSpec values_;
@@ -85,6 +120,27 @@ class Overrides {
   std::vector<DerivedValue> derived_;
   std::string preset_;
   bool is_complete_ = false;
+};
+
+// A specification in the making: the values of the layers applied so far, and expressions for
+// others. It refers to the layers' expressions.
+class SpecDraft {
+ public:
+  // Replaces values and expressions of earlier layers by those that the layer gives. Throws
+  // ConfigError if it gives model.config beside an earlier model.source.
+  void apply(const Overrides& layer);
+
+  // The specification without its expressions. Their keys have their defaults.
+  const RunSpec& plain() const { return spec_; }
+
+  // Returns the specification, not yet resolved. Throws ConfigError (place: an expression's) if the
+  // expression has no result, refers to a key with an expression, or gives a value that its key may
+  // not hold.
+  RunSpec evaluated() const;
+
+ private:
+  RunSpec spec_;
+  std::vector<const DerivedValue*> derived_;
 };
 
 }  // namespace fsdp

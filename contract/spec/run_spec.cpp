@@ -1,20 +1,76 @@
 #include "contract/spec/run_spec.h"
 
 #include <algorithm>
+#include <cctype>
+#include <charconv>
 #include <cmath>
 #include <limits>
-#include <stdexcept>
+#include <regex>
+#include <sstream>
 
 #include "base/text/config_error.h"
 #include "contract/families/family.h"
+#include "contract/families/flops.h"
 
 namespace fsdp {
+
+// --- forms of text ---
+
+namespace {
+
+bool matches(std::string_view text, const char* pattern) {
+  return std::regex_match(text.begin(), text.end(), std::regex(pattern));
+}
+
+constexpr TextForm kOneLine{.description = "one line of text", .holds = nullptr};
+constexpr TextForm kSlurmTime{
+    .description = "a time as Slurm writes it: minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM, D-HH:MM:SS",
+    .holds = [](std::string_view text) {
+      return matches(text, R"(\d{1,9}(:\d{1,9}){0,2}|\d{1,9}-\d{1,9}(:\d{1,9}){0,2})");
+    }};
+constexpr TextForm kSlurmMemory{
+    .description = "MiB or, with K, M, G or T, another unit: 4000, 16G; 0: all of a node's",
+    .holds = [](std::string_view text) { return matches(text, R"(\d{1,12}[KMGTkmgt]?)"); }};
+constexpr TextForm kAssignment{
+    .description = "NAME=value, of which NAME has letters, digits and _ and begins with no digit",
+    .holds = [](std::string_view text) { return matches(text, "[A-Za-z_][A-Za-z0-9_]*=.*"); }};
+constexpr TextForm kSbatchOption{
+    .description = "an option such as --nice=100",
+    .holds = [](std::string_view text) { return text.starts_with("--") && text.size() > 2; },
+    .dropped_prefix = "#SBATCH "};
+
+}  // namespace
+
+Range one_line() { return {.form = &kOneLine}; }
+Range slurm_time() { return {.form = &kSlurmTime}; }
+Range slurm_memory() { return {.form = &kSlurmMemory}; }
+Range assignment() { return {.form = &kAssignment}; }
+Range sbatch_option() { return {.form = &kSbatchOption}; }
+
+std::optional<int64_t> node_memory_bytes(const SlurmSpec& slurm) {
+  constexpr std::string_view kUnits = "KMGT";
+  int64_t amount = 0;
+  const auto [end, error] =
+      std::from_chars(slurm.mem.data(), slurm.mem.data() + slurm.mem.size(), amount);
+  if (error != std::errc() || amount == 0) return std::nullopt;
+  const bool has_unit = end != slurm.mem.data() + slurm.mem.size();
+  const char unit = has_unit ? static_cast<char>(std::toupper(*end)) : 'M';
+  const int shift = 10 * (static_cast<int>(kUnits.find(unit)) + 1);
+  constexpr int64_t kMost = int64_t{1} << 60;
+  return amount > (kMost >> shift) ? kMost : amount << shift;
+}
+
+// --- keys that contradict each other ---
+
 namespace {
 
 constexpr int64_t kMostTokens = 1'000'000'000'000'000;  // of a run
 
-[[noreturn]] void refuse(const std::string& key, const std::string& problem) {
-  throw ConfigError("", key, problem);
+// The problem is the parts, one after another.
+[[noreturn]] void refuse(const std::string& key, const auto&... parts) {
+  std::ostringstream problem;
+  (problem << ... << parts);
+  throw ConfigError("", key, problem.str());
 }
 
 void check_model(const ModelConfig& config) {
@@ -27,12 +83,9 @@ void check_model(const ModelConfig& config) {
 
 void check_strategy(const StrategySpec& strategy) {
   if (strategy.kind == StrategyKind::kSingle && strategy.ranks != 1) {
-    refuse("strategy.ranks", "is " + std::to_string(strategy.ranks) +
-                                 ", but strategy.kind single is one process; allowed: 1");
+    refuse("strategy.ranks", "is ", strategy.ranks,
+           ", but strategy.kind single is one process; allowed: 1");
   }
-}
-
-void check_sharding(const StrategySpec& strategy) {
   if (strategy.kind != StrategyKind::kFsdp || strategy.sharding != Sharding::kHybridShard) return;
   if (!strategy.shard_group_size) {
     refuse("strategy.shard_group_size",
@@ -40,28 +93,22 @@ void check_sharding(const StrategySpec& strategy) {
            "such as the GPUs of a node");
   }
   if (strategy.ranks % *strategy.shard_group_size != 0) {
-    refuse("strategy.shard_group_size", std::to_string(*strategy.shard_group_size) +
-                                            " does not divide strategy.ranks " +
-                                            std::to_string(strategy.ranks));
+    refuse("strategy.shard_group_size", *strategy.shard_group_size,
+           " does not divide strategy.ranks ", strategy.ranks);
   }
 }
 
 // Refuses in_backward beside keys that need all gradients before the first unit is stepped.
 void check_in_backward(const RunSpec& spec) {
-  if (!spec.optimizer.in_backward) return;
-  const std::string because =
-      ", which needs all gradients before the first step; give one of the two";
-  if (spec.optimizer.gradient_clip_norm) {
-    refuse("optimizer.in_backward", "excludes optimizer.gradient_clip_norm" + because);
-  }
-  if (spec.train.report_gradient_norm) {
-    refuse("optimizer.in_backward", "excludes train.report_gradient_norm" + because);
-  }
-  if (spec.precision.kind == PrecisionKind::kFp16Mixed) {
-    refuse("optimizer.in_backward", "excludes precision fp16_mixed" + because);
-  }
-  if (spec.train.on_non_finite == OnNonFinite::kSkip) {
-    refuse("optimizer.in_backward", "excludes train.on_non_finite skip" + because);
+  const std::pair<bool, const char*> others[] = {
+      {spec.optimizer.gradient_clip_norm.has_value(), "optimizer.gradient_clip_norm"},
+      {spec.train.report_gradient_norm, "train.report_gradient_norm"},
+      {spec.precision.kind == PrecisionKind::kFp16Mixed, "precision fp16_mixed"},
+      {spec.train.on_non_finite == OnNonFinite::kSkip, "train.on_non_finite skip"}};
+  for (const auto& [is_given, other] : others) {
+    if (!spec.optimizer.in_backward || !is_given) continue;
+    refuse("optimizer.in_backward", "excludes ", other,
+           ", which needs all gradients before the first step; give one of the two");
   }
 }
 
@@ -73,39 +120,21 @@ void check_rounding(const OptimizerSpec& optimizer) {
   }
 }
 
-Dtype compute_dtype(const PrecisionSpec& precision) {
-  if (precision.parameters || precision.reduction || precision.buffers) {
-    return precision.parameters.value_or(Dtype::kFp32);
-  }
-  switch (precision.kind) {
-    case PrecisionKind::kFp32:
-      return Dtype::kFp32;
-    case PrecisionKind::kBf16True:
-    case PrecisionKind::kBf16Mixed:
-      return Dtype::kBf16;
-    case PrecisionKind::kFp16Mixed:
-      return Dtype::kFp16;
-  }
-  throw std::logic_error("precision.kind");
-}
-
 void check_precision(const PrecisionSpec& precision) {
-  const Dtype compute = compute_dtype(precision);
+  const Dtype compute = precision.compute();
   const Dtype gradients = precision.gradients.value_or(compute);
   if (gradients == compute || gradients == Dtype::kFp32) return;
-  const std::string computed(name_of(compute));
-  refuse("precision.gradients",
-         "is " + std::string(name_of(gradients)) + ", but the computation is in " + computed +
-             "; allowed: " + (compute == Dtype::kFp32 ? "fp32" : computed + " or fp32"));
+  const std::string_view computed = name_of(compute);
+  refuse("precision.gradients", "is ", name_of(gradients), ", but the computation is in ", computed,
+         "; allowed: ", computed, compute == Dtype::kFp32 ? "" : " or fp32");
 }
 
 void check_schedule(const RunSpec& spec) {
   const bool is_decaying =
       spec.schedule.kind == ScheduleKind::kLinear || spec.schedule.kind == ScheduleKind::kCosine;
   if (is_decaying && spec.schedule.min_learning_rate > spec.optimizer.learning_rate) {
-    refuse("schedule.min_learning_rate", shortest(spec.schedule.min_learning_rate) +
-                                             " is above optimizer.learning_rate " +
-                                             shortest(spec.optimizer.learning_rate));
+    refuse("schedule.min_learning_rate", shortest(spec.schedule.min_learning_rate),
+           " is above optimizer.learning_rate ", shortest(spec.optimizer.learning_rate));
   }
 }
 
@@ -123,15 +152,16 @@ void check_evaluation(const RunSpec& spec) {
   }
 }
 
-void check_data_keys(const RunSpec& spec) {
+void check_data(const RunSpec& spec) {
   const DataSpec& data = spec.data;
   if (data.kind == DataKind::kChess) return;
-  const std::string kind = "data.kind " + std::string(name_of(data.kind));
-  if (data.train.empty()) refuse("data.train", "is missing; " + kind + " needs a file");
+  const std::string_view kind = name_of(data.kind);
+  if (data.train.empty()) {
+    refuse("data.train", "is missing; data.kind ", kind, " needs a file");
+  }
   if (data.kind != DataKind::kTokens && data.tokenizer.empty() && spec.model.source.empty()) {
-    refuse("data.tokenizer", "is missing; " + kind +
-                                 " needs a tokenizer: its file or folder, or a model.source that "
-                                 "has one");
+    refuse("data.tokenizer", "is missing; data.kind ", kind,
+           " needs a tokenizer: its file or folder, or a model.source that has one");
   }
 }
 
@@ -139,20 +169,17 @@ void derive_batch(BatchSpec& batch, int64_t ranks) {
   const int64_t micro_batch = batch.size_per_rank * ranks;
   if (batch.total && *batch.total % micro_batch != 0) {
     const int64_t below = *batch.total / micro_batch * micro_batch;
-    std::string nearest = std::to_string(below + micro_batch);
-    if (below > 0) nearest = std::to_string(below) + " and " + nearest;
-    refuse("batch.total", std::to_string(*batch.total) + " does not divide into micro-batches of " +
-                              std::to_string(batch.size_per_rank) + " per rank x " +
-                              std::to_string(ranks) + " ranks = " + std::to_string(micro_batch) +
-                              "; the nearest that do: " + nearest);
+    refuse("batch.total", *batch.total, " does not divide into micro-batches of ",
+           batch.size_per_rank, " per rank x ", ranks, " ranks = ", micro_batch,
+           "; the nearest that do: ", below > 0 ? std::to_string(below) + " and " : "",
+           below + micro_batch);
   }
   if (batch.total) {
     const int64_t derived = *batch.total / micro_batch;
     if (batch.gradient_accumulation_steps.value_or(derived) != derived) {
-      refuse("batch.gradient_accumulation_steps",
-             std::to_string(*batch.gradient_accumulation_steps) + " contradicts batch.total " +
-                 std::to_string(*batch.total) + ", which needs " + std::to_string(derived) +
-                 "; give one of the two");
+      refuse("batch.gradient_accumulation_steps", *batch.gradient_accumulation_steps,
+             " contradicts batch.total ", *batch.total, ", which needs ", derived,
+             "; give one of the two");
     }
     batch.gradient_accumulation_steps = derived;
   } else {
@@ -160,11 +187,9 @@ void derive_batch(BatchSpec& batch, int64_t ranks) {
     batch.total = micro_batch * *batch.gradient_accumulation_steps;
   }
   if (*batch.total > kMostSequencesPerStep) {
-    refuse("batch.size_per_rank",
-           std::to_string(batch.size_per_rank) + " per rank x " + std::to_string(ranks) +
-               " ranks x " + std::to_string(*batch.gradient_accumulation_steps) +
-               " micro-batches are " + std::to_string(*batch.total) +
-               " sequences per step; allowed: at most " + std::to_string(kMostSequencesPerStep));
+    refuse("batch.size_per_rank", batch.size_per_rank, " per rank x ", ranks, " ranks x ",
+           *batch.gradient_accumulation_steps, " micro-batches are ", *batch.total,
+           " sequences per step; allowed: at most ", kMostSequencesPerStep);
   }
 }
 
@@ -178,17 +203,16 @@ void derive_steps(TrainSpec& train, int64_t total_batch) {
   }
   const int64_t steps = *train.sequences / total_batch;
   if (steps == 0) {
-    refuse("train.sequences", std::to_string(*train.sequences) + " is less than one step's " +
-                                  std::to_string(total_batch) + "; allowed: at least " +
-                                  std::to_string(total_batch));
+    refuse("train.sequences", *train.sequences, " is less than one step's ", total_batch,
+           "; allowed: at least ", total_batch);
   }
   if (train.steps.value_or(steps) != steps) {
-    refuse("train.sequences", std::to_string(*train.sequences) + " contradicts train.steps " +
-                                  std::to_string(*train.steps) + "; give one of the two");
+    refuse("train.sequences", *train.sequences, " contradicts train.steps ", *train.steps,
+           "; give one of the two");
   }
   if (steps > kMostSteps) {
-    refuse("train.sequences", std::to_string(*train.sequences) + " gives " + std::to_string(steps) +
-                                  " steps; allowed: at most " + std::to_string(kMostSteps));
+    refuse("train.sequences", *train.sequences, " gives ", steps, " steps; allowed: at most ",
+           kMostSteps);
   }
   train.steps = steps;
 }
@@ -204,7 +228,6 @@ const char* length_key(const TrainSpec& train) {
 RunSpec resolved(RunSpec spec) {
   if (spec.model.source.empty()) check_model(spec.model.config);
   check_strategy(spec.strategy);
-  check_sharding(spec.strategy);
   check_in_backward(spec);
   check_precision(spec.precision);
   check_rounding(spec.optimizer);
@@ -213,13 +236,13 @@ RunSpec resolved(RunSpec spec) {
   derive_batch(spec.batch, spec.strategy.ranks);
   derive_steps(spec.train, *spec.batch.total);
   if (spec.train.steps) planned_steps(spec, 1);
-  check_data_keys(spec);
+  check_data(spec);
+  const int64_t positions = spec.model.config.max_position_embeddings;
   if (spec.model.source.empty() &&
       takes_key(family_of(spec.model.config), "max_position_embeddings") &&
-      spec.data.sequence_length > spec.model.config.max_position_embeddings) {
-    refuse("data.sequence_length",
-           std::to_string(spec.data.sequence_length) + " is longer than the model's positions; " +
-               "allowed: at most " + std::to_string(spec.model.config.max_position_embeddings));
+      spec.data.sequence_length > positions) {
+    refuse("data.sequence_length", spec.data.sequence_length,
+           " is longer than the model's positions; allowed: at most ", positions);
   }
   return spec;
 }
@@ -237,14 +260,12 @@ int64_t planned_steps(const RunSpec& spec, int64_t steps_per_epoch) {
   const int64_t wanted = wanted_steps(spec, steps_per_epoch);
   const int64_t steps = std::min(spec.train.max_steps.value_or(wanted), wanted);
   if (steps > kMostSteps) {
-    refuse(length_key(spec.train), "gives " + std::to_string(steps) + " steps; allowed: at most " +
-                                       std::to_string(kMostSteps));
+    refuse(length_key(spec.train), "gives ", steps, " steps; allowed: at most ", kMostSteps);
   }
   if (steps * total_batch(spec) > kMostTokens / spec.data.sequence_length) {
-    refuse(length_key(spec.train),
-           "gives " + std::to_string(steps) + " steps of " + std::to_string(total_batch(spec)) +
-               " sequences of " + std::to_string(spec.data.sequence_length) +
-               " tokens; allowed: at most " + std::to_string(kMostTokens) + " tokens in all");
+    refuse(length_key(spec.train), "gives ", steps, " steps of ", total_batch(spec),
+           " sequences of ", spec.data.sequence_length, " tokens; allowed: at most ", kMostTokens,
+           " tokens in all");
   }
   return steps;
 }
@@ -265,6 +286,37 @@ bool wants_checkpoints(const RunSpec& spec) {
 
 bool wants_evaluations(const RunSpec& spec) {
   return spec.evaluation.every_steps || spec.evaluation.each_epoch;
+}
+
+namespace {
+
+double recomputed_flops(const BlockFlops& block, CheckpointedPart part) {
+  switch (part) {
+    case CheckpointedPart::kBlock:
+      return block.total();
+    case CheckpointedPart::kMlp:
+      return block.mlp;
+    case CheckpointedPart::kAttention:
+      return block.attention;
+  }
+  return 0;
+}
+
+}  // namespace
+
+double hardware_flops(const ForwardFlops& forward,
+                      const ActivationCheckpointingSpec& checkpointing) {
+  if (checkpointing.every == 0) return model_flops(forward);
+  // Counts the first of every K blocks. The decoder's blocks continue the encoder's count.
+  const auto among_first = [&](int64_t blocks) {
+    return (blocks + checkpointing.every - 1) / checkpointing.every;
+  };
+  const int64_t blocks = among_first(forward.blocks);
+  const int64_t decoder_blocks = among_first(forward.blocks + forward.decoder_blocks) - blocks;
+  return model_flops(forward) +
+         static_cast<double>(blocks) * recomputed_flops(forward.block, checkpointing.what) +
+         static_cast<double>(decoder_blocks) *
+             recomputed_flops(forward.decoder_block, checkpointing.what);
 }
 
 }  // namespace fsdp

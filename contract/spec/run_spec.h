@@ -8,14 +8,15 @@
 #include <string_view>
 
 #include "base/text/fields.h"
+#include "contract/families/model_config.h"
 #include "contract/spec/data_spec.h"
-#include "contract/spec/model_spec.h"
 #include "contract/spec/slurm_spec.h"
-#include "contract/spec/strategy_spec.h"
 #include "contract/spec/training_spec.h"
 
 // RunSpec: everything that defines one run. Defaults are only here and in its sections' headers.
 namespace fsdp {
+
+struct ForwardFlops;
 
 inline constexpr int64_t kMostSequencesPerStep = 1'000'000'000;
 inline constexpr int64_t kMostThreads = 4096;  // of a rank
@@ -31,6 +32,21 @@ constexpr auto enum_names(KernelSet) {
 }
 constexpr auto enum_names(Binding) { return std::array{"numa"sv, "none"sv}; }
 
+struct ModelSpec {
+  std::filesystem::path source;
+  ModelConfig config;
+
+  bool operator==(const ModelSpec&) const = default;
+
+  static void visit_fields(auto& self, auto&& visit) {
+    visit("source", self.source,
+          "Hugging Face folder (config.json and weights), or a model's name on a hub, "
+          "organization/name; excludes config.",
+          path_or(HubNames::kModel));
+    visit("config", self.config, model_config_documentation());
+  }
+};
+
 struct BatchSpec {
   int64_t size_per_rank = 4;
   std::optional<int64_t> total;
@@ -38,8 +54,7 @@ struct BatchSpec {
 
   bool operator==(const BatchSpec&) const = default;
 
-  template <typename Self, typename Visitor>
-  static void visit_fields(Self& self, Visitor&& visit) {
+  static void visit_fields(auto& self, auto&& visit) {
     visit("size_per_rank", self.size_per_rank, "Sequences per rank and micro-batch.",
           from_to(1, 1e6), Effect::kNotLosses);
     visit("total", self.total,
@@ -58,8 +73,7 @@ struct CommunicationSpec {
 
   bool operator==(const CommunicationSpec&) const = default;
 
-  template <typename Self, typename Visitor>
-  static void visit_fields(Self& self, Visitor&& visit) {
+  static void visit_fields(auto& self, auto&& visit) {
     visit("timeout_s", self.timeout_s,
           "How long one operation between ranks may take before the run fails.",
           from_to(0.001, kYear_s));
@@ -78,8 +92,7 @@ struct DeviceSamplesSpec {
 
   bool operator==(const DeviceSamplesSpec&) const = default;
 
-  template <typename Self, typename Visitor>
-  static void visit_fields(Self& self, Visitor&& visit) {
+  static void visit_fields(auto& self, auto&& visit) {
     visit("every_s", self.every_s,
           "Time between samples of the node's GPUs and CPUs; absent: no samples.",
           from_to(0.1, kYear_s));
@@ -95,18 +108,14 @@ struct WandbSpec {
 
   bool operator==(const WandbSpec&) const = default;
 
-  template <typename Self, typename Visitor>
-  static void visit_fields(Self& self, Visitor&& visit) {
+  static void visit_fields(auto& self, auto&& visit) {
     visit("entity", self.entity,
           "User or team; absent: WANDB_ENTITY at the time of the export, else the default of who "
-          "uploads.",
-          any_value());
+          "uploads.");
     visit("project", self.project,
-          "Project; absent: WANDB_PROJECT at the time of the export, else the experiment's name.",
-          any_value());
-    visit("name", self.name, "Name of the run; absent: its point.", any_value());
-    visit("log_model", self.log_model, "Whether the newest checkpoint is uploaded too.",
-          any_value());
+          "Project; absent: WANDB_PROJECT at the time of the export, else the experiment's name.");
+    visit("name", self.name, "Name of the run; absent: its point.");
+    visit("log_model", self.log_model, "Whether the newest checkpoint is uploaded too.");
   }
 };
 
@@ -136,56 +145,53 @@ struct RunSpec {
 
   bool operator==(const RunSpec&) const = default;
 
-  template <typename Self, typename Visitor>
-  static void visit_fields(Self& self, Visitor&& visit) {
-    visit("model", self.model, "What is trained.", any_value());
-    visit("data", self.data, "What it is trained on.", any_value());
+  static void visit_fields(auto& self, auto&& visit) {
+    visit("model", self.model, "What is trained.");
+    visit("data", self.data, "What it is trained on.");
     visit("strategy", self.strategy, "How the work is spread over ranks.", any_value(),
           Effect::kNotLosses);
-    visit("batch", self.batch, "Sequences per step.", any_value());
-    visit("precision", self.precision, "Number formats.", any_value());
+    visit("batch", self.batch, "Sequences per step.");
+    visit("precision", self.precision, "Number formats.");
     visit("activation_checkpointing", self.activation_checkpointing,
           "Recompute activations in backward instead of keeping them.", any_value(),
           Effect::kNotLosses);
-    visit("optimizer", self.optimizer, "How parameters are stepped.", any_value());
-    visit("schedule", self.schedule, "The learning rate over the steps.", any_value());
-    visit("train", self.train, "How long.", any_value());
-    visit("evaluation", self.evaluation, "Loss and token accuracy on a validation set.",
-          any_value());
+    visit("optimizer", self.optimizer, "How parameters are stepped.");
+    visit("schedule", self.schedule, "The learning rate over the steps.");
+    visit("train", self.train, "How long.");
+    visit("evaluation", self.evaluation, "Loss and token accuracy on a validation set.");
     visit("checkpoint", self.checkpoint,
           "When and how <run>/checkpoints/step-<N>/ is written; one is also written when the run "
           "is asked to stop, if any key of this section asks for checkpoints.",
-          any_value(), Effect::kNotLosses);
+          Effect::kNotLosses);
     visit("resume", self.resume,
           "auto: from the run's newest checkpoint, if there is one; or a checkpoint's folder. In "
           "jobs of "
           "Slurm, auto when not given and the run keeps checkpoints.",
-          any_value(), Effect::kHowOnly);
+          Effect::kHowOnly);
     visit("communication", self.communication, "What ranks do together.", any_value(),
           Effect::kHowOnly);
     visit("device_samples", self.device_samples,
           "Utilization, memory, power, temperature and clocks of every GPU of the node, idle ones "
           "too; CPU and memory of the node.",
-          any_value(), Effect::kHowOnly);
+          Effect::kHowOnly);
     visit("wandb", self.wandb,
           "Names for Weights & Biases; nothing is sent, `fsdp-run export` writes what to upload.",
-          any_value(), Effect::kHowOnly);
+          Effect::kHowOnly);
     visit("slurm", self.slurm,
           "What a run asks of Slurm, with --launcher slurm; otherwise it means nothing.",
-          any_value(), Effect::kHowOnly);
+          Effect::kHowOnly);
     visit("device", self.device, "auto: cuda where there is a GPU, else cpu.", any_value(),
           Effect::kNotLosses);
     visit("kernels", self.kernels,
           "aten: libtorch's; transformer_engine: NVIDIA's and our own on CUDA, where its wheel is "
-          "installed; auto: aten.",
-          any_value());
+          "installed; auto: aten.");
     visit("threads_per_rank", self.threads_per_rank,
           "CPU threads of one rank; absent: OMP_NUM_THREADS, else cores / local ranks.",
           from_to(1, kMostThreads), Effect::kNotLosses);
     visit("bind", self.bind,
           "numa: a rank with a GPU runs on the CPUs next to it, where the host says which and they "
           "are an even share of those that the ranks may use. none: every rank stays as it is.",
-          any_value(), Effect::kNotLosses);
+          Effect::kNotLosses);
     visit("memory_limit_gib", self.memory_limit_gib,
           "A limit of the allocator, as if the card were smaller; 0: none.",
           from_to(0, kMostMemoryGib), Effect::kNotLosses);
@@ -218,5 +224,11 @@ int64_t held_out_rows(const EvaluationSpec& evaluation, int64_t rows);
 // True if a key asks for checkpoints, or for evaluations.
 bool wants_checkpoints(const RunSpec& spec);
 bool wants_evaluations(const RunSpec& spec);
+
+// The FLOPs computed in training: model_flops, and a second forward of all that activation
+// checkpointing recomputes. The backward of fused attention counts as two forwards, although it
+// computes its first product again.
+double hardware_flops(const ForwardFlops& forward,
+                      const ActivationCheckpointingSpec& checkpointing);
 
 }  // namespace fsdp

@@ -1,10 +1,100 @@
 #include "contract/spec/run_spec_yaml.h"
 
+#include <algorithm>
+#include <map>
+
 #include "base/text/config_error.h"
 #include "contract/spec/overrides.h"
 
 namespace fsdp {
 namespace {
+
+template <typename T>
+constexpr bool is_integer = std::integral<T> && !std::same_as<T, bool>;
+template <typename T>
+constexpr bool is_integer<std::optional<T>> = is_integer<T>;
+
+const RunSpec& default_spec() {
+  static const RunSpec kDefault;
+  return kDefault;
+}
+
+// The member of type T at a distance in bytes from the beginning of a specification.
+template <typename T>
+T& member_at(RunSpec& spec, ptrdiff_t distance) {
+  return *reinterpret_cast<T*>(reinterpret_cast<char*>(&spec) + distance);
+}
+template <typename T>
+const T& member_at(const RunSpec& spec, ptrdiff_t distance) {
+  return *reinterpret_cast<const T*>(reinterpret_cast<const char*>(&spec) + distance);
+}
+
+// `member` is the key's in default_spec().
+template <typename T>
+RunSpecKey make_key(const std::string& name, const T& member, const Range& range) {
+  const ptrdiff_t distance =
+      reinterpret_cast<const char*>(&member) - reinterpret_cast<const char*>(&default_spec());
+  const std::string allowed = allowed_values<T>(range);
+  RunSpecKey key{
+      .name = name,
+      .short_name = name,
+      .allowed = allowed,
+      .range = range,
+      .effect = {},
+      .is_integer = is_integer<T>,
+      .is_path = std::same_as<T, std::filesystem::path> || std::same_as<T, AutoOrPath>,
+      .is_nullable = yaml_text(member) == "null",
+      .names = {},
+      .read =
+          [=](RunSpec& spec, const YamlEntry& entry) {
+            read_value(member_at<T>(spec, distance), entry, range, allowed);
+          },
+      .yaml = [=](const RunSpec& spec) { return yaml_text(member_at<T>(spec, distance)); },
+      .is_equal =
+          [=](const RunSpec& one, const RunSpec& other) {
+            return member_at<T>(one, distance) == member_at<T>(other, distance);
+          },
+      .copy = [=](const RunSpec& from,
+                  RunSpec& to) { member_at<T>(to, distance) = member_at<T>(from, distance); }};
+  if constexpr (NamedEnum<T>) {
+    for (const std::string_view value : enum_names(T{})) key.names.push_back(value);
+  }
+  return key;
+}
+
+struct Names {
+  std::vector<RunSpecKey> keys;
+  std::map<std::string, size_t, std::less<>> numbers;  // by name
+  std::map<std::string, std::vector<std::string>, std::less<>> sections;
+
+  Names() { collect(default_spec(), "", {}); }
+
+  template <typename Section>
+  void collect(const Section& section, const std::string& path,
+               std::optional<Effect> effect_of_section) {
+    const std::string prefix = path.empty() ? "" : path + ".";
+    Section::visit_fields(section, [&]<typename T>(const char* name, const T& member, const char*,
+                                                   const auto&... about) {
+      sections[path].emplace_back(name);
+      const auto own_effect = part_of<Effect>(about...);
+      const auto effect = own_effect ? own_effect : effect_of_section;
+      if constexpr (Fields<T>) {
+        collect(member, prefix + name, effect);
+      } else {
+        const bool is_short = HasShortForm<Section> && sections[path].size() == 1;
+        numbers.emplace(prefix + name, keys.size());
+        keys.push_back(make_key(prefix + name, member, part_of<Range>(about...).value_or(Range{})));
+        keys.back().effect = effect;
+        if (is_short) keys.back().short_name = path;
+      }
+    });
+  }
+};
+
+const Names& names() {
+  static const Names kNames;
+  return kNames;
+}
 
 template <Fields Section>
 void append_yaml(std::string& out, const Section& section, const std::string& indentation) {
@@ -19,48 +109,117 @@ void append_yaml(std::string& out, const Section& section, const std::string& in
   });
 }
 
-template <Fields Section>
-void append_keys(std::vector<std::pair<std::string, std::string>>& keys, const Section& section,
-                 const std::string& prefix) {
-  Section::visit_fields(section, [&](const char* name, const auto& member, auto&&...) {
-    if constexpr (Fields<std::remove_cvref_t<decltype(member)>>) {
-      append_keys(keys, member, prefix + name + '.');
-    } else {
-      keys.emplace_back(prefix + name, yaml_text(member));
-    }
-  });
-}
-
-template <Fields Section>
-void append_differences(std::string& out, const Section& section, const Section& default_section,
-                        const std::string& prefix) {
-  std::vector<const void*> defaults;
-  Section::visit_fields(default_section, [&](const char*, const auto& member, auto&&...) {
-    defaults.push_back(&member);
-  });
-  auto default_member = defaults.begin();
-  const std::string short_form =
-      HasShortForm<Section> ? prefix.substr(0, prefix.size() - 1) : std::string();
-  Section::visit_fields(section, [&]<typename T>(const char* name, const T& member, auto&&...) {
-    const bool is_short = HasShortForm<Section> && default_member == defaults.begin();
-    const T& default_value = *static_cast<const T*>(*default_member++);
-    if constexpr (Fields<T>) {
-      append_differences(out, member, default_value, prefix + name + '.');
-    } else if constexpr (std::same_as<T, AutoOrPath>) {
-      if (member.is_auto) out += prefix + name + "=auto\n";
-    } else if constexpr (!std::same_as<T, std::filesystem::path>) {
-      const std::string key = is_short ? short_form : prefix + name;
-      if (member != default_value) out += key + '=' + yaml_text(member) + '\n';
-    }
-  });
-}
-
 }  // namespace
 
-void apply_overrides(RunSpec& spec, const YAML::Node& overrides, const YamlOrigin& origin) {
-  Overrides layer;
-  layer.add(overrides, origin);
-  layer.apply(spec);
+const std::vector<RunSpecKey>& run_spec_keys() { return names().keys; }
+
+const RunSpecKey* find_run_spec_key(std::string_view name) {
+  const auto found = names().numbers.find(name);
+  return found == names().numbers.end() ? nullptr : &names().keys[found->second];
+}
+
+const std::vector<std::string>* find_run_spec_section(std::string_view name) {
+  const auto found = names().sections.find(name);
+  return found == names().sections.end() ? nullptr : &found->second;
+}
+
+bool is_integer_key(std::string_view key) {
+  const RunSpecKey* found = find_run_spec_key(key);
+  return found && found->is_integer;
+}
+
+Range range_of_key(std::string_view key) {
+  const RunSpecKey* found = find_run_spec_key(key);
+  return found ? found->range : Range();
+}
+
+void reset_differences(RunSpec& spec, const RunSpec& other) {
+  for (const RunSpecKey& key : run_spec_keys()) {
+    if (!key.is_equal(spec, other)) key.copy(default_spec(), spec);
+  }
+}
+
+void reset_effects(RunSpec& spec, Effect most) {
+  for (const RunSpecKey& key : run_spec_keys()) {
+    if (key.effect && *key.effect <= most) key.copy(default_spec(), spec);
+  }
+}
+
+bool is_key_of_a_run(std::string_view name) {
+  return find_run_spec_key(name) || find_run_spec_section(name);
+}
+
+std::string allowed_instead_of(const std::string& path) {
+  std::string section = path;
+  std::string name;
+  do {
+    const size_t dot = section.rfind('.');
+    name = section.substr(dot == std::string::npos ? 0 : dot + 1);
+    section = dot == std::string::npos ? "" : section.substr(0, dot);
+  } while (!is_key_of_a_run(section));
+  const std::vector<std::string>* allowed = find_run_spec_section(section);
+  if (!allowed) return "; '" + section + "' holds a value, not keys";
+  const std::string text = "; allowed: " + joined(*allowed);
+  if (const std::string hint = suggestion(name, *allowed); !hint.empty()) return text + hint;
+  if (const std::string hint = hint_of_key_with_value(name); !hint.empty()) return text + hint;
+  const std::string key = key_meant(name);
+  return key.empty() ? text : text + "; did you mean '" + key + "'?";
+}
+
+std::string key_meant(const std::string& name) {
+  if (is_key_of_a_run(name)) return name;
+  for (const RunSpecKey& key : run_spec_keys()) {
+    if (key.name.ends_with("." + name)) return key.name;
+  }
+  for (const std::string_view meant : meanings(name)) {
+    if (is_key_of_a_run(meant)) return std::string(meant);
+  }
+  return "";
+}
+
+std::string hint_of_key_with_value(const std::string& value) {
+  for (const RunSpecKey& key : run_spec_keys()) {
+    if (std::ranges::find(key.names, value) == key.names.end()) continue;
+    return "; '" + value + "' is a value of '" + key.name + "'";
+  }
+  return "";
+}
+
+const std::vector<Alternatives>& alternatives() {
+  static const std::vector<Alternatives> kAlternatives = {
+      {"batch.total", "batch.gradient_accumulation_steps"},
+      {"train.steps", "train.epochs"},
+      {"train.steps", "train.sequences"},
+      {"train.epochs", "train.sequences"},
+      {"model.source", "model.config"},
+      {"strategy.wrap.policy", "strategy.wrap.blocks"},
+      {"strategy.wrap.policy", "strategy.wrap.min_parameters"},
+      {"strategy.wrap.blocks", "strategy.wrap.min_parameters"},
+      {"precision.kind", "precision.parameters"},
+      {"precision.kind", "precision.reduction"},
+      {"precision.kind", "precision.buffers"},
+      {"evaluation.data", "evaluation.fraction"},
+  };
+  return kAlternatives;
+}
+
+bool is_at_or_below(std::string_view key, std::string_view section) {
+  return key.starts_with(section) && (key.size() == section.size() || key[section.size()] == '.');
+}
+
+std::string_view taken_instead(const RunSpec& spec, const RunSpecKey& key) {
+  if (key.is_nullable) return "";  // it has no value then
+  std::string_view taken;
+  for (const auto& [one, other] : alternatives()) {
+    for (const auto& [section, instead] : {std::pair(one, other), std::pair(other, one)}) {
+      if (!is_at_or_below(key.name, section)) continue;
+      const RunSpecKey* replacement = find_run_spec_key(instead);
+      if (replacement && replacement->is_nullable && replacement->is_given(spec)) {
+        taken = replacement->name;
+      }
+    }
+  }
+  return taken;
 }
 
 RunSpec read_run_spec(const std::filesystem::path& file) {
@@ -88,15 +247,19 @@ std::string to_yaml(const RunSpec& spec) {
 }
 
 std::vector<std::pair<std::string, std::string>> keys_and_values(const RunSpec& spec) {
-  std::vector<std::pair<std::string, std::string>> keys;
-  append_keys(keys, spec, "");
-  return keys;
+  std::vector<std::pair<std::string, std::string>> values;
+  for (const RunSpecKey& key : run_spec_keys()) values.emplace_back(key.name, key.yaml(spec));
+  return values;
 }
 
 std::string differences_from_default(const RunSpec& spec) {
-  static const RunSpec kDefault;
   std::string text;
-  append_differences(text, spec, kDefault, "");
+  for (const RunSpecKey& key : run_spec_keys()) {
+    if (key.is_equal(spec, default_spec())) continue;
+    const std::string value = key.yaml(spec);
+    const bool is_input = key.is_path && value.starts_with('"');
+    if (!is_input) text += key.short_name + '=' + value + '\n';
+  }
   return text;
 }
 

@@ -1,23 +1,86 @@
 #pragma once
 
-#include <yaml-cpp/yaml.h>
-
+#include <cstddef>
 #include <filesystem>
+#include <functional>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "contract/spec/run_spec.h"
 #include "contract/spec/yaml_value.h"
 
-// Reads and writes RunSpec as YAML, through its visit_fields.
+// The keys of a RunSpec, from its visit_fields, and its YAML.
 namespace fsdp {
 
-// Sets the fields of `spec` that `overrides` names. The others stay. Keys are nested ({strategy:
-// {kind: ddp}}), dotted ({strategy.kind: ddp}) or mixed; null clears an optional. Giving one of two
-// alternatives (see Overrides) clears the other. Input paths become absolute. Throws ConfigError
-// with place, key, problem, allowed values and the nearest name. `spec` is then unspecified.
-void apply_overrides(RunSpec& spec, const YAML::Node& overrides, const YamlOrigin& origin);
+// A key that holds a value. Its number is its position in run_spec_keys().
+struct RunSpecKey {
+  std::string name;        // dotted: "strategy.kind"
+  std::string short_name;  // "precision" for "precision.kind", which a section's short form sets
+  std::string allowed;     // "an integer, at least 1"
+  Range range;
+  std::optional<Effect> effect;  // the key's, or its section's
+  bool is_integer = false;       // or an optional integer
+  bool is_path = false;          // or auto
+  bool is_nullable = false;
+  std::vector<std::string_view> names;  // of an enumeration's values
+
+  std::function<void(RunSpec& spec, const YamlEntry& entry)> read;
+  std::function<std::string(const RunSpec& spec)> yaml;  // canonical; null if there is no value
+  std::function<bool(const RunSpec& one, const RunSpec& other)> is_equal;
+  std::function<void(const RunSpec& from, RunSpec& to)> copy;
+
+  bool is_given(const RunSpec& spec) const { return !is_nullable || yaml(spec) != "null"; }
+};
+
+// Every key that holds a value, in the order of the struct.
+const std::vector<RunSpecKey>& run_spec_keys();
+
+// Null if no key that holds a value has this dotted name.
+const RunSpecKey* find_run_spec_key(std::string_view name);
+// The names directly below a section, "strategy" or "". Null if there is no such section.
+const std::vector<std::string>* find_run_spec_section(std::string_view name);
+
+bool is_integer_key(std::string_view key);
+// The range of the key with this dotted name.
+Range range_of_key(std::string_view key);
+
+// Resets the keys of `spec` that have another value in `other` to their defaults.
+void reset_differences(RunSpec& spec, const RunSpec& other);
+// Resets the keys that decide no more than `most` to their defaults.
+void reset_effects(RunSpec& spec, Effect most);
+
+// True if a run has a key or a section of this dotted name.
+bool is_key_of_a_run(std::string_view name);
+
+// Returns the dotted key or section that an unknown `name` means: `name` itself, a key that ends
+// like it ("train.epochs" for "epochs"), or the meaning of a synonym ("optimizer.learning_rate" for
+// "lr"). Empty if there is none.
+std::string key_meant(const std::string& name);
+
+// Returns "; 'fp32' is a value of 'precision.kind'". Empty if no enumerated key has this value.
+std::string hint_of_key_with_value(const std::string& value);
+
+// Returns the text to add to "unknown key" for the dotted name `path`: "; allowed: kind, ranks; did
+// you mean 'ranks'?". Looks for the wrong name in the deepest section of the path, and then
+// anywhere (a `ranks` outside of `strategy`).
+std::string allowed_instead_of(const std::string& path);
+
+// Two keys or sections. A run has only one of them.
+struct Alternatives {
+  std::string_view one;
+  std::string_view other;
+};
+
+const std::vector<Alternatives>& alternatives();
+
+bool is_at_or_below(std::string_view key, std::string_view section);
+
+// Returns the name of the key that `spec` has instead of `key`, which then means nothing:
+// "model.source" for keys of model.config. Empty if there is none.
+std::string_view taken_instead(const RunSpec& spec, const RunSpecKey& key);
 
 // Reads and resolves a run.yaml, written by to_yaml() or by hand. Throws ConfigError.
 RunSpec read_run_spec(const std::filesystem::path& file);

@@ -46,12 +46,10 @@ struct SlurmContainerSpec {
 
   bool operator==(const SlurmContainerSpec&) const = default;
 
-  template <typename Self, typename Visitor>
-  static void visit_fields(Self& self, Visitor&& visit) {
+  static void visit_fields(auto& self, auto&& visit) {
     visit("engine", self.engine,
           "What starts the trainer inside of an image: apptainer exec --nv, or srun's "
-          "--container-image (Pyxis).",
-          any_value());
+          "--container-image (Pyxis).");
     visit("image", self.image, "The image, as the engine names it: a file or an address.",
           one_line());
     visit("options", self.options,
@@ -96,12 +94,10 @@ struct SlurmSpec {
 
   bool operator==(const SlurmSpec&) const = default;
 
-  template <typename Self, typename Visitor>
-  static void visit_fields(Self& self, Visitor&& visit) {
+  static void visit_fields(auto& self, auto&& visit) {
     visit("mode", self.mode,
           "per_run: a job each, those of equal request as one array; allocation: one job for all "
-          "runs, one after another unless max_parallel is above 1.",
-          any_value());
+          "runs, one after another unless max_parallel is above 1.");
     visit("job_name", self.job_name, "The job's name; absent: the experiment's.", one_line());
     visit("partition", self.partition, "Partition; absent: the cluster's default.", one_line());
     visit("account", self.account, "Account that is charged; absent: the user's default.",
@@ -114,7 +110,7 @@ struct SlurmSpec {
           "GPUs of each node, at most; a run asks for as many as its ranks need.",
           from_to(0, 1000));
     visit("gpu_request", self.gpu_request,
-          "How GPUs are asked for: --gres=gpu:N or --gpus-per-node=N.", any_value());
+          "How GPUs are asked for: --gres=gpu:N or --gpus-per-node=N.");
     visit("gpu_type", self.gpu_type, "The type in that request, such as a100; absent: any.",
           one_line());
     visit("gpu_memory_gib", self.gpu_memory_gib,
@@ -125,7 +121,7 @@ struct SlurmSpec {
     visit("time", self.time, "Time limit of the job; absent: the partition's.", slurm_time());
     visit("constraint", self.constraint, "Features that nodes must have.", one_line());
     visit("exclude", self.exclude, "Nodes that are not to be used, such as n[3,7-9].", one_line());
-    visit("exclusive", self.exclusive, "Share the nodes with no other job.", any_value());
+    visit("exclusive", self.exclusive, "Share the nodes with no other job.");
     visit("output", self.output,
           "The job's own output, with sbatch's patterns (%x-%j.out); absent: %A_%a.out in the "
           "submission's folder. What ranks write is in the run's folder.",
@@ -158,7 +154,7 @@ struct SlurmSpec {
           "How long before its time limit a job asks runs that keep checkpoints to write one and "
           "stop: the time that writing may take.",
           from_to(1, 65535));
-    visit("container", self.container, "A container that the trainer runs in.", any_value());
+    visit("container", self.container, "A container that the trainer runs in.");
   }
 };
 

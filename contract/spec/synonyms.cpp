@@ -1,180 +1,99 @@
-#include "contract/spec/synonyms.h"
-
 #include <cctype>
-#include <string>
+#include <sstream>
+
+#include "contract/spec/yaml_value.h"
 
 namespace fsdp {
-namespace {
 
-// Returns "bf16_mixed" for "BF16-mixed".
-std::string plain(std::string_view word) {
-  std::string text(word);
-  for (char& letter : text) {
-    letter =
-        letter == '-' ? '_' : static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
-  }
-  return text;
-}
-
-}  // namespace
-
-const std::vector<Synonym>& synonyms() {
-  static const std::vector<Synonym> kSynonyms = {
+const std::vector<Synonyms>& synonyms() {
+  static const std::vector<Synonyms> kSynonyms = {
       // the file's
-      {"name", "experiment"},
-      {"runs", "points"},
-      {"grid", "product"},
+      {"experiment", "name"},
+      {"points", "runs"},
+      {"product", "grid"},
       // data and model
-      {"model_name", "model.source"},
-      {"model_name_or_path", "model.source"},
-      {"model_path", "model.source"},
-      {"checkpoint_path", "model.source"},
-      {"pretrained", "model.source"},
-      {"model_config", "model.config"},
-      {"preset", "model.config"},
-      {"num_layers", "model.config.num_hidden_layers"},
-      {"n_layers", "model.config.num_hidden_layers"},
-      {"n_heads", "model.config.num_attention_heads"},
-      {"d_model", "model.config.hidden_size"},
-      {"hidden_dim", "model.config.hidden_size"},
-      {"dataset", "data.train"},
-      {"train_file", "data.train"},
-      {"data_path", "data.train"},
-      {"tokenizer_path", "data.tokenizer"},
-      {"seq_len", "data.sequence_length"},
-      {"seq_length", "data.sequence_length"},
-      {"seqlen", "data.sequence_length"},
-      {"max_seq_len", "data.sequence_length"},
-      {"max_seq_length", "data.sequence_length"},
-      {"max_length", "data.sequence_length"},
-      {"max_len", "data.sequence_length"},
-      {"block_size", "data.sequence_length"},
-      {"context_length", "data.sequence_length"},
-      {"packing", "data.rows"},
+      {"model.source", "model_name model_name_or_path model_path checkpoint_path pretrained"},
+      {"model.config", "model_config preset"},
+      {"model.config.num_hidden_layers", "num_layers n_layers"},
+      {"model.config.num_attention_heads", "n_heads"},
+      {"model.config.hidden_size", "d_model hidden_dim"},
+      {"data.train", "dataset train_file data_path"},
+      {"data.tokenizer", "tokenizer_path"},
+      {"data.sequence_length",
+       "seq_len seq_length seqlen max_seq_len max_seq_length max_length max_len block_size "
+       "context_length"},
+      {"data.rows", "packing"},
       // batch
-      {"bs", "batch.size_per_rank"},
-      {"batch_size", "batch.size_per_rank"},
-      {"size", "batch.size_per_rank"},
-      {"micro_batch_size", "batch.size_per_rank"},
-      {"per_device_batch_size", "batch.size_per_rank"},
-      {"per_device_train_batch_size", "batch.size_per_rank"},
-      {"global_batch_size", "batch.total"},
-      {"total_batch_size", "batch.total"},
-      {"grad_accum", "batch.gradient_accumulation_steps"},
-      {"grad_accumulation", "batch.gradient_accumulation_steps"},
-      {"accumulation", "batch.gradient_accumulation_steps"},
-      {"accumulate_grad_batches", "batch.gradient_accumulation_steps"},
-      {"gradient_accumulation", "batch.gradient_accumulation_steps"},
+      {"batch.size_per_rank",
+       "bs batch_size size micro_batch_size per_device_batch_size per_device_train_batch_size"},
+      {"batch.total", "global_batch_size total_batch_size"},
+      {"batch.gradient_accumulation_steps",
+       "grad_accum grad_accumulation accumulation accumulate_grad_batches gradient_accumulation"},
       // strategy
-      {"gpus", "strategy.ranks"},
-      {"gpu", "strategy.ranks"},
-      {"num_gpus", "strategy.ranks"},
-      {"n_gpus", "strategy.ranks"},
-      {"devices", "strategy.ranks"},
-      {"world_size", "strategy.ranks"},
-      {"nproc", "strategy.ranks"},
-      {"nproc_per_node", "strategy.ranks"},
-      {"num_processes", "strategy.ranks"},
-      {"num_nodes", "slurm.nodes"},
-      {"nnodes", "slurm.nodes"},
-      {"sharding_strategy", "strategy.sharding"},
-      {"zero_stage", "strategy.sharding"},
-      {"cpu_offload", "strategy.offload"},
-      {"auto_wrap_policy", "strategy.wrap.policy"},
-      {"gradient_checkpointing", "activation_checkpointing.every"},
-      {"checkpointing", "activation_checkpointing.every"},
-      {"recompute", "activation_checkpointing.every"},
+      {"strategy.ranks",
+       "gpus gpu num_gpus n_gpus devices world_size nproc nproc_per_node num_processes"},
+      {"slurm.nodes", "num_nodes nnodes"},
+      {"strategy.sharding", "sharding_strategy zero_stage"},
+      {"strategy.offload", "cpu_offload"},
+      {"strategy.wrap.policy", "auto_wrap_policy"},
+      {"activation_checkpointing.every", "gradient_checkpointing checkpointing recompute"},
       // numbers
-      {"dtype", "precision"},
-      {"torch_dtype", "precision"},
-      {"mixed_precision", "precision"},
-      {"amp", "precision"},
-      {"fp32", "precision"},
-      {"bf16", "precision"},
-      {"fp16", "precision"},
+      {"precision", "dtype torch_dtype mixed_precision amp fp32 bf16 fp16"},
       // training
-      {"lr", "optimizer.learning_rate"},
-      {"wd", "optimizer.weight_decay"},
-      {"betas", "optimizer.beta1"},
-      {"eps", "optimizer.epsilon"},
-      {"optim", "optimizer.kind"},
-      {"grad_clip", "optimizer.gradient_clip_norm"},
-      {"clip", "optimizer.gradient_clip_norm"},
-      {"clip_grad_norm", "optimizer.gradient_clip_norm"},
-      {"max_grad_norm", "optimizer.gradient_clip_norm"},
-      {"lr_scheduler", "schedule.kind"},
-      {"lr_scheduler_type", "schedule.kind"},
-      {"scheduler", "schedule.kind"},
-      {"warmup", "schedule.warmup_steps"},
-      {"num_warmup_steps", "schedule.warmup_steps"},
-      {"min_lr", "schedule.min_learning_rate"},
-      {"max_iters", "train.steps"},
-      {"iterations", "train.steps"},
-      {"iters", "train.steps"},
-      {"num_steps", "train.steps"},
-      {"num_epochs", "train.epochs"},
-      {"num_train_epochs", "train.epochs"},
-      {"epoch", "train.epochs"},
-      {"samples", "train.sequences"},
-      {"num_samples", "train.sequences"},
-      {"random_seed", "train.seed"},
-      {"eval_steps", "evaluation.every_steps"},
-      {"eval_interval", "evaluation.every_steps"},
-      {"eval_data", "evaluation.data"},
-      {"val_data", "evaluation.data"},
-      {"save_steps", "checkpoint.every_steps"},
-      {"save_interval", "checkpoint.every_steps"},
-      {"save_total_limit", "checkpoint.keep"},
-      {"resume_from_checkpoint", "resume"},
-      {"wandb_project", "wandb.project"},
-      {"threads", "threads_per_rank"},
-      {"num_threads", "threads_per_rank"},
-      {"env", "environment"},
+      {"optimizer.learning_rate", "lr"},
+      {"optimizer.weight_decay", "wd"},
+      {"optimizer.beta1", "betas"},
+      {"optimizer.epsilon", "eps"},
+      {"optimizer.kind", "optim"},
+      {"optimizer.gradient_clip_norm", "grad_clip clip clip_grad_norm max_grad_norm"},
+      {"schedule.kind", "lr_scheduler lr_scheduler_type scheduler"},
+      {"schedule.warmup_steps", "warmup num_warmup_steps"},
+      {"schedule.min_learning_rate", "min_lr"},
+      {"train.steps", "max_iters iterations iters num_steps"},
+      {"train.epochs", "num_epochs num_train_epochs epoch"},
+      {"train.sequences", "samples num_samples"},
+      {"train.seed", "random_seed"},
+      {"evaluation.every_steps", "eval_steps eval_interval"},
+      {"evaluation.data", "eval_data val_data"},
+      {"checkpoint.every_steps", "save_steps save_interval"},
+      {"checkpoint.keep", "save_total_limit"},
+      {"resume", "resume_from_checkpoint"},
+      {"wandb.project", "wandb_project"},
+      {"threads_per_rank", "threads num_threads"},
+      {"environment", "env"},
       // values
-      {"gpu", "cuda"},
-      {"nvidia", "cuda"},
-      {"float32", "fp32"},
-      {"float", "fp32"},
-      {"full", "fp32"},
-      {"32", "fp32"},
-      {"bf16", "bf16_true"},
-      {"bf16", "bf16_mixed"},
-      {"bfloat16", "bf16"},
-      {"bfloat16", "bf16_true"},
-      {"bfloat16", "bf16_mixed"},
-      {"fp16", "fp16_mixed"},
-      {"float16", "fp16"},
-      {"float16", "fp16_mixed"},
-      {"half", "fp16"},
-      {"half", "fp16_mixed"},
-      {"16", "fp16_mixed"},
-      {"amp", "bf16_mixed"},
-      {"mixed", "bf16_mixed"},
-      {"zero", "fsdp"},
-      {"zero2", "fsdp"},
-      {"zero3", "fsdp"},
-      {"deepspeed", "fsdp"},
-      {"fsdp2", "fsdp"},
-      {"zero2", "shard_grad_op"},
-      {"zero3", "full_shard"},
-      {"dp", "ddp"},
-      {"data_parallel", "ddp"},
-      {"none", "single"},
-      {"cpu", "optimizer"},
-      {"cpu", "parameters"},
-      {"alpaca", "instructions"},
-      {"chat", "messages"},
-      {"json", "text"},
-      {"csv", "text"},
+      {"cuda", "gpu nvidia"},
+      {"fp32", "float32 float full 32"},
+      {"bf16", "bfloat16"},
+      {"bf16_true", "bf16 bfloat16"},
+      {"bf16_mixed", "bf16 bfloat16 amp mixed"},
+      {"fp16", "float16 half"},
+      {"fp16_mixed", "fp16 float16 half 16"},
+      {"fsdp", "zero zero2 zero3 deepspeed fsdp2"},
+      {"shard_grad_op", "zero2"},
+      {"full_shard", "zero3"},
+      {"ddp", "dp data_parallel"},
+      {"single", "none"},
+      {"optimizer", "cpu"},
+      {"parameters", "cpu"},
+      {"instructions", "alpaca"},
+      {"messages", "chat"},
+      {"text", "json csv"},
   };
   return kSynonyms;
 }
 
 std::vector<std::string_view> meanings(std::string_view said) {
-  const std::string word = plain(said);
+  std::string plain;  // "bf16_mixed" for "BF16-mixed"
+  for (const char c : said) {
+    plain += c == '-' ? '_' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
   std::vector<std::string_view> meant;
-  for (const Synonym& synonym : synonyms()) {
-    if (synonym.said == word) meant.push_back(synonym.meant);
+  for (const Synonyms& one : synonyms()) {
+    std::istringstream words{std::string(one.said)};
+    for (std::string word; words >> word;) {
+      if (word == plain) meant.push_back(one.meant);
+    }
   }
   return meant;
 }

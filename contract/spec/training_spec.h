@@ -6,10 +6,148 @@
 #include <optional>
 
 #include "base/text/fields.h"
-#include "contract/spec/strategy_spec.h"
 
-// How a run's parameters are stepped, for how long, and the work between steps.
+// How a run's work is spread over ranks, its number formats, how its parameters are stepped and for
+// how long, and the work between steps.
 namespace fsdp {
+
+enum class StrategyKind { kSingle, kDdp, kFsdp };
+enum class Sharding { kFullShard, kShardGradOp, kNoShard, kHybridShard };
+enum class WrapPolicy { kNone, kTransformerBlock };
+enum class Offload { kNone, kOptimizer, kParameters };
+enum class Accumulate { kSharded, kUnsharded };
+enum class PrecisionKind { kFp32, kBf16True, kBf16Mixed, kFp16Mixed };
+enum class CheckpointedPart { kBlock, kMlp, kAttention };
+enum class Dtype { kFp32, kBf16, kFp16 };
+
+constexpr auto enum_names(StrategyKind) { return std::array{"single"sv, "ddp"sv, "fsdp"sv}; }
+constexpr auto enum_names(Sharding) {
+  return std::array{"full_shard"sv, "shard_grad_op"sv, "no_shard"sv, "hybrid_shard"sv};
+}
+constexpr auto enum_names(WrapPolicy) { return std::array{"none"sv, "transformer_block"sv}; }
+constexpr auto enum_names(Offload) { return std::array{"none"sv, "optimizer"sv, "parameters"sv}; }
+constexpr auto enum_names(Accumulate) { return std::array{"sharded"sv, "unsharded"sv}; }
+constexpr auto enum_names(PrecisionKind) {
+  return std::array{"fp32"sv, "bf16_true"sv, "bf16_mixed"sv, "fp16_mixed"sv};
+}
+constexpr auto enum_names(CheckpointedPart) {
+  return std::array{"block"sv, "mlp"sv, "attention"sv};
+}
+constexpr auto enum_names(Dtype) { return std::array{"fp32"sv, "bf16"sv, "fp16"sv}; }
+
+// May be written as its policy: `wrap: none`.
+struct WrapSpec {
+  static constexpr bool kHasShortForm = true;
+  WrapPolicy policy = WrapPolicy::kTransformerBlock;
+  std::optional<int64_t> blocks;
+  std::optional<int64_t> min_parameters;
+
+  bool operator==(const WrapSpec&) const = default;
+
+  static void visit_fields(auto& self, auto&& visit) {
+    visit("policy", self.policy,
+          "none: the whole model is one unit; transformer_block: each block is one, and so are the "
+          "embedding and the head.");
+    visit("blocks", self.blocks, "Blocks per unit, instead of a policy.", from_to(1, 1e5));
+    visit(
+        "min_parameters", self.min_parameters,
+        "Consecutive modules are joined until a unit has as many parameters, instead of a policy.",
+        from_to(1, 1e15));
+  }
+};
+
+struct StrategySpec {
+  StrategyKind kind = StrategyKind::kSingle;
+  int64_t ranks = 1;
+  Sharding sharding = Sharding::kFullShard;
+  std::optional<int64_t> shard_group_size;
+  WrapSpec wrap;
+  int64_t prefetch = 1;
+  bool limit_all_gathers = true;
+  Offload offload = Offload::kNone;
+  Accumulate accumulate = Accumulate::kSharded;
+
+  bool operator==(const StrategySpec&) const = default;
+
+  static void visit_fields(auto& self, auto&& visit) {
+    visit("kind", self.kind,
+          "single: one process; ddp: replicas that all-reduce gradients; fsdp: parameters, "
+          "gradients and optimizer state sharded over the ranks.");
+    visit("ranks", self.ranks, "Processes, one per GPU; 1 for single.", from_to(1, 1e5));
+    visit("sharding", self.sharding,
+          "fsdp. full_shard: parameters are gathered for each use; shard_grad_op: they stay whole "
+          "between forward and backward; no_shard: every rank keeps all, as ddp; hybrid_shard: "
+          "full_shard inside groups of shard_group_size ranks, replicas across them.");
+    visit("shard_group_size", self.shard_group_size,
+          "Ranks that share one copy of the model with hybrid_shard; divides ranks.",
+          from_to(1, 1e5));
+    visit("wrap", self.wrap, "What is gathered, and reduced, together.");
+    visit("prefetch", self.prefetch,
+          "How many units ahead parameters are gathered, in forward and in backward, at most all; "
+          "0: when they are needed.",
+          from_to(0, 1e6));
+    visit("limit_all_gathers", self.limit_all_gathers,
+          "Whether a gather waits until the memory of a unit before it is free again; false: the "
+          "device may hold as many units as the host is ahead.");
+    visit("offload", self.offload,
+          "optimizer: gradients leave for CPU memory, optimizer state and step live there; "
+          "parameters: so do the parameters, which come back for each gather.");
+    visit("accumulate", self.accumulate,
+          "fsdp with accumulation. sharded: reduce every micro-batch, keep shards; unsharded: "
+          "reduce at the last one only, keep whole gradients.");
+  }
+};
+
+// May be written as its kind: `precision: bf16_mixed`.
+struct PrecisionSpec {
+  static constexpr bool kHasShortForm = true;
+  PrecisionKind kind = PrecisionKind::kFp32;
+  std::optional<Dtype> parameters;
+  std::optional<Dtype> gradients;
+  std::optional<Dtype> reduction;
+  std::optional<Dtype> buffers;
+
+  // The number format of products.
+  Dtype compute() const {
+    if (parameters || reduction || buffers) return parameters.value_or(Dtype::kFp32);
+    if (kind == PrecisionKind::kFp32) return Dtype::kFp32;
+    return kind == PrecisionKind::kFp16Mixed ? Dtype::kFp16 : Dtype::kBf16;
+  }
+
+  bool operator==(const PrecisionSpec&) const = default;
+
+  static void visit_fields(auto& self, auto&& visit) {
+    visit("kind", self.kind,
+          "fp32; bf16_true: parameters, gradients and optimizer state in bfloat16; bf16_mixed: "
+          "fp32 parameters that are gathered and computed with in bfloat16, gradients summed and "
+          "reduced in fp32; fp16_mixed: the same in float16 with dynamic loss scaling.");
+    visit("parameters", self.parameters,
+          "Instead of a kind: dtype that fp32 parameters are gathered and computed with in.");
+    visit("gradients", self.gradients,
+          "Dtype that gradients of weights are written in, and summed over micro-batches: fp32, or "
+          "that of the computation; absent: bf16 with bf16_true, else the wider of computation and "
+          "reduction.");
+    visit("reduction", self.reduction,
+          "Instead of a kind: dtype that gradients are reduced in; absent: as parameters.");
+    visit("buffers", self.buffers,
+          "Instead of a kind: dtype of buffers, such as rotary tables; absent: fp32.");
+  }
+};
+
+struct ActivationCheckpointingSpec {
+  int64_t every = 0;
+  CheckpointedPart what = CheckpointedPart::kBlock;
+
+  bool operator==(const ActivationCheckpointingSpec&) const = default;
+
+  static void visit_fields(auto& self, auto&& visit) {
+    visit("every", self.every,
+          "0: off; 1: every block's activations are recomputed; K: every K-th.", from_to(0, 1e5));
+    visit("what", self.what,
+          "Of a block. block: all but its input; mlp: what the MLP's first product gives, the most "
+          "memory for the least time; attention: what attention and the products before it give.");
+  }
+};
 
 // These limits keep products over a run within 64 bits (see run_spec.cpp).
 inline constexpr int64_t kMostSteps = 1'000'000'000;
@@ -56,12 +194,10 @@ struct OptimizerSpec {
 
   bool operator==(const OptimizerSpec&) const = default;
 
-  template <typename Self, typename Visitor>
-  static void visit_fields(Self& self, Visitor&& visit) {
+  static void visit_fields(auto& self, auto&& visit) {
     visit("kind", self.kind,
           "adamw: Adam with decoupled weight decay (Loshchilov & Hutter 2019); adam (Kingma & Ba "
-          "2015); sgd; adadelta (Zeiler 2012).",
-          any_value());
+          "2015); sgd; adadelta (Zeiler 2012).");
     visit("learning_rate", self.learning_rate, "Step size, at its largest.", from_to(0, 1e6));
     visit("weight_decay", self.weight_decay,
           "Decay of parameters: decoupled for adamw, else an L2 penalty.", from_to(0, 1e6));
@@ -78,17 +214,16 @@ struct OptimizerSpec {
     visit("gradient_clip_norm", self.gradient_clip_norm,
           "Largest global gradient norm (L2); absent: no clipping.", above_to(0, 1e30));
     visit("state_dtype", self.state_dtype,
-          "Dtype that optimizer state is kept in; absent: the parameters'.", any_value());
+          "Dtype that optimizer state is kept in; absent: the parameters'.");
     visit("rounding", self.rounding,
           "How bf16 parameters and state are rounded after a step. nearest: what is less than half "
           "a last digit is lost; stochastic: up or down at random, right in the mean, from "
-          "train.seed. What is fp32 is not rounded; not with state_dtype fp16.",
-          any_value());
+          "train.seed. What is fp32 is not rounded; not with state_dtype fp16.");
     visit("in_backward", self.in_backward,
           "Steps a unit as soon as its gradient is reduced and frees the gradient at once; not "
           "with gradient_clip_norm, report_gradient_norm, fp16_mixed or on_non_finite skip, which "
           "need all gradients.",
-          any_value(), Effect::kNotLosses);
+          Effect::kNotLosses);
   }
 };
 
@@ -103,12 +238,10 @@ struct ScheduleSpec {
 
   bool operator==(const ScheduleSpec&) const = default;
 
-  template <typename Self, typename Visitor>
-  static void visit_fields(Self& self, Visitor&& visit) {
+  static void visit_fields(auto& self, auto&& visit) {
     visit("kind", self.kind,
           "After the warm-up. constant; linear and cosine: to min_learning_rate at the end; step: "
-          "times gamma every step_size steps.",
-          any_value());
+          "times gamma every step_size steps.");
     visit("warmup_steps", self.warmup_steps,
           "Steps over which the rate rises linearly: step s of W has s / (W + 1) of it.",
           from_to(0, kMostSteps));
@@ -137,8 +270,7 @@ struct TrainSpec {
 
   bool operator==(const TrainSpec&) const = default;
 
-  template <typename Self, typename Visitor>
-  static void visit_fields(Self& self, Visitor&& visit) {
+  static void visit_fields(auto& self, auto&& visit) {
     visit("steps", self.steps, "Optimizer steps; 100 when no length is given.",
           from_to(1, kMostSteps));
     visit("epochs", self.epochs, "Passes over the training set, instead of steps.",
@@ -156,18 +288,17 @@ struct TrainSpec {
     visit("deterministic", self.deterministic,
           "Whether only algorithms are taken that give the same bits every time, on the same ranks "
           "and cards; slower on a GPU.",
-          any_value(), Effect::kNotLosses);
+          Effect::kNotLosses);
     visit("warmup_steps_excluded", self.warmup_steps_excluded,
           "First steps that stay out of step-time statistics.", from_to(0, kMostSteps),
           Effect::kNotLosses);
     visit("on_non_finite", self.on_non_finite,
           "When the loss is NaN or infinite. stop: the run fails; skip: parameters and optimizer "
-          "state stay as they are.",
-          any_value());
+          "state stay as they are.");
     visit("report_gradient_norm", self.report_gradient_norm,
           "Whether each step's global gradient norm (L2) is reported also without "
           "optimizer.gradient_clip_norm; not with optimizer.in_backward.",
-          any_value(), Effect::kNotLosses);
+          Effect::kNotLosses);
   }
 };
 
@@ -182,12 +313,11 @@ struct EvaluationSpec {
 
   bool operator==(const EvaluationSpec&) const = default;
 
-  template <typename Self, typename Visitor>
-  static void visit_fields(Self& self, Visitor&& visit) {
+  static void visit_fields(auto& self, auto&& visit) {
     visit("every_steps", self.every_steps, "Optimizer steps between evaluations.",
           from_to(1, kMostSteps), Effect::kNotLosses);
     visit("each_epoch", self.each_epoch, "Whether to evaluate at the end of each epoch.",
-          any_value(), Effect::kNotLosses);
+          Effect::kNotLosses);
     visit("data", self.data, "Validation set, like data.train.", path_or(HubNames::kFile),
           Effect::kNotLosses);
     visit("fraction", self.fraction,
@@ -214,19 +344,16 @@ struct CheckpointSpec {
 
   bool operator==(const CheckpointSpec&) const = default;
 
-  template <typename Self, typename Visitor>
-  static void visit_fields(Self& self, Visitor&& visit) {
+  static void visit_fields(auto& self, auto&& visit) {
     visit("every_steps", self.every_steps, "Optimizer steps between checkpoints.",
           from_to(1, kMostSteps));
-    visit("at_end", self.at_end, "Whether to write one after the last step.", any_value());
+    visit("at_end", self.at_end, "Whether to write one after the last step.");
     visit("when_improved", self.when_improved,
-          "Whether to write one whenever the validation loss is the best so far.", any_value());
+          "Whether to write one whenever the validation loss is the best so far.");
     visit("state_dict", self.state_dict,
-          "How weights are written. full: a Hugging Face folder; sharded: each rank its part.",
-          any_value());
+          "How weights are written. full: a Hugging Face folder; sharded: each rank its part.");
     visit("single_file", self.single_file,
-          "Whether full weights are one file however large; false: at most 5 GB each.",
-          any_value());
+          "Whether full weights are one file however large; false: at most 5 GB each.");
     visit("keep", self.keep, "How many of the newest stay, besides the best; absent: all of them.",
           from_to(1, kMostSteps));
   }

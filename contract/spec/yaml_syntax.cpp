@@ -1,5 +1,3 @@
-#include "contract/spec/yaml_syntax.h"
-
 #include <yaml-cpp/eventhandler.h>
 
 #include <algorithm>
@@ -9,6 +7,7 @@
 
 #include "base/text/config_error.h"
 #include "base/text/utf8.h"
+#include "contract/spec/yaml_value.h"
 
 namespace fsdp {
 namespace {
@@ -298,9 +297,7 @@ std::string explanation(const std::string& error) {
   throw ConfigError(place_of(mark, origin), "", problem);
 }
 
-}  // namespace
-
-void check_yaml_syntax(const std::string& text, const YamlOrigin& origin) {
+void check_syntax(const std::string& text, const YamlOrigin& origin) {
   check_characters(text, origin);
   check_indentation(text, origin);
   SyntaxChecker checker(text, origin);
@@ -312,6 +309,17 @@ void check_yaml_syntax(const std::string& text, const YamlOrigin& origin) {
   } catch (const YAML::Exception& error) {
     refuse(error, text, origin, checker);
   }
+}
+
+}  // namespace
+
+YAML::Node parse_yaml(const std::string& text, const YamlOrigin& origin) {
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  if (text.starts_with(kByteOrderMark)) {
+    return parse_yaml(text.substr(kByteOrderMark.size()), origin);
+  }
+  check_syntax(text, origin);
+  return YAML::Load(text);
 }
 
 }  // namespace fsdp

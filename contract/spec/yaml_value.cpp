@@ -14,9 +14,7 @@
 #include "base/text/config_error.h"
 #include "base/text/utf8.h"
 #include "contract/spec/hub_name.h"
-#include "contract/spec/run_spec_keys.h"
-#include "contract/spec/synonyms.h"
-#include "contract/spec/yaml_syntax.h"
+#include "contract/spec/run_spec_yaml.h"
 
 namespace fsdp {
 namespace {
@@ -95,15 +93,6 @@ std::string YamlEntry::key_place() const { return place_of(key.Mark(), origin); 
 
 std::string YamlEntry::value_place() const {
   return place_of(value.IsNull() ? key.Mark() : value.Mark(), origin);
-}
-
-YAML::Node parse_yaml(const std::string& text, const YamlOrigin& origin) {
-  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
-  if (text.starts_with(kByteOrderMark)) {
-    return parse_yaml(text.substr(kByteOrderMark.size()), origin);
-  }
-  check_yaml_syntax(text, origin);
-  return YAML::Load(text);
 }
 
 std::string read_text_file(const std::filesystem::path& file) {
@@ -221,35 +210,33 @@ std::string remedy_for_number(std::string_view text) {
   return is_unit ? "; write the number without a unit" : "";
 }
 
+// Errors call the number "an integer" (`type`) that fits into "64 bits" (`size`).
+template <typename T>
+T read_arithmetic(const YamlEntry& entry, const char* type, const char* size,
+                  const std::string& allowed) {
+  const std::string_view text = number_text(entry.value);
+  T value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || end != text.data() + text.size() || error == std::errc::invalid_argument) {
+    refuse_type(entry, type, allowed + remedy_for_number(text));
+  }
+  if (error == std::errc::result_out_of_range) {
+    refuse_value(entry, std::string(text) + " does not fit into " + size + "; allowed: " + allowed);
+  }
+  return value;
+}
+
 }  // namespace
 
 int64_t read_integer(const YamlEntry& entry, const std::string& allowed) {
-  const std::string_view text = number_text(entry.value);
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || end != text.data() + text.size() || error == std::errc::invalid_argument) {
-    refuse_type(entry, "an integer", allowed + remedy_for_number(text));
-  }
-  if (error == std::errc::result_out_of_range) {
-    refuse_value(entry, std::string(text) + " does not fit into 64 bits; allowed: " + allowed);
-  }
-  return value;
+  return read_arithmetic<int64_t>(entry, "an integer", "64 bits", allowed);
 }
 
 double read_number(const YamlEntry& entry, const std::string& allowed) {
   const std::string_view text = number_text(entry.value);
   const std::string_view digits = text.substr(text.starts_with('-') ? 1 : 0);
-  if (digits == ".inf" || digits == ".nan" || digits == "inf" || digits == "nan") {
-    refuse_type(entry, "finite", allowed);
-  }
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || end != text.data() + text.size() || error == std::errc::invalid_argument) {
-    refuse_type(entry, "a number", allowed + remedy_for_number(text));
-  }
-  if (error == std::errc::result_out_of_range) {
-    refuse_value(entry, std::string(text) + " does not fit into a double; allowed: " + allowed);
-  }
+  if (digits == ".inf" || digits == ".nan") refuse_type(entry, "finite", allowed);
+  const auto value = read_arithmetic<double>(entry, "a number", "a double", allowed);
   if (!std::isfinite(value)) refuse_type(entry, "finite", allowed);
   return value;
 }
@@ -260,20 +247,15 @@ bool read_bool(const YamlEntry& entry) {
   return text == "true";
 }
 
-std::string read_text(const YamlEntry& entry) {
-  if (!entry.value.IsScalar()) refuse_type(entry, "text", "text");
-  return entry.value.Scalar();
-}
-
 void require_one_line(std::string_view text, const YamlEntry& entry, const std::string& allowed) {
   if (!holds_control_characters(text)) return;
   refuse_value(entry, "holds a line feed or another control character; allowed: " + allowed);
 }
 
 std::string read_text(const YamlEntry& entry, const Range& range, const std::string& allowed) {
-  if (!range.form) return read_text(entry);
   if (!entry.value.IsScalar()) refuse_type(entry, "text", allowed);
   std::string_view text = entry.value.Scalar();
+  if (!range.form) return std::string(text);
   if (text.starts_with(range.form->dropped_prefix)) {
     text.remove_prefix(range.form->dropped_prefix.size());
   }

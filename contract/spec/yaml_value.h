@@ -35,7 +35,10 @@ struct YamlEntry {
 // "lab.yaml:12:5", or the origin's name alone.
 std::string place_of(const YAML::Mark& mark, const YamlOrigin& origin);
 
-// Parses one document. Throws ConfigError with the place of a syntax error.
+// Parses one document of YAML as experiments may use it. It must be UTF-8 without control
+// characters, and without tabs in the indentation. Tags and merge keys are refused. Anchors and
+// aliases are allowed: an alias stands for the value that its anchor marks. Throws ConfigError with
+// the place of a mistake, and its remedy.
 YAML::Node parse_yaml(const std::string& text, const YamlOrigin& origin);
 
 // Returns the bytes of a file. Throws ConfigError (place: the file) if it cannot be read, or is
@@ -47,6 +50,18 @@ std::string counted(int64_t count, const std::string& noun);
 
 // "a, b, c"
 std::string joined(const std::vector<std::string>& names);
+
+// The words of other trainers for a name that a run has.
+struct Synonyms {
+  std::string_view meant;  // a dotted key, or a value
+  std::string_view said;   // the words, with spaces between them
+};
+
+// All synonyms, for hints in error messages. No input is read by a synonym.
+const std::vector<Synonyms>& synonyms();
+
+// Returns the meanings of `said`, or none. Ignores capitals, and takes dashes for underscores.
+std::vector<std::string_view> meanings(std::string_view said);
 
 // Returns "; did you mean 'name'?" with the candidates that `name` is a synonym of, or else the
 // nearest. Empty if none is near.
@@ -110,9 +125,9 @@ std::string allowed_values(const Range& range) {
 int64_t read_integer(const YamlEntry& entry, const std::string& allowed);
 double read_number(const YamlEntry& entry, const std::string& allowed);
 bool read_bool(const YamlEntry& entry);
-std::string read_text(const YamlEntry& entry);
 // Returns text of `range`'s form, if it has one. The text may be empty if the form allows that.
-std::string read_text(const YamlEntry& entry, const Range& range, const std::string& allowed);
+std::string read_text(const YamlEntry& entry, const Range& range = {},
+                      const std::string& allowed = "text");
 // Null gives an empty list.
 TextList read_text_list(const YamlEntry& entry, const Range& range, const std::string& allowed);
 // Returns an absolute and lexically normal path, without a trailing slash. `~` has no special

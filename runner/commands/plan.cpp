@@ -6,7 +6,7 @@
 #include <ranges>
 
 #include "base/text/config_error.h"
-#include "contract/spec/run_spec_keys.h"
+#include "contract/spec/run_spec_yaml.h"
 #include "runner/commands/commands.h"
 #include "runner/commands/console.h"
 #include "runner/commands/options.h"

@@ -9,7 +9,7 @@
 
 #include "base/files/digest.h"
 #include "base/text/config_error.h"
-#include "contract/spec/run_spec_keys.h"
+#include "contract/spec/run_spec_yaml.h"
 
 namespace fsdp {
 namespace {

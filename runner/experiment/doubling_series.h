@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "contract/plan/value_fit.h"
+#include "contract/plan/run_plan.h"
 #include "runner/experiment/experiment.h"
 #include "runner/experiment/sweep.h"
 

@@ -7,7 +7,6 @@
 
 #include "base/text/config_error.h"
 #include "contract/spec/overrides.h"
-#include "contract/spec/spec_draft.h"
 #include "runner/experiment/experiment_file.h"
 
 namespace fsdp {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/text/config_error.h"
-#include "contract/spec/run_spec_keys.h"
+#include "contract/spec/run_spec_yaml.h"
 
 namespace fsdp {
 namespace {
@@ -95,7 +95,7 @@ DocumentedKey documented(const std::string& key, std::string_view type,
 template <typename Part>
 void append_fields(std::vector<DocumentedKey>& out, const Part& part, const std::string& prefix) {
   Part::visit_fields(part, [&](const char* name, const auto& member, const char* documentation,
-                               const Range& range, auto...) {
+                               auto&&...) {
     using Member = std::remove_cvref_t<decltype(member)>;
     const std::string key = prefix + name;
     if constexpr (Fields<Member>) {
@@ -105,7 +105,7 @@ void append_fields(std::vector<DocumentedKey>& out, const Part& part, const std:
       append_fields(out, member, key + '.');
     } else {
       out.push_back(documented(
-          key, allowed_values<Member>(range) + "; default: " + yaml_text(member), documentation));
+          key, find_run_spec_key(key)->allowed + "; default: " + yaml_text(member), documentation));
     }
   });
 }

@@ -9,7 +9,7 @@
 
 #include "base/text/config_error.h"
 #include "base/text/utf8.h"
-#include "contract/spec/run_spec_keys.h"
+#include "contract/spec/run_spec_yaml.h"
 #include "runner/experiment/experiment_keys.h"
 
 namespace fsdp {

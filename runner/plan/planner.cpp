@@ -16,7 +16,7 @@
 #include "base/text/json.h"
 #include "base/text/json_fields.h"
 #include "contract/devices/device_table.h"
-#include "contract/spec/run_spec_keys.h"
+#include "contract/spec/run_spec_yaml.h"
 #include "contract/spec/run_spec_yaml.h"
 #include "contract/spec/slurm_spec.h"
 #include "runner/experiment/doubling_series.h"

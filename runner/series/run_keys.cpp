@@ -6,31 +6,11 @@
 #include <tuple>
 
 #include "base/text/foreign_json.h"
-#include "contract/spec/run_spec_keys.h"
 #include "contract/spec/run_spec_yaml.h"
 #include "runner/series/series.h"
 #include "runner/table/names.h"
 
 namespace fsdp {
-namespace {
-
-// Adds keys and sections whose effect is at most `most`, and those that are paths.
-template <Fields Section>
-void add_unnamed(std::vector<std::string>& keys, Effect most, const Section& section,
-                 const std::string& prefix) {
-  Section::visit_fields(section, [&]<typename T>(const char* name, const T& member, const char*,
-                                                 const Range&, auto... effect) {
-    const bool is_less = ((effect <= most) || ...);
-    if (is_less || std::same_as<T, std::filesystem::path>) {
-      keys.push_back(prefix + name);
-    } else if constexpr (Fields<T>) {
-      add_unnamed(keys, most, member, prefix + name + '.');
-    }
-  });
-}
-
-}  // namespace
-
 nlohmann::json row_spec(const ComparisonRow& run) {
   try {
     nlohmann::json spec = parse_foreign_json(run.spec);
@@ -55,18 +35,13 @@ std::string text_of_spec(const ComparisonRow& run, const char* pointer) {
 }
 
 Keys keys_beyond(Effect least, const ComparisonRow& run) {
-  std::vector<std::string> unnamed;
-  add_unnamed(unnamed, least, RunSpec{}, "");
-  const auto is_named = [&](const std::string& key) {
-    return std::ranges::none_of(
-        unnamed, [&](const std::string& other) { return is_at_or_below(key, other); });
-  };
   if (row_spec(run).is_null()) return {};  // an empty text would be read as the defaults
   try {
     Keys keys;
     const RunSpec spec = run_spec_from_yaml(run.spec, {.name = "a specification", .folder = {}});
-    for (const auto& [key, value] : keys_and_values(spec)) {
-      if (is_named(key)) keys[key] = value;
+    for (const RunSpecKey& key : run_spec_keys()) {
+      const bool is_named = !key.is_path && !(key.effect && *key.effect <= least);
+      if (is_named) keys[key.name] = key.yaml(spec);
     }
     return keys;
   } catch (const std::exception&) {

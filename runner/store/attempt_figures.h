@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "contract/record/event.h"
-#include "contract/spec/strategy_spec.h"
+#include "contract/spec/training_spec.h"
 #include "runner/store/comparison.h"
 
 namespace fsdp {

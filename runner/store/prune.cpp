@@ -8,7 +8,7 @@
 #include "base/files/input_file.h"
 #include "base/files/new_file.h"
 #include "base/text/foreign_json.h"
-#include "contract/record/checkpoint_folders.h"
+#include "contract/record/run_paths.h"
 #include "runner/store/results_unavailable.h"
 
 namespace fsdp {

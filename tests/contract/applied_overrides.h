@@ -3,11 +3,17 @@
 #include <string>
 
 #include "base/text/config_error.h"
-#include "contract/spec/run_spec_yaml.h"
+#include "contract/spec/overrides.h"
 
 namespace fsdp {
 
 inline const YamlOrigin kOrigin{.name = "lab.yaml", .folder = "/data/lab"};
+
+inline void apply_overrides(RunSpec& spec, const YAML::Node& overrides, const YamlOrigin& origin) {
+  Overrides layer;
+  layer.add(overrides, origin);
+  layer.apply(spec);
+}
 
 // The default run with the overrides that `text` gives.
 inline RunSpec applied(const std::string& text) {

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "contract/families/family.h"
-#include "contract/spec/hardware_flops.h"
+#include "contract/spec/run_spec.h"
 
 namespace fsdp {
 namespace {

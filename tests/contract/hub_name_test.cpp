@@ -9,9 +9,9 @@
 #include <stdexcept>
 
 #include "base/text/config_error.h"
-#include "contract/spec/run_spec_yaml.h"
 #include "formats/hub/hub_cache.h"
 #include "formats/inputs/hub_inputs.h"
+#include "tests/contract/applied_overrides.h"
 #include "tests/temporary_folder.h"
 
 namespace fsdp {

@@ -1,5 +1,5 @@
 #include "contract/families/family.h"
-#include "contract/spec/spec_draft.h"
+#include "contract/spec/overrides.h"
 #include "tests/contract/applied_overrides.h"
 #include "tests/contract/input_fixtures.h"
 

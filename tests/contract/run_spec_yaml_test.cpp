@@ -4,7 +4,6 @@
 #include <sstream>
 
 #include "contract/spec/overrides.h"
-#include "contract/spec/spec_draft.h"
 #include "tests/contract/applied_overrides.h"
 #include "tests/temporary_folder.h"
 

@@ -1,28 +1,31 @@
-#include "contract/spec/synonyms.h"
-
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <sstream>
 #include <string>
 
 #include "contract/spec/run_spec.h"
-#include "contract/spec/run_spec_keys.h"
+#include "contract/spec/run_spec_yaml.h"
+#include "contract/spec/yaml_value.h"
 #include "tests/contract/applied_overrides.h"
 
 namespace fsdp {
 
 TEST_CASE("what a synonym means is there, and what it says is not") {
   const std::vector<std::string> of_the_file{"experiment", "points", "product"};
-  for (const Synonym& synonym : synonyms()) {
+  for (const Synonyms& synonym : synonyms()) {
     const std::string meant(synonym.meant);
-    INFO(synonym.said << " means " << meant);
+    INFO(synonym.said << " mean " << meant);
     CHECK((is_key_of_a_run(meant) || !hint_of_key_with_value(meant).empty() ||
            enum_from_name<Dtype>(meant) ||
            std::ranges::find(of_the_file, meant) != of_the_file.end()));
-    CHECK_FALSE(is_key_of_a_run(synonym.said));
+    std::istringstream words{std::string(synonym.said)};
+    for (std::string word; words >> word;) CHECK_FALSE(is_key_of_a_run(word));
   }
   CHECK(meanings("LR").size() == 1);
   CHECK(meanings("per-device-batch-size").size() == 1);
   CHECK(meanings("zzz").empty());
+  CHECK(meanings("").empty());
+  CHECK(meanings("gpus gpu").empty());
 }
 
 TEST_CASE("a word from another trainer is answered with the key or the value that it means") {

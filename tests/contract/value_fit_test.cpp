@@ -1,4 +1,4 @@
-#include "contract/plan/value_fit.h"
+#include "contract/plan/run_plan.h"
 
 #include <catch2/catch.hpp>
 

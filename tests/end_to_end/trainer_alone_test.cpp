@@ -5,7 +5,8 @@
 #include <fstream>
 #include <memory>
 
-#include "contract/spec/hardware_flops.h"
+#include "contract/families/flops.h"
+#include "contract/spec/run_spec.h"
 #include "contract/spec/run_spec_yaml.h"
 #include "tests/end_to_end/real_runs.h"
 

@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "base/text/config_error.h"
-#include "contract/record/checkpoint_folders.h"
+#include "contract/record/run_paths.h"
 #include "trainer/checkpoint/output_file.h"
 #include "trainer/checkpoint/trainer_state.h"
 

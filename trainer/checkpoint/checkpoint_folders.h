@@ -5,7 +5,7 @@
 
 #include "contract/record/run_paths.h"
 
-// Changes the folders in <run>/checkpoints/ (contract/record/checkpoint_folders.h). Only one
+// Changes the folders in <run>/checkpoints/ (contract/record/run_paths.h). Only one
 // process of a run does so: rank 0.
 namespace fsdp {
 

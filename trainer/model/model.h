@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "contract/families/module_spec.h"
-#include "contract/spec/strategy_spec.h"
+#include "contract/spec/training_spec.h"
 #include "trainer/kernels/kernels.h"
 #include "trainer/model/tape.h"
 

@@ -12,7 +12,7 @@
 #include "contract/devices/device_table.h"
 #include "contract/families/flops.h"
 #include "contract/plan/calibration.h"
-#include "contract/spec/hardware_flops.h"
+#include "contract/spec/run_spec.h"
 #include "trainer/comm/environment.h"
 #include "trainer/data/batches.h"
 #include "trainer/plan/planned_time.h"

@@ -10,7 +10,7 @@
 #include "base/text/config_error.h"
 #include "base/text/json.h"
 #include "base/text/utf8.h"
-#include "contract/spec/run_spec_keys.h"
+#include "contract/spec/run_spec_yaml.h"
 #include "contract/spec/yaml_value.h"
 #include "formats/inputs/inputs.h"
 #include "trainer/comm/verdict.h"
@@ -44,15 +44,6 @@ void refuse_if_any(const std::string& refusal) {
 
 std::string rank_text(size_t rank) { return "rank " + std::to_string(rank); }
 
-// Returns the value of a key; for a path, only that it is given.
-template <typename T>
-std::string comparable_text(const T& value) {
-  if constexpr (std::same_as<T, std::filesystem::path> || std::same_as<T, AutoOrPath>) {
-    if (yaml_text(value).starts_with('"')) return "a path";
-  }
-  return yaml_text(value);
-}
-
 Facts facts_of(const RunSpec& spec, int attempt, const std::vector<NamedInput>& files) {
   Facts facts{{"fsdp-train", FSDP_TRAIN_VERSION}};
   const TrainerBuild build = trainer_build();
@@ -60,9 +51,11 @@ Facts facts_of(const RunSpec& spec, int attempt, const std::vector<NamedInput>& 
     facts.emplace_back("fsdp-train: " + std::string(name), value);
   });
   facts.emplace_back("--attempt", attempt == 0 ? "not given" : std::to_string(attempt));
-  visit_values(spec, [&](size_t number, const auto& member, const Range&) {
-    facts.emplace_back(run_spec_keys()[number], comparable_text(member));
-  });
+  for (const RunSpecKey& key : run_spec_keys()) {
+    const std::string value = key.yaml(spec);
+    const bool is_given_path = key.is_path && value.starts_with('"');
+    facts.emplace_back(key.name, is_given_path ? "a path" : value);
+  }
   std::map<std::string, int> file_counts;
   for (const NamedInput& input : files) ++file_counts[input.key];
   for (const auto& [key, count] : file_counts) {

@@ -7,9 +7,9 @@ namespace fsdp {
 
 TEST_CASE("the reference documents every key, its default and what it allows") {
   const std::string reference = experiment_reference();
-  for (const std::string& key : run_spec_keys()) {
-    INFO(key);
-    CHECK_THAT(reference, Catch::Contains("\n  " + key + ": "));
+  for (const RunSpecKey& key : run_spec_keys()) {
+    INFO(key.name);
+    CHECK_THAT(reference, Catch::Contains("\n  " + key.name + ": " + key.allowed + "; default: "));
   }
   CHECK_THAT(reference, Catch::Contains("  strategy.kind: single, ddp, fsdp; default: single\n"));
   CHECK_THAT(reference,

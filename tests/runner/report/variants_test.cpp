@@ -1,7 +1,7 @@
-#include "contract/spec/run_spec_yaml.h"
 #include "base/text/json.h"
 #include "runner/series/run_keys.h"
 #include "runner/series/series.h"
+#include "tests/contract/applied_overrides.h"
 #include "tests/runner/report/report_fixture.h"
 
 // Names of runs that are no longer in their experiment's list.

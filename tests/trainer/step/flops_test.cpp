@@ -7,7 +7,7 @@
 #include <catch2/catch.hpp>
 
 #include "contract/families/family.h"
-#include "contract/spec/hardware_flops.h"
+#include "contract/spec/run_spec.h"
 #include "contract/spec/run_spec_yaml.h"
 #include "trainer/comm/mirror_group.h"
 #include "trainer/step/training_step.h"
