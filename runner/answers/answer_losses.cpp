@@ -1,14 +1,78 @@
 #include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
 #include <set>
 
 #include "runner/answers/answers.h"
-#include "runner/series/losses.h"
 #include "runner/series/run_keys.h"
 #include "runner/table/names.h"
 #include "runner/table/number_text.h"
 
 namespace fsdp {
 namespace {
+
+// --- the comparison of losses ---
+
+constexpr double kAllowedInFp32 = 1e-4;
+constexpr double kAllowedInOthers = 2e-2;
+
+// Returns the first and the last loss. For a resumed run only the last one: its first loss may
+// belong to the step from which it resumed.
+std::vector<StepLoss> ends_of(const ComparisonRow& run) {
+  const int64_t steps_done = run.steps.value_or(0);  // of the whole run, unless the run was resumed
+  const int64_t last_step = run.steps_planned.value_or(
+      is_resumed(run) ? std::numeric_limits<int64_t>::max() : steps_done);
+  const StepLoss last{.step = last_step, .loss = run.loss_last};
+  if (is_resumed(run) || last_step <= 1) return {last};
+  return {{.step = 1, .loss = run.loss_first}, last};
+}
+
+double relative_difference(double low, double high) {
+  return low == high ? 0 : (high - low) / std::max(std::abs(low), std::abs(high));
+}
+
+void compare_step(LossAgreement& agreement, int64_t step, const std::vector<LossOfRun>& losses) {
+  const auto finite = std::ranges::count_if(losses, [](auto& of) { return of.loss.has_value(); });
+  ++agreement.step_count;
+  if (finite == 0) {
+    ++agreement.not_finite_count;
+    return;
+  }
+  const auto [least, greatest] = std::ranges::minmax(losses, {}, &LossOfRun::loss);
+  const double difference = finite < std::ssize(losses)
+                                ? std::numeric_limits<double>::infinity()
+                                : relative_difference(*least.loss, *greatest.loss);
+  agreement.difference = std::max(agreement.difference, difference);
+  if (difference <= agreement.allowed || agreement.parted_at) return;
+  agreement.parted_at = step;
+  agreement.least = least;
+  agreement.greatest = greatest;
+}
+
+LossAgreement agreement_of(Runs runs) {
+  const bool is_every_step =
+      std::ranges::none_of(runs, [](const ComparisonRow* run) { return run->losses.empty(); });
+  std::map<int64_t, std::vector<LossOfRun>> by_step;
+  for (const ComparisonRow* run : runs) {
+    for (const auto& [step, loss] : is_every_step ? run->losses : ends_of(*run)) {
+      std::vector<LossOfRun>& known = by_step[step];
+      if (known.empty() || known.back().run != run) known.push_back({run, loss});
+    }
+  }
+  const bool is_fp32 = runs.front()->precision == "fp32";
+  LossAgreement agreement{.runs = std::move(runs),
+                          .is_every_step = is_every_step,
+                          .allowed = is_fp32 ? kAllowedInFp32 : kAllowedInOthers};
+  for (const auto& [step, losses] : by_step) {
+    if (losses.size() == agreement.runs.size()) compare_step(agreement, step, losses);
+  }
+  const bool is_from_first_step = !by_step.empty() && by_step.begin()->first == 1;
+  agreement.is_whole = is_from_first_step && agreement.step_count == by_step.size();
+  return agreement;
+}
+
+// --- in words ---
 
 const Series& series_of_run(const ComparisonRow* run, Rows rows) {
   return **std::ranges::find_if(rows, [&](const Series* series) { return series->has(run); });
@@ -62,13 +126,11 @@ std::string of_steps(const LossAgreement& agreement) {
 
 // " (B resumed from step 10)"
 std::string resumed_remark(const LossAgreement& agreement, Rows rows) {
-  std::vector<std::string> texts;
-  for (const ComparisonRow* run : agreement.runs) {
-    if (!is_resumed(*run)) continue;
-    texts.push_back(
-        fmt::format("{} resumed from step {}", name_of_one(run, rows), *run->resumed_from_step));
-  }
-  return texts.empty() ? "" : fmt::format(" ({})", joined_names(texts));
+  const auto text = [&](const ComparisonRow* run) {
+    return fmt::format("{} resumed from step {}", name_of_one(run, rows), *run->resumed_from_step);
+  };
+  const Runs resumed = only(agreement.runs, [](auto* run) { return is_resumed(*run); });
+  return resumed.empty() ? "" : fmt::format(" ({})", joined_names(mapped(resumed, text)));
 }
 
 // "4xDDP and 4xFSDP", "all 5", "the repeats of 4xDDP".
@@ -84,10 +146,11 @@ std::string agreement_text(const LossAgreement& agreement, Rows rows) {
   const std::string who = who_agrees(names_of_runs(agreement.runs, rows), rows.size());
   const std::string resumed = resumed_remark(agreement, rows);
   if (agreement.parted_at) {
-    return fmt::format("{} do not agree: {} {}, {} {} at step {}{}", who,
-                       name_of_one(agreement.least, rows), loss_in_words(agreement.least_loss),
-                       name_of_one(agreement.greatest, rows),
-                       loss_in_words(agreement.greatest_loss), *agreement.parted_at, resumed);
+    const auto text = [&](const LossOfRun& one) {
+      return name_of_one(one.run, rows) + ' ' + loss_in_words(one.loss);
+    };
+    return fmt::format("{} do not agree: {}, {} at step {}{}", who, text(agreement.least),
+                       text(agreement.greatest), *agreement.parted_at, resumed);
   }
   if (agreement.step_count == 0) return fmt::format("{} have no step in common{}", who, resumed);
   if (agreement.not_finite_count == agreement.step_count) {
@@ -128,10 +191,7 @@ std::vector<std::string> texts_of(std::vector<LossAgreement> agreements, Rows ro
       agreements, [](const LossAgreement& agreement) { return !is_plain(agreement); });
   const std::vector<LossAgreement> plain(begin, end);
   if (plain.size() > kMostTold) agreements.erase(begin, end);
-  std::vector<std::string> texts;
-  for (const LossAgreement& agreement : agreements) {
-    texts.push_back(agreement_text(agreement, rows));
-  }
+  auto texts = mapped(agreements, [&](auto& agreement) { return agreement_text(agreement, rows); });
   if (plain.size() > kMostTold) texts.push_back(many_agreements_text(plain));
   return texts;
 }
@@ -171,25 +231,24 @@ std::vector<std::string> alone_texts(const Runs& alone,
                                      const std::vector<LossAgreement>& agreements, Rows rows) {
   const ComparisonRow& reference = *agreements.front().runs.front();
   const std::string than = agreements.size() == 1 ? "" : " than " + name_of_one(&reference, rows);
-  std::vector<std::string> texts;
-  for (const auto& [why, runs] : reasons_of(alone, reference)) {
-    texts.push_back(fmt::format("not {}: {}{}", names_in_words(names_of_runs(runs, rows).texts),
-                                why, why.starts_with("no ") ? "" : than));
-  }
-  return texts;
+  return mapped(reasons_of(alone, reference), [&](const auto& reason) {
+    const auto& [why, runs] = reason;
+    return fmt::format("not {}: {}{}", names_in_words(names_of_runs(runs, rows).texts), why,
+                       why.starts_with("no ") ? "" : than);
+  });
 }
 
 // If no two runs compute the same: "cannot be compared with A: B has another total batch"
 std::string nothing_compared(const Runs& runs, Rows rows) {
   const ComparisonRow& reference = *runs.front();
-  std::vector<std::string> texts;
-  for (const auto& [why, others] : reasons_of({runs.begin() + 1, runs.end()}, reference)) {
-    const std::vector<std::string> names = names_of_runs(others, rows).texts;
-    texts.push_back(
-        fmt::format("{} {} {}", names_in_words(names), names.size() == 1 ? "has" : "have", why));
-  }
-  return fmt::format("cannot be compared with {}: {}", name_of_one(&reference, rows),
-                     fmt::join(texts, "; "));
+  const auto text = [&](const auto& reason) {
+    const std::vector<std::string> names = names_of_runs(reason.second, rows).texts;
+    return fmt::format("{} {} {}", names_in_words(names), names.size() == 1 ? "has" : "have",
+                       reason.first);
+  };
+  return fmt::format(
+      "cannot be compared with {}: {}", name_of_one(&reference, rows),
+      fmt::join(mapped(reasons_of({runs.begin() + 1, runs.end()}, reference), text), "; "));
 }
 
 std::string one_loss(const ComparisonRow& run) {
@@ -197,6 +256,23 @@ std::string one_loss(const ComparisonRow& run) {
 }
 
 }  // namespace
+
+bool is_resumed(const ComparisonRow& run) { return run.resumed_from_step.value_or(0) != 0; }
+
+std::vector<LossAgreement> loss_agreements(Rows rows) {
+  const Runs runs = only(finished_runs(rows), [](const ComparisonRow* run) {
+    return !run->loss_digest.empty() && (!run->losses.empty() || run->steps.value_or(0) > 0);
+  });
+  std::vector<LossAgreement> agreements;
+  for (auto& [digest, alike] : grouped(runs, [](auto* run) { return run->loss_digest; })) {
+    if (alike.size() > 1) agreements.push_back(agreement_of(std::move(alike)));
+  }
+  return agreements;
+}
+
+std::string loss_in_words(std::optional<double> loss) {
+  return loss ? fmt::format("{:.6g}", *loss) : "not finite";
+}
 
 std::string loss_answer(Rows rows) {
   const SeriesRows finished = only(finished_rows(rows), [](const Series* series) {

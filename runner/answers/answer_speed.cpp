@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cmath>
+#include <map>
 #include <set>
 
 #include "runner/answers/answers.h"
@@ -7,41 +9,30 @@
 #include "runner/table/names.h"
 #include "runner/table/number_text.h"
 
-// The answers to two questions: which rows are fastest, and how do they scale?
+// The answers to three questions: which rows are fastest, how do they scale, and what does each
+// change bring?
 namespace fsdp {
 namespace {
 
-std::string model_of(const ComparisonRow& run) {
-  const nlohmann::json spec = row_spec(run);
-  return spec.contains("model") ? spec.at("model").dump() : "";
-}
-
-// Returns the values of the rows' finished runs. "": not known.
-template <typename Of>
-std::set<std::string> values_of(const SeriesRows& rows, Of of) {
-  std::set<std::string> values;
-  for (const Series* series : rows) {
-    for (const ComparisonRow* run : series->runs) {
-      if (run->status == RunStatus::kFinished) values.insert(of(*run));
-    }
-  }
-  return values;
-}
-
 // Returns why none can be called fastest. Empty: one can.
 std::string not_comparable(const SeriesRows& rows) {
+  std::set<std::string> devices, models;  // "": not known
+  for (const Series* series : rows) {
+    models.insert(series->spec.contains("model") ? series->spec.at("model").dump() : "");
+    for (const ComparisonRow* run : series->runs) {
+      if (is_finished(run)) devices.insert(run->device_name);
+    }
+  }
   const auto reason = [](std::set<std::string> values, const char* different,
                          const char* unknown) -> std::string {
     if (values.size() < 2) return "";
     return fmt::format("{}, so none is called fastest",
                        values.erase("") > 0 && values.size() < 2 ? unknown : different);
   };
-  const std::string devices =
-      reason(values_of(rows, [](const ComparisonRow& run) { return run.device_name; }),
-             "run on different devices", "run on devices that are not all known");
-  if (!devices.empty()) return devices;
-  return reason(values_of(rows, model_of), "of different models",
-                "of models that are not all known");
+  const std::string of_devices =
+      reason(devices, "run on different devices", "run on devices that are not all known");
+  if (!of_devices.empty()) return of_devices;
+  return reason(models, "of different models", "of models that are not all known");
 }
 
 // "950 to 1000"
@@ -170,8 +161,7 @@ bool has_fewer_threads(const Series* row) {
 std::string scaling_text(const SeriesRows& rows, const SpeedComparison& speeds) {
   constexpr size_t kMostScalingRows = 4;
   const Scaling& scaling = *rows.front()->scaling;
-  std::vector<std::string> texts;
-  for (const Series* row : rows) texts.push_back(efficiency_of(*row, speeds));
+  const auto texts = mapped(rows, [&](const Series* row) { return efficiency_of(*row, speeds); });
   std::string text = fmt::format(
       "{} of the tokens/s a rank of {} ({})", first_names(texts, kMostScalingRows),
       quoted_if_list(scaling.base->name),
@@ -181,17 +171,146 @@ std::string scaling_text(const SeriesRows& rows, const SpeedComparison& speeds) 
   return text;
 }
 
+// --- the price of a change ---
+
+using nlohmann::json;
+
+constexpr const char* kNotCompared = "not compared by speed, as others took CPU time";
+
+// A difference that a pair of rows may have.
+struct Change {
+  const char* question;
+  JsonPointers keys;
+  json::json_pointer deciding;  // the one of `keys` whose values must differ
+};
+
+const std::vector<Change>& kinds_of_change() {
+  static const std::vector<Change> kChanges = [] {
+    const auto at = [](const char* pointer) { return json::json_pointer(pointer); };
+    const auto one = [&](const char* question, const char* pointer) {
+      return Change{question, {at(pointer)}, at(pointer)};
+    };
+    return std::vector<Change>{{"Batch",
+                                {at("/batch"), at("/train/steps"), at("/train/sequences")},
+                                at("/batch/size_per_rank")},
+                               one("Offload", "/strategy/offload"),
+                               one("Recompute", "/activation_checkpointing"),
+                               one("Sharding", "/strategy/sharding"),
+                               one("Precision", "/precision")};
+  }();
+  return kChanges;
+}
+
+json value_at(const json& spec, const json::json_pointer& place) {
+  return spec.contains(place) ? spec.at(place) : json();
+}
+
+struct Pair {
+  const Series* changed;
+  const Series* plain;
+};
+
+// Returns the changed row's figure / the plain row's. nullopt if one of them is not known.
+std::optional<double> change_of(const Pair& pair, auto figure) {
+  const std::optional<double> one = pair.changed->median.*figure;
+  const std::optional<double> other = pair.plain->median.*figure;
+  const bool is_known =
+      one && other && *one > 0 && *other > 0 && std::isfinite(*one) && std::isfinite(*other);
+  return is_known ? std::optional(*one / *other) : std::nullopt;
+}
+
+std::string times(std::string_view what, std::optional<double> change) {
+  return change ? fmt::format("{} {}", what, ratio(change)) : "";
+}
+
+// "FSDP batch 8 against 4xFSDP: tokens/s x1.24, memory x1.59"
+std::string pair_text(const Pair& pair, const SpeedComparison& speeds) {
+  std::string speed = times(speeds.unit(), change_of(pair, speeds.figure()));
+  if (!speed.empty()) {
+    const Speed known = speeds.against(*pair.changed, *pair.plain);
+    if (known == Speed::kNoDifference) speed += " (within noise)";
+    if (known == Speed::kTooFewSteps) speed += " (too few steps to tell)";
+    if (known == Speed::kDisturbed) speed = kNotCompared;
+  }
+  const std::string memory =
+      times("memory", change_of(pair, &AttemptSummary::memory_allocated_bytes_max));
+  const std::string figures = joined_texts({memory, speed}, ", ");
+  if (figures.empty()) return "";
+  return fmt::format("{} against {}: {}", quoted_if_list(pair.changed->name),
+                     quoted_if_list(pair.plain->name), figures);
+}
+
+// "memory x1.01 to x1.27", over pairs with both figures; empty: there are none.
+std::string range_of_times(std::string_view what, const std::vector<Pair>& pairs, auto figure) {
+  std::vector<double> ratios;
+  for (const Pair& pair : pairs) {
+    const std::optional<double> change = change_of(pair, figure);
+    if (change) ratios.push_back(*change);
+  }
+  if (ratios.empty()) return "";
+  const auto [least, most] = std::ranges::minmax(ratios);
+  return fmt::format("{} {} to {}", what, ratio(least), ratio(most));
+}
+
+// " (5 within noise, 1 with too few steps to tell)", over pairs with both speeds.
+std::string doubts_of(const std::vector<Pair>& pairs, const SpeedComparison& speeds) {
+  std::map<Speed, int> counts;
+  for (const Pair& pair : pairs) {
+    if (change_of(pair, speeds.figure())) ++counts[speeds.against(*pair.changed, *pair.plain)];
+  }
+  std::string text;
+  for (const auto& [speed, words] :
+       {std::pair(Speed::kNoDifference, "within noise"),
+        std::pair(Speed::kTooFewSteps, "with too few steps to tell")}) {
+    if (counts[speed] == 0) continue;
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", counts[speed], words);
+  }
+  return text.empty() ? "" : fmt::format(" ({})", text);
+}
+
+// "over 12 pairs of rows: memory x1.01 to x1.27, tokens/s x1.54 to x4.15 (5 within noise)"
+std::string many_pairs_text(const std::vector<Pair>& pairs, const SpeedComparison& speeds) {
+  std::vector<Pair> compared = pairs;
+  const size_t disturbed = std::erase_if(compared, [&](const Pair& pair) {
+    return speeds.against(*pair.changed, *pair.plain) == Speed::kDisturbed;
+  });
+  std::string speed = range_of_times(speeds.unit(), compared, speeds.figure());
+  if (!speed.empty()) speed += doubts_of(compared, speeds);
+  const std::string figures =
+      joined_texts({range_of_times("memory", pairs, &AttemptSummary::memory_allocated_bytes_max),
+                    speed, disturbed > 0 ? fmt::format("{} {}", disturbed, kNotCompared) : ""},
+                   ", ");
+  return figures.empty() ? "" : fmt::format("over {} pairs of rows: {}", pairs.size(), figures);
+}
+
+// Compares each row with the first one that differs in nothing else, on the same device.
+std::string pairs_of(const Change& change, const SeriesRows& rows, const SpeedComparison& speeds) {
+  constexpr size_t kMostPairs = 3;
+  std::vector<Pair> pairs;
+  std::map<std::string, const Series*> plain;  // by everything that they have in common
+  for (const Series* row : rows) {
+    const std::string others = without(row->spec, change.keys).dump() + row->median.device_name;
+    const auto [known, is_first] = plain.emplace(others, row);
+    const Series* first = known->second;
+    if (is_first || value_at(first->spec, change.deciding) == value_at(row->spec, change.deciding))
+      continue;
+    pairs.push_back({row, first});
+  }
+  if (pairs.size() > kMostPairs) return many_pairs_text(pairs, speeds);
+  return joined_texts(mapped(pairs, [&](const Pair& pair) { return pair_text(pair, speeds); }),
+                      "; ");
+}
+
 }  // namespace
 
-FastestRows fastest_rows(Rows rows) {
+BestRows fastest_rows(Rows rows) {
   const SpeedComparison speeds(rows);
-  FastestRows fastest{.column = speeds.column_name()};
   const auto [known, unknown, disturbed] = ranked_rows(speeds);
-  if (known.size() < 2 || !unknown.empty() || !disturbed.empty()) return fastest;
-  if (!not_comparable(known).empty()) return fastest;
-  fastest.rows = fastest_of(speeds, known);
-  if (fastest.rows.size() == known.size()) fastest.rows.clear();
-  return fastest;
+  const bool are_comparable =
+      known.size() > 1 && unknown.empty() && disturbed.empty() && not_comparable(known).empty();
+  BestRows best{are_comparable ? fastest_of(speeds, known) : known, speeds.column_name()};
+  if (best.rows.size() == known.size()) best.rows.clear();
+  return best;
 }
 
 std::string speed_answer(Rows rows) {
@@ -215,13 +334,22 @@ std::string scaling_answer(Rows rows) {
     return row->scaling && row->scaling->kind != ScalingKind::kBase;
   });
   const SpeedComparison speeds(rows);
-  std::vector<std::string> texts;
-  for (const auto& [base_and_kind, alike] : grouped(scaled, [](const Series* row) {
-         return std::pair(row->scaling->base, row->scaling->kind);
-       })) {
-    texts.push_back(scaling_text(alike, speeds));
-  }
-  return joined_texts(texts, "; ");
+  const auto base_and_kind = [](const Series* row) {
+    return std::pair(row->scaling->base, row->scaling->kind);
+  };
+  return joined_texts(mapped(grouped(scaled, base_and_kind),
+                             [&](const auto& alike) { return scaling_text(alike.second, speeds); }),
+                      "; ");
+}
+
+std::vector<Answer> change_answers(Rows rows) {
+  const SeriesRows specified = only(rows_that_fit(rows), [](const Series* series) {
+    return !series->median.family_value && !series->spec.is_null();
+  });
+  const SpeedComparison speeds(rows);
+  return mapped(kinds_of_change(), [&](const Change& change) {
+    return Answer{change.question, pairs_of(change, specified, speeds)};
+  });
 }
 
 }  // namespace fsdp

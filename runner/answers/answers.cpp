@@ -24,31 +24,36 @@ template <typename Of>
 std::string common(Rows rows, Of of) {
   std::set<std::string> texts;
   for (const Series* series : rows) {
-    const std::string text = of(series->median);
+    const std::string text = of(*series);
     if (!text.empty()) texts.insert(text);
   }
   return texts.size() == 1 ? *texts.begin() : "";
 }
 
-std::string model_name(const ComparisonRow& run) {
-  const std::filesystem::path source = text_of_spec(run, "/model/source");
+std::string model_name(const Series& series) {
+  const std::filesystem::path source = text_at(series.spec, "/model/source");
   if (!source.empty()) return (source.has_filename() ? source : source.parent_path()).filename();
-  const std::string architecture = text_of_spec(run, "/model/config/architecture");
+  const std::string architecture = text_at(series.spec, "/model/config/architecture");
   return architecture.substr(0, architecture.find("For"));
 }
 
-std::string data_kind(const ComparisonRow& run) {
-  const std::string kind = text_of_spec(run, "/data/kind");
+// "Llama 6.62M"
+std::string model(const Series& series) {
+  const std::string name = model_name(series);
+  const std::optional<int64_t>& count = series.median.parameter_count;
+  const std::string size = count ? short_count(static_cast<double>(*count)) : "";
+  if (name.find(size) != std::string::npos) return name;  // such as SmolLM2-135M
+  return name.empty() ? size : name + ' ' + size;
+}
+
+std::string data_kind(const Series& series) {
+  const std::string kind = text_at(series.spec, "/data/kind");
   return kind.empty() ? "" : kind + " data";
 }
 
-// "Llama 6.62M"
-std::string model(const ComparisonRow& run) {
-  const std::string name = model_name(run);
-  const std::string size =
-      run.parameter_count ? short_count(static_cast<double>(*run.parameter_count)) : "";
-  if (name.find(size) != std::string::npos) return name;  // such as SmolLM2-135M
-  return name.empty() ? size : name + ' ' + size;
+std::string row_length(const Series& series) {
+  const int64_t tokens = series.median.sequence_length;
+  return tokens > 0 ? fmt::format("{} tokens a row", tokens) : "";
 }
 
 // Returns the threads of each rank: "1 thread", or "1-2 threads" if rows differ.
@@ -64,14 +69,14 @@ std::string threads(Rows rows) {
 }
 
 // "Intel Xeon (CPU)" for "Intel(R) Xeon(R) Processor"
-std::string device(const ComparisonRow& run) {
-  std::string name = run.device_name;
+std::string device(const Series& series) {
+  std::string name = series.median.device_name;
   for (const std::string_view ornament : {"(R)", "(TM)", " Processor"}) {
     for (size_t at = 0; (at = name.find(ornament)) != std::string::npos;) {
       name.erase(at, ornament.size());
     }
   }
-  return name.empty() || run.device == DeviceKind::kCuda ? name : name + " (CPU)";
+  return name.empty() || series.median.device == DeviceKind::kCuda ? name : name + " (CPU)";
 }
 
 // --- memory ---
@@ -165,7 +170,7 @@ std::string least_memory(Rows rows) {
       fmt::format("least memory: {}, {}", names_in_words(points_of(with_least)), figure);
   const Series& first = *with_least.front();
   const double of_baseline = first.baseline == nullptr ? 0 : allocated_bytes(first.baseline);
-  if (!(of_baseline > 0) || std::ranges::find(with_least, first.baseline) != with_least.end()) {
+  if (!(of_baseline > 0) || is_among(with_least, first.baseline)) {
     return text;
   }
   const std::string ratios = ratios_of_baseline(first, least / of_baseline, most / of_baseline);
@@ -182,9 +187,7 @@ std::string quoted_if_list(const std::string& point) {
 }
 
 std::vector<std::string> points_of(Rows rows) {
-  std::vector<std::string> points;
-  for (const Series* series : rows) points.push_back(quoted_if_list(series->name));
-  return points;
+  return mapped(rows, [](const Series* series) { return quoted_if_list(series->name); });
 }
 
 std::string ratios_of_baseline(const Series& series, double least, double most) {
@@ -209,35 +212,30 @@ std::vector<Answer> answers_for(Rows rows) {
 }
 
 std::string set_up_of(Rows rows) {
-  const std::string task = joined_texts(
-      {common(rows, model), common(rows, [](auto& run) { return run.precision; }),
-       common(rows,
-              [](auto& run) {
-                return run.sequence_length > 0 ? fmt::format("{} tokens a row", run.sequence_length)
-                                               : std::string();
-              }),
-       common(rows, data_kind)},
-      ", ");
+  const auto precision = [](const Series& series) { return series.median.precision; };
+  const auto ranks = [](const Series& series) { return counted(series.median.ranks, "rank"); };
+  const std::string task = joined_texts({common(rows, model), common(rows, precision),
+                                         common(rows, row_length), common(rows, data_kind)},
+                                        ", ");
   const std::string hardware =
-      joined_texts({common(rows, device), threads(rows),
-                    common(rows, [](auto& run) { return counted(run.ranks, "rank"); })},
-                   ", ");
+      joined_texts({common(rows, device), threads(rows), common(rows, ranks)}, ", ");
   return joined_texts({task, hardware}, "; ");
 }
 
-SeriesRows rows_with_least_memory(Rows rows) {
+BestRows rows_with_least_memory(Rows rows) {
   const SeriesRows measured = with_measured_memory(rows);
-  if (measured.size() < 2) return {};
-  const SeriesRows with_least = with_least_of(measured);
-  return with_least.size() == measured.size() ? SeriesRows() : with_least;
+  BestRows best{measured.size() < 2 ? measured : with_least_of(measured),
+                "memory_allocated_bytes_max"};
+  if (best.rows.size() == measured.size()) best.rows.clear();
+  return best;
 }
 
 std::string memory_answer(Rows rows) {
   const auto is_doubled = [](const Series* series) {
     return series->median.family_value.has_value();
   };
-  std::vector<ComparisonRow> doubled;
-  for (const Series* series : only(rows, is_doubled)) doubled.push_back(series->median);
+  const auto doubled =
+      mapped(only(rows, is_doubled), [](const Series* series) { return series->median; });
   const SeriesRows others = only(rows, std::not_fn(is_doubled));
   std::vector<std::string> texts = largest_that_fit(doubled);
   if (!others.empty()) {

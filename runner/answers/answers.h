@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -28,14 +29,13 @@ std::string scaling_answer(Rows rows);
 // taken from pairs of rows that differ in nothing else.
 std::vector<Answer> change_answers(Rows rows);
 
-// The rows tied for fastest, within noise, and the rows tied for least memory, within 1 %. Empty if
-// all rows tie. The fastest are also empty if the rows cannot be compared.
-struct FastestRows {
-  SeriesRows rows{};
-  std::string column{};  // the speed by which they were compared
+// The rows that tie for best in a column, within noise.
+struct BestRows {
+  SeriesRows rows;  // empty if all rows tie, or if they cannot be compared
+  std::string column;
 };
-FastestRows fastest_rows(Rows rows);
-SeriesRows rows_with_least_memory(Rows rows);
+BestRows fastest_rows(Rows rows);
+BestRows rows_with_least_memory(Rows rows);  // within 1 %
 
 std::vector<std::string> points_of(Rows rows);
 // Returns the name, in quotes if it would read as two names in a list.
@@ -49,6 +49,39 @@ std::string ratios_of_baseline(const Series& series, double least, double most);
 // Returns the warnings about rows that are shown together, in groups that share a baseline. Each
 // warning appears once, with its findings in every group.
 std::vector<Warning> warnings_for(const std::vector<SeriesRows>& groups);
+
+// --- losses of runs that compute the same ---
+
+struct LossOfRun {
+  const ComparisonRow* run = nullptr;
+  std::optional<double> loss{};  // nullopt: not finite
+};
+
+// Finished runs that must have equal losses: their model, data, seed, total batch, steps and
+// precision are equal. Only steps that all of them have are compared.
+struct LossAgreement {
+  Runs runs;
+  bool is_every_step = false;   // false: steps were not read, only first and last losses
+  bool is_whole = false;        // every step of every run was compared
+  size_t step_count = 0;        // compared steps
+  size_t not_finite_count = 0;  // of these, steps where no run's loss is finite
+  // The largest relative difference of a step's losses, infinite if only some are finite. `allowed`
+  // is the difference that another order of summation, as in sharding, may cause.
+  double difference = 0;
+  double allowed = 0;
+  std::optional<int64_t> parted_at{};  // the first step above `allowed`
+  LossOfRun least{}, greatest{};       // at that step
+};
+
+// True if an attempt of the run went on from a checkpoint.
+bool is_resumed(const ComparisonRow& run);
+
+// Returns an agreement for each group of finished runs with an equal loss_digest, in their order.
+// Single runs have none. Compares ComparisonRow::losses, or else the first and the last loss.
+std::vector<LossAgreement> loss_agreements(Rows rows);
+
+// A loss in a sentence: "2.5", "not finite".
+std::string loss_in_words(std::optional<double> loss);
 
 // --- rows of several people that should be alike but differ ---
 

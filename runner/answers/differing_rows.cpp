@@ -53,8 +53,7 @@ DifferingRows lines_of(const std::vector<Difference>& found, const Runs& all) {
   for (const auto& [what, run] : found) differing.runs.insert(run);
   const auto by_kind = grouped(found, &Difference::first);
   for (const auto& [what, alike] : by_kind | std::views::take(kMostLines)) {
-    Runs runs;
-    std::ranges::transform(alike, std::back_inserter(runs), &Difference::second);
+    const Runs runs = mapped(alike, &Difference::second);
     differing.lines.push_back(fmt::format("* {}: {}.", what, persons_in_words(runs, all)));
   }
   if (by_kind.size() > kMostLines) {

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "runner/answers/answers.h"
-#include "runner/series/losses.h"
 #include "runner/series/speeds.h"
 #include "runner/store/quantile.h"
 #include "runner/table/names.h"
@@ -20,15 +19,6 @@ namespace {
 // cores with each other and with the system. The lab's four ranks on two cores had 4 to 26 %.
 double noise_allowed(const ComparisonRow& run) {
   return run.device == DeviceKind::kCuda ? 0.2 : 0.5;
-}
-
-Runs started_runs(Rows rows) {
-  Runs runs;
-  for (const Series* series : rows) {
-    std::ranges::copy_if(series->runs, std::back_inserter(runs),
-                         [](auto* run) { return run->attempt.has_value(); });
-  }
-  return runs;
 }
 
 // Returns the runs with a loss, unless the experiment compares throughput and has losses as
@@ -113,12 +103,14 @@ std::string lost_events(Rows rows) {
 }
 
 std::string losses_disagree(Rows rows) {
+  const auto text = [](const LossOfRun& one) {
+    return one.run->point + ' ' + loss_in_words(one.loss);
+  };
   std::vector<std::string> found;
   for (const LossAgreement& agreement : loss_agreements(rows)) {
     if (!agreement.parted_at) continue;
-    found.push_back(fmt::format("{} {}, {} {} (step {})", agreement.least->point,
-                                loss_in_words(agreement.least_loss), agreement.greatest->point,
-                                loss_in_words(agreement.greatest_loss), *agreement.parted_at));
+    found.push_back(fmt::format("{}, {} (step {})", text(agreement.least), text(agreement.greatest),
+                                *agreement.parted_at));
   }
   return joined_names(found);
 }

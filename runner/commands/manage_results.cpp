@@ -23,7 +23,6 @@
 #include "runner/commands/find_run.h"
 #include "runner/commands/options.h"
 #include "runner/export/export.h"
-#include "runner/export/published_folder.h"
 #include "runner/run/locks.h"
 #include "runner/store/merge.h"
 #include "runner/store/prune.h"
@@ -157,8 +156,9 @@ ExitCode export_command(const ExportArguments& arguments) {
   export_runs(store, rows, place.folder(),
               {.format = arguments.format,
                .results = arguments.results,
-               .wandb = {.entity = variable_if_set("WANDB_ENTITY"),
-                         .project = variable_if_set("WANDB_PROJECT")}});
+               .wandb = WandbSpec{.entity = variable_if_set("WANDB_ENTITY"),
+                                  .project = variable_if_set("WANDB_PROJECT"),
+                                  .name = {}}});
   place.publish();
   const auto without_attempt = std::ranges::count_if(
       rows, [](const ComparisonRow& row) { return !row.attempt.has_value(); });

@@ -20,7 +20,6 @@
 #include "runner/commands/print_report.h"
 #include "runner/page/notes_html.h"
 #include "runner/report/columns.h"
-#include "runner/report/published_figures.h"
 #include "runner/series/run_keys.h"
 
 namespace fsdp {

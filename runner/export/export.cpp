@@ -1,7 +1,19 @@
 #include "runner/export/export.h"
 
+#include <fcntl.h>
+#include <stdio.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <map>
+#include <set>
+#include <system_error>
+
+#include "base/files/new_file.h"
 #include "base/text/csv.h"
 #include "base/text/json.h"
+#include "base/text/utf8.h"
 #include "contract/record/run_paths.h"
 #include "runner/export/exported_run.h"
 
@@ -16,34 +28,29 @@ class TableFile {
   // Adds .csv or .jsonl to `stem`.
   TableFile(const std::filesystem::path& stem, bool as_json)
       : file_(stem.string() + (as_json ? ".jsonl" : ".csv")), as_json_(as_json) {
-    if (!as_json)
-      write_csv([](std::string& line, const char* name, auto&) { line += name; }, Parts()...);
+    const auto add_name = [](std::string& line, const char* name, auto&) { line += name; };
+    if (!as_json) write_csv(add_name, Parts()...);
   }
 
   void add(const Parts&... parts) {
-    if (as_json_) {
-      JsonObject row;
-      (row.add_fields(parts), ...);
-      file_.write(row.text() + '\n');
-    } else {
-      write_csv([](std::string& line, auto, auto& value) { append_csv(line, value); }, parts...);
-    }
+    const auto add_value = [](std::string& line, auto, auto& value) { append_csv(line, value); };
+    if (!as_json_) return write_csv(add_value, parts...);
+    JsonObject row;
+    (row.add_fields(parts), ...);
+    file_.write(row.text() + '\n');
   }
 
   void close() { file_.close(); }
 
  private:
   // Writes one line. `append` adds the text of each field.
-  template <typename Append>
-  void write_csv(const Append& append, const Parts&... parts) {
+  void write_csv(const auto& append, const Parts&... parts) {
     std::string line;
-    const auto append_part = [&]<Fields Part>(const Part& part) {
-      Part::visit_fields(part, [&](const char* name, const auto& value, auto&&...) {
-        append(line, name, value);
-        line += ',';
-      });
+    const auto append_field = [&](const char* name, const auto& value, auto&&...) {
+      append(line, name, value);
+      line += ',';
     };
-    (append_part(parts), ...);
+    (Parts::visit_fields(parts, append_field), ...);
     line.pop_back();
     file_.write(line + "\r\n");
   }
@@ -114,7 +121,128 @@ void write_run(const Store& store, const ComparisonRow& run, const Origin& origi
   }
 }
 
+// Swaps two folders. On a file system without an atomic swap, `b` is missing for a moment.
+void swap_folders(const std::filesystem::path& a, const std::filesystem::path& b) {
+  if (renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0) return;
+  if (errno != EINVAL) throw std::system_error(errno, std::generic_category(), b.string());
+  const std::filesystem::path aside = name_by_chance(b);
+  std::filesystem::rename(b, aside);
+  std::filesystem::rename(a, b);
+  std::filesystem::rename(aside, a);
+}
+
+// --- moments ---
+
+void add_if_known(Moment& moment, const std::string& name, std::optional<double> value) {
+  if (value && std::isfinite(*value)) moment.figures.emplace_back(name, *value);
+}
+
+// `of_ranks` has the step of each rank that did it. Loss and learning rate are equal on all ranks.
+Moment moment_of_step(const std::vector<const Recorded<StepDone>*>& of_ranks) {
+  const Recorded<StepDone>& first = *of_ranks.front();
+  const StepDone* slowest = &first.body;
+  int64_t allocated_bytes = 0;
+  int64_t reserved_bytes = 0;
+  for (const Recorded<StepDone>* rank : of_ranks) {
+    if (rank->body.step_time_ms > slowest->step_time_ms) slowest = &rank->body;
+    allocated_bytes = std::max(allocated_bytes, rank->body.memory_allocated_bytes_max);
+    reserved_bytes = std::max(reserved_bytes, rank->body.memory_reserved_bytes_max);
+  }
+  Moment moment{.step = first.body.step, .time_unix_ms = first.time_unix_ms};
+  add_if_known(moment, "train/loss", first.body.loss);
+  add_if_known(moment, "train/learning_rate", first.body.learning_rate);
+  add_if_known(moment, "train/gradient_norm", first.body.gradient_norm);
+  add_if_known(moment, "time/step_time_ms", slowest->step_time_ms);
+  add_if_known(moment, "time/communication_time_ms", slowest->communication_time_ms);
+  add_if_known(moment, "memory/allocated_bytes_max", allocated_bytes);
+  add_if_known(moment, "memory/reserved_bytes_max", reserved_bytes);
+  return moment;
+}
+
+std::vector<Moment> moments_of_steps(const std::vector<Recorded<StepDone>>& steps,
+                                     int64_t last_step) {
+  std::map<int64_t, std::vector<const Recorded<StepDone>*>> of_ranks;
+  for (const Recorded<StepDone>& step : steps) {
+    if (step.body.step <= last_step) of_ranks[step.body.step].push_back(&step);
+  }
+  std::vector<Moment> moments;
+  for (const auto& [step, ranks] : of_ranks) moments.push_back(moment_of_step(ranks));
+  return moments;
+}
+
+void add_evaluations(std::vector<Moment>& moments,
+                     const std::vector<Recorded<EvaluationDone>>& evaluations, int64_t last_step) {
+  for (const Recorded<EvaluationDone>& evaluation : evaluations) {
+    // All ranks report the same values.
+    if (evaluation.rank != 0 || evaluation.body.step > last_step) continue;
+    Moment moment{.step = evaluation.body.step, .time_unix_ms = evaluation.time_unix_ms};
+    add_if_known(moment, "validation/loss", evaluation.body.loss);
+    add_if_known(moment, "validation/token_accuracy", evaluation.body.token_accuracy);
+    moments.push_back(std::move(moment));
+  }
+}
+
+int64_t step_done_by(const std::vector<Moment>& steps, int64_t time_unix_ms) {
+  const auto later = std::ranges::upper_bound(steps, time_unix_ms, {}, &Moment::time_unix_ms);
+  return later == steps.begin() ? 0 : std::prev(later)->step;
+}
+
+// If there are several hosts, the names of their devices begin with the host's name.
+void add_device_samples(std::vector<Moment>& moments, const std::vector<Moment>& steps,
+                        const std::vector<Recorded<DeviceSample>>& samples) {
+  std::set<std::string> hosts;
+  for (const Recorded<DeviceSample>& sample : samples) hosts.insert(sample.body.host);
+  for (const Recorded<DeviceSample>& sample : samples) {
+    const DeviceSample& device = sample.body;
+    const std::string place = hosts.size() > 1 ? device.host + '/' : "";
+    const std::string name = "device/" + visible_line(place + device.device) + '/';
+    Moment moment{.step = step_done_by(steps, sample.time_unix_ms),
+                  .time_unix_ms = sample.time_unix_ms};
+    add_if_known(moment, name + "utilization_percent", device.utilization_percent);
+    add_if_known(moment, name + "memory_used_bytes", device.memory_used_bytes);
+    add_if_known(moment, name + "power_watts", device.power_watts);
+    add_if_known(moment, name + "temperature_celsius", device.temperature_celsius);
+    moments.push_back(std::move(moment));
+  }
+}
+
 }  // namespace
+
+std::vector<Moment> moments_of(const Store& store, int64_t run_id, int attempt) {
+  std::vector<Moment> moments;
+  for (const Stretch& stretch : store.stretches(run_id, attempt)) {
+    const std::vector<Moment> steps =
+        moments_of_steps(store.events<StepDone>(run_id, stretch.attempt), stretch.last_step);
+    moments.insert(moments.end(), steps.begin(), steps.end());
+    add_evaluations(moments, store.events<EvaluationDone>(run_id, stretch.attempt),
+                    stretch.last_step);
+    add_device_samples(moments, steps, store.events<DeviceSample>(run_id, stretch.attempt));
+  }
+  std::erase_if(moments, [](const Moment& moment) { return moment.figures.empty(); });
+  std::ranges::stable_sort(moments, {}, &Moment::time_unix_ms);
+  return moments;
+}
+
+PublishedFolder::PublishedFolder(const std::filesystem::path& place)
+    : place_(std::filesystem::weakly_canonical(std::filesystem::absolute(place))) {
+  if (!place_.has_filename()) place_ = place_.parent_path();
+  partial_ = name_by_chance(place_);
+  std::filesystem::create_directories(partial_);
+}
+
+PublishedFolder::~PublishedFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(partial_, ignored);
+}
+
+void PublishedFolder::publish() {
+  if (std::filesystem::exists(place_)) {
+    std::filesystem::permissions(partial_, std::filesystem::status(place_).permissions());
+    swap_folders(partial_, place_);
+  } else {
+    std::filesystem::rename(partial_, place_);
+  }
+}
 
 void export_runs(const Store& store, std::span<const ComparisonRow> rows,
                  const std::filesystem::path& folder, const ExportOptions& options) {

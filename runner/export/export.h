@@ -2,7 +2,6 @@
 
 #include <array>
 #include <filesystem>
-#include <optional>
 #include <span>
 #include <string>
 
@@ -16,16 +15,10 @@ constexpr auto enum_names(ExportFormat) {
   return std::array{"csv"sv, "jsonl"sv, "tensorboard"sv, "wandb"sv};
 }
 
-// The names used if a run's specification has none in its section wandb.
-struct WandbDefaults {
-  std::optional<std::string> entity;
-  std::optional<std::string> project;
-};
-
 struct ExportOptions {
   ExportFormat format = ExportFormat::kCsv;
   std::filesystem::path results;  // for the paths of checkpoints
-  WandbDefaults wandb{};
+  WandbSpec wandb{};              // entity and project of runs whose specification has none
 };
 
 // Writes `rows`, lines of the view comparison, into `folder`, which exists and is empty:
@@ -43,5 +36,25 @@ struct ExportOptions {
 // std::system_error if something cannot be written.
 void export_runs(const Store& store, std::span<const ComparisonRow> rows,
                  const std::filesystem::path& folder, const ExportOptions& options);
+
+// A folder that is written under a temporary name. publish() moves it to its place. Until then the
+// old folder is untouched; without publish() the new folder is removed. If the place is a link, the
+// link stays and its target is replaced. Folders keep their mode.
+class PublishedFolder {
+ public:
+  // Creates the folder to write into. Throws std::system_error.
+  explicit PublishedFolder(const std::filesystem::path& place);
+  ~PublishedFolder();
+  PublishedFolder(const PublishedFolder&) = delete;
+  PublishedFolder& operator=(const PublishedFolder&) = delete;
+
+  const std::filesystem::path& folder() const { return partial_; }
+  // Moves the folder to its place. The destructor removes the replaced folder.
+  void publish();
+
+ private:
+  std::filesystem::path place_;
+  std::filesystem::path partial_;
+};
 
 }  // namespace fsdp

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <bit>
-#include <span>
 
 #include "base/text/utf8.h"
 #include "runner/export/exported_run.h"
@@ -71,53 +70,13 @@ constexpr int kTensorType = 1, kTensorShape = 2, kTensorText = 8;
 constexpr int kShapeDimension = 2, kDimensionSize = 1;
 constexpr int64_t kTypeText = 7;
 
-double seconds(int64_t time_unix_ms) { return static_cast<double>(time_unix_ms) / 1000; }
-
-// An event file of TensorBoard. Each tensorflow.Event message is a TFRecord: length, masked CRC-32C
-// of the length, bytes, masked CRC-32C of the bytes. A scalar is a 32-bit float, as in
-// TensorBoard's own writer. Throws std::system_error if the file cannot be written.
-class TensorboardFile {
- public:
-  // TensorBoard finds files with "tfevents" in their names. Writes the version, dated
-  // `time_unix_ms`.
-  TensorboardFile(std::filesystem::path path, int64_t time_unix_ms);
-
-  void add_scalars(int64_t step, int64_t time_unix_ms,
-                   std::span<const std::pair<std::string, double>> scalars);
-  // TensorBoard shows the text as Markdown.
-  void add_text(int64_t time_unix_ms, std::string_view tag, std::string_view markdown);
-  void close() { file_.close(); }
-
- private:
-  void write_record(std::string_view bytes);
-
-  OutputFile file_;
-};
-
-TensorboardFile::TensorboardFile(std::filesystem::path path, int64_t time_unix_ms)
-    : file_(std::move(path)) {
-  write_record(Message()
-                   .real(kEventWallTime, seconds(time_unix_ms))
-                   .text(kEventFileVersion, "brain.Event:2")
-                   .bytes());
+// A tensorflow.Event message.
+Message event(int64_t time_unix_ms) {
+  return Message().real(kEventWallTime, static_cast<double>(time_unix_ms) / 1000);
 }
 
-void TensorboardFile::add_scalars(int64_t step, int64_t time_unix_ms,
-                                  std::span<const std::pair<std::string, double>> scalars) {
-  Message summary;
-  for (const auto& [tag, value] : scalars) {
-    summary.message(kSummaryValue,
-                    Message().text(kValueTag, tag).real(kValueSimple, static_cast<float>(value)));
-  }
-  write_record(Message()
-                   .real(kEventWallTime, seconds(time_unix_ms))
-                   .integer(kEventStep, step)
-                   .message(kEventSummary, summary)
-                   .bytes());
-}
-
-void TensorboardFile::add_text(int64_t time_unix_ms, std::string_view tag,
-                               std::string_view markdown) {
+// Returns a text, which TensorBoard shows as Markdown.
+Message text_summary(std::string_view tag, std::string_view markdown) {
   const Message metadata = Message()
                                .message(kMetadataPlugin, Message().text(kPluginName, "text"))
                                .integer(kMetadataDataClass, kDataClassTensor);
@@ -126,21 +85,26 @@ void TensorboardFile::add_text(int64_t time_unix_ms, std::string_view tag,
                              .integer(kTensorType, kTypeText)
                              .message(kTensorShape, shape)
                              .text(kTensorText, markdown);
-  const Message value = Message()
-                            .text(kValueTag, tag)
-                            .message(kValueTensor, tensor)
-                            .message(kValueMetadata, metadata);
-  write_record(Message()
-                   .real(kEventWallTime, seconds(time_unix_ms))
-                   .message(kEventSummary, Message().message(kSummaryValue, value))
-                   .bytes());
+  return Message().message(kSummaryValue, Message()
+                                              .text(kValueTag, tag)
+                                              .message(kValueTensor, tensor)
+                                              .message(kValueMetadata, metadata));
 }
 
-void TensorboardFile::write_record(std::string_view bytes) {
-  const std::string length = little_endian(static_cast<uint64_t>(bytes.size()));
-  file_.write(length + masked_crc(length));
-  file_.write(bytes);
-  file_.write(masked_crc(bytes));
+// Returns a moment's figures. A scalar is a 32-bit float, as in TensorBoard's own writer.
+Message summary_of(const Moment& moment) {
+  Message summary;
+  for (const auto& [tag, value] : moment.figures) {
+    summary.message(kSummaryValue,
+                    Message().text(kValueTag, tag).real(kValueSimple, static_cast<float>(value)));
+  }
+  return summary;
+}
+
+// Returns a TFRecord: length, masked CRC-32C of the length, bytes, masked CRC-32C of the bytes.
+std::string record_of(const Message& message) {
+  const std::string length = little_endian(static_cast<uint64_t>(message.bytes().size()));
+  return length + masked_crc(length) + message.bytes() + masked_crc(message.bytes());
 }
 
 }  // namespace
@@ -155,16 +119,19 @@ uint32_t crc32c(std::string_view bytes) {
   return ~crc;
 }
 
+// TensorBoard finds files with "tfevents" in their names.
 void write_tensorboard(const Store& store, const ComparisonRow& run,
                        const std::filesystem::path& folder) {
   const int64_t started_unix_ms = run.started_unix_ms.value_or(0);
-  TensorboardFile file(
-      folder / fmt::format("events.out.tfevents.{}.fsdp-run", started_unix_ms / 1000),
-      started_unix_ms);
-  file.add_text(started_unix_ms, "specification",
-                "```yaml\n" + visible_lines(store.spec_text(run.run)) + "```\n");
+  OutputFile file(folder / fmt::format("events.out.tfevents.{}.fsdp-run", started_unix_ms / 1000));
+  file.write(record_of(event(started_unix_ms).text(kEventFileVersion, "brain.Event:2")));
+  const std::string specification = "```yaml\n" + visible_lines(store.spec_text(run.run)) + "```\n";
+  file.write(record_of(
+      event(started_unix_ms).message(kEventSummary, text_summary("specification", specification))));
   for (const Moment& moment : moments_of(store, run.run, static_cast<int>(*run.attempt))) {
-    file.add_scalars(moment.step, moment.time_unix_ms, moment.figures);
+    file.write(record_of(event(moment.time_unix_ms)
+                             .integer(kEventStep, moment.step)
+                             .message(kEventSummary, summary_of(moment))));
   }
   file.close();
 }

@@ -23,17 +23,10 @@ namespace {
 constexpr int kLevelsAbove = 2;
 constexpr int kDeepestLevel = 6;
 
-struct FreeParser {
-  void operator()(cmark_parser* parser) const { cmark_parser_free(parser); }
-};
-struct FreeNode {
-  void operator()(cmark_node* node) const { cmark_node_free(node); }
-};
-struct FreeIterator {
-  void operator()(cmark_iter* iterator) const { cmark_iter_free(iterator); }
-};
-struct FreeText {
-  void operator()(char* text) const { std::free(text); }
+// Frees what a library of C allocated.
+template <auto Free>
+struct Freed {
+  void operator()(auto* pointer) const { Free(pointer); }
 };
 
 // Throws ConfigError if a table could be too large. It gets as many cells in every row as in its
@@ -55,7 +48,7 @@ void require_small_tables(std::string_view markdown, const std::filesystem::path
   }
 }
 
-using Parser = std::unique_ptr<cmark_parser, FreeParser>;
+using Parser = std::unique_ptr<cmark_parser, Freed<cmark_parser_free>>;
 
 Parser parser_with_tables() {
   cmark_gfm_core_extensions_ensure_registered();
@@ -66,7 +59,7 @@ Parser parser_with_tables() {
 
 std::vector<cmark_node*> nodes_of(cmark_node* document, cmark_node_type type) {
   std::vector<cmark_node*> nodes;
-  const std::unique_ptr<cmark_iter, FreeIterator> iterator(cmark_iter_new(document));
+  const std::unique_ptr<cmark_iter, Freed<cmark_iter_free>> iterator(cmark_iter_new(document));
   for (cmark_event_type event; (event = cmark_iter_next(iterator.get())) != CMARK_EVENT_DONE;) {
     cmark_node* node = cmark_iter_get_node(iterator.get());
     if (event == CMARK_EVENT_ENTER && cmark_node_get_type(node) == type) nodes.push_back(node);
@@ -235,7 +228,8 @@ std::string notes_html(std::string_view markdown, const std::filesystem::path& f
   require_small_tables(markdown, file);
   const Parser parser = parser_with_tables();
   cmark_parser_feed(parser.get(), markdown.data(), markdown.size());
-  const std::unique_ptr<cmark_node, FreeNode> document(cmark_parser_finish(parser.get()));
+  const std::unique_ptr<cmark_node, Freed<cmark_node_free>> document(
+      cmark_parser_finish(parser.get()));
   for (cmark_node* heading : nodes_of(document.get(), CMARK_NODE_HEADING)) {
     const int level = cmark_node_get_heading_level(heading) + kLevelsAbove;
     cmark_node_set_heading_level(heading, std::min(level, kDeepestLevel));
@@ -244,7 +238,7 @@ std::string notes_html(std::string_view markdown, const std::filesystem::path& f
   for (cmark_node* link : nodes_of(document.get(), CMARK_NODE_LINK)) {
     if (!is_of_web(cmark_node_get_url(link))) keep_text_only(link);
   }
-  const std::unique_ptr<char, FreeText> html(cmark_render_html(
+  const std::unique_ptr<char, Freed<std::free>> html(cmark_render_html(
       document.get(), CMARK_OPT_DEFAULT, cmark_parser_get_syntax_extensions(parser.get())));
   return with_images(html.get(), images);
 }

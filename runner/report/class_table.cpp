@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <map>
-#include <sstream>
 
 #include "base/text/config_error.h"
 #include "runner/answers/answers.h"
-#include "runner/report/comparison.h"
+#include "runner/report/columns.h"
 #include "runner/table/names.h"
 #include "runner/table/terminal_text.h"
 
@@ -28,14 +27,13 @@ struct Person {
 };
 
 std::string require_one_experiment(const std::vector<RunRow>& rows) {
-  std::set<std::string> names;
-  for (const RunRow& row : rows) names.insert(own_experiment(*row.run));
+  const auto names = distinct(mapped(rows, [](auto& row) { return own_experiment(*row.run); }));
   if (names.size() > 1) {
     throw ConfigError(
         "--class", "",
         fmt::format("is of one experiment; allowed in front of it: {}", fmt::join(names, " or ")));
   }
-  return names.empty() ? "" : *names.begin();
+  return names.empty() ? "" : names.front();
 }
 
 std::vector<Person> persons_of(const std::vector<RunRow>& rows,
@@ -47,9 +45,7 @@ std::vector<Person> persons_of(const std::vector<RunRow>& rows,
     person.name = person_of(*row.run);
     person.rows.emplace(row.run->point, row);
   }
-  std::vector<Person> persons;
-  for (auto& [name, found] : by_name) persons.push_back(std::move(found));
-  return persons;
+  return mapped(by_name, [](const auto& person) { return person.second; });
 }
 
 // Returns the points in the order of the experiment, unless the reader chose another.
@@ -59,11 +55,7 @@ Points points_of(std::vector<RunRow> rows, bool is_sorted) {
       return std::pair(row.run->position, row.run->family_value);
     });
   }
-  Points points;
-  for (const RunRow& row : rows) {
-    if (std::ranges::find(points, row.run->point) == points.end()) points.push_back(row.run->point);
-  }
-  return points;
+  return distinct(mapped(rows, [](const RunRow& row) { return row.run->point; }));
 }
 
 // "FSDP,\nbatch 8"
@@ -101,82 +93,25 @@ Cell cell_of(const RunRow* row, const RunColumn& figure,
               (was_measured ? figure.text_for(*row) : row->series->status_text())};
 }
 
-// Returns a block for each figure, with a row for each person.
+// Returns a block for each figure, with a row for each person. Programs, which see no titles of
+// blocks, get a cell with the figure's name.
 std::vector<Block> blocks_of(const std::vector<Person>& persons, const Points& points,
                              const std::vector<RunColumn>& figures,
-                             const std::set<const ComparisonRow*>& marked) {
+                             const std::set<const ComparisonRow*>& marked, bool are_named) {
   std::vector<Block> blocks;
   for (const RunColumn& figure : figures) {
     Block& block = blocks.emplace_back();
     if (figures.size() > 1) block.title = figure.heading_line();
     for (const Person& person : persons) {
-      Row& row = block.rows.emplace_back();
-      row.cells.emplace_back(person.name, person.name);
+      std::vector<Cell>& cells = block.rows.emplace_back().cells;
+      if (are_named) cells.emplace_back(figure.name, "");
+      cells.emplace_back(person.name, person.name);
       for (const std::string& point : points) {
-        row.cells.push_back(cell_of(person.row_at(point), figure, marked));
+        cells.push_back(cell_of(person.row_at(point), figure, marked));
       }
     }
   }
   return blocks;
-}
-
-// Adds a column with the name of each block's figure. Programs see no titles of blocks.
-void put_figures_column(Table& table, const std::vector<RunColumn>& figures) {
-  table.columns.insert(table.columns.begin(),
-                       Column{"figure", "", "The column that the row's figures are of.", true});
-  for (size_t i = 0; i < figures.size(); ++i) {
-    for (Row& row : table.blocks[i].rows) {
-      row.cells.insert(row.cells.begin(), Cell(figures[i].name, ""));
-    }
-  }
-}
-
-size_t width_of(const Table& table, size_t number) {
-  size_t width = 0;
-  std::istringstream lines(table.columns[number].heading);
-  for (std::string line; std::getline(lines, line);) width = std::max(width, display_width(line));
-  for (const Block& block : table.blocks) {
-    for (const Row& row : block.rows) {
-      width = std::max(width, display_width(row.cells[number].text));
-    }
-  }
-  return width;
-}
-
-// Returns the table with only these columns.
-Table with_columns(const Table& table, const std::vector<size_t>& numbers) {
-  Table part{.label = table.label};
-  for (const size_t number : numbers) part.columns.push_back(table.columns[number]);
-  for (const Block& block : table.blocks) {
-    part.blocks.push_back({.title = block.title});
-    for (const Row& row : block.rows) {
-      Row& kept = part.blocks.back().rows.emplace_back();
-      for (const size_t number : numbers) kept.cells.push_back(row.cells[number]);
-    }
-  }
-  return part;
-}
-
-// Divides the columns into tables that fit the width, each with the names; 0: any width.
-std::vector<Table> tables_of(const Table& table, size_t width) {
-  if (width == 0) return {table};
-  std::vector<std::vector<size_t>> parts{{0}};
-  size_t used = width_of(table, 0);
-  for (size_t number = 1; number < table.columns.size(); ++number) {
-    const size_t own = kColumnGap + width_of(table, number);
-    if (parts.back().size() > 1 && used + own > width) {
-      parts.push_back({0});
-      used = width_of(table, 0);
-    }
-    parts.back().push_back(number);
-    used += own;
-  }
-  std::vector<Table> tables;
-  for (const std::vector<size_t>& numbers : parts) tables.push_back(with_columns(table, numbers));
-  tables.front().title = table.title;
-  tables.back().warnings = table.warnings;
-  tables.back().notes = table.notes;
-  return tables;
 }
 
 // "bob misses 2 of 5: 4xDDP (failed), offload (not there)", for each person; a line if nobody does.
@@ -207,7 +142,7 @@ std::vector<std::string> lines_on_missing(const std::vector<Person>& persons,
 
 std::string render_class(Format format, const Report& report, const std::vector<std::string>& names,
                          const std::set<std::string>& others) {
-  const Comparison comparison = compare(Format::kCsv, report);
+  const Comparison comparison = compare(RowKind::kSeries, report);
   const std::string experiment = require_one_experiment(comparison.rows);
   const std::vector<RunColumn> figures = figures_of(names, report.view.wide, comparison.rows);
   const DifferingRows differing = differing_rows(comparison.rows);
@@ -216,17 +151,24 @@ std::string render_class(Format format, const Report& report, const std::vector<
 
   Table table{.title = experiment, .label = experiment};
   if (figures.size() == 1) table.title += ": " + figures.front().heading_line();
-  table.columns = {Column{"source", "source", "Whose results they are.", true}};
+  const bool are_named = is_for_programs(format) && figures.size() > 1;
+  if (are_named) {
+    table.columns.push_back({"figure", "", "The column that the row's figures are of.", true});
+  }
+  table.columns.push_back({"source", "source", "Whose results they are.", true});
   for (const std::string& point : points) {
     table.columns.push_back(Column{point, in_short_lines(point), "The point " + point + "."});
   }
-  table.blocks = blocks_of(persons, points, figures, differing.runs);
+  table.blocks = blocks_of(persons, points, figures, differing.runs, are_named);
   table.warnings = warnings_of(comparison);
   table.notes = lines_on_missing(persons, points);
   std::ranges::copy(differing.lines, std::back_inserter(table.notes));
-  if (is_for_programs(format) && figures.size() > 1) put_figures_column(table, figures);
   std::string text;
-  for (const Table& part : tables_of(table, format == Format::kTable ? report.width : 0)) {
+  const size_t width = format == Format::kTable ? report.width : 0;
+  const auto fit = [&](const ColumnNumbers& columns) {
+    return width == 0 || lay_out(with_columns(table, columns), {}).rule.size() <= width;
+  };
+  for (const Table& part : divided(table, fit)) {
     text += (text.empty() ? "" : "\n") + render(format, part, report);
   }
   return text;

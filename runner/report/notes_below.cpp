@@ -4,7 +4,7 @@
 
 #include "contract/record/run_paths.h"
 #include "contract/spec/yaml_value.h"
-#include "runner/report/comparison.h"
+#include "runner/report/columns.h"
 #include "runner/series/speeds.h"
 #include "runner/store/quantile.h"
 #include "runner/table/names.h"
@@ -124,20 +124,18 @@ std::string intervals_remark(bool has_confidence, bool has_range) {
 }
 
 std::string ratios_line(RunRows rows, const View& view) {
-  Names names;
-  std::set<const Series*> seen;
   bool has_confidence = false;
   bool has_range = false;
   for (const RunRow& row : rows) {
-    const Series* baseline = row.series->baseline;
-    if (baseline != nullptr && seen.insert(baseline).second) {
-      names.push_back(baseline->median.point +
-                      (baseline->finished_count > 0 ? "" : ", which has not finished"));
-    }
     const auto& ratio = row.series->tokens_per_second_ratio;
     if (!row.is_series() || !ratio || !ratio->interval) continue;
     (ratio->is_confidence ? has_confidence : has_range) = true;
   }
+  SeriesRows baselines = distinct(mapped(rows, [](auto& row) { return row.series->baseline; }));
+  std::erase(baselines, nullptr);
+  const Names names = mapped(baselines, [](const Series* series) {
+    return series->median.point + (series->finished_count > 0 ? "" : ", which has not finished");
+  });
   if (names.empty()) return {};
   const char* which = !view.baseline.empty() ? ""
                       : view.group.empty()   ? "the first row that finished: "
@@ -174,11 +172,9 @@ std::string noise_line(const std::vector<RowGroup>& groups) {
 // "allocated memory by 0.0 % (median of 12 runs; worst +0.3 %)"
 std::string errors_text(const char* of_what, const std::vector<double>& errors) {
   const auto size = [](double error) { return std::abs(error); };
-  std::vector<double> sizes;
-  std::ranges::transform(errors, std::back_inserter(sizes), size);
   const double worst = *std::ranges::max_element(errors, {}, size);
   return fmt::format("{} by {:.1f} % (median of {}; worst {:+.1f} %)", of_what,
-                     median(std::move(sizes)), counted(std::ssize(errors), "run"), worst);
+                     median(mapped(errors, size)), counted(std::ssize(errors), "run"), worst);
 }
 
 }  // namespace
@@ -213,11 +209,8 @@ std::vector<std::string> reasons_below(const Comparison& comparison) {
   // Runs out of memory are last, because the table already says that they do not fit.
   std::ranges::stable_partition(
       runs, [](const ComparisonRow* run) { return run->status != RunStatus::kOutOfMemory; });
-  std::vector<std::string> reasons;
-  for (const ComparisonRow* run : runs) {
-    if (!run->reason.empty()) reasons.push_back(reason_line(*run, comparison.report.results));
-  }
-  return reasons;
+  std::erase_if(runs, [](const ComparisonRow* run) { return run->reason.empty(); });
+  return mapped(runs, [&](auto* run) { return reason_line(*run, comparison.report.results); });
 }
 
 }  // namespace fsdp

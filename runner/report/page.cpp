@@ -2,43 +2,31 @@
 
 #include "base/text/json.h"
 #include "runner/page/html_page.h"
-#include "runner/report/comparison.h"
+#include "runner/report/columns.h"
 #include "runner/series/speeds.h"
 #include "runner/table/names.h"
 
 namespace fsdp {
 namespace {
 
-JsonObject& add_curve(JsonObject& object, const Curve& curve) {
-  std::vector<double> x;
-  std::vector<std::optional<double>> y;
-  for (const CurvePoint& point : curve.points) {
-    x.push_back(point.x);
-    y.push_back(point.y);
-  }
-  return object.add("measured", curve.measured).add("x", x).add("y", y);
+JsonObject with_curve(JsonObject object, const Curve& curve) {
+  return object.add("measured", curve.measured)
+      .add("x", mapped(curve.points, &CurvePoint::x))
+      .add("y", mapped(curve.points, &CurvePoint::y));
 }
 
-JsonObject curve_data(const Curve& curve) {
+JsonObject utilization_data(const UtilizationCurve& curve) {
   JsonObject data;
-  return add_curve(data, curve);
+  data.add("host", curve.host).add("device", curve.device).add("own", curve.own);
+  return with_curve(data, curve.percent);
 }
 
-// Returns the name of the run's series as in answers, and the number of the repeat.
-std::string name_of_run(const ComparisonRow& run, const std::deque<Series>& all) {
+// The run is called by its series, as in answers, and the number of the repeat.
+JsonObject run_data(const RunDetail& detail, const Report& report, const std::deque<Series>& all) {
+  const ComparisonRow& run = *std::ranges::find(report.rows, detail.run, &ComparisonRow::run);
   const auto series = std::ranges::find_if(all, [&](const Series& one) { return one.has(&run); });
-  return series == all.end() ? run.point : series->name_of_run(run);
-}
-
-JsonObject run_data(const ComparisonRow& run, const RunDetail& detail, const std::string& name) {
-  std::vector<JsonObject> utilization;
-  for (const UtilizationCurve& curve : detail.utilization) {
-    JsonObject data;
-    data.add("host", curve.host).add("device", curve.device).add("own", curve.own);
-    utilization.push_back(add_curve(data, curve.percent));
-  }
   return JsonObject()
-      .add("name", name)
+      .add("name", series == all.end() ? run.point : series->name_of_run(run))
       .add("figures", run)
       .add("specification", detail.specification)
       .add("provenance", detail.provenance)
@@ -46,19 +34,9 @@ JsonObject run_data(const ComparisonRow& run, const RunDetail& detail, const std
       .add("ranks", detail.ranks)
       .add("rank_facts", detail.rank_facts)
       .add("checkpoints", detail.checkpoints)
-      .add("training_loss", curve_data(detail.training_loss))
-      .add("validation_loss", curve_data(detail.validation_loss))
-      .add("utilization", utilization);
-}
-
-JsonObject column_data(const Column& column, bool has_more) {
-  return JsonObject()
-      .add("name", column.name)
-      .add("heading", column.heading)
-      .add("documentation", column.documentation)
-      .add("right", !column.is_left)
-      .add("shown_at_first", column.is_shown_first)
-      .add("shown_if_narrow", !has_more || column.drop_order == 0);
+      .add("training_loss", with_curve({}, detail.training_loss))
+      .add("validation_loss", with_curve({}, detail.validation_loss))
+      .add("utilization", mapped(detail.utilization, utilization_data));
 }
 
 JsonObject row_data(const Row& row) {
@@ -71,16 +49,14 @@ JsonObject row_data(const Row& row) {
 }
 
 JsonObject block_data(const Block& block) {
-  std::vector<JsonObject> answers, rows;
-  for (const auto& [question, text] : block.answers) {
-    answers.push_back(JsonObject().add("question", question).add("text", text));
-  }
-  std::ranges::transform(block.rows, std::back_inserter(rows), row_data);
+  const auto answer_data = [](const Answer& answer) {
+    return JsonObject().add("question", answer.question).add("text", answer.text);
+  };
   return JsonObject()
       .add("title", block.title)
       .add("set_up", joined_texts(block.introduction, " "))
-      .add("answers", answers)
-      .add("rows", rows);
+      .add("answers", mapped(block.answers, answer_data))
+      .add("rows", mapped(block.rows, row_data));
 }
 
 JsonObject experiment_data(const ExperimentRecord& experiment) {
@@ -91,56 +67,51 @@ JsonObject experiment_data(const ExperimentRecord& experiment) {
 }
 
 // Returns the data of a row that has a base or is one.
-JsonObject scaling_data(const Series& series) {
-  const ComparisonRow& run = series.median;
-  const Series& base = *series.scaling->base;
-  const RunColumn& strategy = find_column(columns(), "strategy", "");
+JsonObject scaling_data(const Series* series) {
+  const ComparisonRow& run = series->median;
   return JsonObject()
       .add("experiment", run.experiment)
       .add("point", run.point)
-      .add("base", base.median.point)
-      .add("kind", name_of(series.scaling->kind))
-      .add("strategy", strategy.text_for({.run = &run, .series = &series}))
+      .add("base", series->scaling->base->median.point)
+      .add("kind", name_of(series->scaling->kind))
+      .add("strategy",
+           find_column(columns(), "strategy", "").text_for({.run = &run, .series = series}))
       .add("ranks", run.ranks)
       .add("tokens_per_second", run.tokens_per_second)
-      .add("efficiency_percent", scaling_efficiency_percent(series.scaling, run));
+      .add("efficiency_percent", scaling_efficiency_percent(series->scaling, run));
 }
 
 // Returns the data that html/report.js reads.
-std::string page_data(const Table& table, const Report& report, const std::deque<Series>& series) {
-  std::vector<JsonObject> columns, blocks, runs, experiments, scaling;
-  std::vector<std::string> warnings;
+std::string page_data(const Table& table, const Report& report, const std::deque<Series>& all) {
+  const HtmlDetail& html = report.html;
   const bool has_more = !std::ranges::all_of(table.columns, &Column::is_shown_first);
-  for (const Column& column : table.columns) columns.push_back(column_data(column, has_more));
-  std::ranges::transform(table.blocks, std::back_inserter(blocks), block_data);
-  std::ranges::transform(table.warnings, std::back_inserter(warnings), &Warning::text);
-  for (const RunDetail& detail : report.html.runs) {
-    const auto row = std::ranges::find(report.rows, detail.run, &ComparisonRow::run);
-    runs.push_back(run_data(*row, detail, name_of_run(*row, series)));
-  }
-  SeriesRows all_rows;
-  for (const Series& one : series) {
-    all_rows.push_back(&one);
-    if (one.scaling) scaling.push_back(scaling_data(one));
-  }
-  std::ranges::transform(report.html.experiments, std::back_inserter(experiments), experiment_data);
+  const auto column_data = [&](const Column& column) {
+    return JsonObject()
+        .add("name", column.name)
+        .add("heading", column.heading)
+        .add("documentation", column.documentation)
+        .add("right", !column.is_left)
+        .add("shown_at_first", column.is_shown_first)
+        .add("shown_if_narrow", !has_more || column.drop_order == 0);
+  };
+  const SeriesRows rows = mapped(all, [](const Series& one) { return &one; });
+  const SeriesRows scaled = only(rows, [](auto* one) { return one->scaling.has_value(); });
   JsonObject texts;
-  for (const auto& [digest, text] : report.html.experiment_texts) texts.add(digest, text);
-  const SpeedComparison speeds(all_rows);
-  const PageHead& head = report.html.head;
-  const std::string question = head.title.empty() ? "" : table.title;
+  for (const auto& [digest, text] : html.experiment_texts) texts.add(digest, text);
+  const SpeedComparison speeds(rows);
+  const std::string question = html.head.title.empty() ? "" : table.title;
   return JsonObject()
-      .add("head", JsonObject().add("question", question).add("author", head.author))
+      .add("head", JsonObject().add("question", question).add("author", html.head.author))
       .add("speed", JsonObject().add("figure", speeds.column_name()).add("unit", speeds.unit()))
       .add("results", report.results)
-      .add("experiments", experiments)
-      .add("scaling", scaling)
-      .add("runs_total", report.html.run_count)
-      .add("columns", columns)
-      .add("blocks", blocks)
-      .add("warnings", warnings)
+      .add("experiments", mapped(html.experiments, experiment_data))
+      .add("scaling", mapped(scaled, scaling_data))
+      .add("runs_total", html.run_count)
+      .add("columns", mapped(table.columns, column_data))
+      .add("blocks", mapped(table.blocks, block_data))
+      .add("warnings", mapped(table.warnings, &Warning::text))
       .add("notes", table.notes)
-      .add("runs", runs)
+      .add("runs", mapped(html.runs, [&](auto& detail) { return run_data(detail, report, all); }))
       .add("experiment_texts", texts)
       .text();
 }

@@ -4,7 +4,7 @@
 #include <map>
 
 #include "runner/answers/answers.h"
-#include "runner/report/comparison.h"
+#include "runner/report/columns.h"
 #include "runner/table/names.h"
 #include "runner/table/terminal_text.h"
 
@@ -28,43 +28,34 @@ void put_groups(std::deque<Series>& all, const std::string& column_name) {
 
 std::vector<RunRow> rows_of(const Comparison& comparison) {
   std::vector<RunRow> rows;
-  if (comparison.row_kind == RowKind::kSeries) {
-    std::ranges::transform(comparison.series, std::back_inserter(rows), row_of);
-    return rows;
-  }
-  std::map<int64_t, RunRow> row_of_run;
+  std::map<int64_t, RunRow> of_runs;
   for (const Series& series : comparison.series) {
-    for (const ComparisonRow* run : series.runs) {
-      row_of_run[run->run] = {.run = run, .series = &series};
-    }
+    if (comparison.row_kind == RowKind::kSeries) rows.push_back(row_of(series));
+    for (const ComparisonRow* run : series.runs) of_runs[run->run] = {run, &series};
   }
   if (comparison.row_kind == RowKind::kRun) {
-    for (const ComparisonRow& run : comparison.report.rows) rows.push_back(row_of_run.at(run.run));
-    return rows;
+    for (const ComparisonRow& run : comparison.report.rows) rows.push_back(of_runs.at(run.run));
   }
-  for (const RankRow& rank : comparison.report.rank_rows) {
-    const auto known = row_of_run.find(rank.run);
-    if (known == row_of_run.end()) continue;
-    rows.push_back(known->second);
-    rows.back().rank = &rank;
+  if (comparison.row_kind == RowKind::kRank) {
+    for (const RankRow& rank : comparison.report.rank_rows) {
+      const auto run = of_runs.find(rank.run);
+      if (run != of_runs.end()) rows.push_back({run->second.run, run->second.series, &rank});
+    }
   }
   return rows;
 }
 
 // Sorts rows by group, in the order of the report. Within a group the order of rows stays.
 void put_row_groups(Comparison& comparison) {
-  std::vector<RunRow>& rows = comparison.rows;
   std::map<std::string, size_t> order;
   for (const Series& series : comparison.series) order.emplace(series.group, order.size());
-  std::ranges::stable_sort(rows, {}, [&](auto& row) { return order.at(row.series->group); });
+  const auto group_of = [](const RunRow& row) { return row.series->group; };
+  std::ranges::stable_sort(comparison.rows, {},
+                           [&](const RunRow& row) { return order.at(row.series->group); });
   const std::string& column = comparison.report.view.group;
-  for (auto begin = rows.begin(); begin != rows.end();) {
-    const std::string& group = begin->series->group;
-    const auto end =
-        std::find_if(begin, rows.end(), [&](auto& row) { return row.series->group != group; });
+  for (auto& [group, rows] : grouped(comparison.rows, group_of)) {
     comparison.groups.push_back(
-        {.title = column.empty() ? "" : column + ": " + group, .rows = {begin, end}});
-    begin = end;
+        {.title = column.empty() ? "" : column + ": " + group, .rows = std::move(rows)});
   }
 }
 
@@ -85,11 +76,11 @@ bool has_brief_columns(Format format, const Comparison& comparison) {
 std::vector<RunColumn> usual_columns(const Comparison& comparison) {
   const std::span<const RunColumn> all = columns_of(comparison.row_kind);
   const std::vector<RunRow>& rows = comparison.rows;
-  const auto several = std::ranges::adjacent_find(
-      rows, std::ranges::not_equal_to{}, [](auto& row) -> auto& { return row.run->experiment; });
+  const auto experiment = [](const RunRow& row) { return row.run->experiment; };
+  const bool are_several = distinct(mapped(rows, experiment)).size() > 1;
   std::vector<RunColumn> usual(all.begin(), all.end());
   for (RunColumn& column : usual) {
-    if (column.name == "experiment" && several != rows.end()) column = with_heading(column);
+    if (column.name == "experiment" && are_several) column = with_heading(column);
     if (!column.is_shown_for_any(rows)) column.heading.clear();
   }
   return usual;
@@ -123,93 +114,58 @@ std::vector<RunColumn> chosen_columns(Format format, const Comparison& compariso
 
 // Returns the rows' series if all are of one experiment, else nothing.
 SeriesRows series_of_one_experiment(std::span<const RunRow> rows) {
-  SeriesRows series;
-  for (const RunRow& row : rows) {
-    if (row.run->experiment != rows.front().run->experiment) return {};
-    if (std::ranges::find(series, row.series) == series.end()) series.push_back(row.series);
-  }
-  return series;
+  const auto experiment = [](const RunRow& row) { return row.run->experiment; };
+  const bool is_one = distinct(mapped(rows, experiment)).size() == 1;
+  return is_one ? distinct(mapped(rows, &RunRow::series)) : SeriesRows();
 }
 
-// Makes the rows of a table.
-class RowMaker {
- public:
-  RowMaker(Format format, const std::vector<RunColumn>& columns,
-           std::set<const ComparisonRow*> marked)
-      : format_(format), columns_(columns), marked_(std::move(marked)) {
-    if (format == Format::kHtml) {
-      std::ranges::transform(columns, std::back_inserter(brief_columns_), in_brief);
-    }
-  }
-
-  Row row(const RunRow& from) const {
-    Row row;
-    for (const RunColumn& column : columns_) {
-      row.cells.emplace_back(has_values() ? column.value(from) : Value(), text_of(column, from));
-      if (column.name == "status") row.cells.back().style = colour_of(from.run->status);
-    }
-    if (format_ != Format::kHtml) return row;
-    for (const RunColumn& column : brief_columns_) {
-      row.brief_texts.push_back(text_of(column, from));
-    }
-    row.reason = from.run->reason;
-    return row;
-  }
-
- private:
-  bool has_values() const { return is_for_programs(format_) || format_ == Format::kHtml; }
+// The columns and marks from which a table's rows are made.
+struct RowStyle {
+  Format format;
+  std::vector<RunColumn> columns;
+  std::vector<RunColumn> brief_columns{};   // of the page: `columns` as in the brief table
+  std::set<const ComparisonRow*> marked{};  // rows that differ from most others
 
   std::string text_of(const RunColumn& column, const RunRow& row) const {
-    if (is_for_programs(format_)) return "";
-    const bool is_marked = column.name == "point" && marked_.contains(row.run);
+    if (is_for_programs(format)) return "";
+    const bool is_marked = column.name == "point" && marked.contains(row.run);
     return column.text_for(row) + (is_marked ? " *" : "");
   }
-
-  Format format_;
-  const std::vector<RunColumn>& columns_;
-  std::vector<RunColumn> brief_columns_{};
-  std::set<const ComparisonRow*> marked_;  // rows that differ from most others
 };
+
+Row row_of(const RunRow& from, const RowStyle& style) {
+  const bool has_values = is_for_programs(style.format) || style.format == Format::kHtml;
+  Row row{.reason = from.run->reason};
+  for (const RunColumn& column : style.columns) {
+    row.cells.emplace_back(has_values ? column.value(from) : Value(), style.text_of(column, from));
+    if (column.name == "status") row.cells.back().style = colour_of(from.run->status);
+  }
+  for (const RunColumn& column : style.brief_columns) {
+    row.brief_texts.push_back(style.text_of(column, from));
+  }
+  return row;
+}
 
 // Names the best columns of the page's rows.
 void put_best(std::vector<Row>& rows, std::span<const RunRow> from, const SeriesRows& compared) {
-  const FastestRows fastest = fastest_rows(compared);
-  const SeriesRows least_memory = rows_with_least_memory(compared);
-  const auto is_among = [](const SeriesRows& best, const RunRow& row) {
-    return std::ranges::find(best, row.series) != best.end();
-  };
-  for (size_t i = 0; i < rows.size(); ++i) {
-    std::vector<std::string>& names = rows[i].best_columns;
-    if (is_among(fastest.rows, from[i])) names.push_back(fastest.column);
-    if (is_among(least_memory, from[i])) names.push_back("memory_allocated_bytes_max");
+  for (const BestRows& best : {fastest_rows(compared), rows_with_least_memory(compared)}) {
+    for (size_t i = 0; i < rows.size(); ++i) {
+      if (is_among(best.rows, from[i].series)) rows[i].best_columns.push_back(best.column);
+    }
   }
 }
 
 // Returns a block. It has answers if its rows are runs of one experiment with the usual columns.
-Block block_of(const RowGroup& group, const RowMaker& maker, Format format, bool has_answers) {
+Block block_of(const RowGroup& group, const RowStyle& style, bool has_answers) {
   Block block{.title = group.title};
-  for (const RunRow& row : group.rows) block.rows.push_back(maker.row(row));
+  for (const RunRow& row : group.rows) block.rows.push_back(row_of(row, style));
   if (!has_answers) return block;
   const SeriesRows compared = series_of_one_experiment(group.rows);
   block.answers = answers_for(compared);
   const std::string set_up = block.answers.empty() ? "" : set_up_of(compared);
   if (!set_up.empty()) block.introduction = {set_up};
-  if (format == Format::kHtml) put_best(block.rows, group.rows, compared);
+  if (style.format == Format::kHtml) put_best(block.rows, group.rows, compared);
   return block;
-}
-
-// Drops the columns that do not fit into the terminal.
-void keep_columns_that_fit(Table& table, const Terminal& terminal) {
-  const std::vector<size_t> shown = lay_out(table, terminal).shown;
-  const auto keep = [&](auto& all) {
-    std::remove_reference_t<decltype(all)> kept;
-    for (const size_t number : shown) kept.push_back(std::move(all[number]));
-    all = std::move(kept);
-  };
-  keep(table.columns);
-  for (Block& block : table.blocks) {
-    for (Row& row : block.rows) keep(row.cells);
-  }
 }
 
 Terminal terminal_of(const Report& report) {
@@ -219,24 +175,25 @@ Terminal terminal_of(const Report& report) {
 Table table_of(Format format, const Comparison& comparison) {
   const Report& report = comparison.report;
   const bool is_page = format == Format::kHtml;
+  const bool is_csv = format == Format::kCsv;  // has columns and values only
   const bool is_of_ranks = comparison.row_kind == RowKind::kRank;
   const bool has_brief = has_brief_columns(format, comparison);
   const bool fits_terminal =
       format == Format::kTable && !report.view.wide && has_usual_columns(report.view);
-  const auto columns = chosen_columns(format, comparison, has_brief && !is_page);
-  ShownColumns shown{.are_brief = has_brief && !is_page};
-  for (const RunColumn& column :
-       is_page ? chosen_columns(format, comparison, has_brief) : columns) {
-    if (!column.heading.empty()) shown.names.insert(column.name);
-  }
-  const bool is_csv = format == Format::kCsv;  // has columns and values only
+  RowStyle style{format, chosen_columns(format, comparison, has_brief && !is_page)};
+  if (is_page) style.brief_columns = mapped(style.columns, in_brief);
   const DifferingRows differing =
       is_of_ranks || is_csv ? DifferingRows() : differing_rows(comparison.rows);
-  const RowMaker maker(format, columns, differing.runs);
+  style.marked = differing.runs;
+  ShownColumns shown{.are_brief = has_brief && !is_page};
+  for (const RunColumn& column :
+       is_page ? chosen_columns(format, comparison, has_brief) : style.columns) {
+    if (!column.heading.empty()) shown.names.insert(column.name);
+  }
 
   Table table{.title = report.title};
   if (!comparison.rows.empty()) table.label = comparison.rows.front().run->experiment;
-  for (const RunColumn& column : columns) {
+  for (const RunColumn& column : style.columns) {
     table.columns.push_back(column);
     table.columns.back().is_shown_first = shown.has(column.name);
     if (fits_terminal || is_page) continue;
@@ -245,20 +202,25 @@ Table table_of(Format format, const Comparison& comparison) {
   }
   const bool has_answers = !is_of_ranks && !is_csv && has_usual_columns(report.view);
   for (const RowGroup& group : comparison.groups) {
-    table.blocks.push_back(block_of(group, maker, format, has_answers));
+    table.blocks.push_back(block_of(group, style, has_answers));
     shown.is_device_told = shown.is_device_told || !table.blocks.back().introduction.empty();
   }
+  if (is_csv) return table;
   if (fits_terminal) {
-    keep_columns_that_fit(table, terminal_of(report));
+    const ColumnNumbers fitting = lay_out(table, terminal_of(report)).shown;
+    table = with_columns(std::move(table), fitting);
     shown.names.clear();
     for (const Column& column : table.columns) shown.names.insert(column.name);
   }
-  if (is_csv) return table;
   table.warnings = warnings_of(comparison);
   table.notes = notes_below(comparison, shown);
   std::ranges::copy(differing.lines, std::back_inserter(table.notes));
-  table.reasons = reasons_below(comparison);
+  if (!is_page) std::ranges::move(reasons_below(comparison), std::back_inserter(table.notes));
   return table;
+}
+
+RowKind row_kind_of(Format format, const Report& report) {
+  return report.row_kind.value_or(is_for_programs(format) ? RowKind::kRun : RowKind::kSeries);
 }
 
 }  // namespace
@@ -267,25 +229,15 @@ bool is_for_programs(Format format) { return format == Format::kCsv || format ==
 
 Runs Comparison::runs() const {
   Runs runs;
-  std::set<const ComparisonRow*> known;
-  const auto add = [&](const ComparisonRow* run) {
-    if (known.insert(run).second) runs.push_back(run);
-  };
   for (const RunRow& row : rows) {
-    if (row.is_series()) {
-      std::ranges::for_each(row.series->runs, add);
-    } else {
-      add(row.run);
-    }
+    const Runs of_row = row.is_series() ? row.series->runs : Runs{row.run};
+    runs.insert(runs.end(), of_row.begin(), of_row.end());
   }
-  return runs;
+  return distinct(runs);
 }
 
-Comparison compare(Format format, const Report& report) {
-  Comparison comparison{.report = report,
-                        .row_kind = report.row_kind.value_or(
-                            is_for_programs(format) ? RowKind::kRun : RowKind::kSeries),
-                        .series = series_of(report.rows)};
+Comparison compare(RowKind row_kind, const Report& report) {
+  Comparison comparison{.report = report, .row_kind = row_kind, .series = series_of(report.rows)};
   const View& view = report.view;
   put_groups(comparison.series, view.group);
   put_baselines(comparison.series, view.baseline);
@@ -300,26 +252,20 @@ Comparison compare(Format format, const Report& report) {
 }
 
 std::vector<Warning> warnings_of(const Comparison& comparison) {
-  SeriesRows all;
-  std::set<const Series*> known;
-  for (const RunRow& row : comparison.rows) {
-    if (known.insert(row.series).second) all.push_back(row.series);
-  }
-  std::vector<SeriesRows> compared;
-  for (auto& [place, rows] : grouped(all, [](const Series* series) {
-         return std::pair(series->median.experiment, series->group);
-       })) {
-    compared.push_back(std::move(rows));
-  }
-  return warnings_for(compared);
+  const auto baseline_group = [](const Series* series) {
+    return std::pair(series->median.experiment, series->group);
+  };
+  const SeriesRows all = distinct(mapped(comparison.rows, &RunRow::series));
+  return warnings_for(
+      mapped(grouped(all, baseline_group), [](const auto& group) { return group.second; }));
 }
 
 std::vector<const ComparisonRow*> shown_runs(Format format, const Report& report) {
-  return compare(format, report).runs();
+  return compare(row_kind_of(format, report), report).runs();
 }
 
 std::string render(Format format, const Report& report) {
-  const Comparison comparison = compare(format, report);
+  const Comparison comparison = compare(row_kind_of(format, report), report);
   return render(format, table_of(format, comparison), report, comparison.series);
 }
 

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/report/columns.h"
+#include "runner/series/run_keys.h"
 #include "runner/series/speeds.h"
 #include "runner/table/number_text.h"
 
@@ -83,8 +84,11 @@ void add_keys(std::vector<RunColumn>& columns, const Section& section, const std
       add_keys(columns, member, key + '.', place / name);
     } else {
       const auto value = [pointer = place / name](const RunRow& row) {
-        const json spec = json::parse(row.run->spec, nullptr, /*allow_exceptions=*/false);
-        return spec.contains(pointer) ? value_of(spec.at(pointer)) : Value();
+        const auto value_in = [&](const json& spec) {
+          return spec.contains(pointer) ? value_of(spec.at(pointer)) : Value();
+        };
+        const bool is_repeat = !row.is_series() && row.series->runs.size() > 1;
+        return is_repeat ? value_in(row_spec(*row.run)) : value_in(row.series->spec);
       };
       constexpr bool kIsWord = std::same_as<Member, bool>;  // true, false
       columns.push_back({Column{key, "", documentation, kIsWord || is_left_of<Member>}, value});
@@ -92,7 +96,16 @@ void add_keys(std::vector<RunColumn>& columns, const Section& section, const std
   });
 }
 
-// --- repeats, and reasons to doubt a speed ---
+// --- columns that are computed ---
+
+// Returns a column of a figure that not every row has. It has a heading where one of them has it.
+RunColumn figure_column(const char* name, const char* heading, const char* documentation,
+                        std::optional<double> (*figure)(const RunRow&),
+                        std::function<std::string(const RunRow&)> text = {}) {
+  return {Column{name, heading, documentation},
+          [=](const RunRow& row) { return to_value(figure(row)); }, std::move(text),
+          [=](const RunRow& row) { return figure(row).has_value(); }};
+}
 
 std::string repeats(const RunRow& row) {
   const size_t finished = row.series->finished_count;
@@ -104,18 +117,14 @@ std::string doubt(const RunRow& row) {
   return row.is_series() ? doubt_of(*row.series) : doubt_of(*row.run);
 }
 
-// --- ratios to the baseline ---
-
 bool has_finished(const RunRow& row) {
-  return row.is_series() ? row.series->finished_count > 0 : row.run->status == RunStatus::kFinished;
+  return row.is_series() ? row.series->finished_count > 0 : is_finished(row.run);
 }
 
-// Returns a row's figure divided by the baseline's. nullopt if the row has not finished. For a
-// series it is the ratio of the medians, with its interval.
+// Returns a row's figure divided by the baseline's. nullopt if the row has not finished.
 template <typename T>
-std::optional<Ratio> ratio_to_baseline(const RunRow& row, std::optional<T> AttemptSummary::*member,
-                                       std::optional<Ratio> Series::*of_series) {
-  if (row.is_series() && of_series != nullptr) return row.series->*of_series;
+std::optional<Ratio> ratio_to_baseline(const RunRow& row,
+                                       std::optional<T> AttemptSummary::*member) {
   const Series* baseline = row.series->baseline;
   if (baseline == nullptr || !has_finished(row)) return std::nullopt;
   const std::optional<double> figure = row.run->*member;
@@ -134,70 +143,67 @@ std::string ratio_text(const std::optional<Ratio>& known) {
   return fmt::format("{} [{}, {}]", text, decimals(low, 2), decimals(high, 2));
 }
 
-template <typename T>
-RunColumn ratio_column(const char* name, const char* heading, const char* documentation,
-                       std::optional<T> AttemptSummary::*member,
-                       std::optional<Ratio> Series::*of_series) {
-  const auto of_row = [=](const RunRow& row) { return ratio_to_baseline(row, member, of_series); };
+RunColumn ratio_column(const std::string& name, const char* heading,
+                       const std::string& documentation,
+                       const std::function<std::optional<Ratio>(const RunRow&)>& ratio_of) {
   return {Column{name, heading, documentation},
-          [=](auto& row) {
-            const std::optional<Ratio> known = of_row(row);
+          [=](const RunRow& row) {
+            const std::optional<Ratio> known = ratio_of(row);
             return known ? Value(known->value) : Value();
           },
-          [=](auto& row) { return ratio_text(of_row(row)); }};
+          [=](const RunRow& row) { return ratio_text(ratio_of(row)); }};
 }
 
-// Returns a column with one end of the interval of a series' ratio.
-RunColumn end_column(const char* name, const char* documentation,
-                     std::optional<Ratio> Series::*of_series, double Interval::*end) {
-  return {Column{name, "", documentation}, [=](auto& row) {
-            const std::optional<Ratio>& known = row.series->*of_series;
-            return known && known->interval ? Value((*known->interval).*end) : Value();
-          }};
-}
-
-constexpr const char* kLowEnd =
-    "Low end of the 95 % interval of the series' ratio; of 3 or 4 repeats, here or in the "
-    "baseline, the least ratio between two; absent below 3.";
-constexpr const char* kHighEnd =
-    "High end of the 95 % interval of the series' ratio; of 3 or 4 repeats, here or in the "
-    "baseline, the greatest ratio between two; absent below 3.";
-
-std::vector<RunColumn> ratio_columns() {
-  constexpr auto kTokensRatio = &Series::tokens_per_second_ratio;
-  constexpr auto kStepTimeRatio = &Series::step_time_ratio;
-  return {
-      ratio_column(
-          "tokens_per_second_ratio", "tokens/s\nratio",
-          "tokens_per_second / the baseline's median over its repeats; of rows that finished.",
-          &AttemptSummary::tokens_per_second, kTokensRatio),
-      end_column("tokens_per_second_ratio_low", kLowEnd, kTokensRatio, &Interval::low),
-      end_column("tokens_per_second_ratio_high", kHighEnd, kTokensRatio, &Interval::high),
-      ratio_column(
-          "step_time_ratio", "",
-          "step_time_ms_median / the baseline's median over its repeats; of rows that finished.",
-          &AttemptSummary::step_time_ms_median, kStepTimeRatio),
-      end_column("step_time_ratio_low", kLowEnd, kStepTimeRatio, &Interval::low),
-      end_column("step_time_ratio_high", kHighEnd, kStepTimeRatio, &Interval::high),
-      ratio_column("memory_allocated_ratio", "memory\nratio",
-                   "memory_allocated_bytes_max / the baseline's; of rows that finished.",
-                   &AttemptSummary::memory_allocated_bytes_max, nullptr),
+// Adds a column with the ratios of a series, and one for each end of their intervals.
+void add_ratio_columns(std::vector<RunColumn>& columns, const std::string& name,
+                       const char* heading, const char* figure,
+                       std::optional<double> AttemptSummary::*member,
+                       std::optional<Ratio> Series::*of_series) {
+  columns.push_back(ratio_column(
+      name, heading,
+      fmt::format("{} / the baseline's median over its repeats; of rows that finished.", figure),
+      [=](const RunRow& row) {
+        return row.is_series() ? row.series->*of_series : ratio_to_baseline(row, member);
+      }));
+  const auto add_end = [&](const char* end, const char* of_few, double Interval::*value) {
+    columns.push_back(
+        {Column{fmt::format("{}_{}", name, end), "",
+                fmt::format("{} end of the 95 % interval of the series' ratio; of 3 or 4 repeats, "
+                            "here or in the baseline, the {} ratio between two; absent below 3.",
+                            value == &Interval::low ? "Low" : "High", of_few)},
+         [=](const RunRow& row) {
+           const std::optional<Ratio>& known = row.series->*of_series;
+           return known && known->interval ? Value((*known->interval).*value) : Value();
+         }});
   };
+  add_end("low", "least", &Interval::low);
+  add_end("high", "greatest", &Interval::high);
 }
 
-// --- scaling ---
+std::vector<RunColumn> speed_columns() {
+  std::vector<RunColumn> columns{
+      {Column{"speed_doubt", "speed from",
+              "What the speed rests on where that is too little to compare it: too few steps after "
+              "the warm-up, or a busy host; else empty.",
+              true},
+       [](auto& row) { return to_value(doubt(row)); }, doubt,
+       [](auto& row) { return !doubt(row).empty(); }}};
+  add_ratio_columns(columns, "tokens_per_second_ratio", "tokens/s\nratio", "tokens_per_second",
+                    &AttemptSummary::tokens_per_second, &Series::tokens_per_second_ratio);
+  add_ratio_columns(columns, "step_time_ratio", "", "step_time_ms_median",
+                    &AttemptSummary::step_time_ms_median, &Series::step_time_ratio);
+  columns.push_back(ratio_column(
+      "memory_allocated_ratio", "memory\nratio",
+      "memory_allocated_bytes_max / the baseline's; of rows that finished.", [](auto& row) {
+        return ratio_to_baseline(row, &AttemptSummary::memory_allocated_bytes_max);
+      }));
+  return columns;
+}
 
 std::optional<double> efficiency(const RunRow& row) {
   if (!has_finished(row)) return std::nullopt;
   return scaling_efficiency_percent(row.series->scaling, *row.run);
 }
-
-std::string efficiency_text(const RunRow& row) {
-  const std::optional<double> percent = efficiency(row);
-  return percent ? whole_percent(*percent) : "-";
-}
-
-// --- cost ---
 
 std::optional<double> training_time_ms(const RunRow& row) {
   if (!row.run->total_time_ms || !row.run->start_up_time_ms) return std::nullopt;
@@ -212,14 +218,10 @@ std::optional<double> gpu_hours(const RunRow& row) {
          kMillisecondsPerHour;
 }
 
-// --- predictions ---
-
 template <typename T, typename U>
 std::optional<double> error_percent(const ComparisonRow& run, std::optional<T> predicted,
                                     std::optional<U> measured) {
-  if (run.status != RunStatus::kFinished || !predicted || !measured || *measured <= 0) {
-    return std::nullopt;
-  }
+  if (!is_finished(&run) || !predicted || !measured || *measured <= 0) return std::nullopt;
   return 100 * (static_cast<double>(*predicted) / static_cast<double>(*measured) - 1);
 }
 
@@ -227,22 +229,11 @@ std::string percent(std::optional<double> value) {
   return value ? fmt::format("{:+.1f} %", *value) : "-";
 }
 
-std::string predicted(const RunRow& row) {
-  const ComparisonRow& run = *row.run;
-  return fmt::format("{} GiB, {} ms", gibibytes(run.memory_allocated_bytes_predicted),
-                     three_digits(run.step_time_ms_predicted));
-}
-
-std::string errors(const RunRow& row) {
-  return percent(memory_error_percent(*row.run)) + ", " +
-         percent(step_time_error_percent(*row.run));
-}
-
 // Returns a text column. Its value is absent if nothing was predicted.
 RunColumn text_of_predictions(const char* name, const char* documentation,
-                              std::string (*text)(const RunRow&)) {
+                              std::string (*text)(const ComparisonRow&)) {
   return {Column{name, "", documentation}, [text](auto& row) {
-            return row.run->memory_allocated_bytes_predicted ? Value(text(row)) : Value();
+            return row.run->memory_allocated_bytes_predicted ? Value(text(*row.run)) : Value();
           }};
 }
 
@@ -344,26 +335,21 @@ std::vector<ComputedColumns> computed_columns() {
       return row.series->scaling ? to_value(of(*row.series->scaling)) : Value();
     };
   };
-  std::vector<RunColumn> of_speed{
-      {Column{"speed_doubt", "speed from",
-              "What the speed rests on where that is too little to compare it: too few steps after "
-              "the warm-up, or a busy host; else empty.",
-              true},
-       [](auto& row) { return to_value(doubt(row)); }, doubt,
-       [](auto& row) { return !doubt(row).empty(); }}};
-  std::ranges::move(ratio_columns(), std::back_inserter(of_speed));
   return {
       {"repeat",
        {{Column{"repeats", "repeats", "Runs of the series; for people: that finished, of all."},
          [](auto& row) { return to_value(std::ssize(row.series->runs)); }, repeats,
          [](auto& row) { return row.series->runs.size() > 1; }}}},
-      {"tokens_per_second", std::move(of_speed)},
+      {"tokens_per_second", speed_columns()},
       {"tokens_per_second_per_rank",
-       {{Column{"scaling_efficiency_percent", "scaling\n%",
-                "tokens_per_second_per_rank of the scaling_base's; of rows that finished. More is "
-                "better."},
-         [](auto& row) { return to_value(efficiency(row)); }, efficiency_text,
-         [](auto& row) { return efficiency(row).has_value(); }},
+       {figure_column("scaling_efficiency_percent", "scaling\n%",
+                      "tokens_per_second_per_rank of the scaling_base's; of rows that finished. "
+                      "More is better.",
+                      efficiency,
+                      [](auto& row) {
+                        const std::optional<double> known = efficiency(row);
+                        return known ? whole_percent(*known) : "-";
+                      }),
         {Column{"scaling_base", "",
                 "The row with fewest ranks that differs in nothing but their number, and in what "
                 "follows from it: accumulation or the total batch, steps, and from one rank the "
@@ -376,25 +362,30 @@ std::vector<ComputedColumns> computed_columns() {
                 true},
          scaling_value([](const Scaling& scaling) { return scaling.kind; })}}},
       {"start_up_time_ms",
-       {{Column{"training_time_ms", "",
-                "total_time_ms - start_up_time_ms: from the first step on."},
-         [](auto& row) { return to_value(training_time_ms(row)); }},
-        {Column{"gpu_hours", "GPU-\nhours", "ranks x total_time_ms, of a run on GPUs."},
-         [](auto& row) { return to_value(gpu_hours(row)); },
-         {},
-         [](auto& row) { return gpu_hours(row).has_value(); }}}},
+       {figure_column("training_time_ms", "",
+                      "total_time_ms - start_up_time_ms: from the first step on.",
+                      training_time_ms),
+        figure_column("gpu_hours", "GPU-\nhours", "ranks x total_time_ms, of a run on GPUs.",
+                      gpu_hours)}},
       {"step_time_ms_predicted",
-       {{Column{"memory_error_percent", "",
-                "memory_allocated_bytes_predicted against memory_allocated_bytes_max, of runs that "
-                "finished; above 0: too much."},
-         [](auto& row) { return to_value(memory_error_percent(*row.run)); }},
-        {Column{"step_time_error_percent", "",
-                "step_time_ms_predicted against step_time_ms_median, of runs that finished."},
-         [](auto& row) { return to_value(step_time_error_percent(*row.run)); }},
+       {figure_column("memory_error_percent", "",
+                      "memory_allocated_bytes_predicted against memory_allocated_bytes_max, of "
+                      "runs that finished; above 0: too much.",
+                      [](auto& row) { return memory_error_percent(*row.run); }),
+        figure_column("step_time_error_percent", "",
+                      "step_time_ms_predicted against step_time_ms_median, of runs that finished.",
+                      [](auto& row) { return step_time_error_percent(*row.run); }),
         text_of_predictions("predicted", "Memory and step time as planned before, for people.",
-                            predicted),
+                            [](auto& run) {
+                              return fmt::format("{} GiB, {} ms",
+                                                 gibibytes(run.memory_allocated_bytes_predicted),
+                                                 three_digits(run.step_time_ms_predicted));
+                            }),
         text_of_predictions("error", "What both are off by, for people; above 0: too much.",
-                            errors)}},
+                            [](auto& run) {
+                              return percent(memory_error_percent(run)) + ", " +
+                                     percent(step_time_error_percent(run));
+                            })}},
   };
 }
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/files/file_state.h"
+#include "base/files/file_digest.h"
 #include "base/system/unix_time.h"
 #include "runner/progress/progress.h"
 #include "runner/run/attempt_files.h"

@@ -27,8 +27,7 @@ nlohmann::json without(nlohmann::json spec, const JsonPointers& places) {
   return spec;
 }
 
-std::string text_of_spec(const ComparisonRow& run, const char* pointer) {
-  const nlohmann::json spec = row_spec(run);
+std::string text_at(const nlohmann::json& spec, const char* pointer) {
   const nlohmann::json::json_pointer place(pointer);
   const bool is_text = spec.contains(place) && spec.at(place).is_string();
   return is_text ? spec.at(place).get<std::string>() : std::string();
@@ -70,10 +69,11 @@ namespace {
 
 using Place = std::pair<std::string, std::string>;  // an experiment, and its point or series
 
-std::string what_changed(const ComparisonRow& other, const ComparisonRow& row) {
+// Returns what a run has that the other run of its point, with these keys, does not have.
+std::string what_changed(const ComparisonRow& other, const Keys& other_keys,
+                         const ComparisonRow& row) {
   std::vector<std::string> texts;
-  for (const auto& [key, value] :
-       changed_keys(keys_beyond(Effect::kHowOnly, other), keys_beyond(Effect::kHowOnly, row))) {
+  for (const auto& [key, value] : changed_keys(other_keys, keys_beyond(Effect::kHowOnly, row))) {
     texts.push_back(key + '=' + value);
   }
   if (row.data_digest != other.data_digest) texts.push_back("other input files");
@@ -83,17 +83,29 @@ std::string what_changed(const ComparisonRow& other, const ComparisonRow& row) {
       ", ");
 }
 
-// Returns the row with which each point is compared: its listed row, else the newest.
-std::map<Place, ComparisonRow> rows_of_points(const std::vector<ComparisonRow>& rows) {
-  std::map<Place, ComparisonRow> known;
-  for (const ComparisonRow& row : rows) {
-    const auto [found, is_new] = known.try_emplace({row.experiment, row.point}, row);
-    ComparisonRow& other = found->second;
-    if (!is_new && std::pair(row.current, row.run) > std::pair(other.current, other.run)) {
-      other = row;
+Place place_of_point(const ComparisonRow& row) { return {row.experiment, row.point}; }
+
+// Names the variants among the runs of one point. `taken` are the names of other rows.
+void name_variants_of_point(const std::vector<ComparisonRow*>& rows, std::set<Place>& taken) {
+  const auto are_listed = [](const ComparisonRow* row) { return row->current; };
+  if (std::ranges::all_of(rows, are_listed)) return;
+  const ComparisonRow other = **std::ranges::max_element(
+      rows, {}, [](const ComparisonRow* row) { return std::pair(row->current, row->run); });
+  const Keys other_keys = keys_beyond(Effect::kHowOnly, other);
+  for (ComparisonRow* row : rows) {
+    if (row->current) continue;
+    row->family.clear();
+    row->family_key.clear();
+    row->family_value.reset();
+    if (row->run == other.run) continue;
+    std::string changed = what_changed(other, other_keys, *row);
+    if (taken.contains({row->experiment, fmt::format("{} [{}]", row->point, changed)})) {
+      changed += fmt::format(", run {}", row->run);
     }
+    row->series = fmt::format("{} [{}]", series_name(*row), changed);
+    row->point += fmt::format(" [{}]", changed);
+    taken.insert(place_of_point(*row));
   }
-  return known;
 }
 
 // Moves each row behind the listed rows of its series, or else to the end of its experiment.
@@ -116,25 +128,15 @@ void put_in_order(std::vector<ComparisonRow>& rows) {
 
 void name_variants(std::vector<ComparisonRow>& rows) {
   put_in_order(rows);
-  const std::map<Place, ComparisonRow> known = rows_of_points(rows);
-  std::set<Place> names;
+  std::vector<ComparisonRow*> pointers;
+  std::set<Place> taken;
   for (ComparisonRow& row : rows) {
-    if (row.current) names.emplace(row.experiment, row.point);
+    pointers.push_back(&row);
+    if (row.current) taken.insert(place_of_point(row));
   }
-  for (ComparisonRow& row : rows) {
-    if (row.current) continue;
-    row.family.clear();
-    row.family_key.clear();
-    row.family_value.reset();
-    const ComparisonRow& other = known.at({row.experiment, row.point});
-    if (other.run == row.run) continue;
-    std::string changed = what_changed(other, row);
-    if (names.contains({row.experiment, fmt::format("{} [{}]", row.point, changed)})) {
-      changed += fmt::format(", run {}", row.run);
-    }
-    row.series = fmt::format("{} [{}]", series_name(row), changed);
-    row.point += fmt::format(" [{}]", changed);
-    names.emplace(row.experiment, row.point);
+  for (const auto& [place, alike] :
+       grouped(pointers, [](const ComparisonRow* row) { return place_of_point(*row); })) {
+    name_variants_of_point(alike, taken);
   }
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <random>
+#include <stdexcept>
 #include <tuple>
 
 #include "base/text/config_error.h"
@@ -14,6 +16,9 @@
 
 namespace fsdp {
 namespace {
+
+constexpr uint64_t kSeed = 20'261'121;
+constexpr double kTail = 0.025;  // outside each end of a 95 % interval
 
 // Returns the nearest int64_t.
 int64_t whole(double value) {
@@ -46,8 +51,7 @@ std::vector<std::optional<double>> figures_of_run(const ComparisonRow& run) {
 
 // Sets each figure of `median_row` to its median over `runs`.
 void put_medians(ComparisonRow& median_row, const Runs& runs) {
-  std::vector<std::vector<std::optional<double>>> figures;
-  for (const ComparisonRow* run : runs) figures.push_back(figures_of_run(*run));
+  const auto figures = mapped(runs, [](const ComparisonRow* run) { return figures_of_run(*run); });
   size_t place = 0;
   AttemptSummary::visit_fields(
       median_row, [&](const std::string_view name, auto& figure, auto&&...) {
@@ -78,6 +82,7 @@ void complete(Series& series) {
   series.finished_count = static_cast<size_t>(std::ranges::count_if(series.runs, is_finished));
   const Runs counted = counted_runs(series);
   series.median = *counted.front();
+  series.spec = row_spec(series.median);
   if (series.runs.size() == 1) return;
   series.median.point = series.median.series;
   const auto other = std::ranges::find_if_not(series.runs, is_finished);
@@ -98,6 +103,12 @@ std::optional<Ratio> ratio_of(Bootstrap& bootstrap, const Series& series,
   if (&series == series.baseline) return Ratio{.value = 1};
   const Ratio ratio = bootstrap.ratio(values, baseline);
   return std::isfinite(ratio.value) ? std::optional(ratio) : std::nullopt;
+}
+
+std::vector<Series*> pointers_to(std::deque<Series>& all) {
+  std::vector<Series*> pointers;
+  for (Series& series : all) pointers.push_back(&series);
+  return pointers;
 }
 
 // Sets the names of all series of one experiment.
@@ -127,8 +138,8 @@ Match match(const Series& series, const std::string& name) {
 }
 
 // Returns the series that matches best, the first of several. Null: none matches.
-template <typename All, typename MatchOf>
-const Series* best_match(const All& all, MatchOf match_of) {
+const Series* named_series(const std::vector<Series*>& all, const std::string& name) {
+  const auto match_of = [&](const Series* series) { return match(*series, name); };
   const auto best = std::ranges::min_element(all, {}, match_of);
   return best == all.end() || match_of(*best) == Match::kNone ? nullptr : *best;
 }
@@ -160,11 +171,11 @@ std::optional<BaseCandidate> candidate_of(Series& series) {
   const ComparisonRow& run = series.median;
   const bool is_measured = fits(series) && run.tokens_per_second_per_rank.value_or(0) > 0 &&
                            std::isfinite(*run.tokens_per_second_per_rank);
-  json spec = without(row_spec(run), what_ranks_decide());
+  json spec = without(series.spec, what_ranks_decide());
   if (!is_measured || spec.is_null()) return std::nullopt;
   const std::string device = run.experiment + '\n' + run.device_name + '\n';
   const std::string specification = device + spec.dump();
-  spec["strategy"] = text_of_spec(run, "/strategy/offload");
+  spec["strategy"] = text_at(series.spec, "/strategy/offload");
   return BaseCandidate{&series, specification, device + spec.dump()};
 }
 
@@ -195,9 +206,50 @@ std::optional<Scaling> scaling_of(const BaseCandidate& row,
 
 }  // namespace
 
-bool Series::has(const ComparisonRow* run) const {
-  return std::ranges::find(runs, run) != runs.end();
+const std::vector<Bootstrap::MiddlePlaces>& Bootstrap::draws(Side side, size_t count) {
+  std::vector<MiddlePlaces>& draws = draws_[{side, count}];
+  if (!draws.empty()) return draws;
+  draws.reserve(kResamples);
+  std::mt19937_64 random(kSeed + 2 * count + static_cast<uint64_t>(side));
+  std::vector<uint32_t> places(count);
+  for (size_t i = 0; i < kResamples; ++i) {
+    // std::uniform_int_distribution would give different numbers with other standard libraries.
+    for (uint32_t& place : places) place = static_cast<uint32_t>((random() >> 32) * count >> 32);
+    std::ranges::sort(places);
+    draws.push_back({places[(count - 1) / 2], places[count / 2]});
+  }
+  return draws;
 }
+
+Ratio Bootstrap::ratio(std::vector<double> values, std::vector<double> baseline) {
+  std::ranges::sort(values);
+  std::ranges::sort(baseline);
+  if (values.empty() || baseline.empty() || values.front() <= 0 || baseline.front() <= 0) {
+    throw std::logic_error("a ratio needs values above 0 on both sides");
+  }
+  Ratio ratio{.value = median(values) / median(baseline)};
+  const size_t repeats = std::min(values.size(), baseline.size());
+  if (repeats < kLeastRepeats) return ratio;
+  if (repeats < kLeastForConfidence) {
+    ratio.interval =
+        Interval{.low = values.front() / baseline.back(), .high = values.back() / baseline.front()};
+    return ratio;
+  }
+  const std::vector<MiddlePlaces>& above = draws(Side::kRow, values.size());
+  const std::vector<MiddlePlaces>& below = draws(Side::kBaseline, baseline.size());
+  std::vector<double> ratios;
+  for (size_t i = 0; i < kResamples; ++i) {
+    const double drawn = (values[above[i].below] + values[above[i].above]) /
+                         (baseline[below[i].below] + baseline[below[i].above]);
+    if (!std::isfinite(drawn)) return ratio;  // the sum of the figures overflows
+    ratios.push_back(drawn);
+  }
+  ratio.interval = Interval{.low = quantile(ratios, kTail), .high = quantile(ratios, 1 - kTail)};
+  ratio.is_confidence = true;
+  return ratio;
+}
+
+bool Series::has(const ComparisonRow* run) const { return is_among(runs, run); }
 
 std::string Series::name_of_run(const ComparisonRow& run) const {
   const std::string left_out = median.point.substr(0, median.point.size() - name.size());
@@ -207,11 +259,10 @@ std::string Series::name_of_run(const ComparisonRow& run) const {
 std::string Series::status_text() const {
   const auto by_status = grouped(runs, [](auto* run) { return run->status; });
   if (by_status.size() == 1) return std::string(name_of(by_status.front().first));
-  std::vector<std::string> texts;
-  for (const auto& [status, alike] : by_status) {
-    texts.push_back(fmt::format("{} {}", alike.size(), name_of(status)));
-  }
-  return joined_texts(texts, ", ");
+  const auto text = [](const auto& alike) {
+    return fmt::format("{} {}", alike.second.size(), name_of(alike.first));
+  };
+  return joined_texts(mapped(by_status, text), ", ");
 }
 
 const std::string& series_name(const ComparisonRow& run) {
@@ -224,14 +275,16 @@ SeriesRows finished_rows(Rows rows) {
   return only(rows, [](const Series* series) { return series->finished_count > 0; });
 }
 
-Runs finished_runs(Rows rows) {
+Runs started_runs(Rows rows) {
   Runs runs;
   for (const Series* series : rows) {
     std::ranges::copy_if(series->runs, std::back_inserter(runs),
-                         [](auto* run) { return run->attempt && is_finished(run); });
+                         [](auto* run) { return run->attempt.has_value(); });
   }
   return runs;
 }
+
+Runs finished_runs(Rows rows) { return only(started_runs(rows), is_finished); }
 
 std::deque<Series> series_of(std::span<const ComparisonRow> runs) {
   std::deque<Series> all;
@@ -243,10 +296,9 @@ std::deque<Series> series_of(std::span<const ComparisonRow> runs) {
     all.emplace_back().runs = std::move(repeats);
     complete(all.back());
   }
-  std::vector<Series*> series;
-  for (Series& one : all) series.push_back(&one);
   for (const auto& [experiment, of_one] :
-       grouped(series, [](auto* one) -> std::string_view { return one->median.experiment; })) {
+       grouped(pointers_to(all),
+               [](auto* one) -> std::string_view { return one->median.experiment; })) {
     put_names(of_one);
   }
   return all;
@@ -273,28 +325,22 @@ void put_ratios(std::deque<Series>& all) {
 }
 
 void put_baselines(std::deque<Series>& all, const std::string& name) {
-  std::vector<Series*> every;
-  std::vector<std::string> names;
-  for (Series& series : all) {
-    every.push_back(&series);
-    names.push_back(series.median.point);
-  }
-  const auto named = [&](const Series* series) { return match(*series, name); };
-  const auto finished = [](const Series* series) {
-    return series->finished_count > 0 ? Match::kName : Match::kNone;
-  };
-  if (!name.empty() && !all.empty() && best_match(every, named) == nullptr) {
-    throw ConfigError("--baseline", "",
-                      "there is no point '" + name + "'" + suggestion(name, names));
+  const std::vector<Series*> every = pointers_to(all);
+  if (!name.empty() && !all.empty() && named_series(every, name) == nullptr) {
+    throw ConfigError(
+        "--baseline", "",
+        "there is no point '" + name + "'" +
+            suggestion(name, mapped(every, [](auto* one) { return one->median.point; })));
   }
   for (const auto& [experiment, of_experiment] :
        grouped(every, [](const Series* series) { return series->median.experiment; })) {
-    const Series* named_elsewhere = best_match(of_experiment, named);
+    const Series* named_elsewhere = named_series(of_experiment, name);
     for (const auto& [group, alike] :
          grouped(of_experiment, [](const Series* series) { return series->group; })) {
-      const Series* baseline = best_match(alike, named);
+      const Series* baseline = named_series(alike, name);
       if (baseline == nullptr) baseline = named_elsewhere;
-      if (baseline == nullptr) baseline = best_match(alike, finished);
+      const SeriesRows finished = finished_rows(SeriesRows(alike.begin(), alike.end()));
+      if (baseline == nullptr && !finished.empty()) baseline = finished.front();
       for (Series* series : alike) series->baseline = baseline;
     }
   }

@@ -1,17 +1,72 @@
 #pragma once
 
+#include <cstdint>
 #include <deque>
+#include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/text/fields.h"
-#include "runner/series/statistics.h"
 #include "runner/store/comparison.h"
 
 // Groups the repeats of one point, and compares groups with their baselines. Pure.
 namespace fsdp {
+
+// --- ratios of repeated runs' figures ---
+
+struct Interval {
+  double low = 0;
+  double high = 0;
+  bool contains(double value) const { return low <= value && value <= high; }
+};
+
+// The median of a row's repeats divided by the median of the baseline's. The interval is a 95 %
+// confidence interval if both sides have kLeastForConfidence repeats. With kLeastRepeats it is the
+// range of the ratios between a repeat and one of the baseline's. With fewer there is none.
+struct Ratio {
+  double value = 0;
+  std::optional<Interval> interval{};
+  bool is_confidence = false;  // whether the interval is one of confidence
+  // True if the interval contains 1, so there may be no difference.
+  bool is_no_difference() const { return interval && interval->contains(1); }
+};
+
+// With fewer repeats a range would describe chance rather than the runs.
+inline constexpr size_t kLeastRepeats = 3;
+// With this many repeats the interval contained the true ratio in 95 to 97 % of simulated
+// comparisons. Noise was normal, heavy-tailed and skewed. With 3 repeats it was 90 %, with 4 it was
+// 93 %.
+inline constexpr size_t kLeastForConfidence = 5;
+
+// Computes ratios of medians with percentile bootstrap intervals (B. Efron, R. Tibshirani: An
+// Introduction to the Bootstrap, 1993, chapter 13). Both sides are resampled from their own repeats
+// kResamples times, with replacement. The interval is from the 2.5th to the 97.5th percentile of
+// the ratios. The seed is fixed and the draws depend only on the number of repeats, so equal runs
+// have the same interval in every report. Many rows share the draws: the places of a resample's
+// median in the sorted sample do not depend on its values.
+class Bootstrap {
+ public:
+  static constexpr size_t kResamples = 4'000;
+
+  // Takes the sorted values of each side. They are not empty, and positive.
+  Ratio ratio(std::vector<double> values, std::vector<double> baseline);
+
+ private:
+  // The two places in the sorted sample whose mean is a resample's median. They are equal if the
+  // number of values is odd.
+  struct MiddlePlaces {
+    uint32_t below, above;
+  };
+  enum class Side { kRow, kBaseline };
+  const std::vector<MiddlePlaces>& draws(Side side, size_t count);
+
+  std::map<std::pair<Side, size_t>, std::vector<MiddlePlaces>> draws_;
+};
+
+// --- series ---
 
 struct Series;
 
@@ -31,6 +86,7 @@ struct Series {
   // Every figure is the median over finished runs that measured it, or over all runs if none
   // finished. Other members are the first run's, except that `point` is the series' name.
   ComparisonRow median;
+  nlohmann::json spec{};  // of `median`; null if it cannot be read
   std::vector<const ComparisonRow*> runs;
   // The point without the first words that all series of the experiment share, such as the
   // experiment's name.
@@ -73,8 +129,9 @@ const std::string& series_name(const ComparisonRow& run);
 std::deque<Series> series_of(std::span<const ComparisonRow> runs);
 
 bool is_finished(const ComparisonRow* run);
-// Returns the rows with a finished run, and the finished runs of all rows.
+// Returns the rows with a finished run; the started, or the finished, runs of all rows.
 SeriesRows finished_rows(Rows rows);
+Runs started_runs(Rows rows);
 Runs finished_runs(Rows rows);
 
 // Returns the figures of a series for ratios: those of finished runs, or of all if none finished.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 #include "runner/store/quantile.h"
 #include "runner/table/names.h"
@@ -146,6 +147,22 @@ bool fits(const Series& row) { return row.finished_count > 0 && out_of_memory_co
 
 SeriesRows rows_that_fit(Rows rows) {
   return only(rows, [](const Series* row) { return fits(*row); });
+}
+
+// M. Abramowitz, I. Stegun: Handbook of Mathematical Functions, 26.7.3 and 26.7.4.
+double student_tails(double t, int64_t freedom) {
+  const double angle = std::atan(std::abs(t) / std::sqrt(static_cast<double>(freedom)));
+  const double cosine = std::cos(angle);
+  const bool is_odd = freedom % 2 == 1;
+  double term = is_odd ? cosine : 1;
+  double sum = 0;
+  for (int64_t k = is_odd ? 1 : 0; k <= freedom - 2; k += 2) {
+    sum += term;
+    term *= cosine * cosine * static_cast<double>(k + 1) / static_cast<double>(k + 2);
+  }
+  const double within =
+      is_odd ? 2 / std::numbers::pi * (angle + std::sin(angle) * sum) : std::sin(angle) * sum;
+  return std::max(0.0, 1 - within);
 }
 
 SpeedComparison::SpeedComparison(Rows rows) : rows_(rows_that_fit(rows)) {

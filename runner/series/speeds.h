@@ -62,6 +62,10 @@ class SpeedComparison {
   double level_ = 0;  // of each pair
 };
 
+// Returns the probability that a value of Student's distribution is at least as far from 0 as `t`,
+// on either side. `freedom` is the degrees of freedom, at least 1.
+double student_tails(double t, int64_t freedom);
+
 // Returns why a speed cannot be compared: "3 steps", "2 steps of warm-up", "2 repeats of 3 steps",
 // "a busy host". Empty: it can be compared, or no run finished.
 std::string doubt_of(const ComparisonRow& run);

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <ranges>
 #include <string>
@@ -50,6 +51,21 @@ inline std::string range_text(const std::string& least, const std::string& most,
   return least == most ? most : fmt::format("{}{}{}", least, between, most);
 }
 
+// Returns what `of` returns for each item.
+template <std::ranges::range Items, typename Of>
+auto mapped(const Items& items, Of of) {
+  std::vector<std::decay_t<std::invoke_result_t<Of, std::ranges::range_reference_t<const Items>>>>
+      results;
+  for (const auto& item : items) results.push_back(std::invoke(of, item));
+  return results;
+}
+
+// True if the item is one of `items`.
+template <std::ranges::range Items, typename Item>
+bool is_among(const Items& items, const Item& item) {
+  return std::ranges::find(items, item) != std::ranges::end(items);
+}
+
 // Returns the items for which `holds` is true.
 template <std::ranges::range Items, typename Holds>
 auto only(const Items& items, Holds holds) {
@@ -71,6 +87,12 @@ auto grouped(const Items& items, KeyOf key_of) {
     groups[place->second].second.push_back(item);
   }
   return groups;
+}
+
+// Returns each item once, in the order of their first places.
+template <std::ranges::range Items>
+auto distinct(const Items& items) {
+  return mapped(grouped(items, std::identity()), [](const auto& equal) { return equal.first; });
 }
 
 }  // namespace fsdp

@@ -10,6 +10,7 @@
 #include "base/text/csv.h"
 #include "base/text/json.h"
 #include "base/text/utf8.h"
+#include "runner/table/names.h"
 #include "runner/table/number_text.h"
 
 namespace fsdp {
@@ -105,12 +106,9 @@ std::string latex_heading(const Column& column) {
                      fmt::join(lines, R"(\\)"));
 }
 
-// Returns a line with a cell for each of these columns. `cell` returns the cell.
-template <typename Cell>
-std::string latex_line(const std::vector<size_t>& columns, const Cell& cell) {
-  std::vector<std::string> cells;
-  std::ranges::transform(columns, std::back_inserter(cells), cell);
-  return fmt::format("{} \\\\\n", fmt::join(cells, " & "));
+// Returns a line of a float. `text_of` returns the text of a cell.
+std::string latex_line(const auto& cells, const auto& text_of) {
+  return fmt::format("{} \\\\\n", fmt::join(mapped(cells, text_of), " & "));
 }
 
 // Returns the table's label with only the letters that a label may have.
@@ -121,44 +119,28 @@ std::string label_of(const Table& table) {
   return label.empty() ? "runs" : label;
 }
 
-// Returns a float with some of the columns, the `number`th of the table.
-std::string latex_float(const Table& table, const std::vector<size_t>& columns, size_t number) {
+// Returns a float, the `number`th of a table called `title`.
+std::string latex_float(const Table& part, const std::string& title, size_t number) {
   std::string text = "\\begin{table}[htb]\n\\centering\n";
-  if (!table.title.empty()) {
-    text += fmt::format("\\caption{{{}{}}}\n", latex_escaped(table.title),
-                        number > 1 ? ", continued" : "");
+  if (!title.empty()) {
+    text +=
+        fmt::format("\\caption{{{}{}}}\n", latex_escaped(title), number > 1 ? ", continued" : "");
   }
-  text += fmt::format("\\label{{tab:{}{}}}\n\\begin{{tabular}}{{", label_of(table),
+  text += fmt::format("\\label{{tab:{}{}}}\n\\begin{{tabular}}{{", label_of(part),
                       number > 1 ? fmt::format("-{}", number) : "");
-  for (const size_t column : columns) text += letter_of(table.columns[column]);
-  text += "}\n\\toprule\n" +
-          latex_line(columns, [&](size_t column) { return latex_heading(table.columns[column]); });
-  for (const Block& block : table.blocks) {
+  std::ranges::transform(part.columns, std::back_inserter(text), letter_of);
+  text += "}\n\\toprule\n" + latex_line(part.columns, latex_heading);
+  for (const Block& block : part.blocks) {
     text += "\\midrule\n";
     if (!block.title.empty()) {
-      text += fmt::format("\\multicolumn{{{}}}{{l}}{{\\itshape {}}} \\\\\n", columns.size(),
+      text += fmt::format("\\multicolumn{{{}}}{{l}}{{\\itshape {}}} \\\\\n", part.columns.size(),
                           latex_escaped(block.title));
     }
     for (const Row& row : block.rows) {
-      text +=
-          latex_line(columns, [&](size_t column) { return latex_escaped(row.cells[column].text); });
+      text += latex_line(row.cells, [](const Cell& cell) { return latex_escaped(cell.text); });
     }
   }
   return text + "\\bottomrule\n\\end{tabular}\n\\end{table}\n";
-}
-
-// Divides the columns into floats of at most kMostColumns. Each begins with the first column.
-std::vector<std::vector<size_t>> columns_of_floats(size_t column_count) {
-  constexpr size_t kMostColumns = 8;
-  std::vector<std::vector<size_t>> floats;
-  for (size_t column = 0; column < column_count; ++column) {
-    if (floats.empty() || floats.back().size() == kMostColumns) {
-      floats.emplace_back();
-      if (column > 0) floats.back().push_back(0);
-    }
-    floats.back().push_back(column);
-  }
-  return floats;
 }
 
 // --- JSON ---
@@ -224,10 +206,37 @@ Row& Table::add(std::vector<Cell> cells) {
   return blocks.back().rows.back();
 }
 
-std::vector<std::string> Table::notes_and_reasons() const {
-  std::vector<std::string> all = notes;
-  all.insert(all.end(), reasons.begin(), reasons.end());
-  return all;
+Table with_columns(Table table, const ColumnNumbers& numbers) {
+  const auto keep = [&](auto& all) {
+    std::decay_t<decltype(all)> kept;
+    for (const size_t number : numbers) kept.push_back(std::move(all[number]));
+    all = std::move(kept);
+  };
+  keep(table.columns);
+  for (Block& block : table.blocks) {
+    for (Row& row : block.rows) keep(row.cells);
+  }
+  return table;
+}
+
+std::vector<Table> divided(const Table& table,
+                           const std::function<bool(const ColumnNumbers&)>& fit) {
+  std::vector<ColumnNumbers> parts{{0}};
+  for (size_t number = 1; number < table.columns.size(); ++number) {
+    parts.back().push_back(number);
+    if (parts.back().size() == 2 || fit(parts.back())) continue;
+    parts.back().pop_back();
+    parts.push_back({0, number});
+  }
+  std::vector<Table> tables;
+  for (const ColumnNumbers& numbers : parts) {
+    Table& part = tables.emplace_back(with_columns(table, numbers));
+    if (tables.size() > 1) part.title.clear();
+    if (tables.size() == parts.size()) continue;
+    part.warnings.clear();
+    part.notes.clear();
+  }
+  return tables;
 }
 
 std::string table_markdown(const Table& table) {
@@ -247,16 +256,18 @@ std::string table_markdown(const Table& table) {
   for (const Warning& warning : table.warnings) {
     text += "\n**Warning:** " + markdown_escaped(warning.text) + ".\n";
   }
-  for (const std::string& line : table.notes_and_reasons()) text += '\n' + paragraph(line) + '\n';
+  for (const std::string& line : table.notes) text += '\n' + paragraph(line) + '\n';
   return text;
 }
 
 // Returns floats, and the sentences about them as paragraphs.
 std::string table_latex(const Table& table) {
   std::string text = "% \\usepackage{booktabs}\n";
+  constexpr size_t kMostColumns = 8;
   size_t number = 0;
-  for (const std::vector<size_t>& columns : columns_of_floats(table.columns.size())) {
-    text += latex_float(table, columns, ++number);
+  const auto fit = [](const ColumnNumbers& columns) { return columns.size() <= kMostColumns; };
+  for (const Table& part : divided(table, fit)) {
+    text += latex_float(part, table.title, ++number);
   }
   for (const Block& block : table.blocks) {
     for (const std::string& line : block.introduction) {
@@ -270,7 +281,7 @@ std::string table_latex(const Table& table) {
   for (const Warning& warning : table.warnings) {
     text += "\n\\textbf{Warning:} " + latex_escaped(warning.text) + ".\\par\n";
   }
-  for (const std::string& line : table.notes_and_reasons()) {
+  for (const std::string& line : table.notes) {
     text += '\n' + latex_escaped(line) + "\\par\n";
   }
   return text;
@@ -296,7 +307,7 @@ std::string table_csv(const Table& table) {
 }
 
 std::string table_json(const Table& table) {
-  std::vector<std::string> answers, rows, warnings, notes;
+  std::vector<std::string> answers, rows;
   for (const Block& block : table.blocks) {
     for (const auto& [question, text] : block.answers) {
       JsonObject object;
@@ -311,15 +322,13 @@ std::string table_json(const Table& table) {
       rows.push_back(object.text());
     }
   }
-  for (const auto& [name, text] : table.warnings) {
-    warnings.push_back(JsonObject().add("name", name).add("text", text).text());
-  }
-  std::ranges::transform(table.notes_and_reasons(), std::back_inserter(notes),
-                         json_text<std::string>);
+  const auto warnings = mapped(table.warnings, [](const Warning& warning) {
+    return JsonObject().add("name", warning.name).add("text", warning.text).text();
+  });
   return fmt::format(
       "{{\"title\":{},\n\"answers\":{},\n\"rows\":{},\n\"warnings\":{},\n\"notes\":{}}}\n",
       json_text(table.title), json_lines(answers), json_lines(rows), json_lines(warnings),
-      json_lines(notes));
+      json_lines(mapped(table.notes, json_text<std::string>)));
 }
 
 }  // namespace fsdp

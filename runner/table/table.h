@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -43,8 +44,10 @@ std::string text_of(const Value& value, std::string_view name);
 std::string heading_from_name(std::string_view name);
 
 struct Column {
-  std::string name{};     // in csv and json; units last
-  std::string heading{};  // for people, with '\n' for line breaks; empty: programs only
+  std::string name{};  // in csv and json; units last
+  // For people, with '\n' for line breaks. Empty: only programs see the column of a report; a
+  // terminal also shows columns without a heading, such as those of the live view.
+  std::string heading{};
   std::string documentation{};
   bool is_left = false;        // aligned to the left
   bool when_known = false;     // terminal: left out if every cell is "-"
@@ -102,13 +105,21 @@ struct Table {
   std::vector<Column> columns{};
   std::vector<Block> blocks{};
   std::vector<Warning> warnings{};
-  std::vector<std::string> notes{};    // lines below the table
-  std::vector<std::string> reasons{};  // below the notes; the page shows Row::reason instead
+  std::vector<std::string> notes{};  // lines below the table
 
-  std::vector<std::string> notes_and_reasons() const;
   // Adds a row to the last block, and returns it.
   Row& add(std::vector<Cell> cells);
 };
+
+using ColumnNumbers = std::vector<size_t>;
+
+// Returns the table with only these of its columns.
+Table with_columns(Table table, const ColumnNumbers& numbers);
+
+// Divides the columns into tables of as many columns as `fit`. Each begins with the first column.
+// The first table has the title; the last has the sentences below.
+std::vector<Table> divided(const Table& table,
+                           const std::function<bool(const ColumnNumbers&)>& fit);
 
 struct Terminal {
   size_t width = 0;       // of lines; 0: unlimited
@@ -124,7 +135,7 @@ struct TableLines {
   std::vector<std::string> heading;
   std::string rule;  // below the heading
   std::vector<std::string> rows;
-  std::vector<size_t> shown;  // numbers of the columns that are shown
+  ColumnNumbers shown;
 
   std::vector<std::string> all() const;  // without the rule
 };

@@ -1,7 +1,10 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <ranges>
 
 #include "base/text/utf8.h"
+#include "runner/table/names.h"
 #include "runner/table/table.h"
 #include "runner/table/terminal_text.h"
 
@@ -78,9 +81,8 @@ void fit(std::vector<ShownColumn>& shown, size_t width) {
 
 // Cuts cells that are too long. Rows stay distinct if possible.
 void cut_cells(std::vector<Texts>& rows, const ShownColumn& column) {
-  Texts cells;
-  for (const Texts& row : rows) cells.push_back(row[column.number]);
-  cells = cut_apart(cells, column.width);
+  const Texts cells =
+      cut_apart(mapped(rows, [&](const Texts& row) { return row[column.number]; }), column.width);
   for (size_t i = 0; i < rows.size(); ++i) rows[i][column.number] = cells[i];
 }
 
@@ -138,11 +140,9 @@ TableLines lay_out(const Table& table, const Terminal& terminal) {
   for (const ShownColumn& column : shown) {
     if (column.column->least > 0) cut_cells(texts, column);
   }
-  TableLines lines{.heading = heading_lines(shown, terminal.colour ? kBold : ""),
-                   .rule = {},
-                   .rows = {},
-                   .shown = {}};
-  std::ranges::transform(shown, std::back_inserter(lines.shown), &ShownColumn::number);
+  TableLines lines;
+  lines.heading = heading_lines(shown, terminal.colour ? kBold : "");
+  lines.shown = mapped(shown, &ShownColumn::number);
   const auto dashes = [](const ShownColumn& column) { return std::string(column.width, '-'); };
   lines.rule = line_of(shown, dashes, [](auto&) { return std::string_view(); });
   for (size_t row = 0; row < rows.size(); ++row) {
@@ -157,79 +157,60 @@ TableLines lay_out(const Table& table, const Terminal& terminal) {
 
 namespace {
 
-constexpr size_t kAnyWidth = 1'000'000;
+std::string styled(const std::string& text, std::string_view style, const Terminal& terminal) {
+  if (!terminal.colour || text.empty()) return text;
+  return fmt::format("{}{}{}", style, text, kPlain);
+}
 
-// Text around the lines of a table.
-class Text {
- public:
-  explicit Text(const Terminal& terminal) : colour_(terminal.colour) {
-    if (terminal.width > 0) width_ = terminal.width;
-    if (terminal.text_width > 0) width_ = std::min(width_, terminal.text_width);
-  }
+// Returns text from users, made safe and wrapped, after a label of the program's own.
+std::string paragraph(const std::string& text, const Terminal& terminal,
+                      const std::string& label = "", std::string_view style = "",
+                      size_t indent = 0) {
+  constexpr size_t kAnyWidth = 1'000'000;
+  const auto or_any = [](size_t width) { return width > 0 ? width : kAnyWidth; };
+  const size_t width = std::min(or_any(terminal.width), or_any(terminal.text_width));
+  const std::string lines = wrapped(label, visible_line(text), indent, width);
+  return styled(label, style, terminal) + lines.substr(label.size());
+}
 
-  // Adds the line unchanged, with a line feed.
-  void add(const std::string& line) { text_ += line + '\n'; }
-  // Adds text from users, made safe and wrapped.
-  void add_paragraph(const std::string& text) { add_labelled("", "", text, 0); }
-  // Adds such text after a label of the program's own, which has a style.
-  void add_labelled(std::string_view label, std::string_view style, const std::string& text,
-                    size_t indent) {
-    const std::string lines = wrapped(std::string(label), visible_line(text), indent, width_);
-    text_ += styled(label, style) + lines.substr(label.size());
-  }
-  std::string styled(std::string_view text, std::string_view style) const {
-    if (!colour_ || text.empty()) return std::string(text);
-    return std::string(style) + std::string(text) + std::string(kPlain);
-  }
-  std::string text() const { return text_; }
-
- private:
-  bool colour_;
-  size_t width_ = kAnyWidth;
-  std::string text_;
-};
-
-// Adds the lines above the rows of a block. Returns false if there are none.
-bool add_head(Text& text, const Block& block) {
+// Returns the lines above the rows of a block. Empty if there are none.
+std::string head_of(const Block& block, const Terminal& terminal) {
+  std::string text;
   size_t indent = 0;
   for (const Answer& answer : block.answers) {
     indent = std::max(indent, answer.question.size() + 2);
   }
-  for (const std::string& line : block.introduction) text.add_paragraph(line);
+  for (const std::string& line : block.introduction) text += paragraph(line, terminal);
   for (const auto& [question, answer] : block.answers) {
-    text.add_labelled(question + ':', kBold, answer, indent);
+    text += paragraph(answer, terminal, question + ':', kBold, indent);
   }
-  const bool has_head = !block.introduction.empty() || !block.answers.empty();
-  if (has_head) text.add("");
-  return has_head;
+  return text.empty() ? "" : text + '\n';
 }
 
 }  // namespace
 
 std::string table_text(const Table& table, const Terminal& terminal) {
-  Text text(terminal);
   const TableLines lines = lay_out(table, terminal);
   const bool is_one_block = table.blocks.size() == 1 && table.blocks.front().title.empty();
-  if (!table.title.empty()) text.add_paragraph(table.title);
-  const bool has_head = is_one_block && add_head(text, table.blocks.front());
-  if (!table.title.empty() && !has_head) text.add("");
-  for (const std::string& line : lines.heading) text.add(line);
-  text.add(lines.rule);
+  const std::string head = is_one_block ? head_of(table.blocks.front(), terminal) : "";
+  std::string text = table.title.empty() ? "" : paragraph(table.title, terminal);
+  text += !table.title.empty() && head.empty() ? "\n" : head;
+  for (const std::string& line : lines.heading) text += line + '\n';
+  text += lines.rule + '\n';
   auto line = lines.rows.begin();
   for (const Block& block : table.blocks) {
     if (!block.title.empty()) {
-      text.add('\n' + text.styled(visible_line(block.title), kBold));
-      add_head(text, block);
+      text += '\n' + styled(visible_line(block.title), kBold, terminal) + '\n';
+      text += head_of(block, terminal);
     }
-    for (size_t i = 0; i < block.rows.size(); ++i) text.add(*line++);
+    for (size_t i = 0; i < block.rows.size(); ++i) text += *line++ + '\n';
   }
-  const std::vector<std::string> below = table.notes_and_reasons();
-  if (!below.empty() || !table.warnings.empty()) text.add("");
+  if (!table.notes.empty() || !table.warnings.empty()) text += '\n';
   for (const Warning& warning : table.warnings) {
-    text.add_labelled("Warning:", kYellow, warning.text + '.', 9);
+    text += paragraph(warning.text + '.', terminal, "Warning:", kYellow, 9);
   }
-  for (const std::string& note : below) text.add_paragraph(note);
-  return text.text();
+  for (const std::string& note : table.notes) text += paragraph(note, terminal);
+  return text;
 }
 
 }  // namespace fsdp

@@ -1,9 +1,8 @@
-#include "runner/export/published_folder.h"
-
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
 
+#include "runner/export/export.h"
 #include "tests/temporary_folder.h"
 
 namespace fsdp {

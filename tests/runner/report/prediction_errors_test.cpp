@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "runner/report/comparison.h"
+#include "runner/report/columns.h"
 
 namespace fsdp {
 namespace {

@@ -1,5 +1,3 @@
-#include "runner/report/published_figures.h"
-
 #include <nlohmann/json.hpp>
 
 #include "base/text/config_error.h"
@@ -72,6 +70,15 @@ TEST_CASE("a reference is read with units, tolerances and notes") {
   CHECK(reference.figures[1].note == "by the clock");
   CHECK_FALSE(reference.figures[2].tolerance);
   CHECK(reference.figures[4].point == "never run");
+}
+
+TEST_CASE("a published figure may be called by its column's heading, and has its units") {
+  std::string text = kText;
+  const std::string name = "memory_allocated_bytes_max";
+  text.replace(text.find(name), name.size(), "memory");
+  const PublishedFigure figure = reference_of(text).figures[0];
+  CHECK(figure.column == name);
+  CHECK(figure.value == 2.75 * kGibibyte);
 }
 
 TEST_CASE("measured figures stand beside the published ones with ratio and verdict") {

@@ -1,8 +1,8 @@
-#include "runner/series/statistics.h"
-
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <random>
+
+#include "runner/series/speeds.h"
 
 namespace fsdp {
 namespace {

@@ -46,8 +46,7 @@ Table two_blocks() {
                           {.name = "memory_bytes", .heading = "memory\nGiB"}},
               .blocks = {Block{.title = "first", .introduction = {"A line."}}},
               .warnings = {{.name = "a_warning", .text = "a remedy"}},
-              .notes = {"A note."},
-              .reasons = {"A reason."}};
+              .notes = {"A note.", "A reason."}};
   table.blocks[0].answers.push_back({.question = "Fits", .text = "yes"});
   table.add({{"a", "a"}, {int64_t{1} << 30, "1.00"}});
   table.blocks.emplace_back().title = "second";
@@ -87,6 +86,24 @@ TEST_CASE("people read texts in Markdown and LaTeX, programs read values in CSV 
   CHECK(json["notes"] == std::vector<std::string>{"A note.", "A reason."});
 }
 
+TEST_CASE("a table is divided into tables that begin with the first column") {
+  Table table = two_blocks();
+  table.columns.push_back({.name = "ranks", .heading = "ranks"});
+  for (Block& block : table.blocks) block.rows[0].cells.emplace_back("4");
+  const auto numbers_of = [](const Table& part) { return mapped(part.columns, &Column::name); };
+  const auto is_narrow = [](const ColumnNumbers& columns) { return columns.size() < 3; };
+  const std::vector<Table> parts = divided(table, is_narrow);
+  using Names = std::vector<std::string>;
+  REQUIRE(parts.size() == 2);
+  CHECK(numbers_of(parts[0]) == Names{"point", "memory_bytes"});
+  CHECK(numbers_of(parts[1]) == Names{"point", "ranks"});
+  CHECK(parts[1].blocks[1].rows[0].cells[1].text == "4");
+  CHECK((parts[0].title == "A title" && parts[0].notes.empty() && parts[0].warnings.empty()));
+  CHECK((parts[1].title.empty() && parts[1].notes.size() == 2 && parts[1].warnings.size() == 1));
+  CHECK(divided(table, [](auto&) { return true; }).size() == 1);
+  CHECK(divided(table, [](auto&) { return false; }).size() == 2);
+}
+
 TEST_CASE("groups keep the order of their first items, and lists say how many more there are") {
   const std::vector<std::string> words{"b1", "a1", "b2"};
   const auto groups = grouped(words, [](const std::string& word) { return word[0]; });
@@ -96,6 +113,7 @@ TEST_CASE("groups keep the order of their first items, and lists say how many mo
   CHECK(first_names(words, 3) == "b1, a1, b2");
   CHECK(first_names(words, 1) == "b1, 2 more");
   CHECK(joined_texts({"a", "", "b"}, "; ") == "a; b");
+  CHECK(distinct(words | std::views::transform(&std::string::size)) == std::vector<size_t>{2});
   CHECK(range_text("1", "1") == "1");
   CHECK(range_text("1", "2") == "1 to 2");
 }
