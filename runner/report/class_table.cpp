@@ -142,7 +142,7 @@ std::vector<std::string> lines_on_missing(const std::vector<Person>& persons,
 
 std::string render_class(Format format, const Report& report, const std::vector<std::string>& names,
                          const std::set<std::string>& others) {
-  const Comparison comparison = compare(RowKind::kSeries, report);
+  const ReportRows comparison = compare(RowKind::kSeries, report);
   const std::string experiment = require_one_experiment(comparison.rows);
   const std::vector<RunColumn> figures = figures_of(names, report.view.wide, comparison.rows);
   const DifferingRows differing = differing_rows(comparison.rows);

@@ -87,7 +87,7 @@ struct RowGroup {
 
 // The rows of a report, compared with their baselines. They point into `series` and the report,
 // which must outlive them.
-struct Comparison {
+struct ReportRows {
   const Report& report;
   RowKind row_kind = RowKind::kSeries;
   std::deque<Series> series{};
@@ -99,10 +99,10 @@ struct Comparison {
 };
 
 // Throws ConfigError if the report's view has a mistake.
-Comparison compare(RowKind row_kind, const Report& report);
+ReportRows compare(RowKind row_kind, const Report& report);
 
 // Returns the warnings about the rows, grouped by their baseline.
-std::vector<Warning> warnings_of(const Comparison& comparison);
+std::vector<Warning> warnings_of(const ReportRows& comparison);
 
 // The columns that the notes below a table explain.
 struct ShownColumns {
@@ -114,8 +114,8 @@ struct ShownColumns {
 };
 
 // Returns the lines below the table: explanations of the figures, and the reasons of runs' ends.
-std::vector<std::string> notes_below(const Comparison& comparison, const ShownColumns& shown);
-std::vector<std::string> reasons_below(const Comparison& comparison);
+std::vector<std::string> notes_below(const ReportRows& comparison, const ShownColumns& shown);
+std::vector<std::string> reasons_below(const ReportRows& comparison);
 
 // Returns a sentence about the errors of the runs' predictions. Empty: there are none.
 std::string predictions_line(std::span<const ComparisonRow* const> runs);

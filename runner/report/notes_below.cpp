@@ -81,7 +81,7 @@ std::string columns_remark(std::span<const RunRow> rows, const ShownColumns& sho
 }
 
 // Explains the figures.
-std::string figures_line(const Comparison& comparison, const ShownColumns& shown) {
+std::string figures_line(const ReportRows& comparison, const ShownColumns& shown) {
   std::set<std::string> devices;
   bool measured = false;
   bool on_cpu = false;
@@ -192,7 +192,7 @@ std::string predictions_line(std::span<const ComparisonRow* const> runs) {
   return line + '.';
 }
 
-std::vector<std::string> notes_below(const Comparison& comparison, const ShownColumns& shown) {
+std::vector<std::string> notes_below(const ReportRows& comparison, const ShownColumns& shown) {
   const Report& report = comparison.report;
   const bool has_ratios = shown.has("tokens_per_second_ratio");
   std::vector<std::string> lines{figures_line(comparison, shown), repeats_line(comparison.rows),
@@ -204,7 +204,7 @@ std::vector<std::string> notes_below(const Comparison& comparison, const ShownCo
   return lines;
 }
 
-std::vector<std::string> reasons_below(const Comparison& comparison) {
+std::vector<std::string> reasons_below(const ReportRows& comparison) {
   Runs runs = comparison.runs();
   // Runs out of memory are last, because the table already says that they do not fit.
   std::ranges::stable_partition(

@@ -26,7 +26,7 @@ void put_groups(std::deque<Series>& all, const std::string& column_name) {
   for (Series& series : all) series.group = column.text_for(row_of(series));
 }
 
-std::vector<RunRow> rows_of(const Comparison& comparison) {
+std::vector<RunRow> rows_of(const ReportRows& comparison) {
   std::vector<RunRow> rows;
   std::map<int64_t, RunRow> of_runs;
   for (const Series& series : comparison.series) {
@@ -46,7 +46,7 @@ std::vector<RunRow> rows_of(const Comparison& comparison) {
 }
 
 // Sorts rows by group, in the order of the report. Within a group the order of rows stays.
-void put_row_groups(Comparison& comparison) {
+void put_row_groups(ReportRows& comparison) {
   std::map<std::string, size_t> order;
   for (const Series& series : comparison.series) order.emplace(series.group, order.size());
   const auto group_of = [](const RunRow& row) { return row.series->group; };
@@ -65,7 +65,7 @@ void put_row_groups(Comparison& comparison) {
 bool adds(const std::string& word) { return word.starts_with('+'); }
 bool has_usual_columns(const View& view) { return std::ranges::all_of(view.columns, adds); }
 
-bool has_brief_columns(Format format, const Comparison& comparison) {
+bool has_brief_columns(Format format, const ReportRows& comparison) {
   const View& view = comparison.report.view;
   return !is_for_programs(format) && comparison.row_kind != RowKind::kRank && !view.wide &&
          has_usual_columns(view);
@@ -73,7 +73,7 @@ bool has_brief_columns(Format format, const Comparison& comparison) {
 
 // Returns the usual columns. Runs of several experiments have a column with the experiment. Columns
 // without a value in any row have no heading.
-std::vector<RunColumn> usual_columns(const Comparison& comparison) {
+std::vector<RunColumn> usual_columns(const ReportRows& comparison) {
   const std::span<const RunColumn> all = columns_of(comparison.row_kind);
   const std::vector<RunRow>& rows = comparison.rows;
   const auto experiment = [](const RunRow& row) { return row.run->experiment; };
@@ -87,7 +87,7 @@ std::vector<RunColumn> usual_columns(const Comparison& comparison) {
 }
 
 // Returns the columns that the view chooses. A format for people takes columns with a heading.
-std::vector<RunColumn> chosen_columns(Format format, const Comparison& comparison, bool brief) {
+std::vector<RunColumn> chosen_columns(Format format, const ReportRows& comparison, bool brief) {
   const View& view = comparison.report.view;
   const std::span<const RunColumn> all = columns_of(comparison.row_kind);
   std::vector<RunColumn> chosen;
@@ -172,7 +172,7 @@ Terminal terminal_of(const Report& report) {
   return {.width = report.width, .colour = report.colour};
 }
 
-Table table_of(Format format, const Comparison& comparison) {
+Table table_of(Format format, const ReportRows& comparison) {
   const Report& report = comparison.report;
   const bool is_page = format == Format::kHtml;
   const bool is_csv = format == Format::kCsv;  // has columns and values only
@@ -227,7 +227,7 @@ RowKind row_kind_of(Format format, const Report& report) {
 
 bool is_for_programs(Format format) { return format == Format::kCsv || format == Format::kJson; }
 
-Runs Comparison::runs() const {
+Runs ReportRows::runs() const {
   Runs runs;
   for (const RunRow& row : rows) {
     const Runs of_row = row.is_series() ? row.series->runs : Runs{row.run};
@@ -236,8 +236,8 @@ Runs Comparison::runs() const {
   return distinct(runs);
 }
 
-Comparison compare(RowKind row_kind, const Report& report) {
-  Comparison comparison{.report = report, .row_kind = row_kind, .series = series_of(report.rows)};
+ReportRows compare(RowKind row_kind, const Report& report) {
+  ReportRows comparison{.report = report, .row_kind = row_kind, .series = series_of(report.rows)};
   const View& view = report.view;
   put_groups(comparison.series, view.group);
   put_baselines(comparison.series, view.baseline);
@@ -251,7 +251,7 @@ Comparison compare(RowKind row_kind, const Report& report) {
   return comparison;
 }
 
-std::vector<Warning> warnings_of(const Comparison& comparison) {
+std::vector<Warning> warnings_of(const ReportRows& comparison) {
   const auto baseline_group = [](const Series* series) {
     return std::pair(series->median.experiment, series->group);
   };
@@ -265,7 +265,7 @@ std::vector<const ComparisonRow*> shown_runs(Format format, const Report& report
 }
 
 std::string render(Format format, const Report& report) {
-  const Comparison comparison = compare(row_kind_of(format, report), report);
+  const ReportRows comparison = compare(row_kind_of(format, report), report);
   return render(format, table_of(format, comparison), report, comparison.series);
 }
 
