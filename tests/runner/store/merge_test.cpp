@@ -374,7 +374,7 @@ TEST_CASE("a source with values that no report could read is refused by name") {
   CHECK_THAT(refusal_after("update attempts set attempt = -1"), Contains("refer to rows"));
   CHECK_THAT(refusal_after("alter table device_samples rename column host to hosts"),
              Contains("host"));
-  CHECK_THAT(refusal_after("drop view comparison_per_rank"), Contains("comparison_per_rank"));
+  CHECK_THAT(refusal_after("drop view shown_attempts"), Contains("shown_attempts"));
 }
 
 TEST_CASE("a source with figures that nothing measures is refused, with run and column") {
