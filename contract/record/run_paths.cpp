@@ -36,16 +36,22 @@ std::optional<NumberedName> parse_numbered(const path& file, std::string_view pr
 
 }  // namespace
 
-int first_free_attempt(const RunPaths& paths) {
+std::vector<int> attempts_with_folder(const RunPaths& paths) {
   constexpr int64_t kLargest = 1'000'000'000;
-  int64_t last = 0;
-  if (!std::filesystem::exists(paths.folder())) return 1;
+  std::vector<int> attempts;
+  if (!std::filesystem::exists(paths.folder())) return attempts;
   for (const auto& entry : std::filesystem::directory_iterator(paths.folder())) {
     const auto attempt = parse_numbered(entry.path(), "attempt-");
     const bool is_attempt = attempt && attempt->suffix.empty() && attempt->number <= kLargest;
-    if (is_attempt) last = std::max(last, attempt->number);
+    if (is_attempt) attempts.push_back(static_cast<int>(attempt->number));
   }
-  return static_cast<int>(last) + 1;
+  std::ranges::sort(attempts);
+  return attempts;
+}
+
+int first_free_attempt(const RunPaths& paths) {
+  const std::vector<int> attempts = attempts_with_folder(paths);
+  return attempts.empty() ? 1 : attempts.back() + 1;
 }
 
 std::vector<CheckpointFolder> list_checkpoint_folders(const RunPaths& paths) {

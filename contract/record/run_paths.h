@@ -47,8 +47,10 @@ inline std::filesystem::path prepared_folder(const std::filesystem::path& folder
   return folder / "prepared";
 }
 
-// Returns a number above every attempt that has a folder. Some of them may be in no database: they
-// were started by hand, or the database was deleted.
+// Returns the numbers of the attempts that have a folder, in order. Some of them may be in no
+// database: they were started by hand, or the database was deleted.
+std::vector<int> attempts_with_folder(const RunPaths& paths);
+// Returns a number above all of them.
 int first_free_attempt(const RunPaths& paths);
 
 // A checkpoint's folder is complete if it has this file.

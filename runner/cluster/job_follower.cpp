@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <utility>
 
 #include "base/system/unix_time.h"
 #include "contract/record/run_paths.h"
+#include "runner/cluster/job_plan.h"
 #include "runner/cluster/job_submission.h"
 #include "runner/cluster/script.h"
 #include "runner/cluster/slurm.h"
@@ -54,12 +56,19 @@ void JobFollower::forget() {
   ended_.clear();
 }
 
-void JobFollower::follow_in(int64_t id, RunRecord run) {
-  Job& job = *std::ranges::find(jobs_, id, [](const Job& each) { return each.recorded.id; });
-  const JobTask task = task_of(run, std::ssize(job.recorded.tasks));
-  job.recorded.tasks.push_back(task);
-  listeners_.store.update_task(id, task);
-  job.tasks.push_back(open_task(job, task, std::move(run)));
+void JobFollower::add_chosen_runs(Job& job) {
+  for (RunRecord& chosen : chosen_runs(listeners_.results, job.recorded, listeners_.warn())) {
+    auto run = listeners_.store.recorded_run(job.recorded.experiment, chosen.point, chosen.hash);
+    if (run &&
+        std::ranges::find(job.recorded.tasks, run->id, &JobTask::run) != job.recorded.tasks.end())
+      continue;
+    if (!run) run = listeners_.store.plan_one_more(job.recorded.experiment, chosen);
+    run->spec = std::move(chosen.spec);
+    const JobTask task = task_of(*run, std::ssize(job.recorded.tasks));
+    job.recorded.tasks.push_back(task);
+    listeners_.store.update_task(job.recorded.id, task);
+    job.tasks.push_back(open_task(job, task, std::move(*run)));
+  }
 }
 
 // Continues an attempt of this job that an earlier runner has imported. A run that has ended in an
@@ -78,11 +87,8 @@ JobFollower::Task JobFollower::open_task(const Job& job, const JobTask& recorded
   if (own->status == RunStatus::kRunning) {
     open(task, *own);
     show_start(listeners_.progress, task.run);
-  } else if (job.is_allocation() && !was_ended_by_cluster(own->status)) {
-    task.has_ended = true;
-  } else if (job.is_allocation() && !task.is_queued) {
-    task.has_ended = true;
-    task.cut_short = own->status;
+  } else if (job.is_allocation() && !(task.is_queued && was_ended_by_cluster(own->status))) {
+    task.ended = own->status;
   }
   return task;
 }
@@ -101,23 +107,9 @@ std::vector<std::string> JobFollower::tasks() const {
 
 bool JobFollower::follows(int64_t run) const {
   return std::ranges::any_of(jobs_, [&](const Job& job) {
-    return std::ranges::any_of(job.tasks, [&](const Task& task) {
-      return task.run.id == run && (!task.has_ended || task.cut_short);
-    });
+    return std::ranges::any_of(
+        job.tasks, [&](const Task& task) { return task.run.id == run && !task.is_done(); });
   });
-}
-
-std::optional<int64_t> JobFollower::allocation_after(int64_t run) const {
-  const std::vector<AttemptRecord> attempts = listeners_.store.attempts(run);
-  if (attempts.empty()) return std::nullopt;
-  for (const Job& job : jobs_) {
-    const bool goes_on = std::ranges::any_of(job.tasks, [&](const Task& task) {
-      return task.run.id == run && task.has_ended && !task.cut_short &&
-             attempts.back().slurm_job == slurm_name(job.recorded, task.recorded.task);
-    });
-    if (goes_on && job.is_allocation()) return job.recorded.id;
-  }
-  return std::nullopt;
 }
 
 bool JobFollower::waits_for_files() const {
@@ -158,18 +150,20 @@ std::vector<RunRecord> JobFollower::pass(const std::optional<std::vector<TaskSta
   }
   Store::Batch batch(listeners_.store);
   for (Job& job : jobs_) {
+    if (job.is_allocation()) add_chosen_runs(job);
     for (Task& task : job.tasks) {
       const auto found = state_of.find(slurm_name(job.recorded, task.recorded.task));
       const bool is_known = found != state_of.end();
       if (task.over_since) ask_server_for_files(task);
       if (!is_known || found->second->phase != TaskPhase::kQueued) read_files(job, task);
-      // Taken one pass later, so that the job still exists when follow_in() adds the next run.
+      // Closed one pass later, so that the run which the job chose next is known.
       const bool ended_now = job.is_allocation() && end_in_allocation(job, task);
       if (states && job.can_be_asked && !task.recorded.over && !ended_now) {
         take_state(job, task, is_known ? std::optional(*found->second) : std::nullopt);
       }
     }
     std::erase_if(job.tasks, [](const Task& task) { return task.recorded.over; });
+    if (job.tasks.empty()) std::ranges::move(job.ended, std::back_inserter(ended_));
   }
   std::erase_if(jobs_, [](const Job& job) { return job.tasks.empty(); });
   batch.commit();
@@ -190,8 +184,8 @@ void JobFollower::read_files(const Job& job, Task& task) {
     if (task.attempt) close(job, task, /*was_requeued=*/true, std::nullopt);
     const std::vector<AttemptRecord> attempts = listeners_.store.attempts(task.run.id);
     open(task, *std::ranges::find(attempts, attempt, &AttemptRecord::attempt));
-    task.is_queued = task.has_ended = false;
-    task.cut_short.reset();
+    task.is_queued = false;
+    task.ended.reset();
     task.over_since.reset();
     show_start(listeners_.progress, task.run);
   }
@@ -200,8 +194,12 @@ void JobFollower::read_files(const Job& job, Task& task) {
 
 void JobFollower::take_state(Job& job, Task& task, const std::optional<TaskState>& state) {
   if (!state || state->phase == TaskPhase::kEnded) {
-    if (task.has_ended || (state && state->node_list.empty()) || may_judge(task))
+    // The file of a run that the job chose last may not have appeared.
+    const bool may_go_on = job.is_allocation() && !task.run.family.empty();
+    const bool is_known = task.ended && !may_go_on;
+    if (is_known || (state && state->node_list.empty()) || may_judge(task)) {
       end_task(job, task, state);
+    }
     return;
   }
   if (state->phase == TaskPhase::kQueued) {
@@ -224,15 +222,14 @@ bool JobFollower::may_judge(Task& task) {
 
 // Called when the task first waits, and again after the job was requeued.
 void JobFollower::wait_in_queue(Job& job, Task& task, const TaskState& state) {
-  if (task.has_ended && !task.cut_short) return;  // the job goes on with others
+  if (task.is_done()) return;  // the job goes on with others
   if (task.attempt) {
     if (!may_judge(task)) return;
     close(job, task, /*was_requeued=*/true, state);
     listeners_.progress.queued(task.run.id, slurm_name(job.recorded, task.recorded.task));
   }
   task.over_since.reset();
-  task.has_ended = false;
-  task.cut_short.reset();
+  task.ended.reset();
   tell_what_blocks(job, state);
   listeners_.progress.waits_because(task.run.id, state.reason);
   if (std::exchange(task.is_queued, true)) return;
@@ -256,24 +253,19 @@ bool JobFollower::end_in_allocation(Job& job, Task& task) {
       read_end(paths(task), task.attempt->attempt(), listeners_.warn()).outcome;
   if (outcome == LaunchOutcome::kUnseen || outcome == LaunchOutcome::kInterrupted) return false;
   if (!may_judge(task)) return false;
-  task.has_ended = true;
   task.over_since.reset();
-  RunRecord ended = close(job, task, /*was_requeued=*/false, std::nullopt);
-  if (was_ended_by_cluster(ended.status)) {
-    task.cut_short = ended.status;
-    return false;
-  }
-  ended_.push_back(std::move(ended));
-  return true;
+  task.ended = close(job, task, /*was_requeued=*/false, std::nullopt);
+  return task.is_done();
 }
 
 void JobFollower::end_task(Job& job, Task& task, const std::optional<TaskState>& state) {
-  if (task.attempt) {
-    ended_.push_back(close(job, task, /*was_requeued=*/false, state));
-  } else if (task.cut_short) {
-    ended_.emplace_back(task.run).status = *task.cut_short;
-  } else if (!task.has_ended) {
-    end_without_attempt(job, task, state);
+  if (task.attempt) task.ended = close(job, task, /*was_requeued=*/false, state);
+  if (!task.ended) task.ended = end_without_attempt(job, task, state);
+  // Another job may have begun the run anew.
+  const bool is_news = !task.is_done() || !job.is_allocation() ||
+                       listeners_.store.run(task.run.id)->status == *task.ended;
+  if (is_news) {
+    (job.is_allocation() ? job.ended : ended_).emplace_back(task.run).status = *task.ended;
   }
   task.recorded.over = true;
   task.recorded.ends_unix_ms.reset();
@@ -285,7 +277,8 @@ void JobFollower::end_task(Job& job, Task& task, const std::optional<TaskState>&
   listeners_.store.update_task(job.recorded.id, task.recorded);
 }
 
-void JobFollower::end_without_attempt(Job& job, Task& task, const std::optional<TaskState>& state) {
+RunStatus JobFollower::end_without_attempt(const Job& job, const Task& task,
+                                           const std::optional<TaskState>& state) {
   const int64_t run = task.run.id;
   const std::string name = slurm_name(job.recorded, task.recorded.task);
   Ending ending = judge_without_attempt(
@@ -299,10 +292,10 @@ void JobFollower::end_without_attempt(Job& job, Task& task, const std::optional<
   }
   listeners_.store.record_status(run, ending.status, ending.reason);
   listeners_.progress.ended(run, ending.status, ending.reason, {});
-  ended_.emplace_back(task.run).status = ending.status;
+  return ending.status;
 }
 
-RunRecord JobFollower::close(const Job& job, Task& task, bool was_requeued,
+RunStatus JobFollower::close(const Job& job, Task& task, bool was_requeued,
                              const std::optional<TaskState>& state) {
   OpenAttempt& open = *task.attempt;
   ingest_rest(task);
@@ -316,9 +309,7 @@ RunRecord JobFollower::close(const Job& job, Task& task, bool was_requeued,
       close_attempt(listeners_.store, listeners_.results, task.run, open.attempt(), end);
   open.show_end(ending);
   task.attempt.reset();
-  RunRecord ended = task.run;
-  ended.status = ending.status;
-  return ended;
+  return ending.status;
 }
 
 void JobFollower::record(Job& job, Task& task, const TaskState& state) {

@@ -29,21 +29,17 @@ class JobFollower {
   // Drops all jobs. If a call threw, the store has undone changes that this object still holds.
   // Follow the store's jobs anew afterwards.
   void forget();
-  // Adds another run to a job that is already followed.
-  void follow_in(int64_t job, RunRecord run);
-
   // Records new events of the attempts that are known to run.
   void read_events();
   // Updates every task. `states` is the answer to a query about tasks(). If it is absent, Slurm did
-  // not answer, and no task ends. Returns the runs that have ended, with their statuses.
+  // not answer, and no task ends. Returns the runs that have ended, with their statuses. The runs
+  // of an allocation come together when it is over, in the order in which it began them.
   std::vector<RunRecord> pass(const std::optional<std::vector<TaskState>>& states);
 
   // The Slurm names of the open tasks that can be queried here.
   std::vector<std::string> tasks() const;
   // True if the run waits or runs.
   bool follows(int64_t run) const;
-  // Returns the number in the store of the job that goes on with others after this run has ended.
-  std::optional<int64_t> allocation_after(int64_t run) const;
   // True if Slurm reports a task as over but some of its files may still be missing.
   bool waits_for_files() const;
 
@@ -54,21 +50,25 @@ class JobFollower {
     std::unique_ptr<OpenAttempt> attempt{};
     std::optional<TimePoint> over_since{};  // set by Slurm's or end.json's word; files may lag
     bool is_queued = false;                 // also recorded and told to the user
-    // The run has ended, but its allocation continues.
-    bool has_ended = false;
-    // How the cluster ended the run, while the job's end or its requeueing is still to come.
-    std::optional<RunStatus> cut_short{};
+    // How the run ended, while its allocation goes on, or will end or wait again.
+    std::optional<RunStatus> ended{};
+
+    // True if its job does not come back to the run.
+    bool is_done() const { return ended && !was_ended_by_cluster(*ended); }
   };
   struct Job {
     JobRecord recorded;
     bool can_be_asked = true;
-    std::vector<Task> tasks{};      // only open ones
-    std::string blocked_because{};  // why the job will not start
+    std::vector<Task> tasks{};       // only open ones
+    std::vector<RunRecord> ended{};  // of an allocation's closed tasks
+    std::string blocked_because{};   // why the job will not start
 
     bool is_allocation() const { return recorded.mode == "allocation"; }
   };
 
   Task open_task(const Job& job, const JobTask& recorded, RunRecord run);
+  // Adds the runs that an allocation has chosen by itself.
+  void add_chosen_runs(Job& job);
   void ask_server_for_files(const Task& task) const;
   void read_files(const Job& job, Task& task);
   void take_state(Job& job, Task& task, const std::optional<TaskState>& state);
@@ -76,9 +76,10 @@ class JobFollower {
   // True if the run ended in this call.
   bool end_in_allocation(Job& job, Task& task);
   void end_task(Job& job, Task& task, const std::optional<TaskState>& state);
-  void end_without_attempt(Job& job, Task& task, const std::optional<TaskState>& state);
-  // Returns the run with its status.
-  RunRecord close(const Job& job, Task& task, bool was_requeued,
+  // Both return the run's status.
+  RunStatus end_without_attempt(const Job& job, const Task& task,
+                                const std::optional<TaskState>& state);
+  RunStatus close(const Job& job, Task& task, bool was_requeued,
                   const std::optional<TaskState>& state);
   bool may_judge(Task& task);
   void open(Task& task, const AttemptRecord& attempt);

@@ -127,7 +127,15 @@ ExitCode JobLoop::follow() {
     const bool is_done = follower_.tasks().empty() && ended_.empty() && submission_.waiting() == 0;
     if (is_recorded && is_done) break;
   }
-  return some_failed_ || submission_.some_refused() ? ExitCode::kRunFailed : ExitCode::kOk;
+  const int64_t not_reached = std::ranges::count_if(left_to_allocations_, [&](int64_t run) {
+    return listeners_.store.run(run)->status == RunStatus::kPlanned;
+  });
+  if (not_reached > 0) {
+    listeners_.progress.warn(counted(not_reached, "run") +
+                             " not reached by the job that was to come to it: call again");
+  }
+  return some_failed_ || not_reached > 0 || submission_.some_refused() ? ExitCode::kRunFailed
+                                                                       : ExitCode::kOk;
 }
 
 bool JobLoop::bring_up_to_date() {
@@ -193,23 +201,26 @@ std::optional<std::vector<TaskState>> JobLoop::ask() {
 }
 
 void JobLoop::after(const RunRecord& ended) {
+  const auto chosen = std::find_if(ended_.begin() + 1, ended_.end(), [&](const RunRecord& later) {
+    return !ended.family.empty() && later.family == ended.family;
+  });
+  if (chosen != ended_.end()) {  // its job went on with the search
+    if (settings_.job_chose) settings_.job_chose(ended, *chosen);
+    return;
+  }
   if (restart(ended)) return;
   some_failed_ |= ended.status != RunStatus::kFinished && ended.status != RunStatus::kOutOfMemory;
   if (!settings_.follow_up) return;
   std::optional<RunRecord> next = settings_.follow_up(ended, ended.status);
   if (!next) return;
-  if (const auto job = follower_.allocation_after(ended.id)) {
-    follower_.follow_in(*job, std::move(*next));
-  } else {
-    expect(listeners_.progress, *next);
-    submission_.add({std::move(*next)});
-  }
+  expect(listeners_.progress, *next);
+  submission_.add({std::move(*next)});
 }
 
 bool JobLoop::leave_to_allocation(const RunRecord& run) {
-  const std::optional<int64_t> job = listeners_.store.allocation_that_comes_to(run.id);
-  if (job) follower_.follow_in(*job, run);
-  return job.has_value();
+  if (!listeners_.store.allocation_that_comes_to(run.id)) return false;
+  left_to_allocations_.push_back(run.id);
+  return true;
 }
 
 bool JobLoop::may_start_again(const RunRecord& run) const {

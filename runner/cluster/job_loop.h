@@ -52,6 +52,8 @@ class JobLoop {
     std::string experiment;
     // Returns the run that follows an ended run, if any.
     std::function<std::optional<RunRecord>(const RunRecord&, RunStatus)> follow_up{};
+    // Called in place of follow_up() if the ended run's job has chosen the second run by itself.
+    std::function<void(const RunRecord& ended, const RunRecord& chosen)> job_chose{};
     std::chrono::milliseconds query_interval{3000};
     // True if the user set a time limit per run. A run that exceeds it is not restarted.
     bool has_own_time_limit = false;
@@ -67,8 +69,8 @@ class JobLoop {
   bool follows(int64_t run) const { return follower_.follows(run); }
   // True if the cluster ended the run's last attempt and the run may start again.
   bool may_start_again(const RunRecord& run) const;
-  // Follows a run that an open job will reach by itself (Store::allocation_that_comes_to). Returns
-  // false if there is no such job.
+  // Leaves a run to the open job that comes to it by itself (Store::allocation_that_comes_to).
+  // Returns false if there is no such job.
   bool leave_to_allocation(const RunRecord& run);
 
   // Submits the runs. Returns false if asked to stop while Slurm did not answer; the rest stays
@@ -108,6 +110,7 @@ class JobLoop {
   QueuePatience::TimePoint next_query_{};
   QueuePatience::TimePoint next_push_{};   // if a limit was reached and no run has ended
   std::map<int64_t, int64_t> restarts_{};  // by run
+  std::vector<int64_t> left_to_allocations_{};
   bool some_failed_ = false;
 };
 

@@ -20,6 +20,7 @@
 #include "runner/run/planned_runs.h"
 #include "runner/run/record_files.h"
 #include "runner/run/run_planner.h"
+#include "runner/store/run_folders.h"
 
 namespace fsdp {
 namespace {
@@ -31,6 +32,10 @@ constexpr const char* kClaim = "claim";  // a link, which appears with its text
 
 std::filesystem::path run_file(const std::filesystem::path& folder, int64_t number) {
   return folder / fmt::format("run-{}.json", number);
+}
+
+std::filesystem::path chosen_file(const std::filesystem::path& folder, int64_t number) {
+  return folder / fmt::format("chosen-{}.json", number);
 }
 
 }  // namespace
@@ -98,6 +103,7 @@ std::vector<JobRun> read_job_runs(const std::filesystem::path& folder, const Job
     try {
       RunRecord& run = runs.emplace_back(read_record<JobRun>(file)).run;
       run.spec = read_run_spec(RunPaths(plan.results / run.folder).spec());
+      if (runs.back().search && !run.family_value) throw std::runtime_error("a search of no key");
     } catch (const std::exception& error) {
       throw ConfigError(file.string(), "",
                         fmt::format("is not what fsdp-run writes there: {}", error.what()));
@@ -107,6 +113,20 @@ std::vector<JobRun> read_job_runs(const std::filesystem::path& folder, const Job
   if (!runs.empty()) return runs;
   throw ConfigError(plan.file.string(), "",
                     fmt::format("the job has no run for its task {}; submit it again", task));
+}
+
+std::vector<RunRecord> chosen_runs(const std::filesystem::path& results, const JobRecord& job,
+                                   const WarnOfFile& warn) {
+  std::vector<RunRecord> runs;
+  for (int64_t number = 0;; ++number) {
+    const std::filesystem::path file = chosen_file(results / job.folder, number);
+    auto run = read_record<RunRecord>(file, warn);
+    if (!run || !is_run_folder(run->folder)) return runs;
+    const RunPaths paths(results / run->folder);
+    if (!std::filesystem::exists(paths.spec())) return runs;
+    run->spec = read_run_spec(paths.spec());
+    runs.push_back(std::move(*run));
+  }
 }
 
 SlurmRequest largest_request(std::span<const RunRecord> runs) {
@@ -135,7 +155,9 @@ const SlurmSpec& slurm_of_all(std::span<const RunRecord> runs) {
 
 DoubledRuns::DoubledRuns(const std::filesystem::path& folder, const JobPlan& plan,
                          std::span<const JobRun> runs, FileDigests& digests, Progress& progress)
-    : digest_([&digests](const std::filesystem::path& file) { return digests.current(file); }),
+    : folder_(folder),
+      results_(plan.results),
+      digest_([&digests](const std::filesystem::path& file) { return digests.current(file); }),
       progress_(progress) {
   const auto is_searched = [](const JobRun& run) { return run.search.has_value(); };
   if (std::ranges::none_of(runs, is_searched)) return;
@@ -176,6 +198,7 @@ std::optional<RunRecord> DoubledRuns::after(const RunRecord& ended, RunStatus st
       } else {
         if (!reads_the_same(run.spec, series.checked)) check_inputs(run.spec);
         series.checked = run.spec;
+        write_choice(run);
         series_.insert_or_assign(run.id, std::move(series));
         return run;
       }
@@ -186,6 +209,17 @@ std::optional<RunRecord> DoubledRuns::after(const RunRecord& ended, RunStatus st
     }
   }
   return std::nullopt;
+}
+
+// A job that was requeued chooses once more what it has chosen.
+void DoubledRuns::write_choice(RunRecord run) {
+  run.id = 0;
+  write_spec(RunPaths(results_ / run.folder), run.spec);
+  int64_t number = 0;
+  for (; std::filesystem::exists(chosen_file(folder_, number)); ++number) {
+    if (read_record<RunRecord>(chosen_file(folder_, number)).hash == run.hash) return;
+  }
+  write_record(chosen_file(folder_, number), run);
 }
 
 // Returns the value's run with what is known of it. A new run has a number that no record has.

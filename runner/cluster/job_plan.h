@@ -92,6 +92,11 @@ Experiment load_planned_experiment(const std::filesystem::path& folder, const Jo
 std::vector<JobRun> read_job_runs(const std::filesystem::path& folder, const JobPlan& plan,
                                   int64_t task);
 
+// Returns the runs that a job has chosen by itself, in its order: the next values of doubled keys.
+// `warn` is told of files that are no such run. Runs whose run.yaml has not appeared are left out.
+std::vector<RunRecord> chosen_runs(const std::filesystem::path& results, const JobRecord& job,
+                                   const WarnOfFile& warn);
+
 // The smallest request that has room for each run.
 SlurmRequest largest_request(std::span<const RunRecord> runs);
 
@@ -101,7 +106,8 @@ std::vector<std::filesystem::path> input_folders_of(std::span<const RunRecord> r
 // Returns the section `slurm` that all runs share. Throws ConfigError if they differ.
 const SlurmSpec& slurm_of_all(std::span<const RunRecord> runs);
 
-// Chooses the next values of doubled keys in a job, as the runner that follows the job does.
+// Chooses the next values of doubled keys in a job, and leaves them in files for the runner that
+// follows the job: chosen-N.json.
 class DoubledRuns {
  public:
   // `folder` is the submission's folder with the plan `plan`.
@@ -120,8 +126,11 @@ class DoubledRuns {
   };
 
   RunRecord run_of(Series& series, int64_t value);
+  void write_choice(RunRecord run);
 
   std::optional<Experiment> experiment_{};  // if a key is doubled
+  std::filesystem::path folder_;
+  std::filesystem::path results_;
   FileDigest digest_;
   Progress& progress_;
   std::map<int64_t, Series> series_{};  // by the id of the awaited run

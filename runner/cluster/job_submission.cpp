@@ -162,7 +162,9 @@ void JobSubmission::write_folders(const JobRecord& job, std::span<const RunRecor
     const std::filesystem::path run_folder = listeners_.results / run.folder;
     file_name_pattern(run_folder);  // refuses what srun cannot write to
     write_spec(RunPaths(run_folder), run.spec);
-    job_runs.push_back({.run = run, .inputs = FileDigests(listeners_.store, run.spec).all()});
+    // Its status and attempts are the store's: a result outlasts an attempt that was cut short.
+    job_runs.push_back({.run = listeners_.store.run(run.id).value_or(run),
+                        .inputs = FileDigests(listeners_.store, run.spec).all()});
     if (settings_.search_of && is_allocation(run.spec)) {
       job_runs.back().search = settings_.search_of(run);
     }

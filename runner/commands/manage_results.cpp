@@ -15,6 +15,7 @@
 #include "base/system/unix_time.h"
 #include "base/text/config_error.h"
 #include "base/text/utf8.h"
+#include "contract/record/run_paths.h"
 #include "contract/spec/yaml_value.h"
 #include "runner/cluster/open_jobs.h"
 #include "runner/cluster/slurm.h"
@@ -23,9 +24,11 @@
 #include "runner/commands/find_run.h"
 #include "runner/commands/options.h"
 #include "runner/export/export.h"
+#include "runner/run/earlier_attempts.h"
 #include "runner/run/locks.h"
 #include "runner/store/merge.h"
 #include "runner/store/prune.h"
+#include "runner/store/results_unavailable.h"
 
 // The commands that change or copy what earlier runs have left: cancel, export, merge and prune.
 namespace fsdp {
@@ -297,6 +300,29 @@ Locks lock_free_experiments(const Store& store, const std::filesystem::path& res
   return locks;
 }
 
+// Records attempts that are only in files yet, so that nothing newer than the list is removed. Drops
+// from `wish` the runs for which that is impossible now, and those that a killed runner left.
+void recover_before_prune(Store& store, const std::filesystem::path& results, const Locks& held,
+                          PruneWish& wish) {
+  const auto say = [](const std::string& line) { std::cerr << visible_line(line) << '\n'; };
+  std::erase_if(wish.runs, [&](int64_t run) { return store.is_under_way(run); });
+  for (const auto& [experiment, lock] : held) {
+    if (!lock) continue;
+    try {
+      recover_attempts(store, results, experiment, say);
+      continue;
+    } catch (const std::exception& error) {
+      if (!may_pass(error)) throw;
+    }
+    for (const RunRecord& run : store.runs()) {
+      const std::vector<int> attempts = attempts_with_folder(RunPaths(results / run.folder));
+      const bool is_recorded = attempts.empty() || attempts.back() <= run.attempt;
+      if (run.experiment != experiment || is_recorded || wish.runs.erase(run.id) == 0) continue;
+      say("left alone: " + run_label(run) + ", which has an attempt that cannot be recorded now");
+    }
+  }
+}
+
 bool is_confirmed(const PruneArguments& arguments) {
   if (arguments.yes) return true;
   if (isatty(STDIN_FILENO) == 0) {
@@ -320,6 +346,7 @@ ExitCode prune_command(PruneArguments arguments) {
   wish.runs = find_runs(store, arguments.words);
   Locks held;
   if (!arguments.dry_run) held = lock_free_experiments(store, arguments.results, wish);
+  recover_before_prune(store, arguments.results, held, wish);
   std::vector<PruneItem> items = find_prunable(store, arguments.results, wish);
   std::erase_if(items, [](const PruneItem& item) {
     if (!item.kept_for) return false;

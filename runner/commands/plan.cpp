@@ -10,8 +10,8 @@
 #include "runner/commands/commands.h"
 #include "runner/commands/console.h"
 #include "runner/commands/options.h"
-#include "runner/plan/planner.h"
 #include "runner/plan/plan_report.h"
+#include "runner/plan/planner.h"
 #include "runner/plan/suggestions.h"
 #include "runner/table/number_text.h"
 

@@ -47,6 +47,8 @@ SlurmRunner::SlurmRunner(const RunListeners& listeners, const JobSubmission::Set
           {.experiment = submission.experiment,
            .follow_up = [&](const RunRecord& ended,
                             RunStatus status) { return planner.after(ended, status); },
+           .job_chose = [&](const RunRecord& ended,
+                            const RunRecord& chosen) { planner.job_chose(ended, chosen); },
            .query_interval = milliseconds(options.query_interval_s),
            .has_own_time_limit = submission.plan.time_limit_s > 0},
           {.now = std::chrono::steady_clock::now, .wait = [this](std::chrono::milliseconds time) {

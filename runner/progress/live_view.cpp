@@ -130,18 +130,6 @@ std::string count_line(std::span<const RunProgress> runs, ProgressClock::time_po
 
 }  // namespace
 
-TerminalSize terminal_size() {
-  winsize size{};
-  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return {};
-  return {.columns = size.ws_col, .lines = size.ws_row == 0 ? TerminalSize{}.lines : size.ws_row};
-}
-
-bool can_draw() {
-  const char* terminal = std::getenv("TERM");
-  return isatty(STDERR_FILENO) == 1 &&
-         (terminal == nullptr || std::string_view(terminal) != "dumb");
-}
-
 std::vector<std::string> live_view(std::span<const RunProgress> runs,
                                    std::span<const size_t> ended_order, TerminalSize size,
                                    ProgressClock::time_point now, bool colour) {

@@ -127,12 +127,14 @@ void OpenAttempt::show_end(const Ending& ending) {
 
 void ingest_rest(Store& store, const std::filesystem::path& results, const RunRecord& run,
                  int attempt, const WarnOfFile& warn) {
+  check_are_there(results);  // files that are away look as if they were empty
   EventTail tail(RunPaths(results / run.folder), attempt, static_cast<int>(run.spec.strategy.ranks),
                  warn);
   do {
     const std::vector<std::vector<Event>> events = tail.poll();
     store.ingest(run.id, attempt, events, tail.skipped_lines());
   } while (!tail.at_end());
+  check_are_there(results);
 }
 
 Ending conclude(const std::filesystem::path& results, const RunRecord& run, int attempt,
@@ -162,7 +164,7 @@ Ending close_attempt(Store& store, const std::filesystem::path& results, const R
   FileDigests digests(store, run.spec);
   const Ending ending =
       conclude(results, run, attempt, store.rank_ends(run.id, attempt), digests, end);
-  for (const auto& [state, digest] : digests.take_computed()) store.remember_digest(state, digest);
+  for (const auto& [state, digest] : digests.computed()) store.remember_digest(state, digest);
   store.end_attempt(run.id, attempt, ending.status, ending.reason, end.ended_unix_ms,
                     ending.reason_rank);
   return ending;

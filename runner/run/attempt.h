@@ -86,7 +86,7 @@ class OpenAttempt {
 };
 
 // Gives the store the rest of the attempt's events files. `warn` is told of lines that are no
-// events.
+// events. Throws ResultsUnavailable.
 void ingest_rest(Store& store, const std::filesystem::path& results, const RunRecord& run,
                  int attempt, const WarnOfFile& warn);
 
@@ -118,8 +118,9 @@ class FileDigests {
   std::vector<std::string> of_path(const std::string& path) const;
   // Returns the file's present digest, and remembers it. Throws ConfigError.
   std::string current(const std::filesystem::path& file);
-  // Returns the digests that were computed since the last call.
-  std::vector<KnownFile> take_computed() { return std::exchange(computed_, {}); }
+  // The digests that were computed and are not recorded yet.
+  const std::vector<KnownFile>& computed() const { return computed_; }
+  void forget_computed() { computed_.clear(); }
 
  private:
   std::vector<KnownFile> known_;

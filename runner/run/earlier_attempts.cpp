@@ -119,7 +119,8 @@ void import_attempts_of_runners(Store& store, const std::filesystem::path& resul
   for (const RunRecord& run : store.runs()) {
     if (run.experiment != experiment || !run.source.empty()) continue;
     const RunPaths paths(results / run.folder);
-    for (int attempt = run.attempt + 1; attempt < first_free_attempt(paths); ++attempt) {
+    for (const int attempt : attempts_with_folder(paths)) {
+      if (attempt <= run.attempt) continue;
       const std::optional<AttemptStart> start = read_start(paths, attempt, warn);
       if (start && start->slurm_job.empty()) store.begin_attempt(run.id, *start, attempt);
     }
@@ -169,6 +170,10 @@ RunStatus end_earlier_attempt(const std::filesystem::path& results, const RunRec
   end.in_job = true;
   end.was_requeued = ended_with_job(end.outcome);
   const Ending ending = conclude(results, run, attempt, reports.ends(), digests, end);
+  if (end.outcome == LaunchOutcome::kUnseen && ending.is_result()) {
+    end.outcome = LaunchOutcome::kExited;
+    write_end(paths, attempt, end);  // for the runner that follows the job
+  }
   progress.say(fmt::format("{}: attempt {} when the job ran before: {}{}{}", run.point, attempt,
                            name_of(ending.status), ending.reason.empty() ? "" : ", ",
                            ending.reason));
@@ -188,7 +193,9 @@ std::vector<RunRecord> left_to_launch(std::vector<RunRecord> runs,
     while (run) {
       const RunPaths paths(results / run->folder);
       bool was_begun = false;
-      for (int attempt = run->attempt + 1; attempt < first_free_attempt(paths); ++attempt) {
+      const int known = run->attempt;
+      for (const int attempt : attempts_with_folder(paths)) {
+        if (attempt <= known) continue;
         const std::optional<AttemptStart> start = read_start(paths, attempt, warn);
         if (!start || start->slurm_job != slurm_job) continue;
         run->status = end_earlier_attempt(results, *run, attempt, digests, progress);

@@ -56,11 +56,10 @@ Ending Journal::end(const OpenAttempt& attempt, AttemptEnd& end) {
 }
 
 std::vector<RunRecord> Journal::record(bool wants_followers) {
-  std::vector<RunRecord> followers;
-  for (const RunRecord& run : std::exchange(ended_, {})) {
-    if (wants_followers) follow(run, run.status, followers);
+  for (; !ended_.empty(); ended_.pop_front()) {
+    if (wants_followers) follow(ended_.front(), ended_.front().status, followers_);
   }
-  return followers;
+  return std::exchange(followers_, {});
 }
 
 void Journal::follow(const RunRecord& ended, RunStatus status,
@@ -140,10 +139,9 @@ std::vector<RunRecord> StoreJournal::record(bool wants_followers) {
                        entry.end->ended_unix_ms, ending.reason_rank);
     if (wants_followers) follow(entry.run, ending.status, followers);
   }
-  for (const auto& [state, digest] : digests().take_computed()) {
-    store_.remember_digest(state, digest);
-  }
+  for (const auto& [state, digest] : digests().computed()) store_.remember_digest(state, digest);
   if (batch) batch->commit();
+  digests().forget_computed();
   for (Entry& entry : entries_) {
     entry.is_begun = true;
     entry.events.clear();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <deque>
 #include <filesystem>
 #include <list>
 #include <map>
@@ -46,7 +47,8 @@ class Journal {
   FileDigests& digests_;
   FollowUp follow_up_;
   std::map<int64_t, int> claimed_{};  // by run; attempts with a folder that are not begun
-  std::vector<RunRecord> ended_{};    // not followed up yet
+  std::deque<RunRecord> ended_{};     // not followed up yet
+  std::vector<RunRecord> followers_{};
 };
 
 // Also records the attempts in the database. While the database cannot be written, attempts begin

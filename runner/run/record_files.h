@@ -8,10 +8,11 @@
 #include <string>
 #include <type_traits>
 
+#include "base/files/input_file.h"
 #include "base/text/foreign_json.h"
 #include "base/text/json.h"
-#include "contract/spec/yaml_value.h"
 #include "runner/host/whole_file.h"
+#include "runner/run/launcher.h"
 #include "runner/store/attempts.h"
 
 // Structs in files of JSON, which processes on other hosts read. Such a file appears complete.
@@ -25,10 +26,24 @@ void write_record(const std::filesystem::path& path, const Record& record) {
   replace_file(path, json_text(record) + '\n');
 }
 
-// Earlier versions wrote a part of an AttemptStart.
+// Earlier versions wrote a part of these.
 template <Fields Record>
 bool is_required(std::string_view field) {
-  return !std::is_same_v<Record, AttemptStart> || field == "host" || field == "started_unix_ms";
+  if constexpr (std::is_same_v<Record, AttemptStart>) {
+    return field == "host" || field == "started_unix_ms";
+  } else if constexpr (std::is_same_v<Record, AttemptEnd>) {
+    return field == "outcome" || field == "ended_unix_ms";
+  } else {
+    return true;
+  }
+}
+
+// Throws std::runtime_error if the time is before 1970 or after the year 9999.
+inline void check_moment(int64_t unix_ms) {
+  constexpr int64_t kLatest = 253'402'300'799'999;
+  if (unix_ms < 0 || unix_ms > kLatest) {
+    throw std::runtime_error("no moment: " + std::to_string(unix_ms));
+  }
 }
 
 template <typename Value, typename Json>
@@ -65,9 +80,13 @@ Value value_from_json(const char* name, const Json& json) {
 // Throws what nlohmann::json throws, std::runtime_error, ConfigError.
 template <Fields Record>
 Record read_record(const std::filesystem::path& path) {
-  auto json = parse_foreign_json(read_text_file(path));
+  constexpr size_t kLargestBytes = 64 << 20;
+  auto json = parse_foreign_json(read_input_file(path, kLargestBytes), kLargestBytes);
   if (json.contains("job")) json["slurm_job"] = json["job"];  // as earlier versions named it
-  return value_from_json<Record>("", json);
+  Record record = value_from_json<Record>("", json);
+  if constexpr (requires { record.started_unix_ms; }) check_moment(record.started_unix_ms);
+  if constexpr (requires { record.ended_unix_ms; }) check_moment(record.ended_unix_ms);
+  return record;
 }
 
 // Returns nullopt if the file is missing or has no valid record. `warn` gets a line about the

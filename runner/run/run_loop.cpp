@@ -186,6 +186,7 @@ void RunLoop::end_attempts() {
   for (; !ended_.empty(); ended_.erase(ended_.begin())) {
     AttemptEnd& end = ended_.front();
     OpenAttempt& attempt = running_.at(end.run);
+    check_are_there(settings_.results);  // files that are away look as if they were empty
     do {
       journal_.append(attempt, attempt.read());
     } while (!attempt.at_end());

@@ -139,13 +139,7 @@ std::optional<RunRecord> RunPlanner::after(const RunRecord& ended, RunStatus sta
   const auto found = series_.find(ended.id);
   if (found == series_.end()) return std::nullopt;
   Series series = found->second;
-  if (status == RunStatus::kFinished) {
-    series.search.fits(series.value);
-  } else if (status == RunStatus::kOutOfMemory) {
-    series.search.does_not_fit(series.value);
-  } else {
-    return std::nullopt;  // nobody knows whether it fits
-  }
+  if (!take_result(series, status)) return std::nullopt;
   for (Step& step : walk(series)) {
     RunRecord record = store_.plan_one_more(experiment_.name(), step.run);
     if (!is_to_launch(step, record)) continue;
@@ -153,6 +147,22 @@ std::optional<RunRecord> RunPlanner::after(const RunRecord& ended, RunStatus sta
     return record;
   }
   return std::nullopt;
+}
+
+bool RunPlanner::take_result(Series& series, RunStatus status) {
+  if (status == RunStatus::kFinished) series.search.fits(series.value);
+  if (status == RunStatus::kOutOfMemory) series.search.does_not_fit(series.value);
+  return status == RunStatus::kFinished || status == RunStatus::kOutOfMemory;
+}
+
+void RunPlanner::job_chose(const RunRecord& ended, const RunRecord& chosen) {
+  const auto found = series_.find(ended.id);
+  if (found == series_.end() || !chosen.family_value) return;
+  Series series = found->second;
+  take_result(series, ended.status);
+  series.value = *chosen.family_value;
+  series.has_begun = true;
+  series_.insert_or_assign(chosen.id, std::move(series));
 }
 
 // Returns the values with results, then the steps to the next launch.

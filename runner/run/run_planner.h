@@ -91,6 +91,9 @@ class RunPlanner {
   // Returns the run that follows an ended run of a doubled key. May be called again if its changes
   // to the store were undone.
   std::optional<RunRecord> after(const RunRecord& ended, RunStatus status);
+  // Goes on from an ended run to the one that its job has chosen by itself. That one is in the
+  // store.
+  void job_chose(const RunRecord& ended, const RunRecord& chosen);
 
  private:
   // A search under way that waits for the run of `value`.
@@ -109,6 +112,8 @@ class RunPlanner {
     std::string reason{};  // of kRecordOutOfMemory
   };
 
+  // Tells the search how the awaited run ended. Returns false if nobody knows whether it fits.
+  static bool take_result(Series& series, RunStatus status);
   std::vector<Step> begin(Series& series);
   std::vector<Step> recorded_steps(Series& series);
   void expect(Series& series);

@@ -15,7 +15,7 @@ const std::string kRunColumns =
     "r.id, r.experiment, r.point, r.hash, r.folder, r.status, r.reason, "
     "coalesce((select max(attempt) from attempts where run = r.id), 0), "
     "(select source from experiments where name = r.experiment), r.current, r.data_digest, "
-    "r.repeat, r.position, r.family, r.family_key, r.family_value";
+    "r.repeat, r.position, r.family, r.family_key, r.family_value, r.series, r.loss_digest";
 const std::string kSelectRuns = "select " + kRunColumns + " from runs r ";
 const std::string kIsRun = "where (experiment, point, hash) = (?, ?, ?)";
 

@@ -78,6 +78,8 @@ struct RunRecord {
     visit("family", self.family);
     visit("family_key", self.family_key);
     visit("family_value", self.family_value);
+    visit("series", self.series);
+    visit("loss_digest", self.loss_digest);
   }
 };
 

@@ -57,6 +57,7 @@ TEST_CASE("a new attempt comes after all that have a folder") {
     std::filesystem::create_directory(folder / name);
   }
   CHECK(first_free_attempt(paths) == 11);
+  CHECK(attempts_with_folder(paths) == std::vector{2, 10});
 }
 
 TEST_CASE("a short name that is safe is its file's name") {

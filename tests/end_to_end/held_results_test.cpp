@@ -124,5 +124,46 @@ TEST_CASE("a results folder that is moved away and back is not made anew, and lo
   check_all_finished_once(workplace);
 }
 
+TEST_CASE(
+    "a run that ended under a lock keeps all its steps if its folder is away when it is read") {
+  const Workplace workplace("  - {name: only}\n");
+  Program runner(workplace / ".", workplace.command({"experiment.yaml"}),
+                 {{"STUB_RULES", "step=2,await=go"}, {"STUB_STEP_MS", "400"}});
+  runner.wait_for_error_text("only: started");
+  REQUIRE(soon([&] { return workplace.reported_processes().size() == 1; }));
+  PausedReader reader(workplace);
+  touch(workplace / "go");
+  runner.wait_for_error_text("only: finished");
+  std::filesystem::rename(workplace.results(), workplace / "away");
+  runner.wait_for_error_text("no longer where it was; put");
+  reader.end();
+  std::filesystem::rename(workplace / "away", workplace.results());
+  const Ended ended = runner.wait();
+  INFO(ended.errors);
+  CHECK(ended.status == 0);
+  check_all_finished_once(workplace);
+}
+
+TEST_CASE("prune records attempts that are only in files before it says what is old") {
+  const Workplace workplace("  - {name: only}\n");
+  CHECK(workplace.run().status == 0);
+  Database(workplace.results() / "results.sqlite")
+      .execute("update attempts set started_unix_ms = started_unix_ms - 40 * 86400000");
+  Program runner(workplace / ".", workplace.command({"experiment.yaml", "--rerun"}),
+                 {{"STUB_RULES", "step=3,await=go"}});
+  runner.wait_for_error_text("only: started");
+  std::optional<PausedReader> reader(std::in_place, workplace);
+  touch(workplace / "go");
+  runner.wait_for_error_text("only: finished");
+  runner.send(SIGKILL);
+  runner.wait();
+  reader->end();
+  reader.reset();
+  const Ended pruned = workplace.call({"prune", "--older-than", "30d", "--yes"});
+  CHECK(pruned.output == "nothing to remove\n");
+  CHECK_THAT(pruned.errors, Contains("recorded as finished"));
+  CHECK(rows(workplace)[0].attempt == 2);
+}
+
 }  // namespace
 }  // namespace fsdp

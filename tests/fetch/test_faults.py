@@ -465,7 +465,8 @@ def test_a_disk_that_is_full_in_the_middle(workplace):
     files = large_model(workplace)
     ended = workplace.call("fetch", workplace.experiment, prefix=("prlimit", "--fsize=1000000"))
     assert ended.returncode == 1 and "the cache cannot be written" in ended.stderr, ended.stderr
-    assert [path.stat().st_size for path in workplace.incomplete()] == [1_000_000]
+    # A small file may have been under way too.
+    assert max(path.stat().st_size for path in workplace.incomplete()) == 1_000_000
     workplace.check_nothing_wrong()
     workplace.hub.requests.clear()
     assert workplace.fetch().returncode == 0

@@ -1,3 +1,5 @@
+#include <sys/stat.h>
+
 #include <catch2/catch.hpp>
 #include <fstream>
 
@@ -100,7 +102,9 @@ TEST_CASE("the records of an attempt in a job are read as they were written") {
 TEST_CASE("a record that no job has written is not there, and the warning names it") {
   const std::string text = GENERATE(
       as<std::string>(), "", "{", R"({"ended_unix_ms": 9, "outcome": "exited", "reason": "")",
-      R"({"ended_unix_ms": 9, "outcome": "exited", "reason": ""})",
+      R"({"ended_unix_ms": 9, "reason": "", "first_rank": -1})",
+      R"({"ended_unix_ms": -9, "outcome": "exited"})",
+      R"({"ended_unix_ms": 1e300, "outcome": "exited"})",
       R"({"ended_unix_ms": "9", "outcome": "exited", "reason": "", "first_rank": -1})",
       R"({"ended_unix_ms": 9, "outcome": "happy", "reason": "", "first_rank": -1})", "[]", "null",
       "\xff\xfe{}");
@@ -113,6 +117,24 @@ TEST_CASE("a record that no job has written is not there, and the warning names 
         LaunchOutcome::kUnseen);
   REQUIRE(warnings.size() == 1);
   CHECK_THAT(warnings[0], Catch::Contains("attempt-1/end.json"));
+}
+
+TEST_CASE("a pipe in the place of a record holds nobody up") {
+  const TemporaryFolder folder;
+  const RunPaths paths(folder.path());
+  std::filesystem::create_directories(paths.attempt(1));
+  REQUIRE(mkfifo(paths.end_record(1).c_str(), 0600) == 0);
+  Warnings warnings;
+  CHECK(read_end(paths, 1, [&](auto& line) { warnings.push_back(line); }).outcome ==
+        LaunchOutcome::kUnseen);
+  CHECK(warnings.size() == 1);
+}
+
+TEST_CASE("an end that an earlier version wrote is an end") {
+  const TemporaryFolder folder;
+  const RunPaths paths(folder.path());
+  write_text(paths.end_record(1), R"({"ended_unix_ms": 9, "outcome": "exited"})");
+  CHECK(read_end(paths, 1, [](auto& line) { FAIL(line); }).outcome == LaunchOutcome::kExited);
 }
 
 TEST_CASE("attempts that a job has begun are begun in the store, once") {

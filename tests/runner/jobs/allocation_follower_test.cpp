@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 
+#include "runner/cluster/open_jobs.h"
 #include "tests/runner/jobs/slurm_fixture.h"
 
 using namespace fsdp;
@@ -13,21 +14,44 @@ TEST_CASE("a job that has ended before its runner looks has done all values of a
   for (const char* value : {"1", "2", "4"}) {
     planned.push_back(planned_run(value, 1, value));
     planned.back().spec.slurm.mode = SlurmMode::kAllocation;
+    planned.back().family = "size";
+    planned.back().family_value = std::stoi(value);
   }
   const std::vector<RunRecord> runs = life.plan(in_order(planned));
+  std::vector<int64_t> asked;
   life.follow_up = [&](const RunRecord& run, RunStatus) -> std::optional<RunRecord> {
-    if (run.id == runs[0].id) return runs[1];
-    if (run.id == runs[1].id) return runs[2];
+    asked.push_back(run.id);
     return std::nullopt;
   };
   REQUIRE(life.sweep.submit({runs[0]}));
+  const JobRecord job = life.store.open_jobs("").at(0);
+  job_chooses(results.path(), job, 0, runs[1]);
+  job_chooses(results.path(), job, 1, runs[2]);
   for (const RunRecord& run : runs) {
-    FakeJob job(results.path(), run);
-    job.starts(1, "100");
-    job.finishes();
+    FakeJob ranks(results.path(), run);
+    ranks.starts(1, "100");
+    ranks.finishes();
   }
   cluster.ends("100");
-  CHECK(life.sweep.follow() == ExitCode::kOk);
+  SECTION("the runner that submitted it") {
+    CHECK(life.sweep.follow() == ExitCode::kOk);
+    CHECK(asked == std::vector{runs[2].id});
+    const std::vector<std::pair<int64_t, int64_t>> chosen{{runs[0].id, runs[1].id},
+                                                          {runs[1].id, runs[2].id}};
+    CHECK(life.chosen_after == chosen);
+  }
+  SECTION("two calls of status, each of which looks once") {
+    std::chrono::steady_clock::time_point now{};
+    const Pauses pauses{.now = [&] { return now; },
+                        .wait =
+                            [&](std::chrono::milliseconds time) {
+                              now += time;
+                              return false;
+                            }};
+    for (int i = 0; i < 2; ++i) {
+      CHECK(refresh_free_jobs(life.store, results.path(), cluster, pauses).empty());
+    }
+  }
   for (const RunRecord& run : runs) {
     CHECK(life.attempts(run.id) == std::vector{RunStatus::kFinished});
   }
@@ -75,16 +99,14 @@ TEST_CASE("one job for all runs: each has ended when its files say so, and the j
   SlurmRunnerLife life(lab.results, lab.cluster);
   std::vector<RunRecord> planned = runs_of_one_shape(3);
   for (auto& run : planned) run.spec.slurm.mode = SlurmMode::kAllocation;
+  planned[1].family = planned[2].family = "size";
   const std::vector<RunRecord> runs = life.plan(planned);
   REQUIRE(life.sweep.submit({runs[0], runs[1]}));
+  const JobRecord job = life.store.open_jobs("").at(0);
   CHECK(lab.cluster.submissions == 1);
   CHECK(lab.cluster.known.contains("100"));
   std::vector<FakeJob> jobs;
   for (const RunRecord& run : runs) jobs.push_back(lab.job(run));
-  life.follow_up = [&](const RunRecord& run, RunStatus status) -> std::optional<RunRecord> {
-    const bool is_doubled = run.id == runs[1].id && status == kFinished;
-    return is_doubled ? std::optional(runs[2]) : std::nullopt;
-  };
   SECTION("what a doubled key comes to next is done in it") {
     life.happens = {
         [&] {
@@ -97,6 +119,7 @@ TEST_CASE("one job for all runs: each has ended when its files say so, and the j
           CHECK(life.sweep.follows(runs[1].id));
           jobs[1].starts(1, "100");
           jobs[1].finishes();
+          job_chooses(lab.results.path(), job, 0, runs[2]);
         },
         [&] { CHECK(life.sweep.follows(runs[2].id)); },
         [&] {
@@ -110,9 +133,10 @@ TEST_CASE("one job for all runs: each has ended when its files say so, and the j
   }
   SECTION("also when the job is over before that is known") {
     life.happens = {[&] {
-      for (FakeJob& job : jobs) {
-        job.starts(1, "100");
-        job.finishes();
+      job_chooses(lab.results.path(), job, 0, runs[2]);
+      for (FakeJob& ranks : jobs) {
+        ranks.starts(1, "100");
+        ranks.finishes();
       }
       lab.cluster.ends("100");
     }};

@@ -199,43 +199,35 @@ TEST_CASE("a doubled key's next value is left to the job that doubles that key, 
   const std::vector<RunRecord> runs = life.plan(planned);
   REQUIRE(life.sweep.pick_up());
   CHECK(life.sweep.leave_to_allocation(runs[1]));
-  CHECK(life.sweep.follows(runs[1].id));
   CHECK_FALSE(life.sweep.leave_to_allocation(runs[2]));
-  CHECK_FALSE(life.sweep.follows(runs[2].id));
+  job_chooses(results.path(), life.store.open_jobs("").at(0), 0, runs[1]);
+  life.happens = {[&] {
+    for (const RunRecord& run : {runs[0], runs[1]}) {
+      FakeJob job(results.path(), run);
+      job.starts(1, "100");
+      job.finishes();
+    }
+    cluster.ends("100");
+  }};
+  CHECK(life.sweep.follow() == ExitCode::kOk);
+  CHECK(life.attempts(runs[1].id) == Statuses{kFinished});
 }
 
-TEST_CASE("what follows a run goes into the job in which the run has ended, not an earlier one") {
+TEST_CASE("a value that no job came to is left for the next call, which is told") {
   Detached lab;
+  for (FakeJob& job : lab.jobs) {
+    job.starts(1, "100");
+    job.finishes();
+  }
   lab.cluster.runs("100");
-  lab.jobs[0].starts(1, "100");
-  lab.jobs[0].fails();
-  lab.jobs[1].starts(1, "100");
   SlurmRunnerLife life(lab.results, lab.cluster);
-  std::vector<RunRecord> planned{lab.runs[0], lab.runs[1], planned_run("third", 1, "3")};
-  const RunRecord third = life.plan(in_order(planned)).back();
+  RunRecord next = planned_run("third", 1, "3");
+  next.family = "size";
+  const RunRecord left = life.store.plan_one_more("lab", next);
+  Database(lab.results.database()).execute("update runs set family = 'size'");
   REQUIRE(life.sweep.pick_up());
-  REQUIRE(life.status(lab.id(0)) == kFailed);
-  life.follow_up = [&](const RunRecord& run, RunStatus) -> std::optional<RunRecord> {
-    return run.id == lab.id(0) ? std::optional(third) : std::nullopt;
-  };
-  RunRecord anew = lab.again(life, 0);
-  anew.spec.slurm.mode = SlurmMode::kPerRun;
-  REQUIRE(life.sweep.submit({anew}));
-  FakeJob job_of_third(lab.results.path(), third);
-  life.happens = {[&] {
-                    lab.jobs[0].starts(2, "101_0");
-                    lab.jobs[0].finishes();
-                    lab.cluster.ends("101_0");
-                  },
-                  [] {}, [] {}, [] {},
-                  [&] {
-                    CHECK(lab.cluster.submissions == 3);
-                    job_of_third.starts(1, "102_0");
-                    job_of_third.finishes();
-                    lab.cluster.ends("102_0");
-                    lab.jobs[1].finishes();
-                    lab.cluster.ends("100");
-                  }};
-  life.sweep.follow();
-  CHECK(life.attempts(third.id) == std::vector{kFinished});
+  REQUIRE(life.sweep.leave_to_allocation(left));
+  lab.cluster.ends("100");
+  CHECK(life.sweep.follow() == ExitCode::kRunFailed);
+  CHECK(life.progress.count("1 run not reached") == 1);
 }

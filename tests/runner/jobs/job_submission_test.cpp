@@ -64,6 +64,24 @@ TEST_CASE("one job for all runs that meets a limit on submitted jobs waits, and 
   CHECK(life.store.open_jobs("lab").at(0).tasks.size() == 2);
 }
 
+TEST_CASE("a job is told that its run has a result, though a later attempt was cut short") {
+  SlurmLaboratory lab;
+  SlurmRunnerLife life(lab.results, lab.cluster);
+  RunRecord run = life.plan(runs_of_one_shape(1)).front();
+  for (const RunStatus status : {kFinished, kNodeFailed}) {
+    const int attempt = life.store.begin_attempt(run.id, attempt_start());
+    life.store.end_attempt(run.id, attempt, status, "", 2'000);
+    run.status = status;
+    run.attempt = attempt;
+  }
+  REQUIRE(life.sweep.submit({run}));
+  const JobPlan plan{
+      .file = "lab.yaml", .working_directory = "", .results = lab.results.path(), .trainer = ""};
+  const RunRecord told = read_job_runs(lab.submission(life.store), plan, 0).front().run;
+  CHECK(told.status == kFinished);
+  CHECK(told.attempt == 2);
+}
+
 TEST_CASE("a job starts the runner by the path that the submission was told") {
   SlurmLaboratory lab;
   SlurmRunnerLife life(lab.results, lab.cluster);

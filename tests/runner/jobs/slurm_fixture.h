@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/system/unix_time.h"
@@ -17,6 +18,7 @@
 #include "runner/cluster/job_submission.h"
 #include "runner/cluster/queue.h"
 #include "runner/progress/progress.h"
+#include "runner/run/attempt_files.h"
 #include "tests/runner/store/store_fixture.h"
 
 // A cluster that the test controls, and the files that its jobs would write.
@@ -192,6 +194,15 @@ class FakeJob {
   int64_t last_step_ = 0;
 };
 
+// Leaves the file of a run that the job of a submission has chosen by itself.
+inline void job_chooses(const std::filesystem::path& results, const JobRecord& job, int64_t number,
+                        RunRecord run) {
+  write_spec(RunPaths(results / run.folder), run.spec);
+  run.folder = std::filesystem::path("runs/lab") / run.point;  // as long as a real one
+  write_spec(RunPaths(results / run.folder), run.spec);
+  write_record(results / job.folder / ("chosen-" + std::to_string(number) + ".json"), run);
+}
+
 struct SlurmLaboratory {
   ResultsFolder results;
   FakeCluster cluster;
@@ -236,6 +247,10 @@ class SlurmRunnerLife {
                .follow_up =
                    [this](const RunRecord& run, RunStatus status) {
                      return follow_up ? follow_up(run, status) : std::nullopt;
+                   },
+               .job_chose =
+                   [this](const RunRecord& ended, const RunRecord& chosen) {
+                     chosen_after.emplace_back(ended.id, chosen.id);
                    }},
               {.now = [this] { return now_; },
                .wait = [this](std::chrono::milliseconds time) { return wait(time); }}) {}
@@ -258,6 +273,7 @@ class SlurmRunnerLife {
   RecordingProgress progress;
   std::deque<std::function<void()>> happens;
   std::function<std::optional<RunRecord>(const RunRecord&, RunStatus)> follow_up;
+  std::vector<std::pair<int64_t, int64_t>> chosen_after{};  // runs
   bool is_asked_to_stop = false;
 
  private:
