@@ -57,7 +57,9 @@ void JobFollower::forget() {
 }
 
 void JobFollower::add_chosen_runs(Job& job) {
-  for (RunRecord& chosen : chosen_runs(listeners_.results, job.recorded, listeners_.warn())) {
+  for (RunRecord& chosen :
+       chosen_runs(listeners_.results, job.recorded, job.chosen, listeners_.warn())) {
+    ++job.chosen;
     auto run = listeners_.store.recorded_run(job.recorded.experiment, chosen.point, chosen.hash);
     if (run &&
         std::ranges::find(job.recorded.tasks, run->id, &JobTask::run) != job.recorded.tasks.end())

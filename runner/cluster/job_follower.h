@@ -33,7 +33,7 @@ class JobFollower {
   void read_events();
   // Updates every task. `states` is the answer to a query about tasks(). If it is absent, Slurm did
   // not answer, and no task ends. Returns the runs that have ended, with their statuses. The runs
-  // of an allocation come together when it is over, in the order in which it began them.
+  // of an allocation come together when it is over, in the order of their starts.
   std::vector<RunRecord> pass(const std::optional<std::vector<TaskState>>& states);
 
   // The Slurm names of the open tasks that can be queried here.
@@ -61,6 +61,7 @@ class JobFollower {
     bool can_be_asked = true;
     std::vector<Task> tasks{};       // only open ones
     std::vector<RunRecord> ended{};  // of an allocation's closed tasks
+    int64_t chosen = 0;              // the number of chosen runs that were read
     std::string blocked_because{};   // why the job will not start
 
     bool is_allocation() const { return recorded.mode == "allocation"; }

@@ -209,7 +209,7 @@ void JobLoop::after(const RunRecord& ended) {
     return;
   }
   if (restart(ended)) return;
-  some_failed_ |= ended.status != RunStatus::kFinished && ended.status != RunStatus::kOutOfMemory;
+  some_failed_ |= !is_result(ended.status);
   if (!settings_.follow_up) return;
   std::optional<RunRecord> next = settings_.follow_up(ended, ended.status);
   if (!next) return;

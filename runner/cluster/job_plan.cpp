@@ -116,9 +116,9 @@ std::vector<JobRun> read_job_runs(const std::filesystem::path& folder, const Job
 }
 
 std::vector<RunRecord> chosen_runs(const std::filesystem::path& results, const JobRecord& job,
-                                   const WarnOfFile& warn) {
+                                   int64_t first, const WarnOfFile& warn) {
   std::vector<RunRecord> runs;
-  for (int64_t number = 0;; ++number) {
+  for (int64_t number = first;; ++number) {
     const std::filesystem::path file = chosen_file(results / job.folder, number);
     auto run = read_record<RunRecord>(file, warn);
     if (!run || !is_run_folder(run->folder)) return runs;
@@ -178,8 +178,7 @@ DoubledRuns::DoubledRuns(const std::filesystem::path& folder, const JobPlan& pla
 
 std::optional<RunRecord> DoubledRuns::after(const RunRecord& ended, RunStatus status) {
   const auto found = series_.find(ended.id);
-  const bool has_result = status == RunStatus::kFinished || status == RunStatus::kOutOfMemory;
-  if (found == series_.end() || !has_result) return std::nullopt;
+  if (found == series_.end() || !is_result(status)) return std::nullopt;
   Series series = found->second;
   status == RunStatus::kFinished ? series.search.fits(*ended.family_value)
                                  : series.search.does_not_fit(*ended.family_value);
@@ -211,7 +210,7 @@ std::optional<RunRecord> DoubledRuns::after(const RunRecord& ended, RunStatus st
   return std::nullopt;
 }
 
-// A job that was requeued chooses once more what it has chosen.
+// A requeued job makes its earlier choices again. They have their files already.
 void DoubledRuns::write_choice(RunRecord run) {
   run.id = 0;
   write_spec(RunPaths(results_ / run.folder), run.spec);
@@ -222,7 +221,8 @@ void DoubledRuns::write_choice(RunRecord run) {
   write_record(chosen_file(folder_, number), run);
 }
 
-// Returns the value's run with what is known of it. A new run has a number that no record has.
+// Returns the value's run, with its record if there is one. A new run has a number that no record
+// has.
 RunRecord DoubledRuns::run_of(Series& series, int64_t value) {
   RunRecord run = planned_run(*experiment_, doubled_run(series.doubling, value), digest_);
   const auto known = std::ranges::find(series.state.known, run.hash, &RunRecord::hash);

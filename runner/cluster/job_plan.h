@@ -93,9 +93,10 @@ std::vector<JobRun> read_job_runs(const std::filesystem::path& folder, const Job
                                   int64_t task);
 
 // Returns the runs that a job has chosen by itself, in its order: the next values of doubled keys.
+// Leaves out the `first` ones.
 // `warn` is told of files that are no such run. Runs whose run.yaml has not appeared are left out.
 std::vector<RunRecord> chosen_runs(const std::filesystem::path& results, const JobRecord& job,
-                                   const WarnOfFile& warn);
+                                   int64_t first, const WarnOfFile& warn);
 
 // The smallest request that has room for each run.
 SlurmRequest largest_request(std::span<const RunRecord> runs);

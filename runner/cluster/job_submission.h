@@ -31,8 +31,7 @@ std::optional<std::string> find_or_withdraw(Queue& queue, const std::filesystem:
 
 // Submits runs as Slurm jobs. Runs with equal requests become tasks of one array, in as few jobs as
 // the cluster's limits allow. A job is recorded, with a folder of its own, before sbatch is called.
-// So if the runner is killed, or sbatch gives no answer, the submission is found again by its
-// folder.
+// If the runner is killed, or sbatch gives no answer, the folder tells what became of it.
 class JobSubmission {
  public:
   struct Settings {

@@ -55,7 +55,7 @@ struct RunProgress {
   bool is_waiting() const { return status == RunStatus::kPlanned || status == RunStatus::kQueued; }
   bool has_ended() const { return !is_waiting() && status != RunStatus::kRunning; }
   bool has_failed() const {
-    return has_ended() && status != RunStatus::kFinished && status != RunStatus::kOutOfMemory;
+    return has_ended() && !is_result(status);
   }
   RankProgress of_rank(size_t rank) const {
     return rank < rank_progress.size() ? rank_progress[rank] : RankProgress();

@@ -22,9 +22,7 @@ struct Ending {
   bool is_explained = true;
 
   // True if the ranks ran to a result. A result outranks the exits of their processes.
-  bool is_result() const {
-    return status == RunStatus::kFinished || status == RunStatus::kOutOfMemory;
-  }
+  bool is_result() const { return fsdp::is_result(status); }
 };
 
 // Returns how an attempt without running processes ended, from its ranks' last events alone.

@@ -152,7 +152,7 @@ std::optional<RunRecord> RunPlanner::after(const RunRecord& ended, RunStatus sta
 bool RunPlanner::take_result(Series& series, RunStatus status) {
   if (status == RunStatus::kFinished) series.search.fits(series.value);
   if (status == RunStatus::kOutOfMemory) series.search.does_not_fit(series.value);
-  return status == RunStatus::kFinished || status == RunStatus::kOutOfMemory;
+  return is_result(status);
 }
 
 void RunPlanner::job_chose(const RunRecord& ended, const RunRecord& chosen) {

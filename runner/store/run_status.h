@@ -42,6 +42,10 @@ inline constexpr std::array kCutShort = {RunStatus::kInterrupted, RunStatus::kTi
 constexpr bool is_cut_short(RunStatus status) {
   return std::ranges::find(kCutShort, status) != kCutShort.end();
 }
+// True if the run came to a result. That it does not fit is one.
+constexpr bool is_result(RunStatus status) {
+  return status == RunStatus::kFinished || status == RunStatus::kOutOfMemory;
+}
 // True if the run waits or runs.
 constexpr bool is_under_way(RunStatus status) {
   return status == RunStatus::kQueued || status == RunStatus::kRunning;

@@ -10,7 +10,7 @@ BASE = "device: cpu, train.steps: 4"
 POINTS = ["{name: a}", "{name: b, train.seed: 2}"]
 ONCE = {"a": ["finished"], "b": ["finished"]}
 TIMED_OUT = "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation"
-# Of the process that runs the program: the runner, which waits for it.
+# The parent of sbatch is the runner, which waits for its answer.
 KILL_RUNNER = "kill -9 $PPID"
 
 
