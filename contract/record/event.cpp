@@ -74,7 +74,7 @@ std::string to_json_line(const Event& event) {
 
 EventWriter::EventWriter(const std::string& path)
     : descriptor_(open(path.c_str(),
-                       O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0644)),
+                       O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666)),
       path_(path),
       process_started_unix_ms_(clock_.now_unix_ms() -
                                std::max<int64_t>(0, since_boot_ms() - process_started_ms())) {

@@ -22,6 +22,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/files/file_lock.h"
 #include "contract/record/run_paths.h"
 #include "runner/host/host.h"
 
@@ -44,8 +45,8 @@ std::filesystem::path claims_folder() {
 // Waits at most 3 s: another user may hold a lock forever, and stop signals wait meanwhile.
 void lock(int descriptor) {
   constexpr int kTries = 300;
-  for (int i = 0; flock(descriptor, LOCK_EX | LOCK_NB) != 0; ++i) {
-    if (errno != EWOULDBLOCK || i == kTries) fail();
+  for (int i = 0; !try_to_lock(descriptor, claims_folder()); ++i) {
+    if (i == kTries) throw std::system_error(EWOULDBLOCK, std::generic_category(), claims_folder());
     usleep(10'000);
   }
 }
@@ -84,7 +85,7 @@ std::optional<Claim> read_claim(int folder, const std::string& name) {
   const int file = openat(folder, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   if (file < 0) return std::nullopt;
   std::string text;
-  if (flock(file, LOCK_SH | LOCK_NB) != 0) {
+  if (!try_to_lock(file, name, LOCK_SH)) {
     text.resize(kLongestFile);
     text.resize(static_cast<size_t>(std::max<ssize_t>(0, read(file, text.data(), text.size()))));
   }
@@ -176,9 +177,17 @@ constexpr std::string_view kForAMoment = ", which asks Slurm about its jobs";
 constexpr std::chrono::seconds kLongestMoment{60};
 constexpr std::chrono::milliseconds kPause{100};
 
+bool is_full(const std::error_code& error) {
+  return error == std::errc::no_space_on_device || error.value() == EDQUOT;
+}
+
 [[noreturn]] void fail(const std::filesystem::path& file, const std::error_code& error) {
-  throw std::system_error(error, "cannot write " + file.string() +
-                                     "; free its place or choose another folder with --results");
+  throw std::system_error(
+      error,
+      fmt::format("cannot write {}; {} or choose another folder with --results", file.string(),
+                  is_full(error) ? "free space on its disk"
+                                 : "ask its owner for the right to write there (for a group: chmod "
+                                   "g+ws on the folder, umask 002 for everyone)"));
 }
 
 [[noreturn]] void fail_without_locks(const std::filesystem::path& file,
@@ -198,14 +207,16 @@ int lock(const std::filesystem::path& results, const std::string& experiment, st
   std::filesystem::create_directories(results, error);
   if (error) fail(results, error);
   const std::filesystem::path file = results / ('.' + file_name_of(experiment) + ".lock");
-  const int descriptor = open(file.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
+  const int descriptor = open(file.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
   if (descriptor < 0) fail(file, {errno, std::generic_category()});
-  if (flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
-    const std::error_code cause(errno, std::generic_category());
-    if (cause != std::errc::operation_would_block) {
-      close(descriptor);
-      fail_without_locks(file, cause);
-    }
+  bool is_locked = false;
+  try {
+    is_locked = try_to_lock(descriptor, file);
+  } catch (const std::system_error& error) {
+    close(descriptor);
+    fail_without_locks(file, error.code());
+  }
+  if (!is_locked) {
     std::getline(std::ifstream(file), owner);
     close(descriptor);
     return -1;
@@ -216,8 +227,7 @@ int lock(const std::filesystem::path& results, const std::string& experiment, st
       write(descriptor, self.data(), self.size()) == static_cast<ssize_t>(self.size());
   const std::error_code cause(is_written ? 0 : errno, std::generic_category());
   // On a full disk the lock holds without a name, because prune needs it to free space.
-  const bool is_full = cause == std::errc::no_space_on_device || cause.value() == EDQUOT;
-  if (is_written || is_full) return descriptor;
+  if (is_written || is_full(cause)) return descriptor;
   close(descriptor);
   fail(file, cause);
 }

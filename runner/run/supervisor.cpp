@@ -118,7 +118,7 @@ void Supervisor::become_rank(size_t rank, int errors) const {
 
   const RankProcess& process = plan_.ranks[rank];
   const int log =
-      open(process.log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0644);
+      open(process.log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666);
   if (log < 0) give_up(/*log_failed=*/true);
   dup2(log, STDOUT_FILENO);
   dup2(log, STDERR_FILENO);

@@ -1,5 +1,6 @@
 #include "runner/store/results_database.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <array>
@@ -92,6 +93,12 @@ void add_what_is_missing(Database& database, const std::string& schema) {
   }
 }
 
+// SQLite itself lets nobody but the owner write. On failure it tells the reason.
+void make_with_umask(const path& file) {
+  const int descriptor = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (descriptor >= 0) close(descriptor);
+}
+
 Database made_ready(Database database) {
   migrate(database);
   require_own_views(database);
@@ -155,7 +162,10 @@ Database open_results(const path& results, StoreUse use) {
                         "with --results");
     }
     std::filesystem::create_directories(results, error);
-    if (!error) return made_ready(Database(file));
+    if (!error) {
+      make_with_umask(file);
+      return made_ready(Database(file));
+    }
     throw std::runtime_error(results.string() + ": cannot be created: " + error.message() +
                              "; choose another folder with --results");
   }

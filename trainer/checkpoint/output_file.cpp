@@ -40,7 +40,7 @@ void fail_to_write(const std::filesystem::path& path, int error) {
 
 OutputFile::OutputFile(std::filesystem::path path)
     : path_(std::move(path)),
-      descriptor_(open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644)) {
+      descriptor_(open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
   if (descriptor_ < 0) fail_to_write(path_, errno);
 }
 
