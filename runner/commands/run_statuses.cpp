@@ -68,6 +68,7 @@ std::string time_left_cell(const RunState& run) {
 std::string nodes_cell(const StatusRow& row) {
   if (row.status == RunStatus::kQueued && !row.job_reason.empty())
     return '(' + row.job_reason + ')';
+  if (row.job_state == "SUSPENDED") return row.node_list + " (suspended)";
   return row.node_list.empty() ? "-" : row.node_list;
 }
 

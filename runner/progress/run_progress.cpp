@@ -131,7 +131,8 @@ std::pair<WaitsFor, std::string> when_all_have_started(const RunProgress& run) {
     return {WaitsFor::kCheckpoint, fmt::format("checkpoint after step {}", run.step)};
   }
   if (run.steps > 0 && run.step >= run.steps) {
-    return {WaitsFor::kEnd, "all steps are done, the run has not ended"};
+    return {WaitsFor::kEnd,
+            "all steps are done; the end of the processes, or of the job, is not known"};
   }
   return {WaitsFor::kStep, fmt::format("after step {}, where one took {} ms", run.step,
                                        three_digits(run.step_time_ms))};

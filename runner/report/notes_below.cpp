@@ -17,14 +17,21 @@ namespace {
 using RunRows = std::span<const RunRow>;
 using Names = std::vector<std::string>;
 
-// "4xDDP: failed: rank 2 killed by signal 9; log: results/runs/.../attempt-1/rank2.log"
-std::string reason_line(const ComparisonRow& run, const std::filesystem::path& results) {
-  const std::string line = fmt::format("{}: {}: {}", run.point, name_of(run.status), run.reason);
+// "4xDDP: failed: rank 2 killed by signal 9; log: results/runs/.../attempt-1/rank2.log". Runs with
+// one reason share a line, with the log of the first.
+std::string reason_line(const Runs& runs, const std::filesystem::path& results) {
+  const ComparisonRow& run = *runs.front();
+  const std::string line =
+      fmt::format("{}: {}: {}", joined_names(mapped(runs, &ComparisonRow::point)),
+                  name_of(run.status), run.reason);
   if (!run.attempt) return line;
   const RunPaths paths(results / run.folder);
   const int attempt = static_cast<int>(*run.attempt);
-  if (!run.reason_rank) return line + "; logs: " + paths.attempt(attempt).string();
-  return line + "; log: " + paths.log(attempt, static_cast<int>(*run.reason_rank)).string();
+  const std::string of = runs.size() == 1 ? "" : " of the first";
+  if (!run.reason_rank)
+    return fmt::format("{}; logs{}: {}", line, of, paths.attempt(attempt).string());
+  return fmt::format("{}; log{}: {}", line, of,
+                     paths.log(attempt, static_cast<int>(*run.reason_rank)).string());
 }
 
 // ", the first 2 steps left out as warm-up". If no more steps were done, all of them count.
@@ -210,7 +217,10 @@ std::vector<std::string> reasons_below(const ReportRows& comparison) {
   std::ranges::stable_partition(
       runs, [](const ComparisonRow* run) { return run->status != RunStatus::kOutOfMemory; });
   std::erase_if(runs, [](const ComparisonRow* run) { return run->reason.empty(); });
-  return mapped(runs, [&](auto* run) { return reason_line(*run, comparison.report.results); });
+  const auto cause = [](const ComparisonRow* run) { return std::pair(run->status, run->reason); };
+  return mapped(grouped(runs, cause), [&](const auto& group) {
+    return reason_line(group.second, comparison.report.results);
+  });
 }
 
 }  // namespace fsdp

@@ -61,9 +61,11 @@ void put_row_groups(ReportRows& comparison) {
 
 // --- columns ---
 
-// True if the column is added to the usual ones and does not replace them.
 bool adds(const std::string& word) { return word.starts_with('+'); }
-bool has_usual_columns(const View& view) { return std::ranges::all_of(view.columns, adds); }
+// True if the named columns are added to the usual ones and do not replace them.
+bool has_usual_columns(const View& view) {
+  return view.columns.empty() || std::ranges::any_of(view.columns, adds);
+}
 
 bool has_brief_columns(Format format, const ReportRows& comparison) {
   const View& view = comparison.report.view;

@@ -92,6 +92,12 @@ TEST_CASE("runs in jobs show job, nodes or why they wait, and whichever time end
   CHECK_THAT(text_of(status_table(runs, 0, false)), Catch::Contains("1m 01s*"));
 }
 
+TEST_CASE("a run whose job is suspended is shown as such") {
+  std::vector<RunState> runs{running()};
+  runs[0].row.job_state = "SUSPENDED";
+  CHECK_THAT(text_of(status_table(runs, 0, false)), Catch::Contains("n[1-2] (suspended)"));
+}
+
 TEST_CASE("80 columns hold all but the time a run began, its loss and its number") {
   const std::vector<RunState> runs{running(), queued()};
   const auto lines = status_table(runs, 80, false);

@@ -48,6 +48,8 @@ TEST_CASE("columns that are asked for stand beside the brief ones, or alone") {
   Report report = two_rows();
   report.view.columns = {"+steps"};
   CHECK(headings_of(report) == "point      GiB  tokens/s  ratio    loss  steps");
+  report.view.columns = {"+steps", "attempt"};
+  CHECK(headings_of(report) == "point      GiB  tokens/s  ratio    loss  steps  attempt");
   report.view.columns = {"point", "step_time_ms_median"};
   CHECK_THAT(headings_of(report), Catch::StartsWith("point") && !Catch::Contains("tokens/s"));
 }
