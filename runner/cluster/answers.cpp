@@ -235,6 +235,8 @@ SlurmConfig read_config(std::string_view output) {
       found = true;
     } else if (name == "ClusterName") {
       config.limits.cluster = something(value);
+    } else if (name == "PrivateData") {
+      config.hides_jobs = value.find("jobs") != std::string_view::npos;
     } else if (name == "AccountingStorageType") {
       config.has_accounting = value.ends_with("slurmdbd") || value.ends_with("mysql");
     }

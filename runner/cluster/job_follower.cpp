@@ -43,7 +43,8 @@ RunPaths JobFollower::paths(const Task& task) const {
 void JobFollower::follow(JobRecord recorded, std::span<const RunRecord> runs, bool can_be_asked) {
   std::map<int64_t, const RunRecord*> run_of;
   for (const RunRecord& run : runs) run_of.emplace(run.id, &run);
-  Job& job = jobs_.emplace_back(Job{std::move(recorded), can_be_asked});
+  const uid_t user = submitter_of(listeners_.results / recorded.folder);
+  Job& job = jobs_.emplace_back(Job{std::move(recorded), user, can_be_asked});
   for (const JobTask& task : job.recorded.tasks) {
     const auto run = run_of.find(task.run);
     if (task.over || run == run_of.end()) continue;
@@ -76,7 +77,9 @@ void JobFollower::add_chosen_runs(Job& job) {
 // Continues an attempt of this job that an earlier runner has imported. A run that has ended in an
 // allocation may be in another job since.
 JobFollower::Task JobFollower::open_task(const Job& job, const JobTask& recorded, RunRecord run) {
-  Task task{.recorded = recorded, .run = std::move(run)};
+  Task task{.recorded = recorded,
+            .run = std::move(run),
+            .not_begun_unix_ms = job.recorded.submitted_unix_ms};
   const RunRecord& record = task.run;
   expect(listeners_.progress, task.run);
   const std::string name = slurm_name(job.recorded, task.recorded.task);
@@ -95,12 +98,12 @@ JobFollower::Task JobFollower::open_task(const Job& job, const JobTask& recorded
   return task;
 }
 
-std::vector<std::string> JobFollower::tasks() const {
-  std::vector<std::string> names;
+TasksByUser JobFollower::tasks() const {
+  TasksByUser names;
   for (const Job& job : jobs_) {
     if (!job.can_be_asked) continue;
     for (const Task& task : job.tasks) {
-      names.push_back(slurm_name(job.recorded, task.recorded.task));
+      names[job.user].push_back(slurm_name(job.recorded, task.recorded.task));
       if (job.is_allocation()) break;
     }
   }
@@ -121,17 +124,23 @@ bool JobFollower::waits_for_files() const {
   });
 }
 
-void JobFollower::read_events() {
+bool JobFollower::read_events() {
+  bool some_ended = false;
   for (Job& job : jobs_) {
     for (Task& task : job.tasks) {
-      if (task.attempt) ingest(task);
+      if (!task.attempt) continue;
+      const bool had_ended = ranks_have_spoken(task.attempt->rank_ends());
+      ingest(task);
+      some_ended |= !had_ended && ranks_have_spoken(task.attempt->rank_ends());
     }
   }
+  return some_ended;
 }
 
 void JobFollower::open(Task& task, const AttemptRecord& attempt) {
-  task.attempt = std::make_unique<OpenAttempt>(listeners_.progress, listeners_.results, task.run,
-                                               attempt.attempt, attempt.started_unix_ms);
+  task.attempt = std::make_unique<OpenAttempt>(
+      listeners_.progress, listeners_.results, task.run, attempt.attempt,
+      std::max(attempt.started_unix_ms, task.not_begun_unix_ms));
 }
 
 void JobFollower::ingest(Task& task) {
@@ -225,6 +234,7 @@ bool JobFollower::may_judge(Task& task) {
 // Called when the task first waits, and again after the job was requeued.
 void JobFollower::wait_in_queue(Job& job, Task& task, const TaskState& state) {
   if (task.is_done()) return;  // the job goes on with others
+  task.not_begun_unix_ms = now_unix_ms();
   if (task.attempt) {
     if (!may_judge(task)) return;
     close(job, task, /*was_requeued=*/true, state);

@@ -29,15 +29,16 @@ class JobFollower {
   // Drops all jobs. If a call threw, the store has undone changes that this object still holds.
   // Follow the store's jobs anew afterwards.
   void forget();
-  // Records new events of the attempts that are known to run.
-  void read_events();
+  // Records new events of the attempts that are known to run. Returns true if all ranks of one have
+  // now reported their end.
+  bool read_events();
   // Updates every task. `states` is the answer to a query about tasks(). If it is absent, Slurm did
   // not answer, and no task ends. Returns the runs that have ended, with their statuses. The runs
   // of an allocation come together when it is over, in the order of their starts.
   std::vector<RunRecord> pass(const std::optional<std::vector<TaskState>>& states);
 
   // The Slurm names of the open tasks that can be queried here.
-  std::vector<std::string> tasks() const;
+  TasksByUser tasks() const;
   // True if the run waits or runs.
   bool follows(int64_t run) const;
   // True if Slurm reports a task as over but some of its files may still be missing.
@@ -47,6 +48,7 @@ class JobFollower {
   struct Task {
     JobTask recorded;
     RunRecord run;
+    int64_t not_begun_unix_ms;  // its attempt had not begun then, by this host's clock
     std::unique_ptr<OpenAttempt> attempt{};
     std::optional<TimePoint> over_since{};  // set by Slurm's or end.json's word; files may lag
     bool is_queued = false;                 // also recorded and told to the user
@@ -58,6 +60,7 @@ class JobFollower {
   };
   struct Job {
     JobRecord recorded;
+    uid_t user;  // who submitted it
     bool can_be_asked = true;
     std::vector<Task> tasks{};       // only open ones
     std::vector<RunRecord> ended{};  // of an allocation's closed tasks

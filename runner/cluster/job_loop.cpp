@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kLookInterval{1000};
 constexpr std::chrono::seconds kLongestPause{60};
+constexpr int kSlowestQueries = 20;  // times the shortest pause
 
 // The number of attempts in a row, up to the newest, that the cluster ended.
 int64_t ended_by_cluster_in_a_row(const Store& store, int64_t run) {
@@ -38,10 +39,16 @@ Pauses real_pauses() {
 
 void QueuePatience::no_answer(TimePoint now, const std::string& problem, Progress& progress) {
   if (pause_ == std::chrono::seconds(0)) {
-    progress.warn("Slurm does not answer: " + problem + "; it is asked again until it does");
+    progress.warn("Slurm does not answer: " + problem + "; it is asked again");
+    since_ = now;
   }
   pause_ = std::clamp(2 * pause_, std::chrono::seconds(1), kLongestPause);
   next_ = now + pause_;
+}
+
+std::chrono::seconds QueuePatience::lasted(TimePoint now) const {
+  if (pause_ == std::chrono::seconds(0)) return pause_;
+  return std::chrono::duration_cast<std::chrono::seconds>(now - since_);
 }
 
 void QueuePatience::answer(Progress& progress) {
@@ -60,6 +67,7 @@ JobLoop::JobLoop(const RunListeners& listeners, Queue& queue, JobSubmission& sub
       results_patience_(&listeners.store, listeners.progress) {}
 
 bool JobLoop::pick_up() {
+  reopen_unknown(listeners_, settings_.experiment);
   if (listeners_.store.open_jobs(settings_.experiment).empty()) return true;
   for (;;) {
     try {
@@ -96,10 +104,21 @@ bool JobLoop::submit(std::vector<RunRecord> runs) {
                         error.what()));
       }
       patience_.no_answer(pauses_.now(), error.what(), listeners_.progress);
+      give_up_submitting(error.what());
       pause = patience_.pause();
     }
     if (pauses_.wait(pause)) return false;
   }
+}
+
+// Throws QueueUnavailable if Slurm has not answered for too long.
+void JobLoop::give_up_submitting(const std::string& problem) const {
+  const std::chrono::seconds lasted = patience_.lasted(pauses_.now());
+  if (lasted < settings_.patience) return;
+  throw QueueUnavailable(
+      fmt::format("Slurm has not answered for {} s: {}; {} to be submitted; call again when "
+                  "`sinfo` answers: jobs that Slurm has taken go on, and none is submitted twice",
+                  lasted.count(), problem, counted(submission_.waiting(), "run")));
 }
 
 void JobLoop::push() {
@@ -107,6 +126,7 @@ void JobLoop::push() {
     for (JobSubmission::Submission& submitted : submission_.take_submitted()) {
       follower_.follow(std::move(submitted.job), submitted.runs);
       next_query_ = pauses_.now();
+      query_pause_ = settings_.query_interval;
     }
   };
   try {
@@ -143,8 +163,8 @@ bool JobLoop::bring_up_to_date() {
     if (is_stale_) begin_anew();
     if (pauses_.now() >= next_query_) {
       ask_and_submit();
-    } else {
-      follower_.read_events();
+    } else if (follower_.read_events()) {
+      query_soon();
     }
   });
   is_stale_ = !is_recorded;
@@ -164,10 +184,16 @@ void JobLoop::begin_anew() {
                    submission_.unanswered());
 }
 
+void JobLoop::query_soon() {
+  query_pause_ = settings_.query_interval;
+  next_query_ = std::min(next_query_, pauses_.now() + query_pause_);
+}
+
 void JobLoop::ask_and_submit() {
-  next_query_ = pauses_.now() + settings_.query_interval;
+  next_query_ = pauses_.now() + query_pause_;
   settle();
   std::ranges::move(follower_.pass(ask()), std::back_inserter(ended_));
+  if (follower_.waits_for_files()) query_soon();
   const bool some_ended = !ended_.empty();
   settle();
   const bool may_fit = !submission_.at_limit() || some_ended || pauses_.now() >= next_push_;
@@ -177,6 +203,7 @@ void JobLoop::ask_and_submit() {
     push();
   } catch (const QueueUnavailable& error) {
     patience_.no_answer(pauses_.now(), error.what(), listeners_.progress);
+    if (follower_.tasks().empty()) give_up_submitting(error.what());
     next_query_ = patience_.next();
   }
 }
@@ -187,17 +214,27 @@ void JobLoop::settle() {
 }
 
 std::optional<std::vector<TaskState>> JobLoop::ask() {
-  const std::vector<std::string> tasks = follower_.tasks();
+  const TasksByUser tasks = follower_.tasks();
   if (tasks.empty()) return std::vector<TaskState>{};
   try {
     std::vector<TaskState> states = queue_.query(tasks);
     patience_.answer(listeners_.progress);
+    note_changes(states);
     return states;
   } catch (const QueueUnavailable& error) {
     patience_.no_answer(pauses_.now(), error.what(), listeners_.progress);
     next_query_ = patience_.next();
     return std::nullopt;
   }
+}
+
+void JobLoop::note_changes(std::vector<TaskState> states) {
+  for (TaskState& state : states) state.seconds_left.reset();
+  query_pause_ = states == last_states_
+                     ? std::min(2 * query_pause_, kSlowestQueries * settings_.query_interval)
+                     : settings_.query_interval;
+  last_states_ = std::move(states);
+  next_query_ = pauses_.now() + query_pause_;
 }
 
 void JobLoop::after(const RunRecord& ended) {

@@ -34,6 +34,8 @@ class QueuePatience {
 
   // Warns the user the first time.
   void no_answer(TimePoint now, const std::string& problem, Progress& progress);
+  // The time since Slurm's last answer; 0: it has answered.
+  std::chrono::seconds lasted(TimePoint now) const;
   void answer(Progress& progress);
   TimePoint next() const { return next_; }
   // 1, 2, 4 ... 60 s
@@ -42,6 +44,7 @@ class QueuePatience {
  private:
   std::chrono::seconds pause_{0};
   TimePoint next_{};
+  TimePoint since_{};  // the first call without an answer
 };
 
 // Runs an experiment on a cluster: submits runs, follows their jobs, and submits follow-up runs.
@@ -54,7 +57,11 @@ class JobLoop {
     std::function<std::optional<RunRecord>(const RunRecord&, RunStatus)> follow_up{};
     // Called in place of follow_up() if the ended run's job has chosen the second run by itself.
     std::function<void(const RunRecord& ended, const RunRecord& chosen)> job_chose{};
+    // The shortest pause between two queries. It doubles up to 20 times as long while no task
+    // changes.
     std::chrono::milliseconds query_interval{3000};
+    // The time after which runs that Slurm does not take, because it does not answer, are given up.
+    std::chrono::seconds patience{600};
     // True if the user set a time limit per run. A run that exceeds it is not restarted.
     bool has_own_time_limit = false;
   };
@@ -74,7 +81,8 @@ class JobLoop {
   bool leave_to_allocation(const RunRecord& run);
 
   // Submits the runs. Returns false if asked to stop while Slurm did not answer; the rest stays
-  // planned. Throws QueueUnavailable if Slurm has never answered, because it may not exist at all.
+  // planned. Throws QueueUnavailable if Slurm has never answered, because it may not exist at all,
+  // or not for longer than Settings::patience.
   bool submit(std::vector<RunRecord> runs);
   // Follows until every run has ended and nothing follows. Returns kOk if all runs finished or did
   // not fit, otherwise kRunFailed, or kInterrupted. While the results cannot be written, the jobs
@@ -87,7 +95,10 @@ class JobLoop {
   bool bring_up_to_date();
   void ask_and_submit();
   void begin_anew();
+  void query_soon();
   std::optional<std::vector<TaskState>> ask();
+  // Slows queries down while nothing changes.
+  void note_changes(std::vector<TaskState> states);
   void settle();
   void after(const RunRecord& ended);
   bool restart(const RunRecord& ended);
@@ -96,6 +107,7 @@ class JobLoop {
   std::optional<int64_t> next_restart(const RunRecord& run, int64_t least) const;
   // Throws QueueUnavailable.
   void push();
+  void give_up_submitting(const std::string& problem) const;
 
   RunListeners listeners_;
   Queue& queue_;
@@ -108,6 +120,8 @@ class JobLoop {
   bool is_stale_ = false;          // the follower holds changes that were undone
   std::deque<RunRecord> ended_{};  // recorded, but not followed up yet
   QueuePatience::TimePoint next_query_{};
+  std::chrono::milliseconds query_pause_{settings_.query_interval};
+  std::vector<TaskState> last_states_{};
   QueuePatience::TimePoint next_push_{};   // if a limit was reached and no run has ended
   std::map<int64_t, int64_t> restarts_{};  // by run
   std::vector<int64_t> left_to_allocations_{};

@@ -1,6 +1,8 @@
 #include "runner/cluster/job_plan.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <exception>
@@ -61,6 +63,11 @@ std::optional<std::string> job_of_submission(const std::filesystem::path& folder
   std::error_code nobody;
   const std::string claim = std::filesystem::read_symlink(folder / kClaim, nobody).string();
   return nobody || claim == kWithdrawn ? std::nullopt : std::optional(claim);
+}
+
+uid_t submitter_of(const std::filesystem::path& folder) {
+  struct stat status {};
+  return stat(folder.c_str(), &status) == 0 ? status.st_uid : geteuid();
 }
 
 void write_job_plan(const std::filesystem::path& folder, const JobPlan& plan,

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -75,6 +77,8 @@ std::string claim_submission(const std::filesystem::path& folder, const std::str
 std::optional<std::string> withdraw_submission(const std::filesystem::path& folder);
 // Returns the job that has the claim, if any.
 std::optional<std::string> job_of_submission(const std::filesystem::path& folder);
+// Returns the user who made the submission; this user if the folder is gone.
+uid_t submitter_of(const std::filesystem::path& folder);
 
 // Writes job.yaml, experiment.yaml, and run-N.json for the Nth run, which is task N of an array.
 // `folder` must exist.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 #include <random>
+#include <ranges>
 #include <stdexcept>
 #include <system_error>
 #include <utility>
@@ -142,6 +143,7 @@ JobSubmission::Submission JobSubmission::prepare(std::vector<RunRecord> runs) {
     script.keeps_checkpoints |= wants_checkpoints(run.spec);
     job.tasks.push_back(task_of(run, std::ssize(job.tasks)));
   }
+  script.earlier_jobs = jobs_to_wait_for(first.slurm, script.array_tasks);
   try {
     write_folders(job, runs, render_script(template_text(first.slurm), script));
     job.id = listeners_.store.record_job(job);
@@ -151,6 +153,24 @@ JobSubmission::Submission JobSubmission::prepare(std::vector<RunRecord> runs) {
     throw;
   }
   return {std::move(job), std::move(runs)};
+}
+
+// Starts with the newest job. The jobs for which there is room beside the new one may run with it.
+std::vector<std::string> JobSubmission::jobs_to_wait_for(const SlurmSpec& slurm,
+                                                         int64_t tasks) const {
+  std::vector<std::string> awaited;
+  if (tasks == 0 || slurm.max_parallel == 0) return awaited;
+  int64_t room = slurm.max_parallel - std::min(tasks, slurm.max_parallel);
+  for (const JobRecord& job :
+       listeners_.store.open_jobs(settings_.experiment) | std::views::reverse) {
+    if (job.mode != name_of(SlurmMode::kPerRun) || job.slurm_job.empty() ||
+        job.cluster != limits_->cluster) {
+      continue;
+    }
+    room -= std::min(std::ranges::count(job.tasks, false, &JobTask::over), slurm.max_parallel);
+    if (room < 0) awaited.push_back(job.slurm_job);
+  }
+  return awaited;
 }
 
 void JobSubmission::write_folders(const JobRecord& job, std::span<const RunRecord> runs,

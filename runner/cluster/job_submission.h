@@ -76,6 +76,9 @@ class JobSubmission {
   std::vector<RunRecord> take_job();
   bool may_join(std::span<const RunRecord> job, const RunRecord& run) const;
   Submission prepare(std::vector<RunRecord> runs);
+  // Returns the jobs that must end before a new one, so that at most slurm.max_parallel tasks of
+  // the experiment run at a time.
+  std::vector<std::string> jobs_to_wait_for(const SlurmSpec& slurm, int64_t tasks) const;
   void wait_again(std::vector<RunRecord> runs);
   void submit();
   void settle_unanswered();

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <map>
@@ -12,6 +11,7 @@
 #include "contract/record/run_paths.h"
 #include "contract/spec/run_spec_yaml.h"
 #include "runner/cluster/job_follower.h"
+#include "runner/cluster/job_plan.h"
 #include "runner/run/attempt_files.h"
 #include "runner/run/locks.h"
 
@@ -22,12 +22,6 @@ std::map<int64_t, RunRecord> runs_by_id(const Store& store) {
   std::map<int64_t, RunRecord> runs;
   for (RunRecord& run : store.runs()) runs.emplace(run.id, std::move(run));
   return runs;
-}
-
-// True if this user submitted the job. The call of sbatch by another user may still go on.
-bool is_own(const std::filesystem::path& folder) {
-  struct stat status {};
-  return stat(folder.c_str(), &status) != 0 || status.st_uid == geteuid();
 }
 
 }  // namespace
@@ -55,7 +49,7 @@ void confirm_submissions(const RunListeners& listeners, Queue& queue, std::strin
   for (const JobRecord& job : listeners.store.open_jobs(experiment)) {
     if (!job.slurm_job.empty() || !is_of_cluster(job, queue.limits().cluster)) continue;
     const std::filesystem::path folder = listeners.results / job.folder;
-    const bool may_withdraw = is_own(folder);
+    const bool may_withdraw = submitter_of(folder) == geteuid();  // another's sbatch may go on
     const auto found = may_withdraw ? find_or_withdraw(queue, folder) : job_of_submission(folder);
     if (found) {
       Store::Batch batch(listeners.store);
@@ -67,6 +61,29 @@ void confirm_submissions(const RunListeners& listeners, Queue& queue, std::strin
     } else if (may_withdraw) {
       listeners.store.forget_job(job.id);
     }
+  }
+}
+
+void reopen_unknown(const RunListeners& listeners, std::string_view experiment) {
+  Store& store = listeners.store;
+  for (RunRecord& run : store.runs()) {
+    if (run.experiment != experiment || run.status != RunStatus::kUnknown) continue;
+    run.spec = store.spec(run.id);
+    const std::vector<JobRecord> jobs = store.jobs_of_run(run.id);
+    if (jobs.empty() || store.attempts(run.id).back().status != RunStatus::kUnknown) continue;
+    const JobRecord& job = jobs.back();
+    const auto last_event = [&] {
+      return last_event_unix_ms(store.rank_ends(run.id, run.attempt));
+    };
+    const std::optional<int64_t> before = last_event();
+    ingest_rest(store, listeners.results, run, run.attempt, listeners.warn());
+    if (last_event() == before) continue;
+    JobTask task = job.tasks.front();
+    task.over = false;
+    Store::Batch batch(store);
+    store.update_task(job.id, task);
+    store.reopen_attempt(run.id, run.attempt);
+    batch.commit();
   }
 }
 
@@ -116,27 +133,29 @@ class SilentProgress : public Progress {
 
 }  // namespace
 
-bool refresh_jobs(const RunListeners& listeners, Queue& queue, std::string_view experiment,
+bool refresh_jobs(const RunListeners& listeners, Queue* queue, std::string_view experiment,
                   const Pauses& pauses) {
   JobFollower follower(listeners, pauses.now);
   std::optional<std::vector<TaskState>> states;
   std::optional<std::string> here;
   try {
-    confirm_submissions(listeners, queue, experiment);
-    here = queue.limits().cluster;
-    follow_open_jobs(follower, listeners, here, experiment);
-    const std::vector<std::string> tasks = follower.tasks();
-    states = tasks.empty() ? std::vector<TaskState>() : queue.query(tasks);
+    if (queue != nullptr) {
+      confirm_submissions(listeners, *queue, experiment);
+      reopen_unknown(listeners, experiment);
+      here = queue->limits().cluster;
+      follow_open_jobs(follower, listeners, here, experiment);
+      states = queue->query(follower.tasks());
+    }
   } catch (const QueueUnavailable&) {
-    if (!here) follow_open_jobs(follower, listeners, here, experiment);
   }
+  if (!here) follow_open_jobs(follower, listeners, here, experiment);
   follower.pass(states);
   while (follower.waits_for_files() && !pauses.wait(kFilesPause)) follower.pass(states);
-  return states.has_value();
+  return queue == nullptr || states.has_value();
 }
 
 std::set<std::string> refresh_free_jobs(Store& store, const std::filesystem::path& results,
-                                        Queue& queue, const Pauses& pauses) {
+                                        Queue* queue, const Pauses& pauses) {
   std::set<std::string> experiments;
   for (const JobRecord& job : store.open_jobs("")) experiments.insert(job.experiment);
   std::set<std::string> not_asked;

@@ -33,6 +33,9 @@ std::string left_alone(const std::set<std::string>& clusters);
 // QueueUnavailable.
 void confirm_submissions(const RunListeners& listeners, Queue& queue, std::string_view experiment);
 
+// Opens the tasks of unknown runs again whose ranks have reported more since.
+void reopen_unknown(const RunListeners& listeners, std::string_view experiment);
+
 // Follows every open job of the experiment. Jobs of clusters other than `here` are followed only by
 // their files. `here` is absent if its name is unknown. `left_out` is a job being submitted.
 void follow_open_jobs(JobFollower& follower, const RunListeners& listeners,
@@ -44,15 +47,15 @@ std::set<int64_t> runs_in_jobs(const Store& store);
 
 // Brings open jobs up to date once, without submitting anything.
 
-// The caller holds the experiment's lock. Reads the jobs' files even if Slurm does not answer.
-// Returns false if it did not.
-bool refresh_jobs(const RunListeners& listeners, Queue& queue, std::string_view experiment,
+// The caller holds the experiment's lock. Reads the jobs' files even if Slurm does not answer, or
+// is not asked (null). Returns false if it did not answer.
+bool refresh_jobs(const RunListeners& listeners, Queue* queue, std::string_view experiment,
                   const Pauses& pauses);
 
 // Refreshes the open jobs of all experiments that no other runner works on. Returns the experiments
 // whose jobs Slurm could not be asked about.
 std::set<std::string> refresh_free_jobs(Store& store, const std::filesystem::path& results,
-                                        Queue& queue, const Pauses& pauses);
+                                        Queue* queue, const Pauses& pauses);
 
 // The names for scancel, and the tasks that it ends.
 struct JobsToCancel {

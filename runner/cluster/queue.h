@@ -1,7 +1,12 @@
 #pragma once
 
+#include <sys/types.h>
+
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <iterator>
+#include <map>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -37,6 +42,9 @@ class QueueUnavailable : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// Names of jobs and tasks ("12", "12_3"), by the user whose jobs they are.
+using TasksByUser = std::map<uid_t, std::vector<std::string>>;
+
 // Every call throws QueueUnavailable if there is no answer.
 class Queue {
  public:
@@ -48,9 +56,16 @@ class Queue {
   virtual std::string submit(const std::filesystem::path& script) = 0;
   // This user's job with this script, if the queue knows it.
   virtual std::optional<std::string> find_submission(const std::filesystem::path& script) = 0;
-  // Returns the tasks of these jobs (ids from submit()) and these tasks ("12_3"). Unknown tasks are
-  // left out. Tasks that cannot be looked up for now are kEnding.
-  virtual std::vector<TaskState> query(std::span<const std::string> jobs_or_tasks) = 0;
+  // Returns the tasks of these jobs (ids from submit()) and these tasks ("12_3") of a user. Unknown
+  // tasks are left out. Tasks that cannot be looked up, or not for now, are kEnding.
+  virtual std::vector<TaskState> query(std::span<const std::string> jobs_or_tasks, uid_t user) = 0;
+  std::vector<TaskState> query(const TasksByUser& tasks_of_users) {
+    std::vector<TaskState> states;
+    for (const auto& [user, tasks] : tasks_of_users) {
+      std::ranges::move(query(tasks, user), std::back_inserter(states));
+    }
+    return states;
+  }
   // Ends jobs or single tasks ("12_3"). Tasks that are already over are no error.
   virtual void cancel(std::span<const std::string> jobs_or_tasks) = 0;
 };

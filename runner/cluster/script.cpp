@@ -86,6 +86,9 @@ std::string sbatch_options(const SlurmScript& script) {
         slurm.max_parallel > 0 ? fmt::format("%{}", slurm.max_parallel) : "";
     add(fmt::format("--array=0-{}{}", script.array_tasks - 1, at_once));
   }
+  if (!script.earlier_jobs.empty()) {
+    add(fmt::format("--dependency=afterany:{}", fmt::join(script.earlier_jobs, ":")));
+  }
   add_value("--chdir", "working directory", script.working_directory.string());
   add_value("--output", "slurm.output",
             slurm.output.empty()

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "contract/spec/run_spec.h"
 #include "contract/spec/slurm_spec.h"
@@ -23,7 +24,8 @@ struct SlurmScript {
   std::filesystem::path folder;  // the submission's, absolute
   std::filesystem::path runner;
   std::filesystem::path working_directory;
-  int64_t array_tasks = 0;  // one task per run; 0: no array
+  int64_t array_tasks = 0;                  // one task per run; 0: no array
+  std::vector<std::string> earlier_jobs{};  // which must end before this one begins
   bool keeps_checkpoints = false;
 };
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -149,11 +150,14 @@ std::optional<std::string> SlurmQueue::find_submission(const std::filesystem::pa
       answer({"squeue", "--noheader", "--all", "--me", "--states=all", "--format=%F|%o"}), script);
 }
 
-std::vector<TaskState> SlurmQueue::query_squeue(std::span<const std::string> jobs) {
+// The controller sends one job, or all jobs of one user. Without a user it sends the whole queue.
+std::vector<TaskState> SlurmQueue::query_squeue(std::span<const std::string> jobs, uid_t user) {
+  std::vector<std::string> words = {"squeue", "--noheader", "--all", "--array", "--states=all"};
+  if (jobs.size() > 1) words.push_back(fmt::format("--user={}", user));
   const std::string list = jobs_option(jobs);
-  const ProgramResult result = call({"squeue", "--noheader", "--all", "--array", "--states=all",
-                                     list.size() > kLongestList ? "--me" : list, kSqueueFormat},
-                                    program_environment());
+  if (list.size() <= kLongestList) words.push_back(list);
+  words.emplace_back(kSqueueFormat);
+  const ProgramResult result = call(words, program_environment());
   if (result.exit_status == 0) return read_squeue(result.output);
   // squeue fails for a single unknown id. Among several ids, it omits unknown ones silently.
   if (!says_job_is_gone(plain_complaint(result.error))) {
@@ -197,26 +201,25 @@ std::vector<TaskState> SlurmQueue::query_scontrol(std::span<const std::string> i
   return tasks;
 }
 
-std::vector<TaskState> SlurmQueue::query(std::span<const std::string> ids) {
+std::vector<TaskState> SlurmQueue::query(std::span<const std::string> ids, uid_t user) {
   std::vector<TaskState> tasks;
   if (ids.empty()) return tasks;
-  add_wanted(ids, query_squeue(jobs_of(ids)), tasks);
+  add_wanted(ids, query_squeue(jobs_of(ids), user), tasks);
   std::vector<std::string> unknown = unknown_ids(ids, tasks);
   if (unknown.empty()) return tasks;
-  bool may_be_known_later = false;
+  std::string why_unknown;
+  if (config().hides_jobs && user != geteuid()) why_unknown = "Slurm shows it to its user only";
   if (config().has_accounting) {
     const std::optional<std::vector<TaskState>> ended = query_sacct(unknown);
     if (ended) add_wanted(unknown, *ended, tasks);
-    may_be_known_later = !ended;
+    if (!ended) why_unknown = "sacct does not answer";
     unknown = unknown_ids(unknown, tasks);
   }
   add_wanted(unknown, query_scontrol(unknown), tasks);
-  if (!may_be_known_later) return tasks;
+  if (why_unknown.empty()) return tasks;
   for (const std::string& id : unknown_ids(unknown, tasks)) {
-    tasks.push_back({.job = id,
-                     .phase = TaskPhase::kEnding,
-                     .state = "UNKNOWN",
-                     .reason = "sacct does not answer"});
+    tasks.push_back(
+        {.job = id, .phase = TaskPhase::kEnding, .state = "UNKNOWN", .reason = why_unknown});
   }
   return tasks;
 }

@@ -18,6 +18,7 @@ namespace fsdp {
 struct SlurmConfig {
   QueueLimits limits{};
   bool has_accounting = false;  // sacct knows ended jobs
+  bool hides_jobs = false;      // of other users
 };
 
 // One partition of `scontrol show partition`.
@@ -40,9 +41,10 @@ class SlurmQueue : public Queue {
   QueueLimits limits() override { return config().limits; }
   std::string submit(const std::filesystem::path& script) override;
   std::optional<std::string> find_submission(const std::filesystem::path& script) override;
+  using Queue::query;
   // Asks squeue once. Jobs and named tasks that squeue has forgotten come from sacct, if the
   // cluster has accounting. scontrol answers for the rest.
-  std::vector<TaskState> query(std::span<const std::string> jobs_or_tasks) override;
+  std::vector<TaskState> query(std::span<const std::string> jobs_or_tasks, uid_t user) override;
   void cancel(std::span<const std::string> jobs_or_tasks) override;
 
   // The reason why submit() would refuse the script, as far as Slurm tells. nullopt if it would
@@ -60,7 +62,7 @@ class SlurmQueue : public Queue {
                      const std::vector<std::string>& environment);
   // Returns the output of a query. Throws QueueUnavailable.
   std::string answer(const std::vector<std::string>& words);
-  std::vector<TaskState> query_squeue(std::span<const std::string> jobs);
+  std::vector<TaskState> query_squeue(std::span<const std::string> jobs, uid_t user);
   // nullopt if sacct does not answer. Its database may be down while the controller is up.
   std::optional<std::vector<TaskState>> query_sacct(std::span<const std::string> ids);
   std::vector<TaskState> query_scontrol(std::span<const std::string> ids);

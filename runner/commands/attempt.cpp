@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -157,7 +159,7 @@ Outcome run_in(const ThisJob& job, const std::filesystem::path& folder, const Jo
 // Requeues the job unless Slurm is ending it: a cancelled job must stay cancelled.
 void requeue(const std::string& job) {
   SlurmQueue queue;
-  const std::vector<TaskState> states = queue.query({{job}});
+  const std::vector<TaskState> states = queue.query({{job}}, geteuid());
   if (!states.empty() && states.front().phase == TaskPhase::kRunning) queue.requeue(job);
 }
 

@@ -1,6 +1,7 @@
 #include "runner/commands/find_run.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <exception>
@@ -24,6 +25,7 @@ namespace {
 
 constexpr size_t kShortestHash = 8;
 constexpr size_t kMostCandidates = 10;
+constexpr int kQuestionsPause = 4;  // files are read this often for one question to Slurm
 
 bool is_named_by_point(const RunRecord& run, const std::string& word) {
   return word == run.point || word == run.experiment + '/' + run.point;
@@ -107,16 +109,17 @@ std::vector<std::string> experiments_named(const Store& store, const std::string
   return names;
 }
 
-// This file's modification time is when Slurm was asked last.
-std::filesystem::path asked_file(const std::filesystem::path& results) {
-  return results / "slurm" / "asked";
-}
-
-bool was_asked_within(std::chrono::seconds pause, const std::filesystem::path& results) {
+// True if the file's modification time is not within `pause`. It becomes the present time then.
+bool is_due(const std::filesystem::path& stamp, std::chrono::seconds pause) {
   std::error_code not_there;
-  const auto asked = std::filesystem::last_write_time(asked_file(results), not_there);
-  return !not_there &&
-         std::chrono::abs(std::filesystem::file_time_type::clock::now() - asked) < pause;
+  const auto last = std::filesystem::last_write_time(stamp, not_there);
+  const auto now = std::filesystem::file_time_type::clock::now();
+  if (!not_there && std::chrono::abs(now - last) < pause) return false;
+  try {
+    replace_file(stamp, "\n");
+  } catch (const std::system_error&) {  // others come sooner
+  }
+  return true;
 }
 
 }  // namespace
@@ -180,19 +183,24 @@ RunRecord find_run(const Store& store, const std::string& word) {
 
 void refresh_open_jobs(Store& store, const std::filesystem::path& results,
                        std::chrono::seconds pause) {
-  if (was_asked_within(pause, results) || store.open_jobs("").empty()) return;
-  try {
-    replace_file(asked_file(results), "\n");
-  } catch (const std::system_error&) {  // others ask again sooner
+  if (store.open_jobs("").empty()) return;
+  if (access(results.c_str(), W_OK) != 0 ||
+      access((results / "results.sqlite").c_str(), W_OK) != 0) {
+    std::cerr << "fsdp-run: you may only read " << results.string()
+              << ": open jobs are shown as their owner's last call recorded them\n";
+    return;
   }
+  if (!is_due(results / "slurm" / "read", pause)) return;
+  const bool asks = is_due(results / "slurm" / "asked", kQuestionsPause * pause);
   try {
     SlurmQueue queue;
-    const std::set<std::string> not_asked = refresh_free_jobs(store, results, queue, real_pauses());
+    const std::set<std::string> not_asked =
+        refresh_free_jobs(store, results, asks ? &queue : nullptr, real_pauses());
     for (const std::string& experiment : not_asked) {
       std::cerr << "fsdp-run: Slurm does not answer; of the jobs of '" << visible_line(experiment)
                 << "' this tells what they wrote\n";
     }
-    if (!not_asked.empty()) return;
+    if (!asks || !not_asked.empty()) return;
     const std::set<std::string> others = other_clusters(store, queue.limits().cluster, "");
     if (!others.empty()) std::cerr << "fsdp-run: " << visible_line(left_alone(others)) << '\n';
   } catch (const std::exception& error) {  // a host without Slurm, somebody else's results

@@ -42,9 +42,9 @@ std::string run_label(const RunRecord& run);
 
 // --- jobs of Slurm ---
 
-// Brings open jobs up to date before a command reports on runs, unless Slurm was asked within
-// `pause`. If Slurm cannot be asked, a line on stderr says so; the report then relies on what the
-// jobs wrote.
+// Brings open jobs up to date before a command reports on runs, unless that was done within
+// `pause`. Watchers ask Slurm less often than they read files. If Slurm cannot be asked, a line on
+// stderr says so; the report then relies on what the jobs wrote.
 void refresh_open_jobs(Store& store, const std::filesystem::path& results,
                        std::chrono::seconds pause = std::chrono::seconds(0));
 

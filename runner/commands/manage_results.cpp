@@ -69,7 +69,7 @@ void wait_for_end(Store& store, const CancelArguments& arguments, const std::set
   const Pauses pauses = real_pauses();
   const auto end = pauses.now() + kPatience;
   do {
-    refresh_free_jobs(store, arguments.results, queue, pauses);
+    refresh_free_jobs(store, arguments.results, &queue, pauses);
     if (jobs_to_cancel(store, runs, here).names.empty()) return;
     pauses.wait(std::chrono::seconds(1));
   } while (pauses.now() < end);
@@ -85,7 +85,7 @@ ExitCode cancel_command(const CancelArguments& arguments) {
   try {
     if (!store.open_jobs("").empty()) {
       here = queue.limits().cluster;
-      refresh_free_jobs(store, arguments.results, queue, real_pauses());
+      refresh_free_jobs(store, arguments.results, &queue, real_pauses());
     }
     chosen = jobs_to_cancel(store, runs, here);
     if (!chosen.other_clusters.empty()) {
@@ -300,8 +300,8 @@ Locks lock_free_experiments(const Store& store, const std::filesystem::path& res
   return locks;
 }
 
-// Records attempts that are only in files yet, so that nothing newer than the list is removed. Drops
-// from `wish` the runs for which that is impossible now, and those that a killed runner left.
+// Records attempts that are only in files yet, so that nothing newer than the list is removed.
+// Drops from `wish` the runs for which that is impossible now, and those that a killed runner left.
 void recover_before_prune(Store& store, const std::filesystem::path& results, const Locks& held,
                           PruneWish& wish) {
   const auto say = [](const std::string& line) { std::cerr << visible_line(line) << '\n'; };

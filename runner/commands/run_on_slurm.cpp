@@ -11,6 +11,10 @@
 namespace fsdp {
 namespace {
 
+// How long Slurm may not answer while runs wait to be submitted.
+constexpr std::chrono::minutes kSlurmPatience{10};
+constexpr std::chrono::minutes kSlurmPatienceDetached{1};
+
 std::string results_option(const std::filesystem::path& results) {
   const bool is_default = results == std::filesystem::current_path() / "results";
   return is_default ? "" : " --results " + shell_quoted(results.string());
@@ -50,6 +54,7 @@ SlurmRunner::SlurmRunner(const RunListeners& listeners, const JobSubmission::Set
            .job_chose = [&](const RunRecord& ended,
                             const RunRecord& chosen) { planner.job_chose(ended, chosen); },
            .query_interval = milliseconds(options.query_interval_s),
+           .patience = options.detach ? kSlurmPatienceDetached : kSlurmPatience,
            .has_own_time_limit = submission.plan.time_limit_s > 0},
           {.now = std::chrono::steady_clock::now, .wait = [this](std::chrono::milliseconds time) {
              return stop_signals_.take(time) > 0;

@@ -52,7 +52,8 @@ class RankReports {
 // files.
 class OpenAttempt {
  public:
-  // `started_unix_ms` is the time of the attempt's start by its runner's clock.
+  // `started_unix_ms` is a time before the first rank's start, by this host's clock or the clock of
+  // the attempt's host.
   OpenAttempt(Progress& progress, const std::filesystem::path& results, RunRecord run, int attempt,
               int64_t started_unix_ms);
 

@@ -239,6 +239,15 @@ void Store::end_attempt(int64_t run_id, int attempt, RunStatus status, std::stri
   figures_.erase({run_id, attempt});
 }
 
+void Store::reopen_attempt(int64_t run_id, int attempt) {
+  Transaction transaction(database_);
+  sql("update attempts set status = ?, reason = '', reason_rank = null, ended_unix_ms = null" +
+      kOfAttempt)
+      .run(RunStatus::kRunning, run_id, attempt);
+  record_status(run_id, RunStatus::kRunning, "");
+  transaction.commit();
+}
+
 void Store::record_status(int64_t run_id, RunStatus status, std::string_view reason) {
   Transaction transaction(database_);
   sql("update runs set status = ?, reason = ? where id = ?").run(status, reason, run_id);

@@ -199,6 +199,9 @@ class Store {
   void end_attempt(int64_t run_id, int attempt, RunStatus status, std::string_view reason,
                    int64_t ended_unix_ms, int reason_rank = -1);
 
+  // Takes back end_attempt().
+  void reopen_attempt(int64_t run_id, int attempt);
+
   // Returns the experiment's attempts with the status running, even if their run has left the
   // current list. Attempts of open jobs are left out, because they may well be running.
   std::vector<RunningAttempt> running_attempts(std::string_view experiment) const;

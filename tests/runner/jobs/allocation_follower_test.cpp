@@ -49,7 +49,7 @@ TEST_CASE("a job that has ended before its runner looks has done all values of a
                               return false;
                             }};
     for (int i = 0; i < 2; ++i) {
-      CHECK(refresh_free_jobs(life.store, results.path(), cluster, pauses).empty());
+      CHECK(refresh_free_jobs(life.store, results.path(), &cluster, pauses).empty());
     }
   }
   for (const RunRecord& run : runs) {

@@ -197,3 +197,33 @@ TEST_CASE("what keeps a job from starting is said at once, and once") {
   CHECK(life.sweep.follow() == ExitCode::kInterrupted);
   CHECK(life.progress.count("does not start") == 1);
 }
+
+TEST_CASE("slurm.max_parallel holds over all arrays of a sweep") {
+  SlurmLaboratory lab;
+  SlurmRunnerLife life(lab.results, lab.cluster);
+  lab.cluster.configuration.max_array_size = 2;
+  std::vector<RunRecord> planned = runs_of_one_shape(5);
+  const auto [most, awaited] = GENERATE(table<int64_t, std::vector<std::string>>({
+      {0, {"", "", ""}},
+      {1, {"", "100", "100:101"}},
+      {3, {"", "100", "100"}},
+      {4, {"", "", "100"}},
+      {5, {"", "", ""}},
+  }));
+  for (RunRecord& run : planned) run.spec.slurm.max_parallel = most;
+  REQUIRE(life.sweep.submit(life.plan(planned)));
+  CHECK(lab.cluster.submissions == 3);
+  std::vector<std::string> found(3);
+  for (const auto& [script, job] : lab.cluster.scripts) {
+    std::smatch match;
+    const std::string text = read_text_file(script);
+    if (std::regex_search(text, match, std::regex("--dependency=afterany:([0-9:]+)"))) {
+      std::vector<std::string> jobs;
+      std::istringstream list(match[1]);
+      for (std::string each; std::getline(list, each, ':');) jobs.push_back(each);
+      std::ranges::sort(jobs);
+      found.at(std::stoul(job) - 100) = fmt::format("{}", fmt::join(jobs, ":"));
+    }
+  }
+  CHECK(found == awaited);
+}

@@ -270,3 +270,106 @@ TEST_CASE("Slurm is asked less and less often while it does not answer") {
   CHECK(patience.pause() == std::chrono::seconds(1));
   CHECK(progress.count("connection refused") == 2);
 }
+
+TEST_CASE("a queue in which nothing changes is asked at most three times in two minutes") {
+  SlurmLaboratory lab;
+  SlurmRunnerLife life(lab.results, lab.cluster);
+  const std::vector<RunRecord> runs = life.plan(runs_of_one_shape(1));
+  REQUIRE(life.sweep.submit(runs));
+  FakeJob job = lab.job(runs[0]);
+  constexpr int kWaitsOfTwoMinutes = 30;  // of 4 s
+  int earlier_queries = 0;
+  life.happens.resize(kWaitsOfTwoMinutes, [] {});
+  life.happens.push_back([&] { earlier_queries = lab.cluster.queries; });
+  life.happens.resize(life.happens.size() + kWaitsOfTwoMinutes, [] {});
+  life.happens.push_back([&] {
+    CHECK(lab.cluster.queries - earlier_queries <= 3);
+    lab.cluster.runs("100_0");
+    job.starts(1, "100_0");
+  });
+  // When the files tell of the end, Slurm is asked soon.
+  life.happens.resize(life.happens.size() + kWaitsOfTwoMinutes, [] {});
+  life.happens.push_back([&] {
+    CHECK(life.attempts(runs[0].id) == Statuses{kRunning});
+    job.finishes();
+    lab.cluster.ends("100_0");
+  });
+  life.happens.push_back([] {});
+  life.happens.push_back([] {});
+  life.happens.push_back([&] { CHECK(life.attempts(runs[0].id) == Statuses{kFinished}); });
+  CHECK(life.sweep.follow() == ExitCode::kOk);
+}
+
+TEST_CASE("runs that Slurm does not take are given up after a time, and found by the next call") {
+  SlurmLaboratory lab;
+  std::vector<RunRecord> runs;
+  {
+    SlurmRunnerLife life(lab.results, lab.cluster);
+    runs = life.plan(runs_of_one_shape(1));
+    lab.cluster.loses_answers = true;
+    life.happens = {[&] { lab.cluster.is_down = true; }};
+    CHECK_THROWS_WITH(life.sweep.submit(runs), Catch::Contains("has not answered for 6") &&
+                                                   Catch::Contains("1 run to be submitted") &&
+                                                   Catch::Contains("sinfo"));
+  }
+  lab.cluster.is_down = lab.cluster.loses_answers = false;
+  SlurmRunnerLife next(lab.results, lab.cluster);
+  REQUIRE(next.sweep.pick_up());
+  CHECK(next.sweep.follows(runs[0].id));
+  CHECK(lab.cluster.submissions == 1);
+}
+
+TEST_CASE("a run that was unknown goes on if its ranks report more") {
+  SlurmLaboratory lab;
+  std::vector<RunRecord> runs;
+  FakeJob job(lab.results.path(), planned_run("run0", 1, "0"));
+  {
+    SlurmRunnerLife life(lab.results, lab.cluster);
+    runs = life.plan(runs_of_one_shape(1));
+    job = lab.job(runs[0]);
+    REQUIRE(life.sweep.submit(runs));
+    life.happens = {[&] {
+                      job.starts(1, "100_0");
+                      job.steps(1);
+                      lab.cluster.runs("100_0");
+                    },
+                    [&] { lab.cluster.known.clear(); }};
+    CHECK(life.sweep.follow() == ExitCode::kRunFailed);
+    CHECK(life.attempts(runs[0].id) == Statuses{kUnknown});
+  }
+  SlurmRunnerLife before(lab.results, lab.cluster);
+  REQUIRE(before.sweep.pick_up());
+  CHECK_FALSE(before.sweep.follows(runs[0].id));
+  job.steps(2);
+  lab.cluster.runs("100_0");
+  SlurmRunnerLife next(lab.results, lab.cluster);
+  REQUIRE(next.sweep.pick_up());
+  CHECK(next.sweep.follows(runs[0].id));
+  CHECK(next.attempts(runs[0].id) == Statuses{kRunning});
+  next.happens = {[&] {
+    job.finishes();
+    lab.cluster.ends("100_0");
+  }};
+  CHECK(next.sweep.follow() == ExitCode::kOk);
+  CHECK(next.attempts(runs[0].id) == Statuses{kFinished});
+  CHECK(lab.cluster.submissions == 1);
+}
+
+TEST_CASE("a node's clock that is behind is warned of, however long the job waited") {
+  SlurmLaboratory lab;
+  SlurmRunnerLife life(lab.results, lab.cluster);
+  const std::vector<RunRecord> runs = life.plan(runs_of_one_shape(1));
+  REQUIRE(life.sweep.submit(runs));
+  FakeJob job = lab.job(runs[0]);
+  job.clock_ms = -90'000;
+  life.happens = {[&] {
+                    job.starts(1, "100_0");
+                    lab.cluster.runs("100_0");
+                  },
+                  [&] {
+                    job.finishes();
+                    lab.cluster.ends("100_0");
+                  }};
+  CHECK(life.sweep.follow() == ExitCode::kOk);
+  CHECK(life.progress.count("s behind its runner's") == 1);
+}

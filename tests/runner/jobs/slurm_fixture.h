@@ -57,7 +57,8 @@ class FakeCluster : public Queue {
     const auto found = scripts.find(script);
     return found == scripts.end() ? std::nullopt : std::optional(found->second);
   }
-  std::vector<TaskState> query(std::span<const std::string> jobs) override {
+  using Queue::query;
+  std::vector<TaskState> query(std::span<const std::string> jobs, uid_t) override {
     ++queries;
     answer();
     std::vector<TaskState> states;
@@ -130,13 +131,15 @@ class FakeJob {
   FakeJob(const std::filesystem::path& results, const RunRecord& run, int64_t ranks = 1)
       : paths_(results / run.folder), ranks_(ranks) {}
 
+  int64_t clock_ms = 0;  // how far the node's clock is ahead of this host's
+
   // Starts an attempt as the batch script of job `job` does.
   void starts(int attempt, const std::string& job) {
     std::filesystem::create_directories(paths_.attempt(attempt));
     write(paths_.launch_record(attempt), R"({"job": ")" + job +
                                              R"(", "node_list": "n1", "host": "n1", )"
                                              R"("started_unix_ms": )" +
-                                             std::to_string(now_unix_ms()) + "}");
+                                             std::to_string(time_unix_ms()) + "}");
     attempt_ = attempt;
     sequences_.assign(static_cast<size_t>(ranks_), 0);
     RunStarted started;
@@ -171,11 +174,12 @@ class FakeJob {
   // Writes end.json.
   void says(const std::string& outcome) {
     write(paths_.end_record(attempt_),
-          R"({"ended_unix_ms": )" + std::to_string(now_unix_ms()) + R"(, "outcome": ")" + outcome +
+          R"({"ended_unix_ms": )" + std::to_string(time_unix_ms()) + R"(, "outcome": ")" + outcome +
               R"(", "reason": "", "first_rank": -1, "inputs_compared": false})");
   }
 
  private:
+  int64_t time_unix_ms() const { return now_unix_ms() + clock_ms; }
   static void write(const std::filesystem::path& file, const std::string& text) {
     std::ofstream(file) << text << '\n';
   }
@@ -183,7 +187,7 @@ class FakeJob {
   void report(int rank, Body body) {
     std::ofstream(paths_.events(attempt_, rank), std::ios::app)
         << to_json_line(
-               event(sequences_[static_cast<size_t>(rank)]++, now_unix_ms(), std::move(body)))
+               event(sequences_[static_cast<size_t>(rank)]++, time_unix_ms(), std::move(body)))
         << '\n';
   }
 

@@ -185,7 +185,7 @@ TEST_CASE("a report brings open jobs up to date and submits nothing") {
                             now += time;
                             return false;
                           }};
-  CHECK(refresh_free_jobs(life.store, lab.results.path(), lab.cluster, pauses).empty());
+  CHECK(refresh_free_jobs(life.store, lab.results.path(), &lab.cluster, pauses).empty());
   CHECK(life.attempts(runs[0].id) == Statuses{kPreempted});
   CHECK(lab.cluster.submissions == 1);
   CHECK(life.store.open_jobs("").size() == 1);
@@ -194,7 +194,7 @@ TEST_CASE("a report brings open jobs up to date and submits nothing") {
     lab.cluster.is_down = true;
     FakeJob other = lab.job(runs[1]);
     other.starts(1, "100_1");
-    CHECK(refresh_free_jobs(life.store, lab.results.path(), lab.cluster, pauses) ==
+    CHECK(refresh_free_jobs(life.store, lab.results.path(), &lab.cluster, pauses) ==
           std::set<std::string>{"lab"});
     CHECK(life.attempts(runs[1].id) == Statuses{kRunning});
   }

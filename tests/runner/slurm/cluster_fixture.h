@@ -1,5 +1,7 @@
 #pragma once
 
+#include <unistd.h>
+
 #include <exception>
 #include <functional>
 #include <string>
@@ -44,7 +46,7 @@ inline std::string said_by(const std::function<void()>& action) {
 class Cluster : public SlurmQueue {
  public:
   using SlurmQueue::SlurmQueue;
-  Tasks ask(const Strings& jobs) { return query(jobs); }
+  Tasks ask(const Strings& jobs, uid_t user = geteuid()) { return query(jobs, user); }
   // Returns the message of submitting a script.
   std::string submission(const FakeSlurm& fake) {
     return said_by([&] { submit(fake.folder().write("script.sh", "#!/bin/bash\n")); });

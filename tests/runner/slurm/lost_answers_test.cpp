@@ -38,13 +38,13 @@ TEST_CASE("A question that is not answered can be asked again, whatever the word
                                      failing("slurm_load_jobs error: Unheard of"));
   const Strings jobs = {"12"};
   fake.let("squeue", fails);
-  CHECK_THROWS_AS(cluster.query(jobs), QueueUnavailable);
+  CHECK_THROWS_AS(cluster.query(jobs, geteuid()), QueueUnavailable);
   CHECK_THROWS_AS(cluster.find_submission("1"), QueueUnavailable);
   fake.let("squeue", "");
   fake.let("scontrol", fails);
-  CHECK_THROWS_AS(cluster.query(jobs), QueueUnavailable);
+  CHECK_THROWS_AS(cluster.query(jobs, geteuid()), QueueUnavailable);
   fake.let("scontrol", "if [[ $* != *config* ]]; then\n" + fails + "\nfi\n" + kNoAccounting);
-  CHECK_THROWS_AS(cluster.query(jobs), QueueUnavailable);
+  CHECK_THROWS_AS(cluster.query(jobs, geteuid()), QueueUnavailable);
 }
 
 TEST_CASE("A job in a state that we do not know lives, and nothing else is known of it") {
@@ -58,14 +58,14 @@ TEST_CASE("A job in a state that we do not know lives, and nothing else is known
                           .reason = "",
                           .node_list = "n1"};
   fake.let("squeue", "echo '12_0|HAUNTED|4:00:00|n1|None'");
-  CHECK(cluster.query(jobs) == std::vector{haunted});
+  CHECK(cluster.query(jobs, geteuid()) == std::vector{haunted});
   fake.let("squeue", "");
   fake.let("scontrol",
            "if [[ $* == *config* ]]; then\n" + std::string(kNoAccounting) +
                "exit\nfi\n"
                "echo 'JobId=12 ArrayJobId=12 ArrayTaskId=0 JobState=HAUNTED Reason=None "
                "NodeList=n1'");
-  CHECK(cluster.query(jobs) == std::vector{haunted});
+  CHECK(cluster.query(jobs, geteuid()) == std::vector{haunted});
 }
 
 }  // namespace

@@ -45,9 +45,35 @@ TEST_CASE("One squeue tells all tasks of all jobs") {
   CHECK(tasks[7].job == "15");
   CHECK(tasks[7].reason.starts_with("Nodes required for job are DOWN, DRAINED"));
   CHECK(fake.arguments("squeue") == Strings{"--noheader", "--all", "--array", "--states=all",
-                                            "--jobs=12,15", "--format=%i|%T|%L|%N|%r"});
+                                            fmt::format("--user={}", geteuid()), "--jobs=12,15",
+                                            "--format=%i|%T|%L|%N|%r"});
   CHECK(fake.calls("squeue").size() == 1);
   CHECK(fake.programs_called() == Strings{"squeue"});
+}
+
+TEST_CASE("one job is asked for without a user, since the controller sends it alone") {
+  const FakeSlurm fake;
+  Cluster cluster;
+  fake.let("scontrol", kNoAccounting);
+  fake.let("squeue", "echo '12_0|RUNNING|1:00|n1|None'");
+  CHECK(cluster.ask({"12_0"}).size() == 1);
+  CHECK(fake.arguments("squeue") == Strings{"--noheader", "--all", "--array", "--states=all",
+                                            "--jobs=12", "--format=%i|%T|%L|%N|%r"});
+}
+
+TEST_CASE("another user's job that Slurm hides is not gone") {
+  const FakeSlurm fake;
+  Cluster cluster;
+  fake.let("scontrol", std::string("case $* in 'show config')\n") + kNoAccounting +
+                           "echo 'PrivateData = accounts,jobs';; *) " +
+                           failing("slurm_load_jobs error: Invalid job id specified") + ";; esac");
+  fake.let("squeue", "");
+  CHECK(cluster.ask({"12_3"}, geteuid() + 1) ==
+        Tasks{{.job = "12_3",
+               .phase = TaskPhase::kEnding,
+               .state = "UNKNOWN",
+               .reason = "Slurm shows it to its user only"}});
+  CHECK(cluster.ask({"12_3"}).empty());
 }
 
 TEST_CASE("A job that squeue has forgotten is told by sacct where there is one") {
@@ -201,7 +227,7 @@ TEST_CASE("So many jobs that no argument could hold their ids are still one sque
            "for ((job = 999990; job < 1020000; ++job)); do echo "
            "\"$job|RUNNING|1:00|n1|None\"; done");
   CHECK(cluster.ask(jobs).size() == 20'000);
-  CHECK(fake.arguments("squeue")[4] == "--me");
+  CHECK(fake.arguments("squeue")[4] == fmt::format("--user={}", geteuid()));
   CHECK(fake.calls("squeue").size() == 1);
 }
 
