@@ -90,6 +90,7 @@ struct StepDone {
   // True if parameters were left as they are, because loss or gradients were not finite.
   bool skipped = false;
   double step_time_ms = 0;      // time of the whole step
+  bool suspended = false;       // whether the process stood still in it, or in the step before
   int64_t tokens = 0;           // tokens read by all ranks, with those that fill sequences up
   int64_t unpadded_tokens = 0;  // tokens read by all ranks, without those that fill sequences up
   int64_t label_count = 0;      // unmasked labels of the global batch
@@ -119,6 +120,7 @@ struct StepDone {
     visit("non_finite", self.non_finite);
     visit("skipped", self.skipped);
     visit("step_time_ms", self.step_time_ms);
+    visit("suspended", self.suspended);
     visit("tokens", self.tokens);
     visit("unpadded_tokens", self.unpadded_tokens);
     visit("label_count", self.label_count);

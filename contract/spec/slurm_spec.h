@@ -147,8 +147,9 @@ struct SlurmSpec {
           "side in the job, 0: one.",
           from_to(0, 1e6));
     visit("max_restarts", self.max_restarts,
-          "How often a run that preemption or a failed node ended is started again; one that its "
-          "time limit ended, only where it keeps checkpoints.",
+          "How often in a row a run that preemption or a failed node ended is started again; one "
+          "that its time limit ended, only where it keeps checkpoints. A new checkpoint begins "
+          "the count anew.",
           from_to(0, 1e6));
     visit("signal_before_end_s", self.signal_before_end_s,
           "How long before its time limit a job asks runs that keep checkpoints to write one and "

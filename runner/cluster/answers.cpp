@@ -168,6 +168,13 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
 }
 
+void read_memory_limit(std::string_view name, std::string_view value, MemoryLimits& limits) {
+  if (!is_number(value)) return;  // UNLIMITED
+  if (name == "DefMemPerNode") limits.default_mib_per_node = to_number(value);
+  if (name == "DefMemPerCPU") limits.default_mib_per_cpu = to_number(value);
+  if (name == "MaxMemPerNode") limits.most_mib_per_node = to_number(value);
+}
+
 }  // namespace
 
 std::vector<TaskState> read_squeue(std::string_view output) {
@@ -213,6 +220,7 @@ std::vector<Partition> read_partitions(std::string_view output) {
     partition.is_default = pairs["Default"] == "YES";
     partition.state = pairs["State"];
     partition.time_limit = pairs["MaxTime"];
+    for (const auto& [name, value] : pairs) read_memory_limit(name, value, partition.memory);
     for (const char* name : {"MaxNodes", "TotalNodes"}) {
       if (!is_number(pairs[name])) continue;
       const int64_t nodes = to_number(pairs[name]);
@@ -230,6 +238,7 @@ SlurmConfig read_config(std::string_view output) {
     if (equals == std::string_view::npos) continue;
     const std::string_view name = trimmed(line.substr(0, equals));
     const std::string_view value = trimmed(line.substr(equals + 1));
+    read_memory_limit(name, value, config.memory);
     if (name == "MaxArraySize" && is_number(value)) {
       config.limits.max_array_size = to_number(value);
       found = true;

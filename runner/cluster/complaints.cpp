@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <fstream>
 #include <initializer_list>
 #include <ranges>
 #include <string_view>
@@ -110,11 +111,22 @@ bool says_job_is_gone(std::string_view complaint) {
 
 bool says_out_of_memory(std::string_view complaint) {
   // "oom_kill" since Slurm 23.02
-  return has_any(complaint, {": Out Of Memory", "oom-kill event", "oom_kill event"});
+  return has_any(complaint,
+                 {": Out Of Memory", "oom-kill event", "oom_kill event",
+                  // OverMemoryKill of JobAcctGatherParams
+                  "xceeded memory limit", "xceeded job memory limit", "xceeded step memory limit"});
 }
 
 bool says_node_failed(std::string_view complaint) {
   return has_any(complaint, {"Node failure on ", "DUE TO NODE FAILURE"});
+}
+
+std::string first_line(const std::filesystem::path& log, bool (*says)(std::string_view)) {
+  std::ifstream file(log);
+  for (std::string line; std::getline(file, line);) {
+    if (says(line)) return line;
+  }
+  return "";
 }
 
 std::string remedy_for(std::string_view complaint) {

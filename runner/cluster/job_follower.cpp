@@ -8,7 +8,9 @@
 #include <utility>
 
 #include "base/system/unix_time.h"
+#include "contract/record/host_memory.h"
 #include "contract/record/run_paths.h"
+#include "runner/cluster/complaints.h"
 #include "runner/cluster/job_plan.h"
 #include "runner/cluster/job_submission.h"
 #include "runner/cluster/script.h"
@@ -84,7 +86,7 @@ JobFollower::Task JobFollower::open_task(const Job& job, const JobTask& recorded
   expect(listeners_.progress, task.run);
   const std::string name = slurm_name(job.recorded, task.recorded.task);
   listeners_.progress.queued(record.id, name);
-  task.is_queued = record.status == RunStatus::kQueued;
+  task.is_queued = record.status == RunStatus::kQueued || record.status == RunStatus::kCancelled;
   const std::vector<AttemptRecord> attempts = listeners_.store.attempts(record.id);
   const auto own = std::find_if(attempts.rbegin(), attempts.rend(),
                                 [&](const auto& attempt) { return attempt.slurm_job == name; });
@@ -270,7 +272,11 @@ bool JobFollower::end_in_allocation(Job& job, Task& task) {
   return task.is_done();
 }
 
-void JobFollower::end_task(Job& job, Task& task, const std::optional<TaskState>& state) {
+void JobFollower::end_task(Job& job, Task& task, std::optional<TaskState> state) {
+  const bool was_cancelled =
+      listeners_.store.run(task.run.id)->status == RunStatus::kCancelled;  // by fsdp-run cancel
+  if (!state && was_cancelled)
+    state = TaskState{.job = {}, .phase = TaskPhase::kEnded, .state = "CANCELLED"};
   if (task.attempt) task.ended = close(job, task, /*was_requeued=*/false, state);
   if (!task.ended) task.ended = end_without_attempt(job, task, state);
   // Another job may have begun the run anew.
@@ -299,8 +305,7 @@ RunStatus JobFollower::end_without_attempt(const Job& job, const Task& task,
   const bool was_requeued = !attempts.empty() && attempts.back().slurm_job == name &&
                             was_ended_by_cluster(attempts.back().status);
   if (was_requeued && ending.status == RunStatus::kFailed) {  // it was not to go on once more
-    ending = {attempts.back().status,
-              attempts.back().reason + "; it was started again slurm.max_restarts times"};
+    ending = {attempts.back().status, attempts.back().reason + "; slurm.max_restarts is reached"};
   }
   listeners_.store.record_status(run, ending.status, ending.reason);
   listeners_.progress.ended(run, ending.status, ending.reason, {});
@@ -312,10 +317,19 @@ RunStatus JobFollower::close(const Job& job, Task& task, bool was_requeued,
   OpenAttempt& open = *task.attempt;
   ingest_rest(task);
   AttemptEnd end = read_end(paths(task), open.attempt(), listeners_.warn());
-  if (end.outcome == LaunchOutcome::kUnseen) end.ended_unix_ms = now_unix_ms();
   end.in_job = true;
   end.was_requeued = was_requeued;
   end.shares_memory = job.is_allocation() && task.run.spec.slurm.max_parallel > 1;
+  if (end.outcome == LaunchOutcome::kUnseen) {
+    end.ended_unix_ms = now_unix_ms();
+    const auto output = job_output(listeners_.results / job.recorded.folder,
+                                   slurm_name(job.recorded, task.recorded.task));
+    // Slurm can kill the batch script for the memory of the job's steps.
+    if (state && !first_line(output, says_out_of_memory).empty()) {
+      end.outcome = end.shares_memory ? LaunchOutcome::kFailed : LaunchOutcome::kOutOfMemory;
+      end.reason = end.shares_memory ? kSharedLimitReached : kSlurmLimitReached;
+    }
+  }
   end.task = state;
   const Ending ending =
       close_attempt(listeners_.store, listeners_.results, task.run, open.attempt(), end);

@@ -79,7 +79,7 @@ class JobFollower {
   void wait_in_queue(Job& job, Task& task, const TaskState& state);
   // True if the run ended in this call.
   bool end_in_allocation(Job& job, Task& task);
-  void end_task(Job& job, Task& task, const std::optional<TaskState>& state);
+  void end_task(Job& job, Task& task, std::optional<TaskState> state);
   // Both return the run's status.
   RunStatus end_without_attempt(const Job& job, const Task& task,
                                 const std::optional<TaskState>& state);

@@ -19,11 +19,20 @@ constexpr std::chrono::milliseconds kLookInterval{1000};
 constexpr std::chrono::seconds kLongestPause{60};
 constexpr int kSlowestQueries = 20;  // times the shortest pause
 
+// True if the attempt left a newer checkpoint than the one that it resumed from.
+bool has_new_checkpoint(const Store& store, int64_t run, int attempt) {
+  const std::vector<RunStarted> ranks = store.rank_facts(run, attempt);
+  const int64_t resumed_from_step = ranks.empty() ? 0 : ranks.front().resumed_from_step;
+  return std::ranges::any_of(
+      store.events<CheckpointDone>(run, attempt),
+      [&](const auto& checkpoint) { return checkpoint.body.step > resumed_from_step; });
+}
+
 // The number of attempts in a row, up to the newest, that the cluster ended.
 int64_t ended_by_cluster_in_a_row(const Store& store, int64_t run) {
   int64_t count = 0;
   for (const AttemptRecord& attempt : store.attempts(run)) {
-    count = was_ended_by_cluster(attempt.status) ? count + 1 : 0;
+    count = ended_in_a_row(count, attempt.status, has_new_checkpoint(store, run, attempt.attempt));
   }
   return count;
 }
@@ -261,13 +270,14 @@ bool JobLoop::leave_to_allocation(const RunRecord& run) {
 }
 
 bool JobLoop::may_start_again(const RunRecord& run) const {
-  return next_restart(run, 0).has_value();
+  return next_restart(run, 0, 0).has_value();
 }
 
 // A run without an attempt was never reached by its job, so it did not use up its time.
-std::optional<int64_t> JobLoop::next_restart(const RunRecord& run, int64_t least) const {
+std::optional<int64_t> JobLoop::next_restart(const RunRecord& run, int64_t without_attempt,
+                                             int64_t least) const {
   const int64_t attempts = ended_by_cluster_in_a_row(listeners_.store, run.id);
-  const int64_t restart = std::max(attempts, least);
+  const int64_t restart = std::max(attempts + without_attempt, least);
   const bool may_repeat = attempts == 0 || wants_checkpoints(run.spec);
   if (!is_to_restart(run.status, restart, run.spec.slurm.max_restarts, may_repeat)) {
     return std::nullopt;
@@ -277,9 +287,12 @@ std::optional<int64_t> JobLoop::next_restart(const RunRecord& run, int64_t least
 
 bool JobLoop::restart(const RunRecord& ended) {
   if (ended.status == RunStatus::kTimeLimit && settings_.has_own_time_limit) return false;
-  const std::optional<int64_t> number = next_restart(ended, restarts_[ended.id] + 1);
+  const int attempt = listeners_.store.run(ended.id)->attempt;
+  auto& [newest_attempt, without_attempt] = restarts_[ended.id];
+  if (std::exchange(newest_attempt, attempt) != attempt) without_attempt = 0;
+  const std::optional<int64_t> number = next_restart(ended, without_attempt, 1);
   if (!number) return false;
-  ++restarts_[ended.id];
+  ++without_attempt;
   listeners_.progress.say(fmt::format("{}: submitted again, restart {} of at most {}", ended.point,
                                       *number, ended.spec.slurm.max_restarts));
   submission_.add({ended});

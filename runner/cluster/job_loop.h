@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "contract/record/exit_code.h"
@@ -102,9 +103,10 @@ class JobLoop {
   void settle();
   void after(const RunRecord& ended);
   bool restart(const RunRecord& ended);
-  // Returns the number of the next restart in a row, at least `least`. Returns nullopt if the run
-  // is not started again.
-  std::optional<int64_t> next_restart(const RunRecord& run, int64_t least) const;
+  // Returns the number of the next restart in a row, at least `least`. `without_attempt` restarts
+  // began no attempt. Returns nullopt if the run is not started again.
+  std::optional<int64_t> next_restart(const RunRecord& run, int64_t without_attempt,
+                                      int64_t least) const;
   // Throws QueueUnavailable.
   void push();
   void give_up_submitting(const std::string& problem) const;
@@ -122,8 +124,9 @@ class JobLoop {
   QueuePatience::TimePoint next_query_{};
   std::chrono::milliseconds query_pause_{settings_.query_interval};
   std::vector<TaskState> last_states_{};
-  QueuePatience::TimePoint next_push_{};   // if a limit was reached and no run has ended
-  std::map<int64_t, int64_t> restarts_{};  // by run
+  QueuePatience::TimePoint next_push_{};  // if a limit was reached and no run has ended
+  // The newest attempt of a run, and the restarts since it began. By run.
+  std::map<int64_t, std::pair<int, int64_t>> restarts_{};
   std::vector<int64_t> left_to_allocations_{};
   bool some_failed_ = false;
 };

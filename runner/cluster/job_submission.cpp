@@ -18,6 +18,7 @@
 #include "runner/host/whole_file.h"
 #include "runner/run/attempt_files.h"
 #include "runner/run/planned_runs.h"
+#include "runner/run/run_planner.h"
 
 namespace fsdp {
 namespace {
@@ -56,14 +57,15 @@ void check_jobs_of(const Expansion& expansion) {
 
 std::string slurm_device_kind(const RunSpec& spec) {
   const SlurmSpec& slurm = spec.slurm;
-  if (spec.device == DeviceKind::kCpu) {
-    return slurm.mem.empty() ? "cpu" : "cpu, slurm.mem " + slurm.mem;
+  std::string kind = spec.device == DeviceKind::kCpu ? "cpu" : "slurm";
+  if (spec.device == DeviceKind::kCuda) {
+    if (!slurm.partition.empty()) kind += ", partition " + slurm.partition;
+    if (!slurm.gpu_type.empty()) kind += ", " + slurm.gpu_type;
+    if (slurm.gpu_memory_gib) kind += ", " + shortest(*slurm.gpu_memory_gib) + " GiB";
+  } else if (slurm.nodes > 1) {
+    kind += fmt::format(", {} nodes", slurm.nodes);  // which share the ranks
   }
-  std::string kind = "slurm";
-  if (!slurm.partition.empty()) kind += ", partition " + slurm.partition;
-  if (!slurm.gpu_type.empty()) kind += ", " + slurm.gpu_type;
-  if (slurm.gpu_memory_gib) kind += ", " + shortest(*slurm.gpu_memory_gib) + " GiB";
-  return kind;
+  return with_memory_limit(kind, node_memory_bytes(slurm));
 }
 
 JobTask task_of(const RunRecord& run, int64_t number) {

@@ -37,12 +37,19 @@ std::vector<std::string> jobs_of(std::span<const std::string> ids) {
   return {jobs.begin(), jobs.end()};
 }
 
-// Appends to `tasks` the tasks in `found` that `ids` name.
+// Appends to `tasks` the tasks in `found` that `ids` name. An array that is found as one job tells
+// about each of its tasks.
 void add_wanted(std::span<const std::string> ids, const std::vector<TaskState>& found,
                 std::vector<TaskState>& tasks) {
   const std::set<std::string> wanted(ids.begin(), ids.end());
   for (const TaskState& task : found) {
-    if (wanted.contains(task.job) || wanted.contains(job_of(task.job))) tasks.push_back(task);
+    if (wanted.contains(task.job) || wanted.contains(job_of(task.job))) {
+      tasks.push_back(task);
+      continue;
+    }
+    for (const std::string& id : ids) {
+      if (job_of(id) == task.job) tasks.emplace_back(task).job = id;
+    }
   }
 }
 
@@ -171,8 +178,10 @@ std::optional<std::vector<TaskState>> SlurmQueue::query_sacct(std::span<const st
   while (!ids.empty()) {
     const auto some = ids.first(std::min<size_t>(ids.size(), 1000));
     ids = ids.subspan(some.size());
-    std::vector<std::string> words = {"sacct",       "--allocations",   "--noheader",
-                                      "--parsable2", jobs_option(some), kSacctFormat};
+    // sacct knows tasks that never started by their array only.
+    std::vector<std::string> words = {
+        "sacct",     "--allocations", "--noheader", "--parsable2", jobs_option(jobs_of(some)),
+        kSacctFormat};
     // Unlike the other programs, sacct ignores SLURM_CLUSTERS.
     if (!limits().cluster.empty()) words.push_back("--clusters=" + limits().cluster);
     const ProgramResult result = call(words, program_environment());

@@ -14,9 +14,17 @@
 
 namespace fsdp {
 
+// The memory that a job gets, and the most that it may have. Absent: not limited, or unknown.
+struct MemoryLimits {
+  std::optional<int64_t> default_mib_per_node{};
+  std::optional<int64_t> default_mib_per_cpu{};
+  std::optional<int64_t> most_mib_per_node{};
+};
+
 // The parts of `scontrol show config` that we use.
 struct SlurmConfig {
   QueueLimits limits{};
+  MemoryLimits memory{};
   bool has_accounting = false;  // sacct knows ended jobs
   bool hides_jobs = false;      // of other users
 };
@@ -28,6 +36,7 @@ struct Partition {
   std::string state{};                  // UP, DOWN, DRAIN, INACTIVE
   std::string time_limit{};             // "1-00:00:00", "UNLIMITED"
   std::optional<int64_t> most_nodes{};  // per job; absent: unknown
+  MemoryLimits memory{};                // in the place of the configuration's
 };
 
 // A Slurm cluster, through its programs on PATH: sbatch, squeue, sacct, scontrol, scancel. Throws

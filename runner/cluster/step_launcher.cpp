@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <iterator>
 #include <optional>
 #include <regex>
@@ -102,15 +101,6 @@ bool end_step(const std::string& job, const std::string& name) {
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
   }
   return false;
-}
-
-// The first line that satisfies `says`. Empty if none does.
-std::string first_line(const std::filesystem::path& log, bool (*says)(std::string_view)) {
-  std::ifstream file(log);
-  for (std::string line; std::getline(file, line);) {
-    if (says(line)) return line;
-  }
-  return "";
 }
 
 bool is_error_of_srun(std::string_view line) { return line.starts_with(kErrorOfSrun); }

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/system/cgroups.h"
 #include "base/text/config_error.h"
 #include "base/text/utf8.h"
 #include "runner/cluster/answers.h"
@@ -26,6 +27,7 @@
 #include "runner/progress/progress.h"
 #include "runner/run/earlier_attempts.h"
 #include "runner/run/run_loop.h"
+#include "runner/run/run_planner.h"
 
 // The command that jobs execute. It attempts all runs of the experiment (slurm.mode: allocation),
 // or the runs of one array task (per_run). Hidden, as job scripts call it.
@@ -84,6 +86,22 @@ Allocation allocation_of(const ThisJob& job, const JobPlan& plan,
   return allocation;
 }
 
+// Returns the memory that the job may use on each node. nullopt: there is no limit.
+std::optional<int64_t> memory_limit_of_job() {
+  const int64_t of_cpus = number_in("SLURM_MEM_PER_CPU") * number_in("SLURM_CPUS_ON_NODE");
+  const int64_t requested_bytes = std::max(number_in("SLURM_MEM_PER_NODE"), of_cpus) << 20;
+  const std::optional<int64_t> of_cgroup = cgroup_memory_limit_bytes();
+  if (requested_bytes == 0) return of_cgroup;
+  return std::min(requested_bytes, of_cgroup.value_or(requested_bytes));
+}
+
+// Returns the GPUs of the job. nullopt if its runs may share them, or it has none.
+std::optional<int64_t> gpus_held(const SlurmSpec& slurm) {
+  const int64_t gpus = number_in("SLURM_GPUS_ON_NODE") * number_in("SLURM_JOB_NUM_NODES");
+  const bool is_shared = slurm.mode == SlurmMode::kAllocation && slurm.max_parallel > 1;
+  return gpus == 0 || is_shared ? std::nullopt : std::optional(gpus);
+}
+
 std::optional<std::chrono::seconds> time_limit(const JobPlan& plan) {
   if (plan.time_limit_s == 0) return std::nullopt;
   return std::chrono::seconds(std::lround(plan.time_limit_s));
@@ -95,11 +113,9 @@ struct Outcome {
 };
 
 // Describes the job for readers of its output.
-void tell_of(const ThisJob& job, const std::vector<RunRecord>& runs, int64_t max_restarts,
-             Progress& progress) {
+void tell_of(const ThisJob& job, const std::vector<RunRecord>& runs, Progress& progress) {
   progress.say("job " + job.name + " on " + job.node_list + ", start " +
-               std::to_string(job.restarts + 1) + " of at most " +
-               std::to_string(max_restarts + 1) + ", OMP_NUM_THREADS " +
+               std::to_string(job.restarts + 1) + ", OMP_NUM_THREADS " +
                variable("OMP_NUM_THREADS"));
   for (const RunRecord& run : runs) {
     progress.say(run_configuration(run.point, run.spec));
@@ -127,12 +143,7 @@ Outcome run_in(const ThisJob& job, const std::filesystem::path& folder, const Jo
     for (const KnownFile& file : each.inputs) digests.add(file);
   }
   const SlurmSpec slurm = slurm_of_all(runs);
-  if (job.restarts > slurm.max_restarts) {
-    throw ConfigError(
-        "", "slurm.max_restarts",
-        "the job was started again " + std::to_string(slurm.max_restarts) + " times already");
-  }
-  tell_of(job, runs, slurm.max_restarts, *progress);
+  tell_of(job, runs, *progress);
   DoubledRuns doubled(folder, plan, job_runs, digests, *progress);
   const auto follow_up = [&](const RunRecord& ended, RunStatus status) {
     return doubled.after(ended, status);
@@ -140,6 +151,9 @@ Outcome run_in(const ThisJob& job, const std::filesystem::path& folder, const Jo
   const Expansion of_no_profile;
   RunPredictions predictions(of_no_profile, host_of_job(), plan.trainer, plan.results);
   StepLauncher launcher(allocation_of(job, plan, runs));
+  JobOfLoop job_of_loop{.id = job.name, .node_list = job.node_list, .gpus_held = gpus_held(slurm)};
+  std::vector<RunRecord> left =
+      left_to_launch(runs, plan.results, job_of_loop, digests, *progress, follow_up);
   Journal journal(plan.results, digests, follow_up);
   RunLoop loop(journal, nullptr, launcher, *progress,
                {.results = plan.results,
@@ -147,13 +161,15 @@ Outcome run_in(const ThisJob& job, const std::filesystem::path& folder, const Jo
                 .host = job.node.empty() ? host_name() : job.node,
                 .provenance = Provenance(),
                 .time_limit = time_limit(plan),
-                .device_kind = slurm_device_kind,
+                .device_kind =
+                    [](const RunSpec& spec) {
+                      return with_memory_limit(slurm_device_kind(spec), memory_limit_of_job());
+                    },
                 .predict = [&](const RunSpec& spec) { return predictions.predict(spec); },
-                .job = JobOfLoop{job.name, job.node_list}});
-  const ExitCode code =
-      loop.run(left_to_launch(runs, plan.results, job.name, digests, *progress, follow_up));
+                .job = std::move(job_of_loop)});
+  const ExitCode code = loop.run(std::move(left));
   progress->close();
-  return {code, loop.is_to_go_on() && job.restarts < slurm.max_restarts};
+  return {code, loop.is_to_go_on() && slurm.max_restarts > 0};
 }
 
 // Requeues the job unless Slurm is ending it: a cancelled job must stay cancelled.

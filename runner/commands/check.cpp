@@ -253,15 +253,44 @@ SlurmScript script_of(const Submission& submission, const std::filesystem::path&
           .keeps_checkpoints = wants_checkpoints(spec)};
 }
 
-// Returns why a job would wait in its partition for ever; empty: no reason is known. Slurm accepts
-// such a job unless it enforces limits.
-std::string limit_passed(const std::vector<Partition>& partitions, const SlurmScript& script) {
+// Returns the job's partition; one without a name if it is unknown.
+Partition partition_of(const std::vector<Partition>& partitions, const SlurmScript& script) {
   const std::string& wanted = script.slurm.partition;
   const auto found = std::ranges::find_if(partitions, [&](const Partition& partition) {
     return wanted.empty() ? partition.is_default : partition.name == wanted;
   });
-  if (found == partitions.end()) return "";
-  const Partition& partition = *found;
+  return found == partitions.end() ? Partition() : *found;
+}
+
+// Returns the memory that a job without slurm.mem gets on each node. nullopt: all, or unknown.
+std::optional<int64_t> default_memory_bytes(const MemoryLimits& limits, const SlurmScript& script) {
+  const int64_t cpus = script.slurm.cpus_per_task * script.request.ranks_per_node;
+  if (limits.default_mib_per_node) return *limits.default_mib_per_node << 20;
+  if (limits.default_mib_per_cpu) return (*limits.default_mib_per_cpu * cpus) << 20;
+  return std::nullopt;
+}
+
+// Returns which run needs more memory than the site gives the job by default; empty: none.
+std::string default_memory_passed(const Preflight& preflight, const Submission& submission,
+                                  const SlurmScript& script, std::optional<int64_t> bytes) {
+  if (!bytes || !script.slurm.mem.empty()) return "";
+  for (const PlannedRow& row : preflight.plans) {
+    const bool is_in_job =
+        !submission.is_array || may_share_array(submission.first->spec, row.spec);
+    if (!is_in_job || !row.plan || row.plan->memory_node_bytes_max <= *bytes) continue;
+    return fmt::format(
+        "{} is predicted to take {} GiB of a node's memory, and Slurm gives the job {} GiB by "
+        "default; set slurm.mem",
+        row.point, gibibytes(static_cast<double>(row.plan->memory_node_bytes_max)),
+        gibibytes(static_cast<double>(*bytes)));
+  }
+  return "";
+}
+
+// Returns why a job would wait in its partition for ever; empty: no reason is known. Slurm accepts
+// such a job unless it enforces limits.
+std::string limit_passed(const Partition& partition, const SlurmScript& script) {
+  if (partition.name.empty()) return "";
   if (partition.state != "UP") {
     return fmt::format("partition {} is {}; set another slurm.partition (`sinfo -s`)",
                        partition.name, partition.state);
@@ -271,6 +300,13 @@ std::string limit_passed(const std::vector<Partition>& partitions, const SlurmSc
         "it asks for {}, and partition {} gives a job at most {}; lower strategy.ranks or "
         "slurm.nodes, or set another slurm.partition (`sinfo -s`)",
         counted(script.request.nodes, "node"), partition.name, *partition.most_nodes);
+  }
+  const int64_t wanted_mib = node_memory_bytes(script.slurm).value_or(0) >> 20;
+  if (wanted_mib > partition.memory.most_mib_per_node.value_or(wanted_mib)) {
+    return fmt::format(
+        "it asks for {} of memory, and partition {} gives a job at most {}M of each node; lower "
+        "slurm.mem or set another slurm.partition",
+        script.slurm.mem, partition.name, *partition.memory.most_mib_per_node);
   }
   const auto limit_s = seconds_of(partition.time_limit);
   const auto wanted_s = seconds_of(script.slurm.time);
@@ -302,18 +338,25 @@ using Print = std::function<void(const std::string& before, const std::string& t
 
 // Prints what Slurm says about jobs that are not submitted yet, a line for each kind of job.
 // Submits nothing, and does not wait long for Slurm.
-void check_queue(const Expansion& expansion, const Print& print) {
-  if (expansion.runs.empty()) return;
+void check_queue(const Preflight& preflight, const Print& print) {
+  const std::vector<Run>& runs = preflight.expansion.runs;
+  if (runs.empty()) return;
   const ScratchFolder scratch;
   const std::filesystem::path file = scratch.path() / kScriptName;
   SlurmQueue queue(kPatienceOfCheck);
   try {
     const std::vector<Partition> partitions = queue.partitions();
-    for (const Submission& submission : submissions_of(expansion.runs)) {
+    for (const Submission& submission : submissions_of(runs)) {
       const SlurmScript script = script_of(submission, scratch.path());
       const std::string name = submission.first->point + (submission.runs > 1 ? " and others" : "");
       std::ofstream(file) << render_script(template_text(script.slurm), script);
-      if (const std::string limit = limit_passed(partitions, script); !limit.empty()) {
+      const Partition partition = partition_of(partitions, script);
+      const auto memory_bytes = default_memory_bytes(partition.memory, script);
+      const std::string memory = default_memory_passed(
+          preflight, submission, script,
+          memory_bytes ? memory_bytes : default_memory_bytes(queue.config().memory, script));
+      if (!memory.empty()) print("warning: ", memory);
+      if (const std::string limit = limit_passed(partition, script); !limit.empty()) {
         print("warning: ", fmt::format("the job of {} would never start: {}", name, limit));
       } else if (const auto refusal = queue.refusal(file)) {
         print("warning: ", fmt::format("Slurm would refuse the job of {}: {}", name, *refusal));
@@ -398,7 +441,7 @@ ExitCode check(const TrainerQuestion& arguments) {
   const std::string request = request_line(preflight);
   if (!request.empty()) print("", request);
   for (const std::string& warning : preflight_warnings(preflight)) print("warning: ", warning);
-  if (choice.expand.on_cluster) check_queue(expansion, print);
+  if (choice.expand.on_cluster) check_queue(preflight, print);
   print_misfits(preflight, host.gpus, trainer_path(arguments.trainer), width);
   return ExitCode::kOk;
 }

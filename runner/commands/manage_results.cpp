@@ -64,13 +64,15 @@ void tell_of_runners(const Store& store, const CancelArguments& arguments,
 }
 
 // Waits until the results tell that the jobs ended. A runner that follows them sees it by itself.
-void wait_for_end(Store& store, const CancelArguments& arguments, const std::set<int64_t>& runs,
-                  Queue& queue, std::string_view here) {
+void wait_for_end(Store& store, const CancelArguments& arguments, const JobsToCancel& chosen,
+                  Queue& queue) {
   const Pauses pauses = real_pauses();
   const auto end = pauses.now() + kPatience;
   do {
     refresh_free_jobs(store, arguments.results, &queue, pauses);
-    if (jobs_to_cancel(store, runs, here).names.empty()) return;
+    const std::set<int64_t> open = runs_in_jobs(store);
+    const auto is_open = [&](const auto& task) { return open.contains(task.run.id); };
+    if (std::ranges::none_of(chosen.tasks, is_open)) return;
     pauses.wait(std::chrono::seconds(1));
   } while (pauses.now() < end);
   std::cout << "they take a while to end; fsdp-run status tells when they have\n";
@@ -99,13 +101,15 @@ ExitCode cancel_command(const CancelArguments& arguments) {
         std::string(error.what()));
   }
   for (const JobsToCancel::Task& task : chosen.tasks) {
+    // Slurm may keep no record of a task that never ran.
+    store.record_status(task.run.id, RunStatus::kCancelled, "cancelled by fsdp-run cancel");
     std::cout << "cancelled job " << visible_line(task.name) << ": " << run_label(task.run) << '\n';
   }
   if (chosen.names.empty()) {
     std::cout << "no job to cancel\n";
   } else {
     std::cout << std::flush;
-    wait_for_end(store, arguments, runs, queue, here);
+    wait_for_end(store, arguments, chosen, queue);
   }
   tell_of_runners(store, arguments, runs);
   return ExitCode::kOk;

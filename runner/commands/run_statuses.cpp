@@ -143,10 +143,10 @@ std::string status_counts(std::span<const StatusRow> rows) {
   std::string text = counted(std::ssize(rows), "run");
   std::string separator = ": ";
   for (const RunStatus status :
-       {RunStatus::kFinished, RunStatus::kOutOfMemory, RunStatus::kFailed, RunStatus::kTimeLimit,
-        RunStatus::kInterrupted, RunStatus::kPreempted, RunStatus::kNodeFailed,
-        RunStatus::kCancelled, RunStatus::kUnknown, RunStatus::kRunning, RunStatus::kQueued,
-        RunStatus::kPlanned}) {
+       {RunStatus::kFinished, RunStatus::kOutOfMemory, RunStatus::kOutOfHostMemory,
+        RunStatus::kFailed, RunStatus::kTimeLimit, RunStatus::kInterrupted, RunStatus::kPreempted,
+        RunStatus::kNodeFailed, RunStatus::kCancelled, RunStatus::kUnknown, RunStatus::kRunning,
+        RunStatus::kQueued, RunStatus::kPlanned}) {
     if (counts[status] == 0) continue;
     text += fmt::format("{}{} {}", std::exchange(separator, ", "), counts[status], name_of(status));
   }

@@ -210,12 +210,10 @@ std::optional<double> training_time_ms(const RunRow& row) {
   return static_cast<double>(*row.run->total_time_ms) - *row.run->start_up_time_ms;
 }
 
-// Returns the number of GPUs times the hours of their use. nullopt on the CPU.
 std::optional<double> gpu_hours(const RunRow& row) {
   constexpr double kMillisecondsPerHour = 3'600'000;
-  if (row.run->device != DeviceKind::kCuda || !row.run->total_time_ms) return std::nullopt;
-  return static_cast<double>(row.run->ranks) * static_cast<double>(*row.run->total_time_ms) /
-         kMillisecondsPerHour;
+  if (!row.run->gpu_time_ms) return std::nullopt;
+  return static_cast<double>(*row.run->gpu_time_ms) / kMillisecondsPerHour;
 }
 
 template <typename T, typename U>
@@ -365,7 +363,9 @@ std::vector<ComputedColumns> computed_columns() {
        {figure_column("training_time_ms", "",
                       "total_time_ms - start_up_time_ms: from the first step on.",
                       training_time_ms),
-        figure_column("gpu_hours", "GPU-\nhours", "ranks x total_time_ms, of a run on GPUs.",
+        figure_column("gpu_hours", "GPU-\nhours",
+                      "GPUs that the run's jobs held x the time of its attempts, all of them; of a "
+                      "run on GPUs. Outside of jobs it holds one for each rank.",
                       gpu_hours)}},
       {"step_time_ms_predicted",
        {figure_column("memory_error_percent", "",

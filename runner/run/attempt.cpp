@@ -12,9 +12,11 @@
 
 #include "base/files/file_digest.h"
 #include "base/text/config_error.h"
+#include "contract/record/host_memory.h"
 #include "contract/record/run_paths.h"
 #include "formats/inputs/inputs.h"
 #include "runner/experiment/experiment.h"
+#include "runner/run/run_planner.h"
 
 namespace fsdp {
 namespace {
@@ -69,7 +71,11 @@ void RankReports::add(std::span<const std::vector<Event>> events_of_ranks) {
     for (const Event& event : events_of_ranks[rank]) {
       figures_.add(end.rank, event.time_unix_ms, event.body);
       end.last_event_unix_ms = event.time_unix_ms;
-      if (const auto* step = std::get_if<StepDone>(&event.body)) {
+      if (const auto* started = std::get_if<RunStarted>(&event.body)) {
+        resumed_from_step_ = started->resumed_from_step;
+      } else if (const auto* checkpoint = std::get_if<CheckpointDone>(&event.body)) {
+        checkpoint_step_ = std::max(checkpoint_step_, checkpoint->step);
+      } else if (const auto* step = std::get_if<StepDone>(&event.body)) {
         end.last_step = std::max(end.last_step, step->step);
       } else if (const auto* finished = std::get_if<RunFinished>(&event.body)) {
         end.kind = RankEndKind::kFinished;
@@ -137,11 +143,34 @@ void ingest_rest(Store& store, const std::filesystem::path& results, const RunRe
   check_are_there(results);
 }
 
+namespace {
+
+// Decides about a run that the host's memory had no room for. That is a result if the experiment
+// names the limit: on the CPU, and in a job by slurm.mem.
+void judge_host_memory(const RunPaths& paths, const RunSpec& spec, int attempt, Ending& ending) {
+  const auto start = read_start(paths, attempt, [](const std::string&) {});
+  const bool in_job = start && !start->slurm_job.empty();
+  const bool is_asked_about =
+      spec.device == DeviceKind::kCpu && (!in_job || !spec.slurm.mem.empty());
+  if (!is_asked_about) ending.status = RunStatus::kOutOfHostMemory;
+  if (!in_job) return;
+  if (const auto limit_mib = memory_limit_mib(start->device_kind)) {
+    ending.reason += fmt::format("; the limit is {} MiB of each node", *limit_mib);
+  }
+  if (!is_asked_about) ending.reason += "; raise slurm.mem";
+}
+
+}  // namespace
+
 Ending conclude(const std::filesystem::path& results, const RunRecord& run, int attempt,
                 std::span<const RankEnd> ranks, FileDigests& digests, AttemptEnd& end) {
   Ending ending = judge(ranks, end);
   if (end.outcome == LaunchOutcome::kUnseen) {
     end.ended_unix_ms = last_event_unix_ms(ranks).value_or(end.ended_unix_ms);
+  }
+  const RunPaths paths(results / run.folder);
+  if (ending.status == RunStatus::kOutOfMemory && says_host_memory(ending.reason)) {
+    judge_host_memory(paths, run.spec, attempt, ending);
   }
   check_are_there(results);  // inputs may be in it
   if (!end.inputs_compared) {
@@ -151,7 +180,7 @@ Ending conclude(const std::filesystem::path& results, const RunRecord& run, int 
     end.inputs_compared = true;
   }
   if (!end.changed_input) return ending;
-  set_checkpoints_aside(RunPaths(results / run.folder), attempt);
+  set_checkpoints_aside(paths, attempt);
   ending.status = RunStatus::kFailed;
   ending.reason =
       fmt::format("{} while the run went on; run it again, with files that stay as they are{}",

@@ -42,10 +42,14 @@ class RankReports {
   // Each rank's events come in their order.
   void add(std::span<const std::vector<Event>> events_of_ranks);
   const std::vector<RankEnd>& ends() const { return ends_; }
+  // True if there is a newer checkpoint than the one that the attempt resumed from.
+  bool has_new_checkpoint() const { return checkpoint_step_ > resumed_from_step_; }
 
  private:
   AttemptFigures figures_;
   std::vector<RankEnd> ends_;
+  int64_t resumed_from_step_ = 0;
+  int64_t checkpoint_step_ = 0;
 };
 
 // An attempt that has begun and not ended. It shows the user the events that ranks write into their
@@ -67,6 +71,7 @@ class OpenAttempt {
   const std::vector<int64_t>& skipped_lines() const { return tail_.skipped_lines(); }
   // The ends of the ranks, as far as events were read.
   const std::vector<RankEnd>& rank_ends() const { return reports_.ends(); }
+  bool has_new_checkpoint() const { return reports_.has_new_checkpoint(); }
   void show_end(const Ending& ending);
 
   // Returns the time by a clock that nobody sets during the attempt.
@@ -134,7 +139,8 @@ class FileDigests {
 std::optional<std::string> changed_input(FileDigests& digests, const RunRecord& run,
                                          std::optional<int64_t> ended_unix_ms = std::nullopt);
 
-// Returns how the attempt ended: as judged, or failed if its inputs changed. Compares the inputs
+// Returns how the attempt ended: as judged, but out_of_host_memory if the experiment does not ask
+// about the limit of the host, and failed if its inputs changed. Compares the inputs
 // unless `end` tells of that. Sets checkpoints aside that changed inputs taint. Completes `end`.
 // Throws ResultsUnavailable; a later call goes on.
 Ending conclude(const std::filesystem::path& results, const RunRecord& run, int attempt,

@@ -47,7 +47,7 @@ std::vector<int> import_attempts(Store& store, const std::filesystem::path& resu
       continue;
     }
     start->provenance = job.provenance;
-    start->device_kind = task.device_kind;
+    if (start->device_kind.empty()) start->device_kind = task.device_kind;
     begun.push_back(store.begin_attempt(run.id, *start, attempt));
   }
   batch.commit();
@@ -157,11 +157,11 @@ bool ended_with_job(LaunchOutcome outcome) {
 
 // Returns the attempt's status at the end of the job's earlier start.
 RunStatus end_earlier_attempt(const std::filesystem::path& results, const RunRecord& run,
-                              int attempt, FileDigests& digests, Progress& progress) {
+                              int attempt, RankReports& reports, FileDigests& digests,
+                              Progress& progress) {
   const RunPaths paths(results / run.folder);
   const WarnOfFile warn = [&](const std::string& line) { progress.warn(line); };
   EventTail tail(paths, attempt, static_cast<int>(run.spec.strategy.ranks), warn);
-  RankReports reports(run.spec.strategy.ranks);
   do {
     reports.add(tail.poll());
   } while (!tail.at_end());
@@ -183,9 +183,9 @@ RunStatus end_earlier_attempt(const std::filesystem::path& results, const RunRec
 }  // namespace
 
 std::vector<RunRecord> left_to_launch(std::vector<RunRecord> runs,
-                                      const std::filesystem::path& results,
-                                      const std::string& slurm_job, FileDigests& digests,
-                                      Progress& progress, const FollowUp& follow_up) {
+                                      const std::filesystem::path& results, JobOfLoop& job,
+                                      FileDigests& digests, Progress& progress,
+                                      const FollowUp& follow_up) {
   const WarnOfFile warn = [&](const std::string& line) { progress.warn(line); };
   std::vector<RunRecord> left;
   for (RunRecord& first : runs) {
@@ -197,10 +197,17 @@ std::vector<RunRecord> left_to_launch(std::vector<RunRecord> runs,
       for (const int attempt : attempts_with_folder(paths)) {
         if (attempt <= known) continue;
         const std::optional<AttemptStart> start = read_start(paths, attempt, warn);
-        if (!start || start->slurm_job != slurm_job) continue;
-        run->status = end_earlier_attempt(results, *run, attempt, digests, progress);
+        if (!start || start->slurm_job != job.id) continue;
+        RankReports reports(run->spec.strategy.ranks);
+        run->status = end_earlier_attempt(results, *run, attempt, reports, digests, progress);
+        int64_t& in_a_row = job.ended_in_a_row[run->id];
+        in_a_row = ended_in_a_row(in_a_row, run->status, reports.has_new_checkpoint());
         run->attempt = attempt;
         was_begun = true;
+      }
+      if (job.ended_in_a_row[run->id] > run->spec.slurm.max_restarts) {
+        progress.say(run->point + ": not started again, slurm.max_restarts is reached");
+        break;
       }
       if (!was_begun || is_cut_short(run->status)) {
         left.push_back(std::move(*run));

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -40,15 +41,24 @@ void recover_attempts(Store& store, const std::filesystem::path& results,
                       std::string_view experiment,
                       const std::function<void(const std::string&)>& say);
 
+// The Slurm job that a loop works in.
+struct JobOfLoop {
+  std::string id;
+  std::string node_list;
+  std::optional<int64_t> gpus_held{};           // by the job, on all nodes
+  std::map<int64_t, int64_t> ended_in_a_row{};  // its attempts at each run, in earlier starts
+};
+
 // Returns the run that follows an ended run, if any.
 using FollowUp = std::function<std::optional<RunRecord>(const RunRecord&, RunStatus)>;
 
 // Returns the part of `runs` that the job must still launch, which may have been requeued. Judges
 // the attempts of its earlier starts by their files. A run that ended by itself is replaced by its
-// `follow_up`, if any, which may have been begun as well. A run that was cut short goes on.
+// `follow_up`, if any, which may have been begun as well. A run that was cut short goes on, unless
+// slurm.max_restarts is reached.
 std::vector<RunRecord> left_to_launch(std::vector<RunRecord> runs,
-                                      const std::filesystem::path& results,
-                                      const std::string& slurm_job, FileDigests& digests,
-                                      Progress& progress, const FollowUp& follow_up);
+                                      const std::filesystem::path& results, JobOfLoop& job,
+                                      FileDigests& digests, Progress& progress,
+                                      const FollowUp& follow_up);
 
 }  // namespace fsdp

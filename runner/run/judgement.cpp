@@ -57,7 +57,7 @@ Ending from_communication_error(const RankEnd& failure, std::span<const RankEnd>
 }
 
 constexpr const char* kTimeLimitNear = "the job's time limit (slurm.time) came near";
-constexpr const char* kNodesTaken = "another job took the nodes";
+constexpr const char* kRequeued = "the job was requeued, by a preemption or by scontrol requeue";
 
 struct EndOfTask {
   std::string_view state;
@@ -70,7 +70,7 @@ constexpr std::array kEnds{
     EndOfTask{"OUT_OF_MEMORY", RunStatus::kOutOfMemory, kSlurmLimitReached},
     EndOfTask{"TIMEOUT", RunStatus::kTimeLimit, "the job's time limit (slurm.time) was reached"},
     EndOfTask{"DEADLINE", RunStatus::kTimeLimit, "the job's deadline was reached"},
-    EndOfTask{"PREEMPTED", RunStatus::kPreempted, kNodesTaken},
+    EndOfTask{"PREEMPTED", RunStatus::kPreempted, "another job took the nodes"},
     EndOfTask{"NODE_FAIL", RunStatus::kNodeFailed, "a node of the job failed"},
     EndOfTask{"BOOT_FAIL", RunStatus::kNodeFailed, "a node of the job did not start"},
     EndOfTask{"CANCELLED", RunStatus::kCancelled, "the job was cancelled"},
@@ -107,7 +107,7 @@ Ending as_seen(std::span<const RankEnd> ranks, const AttemptEnd& end, const Endi
       return cut_short(ranks, RunStatus::kTimeLimit,
                        end.was_requeued ? kTimeLimitNear : end.reason);
     case LaunchOutcome::kInterrupted:
-      if (end.was_requeued) return cut_short(ranks, RunStatus::kPreempted, kNodesTaken);
+      if (end.was_requeued) return cut_short(ranks, RunStatus::kPreempted, kRequeued);
       return cut_short(ranks, RunStatus::kInterrupted, end.reason);
     case LaunchOutcome::kNodeFailed:  // what the other ranks say follows from it
       return cut_short(ranks, RunStatus::kNodeFailed, end.reason);
@@ -214,6 +214,11 @@ bool ranks_have_spoken(std::span<const RankEnd> ranks) {
   return said_by_ranks(ranks).is_result() ||
          std::ranges::none_of(
              ranks, [](RankEndKind kind) { return kind == RankEndKind::kNone; }, &RankEnd::kind);
+}
+
+int64_t ended_in_a_row(int64_t before, RunStatus status, bool has_new_checkpoint) {
+  if (!was_ended_by_cluster(status)) return 0;
+  return has_new_checkpoint ? 1 : before + 1;
 }
 
 bool is_to_restart(RunStatus status, int64_t in_a_row, int64_t max_restarts,

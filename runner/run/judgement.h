@@ -54,6 +54,10 @@ Ending judge_without_attempt(const std::optional<TaskState>& task, const std::st
 // after Slurm reports the end.
 bool ranks_have_spoken(std::span<const RankEnd> ranks);
 
+// Returns how many attempts in a row the cluster has ended, `before` of them before this one. A new
+// checkpoint begins the count anew.
+int64_t ended_in_a_row(int64_t before, RunStatus status, bool has_new_checkpoint);
+
 // True if a run that ended with `status` goes on in another job. The cluster has ended its newest
 // `in_a_row` attempts (at least 1).
 bool is_to_restart(RunStatus status, int64_t in_a_row, int64_t max_restarts,

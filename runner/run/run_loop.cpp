@@ -192,10 +192,18 @@ void RunLoop::end_attempts() {
     } while (!attempt.at_end());
     const Ending ending = journal_.end(attempt, end);
     attempt.show_end(ending);
-    some_cut_short_ |= is_cut_short(ending.status);
+    some_cut_short_ |= is_cut_short(ending.status) && may_start_again(attempt);
     some_failed_ |= !ending.is_result();
     running_.erase(end.run);
   }
+}
+
+bool RunLoop::may_start_again(const OpenAttempt& attempt) const {
+  if (!settings_.job || attempt.has_new_checkpoint()) return true;
+  const auto& ended = settings_.job->ended_in_a_row;
+  const auto before = ended.find(attempt.run().id);
+  const int64_t in_a_row = before == ended.end() ? 0 : before->second;
+  return in_a_row < attempt.run().spec.slurm.max_restarts;
 }
 
 bool RunLoop::begin_next() {
@@ -282,6 +290,7 @@ AttemptStart RunLoop::start_of(const RunRecord& run) const {
   if (settings_.job) {
     start.slurm_job = settings_.job->id;
     start.node_list = settings_.job->node_list;
+    start.gpus_held = settings_.job->gpus_held;
   }
   if (const auto plan = settings_.predict ? settings_.predict(run.spec) : std::nullopt) {
     start.prediction = prediction_of(*plan);

@@ -18,6 +18,7 @@
 #include "contract/record/exit_code.h"
 #include "runner/progress/progress.h"
 #include "runner/run/attempt.h"
+#include "runner/run/earlier_attempts.h"
 #include "runner/run/journal.h"
 #include "runner/run/launcher.h"
 #include "runner/store/store.h"
@@ -79,12 +80,6 @@ class ResultsPatience {
   std::string reminded_of_;  // the cause last reported
 };
 
-// The Slurm job that a loop works in.
-struct JobOfLoop {
-  std::string id;
-  std::string node_list;
-};
-
 // Predicts the memory and time of a run. nullopt if they are unknown.
 using PredictRun = std::function<std::optional<RunPlan>(const RunSpec&)>;
 
@@ -126,6 +121,8 @@ class RunLoop {
   // Tells the journal what is new, and starts the runs that have room.
   void pass();
   void end_attempts();
+  // True unless slurm.max_restarts forbids another start of the job for this run.
+  bool may_start_again(const OpenAttempt& attempt) const;
   // Returns false if no run can begin.
   bool begin_next();
   void note_ended(std::vector<AttemptEnd> ends);

@@ -22,9 +22,11 @@ namespace {
 
 constexpr std::string_view kMemoryLimit = ", memory limit ";
 
+constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
+
 struct DeviceAndLimit {
   std::string_view device;
-  int64_t limit_mib = std::numeric_limits<int64_t>::max();  // no limit
+  int64_t limit_mib = kNoLimit;
 };
 
 DeviceAndLimit parts_of(std::string_view device_kind) {
@@ -39,9 +41,18 @@ DeviceAndLimit parts_of(std::string_view device_kind) {
 }  // namespace
 
 std::string device_kind(const RunSpec& spec, const std::string& gpu_kinds) {
-  const std::string kind = spec.device == DeviceKind::kCuda ? gpu_kinds : "cpu";
-  const std::optional<int64_t> limit = cgroup_memory_limit_bytes();
-  return limit ? fmt::format("{}{}{} MiB", kind, kMemoryLimit, *limit >> 20) : kind;
+  return with_memory_limit(spec.device == DeviceKind::kCuda ? gpu_kinds : "cpu",
+                           cgroup_memory_limit_bytes());
+}
+
+std::string with_memory_limit(const std::string& kind, std::optional<int64_t> limit_bytes) {
+  if (!limit_bytes) return kind;
+  return fmt::format("{}{}{} MiB", parts_of(kind).device, kMemoryLimit, *limit_bytes >> 20);
+}
+
+std::optional<int64_t> memory_limit_mib(std::string_view device_kind) {
+  const int64_t limit_mib = parts_of(device_kind).limit_mib;
+  return limit_mib == kNoLimit ? std::nullopt : std::optional(limit_mib);
 }
 
 bool runs_out_on(const std::string& device_kind, const RunSpec& spec, const RanOut& before) {
@@ -51,7 +62,9 @@ bool runs_out_on(const std::string& device_kind, const RunSpec& spec, const RanO
   const int64_t own_mib = memory_limit_bytes(spec) >> 20;  // per rank
   const bool is_of_own =
       spec.device == DeviceKind::kCuda || (own_mib > 0 && own_mib <= then.limit_mib);
-  return (before.is_said_by_rank && is_of_own) || now.limit_mib <= then.limit_mib;
+  if (before.is_said_by_rank && is_of_own) return true;
+  const bool is_known = before.is_said_by_rank || then.limit_mib != kNoLimit;
+  return is_known && now.limit_mib <= then.limit_mib;
 }
 
 bool are_of_one_device(std::string_view one, std::string_view other) {

@@ -24,6 +24,10 @@ using ExpectedValue = std::function<std::optional<int64_t>(
 // Returns the devices of a run with this specification: the kinds of GPUs, or "cpu". The memory
 // limit of this process's cgroup is added if there is one.
 std::string device_kind(const RunSpec& spec, const std::string& gpu_kinds);
+// Returns the kind with this memory limit of each host. nullopt: the kind as it is.
+std::string with_memory_limit(const std::string& kind, std::optional<int64_t> limit_bytes);
+// Returns that limit. nullopt: none, or unknown.
+std::optional<int64_t> memory_limit_mib(std::string_view device_kind);
 
 // An attempt that ran out of memory.
 struct RanOut {
@@ -32,7 +36,8 @@ struct RanOut {
 };
 
 // True if a run with this specification would run out of memory on `device_kind` as well. The
-// device must be the same. The cgroup's limit must be no larger, unless another limit was hit.
+// device must be the same. The host's limit must be known and no larger, unless another limit was
+// hit.
 bool runs_out_on(const std::string& device_kind, const RunSpec& spec, const RanOut& before);
 
 // True if both kinds are of one device, under any memory limit.

@@ -85,9 +85,10 @@ void AttemptFigures::add_last_time(int64_t rank, int64_t time_unix_ms) {
 
 void AttemptFigures::add_step(int64_t rank, int64_t time_unix_ms, const StepDone& done) {
   Rank& own = ranks_[static_cast<size_t>(rank)];
-  if (!own.step_times_ms.empty() && done.step <= own.last_step) return;
+  if (own.step_count > 0 && done.step <= own.last_step) return;
   own.last_step = done.step;
-  own.step_times_ms.push_back(done.step_time_ms);
+  ++own.step_count;
+  if (!done.suspended) own.step_times_ms.push_back(done.step_time_ms);
   RankSummary& largest = own.largest;
   include(largest.memory_allocated_bytes_forward, done.memory_allocated_bytes_forward);
   include(largest.memory_reserved_bytes_forward, done.memory_reserved_bytes_forward);
@@ -102,6 +103,7 @@ void AttemptFigures::add_step(int64_t rank, int64_t time_unix_ms, const StepDone
   step.tokens = done.tokens;
   step.unpadded_tokens = done.unpadded_tokens;
   step.label_count = done.label_count;
+  step.is_suspended |= done.suspended;
   ++step.rank_count;
   add_where_known(step.model_flops, done.model_flops);
   add_where_known(step.hardware_flops, done.hardware_flops);
@@ -159,7 +161,7 @@ void AttemptFigures::add_sample(int64_t time_unix_ms, const DeviceSample& sample
 RankSummary AttemptFigures::rank_summary(int64_t rank) const {
   const Rank& own = ranks_.at(static_cast<size_t>(rank));
   RankSummary summary = own.largest;
-  summary.steps = std::ssize(own.step_times_ms);
+  summary.steps = own.step_count;
   std::vector<double> times = own.step_times_ms;
   summary.step_time_ms_median = quantile_after(attempt_.warmup_steps_excluded, times);
   return summary;
@@ -167,7 +169,7 @@ RankSummary AttemptFigures::rank_summary(int64_t rank) const {
 
 std::string AttemptFigures::what_is_missing(int64_t rank, const RunFinished& finished) const {
   const Rank& own = ranks_.at(static_cast<size_t>(rank));
-  const int64_t reported = std::ssize(own.step_times_ms);
+  const int64_t reported = own.step_count;
   const int64_t planned = own.steps_planned.value_or(finished.steps);
   const int64_t left = planned - own.resumed_from_step;
   if (left < 0) {
@@ -199,11 +201,12 @@ AttemptSummary AttemptFigures::summary(bool has_ended) const {
 }
 
 void AttemptFigures::summarise_steps(AttemptSummary& summary) const {
-  // Covers the steps that every rank has done. Empty if a step lacks the value.
+  // Covers the steps that every rank has done without a suspension. Empty if a step lacks the
+  // value.
   const auto of_steps = [&](auto member) {
     std::vector<double> values;
     for (const Step& step : steps_) {
-      if (step.rank_count < attempt_.ranks) continue;
+      if (step.rank_count < attempt_.ranks || step.is_suspended) continue;
       const std::optional value = step.*member;
       if (!value) return std::vector<double>();
       values.push_back(static_cast<double>(*value));
@@ -250,7 +253,7 @@ void AttemptFigures::summarise_ranks(AttemptSummary& summary, bool has_ended) co
   std::optional<int64_t> longest_ms;
   for (const Rank& rank : ranks_) {
     const RankSummary& own = rank.largest;
-    include_least(summary.steps, std::optional<int64_t>(std::ssize(rank.step_times_ms)));
+    include_least(summary.steps, std::optional<int64_t>(rank.step_count));
     include(summary.memory_allocated_bytes_max, own.memory_allocated_bytes_max);
     include(summary.memory_reserved_bytes_max, own.memory_reserved_bytes_max);
     include_least(summary.memory_allocated_bytes_min, own.memory_allocated_bytes_max);

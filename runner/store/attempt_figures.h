@@ -48,7 +48,8 @@ class AttemptFigures {
     std::string gpu;  // as device samples name it; empty: none
     std::optional<double> peak_tflops;
     int64_t last_step = 0;
-    std::vector<double> step_times_ms;
+    int64_t step_count = 0;
+    std::vector<double> step_times_ms;     // without those of suspended steps
     RankSummary largest;                   // its memory figures
     std::optional<int64_t> steps_planned;  // nullopt: it has not reported its start
     int64_t resumed_from_step = 0;
@@ -66,6 +67,7 @@ class AttemptFigures {
     int64_t unpadded_tokens = 0;
     int64_t label_count = 0;
     int64_t rank_count = 0;
+    bool is_suspended = false;  // on any rank
     // Sums over all ranks; nullopt if a rank does not report them.
     std::optional<double> model_flops{0};
     std::optional<double> hardware_flops{0};

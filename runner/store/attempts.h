@@ -59,9 +59,10 @@ struct AttemptStart {
   int64_t started_unix_ms = 0;
   std::string host;
   Provenance provenance{};
-  std::string device_kind{};  // name and memory of the ranks' devices, or "cpu"
-  std::string slurm_job{};    // its job: "12_3", "12"; empty: none
-  std::string node_list{};    // of that job: "n[1-2]"
+  std::string device_kind{};           // name and memory of the ranks' devices, or "cpu"
+  std::string slurm_job{};             // its job: "12_3", "12"; empty: none
+  std::string node_list{};             // of that job: "n[1-2]"
+  std::optional<int64_t> gpus_held{};  // by that job; nullopt: one for each rank
   Prediction prediction{};
 
   template <typename Self, typename Visitor>
@@ -73,6 +74,7 @@ struct AttemptStart {
     visit("device_kind", self.device_kind);
     visit("slurm_job", self.slurm_job);
     visit("node_list", self.node_list);
+    visit("gpus_held", self.gpus_held);
     Prediction::visit_fields(self.prediction, visit);
   }
 };

@@ -237,7 +237,7 @@ struct StepLoss {
 };
 
 // One line of the view `comparison`: one run and its newest attempt. All members are columns,
-// except `current` and the last two. The figures are empty until an attempt has begun.
+// except `current` and the last three. The figures are empty until an attempt has begun.
 struct ComparisonRow : AttemptSummary {
   // Its place in the experiment.
   std::string experiment;
@@ -305,7 +305,8 @@ struct ComparisonRow : AttemptSummary {
   int64_t skipped_lines = 0;
   std::string reason;
   std::optional<int64_t> reason_rank;
-  std::string spec;                // as JSON
+  std::optional<int64_t> gpu_time_ms;  // held GPUs x time, over all attempts; nullopt: on the CPU
+  std::string spec;                    // as JSON
   std::vector<StepLoss> losses{};  // no column: loss of each step, if other runs must have the same
 
   // True if the run measured its loss. A missing figure of it was then not finite.
@@ -407,6 +408,7 @@ struct ComparisonRow : AttemptSummary {
           "Lines of the ranks' events that could not be read.");
     visit("reason", self.reason, "Why, when there is something to say.");
     visit("reason_rank", self.reason_rank, "The rank whose log says more.");
+    visit("gpu_time_ms", self.gpu_time_ms);
     visit("spec", self.spec);
   }
 };

@@ -188,7 +188,8 @@ std::span<const std::string> schema_versions() {
   static const std::array kVersions = {
       schema(), std::string("drop view comparison_per_rank; drop view comparison;"
                             "alter table attempts drop column continues;"
-                            "alter table attempts drop column other_runners;")};
+                            "alter table attempts drop column other_runners;"
+                            "alter table steps add column suspended integer not null default 0;")};
   return kVersions;
 }
 

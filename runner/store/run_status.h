@@ -20,6 +20,8 @@ enum class RunStatus {
   kRunning,
   kFinished,
   kOutOfMemory,
+  // Memory of the host ran out, and the experiment does not ask about the limit. No result.
+  kOutOfHostMemory,
   kFailed,
   kInterrupted,
   kTimeLimit,
@@ -29,9 +31,11 @@ enum class RunStatus {
   kUnknown,
 };
 constexpr auto enum_names(RunStatus) {
-  return std::array{"planned"sv,       "queued"sv,      "running"sv,     "finished"sv,
-                    "out_of_memory"sv, "failed"sv,      "interrupted"sv, "time_limit"sv,
-                    "preempted"sv,     "node_failed"sv, "cancelled"sv,   "unknown"sv};
+  return std::array{"planned"sv,   "queued"sv,        "running"sv,
+                    "finished"sv,  "out_of_memory"sv, "out_of_host_memory"sv,
+                    "failed"sv,    "interrupted"sv,   "time_limit"sv,
+                    "preempted"sv, "node_failed"sv,   "cancelled"sv,
+                    "unknown"sv};
 }
 
 // The statuses of runs that something outside of the run ended. Such an end tells nothing about the

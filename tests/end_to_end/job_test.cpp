@@ -148,21 +148,42 @@ TEST_CASE("ranks that are asked to stop without their job end the job, which ask
   CHECK(statuses(workplace) == "slow finished 2, last finished 1");
 }
 
+// Runs a start of the job, whose time limit comes at `step` of the run. Returns true if the job
+// asked for another start.
+bool comes_to_its_limit(const Workplace& workplace, const Submission& submission, int64_t step,
+                        const std::filesystem::path& file) {
+  std::filesystem::remove(workplace / "scontrol");
+  const std::string rule = "point=slow,step=" + std::to_string(step) + ",await=/nonexistent";
+  Program job(workplace / ".", submission.command(), submission.variables({{"STUB_RULES", rule}}));
+  REQUIRE(soon([&] { return std::filesystem::exists(file); }));
+  job.send(SIGUSR1);
+  CHECK(job.wait().status == 130);
+  return std::filesystem::exists(workplace / "scontrol");
+}
+
 TEST_CASE("a job that was started again often enough is not requeued, nor works") {
   const Workplace workplace(kSaves, kBase);
   Submission submission(workplace);
-  Variables variables = submission.variables(kHeld);
-  variables["SLURM_RESTART_COUNT"] = "2";
-  Program job(workplace / ".", submission.command(), variables);
-  wait_for_checkpoint(submission.paths(0));
-  job.send(SIGUSR1);
-  CHECK(job.wait().status == 130);
-  CHECK_FALSE(std::filesystem::exists(workplace / "scontrol"));
-
+  for (int start = 1; start <= 3; ++start) {  // no one does a step
+    const RunPaths paths = submission.paths(0);
+    CHECK(comes_to_its_limit(workplace, submission, 1, paths.events(start, 0)) == (start < 3));
+  }
   const Ended once_more = submission.run({{"SLURM_RESTART_COUNT", "3"}});
-  CHECK(once_more.status == 2);
-  CHECK_THAT(once_more.errors, Contains("started again 2 times already"));
-  CHECK_FALSE(std::filesystem::exists(submission.paths(0).attempt(2)));
+  CHECK(once_more.status == 0);
+  CHECK_THAT(once_more.errors, Contains("slow: not started again, slurm.max_restarts is reached"));
+  CHECK_FALSE(std::filesystem::exists(submission.paths(0).attempt(4)));
+}
+
+TEST_CASE("a job whose every start left a new checkpoint was not started again") {
+  const Workplace workplace(kSaves, kBase);
+  Submission submission(workplace);
+  for (int64_t step = 4; step <= 10; step += 2) {
+    const std::filesystem::path checkpoint = submission.paths(0).checkpoint(step - 2);
+    CHECK(comes_to_its_limit(workplace, submission, step, checkpoint));
+  }
+  CHECK(submission.run({{"SLURM_RESTART_COUNT", "4"}}).status == 0);
+  CHECK(submission.follow().empty());
+  CHECK(statuses(workplace) == "slow finished 5");
 }
 
 TEST_CASE(
@@ -278,7 +299,7 @@ TEST_CASE("a task of an array runs its own run, as the first attempt that is fre
   const Ended job = submission.run({{"OMP_NUM_THREADS", "3"}});
   CHECK(job.status == 0);
   CHECK_THAT(job.errors,
-             Contains("job 12_1 on n[1-2], start 1 of at most 3, OMP_NUM_THREADS 3\n"
+             Contains("job 12_1 on n[1-2], start 1, OMP_NUM_THREADS 3\n"
                       "second: 2 CPU ranks on 1 node, total batch 8 = 2 CPU ranks x per-device "
                       "batch 4 x accumulation 1\n") &&
                  Contains("second: finished") && !Contains("first"));

@@ -24,7 +24,7 @@ OPTIONAL_REALS = {
     "sm_clock_mhz_max", "model_flops", "hardware_flops", "cpus_busy_time_ms", "run_queue_wait_time_ms"
 }
 OPTIONAL_INTEGERS = {"device_memory_bytes", "memory_host_bytes_max", "other_processes", "unit"}
-FLAGS = {"non_finite", "skipped"}
+FLAGS = {"non_finite", "skipped", "suspended"}
 KINDS = {
     "run_started", "step", "evaluation", "checkpoint", "device_sample", "run_finished",
     "run_failed", "run_interrupted", "memory_peak", "cpu_use"

@@ -6,7 +6,7 @@
 
 `start` returns when all nodes are idle and prints what to put into the environment:
     eval "$(tests/slurm/cluster.py start /tmp/cluster)"; sinfo
-KEY=VALUE are settings of slurm.conf. All files are in FOLDER, whose path may not have spaces; the
+KEY=VALUE are settings of slurm.conf, or if they begin with Constrain of cgroup.conf. All files are in FOLDER, whose path may not have spaces; the
 ports are free ones. Nothing of a system's own Slurm, munge or MariaDB is read or touched. Runs as
 any user, root too; jobs run as that user. Needs Debian's slurmctld, slurmd, slurm-client and munge;
 with --accounting, slurmdbd, slurm-wlm-mysql-plugin, mariadb-server-core and mariadb-client-core.

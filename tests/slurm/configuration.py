@@ -94,7 +94,8 @@ def free_ports(count):
 
 
 def write_configuration(folder, accounting, settings):
-    """Of a cluster on free ports; `settings` are of slurm.conf."""
+    """Of a cluster on free ports; `settings` are of slurm.conf, Constrain... of cgroup.conf."""
+    of_cgroups = {key: settings.pop(key) for key in list(settings) if key.startswith("Constrain")}
     for name in ("munge", "state", *(f"spool-{node}" for node in NODES)):
         (folder / name).mkdir(parents=True, exist_ok=True)
     port = free_ports(2 + len(NODES))
@@ -111,7 +112,7 @@ def write_configuration(folder, accounting, settings):
     for gpu in ("gpu0", "gpu1"):
         (folder / gpu).symlink_to("/dev/null")  # any device
     _write(folder / "gres.conf", f"Name=gpu File={folder}/gpu[0-1]\n")
-    _write(folder / "cgroup.conf", "")
+    _write(folder / "cgroup.conf", "".join(f"{key}={value}\n" for key, value in of_cgroups.items()))
     (folder / "munge/key").write_bytes(os.urandom(128))
     (folder / "munge/key").chmod(0o600)
 

@@ -91,6 +91,10 @@ def test_a_preempted_run_goes_on(any_cluster, workplace, partition):
     follower, _ = start_and_hold(work)
     preempt(any_cluster)
     check_that_it_went_on(work, follower, "preempted")
+    [row] = work.query("select reason from attempts where status = 'preempted'")
+    # Of a job that goes on, Slurm does not say who requeued it.
+    assert row["reason"].startswith("the job was requeued, by a preemption or by scontrol requeue"
+                                    if partition == "main" else "another job took the nodes")
     # In one partition Slurm requeues the job, in the other the runner submits another.
     assert len(work.query("select * from jobs")) == (1 if partition == "main" else 2)
 
@@ -136,6 +140,36 @@ def test_a_run_is_restarted_as_often_as_it_may_be(cluster, workplace):
     assert again.returncode == 0, again.stderr
     assert work.attempts() == {"run": ["preempted", "finished"]}
     check_resumption(work)
+
+
+def test_restarts_with_a_new_checkpoint_count_against_no_limit(cluster, workplace):
+    """They did. A requeue by the user is one, and is no preemption by another job."""
+    work = workplace(cluster, experiment(ONE_RUN, TINY, "time: 10, max_restarts: 1"))
+    follower, ranks = start_and_hold(work)
+    [row] = work.query("select slurm_job from jobs")
+    for attempt in 2, 3:
+        assert cluster.call("scontrol", "requeue", f"{row['slurm_job']}_0").returncode == 0
+        ranks = work.hold("run", work.last_step("run", attempt - 1) + HELD, attempt)
+    work.release(ranks)
+    ended = work.end_of(follower)
+    assert ended.returncode == 0, ended.stderr
+    assert work.attempts() == {"run": ["preempted", "preempted", "finished"]}
+    assert "another job" not in ended.stderr
+    assert work.losses() == work.local_losses()
+
+
+def test_a_suspension_is_no_time_of_a_step(cluster, workplace):
+    work = workplace(cluster, experiment(ONE_RUN, TINY, "time: 10"))
+    follower = work.start(*work.with_trainer())
+    work.wait_for_step("run", HELD)
+    [row] = work.query("select slurm_job from jobs")
+    for command, state in ("suspend", "SUSPENDED"), ("resume", "RUNNING"):
+        assert cluster.call("scontrol", command, f"{row['slurm_job']}_0").returncode == 0
+        cluster.wait_until(f"the job is {state}", lambda: state in cluster.queue()[0])
+    ended = work.end_of(follower)
+    assert ended.returncode == 0, ended.stderr
+    steps = [row["step"] for row in work.query("select step from steps where suspended order by step")]
+    assert HELD < steps[0] < STEPS and len(steps) <= 4, steps  # Slurm may stop them twice
 
 
 def test_an_allocation_that_is_preempted_goes_on_with_the_rest(any_cluster, workplace):

@@ -63,9 +63,10 @@ void AllocationCounter::reset_peak() {
   peak_ = {.bytes = allocated_bytes_, .label = MemoryScope::current(), .by_use = by_use_};
 }
 
-void AllocationCounter::set_limit(int64_t bytes) {
+void AllocationCounter::set_limit(int64_t bytes, std::string_view name) {
   const std::lock_guard lock(mutex_);
   limit_bytes_ = bytes;
+  limit_name_ = (name.empty() ? "" : ", ") + std::string(name);
 }
 
 int64_t AllocationCounter::limit_bytes() const {
@@ -114,7 +115,7 @@ void AllocationCounter::fail(size_t bytes) const {
   const int64_t limit = limit_bytes();
   TORCH_CHECK_WITH(OutOfMemoryError, false, "CPU out of memory. Tried to allocate ",
                    in_mib(static_cast<int64_t>(bytes)), "; limit ",
-                   limit == 0 ? std::string(kRefusedBySystem) : in_mib(limit), ", ",
+                   limit == 0 ? std::string(kRefusedBySystem) : in_mib(limit) + limit_name_, ", ",
                    in_mib(allocated_bytes()), " allocated");
 }
 

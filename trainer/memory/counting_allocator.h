@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "trainer/memory/host_heap.h"
@@ -50,8 +52,8 @@ class AllocationCounter {
   // The peak since the last reset_peak().
   AllocationPeak peak() const;
 
-  // 0: no limit.
-  void set_limit(int64_t bytes);
+  // 0: no limit. Errors name the limit by `name`, if it is given.
+  void set_limit(int64_t bytes, std::string_view name = "");
   int64_t limit_bytes() const;
 
   // Called with each allocation and each release, even of UncountedMemory. `id` is
@@ -75,6 +77,7 @@ class AllocationCounter {
   MemoryByUse by_use_;
   AllocationPeak peak_;
   int64_t limit_bytes_ = 0;
+  std::string limit_name_;
   Observer observer_;
 };
 

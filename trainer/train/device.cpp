@@ -13,6 +13,7 @@
 #include "base/system/processor.h"
 #include "base/text/config_error.h"
 #include "contract/devices/nvml.h"
+#include "contract/record/host_memory.h"
 #include "trainer/comm/shared_device.h"
 #include "trainer/kernels/attention_operators.h"
 #include "trainer/memory/counting_allocator.h"
@@ -188,7 +189,11 @@ void set_memory_limit(const RunSpec& spec, at::Device device) {
   CountingAllocator::instance().install();
   const int64_t of_cgroup = cgroup_memory_limit_bytes().value_or(0);  // for all ranks together
   const bool is_tighter = of_cgroup > 0 && (bytes == 0 || of_cgroup < bytes);
-  CountingAllocator::instance().set_limit(is_tighter ? of_cgroup : bytes);
+  if (is_tighter) {
+    CountingAllocator::instance().set_limit(of_cgroup, kCgroupLimit);
+  } else {
+    CountingAllocator::instance().set_limit(bytes);
+  }
 }
 
 void begin_attention([[maybe_unused]] const RunSpec& spec, [[maybe_unused]] at::Device device) {

@@ -17,6 +17,7 @@ void hold_stop_signals() {
   sigset_t held;
   sigemptyset(&held);
   for (const int signal : kSignals) sigaddset(&held, signal);
+  sigaddset(&held, SIGCONT);  // it lets a stopped process go on even so
   pthread_sigmask(SIG_BLOCK, &held, nullptr);
 }
 
@@ -28,6 +29,14 @@ bool stop_requested() {
     if (sigismember(&pending, signal) == 1) return true;
   }
   return false;
+}
+
+bool was_suspended() {
+  sigset_t continued;
+  sigemptyset(&continued);
+  sigaddset(&continued, SIGCONT);
+  constexpr timespec kNow{};
+  return sigtimedwait(&continued, nullptr, &kNow) == SIGCONT;
 }
 
 }  // namespace fsdp

@@ -9,4 +9,8 @@ void hold_stop_signals();
 
 bool stop_requested();
 
+// True if the process was stopped (SIGSTOP, `scontrol suspend`) and has gone on since the last
+// call.
+bool was_suspended();
+
 }  // namespace fsdp

@@ -200,6 +200,10 @@ void Trainer::write_report() {
   reports_.pop_front();
   report.event.step_time_ms = report.end->milliseconds_since(*last_mark_);
   report.event.communication_time_ms = report.communication.milliseconds();
+  // A device's report comes a step later, so the suspension may be of the step after.
+  const bool is_suspended_now = was_suspended();
+  report.event.suspended = is_suspended_now || was_suspended_before_;
+  was_suspended_before_ = is_suspended_now;
   last_mark_ = std::move(report.end);
   const float* statistics = report.statistics.const_data_ptr<float>();
   report.event.non_finite = !std::isfinite(statistics[0]);

@@ -89,6 +89,7 @@ class Trainer {
   int64_t steps_done_ = 0;
   int64_t reported_peak_bytes_ = 0;
   bool stop_ = false;
+  bool was_suspended_before_ = false;      // when the last report was written
   std::optional<double> validation_loss_;  // of the current parameters
   std::optional<double> best_validation_loss_;
 };

@@ -89,9 +89,9 @@ function showFigures(report, runs) {
 function costRows(runs) {
   return runs.flatMap((run) => {
     const gpus = run.rank_facts.filter((fact) => fact.device.startsWith("cuda")).length;
-    const {total_time_ms: time, energy_joules: energy} = run.figures;
-    if (gpus === 0 || time === null) return [];
-    return [[run.name, gpus, gpus * time / 3.6e6, energy === null ? null : energy / 3600,
+    const {gpu_hours: hours, energy_joules: energy} = run.figures;
+    if (hours === null) return [];
+    return [[run.name, gpus, hours, energy === null ? null : energy / 3600,
       run.figures.gpu_utilization_percent_mean ?? null]];
   });
 }
@@ -101,7 +101,7 @@ function showCosts(runs) {
   if (rows.length === 0) return;
   const section = document.getElementById("costs");
   section.hidden = false;
-  section.append(element("p", {class: "remark"}, "GPU-hours: GPUs x total time. Energy: power " +
+  section.append(element("p", {class: "remark"}, "GPU-hours: GPUs held x time, over all attempts. Energy: power " +
     "samples of the run's own GPUs, summed over time."),
   scrollBox("GPU-hours and energy", plainTable(
     ["run", "GPUs", "GPU-hours", "energy Wh", "GPU utilization, mean %"], rows)));

@@ -325,7 +325,8 @@ TEST_CASE("a job that starts again sets aside what an attempt with changed input
     return std::optional<RunRecord>();
   };
   FileDigests digests(planned.store, planned.run.spec);
-  const auto left = left_to_launch({planned.run}, planned.results.path(), "12", digests, progress,
+  JobOfLoop job{.id = "12", .node_list = "n1"};
+  const auto left = left_to_launch({planned.run}, planned.results.path(), job, digests, progress,
                                    nothing_follows);
   CHECK(left.empty());
   CHECK_FALSE(std::filesystem::exists(planned.paths().checkpoints()));

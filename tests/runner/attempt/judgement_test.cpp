@@ -116,6 +116,8 @@ TEST_CASE("a job that was requeued says by its last words why") {
   };
   CHECK(status(kAsked, launch(LaunchOutcome::kTimeLimit)) == kTimeLimit);
   CHECK(status(kAsked, launch(LaunchOutcome::kInterrupted)) == kPreempted);
+  CHECK_THAT(judge(kAsked, requeued(launch(LaunchOutcome::kInterrupted))).reason,
+             Catch::StartsWith("the job was requeued, "));
   CHECK(status(kSilent, launch(LaunchOutcome::kUnseen)) == kNodeFailed);
   CHECK(status(kBroke, launch(LaunchOutcome::kFailed, "srun exited with status 1")) == kFailed);
   CHECK(status(kBroke, launch(LaunchOutcome::kNodeFailed, "a node of the job failed")) ==
@@ -157,6 +159,12 @@ TEST_CASE("only what the cluster ended is started again, and not for ever") {
   for (const RunStatus status :
        {kFinished, kFailed, kOutOfMemory, kCancelled, kUnknown, kInterrupted})
     CHECK_FALSE(is_to_restart(status, 1, 3, true));
+}
+
+TEST_CASE("a new checkpoint begins the count of restarts anew") {
+  CHECK(ended_in_a_row(2, kTimeLimit, false) == 3);
+  CHECK(ended_in_a_row(2, kTimeLimit, true) == 1);
+  CHECK(ended_in_a_row(2, kFailed, true) == 0);
 }
 
 TEST_CASE("files are waited for until every rank has spoken") {

@@ -153,6 +153,10 @@ class FakeJob {
       for (int rank = 0; rank < ranks_; ++rank) report(rank, step_done(last_step_ + 1, 10));
     }
   }
+  void saves() {
+    report(0, CheckpointDone{.step = last_step_,
+                             .path = "checkpoints/step-" + std::to_string(last_step_)});
+  }
   void finishes() {
     steps(kSteps);
     for (int rank = 0; rank < ranks_; ++rank) report(rank, RunFinished{.steps = kSteps});

@@ -31,6 +31,31 @@ TEST_CASE("what the cluster ended without requeue is submitted again, not for ev
   CHECK(lab.cluster.submissions == 3);
 }
 
+TEST_CASE("restarts that made progress counted against slurm.max_restarts") {
+  SlurmLaboratory lab;
+  SlurmRunnerLife life(lab.results, lab.cluster);
+  std::vector<RunRecord> planned = runs_of_one_shape(1, /*checkpoint_steps=*/1);
+  planned[0].spec.slurm.max_restarts = 1;
+  const std::vector<RunRecord> runs = life.plan(planned);
+  REQUIRE(life.sweep.submit(runs));
+  FakeJob job = lab.job(runs[0]);
+  const auto is_preempted = [&](int attempt, bool has_checkpoint) {
+    return [&, attempt, has_checkpoint] {
+      const std::string task = std::to_string(99 + attempt) + "_0";
+      job.starts(attempt, task);
+      job.steps(attempt);
+      if (has_checkpoint) job.saves();
+      lab.cluster.ends(task, "PREEMPTED");
+    };
+  };
+  const auto nothing = [] {};
+  life.happens = {is_preempted(1, true), nothing, nothing, is_preempted(2, true),  nothing, nothing,
+                  is_preempted(3, true), nothing, nothing, is_preempted(4, false), nothing, nothing,
+                  is_preempted(5, false)};
+  CHECK(life.sweep.follow() == ExitCode::kRunFailed);
+  CHECK(life.attempts(runs[0].id) == Statuses(4, kPreempted));
+}
+
 TEST_CASE("a run without checkpoints is not repeated after a time limit") {
   SlurmLaboratory lab;
   SlurmRunnerLife life(lab.results, lab.cluster);
@@ -56,6 +81,21 @@ TEST_CASE("a run that is cancelled while it waits has no attempt, and is not rep
   CHECK(life.attempts(runs[0].id).empty());
   CHECK(life.status(runs[0].id) == kCancelled);
   CHECK(lab.cluster.submissions == 1);
+}
+
+TEST_CASE(
+    "a task that was cancelled while it waited ended as unknown where Slurm keeps no record") {
+  SlurmLaboratory lab;
+  SlurmRunnerLife life(lab.results, lab.cluster);
+  const std::vector<RunRecord> runs = life.plan(runs_of_one_shape(2));
+  REQUIRE(life.sweep.submit(runs));
+  life.happens = {[&] {
+    Store(lab.results.path()).record_status(runs[0].id, kCancelled, "");  // as cancel does
+    lab.cluster.known.clear();
+  }};
+  CHECK(life.sweep.follow() == ExitCode::kRunFailed);
+  CHECK(life.status(runs[0].id) == kCancelled);
+  CHECK(life.status(runs[1].id) == kUnknown);
 }
 
 TEST_CASE("a run whose job was requeued once too often is what ended it") {

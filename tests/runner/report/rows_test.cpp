@@ -367,7 +367,7 @@ TEST_CASE("GPU-hours, energy, communication and utilization are shown where ther
     CHECK(render(Format::kMarkdown, report).find(heading) == std::string::npos);
   }
   row.device = DeviceKind::kCuda;
-  row.total_time_ms = 1'800'000;
+  row.gpu_time_ms = 7'200'000;
   row.energy_joules = 1'234'500;
   row.communication_time_ms_median = 12.5;
   row.gpu_utilization_percent_mean = 97.25;

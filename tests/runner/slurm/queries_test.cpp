@@ -179,7 +179,22 @@ TEST_CASE(
   CHECK(tasks[1].job == "12_1");
   CHECK(tasks[1].state == "OUT_OF_MEMORY");
   CHECK(fake.arguments("squeue")[4] == "--jobs=12");
-  CHECK(fake.arguments("sacct")[3] == "--jobs=12_1,12_2");
+  CHECK(fake.arguments("sacct")[3] == "--jobs=12");
+}
+
+TEST_CASE("tasks that were cancelled while they waited ended as unknown") {
+  const FakeSlurm fake;
+  Cluster cluster;
+  fake.let("scontrol", kAccounting);
+  fake.let("squeue", "");
+  for (const std::string id : {"12", "12_[0-4%1]"}) {
+    fake.let("sacct", "echo '" + id + "|CANCELLED by 1000|None assigned'");
+    const Tasks tasks = cluster.ask({"12_1", "12_3"});
+    REQUIRE(tasks.size() == 2);
+    CHECK(tasks[0].job == "12_1");
+    CHECK(tasks[1].job == "12_3");
+    CHECK(tasks[1].state == "CANCELLED");
+  }
 }
 
 TEST_CASE("Lists of an array's tasks are asked for in full, and may have a step") {

@@ -179,6 +179,12 @@ TEST_CASE("srun's exit status says how ranks ended, and what it says first which
     CHECK(result.reason == "the job's memory limit (slurm.mem) was reached");
     CHECK(result.first_rank == -1);
   }
+  SECTION("the memory limit, which OverMemoryKill sees to") {
+    const AttemptEnd result =
+        run(slurm, "echo 'slurmstepd-n1: error: Exceeded job memory limit' >&2; exit 137");
+    CHECK(result.outcome == LaunchOutcome::kOutOfMemory);
+    CHECK(result.reason == "the job's memory limit (slurm.mem) was reached");
+  }
   SECTION("the memory limit, in the words of newer versions, with ranks that were asked to stop") {
     const AttemptEnd result =
         run(slurm,

@@ -91,6 +91,21 @@ TEST_CASE("step times are those of the slowest rank, without the warm-up") {
   CHECK(rank.memory_allocated_bytes_max == 90);
 }
 
+TEST_CASE("the time of a suspended job counted as a step's") {
+  std::vector<StepDone> steps = steps_of({.step_times_ms = {10, 20, 3'600'000, 30}});
+  steps[2].suspended = true;
+  AttemptFigures figures({.ranks = 2});
+  add(figures, 0, steps);
+  add(figures, 1, steps_of({.step_times_ms = {10, 20, 3'600'000, 30}}));  // it waited
+  const AttemptSummary summary = figures.summary(false);
+  CHECK(summary.step_time_ms_median == 20);
+  CHECK(summary.step_time_ms_p75 == 25);
+  CHECK(summary.steps == 4);
+  CHECK(figures.rank_summary(0).steps == 4);
+  CHECK(figures.rank_summary(0).step_time_ms_median == 20);
+  CHECK(figures.what_is_missing(0, RunFinished{.steps = 4}).empty());
+}
+
 TEST_CASE("figures are the same however the ranks' events are mixed") {
   const std::vector<StepDone> first = steps_of({.step_times_ms = {9, 1, 2, 3}});
   const std::vector<StepDone> second = steps_of({.step_times_ms = {1, 5, 1, 1}, .memory_bytes = 9});

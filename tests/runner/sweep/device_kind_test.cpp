@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 
+#include "runner/cluster/job_submission.h"
 #include "runner/run/run_planner.h"
 
 namespace fsdp {
@@ -19,9 +20,8 @@ TEST_CASE("what ran out of memory runs out under a limit that is no larger") {
   CHECK(runs_out_on("cpu, memory limit 800 MiB", spec, killed));
   CHECK_FALSE(runs_out_on("cpu, memory limit 1000 MiB", spec, killed));
   CHECK_FALSE(runs_out_on("cpu", spec, killed));
-  CHECK(runs_out_on("cpu, memory limit 1000 MiB", spec, {"cpu"}));  // before limits were known
-  CHECK_FALSE(runs_out_on("cpu, slurm.mem 8G", spec, {"cpu, slurm.mem 4G"}));
-  CHECK(runs_out_on("cpu, slurm.mem 4G", spec, {"cpu, slurm.mem 4G"}));
+  CHECK_FALSE(runs_out_on("cpu, memory limit 1000 MiB", spec, {"cpu"}));  // under which limit?
+  CHECK(runs_out_on("cpu", spec, {"cpu", true}));
 }
 
 TEST_CASE("the limit of a run's own, or of its GPU, is the same in every container") {
@@ -41,6 +41,18 @@ TEST_CASE("a device is the same under every memory limit") {
   CHECK(are_of_one_device("H100, memory limit 900 MiB", "H100"));
   CHECK(are_of_one_device("cpu, memory limit 9 MiB", "cpu, memory limit 10 MiB"));
   CHECK_FALSE(are_of_one_device("H100, memory limit 9 MiB", "A100, memory limit 9 MiB"));
+}
+
+TEST_CASE("a job's memory is known by its amount") {
+  RunSpec spec = spec_on(DeviceKind::kCpu);
+  CHECK(slurm_device_kind(spec) == "cpu");
+  spec.slurm.mem = "4G";
+  CHECK(slurm_device_kind(spec) == "cpu, memory limit 4096 MiB");
+  CHECK(with_memory_limit(slurm_device_kind(spec), 400 << 20) == "cpu, memory limit 400 MiB");
+  CHECK(runs_out_on("cpu, memory limit 4096 MiB", spec, {slurm_device_kind(spec)}));
+  CHECK_FALSE(runs_out_on("cpu, memory limit 8192 MiB", spec, {slurm_device_kind(spec)}));
+  spec.slurm.nodes = 2;  // each of them has this memory
+  CHECK_FALSE(runs_out_on(slurm_device_kind(spec), spec, {"cpu, memory limit 4096 MiB"}));
 }
 
 }  // namespace

@@ -1,0 +1,46 @@
+"""Memory limits of jobs: what the experiment asks about is an answer, what it does not is none."""
+import os
+
+import pytest
+from workplace import experiment
+
+# A model whose state takes 270 MB. The default memory of a CPU is 100 MB.
+LARGE = """device: cpu, threads_per_rank: 1, train.warmup_steps_excluded: 0, data.sequence_length: 16,
+  batch.size_per_rank: 1, model.config: {num_hidden_layers: 4, hidden_size: 512,
+    intermediate_size: 2048, num_attention_heads: 8, num_key_value_heads: 8, vocab_size: 1024}"""
+LIMITS = {
+    "cgroups": {"TaskPlugin": "task/cgroup", "ConstrainRAMSpace": "yes"},
+    "OverMemoryKill": {"JobAcctGatherType": "jobacct_gather/linux", "JobAcctGatherFrequency": 1,
+                       "JobAcctGatherParams": "OverMemoryKill"},
+}
+
+
+@pytest.fixture(params=LIMITS)
+def limiting_cluster(request, own_cluster):
+    if request.param == "cgroups" and not os.access("/sys/fs/cgroup/memory", os.W_OK):
+        pytest.skip("no cgroup can be made")
+    return own_cluster(**LIMITS[request.param])
+
+
+def test_a_limit_that_the_experiment_does_not_name_is_no_answer(limiting_cluster, workplace):
+    # Slurm needs some steps' time to look at the memory.
+    work = workplace(limiting_cluster, experiment(["{name: run}"], f"{LARGE}, train.steps: 40"))
+
+    def call(*more):
+        ended = work.call(*work.with_trainer(*more))
+        [row] = work.query("select status, reason from runs")
+        return ended, row["status"], row["reason"]
+
+    ended, status, reason = call()
+    assert (ended.returncode, status) == (1, "out_of_host_memory"), ended.stderr
+    assert "the limit is 100 MiB of each node; raise slurm.mem" in reason
+    assert "not fit" not in ended.stdout
+    ended, status, reason = call("--set", "slurm.mem=120M")
+    assert (ended.returncode, status) == (0, "out_of_memory"), ended.stderr
+    assert reason.endswith("; the limit is 120 MiB of each node"), reason
+    # The same limit, or a smaller one, has the same answer. A larger one is tried.
+    ended, _, _ = call("--set", "slurm.mem=110M")
+    assert "1 run with a result already" in ended.stderr, ended.stderr
+    ended, status, _ = call("--set", "slurm.mem=2000M")
+    assert (ended.returncode, status) == (0, "finished"), ended.stderr
+    assert work.attempts() == {"run": ["out_of_host_memory", "out_of_memory", "finished"]}
