@@ -134,7 +134,7 @@ std::string resumed_remark(const LossAgreement& agreement, Rows rows) {
 }
 
 // "4xDDP and 4xFSDP", "all 5", "the repeats of 4xDDP".
-std::string who_agrees(const NamedRuns& names, size_t row_count) {
+std::string agreeing_names(const NamedRuns& names, size_t row_count) {
   if (names.are_rows && names.texts.size() == 1) return "the repeats of " + names.texts.front();
   if (names.are_rows && names.texts.size() == row_count && row_count > 2) {
     return fmt::format("all {}", row_count);
@@ -143,7 +143,7 @@ std::string who_agrees(const NamedRuns& names, size_t row_count) {
 }
 
 std::string agreement_text(const LossAgreement& agreement, Rows rows) {
-  const std::string who = who_agrees(names_of_runs(agreement.runs, rows), rows.size());
+  const std::string who = agreeing_names(names_of_runs(agreement.runs, rows), rows.size());
   const std::string resumed = resumed_remark(agreement, rows);
   if (agreement.parted_at) {
     const auto text = [&](const LossOfRun& one) {

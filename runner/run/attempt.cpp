@@ -137,8 +137,9 @@ void ingest_rest(Store& store, const std::filesystem::path& results, const RunRe
   check_are_there(results);
 }
 
-Ending conclude(const std::filesystem::path& results, const RunRecord& run, int attempt,
-                std::span<const RankEnd> ranks, FileDigests& digests, AttemptEnd& end) {
+Ending judge_and_check_inputs(const std::filesystem::path& results, const RunRecord& run,
+                              int attempt, std::span<const RankEnd> ranks, FileDigests& digests,
+                              AttemptEnd& end) {
   Ending ending = judge(ranks, end);
   if (end.outcome == LaunchOutcome::kUnseen) {
     end.ended_unix_ms = last_event_unix_ms(ranks).value_or(end.ended_unix_ms);
@@ -163,7 +164,7 @@ Ending close_attempt(Store& store, const std::filesystem::path& results, const R
                      int attempt, AttemptEnd end) {
   FileDigests digests(store, run.spec);
   const Ending ending =
-      conclude(results, run, attempt, store.rank_ends(run.id, attempt), digests, end);
+      judge_and_check_inputs(results, run, attempt, store.rank_ends(run.id, attempt), digests, end);
   for (const auto& [state, digest] : digests.computed()) store.remember_digest(state, digest);
   store.end_attempt(run.id, attempt, ending.status, ending.reason, end.ended_unix_ms,
                     ending.reason_rank);

@@ -136,8 +136,9 @@ std::optional<std::string> changed_input(FileDigests& digests, const RunRecord& 
 // Returns how the attempt ended: as judged, or failed if its inputs changed. Compares the inputs
 // unless `end` tells of that. Sets checkpoints aside that changed inputs taint. Completes `end`.
 // Throws ResultsUnavailable; a later call goes on.
-Ending conclude(const std::filesystem::path& results, const RunRecord& run, int attempt,
-                std::span<const RankEnd> ranks, FileDigests& digests, AttemptEnd& end);
+Ending judge_and_check_inputs(const std::filesystem::path& results, const RunRecord& run,
+                              int attempt, std::span<const RankEnd> ranks, FileDigests& digests,
+                              AttemptEnd& end);
 
 // Does the same after all events are in the store, and records it. Throws ResultsUnavailable.
 Ending close_attempt(Store& store, const std::filesystem::path& results, const RunRecord& run,
