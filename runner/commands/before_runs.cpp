@@ -45,8 +45,8 @@ Expansion expanded_for_anywhere(const Choice& choice, bool from_hub_cache = true
   return Experiment::load(choice.file).expand(options, find_host(choice.gpus).resources);
 }
 
-// --- calibrate: times the pieces that an experiment's runs are made of, on the devices of this
-// host, or of the job of Slurm that this process runs in ---
+// --- calibrate: measures the parts of an experiment's steps, on this host's devices or those of
+// the surrounding Slurm job ---
 
 // Runs with steps made of the same pieces. `spec` belongs to the run with most rows.
 struct Family {

@@ -155,7 +155,7 @@ Ending judge_and_check_inputs(const std::filesystem::path& results, const RunRec
   set_checkpoints_aside(RunPaths(results / run.folder), attempt);
   ending.status = RunStatus::kFailed;
   ending.reason =
-      fmt::format("{} while the run went on; run it again, with files that stay as they are{}",
+      fmt::format("{} during the run; run it again, and leave its input files unchanged{}",
                   *end.changed_input, ending.reason.empty() ? "" : " (" + ending.reason + ")");
   return ending;
 }

@@ -174,8 +174,8 @@ RunStatus end_earlier_attempt(const std::filesystem::path& results, const RunRec
     end.outcome = LaunchOutcome::kExited;
     write_end(paths, attempt, end);  // for the runner that follows the job
   }
-  progress.say(fmt::format("{}: attempt {} when the job ran before: {}{}{}", run.point, attempt,
-                           name_of(ending.status), ending.reason.empty() ? "" : ", ",
+  progress.say(fmt::format("{}: attempt {}, from an earlier start of the job: {}{}{}", run.point,
+                           attempt, name_of(ending.status), ending.reason.empty() ? "" : ", ",
                            ending.reason));
   return ending.status;
 }
