@@ -85,7 +85,7 @@ void refuse_mistyped_command(const std::string& word) {
   throw error;
 }
 
-// What an error quotes may be of any length.
+// Shortens the message, because an error may quote text of any length.
 std::string message_of(const std::exception& error) {
   constexpr size_t kMostBytes = 8 << 10;
   return visible_line(shortened(error.what(), kMostBytes));

@@ -63,7 +63,8 @@ fsdp::RankRun* this_run = nullptr;
   fail(*this_run, error);
 }
 
-// A library that calls exit() itself, as OpenMP does where a thread cannot be had, has said why.
+// Called if a library calls exit(), as OpenMP does if it cannot create a thread. The library has
+// printed the reason.
 void fail_by_exit() {
   const std::string part = fsdp::start_up_part();
   this_run->fail(
@@ -82,9 +83,10 @@ void allow_many_open_files() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// Started by hand, it starts again with the environment that fsdp-run gives to trainers; if it
-// cannot, it goes on as it is. The loader calls this before any library begins: libgomp reads the
-// variable then, and libtorch takes half a second. getenv() knows of no variable yet.
+// Restarts a trainer that was started by hand, with the variable that fsdp-run sets for trainers.
+// If that fails, the process continues without it. The loader calls this before any library starts,
+// because libgomp reads the variable at its start, and libtorch takes half a second to start.
+// getenv() finds no variables yet.
 void choose_spin_count(int, char** argv, char** environment) {
   char* const chosen = fsdp::missing_spin_count(environment);
   if (chosen == nullptr) return;

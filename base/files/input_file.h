@@ -18,7 +18,7 @@ class InputFile {
  public:
   // Throws ConfigError if the file cannot be read or is a pointer of Git LFS.
   explicit InputFile(std::filesystem::path path);
-  // The same for contents in memory, which the caller keeps. Errors name `path`.
+  // Reads `contents` in memory instead of a file; the caller keeps them alive. Errors name `path`.
   InputFile(std::filesystem::path path, std::span<const std::byte> contents);
   ~InputFile();
   InputFile(const InputFile&) = delete;

@@ -36,7 +36,7 @@ class StartedProgram {
   ProgramResult wait(Time deadline);
 
  protected:
-  // What the program wrote to its standard error, at most so many bytes.
+  // Returns the first bytes of the program's error output, at most `most_bytes`.
   std::string errors(size_t most_bytes) const;
 
   std::string name_;

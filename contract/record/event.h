@@ -38,8 +38,9 @@ struct RunStarted {
   std::string driver_version;      // "580.65.06"
   std::string compute_capability;  // which kernels the GPU can run: "8.0"
   std::string gpu;                 // "gpu:3" as device samples name it; of a MIG slice, its GPU
-  // How libtorch's allocator of GPU memory is set: by the trainer, or by the variable of the user's
-  // that is named; empty: its defaults. Such as "expandable_segments:True".
+  // The settings of libtorch's allocator of GPU memory: the trainer's, such as
+  // "expandable_segments:True", or the user's, such as "PYTORCH_ALLOC_CONF=..."; empty: the
+  // defaults.
   std::string allocator_settings;
   // CPUs that the rank was bound to because they are next to its GPU, such as "0-15,64-79"; empty:
   // none were chosen.
@@ -182,10 +183,11 @@ struct DeviceSample {
   std::string host;         // host name
   std::string device;       // gpu:<N> as NVML counts, or cpu for the whole node
   std::string device_name;  // name of the GPU or processor
-  // Part of the time since the last sample that it was busy.
+  // Share of the time since the last sample in which the device was busy.
   std::optional<double> utilization_percent;
-  std::optional<int64_t> cpu_count;          // processors of the node; null for a GPU
-  std::optional<int64_t> memory_used_bytes;  // memory in use; of the node: what is not available
+  std::optional<int64_t> cpu_count;  // processors of the node; null for a GPU
+  // Memory in use; of the node: total minus available.
+  std::optional<int64_t> memory_used_bytes;
   // Memory of the node that nothing uses, not even as a cache; null for a GPU.
   std::optional<int64_t> memory_free_bytes;
   std::optional<int64_t> memory_total_bytes;  // memory there is

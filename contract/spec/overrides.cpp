@@ -222,7 +222,7 @@ void Overrides::read_preset(const YamlEntry& entry) {
     changed_[key] = true;
     given_.push_back({.key = key, .place = entry.value_place(), .is_of_preset = true});
   }
-  if (!is_complete_) settle_alternatives(entry);
+  if (!is_complete_) clear_alternatives(entry);
 }
 
 void Overrides::read_value_of(size_t key, const YamlEntry& entry) {
@@ -235,10 +235,10 @@ void Overrides::read_value_of(size_t key, const YamlEntry& entry) {
   }
   changed_[key] = true;
   given_.push_back({.key = key, .place = entry.value_place(), .is_cleared = is_cleared});
-  if (!is_cleared && !is_complete_) settle_alternatives(entry);
+  if (!is_cleared && !is_complete_) clear_alternatives(entry);
 }
 
-void Overrides::settle_alternatives(const YamlEntry& entry) {
+void Overrides::clear_alternatives(const YamlEntry& entry) {
   for (const auto& [one, other] : alternatives()) {
     const bool is_one = is_at_or_below(entry.path, one);
     if (!is_one && !is_at_or_below(entry.path, other)) continue;

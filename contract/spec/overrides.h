@@ -111,7 +111,7 @@ class Overrides {
   void read_preset(const YamlEntry& entry);
   void read_section(const YamlEntry& entry, const std::vector<std::string>& keys);
   void read_value_of(size_t key, const YamlEntry& entry);
-  void settle_alternatives(const YamlEntry& entry);
+  void clear_alternatives(const YamlEntry& entry);
 
   RunSpec values_;
   // By number of key: true if given here, or cleared because its alternative is.

@@ -29,7 +29,7 @@ const T& member_at(const RunSpec& spec, ptrdiff_t distance) {
   return *reinterpret_cast<const T*>(reinterpret_cast<const char*>(&spec) + distance);
 }
 
-// `member` is the key's in default_spec().
+// Makes a key from `member`, its member of default_spec().
 template <typename T>
 RunSpecKey make_key(const std::string& name, const T& member, const Range& range) {
   const ptrdiff_t distance =

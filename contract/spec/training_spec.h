@@ -81,7 +81,9 @@ struct StrategySpec {
     visit("shard_group_size", self.shard_group_size,
           "Ranks that share one copy of the model with hybrid_shard; divides ranks.",
           from_to(1, 1e5));
-    visit("wrap", self.wrap, "What is gathered, and reduced, together.");
+    visit("wrap", self.wrap,
+          "The modules of one unit: their parameters are gathered, and their gradients reduced, "
+          "together.");
     visit("prefetch", self.prefetch,
           "How many units ahead parameters are gathered, in forward and in backward, at most all; "
           "0: when they are needed.",

@@ -24,7 +24,7 @@ struct TextHash {
 template <typename T>
 using MapOfText = std::unordered_map<std::string, T, TextHash, std::equal_to<>>;
 
-// What a pair of neighbouring pieces becomes. The lowest rank goes first.
+// The piece that replaces a pair of neighbouring pieces. The pair of lowest rank is replaced first.
 struct Merge {
   int32_t rank = 0;
   int32_t id = -1;

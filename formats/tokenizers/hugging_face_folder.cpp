@@ -26,7 +26,7 @@ std::optional<std::string> token_text(const JsonPart& part) {
   return part.value().is_object() ? part.at("content").text() : part.text();
 }
 
-// Reads the ends that no file before has named.
+// Reads the begin, end and padding tokens, except those that an earlier file has set.
 void read_ends(const JsonPart& root, FolderSettings& settings) {
   const auto read = [&](const char* name, std::optional<std::string>& token) {
     if (!token) token = token_text(root.at(name));

@@ -134,7 +134,7 @@ std::string resumed_remark(const LossAgreement& agreement, Rows rows) {
 }
 
 // "4xDDP and 4xFSDP", "all 5", "the repeats of 4xDDP".
-std::string who_agrees(const NamedRuns& names, size_t row_count) {
+std::string agreeing_names(const NamedRuns& names, size_t row_count) {
   if (names.are_rows && names.texts.size() == 1) return "the repeats of " + names.texts.front();
   if (names.are_rows && names.texts.size() == row_count && row_count > 2) {
     return fmt::format("all {}", row_count);
@@ -143,7 +143,7 @@ std::string who_agrees(const NamedRuns& names, size_t row_count) {
 }
 
 std::string agreement_text(const LossAgreement& agreement, Rows rows) {
-  const std::string who = who_agrees(names_of_runs(agreement.runs, rows), rows.size());
+  const std::string who = agreeing_names(names_of_runs(agreement.runs, rows), rows.size());
   const std::string resumed = resumed_remark(agreement, rows);
   if (agreement.parted_at) {
     const auto text = [&](const LossOfRun& one) {
@@ -169,7 +169,7 @@ bool is_plain(const LossAgreement& agreement) {
          std::ranges::none_of(agreement.runs, [](auto* run) { return is_resumed(*run); });
 }
 
-// "16 runs agree within 4 groups that compute the same, to 2e-7 at every step"
+// "16 runs agree within 4 groups of runs that compute the same thing, to 2e-7 at every step"
 std::string many_agreements_text(const std::vector<LossAgreement>& agreements) {
   size_t run_count = 0;
   double difference = 0;
@@ -179,8 +179,8 @@ std::string many_agreements_text(const std::vector<LossAgreement>& agreements) {
     difference = std::max(difference, agreement.difference);
     is_whole = is_whole && agreement.is_every_step && agreement.is_whole;
   }
-  return fmt::format("{} runs {} within {} groups that compute the same, {}{}", run_count,
-                     difference == 0 ? "are equal" : "agree", agreements.size(),
+  return fmt::format("{} runs {} within {} groups of runs that compute the same thing, {}{}",
+                     run_count, difference == 0 ? "are equal" : "agree", agreements.size(),
                      difference == 0 ? "" : "to " + rounded_up(difference) + ' ',
                      is_whole ? "at every step" : "at every step that was compared");
 }
@@ -213,7 +213,7 @@ std::string differing_keys(const ComparisonRow& run, const ComparisonRow& other,
 // Returns why the losses of two runs need not be equal, if the reason is found.
 std::string why_not_compared(const ComparisonRow& run, const ComparisonRow& other,
                              const Keys& other_keys) {
-  if (run.loss_digest.empty()) return "no record of what decides its losses";
+  if (run.loss_digest.empty()) return "no record of what decides the losses";
   if (other.loss_digest.empty()) return "no such record to compare with";
   if (run.total_batch != other.total_batch) return "another total batch";
   const std::string keys = differing_keys(run, other, other_keys);
@@ -226,15 +226,15 @@ auto reasons_of(const Runs& alone, const ComparisonRow& reference) {
   return grouped(alone, [&](auto* run) { return why_not_compared(*run, reference, keys); });
 }
 
-// "not C: another total batch; not D and E: other train.seed"
+// "C not compared: another total batch", "D and E not compared: other train.seed"
 std::vector<std::string> alone_texts(const Runs& alone,
                                      const std::vector<LossAgreement>& agreements, Rows rows) {
   const ComparisonRow& reference = *agreements.front().runs.front();
   const std::string than = agreements.size() == 1 ? "" : " than " + name_of_one(&reference, rows);
   return mapped(reasons_of(alone, reference), [&](const auto& reason) {
     const auto& [why, runs] = reason;
-    return fmt::format("not {}: {}{}", names_in_words(names_of_runs(runs, rows).texts), why,
-                       why.starts_with("no ") ? "" : than);
+    return fmt::format("{} not compared: {}{}", names_in_words(names_of_runs(runs, rows).texts),
+                       why, why.starts_with("no ") ? "" : than);
   });
 }
 

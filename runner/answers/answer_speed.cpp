@@ -163,11 +163,12 @@ std::string scaling_text(const SeriesRows& rows, const SpeedComparison& speeds) 
   const Scaling& scaling = *rows.front()->scaling;
   const auto texts = mapped(rows, [&](const Series* row) { return efficiency_of(*row, speeds); });
   std::string text = fmt::format(
-      "{} of the tokens/s a rank of {} ({})", first_names(texts, kMostScalingRows),
+      "tokens/s a rank: {} of {} ({})", first_names(texts, kMostScalingRows),
       quoted_if_list(scaling.base->name),
       scaling.kind == ScalingKind::kWeak ? "weak scaling: the total batch grows with the ranks"
                                          : "strong scaling: the total batch stays");
-  if (std::ranges::any_of(rows, has_fewer_threads)) text += ", with fewer CPU threads a rank";
+  if (std::ranges::any_of(rows, has_fewer_threads))
+    text += "; some rows have fewer CPU threads a rank";
   return text;
 }
 

@@ -114,7 +114,7 @@ std::string share_of(size_t fitting, size_t known, bool are_all) {
   return known == 1 ? "yes" : fmt::format("all {}", known);
 }
 
-// Counts rows without a doubled key: "3 of 5; 1 GPU and 4xDDP do not, in 24.0 GiB". Rows that
+// Counts rows without a doubled key: "3 of 5; do not fit in 24.0 GiB: 1 GPU and 4xDDP". Rows that
 // neither finished nor ran out of memory may fit, and are not counted.
 std::string count_that_fit(const SeriesRows& rows) {
   SeriesRows without_room, at_times;
@@ -131,8 +131,8 @@ std::string count_that_fit(const SeriesRows& rows) {
   std::string text =
       share_of(fitting, fitting + without_room.size() + at_times.size(), by_status.empty());
   if (!without_room.empty()) {
-    text += fmt::format("; {} {} not fit{}", names_in_words(points_of(without_room)),
-                        without_room.size() == 1 ? "does" : "do", limit_of(without_room));
+    text += fmt::format("; {} not fit{}: {}", without_room.size() == 1 ? "does" : "do",
+                        limit_of(without_room), names_in_words(points_of(without_room)));
   }
   text += at_times_text(at_times);
   for (const auto& [status, others] : by_status) {

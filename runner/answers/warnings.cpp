@@ -98,7 +98,7 @@ std::string lost_events(Rows rows) {
   double lines = 0;
   for (const ComparisonRow* run : runs) lines += static_cast<double>(run->skipped_lines);
   return fmt::format("{:.0f} line{}", lines, lines == 1 ? "" : "s") +
-         " of what ranks reported could not be read: figures lack what they said: " +
+         " of the ranks' reports could not be read, so figures of these runs are incomplete: " +
          names_of(runs);
 }
 
@@ -273,17 +273,19 @@ constexpr Check kChecks[] = {
     {"lost_events", lost_events, "{}; run these again with --rerun"},
     {"losses_disagree", losses_disagree,
      "losses do not agree although model, data, seed, total batch, steps and precision are equal: "
-     "{}; allowed are differences of 0.0001 in fp32 and of 0.02 in other precisions, relative. Run "
-     "these again with --rerun; if it stays, one of them computes something else: look at "
-     "`fsdp-run diff` of the two"},
+     "{}; the allowed relative difference is 0.0001 in fp32 and 0.02 in other precisions. Run "
+     "these "
+     "again with --rerun. If they still differ, one of them computes something else: compare the "
+     "two with `fsdp-run diff`"},
     {"nothing_trained", nothing_trained,
-     "no token was trained on, so that a loss of 0 means nothing: {}; `fsdp-run prepare` counts "
-     "what is trained on. If documents are cut before that begins, raise data.sequence_length or "
-     "data.target_length"},
+     "no token was trained on, so a loss of 0 means nothing: {}; `fsdp-run prepare` counts the "
+     "tokens that are trained on. If documents are cut before these tokens, raise "
+     "data.sequence_length or data.target_length"},
     {"skipped_steps", skipped_steps,
-     "steps changed no parameter, because their loss or a gradient was not finite: {}; losses are "
-     "of fewer updates, and such steps take less time; in fp16 the first few are usual, while the "
-     "loss scale is found. Else lower optimizer.learning_rate, or set precision: bf16"},
+     "steps changed no parameter, because their loss or a gradient was not finite: {}; the losses "
+     "are those of fewer updates, and skipped steps take less time. In fp16 a few skipped steps at "
+     "the start are normal, because the loss scale is still being found. Otherwise, lower "
+     "optimizer.learning_rate, or set precision: bf16"},
     {"few_steps", few_steps,
      "step times are of fewer than {}; train longer (train.steps, train.sequences)"},
     {"noisy_step_times", noisy_step_times,
@@ -296,7 +298,7 @@ constexpr Check kChecks[] = {
      "processes of others were on a GPU when these began: {}; end them (nvidia-smi shows them) or "
      "take other GPUs with --gpus, then --rerun"},
     {"side_by_side", side_by_side,
-     "ran at the same time on the same node: {}; their timings disturb each other: set "
+     "runs shared a node at the same time: {}; they disturb each other's timings: set "
      "slurm.exclusive or slurm.mode: allocation, or leave --max-parallel at 1"},
     {"resumed", resumed,
      "times and memory are of the steps since a checkpoint: {}; --rerun trains from the beginning"},

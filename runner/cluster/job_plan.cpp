@@ -209,7 +209,7 @@ std::optional<RunRecord> DoubledRuns::after(const RunRecord& ended, RunStatus st
         return run;
       }
     } catch (const ConfigError& error) {
-      progress_.say(fmt::format("{}={} cannot be run, nor what would follow: {}",
+      progress_.say(fmt::format("{}={} cannot be run, so the search ends here: {}",
                                 series.doubling->key(), *value, error.what()));
       break;
     }

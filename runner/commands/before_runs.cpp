@@ -45,8 +45,8 @@ Expansion expanded_for_anywhere(const Choice& choice, bool from_hub_cache = true
   return Experiment::load(choice.file).expand(options, find_host(choice.gpus).resources);
 }
 
-// --- calibrate: times the pieces that an experiment's runs are made of, on the devices of this
-// host, or of the job of Slurm that this process runs in ---
+// --- calibrate: measures the parts of an experiment's steps, on this host's devices or those of
+// the surrounding Slurm job ---
 
 // Runs with steps made of the same pieces. `spec` belongs to the run with most rows.
 struct Family {
@@ -75,7 +75,7 @@ DeviceNames devices_of(const Host& host) {
 }
 
 // Claims the devices, so that no two measurements disturb each other.
-std::optional<DeviceClaim> hold_devices(const Host& host) {
+std::optional<DeviceClaim> claim_devices(const Host& host) {
   const std::string who = fmt::format("process {} on {}, fsdp-run calibrate", getpid(), host.name);
   std::string holders;
   try {
@@ -143,7 +143,7 @@ ExitCode calibrate(const TrainerQuestion& arguments) {
   const Host host = find_host(arguments.choice.gpus);
   const Expansion expansion = expand(arguments, host);
   const std::map<std::string, Family> families = families_of(expansion);
-  const std::optional<DeviceClaim> claim = hold_devices(host);
+  const std::optional<DeviceClaim> claim = claim_devices(host);
   for (const auto& [identity, family] : families) {
     const std::filesystem::path folder =  // of this call: others may calibrate the same elsewhere
         std::filesystem::absolute(calibration_folder(arguments.results, identity)) /

@@ -240,7 +240,8 @@ std::vector<Submission> submissions_of(const std::vector<Run>& runs) {
   return submissions;
 }
 
-// Returns the script as it would be submitted, except for names that Slurm ignores.
+// Returns the script as it would be submitted, except for names that do not affect Slurm's
+// answer.
 SlurmScript script_of(const Submission& submission, const std::filesystem::path& folder) {
   const RunSpec& spec = submission.first->spec;
   return {.slurm = spec.slurm,

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-// What users read and write in a terminal.
+// Output to a terminal, and input from its user.
 namespace fsdp {
 
 // Makes std::cout and std::cerr safe for terminals while the object exists, whoever writes to them.

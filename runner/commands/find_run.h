@@ -28,8 +28,8 @@ RunRecord find_run(const Store& store, const std::string& word);
 std::vector<std::string> find_experiments(const Store& store,
                                           const std::vector<std::string>& words);
 
-// The purpose of finding runs. To remove or end runs, "lab" is not "alice/lab". To read runs, it
-// means both, and a run that left its experiment's list is refused.
+// The purpose of finding runs. kChange (remove or end runs): "lab" does not include "alice/lab".
+// kRead: "lab" includes "alice/lab", and a run that left its experiment's list is refused.
 enum class Purpose { kChange, kRead };
 
 // Returns the numbers of the runs that the words mean: experiments or runs; no words mean all.

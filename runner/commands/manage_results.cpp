@@ -96,8 +96,8 @@ ExitCode cancel_command(const CancelArguments& arguments) {
     if (!chosen.names.empty()) queue.cancel(chosen.names);
   } catch (const QueueUnavailable& error) {
     throw std::runtime_error(
-        "Slurm does not answer, nothing is known to be cancelled; call again "
-        "when it does: " +
+        "Slurm does not answer, so it is not known if jobs were cancelled; call again when it "
+        "answers: " +
         std::string(error.what()));
   }
   for (const JobsToCancel::Task& task : chosen.tasks) {
@@ -304,8 +304,9 @@ Locks lock_free_experiments(const Store& store, const std::filesystem::path& res
   return locks;
 }
 
-// Records attempts that are only in files yet, so that nothing newer than the list is removed.
-// Drops from `wish` the runs for which that is impossible now, and those that a killed runner left.
+// Records attempts that exist only in files, so prune removes nothing that the database does not
+// list. Drops from `wish` the runs that are under way, and those whose attempts cannot be recorded
+// now.
 void recover_before_prune(Store& store, const std::filesystem::path& results, const Locks& held,
                           PruneWish& wish) {
   const auto say = [](const std::string& line) { std::cerr << visible_line(line) << '\n'; };
@@ -422,7 +423,7 @@ be merged are skipped and listed. The exit status is then 1, or 2 if all are.)")
   const auto arguments = std::make_shared<MergeArguments>();
   command
       .add_option("DIR", arguments->folders,
-                  "Results folders, or what holds one called results;\nNAME=DIR says whose it is")
+                  "Results folders, or folders with one called results;\nNAME=DIR names the owner")
       ->required();
   add_results_option(command, arguments->results);
   return [arguments] { return merge(*arguments); };

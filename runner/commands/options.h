@@ -27,7 +27,7 @@ struct Choice {
 void add_choice_options(CLI::App& command, Choice& choice);
 void add_results_option(CLI::App& command, std::filesystem::path& results);
 
-// What a command needs to know that asks the trainer about an experiment.
+// The arguments of a command that asks the trainer about an experiment.
 struct TrainerQuestion {
   Choice choice;
   std::filesystem::path results = "results";

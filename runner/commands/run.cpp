@@ -67,8 +67,8 @@ void warn_of_another_file(const Store& store, const Experiment& experiment,
   if (!earlier || *earlier == absolute_file(experiment)) return;
   progress.warn("warning: " + results.string() + " holds runs of '" + experiment.name() +
                 "' from " + earlier->string() +
-                "; this file's take their place in its table; to keep both, rename `experiment:` "
-                "in one, or choose another folder with --results");
+                "; the runs of this file replace them in the experiment's table; to keep both, "
+                "rename `experiment:` in one, or choose another folder with --results");
 }
 
 std::optional<std::chrono::seconds> time_limit(const RunArguments& options) {

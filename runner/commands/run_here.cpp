@@ -91,7 +91,7 @@ void leave_out_runs_in_jobs(std::vector<RunRecord>& runs, const RunPlanner& plan
   });
   if (left_out == 0) return;
   progress.say(counted(static_cast<int64_t>(left_out), "run") +
-               " in jobs of Slurm, left to them: --launcher slurm follows them");
+               " left to the Slurm jobs that have them; --launcher slurm follows the jobs");
 }
 
 }  // namespace

@@ -82,8 +82,8 @@ ExitCode SlurmRunner::run(std::vector<RunRecord> runs) {
   if (options_.detach) {
     if (submission_.waiting() > 0) {
       listeners_.progress.warn(counted(submission_.waiting(), "run") +
-                               " not submitted: a limit on submitted jobs is reached; when jobs "
-                               "have ended: " +
+                               " not submitted, because a limit on submitted jobs is reached; "
+                               "when jobs have ended, call: " +
                                again_);
     }
     listeners_.progress.say("to follow the jobs: " + again_ + "; to end them: " + cancel_);

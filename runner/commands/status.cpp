@@ -268,7 +268,7 @@ class RunLogs {
                          job_text(*job), output);
     }
     const std::string reason = store_.run(run_.id).value_or(run_).reason;
-    return fmt::format("no attempt came about in {}{}{}; the job's own output: {}", job_text(*job),
+    return fmt::format("no attempt started in {}{}{}; the job's own output: {}", job_text(*job),
                        reason.empty() ? "" : ": ", reason, output);
   }
 

@@ -59,7 +59,7 @@ std::vector<std::string> words_of_list(const std::string& list) {
 
 // Returns the names that --only selects by names, patterns (fnmatch), or lists of both. A name may
 // hold a comma. Throws ConfigError if nothing matches.
-Names names_meant(const std::vector<std::string>& only, const std::vector<Draft>& drafts) {
+Names selected_names(const std::vector<std::string>& only, const std::vector<Draft>& drafts) {
   std::vector<std::string> points, all;
   for (const Draft& draft : drafts) {
     const std::string& point = draft.origin.point->name;
@@ -226,7 +226,7 @@ Expansion Experiment::expand(const ExpandOptions& options, const Resources& host
   const auto layers = std::make_shared<Layers>(
       file_, profile, set, automatic_device(profile, host, on_cluster), options);
   std::vector<Draft> drafts = draft_runs(file_, *layers);
-  const Names only = names_meant(options.only, drafts);
+  const Names only = selected_names(options.only, drafts);
   check_chosen(drafts, only, *layers);
 
   Expansion expansion;

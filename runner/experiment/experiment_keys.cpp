@@ -59,8 +59,8 @@ constexpr ExperimentKey kKeys[] = {
     {"sweep.double.KEY.to", "an integer, at least from",
      "The largest value; on the CPU without memory_limit_gib, required."},
     {"sweep.double.KEY.refine", "true, false; default: false",
-     "Then run what is between the largest value that fits and the smallest that does not, half "
-     "way each time, down to neighbouring values."},
+     "true: then bisect between the largest value that fits and the smallest that does not, down "
+     "to neighbouring values."},
     {"sweep.repeats", "an integer, at least 1, or a map",
      "How many times each combination is run; alone, each point."},
     {"sweep.repeats.count", "an integer, at least 1; required", "How many times."},

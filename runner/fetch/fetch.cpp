@@ -36,7 +36,7 @@ class FetchScript {
       process_ = std::make_unique<Conversation>(
           std::vector<std::string>{python_program(), "-I", "-c", std::string(kFetchScript)},
           own_variables());
-      heard = hear(json::object());
+      heard = read_answer(json::object());
       if (!heard.is_object()) throw std::runtime_error(python_program() + " answers otherwise");
     } catch (const std::exception& error) {
       throw std::runtime_error(fmt::format(
@@ -48,10 +48,10 @@ class FetchScript {
   }
 
   // Throws ConfigError (place and key empty) and std::runtime_error.
-  json ask(const json& question) { return answer_of(hear(question)); }
+  json ask(const json& question) { return answer_of(read_answer(question)); }
 
  private:
-  json hear(const json& question) {
+  json read_answer(const json& question) {
     constexpr std::chrono::minutes kPatience{5};  // it answers at once, unless it is stopped
     constexpr size_t kLargestAnswerBytes = 256 << 20;
     const std::string line = question.dump(-1, ' ', true, json::error_handler_t::replace);
@@ -70,7 +70,7 @@ class FetchScript {
         if (heard.at("is_users").get<bool>()) throw ConfigError("", "", problem);
         throw std::runtime_error(problem);
       }
-      heard = hear(json::object());
+      heard = read_answer(json::object());
     }
   }
 

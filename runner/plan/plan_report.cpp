@@ -76,7 +76,7 @@ std::string uncalibrated_note(const std::vector<PlannedRow>& rows) {
   const auto [least, most] = std::ranges::minmax(times);
   const std::string from = duration(least), to = duration(most);
   return fmt::format(
-      "Without a calibration a step is taken to last about {}, whatever the strategy.",
+      "Without a calibration, the estimate for a step is about {}, whatever the strategy.",
       from == to ? from : from + " to " + to);
 }
 
@@ -142,7 +142,7 @@ std::vector<Column> plan_columns() {
            .documentation = "Time of a step; -: not calibrated.",
            .when_known = true},
           {.heading = "Exposed\n[ms]",
-           .documentation = "Of it, in which compute waits for other ranks or the host.",
+           .documentation = "Part of the step in which compute waits for other ranks or the host.",
            .when_known = true,
            .drop_order = 1},
           {.heading = "MFU\n[%]",
@@ -237,7 +237,7 @@ std::vector<std::string> notes_of(const std::vector<PlannedRow>& rows) {
     for (const std::string& note : row.notes) add(visible_line(note));
     if (!row.plan) continue;
     for (const std::string& assumption : row.plan->assumptions) {
-      add("Taken to be so: " + visible_line(assumption) + ".");
+      add("Assumption: " + visible_line(assumption) + ".");
     }
   }
   if (std::string note = uncalibrated_note(rows); !note.empty()) add(std::move(note));

@@ -153,7 +153,7 @@ std::string render_class(Format format, const Report& report, const std::vector<
   if (figures.size() == 1) table.title += ": " + figures.front().heading_line();
   const bool are_named = is_for_programs(format) && figures.size() > 1;
   if (are_named) {
-    table.columns.push_back({"figure", "", "The column that the row's figures are of.", true});
+    table.columns.push_back({"figure", "", "The name of the figure that the row shows.", true});
   }
   table.columns.push_back({"source", "source", "Whose results they are.", true});
   for (const std::string& point : points) {

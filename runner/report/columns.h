@@ -11,8 +11,8 @@
 #include "runner/series/series.h"
 #include "runner/table/table.h"
 
-// What reports are made of: the columns of runs and ranks, which are also the options of `report`
-// and its documentation, and the rows.
+// The parts of a report: its rows, and the columns of runs and ranks. The columns are also the
+// options of `report` and its documentation.
 namespace fsdp {
 
 struct RunColumn : Column {

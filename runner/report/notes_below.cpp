@@ -49,14 +49,15 @@ std::string warmup_remark(RunRows rows) {
     }
   }
   if (warmups.empty()) {
-    return without.empty() ? "" : ", no step left out as warm-up, for no more were done";
+    return without.empty() ? ""
+                           : ", over all steps, because no run did more steps than its warm-up";
   }
   if (warmups == std::set<std::string>{"0"}) return "";
   const std::string steps =
       warmups == std::set<std::string>{"1"} ? "step" : joined_names(warmups) + " steps";
   const std::string text = fmt::format(", the first {} left out as warm-up", steps);
   if (without.empty()) return text;
-  return fmt::format("{} (none of {}, which did no more)", text, joined_names(without));
+  return fmt::format("{} (except for {}, which did no more steps)", text, joined_names(without));
 }
 
 // Explains the shown columns.
@@ -72,13 +73,15 @@ std::string columns_remark(std::span<const RunRow> rows, const ShownColumns& sho
         fmt::format("tokens/s: at the median step of the slowest rank{}.", warmup_remark(rows)));
   }
   if (shown.has("memory_allocated_bytes_max")) {
-    texts.push_back(per_rank          ? "Memory: each rank's peak over all steps."
-                    : shown.are_brief ? "Memory: the peak of what the rank with most allocated."
-                                      : "Memory: each rank's peak over all steps, least-most.");
+    texts.push_back(per_rank ? "Memory: each rank's peak over all steps."
+                    : shown.are_brief
+                        ? "Memory: the peak of allocated memory, on the rank with the highest peak."
+                        : "Memory: each rank's peak over all steps, least-most.");
   }
   if (shown.has("scaling_efficiency_percent")) {
     texts.push_back(
-        "Scaling: tokens/s a rank in % of the row with fewest ranks that differs in nothing else.");
+        "Scaling: tokens/s a rank, in % of the row that has the fewest ranks and differs in "
+        "nothing else.");
   }
   if (shown.has("loss_last")) {
     texts.push_back(fmt::format("Loss: {}the mean over all tokens that a step trains on.",
@@ -114,8 +117,8 @@ std::string repeats_line(RunRows rows) {
   const bool has_unfinished = std::ranges::any_of(rows, [&](const RunRow& row) {
     return is_repeated(row) && row.series->finished_count == 0 && row.run->steps.value_or(0) > 0;
   });
-  return fmt::format("Figures of rows with repeats are medians over those that finished{}.",
-                     has_unfinished ? "; where none did, over all" : "");
+  return fmt::format("Figures of rows with repeats are medians over the finished repeats{}.",
+                     has_unfinished ? ", or over all repeats if none finished" : "");
 }
 
 // Explains [low, high] for the rows that have it.
@@ -127,7 +130,8 @@ std::string intervals_remark(bool has_confidence, bool has_range) {
   if (has_confidence && has_range) {
     what += fmt::format(" (of fewer than {}: {})", kLeastForConfidence, range);
   }
-  return fmt::format(" [low, high]: {}; ~: it holds 1, so the repeats show no difference.", what);
+  return fmt::format(
+      " [low, high]: {}; ~: the interval contains 1, so the repeats show no difference.", what);
 }
 
 std::string ratios_line(RunRows rows, const View& view) {
@@ -172,7 +176,7 @@ std::string noise_line(const std::vector<RowGroup>& groups) {
     }
   }
   if (!has_few_steps && !has_few_repeats) return {};
-  return fmt::format("Of speeds within noise {} would tell more.",
+  return fmt::format("Use {} to separate speeds that are within noise.",
                      has_few_steps ? "more steps (train.steps)" : "`repeats: 5`");
 }
 

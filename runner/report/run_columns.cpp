@@ -364,8 +364,8 @@ std::vector<ComputedColumns> computed_columns() {
                       "total_time_ms - start_up_time_ms: from the first step on.",
                       training_time_ms),
         figure_column("gpu_hours", "GPU-\nhours",
-                      "GPUs that the run's jobs held x the time of its attempts, all of them; of a "
-                      "run on GPUs. Outside of jobs it holds one for each rank.",
+                      "Hours of all attempts x the GPUs that they held: those of the job, else "
+                      "one for each rank; only for runs on GPUs.",
                       gpu_hours)}},
       {"step_time_ms_predicted",
        {figure_column("memory_error_percent", "",
@@ -381,11 +381,13 @@ std::vector<ComputedColumns> computed_columns() {
                                                  gibibytes(run.memory_allocated_bytes_predicted),
                                                  three_digits(run.step_time_ms_predicted));
                             }),
-        text_of_predictions("error", "What both are off by, for people; above 0: too much.",
-                            [](auto& run) {
-                              return percent(memory_error_percent(run)) + ", " +
-                                     percent(step_time_error_percent(run));
-                            })}},
+        text_of_predictions(
+            "error",
+            "Errors of both predictions, for people; above 0: the prediction was too large.",
+            [](auto& run) {
+              return percent(memory_error_percent(run)) + ", " +
+                     percent(step_time_error_percent(run));
+            })}},
   };
 }
 

@@ -162,8 +162,9 @@ void judge_host_memory(const RunPaths& paths, const RunSpec& spec, int attempt, 
 
 }  // namespace
 
-Ending conclude(const std::filesystem::path& results, const RunRecord& run, int attempt,
-                std::span<const RankEnd> ranks, FileDigests& digests, AttemptEnd& end) {
+Ending judge_and_check_inputs(const std::filesystem::path& results, const RunRecord& run,
+                              int attempt, std::span<const RankEnd> ranks, FileDigests& digests,
+                              AttemptEnd& end) {
   Ending ending = judge(ranks, end);
   if (end.outcome == LaunchOutcome::kUnseen) {
     end.ended_unix_ms = last_event_unix_ms(ranks).value_or(end.ended_unix_ms);
@@ -183,7 +184,7 @@ Ending conclude(const std::filesystem::path& results, const RunRecord& run, int 
   set_checkpoints_aside(paths, attempt);
   ending.status = RunStatus::kFailed;
   ending.reason =
-      fmt::format("{} while the run went on; run it again, with files that stay as they are{}",
+      fmt::format("{} during the run; run it again, and leave its input files unchanged{}",
                   *end.changed_input, ending.reason.empty() ? "" : " (" + ending.reason + ")");
   return ending;
 }
@@ -192,7 +193,7 @@ Ending close_attempt(Store& store, const std::filesystem::path& results, const R
                      int attempt, AttemptEnd end) {
   FileDigests digests(store, run.spec);
   const Ending ending =
-      conclude(results, run, attempt, store.rank_ends(run.id, attempt), digests, end);
+      judge_and_check_inputs(results, run, attempt, store.rank_ends(run.id, attempt), digests, end);
   for (const auto& [state, digest] : digests.computed()) store.remember_digest(state, digest);
   store.end_attempt(run.id, attempt, ending.status, ending.reason, end.ended_unix_ms,
                     ending.reason_rank);

@@ -139,12 +139,13 @@ class FileDigests {
 std::optional<std::string> changed_input(FileDigests& digests, const RunRecord& run,
                                          std::optional<int64_t> ended_unix_ms = std::nullopt);
 
-// Returns how the attempt ended: as judged, but out_of_host_memory if the experiment does not ask
-// about the limit of the host, and failed if its inputs changed. Compares the inputs
-// unless `end` tells of that. Sets checkpoints aside that changed inputs taint. Completes `end`.
-// Throws ResultsUnavailable; a later call goes on.
-Ending conclude(const std::filesystem::path& results, const RunRecord& run, int attempt,
-                std::span<const RankEnd> ranks, FileDigests& digests, AttemptEnd& end);
+// Returns how the attempt ended: as judged. It failed if its inputs changed. It is
+// out_of_host_memory if the experiment does not ask about the limit. Compares the inputs,
+// unless end.inputs_compared is set. If inputs changed, sets the checkpoints aside. Fills in the
+// rest of `end`. Throws ResultsUnavailable; a later call continues.
+Ending judge_and_check_inputs(const std::filesystem::path& results, const RunRecord& run,
+                              int attempt, std::span<const RankEnd> ranks, FileDigests& digests,
+                              AttemptEnd& end);
 
 // Does the same after all events are in the store, and records it. Throws ResultsUnavailable.
 Ending close_attempt(Store& store, const std::filesystem::path& results, const RunRecord& run,

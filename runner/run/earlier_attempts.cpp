@@ -169,13 +169,13 @@ RunStatus end_earlier_attempt(const std::filesystem::path& results, const RunRec
   if (end.outcome == LaunchOutcome::kUnseen) end.ended_unix_ms = now_unix_ms();
   end.in_job = true;
   end.was_requeued = ended_with_job(end.outcome);
-  const Ending ending = conclude(results, run, attempt, reports.ends(), digests, end);
+  const Ending ending = judge_and_check_inputs(results, run, attempt, reports.ends(), digests, end);
   if (end.outcome == LaunchOutcome::kUnseen && ending.is_result()) {
     end.outcome = LaunchOutcome::kExited;
     write_end(paths, attempt, end);  // for the runner that follows the job
   }
-  progress.say(fmt::format("{}: attempt {} when the job ran before: {}{}{}", run.point, attempt,
-                           name_of(ending.status), ending.reason.empty() ? "" : ", ",
+  progress.say(fmt::format("{}: attempt {}, from an earlier start of the job: {}{}{}", run.point,
+                           attempt, name_of(ending.status), ending.reason.empty() ? "" : ", ",
                            ending.reason));
   return ending.status;
 }

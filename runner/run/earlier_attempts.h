@@ -28,9 +28,9 @@ void import_attempts_by_hand(Store& store, const std::filesystem::path& results,
                              std::string_view experiment, const WarnOfFile& say);
 
 // Refreshes the names in the run's folder, and in its attempts' folders from `attempt` on, from the
-// file server. If an NFS client did not find a name, it takes the name as absent for up to a
-// minute, unless the folder itself is asked about: see lookupcache and acdirmax in nfs(5). Folders
-// that cannot be opened are left as they are.
+// file server. An NFS client that did not find a name treats it as absent for up to a minute,
+// unless it asks the server about the folder: see lookupcache and acdirmax in nfs(5). Folders that
+// cannot be opened are left as they are.
 void ask_again_for_names(const RunPaths& run, int attempt);
 
 // Closes the attempts of runners that were killed, or could not record the end. Some are in their
@@ -52,10 +52,10 @@ struct JobOfLoop {
 // Returns the run that follows an ended run, if any.
 using FollowUp = std::function<std::optional<RunRecord>(const RunRecord&, RunStatus)>;
 
-// Returns the part of `runs` that the job must still launch, which may have been requeued. Judges
-// the attempts of its earlier starts by their files. A run that ended by itself is replaced by its
-// `follow_up`, if any, which may have been begun as well. A run that was cut short goes on, unless
-// slurm.max_restarts is reached.
+// Returns those of `runs` that the job must still launch. If Slurm has started the job before,
+// judges the earlier attempts by their files. A run that ended by itself is replaced by its
+// `follow_up`, if any; the same then holds for that run. A run that was cut short is launched
+// again, unless slurm.max_restarts is reached.
 std::vector<RunRecord> left_to_launch(std::vector<RunRecord> runs,
                                       const std::filesystem::path& results, JobOfLoop& job,
                                       FileDigests& digests, Progress& progress,

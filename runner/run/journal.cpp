@@ -49,7 +49,7 @@ void Journal::append(const OpenAttempt&, std::vector<std::vector<Event>>) {}  //
 Ending Journal::end(const OpenAttempt& attempt, AttemptEnd& end) {
   const RunRecord& run = attempt.run();
   const Ending ending =
-      conclude(results_, run, attempt.attempt(), attempt.rank_ends(), digests_, end);
+      judge_and_check_inputs(results_, run, attempt.attempt(), attempt.rank_ends(), digests_, end);
   write_end(RunPaths(results_ / run.folder), attempt.attempt(), end);
   ended_.emplace_back(run).status = ending.status;
   return ending;
@@ -98,8 +98,8 @@ void StoreJournal::append(const OpenAttempt& attempt, std::vector<std::vector<Ev
 
 Ending StoreJournal::end(const OpenAttempt& attempt, AttemptEnd& end) {
   const RunRecord& run = attempt.run();
-  const Ending ending =
-      conclude(results(), run, attempt.attempt(), attempt.rank_ends(), digests(), end);
+  const Ending ending = judge_and_check_inputs(results(), run, attempt.attempt(),
+                                               attempt.rank_ends(), digests(), end);
   Entry& entry = open_entry(run.id);
   entry.end = end;
   entry.ending = ending;

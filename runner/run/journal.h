@@ -15,8 +15,8 @@
 namespace fsdp {
 
 // Keeps the attempts of a loop in files of the results folder: launch.json begins an attempt, ranks
-// append their events, end.json ends it. Whoever has a database reads the files later. A job has
-// nothing else.
+// append their events, end.json ends it. A process with a database reads the files later. A job has
+// only the files.
 class Journal {
  public:
   Journal(std::filesystem::path results, FileDigests& digests, FollowUp follow_up);
@@ -27,8 +27,8 @@ class Journal {
   virtual int begin(const RunRecord& run, const AttemptStart& start, std::string& problem);
   // Takes events that were read from the files to which the attempt's ranks append them.
   virtual void append(const OpenAttempt& attempt, std::vector<std::vector<Event>> events);
-  // Ends an attempt whose events are all read, and returns how. Completes `end`. If it throws, a
-  // later call goes on.
+  // Ends an attempt after all its events are read, and returns how it ended. Fills in the rest of
+  // `end`. If it throws, a later call continues.
   virtual Ending end(const OpenAttempt& attempt, AttemptEnd& end);
   // Brings the records beside the files up to date. Returns the runs that follow from ended ones,
   // if they are wanted.

@@ -44,7 +44,7 @@ std::optional<int64_t> last_event_unix_ms(std::span<const RankEnd> ranks);
 //   4. The launcher's view, unless ranks know more. A launch that was told to stop ended by that.
 //   5. The ranks' own reports.
 //   6. Otherwise the attempt was killed, and nobody knows more.
-// Changed inputs outrank all of these: see close_attempt().
+// Changed inputs outrank all of these: see judge_and_check_inputs().
 Ending judge(std::span<const RankEnd> ranks, const AttemptEnd& end);
 
 // Returns the outcome of a run if its task ended before an attempt began. `output` is the job's.

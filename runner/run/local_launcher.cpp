@@ -23,7 +23,7 @@ namespace fsdp {
 
 using std::string_view_literals::operator""sv;
 
-// The scripts in slurm_templates/ unset these too.
+// slurm_templates/job.sh unsets these variables, too.
 bool is_of_a_launcher(std::string_view name) {
   static constexpr std::array kNames = {
       "RANK"sv,       "WORLD_SIZE"sv,       "LOCAL_RANK"sv,  "LOCAL_WORLD_SIZE"sv,

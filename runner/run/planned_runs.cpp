@@ -180,8 +180,8 @@ void require_trained(const PreparedData& data) {
     if (documents == 0 || cut.lost.untrained_documents < documents) continue;
     throw ConfigError(
         data.source.string(), "data.sequence_length",
-        fmt::format("{} leaves nothing to train on: each of {} documents is cut before what is "
-                    "trained on begins, or has nothing of it; needed: longer sequences",
+        fmt::format("{} leaves nothing to train on: each of {} documents has no token that is "
+                    "trained on, or is cut before the first one; needed: longer sequences",
                     cut.sequence_length, documents));
   }
 }

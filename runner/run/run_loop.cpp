@@ -155,8 +155,7 @@ void RunLoop::wait_without_runs() {
   patience_.wait_without_runs(user_waits_);
 }
 
-// What cannot be recorded beside the files for now does not keep runs from beginning. What cannot
-// be written to files does.
+// Runs begin while the database cannot be written, but not while files cannot.
 void RunLoop::pass() {
   std::exception_ptr problem;
   const auto attempt = [&](const std::function<void()>& step) {
@@ -246,13 +245,13 @@ void RunLoop::stop_when_asked(std::chrono::milliseconds patience) {
   if (at_time_limit_) {
     progress_.say("the job's time limit is near: stopping the runs");
   } else if (runs_are_under_way()) {
-    progress_.say(
-        stopping_ ? "killing the runs"
-                  : "stopping the runs; once more kills them. The same command does what is left");
+    progress_.say(stopping_ ? "killing the runs"
+                            : "stopping the runs; a second signal kills them. The same command "
+                              "runs the rest later");
   } else if (stopping_) {
     user_waits_ = false;
   } else {
-    progress_.say("stopping when it is recorded how runs ended; once more stops at once");
+    progress_.say("stopping when the ends of the runs are recorded; a second signal stops at once");
   }
   stopping_ = true;
   launcher_.stop_all();

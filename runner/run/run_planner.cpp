@@ -239,7 +239,7 @@ std::vector<RunPlanner::Step> RunPlanner::walk(Series& series) {
       steps.push_back(std::move(next));
     } catch (const ConfigError& error) {
       if (series.checked) {
-        settings_.say(fmt::format("{}={} cannot be run, nor what would follow: {}",
+        settings_.say(fmt::format("{}={} cannot be run, so the search ends here: {}",
                                   series.doubling->key(), *value, error.what()));
       }
       break;

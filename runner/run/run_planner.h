@@ -96,8 +96,8 @@ class RunPlanner {
   // Returns the run that follows an ended run of a doubled key. May be called again if its changes
   // to the store were undone.
   std::optional<RunRecord> after(const RunRecord& ended, RunStatus status);
-  // Goes on from an ended run to the one that its job has chosen by itself. That one is in the
-  // store.
+  // Continues the search after `ended` with `chosen`, the run that the job chose by itself.
+  // `chosen` is in the store.
   void job_chose(const RunRecord& ended, const RunRecord& chosen);
 
  private:

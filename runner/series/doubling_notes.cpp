@@ -138,8 +138,8 @@ std::vector<std::string> largest_that_fit(std::span<const ComparisonRow> rows) {
         series.finished.empty() ? "none" : std::to_string(series.finished.rbegin()->first);
     const char* remark = may_be_larger(series)               ? " so far"
                          : series.smallest_that_does_not_fit ? ""
-                                                             : ", more was not tried";
-    by_key[series.key].push_back(fmt::format("{} ({}{})", value, series.name, remark));
+                                                             : ", no larger value was tried";
+    by_key[series.key].push_back(fmt::format("{} ({}){}", value, series.name, remark));
   }
   std::vector<std::string> texts;
   for (const auto& [key, values] : by_key) {

@@ -13,8 +13,8 @@
 namespace fsdp {
 namespace {
 
-// Returns the quantile of the values after the warm-up, or of all if there are no more. They are in
-// the order of steps, and are reordered. nullopt if there are none.
+// Returns the quantile of the values after the warm-up, or of all if there are no more. nullopt if
+// there are none. `values` are in the order of steps; the call reorders them.
 std::optional<double> quantile_after(int64_t warmup_steps_excluded, std::vector<double>& values,
                                      double fraction = 0.5) {
   if (values.empty()) return std::nullopt;

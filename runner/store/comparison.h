@@ -77,8 +77,9 @@ struct AttemptSummary {
     visit("memory_allocated_bytes_min", self.memory_allocated_bytes_min,
           "Peak allocated memory of the rank with least.");
     visit("memory_reserved_bytes_max", self.memory_reserved_bytes_max,
-          "Peak reserved memory of the rank with most; for people least-most.", "reserved\nGiB",
-          Better::kLess);
+          "Peak reserved memory of the rank with most; on the CPU, anonymous resident memory. For "
+          "people least-most.",
+          "reserved\nGiB", Better::kLess);
     visit("memory_reserved_bytes_min", self.memory_reserved_bytes_min,
           "Peak reserved memory of the rank with least.");
     visit("memory_allocated_bytes_forward_max", self.memory_allocated_bytes_forward_max,
@@ -130,8 +131,8 @@ struct AttemptSummary {
           "Mean utilization of the nodes' processors, over the device samples.", "CPU\n%",
           Better::kNeither, Shown::kWhereKnown);
     visit("cpu_time_others_percent", self.cpu_time_others_percent,
-          "CPU time that other processes took on the ranks' CPUs during the measured steps, in "
-          "percent of what these CPUs have, of the ranks with most.",
+          "CPU time that other processes took on a rank's CPUs during the measured steps, in "
+          "percent of these CPUs' time; the largest value of any rank.",
           "", Better::kLess);
     visit("run_queue_wait_percent", self.run_queue_wait_percent,
           "Time that a rank's threads waited for a CPU during the measured steps, in percent of "
@@ -211,8 +212,9 @@ struct RankSummary {
     visit("memory_allocated_bytes_forward", self.memory_allocated_bytes_forward,
           "Most memory allocated after a step's last forward.", "allocated after\nforward GiB",
           Better::kLess);
-    visit("memory_reserved_bytes_max", self.memory_reserved_bytes_max, "Peak reserved memory.",
-          "reserved\npeak GiB", Better::kLess);
+    visit("memory_reserved_bytes_max", self.memory_reserved_bytes_max,
+          "Peak reserved memory; on the CPU, anonymous resident memory.", "reserved\npeak GiB",
+          Better::kLess);
     visit("memory_reserved_bytes_forward", self.memory_reserved_bytes_forward,
           "Most memory reserved after a step's last forward.", "reserved after\nforward GiB",
           Better::kLess);
@@ -236,8 +238,9 @@ struct StepLoss {
   }
 };
 
-// One line of the view `comparison`: one run and its newest attempt. All members are columns,
-// except `current` and the last three. The figures are empty until an attempt has begun.
+// One line of the view `comparison`: one run and its newest attempt. Every member is a column
+// of the view, except `current`, `gpu_time_ms`, `spec` and `losses`. The figures are empty until an
+// attempt has begun.
 struct ComparisonRow : AttemptSummary {
   // Its place in the experiment.
   std::string experiment;
@@ -309,7 +312,7 @@ struct ComparisonRow : AttemptSummary {
   std::string spec;                    // as JSON
   std::vector<StepLoss> losses{};  // no column: loss of each step, if other runs must have the same
 
-  // True if the run measured its loss. A missing figure of it was then not finite.
+  // True if the run measured its loss. A missing loss was then not finite.
   bool has_losses() const { return steps.value_or(0) > 0; }
   // The same for its validation loss.
   bool has_validation_losses() const { return token_accuracy_last.has_value(); }
@@ -339,7 +342,9 @@ struct ComparisonRow : AttemptSummary {
     visit("strategy", self.strategy, "single, ddp or fsdp; for people with sharding and +offload.",
           "strategy");
     visit("sharding", self.sharding, "What fsdp shards, and within how many ranks; else empty.");
-    visit("wrap", self.wrap, "What is gathered, and reduced, together.");
+    visit("wrap", self.wrap,
+          "The modules of one unit: their parameters are gathered, and their gradients reduced, "
+          "together.");
     visit("prefetch", self.prefetch, "Units that are gathered ahead.");
     visit("limit_all_gathers", self.limit_all_gathers,
           "1: a gather waits for the memory of a unit before it; 0: not.");
@@ -365,7 +370,7 @@ struct ComparisonRow : AttemptSummary {
     visit("compare", self.compare,
           "What the experiment's rows are compared by: loss or throughput.");
     visit("warmup_steps_excluded", self.warmup_steps_excluded,
-          "First steps left out of step-time figures.");
+          "Number of first steps that step-time figures leave out.");
     visit("device", self.device, "cpu or cuda.");
     visit("device_name", self.device_name, "Name of rank 0's processor or GPU.");
     visit("cpu_name", self.cpu_name, "Name of the processor of the host that it was started on.");

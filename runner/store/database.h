@@ -36,7 +36,7 @@ class Database {
  public:
   // Opens or creates `file`. Its folder must exist.
   explicit Database(const std::filesystem::path& file);
-  // SQLite's name for a database that goes when it is closed.
+  // SQLite's name for a temporary database, which is deleted when it is closed.
   static constexpr const char* kTemporary = "";
   // Returns a copy of the database `source`, in the file `copy` or a temporary one. Its errors name
   // `source`. The source is only read. If a writer was killed, the change in its journal is undone

@@ -180,8 +180,9 @@ void copy_source(const MergeSource& source, const path& results, const path& cop
   require_sound(copy);
 }
 
-// Queries that find nothing if the attached database `source` may be merged, and the problem for
-// the folder or name, and the experiment, that they find.
+// The conditions for merging the attached database `source`. Each query finds nothing if its
+// condition holds. Otherwise it finds a folder or a name, and an experiment; the problem describes
+// them.
 constexpr std::array kMergeRules = {
     // Runs that the source has merged lie elsewhere, but each must lie where it was.
     SoundnessRule{"select r.folder, r.experiment from main.runs r "

@@ -37,11 +37,11 @@ struct PruneItem {
 std::vector<PruneItem> find_prunable(const Store& store, const std::filesystem::path& results,
                                      const PruneWish& wish);
 
-// Removes the items that `wish` found, one after the other. A transaction renames the folder, so
-// that no run has it, and deletes the rows; then the folder goes. On a full disk the rows go last,
-// when the others have made room. If the process is killed in between, the next find_prunable finds
-// the rest. Returns the items that were left alone, because a run is running or needs the folder
-// now.
+// Removes the items that `wish` found, one after the other. One transaction renames the folder, so
+// no run uses it, and deletes the rows. Then the folder is deleted. On a full disk the rows are
+// deleted last, after the folders have made room. If the process is killed in between, the next
+// find_prunable finds the rest. Returns the items that were left alone, because a run is running or
+// needs the folder now.
 std::vector<PruneItem> prune(Store& store, const std::filesystem::path& results,
                              const PruneWish& wish, std::vector<PruneItem> items);
 

@@ -260,8 +260,8 @@ std::vector<RankEnd> Store::rank_ends(int64_t run_id, int attempt) const {
 std::vector<Stretch> Store::stretches(int64_t run_id, int attempt) const {
   Statement& resumed_from_step = sql("select resumed_from_step from ranks" + kOfAttempt +
                                      " and started_unix_ms is not null order by rank");
-  // The earlier attempt that came nearest to a step, the newest one among equals. An attempt that
-  // stopped before the step did not write its checkpoint, even if it is newer.
+  // The earlier attempt that came nearest to a step; of several, the newest. A newer attempt that
+  // stopped before the step did not write the checkpoint.
   Statement& that_reached =
       sql("select attempt from (select attempt, (select max(step) from steps s "
           "  where s.run = a.run and s.attempt = a.attempt and s.rank = 0) as last_step "

@@ -46,7 +46,7 @@ inline constexpr std::array kCutShort = {RunStatus::kInterrupted, RunStatus::kTi
 constexpr bool is_cut_short(RunStatus status) {
   return std::ranges::find(kCutShort, status) != kCutShort.end();
 }
-// True if the run came to a result. That it does not fit is one.
+// True if the run has a result. Running out of memory is a result, too.
 constexpr bool is_result(RunStatus status) {
   return status == RunStatus::kFinished || status == RunStatus::kOutOfMemory;
 }

@@ -80,7 +80,7 @@ struct Row {
   std::string reason{};                     // why the row has its status
 };
 
-// A sentence that the rows answer.
+// A question about the rows and its answer.
 struct Answer {
   std::string question;  // "Fits"
   std::string text;      // without a full stop at its end
@@ -144,8 +144,8 @@ struct TableLines {
 // without a heading and without any text are left out.
 TableLines lay_out(const Table& table, const Terminal& terminal);
 
-// The formats of people show columns with a heading. Tables in a terminal have what lay_out()
-// leaves in, and sentences around it.
+// The formats for people. Markdown and LaTeX show every column of the table. A terminal shows the
+// columns that lay_out() keeps, with sentences above and below.
 std::string table_text(const Table& table, const Terminal& terminal);
 std::string table_markdown(const Table& table);
 std::string table_latex(const Table& table);

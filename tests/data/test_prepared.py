@@ -359,7 +359,7 @@ def test_a_length_at_which_nothing_is_left_to_train_on_is_refused(try_prepare, t
             f"nothing is trained on in 1 at sequence_length {shorter}") in done.stdout
     done, _ = chats_that(try_prepare, tmp_path, corpus, chats, sequence_length=4)
     assert done.returncode == 2
-    assert "'data.sequence_length': 4 leaves nothing to train on: each of 2 documents is cut" in done.stderr
+    assert "'data.sequence_length': 4 leaves nothing to train on: each of 2 documents has no token" in done.stderr
 
 
 @pytest.mark.parametrize(("record", "problem"), [

@@ -139,7 +139,7 @@ TEST_CASE("what ran out of memory is not launched again in another experiment, b
                       "ran out of memory ('FSDP size_per_rank=6' of the experiment 'trial')"));
   // Another specification is another family: it goes on until the training set is too small.
   CHECK_THAT(values(workplace, "other", "later"), Contains("6 finished 1; 12 finished 1"));
-  CHECK_THAT(later.errors, Contains("cannot be run, nor what would follow"));
+  CHECK_THAT(later.errors, Contains("cannot be run, so the search ends here"));
 
   const std::string before = values(workplace, "FSDP", "later");
   CHECK(workplace.run({"later.yaml"}).status == 0);
@@ -181,7 +181,7 @@ TEST_CASE("the next value of a key that an open job of Slurm doubles is left to 
   const int64_t id = store.record_job(job);
   const Ended left = workplace.run({"experiment.yaml"}, fits_up_to(3));
   CHECK(left.status == 0);
-  CHECK_THAT(left.errors, Contains("1 run in jobs of Slurm, left to them"));
+  CHECK_THAT(left.errors, Contains("1 run left to the Slurm jobs that have them"));
   CHECK(values(workplace) == "1 finished 1; 2 failed 1");
 
   job.tasks[0].over = true;

@@ -108,7 +108,7 @@ TEST_CASE("logs of a run that waits names its job, why it waits and the job's ow
   run.store().record_status(run.id(), RunStatus::kCancelled, "cancelled while it waited");
   const Ended over = run.call({"logs", "point", "--follow"});
   CHECK(over.status == 2);
-  CHECK_THAT(over.errors, Contains("no attempt came about in job 12_3") &&
+  CHECK_THAT(over.errors, Contains("no attempt started in job 12_3") &&
                               Contains("cancelled while it waited") && Contains("12_3.out"));
 }
 

@@ -102,7 +102,7 @@ TEST_CASE("Ctrl-C stops everything, keeps what was measured, and a later call go
   runner.send(SIGINT);
   const Ended ended = runner.wait();
   CHECK(ended.status == 130);
-  CHECK_THAT(ended.errors, Contains("The same command does what is left"));
+  CHECK_THAT(ended.errors, Contains("The same command runs the rest later"));
   CHECK_THAT(ended.output, Contains("interrupted: asked to stop, after step 2"));
   CHECK(gone_soon(spawned));
   for (const pid_t process : workplace.reported_processes()) CHECK(gone_soon(process));

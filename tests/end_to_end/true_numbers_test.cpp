@@ -77,7 +77,7 @@ TEST_CASE("data that is edited during a sweep gives no result under the old data
   REQUIRE(rows(workplace).size() == 2);
   CHECK(rows(workplace)[0].status == RunStatus::kFailed);
   CHECK_THAT(rows(workplace)[0].reason,
-             Contains("games.csv") && Contains("changed while the run went on"));
+             Contains("games.csv") && Contains("changed during the run"));
   CHECK(rows(workplace)[1].status == RunStatus::kFailed);
   CHECK_THAT(rows(workplace)[1].reason, Contains("changed since the run was planned"));
 
@@ -118,7 +118,7 @@ TEST_CASE("a run of which steps were lost is not finished, and its row warns for
   CHECK(rows(workplace)[0].skipped_lines == 6);
   const Ended report = workplace.call({"report"});
   CHECK_THAT(report.output + report.errors,
-             Contains("6 lines of what ranks reported could not be read"));
+             Contains("6 lines of the ranks' reports could not be read"));
 }
 
 TEST_CASE("a trainer whose clock is an hour behind gives durations of its own, and that is told") {

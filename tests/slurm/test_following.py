@@ -95,7 +95,7 @@ def test_runs_of_jobs_are_not_launched_again(cluster, workplace, tmp_path):
     here = work.call(work.file, "--trainer", work.stub_trainer)
     again = work.call(*work.with_stub("--detach"))
     assert here.returncode == 0
-    assert "3 runs in jobs of Slurm, left to them" in here.stderr
+    assert "3 runs left to the Slurm jobs that have them" in here.stderr
     assert again.returncode == 0
     assert "3 runs in jobs already" in again.stderr
     assert len(cluster.queue()) == 3

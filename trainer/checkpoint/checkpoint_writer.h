@@ -24,7 +24,7 @@ inline constexpr const char* kWeights = "weights";
 // The stem of optimizer state's files; the states' names are the optimizer's.
 inline constexpr const char* kOptimizer = "optimizer";
 
-// Elements [offset, offset + part.numel()) of one state of one parameter, both flattened.
+// Elements [offset, offset + part.numel()) of one flattened state of one parameter.
 struct Piece {
   std::string state;  // kWeights, "exp_avg", ...; without '/'
   const Parameter& parameter;

@@ -111,7 +111,7 @@ Verdict judge(const Arrival& own, c10d::Store& store, steady_clock::time_point d
   return {};
 }
 
-// Rank 0 hosts the store, so it leaves after all who have come have the verdict.
+// Rank 0 hosts the store, so it waits until every process that has arrived has read the verdict.
 void wait_for_hearers(c10d::Store& store, steady_clock::time_point deadline) {
   while (store.add(kHeard, 0) < store.add(kArrivals, 0) && steady_clock::now() < deadline) {
     std::this_thread::sleep_for(milliseconds(10));

@@ -28,7 +28,7 @@ StepBatches load_step(DataSet& data_set, Sampler& sampler, int64_t step, int64_t
     batches.unpadded_tokens += size.tokens;
     batches.label_count += size.labels;
   }
-  // Consecutive micro-batches of the step's rows are the ranks'.
+  // The step's rows, cut into micro-batches one after another, are the micro-batches of all ranks.
   const int64_t size_per_rank = spec.batch.size_per_rank;
   for (int64_t first = 0; first < std::ssize(all_rows); first += size_per_rank) {
     batches.tokens += data_set.batch_tokens(std::span(all_rows).subspan(first, size_per_rank));

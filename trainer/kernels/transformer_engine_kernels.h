@@ -4,9 +4,10 @@
 
 // The kernels of NVIDIA's Transformer Engine, on a GPU and on meta for one.
 //
-// The ATen set does the rest. This is fp64, and weights of another type than the activations. It is
-// also attention in fp32, with heads wider than 128 or no multiple of 8, before Ampere, or within
-// documents before Hopper. Throws c10::Error with Transformer Engine's text.
+// The ATen set computes fp64, and layers with weights of another type than the activations. It also
+// computes attention in fp32, with heads that are wider than 128 or no multiple of 8, on GPUs
+// before Ampere, and within documents on GPUs before Hopper. Throws c10::Error with Transformer
+// Engine's text.
 namespace fsdp {
 
 class TransformerEngineKernels : public AtenKernels {

@@ -13,7 +13,6 @@ namespace fsdp {
 // gradients are wanted, the forward itself writes the weight's gradient, for a loss gradient of 1
 // and times gradient_scale. It saves only the gradient of h. `chunk_tokens` 0 stands for
 // Kernels::chunk_tokens_max.
-// what Kernels::chunk_tokens_max allows.
 struct CrossEntropyOptions {
   double loss_scale = 1.0;
   double gradient_scale = 1.0;

@@ -166,8 +166,8 @@ void plan_step_time(const PlanRequest& request, const RunSpec& spec, const Model
   if (!plan.step_time_ms && gpu->hfu_percent && is_alike) {
     plan.step_time_ms = flops.hardware / (*peak * *gpu->hfu_percent / 100);
     plan.assumptions.push_back(
-        "step times are uncalibrated: those of a GPU that is as busy as others measured of models "
-        "of 7B; `fsdp-run calibrate` measures this one");
+        "step times are uncalibrated: they assume the utilization that others measured with 7B "
+        "models; `fsdp-run calibrate` measures this GPU");
   }
   if (!plan.step_time_ms) return;
   plan.mfu_percent = 100 * flops.model / (*peak * *plan.step_time_ms);

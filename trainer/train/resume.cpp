@@ -19,7 +19,7 @@ constexpr const char* kWhole = "whole: ";
 
 // Returns the defect that this rank finds in a checkpoint. If it is whole, returns kWhole and the
 // digest of its trainer.json, which holds the checksums of all files.
-std::string look_at(const path& folder, const ProcessGroup& world) {
+std::string find_own_damage(const path& folder, const ProcessGroup& world) {
   try {
     check_contents(folder, read_trainer_state(folder), world.rank(), world.size());
     return kWhole + file_digest(folder / kTrainerStateName);
@@ -32,7 +32,7 @@ std::string look_at(const path& folder, const ProcessGroup& world) {
 // result is the same on every rank, and each may end at once if there is a defect. `subject` is the
 // same on all ranks; the path `folder` may differ.
 std::string find_damage(const path& folder, const std::string& subject, ProcessGroup& world) {
-  const std::string seen = look_at(folder, world);
+  const std::string seen = find_own_damage(folder, world);
   pause_start_up();
   return verdict_on(subject, seen, world, [&](const std::vector<std::string>& all) -> std::string {
     for (size_t rank = 0; rank < all.size(); ++rank) {

@@ -32,7 +32,7 @@ function throughputMemoryFigure(runs, speed) {
   const near = limits.filter((limit) => limit <= FAR * most);
   return {
     id: "throughput_memory", title: "Throughput against memory", wide: true,
-    note: "Memory is the peak of what the rank with most allocated. Higher is faster, and further " +
+    note: "Memory is the peak of allocated memory, on the rank with the highest peak. Higher is faster, and further " +
       "left takes less." + farLimitNote(limits, most),
     head: ["run", "memory GiB", speed.unit, "limit GiB", "status"],
     rows: [...drawn.map(({run, memory}) =>

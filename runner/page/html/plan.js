@@ -73,7 +73,7 @@ function stepTimeFigure(all) {
   ];
   return {
     id: "step_time", title: "Time of a step", wide: true,
-    note: "Of it, the time in which compute waits for other ranks or the host.",
+    note: "Part of the step in which compute waits for other ranks or the host.",
     head: ["run", "step ms", "of it, waiting ms"],
     rows: runs.map((run, index) => [run.name, times[index], exposed[index]]),
     draw: (width) => drawBars({unit: "ms", names: runs.map((run) => run.name), rowHeight: 22, layers}, width),

@@ -216,7 +216,7 @@ TEST_CASE("a run whose input changed while it went on is failed, and nothing res
   }
   CHECK(planned.last_attempt().status == RunStatus::kFailed);
   CHECK_THAT(planned.last_attempt().reason,
-             Contains("games.csv") && Contains("changed while the run went on; run it again"));
+             Contains("games.csv") && Contains("changed during the run; run it again"));
   CHECK_FALSE(std::filesystem::exists(planned.paths().checkpoints()));
 }
 

@@ -94,7 +94,7 @@ TEST_CASE("a step time that ignores the strategy stands in no row") {
     CHECK_THAT(cell.text, !Catch::Contains("425"));
   }
   CHECK(table.notes.back() ==
-        "Without a calibration a step is taken to last about 425 ms to 851 ms, whatever the "
+        "Without a calibration, the estimate for a step is about 425 ms to 851 ms, whatever the "
         "strategy.");
   row.plan->communication_exposed_ms = 10;
   CHECK_THAT(render_plans(PlanFormat::kTable, report_of({row}), 0), Catch::Contains("  425"));

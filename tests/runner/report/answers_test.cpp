@@ -115,9 +115,9 @@ std::vector<Case> cases_of_memory() {
       {"one does not fit, and took least before it failed",
        with(ended(with_memory(three, {2048, 1024, 512}), 2, RunStatus::kOutOfMemory),
             [](auto& rows) { rows[2].memory_limit_gib = 1.5; }),
-       "Fits", "2 of 3; C does not fit in 1.50 GiB; least memory: B, 1.00 GiB a rank, x0.50 of A"},
+       "Fits", "2 of 3; does not fit in 1.50 GiB: C; least memory: B, 1.00 GiB a rank, x0.50 of A"},
       {"none fits", ended(ended(two, 0, RunStatus::kOutOfMemory), 1, RunStatus::kOutOfMemory),
-       "Fits", "0 of 2; A and B do not fit"},
+       "Fits", "0 of 2; do not fit: A and B"},
       {"one failed, one runs",
        ended(ended(with_memory(three, {1024, 1024, 1024}), 1, RunStatus::kFailed), 2,
              RunStatus::kRunning),
@@ -133,7 +133,7 @@ std::vector<Case> cases_of_memory() {
                 {8, RunStatus::kOutOfMemory}}),
        "Fits", "largest batch.size_per_rank: 2 (FSDP)"},
       {"of a doubled key all fit", doubled({{1, RunStatus::kFinished}, {2, RunStatus::kFinished}}),
-       "Fits", "largest batch.size_per_rank: 2 (FSDP, more was not tried)"},
+       "Fits", "largest batch.size_per_rank: 2 (FSDP), no larger value was tried"},
       {"of a doubled key none fits", doubled({{1, RunStatus::kOutOfMemory}}), "Fits",
        "largest batch.size_per_rank: none (FSDP)"},
   };
@@ -161,7 +161,7 @@ std::vector<Case> cases_of_losses() {
               rows[2].loss_digest = "other";
               rows[2].total_batch = 32;
             }),
-       "Loss", "A and B are equal at all 2 steps; not C: another total batch"},
+       "Loss", "A and B are equal at all 2 steps; C not compared: another total batch"},
       {"no two are comparable", with(two, [](auto& rows) { rows[1].total_batch = 32; }), "Loss",
        "cannot be compared with A: B has another total batch"},
       {"one row", runs_at({{"A", 1000}}), "Loss", "6.9315 -> 2.5000"},
@@ -235,17 +235,18 @@ std::vector<Case> cases_of_unequal_runs() {
        "A #0 and B #0 are equal at the only step; A #1 and B #1 are equal at the only step"},
       {"an old database holds no digest",
        with(with_losses(three, {{3}, {3}, {3}}), [](auto& rows) { rows[2].loss_digest.clear(); }),
-       "Loss", "A and B are equal at the only step; not C: no record of what decides its losses"},
+       "Loss",
+       "A and B are equal at the only step; C not compared: no record of what decides the losses"},
       {"a digest differs and nobody knows why",
        with(with_losses(three, {{3}, {3}, {3}}), [](auto& rows) { rows[2].loss_digest = "x"; }),
-       "Loss", "A and B are equal at the only step; not C: another loss_digest"},
+       "Loss", "A and B are equal at the only step; C not compared: another loss_digest"},
       {"input files differ",
        with(with_losses(three, {{3}, {3}, {3}}),
             [](auto& rows) {
               rows[2].loss_digest = "x";
               rows[2].data_digest = "y";
             }),
-       "Loss", "A and B are equal at the only step; not C: other input files"},
+       "Loss", "A and B are equal at the only step; C not compared: other input files"},
       {"keys differ",
        with(with_losses(three, {{3}, {3}, {3}}),
             [](auto& rows) {
@@ -254,7 +255,8 @@ std::vector<Case> cases_of_unequal_runs() {
               rows[2].spec = R"({"train":{"seed":2},"optimizer":{"learning_rate":0.5}})";
             }),
        "Loss",
-       "A and B are equal at the only step; not C: other optimizer.learning_rate, train.seed"},
+       "A and B are equal at the only step; C not compared: other optimizer.learning_rate, "
+       "train.seed"},
   };
 }
 
@@ -361,7 +363,7 @@ std::vector<Case> cases_of_ends() {
               rows[0].memory_limit_gib = 1;
               rows[1].memory_limit_gib = 2;
             }),
-       "Fits", "0 of 2; A and B do not fit"},
+       "Fits", "0 of 2; do not fit: A and B"},
       {"what the queue ended may fit",
        ended(with_memory(two, {1024, 1024}), 1, RunStatus::kTimeLimit), "Fits",
        "1 of 1 that finished or did not fit; time_limit: B; 1.00 GiB a rank"},

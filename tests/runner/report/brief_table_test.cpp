@@ -76,7 +76,7 @@ TEST_CASE("a row for which the host had too little memory is not said to exceed 
         "the job's memory limit (slurm.mem) was reached"}) {
     report.rows[1].reason = "rank 0: " + words;
     CHECK_THAT(render(Format::kTable, report),
-               !Catch::Contains("80.0") && Catch::Contains("4xFSDP does not fit;"));
+               !Catch::Contains("80.0") && Catch::Contains("does not fit: 4xFSDP;"));
   }
 }
 

@@ -69,7 +69,7 @@ TEST_CASE("a value that failed between what fits and what does not may fit") {
             "FSDP: x1.00 the largest value that was run."});
   CHECK(largest_that_fit(rows) ==
         std::vector<std::string>{
-            "largest batch.size_per_rank: 1 (FSDP so far), none (later so far), 1 (above)"});
+            "largest batch.size_per_rank: 1 (FSDP) so far, none (later) so far, 1 (above)"});
 }
 
 TEST_CASE("step times are compared at equal totals only, series within their experiment") {

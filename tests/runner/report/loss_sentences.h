@@ -69,12 +69,6 @@ class LossSentences {
   }
 
   void check_part(SentenceReader& reader) {
-    if (reader.take("not ")) {
-      const Places alone = runs_of(reader.expect_names());
-      reader.expect(": ");
-      check_reason(reader, alone, {});
-      return;
-    }
     if (check_many(reader)) return;
     Places who;
     if (reader.take("all ")) {
@@ -85,6 +79,7 @@ class LossSentences {
       reader.take("the repeats of ");
       const SentenceReader::NameList list = reader.expect_names();
       who = runs_of(list);
+      if (reader.take(" not compared: ")) return check_reason(reader, who, {});
       if (list.more > 0) who = runs_with_digest_of(*who.begin());
     }
     require(who.size() > 1, "one run agrees with itself");
@@ -109,7 +104,7 @@ class LossSentences {
     return rows.size();
   }
 
-  // "16 runs agree within 4 groups that compute the same, to 2e-7 at every step"
+  // "16 runs agree within 4 groups of runs that compute the same thing, to 2e-7 at every step"
   bool check_many(SentenceReader& reader) {
     if (!std::isdigit(reader.next())) return false;
     tells_all_ = false;
@@ -117,7 +112,7 @@ class LossSentences {
     const bool are_equal = reader.take(" runs are equal within ");
     if (!are_equal) reader.expect(" runs agree within ");
     reader.take_number();
-    reader.expect(" groups that compute the same, ");
+    reader.expect(" groups of runs that compute the same thing, ");
     double bound = 0;
     if (!are_equal) {
       reader.expect("to ");
@@ -334,7 +329,7 @@ class LossSentences {
 
   static bool is_true_reason(const std::string& why, const ComparisonRow& run,
                              const ComparisonRow& other) {
-    if (why == "no record of what decides its losses") return run.loss_digest.empty();
+    if (why == "no record of what decides the losses") return run.loss_digest.empty();
     if (why == "no such record to compare with") return other.loss_digest.empty();
     if (run.loss_digest == other.loss_digest) return false;
     if (why == "another total batch") return run.total_batch != other.total_batch;

@@ -98,9 +98,10 @@ TEST_CASE("the remark about the warm-up says what was left out of which run") {
   CHECK(remark() == ", the first 2 steps left out as warm-up");
   report.rows.push_back(finished_row(2, "short", StrategyKind::kDdp, 2, 10));
   report.rows[1].steps = 2;
-  CHECK(remark() == ", the first 2 steps left out as warm-up (none of short, which did no more)");
+  CHECK(remark() ==
+        ", the first 2 steps left out as warm-up (except for short, which did no more steps)");
   report.rows.erase(report.rows.begin());
-  CHECK(remark() == ", no step left out as warm-up, for no more were done");
+  CHECK(remark() == ", over all steps, because no run did more steps than its warm-up");
   report.rows[0].warmup_steps_excluded = 0;
   CHECK(remark() == "");
   report.rows[0].steps = 0;

@@ -285,8 +285,8 @@ inline void SpeedSentences::check_fits(const std::string& text) {
       is_bounded = is_bounded || count(row, RunStatus::kOutOfMemory) > 0;
       is_open = is_open || (!is_bounded && count(row, RunStatus::kFailed) > 0);
     }
-    reader.expect(most + " (FSDP");
-    reader.expect(is_open ? " so far)" : is_bounded ? ")" : ", more was not tried)");
+    reader.expect(most + " (FSDP)");
+    reader.expect(is_open ? " so far" : is_bounded ? "" : ", no larger value was tried");
     if (reader.is_at_end()) return;
     reader.expect("; ");
   }
@@ -324,11 +324,8 @@ inline void SpeedSentences::check_fits(const std::string& text) {
       reader.expect(" repeats");
       continue;
     }
-    if (begins) {
-      reader.give_back(begins->size());
-      const SentenceReader::NameList list = reader.expect_names();
-      if (!reader.take(" does not fit")) reader.expect(" do not fit");
-      for (const size_t row : rows_of(list)) {
+    if (reader.take("does not fit: ") || reader.take("do not fit: ")) {
+      for (const size_t row : rows_of(reader.expect_names())) {
         require(count(row, RunStatus::kOutOfMemory) == count(row), "it may fit: " + text);
       }
       continue;
@@ -391,7 +388,7 @@ inline void SpeedSentences::check_change(const std::string& question, const std:
   require(reader.is_at_end(), "an unknown sentence: " + text);
 }
 
-// "4 90 % (within noise of 100 %), 8 80 % of the tokens/s a rank of 1 (weak scaling: ...)"
+// "tokens/s a rank: 4 90 % (within noise of 100 %), 8 80 % of 1 (weak scaling: ...)"
 inline void SpeedSentences::check_scaling(const std::string& text) {
   SentenceReader reader = reader_of(text);
   const auto per_rank = [&](size_t row) {
@@ -403,6 +400,7 @@ inline void SpeedSentences::check_scaling(const std::string& text) {
       double percent;
     };
     std::vector<Claim> claims;
+    reader.expect("tokens/s a rank: ");
     do {
       const std::optional<std::string> name = reader.take_name();
       if (!name) {
@@ -417,7 +415,7 @@ inline void SpeedSentences::check_scaling(const std::string& text) {
         continue;
       claims.push_back({rows_.at(*name), percent});
     } while (reader.take(", "));
-    reader.expect(" of the tokens/s a rank of ");
+    reader.expect(" of ");
     const size_t base = rows_.at(reader.expect_name());
     if (!reader.take(" (weak scaling: the total batch grows with the ranks)")) {
       reader.expect(" (strong scaling: the total batch stays)");

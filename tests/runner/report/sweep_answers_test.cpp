@@ -56,15 +56,17 @@ TEST_CASE(
     "of many groups of rows with equal losses one sentence is said, of those that part their own") {
   CHECK_THAT(
       render(Format::kTable, sweep()),
-      Catch::Contains("Loss:  8 runs are equal within 4 groups that compute the same, at every "
-                      "step that was compared\n"));
+      Catch::Contains(
+          "Loss:  8 runs are equal within 4 groups of runs that compute the same thing, at every "
+          "step that was compared\n"));
   Report report = sweep();
   report.rows[4].loss_last = 2.3;
   CHECK_THAT(
       render(Format::kTable, report),
-      Catch::Contains("Loss:  kind=ddp size=1 and kind=fsdp size=1 do not agree: kind=ddp "
-                      "size=1 2.1, kind=fsdp size=1 2.3 at step 100; 6 runs are equal within "
-                      "3 groups that compute the same, at every step that was compared\n"));
+      Catch::Contains(
+          "Loss:  kind=ddp size=1 and kind=fsdp size=1 do not agree: kind=ddp "
+          "size=1 2.1, kind=fsdp size=1 2.3 at step 100; 6 runs are equal within "
+          "3 groups of runs that compute the same thing, at every step that was compared\n"));
 }
 
 }  // namespace

@@ -177,7 +177,7 @@ TEST_CASE("losses that must be equal and are not are a warning, within the preci
   CHECK(names_after(loss_of_second(2.56, "bf16_mixed")) == Names{"losses_disagree"});
   CHECK_THAT(text_after(loss_of_second(2.75, "fp32")),
              Catch::Contains("4xDDP 2.5, 4xFSDP 2.75 (step 100)") &&
-                 Catch::Contains("0.0001 in fp32 and of 0.02 in other precisions"));
+                 Catch::Contains("0.0001 in fp32 and 0.02 in other precisions"));
   CHECK_THAT(text_after([](auto& rows) { rows[0].loss_first = 7.5; }),
              Catch::Contains("4xDDP 7.5 (step 1)"));
 }
@@ -266,8 +266,8 @@ TEST_CASE("runs that ran at the same time on the same node are warned of") {
     };
   };
   CHECK(text_after(second(1'059'999, "n1")) ==
-        "ran at the same time on the same node: 4xDDP and 4xFSDP; their timings disturb each "
-        "other: set slurm.exclusive or slurm.mode: allocation, or leave --max-parallel at 1");
+        "runs shared a node at the same time: 4xDDP and 4xFSDP; they disturb each other's timings: "
+        "set slurm.exclusive or slurm.mode: allocation, or leave --max-parallel at 1");
   CHECK(names_after(second(1'020'000, "n1")) == Names{"side_by_side"});
   CHECK(names_after(second(990'001, "n1")) == Names{"side_by_side"});
   CHECK(names_after(second(1'060'000, "n1")).empty());  // one after the other
@@ -300,7 +300,7 @@ TEST_CASE("of several runs those are named that ran at the same time") {
     rows[1].started_unix_ms = 1'015'000;
     rows[2].started_unix_ms = 1'000'000;
   });
-  CHECK_THAT(text, Catch::Contains("node: 4xDDP and 8xFSDP; their"));
+  CHECK_THAT(text, Catch::Contains("time: 4xDDP and 8xFSDP; they"));
 }
 
 TEST_CASE("repeats that do not end alike, or take different times, are warned of") {
