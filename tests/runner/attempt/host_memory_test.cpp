@@ -25,7 +25,7 @@ Ending end_without_memory(const RunSpec& spec, const std::string& slurm_job,
   end.outcome = LaunchOutcome::kOutOfMemory;
   end.reason = reason;
   FileDigests digests;
-  return conclude(results.path(), run, 1, std::vector<RankEnd>(1), digests, end);
+  return judge_and_check_inputs(results.path(), run, 1, std::vector<RankEnd>(1), digests, end);
 }
 
 RunSpec spec_with(DeviceKind device, const std::string& mem = "") {
