@@ -195,6 +195,27 @@ std::vector<TaskState> read_sacct(std::string_view output) {
   return tasks;
 }
 
+std::optional<TaskAccounts> read_accounts(std::string_view output) {
+  constexpr int64_t kUnmeasured = 4'000'000'000;  // plugins without a sensor count from 2^32 - 2
+  constexpr std::string_view kUnits = "KMGT";
+  TaskAccounts accounts;
+  for (const std::string_view line : lines_of(output)) {
+    const auto fields = fields_of("sacct", line, 3);
+    const bool is_step = fields[0].find('.') != std::string_view::npos;
+    const int64_t joules = is_number(fields[1]) ? to_number(fields[1]) : 0;
+    if (!is_step && joules > 0 && joules < kUnmeasured) {
+      accounts.energy_joules = accounts.energy_joules.value_or(0) + joules;
+    }
+    std::string_view memory = fields[2];
+    const size_t unit = memory.empty() ? kUnits.npos : kUnits.find(memory.back());
+    if (unit != kUnits.npos) memory.remove_suffix(1);
+    if (!is_number(memory) || to_number(memory) == 0) continue;
+    const int64_t bytes = to_number(memory) << (unit == kUnits.npos ? 0 : 10 * (unit + 1));
+    accounts.memory_bytes_max = std::max(accounts.memory_bytes_max.value_or(0), bytes);
+  }
+  return accounts == TaskAccounts() ? std::nullopt : std::optional(accounts);
+}
+
 std::vector<TaskState> read_scontrol_jobs(std::string_view output) {
   std::vector<TaskState> tasks;
   for (const std::string_view line : lines_of(output)) {

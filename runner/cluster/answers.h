@@ -20,6 +20,9 @@ inline constexpr const char* kSacctFormat = "--format=JobID,State,NodeList";
 std::vector<TaskState> read_squeue(std::string_view output);
 // Reads lines of sacct --parsable2 --noheader.
 std::vector<TaskState> read_sacct(std::string_view output);
+// Reads lines of sacct about a task and its steps: sums of energy, the most memory.
+inline constexpr const char* kSacctAccounts = "--format=JobID,ConsumedEnergyRaw,MaxRSS";
+std::optional<TaskAccounts> read_accounts(std::string_view output);
 // Reads lines of scontrol --oneliner show partition.
 std::vector<Partition> read_partitions(std::string_view output);
 // Reads lines of scontrol --oneliner show job.

@@ -189,6 +189,28 @@ SlurmRequest largest(const std::vector<SlurmRequest>& requests) {
   return all;
 }
 
+std::string most_held_text(const std::vector<RunSpec>& runs) {
+  if (runs.empty()) return "";
+  std::vector<SlurmRequest> requests;
+  double gpu_hours = 0, node_hours = 0;
+  const bool is_one_job = runs.front().slurm.mode == SlurmMode::kAllocation;
+  for (const RunSpec& run : runs) requests.push_back(slurm_request(run));
+  if (is_one_job) requests = {largest(requests)};
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const SlurmRequest& request = requests[i];
+    const SlurmSpec& slurm = runs[i].slurm;
+    const std::optional<int64_t> limit_s = seconds_of(slurm.time);
+    if (!limit_s) return "without slurm.time nothing but the partition limits what jobs hold";
+    const double hours = static_cast<double>(*limit_s * request.nodes) / 3600;
+    const int64_t gpus = slurm.exclusive ? slurm.gpus_per_node : request.gpus_per_node;
+    node_hours += hours;
+    gpu_hours += request.gpus_per_node > 0 ? hours * static_cast<double>(gpus) : 0;
+  }
+  const std::string nodes = fmt::format("{:.3g} node-hours, by slurm.time", node_hours);
+  if (gpu_hours == 0) return "at most " + nodes;
+  return fmt::format("at most {:.3g} GPU-hours and {}", gpu_hours, nodes);
+}
+
 bool may_share_array(const RunSpec& a, const RunSpec& b) {
   return a.slurm == b.slurm && slurm_request(a) == slurm_request(b) &&
          wants_checkpoints(a) == wants_checkpoints(b);

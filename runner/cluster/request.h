@@ -59,6 +59,10 @@ SlurmRequest slurm_request(const RunSpec& spec);
 // The smallest request that has room for each of `requests`.
 SlurmRequest largest(const std::vector<SlurmRequest>& requests);
 
+// Returns what runs hold at most, by the time limits of their jobs: "at most 12.0 GPU-hours and 3.0
+// node-hours, by slurm.time". Each start again may hold as much. Empty: there is no run.
+std::string most_held_text(const std::vector<RunSpec>& runs);
+
 // True if two runs can be tasks of one array, because their requests are identical.
 bool may_share_array(const RunSpec& a, const RunSpec& b);
 

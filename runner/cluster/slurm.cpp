@@ -245,6 +245,14 @@ void SlurmQueue::cancel(std::span<const std::string> jobs_or_tasks) {
   }
 }
 
+std::optional<TaskAccounts> SlurmQueue::accounts(const std::string& task) {
+  if (!config().has_accounting) return std::nullopt;
+  const ProgramResult result = call(
+      {"sacct", "--noheader", "--parsable2", "--duplicates", jobs_option({{task}}), kSacctAccounts},
+      program_environment());
+  return result.exit_status == 0 ? read_accounts(result.output) : std::nullopt;
+}
+
 void SlurmQueue::requeue(const std::string& job) {
   const ProgramResult result = call({"scontrol", "requeue", job}, program_environment());
   if (result.exit_status != 0) throw_problem("scontrol", result);

@@ -39,6 +39,14 @@ struct Partition {
   MemoryLimits memory{};                // in the place of the configuration's
 };
 
+// What sacct measured of a job or task.
+struct TaskAccounts {
+  std::optional<int64_t> energy_joules{};     // of its nodes
+  std::optional<int64_t> memory_bytes_max{};  // resident, of the process with most
+
+  bool operator==(const TaskAccounts&) const = default;
+};
+
 // A Slurm cluster, through its programs on PATH: sbatch, squeue, sacct, scontrol, scancel. Throws
 // ConfigError if a program is missing. Ctrl-C does not interrupt the programs, and each has a time
 // limit.
@@ -63,6 +71,8 @@ class SlurmQueue : public Queue {
   std::vector<Partition> partitions();
 
   const SlurmConfig& config();
+  // Returns what the accounting knows of an ended task ("12_3"). nullopt: nothing, or no answer.
+  std::optional<TaskAccounts> accounts(const std::string& task);
   // Ends a job and queues it again. Throws QueueUnavailable, or std::runtime_error with its error.
   void requeue(const std::string& job);
 

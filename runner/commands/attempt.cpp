@@ -95,11 +95,12 @@ std::optional<int64_t> memory_limit_of_job() {
   return std::min(requested_bytes, of_cgroup.value_or(requested_bytes));
 }
 
-// Returns the GPUs of the job. nullopt if its runs may share them, or it has none.
-std::optional<int64_t> gpus_held(const SlurmSpec& slurm) {
-  const int64_t gpus = number_in("SLURM_GPUS_ON_NODE") * number_in("SLURM_JOB_NUM_NODES");
-  const bool is_shared = slurm.mode == SlurmMode::kAllocation && slurm.max_parallel > 1;
-  return gpus == 0 || is_shared ? std::nullopt : std::optional(gpus);
+// Tells what a run of the job holds, unless runs share it.
+void tell_held(const SlurmSpec& slurm, JobOfLoop& job) {
+  if (slurm.mode == SlurmMode::kAllocation && slurm.max_parallel > 1) return;
+  job.nodes_held = std::max<int64_t>(number_in("SLURM_JOB_NUM_NODES"), 1);
+  const int64_t gpus = number_in("SLURM_GPUS_ON_NODE") * *job.nodes_held;
+  if (gpus > 0) job.gpus_held = gpus;
 }
 
 std::optional<std::chrono::seconds> time_limit(const JobPlan& plan) {
@@ -151,7 +152,8 @@ Outcome run_in(const ThisJob& job, const std::filesystem::path& folder, const Jo
   const Expansion of_no_profile;
   RunPredictions predictions(of_no_profile, host_of_job(), plan.trainer, plan.results);
   StepLauncher launcher(allocation_of(job, plan, runs));
-  JobOfLoop job_of_loop{.id = job.name, .node_list = job.node_list, .gpus_held = gpus_held(slurm)};
+  JobOfLoop job_of_loop{.id = job.name, .node_list = job.node_list};
+  tell_held(slurm, job_of_loop);
   std::vector<RunRecord> left =
       left_to_launch(runs, plan.results, job_of_loop, digests, *progress, follow_up);
   Journal journal(plan.results, digests, follow_up);

@@ -3,8 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <chrono>
-#include <fstream>
 #include <functional>
 #include <iostream>
 #include <map>
@@ -12,15 +10,11 @@
 #include <tuple>
 
 #include "base/files/file_digest.h"
-#include "base/files/scratch_folder.h"
 #include "base/text/utf8.h"
 #include "contract/families/family.h"
 #include "contract/spec/run_spec_yaml.h"
 #include "formats/inputs/inputs.h"
 #include "runner/cluster/job_submission.h"
-#include "runner/cluster/request.h"
-#include "runner/cluster/script.h"
-#include "runner/cluster/slurm.h"
 #include "runner/commands/commands.h"
 #include "runner/commands/console.h"
 #include "runner/commands/run_arguments.h"
@@ -184,7 +178,19 @@ std::string no_room_on_disk(const Preflight& preflight) {
     bytes += checkpoint_bytes(row) * static_cast<double>(repeats);
   }
   const std::optional<Space> disk = space_of(preflight.results);
-  if (!disk || bytes <= disk->free_bytes) return "";
+  if (!disk) return "";
+  int64_t files = 0;
+  for (const Run& run : preflight.expansion.runs) {
+    constexpr int64_t kFilesOfAttempt = 8;  // besides those of each rank, with folders
+    files += kFilesOfAttempt + run.spec.strategy.ranks * (2 + checkpoint_count(run.spec));
+  }
+  if (disk->free_files && files > *disk->free_files) {
+    return fmt::format(
+        "runs will write about {} files, and the file system of {} has room for {}; choose another "
+        "folder with --results",
+        files, visible_line(preflight.results.string()), *disk->free_files);
+  }
+  if (bytes <= disk->free_bytes) return "";
   return fmt::format(
       "checkpoints will take {} GiB, and the file system of {} has {} GiB left; see "
       "checkpoint.keep, or choose another folder with --results",
@@ -197,177 +203,6 @@ std::string oversized(const PlannedRow& row) {
   return visible_line(fmt::format("{} is predicted not to fit: {} on {}; {}", row.point,
                                   excess_text(*row.plan), row.device,
                                   remedy_for(row.spec, *row.plan)));
-}
-
-// --- Slurm ---
-
-// Returns the time limit of a job.
-std::string time_text(const SlurmSpec& slurm) {
-  return slurm.time.empty() ? "for the partition's time limit" : "for at most " + slurm.time;
-}
-
-std::string job_text(const SlurmRequest& request) {
-  const std::string ranks = request.gpus_per_node == 0 ? counted(request.ranks_per_node, "rank")
-                                                       : counted(request.gpus_per_node, "GPU");
-  return fmt::format("{} with {}", counted(request.nodes, "node"), ranks);
-}
-
-constexpr std::chrono::seconds kPatienceOfCheck{3};
-
-// Runs that are submitted together.
-struct Submission {
-  const Run* first;
-  int64_t runs;
-  SlurmRequest request;
-  bool is_array;  // of a task for each run; false: one job
-};
-
-std::vector<Submission> submissions_of(const std::vector<Run>& runs) {
-  const bool is_one_job = runs.front().spec.slurm.mode == SlurmMode::kAllocation;
-  std::vector<Submission> submissions;
-  for (const Run& run : runs) {
-    const SlurmRequest request = slurm_request(run.spec);
-    const auto same = std::ranges::find_if(submissions, [&](const Submission& other) {
-      return is_one_job || may_share_array(other.first->spec, run.spec);
-    });
-    if (same == submissions.end()) {
-      submissions.push_back({&run, 1, request, /*is_array=*/!is_one_job});
-    } else {
-      ++same->runs;
-      same->request = largest({same->request, request});
-    }
-  }
-  return submissions;
-}
-
-// Returns the script as it would be submitted, except for names that do not affect Slurm's
-// answer.
-SlurmScript script_of(const Submission& submission, const std::filesystem::path& folder) {
-  const RunSpec& spec = submission.first->spec;
-  return {.slurm = spec.slurm,
-          .request = submission.request,
-          .experiment = "check",
-          .folder = folder,
-          .runner = std::filesystem::read_symlink("/proc/self/exe"),
-          .working_directory = std::filesystem::current_path(),
-          .array_tasks = submission.is_array ? submission.runs : 0,
-          .keeps_checkpoints = wants_checkpoints(spec)};
-}
-
-// Returns the job's partition; one without a name if it is unknown.
-Partition partition_of(const std::vector<Partition>& partitions, const SlurmScript& script) {
-  const std::string& wanted = script.slurm.partition;
-  const auto found = std::ranges::find_if(partitions, [&](const Partition& partition) {
-    return wanted.empty() ? partition.is_default : partition.name == wanted;
-  });
-  return found == partitions.end() ? Partition() : *found;
-}
-
-// Returns the memory that a job without slurm.mem gets on each node. nullopt: all, or unknown.
-std::optional<int64_t> default_memory_bytes(const MemoryLimits& limits, const SlurmScript& script) {
-  const int64_t cpus = script.slurm.cpus_per_task * script.request.ranks_per_node;
-  if (limits.default_mib_per_node) return *limits.default_mib_per_node << 20;
-  if (limits.default_mib_per_cpu) return (*limits.default_mib_per_cpu * cpus) << 20;
-  return std::nullopt;
-}
-
-// Returns which run needs more memory than the site gives the job by default; empty: none.
-std::string default_memory_passed(const Preflight& preflight, const Submission& submission,
-                                  const SlurmScript& script, std::optional<int64_t> bytes) {
-  if (!bytes || !script.slurm.mem.empty()) return "";
-  for (const PlannedRow& row : preflight.plans) {
-    const bool is_in_job =
-        !submission.is_array || may_share_array(submission.first->spec, row.spec);
-    if (!is_in_job || !row.plan || row.plan->memory_node_bytes_max <= *bytes) continue;
-    return fmt::format(
-        "{} is predicted to take {} GiB of a node's memory, and Slurm gives the job {} GiB by "
-        "default; set slurm.mem",
-        row.point, gibibytes(static_cast<double>(row.plan->memory_node_bytes_max)),
-        gibibytes(static_cast<double>(*bytes)));
-  }
-  return "";
-}
-
-// Returns why a job would wait in its partition for ever; empty: no reason is known. Slurm accepts
-// such a job unless it enforces limits.
-std::string limit_passed(const Partition& partition, const SlurmScript& script) {
-  if (partition.name.empty()) return "";
-  if (partition.state != "UP") {
-    return fmt::format("partition {} is {}; set another slurm.partition (`sinfo -s`)",
-                       partition.name, partition.state);
-  }
-  if (partition.most_nodes && script.request.nodes > *partition.most_nodes) {
-    return fmt::format(
-        "it asks for {}, and partition {} gives a job at most {}; lower strategy.ranks or "
-        "slurm.nodes, or set another slurm.partition (`sinfo -s`)",
-        counted(script.request.nodes, "node"), partition.name, *partition.most_nodes);
-  }
-  const int64_t wanted_mib = node_memory_bytes(script.slurm).value_or(0) >> 20;
-  if (wanted_mib > partition.memory.most_mib_per_node.value_or(wanted_mib)) {
-    return fmt::format(
-        "it asks for {} of memory, and partition {} gives a job at most {}M of each node; lower "
-        "slurm.mem or set another slurm.partition",
-        script.slurm.mem, partition.name, *partition.memory.most_mib_per_node);
-  }
-  const auto limit_s = seconds_of(partition.time_limit);
-  const auto wanted_s = seconds_of(script.slurm.time);
-  if (!limit_s || !wanted_s || *wanted_s <= *limit_s) return "";
-  return fmt::format(
-      "it asks for {}, and partition {} gives a job at most {}; lower slurm.time or set another "
-      "slurm.partition (`sinfo -s`)",
-      script.slurm.time, partition.name, partition.time_limit);
-}
-
-// Returns the request to Slurm; empty if nothing is requested.
-std::string request_line(const Preflight& preflight) {
-  if (!preflight.on_cluster || preflight.expansion.runs.empty()) return "";
-  const std::vector<Submission> submissions = submissions_of(preflight.expansion.runs);
-  std::vector<std::string> texts;
-  for (const auto& [first, runs, request, is_array] : submissions) {
-    texts.push_back(is_array
-                        ? fmt::format("{} on {}, each {}", counted(runs, "task"), job_text(request),
-                                      time_text(first->spec.slurm))
-                        : fmt::format("{}, {}", job_text(request), time_text(first->spec.slurm)));
-  }
-  if (!submissions.front().is_array) return "Slurm: one job for all runs, " + texts.front();
-  return fmt::format("Slurm: {} in {}: {}", counted(std::ssize(preflight.expansion.runs), "job"),
-                     counted(std::ssize(submissions), "array"), fmt::join(texts, "; "));
-}
-
-// Prints a paragraph that begins with `before`.
-using Print = std::function<void(const std::string& before, const std::string& text)>;
-
-// Prints what Slurm says about jobs that are not submitted yet, a line for each kind of job.
-// Submits nothing, and does not wait long for Slurm.
-void check_queue(const Preflight& preflight, const Print& print) {
-  const std::vector<Run>& runs = preflight.expansion.runs;
-  if (runs.empty()) return;
-  const ScratchFolder scratch;
-  const std::filesystem::path file = scratch.path() / kScriptName;
-  SlurmQueue queue(kPatienceOfCheck);
-  try {
-    const std::vector<Partition> partitions = queue.partitions();
-    for (const Submission& submission : submissions_of(runs)) {
-      const SlurmScript script = script_of(submission, scratch.path());
-      const std::string name = submission.first->point + (submission.runs > 1 ? " and others" : "");
-      std::ofstream(file) << render_script(template_text(script.slurm), script);
-      const Partition partition = partition_of(partitions, script);
-      const auto memory_bytes = default_memory_bytes(partition.memory, script);
-      const std::string memory = default_memory_passed(
-          preflight, submission, script,
-          memory_bytes ? memory_bytes : default_memory_bytes(queue.config().memory, script));
-      if (!memory.empty()) print("warning: ", memory);
-      if (const std::string limit = limit_passed(partition, script); !limit.empty()) {
-        print("warning: ", fmt::format("the job of {} would never start: {}", name, limit));
-      } else if (const auto refusal = queue.refusal(file)) {
-        print("warning: ", fmt::format("Slurm would refuse the job of {}: {}", name, *refusal));
-      }
-    }
-  } catch (const std::runtime_error& error) {  // Slurm is not here, or does not answer
-    print("", fmt::format("what this cluster allows is not known: {}; check again where `sinfo` "
-                          "answers",
-                          error.what()));
-  }
 }
 
 // --- the command ---

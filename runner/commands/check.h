@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,16 @@ struct Preflight {
 
 // Returns a line for the first repeat of each run, no wider than `width` (0: any width).
 std::vector<std::string> preflight_table(const Preflight& preflight, size_t width);
+
+// Returns the request to Slurm and what it may cost; empty if nothing is requested.
+std::string request_line(const Preflight& preflight);
+
+// Prints a paragraph that begins with `before`.
+using Print = std::function<void(const std::string& before, const std::string& text)>;
+
+// Prints what Slurm says about jobs that are not submitted yet, a line for each kind of job.
+// Submits nothing, and does not wait long for Slurm.
+void check_queue(const Preflight& preflight, const Print& print);
 
 // Returns what weakens the comparison of the runs or will stop one early, each with a remedy.
 std::vector<std::string> preflight_warnings(const Preflight& preflight);

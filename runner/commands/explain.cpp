@@ -13,6 +13,7 @@
 #include "contract/record/run_paths.h"
 #include "contract/spec/run_spec_yaml.h"
 #include "formats/inputs/inputs.h"
+#include "runner/cluster/slurm.h"
 #include "runner/commands/commands.h"
 #include "runner/commands/console.h"
 #include "runner/commands/find_run.h"
@@ -20,6 +21,7 @@
 #include "runner/host/environment.h"
 #include "runner/host/provenance.h"
 #include "runner/run/local_launcher.h"
+#include "runner/table/number_text.h"
 #include "runner/table/table.h"
 
 // Compares a run with others: the commands explain and diff.
@@ -240,6 +242,30 @@ std::string reproduction(const Store& store, const RunRecord& run, int rank,
   return visible_line(command) + " --attempt " + std::to_string(first_free_attempt(paths));
 }
 
+// Returns what the cluster's accounting measured of the run's newest job. Empty: nothing is known.
+std::string explain_accounts(const Store& store, const RunRecord& run) {
+  const std::vector<AttemptRecord> attempts = store.attempts(run.id);
+  if (attempts.empty() || attempts.back().slurm_job.empty()) return "";
+  try {
+    const auto accounts = SlurmQueue().accounts(attempts.back().slurm_job);
+    if (!accounts) return "";
+    std::vector<std::string> texts;
+    if (accounts->energy_joules) {
+      texts.push_back(
+          fmt::format("{} kJ of its nodes",
+                      three_digits(static_cast<double>(*accounts->energy_joules) / 1000)));
+    }
+    if (accounts->memory_bytes_max) {
+      texts.push_back(fmt::format("at most {} of one process (MaxRSS)",
+                                  memory_text(*accounts->memory_bytes_max)));
+    }
+    return fmt::format("Slurm's accounting of the job {}: {}.\n", attempts.back().slurm_job,
+                       fmt::join(texts, ", "));
+  } catch (const std::exception&) {  // no Slurm here, or no answer
+    return "";
+  }
+}
+
 ExitCode explain(const ExplainArguments& arguments) {
   Store store = existing_results(arguments.results);
   refresh_open_jobs(store, arguments.results);
@@ -248,9 +274,10 @@ ExitCode explain(const ExplainArguments& arguments) {
   const int64_t rank = attempts.empty() ? 0 : attempts.back().reason_rank.value_or(0);
   const std::string command = reproduction(store, run, static_cast<int>(rank), arguments.results,
                                            find_trainer(arguments.trainer));
-  std::string text = fmt::format(
-      "Run {}: {}\n{}{}\n", run_label(run), explain_status(store, run, arguments.results),
-      explain_failure(store, run, arguments.results), explain_identity(store, run));
+  std::string text = fmt::format("Run {}: {}\n{}{}{}\n", run_label(run),
+                                 explain_status(store, run, arguments.results),
+                                 explain_failure(store, run, arguments.results),
+                                 explain_accounts(store, run), explain_identity(store, run));
   text += command.empty() ? "It was not started yet, so there is nothing to reproduce.\n"
                           : fmt::format(
                                 "To start rank {} by hand (several ranks wait for each "

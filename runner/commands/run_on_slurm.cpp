@@ -1,11 +1,14 @@
 #include "runner/commands/run_on_slurm.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <utility>
 
 #include "contract/spec/yaml_value.h"
+#include "runner/cluster/request.h"
 #include "runner/host/environment.h"
 
 namespace fsdp {
@@ -78,7 +81,14 @@ std::vector<RunRecord> SlurmRunner::to_submit(std::vector<RunRecord> runs) {
 }
 
 ExitCode SlurmRunner::run(std::vector<RunRecord> runs) {
-  if (!sweep_.submit(to_submit(std::move(runs)))) return stopped();
+  runs = to_submit(std::move(runs));
+  std::vector<RunSpec> specs;
+  for (const RunRecord& run : runs) specs.push_back(run.spec);
+  if (!specs.empty()) {
+    listeners_.progress.say(fmt::format("{} to be submitted: {}", counted(std::ssize(runs), "run"),
+                                        most_held_text(specs)));
+  }
+  if (!sweep_.submit(std::move(runs))) return stopped();
   if (options_.detach) {
     if (submission_.waiting() > 0) {
       listeners_.progress.warn(counted(submission_.waiting(), "run") +

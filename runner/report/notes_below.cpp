@@ -8,6 +8,7 @@
 #include "runner/series/speeds.h"
 #include "runner/store/quantile.h"
 #include "runner/table/names.h"
+#include "runner/table/number_text.h"
 
 // The lines below a table.
 
@@ -203,13 +204,39 @@ std::string predictions_line(std::span<const ComparisonRow* const> runs) {
   return line + '.';
 }
 
+// "Held over all attempts: 4.0 GPU-hours, 1.0 of them by ranks, and 1.0 node-hours." Empty: no run
+// was in a job.
+std::string held_line(const Runs& runs) {
+  constexpr double kMillisecondsPerHour = 3'600'000;
+  HeldTime sum{.gpu_time_ms = 0, .gpu_time_of_ranks_ms = 0, .node_time_ms = 0};
+  const auto text = [](int64_t time_ms, const char* unit) {
+    return fmt::format("{} {}", three_digits(static_cast<double>(time_ms) / kMillisecondsPerHour),
+                       unit);
+  };
+  for (const ComparisonRow* run : runs) {
+    if (!run->held.node_time_ms) continue;
+    for (const auto time :
+         {&HeldTime::gpu_time_ms, &HeldTime::gpu_time_of_ranks_ms, &HeldTime::node_time_ms}) {
+      *(sum.*time) += (run->held.*time).value_or(0);
+    }
+  }
+  if (*sum.node_time_ms == 0) return {};
+  const std::string nodes = text(*sum.node_time_ms, "node-hours");
+  if (*sum.gpu_time_ms == 0) return fmt::format("Held over all attempts in jobs: {}.", nodes);
+  return fmt::format("Held over all attempts in jobs: {}, of which ranks used {}, and {}.",
+                     text(*sum.gpu_time_ms, "GPU-hours"),
+                     text(*sum.gpu_time_of_ranks_ms, "GPU-hours"), nodes);
+}
+
 std::vector<std::string> notes_below(const ReportRows& comparison, const ShownColumns& shown) {
   const Report& report = comparison.report;
   const bool has_ratios = shown.has("tokens_per_second_ratio");
-  std::vector<std::string> lines{figures_line(comparison, shown), repeats_line(comparison.rows),
+  std::vector<std::string> lines{figures_line(comparison, shown),
+                                 repeats_line(comparison.rows),
                                  has_ratios ? ratios_line(comparison.rows, report.view) : "",
                                  noise_line(comparison.groups),
-                                 predictions_line(comparison.runs())};
+                                 predictions_line(comparison.runs()),
+                                 held_line(comparison.runs())};
   std::erase(lines, "");
   lines.insert(lines.end(), report.notes.begin(), report.notes.end());
   return lines;

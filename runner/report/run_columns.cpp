@@ -210,10 +210,10 @@ std::optional<double> training_time_ms(const RunRow& row) {
   return static_cast<double>(*row.run->total_time_ms) - *row.run->start_up_time_ms;
 }
 
-std::optional<double> gpu_hours(const RunRow& row) {
+std::optional<double> hours(std::optional<int64_t> time_ms) {
   constexpr double kMillisecondsPerHour = 3'600'000;
-  if (!row.run->gpu_time_ms) return std::nullopt;
-  return static_cast<double>(*row.run->gpu_time_ms) / kMillisecondsPerHour;
+  if (!time_ms) return std::nullopt;
+  return static_cast<double>(*time_ms) / kMillisecondsPerHour;
 }
 
 template <typename T, typename U>
@@ -366,7 +366,10 @@ std::vector<ComputedColumns> computed_columns() {
         figure_column("gpu_hours", "GPU-\nhours",
                       "Hours of all attempts x the GPUs that they held: those of the job, else "
                       "one for each rank; only for runs on GPUs.",
-                      gpu_hours)}},
+                      [](auto& row) { return hours(row.run->held.gpu_time_ms); }),
+        figure_column("node_hours", "",
+                      "Hours of all attempts in jobs x the nodes that the jobs held.",
+                      [](auto& row) { return hours(row.run->held.node_time_ms); })}},
       {"step_time_ms_predicted",
        {figure_column("memory_error_percent", "",
                       "memory_allocated_bytes_predicted against memory_allocated_bytes_max, of "

@@ -45,7 +45,8 @@ void recover_attempts(Store& store, const std::filesystem::path& results,
 struct JobOfLoop {
   std::string id;
   std::string node_list;
-  std::optional<int64_t> gpus_held{};           // by the job, on all nodes
+  std::optional<int64_t> gpus_held{};  // by the job, on all nodes
+  std::optional<int64_t> nodes_held{};
   std::map<int64_t, int64_t> ended_in_a_row{};  // its attempts at each run, in earlier starts
 };
 

@@ -290,6 +290,7 @@ AttemptStart RunLoop::start_of(const RunRecord& run) const {
     start.slurm_job = settings_.job->id;
     start.node_list = settings_.job->node_list;
     start.gpus_held = settings_.job->gpus_held;
+    start.nodes_held = settings_.job->nodes_held;
   }
   if (const auto plan = settings_.predict ? settings_.predict(run.spec) : std::nullopt) {
     start.prediction = prediction_of(*plan);

@@ -88,12 +88,14 @@ void complete(Series& series) {
   const auto other = std::ranges::find_if_not(series.runs, is_finished);
   if (other != series.runs.end()) series.median.status = (*other)->status;
   put_medians(series.median, counted);
-  std::vector<double> gpu_times_ms;
-  for (const ComparisonRow* run : counted) {
-    if (run->gpu_time_ms) gpu_times_ms.push_back(static_cast<double>(*run->gpu_time_ms));
+  for (const auto time : {&HeldTime::gpu_time_ms, &HeldTime::node_time_ms}) {
+    std::vector<double> times_ms;
+    for (const ComparisonRow* run : counted) {
+      if (run->held.*time) times_ms.push_back(static_cast<double>(*(run->held.*time)));
+    }
+    (series.median.held.*time).reset();
+    if (!times_ms.empty()) series.median.held.*time = whole(median(std::move(times_ms)));
   }
-  series.median.gpu_time_ms.reset();
-  if (!gpu_times_ms.empty()) series.median.gpu_time_ms = whole(median(std::move(gpu_times_ms)));
   double skipped_lines = 0;
   for (const ComparisonRow* run : series.runs) {
     skipped_lines += static_cast<double>(run->skipped_lines);

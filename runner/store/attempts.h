@@ -63,6 +63,7 @@ struct AttemptStart {
   std::string slurm_job{};             // its job: "12_3", "12"; empty: none
   std::string node_list{};             // of that job: "n[1-2]"
   std::optional<int64_t> gpus_held{};  // by that job; nullopt: one for each rank
+  std::optional<int64_t> nodes_held{};
   Prediction prediction{};
 
   template <typename Self, typename Visitor>
@@ -75,6 +76,7 @@ struct AttemptStart {
     visit("slurm_job", self.slurm_job);
     visit("node_list", self.node_list);
     visit("gpus_held", self.gpus_held);
+    visit("nodes_held", self.nodes_held);
     Prediction::visit_fields(self.prediction, visit);
   }
 };

@@ -238,8 +238,22 @@ struct StepLoss {
   }
 };
 
+// The time of all attempts of a run, times what they held.
+struct HeldTime {
+  std::optional<int64_t> gpu_time_ms{};  // GPUs of the job, else of the ranks; nullopt: on the CPU
+  std::optional<int64_t> gpu_time_of_ranks_ms{};
+  std::optional<int64_t> node_time_ms{};  // nodes of the job; nullopt: not in a job
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("gpu_time_ms", self.gpu_time_ms);
+    visit("gpu_time_of_ranks_ms", self.gpu_time_of_ranks_ms);
+    visit("node_time_ms", self.node_time_ms);
+  }
+};
+
 // One line of the view `comparison`: one run and its newest attempt. Every member is a column
-// of the view, except `current`, `gpu_time_ms`, `spec` and `losses`. The figures are empty until an
+// of the view, except `current`, `held`, `spec` and `losses`. The figures are empty until an
 // attempt has begun.
 struct ComparisonRow : AttemptSummary {
   // Its place in the experiment.
@@ -308,8 +322,8 @@ struct ComparisonRow : AttemptSummary {
   int64_t skipped_lines = 0;
   std::string reason;
   std::optional<int64_t> reason_rank;
-  std::optional<int64_t> gpu_time_ms;  // held GPUs x time, over all attempts; nullopt: on the CPU
-  std::string spec;                    // as JSON
+  HeldTime held{};
+  std::string spec;                // as JSON
   std::vector<StepLoss> losses{};  // no column: loss of each step, if other runs must have the same
 
   // True if the run measured its loss. A missing loss was then not finite.
@@ -413,7 +427,7 @@ struct ComparisonRow : AttemptSummary {
           "Lines of the ranks' events that could not be read.");
     visit("reason", self.reason, "Why, when there is something to say.");
     visit("reason_rank", self.reason_rank, "The rank whose log says more.");
-    visit("gpu_time_ms", self.gpu_time_ms);
+    HeldTime::visit_fields(self.held, visit);
     visit("spec", self.spec);
   }
 };

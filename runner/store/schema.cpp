@@ -146,6 +146,11 @@ select r.id as run, coalesce(
   (select max(attempt) from attempts where run = r.id)) as attempt
 from runs r;
 
+create view attempt_times as
+select a.run, a.attempt, coalesce(a.ended_unix_ms - a.started_unix_ms, s.total_time_ms, 0)
+  as time_ms, a.gpus_held, a.nodes_held
+from attempts a left join summaries s on s.run = a.run and s.attempt = a.attempt;
+
 create view comparison as
 {comparison}
 where r.current = 1
@@ -194,10 +199,11 @@ constexpr const char* kComparison =
   a.step_time_ms_predicted,
   (select coalesce(sum(skipped_lines), 0) from ranks where run = a.run and attempt = a.attempt)
     as skipped_lines,
-  (select sum(coalesce(t.ended_unix_ms - t.started_unix_ms, f.total_time_ms, 0) *
-      coalesce(t.gpus_held, r.ranks))
-    from attempts t left join summaries f on f.run = t.run and f.attempt = t.attempt
-    where t.run = r.id and r.device = 'cuda') as gpu_time_ms,
+  (select sum(time_ms * coalesce(gpus_held, r.ranks)) from attempt_times
+    where run = r.id and r.device = 'cuda') as gpu_time_ms,
+  (select sum(time_ms * r.ranks) from attempt_times where run = r.id and r.device = 'cuda')
+    as gpu_time_of_ranks_ms,
+  (select sum(time_ms * nodes_held) from attempt_times where run = r.id) as node_time_ms,
   {figures}
 from runs r
 join experiments e on e.name = r.experiment

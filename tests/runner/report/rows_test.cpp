@@ -368,7 +368,7 @@ TEST_CASE("GPU-hours, energy, communication and utilization are shown where ther
     CHECK(render(Format::kMarkdown, report).find(heading) == std::string::npos);
   }
   row.device = DeviceKind::kCuda;
-  row.gpu_time_ms = 7'200'000;
+  row.held.gpu_time_ms = 7'200'000;
   row.energy_joules = 1'234'500;
   row.communication_time_ms_median = 12.5;
   row.gpu_utilization_percent_mean = 97.25;
@@ -379,6 +379,20 @@ TEST_CASE("GPU-hours, energy, communication and utilization are shown where ther
                        Catch::Contains("| 2.00 | 97.2 | 12.5 | 1235 |"));
   CHECK(json_of(report)["rows"][1]["gpu_hours"] == 2);
   CHECK(json_of(report)["rows"][0]["gpu_hours"].is_null());
+}
+
+TEST_CASE("what jobs held over all attempts is told below the table") {
+  Report report = lab_report();
+  CHECK(render(Format::kTable, report).find("Held") == std::string::npos);
+  report.rows[0].held = {.node_time_ms = 1'800'000};
+  CHECK_THAT(render(Format::kTable, report),
+             Catch::Contains("Held over all attempts in jobs: 0.500 node-hours."));
+  report.rows[1].held = {
+      .gpu_time_ms = 14'400'000, .gpu_time_of_ranks_ms = 7'200'000, .node_time_ms = 3'600'000};
+  report.rows[2].held = {.gpu_time_ms = 3'600'000};  // not in a job
+  CHECK_THAT(render(Format::kTable, report),
+             Catch::Contains("Held over all attempts in jobs: 4.00 GPU-hours, of which ranks used "
+                             "2.00 GPU-hours, and 1.50 node-hours."));
 }
 
 }  // namespace

@@ -61,6 +61,25 @@ TEST_CASE("one job is asked for without a user, since the controller sends it al
                                             "--jobs=12", "--format=%i|%T|%L|%N|%r"});
 }
 
+TEST_CASE("energy and memory of a task come from the accounting, where it has some") {
+  const FakeSlurm fake;
+  Cluster cluster;
+  fake.let("scontrol", kAccounting);
+  fake.let("sacct", "echo '12_3|7200|'; echo '12_3.batch|100|2048K'; echo '12_3.0|7000|1536M'");
+  CHECK(cluster.accounts("12_3") ==
+        TaskAccounts{.energy_joules = 7200, .memory_bytes_max = int64_t{1536} << 20});
+  CHECK(fake.arguments("sacct") == Strings{"--noheader", "--parsable2", "--duplicates",
+                                           "--jobs=12_3",
+                                           "--format=JobID,ConsumedEnergyRaw,MaxRSS"});
+  for (const char* nothing : {"", "echo '12_3|0|'", "echo '12_3|4294967294|0'", "exit 1"}) {
+    fake.let("sacct", nothing);
+    CHECK_FALSE(cluster.accounts("12_3"));
+  }
+  fake.let("sacct", "echo '12_3|100|2048K'");
+  fake.let("scontrol", kNoAccounting);
+  CHECK_FALSE(Cluster().accounts("12_3"));
+}
+
 TEST_CASE("another user's job that Slurm hides is not gone") {
   const FakeSlurm fake;
   Cluster cluster;

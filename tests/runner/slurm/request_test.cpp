@@ -86,6 +86,25 @@ TEST_CASE("The largest request has room for each") {
         SlurmRequest{.nodes = 2, .ranks_per_node = 4, .gpus_per_node = 4});
 }
 
+TEST_CASE("What runs hold at most follows from their requests and slurm.time") {
+  RunSpec run = run_of(DeviceKind::kCuda, 8, 2, 4);
+  CHECK(most_held_text({}) == "");
+  CHECK(most_held_text({run}).find("partition") != std::string::npos);
+  run.slurm.time = "1:30:00";
+  RunSpec small = run;
+  small.strategy.ranks = 1;
+  CHECK(most_held_text({run, run, small}) ==
+        "at most 25.5 GPU-hours and 7.5 node-hours, by slurm.time");
+  for (RunSpec* each : {&run, &small}) each->slurm.exclusive = true;
+  CHECK(most_held_text({small}) == "at most 6 GPU-hours and 1.5 node-hours, by slurm.time");
+  for (RunSpec* each : {&run, &small}) each->slurm.mode = SlurmMode::kAllocation;
+  CHECK(most_held_text({small, run, run}) ==
+        "at most 12 GPU-hours and 3 node-hours, by slurm.time");
+  RunSpec on_cpus = run_of(DeviceKind::kCpu, 2, 1, 0);
+  on_cpus.slurm.time = "30";
+  CHECK(most_held_text({on_cpus}) == "at most 0.5 node-hours, by slurm.time");
+}
+
 TEST_CASE("Runs share an array when they ask the same of Slurm") {
   const RunSpec run = run_of(DeviceKind::kCuda, 4, 1, 4);
   RunSpec other = run;

@@ -301,24 +301,28 @@ TEST_CASE("a late end of an older attempt leaves the run's status to the newest"
 TEST_CASE("GPU-hours were those of one attempt of several, and of the ranks only") {
   const ResultsFolder results;
   Store store(results.path());
-  const auto gpu_time_ms = [&] { return store.comparison("lab").at(0).gpu_time_ms; };
+  const auto held = [&] { return store.comparison("lab").at(0).held; };
   std::vector runs{planned_run("point", 2)};
   for (const DeviceKind device : {DeviceKind::kCpu, DeviceKind::kCuda}) {
     runs[0].spec.device = device;
     runs[0].hash = name_of(device);
     const int64_t run_id = store.plan(experiment("lab"), runs).front().id;
     AttemptStart start = attempt_start(1'000);
-    start.gpus_held = 4;  // of a job with an exclusive node
+    start.gpus_held = 8;  // of a job with exclusive nodes
+    start.nodes_held = 2;
     store.begin_attempt(run_id, start);
     store.end_attempt(run_id, 1, RunStatus::kPreempted, "", 11'000);
     store.begin_attempt(run_id, attempt_start(20'000));
     store.end_attempt(run_id, 2, RunStatus::kFinished, "", 25'000);
   }
-  CHECK(gpu_time_ms() == 4 * 10'000 + 2 * 5'000);
+  CHECK(held().gpu_time_ms == 8 * 10'000 + 2 * 5'000);
+  CHECK(held().gpu_time_of_ranks_ms == 2 * 15'000);
+  CHECK(held().node_time_ms == 2 * 10'000);
   runs[0].spec.device = DeviceKind::kCpu;
   runs[0].hash = name_of(DeviceKind::kCpu);
   store.plan(experiment("lab"), runs);
-  CHECK_FALSE(gpu_time_ms());
+  CHECK_FALSE(held().gpu_time_ms);
+  CHECK(held().node_time_ms == 2 * 10'000);
 }
 
 TEST_CASE("a digest is remembered until the file changes") {
