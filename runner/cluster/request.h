@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,8 +28,18 @@ std::string gpu_option(const SlurmSpec& slurm, int64_t gpus_per_node);
 std::vector<std::string> checked_options(const std::string& key,
                                          const std::vector<std::string>& options);
 
-// Throws ConfigError if an sbatch option chooses a cluster, where this host cannot ask about jobs.
-void refuse_other_clusters(const std::string& key, const std::vector<std::string>& options);
+// An option of sbatch that scripts set.
+struct ScriptOption {
+  std::string_view name;        // "--account"
+  std::string_view key;         // that sets it; empty: fsdp-run itself
+  std::string_view variable{};  // for sbatch, which would outrank the script; empty: none
+  bool is_default = false;      // the variable counts if the key is absent
+};
+std::span<const ScriptOption> script_options();
+
+// Throws ConfigError if one of slurm.sbatch_options is a script option or its abbreviation. sbatch
+// would ignore it, or take it in place of the key.
+void refuse_script_options(const SlurmSpec& slurm);
 
 // Quotes `option` as one word of a line `#SBATCH ...`. There, quotes group, a backslash escapes,
 // and # begins a comment. The word hetjob anywhere would mean a job of several parts.

@@ -58,8 +58,7 @@ std::string sbatch_options(const SlurmScript& script) {
     if (!value.empty()) add(fmt::format("{}={}", name, checked_line(key, value)));
   };
   constexpr const char* kOwnOptions = "slurm.sbatch_options";
-  refuse_other_clusters(kOwnOptions, slurm.sbatch_options);
-  // The user's options come first: sbatch takes the last of repeated options.
+  refuse_script_options(slurm);
   for (const std::string& option : checked_options(kOwnOptions, slurm.sbatch_options)) {
     add(checked_line(kOwnOptions, option));
   }
@@ -71,6 +70,9 @@ std::string sbatch_options(const SlurmScript& script) {
   add_value("--reservation", "slurm.reservation", slurm.reservation);
   add(fmt::format("--nodes={}", request.nodes));
   add(fmt::format("--ntasks={}", request.ranks()));
+  add_value("--wckey", "slurm.wckey", slurm.wckey);
+  add_value("--licenses", "slurm.licenses", slurm.licenses);
+  add_value("--dependency", "slurm.dependency", slurm.dependency);
   add(fmt::format("--ntasks-per-node={}", request.ranks_per_node));
   add(fmt::format("--cpus-per-task={}", slurm.cpus_per_task));
   if (request.gpus_per_node > 0) {
@@ -81,6 +83,7 @@ std::string sbatch_options(const SlurmScript& script) {
   add_value("--constraint", "slurm.constraint", slurm.constraint);
   add_value("--exclude", "slurm.exclude", slurm.exclude);
   if (slurm.exclusive) add("--exclusive");
+  add_value("--nodelist", "slurm.nodelist", slurm.nodelist);
   if (is_array) {
     const std::string at_once =
         slurm.max_parallel > 0 ? fmt::format("%{}", slurm.max_parallel) : "";
@@ -196,7 +199,7 @@ std::string template_text(const SlurmSpec& slurm) {
   if (!file || text.empty()) {
     throw ConfigError(
         "", "slurm.template",
-        slurm.template_file.string() + " cannot be read or is empty; copy one of slurm_templates/");
+        slurm.template_file.string() + " cannot be read or is empty; copy slurm_templates/job.sh");
   }
   return text;
 }

@@ -24,15 +24,43 @@ StepCommand command_of(const SlurmSpec& slurm, const SlurmRequest& request) {
 }
 
 TEST_CASE("Ranks in an Apptainer container see the GPUs and the folders of the run") {
-  SlurmSpec slurm = in_container(ContainerEngine::kApptainer, "/project/fsdp-run.sif");
+  const auto [engine, program] = GENERATE(std::pair(ContainerEngine::kApptainer, "apptainer"),
+                                          std::pair(ContainerEngine::kSingularity, "singularity"));
+  SlurmSpec slurm = in_container(engine, "/project/fsdp-run.sif");
   slurm.container.options = {"--no-home"};
   const StepCommand command = command_of(slurm, kTwoGpus);
   CHECK(command.srun == Words{"srun", "--nodes=1", "--ntasks=2", "--ntasks-per-node=2",
                               "--cpus-per-task=10", "--export=ALL", "--wait=60",
-                              "--kill-on-bad-exit=0", "--gres=gpu:2"});
-  CHECK(command.trainer == Words{"apptainer", "exec", "--nv", "--pwd=/project", "--bind=/project",
-                                 "--bind=/models", "--bind=/data", "--no-home",
-                                 "/project/fsdp-run.sif", "/opt/fsdp-run/fsdp-train"});
+                              "--kill-on-bad-exit=0", "--mpi=none", "--gres=gpu:2"});
+  CHECK(command.trainer == Words{program, "exec", "--nv", "--pwd=/project",
+                                 "--bind=/project:/project", "--bind=/models:/models",
+                                 "--bind=/data:/data", "--no-home", "/project/fsdp-run.sif",
+                                 "/opt/fsdp-run/fsdp-train"});
+}
+
+TEST_CASE("Ranks in a Podman container are on their host as if there were none") {
+  SlurmSpec slurm = in_container(ContainerEngine::kPodman, "localhost/fsdp-run");
+  slurm.container.options = {"--userns=keep-id"};
+  CHECK(command_of(slurm, kTwoGpus).trainer ==
+        Words{"podman", "run", "--rm", "--env-host", "--network=host", "--ipc=host", "--pid=host",
+              "--cgroups=disabled", "--device=nvidia.com/gpu=all", "--workdir=/project",
+              "--volume=/project:/project", "--volume=/models:/models", "--volume=/data:/data",
+              "--userns=keep-id", "localhost/fsdp-run", "/opt/fsdp-run/fsdp-train"});
+}
+
+TEST_CASE("A step asks for no MPI, and is bound as its keys say") {
+  SlurmSpec slurm;
+  slurm.mpi = "pmix";
+  slurm.cpu_bind = "cores";
+  slurm.gpu_bind = "closest";
+  const Words words = command_of(slurm, kTwoGpus).srun;
+  CHECK(Words(words.end() - 4, words.end()) ==
+        Words{"--mpi=pmix", "--cpu-bind=cores", "--gres=gpu:2", "--gpu-bind=closest"});
+  CHECK(command_of(slurm, {}).srun.back() == "--cpu-bind=cores");
+  CHECK(command_of(SlurmSpec(), {}).srun.back() == "--mpi=none");
+  slurm = {};
+  slurm.mpi = "";
+  CHECK(command_of(slurm, {}).srun.back() == "--kill-on-bad-exit=0");
 }
 
 TEST_CASE("Ranks in a Pyxis container are srun's to start") {
@@ -44,7 +72,8 @@ TEST_CASE("Ranks in a Pyxis container are srun's to start") {
       command_of(slurm, {.nodes = 2, .ranks_per_node = 2, .gpus_per_node = 2});
   CHECK(command.srun == Words{"srun", "--nodes=2", "--ntasks=4", "--ntasks-per-node=2",
                               "--cpus-per-task=10", "--export=ALL", "--wait=60",
-                              "--kill-on-bad-exit=0", "--gpus-per-node=2", "--network=sn_all",
+                              "--kill-on-bad-exit=0", "--mpi=none", "--gpus-per-node=2",
+                              "--network=sn_all",
                               "--container-image=registry.example.org#course/fsdp:1",
                               "--container-mounts=/project:/project,/models:/models,/data:/data",
                               "--container-workdir=/project", "--no-container-mount-home"});

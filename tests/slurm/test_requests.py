@@ -1,0 +1,53 @@
+"""What a job asks Slurm for, its script, its containers, and where it writes what."""
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+
+from few_games import few_games
+from workplace import TINY, experiment
+
+BASE = "device: cpu, train.steps: 2"
+ENGINE = Path(__file__).parents[1] / "fakes/container_engine"
+
+
+def reason_of(work, point):
+    [row] = work.query("select reason from runs where point = ? and status = 'failed'", point)
+    return row["reason"]
+
+
+def test_options_that_a_key_sets_are_refused_and_others_reach_the_job(cluster, workplace):
+    work = workplace(cluster, experiment(["{name: only}"], BASE))
+    ended = work.call(*work.with_stub("--set", "slurm.sbatch_options=[--nodes=2]"))
+    assert ended.returncode == 2
+    assert "'--nodes=2' is set by slurm.nodes; set that key" in ended.stderr
+    assert not work.results.exists()
+    ended = work.call(*work.with_stub("--set", "slurm.sbatch_options=[--comment=chargeback 7]"))
+    assert ended.returncode == 0, ended.stderr
+    [job] = [row["slurm_job"] for row in work.query("select slurm_job from jobs")]
+    assert "Comment=chargeback 7" in cluster.call("scontrol", "show", "job", job).stdout
+
+
+def test_a_job_asks_for_the_nodes_and_keys_that_an_experiment_names(cluster, workplace, tmp_path):
+    gate = tmp_path / "gate"
+    work = workplace(cluster, experiment(
+        ["{name: only}"], BASE,
+        "nodelist: n3, wckey: lab, dependency: singleton, cpu_bind: none, gpu_bind: none, "
+        f"environment: [SLURM_MPI_TYPE=nowhere, 'STUB_RULES=await={gate}']"))
+    follower = work.start(*work.with_stub())
+    cluster.wait_until("the rank runs", lambda: work.ranks("only"))
+    [job] = [row["slurm_job"] for row in work.query("select slurm_job from jobs")]
+    shown = cluster.call("scontrol", "show", "job", job).stdout
+    assert "ReqNodeList=n3" in shown
+    assert cluster.call("squeue", "--noheader", "--format=%w").stdout.strip() == "lab"
+    gate.touch()
+    ended = work.end_of(follower)
+    assert ended.returncode == 0, ended.stderr
+    assert work.records("launch.json")[0]["node_list"] == "n3"
+
+
+def test_a_nodelist_that_slurm_refuses_names_its_key(cluster, workplace):
+    work = workplace(cluster, experiment(["{name: only}"], BASE, "nodelist: n9"))
+    assert work.call(*work.with_stub()).returncode == 1
+    assert "set slurm.nodelist" in reason_of(work, "only")
