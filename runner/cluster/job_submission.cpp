@@ -143,6 +143,7 @@ JobSubmission::Submission JobSubmission::prepare(std::vector<RunRecord> runs) {
     job.tasks.push_back(task_of(run, std::ssize(job.tasks)));
   }
   try {
+    create_output_folders(script);
     write_folders(job, runs, render_script(template_text(first.slurm), script));
     job.id = listeners_.store.record_job(job);
   } catch (const std::exception&) {

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "base/text/config_error.h"
+#include "base/text/utf8.h"
 #include "contract/spec/yaml_value.h"
 #include "runner/cluster/request.h"
 #include "runner/cluster/step_launcher.h"
@@ -132,7 +133,12 @@ std::string environment(const SlurmSpec& slurm) {
 
 std::string prologue(const SlurmSpec& slurm) {
   for (const std::string& line : slurm.prologue) checked_line("slurm.prologue", line);
-  return fmt::to_string(fmt::join(slurm.prologue, "\n"));
+  // Commands in a file that a line sources may fail.
+  constexpr const char* kPrologue =
+      R"(trap '((${{#BASH_SOURCE[@]}} > 1)) || {{ mapfile -t -s $((LINENO - 1)) -n 1 <"$0"; )"
+      R"(fail "a line of slurm.prologue failed: ${{MAPFILE[0]}}"; }}' ERR)"
+      "\n{}\ntrap - ERR";
+  return fmt::format(kPrologue, fmt::join(slurm.prologue, "\n"));
 }
 
 // sbatch reads options only before the first command.
@@ -289,7 +295,8 @@ std::string filled(std::string_view pattern, const std::map<char, std::string>& 
 
 std::filesystem::path job_output(const std::filesystem::path& folder, std::string_view task) {
   std::map<std::string, std::string> options = options_of(folder / kScriptName);
-  if (!options.contains("--output")) {  // the script is gone
+  const std::string& file = options.contains("--error") ? options["--error"] : options["--output"];
+  if (file.empty()) {  // the script is gone
     return folder / (std::string(task) + ".out");
   }
   std::map<char, std::string> values = {{'x', options["--job-name"]}, {'%', "%"}};
@@ -300,7 +307,39 @@ std::filesystem::path job_output(const std::filesystem::path& folder, std::strin
   } else if (!task.empty()) {
     values['j'] = task;
   }
-  return std::filesystem::path(options["--chdir"]) / filled(options["--output"], values);
+  return std::filesystem::path(options["--chdir"]) / filled(file, values);
+}
+
+std::string output_text(const std::filesystem::path& job_output) {
+  const std::string name = job_output.string();
+  std::error_code unreadable;
+  const bool is_known = name.find('%') == std::string::npos;
+  return is_known && !std::filesystem::exists(job_output, unreadable) ? name + " (does not exist)"
+                                                                      : name;
+}
+
+std::string last_message(const std::filesystem::path& job_output) {
+  constexpr std::string_view kStart = "fsdp-run: ";
+  std::string message;
+  std::ifstream file(job_output);
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with(kStart)) message = visible_line(line.substr(kStart.size()));
+  }
+  return message;
+}
+
+void create_output_folders(const SlurmScript& script) {
+  for (const auto& [key, file] : {std::pair("slurm.output", path(script.slurm.output)),
+                                  std::pair("slurm.error", path(script.slurm.error))}) {
+    if (file.parent_path().string().find('%') != std::string::npos) continue;
+    const path folder = (script.working_directory / file).parent_path();
+    std::error_code error;
+    std::filesystem::create_directories(folder, error);
+    if (!error) continue;
+    throw ConfigError("", key,
+                      fmt::format("the folder {} cannot be created: {}; name a file in another one",
+                                  folder.string(), error.message()));
+  }
 }
 
 }  // namespace fsdp

@@ -51,3 +51,27 @@ def test_a_nodelist_that_slurm_refuses_names_its_key(cluster, workplace):
     work = workplace(cluster, experiment(["{name: only}"], BASE, "nodelist: n9"))
     assert work.call(*work.with_stub()).returncode == 1
     assert "set slurm.nodelist" in reason_of(work, "only")
+
+
+def test_a_line_of_the_prologue_that_fails_stops_the_run(cluster, workplace):
+    work = workplace(cluster, experiment(
+        ["{name: fails, slurm.prologue: ['cd /nowhere', 'echo later >later']}",
+         "{name: may fail, slurm.prologue: ['cd /nowhere || true']}"], BASE))
+    assert work.call(*work.with_stub()).returncode == 1
+    assert work.attempts() == {"may fail": ["finished"]}
+    assert "a line of slurm.prologue failed: cd /nowhere" in reason_of(work, "fails")
+    assert not (work.folder / "later").exists()
+
+
+def test_a_folder_of_the_output_is_made_and_a_missing_output_is_not_named_as_if_it_were_there(
+        cluster, workplace):
+    work = workplace(cluster, experiment(
+        ["{name: made, slurm.output: logs/all/%x.out}",
+         "{name: missing, slurm.output: '%x/out'}",
+         "{name: broken, slurm.output: gone/out, slurm.error: logs/%x.err, "
+         "slurm.prologue: ['false']}"], BASE))
+    assert work.call(*work.with_stub()).returncode == 1
+    assert work.attempts() == {"made": ["finished"]}
+    assert "job " in (work.folder / "logs/all/trial.out").read_text()
+    assert f"{work.folder}/trial/out (does not exist)" in reason_of(work, "missing")
+    assert f"{work.folder}/logs/trial.err: a line of slurm.prologue" in reason_of(work, "broken")
