@@ -101,8 +101,9 @@ std::vector<RunRecord> chosen_runs(const std::filesystem::path& results, const J
 // The smallest request that has room for each run.
 SlurmRequest largest_request(std::span<const RunRecord> runs);
 
-// The input folders that a container of any of these runs must see, each once.
-std::vector<std::filesystem::path> input_folders_of(std::span<const RunRecord> runs);
+// The folders that a container of these runs must see, beside the working directory.
+std::vector<std::filesystem::path> folders_of_container(const JobPlan& plan,
+                                                        std::span<const RunRecord> runs);
 
 // Returns the section `slurm` that all runs share. Throws ConfigError if they differ.
 const SlurmSpec& slurm_of_all(std::span<const RunRecord> runs);

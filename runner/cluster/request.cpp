@@ -6,13 +6,13 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <ranges>
 #include <set>
 #include <string>
 
 #include "base/text/config_error.h"
 #include "contract/spec/yaml_value.h"
-#include "formats/inputs/inputs.h"
 
 namespace fsdp {
 namespace {
@@ -245,12 +245,41 @@ bool may_share_array(const RunSpec& a, const RunSpec& b) {
          wants_checkpoints(a) == wants_checkpoints(b);
 }
 
-std::vector<std::filesystem::path> input_folders(const RunSpec& spec) {
-  std::set<std::filesystem::path> folders;
-  for (const auto& [key, file] : input_files(spec)) {
-    folders.insert(std::filesystem::absolute(file).parent_path());
+namespace {
+
+// Returns `file` with its first symbolic link replaced by the link's target. nullopt: it has none.
+std::optional<std::filesystem::path> after_first_link(const std::filesystem::path& file) {
+  std::filesystem::path name;
+  for (auto part = file.begin(); part != file.end(); ++part) {
+    std::error_code unreadable;
+    if (!std::filesystem::is_symlink(name / *part, unreadable)) {
+      name = (name / *part).lexically_normal();  // of folders without a link
+      continue;
+    }
+    name /= std::filesystem::read_symlink(name / *part, unreadable);
+    while (++part != file.end()) name /= *part;
+    return name;
   }
-  return {folders.begin(), folders.end()};
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<std::filesystem::path> folders_to_bind(
+    const std::vector<std::filesystem::path>& files) {
+  constexpr int kMostLinks = 40;  // as the kernel follows them
+  std::set<std::filesystem::path> real, linked;
+  for (const std::filesystem::path& file : files) {
+    std::optional<std::filesystem::path> name = std::filesystem::absolute(file);
+    for (int links = 0; name && links <= kMostLinks; ++links) {
+      const std::filesystem::path folder = name->lexically_normal().parent_path();
+      name = after_first_link(*name);
+      (name ? linked : real).insert(folder);
+    }
+  }
+  std::vector<std::filesystem::path> folders(real.begin(), real.end());
+  std::ranges::set_difference(linked, real, std::back_inserter(folders));
+  return folders;
 }
 
 void check_one_job(const std::string& one_point, const SlurmSpec& one,

@@ -73,9 +73,9 @@ SlurmRequest largest(const std::vector<SlurmRequest>& requests);
 // True if two runs can be tasks of one array, because their requests are identical.
 bool may_share_array(const RunSpec& a, const RunSpec& b);
 
-// The folders that a run in a container must see beside the results, sorted, each once. They hold
-// its input files and the checkpoint that it resumes from.
-std::vector<std::filesystem::path> input_folders(const RunSpec& spec);
+// The folders that a container must see to read `files` by their names, each once. They include
+// those that symbolic links lead to. Real folders come first, so that links lead somewhere.
+std::vector<std::filesystem::path> folders_to_bind(const std::vector<std::filesystem::path>& files);
 
 // Throws ConfigError if two runs of one job differ in `slurm`, because a job has one request.
 void check_one_job(const std::string& one_point, const SlurmSpec& one,

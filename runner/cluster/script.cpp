@@ -15,6 +15,7 @@
 #include "base/text/config_error.h"
 #include "base/text/utf8.h"
 #include "contract/spec/yaml_value.h"
+#include "formats/inputs/inputs.h"
 #include "runner/cluster/request.h"
 #include "runner/cluster/step_launcher.h"
 #include "runner/host/environment.h"
@@ -69,11 +70,11 @@ std::string sbatch_options(const SlurmScript& script) {
   add_value("--account", "slurm.account", slurm.account);
   add_value("--qos", "slurm.qos", slurm.qos);
   add_value("--reservation", "slurm.reservation", slurm.reservation);
-  add(fmt::format("--nodes={}", request.nodes));
-  add(fmt::format("--ntasks={}", request.ranks()));
   add_value("--wckey", "slurm.wckey", slurm.wckey);
   add_value("--licenses", "slurm.licenses", slurm.licenses);
   add_value("--dependency", "slurm.dependency", slurm.dependency);
+  add(fmt::format("--nodes={}", request.nodes));
+  add(fmt::format("--ntasks={}", request.ranks()));
   add(fmt::format("--ntasks-per-node={}", request.ranks_per_node));
   add(fmt::format("--cpus-per-task={}", slurm.cpus_per_task));
   if (request.gpus_per_node > 0) {
@@ -82,9 +83,9 @@ std::string sbatch_options(const SlurmScript& script) {
   add_value("--mem", "slurm.mem", slurm.mem);
   add_value("--time", "slurm.time", slurm.time);
   add_value("--constraint", "slurm.constraint", slurm.constraint);
+  add_value("--nodelist", "slurm.nodelist", slurm.nodelist);
   add_value("--exclude", "slurm.exclude", slurm.exclude);
   if (slurm.exclusive) add("--exclusive");
-  add_value("--nodelist", "slurm.nodelist", slurm.nodelist);
   if (is_array) {
     const std::string at_once =
         slurm.max_parallel > 0 ? fmt::format("%{}", slurm.max_parallel) : "";
@@ -132,6 +133,7 @@ std::string environment(const SlurmSpec& slurm) {
 }
 
 std::string prologue(const SlurmSpec& slurm) {
+  if (slurm.prologue.empty()) return "";
   for (const std::string& line : slurm.prologue) checked_line("slurm.prologue", line);
   // Commands in a file that a line sources may fail.
   constexpr const char* kPrologue =
@@ -235,9 +237,11 @@ std::string render_script(std::string_view template_text, const SlurmScript& scr
 
 void check_script(const RunSpec& spec) {
   const SlurmRequest request = slurm_request(spec);
-  const bool is_in_container = spec.slurm.container.engine != ContainerEngine::kNone;
-  step_command(spec.slurm, request, "/fsdp-train", "/",
-               is_in_container ? input_folders(spec) : std::vector<path>());
+  std::vector<path> files;
+  if (spec.slurm.container.engine != ContainerEngine::kNone) {
+    for (const auto& [key, file] : input_files(spec)) files.push_back(file);
+  }
+  step_command(spec.slurm, request, "/fsdp-train", "/", folders_to_bind(files));
   render_script(template_text(spec.slurm),
                 {.slurm = spec.slurm,
                  .request = request,

@@ -69,19 +69,6 @@ ThisJob this_job(SlurmMode mode) {
   return job;
 }
 
-Allocation allocation_of(const ThisJob& job, const JobPlan& plan,
-                         const std::vector<RunRecord>& runs) {
-  Allocation allocation{.job = job.id,
-                        .slurm = slurm_of_all(runs),
-                        .size = largest_request(runs),
-                        .working_directory = plan.working_directory,
-                        .folders = input_folders_of(runs)};
-  if (std::ranges::find(allocation.folders, plan.results) == allocation.folders.end()) {
-    allocation.folders.push_back(plan.results);
-  }
-  return allocation;
-}
-
 std::optional<std::chrono::seconds> time_limit(const JobPlan& plan) {
   if (plan.time_limit_s == 0) return std::nullopt;
   return std::chrono::seconds(std::lround(plan.time_limit_s));
@@ -137,7 +124,11 @@ Outcome run_in(const ThisJob& job, const std::filesystem::path& folder, const Jo
   };
   const Expansion of_no_profile;
   RunPredictions predictions(of_no_profile, host_of_job(), plan.trainer, plan.results);
-  StepLauncher launcher(allocation_of(job, plan, runs));
+  StepLauncher launcher({.job = job.id,
+                         .slurm = slurm,
+                         .size = largest_request(runs),
+                         .working_directory = plan.working_directory,
+                         .folders = folders_of_container(plan, runs)});
   Journal journal(plan.results, digests, follow_up);
   RunLoop loop(journal, nullptr, launcher, *progress,
                {.results = plan.results,

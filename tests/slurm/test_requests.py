@@ -75,3 +75,31 @@ def test_a_folder_of_the_output_is_made_and_a_missing_output_is_not_named_as_if_
     assert "job " in (work.folder / "logs/all/trial.out").read_text()
     assert f"{work.folder}/trial/out (does not exist)" in reason_of(work, "missing")
     assert f"{work.folder}/logs/trial.err: a line of slurm.prologue" in reason_of(work, "broken")
+
+
+def test_ranks_in_containers_read_what_links_lead_to(cluster, workplace, tmp_path):
+    hub = tmp_path / "hub"
+    (hub / "snapshots/c0ffee").mkdir(parents=True)
+    (hub / "blobs").mkdir()
+    (hub / "blobs/1234").write_text(few_games().read_text())
+    (hub / "snapshots/c0ffee/games.csv").symlink_to("../../blobs/1234")
+    (tmp_path / "bin").mkdir()
+    for engine in ("apptainer", "podman"):
+        (tmp_path / "bin" / engine).symlink_to(ENGINE)
+    work = workplace(cluster, "")
+    found = subprocess.run(["ldd", work.trainer], capture_output=True, text=True).stdout
+    torch = Path(re.search("libtorch_cpu.so => (.*) [(]", found)[1]).parent
+    build = work.trainer.parent
+    work.file.write_text(experiment(
+        [f"{{name: outside, slurm.container: {{engine: apptainer, options: [--bind={torch}]}}}}",
+         f"{{name: image, slurm.container: {{engine: podman, trainer: {work.trainer}, "
+         f"options: ['--volume={torch}:{torch}', '--volume={build}:{build}']}}}}"],
+        f"{TINY}, train.steps: 2, slurm.container.image: system").replace(
+            str(few_games()), str(hub / "snapshots/c0ffee/games.csv")))
+    ended = work.call(*work.with_trainer(), PATH=f"{tmp_path}/bin:{os.environ['PATH']}")
+    assert ended.returncode == 0, ended.stderr
+    assert work.attempts() == {"outside": ["finished"], "image": ["finished"]}
+    digests = {row["point"]: row["trainer_digest"] for row in work.query(
+        "select point, trainer_digest from attempts join runs on run = runs.id")}
+    assert len(digests["outside"]) == 32
+    assert digests["image"] == ""  # which nobody outside can read

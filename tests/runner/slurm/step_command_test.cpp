@@ -2,6 +2,7 @@
 
 #include "base/text/config_error.h"
 #include "runner/cluster/step_launcher.h"
+#include "tests/temporary_folder.h"
 
 namespace fsdp {
 namespace {
@@ -61,6 +62,40 @@ TEST_CASE("A step asks for no MPI, and is bound as its keys say") {
   slurm = {};
   slurm.mpi = "";
   CHECK(command_of(slurm, {}).srun.back() == "--kill-on-bad-exit=0");
+}
+
+TEST_CASE("A container sees the folders that links lead to, before the folders of the links") {
+  const TemporaryFolder folder;
+  const std::filesystem::path root = std::filesystem::canonical(folder.path());
+  const auto link = [&](const std::string& name, const std::string& target) {
+    std::filesystem::create_directories((root / name).parent_path());
+    std::filesystem::create_symlink(target, root / name);
+  };
+  for (const std::string name : {"hub/blobs/1234", "store/models/a/x", "data/plain"}) {
+    std::filesystem::create_directories((root / name).parent_path());
+    folder.write(name, "");
+  }
+  link("hub/snapshots/c0ffee/model", "../../blobs/1234");
+  link("middle/x", (root / "store/models/a/x").string());
+  link("named/x", "../middle/x");
+  link("models", "store/models");
+  link("loop", "loop");
+  const auto folders = [&](const std::vector<std::string>& files) {
+    std::vector<std::filesystem::path> paths;
+    for (const std::string& file : files) paths.push_back(root / file);
+    std::vector<std::string> found;
+    for (const auto& each : folders_to_bind(paths)) {
+      found.push_back(each.lexically_relative(root).string());
+    }
+    return found;
+  };
+  CHECK(folders({"data/plain"}) == Words{"data"});
+  CHECK(folders({"hub/snapshots/c0ffee/model", "data/plain"}) ==
+        Words{"data", "hub/blobs", "hub/snapshots/c0ffee"});
+  CHECK(folders({"named/x"}) == Words{"store/models/a", "middle", "named"});
+  CHECK(folders({"models/a/x"}) == Words{"store/models/a", "models/a"});
+  CHECK(folders({"models/a/../a/x", "store/models/a/x"}) == Words{"store/models/a", "models/a"});
+  CHECK(folders({"loop"}) == Words{"."});
 }
 
 TEST_CASE("Ranks in a Pyxis container are srun's to start") {
