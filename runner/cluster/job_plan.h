@@ -15,6 +15,7 @@
 #include "runner/cluster/request.h"
 #include "runner/experiment/doubling_series.h"
 #include "runner/experiment/experiment.h"
+#include "runner/host/provenance.h"
 #include "runner/progress/progress.h"
 #include "runner/run/attempt.h"
 #include "runner/run/run_planner.h"
@@ -34,6 +35,7 @@ struct JobPlan {
   std::filesystem::path results;  // absolute
   std::filesystem::path trainer;
   double time_limit_s = 0;  // per run; 0: no limit
+  GitState git{};           // of the experiment's file, at submission
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
@@ -46,6 +48,9 @@ struct JobPlan {
     visit("results", self.results);
     visit("trainer", self.trainer);
     visit("time_limit_s", self.time_limit_s);
+    visit("git_commit", self.git.commit);
+    visit("git_dirty", self.git.dirty);
+    visit("git_untracked", self.git.untracked);
   }
 };
 

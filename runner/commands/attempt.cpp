@@ -69,6 +69,14 @@ ThisJob this_job(SlurmMode mode) {
   return job;
 }
 
+// The trainer of an image cannot be read from here.
+Provenance provenance_of(const std::filesystem::path& folder, const JobPlan& plan,
+                         const SlurmContainerSpec& container, FileDigests& digests) {
+  const bool is_in_image = container.engine != ContainerEngine::kNone && !container.trainer.empty();
+  return provenance_of_this_process(plan.git, is_in_image ? "" : digests.current(plan.trainer),
+                                    load_planned_experiment(folder, plan).text());
+}
+
 std::optional<std::chrono::seconds> time_limit(const JobPlan& plan) {
   if (plan.time_limit_s == 0) return std::nullopt;
   return std::chrono::seconds(std::lround(plan.time_limit_s));
@@ -134,7 +142,7 @@ Outcome run_in(const ThisJob& job, const std::filesystem::path& folder, const Jo
                {.results = plan.results,
                 .trainer = plan.trainer,
                 .host = job.node.empty() ? host_name() : job.node,
-                .provenance = Provenance(),
+                .provenance = provenance_of(folder, plan, slurm.container, digests),
                 .time_limit = time_limit(plan),
                 .device_kind = slurm_device_kind,
                 .predict = [&](const RunSpec& spec) { return predictions.predict(spec); },

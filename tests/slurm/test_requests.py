@@ -103,3 +103,26 @@ def test_ranks_in_containers_read_what_links_lead_to(cluster, workplace, tmp_pat
         "select point, trainer_digest from attempts join runs on run = runs.id")}
     assert len(digests["outside"]) == 32
     assert digests["image"] == ""  # which nobody outside can read
+
+
+def test_an_attempt_comes_from_its_node_and_not_from_where_it_was_submitted(cluster, workplace):
+    work = workplace(cluster, experiment(
+        ["{name: only}"], BASE, "cpus_per_task: 2, environment: [NCCL_DEBUG=WARN]"))
+    for words in (["init", "--quiet"], ["add", "."],
+                  ["-c", "user.name=n", "-c", "user.email=e", "commit", "--quiet", "-m", "one"]):
+        subprocess.run(["git", *words], cwd=work.folder, check=True)
+    ended = work.call(*work.with_stub(), OMP_NUM_THREADS="7", NCCL_ALGO="Ring")
+    assert ended.returncode == 0, ended.stderr
+    [launched] = work.records("launch.json")
+    variables = json.loads(launched["environment"])
+    assert variables["OMP_NUM_THREADS"] == "2"
+    assert variables["NCCL_DEBUG"] == "WARN"
+    assert variables["SLURM_JOB_NODELIST"] == launched["node_list"]
+    [row] = work.query("select * from attempts")
+    for name in ("environment", "cpu_cores", "trainer_digest", "runner_version", "git_commit",
+                 "git_dirty", "git_untracked", "experiment_text_digest"):
+        assert row[name] == launched[name], name
+    assert len(row["git_commit"]) == 40
+    assert row["git_untracked"] == 0
+    [text] = work.query("select digest from experiment_texts")
+    assert row["experiment_text_digest"] == text["digest"]
