@@ -17,12 +17,12 @@ inline constexpr double kMostMemoryGib = 1e6;
 
 enum class SlurmMode { kPerRun, kAllocation };
 enum class GpuRequest { kGres, kGpusPerNode };
-enum class ContainerEngine { kNone, kApptainer, kPyxis };
+enum class ContainerEngine { kNone, kApptainer, kSingularity, kPodman, kPyxis };
 
 constexpr auto enum_names(SlurmMode) { return std::array{"per_run"sv, "allocation"sv}; }
 constexpr auto enum_names(GpuRequest) { return std::array{"gres"sv, "gpus_per_node"sv}; }
 constexpr auto enum_names(ContainerEngine) {
-  return std::array{"none"sv, "apptainer"sv, "pyxis"sv};
+  return std::array{"none"sv, "apptainer"sv, "singularity"sv, "podman"sv, "pyxis"sv};
 }
 
 // Forms of one line of text without control characters: any text, a time and an amount of memory in
@@ -48,14 +48,15 @@ struct SlurmContainerSpec {
 
   static void visit_fields(auto& self, auto&& visit) {
     visit("engine", self.engine,
-          "What starts the trainer inside of an image: apptainer exec --nv, or srun's "
-          "--container-image (Pyxis).");
+          "What starts the trainer inside of an image: apptainer or singularity exec --nv, podman "
+          "run, or srun's --container-image (Pyxis).");
     visit("image", self.image, "The image, as the engine names it: a file or an address.",
           one_line());
     visit("options", self.options,
-          "Further options of apptainer exec or, with pyxis, of srun; one an item.", one_line());
+          "Further options of the engine or, with pyxis, of srun; one an item.", one_line());
     visit("trainer", self.trainer,
-          "fsdp-train's path inside of the image; absent: the same as outside.", one_line());
+          "fsdp-train's path inside of the image; absent: the one outside, whose folder is bound.",
+          one_line());
   }
 };
 
@@ -66,6 +67,9 @@ struct SlurmSpec {
   std::string account;
   std::string qos;
   std::string reservation;
+  std::string wckey;
+  std::string licenses;
+  std::string dependency;
   int64_t nodes = 1;
   int64_t gpus_per_node = 0;
   GpuRequest gpu_request = GpuRequest::kGres;
@@ -75,6 +79,7 @@ struct SlurmSpec {
   std::string mem;
   std::string time;
   std::string constraint;
+  std::string nodelist;
   std::string exclude;
   bool exclusive = false;
   std::string output;
@@ -84,6 +89,9 @@ struct SlurmSpec {
   std::vector<std::string> modules;
   std::vector<std::string> prologue;
   std::vector<std::string> environment;
+  std::string mpi = "none";
+  std::string cpu_bind;
+  std::string gpu_bind;
   std::vector<std::string> sbatch_options;
   std::vector<std::string> srun_options;
   std::filesystem::path template_file;
@@ -104,13 +112,18 @@ struct SlurmSpec {
           one_line());
     visit("qos", self.qos, "Quality of service; absent: the default.", one_line());
     visit("reservation", self.reservation, "Reservation that the job may use.", one_line());
+    visit("wckey", self.wckey, "Workload key that the job is accounted under.", one_line());
+    visit("licenses", self.licenses, "Licenses that the job takes, such as matlab:2.", one_line());
+    visit("dependency", self.dependency, "Jobs that come before it, such as afterok:123.",
+          one_line());
     visit("nodes", self.nodes, "Nodes, at most; a run asks for as many as its ranks need.",
           from_to(1, 100000));
     visit("gpus_per_node", self.gpus_per_node,
           "GPUs of each node, at most; a run asks for as many as its ranks need.",
           from_to(0, 1000));
     visit("gpu_request", self.gpu_request,
-          "How GPUs are asked for: --gres=gpu:N or --gpus-per-node=N.");
+          "How GPUs are asked for: --gres=gpu:N or --gpus-per-node=N, which leaves --gres to "
+          "sbatch_options.");
     visit("gpu_type", self.gpu_type, "The type in that request, such as a100; absent: any.",
           one_line());
     visit("gpu_memory_gib", self.gpu_memory_gib,
@@ -120,6 +133,7 @@ struct SlurmSpec {
     visit("mem", self.mem, "Memory of each node; absent: the cluster's default.", slurm_memory());
     visit("time", self.time, "Time limit of the job; absent: the partition's.", slurm_time());
     visit("constraint", self.constraint, "Features that nodes must have.", one_line());
+    visit("nodelist", self.nodelist, "Nodes that each job must have, such as n[1-2].", one_line());
     visit("exclude", self.exclude, "Nodes that are not to be used, such as n[3,7-9].", one_line());
     visit("exclusive", self.exclusive, "Share the nodes with no other job.");
     visit("output", self.output,
@@ -132,16 +146,25 @@ struct SlurmSpec {
           one_line());
     visit("modules", self.modules,
           "Modules to load, after `module purge`; none: modules stay as they are.", one_line());
-    visit("prologue", self.prologue, "Lines of bash to run before the ranks are started.",
+    visit("prologue", self.prologue,
+          "Lines of bash to run before the ranks are started; the job ends at one that fails.",
           one_line());
     visit("environment", self.environment,
           "Variables for the ranks, over those of the shell; values are taken as they are.",
           assignment());
-    visit("sbatch_options", self.sbatch_options, "Further options of sbatch, one an item.",
+    visit("mpi", self.mpi,
+          "srun's --mpi; ranks need none, whatever the cluster's default. Empty: that default.",
+          one_line());
+    visit("cpu_bind", self.cpu_bind, "srun's --cpu-bind, such as cores; absent: the cluster's.",
+          one_line());
+    visit("gpu_bind", self.gpu_bind, "srun's --gpu-bind, such as closest; absent: the cluster's.",
+          one_line());
+    visit("sbatch_options", self.sbatch_options,
+          "Further options of sbatch, one an item; not those that other keys set.",
           sbatch_option());
     visit("srun_options", self.srun_options, "Further options of srun, one an item.", one_line());
     visit("template", self.template_file,
-          "Template of the job's script; absent: slurm_templates/<mode>.sh.", one_line());
+          "Template of the job's script; absent: slurm_templates/job.sh.", one_line());
     visit("max_parallel", self.max_parallel,
           "per_run: jobs of one array that run at a time, 0: no limit; allocation: runs side by "
           "side in the job, 0: one.",

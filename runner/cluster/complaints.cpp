@@ -44,7 +44,10 @@ constexpr std::pair<std::string_view, std::string_view> kRemedies[] = {
     {"generic resource", kGpuRemedy},
     {"GRES", kGpuRemedy},
     {"feature specification", "set slurm.constraint to features that `sinfo -o '%P %f'` lists"},
-    {"node name", "set slurm.exclude to nodes that `sinfo -N` lists"},
+    {"node name", "set slurm.nodelist and slurm.exclude to nodes that `sinfo -N` lists"},
+    {"license", "set slurm.licenses to some that `scontrol show licenses` lists"},
+    {"dependency", "set slurm.dependency to jobs that `squeue` lists"},
+    {"wckey", "set slurm.wckey to one that `sacctmgr show wckeys user=$USER` lists"},
     {"emory specification", "lower slurm.mem to what a node has: `sinfo -o '%P %m'`, in MiB"},
     {"node configuration",
      "no node has all of slurm.gpus_per_node, cpus_per_task, mem and constraint: see `sinfo -o '%P "

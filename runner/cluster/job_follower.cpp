@@ -299,8 +299,10 @@ RunStatus JobFollower::end_without_attempt(const Job& job, const Task& task,
                                            const std::optional<TaskState>& state) {
   const int64_t run = task.run.id;
   const std::string name = slurm_name(job.recorded, task.recorded.task);
-  Ending ending = judge_without_attempt(
-      state, job_output(listeners_.results / job.recorded.folder, name).string());
+  const auto output = job_output(listeners_.results / job.recorded.folder, name);
+  const std::string message = last_message(output);
+  Ending ending =
+      judge_without_attempt(state, output_text(output) + (message.empty() ? "" : ": " + message));
   const std::vector<AttemptRecord> attempts = listeners_.store.attempts(run);
   const bool was_requeued = !attempts.empty() && attempts.back().slurm_job == name &&
                             was_ended_by_cluster(attempts.back().status);

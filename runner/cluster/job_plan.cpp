@@ -142,14 +142,14 @@ SlurmRequest largest_request(std::span<const RunRecord> runs) {
   return largest(requests);
 }
 
-std::vector<std::filesystem::path> input_folders_of(std::span<const RunRecord> runs) {
-  std::vector<std::filesystem::path> folders;
+std::vector<std::filesystem::path> folders_of_container(const JobPlan& plan,
+                                                        std::span<const RunRecord> runs) {
+  std::vector<std::filesystem::path> files{plan.results / "runs"};
+  if (slurm_of_all(runs).container.trainer.empty()) files.push_back(plan.trainer);
   for (const RunRecord& run : runs) {
-    for (std::filesystem::path& folder : input_folders(run.spec)) {
-      if (std::ranges::find(folders, folder) == folders.end()) folders.push_back(std::move(folder));
-    }
+    for (const auto& [key, file] : input_files(run.spec)) files.push_back(file);
   }
-  return folders;
+  return folders_to_bind(files);
 }
 
 const SlurmSpec& slurm_of_all(std::span<const RunRecord> runs) {

@@ -17,6 +17,7 @@
 #include "runner/cluster/request.h"
 #include "runner/experiment/doubling_series.h"
 #include "runner/experiment/experiment.h"
+#include "runner/host/provenance.h"
 #include "runner/progress/progress.h"
 #include "runner/run/attempt.h"
 #include "runner/run/run_planner.h"
@@ -36,6 +37,7 @@ struct JobPlan {
   std::filesystem::path results;  // absolute
   std::filesystem::path trainer;
   double time_limit_s = 0;  // per run; 0: no limit
+  GitState git{};           // of the experiment's file, at submission
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
@@ -48,6 +50,9 @@ struct JobPlan {
     visit("results", self.results);
     visit("trainer", self.trainer);
     visit("time_limit_s", self.time_limit_s);
+    visit("git_commit", self.git.commit);
+    visit("git_dirty", self.git.dirty);
+    visit("git_untracked", self.git.untracked);
   }
 };
 
@@ -105,8 +110,9 @@ std::vector<RunRecord> chosen_runs(const std::filesystem::path& results, const J
 // The smallest request that has room for each run.
 SlurmRequest largest_request(std::span<const RunRecord> runs);
 
-// The input folders that a container of any of these runs must see, each once.
-std::vector<std::filesystem::path> input_folders_of(std::span<const RunRecord> runs);
+// The folders that a container of these runs must see, beside the working directory.
+std::vector<std::filesystem::path> folders_of_container(const JobPlan& plan,
+                                                        std::span<const RunRecord> runs);
 
 // Returns the section `slurm` that all runs share. Throws ConfigError if they differ.
 const SlurmSpec& slurm_of_all(std::span<const RunRecord> runs);

@@ -130,8 +130,7 @@ JobSubmission::Submission JobSubmission::prepare(std::vector<RunRecord> runs) {
                 .token = new_token(),
                 .cluster = limits_->cluster,
                 .mode = std::string(name_of(first.slurm.mode)),
-                .submitted_unix_ms = now_unix_ms(),
-                .provenance = settings_.provenance};
+                .submitted_unix_ms = now_unix_ms()};
   job.folder =
       std::filesystem::path("slurm") / (file_name_of(settings_.experiment) + '-' + job.token);
   SlurmScript script{.slurm = first.slurm,
@@ -148,6 +147,7 @@ JobSubmission::Submission JobSubmission::prepare(std::vector<RunRecord> runs) {
   script.earlier_jobs = jobs_to_wait_for(first.slurm, script.array_tasks);
   try {
     write_folders(job, runs, render_script(template_text(first.slurm), script));
+    create_output_folders(script);
     job.id = listeners_.store.record_job(job);
   } catch (const std::exception&) {
     std::error_code ignored;

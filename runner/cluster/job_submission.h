@@ -40,7 +40,6 @@ class JobSubmission {
     std::filesystem::path runner{};  // the program that a job starts
     // The job's plan. push() fills in the mode.
     JobPlan plan{};
-    Provenance provenance{};
     // Returns the search that waits for the run's result, if any. An allocation goes on with it.
     std::function<std::optional<SearchState>(const RunRecord&)> search_of{};
   };

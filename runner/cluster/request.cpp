@@ -6,13 +6,13 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <ranges>
 #include <set>
 #include <string>
 
 #include "base/text/config_error.h"
 #include "contract/spec/yaml_value.h"
-#include "formats/inputs/inputs.h"
 
 namespace fsdp {
 namespace {
@@ -55,15 +55,66 @@ std::vector<std::string> checked_options(const std::string& key,
   return options;
 }
 
-void refuse_other_clusters(const std::string& key, const std::vector<std::string>& options) {
-  for (const std::string& option : options) {
+std::span<const ScriptOption> script_options() {
+  // An option comes before those that its name begins.
+  static constexpr ScriptOption kOptions[] = {
+      {"--job-name", "slurm.job_name", "SBATCH_JOB_NAME"},
+      {"--partition", "slurm.partition", "SBATCH_PARTITION", true},
+      {"--account", "slurm.account", "SBATCH_ACCOUNT", true},
+      {"--qos", "slurm.qos", "SBATCH_QOS", true},
+      {"--reservation", "slurm.reservation", "SBATCH_RESERVATION", true},
+      {"--wckey", "slurm.wckey", "SBATCH_WCKEY", true},
+      {"--licenses", "slurm.licenses"},
+      {"--dependency", "slurm.dependency"},
+      {"--nodes", "slurm.nodes"},
+      {"--ntasks", "strategy.ranks"},
+      {"--ntasks-per-node", "slurm.nodes"},
+      {"--cpus-per-task", "slurm.cpus_per_task"},
+      {"--gres", "slurm.gpu_request", "SBATCH_GRES"},
+      {"--gpus", "slurm.gpus_per_node", "SBATCH_GPUS"},
+      {"--gpus-per-node", "slurm.gpus_per_node", "SBATCH_GPUS_PER_NODE"},
+      {"--gpus-per-task", "slurm.gpus_per_node", "SBATCH_GPUS_PER_TASK"},
+      {"--gpus-per-socket", "slurm.gpus_per_node"},
+      {"--mem", "slurm.mem", "SBATCH_MEM_PER_NODE", true},
+      {"--mem-per-cpu", "slurm.mem", "SBATCH_MEM_PER_CPU", true},
+      {"--mem-per-gpu", "slurm.mem", "SBATCH_MEM_PER_GPU", true},
+      {"--time", "slurm.time", "SBATCH_TIMELIMIT", true},
+      {"--constraint", "slurm.constraint", "SBATCH_CONSTRAINT", true},
+      {"--nodelist", "slurm.nodelist"},
+      {"--exclude", "slurm.exclude"},
+      {"--exclusive", "slurm.exclusive", "SBATCH_EXCLUSIVE", true},
+      {"--output", "slurm.output", "SBATCH_OUTPUT"},
+      {"--error", "slurm.error", "SBATCH_ERROR", true},
+      {"--requeue", "slurm.max_restarts", "SBATCH_REQUEUE"},
+      {"--no-requeue", "slurm.max_restarts", "SBATCH_NO_REQUEUE"},
+      {"--signal", "slurm.signal_before_end_s", "SBATCH_SIGNAL", true},
+      {"--mail-user", "slurm.mail_user"},
+      {"--mail-type", "slurm.mail_type"},
+      {"--array", "", "SBATCH_ARRAY_INX"},
+      {"--chdir", ""},
+      {"--open-mode", "", "SBATCH_OPEN_MODE"},
+      {"--input", "", "SBATCH_INPUT"},
+      {"--wait", "", "SBATCH_WAIT"},
+      {"--test-only", ""},
+      {"--verbose", "", "SBATCH_DEBUG"},
+      {"--clusters", "", "SBATCH_CLUSTERS"}};
+  return kOptions;
+}
+
+void refuse_script_options(const SlurmSpec& slurm) {
+  for (const std::string& option : slurm.sbatch_options) {
     const std::string_view name = std::string_view(option).substr(0, option.find_first_of("= \t"));
-    if (name != "--clusters" && name != "--cluster" && !name.starts_with("-M")) continue;
-    throw ConfigError("", key,
-                      fmt::format("'{}' sends jobs to a cluster that is not the one which is asked "
-                                  "about them; leave it out and call fsdp-run on a login node of "
-                                  "that cluster",
-                                  option));
+    const auto own = std::ranges::find_if(
+        script_options(), [&](const ScriptOption& each) { return each.name.starts_with(name); });
+    if (own == script_options().end()) continue;
+    if (own->name == "--gres" && slurm.gpu_request == GpuRequest::kGpusPerNode) continue;
+    const std::string problem =
+        own->name == "--clusters"
+            ? "sends jobs to a cluster that is not the one which is asked about them; leave it out "
+              "and call fsdp-run on a login node of that cluster"
+        : own->key.empty() ? "is for fsdp-run to set; leave it out"
+                           : fmt::format("is set by {}; set that key", own->key);
+    throw ConfigError("", "slurm.sbatch_options", fmt::format("'{}' {}", option, problem));
   }
 }
 
@@ -216,12 +267,41 @@ bool may_share_array(const RunSpec& a, const RunSpec& b) {
          wants_checkpoints(a) == wants_checkpoints(b);
 }
 
-std::vector<std::filesystem::path> input_folders(const RunSpec& spec) {
-  std::set<std::filesystem::path> folders;
-  for (const auto& [key, file] : input_files(spec)) {
-    folders.insert(std::filesystem::absolute(file).parent_path());
+namespace {
+
+// Returns `file` with its first symbolic link replaced by the link's target. nullopt: it has none.
+std::optional<std::filesystem::path> after_first_link(const std::filesystem::path& file) {
+  std::filesystem::path name;
+  for (auto part = file.begin(); part != file.end(); ++part) {
+    std::error_code unreadable;
+    if (!std::filesystem::is_symlink(name / *part, unreadable)) {
+      name = (name / *part).lexically_normal();  // of folders without a link
+      continue;
+    }
+    name /= std::filesystem::read_symlink(name / *part, unreadable);
+    while (++part != file.end()) name /= *part;
+    return name;
   }
-  return {folders.begin(), folders.end()};
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<std::filesystem::path> folders_to_bind(
+    const std::vector<std::filesystem::path>& files) {
+  constexpr int kMostLinks = 40;  // as the kernel follows them
+  std::set<std::filesystem::path> real, linked;
+  for (const std::filesystem::path& file : files) {
+    std::optional<std::filesystem::path> name = std::filesystem::absolute(file);
+    for (int links = 0; name && links <= kMostLinks; ++links) {
+      const std::filesystem::path folder = name->lexically_normal().parent_path();
+      name = after_first_link(*name);
+      (name ? linked : real).insert(folder);
+    }
+  }
+  std::vector<std::filesystem::path> folders(real.begin(), real.end());
+  std::ranges::set_difference(linked, real, std::back_inserter(folders));
+  return folders;
 }
 
 void check_one_job(const std::string& one_point, const SlurmSpec& one,

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,8 +28,18 @@ std::string gpu_option(const SlurmSpec& slurm, int64_t gpus_per_node);
 std::vector<std::string> checked_options(const std::string& key,
                                          const std::vector<std::string>& options);
 
-// Throws ConfigError if an sbatch option chooses a cluster, where this host cannot ask about jobs.
-void refuse_other_clusters(const std::string& key, const std::vector<std::string>& options);
+// An option of sbatch that scripts set.
+struct ScriptOption {
+  std::string_view name;        // "--account"
+  std::string_view key;         // that sets it; empty: fsdp-run itself
+  std::string_view variable{};  // for sbatch, which would outrank the script; empty: none
+  bool is_default = false;      // the variable counts if the key is absent
+};
+std::span<const ScriptOption> script_options();
+
+// Throws ConfigError if one of slurm.sbatch_options is a script option or its abbreviation. sbatch
+// would ignore it, or take it in place of the key.
+void refuse_script_options(const SlurmSpec& slurm);
 
 // Quotes `option` as one word of a line `#SBATCH ...`. There, quotes group, a backslash escapes,
 // and # begins a comment. The word hetjob anywhere would mean a job of several parts.
@@ -66,9 +77,9 @@ std::string most_held_text(const std::vector<RunSpec>& runs);
 // True if two runs can be tasks of one array, because their requests are identical.
 bool may_share_array(const RunSpec& a, const RunSpec& b);
 
-// The folders that a run in a container must see beside the results, sorted, each once. They hold
-// its input files and the checkpoint that it resumes from.
-std::vector<std::filesystem::path> input_folders(const RunSpec& spec);
+// The folders that a container must see to read `files` by their names, each once. They include
+// those that symbolic links lead to. Real folders come first, so that links lead somewhere.
+std::vector<std::filesystem::path> folders_to_bind(const std::vector<std::filesystem::path>& files);
 
 // Throws ConfigError if two runs of one job differ in `slurm`, because a job has one request.
 void check_one_job(const std::string& one_point, const SlurmSpec& one,

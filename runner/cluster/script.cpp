@@ -13,7 +13,9 @@
 #include <string>
 
 #include "base/text/config_error.h"
+#include "base/text/utf8.h"
 #include "contract/spec/yaml_value.h"
+#include "formats/inputs/inputs.h"
 #include "runner/cluster/request.h"
 #include "runner/cluster/step_launcher.h"
 #include "runner/host/environment.h"
@@ -45,6 +47,19 @@ void check_time_to_run(const SlurmSpec& slurm) {
                                 slurm.signal_before_end_s, *limit_s));
 }
 
+// The jobs that the user and slurm.max_parallel name.
+std::string dependencies(const SlurmScript& script) {
+  const std::string& own = script.slurm.dependency;
+  if (script.earlier_jobs.empty()) return own;
+  if (own.find('?') != std::string::npos) {
+    throw ConfigError("", "slurm.dependency",
+                      "'?' (any of several) cannot be joined with the earlier jobs of the sweep, "
+                      "which slurm.max_parallel waits for; leave one of the two out");
+  }
+  return fmt::format("{}{}afterany:{}", own, own.empty() ? "" : ",",
+                     fmt::join(script.earlier_jobs, ":"));
+}
+
 // The lines of the script's header. Leaves out options with an empty value.
 std::string sbatch_options(const SlurmScript& script) {
   const SlurmSpec& slurm = script.slurm;
@@ -58,8 +73,7 @@ std::string sbatch_options(const SlurmScript& script) {
     if (!value.empty()) add(fmt::format("{}={}", name, checked_line(key, value)));
   };
   constexpr const char* kOwnOptions = "slurm.sbatch_options";
-  refuse_other_clusters(kOwnOptions, slurm.sbatch_options);
-  // The user's options come first: sbatch takes the last of repeated options.
+  refuse_script_options(slurm);
   for (const std::string& option : checked_options(kOwnOptions, slurm.sbatch_options)) {
     add(checked_line(kOwnOptions, option));
   }
@@ -69,6 +83,9 @@ std::string sbatch_options(const SlurmScript& script) {
   add_value("--account", "slurm.account", slurm.account);
   add_value("--qos", "slurm.qos", slurm.qos);
   add_value("--reservation", "slurm.reservation", slurm.reservation);
+  add_value("--wckey", "slurm.wckey", slurm.wckey);
+  add_value("--licenses", "slurm.licenses", slurm.licenses);
+  add_value("--dependency", "slurm.dependency", dependencies(script));
   add(fmt::format("--nodes={}", request.nodes));
   add(fmt::format("--ntasks={}", request.ranks()));
   add(fmt::format("--ntasks-per-node={}", request.ranks_per_node));
@@ -79,15 +96,13 @@ std::string sbatch_options(const SlurmScript& script) {
   add_value("--mem", "slurm.mem", slurm.mem);
   add_value("--time", "slurm.time", slurm.time);
   add_value("--constraint", "slurm.constraint", slurm.constraint);
+  add_value("--nodelist", "slurm.nodelist", slurm.nodelist);
   add_value("--exclude", "slurm.exclude", slurm.exclude);
   if (slurm.exclusive) add("--exclusive");
   if (is_array) {
     const std::string at_once =
         slurm.max_parallel > 0 ? fmt::format("%{}", slurm.max_parallel) : "";
     add(fmt::format("--array=0-{}{}", script.array_tasks - 1, at_once));
-  }
-  if (!script.earlier_jobs.empty()) {
-    add(fmt::format("--dependency=afterany:{}", fmt::join(script.earlier_jobs, ":")));
   }
   add_value("--chdir", "working directory", script.working_directory.string());
   add_value("--output", "slurm.output",
@@ -131,8 +146,14 @@ std::string environment(const SlurmSpec& slurm) {
 }
 
 std::string prologue(const SlurmSpec& slurm) {
+  if (slurm.prologue.empty()) return "";
   for (const std::string& line : slurm.prologue) checked_line("slurm.prologue", line);
-  return fmt::to_string(fmt::join(slurm.prologue, "\n"));
+  // Commands in a file that a line sources may fail.
+  constexpr const char* kPrologue =
+      R"(trap '((${{#BASH_SOURCE[@]}} > 1)) || {{ mapfile -t -s $((LINENO - 1)) -n 1 <"$0"; )"
+      R"(fail "a line of slurm.prologue failed: ${{MAPFILE[0]}}"; }}' ERR)"
+      "\n{}\ntrap - ERR";
+  return fmt::format(kPrologue, fmt::join(slurm.prologue, "\n"));
 }
 
 // sbatch reads options only before the first command.
@@ -199,7 +220,7 @@ std::string template_text(const SlurmSpec& slurm) {
   if (!file || text.empty()) {
     throw ConfigError(
         "", "slurm.template",
-        slurm.template_file.string() + " cannot be read or is empty; copy one of slurm_templates/");
+        slurm.template_file.string() + " cannot be read or is empty; copy slurm_templates/job.sh");
   }
   return text;
 }
@@ -229,9 +250,11 @@ std::string render_script(std::string_view template_text, const SlurmScript& scr
 
 void check_script(const RunSpec& spec) {
   const SlurmRequest request = slurm_request(spec);
-  const bool is_in_container = spec.slurm.container.engine != ContainerEngine::kNone;
-  step_command(spec.slurm, request, "/fsdp-train", "/",
-               is_in_container ? input_folders(spec) : std::vector<path>());
+  std::vector<path> files;
+  if (spec.slurm.container.engine != ContainerEngine::kNone) {
+    for (const auto& [key, file] : input_files(spec)) files.push_back(file);
+  }
+  step_command(spec.slurm, request, "/fsdp-train", "/", folders_to_bind(files));
   render_script(template_text(spec.slurm),
                 {.slurm = spec.slurm,
                  .request = request,
@@ -289,7 +312,8 @@ std::string filled(std::string_view pattern, const std::map<char, std::string>& 
 
 std::filesystem::path job_output(const std::filesystem::path& folder, std::string_view task) {
   std::map<std::string, std::string> options = options_of(folder / kScriptName);
-  if (!options.contains("--output")) {  // the script is gone
+  const std::string& file = options.contains("--error") ? options["--error"] : options["--output"];
+  if (file.empty()) {  // the script is gone
     return folder / (std::string(task) + ".out");
   }
   std::map<char, std::string> values = {{'x', options["--job-name"]}, {'%', "%"}};
@@ -300,7 +324,39 @@ std::filesystem::path job_output(const std::filesystem::path& folder, std::strin
   } else if (!task.empty()) {
     values['j'] = task;
   }
-  return std::filesystem::path(options["--chdir"]) / filled(options["--output"], values);
+  return std::filesystem::path(options["--chdir"]) / filled(file, values);
+}
+
+std::string output_text(const std::filesystem::path& job_output) {
+  const std::string name = job_output.string();
+  std::error_code unreadable;
+  const bool is_known = name.find('%') == std::string::npos;
+  return is_known && !std::filesystem::exists(job_output, unreadable) ? name + " (does not exist)"
+                                                                      : name;
+}
+
+std::string last_message(const std::filesystem::path& job_output) {
+  constexpr std::string_view kStart = "fsdp-run: ";
+  std::string message;
+  std::ifstream file(job_output);
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with(kStart)) message = visible_line(line.substr(kStart.size()));
+  }
+  return message;
+}
+
+void create_output_folders(const SlurmScript& script) {
+  for (const auto& [key, file] : {std::pair("slurm.output", path(script.slurm.output)),
+                                  std::pair("slurm.error", path(script.slurm.error))}) {
+    if (file.parent_path().string().find('%') != std::string::npos) continue;
+    const path folder = (script.working_directory / file).parent_path();
+    std::error_code error;
+    std::filesystem::create_directories(folder, error);
+    if (!error) continue;
+    throw ConfigError("", key,
+                      fmt::format("the folder {} cannot be created: {}; name a file in another one",
+                                  folder.string(), error.message()));
+  }
 }
 
 }  // namespace fsdp

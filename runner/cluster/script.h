@@ -46,9 +46,19 @@ std::string render_script(std::string_view template_text, const SlurmScript& scr
 // template, and every value in its script and steps.
 void check_script(const RunSpec& spec);
 
-// The output file of a job's batch script: the script's --output with Slurm's patterns filled in.
-// The script is in the submission's `folder`. `task` is "12_3" or "12". Unknown values stay
-// patterns: %j of an array's task, and all ids if `task` is empty.
+// The file with the messages of a job's batch script: the script's --error, else its --output, with
+// Slurm's patterns filled in. The script is in the submission's `folder`. `task` is "12_3" or "12".
+// Unknown values stay patterns: %j of an array's task, and all ids if `task` is empty.
 std::filesystem::path job_output(const std::filesystem::path& folder, std::string_view task);
+
+// The path for users. Says if there is no such file.
+std::string output_text(const std::filesystem::path& job_output);
+
+// The last message of fsdp-run in a job's output. Empty if there is none.
+std::string last_message(const std::filesystem::path& job_output);
+
+// Creates the folders of slurm.output and slurm.error, unless a folder's name has a pattern. Slurm
+// ends a job without a word if it cannot open its output. Throws ConfigError.
+void create_output_folders(const SlurmScript& script);
 
 }  // namespace fsdp

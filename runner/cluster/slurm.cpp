@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <regex>
 #include <set>
 #include <string_view>
 #include <system_error>
@@ -16,6 +17,7 @@
 #include "contract/spec/yaml_value.h"
 #include "runner/cluster/answers.h"
 #include "runner/cluster/complaints.h"
+#include "runner/cluster/request.h"
 #include "runner/host/environment.h"
 #include "runner/run/supervised_launches.h"
 
@@ -272,33 +274,13 @@ bool changes_answers(std::string_view name) {
          std::ranges::any_of(kPrefixes, [&](auto prefix) { return name.starts_with(prefix); });
 }
 
-// True if our scripts always override the variable, if it would harm them, or if this script sets
-// the same option.
+// True if `script` sets the variable's option, or if the variable would harm it.
 bool is_outranked(std::string_view name, std::string_view script) {
-  static constexpr std::array kAlways = {
-      "SBATCH_ARRAY_INX"sv,     "SBATCH_CLUSTERS"sv,      "SBATCH_DEBUG"sv,     "SBATCH_GPUS"sv,
-      "SBATCH_GPUS_PER_NODE"sv, "SBATCH_GPUS_PER_TASK"sv, "SBATCH_GRES"sv,      "SBATCH_INPUT"sv,
-      "SBATCH_JOB_NAME"sv,      "SBATCH_NO_REQUEUE"sv,    "SBATCH_OPEN_MODE"sv, "SBATCH_OUTPUT"sv,
-      "SBATCH_REQUEUE"sv,       "SBATCH_WAIT"sv};
-  static constexpr std::pair<std::string_view, std::string_view> kOptions[] = {
-      {"SBATCH_ACCOUNT", "account="},
-      {"SBATCH_PARTITION", "partition="},
-      {"SBATCH_QOS", "qos="},
-      {"SBATCH_RESERVATION", "reservation="},
-      {"SBATCH_CONSTRAINT", "constraint="},
-      {"SBATCH_TIMELIMIT", "time="},
-      {"SBATCH_EXCLUSIVE", "exclusive"},
-      {"SBATCH_MEM_PER_NODE", "mem="},
-      {"SBATCH_MEM_PER_CPU", "mem="},
-      {"SBATCH_MEM_PER_GPU", "mem="},
-      {"SBATCH_ERROR", "error="},
-      {"SBATCH_SIGNAL", "signal="}};
-  const auto has = [&](std::string_view line) { return script.find(line) != script.npos; };
-  if (std::ranges::find(kAlways, name) != kAlways.end()) return true;
-  return std::ranges::any_of(kOptions, [&](const auto& entry) {
-    const auto& [variable, option] = entry;
-    return variable == name && (has(fmt::format("\n#SBATCH --{}", option)) ||
-                                has(fmt::format("\n#SBATCH \"--{}", option)));
+  const auto own = std::ranges::find(script_options(), name, &ScriptOption::variable);
+  if (own == script_options().end()) return false;
+  return !own->is_default || std::ranges::any_of(script_options(), [&](const ScriptOption& each) {
+    const std::regex line(fmt::format("\n#SBATCH \"?{}[=\n]", each.name));
+    return each.key == own->key && std::regex_search(script.begin(), script.end(), line);
   });
 }
 

@@ -27,7 +27,9 @@ namespace {
 
 constexpr std::chrono::seconds kTimeToEndStep{60};
 constexpr std::chrono::seconds kTimeToAnswer{20};
+// Both are equally long.
 constexpr std::string_view kErrorOfSrun = "srun: error: ";
+constexpr std::string_view kFatalErrorOfSrun = "srun: fatal: ";
 
 // The file for srun's own messages, beside the ranks' logs.
 std::filesystem::path srun_log(const LaunchRequest& request) {
@@ -103,7 +105,9 @@ bool end_step(const std::string& job, const std::string& name) {
   return false;
 }
 
-bool is_error_of_srun(std::string_view line) { return line.starts_with(kErrorOfSrun); }
+bool is_error_of_srun(std::string_view line) {
+  return line.starts_with(kErrorOfSrun) || line.starts_with(kFatalErrorOfSrun);
+}
 
 // True if one of `assignments`, NAME=value, sets the variable.
 bool is_named(const std::vector<std::string>& assignments, const std::string& name) {
@@ -236,15 +240,15 @@ namespace {
 
 using std::filesystem::path;
 
-// Returns the path if an engine's list of folders can hold it.
-std::string bindable(const path& folder) {
+// Returns the folder as an engine binds it to the same path.
+std::string mount(const path& folder) {
   if (folder.string().find_first_of(",:") != std::string::npos) {
     throw ConfigError("", "slurm.container",
                       fmt::format("'{}' has a comma or a colon, which lists of a container's "
                                   "folders cannot hold; use another folder",
                                   folder.string()));
   }
-  return folder.string();
+  return fmt::format("{0}:{0}", folder.string());
 }
 
 // A rank learns its number from srun through the environment.
@@ -276,7 +280,15 @@ StepCommand step_command(const SlurmSpec& slurm, const SlurmRequest& request, co
       // Ranks end within seconds of each other: they meet after the last checkpoint. A rank that is
       // there a minute later waits for one that failed. It has that minute to report why.
       "--wait=60", "--kill-on-bad-exit=0"};
-  if (request.gpus_per_node > 0) command.srun.push_back(gpu_option(slurm, request.gpus_per_node));
+  const auto add_value = [&](const char* name, const std::string& value) {
+    if (!value.empty()) command.srun.push_back(fmt::format("{}={}", name, value));
+  };
+  add_value("--mpi", slurm.mpi);
+  add_value("--cpu-bind", slurm.cpu_bind);
+  if (request.gpus_per_node > 0) {
+    command.srun.push_back(gpu_option(slurm, request.gpus_per_node));
+    add_value("--gpu-bind", slurm.gpu_bind);
+  }
   append(command.srun, checked_options("slurm.srun_options", slurm.srun_options));
 
   const SlurmContainerSpec& container = slurm.container;
@@ -291,31 +303,41 @@ StepCommand step_command(const SlurmSpec& slurm, const SlurmRequest& request, co
   }
   const std::vector<std::string> options =
       checked_options("slurm.container.options", container.options);
+  std::vector<std::string> mounts;
+  if (container.engine != ContainerEngine::kNone) {
+    mounts.push_back(mount(working_directory));
+    std::ranges::transform(folders, std::back_inserter(mounts), mount);
+  }
   switch (container.engine) {
     case ContainerEngine::kNone:
       break;
     case ContainerEngine::kApptainer:
+    case ContainerEngine::kSingularity:
       check_environment_is_kept(options);
-      command.trainer = {"apptainer", "exec"};
+      command.trainer = {std::string(name_of(container.engine)), "exec"};
       if (request.gpus_per_node > 0) command.trainer.push_back("--nv");
       command.trainer.push_back("--pwd=" + working_directory.string());
-      command.trainer.push_back("--bind=" + bindable(working_directory));
-      for (const path& folder : folders) command.trainer.push_back("--bind=" + bindable(folder));
+      for (const std::string& folder : mounts) command.trainer.push_back("--bind=" + folder);
       append(command.trainer, options);
       command.trainer.push_back(container.image);
       break;
-    case ContainerEngine::kPyxis: {
-      const auto mount = [](const path& folder) {
-        return fmt::format("{0}:{0}", bindable(folder));
-      };
-      std::vector<std::string> mounts = {mount(working_directory)};
-      std::ranges::transform(folders, std::back_inserter(mounts), mount);
+    case ContainerEngine::kPodman:
+      // Without a cgroup of its own a container stays in the step's, where Slurm limits its memory
+      // and ends it. Ranks look at each other's processes.
+      command.trainer = {"podman",         "run",        "--rm",       "--env-host",
+                         "--network=host", "--ipc=host", "--pid=host", "--cgroups=disabled"};
+      if (request.gpus_per_node > 0) command.trainer.push_back("--device=nvidia.com/gpu=all");
+      command.trainer.push_back("--workdir=" + working_directory.string());
+      for (const std::string& folder : mounts) command.trainer.push_back("--volume=" + folder);
+      append(command.trainer, options);
+      command.trainer.push_back(container.image);
+      break;
+    case ContainerEngine::kPyxis:
       append(command.srun, {"--container-image=" + container.image,
                             fmt::format("--container-mounts={}", fmt::join(mounts, ",")),
                             "--container-workdir=" + working_directory.string()});
       append(command.srun, options);
       break;
-    }
   }
   command.trainer.push_back(program);
   return command;

@@ -73,17 +73,12 @@ ThisJob this_job(SlurmMode mode) {
   return job;
 }
 
-Allocation allocation_of(const ThisJob& job, const JobPlan& plan,
-                         const std::vector<RunRecord>& runs) {
-  Allocation allocation{.job = job.id,
-                        .slurm = slurm_of_all(runs),
-                        .size = largest_request(runs),
-                        .working_directory = plan.working_directory,
-                        .folders = input_folders_of(runs)};
-  if (std::ranges::find(allocation.folders, plan.results) == allocation.folders.end()) {
-    allocation.folders.push_back(plan.results);
-  }
-  return allocation;
+// The trainer of an image cannot be read from here.
+Provenance provenance_of(const std::filesystem::path& folder, const JobPlan& plan,
+                         const SlurmContainerSpec& container, FileDigests& digests) {
+  const bool is_in_image = container.engine != ContainerEngine::kNone && !container.trainer.empty();
+  return provenance_of_this_process(plan.git, is_in_image ? "" : digests.current(plan.trainer),
+                                    load_planned_experiment(folder, plan).text());
 }
 
 // Returns the memory that the job may use on each node. nullopt: there is no limit.
@@ -151,7 +146,11 @@ Outcome run_in(const ThisJob& job, const std::filesystem::path& folder, const Jo
   };
   const Expansion of_no_profile;
   RunPredictions predictions(of_no_profile, host_of_job(), plan.trainer, plan.results);
-  StepLauncher launcher(allocation_of(job, plan, runs));
+  StepLauncher launcher({.job = job.id,
+                         .slurm = slurm,
+                         .size = largest_request(runs),
+                         .working_directory = plan.working_directory,
+                         .folders = folders_of_container(plan, runs)});
   JobOfLoop job_of_loop{.id = job.name, .node_list = job.node_list};
   tell_held(slurm, job_of_loop);
   std::vector<RunRecord> left =
@@ -161,7 +160,7 @@ Outcome run_in(const ThisJob& job, const std::filesystem::path& folder, const Jo
                {.results = plan.results,
                 .trainer = plan.trainer,
                 .host = job.node.empty() ? host_name() : job.node,
-                .provenance = Provenance(),
+                .provenance = provenance_of(folder, plan, slurm.container, digests),
                 .time_limit = time_limit(plan),
                 .device_kind =
                     [](const RunSpec& spec) {

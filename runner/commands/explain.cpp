@@ -155,8 +155,8 @@ std::string explain_status(const Store& store, const RunRecord& run,
   if (attempts.empty()) text += "  no attempt was started\n";
   for (const AttemptRecord& attempt : attempts) text += attempt_line(store, run, attempt);
   if (const auto job = newest_job(store, run)) {
-    text += "The output of " +
-            visible_line(job_text(*job) + ": " + job_output(*job, results).string()) + '\n';
+    text +=
+        "The output of " + visible_line(job_text(*job) + ": " + job_output(*job, results)) + '\n';
   }
   return text;
 }

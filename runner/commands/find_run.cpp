@@ -231,8 +231,8 @@ std::string job_text(const JobRecord& job) {
   return task.reason.empty() ? text : text + " (" + task.reason + ')';
 }
 
-std::filesystem::path job_output(const JobRecord& job, const std::filesystem::path& results) {
-  return job_output(results / job.folder, slurm_name(job, job.tasks.front().task));
+std::string job_output(const JobRecord& job, const std::filesystem::path& results) {
+  return output_text(job_output(results / job.folder, slurm_name(job, job.tasks.front().task)));
 }
 
 }  // namespace fsdp

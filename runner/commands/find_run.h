@@ -56,7 +56,7 @@ bool has_open_job(const Store& store, const RunRecord& run);
 // "job 12_0, PENDING (Resources)", "job 12_0 on n[1-2]", "job 12_0, which is over"
 std::string job_text(const JobRecord& job);
 
-// Returns the job's own output file. It tells why the job could not begin an attempt.
-std::filesystem::path job_output(const JobRecord& job, const std::filesystem::path& results);
+// Names the job's own output file. It tells why the job could not begin an attempt.
+std::string job_output(const JobRecord& job, const std::filesystem::path& results);
 
 }  // namespace fsdp

@@ -95,24 +95,9 @@ void print_table(Store& store, const Experiment& experiment, const RunArguments&
             << text << "}\n";
 }
 
-Provenance provenance_of(const Experiment& experiment, const std::string& trainer_digest) {
-  Provenance provenance = provenance_of_this_process();
-  provenance.trainer_digest = trainer_digest;
-  provenance.experiment_text_digest = text_digest(experiment.text());
-  return provenance;
-}
-
-void add_git_state(Provenance& provenance, GitQuery& git) {
-  const GitState state = git.result();
-  provenance.git_commit = state.commit;
-  provenance.git_dirty = state.dirty;
-  provenance.git_untracked = state.untracked;
-}
-
 JobSubmission::Settings submission_of(const RunArguments& options, const Experiment& experiment,
                                       const std::filesystem::path& runner,
-                                      const std::filesystem::path& trainer,
-                                      const Provenance& provenance) {
+                                      const std::filesystem::path& trainer, GitState git) {
   JobPlan plan;
   plan.file = absolute_file(experiment);
   plan.working_directory = std::filesystem::current_path();
@@ -122,7 +107,8 @@ JobSubmission::Settings submission_of(const RunArguments& options, const Experim
   plan.results = std::filesystem::absolute(options.results).lexically_normal();
   plan.trainer = trainer;
   plan.time_limit_s = options.time_limit_seconds;
-  return {experiment.name(), experiment.text(), runner, plan, provenance, {}};
+  plan.git = std::move(git);
+  return {experiment.name(), experiment.text(), runner, plan, {}};
 }
 
 ExperimentRecord record_of(const Experiment& experiment, const std::string& profile) {
@@ -168,7 +154,7 @@ struct Preparation {
     if (results) results->require_own(experiment.name());
     chosen = planned_runs(experiment, expansion.runs, digest);
     left_out = left_out_runs(experiment, expansion.left_out, digest);
-    provenance = provenance_of(experiment, digest(trainer));
+    trainer_digest = digest(trainer);
   }
 
   Host host;
@@ -180,7 +166,7 @@ struct Preparation {
   std::vector<HashedFile> computed;
   const FileDigest digest = digest_of(results, computed);
   std::vector<RunRecord> chosen, left_out;
-  Provenance provenance;
+  std::string trainer_digest;
 };
 
 // Prepares the data that runs share. If the results are not writable, each run makes its own.
@@ -270,12 +256,10 @@ ExitCode run(const RunArguments& options) {
                       .say = say});
   const RunListeners listeners{store, progress,
                                std::filesystem::absolute(options.results).lexically_normal()};
-  Provenance& provenance = prepared.provenance;
   std::optional<SlurmRunner> slurm;
   if (on_slurm) {
-    add_git_state(provenance, prepared.git);
     JobSubmission::Settings submission =
-        submission_of(options, experiment, runner, prepared.trainer, provenance);
+        submission_of(options, experiment, runner, prepared.trainer, prepared.git.result());
     submission.search_of = [&](const RunRecord& run) { return planner.search_of(run); };
     slurm.emplace(listeners, submission, options.slurm, planner);
     if (!slurm->pick_up()) return ExitCode::kInterrupted;
@@ -290,7 +274,11 @@ ExitCode run(const RunArguments& options) {
     progress.say(counted(planner.with_result(), "run") +
                  " with a result already; --rerun runs them again");
   }
-  if (!slurm && !runs.empty()) add_git_state(provenance, prepared.git);
+  Provenance provenance;
+  if (!slurm && !runs.empty()) {
+    provenance = provenance_of_this_process(prepared.git.result(), prepared.trainer_digest,
+                                            experiment.text());
+  }
   const ExitCode code =
       slurm ? slurm->run(std::move(runs))
             : run_here(std::move(runs), planner, listeners, prepared.host,

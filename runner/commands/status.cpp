@@ -262,7 +262,7 @@ class RunLogs {
   std::string why_there_is_no_attempt() const {
     const std::optional<JobRecord> job = newest_job(store_, run_);
     if (!job) return "was not started yet, so it has no log";
-    const std::string output = job_output(*job, arguments_.results).string();
+    const std::string output = job_output(*job, arguments_.results);
     if (!job->tasks.front().over) {
       return fmt::format("waits in {}, so it has no log yet; the job's own output: {}",
                          job_text(*job), output);

@@ -11,6 +11,7 @@
 #include <system_error>
 #include <vector>
 
+#include "base/files/digest.h"
 #include "base/text/foreign_json.h"
 #include "base/text/json.h"
 #include "runner/host/environment.h"
@@ -165,7 +166,8 @@ std::map<std::string, std::string> recorded_variables(const Provenance& provenan
   try {
     const auto recorded = parse_foreign_json(provenance.environment);
     for (const auto& [name, value] : recorded.items()) {
-      if (matters(name) && is_name_of_shell(name) && value.is_string()) {
+      const bool is_of_job = name.starts_with("SLURM_");
+      if (matters(name) && !is_of_job && is_name_of_shell(name) && value.is_string()) {
         variables[name] = value.get<std::string>();
       }
     }
@@ -176,8 +178,14 @@ std::map<std::string, std::string> recorded_variables(const Provenance& provenan
 
 std::string_view runner_version() { return FSDP_RUN_VERSION; }
 
-Provenance provenance_of_this_process() {
+Provenance provenance_of_this_process(const GitState& git, const std::string& trainer_digest,
+                                      std::string_view experiment_text) {
   Provenance provenance;
+  provenance.git_commit = git.commit;
+  provenance.git_dirty = git.dirty;
+  provenance.git_untracked = git.untracked;
+  provenance.trainer_digest = trainer_digest;
+  provenance.experiment_text_digest = text_digest(experiment_text);
   provenance.runner_version = runner_version();
   provenance.cpu_name = cpu_name();
   provenance.cpu_cores = sysconf(_SC_NPROCESSORS_ONLN);

@@ -14,9 +14,6 @@
 // The origin of an attempt: program, host, environment, and the state of the experiment's file.
 namespace fsdp {
 
-// Returns the runner, host and environment of this process. The caller fills in the rest.
-Provenance provenance_of_this_process();
-
 // The version of fsdp-run: "0.1.0".
 std::string_view runner_version();
 
@@ -25,7 +22,8 @@ std::string_view runner_version();
 std::string environment_json(const std::map<std::string, std::string>& variables);
 
 // Returns the variables in an attempt's record that environment_json writes and a shell accepts. A
-// merged database may hold others. No command may tell a reader to set them.
+// merged database may hold others. No command may tell a reader to set them. Leaves out Slurm's,
+// which are of a job that is over.
 std::map<std::string, std::string> recorded_variables(const Provenance& provenance);
 
 // The state of a file and of its git repository.
@@ -34,6 +32,10 @@ struct GitState {
   std::optional<bool> dirty;      // true if tracked files differ from the commit
   std::optional<bool> untracked;  // true if git does not track the file; nullopt: unknown
 };
+
+// Returns the origin of the attempts that this process starts. An empty digest is unknown.
+Provenance provenance_of_this_process(const GitState& git, const std::string& trainer_digest,
+                                      std::string_view experiment_text);
 
 // Asks git for the state of `file`, an absolute path, and of its repository, while the caller does
 // something else. Nothing here fails. Without git, or without an answer in time, the state is

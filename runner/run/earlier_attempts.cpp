@@ -46,7 +46,6 @@ std::vector<int> import_attempts(Store& store, const std::filesystem::path& resu
     if (!start || start->slurm_job.empty() || start->slurm_job != slurm_name(job, task.task)) {
       continue;
     }
-    start->provenance = job.provenance;
     if (start->device_kind.empty()) start->device_kind = task.device_kind;
     begun.push_back(store.begin_attempt(run.id, *start, attempt));
   }

@@ -136,7 +136,6 @@ struct JobRecord {
   std::string mode{};
   std::filesystem::path folder{};  // of its script and output, relative to the results
   int64_t submitted_unix_ms = 0;
-  Provenance provenance{};  // of its attempts, as known at submission
   std::vector<JobTask> tasks{};
 
   template <typename Self, typename Visitor>
@@ -149,7 +148,6 @@ struct JobRecord {
     visit("mode", self.mode);
     visit("folder", self.folder);
     visit("submitted_unix_ms", self.submitted_unix_ms);
-    Provenance::visit_fields(self.provenance, visit);
   }
 };
 

@@ -196,12 +196,13 @@ bool Store::delete_run(int64_t run_id) {
     sql("delete from " + table + " where run = ?").run(run_id);
   }
   sql("delete from runs where id = ?").run(run_id);
+  // The attempts of an open job will name the text that was submitted.
   database_.execute(
       "delete from jobs where id not in (select job from job_tasks);"
       "delete from experiments where name not in (select experiment from runs);"
       "delete from experiment_texts where digest not in "
-      "  (select experiment_text_digest from attempts union select experiment_text_digest from "
-      "jobs)");
+      "  (select experiment_text_digest from attempts) "
+      "  and not exists (select 1 from job_tasks where over = 0)");
   transaction.commit();
   return true;
 }

@@ -40,11 +40,13 @@ communication: {timeout_s: 30, rendezvous_timeout_s: 50, start_up_timeout_s: 40}
 device_samples: {every_s: 0.5}
 wandb: {entity: "a #team", project: lab, name: "null", log_model: true}
 slurm: {mode: allocation, job_name: "a \"job\" $x", partition: gpu, account: lab, qos: high,
-        reservation: class, nodes: 2, gpus_per_node: 4, gpu_request: gpus_per_node, gpu_type: a100,
+        reservation: class, wckey: w, licenses: "matlab:2", dependency: singleton,
+        nodes: 2, gpus_per_node: 4, gpu_request: gpus_per_node, gpu_type: a100,
         gpu_memory_gib: 79.5, cpus_per_task: 10, mem: 16G, time: "04:00:00", constraint: "a&b|c",
-        exclude: "n[1,3-4]", exclusive: true, output: "%x-%j.out", error: "%x-%j.err",
+        nodelist: n2, exclude: "n[1,3-4]", exclusive: true, output: "%x-%j.out", error: "%x-%j.err",
         mail_user: me@here, mail_type: "END,FAIL", modules: [cuda, "b:c, 'd' ]"],
         prologue: ["export X=\"$(pwd)\"  # ${Y}"], environment: ["OMP_NUM_THREADS=2", "_a="],
+        mpi: pmix, cpu_bind: cores, gpu_bind: closest,
         sbatch_options: [--nice=100], srun_options: [--mpi=none], template: own.sh, max_parallel: 3,
         max_restarts: 0, signal_before_end_s: 60,
         container: {engine: pyxis, image: "docker://a/b:c", options: [--bind, /data],

@@ -55,10 +55,11 @@ TEST_CASE("a shell's variable in an item is no expression") {
 }
 
 TEST_CASE("no text of the section holds a line feed or another control character") {
-  for (const std::string key :
-       {"job_name", "partition", "account", "qos", "reservation", "gpu_type", "mem", "time",
-        "constraint", "exclude", "output", "error", "mail_user", "mail_type", "template",
-        "container.image", "container.trainer"}) {
+  for (const std::string key : {"job_name",          "partition", "account",  "qos",
+                                "reservation",       "gpu_type",  "mem",      "time",
+                                "constraint",        "exclude",   "output",   "error",
+                                "mail_user",         "mail_type", "template", "container.image",
+                                "container.trainer", "nodelist",  "licenses", "dependency"}) {
     for (const std::string value : {R"("a\nb")", R"("a\tb")", R"("\e[2J")", R"("a\x7f")"}) {
       INFO(key << " " << value);
       CHECK_THAT(slurm_message(key + ": " + value),

@@ -116,9 +116,9 @@ insert into checkpoints (run, attempt, rank, sequence, time_unix_ms, step, path,
 insert into device_samples (run, attempt, rank, sequence, time_unix_ms, host, device, device_name, utilization_percent, cpu_count, memory_used_bytes, memory_free_bytes, memory_total_bytes, power_watts, temperature_celsius, sm_clock_mhz, memory_clock_mhz) values
 (3, 1, 0, 100, 1795289281430, 'stub', 'cpu', 'A processor', 50.0, 8, 4294967296, 12884901888, 17179869184, null, null, null, null),
 (3, 1, 0, 101, 1795289281430, 'stub', 'gpu:0', 'A GPU', 75.0, null, 1073741824, null, 2147483648, 200.5, 60.0, 1400.0, 5000.0);
-insert into jobs (id, experiment, token, slurm_job, cluster, mode, folder, submitted_unix_ms, git_commit, git_dirty, trainer_digest, runner_version, cpu_name, cpu_cores, memory_total_bytes, environment, experiment_text_digest) values
-(1, 'lab', '6b1f0c2e9d3a4857', '12', '', 'per_run', 'slurm/6b1f0c2e9d3a4857', 1795289281300, '', null, 'c63d7b4a851b58beaf33f7cce4ca991e', '0.1.0', 'A processor', 8, 17179869184, '{}', '6a5baad4f4c793ddc6a1a13d4c721ee2'),
-(2, 'lab', '0d9be51477aa2c03', '13', 'cluster1', 'per_run', 'slurm/0d9be51477aa2c03', 1795289908000, '', null, 'c63d7b4a851b58beaf33f7cce4ca991e', '0.1.0', 'A processor', 8, 17179869184, '{}', '6a5baad4f4c793ddc6a1a13d4c721ee2');
+insert into jobs (id, experiment, token, slurm_job, cluster, mode, folder, submitted_unix_ms) values
+(1, 'lab', '6b1f0c2e9d3a4857', '12', '', 'per_run', 'slurm/6b1f0c2e9d3a4857', 1795289281300),
+(2, 'lab', '0d9be51477aa2c03', '13', 'cluster1', 'per_run', 'slurm/0d9be51477aa2c03', 1795289908000);
 insert into job_tasks (job, task, run, over, state, reason, node_list, ends_unix_ms, device_kind) values
 (1, 0, 3, 1, 'COMPLETED', '', 'n[1-2]', 1795292881000, 'A GPU 2 GiB'),
 (1, 1, 6, 1, 'TIMEOUT', '', 'n1', 1795289906000, 'cpu'),

@@ -35,7 +35,9 @@ cd /project || fail "no such folder on $SLURMD_NODENAME: put it on a shared file
 command -v module >/dev/null || source /etc/profile
 module purge
 module load python/3.11 cuda/12.4 || fail "a module of slurm.modules cannot be loaded"
+trap '((${#BASH_SOURCE[@]} > 1)) || { mapfile -t -s $((LINENO - 1)) -n 1 <"$0"; fail "a line of slurm.prologue failed: ${MAPFILE[0]}"; }' ERR
 source /shared/venv/bin/activate
+trap - ERR
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-${SLURM_CPUS_PER_TASK:-1}}"
 export CUDA_DEVICE_ORDER=PCI_BUS_ID
 

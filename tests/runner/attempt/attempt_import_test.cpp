@@ -17,6 +17,7 @@ AttemptStart start_in_job(const std::string& job, int64_t started_unix_ms) {
   start.host = "n\"1";
   start.slurm_job = job;
   start.node_list = "n[1-2]";
+  start.provenance.cpu_name = "CPU of " + job;
   return start;
 }
 
@@ -34,7 +35,6 @@ struct Submitted {
     job.token = token;
     job.slurm_job = slurm_job;
     job.mode = "per_run";
-    job.provenance.git_commit = "commit of " + token;
     job.tasks = {{.task = 3, .run = run.id, .device_kind = "cpu"}};
     store.record_job(job);
   }
@@ -151,7 +151,7 @@ TEST_CASE("attempts that a job has begun are begun in the store, once") {
   CHECK(attempts[1].node_list == "n[1-2]");
   CHECK(attempts[1].host == "n\"1");
   CHECK(attempts[1].started_unix_ms == 2'000);
-  CHECK(job.store.provenance(job.run.id, 1).git_commit == "commit of t0ken");
+  CHECK(job.store.provenance(job.run.id, 1).cpu_name == "CPU of 12_3");
   CHECK(job.store.run(job.run.id)->status == RunStatus::kRunning);
   job.begin(3, "12_3");
   CHECK(job.import() == std::vector{3});
@@ -165,8 +165,8 @@ TEST_CASE("an attempt belongs to the job that it names") {
   CHECK(run.import() == std::vector{1});
   run.submit("15", "second");
   CHECK(run.import() == std::vector{2});
-  CHECK(run.store.provenance(run.run.id, 1).git_commit == "commit of t0ken");
-  CHECK(run.store.provenance(run.run.id, 2).git_commit == "commit of second");
+  CHECK(run.store.provenance(run.run.id, 1).cpu_name == "CPU of 12_3");
+  CHECK(run.store.provenance(run.run.id, 2).cpu_name == "CPU of 15_3");
 }
 
 TEST_CASE("a folder without a whole launch.json is looked at again, and hides no later attempt") {

@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "base/files/digest.h"
+
 using namespace fsdp;
 
 TEST_CASE("variables that matter are kept in order, secrets and the rest are not") {
@@ -24,13 +26,21 @@ TEST_CASE("of a merged record no variable is told that runs a command or loads a
     return recorded_variables(provenance);
   };
   using Variables = std::map<std::string, std::string>;
-  CHECK(read(R"({"OMP_NUM_THREADS":"2","LD_PRELOAD":"/tmp/x.so","CUDA_X=1 rm -r ~;":"y",)"
-             R"("NCCL_DEBUG":1,"NCCL_ALGO":["a"]})") == Variables{{"OMP_NUM_THREADS", "2"}});
+  CHECK(
+      read(
+          R"({"OMP_NUM_THREADS":"2","LD_PRELOAD":"/tmp/x.so","CUDA_X=1 rm -r ~;":"y","SLURM_JOB_ID":"7",)"
+          R"("NCCL_DEBUG":1,"NCCL_ALGO":["a"]})") == Variables{{"OMP_NUM_THREADS", "2"}});
   for (const std::string text : {"", "{", "[]", "null", "3"}) CHECK(read(text).empty());
 }
 
-TEST_CASE("this host is described") {
-  const Provenance provenance = provenance_of_this_process();
+TEST_CASE("this host is described, beside what the caller knows") {
+  const Provenance provenance =
+      provenance_of_this_process({"c0ffee", true, std::nullopt}, "d1ge57", "points: []");
+  CHECK(provenance.git_commit == "c0ffee");
+  CHECK(provenance.git_dirty == true);
+  CHECK_FALSE(provenance.git_untracked);
+  CHECK(provenance.trainer_digest == "d1ge57");
+  CHECK(provenance.experiment_text_digest == text_digest("points: []"));
   CHECK(provenance.cpu_cores >= 1);
   CHECK(provenance.memory_total_bytes > (int64_t{1} << 28));
   CHECK_FALSE(provenance.runner_version.empty());

@@ -210,14 +210,17 @@ TEST_CASE("slurm.max_parallel holds over all arrays of a sweep") {
       {4, {"", "", "100"}},
       {5, {"", "", ""}},
   }));
-  for (RunRecord& run : planned) run.spec.slurm.max_parallel = most;
+  for (RunRecord& run : planned) {
+    run.spec.slurm.max_parallel = most;
+    run.spec.slurm.dependency = "afterok:7";
+  }
   REQUIRE(life.sweep.submit(life.plan(planned)));
   CHECK(lab.cluster.submissions == 3);
   std::vector<std::string> found(3);
   for (const auto& [script, job] : lab.cluster.scripts) {
     std::smatch match;
     const std::string text = read_text_file(script);
-    if (std::regex_search(text, match, std::regex("--dependency=afterany:([0-9:]+)"))) {
+    if (std::regex_search(text, match, std::regex("--dependency=afterok:7,afterany:([0-9:]+)"))) {
       std::vector<std::string> jobs;
       std::istringstream list(match[1]);
       for (std::string each; std::getline(list, each, ':');) jobs.push_back(each);

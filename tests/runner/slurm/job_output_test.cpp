@@ -11,6 +11,7 @@ namespace {
 std::string output_of(SlurmScript script, const std::string& output, const std::string& task) {
   const TemporaryFolder folder;
   script.slurm.output = output;
+  script.slurm.error = "";
   folder.write(kScriptName, render_script(template_text(script.slurm), script));
   return job_output(folder.path(), task).string();
 }
@@ -37,6 +38,39 @@ TEST_CASE("The output of an array's task has what is known of the task") {
 
 TEST_CASE("The output of a job about which sbatch has not answered keeps the ids' patterns") {
   CHECK(output_of(script_of_one_run(), "%x-%A_%a.out", "") == "/project/codellama-chess-%A_%a.out");
+}
+
+TEST_CASE("The messages of a job with slurm.error are in that file") {
+  SlurmScript script = allocation();
+  script.slurm.error = "logs/%j.err";
+  const TemporaryFolder folder;
+  folder.write(kScriptName, render_script(template_text(script.slurm), script));
+  CHECK(job_output(folder.path(), "12") == "/project/logs/12.err");
+}
+
+TEST_CASE("A message about a job's output says if there is none, and has fsdp-run's last words") {
+  const TemporaryFolder folder;
+  CHECK(output_text(folder / "12.out") == (folder / "12.out").string() + " (does not exist)");
+  CHECK(output_text(folder / "%j.out") == (folder / "%j.out").string());
+  CHECK(last_message(folder / "12.out") == "");
+  const auto file = folder.write("12.out", "fsdp-run: one\nfsdp-run: two \x1b\nother\n");
+  CHECK(output_text(file) == file.string());
+  CHECK(last_message(file) == "two \\x1b");
+}
+
+TEST_CASE("A folder of a job's output is created, or refused with its key") {
+  const TemporaryFolder folder;
+  SlurmScript script = allocation();
+  script.working_directory = folder.path();
+  script.slurm.output = "a/b/%j.out";
+  script.slurm.error = "%x/%j.err";
+  create_output_folders(script);
+  CHECK(std::filesystem::is_directory(folder / "a/b"));
+  CHECK_FALSE(std::filesystem::exists(folder / "%x"));
+  script.slurm.error = folder.write("file", "") / "c/%j.err";
+  CHECK_THROWS_WITH(create_output_folders(script),
+                    Catch::StartsWith("'slurm.error': the folder ") &&
+                        Catch::EndsWith("Not a directory; name a file in another one"));
 }
 
 TEST_CASE("Without slurm.job_name the output's %x is the experiment") {

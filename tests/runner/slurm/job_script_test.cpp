@@ -93,6 +93,47 @@ TEST_CASE("Modules are loaded over none; one that cannot be loaded ends the job"
   CHECK(job.fake.calls("fsdp-run").size() == 1);
 }
 
+TEST_CASE("A line of the prologue that fails ends the job with this line") {
+  Job job;
+  const auto message_after = [&](const std::vector<std::string>& lines) {
+    job.script.slurm.prologue = lines;
+    const size_t calls = job.fake.calls("fsdp-run").size();
+    const ProgramResult result = job.run();
+    CHECK(result.exit_status == 1);
+    CHECK(job.fake.calls("fsdp-run").size() == calls);
+    return result.error;
+  };
+  const std::string failed = "fsdp-run: a line of slurm.prologue failed: ";
+  CHECK(message_after({"true", "test -e /no/such/file"}) == failed + "test -e /no/such/file\n");
+  CHECK(message_after({"for i in 1 2; do", "  false", "done"}) == failed + "  false\n");
+  CHECK_THAT(message_after({"source /no/such/file"}),
+             Catch::EndsWith(failed + "source /no/such/file\n"));
+  CHECK(message_after({"load() { false; true; return 7; }", "load one"}) == failed + "load one\n");
+}
+
+TEST_CASE("A prologue keeps its blocks and variables, and commands in scripts may fail") {
+  Job job;
+  const path activate = job.fake.folder().write("activate", "false\nhash -r\nexport A=1\n");
+  job.script.slurm.prologue = {"source " + activate.string(),
+                               "if test -e /no/such/file; then",
+                               "  exit 1",
+                               "else",
+                               "  export B=2",
+                               "fi",
+                               "test -e /no/such/file || export C=3",
+                               "conda() { false; export D=4; }",
+                               "conda activate",
+                               "cat <<'EOF' >\"$FAKE_SLURM/text\"",
+                               "two lines",
+                               "EOF",
+                               "false || true"};
+  job.fake.let("fsdp-run", "false; [[ $A$B$C$D == 1234 ]]");
+  const ProgramResult result = job.run();
+  CHECK(result.error == "");
+  CHECK(result.exit_status == 0);
+  CHECK(text_of(job.fake.folder() / "text") == "two lines\n");
+}
+
 TEST_CASE("Every value stays one word") {
   Job job(kHostile);
   job.script.slurm.modules = {kHostile};

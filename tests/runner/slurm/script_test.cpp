@@ -57,10 +57,10 @@ TEST_CASE("sbatch reads each option as one word, whatever is in it") {
   script.slurm.reservation = "\"";
   script.slurm.constraint = "[rack1*2&rack2*4]|gpu";
   script.slurm.output = hostile;
-  script.slurm.sbatch_options = {"--licenses=" + hostile};
+  script.slurm.sbatch_options = {"--comment=" + hostile};
   const std::vector<std::string> words =
       words_of_sbatch(render_script(template_text(script.slurm), script));
-  CHECK(words == std::vector<std::string>{"--licenses=" + hostile,
+  CHECK(words == std::vector<std::string>{"--comment=" + hostile,
                                           "--job-name=" + hostile,
                                           "--partition=" + hostile,
                                           "--account=#",
@@ -143,8 +143,7 @@ TEST_CASE("Options, assignments and paths of a wrong form are refused with the r
     change(script);
     return refusal_of(template_text(script.slurm), script);
   };
-  for (const std::string option :
-       {"--clusters=dawn", "--cluster=dawn", "--clusters", "-M", "-Mdawn", "-M dawn"}) {
+  for (const std::string option : {"--clusters=dawn", "--cluster=dawn", "--clusters"}) {
     CHECK(refusal([&](SlurmScript& s) {
             s.slurm.sbatch_options = {"--nice", option};
           }) ==
@@ -162,6 +161,41 @@ TEST_CASE("Options, assignments and paths of a wrong form are refused with the r
   CHECK(refusal([](SlurmScript& s) { s.slurm.time = "2:00"; }) ==
         "'slurm.signal_before_end_s': a run is asked to stop 120 s before the end of its 120 s "
         "(slurm.time), so none is left to run in; lower it or raise slurm.time");
+}
+
+TEST_CASE("An option of sbatch that a key or the script sets is not overridden without a word") {
+  const auto refusal = [](const std::string& option, GpuRequest request = GpuRequest::kGres) {
+    SlurmScript script = script_of_one_run();
+    script.slurm.sbatch_options = {option};
+    script.slurm.gpu_request = request;
+    return refusal_of(template_text(script.slurm), script);
+  };
+  const auto set_by = [](const std::string& option, const std::string& key) {
+    return "'slurm.sbatch_options': '" + option + "' is set by " + key;
+  };
+  CHECK(refusal("--nodes=4") == set_by("--nodes=4", "slurm.nodes; set that key"));
+  CHECK(refusal("--part=gpu") == set_by("--part=gpu", "slurm.partition; set that key"));
+  CHECK(refusal("--mem-per-cpu=4G") == set_by("--mem-per-cpu=4G", "slurm.mem; set that key"));
+  CHECK(refusal("--exclusive") == set_by("--exclusive", "slurm.exclusive; set that key"));
+  CHECK(refusal("--open-mode=truncate") ==
+        "'slurm.sbatch_options': '--open-mode=truncate' is for fsdp-run to set; leave it out");
+  CHECK(refusal("--gres=nvme:1") == set_by("--gres=nvme:1", "slurm.gpu_request; set that key"));
+  CHECK(refusal("--gres=nvme:1", GpuRequest::kGpusPerNode) == "accepted");
+  for (const std::string free : {"--comment=ml", "--nice", "--time-min=10", "--gres-flags=none",
+                                 "--ntasks-per-core=1", "--wait-all-nodes=1", "--export=NONE"}) {
+    INFO(free);
+    CHECK(refusal(free) == "accepted");
+  }
+}
+
+TEST_CASE("Every option of a script is one that sbatch_options may not have") {
+  for (const SlurmScript& script : {script_of_one_run(), script_of_array()}) {
+    for (const std::string& word : words_of_sbatch(render_script(template_text({}), script))) {
+      INFO(word);
+      CHECK(std::ranges::count(script_options(), word.substr(0, word.find('=')),
+                               &ScriptOption::name) == 1);
+    }
+  }
 }
 
 TEST_CASE("A time limit is read as Slurm reads it") {
@@ -217,7 +251,7 @@ TEST_CASE("A template is the user's file or the shipped one") {
   CHECK_THROWS_WITH(
       template_text(slurm),
       Catch::Matchers::Contains("'slurm.template'") &&
-          Catch::Matchers::EndsWith("cannot be read or is empty; copy one of slurm_templates/"));
+          Catch::Matchers::EndsWith("cannot be read or is empty; copy slurm_templates/job.sh"));
 }
 
 TEST_CASE("A run's configuration says how its total batch comes about") {

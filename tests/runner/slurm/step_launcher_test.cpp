@@ -162,6 +162,14 @@ TEST_CASE("srun's exit status says how ranks ended, and what it says first which
         slurm, "echo 'srun: error: Unable to create step for job 12: Job has ended' >&2; exit 1");
     CHECK_THAT(result.reason, Contains("Unable to create step for job 12"));
   }
+  SECTION("srun that cannot go on at all") {
+    const AttemptEnd result =
+        run(slurm,
+            "echo 'srun: fatal: cpus-per-task set by two different environment variables' >&2;"
+            "exit 1");
+    CHECK(result.reason ==
+          "srun exited with status 1: cpus-per-task set by two different environment variables");
+  }
   SECTION("out of memory") {
     const AttemptEnd result = run(slurm, "exit 3");
     CHECK(result.outcome == LaunchOutcome::kOutOfMemory);
