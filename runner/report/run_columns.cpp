@@ -213,7 +213,7 @@ std::optional<double> training_time_ms(const RunRow& row) {
 std::optional<double> gpu_hours(const RunRow& row) {
   constexpr double kMillisecondsPerHour = 3'600'000;
   if (!row.run->gpu_time_ms) return std::nullopt;
-  return static_cast<double>(*row.run->gpu_time_ms) / kMillisecondsPerHour;
+  return *row.run->gpu_time_ms / kMillisecondsPerHour;
 }
 
 template <typename T, typename U>

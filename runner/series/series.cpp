@@ -90,10 +90,10 @@ void complete(Series& series) {
   put_medians(series.median, counted);
   std::vector<double> gpu_times_ms;
   for (const ComparisonRow* run : counted) {
-    if (run->gpu_time_ms) gpu_times_ms.push_back(static_cast<double>(*run->gpu_time_ms));
+    if (run->gpu_time_ms) gpu_times_ms.push_back(*run->gpu_time_ms);
   }
   series.median.gpu_time_ms.reset();
-  if (!gpu_times_ms.empty()) series.median.gpu_time_ms = whole(median(std::move(gpu_times_ms)));
+  if (!gpu_times_ms.empty()) series.median.gpu_time_ms = median(std::move(gpu_times_ms));
   double skipped_lines = 0;
   for (const ComparisonRow* run : series.runs) {
     skipped_lines += static_cast<double>(run->skipped_lines);

@@ -305,8 +305,8 @@ struct ComparisonRow : AttemptSummary {
   int64_t skipped_lines = 0;
   std::string reason;
   std::optional<int64_t> reason_rank;
-  std::optional<int64_t> gpu_time_ms;  // held GPUs x time, over all attempts; nullopt: on the CPU
-  std::string spec;                    // as JSON
+  std::optional<double> gpu_time_ms;  // held GPUs x time, over all attempts; nullopt: on the CPU
+  std::string spec;                   // as JSON
   std::vector<StepLoss> losses{};  // no column: loss of each step, if other runs must have the same
 
   // True if the run measured its loss. A missing figure of it was then not finite.
