@@ -290,7 +290,7 @@ bool JobLoop::restart(const RunRecord& ended) {
   const int attempt = listeners_.store.run(ended.id)->attempt;
   auto& [newest_attempt, without_attempt] = restarts_[ended.id];
   if (std::exchange(newest_attempt, attempt) != attempt) without_attempt = 0;
-  const std::optional<int64_t> number = next_restart(ended, without_attempt, 1);
+  const std::optional<int64_t> number = next_restart(ended, without_attempt, without_attempt + 1);
   if (!number) return false;
   ++without_attempt;
   listeners_.progress.say(fmt::format("{}: submitted again, restart {} of at most {}", ended.point,

@@ -81,13 +81,12 @@ Provenance provenance_of(const std::filesystem::path& folder, const JobPlan& pla
                                     load_planned_experiment(folder, plan).text());
 }
 
-// Returns the memory that the job may use on each node. nullopt: there is no limit.
+// Returns the memory that the job may use on each node: what it requested or got by default. A site
+// may enforce a little less. nullopt: there is no limit.
 std::optional<int64_t> memory_limit_of_job() {
   const int64_t of_cpus = number_in("SLURM_MEM_PER_CPU") * number_in("SLURM_CPUS_ON_NODE");
   const int64_t requested_bytes = std::max(number_in("SLURM_MEM_PER_NODE"), of_cpus) << 20;
-  const std::optional<int64_t> of_cgroup = cgroup_memory_limit_bytes();
-  if (requested_bytes == 0) return of_cgroup;
-  return std::min(requested_bytes, of_cgroup.value_or(requested_bytes));
+  return requested_bytes > 0 ? std::optional(requested_bytes) : cgroup_memory_limit_bytes();
 }
 
 // Tells what a run of the job holds, unless runs share it.

@@ -209,9 +209,8 @@ std::string predictions_line(std::span<const ComparisonRow* const> runs) {
 std::string held_line(const Runs& runs) {
   constexpr double kMillisecondsPerHour = 3'600'000;
   HeldTime sum{.gpu_time_ms = 0, .gpu_time_of_ranks_ms = 0, .node_time_ms = 0};
-  const auto text = [](int64_t time_ms, const char* unit) {
-    return fmt::format("{} {}", three_digits(static_cast<double>(time_ms) / kMillisecondsPerHour),
-                       unit);
+  const auto text = [](double time_ms, const char* unit) {
+    return fmt::format("{} {}", three_digits(time_ms / kMillisecondsPerHour), unit);
   };
   for (const ComparisonRow* run : runs) {
     if (!run->held.node_time_ms) continue;

@@ -210,10 +210,10 @@ std::optional<double> training_time_ms(const RunRow& row) {
   return static_cast<double>(*row.run->total_time_ms) - *row.run->start_up_time_ms;
 }
 
-std::optional<double> hours(std::optional<int64_t> time_ms) {
+std::optional<double> hours(std::optional<double> time_ms) {
   constexpr double kMillisecondsPerHour = 3'600'000;
   if (!time_ms) return std::nullopt;
-  return static_cast<double>(*time_ms) / kMillisecondsPerHour;
+  return *time_ms / kMillisecondsPerHour;
 }
 
 template <typename T, typename U>

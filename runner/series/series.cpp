@@ -91,10 +91,10 @@ void complete(Series& series) {
   for (const auto time : {&HeldTime::gpu_time_ms, &HeldTime::node_time_ms}) {
     std::vector<double> times_ms;
     for (const ComparisonRow* run : counted) {
-      if (run->held.*time) times_ms.push_back(static_cast<double>(*(run->held.*time)));
+      if (run->held.*time) times_ms.push_back(*(run->held.*time));
     }
     (series.median.held.*time).reset();
-    if (!times_ms.empty()) series.median.held.*time = whole(median(std::move(times_ms)));
+    if (!times_ms.empty()) series.median.held.*time = median(std::move(times_ms));
   }
   double skipped_lines = 0;
   for (const ComparisonRow* run : series.runs) {

@@ -199,11 +199,11 @@ constexpr const char* kComparison =
   a.step_time_ms_predicted,
   (select coalesce(sum(skipped_lines), 0) from ranks where run = a.run and attempt = a.attempt)
     as skipped_lines,
-  (select sum(time_ms * coalesce(gpus_held, r.ranks)) from attempt_times
+  (select sum(1.0 * time_ms * coalesce(gpus_held, r.ranks)) from attempt_times
     where run = r.id and r.device = 'cuda') as gpu_time_ms,
-  (select sum(time_ms * r.ranks) from attempt_times where run = r.id and r.device = 'cuda')
+  (select sum(1.0 * time_ms * r.ranks) from attempt_times where run = r.id and r.device = 'cuda')
     as gpu_time_of_ranks_ms,
-  (select sum(time_ms * nodes_held) from attempt_times where run = r.id) as node_time_ms,
+  (select sum(1.0 * time_ms * nodes_held) from attempt_times where run = r.id) as node_time_ms,
   {figures}
 from runs r
 join experiments e on e.name = r.experiment

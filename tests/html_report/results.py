@@ -78,6 +78,7 @@ def make_up_what_the_stub_does_not_measure(database):
                  communication_time_ms_median = ?, energy_joules = ? where run = ? and step_time_ms_median is not null""",
             (120 * wave[0], 110 * wave[0], 140 * wave[0], 3000 * wave[1] * batch,
              3000 * wave[1] * batch, 30 * wave[2], 5000 * wave[3], run))
+        database.execute("update runs set spec = json_set(spec, '$.device', 'cuda') where id = ?", (run,))
         for rank in range(ranks):
             database.execute(
                 """update ranks set device = ?, gpu = ?, device_name = 'Fake GPU',

@@ -141,7 +141,8 @@ def test_jobs_that_slurm_has_forgotten(accounting_cluster, own_cluster, workplac
     works = {}
     for name, cluster in (("with", accounting_cluster), ("without", own_cluster(MinJobAge=2))):
         works[name] = work = workplace(cluster, experiment(
-            ["{name: done}", "{name: killed, train.seed: 2}", "{name: waits, train.seed: 3}"],
+            ["{name: done}", "{name: killed, train.seed: 2}", "{name: waits, train.seed: 3}",
+             "{name: waits too, train.seed: 4}"],
             "device: cpu, train.steps: 4",
             # Only SIGKILL ends it, and also ends the script that would report it.
             f"max_parallel: 1, environment: ['STUB_RULES=point=killed,deaf=1; point=killed,step=3,"
@@ -149,11 +150,11 @@ def test_jobs_that_slurm_has_forgotten(accounting_cluster, own_cluster, workplac
         assert work.call(*work.with_stub("--detach")).returncode == 0
         work.wait_for_step("killed", 2)
         [row] = work.query("select slurm_job from jobs")
-        cluster.wait_until("one has finished", lambda: len(cluster.queue()) == 2)
+        cluster.wait_until("one has finished", lambda: len(cluster.queue()) == 3)
         cluster.call("scancel", row["slurm_job"])
         cluster.wait_until("slurmctld has forgotten them", lambda: cluster.call(
             "scontrol", "show", "job", row["slurm_job"]).returncode != 0)
     for name, work in works.items():
         assert work.call("report", work.file).returncode == 0
         assert work.statuses() == {"done": "finished", "killed": expected[name],
-                                   "waits": expected[name]}
+                                   "waits": expected[name], "waits too": expected[name]}

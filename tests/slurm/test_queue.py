@@ -141,6 +141,15 @@ def test_check_says_what_the_cluster_would_refuse_and_submits_nothing(cluster, w
     assert not work.results.exists()
 
 
+def test_check_says_if_the_default_memory_is_too_small(cluster, workplace):
+    work = workplace(cluster, experiment(["{name: large}"], f"{BASE}, data.sequence_length: 16"))
+    for more, is_said in ([], True), (["--set", "slurm.mem=7G"], False):
+        told = work.call("check", work.file, "--launcher", "slurm", "--trainer", work.trainer, *more).stdout
+        told = " ".join(told.split())
+        said = "of a node's memory, and Slurm gives the job 0.0977 GiB by default; set slurm.mem"
+        assert (said in told) == is_said, told
+
+
 def test_check_has_nothing_against_jobs_that_the_cluster_takes(cluster, workplace):
     work = workplace(cluster, experiment(["{name: a}", "{name: b, train.seed: 2}"], BASE))
     told = work.call("check", work.file, "--launcher", "slurm").stdout

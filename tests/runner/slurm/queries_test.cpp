@@ -301,9 +301,9 @@ TEST_CASE("partitions are told with the limits of a job in them") {
   SlurmQueue queue;
   fake.let("scontrol",
            "echo 'PartitionName=main AllowGroups=ALL Default=YES MaxNodes=4 MaxTime=1-00:00:00 "
-           "State=UP TotalCPUs=64 TotalNodes=2'\n"
+           "State=UP TotalCPUs=64 TotalNodes=2 DefMemPerCPU=100 MaxMemPerNode=UNLIMITED'\n"
            "echo 'PartitionName=night Default=NO MaxNodes=UNLIMITED MaxTime=UNLIMITED State=DOWN "
-           "TotalNodes=8'");
+           "TotalNodes=8 DefMemPerNode=2000 MaxMemPerNode=4000'");
   const std::vector<Partition> partitions = queue.partitions();
   REQUIRE(partitions.size() == 2);
   CHECK(partitions[0].name == "main");
@@ -313,6 +313,10 @@ TEST_CASE("partitions are told with the limits of a job in them") {
   CHECK_FALSE(partitions[1].is_default);
   CHECK(partitions[1].state == "DOWN");
   CHECK(partitions[1].most_nodes == 8);
+  CHECK(partitions[0].memory.default_mib_per_cpu == 100);
+  CHECK_FALSE(partitions[0].memory.most_mib_per_node);
+  CHECK(partitions[1].memory.default_mib_per_node == 2000);
+  CHECK(partitions[1].memory.most_mib_per_node == 4000);
   fake.let("scontrol", "echo 'No partitions in the system'");
   CHECK_THROWS_AS(queue.partitions(), QueueUnavailable);
 }

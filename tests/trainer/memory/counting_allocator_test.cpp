@@ -120,6 +120,9 @@ TEST_CASE("above the limit is out of memory, and below it goes on") {
   CHECK(allocator.allocated_bytes() == before);
   CHECK(allocator.allocated_bytes_max() == before);
   CHECK_NOTHROW(mebibytes(4));
+  allocator.set_limit(before + 4 * kMib, "the limit of its job");
+  CHECK_THAT(out_of_memory_message([] { mebibytes(5); }),
+             Catch::Contains(" MiB, the limit of its job, "));
   allocator.set_limit(0);
   CHECK_NOTHROW(mebibytes(5));
 }
