@@ -337,7 +337,7 @@ select r.experiment, e.source, r.id as run, substr(r.hash, 1, 8) as hash8, r.pos
   a.step_time_ms_predicted,
   (select coalesce(sum(skipped_lines), 0) from ranks where run = a.run and attempt = a.attempt)
     as skipped_lines,
-  (select sum(coalesce(t.ended_unix_ms - t.started_unix_ms, f.total_time_ms, 0) *
+  (select sum(1.0 * coalesce(t.ended_unix_ms - t.started_unix_ms, f.total_time_ms, 0) *
       coalesce(t.gpus_held, r.ranks))
     from attempts t left join summaries f on f.run = t.run and f.attempt = t.attempt
     where t.run = r.id and r.device = 'cuda') as gpu_time_ms,

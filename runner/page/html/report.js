@@ -89,9 +89,9 @@ function showFigures(report, runs) {
 function costRows(runs) {
   return runs.flatMap((run) => {
     const gpus = run.rank_facts.filter((fact) => fact.device.startsWith("cuda")).length;
-    const {gpu_hours: hours, energy_joules: energy} = run.figures;
-    if (hours === null) return [];
-    return [[run.name, gpus, hours, energy === null ? null : energy / 3600,
+    const {gpu_time_ms: time, energy_joules: energy} = run.figures;
+    if (time === null) return [];
+    return [[run.name, gpus, time / 3.6e6, energy === null ? null : energy / 3600,
       run.figures.gpu_utilization_percent_mean ?? null]];
   });
 }
