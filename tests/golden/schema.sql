@@ -99,6 +99,7 @@ create table attempts (
   slurm_job text not null,
   node_list text not null,
   gpus_held integer,
+  nodes_held integer,
   memory_allocated_bytes_predicted integer,
   step_time_ms_predicted real,
   primary key (run, attempt)
@@ -320,6 +321,11 @@ select r.id as run, coalesce(
   (select max(attempt) from attempts where run = r.id)) as attempt
 from runs r;
 
+create view attempt_times as
+select a.run, a.attempt, coalesce(a.ended_unix_ms - a.started_unix_ms, s.total_time_ms, 0)
+  as time_ms, a.gpus_held, a.nodes_held
+from attempts a left join summaries s on s.run = a.run and s.attempt = a.attempt;
+
 create view comparison as
 select r.experiment, e.source, r.id as run, substr(r.hash, 1, 8) as hash8, r.position, r.point,
   r.series, r.repeat, r.data_digest, r.loss_digest, r.family, r.family_key, r.family_value,
@@ -337,10 +343,11 @@ select r.experiment, e.source, r.id as run, substr(r.hash, 1, 8) as hash8, r.pos
   a.step_time_ms_predicted,
   (select coalesce(sum(skipped_lines), 0) from ranks where run = a.run and attempt = a.attempt)
     as skipped_lines,
-  (select sum(1.0 * coalesce(t.ended_unix_ms - t.started_unix_ms, f.total_time_ms, 0) *
-      coalesce(t.gpus_held, r.ranks))
-    from attempts t left join summaries f on f.run = t.run and f.attempt = t.attempt
-    where t.run = r.id and r.device = 'cuda') as gpu_time_ms,
+  (select sum(1.0 * time_ms * coalesce(gpus_held, r.ranks)) from attempt_times
+    where run = r.id and r.device = 'cuda') as gpu_time_ms,
+  (select sum(1.0 * time_ms * r.ranks) from attempt_times where run = r.id and r.device = 'cuda')
+    as gpu_time_of_ranks_ms,
+  (select sum(1.0 * time_ms * nodes_held) from attempt_times where run = r.id) as node_time_ms,
   s.memory_allocated_bytes_max, s.memory_allocated_bytes_min, s.memory_reserved_bytes_max, s.memory_reserved_bytes_min, s.memory_allocated_bytes_forward_max, s.memory_allocated_bytes_forward_min, s.memory_reserved_bytes_forward_max, s.step_time_ms_median, s.step_time_ms_p25, s.step_time_ms_p75, s.communication_time_ms_median, s.steps_per_second, s.micro_batches_per_second, s.tokens_per_second, s.tokens_per_second_per_rank, s.unpadded_tokens_per_second, s.trained_tokens_per_second, s.total_time_ms, s.start_up_time_ms, s.gpu_utilization_percent_mean, s.cpu_utilization_percent_mean, s.cpu_time_others_percent, s.run_queue_wait_percent, s.energy_joules, s.steps, s.loss_first, s.loss_last, s.skipped_steps, s.non_finite_steps, s.validation_loss_first, s.validation_loss_last, s.validation_loss_best, s.token_accuracy_last, s.checkpoint_write_time_ms_median, s.model_tflops_per_second_per_rank, s.mfu_percent, s.hfu_percent
 from runs r
 join experiments e on e.name = r.experiment
