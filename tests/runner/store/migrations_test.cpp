@@ -63,7 +63,7 @@ TEST_CASE("results of 0.1.0 keep what they hold and get what is new") {
                "pragma user_version = 1; pragma application_id = " +
                std::to_string(kApplicationId));
   { const Store store(old.path()); }
-  check_is_whole(old, 3);
+  check_is_whole(old, 2);
   CHECK(structure(old) == structure(fresh));
   CHECK(sqlite3(old, "select name, title from experiments") == "lab,\"a title\"\n");
 }
