@@ -204,7 +204,7 @@ std::optional<TaskAccounts> read_accounts(std::string_view output) {
     const bool is_step = fields[0].find('.') != std::string_view::npos;
     const int64_t joules = is_number(fields[1]) ? to_number(fields[1]) : 0;
     if (!is_step && joules > 0 && joules < kUnmeasured) {
-      accounts.energy_joules = accounts.energy_joules.value_or(0) + joules;
+      accounts.node_energy_joules = accounts.node_energy_joules.value_or(0) + joules;
     }
     std::string_view memory = fields[2];
     const size_t unit = memory.empty() ? kUnits.npos : kUnits.find(memory.back());

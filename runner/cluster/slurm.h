@@ -41,7 +41,7 @@ struct Partition {
 
 // What sacct measured of a job or task.
 struct TaskAccounts {
-  std::optional<int64_t> energy_joules{};     // of its nodes
+  std::optional<int64_t> node_energy_joules{};     // of its nodes
   std::optional<int64_t> memory_bytes_max{};  // resident, of the process with most
 
   bool operator==(const TaskAccounts&) const = default;

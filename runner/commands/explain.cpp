@@ -250,10 +250,10 @@ std::string explain_accounts(const Store& store, const RunRecord& run) {
     const auto accounts = SlurmQueue().accounts(attempts.back().slurm_job);
     if (!accounts) return "";
     std::vector<std::string> texts;
-    if (accounts->energy_joules) {
+    if (accounts->node_energy_joules) {
       texts.push_back(
           fmt::format("{} kJ of its nodes",
-                      three_digits(static_cast<double>(*accounts->energy_joules) / 1000)));
+                      three_digits(static_cast<double>(*accounts->node_energy_joules) / 1000)));
     }
     if (accounts->memory_bytes_max) {
       texts.push_back(fmt::format("at most {} of one process (MaxRSS)",

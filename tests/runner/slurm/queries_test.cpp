@@ -67,7 +67,7 @@ TEST_CASE("energy and memory of a task come from the accounting, where it has so
   fake.let("scontrol", kAccounting);
   fake.let("sacct", "echo '12_3|7200|'; echo '12_3.batch|100|2048K'; echo '12_3.0|7000|1536M'");
   CHECK(cluster.accounts("12_3") ==
-        TaskAccounts{.energy_joules = 7200, .memory_bytes_max = int64_t{1536} << 20});
+        TaskAccounts{.node_energy_joules = 7200, .memory_bytes_max = int64_t{1536} << 20});
   CHECK(fake.arguments("sacct") == Strings{"--noheader", "--parsable2", "--duplicates",
                                            "--jobs=12_3",
                                            "--format=JobID,ConsumedEnergyRaw,MaxRSS"});
