@@ -67,11 +67,14 @@ void confirm_submissions(const RunListeners& listeners, Queue& queue, std::strin
 void reopen_unknown(const RunListeners& listeners, std::string_view experiment) {
   Store& store = listeners.store;
   for (RunRecord& run : store.runs()) {
-    if (run.experiment != experiment || run.status != RunStatus::kUnknown) continue;
+    const bool is_own = run.experiment == experiment && run.source.empty();
+    if (!is_own || run.status != RunStatus::kUnknown || run.attempt == 0) continue;
     run.spec = store.spec(run.id);
     const std::vector<JobRecord> jobs = store.jobs_of_run(run.id);
-    if (jobs.empty() || store.attempts(run.id).back().status != RunStatus::kUnknown) continue;
+    const AttemptRecord attempt = store.attempts(run.id).back();
+    if (jobs.empty() || attempt.status != RunStatus::kUnknown) continue;
     const JobRecord& job = jobs.back();
+    if (attempt.slurm_job != slurm_name(job, job.tasks.front().task)) continue;
     const auto last_event = [&] {
       return last_event_unix_ms(store.rank_ends(run.id, run.attempt));
     };

@@ -71,7 +71,7 @@ class Workplace:
         return self._on_slurm(self.trainer, *more)
 
     def _on_slurm(self, trainer, *more):
-        return [self.file, "--launcher", "slurm", "--trainer", trainer, "--query-interval", "1",
+        return [self.file, "--launcher", "slurm", "--trainer", trainer, "--query-interval", "0.2",
                 *more]
 
     def local_losses(self, *more):
