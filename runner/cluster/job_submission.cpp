@@ -185,8 +185,9 @@ void JobSubmission::write_folders(const JobRecord& job, std::span<const RunRecor
     file_name_pattern(run_folder);  // refuses what srun cannot write to
     write_spec(RunPaths(run_folder), run.spec);
     // Its status and attempts are the store's: a result outlasts an attempt that was cut short.
-    job_runs.push_back({.run = listeners_.store.run(run.id).value_or(run),
-                        .inputs = FileDigests(listeners_.store, run.spec).all()});
+    FileDigests known(listeners_.store, run.spec);
+    known.take(listeners_.store, plan.trainer);  // so that no task reads it
+    job_runs.push_back({.run = listeners_.store.run(run.id).value_or(run), .inputs = known.all()});
     if (settings_.search_of && is_allocation(run.spec)) {
       job_runs.back().search = settings_.search_of(run);
     }

@@ -296,16 +296,18 @@ void FileDigests::take(const Store& store, const RunSpec& spec) {
     for (const auto& [key, file] : input_files(spec)) files.push_back(file);
   } catch (const ConfigError&) {  // whoever compares the inputs finds it
   }
-  for (const path& file : files) {
-    std::error_code gone;
-    const FileState any{.path = std::filesystem::weakly_canonical(file, gone).string()};
-    if (!of_path(any.path).empty()) continue;  // taken for another run
-    for (const std::string& digest : store.digests_of_path(any.path)) add({any, digest});
-    try {
-      const FileState now = state_of(file);
-      if (const auto digest = store.digest(now)) add({now, *digest});
-    } catch (const ConfigError&) {  // the same
-    }
+  for (const path& file : files) take(store, file);
+}
+
+void FileDigests::take(const Store& store, const path& file) {
+  std::error_code gone;
+  const FileState any{.path = std::filesystem::weakly_canonical(file, gone).string()};
+  if (!of_path(any.path).empty()) return;  // taken for another run
+  for (const std::string& digest : store.digests_of_path(any.path)) add({any, digest});
+  try {
+    const FileState now = state_of(file);
+    if (const auto digest = store.digest(now)) add({now, *digest});
+  } catch (const ConfigError&) {  // whoever compares the file finds it
   }
 }
 

@@ -117,6 +117,7 @@ class FileDigests {
   // Takes from the store what it remembers of the run's input files.
   FileDigests(const Store& store, const RunSpec& spec) { take(store, spec); }
   void take(const Store& store, const RunSpec& spec);
+  void take(const Store& store, const std::filesystem::path& file);
 
   void add(const KnownFile& file);
   const std::vector<KnownFile>& all() const { return known_; }

@@ -7,6 +7,12 @@ Starts a Slurm of its own (tests/slurm/cluster.py), submits 1,000 runs of a trai
 three steps, and follows them to the end. Prints the time from the command to its end with --detach,
 which plans, writes every run's folder and submits, the time of following, and how often each of
 Slurm's programs was started: the least is one sbatch an array, and one squeue a poll.
+
+    python3 tests/benchmark/slurm_submission.py --build build/release --runs 5000 --watch 120
+
+lets the runs wait instead. One user follows them, another calls `status` every 5 seconds, for 120
+seconds. Prints the calls of Slurm's programs in that time, the times of status, report and cancel,
+and what a task of an array reads.
 """
 
 import argparse
@@ -73,18 +79,87 @@ def measure(build: Path, runs: int, settings: list[str], folder: Path) -> None:
         cluster.stop()
 
 
+def timed(words, **settings):
+    start = time.perf_counter()
+    ended = subprocess.run(words, text=True, capture_output=True, **settings)
+    if ended.returncode != 0:
+        sys.exit(ended.stdout[-4000:] + ended.stderr[-4000:])
+    return time.perf_counter() - start, ended.stdout
+
+
+def bytes_read_by_a_task(command, folder, environment):
+    """The median over 8 tasks of a sweep of this size; ranks, which srun starts, are not counted."""
+    source = Path(__file__).resolve().parents[2] / "slurm_templates/job.sh"
+    template = folder / "job.sh"
+    template.write_text(source.read_text().replace("exec {{runner}}", "{{runner}}") +
+                        f"grep rchar /proc/$$/io >{folder}/read-$SLURM_ARRAY_TASK_ID\n")
+    timed([*command, "--set", f"slurm.template={template}",
+           "--set", "slurm.partition=main", "--detach", "--results", folder / "reads"],
+          env=environment, cwd=folder)
+    while len(files := list(folder.glob("read-*"))) < 8 or not all(file.stat().st_size for file in files):
+        time.sleep(0.5)
+    timed([command[0], "cancel", "many", "--results", folder / "reads"], env=environment, cwd=folder)
+    reads = sorted(int(file.read_text().split()[1]) for file in files)
+    return reads[len(reads) // 2]
+
+
+def watch(build: Path, runs: int, seconds: int, settings: list[str], folder: Path) -> None:
+    cluster = Cluster(folder / "slurm")
+    counter = Counter(folder)
+    cluster.start(**dict(setting.split("=", 1) for setting in settings))
+    environment = {**os.environ, **cluster.environment,
+                   "PATH": f"{counter.folder}:{os.environ['PATH']}"}
+    file = folder / "many.yaml"
+    file.write_text(EXPERIMENT.format(seeds=",".join(map(str, range(1, runs + 1)))))
+    runner = build / "fsdp-run"
+    command = [runner, file, "--launcher", "slurm", "--trainer", build / "stub_trainer"]
+    waiting = ["--set", "slurm.partition=closed"]
+    try:
+        print(f"a task of {runs} reads {bytes_read_by_a_task(command, folder, environment):,} bytes",
+              flush=True)
+        took, _ = timed([*command, *waiting, "--detach"], env=environment, cwd=folder)
+        print(f"{runs} runs submitted: {took:.2f} s", flush=True)
+        follower = subprocess.Popen([*command, *waiting, "--follow"], env=environment, cwd=folder,
+                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        counter.take()
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            timed([runner, "status"], env=environment, cwd=folder)
+            time.sleep(5)
+        print(f"a follower and a watcher, {seconds} s: {counter.take()}", flush=True)
+        follower.terminate()
+        follower.wait()
+        counter.take()
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            timed([runner, "status"], env=environment, cwd=folder)
+            time.sleep(5)
+        print(f"a watcher alone, {seconds} s: {counter.take()}", flush=True)
+        for words in (["status"], ["report"], ["cancel", "many"], ["report"]):
+            took, output = timed([runner, *words], env=environment, cwd=folder)
+            print(f"{' '.join(words)}: {took:.2f} s, {output.count(chr(10))} lines; {counter.take()}",
+                  flush=True)
+    finally:
+        cluster.stop()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--build", type=Path, default=Path("build/release"))
     parser.add_argument("--runs", type=int, default=1000)
+    parser.add_argument("--watch", type=int, metavar="SECONDS", help="let the runs wait, and watch them")
     parser.add_argument("settings", nargs="*", metavar="KEY=VALUE",
                         help="of slurm.conf, such as MaxArraySize=301")
     arguments = parser.parse_args()
     print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores")
     with tempfile.TemporaryDirectory() as folder:
-        measure(arguments.build.resolve(), arguments.runs, arguments.settings, Path(folder))
+        build = arguments.build.resolve()
+        if arguments.watch:
+            watch(build, arguments.runs, arguments.watch, arguments.settings, Path(folder))
+        else:
+            measure(build, arguments.runs, arguments.settings, Path(folder))
 
 
 if __name__ == "__main__":
