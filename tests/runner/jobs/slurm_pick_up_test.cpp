@@ -190,6 +190,15 @@ TEST_CASE("a report brings open jobs up to date and submits nothing") {
   CHECK(lab.cluster.submissions == 1);
   CHECK(life.store.open_jobs("").size() == 1);
 
+  SECTION("between two questions to Slurm it reads files") {
+    const int queries = lab.cluster.queries;
+    FakeJob other = lab.job(runs[1]);
+    other.starts(1, "100_1");
+    CHECK(refresh_free_jobs(life.store, lab.results.path(), nullptr, pauses).empty());
+    CHECK(life.attempts(runs[1].id) == Statuses{kRunning});
+    CHECK(lab.cluster.queries == queries);
+  }
+
   SECTION("what it cannot ask about, it reads") {
     lab.cluster.is_down = true;
     FakeJob other = lab.job(runs[1]);
