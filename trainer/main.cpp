@@ -132,6 +132,12 @@ int main(int argc, char** argv) {
                  "Trains nothing: times what the run's steps are made of, for plans of what has "
                  "this folder\nof results")
       ->needs(spec);
+  int rounds = 3;
+  app.add_option("--rounds", rounds,
+                 "How many times --calibrate times each piece. It keeps the medians")
+      ->check(CLI::PositiveNumber)
+      ->needs("--calibrate")
+      ->capture_default_str();
   app.set_version_flag(
       "--version", [] { return fsdp::json_text(fsdp::trainer_build()); },
       "What it was built with, as JSON");
@@ -169,7 +175,7 @@ int main(int argc, char** argv) {
   fsdp::watch_start_up(fsdp::CommunicationSpec().start_up_timeout_s,
                        static_cast<int>(ExitCode::kRunFailed));
   try {
-    const ExitCode code = results.empty() ? run.run() : run.calibrate(results);
+    const ExitCode code = results.empty() ? run.run() : run.calibrate(results, rounds);
     // Other ranks may be gone: destructors of communication could wait for them.
     std::cout.flush();
     _exit(static_cast<int>(code));

@@ -105,15 +105,19 @@ std::unique_ptr<Launcher> make_launcher(const Host& host, const RunSpec& spec) {
                  .cpu_ranks = static_cast<int>(host.resources.cpu_cores)});
 }
 
+struct CalibrateArguments : TrainerQuestion {
+  int rounds = 3;
+};
+
 LaunchRequest request_for(const RunSpec& spec, const std::filesystem::path& folder,
-                          const TrainerQuestion& arguments) {
+                          const CalibrateArguments& arguments) {
   const std::filesystem::path file = folder / "run.yaml";
   std::filesystem::create_directories(folder);
   write_whole_file(file, to_yaml(spec));
   LaunchRequest request{
       .trainer = find_trainer(arguments.trainer),
       .arguments = {"--calibrate", std::filesystem::absolute(arguments.results).string(), "--spec",
-                    file.string()},
+                    file.string(), "--rounds", std::to_string(arguments.rounds)},
       .environment = spec.environment,
       .uses_gpus = spec.device == DeviceKind::kCuda};
   for (int64_t rank = 0; rank < spec.strategy.ranks; ++rank) {
@@ -139,7 +143,7 @@ Expansion expand(const TrainerQuestion& arguments, const Host& host) {
   return Experiment::load(arguments.choice.file).expand(options, host.resources);
 }
 
-ExitCode calibrate(const TrainerQuestion& arguments) {
+ExitCode calibrate(const CalibrateArguments& arguments) {
   const Host host = find_host(arguments.choice.gpus);
   const Expansion expansion = expand(arguments, host);
   const std::map<std::string, Family> families = families_of(expansion);
@@ -257,12 +261,15 @@ ExitCode prepare(const Choice& choice, const std::filesystem::path& results) {
 }  // namespace
 
 CommandFunction add_calibrate_command(CLI::App& command) {
-  const auto arguments = std::make_shared<TrainerQuestion>();
+  const auto arguments = std::make_shared<CalibrateArguments>();
   command.footer(R"(Examples:
   fsdp-run calibrate experiments/lab.yaml
   fsdp-run calibrate experiments/lab.yaml --only 4xFSDP
   sbatch -N1 -n4 --gpus-per-node=4 --wrap "fsdp-run calibrate my.yaml")");
   add_question_options(command, *arguments);
+  add_option(command, "--rounds N=3", arguments->rounds,
+             "Times each piece of a step N times and keeps the medians")
+      ->check(CLI::Range(1, 1000, "from 1 to 1000"));
   return [arguments] { return calibrate(*arguments); };
 }
 

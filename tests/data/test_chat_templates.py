@@ -6,6 +6,7 @@ The templates have the shape of published ones. Which tokens are trained on is c
 import json
 import random
 import shutil
+import sys
 
 import pytest
 from conftest import ROOT
@@ -258,7 +259,6 @@ TURNS = "{% for m in messages %}<|im_start|>{{ m.role }} {{ m.content }}<|im_end
     ("{{ messages.append(1) }}", "SecurityError"),
     ("{{ cycler.__init__.__globals__.os.system('touch escaped') }}", "SecurityError"),
     ("{{ 'a' * 10000000000 }}", "it takes more than 2 GiB of memory"),
-    ("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}", "it takes more than 10 s"),
     ("{% include '/etc/passwd' %}", "it fails with TypeError: no loader for this environment specified"),
 ])
 def test_a_template_that_writes_no_chat_is_an_error(try_prepare, tmp_path, corpus, template, problem):
@@ -266,6 +266,19 @@ def test_a_template_that_writes_no_chat_is_an_error(try_prepare, tmp_path, corpu
     assert done.returncode == 2 and prepared is None
     assert problem in " ".join(done.stderr.split()) and "Traceback" not in done.stderr
     assert not (tmp_path / "escaped").exists()
+
+
+def test_a_template_that_writes_without_end_is_an_error(try_prepare, tmp_path, corpus, monkeypatch):
+    """With a limit of 1 s in place of 10 s."""
+    shorter = 'import sys\nexec(sys.argv.pop(1).replace("\\nSECONDS = 10\\n", "\\nSECONDS = 1\\n"))'
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\nshift 2\nexec {sys.executable} -I -c '{shorter}' \"$@\"\n")
+    python.chmod(0o755)
+    monkeypatch.setenv("FSDP_PYTHON", str(python))
+    done, prepared = tried(try_prepare, tmp_path, corpus,
+                           "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}")
+    assert done.returncode == 2 and prepared is None
+    assert "it takes more than 1 s" in " ".join(done.stderr.split()) and "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("answer", [

@@ -13,7 +13,8 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-const std::string kBase = "{device: cpu, train.steps: 2, memory_limit_gib: 1}";
+const std::string kBase =
+    "{device: cpu, train.steps: 2, memory_limit_gib: 1, data.train: " + few_games() + "}";
 const std::string kTwoFamilies = "  - {name: FSDP}\n  - {name: after, train.seed: 2}\n";
 const std::string kRefined = "{double: {batch.size_per_rank: {from: 1, refine: true}}}\n";
 

@@ -25,7 +25,9 @@ class Ranks : public Workplace {
       for (std::string line; std::getline(lines, line);) run[line.substr(0, line.find(':'))] = line;
     };
     add("device: cpu\nthreads_per_rank: 1\ntrain: {steps: 5, warmup_steps_excluded: 0}\n"
-        "data: {sequence_length: 16}\nbatch: {size_per_rank: 1}\n"
+        "data: {sequence_length: 16, train: " +
+        few_games() +
+        "}\nbatch: {size_per_rank: 1}\n"
         "model: {config: {num_hidden_layers: 2, hidden_size: 32, intermediate_size: 64, "
         "num_attention_heads: 2, num_key_value_heads: 2, vocab_size: 1024}}\n"
         "strategy: {kind: ddp, ranks: " +
@@ -102,7 +104,8 @@ TEST_CASE("ranks of which one has another key are refused by its name") {
       Difference{"train.steps", "", "train: {steps: 6, warmup_steps_excluded: 0}",
                  "has 6, rank 0 has 5"},
       Difference{"batch.size_per_rank", "", "batch: {size_per_rank: 2}", "has 2, rank 0 has 1"},
-      Difference{"data.sequence_length", "", "data: {sequence_length: 8}", "has 8, rank 0 has 16"},
+      Difference{"data.sequence_length", "",
+                 "data: {sequence_length: 8, train: " + few_games() + "}", "has 8, rank 0 has 16"},
       Difference{"precision.kind", "", "precision: bf16_true", "has bf16_true, rank 0 has fp32"},
       Difference{"bind", "", "bind: none", "has none, rank 0 has numa"},
       Difference{"checkpoint.every_steps", "checkpoint: {every_steps: 2}", "",
@@ -139,7 +142,7 @@ TEST_CASE("ranks of which one reads other contents are refused by the key of the
   }
   SECTION("tokenizer") {
     const auto with = [&](const std::string& file) {
-      return "data: {sequence_length: 16, tokenizer: " + in(file) + "}";
+      return "data: {sequence_length: 16, train: " + few_games() + ", tokenizer: " + in(file) + "}";
     };
     check_refused(ranks.train(with("a/tokenizer.model"), with("b/tokenizer.model")),
                   "data.tokenizer", "rank 1 reads " + in("b/tokenizer.model") + " (contents ");
@@ -153,9 +156,9 @@ TEST_CASE("ranks of which one reads other contents are refused by the key of the
                   "rank 1 reads " + in("b/tokens.npy") + " (contents ");
   }
   SECTION("a key that names a file on one rank only") {
-    check_refused(
-        ranks.train("", "data: {sequence_length: 16, tokenizer: " + in("a/tokenizer.model") + "}"),
-        "data.tokenizer", "rank 1 has a path, rank 0 has null");
+    check_refused(ranks.train("", "data: {sequence_length: 16, train: " + few_games() +
+                                      ", tokenizer: " + in("a/tokenizer.model") + "}"),
+                  "data.tokenizer", "rank 1 has a path, rank 0 has null");
   }
 }
 

@@ -71,8 +71,8 @@ TEST_CASE("prune takes what is old, or what left its experiment's list, with all
   CHECK_THAT(workplace.call({"prune", "--older-than", "30d", "--dry-run"}).output,
              Contains("trial/two") && !Contains("trial/one"));
   std::ofstream(workplace / "experiment.yaml")
-      << "experiment: trial\nbase: {device: cpu, train.steps: 5}\npoints: [{name: two, "
-         "train.steps: 4}]\n";
+      << "experiment: trial\nbase: {device: cpu, train.steps: 5, data.train: " << few_games()
+      << "}\npoints: [{name: two, train.steps: 4}]\n";
   CHECK(workplace.run().status == 0);
   CHECK(workplace.call({"prune", "--not-current", "--older-than", "30d", "--yes"}).output ==
         "nothing to remove\n");

@@ -41,7 +41,9 @@ bool is_in(const std::filesystem::path& process, const std::filesystem::path& fo
 
 const std::string kTinyRun =
     "{device: cpu, threads_per_rank: 1, train: {steps: 5, warmup_steps_excluded: 0}, "
-    "data: {sequence_length: 16}, batch: {size_per_rank: 1}, "
+    "data: {sequence_length: 16, train: " +
+    few_games() +
+    "}, batch: {size_per_rank: 1}, "
     "model: {config: {num_hidden_layers: 2, hidden_size: 32, intermediate_size: 64, "
     "num_attention_heads: 2, num_key_value_heads: 2, vocab_size: 1024}}}";
 

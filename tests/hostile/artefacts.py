@@ -95,8 +95,8 @@ def make(folder: pathlib.Path, programs: Programs) -> None:
         shutil.copytree(checkpoint, folder / name)
     make_model_folders(folder)
     make_torch_folders(folder)
-    call(programs, "calibrate", "experiment.yaml", "--only", "full", "--trainer", programs.trainer, "--results",
-         folder / "calibrated", folder=folder / "training", TMPDIR=str(folder))
+    call(programs, "calibrate", "experiment.yaml", "--only", "full", "--rounds", "1", "--trainer", programs.trainer,
+         "--results", folder / "calibrated", folder=folder / "training", TMPDIR=str(folder))
     make_hub_cache(folder, programs)
 
 

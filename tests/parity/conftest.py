@@ -1,6 +1,7 @@
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -9,6 +10,8 @@ from pathlib import Path
 import fork_server
 import pytest
 from trainer import start, wait_for
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))  # for few_games
 
 # Only fixtures import torch and transformers: they take seconds, and xdist's first process, which
 # reads this file too, runs no test.

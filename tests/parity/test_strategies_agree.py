@@ -4,6 +4,7 @@ hold different numbers of labels and a mean of means would be wrong."""
 
 import pytest
 from agreement import assert_close, assert_ranks_agree
+from few_games import few_games
 from trainer import train
 
 TOTAL_BATCH = 12
@@ -43,7 +44,7 @@ def spec_for(strategy: dict, size_per_rank: int, clip: bool) -> dict:
                 "vocab_size": 1024,
             }
         },
-        "data": {"kind": "chess", "sequence_length": SEQUENCE_LENGTH, "shuffle": True},
+        "data": {"kind": "chess", "train": str(few_games()), "sequence_length": SEQUENCE_LENGTH, "shuffle": True},
         "strategy": strategy,
         "batch": {"size_per_rank": size_per_rank, "total": TOTAL_BATCH},
         "optimizer": optimizer,

@@ -3,8 +3,10 @@ tests/benchmark/predicted_step_times.py."""
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+from functools import cache
 
 import pytest
 from few_games import few_games
@@ -25,17 +27,49 @@ points:
 """.replace("GAMES", str(few_games()))
 
 
-@pytest.fixture
-def fsdp_run(request, trainer, tmp_path):
+@pytest.fixture(scope="module")
+def fsdp_run_in(request, trainer):
     runner = request.config.getoption("--runner").resolve()
-    (tmp_path / "small.yaml").write_text(EXPERIMENT)
 
-    def run(command: str, *words: str) -> subprocess.CompletedProcess:
-        return subprocess.run([runner, command, "small.yaml", *(() if "--trainer" in words else ("--trainer", trainer)),
-                               *words], cwd=tmp_path,
-                              capture_output=True, text=True)
+    def run(folder, command: str, *words: str) -> subprocess.CompletedProcess:
+        (folder / "small.yaml").write_text(EXPERIMENT)
+        own_trainer = () if "--trainer" in words else ("--trainer", trainer)
+        return subprocess.run([runner, command, "small.yaml", *own_trainer, *words], cwd=folder, capture_output=True,
+                              text=True)
 
     return run
+
+
+@pytest.fixture
+def fsdp_run(fsdp_run_in, tmp_path):
+    return lambda *words: fsdp_run_in(tmp_path, *words)
+
+
+@pytest.fixture(scope="module")
+def calibrations_of(fsdp_run_in, tmp_path_factory):
+    """Returns the folder with the calibrations of a point. Each point is calibrated once."""
+
+    @cache
+    def folder(point: str):
+        work = tmp_path_factory.mktemp(point)
+        done = fsdp_run_in(work, "calibrate", "--only", point, "--rounds", "1")
+        assert done.returncode == 0, done.stderr
+        return work / "results/calibrations"
+
+    return folder
+
+
+@pytest.fixture
+def calibrated(calibrations_of, tmp_path):
+    """Brings a point's calibration into the test's results and returns its file."""
+
+    def bring(point: str):
+        kept = calibrations_of(point)
+        shutil.copytree(kept, tmp_path / "results/calibrations", dirs_exist_ok=True)
+        [file] = kept.glob("*/*.json")
+        return tmp_path / "results/calibrations" / file.relative_to(kept)
+
+    return bring
 
 
 @pytest.fixture
@@ -50,7 +84,7 @@ def plans(fsdp_run):
 
 def test_calibrated_runs_have_step_times(fsdp_run, plans):
     assert all(row["step_time_ms"] is None for row in plans().values())
-    done = fsdp_run("calibrate", "--only", "one", "--only", "deeper")
+    done = fsdp_run("calibrate", "--only", "one", "--only", "deeper", "--rounds", "1")
     assert done.returncode == 0, done.stderr
     assert "one, deeper" in done.stdout
     planned = plans()
@@ -64,9 +98,10 @@ def test_calibrated_runs_have_step_times(fsdp_run, plans):
     assert other_model["one"]["step_time_ms"] is None
 
 
-def test_a_price_gives_the_cost_of_each_run_and_of_all(fsdp_run, plans):
+def test_a_price_gives_the_cost_of_each_run_and_of_all(fsdp_run, plans, calibrated):
     assert "--price needs to know the time of a step" in " ".join(fsdp_run("plan", "--price", "2").stdout.split())
-    assert fsdp_run("calibrate", "--only", "one", "--only", "fsdp").returncode == 0
+    calibrated("one")
+    calibrated("fsdp")
     words = ("--only", "one", "--only", "fsdp", "--set", "train.steps=1000000")
     planned = plans(*words, "--price", "2")
     for point, ranks in (("one", 1), ("fsdp", 2)):
@@ -85,14 +120,12 @@ def test_ranks_are_calibrated_together(fsdp_run, plans):
     [planned] = plans("--only", "fsdp").values()
     assert planned["step_time_ms"] > planned["communication_exposed_ms"] > 0
     # A second calibration starts from the first one's results.
-    assert fsdp_run("calibrate", "--only", "fsdp").returncode == 0
+    assert fsdp_run("calibrate", "--only", "fsdp", "--rounds", "1").returncode == 0
 
 
 @pytest.mark.parametrize("damage", ["", "{", '{"device": 3}', '{"times": [{"work": "optimizer"}]}'])
-def test_a_damaged_calibration_is_said_and_is_none(fsdp_run, plans, tmp_path, damage):
-    assert fsdp_run("calibrate", "--only", "one").returncode == 0
-    [file] = tmp_path.glob("results/calibrations/*/*.json")
-    file.write_text(damage)
+def test_a_damaged_calibration_is_said_and_is_none(plans, calibrated, damage):
+    calibrated("one").write_text(damage)
     [planned] = plans("--only", "one").values()
     assert planned["step_time_ms"] is None
     assert any("step times are not known" in line for line in planned["assumptions"])
@@ -116,9 +149,8 @@ OF_OTHERS = [
 ]
 
 
-def test_a_calibration_of_others_or_with_impossible_times_is_not_used(fsdp_run, plans, tmp_path):
-    assert fsdp_run("calibrate", "--only", "one").returncode == 0
-    [file] = tmp_path.glob("results/calibrations/*/*.json")
+def test_a_calibration_of_others_or_with_impossible_times_is_not_used(fsdp_run, plans, calibrated):
+    file = calibrated("one")
     whole = file.read_text()
     for change, why in OF_OTHERS:
         file.write_text(json.dumps(change(json.loads(whole))))
@@ -134,12 +166,22 @@ def test_a_calibration_of_others_or_with_impossible_times_is_not_used(fsdp_run, 
 
 def test_the_threads_of_a_plan_are_those_that_its_ranks_would_have(fsdp_run, plans, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    assert fsdp_run("calibrate", "--only", "one").returncode == 0
+    assert fsdp_run("calibrate", "--only", "one", "--rounds", "1").returncode == 0
     assert plans("--only", "one")["one"]["step_time_ms"] > 0
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     [planned] = plans("--only", "one").values()
     assert planned["step_time_ms"] is None
     assert any("with 1 thread a rank, not 3" in line for line in planned["assumptions"])
+
+
+@pytest.mark.parametrize("words, rounds", [((), "3"), (("--rounds", "7"), "7")])
+def test_the_trainer_is_told_the_number_of_rounds(fsdp_run, tmp_path, words, rounds):
+    program = tmp_path / "trainer"
+    program.write_text(f'#!/bin/sh\necho "$@" >{tmp_path}/arguments\n')
+    program.chmod(0o755)
+    done = fsdp_run("calibrate", "--only", "one", "--trainer", program, *words)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "arguments").read_text().split()[-2:] == ["--rounds", rounds]
 
 
 def test_a_calibration_that_fails_says_where_its_log_is(request, fsdp_run, tmp_path):
@@ -151,13 +193,13 @@ def test_a_calibration_that_fails_says_where_its_log_is(request, fsdp_run, tmp_p
 
 
 def test_a_limit_on_memory_does_not_hold_for_a_calibration(fsdp_run, plans):
-    assert fsdp_run("calibrate", "--only", "one", "--set", "memory_limit_gib=0.001").returncode == 0
+    assert fsdp_run("calibrate", "--only", "one", "--rounds", "1", "--set", "memory_limit_gib=0.001").returncode == 0
     assert plans("--only", "one")["one"]["step_time_ms"] > 0
 
 
 def test_an_offloaded_optimizer_is_timed_on_the_host_alone(fsdp_run, tmp_path):
     """A step with the device's own optimizer is what modules are timed in."""
-    assert fsdp_run("calibrate", "--only", "offload").returncode == 0
+    assert fsdp_run("calibrate", "--only", "offload", "--rounds", "1").returncode == 0
     [file] = tmp_path.glob("results/calibrations/*/*.json")
     widths = {}
     for time in json.loads(file.read_text())["times"]:
@@ -165,9 +207,8 @@ def test_an_offloaded_optimizer_is_timed_on_the_host_alone(fsdp_run, tmp_path):
     assert widths["optimizer"] == widths["conversion"]
 
 
-def test_a_calibration_that_is_a_pipe_is_not_waited_for(fsdp_run, tmp_path):
-    assert fsdp_run("calibrate", "--only", "one").returncode == 0
-    file, = tmp_path.glob("results/calibrations/*/*libtorch*.json")
+def test_a_calibration_that_is_a_pipe_is_not_waited_for(fsdp_run, calibrated):
+    file = calibrated("one")
     file.unlink()
     os.mkfifo(file)
     done = fsdp_run("plan", "--only", "one")

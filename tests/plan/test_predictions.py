@@ -64,7 +64,7 @@ def test_predictions_stand_beside_what_was_measured(request, fsdp_run, rows, tra
     assert does_not["status"] == "out_of_memory" and does_not["memory_error_percent"] is None
     assert does_not["memory_allocated_bytes_predicted"] > 0.01 * 2**30
     runner = request.config.getoption("--runner").resolve()
-    subprocess.run([runner, "calibrate", "small.yaml", "--trainer", trainer, "--only", "fits"], cwd=tmp_path,
+    subprocess.run([runner, "calibrate", "small.yaml", "--trainer", trainer, "--only", "fits", "--rounds", "1"], cwd=tmp_path,
                    check=True)
     assert "step time by" in " ".join(fsdp_run("--only", "fits", "--rerun").split())
     assert rows()["fits"]["step_time_ms_predicted"] > 0

@@ -117,7 +117,7 @@ class Cluster:
         return queue.stdout.splitlines()
 
     @staticmethod
-    def wait_until(what, condition, seconds=120, pause=0.1):
+    def wait_until(what, condition, seconds=120, pause=0.25):
         deadline = time.monotonic() + seconds
         while not condition():
             if time.monotonic() > deadline:

@@ -10,7 +10,7 @@ def test_a_job_calibrates_where_it_runs(cluster, workplace):
     work = workplace(cluster, experiment(["{name: FSDP, strategy: {kind: fsdp, ranks: 2}}"], STEPS))
     # Hides the calibration from other tests' measurements, as it would not begin beside them.
     program = (f"TMPDIR={work.folder} {work.runner} calibrate {work.file} --trainer {work.trainer} "
-               f"--results {work.results}")
+               f"--results {work.results} --rounds 1")
     output = work.folder / "job.out"
     ended = cluster.call("sbatch", "--wait", "--ntasks=2", "--time=5",
                          f"--chdir={work.folder}", f"--output={output}", f"--wrap={program}")

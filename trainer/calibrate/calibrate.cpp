@@ -11,12 +11,6 @@
 #include "trainer/model/families.h"
 
 namespace fsdp {
-namespace {
-
-// Disturbances of a machine last for seconds, so the median of several rounds avoids them.
-constexpr int kRounds = 3;
-
-}  // namespace
 
 ModelConfig few_blocks(const ModelConfig& config) {
   ModelConfig few = config;
@@ -44,14 +38,14 @@ std::vector<int64_t> sizes_up_to(int64_t largest) {
 }
 
 Calibration calibrate(const RunSpec& spec, const ModelConfig& config, Backend& backend,
-                      ProcessGroup& world) {
+                      ProcessGroup& world, int rounds) {
   Calibration calibration{.device = {},
                           .libtorch = TORCH_VERSION,
                           .ranks = world.size(),
                           .threads = at::get_num_threads(),
                           .times = {}};
   std::map<std::tuple<std::string, int64_t, int64_t>, std::vector<double>> times_ms;
-  for (int round = 0; round < kRounds; ++round) {
+  for (int round = 0; round < rounds; ++round) {
     for (const auto times_of : {module_times, tensor_times, collective_times}) {
       for (const WorkTime& time : times_of(spec, config, backend, world)) {
         times_ms[{time.work, time.rows, time.width}].push_back(time.time_ms);

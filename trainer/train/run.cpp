@@ -115,11 +115,11 @@ RankRun::Rank RankRun::start() {
   return rank;
 }
 
-ExitCode RankRun::calibrate(const std::filesystem::path& results) {
+ExitCode RankRun::calibrate(const std::filesystem::path& results, int rounds) {
   const Rank rank = start();
   end_start_up();
   const ModelConfig config = model_config(rank.spec);
-  Calibration calibration = fsdp::calibrate(rank.spec, config, *backend_, *group_);
+  Calibration calibration = fsdp::calibrate(rank.spec, config, *backend_, *group_, rounds);
   failure_notice_.let_others_end();
   group_->barrier();
   if (rank.world.rank != 0) return ExitCode::kOk;

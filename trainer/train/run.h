@@ -26,7 +26,7 @@ class RankRun {
   ExitCode run();
   // Times the parts of the run's steps, for plans, without training (see
   // contract/plan/calibration.h). Throws as run() does.
-  ExitCode calibrate(const std::filesystem::path& results);
+  ExitCode calibrate(const std::filesystem::path& results, int rounds);
 
   // Ends the process. Says on stderr why the run failed, tells the other ranks, and writes
   // run_failed if events could be opened. If another rank failed first, a communication error is

@@ -134,8 +134,8 @@ def move(case: Case, file: pathlib.Path) -> bool | None:
     elif what == "other name":
         file.rename(file.with_name("other.json"))
     else:  # what names the folder is a digest of what is calibrated, which is not to be had of a plan
-        case.fsdp_run("calibrate", "experiment.yaml", "--only", "sharded", "--results", "others", "--trainer",
-                      case.programs.trainer, may_change=("others",))
+        case.fsdp_run("calibrate", "experiment.yaml", "--only", "sharded", "--rounds", "1", "--results", "others",
+                      "--trainer", case.programs.trainer, may_change=("others",))
         [place] = (case.work / "others").glob("calibrations/*/*.json")
         place.write_bytes(file.read_bytes())
         judge(case, plan(case, "sharded", "others"), place, False)
