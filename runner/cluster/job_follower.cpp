@@ -10,6 +10,7 @@
 #include "base/system/unix_time.h"
 #include "contract/record/host_memory.h"
 #include "contract/record/run_paths.h"
+#include "contract/spec/run_spec_yaml.h"
 #include "runner/cluster/complaints.h"
 #include "runner/cluster/job_plan.h"
 #include "runner/cluster/job_submission.h"
@@ -139,7 +140,13 @@ bool JobFollower::read_events() {
   return some_ended;
 }
 
+void JobFollower::read_spec(Task& task) const {
+  if (!task.has_spec) task.run.spec = read_run_spec(paths(task).spec());
+  task.has_spec = true;
+}
+
 void JobFollower::open(Task& task, const AttemptRecord& attempt) {
+  read_spec(task);
   task.attempt = std::make_unique<OpenAttempt>(
       listeners_.progress, listeners_.results, task.run, attempt.attempt,
       std::max(attempt.started_unix_ms, task.not_begun_unix_ms));
@@ -279,6 +286,7 @@ void JobFollower::end_task(Job& job, Task& task, std::optional<TaskState> state)
     state = TaskState{.job = {}, .phase = TaskPhase::kEnded, .state = "CANCELLED"};
   if (task.attempt) task.ended = close(job, task, /*was_requeued=*/false, state);
   if (!task.ended) task.ended = end_without_attempt(job, task, state);
+  if (was_ended_by_cluster(*task.ended)) read_spec(task);  // it may be restarted
   // Another job may have begun the run anew.
   const bool is_news = !task.is_done() || !job.is_allocation() ||
                        listeners_.store.run(task.run.id)->status == *task.ended;

@@ -23,7 +23,8 @@ class JobFollower {
   using TimePoint = std::chrono::steady_clock::time_point;
   JobFollower(const RunListeners& listeners, std::function<TimePoint()> now);
 
-  // `runs` holds the runs of the job's open tasks, in any order. If Slurm here cannot be asked
+  // `runs` holds the runs of the job's open tasks, in any order. Their specifications are read when
+  // they are needed, since thousands may wait. If Slurm here cannot be asked
   // about the job, only its files are followed. Otherwise the job must have its Slurm id.
   void follow(JobRecord job, std::span<const RunRecord> runs, bool can_be_asked = true);
   // Drops all jobs. If a call threw, the store has undone changes that this object still holds.
@@ -50,6 +51,7 @@ class JobFollower {
     RunRecord run;
     int64_t not_begun_unix_ms;  // its attempt had not begun then, by this host's clock
     std::unique_ptr<OpenAttempt> attempt{};
+    bool has_spec = false;                  // of `run`
     std::optional<TimePoint> over_since{};  // set by Slurm's or end.json's word; files may lag
     bool is_queued = false;                 // also recorded and told to the user
     // How the run ended, while its allocation goes on, or will end or wait again.
@@ -93,6 +95,7 @@ class JobFollower {
   void record(Job& job, Task& task, const TaskState& state);
   void tell_what_blocks(Job& job, const TaskState& state);
   RunPaths paths(const Task& task) const;
+  void read_spec(Task& task) const;
 
   RunListeners listeners_;
   std::function<TimePoint()> now_;

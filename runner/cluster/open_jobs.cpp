@@ -8,11 +8,8 @@
 #include <memory>
 
 #include "base/text/config_error.h"
-#include "contract/record/run_paths.h"
-#include "contract/spec/run_spec_yaml.h"
 #include "runner/cluster/job_follower.h"
 #include "runner/cluster/job_plan.h"
-#include "runner/run/attempt_files.h"
 #include "runner/run/locks.h"
 
 namespace fsdp {
@@ -101,8 +98,7 @@ void follow_open_jobs(JobFollower& follower, const RunListeners& listeners,
     std::vector<RunRecord> runs;
     for (const JobTask& task : job.tasks) {
       if (task.over) continue;
-      RunRecord& run = runs.emplace_back(records.at(task.run));
-      run.spec = read_run_spec(RunPaths(listeners.results / run.folder).spec());
+      runs.push_back(records.at(task.run));
     }
     const bool can_be_asked = here && is_of_cluster(job, *here) && !job.slurm_job.empty();
     follower.follow(job, runs, can_be_asked);
