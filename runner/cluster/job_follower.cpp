@@ -43,7 +43,8 @@ RunPaths JobFollower::paths(const Task& task) const {
   return RunPaths(listeners_.results / task.run.folder);
 }
 
-void JobFollower::follow(JobRecord recorded, std::span<const RunRecord> runs, bool can_be_asked) {
+void JobFollower::follow(JobRecord recorded, std::span<const RunRecord> runs, bool can_be_asked,
+                         bool have_specs) {
   std::map<int64_t, const RunRecord*> run_of;
   for (const RunRecord& run : runs) run_of.emplace(run.id, &run);
   const uid_t user = submitter_of(listeners_.results / recorded.folder);
@@ -51,7 +52,7 @@ void JobFollower::follow(JobRecord recorded, std::span<const RunRecord> runs, bo
   for (const JobTask& task : job.recorded.tasks) {
     const auto run = run_of.find(task.run);
     if (task.over || run == run_of.end()) continue;
-    job.tasks.push_back(open_task(job, task, *run->second));
+    job.tasks.push_back(open_task(job, task, *run->second, have_specs));
   }
 }
 
@@ -73,18 +74,21 @@ void JobFollower::add_chosen_runs(Job& job) {
     const JobTask task = task_of(*run, std::ssize(job.recorded.tasks));
     job.recorded.tasks.push_back(task);
     listeners_.store.update_task(job.recorded.id, task);
-    job.tasks.push_back(open_task(job, task, std::move(*run)));
+    job.tasks.push_back(open_task(job, task, std::move(*run), /*has_spec=*/true));
   }
 }
 
 // Continues an attempt of this job that an earlier runner has imported. A run that has ended in an
 // allocation may be in another job since.
-JobFollower::Task JobFollower::open_task(const Job& job, const JobTask& recorded, RunRecord run) {
+JobFollower::Task JobFollower::open_task(const Job& job, const JobTask& recorded, RunRecord run,
+                                         bool has_spec) {
   Task task{.recorded = recorded,
             .run = std::move(run),
-            .not_begun_unix_ms = job.recorded.submitted_unix_ms};
+            .not_begun_unix_ms = job.recorded.submitted_unix_ms,
+            .has_spec = has_spec};
   const RunRecord& record = task.run;
-  expect(listeners_.progress, task.run);
+  if (has_spec) expect(listeners_.progress, task.run);
+  if (!has_spec) listeners_.progress.expect(record.id, {.point = record.point});
   const std::string name = slurm_name(job.recorded, task.recorded.task);
   listeners_.progress.queued(record.id, name);
   task.is_queued = record.status == RunStatus::kQueued || record.status == RunStatus::kCancelled;
@@ -213,6 +217,12 @@ void JobFollower::read_files(const Job& job, Task& task) {
 }
 
 void JobFollower::take_state(Job& job, Task& task, const std::optional<TaskState>& state) {
+  // What Slurm does not show is known from the files, if the ranks and their launcher say it.
+  const bool is_hidden = state && state->state == kHiddenState && !job.is_allocation();
+  if (is_hidden && task.attempt && may_judge(task) && has_end(task)) {
+    end_task(job, task, std::nullopt);
+    return;
+  }
   if (!state || state->phase == TaskPhase::kEnded) {
     // The file of a run that the job chose last may not have appeared.
     const bool may_go_on = job.is_allocation() && !task.run.family.empty();
@@ -228,6 +238,13 @@ void JobFollower::take_state(Job& job, Task& task, const std::optional<TaskState
     task.over_since.reset();
   }
   record(job, task, *state);
+}
+
+// True if the ranks finished, or reported another end, and their launcher wrote it down.
+bool JobFollower::has_end(const Task& task) const {
+  return ranks_have_spoken(task.attempt->rank_ends()) &&
+         read_end(paths(task), task.attempt->attempt(), listeners_.warn()).outcome !=
+             LaunchOutcome::kUnseen;
 }
 
 // True once the ranks' ends are known or the files had time to appear.
@@ -331,11 +348,15 @@ RunStatus JobFollower::close(const Job& job, Task& task, bool was_requeued,
   end.was_requeued = was_requeued;
   end.shares_memory = job.is_allocation() && task.run.spec.slurm.max_parallel > 1;
   if (end.outcome == LaunchOutcome::kUnseen) {
-    end.ended_unix_ms = now_unix_ms();
+    const int64_t now = now_unix_ms();
+    end.ended_unix_ms = std::min(now, task.recorded.ends_unix_ms.value_or(now));
     const auto output = job_output(listeners_.results / job.recorded.folder,
                                    slurm_name(job.recorded, task.recorded.task));
     // Slurm can kill the batch script for the memory of the job's steps.
-    if (state && !first_line(output, says_out_of_memory).empty()) {
+    // A file that the user names may have lines of other jobs.
+    const bool is_own_file =
+        task.run.spec.slurm.output.empty() && task.run.spec.slurm.error.empty();
+    if (state && is_own_file && !first_line(output, says_out_of_memory).empty()) {
       end.outcome = end.shares_memory ? LaunchOutcome::kFailed : LaunchOutcome::kOutOfMemory;
       end.reason = end.shares_memory ? kSharedLimitReached : kSlurmLimitReached;
     }

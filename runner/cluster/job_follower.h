@@ -23,10 +23,11 @@ class JobFollower {
   using TimePoint = std::chrono::steady_clock::time_point;
   JobFollower(const RunListeners& listeners, std::function<TimePoint()> now);
 
-  // `runs` holds the runs of the job's open tasks, in any order. Their specifications are read when
-  // they are needed, since thousands may wait. If Slurm here cannot be asked
-  // about the job, only its files are followed. Otherwise the job must have its Slurm id.
-  void follow(JobRecord job, std::span<const RunRecord> runs, bool can_be_asked = true);
+  // `runs` holds the runs of the job's open tasks, in any order. Without `have_specs` their
+  // specifications are read when they are needed, since thousands may wait. If Slurm here cannot be
+  // asked about the job, only its files are followed. Otherwise the job must have its Slurm id.
+  void follow(JobRecord job, std::span<const RunRecord> runs, bool can_be_asked = true,
+              bool have_specs = true);
   // Drops all jobs. If a call threw, the store has undone changes that this object still holds.
   // Follow the store's jobs anew afterwards.
   void forget();
@@ -50,8 +51,8 @@ class JobFollower {
     JobTask recorded;
     RunRecord run;
     int64_t not_begun_unix_ms;  // its attempt had not begun then, by this host's clock
+    bool has_spec;              // of `run`
     std::unique_ptr<OpenAttempt> attempt{};
-    bool has_spec = false;                  // of `run`
     std::optional<TimePoint> over_since{};  // set by Slurm's or end.json's word; files may lag
     bool is_queued = false;                 // also recorded and told to the user
     // How the run ended, while its allocation goes on, or will end or wait again.
@@ -72,7 +73,7 @@ class JobFollower {
     bool is_allocation() const { return recorded.mode == "allocation"; }
   };
 
-  Task open_task(const Job& job, const JobTask& recorded, RunRecord run);
+  Task open_task(const Job& job, const JobTask& recorded, RunRecord run, bool has_spec);
   // Adds the runs that an allocation has chosen by itself.
   void add_chosen_runs(Job& job);
   void ask_server_for_files(const Task& task) const;
@@ -87,6 +88,7 @@ class JobFollower {
                                 const std::optional<TaskState>& state);
   RunStatus close(const Job& job, Task& task, bool was_requeued,
                   const std::optional<TaskState>& state);
+  bool has_end(const Task& task) const;
   bool may_judge(Task& task);
   void open(Task& task, const AttemptRecord& attempt);
   // Gives the store the events written since the last call, or all.

@@ -19,22 +19,21 @@ constexpr std::chrono::milliseconds kLookInterval{1000};
 constexpr std::chrono::seconds kLongestPause{60};
 constexpr int kSlowestQueries = 20;  // times the shortest pause
 
-// True if the attempt left a newer checkpoint than the one that it resumed from.
-bool has_new_checkpoint(const Store& store, int64_t run, int attempt) {
-  const std::vector<RunStarted> ranks = store.rank_facts(run, attempt);
-  const int64_t resumed_from_step = ranks.empty() ? 0 : ranks.front().resumed_from_step;
-  return std::ranges::any_of(
-      store.events<CheckpointDone>(run, attempt),
-      [&](const auto& checkpoint) { return checkpoint.body.step > resumed_from_step; });
+int64_t newest_checkpoint_step(const Store& store, int64_t run, int attempt) {
+  int64_t newest = 0;
+  for (const auto& checkpoint : store.events<CheckpointDone>(run, attempt)) {
+    newest = std::max(newest, checkpoint.body.step);
+  }
+  return newest;
 }
 
 // The number of attempts in a row, up to the newest, that the cluster ended.
 int64_t ended_by_cluster_in_a_row(const Store& store, int64_t run) {
-  int64_t count = 0;
+  EndedAttempts ended;
   for (const AttemptRecord& attempt : store.attempts(run)) {
-    count = ended_in_a_row(count, attempt.status, has_new_checkpoint(store, run, attempt.attempt));
+    ended.add(attempt.status, newest_checkpoint_step(store, run, attempt.attempt));
   }
-  return count;
+  return ended.in_a_row;
 }
 
 }  // namespace
@@ -63,6 +62,7 @@ std::chrono::seconds QueuePatience::lasted(TimePoint now) const {
 void QueuePatience::answer(Progress& progress) {
   if (pause_ > std::chrono::seconds(0)) progress.say("Slurm answers again");
   pause_ = std::chrono::seconds(0);
+  next_ = {};
 }
 
 JobLoop::JobLoop(const RunListeners& listeners, Queue& queue, JobSubmission& submission,
@@ -112,9 +112,9 @@ bool JobLoop::submit(std::vector<RunRecord> runs) {
                         "`sinfo` answers, or leave out --launcher slurm to run on this host",
                         error.what()));
       }
-      patience_.no_answer(pauses_.now(), error.what(), listeners_.progress);
+      submission_patience_.no_answer(pauses_.now(), error.what(), listeners_.progress);
       give_up_submitting(error.what());
-      pause = patience_.pause();
+      pause = submission_patience_.pause();
     }
     if (pauses_.wait(pause)) return false;
   }
@@ -122,7 +122,7 @@ bool JobLoop::submit(std::vector<RunRecord> runs) {
 
 // Throws QueueUnavailable if Slurm has not answered for too long.
 void JobLoop::give_up_submitting(const std::string& problem) const {
-  const std::chrono::seconds lasted = patience_.lasted(pauses_.now());
+  const std::chrono::seconds lasted = submission_patience_.lasted(pauses_.now());
   if (lasted < settings_.patience) return;
   throw QueueUnavailable(
       fmt::format("Slurm has not answered for {} s: {}; {} to be submitted; call again when "
@@ -145,7 +145,7 @@ void JobLoop::push() {
     throw;
   }
   follow_submitted();
-  patience_.answer(listeners_.progress);
+  submission_patience_.answer(listeners_.progress);
 }
 
 ExitCode JobLoop::follow() {
@@ -206,14 +206,14 @@ void JobLoop::ask_and_submit() {
   const bool some_ended = !ended_.empty();
   settle();
   const bool may_fit = !submission_.at_limit() || some_ended || pauses_.now() >= next_push_;
-  if (submission_.waiting() == 0 || !may_fit) return;
+  if (submission_.waiting() == 0 || !may_fit || pauses_.now() < submission_patience_.next()) return;
   next_push_ = pauses_.now() + kLongestPause;
   try {
     push();
   } catch (const QueueUnavailable& error) {
-    patience_.no_answer(pauses_.now(), error.what(), listeners_.progress);
-    if (follower_.tasks().empty()) give_up_submitting(error.what());
-    next_query_ = patience_.next();
+    submission_patience_.no_answer(pauses_.now(), error.what(), listeners_.progress);
+    give_up_submitting(error.what());
+    next_push_ = submission_patience_.next();
   }
 }
 

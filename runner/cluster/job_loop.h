@@ -118,6 +118,7 @@ class JobLoop {
   Pauses pauses_;
   JobFollower follower_;
   QueuePatience patience_;
+  QueuePatience submission_patience_;  // sbatch may fail while squeue answers
   ResultsPatience results_patience_;
   bool is_stale_ = false;          // the follower holds changes that were undone
   std::deque<RunRecord> ended_{};  // recorded, but not followed up yet

@@ -157,6 +157,16 @@ JobSubmission::Submission JobSubmission::prepare(std::vector<RunRecord> runs) {
   return {std::move(job), std::move(runs)};
 }
 
+namespace {
+
+// A task that is held or waits in vain would block all later jobs.
+bool may_run(const JobTask& task) {
+  return !task.over && !task.reason.starts_with("JobHeld") &&
+         !task.reason.starts_with("DependencyNeverSatisfied");
+}
+
+}  // namespace
+
 // Starts with the newest job. The jobs for which there is room beside the new one may run with it.
 std::vector<std::string> JobSubmission::jobs_to_wait_for(const SlurmSpec& slurm,
                                                          int64_t tasks) const {
@@ -169,8 +179,9 @@ std::vector<std::string> JobSubmission::jobs_to_wait_for(const SlurmSpec& slurm,
         job.cluster != limits_->cluster) {
       continue;
     }
-    room -= std::min(std::ranges::count(job.tasks, false, &JobTask::over), slurm.max_parallel);
-    if (room < 0) awaited.push_back(job.slurm_job);
+    const int64_t tasks_left = std::ranges::count_if(job.tasks, may_run);
+    room -= std::min(tasks_left, slurm.max_parallel);
+    if (room < 0 && tasks_left > 0) awaited.push_back(job.slurm_job);
   }
   return awaited;
 }

@@ -101,8 +101,18 @@ void follow_open_jobs(JobFollower& follower, const RunListeners& listeners,
       runs.push_back(records.at(task.run));
     }
     const bool can_be_asked = here && is_of_cluster(job, *here) && !job.slurm_job.empty();
-    follower.follow(job, runs, can_be_asked);
+    follower.follow(job, runs, can_be_asked, /*have_specs=*/false);
   }
+}
+
+std::set<std::string> experiments_in_jobs(const Store& store) {
+  std::set<std::string> experiments;
+  for (const JobRecord& job : store.open_jobs("")) experiments.insert(job.experiment);
+  for (const RunRecord& run : store.runs()) {
+    const bool may_go_on = run.status == RunStatus::kUnknown && run.attempt > 0;
+    if (may_go_on && run.source.empty()) experiments.insert(run.experiment);
+  }
+  return experiments;
 }
 
 std::set<int64_t> runs_in_jobs(const Store& store) {
@@ -155,11 +165,9 @@ bool refresh_jobs(const RunListeners& listeners, Queue* queue, std::string_view 
 
 std::set<std::string> refresh_free_jobs(Store& store, const std::filesystem::path& results,
                                         Queue* queue, const Pauses& pauses) {
-  std::set<std::string> experiments;
-  for (const JobRecord& job : store.open_jobs("")) experiments.insert(job.experiment);
   std::set<std::string> not_asked;
   SilentProgress progress;
-  for (const std::string& experiment : experiments) {
+  for (const std::string& experiment : experiments_in_jobs(store)) {
     const auto lock = ExperimentLock::for_a_moment(results, experiment);
     if (!lock) continue;  // whoever has it follows the jobs
     const RunListeners listeners{store, progress, std::filesystem::absolute(results)};

@@ -42,6 +42,9 @@ void follow_open_jobs(JobFollower& follower, const RunListeners& listeners,
                       const std::optional<std::string>& here, std::string_view experiment,
                       std::optional<int64_t> left_out = std::nullopt);
 
+// The experiments of this folder that have open jobs, or unknown runs that may go on.
+std::set<std::string> experiments_in_jobs(const Store& store);
+
 // Runs of all experiments that wait or run in a job, or whose end there is not known yet.
 std::set<int64_t> runs_in_jobs(const Store& store);
 

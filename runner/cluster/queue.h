@@ -42,6 +42,9 @@ class QueueUnavailable : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// The state of a task that cannot be looked up.
+inline constexpr const char* kHiddenState = "UNKNOWN";
+
 // Names of jobs and tasks ("12", "12_3"), by the user whose jobs they are.
 using TasksByUser = std::map<uid_t, std::vector<std::string>>;
 

@@ -230,7 +230,7 @@ std::vector<TaskState> SlurmQueue::query(std::span<const std::string> ids, uid_t
   if (why_unknown.empty()) return tasks;
   for (const std::string& id : unknown_ids(unknown, tasks)) {
     tasks.push_back(
-        {.job = id, .phase = TaskPhase::kEnding, .state = "UNKNOWN", .reason = why_unknown});
+        {.job = id, .phase = TaskPhase::kEnding, .state = kHiddenState, .reason = why_unknown});
   }
   return tasks;
 }

@@ -183,7 +183,7 @@ RunRecord find_run(const Store& store, const std::string& word) {
 
 void refresh_open_jobs(Store& store, const std::filesystem::path& results,
                        std::chrono::seconds pause) {
-  if (store.open_jobs("").empty()) return;
+  if (experiments_in_jobs(store).empty()) return;
   if (access(results.c_str(), W_OK) != 0 ||
       access((results / "results.sqlite").c_str(), W_OK) != 0) {
     std::cerr << "fsdp-run: you may only read " << results.string()

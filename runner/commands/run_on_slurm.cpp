@@ -85,8 +85,11 @@ ExitCode SlurmRunner::run(std::vector<RunRecord> runs) {
   std::vector<RunSpec> specs;
   for (const RunRecord& run : runs) specs.push_back(run.spec);
   if (!specs.empty()) {
-    listeners_.progress.say(fmt::format("{} to be submitted: {}", counted(std::ssize(runs), "run"),
-                                        most_held_text(specs)));
+    const bool is_search = std::ranges::any_of(
+        runs, [](const RunRecord& run) { return run.family_value.has_value(); });
+    listeners_.progress.say(fmt::format(
+        "{} to be submitted: {}{}", counted(std::ssize(runs), "run"), most_held_text(specs),
+        is_search ? "; more for further values of doubled keys" : ""));
   }
   if (!sweep_.submit(std::move(runs))) return stopped();
   if (options_.detach) {

@@ -71,9 +71,7 @@ void RankReports::add(std::span<const std::vector<Event>> events_of_ranks) {
     for (const Event& event : events_of_ranks[rank]) {
       figures_.add(end.rank, event.time_unix_ms, event.body);
       end.last_event_unix_ms = event.time_unix_ms;
-      if (const auto* started = std::get_if<RunStarted>(&event.body)) {
-        resumed_from_step_ = started->resumed_from_step;
-      } else if (const auto* checkpoint = std::get_if<CheckpointDone>(&event.body)) {
+      if (const auto* checkpoint = std::get_if<CheckpointDone>(&event.body)) {
         checkpoint_step_ = std::max(checkpoint_step_, checkpoint->step);
       } else if (const auto* step = std::get_if<StepDone>(&event.body)) {
         end.last_step = std::max(end.last_step, step->step);

@@ -42,13 +42,12 @@ class RankReports {
   // Each rank's events come in their order.
   void add(std::span<const std::vector<Event>> events_of_ranks);
   const std::vector<RankEnd>& ends() const { return ends_; }
-  // True if there is a newer checkpoint than the one that the attempt resumed from.
-  bool has_new_checkpoint() const { return checkpoint_step_ > resumed_from_step_; }
+  // The step of the newest checkpoint; 0: none.
+  int64_t checkpoint_step() const { return checkpoint_step_; }
 
  private:
   AttemptFigures figures_;
   std::vector<RankEnd> ends_;
-  int64_t resumed_from_step_ = 0;
   int64_t checkpoint_step_ = 0;
 };
 
@@ -71,7 +70,7 @@ class OpenAttempt {
   const std::vector<int64_t>& skipped_lines() const { return tail_.skipped_lines(); }
   // The ends of the ranks, as far as events were read.
   const std::vector<RankEnd>& rank_ends() const { return reports_.ends(); }
-  bool has_new_checkpoint() const { return reports_.has_new_checkpoint(); }
+  int64_t checkpoint_step() const { return reports_.checkpoint_step(); }
   void show_end(const Ending& ending);
 
   // Returns the time by a clock that nobody sets during the attempt.

@@ -199,12 +199,11 @@ std::vector<RunRecord> left_to_launch(std::vector<RunRecord> runs,
         if (!start || start->slurm_job != job.id) continue;
         RankReports reports(run->spec.strategy.ranks);
         run->status = end_earlier_attempt(results, *run, attempt, reports, digests, progress);
-        int64_t& in_a_row = job.ended_in_a_row[run->id];
-        in_a_row = ended_in_a_row(in_a_row, run->status, reports.has_new_checkpoint());
+        job.ended[run->id].add(run->status, reports.checkpoint_step());
         run->attempt = attempt;
         was_begun = true;
       }
-      if (job.ended_in_a_row[run->id] > run->spec.slurm.max_restarts) {
+      if (job.ended[run->id].in_a_row > run->spec.slurm.max_restarts) {
         progress.say(run->point + ": not started again, slurm.max_restarts is reached");
         break;
       }

@@ -47,7 +47,7 @@ struct JobOfLoop {
   std::string node_list;
   std::optional<int64_t> gpus_held{};  // by the job, on all nodes
   std::optional<int64_t> nodes_held{};
-  std::map<int64_t, int64_t> ended_in_a_row{};  // its attempts at each run, in earlier starts
+  std::map<int64_t, EndedAttempts> ended{};  // its attempts at each run, in earlier starts
 };
 
 // Returns the run that follows an ended run, if any.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -57,6 +58,18 @@ bool ranks_have_spoken(std::span<const RankEnd> ranks);
 // Returns how many attempts in a row the cluster has ended, `before` of them before this one. A new
 // checkpoint begins the count anew.
 int64_t ended_in_a_row(int64_t before, RunStatus status, bool has_new_checkpoint);
+
+// The attempts at a run so far, for slurm.max_restarts.
+struct EndedAttempts {
+  int64_t in_a_row = 0;         // see ended_in_a_row()
+  int64_t checkpoint_step = 0;  // of the newest checkpoint of all attempts
+
+  // Attempts that repeat the same steps, from another run's checkpoint, come to no new one.
+  void add(RunStatus status, int64_t newest_checkpoint_step) {
+    in_a_row = ended_in_a_row(in_a_row, status, newest_checkpoint_step > checkpoint_step);
+    checkpoint_step = std::max(checkpoint_step, newest_checkpoint_step);
+  }
+};
 
 // True if a run that ended with `status` goes on in another job. The cluster has ended its newest
 // `in_a_row` attempts (at least 1).

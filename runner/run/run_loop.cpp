@@ -198,11 +198,12 @@ void RunLoop::end_attempts() {
 }
 
 bool RunLoop::may_start_again(const OpenAttempt& attempt) const {
-  if (!settings_.job || attempt.has_new_checkpoint()) return true;
-  const auto& ended = settings_.job->ended_in_a_row;
-  const auto before = ended.find(attempt.run().id);
-  const int64_t in_a_row = before == ended.end() ? 0 : before->second;
-  return in_a_row < attempt.run().spec.slurm.max_restarts;
+  if (!settings_.job) return true;
+  const auto& ended = settings_.job->ended;
+  const auto found = ended.find(attempt.run().id);
+  const EndedAttempts before = found == ended.end() ? EndedAttempts() : found->second;
+  return attempt.checkpoint_step() > before.checkpoint_step ||
+         before.in_a_row < attempt.run().spec.slurm.max_restarts;
 }
 
 bool RunLoop::begin_next() {

@@ -143,7 +143,11 @@ std::optional<SearchState> RunPlanner::search_of(const RunRecord& run) const {
   for (RunRecord& other : store_.runs()) {
     const bool is_of_series = other.experiment == experiment_.name() &&
                               other.family == run.family && other.position == run.position;
-    if (is_of_series && other.id != run.id) state.known.push_back(std::move(other));
+    if (!is_of_series || other.id == run.id) continue;
+    const bool is_outdated =
+        other.status == RunStatus::kFinished && !finishes_here(other, run.spec);
+    if (is_outdated) other.status = RunStatus::kPlanned;
+    state.known.push_back(std::move(other));
   }
   return state;
 }
@@ -267,7 +271,7 @@ RunPlanner::Step RunPlanner::step(Series& series, int64_t value) {
 void RunPlanner::use_what_is_known(Series& series, Step& step) const {
   const RunRecord& run = step.run;
   const auto record = store_.recorded_run(experiment_.name(), run.point, run.hash);
-  if (record && record->status == RunStatus::kFinished) {
+  if (record && record->status == RunStatus::kFinished && finishes_here(*record, run.spec)) {
     step.decision = Decision::kKeepResult;
     series.search.fits(series.value);
     return;
@@ -331,6 +335,19 @@ bool RunPlanner::ran_out_here(const RunRecord& record, const RunSpec& spec) cons
                               ? there.starts_with("cpu")
                               : are_of_one_device(there, settings_.device_kind(spec));
   return !is_on_this || runs_out_here(spec, record.id, ran_out->attempt, there);
+}
+
+// True unless the run finished with more memory of its host than there is now.
+bool RunPlanner::finishes_here(const RunRecord& record, const RunSpec& spec) const {
+  if (!settings_.device_kind || spec.device != DeviceKind::kCpu) return true;
+  const std::string here = settings_.device_kind(spec);
+  const std::optional<int64_t> limit_mib = memory_limit_mib(here);
+  const std::vector<AttemptRecord> attempts = store_.attempts(record.id);
+  const auto finished = std::ranges::find(attempts.rbegin(), attempts.rend(), RunStatus::kFinished,
+                                          &AttemptRecord::status);
+  if (!limit_mib || finished == attempts.rend()) return true;
+  const std::optional<int64_t> had_mib = memory_limit_mib(finished->device_kind);
+  return !are_of_one_device(finished->device_kind, here) || (had_mib && *had_mib <= *limit_mib);
 }
 
 // Records runs that are known not to fit.

@@ -131,6 +131,7 @@ class RunPlanner {
   bool runs_out_here(const RunSpec& spec, int64_t run, int attempt,
                      const std::string& device_kind) const;
   bool ran_out_here(const RunRecord& record, const RunSpec& spec) const;
+  bool finishes_here(const RunRecord& record, const RunSpec& spec) const;
   bool decide(const Step& step, const RunRecord& record);
 
   Store& store_;

@@ -106,6 +106,23 @@ TEST_CASE("a job doubles a key as the runner outside would") {
         "1 finished; 2 finished; 4 finished; 5 finished; 6 out_of_memory; 8 out_of_memory; ");
 }
 
+TEST_CASE("a value that finished with more memory is tried again with less") {
+  const Workplace workplace(
+      "  - {name: FSDP}\nsweep: {double: {batch.size_per_rank: {from: 1, to: 16}}}\n",
+      "{train.steps: 2, device: cpu, slurm.mode: allocation}");
+  Submission first(workplace, {.set = {"slurm.mem=80M"}});
+  first.run({{"STUB_RULES", "batch_above=5,out_of_memory=no room"}, {"SLURM_MEM_PER_NODE", "80"}});
+  CHECK(first.follow().empty());
+  const auto next_with = [&](const std::string& memory) {
+    return Submission(workplace, {.token = memory, .set = {"slurm.mem=" + memory}})
+        .runs()
+        .front()
+        .family_value;
+  };
+  CHECK(next_with("100M") == 8);
+  CHECK(next_with("50M") == 1);
+}
+
 TEST_CASE("near its time limit a job saves, is requeued, and goes on where it was") {
   const Workplace workplace("  - {name: quick}\n" + kSaves + "  - {name: last}\n", kBase);
   Submission submission(workplace);

@@ -322,7 +322,7 @@ select r.id as run, coalesce(
 from runs r;
 
 create view attempt_times as
-select a.run, a.attempt, coalesce(a.ended_unix_ms - a.started_unix_ms, s.total_time_ms, 0)
+select a.run, a.attempt, max(0, coalesce(a.ended_unix_ms - a.started_unix_ms, s.total_time_ms, 0))
   as time_ms, a.gpus_held, a.nodes_held
 from attempts a left join summaries s on s.run = a.run and s.attempt = a.attempt;
 

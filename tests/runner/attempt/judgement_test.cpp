@@ -167,6 +167,16 @@ TEST_CASE("a new checkpoint begins the count of restarts anew") {
   CHECK(ended_in_a_row(2, kFailed, true) == 0);
 }
 
+TEST_CASE("attempts that repeat the same steps come to no new checkpoint") {
+  EndedAttempts ended;
+  for (int attempt = 1; attempt <= 3; ++attempt) {
+    ended.add(kTimeLimit, 4'000);
+    CHECK(ended.in_a_row == attempt);
+  }
+  ended.add(kPreempted, 4'001);
+  CHECK(ended.in_a_row == 1);
+}
+
 TEST_CASE("files are waited for until every rank has spoken") {
   CHECK(ranks_have_spoken(kAllFinished));
   CHECK(ranks_have_spoken(kAsked));

@@ -373,3 +373,73 @@ TEST_CASE("a node's clock that is behind is warned of, however long the job wait
   CHECK(life.sweep.follow() == ExitCode::kOk);
   CHECK(life.progress.count("s behind its runner's") == 1);
 }
+
+TEST_CASE("an unknown run that never began keeps no later call from its work") {
+  SlurmLaboratory lab;
+  {
+    SlurmRunnerLife life(lab.results, lab.cluster);
+    REQUIRE(life.sweep.submit(life.plan(runs_of_one_shape(1))));
+    life.happens = {[&] { lab.cluster.known.clear(); }};
+    CHECK(life.sweep.follow() == ExitCode::kRunFailed);
+  }
+  SlurmRunnerLife next(lab.results, lab.cluster);
+  CHECK(next.status(1) == kUnknown);
+  REQUIRE(next.sweep.pick_up());
+  CHECK_FALSE(next.sweep.follows(1));
+}
+
+TEST_CASE("a job that Slurm hides ends by what its ranks and their launcher say") {
+  SlurmLaboratory lab;
+  SlurmRunnerLife life(lab.results, lab.cluster);
+  const std::vector<RunRecord> runs = life.plan(runs_of_one_shape(2));
+  REQUIRE(life.sweep.submit(runs));
+  std::vector<FakeJob> jobs{lab.job(runs[0]), lab.job(runs[1])};
+  life.happens = {[&] {
+                    for (int i : {0, 1}) {
+                      const std::string task = "100_" + std::to_string(i);
+                      jobs[static_cast<size_t>(i)].starts(1, task);
+                      lab.cluster.becomes(task, TaskPhase::kEnding, kHiddenState);
+                    }
+                    jobs[0].finishes();
+                  },
+                  [] {},
+                  [&] {
+                    CHECK(life.attempts(runs[0].id) == Statuses{kFinished});
+                    CHECK(life.attempts(runs[1].id) == Statuses{kRunning});
+                    jobs[1].fails();
+                  }};
+  CHECK(life.sweep.follow() == ExitCode::kRunFailed);
+  CHECK(life.attempts(runs[1].id) == Statuses{kFailed});
+}
+
+TEST_CASE("an sbatch that fails while squeue answers is called less and less often") {
+  SlurmLaboratory lab;
+  SlurmRunnerLife life(lab.results, lab.cluster);
+  const std::vector<RunRecord> runs = life.plan(runs_of_one_shape(2));
+  REQUIRE(life.sweep.submit({runs[0]}));
+  life.follow_up = [&](const RunRecord& run, RunStatus) {
+    return run.id == runs[0].id ? std::optional(runs[1]) : std::nullopt;
+  };
+  FakeJob first = lab.job(runs[0]), second = lab.job(runs[1]);
+  lab.cluster.fails_to_submit = true;
+  life.happens.push_back([&] {
+    first.starts(1, "100_0");
+    first.finishes();
+    lab.cluster.ends("100_0");
+  });
+  life.happens.resize(30, [] {});  // two minutes
+  life.happens.push_back([&] {
+    CHECK(lab.cluster.submissions - 1 <= 8);
+    CHECK(life.progress.count("Slurm does not answer") == 1);
+    lab.cluster.fails_to_submit = false;
+  });
+  life.happens.resize(life.happens.size() + 16, [] {});
+  life.happens.push_back([&] {
+    const std::string task = lab.cluster.known.rbegin()->first;
+    second.starts(1, task);
+    second.finishes();
+    lab.cluster.ends(task);
+  });
+  CHECK(life.sweep.follow() == ExitCode::kOk);
+  CHECK(life.attempts(runs[1].id) == Statuses{kFinished});
+}

@@ -35,6 +35,7 @@ class FakeCluster : public Queue {
   std::string submit(const std::filesystem::path& script) override {
     ++submissions;
     answer();
+    if (fails_to_submit) throw QueueUnavailable("sbatch: Socket timed out");
     const std::string text = read(script);
     if (!refused_script.empty() && text.find(refused_script) != std::string::npos) {
       throw QueueRefused("sbatch: error: invalid partition specified", false);
@@ -84,6 +85,7 @@ class FakeCluster : public Queue {
 
   bool is_down = false;
   bool loses_answers = false;
+  bool fails_to_submit = false;
   std::string refused_script;  // a part of it
   int most_waiting = 1'000'000;
   int submissions = 0;
