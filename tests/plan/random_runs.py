@@ -5,8 +5,6 @@ import csv
 import random
 from pathlib import Path
 
-from few_games import few_games
-
 ROOT = Path(__file__).resolve().parents[2]
 CHESS = ROOT / "experiments/data/chess"
 VOCABULARY = 1024
@@ -71,7 +69,7 @@ def data(draw: random.Random, is_pairs: bool, articles: Path) -> dict:
     if draw.random() < 0.5:  # rows of very different lengths, and packed ones of few to many documents
         return {"kind": "text", "train": str(articles), "tokenizer": str(CHESS / "tokenizer.model"),
                 "sequence_length": draw.choice([24, 64, 150]), "rows": rows}
-    return {"kind": "chess", "train": str(few_games()), "sequence_length": draw.choice([24, 64, 150]), "rows": rows}
+    return {"kind": "chess", "sequence_length": draw.choice([24, 64, 150]), "rows": rows}
 
 
 def strategy(draw: random.Random) -> dict:
