@@ -87,8 +87,11 @@ JobFollower::Task JobFollower::open_task(const Job& job, const JobTask& recorded
             .not_begun_unix_ms = job.recorded.submitted_unix_ms,
             .has_spec = has_spec};
   const RunRecord& record = task.run;
-  if (has_spec) expect(listeners_.progress, task.run);
-  if (!has_spec) listeners_.progress.expect(record.id, {.point = record.point});
+  if (has_spec) {
+    expect(listeners_.progress, task.run);
+  } else {
+    listeners_.progress.expect(record.id, {.point = record.point});
+  }
   const std::string name = slurm_name(job.recorded, task.recorded.task);
   listeners_.progress.queued(record.id, name);
   task.is_queued = record.status == RunStatus::kQueued || record.status == RunStatus::kCancelled;
@@ -217,7 +220,7 @@ void JobFollower::read_files(const Job& job, Task& task) {
 }
 
 void JobFollower::take_state(Job& job, Task& task, const std::optional<TaskState>& state) {
-  // What Slurm does not show is known from the files, if the ranks and their launcher say it.
+  // Slurm does not show the task. Its files tell the end if the ranks and their launcher wrote it.
   const bool is_hidden = state && state->state == kHiddenState && !job.is_allocation();
   if (is_hidden && task.attempt && may_judge(task) && has_end(task)) {
     end_task(job, task, std::nullopt);

@@ -39,7 +39,7 @@ struct Partition {
   MemoryLimits memory{};                // in the place of the configuration's
 };
 
-// What sacct measured of a job or task.
+// The measurements of a job or task in Slurm's accounting.
 struct TaskAccounts {
   std::optional<int64_t> node_energy_joules{};     // of its nodes
   std::optional<int64_t> memory_bytes_max{};  // resident, of the process with most

@@ -19,7 +19,7 @@
 #include "runner/table/number_text.h"
 #include "runner/table/table.h"
 
-// What `check` says about jobs of Slurm before they are submitted.
+// The part of `check` about jobs of Slurm that are not submitted yet.
 namespace fsdp {
 namespace {
 

@@ -109,17 +109,19 @@ std::vector<std::string> experiments_named(const Store& store, const std::string
   return names;
 }
 
-// True if the file's modification time is not within `pause`. It becomes the present time then.
+// True if the file's modification time is not within `pause`.
 bool is_due(const std::filesystem::path& stamp, std::chrono::seconds pause) {
   std::error_code not_there;
   const auto last = std::filesystem::last_write_time(stamp, not_there);
   const auto now = std::filesystem::file_time_type::clock::now();
-  if (!not_there && std::chrono::abs(now - last) < pause) return false;
+  return not_there || std::chrono::abs(now - last) >= pause;
+}
+
+void touch(const std::filesystem::path& stamp) {
   try {
     replace_file(stamp, "\n");
   } catch (const std::system_error&) {  // others come sooner
   }
-  return true;
 }
 
 }  // namespace
@@ -183,15 +185,18 @@ RunRecord find_run(const Store& store, const std::string& word) {
 
 void refresh_open_jobs(Store& store, const std::filesystem::path& results,
                        std::chrono::seconds pause) {
-  if (experiments_in_jobs(store).empty()) return;
+  const std::filesystem::path read = results / "slurm" / "read";
+  const std::filesystem::path asked = results / "slurm" / "asked";
+  if (!is_due(read, pause) || experiments_in_jobs(store).empty()) return;
   if (access(results.c_str(), W_OK) != 0 ||
       access((results / "results.sqlite").c_str(), W_OK) != 0) {
     std::cerr << "fsdp-run: you may only read " << results.string()
               << ": open jobs are shown as their owner's last call recorded them\n";
     return;
   }
-  if (!is_due(results / "slurm" / "read", pause)) return;
-  const bool asks = is_due(results / "slurm" / "asked", kQuestionsPause * pause);
+  const bool asks = is_due(asked, kQuestionsPause * pause);
+  touch(read);
+  if (asks) touch(asked);
   try {
     SlurmQueue queue;
     const std::set<std::string> not_asked =

@@ -207,10 +207,9 @@ std::string predictions_line(std::span<const ComparisonRow* const> runs) {
 // "Held over all attempts: 4.0 GPU-hours, 1.0 of them by ranks, and 1.0 node-hours." Empty: no run
 // was in a job.
 std::string held_line(const Runs& runs) {
-  constexpr double kMillisecondsPerHour = 3'600'000;
   HeldTime sum{.gpu_time_ms = 0, .gpu_time_of_ranks_ms = 0, .node_time_ms = 0};
   const auto text = [](double time_ms, const char* unit) {
-    return fmt::format("{} {}", three_digits(time_ms / kMillisecondsPerHour), unit);
+    return fmt::format("{} {}", three_digits(hours_of(time_ms)), unit);
   };
   for (const ComparisonRow* run : runs) {
     if (!run->held.node_time_ms) continue;

@@ -211,9 +211,7 @@ std::optional<double> training_time_ms(const RunRow& row) {
 }
 
 std::optional<double> hours(std::optional<double> time_ms) {
-  constexpr double kMillisecondsPerHour = 3'600'000;
-  if (!time_ms) return std::nullopt;
-  return *time_ms / kMillisecondsPerHour;
+  return time_ms ? std::optional(hours_of(*time_ms)) : std::nullopt;
 }
 
 template <typename T, typename U>

@@ -143,8 +143,8 @@ void ingest_rest(Store& store, const std::filesystem::path& results, const RunRe
 
 namespace {
 
-// Decides about a run that the host's memory had no room for. That is a result if the experiment
-// names the limit: on the CPU, and in a job by slurm.mem.
+// Decides about a run that the host's memory had no room for. Running out is a result if the
+// experiment names the limit: on the CPU, and in a job by slurm.mem.
 void judge_host_memory(const RunPaths& paths, const RunSpec& spec, int attempt, Ending& ending) {
   const auto start = read_start(paths, attempt, [](const std::string&) {});
   const bool in_job = start && !start->slurm_job.empty();

@@ -14,6 +14,8 @@ std::string decimals(double value, int count);
 // Three significant digits, but never fewer than the whole part: 0.0123, 1.23, 12.3, 123, 12345.
 std::string three_digits(std::optional<double> value);
 
+constexpr double hours_of(double time_ms) { return time_ms / 3'600'000; }
+
 // Rounds to three significant digits: 4880 for 4877. For figures that vary from run to run.
 std::string short_number(double value);
 

@@ -17,6 +17,7 @@ and what a task of an array reads.
 
 import argparse
 import collections
+import contextlib
 import os
 import shutil
 import subprocess
@@ -57,7 +58,9 @@ class Counter:
                          for name, count in sorted(collections.Counter(names).items()))
 
 
-def measure(build: Path, runs: int, settings: list[str], folder: Path) -> None:
+@contextlib.contextmanager
+def sweep(build: Path, runs: int, settings: list[str], folder: Path):
+    """A Slurm with a sweep to submit: the command, its environment and the counter of programs."""
     cluster = Cluster(folder / "slurm")
     counter = Counter(folder)
     cluster.start(**dict(setting.split("=", 1) for setting in settings))
@@ -65,16 +68,9 @@ def measure(build: Path, runs: int, settings: list[str], folder: Path) -> None:
                    "PATH": f"{counter.folder}:{os.environ['PATH']}"}
     file = folder / "many.yaml"
     file.write_text(EXPERIMENT.format(seeds=",".join(map(str, range(1, runs + 1)))))
-    command = [build / "fsdp-run", file, "--launcher", "slurm", "--trainer", build / "stub_trainer"]
     try:
-        for option, what in (("--detach", "submitted"), ("--follow", "followed to the end")):
-            start = time.perf_counter()
-            ended = subprocess.run([*command, option], env=environment, cwd=folder, text=True,
-                                   capture_output=True)
-            seconds = time.perf_counter() - start
-            if ended.returncode != 0:
-                sys.exit(ended.stdout[-4000:] + ended.stderr[-4000:])
-            print(f"{runs} runs {what}: {seconds:.2f} s; {counter.take()}", flush=True)
+        yield [build / "fsdp-run", file, "--launcher", "slurm", "--trainer",
+               build / "stub_trainer"], environment, counter
     finally:
         cluster.stop()
 
@@ -85,6 +81,13 @@ def timed(words, **settings):
     if ended.returncode != 0:
         sys.exit(ended.stdout[-4000:] + ended.stderr[-4000:])
     return time.perf_counter() - start, ended.stdout
+
+
+def measure(build: Path, runs: int, settings: list[str], folder: Path) -> None:
+    with sweep(build, runs, settings, folder) as (command, environment, counter):
+        for option, what in (("--detach", "submitted"), ("--follow", "followed to the end")):
+            seconds, _ = timed([*command, option], env=environment, cwd=folder)
+            print(f"{runs} runs {what}: {seconds:.2f} s; {counter.take()}", flush=True)
 
 
 def bytes_read_by_a_task(command, folder, environment):
@@ -104,17 +107,9 @@ def bytes_read_by_a_task(command, folder, environment):
 
 
 def watch(build: Path, runs: int, seconds: int, settings: list[str], folder: Path) -> None:
-    cluster = Cluster(folder / "slurm")
-    counter = Counter(folder)
-    cluster.start(**dict(setting.split("=", 1) for setting in settings))
-    environment = {**os.environ, **cluster.environment,
-                   "PATH": f"{counter.folder}:{os.environ['PATH']}"}
-    file = folder / "many.yaml"
-    file.write_text(EXPERIMENT.format(seeds=",".join(map(str, range(1, runs + 1)))))
-    runner = build / "fsdp-run"
-    command = [runner, file, "--launcher", "slurm", "--trainer", build / "stub_trainer"]
     waiting = ["--set", "slurm.partition=closed"]
-    try:
+    with sweep(build, runs, settings, folder) as (command, environment, counter):
+        runner = command[0]
         print(f"a task of {runs} reads {bytes_read_by_a_task(command, folder, environment):,} bytes",
               flush=True)
         took, _ = timed([*command, *waiting, "--detach"], env=environment, cwd=folder)
@@ -139,8 +134,6 @@ def watch(build: Path, runs: int, seconds: int, settings: list[str], folder: Pat
             took, output = timed([runner, *words], env=environment, cwd=folder)
             print(f"{' '.join(words)}: {took:.2f} s, {output.count(chr(10))} lines; {counter.take()}",
                   flush=True)
-    finally:
-        cluster.stop()
 
 
 def main() -> None:
