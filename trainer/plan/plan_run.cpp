@@ -107,9 +107,8 @@ void run_phases(const RunSpec& spec, const ModelConfig& config, Backend& backend
   save_through_ring(spec, backend);
   if (wants_checkpoints(spec)) plan.checkpoint_bytes = checkpoint_bytes(spec, training, mesh);
   if (wants_timeline) plan.timeline = memory_timeline(recording.entries());
-  // On the CPU, later steps find a heap with the holes that these steps have left.
-  const bool has_later_steps = spec.train.steps.value_or(2) > 1;
-  if (backend.planned_for() == at::kCPU && has_later_steps) run_steps([] {});
+  // Later steps find the holes that these steps have left, on the host and in GPU memory.
+  if (spec.train.steps.value_or(2) > 1) run_steps([] {});
 }
 
 // The device memory available to tensors.
