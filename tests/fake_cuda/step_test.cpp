@@ -4,7 +4,10 @@
 #include <c10/core/Event.h>
 #include <c10/cuda/CUDAGuard.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <map>
+#include <utility>
 
 #include "tests/fake_cuda/gpu_allocations.h"
 #include "tests/fakes/cuda/order.h"
@@ -23,6 +26,66 @@ TEST_CASE(
                            allocations(step_case, *meta, observe(MetaAllocator::instance())));
   }
   CHECK(fake_cuda::hazards() == std::vector<std::string>{});
+}
+
+// The largest sum of the blocks that libtorch's allocator would hand out.
+int64_t peak_bytes(const ObserveAllocations& observe, const std::function<void()>& work) {
+  constexpr int64_t kBlock = 512;
+  std::map<uintptr_t, int64_t> held;
+  int64_t now = 0, most = 0;
+  observe([&](uintptr_t id, int64_t bytes, bool is_release) {
+    const int64_t rounded = (bytes + kBlock - 1) / kBlock * kBlock;
+    now += is_release ? -std::exchange(held[id], 0) : (held[id] = rounded);
+    most = std::max(most, now);
+  });
+  work();
+  observe({});
+  return most;
+}
+
+TEST_CASE("sorting the gradients of a relative bias takes the memory that is planned") {
+  struct Table {
+    int64_t count, rows, width;
+  };
+  const auto cuda = make_backend(at::Device(at::kCUDA, kGpu));
+  const auto meta = make_meta_backend(at::kCUDA, KernelSet::kAuto, nullptr, kCapability);
+  const auto peak = [](Kernels& kernels, const Table& table, at::Device device,
+                       const ObserveAllocations& observe) {
+    const at::TensorOptions options = at::TensorOptions(at::kBFloat16).device(device);
+    const at::Tensor dy_ND = at::empty({table.count, table.width}, options);
+    const at::Tensor ids_N = at::zeros({table.count}, options.dtype(at::kLong));
+    GradientBuffer dweight{.tensor = at::empty({table.rows, table.width}, options)};
+    return peak_bytes(observe, [&] { kernels.embedding_backward(dy_ND, ids_N, dweight); });
+  };
+  for (const Table& table : std::vector<Table>{{1024, 32, 2},
+                                               {3073, 32, 2},
+                                               {64 * 64, 32, 2},
+                                               {64 * 64, 32, 16},
+                                               {150 * 150, 32, 12},
+                                               {512 * 512, 32, 64},
+                                               {9000, 320, 64},
+                                               {5000, 1024, 64},
+                                               {5000, 32000, 16}}) {
+    for (const bool is_deterministic : {false, true}) {
+      CAPTURE(table.count, table.rows, table.width, is_deterministic);
+      at::globalContext().setDeterministicAlgorithms(is_deterministic, /*warn_only=*/false);
+      CHECK(peak(cuda->kernels(), table, at::Device(at::kCUDA, kGpu), observe_cuda) ==
+            peak(meta->kernels(), table, at::kMeta, observe(MetaAllocator::instance())));
+    }
+  }
+  at::globalContext().setDeterministicAlgorithms(false, /*warn_only=*/false);
+}
+
+TEST_CASE("a product of one row, as of a batch of one token, takes no workspace of its own") {
+  const auto cuda = make_backend(at::Device(at::kCUDA, kGpu));
+  const c10::DeviceGuard on_gpu(c10::Device(at::kCUDA, kGpu));
+  const auto options = at::TensorOptions(at::kHalf).device(at::kCUDA, kGpu);
+  const at::Tensor x_ND = at::zeros({1, 48}, options), weight_OD = at::zeros({64, 48}, options);
+  const at::Tensor y_NO = at::zeros({1, 64}, options);
+  const auto multiply = [&] {
+    cuda->kernels().multiply(y_NO, x_ND, weight_OD.t(), /*accumulate=*/true);
+  };
+  CHECK(peak_bytes(observe_cuda, multiply) == 0);
 }
 
 TEST_CASE("a stream that does not wait for what it reads or overwrites is too early") {

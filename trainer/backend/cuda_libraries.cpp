@@ -5,6 +5,7 @@
 #include <c10/util/Exception.h>
 #include <cuda_runtime_api.h>
 
+#include <cstdlib>
 #include <string>
 
 // Declared here as in ATen/cudnn/Handle.h, which needs cudnn.h; not every PyTorch comes with it.
@@ -18,6 +19,9 @@ namespace {
 
 // Exceeds the memory that a library needs to begin.
 constexpr size_t kEnoughBytes = size_t{256} << 20;
+
+// Else libtorch gives products of one row to cuBLASLt, for which it keeps a workspace of 1 MiB.
+void keep_products_in_cublas() { setenv("DISABLE_ADDMM_CUDA_LT", "1", /*overwrite=*/1); }
 
 [[noreturn]] void fail_to_begin(const std::string& library, c10::Device device,
                                 const c10::Error& error) {
@@ -42,6 +46,7 @@ constexpr size_t kEnoughBytes = size_t{256} << 20;
 }  // namespace
 
 void begin_cublas(c10::Device device) {
+  keep_products_in_cublas();
   at::globalContext().lazyInitDevice(at::kCUDA);  // else libtorch's allocator refuses the device
   try {
     at::cuda::getCurrentCUDABlasHandle();

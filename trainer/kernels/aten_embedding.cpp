@@ -15,13 +15,26 @@ at::Tensor AtenKernels::embedding(const at::Tensor& weight_VD, const at::Tensor&
 
 namespace {
 
+// The workspace of CUB's sort of `count` pairs of 8-byte numbers: a copy of both, and counts of
+// digits, of all and by tiles (cub/device/dispatch/dispatch_radix_sort.cuh).
+int64_t sort_workspace_bytes(int64_t count) {
+  constexpr int64_t kTile = 3840;
+  constexpr int64_t kPart = 256;  // each part begins at a multiple of it
+  constexpr int64_t kDigits = 256;
+  constexpr int64_t kPasses = 8;
+  const int64_t copied = (count * 8 + kPart - 1) / kPart * kPart;
+  const int64_t tiles = (count + kTile - 1) / kTile;
+  return 2 * copied + kDigits * (kPasses * 8 + tiles * 4) + kPart + (kPart - 1);
+}
+
 // Allocates as embedding_dense_backward of libtorch 2.11 does on a GPU (Embedding.cu,
 // EmbeddingBackwardKernel.cu), and returns the sums. Many rows are sorted. At most 10 rows of equal
-// ids are summed at a time, each time into other memory. The sort's workspace is freed before the
-// peak.
+// ids are summed at a time, each time into other memory, or atomically into the sums if these are
+// few. The workspace that finds equal ids is left out: the sort or the sums need more.
 at::Tensor planned_sums(const at::Tensor& dy_ND, const at::Tensor& row_ids_N, int64_t rows) {
   constexpr int64_t kUnsortedMax = 3072;
   constexpr int64_t kRowsOfPart = 10;
+  constexpr int64_t kFewSums = 4 * kPlannedMultiprocessors;
   const at::Tensor in_order_ND = dy_ND.contiguous();
   const int64_t count = row_ids_N.size(0);
   const auto empty_ids = [&](int64_t size) { return at::empty({size}, row_ids_N.options()); };
@@ -30,12 +43,22 @@ at::Tensor planned_sums(const at::Tensor& dy_ND, const at::Tensor& row_ids_N, in
   };
   if (count <= kUnsortedMax) return empty_rows(rows);
   const Tensors sorted = {empty_ids(count), empty_ids(count)};
-  empty_ids(count);  // 0, 1, ...: released after the sort
+  {
+    const at::Tensor counted_N = empty_ids(count);
+    at::empty({sort_workspace_bytes(count)}, row_ids_N.options().dtype(at::kByte));
+  }
   const at::Tensor sums = empty_rows(rows);
   const int64_t groups = std::min(count, rows);
   const int64_t parts = count / kRowsOfPart + groups;
-  const Tensors workspace = {empty_ids(count), empty_ids(groups), empty_ids(groups),
-                             empty_ids(parts), empty_rows(parts)};
+  const bool adds_atomically =
+      !at::globalContext().deterministicAlgorithms() && groups < kFewSums && parts > 4 * groups;
+  const Tensors workspace = {empty_ids(1),
+                             empty_ids(1),
+                             empty_ids(count),
+                             empty_ids(groups),
+                             empty_ids(groups),
+                             empty_ids(parts),
+                             adds_atomically ? empty_ids(parts) : empty_rows(parts)};
   return sums;
 }
 
