@@ -1,5 +1,5 @@
-"""On GPUs that keep accounts the allocator of libtorch takes what was planned, to the byte: allocated, and reserved unless
-rows have many lengths. And no stream is too early."""
+"""On GPUs that keep accounts the allocator of libtorch takes what was planned: allocated memory to the byte, reserved
+memory to a page. And no stream is too early."""
 
 import random
 import shutil
@@ -59,8 +59,8 @@ def test_the_allocator_takes_what_was_planned(trainer, fake_cuda_with_order, req
             planned = plan[f"memory_{figure}_bytes_max"]
             # Steps do not report the peaks of evaluations, or of a save after the last step.
             is_of_steps = not spec.keys() & {"evaluation", "checkpoint"}
-            # The plan takes the largest of rows of many lengths, the run takes all, in their order. Their holes differ.
-            slack = PAGE_BYTES if figure == "reserved" and spec["data"]["rows"] != "pad" else 0
+            # No plan has CUB's workspaces of some kilobytes, nor the order of rows of many lengths. Holes may differ.
+            slack = PAGE_BYTES if figure == "reserved" else 0
             if measured > planned + slack or (is_of_steps and measured < planned - slack):
                 unequal.append((number, figure, planned - measured, measured, spec))
     print("\n".join(map(str, unequal)))
