@@ -165,9 +165,10 @@ void JobFollower::ingest(Task& task) {
 }
 
 void JobFollower::ingest_rest(Task& task) {
-  do {
+  read_to_end(listeners_.results, [&] {
     ingest(task);
-  } while (!task.attempt->at_end());
+    return task.attempt->at_end();
+  });
 }
 
 std::vector<RunRecord> JobFollower::pass(const std::optional<std::vector<TaskState>>& states) {

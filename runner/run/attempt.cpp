@@ -131,14 +131,13 @@ void OpenAttempt::show_end(const Ending& ending) {
 
 void ingest_rest(Store& store, const std::filesystem::path& results, const RunRecord& run,
                  int attempt, const WarnOfFile& warn) {
-  check_are_there(results);  // files that are away look as if they were empty
   EventTail tail(RunPaths(results / run.folder), attempt, static_cast<int>(run.spec.strategy.ranks),
                  warn);
-  do {
+  read_to_end(results, [&] {
     const std::vector<std::vector<Event>> events = tail.poll();
     store.ingest(run.id, attempt, events, tail.skipped_lines());
-  } while (!tail.at_end());
-  check_are_there(results);
+    return tail.at_end();
+  });
 }
 
 namespace {

@@ -161,9 +161,10 @@ RunStatus end_earlier_attempt(const std::filesystem::path& results, const RunRec
   const RunPaths paths(results / run.folder);
   const WarnOfFile warn = [&](const std::string& line) { progress.warn(line); };
   EventTail tail(paths, attempt, static_cast<int>(run.spec.strategy.ranks), warn);
-  do {
+  read_to_end(results, [&] {
     reports.add(tail.poll());
-  } while (!tail.at_end());
+    return tail.at_end();
+  });
   AttemptEnd end = read_end(paths, attempt, warn);
   if (end.outcome == LaunchOutcome::kUnseen) end.ended_unix_ms = now_unix_ms();
   end.in_job = true;
