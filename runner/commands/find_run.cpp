@@ -187,7 +187,9 @@ void refresh_open_jobs(Store& store, const std::filesystem::path& results,
                        std::chrono::seconds pause) {
   const std::filesystem::path read = results / "slurm" / "read";
   const std::filesystem::path asked = results / "slurm" / "asked";
-  if (!is_due(read, pause) || experiments_in_jobs(store).empty()) return;
+  if (!is_due(read, pause)) return;
+  const std::set<std::string> experiments = experiments_in_jobs(store);
+  if (experiments.empty()) return;
   if (access(results.c_str(), W_OK) != 0 ||
       access((results / "results.sqlite").c_str(), W_OK) != 0) {
     std::cerr << "fsdp-run: you may only read " << results.string()
@@ -200,7 +202,7 @@ void refresh_open_jobs(Store& store, const std::filesystem::path& results,
   try {
     SlurmQueue queue;
     const std::set<std::string> not_asked =
-        refresh_free_jobs(store, results, asks ? &queue : nullptr, real_pauses());
+        refresh_free_jobs(store, results, experiments, asks ? &queue : nullptr, real_pauses());
     for (const std::string& experiment : not_asked) {
       std::cerr << "fsdp-run: Slurm does not answer; of the jobs of '" << visible_line(experiment)
                 << "' this tells what they wrote\n";
