@@ -93,7 +93,7 @@ void JobSubmission::push() {
   if (prepared_) settle_unanswered();
   if (!waiting_.empty() && !limits_) most_tasks_ = (limits_ = queue_.limits())->max_array_size;
   while (!waiting_.empty() && !at_limit_) {
-    std::vector<RunRecord> runs = take_job();
+    std::vector<RunRecord> runs = take_runs_of_next_job();
     try {
       prepared_ = prepare(runs);
     } catch (const std::exception&) {
@@ -114,7 +114,7 @@ bool JobSubmission::may_join(std::span<const RunRecord> job, const RunRecord& ru
   return std::ssize(job) < most_tasks_ && may_share_array(job.front().spec, run.spec);
 }
 
-std::vector<RunRecord> JobSubmission::take_job() {
+std::vector<RunRecord> JobSubmission::take_runs_of_next_job() {
   std::vector<RunRecord> job;
   std::vector<RunRecord> others;
   for (RunRecord& run : waiting_) {

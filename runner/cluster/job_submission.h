@@ -72,7 +72,7 @@ class JobSubmission {
 
  private:
   // Takes the runs of the next job out of `waiting_`.
-  std::vector<RunRecord> take_job();
+  std::vector<RunRecord> take_runs_of_next_job();
   bool may_join(std::span<const RunRecord> job, const RunRecord& run) const;
   Submission prepare(std::vector<RunRecord> runs);
   // Returns the jobs that must end before a new one, so that at most slurm.max_parallel tasks of

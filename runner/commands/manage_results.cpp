@@ -46,8 +46,8 @@ struct CancelArguments {
 
 // Tells of runs in no job. They may have a runner, which starts or submits them later. Only its
 // user can stop it.
-void tell_of_runners(const Store& store, const CancelArguments& arguments,
-                     const std::set<int64_t>& runs) {
+void name_runners(const Store& store, const CancelArguments& arguments,
+                  const std::set<int64_t>& runs) {
   const std::set<int64_t> in_jobs = runs_in_jobs(store);
   std::set<std::string> experiments;
   for (const RunRecord& run : store.runs()) {
@@ -112,7 +112,7 @@ ExitCode cancel_command(const CancelArguments& arguments) {
     std::cout << std::flush;
     wait_for_end(store, arguments, chosen, queue);
   }
-  tell_of_runners(store, arguments, runs);
+  name_runners(store, arguments, runs);
   return ExitCode::kOk;
 }
 

@@ -78,7 +78,7 @@ std::optional<Ending> import_by_hand(Store& store, const std::filesystem::path& 
   Store::Batch batch(store);
   store.begin_attempt(run.id, start, attempt);
   ingest_rest(store, results, run, attempt, warn);
-  if (!ranks_have_spoken(store.rank_ends(run.id, attempt))) return std::nullopt;
+  if (!reports_decide(store.rank_ends(run.id, attempt))) return std::nullopt;
   const Ending ending = close_attempt(store, results, run, attempt, AttemptEnd());
   batch.commit();
   return ending;

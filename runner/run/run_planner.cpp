@@ -62,8 +62,8 @@ bool runs_out_on(const std::string& device_kind, const RunSpec& spec, const RanO
   const int64_t own_mib = memory_limit_bytes(spec) >> 20;  // per rank
   const bool is_of_own =
       spec.device == DeviceKind::kCuda || (own_mib > 0 && own_mib <= then.limit_mib);
-  if (before.is_said_by_rank && is_of_own) return true;
-  const bool is_known = before.is_said_by_rank || then.limit_mib != kNoLimit;
+  if (before.was_reported_by_rank && is_of_own) return true;
+  const bool is_known = before.was_reported_by_rank || then.limit_mib != kNoLimit;
   return is_known && now.limit_mib <= then.limit_mib;
 }
 
@@ -300,12 +300,12 @@ std::optional<KnownOutOfMemory> RunPlanner::known_out_of_memory(const RunRecord&
 // True if `run`, whose attempt ran out of memory on `device_kind`, would do so here as well.
 bool RunPlanner::runs_out_here(const RunSpec& spec, int64_t run, int attempt,
                                const std::string& device_kind) const {
-  const bool is_said_by_rank =
+  const bool was_reported_by_rank =
       std::ranges::any_of(store_.rank_ends(run, attempt), [](const RankEnd& end) {
         return end.kind == RankEndKind::kFailed &&
                end.exit_code == static_cast<int64_t>(ExitCode::kOutOfMemory);
       });
-  return runs_out_on(settings_.device_kind(spec), spec, {device_kind, is_said_by_rank});
+  return runs_out_on(settings_.device_kind(spec), spec, {device_kind, was_reported_by_rank});
 }
 
 // Returns the runs with results of the series that --only leaves out. They stay in the list.

@@ -31,8 +31,8 @@ std::optional<int64_t> memory_limit_mib(std::string_view device_kind);
 
 // An attempt that ran out of memory.
 struct RanOut {
-  std::string_view device_kind;  // the attempt's
-  bool is_said_by_rank = false;  // otherwise the kernel killed a rank
+  std::string_view device_kind;       // the attempt's
+  bool was_reported_by_rank = false;  // otherwise the kernel killed a rank
 };
 
 // True if a run with this specification would run out of memory on `device_kind` as well. The
