@@ -17,6 +17,7 @@
 #include "runner/cluster/script.h"
 #include "runner/cluster/slurm.h"
 #include "runner/commands/check.h"
+#include "runner/table/names.h"
 #include "runner/table/number_text.h"
 #include "runner/table/table.h"
 
@@ -153,10 +154,8 @@ std::optional<double> planned_hours(const Preflight& preflight) {
 
 // Returns what the jobs hold at most and, if plans tell, what their ranks use.
 std::string cost_text(const Preflight& preflight) {
-  std::vector<RunSpec> specs;
-  for (const Run& run : preflight.expansion.runs) specs.push_back(run.spec);
   const auto hours = planned_hours(preflight);
-  return most_held_text(specs) +
+  return most_held_text(mapped(preflight.expansion.runs, &Run::spec)) +
          (hours ? fmt::format("; the steps of all ranks take about {:.3g} hours by their plans",
                               *hours)
                 : "");
