@@ -80,7 +80,7 @@ class JobSubmission {
   std::vector<std::string> jobs_to_wait_for(const SlurmSpec& slurm, int64_t tasks) const;
   void wait_again(std::vector<RunRecord> runs);
   void submit();
-  void settle_unanswered();
+  void confirm_unanswered();
   void wait_again_with_prepared();
   void accept(const std::string& slurm_job);
   void refuse(const std::string& problem);
