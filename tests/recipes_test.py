@@ -167,7 +167,7 @@ def fields(text):
 SPEC = "contract/spec"
 SPEC_HEADERS = [*matches(f"{SPEC}/*_spec.h"), "contract/families/model_config.h"]
 KEYS = fields("".join(code(file) for file in SPEC_HEADERS))
-SUMMARY = re.search(r"^struct AttemptSummary .*?^};", code("runner/store/comparison.h"),
+SUMMARY = re.search(r"^struct AttemptSummary .*?^};", code("runner/store/figures.h"),
                     flags=re.MULTILINE | re.DOTALL)[0]
 FIGURES = [name for name, _ in fields(SUMMARY)]
 WARNINGS = re.findall(r'\{"(\w+)",', code("runner/answers/warnings.cpp"))
@@ -227,7 +227,8 @@ USES_OF_FIGURES = {
     "runner/commands/run_statuses.cpp": "status shows some",
     "runner/store/rank_reports.cpp": "losses of a resumed run begin with its first step",
     "runner/store/schema.cpp": "the view statuses has some",
-    "runner/store/comparison.h": "a row of the view statuses",
+    "runner/store/run_status.h": "a row of the view statuses",
+    "runner/store/comparison.h": "the same figures, planned",
     "runner/commands/report.cpp": "examples in --help",
     "contract/devices/*": "what others measured of a kind of GPU",
     "contract/record/memory_peak.h": "a peak of what is allocated, as an event",

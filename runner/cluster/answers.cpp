@@ -119,7 +119,7 @@ TaskPhase phase_of(std::string_view state) {
 }
 
 // Turns the words that Slurm writes for "nothing" into empty text.
-std::string_view something(std::string_view text) {
+std::string_view without_placeholder(std::string_view text) {
   for (const std::string_view nothing : {"None"sv, "None assigned"sv, "(null)"sv, "n/a"sv}) {
     if (text == nothing) return "";
   }
@@ -134,8 +134,8 @@ void add_tasks(const std::string& program, std::string_view id, std::string_view
   TaskState task{.job = {},
                  .phase = phase_of(word),
                  .state = std::string(word),
-                 .reason = std::string(something(reason)),
-                 .node_list = std::string(something(node_list))};
+                 .reason = std::string(without_placeholder(reason)),
+                 .node_list = std::string(without_placeholder(node_list))};
   const bool has_time = time_left.find_first_not_of("0123456789-:") == std::string_view::npos;
   if (task.phase == TaskPhase::kRunning && has_time && !time_left.empty()) {
     task.seconds_left = seconds_of(time_left).value_or(0);
@@ -264,7 +264,7 @@ SlurmConfig read_config(std::string_view output) {
       config.limits.max_array_size = to_number(value);
       found = true;
     } else if (name == "ClusterName") {
-      config.limits.cluster = something(value);
+      config.limits.cluster = without_placeholder(value);
     } else if (name == "PrivateData") {
       config.hides_jobs = value.find("jobs") != std::string_view::npos;
     } else if (name == "AccountingStorageType") {

@@ -8,7 +8,6 @@
 #include <initializer_list>
 #include <ranges>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "runner/cluster/slurm.h"
@@ -27,38 +26,102 @@ bool has_any(std::string_view text, std::initializer_list<std::string_view> phra
 constexpr std::string_view kGpuRemedy =
     "set slurm.gpu_type, slurm.gpus_per_node or slurm.gpu_request to what `sinfo -o '%P %G'` lists";
 
-// Phrases of Slurm 22.05's errors and their remedies. More specific phrases come first.
-constexpr std::pair<std::string_view, std::string_view> kRemedies[] = {
-    {"accounting/QOS policy",
+// What to change if Slurm does not start a job.
+struct Advice {
+  std::string_view refusal;    // a phrase of sbatch's errors; empty: it does not refuse the job
+  std::string_view reason;     // how squeue's reason begins; empty: the job does not wait
+  std::string_view problem{};  // why the job waits
+  std::string_view remedy{};
+};
+
+// The words of Slurm 22.05. More specific refusals come first. A reason has a line if waiting does
+// not end it ("ReqNodeNotAvail, UnavailableNodes:n1").
+constexpr Advice kAdvice[] = {
+    {"accounting/QOS policy", "", "",
      "the site's limits for you: lower slurm.time, slurm.nodes, slurm.gpus_per_node or slurm.mem, "
      "or choose another slurm.qos"},
-    {"partition name", "set slurm.partition to one that `sinfo -s` lists"},
-    {"account",
+    {"partition name", "", "", "set slurm.partition to one that `sinfo -s` lists"},
+    {"account", "InvalidAccount", "its account is not known",
      "set slurm.account, and slurm.partition, to what `sacctmgr show associations user=$USER` "
      "lists"},
-    {"qos specification",
+    {"qos specification", "InvalidQOS", "its quality of service is not known",
      "set slurm.qos to one that `sacctmgr show associations user=$USER` lists"},
-    {"time limit", "set slurm.time to at most the partition's limit, which `sinfo -s` lists"},
-    {"time specification", "write slurm.time as D-HH:MM:SS"},
-    {"reservation", "set slurm.reservation to one that `scontrol show reservation` lists for you"},
-    {"generic resource", kGpuRemedy},
-    {"GRES", kGpuRemedy},
-    {"feature specification", "set slurm.constraint to features that `sinfo -o '%P %f'` lists"},
-    {"node name", "set slurm.nodelist and slurm.exclude to nodes that `sinfo -N` lists"},
-    {"license", "set slurm.licenses to some that `scontrol show licenses` lists"},
-    {"dependency", "set slurm.dependency to jobs that `squeue` lists"},
-    {"wckey", "set slurm.wckey to one that `sacctmgr show wckeys user=$USER` lists"},
-    {"emory specification", "lower slurm.mem to what a node has: `sinfo -o '%P %m'`, in MiB"},
-    {"node configuration",
+    {"time limit", "PartitionTimeLimit", "it asks for more time than the partition gives to a job",
+     "lower slurm.time or set slurm.partition (`sinfo -s`)"},
+    {"time specification", "", "", "write slurm.time as D-HH:MM:SS"},
+    {"reservation", "ReservationDeleted", "its reservation is gone",
+     "set slurm.reservation to one that `scontrol show reservation` lists for you"},
+    {"generic resource", "", "", kGpuRemedy},
+    {"GRES", "", "", kGpuRemedy},
+    {"feature specification", "", "",
+     "set slurm.constraint to features that `sinfo -o '%P %f'` lists"},
+    {"node name", "", "", "set slurm.nodelist and slurm.exclude to nodes that `sinfo -N` lists"},
+    {"license", "", "", "set slurm.licenses to some that `scontrol show licenses` lists"},
+    {"dependency", "", "", "set slurm.dependency to jobs that `squeue` lists"},
+    {"wckey", "", "", "set slurm.wckey to one that `sacctmgr show wckeys user=$USER` lists"},
+    {"emory specification", "", "",
+     "lower slurm.mem to what a node has (`sinfo -o '%P %m'`, in MiB) or set another "
+     "slurm.partition"},
+    {"node configuration", "BadConstraints", "",
      "no node has all of slurm.gpus_per_node, cpus_per_task, mem and constraint: see `sinfo -o '%P "
      "%D %c %m %G %f'`"},
-    {"ode count", "set slurm.nodes to what the partition has: `sinfo -s`"},
-    {"processors", "lower slurm.cpus_per_task or the ranks of a node"},
-    {"CPU count", "lower slurm.cpus_per_task or the ranks of a node"},
-    {"partition configuration", "set slurm.partition to one that `sinfo -s` lists as up"},
-    {"not permitted to use this partition", "set another slurm.partition"},
-    {"mail type", "set slurm.mail_type to words such as END,FAIL"},
-    {"recognized option", "see slurm.sbatch_options"}};
+    {"ode count", "PartitionNodeLimit",
+     "it asks for more nodes, or fewer, than the partition gives to a job",
+     "set strategy.ranks, slurm.nodes or another slurm.partition (`sinfo -s`)"},
+    {"processors", "", "", "lower slurm.cpus_per_task or the ranks of a node"},
+    {"CPU count", "", "", "lower slurm.cpus_per_task or the ranks of a node"},
+    {"partition configuration", "PartitionDown", "the partition is down",
+     "set another slurm.partition (`sinfo -s`)"},
+    {"not permitted to use this partition", "AccountNotAllowed",
+     "its account may not use the partition", "set slurm.account or another slurm.partition"},
+    {"mail type", "", "", "set slurm.mail_type to words such as END,FAIL"},
+    {"recognized option", "", "", "see slurm.sbatch_options"},
+    {"", "PartitionInactive", "the partition takes no jobs",
+     "set another slurm.partition (`sinfo -s`)"},
+    {"", "PartitionConfig", "the partition does not allow what it asks for",
+     "set another slurm.partition, slurm.nodes or slurm.time (`scontrol show partition`)"},
+    {"", "QOSNotAllowed", "its quality of service may not be used there",
+     "set slurm.qos or slurm.partition"},
+    {"", "ReqNodeNotAvail", "the nodes that it needs are down, drained or reserved",
+     "see slurm.constraint, slurm.exclude and slurm.reservation (`sinfo -R`)"},
+    {"", "NodeDown", "a node that it needs is down", "see `sinfo -R`"},
+    {"", "Nodes required for job are DOWN",
+     "all nodes that could run it are down, drained or reserved", "see `sinfo -R`"},
+    {"", "DependencyNeverSatisfied", "a job that it depends on failed",
+     "cancel it, and submit again"},
+    {"", "JobHeldAdmin", "an administrator holds it", "ask, or cancel it"},
+    {"", "JobHeldUser", "it is held", "`scontrol release` lets it go"},
+    {"", "JobHoldMaxRequeue", "Slurm started it again too often and holds it",
+     "see its output, then `scontrol release`"},
+    {"", "launch failed requeued held", "it could not be started on its node, and Slurm holds it",
+     "tell the administrators, then `scontrol release`"},
+    {"", "JobLaunchFailure", "it could not be started on its node",
+     "see its output, or tell the administrators"},
+    {"", "RequiresReservation", "the partition is for reservations only",
+     "set slurm.reservation or slurm.partition"},
+    {"", "DeadLine", "its deadline has passed", "cancel it"},
+    {"", "QOSUsageThreshold", "the account has used up its share for this quality of service",
+     "set slurm.qos or slurm.account"},
+    {"", "QOSMin", "it asks for less than its quality of service is for", "set slurm.qos"}};
+
+constexpr Advice kPerJob{
+    "", "", "it asks for more than a job of this account or quality of service may have",
+    "lower slurm.nodes, gpus_per_node, cpus_per_task, mem or time, or set slurm.qos"};
+constexpr Advice kBudget{"", "", "the account has used up its budget",
+                         "set slurm.account or slurm.qos, or ask for more"};
+
+// nullptr if waiting may end the reason.
+const Advice* advice_for(std::string_view reason) {
+  // This reason passes when the other job begins.
+  if (reason.find("May be reserved for other job") != std::string_view::npos) return nullptr;
+  for (const Advice& advice : kAdvice) {
+    if (!advice.reason.empty() && reason.starts_with(advice.reason)) return &advice;
+  }
+  if (!reason.starts_with("Assoc") && !reason.starts_with("QOS")) return nullptr;
+  if (has_any(reason, {"PerJob", "PerNode"})) return &kPerJob;
+  // Minutes of running jobs come back when the jobs end.
+  return has_any(reason, {"Minutes"}) && !has_any(reason, {"RunMinutes"}) ? &kBudget : nullptr;
+}
 
 }  // namespace
 
@@ -132,93 +195,25 @@ std::string first_line(const std::filesystem::path& log, bool (*says)(std::strin
   return "";
 }
 
-std::string remedy_for(std::string_view complaint) {
-  for (const auto& [phrase, remedy] : kRemedies) {
-    if (complaint.find(phrase) != std::string_view::npos) return std::string(remedy);
+std::string remedy_for_refusal(std::string_view complaint) {
+  for (const Advice& advice : kAdvice) {
+    if (!advice.refusal.empty() && has_any(complaint, {advice.refusal})) {
+      return std::string(advice.remedy);
+    }
   }
   return "";
 }
 
-namespace {
-
-// Reasons in squeue's words that do not pass by waiting, and their remedies. A reason matches if it
-// begins with the entry ("ReqNodeNotAvail, UnavailableNodes:n1").
-constexpr std::pair<std::string_view, std::string_view> kReasons[] = {
-    {"PartitionNodeLimit",
-     "it asks for more nodes, or fewer, than the partition gives to a job: set slurm.nodes or "
-     "slurm.partition (`sinfo -s`)"},
-    {"PartitionTimeLimit",
-     "it asks for more time than the partition gives to a job: lower slurm.time or set "
-     "slurm.partition (`sinfo -s`)"},
-    {"BadConstraints",
-     "no node has what it asks for: see slurm.constraint, gpus_per_node, cpus_per_task and mem "
-     "(`sinfo -o '%P %D %c %m %G %f'`)"},
-    {"PartitionInactive", "the partition takes no jobs: set another slurm.partition (`sinfo -s`)"},
-    {"PartitionDown", "the partition is down: set another slurm.partition (`sinfo -s`)"},
-    {"PartitionConfig",
-     "the partition does not allow what it asks for: set another slurm.partition, slurm.nodes or "
-     "slurm.time (`scontrol show partition`)"},
-    {"InvalidAccount", "its account is not known: set slurm.account"},
-    {"InvalidQOS", "its quality of service is not known: set slurm.qos"},
-    {"AccountNotAllowed",
-     "its account may not use the partition: set slurm.account or slurm.partition"},
-    {"QOSNotAllowed",
-     "its quality of service may not be used there: set slurm.qos or slurm.partition"},
-    {"ReqNodeNotAvail",
-     "the nodes that it needs are down, drained or reserved: see slurm.constraint, slurm.exclude "
-     "and slurm.reservation (`sinfo -R`)"},
-    {"NodeDown", "a node that it needs is down (`sinfo -R`)"},
-    {"Nodes required for job are DOWN",
-     "all nodes that could run it are down, drained or reserved (`sinfo -R`)"},
-    {"DependencyNeverSatisfied", "a job that it depends on failed: cancel it, and submit again"},
-    {"JobHeldAdmin", "an administrator holds it: ask, or cancel it"},
-    {"JobHeldUser", "it is held: `scontrol release` lets it go"},
-    {"JobHoldMaxRequeue",
-     "Slurm started it again too often and holds it: see its output, then `scontrol release`"},
-    {"launch failed requeued held",
-     "it could not be started on its node, and Slurm holds it: tell the administrators, then "
-     "`scontrol release`"},
-    {"JobLaunchFailure",
-     "it could not be started on its node: see its output, or tell the administrators"},
-    {"ReservationDeleted", "its reservation is gone: set slurm.reservation"},
-    {"RequiresReservation",
-     "the partition is for reservations only: set slurm.reservation or slurm.partition"},
-    {"DeadLine", "its deadline has passed: cancel it"},
-    {"QOSUsageThreshold",
-     "the account has used up its share for this quality of service: set slurm.qos or "
-     "slurm.account"},
-    {"QOSMin", "it asks for less than its quality of service is for: set slurm.qos"}};
-
-constexpr std::string_view kPerJob =
-    "it asks for more than a job of this account or quality of service may have: lower "
-    "slurm.nodes, "
-    "gpus_per_node, cpus_per_task, mem or time, or set slurm.qos";
-constexpr std::string_view kBudget =
-    "the account has used up its budget: set slurm.account or slurm.qos, or ask for more";
-
-std::optional<std::string_view> remedy_of(std::string_view reason) {
-  // This reason passes when the other job begins.
-  if (reason.find("May be reserved for other job") != std::string_view::npos) return std::nullopt;
-  for (const auto& [beginning, remedy] : kReasons) {
-    if (reason.starts_with(beginning)) return remedy;
-  }
-  const auto has = [&](std::string_view part) {
-    return reason.find(part) != std::string_view::npos;
-  };
-  if (!reason.starts_with("Assoc") && !reason.starts_with("QOS")) return std::nullopt;
-  if (has("PerJob") || has("PerNode")) return kPerJob;
-  // Minutes of running jobs come back when the jobs end.
-  if (has("Minutes") && !has("RunMinutes")) return kBudget;
-  return std::nullopt;
+std::string remedy_for_reason(std::string_view reason) {
+  const Advice* advice = advice_for(reason);
+  return advice ? std::string(advice->remedy) : "";
 }
 
-}  // namespace
-
 std::optional<std::string> why_it_will_not_start(const TaskState& task) {
-  if (task.phase != TaskPhase::kQueued) return std::nullopt;
-  const std::optional<std::string_view> remedy = remedy_of(task.reason);
-  if (!remedy) return std::nullopt;
-  return task.reason + ": " + std::string(*remedy);
+  const Advice* advice = task.phase == TaskPhase::kQueued ? advice_for(task.reason) : nullptr;
+  if (!advice) return std::nullopt;
+  return fmt::format("{}: {}{}{}", task.reason, advice->problem,
+                     advice->problem.empty() ? "" : ": ", advice->remedy);
 }
 
 }  // namespace fsdp

@@ -139,9 +139,9 @@ bool JobFollower::read_events() {
   for (Job& job : jobs_) {
     for (Task& task : job.tasks) {
       if (!task.attempt) continue;
-      const bool had_ended = ranks_have_spoken(task.attempt->rank_ends());
+      const bool had_ended = reports_decide(task.attempt->rank_ends());
       ingest(task);
-      some_ended |= !had_ended && ranks_have_spoken(task.attempt->rank_ends());
+      some_ended |= !had_ended && reports_decide(task.attempt->rank_ends());
     }
   }
   return some_ended;
@@ -165,9 +165,10 @@ void JobFollower::ingest(Task& task) {
 }
 
 void JobFollower::ingest_rest(Task& task) {
-  do {
+  read_to_end(listeners_.results, [&] {
     ingest(task);
-  } while (!task.attempt->at_end());
+    return task.attempt->at_end();
+  });
 }
 
 std::vector<RunRecord> JobFollower::pass(const std::optional<std::vector<TaskState>>& states) {
@@ -245,7 +246,7 @@ void JobFollower::take_state(Job& job, Task& task, const std::optional<TaskState
 
 // True if the ranks finished, or reported another end, and their launcher wrote it down.
 bool JobFollower::has_end(const Task& task) const {
-  return ranks_have_spoken(task.attempt->rank_ends()) &&
+  return reports_decide(task.attempt->rank_ends()) &&
          read_end(paths(task), task.attempt->attempt(), listeners_.warn()).outcome !=
              LaunchOutcome::kUnseen;
 }
@@ -254,7 +255,7 @@ bool JobFollower::has_end(const Task& task) const {
 bool JobFollower::may_judge(Task& task) {
   if (task.attempt) {
     ingest_rest(task);
-    if (ranks_have_spoken(task.attempt->rank_ends())) return true;
+    if (reports_decide(task.attempt->rank_ends())) return true;
   }
   if (!task.over_since) task.over_since = now_();
   return now_() - *task.over_since >= kFilesLag;
@@ -271,14 +272,14 @@ void JobFollower::wait_in_queue(Job& job, Task& task, const TaskState& state) {
   }
   task.over_since.reset();
   task.ended.reset();
-  tell_what_blocks(job, state);
+  warn_if_blocked(job, state);
   listeners_.progress.waits_because(task.run.id, state.reason);
   if (std::exchange(task.is_queued, true)) return;
   listeners_.store.record_status(task.run.id, RunStatus::kQueued, "");
 }
 
 // The tasks of an array share one reason at a time, so the user is told once.
-void JobFollower::tell_what_blocks(Job& job, const TaskState& state) {
+void JobFollower::warn_if_blocked(Job& job, const TaskState& state) {
   const std::optional<std::string> why = why_it_will_not_start(state);
   if (!why || *why == job.blocked_because) return;
   job.blocked_because = *why;

@@ -95,7 +95,7 @@ class JobFollower {
   void ingest(Task& task);
   void ingest_rest(Task& task);
   void record(Job& job, Task& task, const TaskState& state);
-  void tell_what_blocks(Job& job, const TaskState& state);
+  void warn_if_blocked(Job& job, const TaskState& state);
   RunPaths paths(const Task& task) const;
   void read_spec(Task& task) const;
 

@@ -169,7 +169,7 @@ ExitCode JobLoop::follow() {
 
 bool JobLoop::bring_up_to_date() {
   const bool is_recorded = results_patience_.attempt([&] {
-    if (is_stale_) begin_anew();
+    if (is_stale_) follow_open_jobs_again();
     if (pauses_.now() >= next_query_) {
       ask_and_submit();
     } else if (follower_.read_events()) {
@@ -186,7 +186,7 @@ bool JobLoop::bring_up_to_date() {
 }
 
 // Follows the open jobs of the store again, like a new runner.
-void JobLoop::begin_anew() {
+void JobLoop::follow_open_jobs_again() {
   listeners_.store.check_is_writable();
   follower_.forget();
   follow_open_jobs(follower_, listeners_, queue_.limits().cluster, settings_.experiment,
@@ -200,11 +200,11 @@ void JobLoop::query_soon() {
 
 void JobLoop::ask_and_submit() {
   next_query_ = pauses_.now() + query_pause_;
-  settle();
+  follow_up_on_ended();
   std::ranges::move(follower_.pass(ask()), std::back_inserter(ended_));
   if (follower_.waits_for_files()) query_soon();
   const bool some_ended = !ended_.empty();
-  settle();
+  follow_up_on_ended();
   const bool may_fit = !submission_.at_limit() || some_ended || pauses_.now() >= next_push_;
   if (submission_.waiting() == 0 || !may_fit || pauses_.now() < submission_patience_.next()) return;
   next_push_ = pauses_.now() + kLongestPause;
@@ -218,7 +218,7 @@ void JobLoop::ask_and_submit() {
 }
 
 // Starts the runs that follow from ended runs.
-void JobLoop::settle() {
+void JobLoop::follow_up_on_ended() {
   for (; !ended_.empty(); ended_.pop_front()) after(ended_.front());
 }
 

@@ -95,12 +95,12 @@ class JobLoop {
   // True if the news could be recorded.
   bool bring_up_to_date();
   void ask_and_submit();
-  void begin_anew();
+  void follow_open_jobs_again();
   void query_soon();
   std::optional<std::vector<TaskState>> ask();
   // Slows queries down while nothing changes.
   void note_changes(std::vector<TaskState> states);
-  void settle();
+  void follow_up_on_ended();
   void after(const RunRecord& ended);
   bool restart(const RunRecord& ended);
   // Returns the number of the next restart in a row, at least `least`. `without_attempt` restarts

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "base/files/digest.h"
-#include "base/system/unix_time.h"
 #include "base/text/config_error.h"
 #include "contract/record/run_paths.h"
 #include "contract/spec/run_spec_yaml.h"
@@ -179,42 +178,31 @@ DoubledRuns::DoubledRuns(const std::filesystem::path& folder, const JobPlan& pla
     if (state->expected) search.expect_to_be_largest(*state->expected);
     if (state->largest_that_fits) search.fits(*state->largest_that_fits);
     if (state->smallest_that_does_not_fit) search.does_not_fit(*state->smallest_that_does_not_fit);
-    series_.emplace(run.id, Series{same->doubling, std::move(search), *state, run.spec});
+    series_.emplace(run.id,
+                    Series{{same->doubling, std::move(search), run.spec, state->most}, *state});
   }
 }
 
 std::optional<RunRecord> DoubledRuns::after(const RunRecord& ended, RunStatus status) {
   const auto found = series_.find(ended.id);
-  if (found == series_.end() || !is_result(status)) return std::nullopt;
+  if (found == series_.end()) return std::nullopt;
   Series series = found->second;
-  status == RunStatus::kFinished ? series.search.fits(*ended.family_value)
-                                 : series.search.does_not_fit(*ended.family_value);
+  if (!series.take_result(ended, status)) return std::nullopt;
   const SearchState& state = series.state;
-  while (const std::optional<int64_t> value = series.search.next()) {
-    try {
-      RunRecord run = run_of(series, *value);
-      if (!state.begins_anew && run.status == RunStatus::kFinished) {
-        series.search.fits(*value);
-      } else if (!state.begins_anew && state.too_large && *value >= *state.too_large) {
-        series.search.does_not_fit(*value);
-      } else if (state.most && *value > *state.most) {
-        progress_.say(fmt::format("{}={} is not run: it is predicted not to fit (--skip-oversized)",
-                                  series.doubling->key(), *value));
-        break;
-      } else {
-        if (!reads_the_same(run.spec, series.checked)) check_inputs(run.spec);
-        series.checked = run.spec;
-        write_choice(run);
-        series_.insert_or_assign(run.id, std::move(series));
-        return run;
-      }
-    } catch (const ConfigError& error) {
-      progress_.say(fmt::format("{}={} cannot be run, so the search ends here: {}",
-                                series.doubling->key(), *value, error.what()));
-      break;
-    }
-  }
-  return std::nullopt;
+  const auto fits = [&](const RunRecord& run) -> std::optional<bool> {
+    if (state.begins_anew) return std::nullopt;
+    if (run.status == RunStatus::kFinished) return true;
+    if (state.too_large && *run.family_value >= *state.too_large) return false;
+    return std::nullopt;
+  };
+  const auto next =
+      next_to_launch(series, {.run_of = [&](int64_t value) { return run_of(series, value); },
+                              .fits = fits,
+                              .say = [&](const std::string& line) { progress_.say(line); }});
+  if (!next) return std::nullopt;
+  write_choice(*next);
+  series_.insert_or_assign(next->id, std::move(series));
+  return next;
 }
 
 // A requeued job makes its earlier choices again. They have their files already.

@@ -129,11 +129,8 @@ class DoubledRuns {
   std::optional<RunRecord> after(const RunRecord& ended, RunStatus status);
 
  private:
-  struct Series {
-    std::shared_ptr<const DoublingSeries> doubling;
-    Doubling search;
+  struct Series : ValueSearch {
     SearchState state;
-    RunSpec checked;  // by check_inputs
   };
 
   RunRecord run_of(Series& series, int64_t value);

@@ -90,10 +90,10 @@ std::vector<JobSubmission::Submission> JobSubmission::take_submitted() {
 void JobSubmission::push() {
   check_are_there(listeners_.results);
   at_limit_ = false;
-  if (prepared_) settle_unanswered();
+  if (prepared_) confirm_unanswered();
   if (!waiting_.empty() && !limits_) most_tasks_ = (limits_ = queue_.limits())->max_array_size;
   while (!waiting_.empty() && !at_limit_) {
-    std::vector<RunRecord> runs = take_job();
+    std::vector<RunRecord> runs = take_runs_of_next_job();
     try {
       prepared_ = prepare(runs);
     } catch (const std::exception&) {
@@ -114,7 +114,7 @@ bool JobSubmission::may_join(std::span<const RunRecord> job, const RunRecord& ru
   return std::ssize(job) < most_tasks_ && may_share_array(job.front().spec, run.spec);
 }
 
-std::vector<RunRecord> JobSubmission::take_job() {
+std::vector<RunRecord> JobSubmission::take_runs_of_next_job() {
   std::vector<RunRecord> job;
   std::vector<RunRecord> others;
   for (RunRecord& run : waiting_) {
@@ -224,7 +224,7 @@ void JobSubmission::submit() {
 
 // Finds out what became of a submission that Slurm did not answer. If nobody knows a job of it, its
 // runs are submitted anew, with another folder.
-void JobSubmission::settle_unanswered() {
+void JobSubmission::confirm_unanswered() {
   const JobRecord& unanswered = prepared_->job;
   if (!unanswered.slurm_job.empty()) return accept(unanswered.slurm_job);  // it was not recorded
   const auto job = find_or_withdraw(queue_, listeners_.results / unanswered.folder);

@@ -72,7 +72,7 @@ class JobSubmission {
 
  private:
   // Takes the runs of the next job out of `waiting_`.
-  std::vector<RunRecord> take_job();
+  std::vector<RunRecord> take_runs_of_next_job();
   bool may_join(std::span<const RunRecord> job, const RunRecord& run) const;
   Submission prepare(std::vector<RunRecord> runs);
   // Returns the jobs that must end before a new one, so that at most slurm.max_parallel tasks of
@@ -80,7 +80,7 @@ class JobSubmission {
   std::vector<std::string> jobs_to_wait_for(const SlurmSpec& slurm, int64_t tasks) const;
   void wait_again(std::vector<RunRecord> runs);
   void submit();
-  void settle_unanswered();
+  void confirm_unanswered();
   void wait_again_with_prepared();
   void accept(const std::string& slurm_job);
   void refuse(const std::string& problem);

@@ -164,10 +164,11 @@ bool refresh_jobs(const RunListeners& listeners, Queue* queue, std::string_view 
 }
 
 std::set<std::string> refresh_free_jobs(Store& store, const std::filesystem::path& results,
-                                        Queue* queue, const Pauses& pauses) {
+                                        const std::set<std::string>& experiments, Queue* queue,
+                                        const Pauses& pauses) {
   std::set<std::string> not_asked;
   SilentProgress progress;
-  for (const std::string& experiment : experiments_in_jobs(store)) {
+  for (const std::string& experiment : experiments) {
     const auto lock = ExperimentLock::for_a_moment(results, experiment);
     if (!lock) continue;  // whoever has it follows the jobs
     const RunListeners listeners{store, progress, std::filesystem::absolute(results)};

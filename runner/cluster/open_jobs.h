@@ -55,10 +55,11 @@ std::set<int64_t> runs_in_jobs(const Store& store);
 bool refresh_jobs(const RunListeners& listeners, Queue* queue, std::string_view experiment,
                   const Pauses& pauses);
 
-// Refreshes the open jobs of all experiments that no other runner works on. Returns the experiments
-// whose jobs Slurm could not be asked about.
+// Refreshes the open jobs of those of these experiments that no other runner works on. Returns the
+// experiments whose jobs Slurm could not be asked about.
 std::set<std::string> refresh_free_jobs(Store& store, const std::filesystem::path& results,
-                                        Queue* queue, const Pauses& pauses);
+                                        const std::set<std::string>& experiments, Queue* queue,
+                                        const Pauses& pauses);
 
 // The names for scancel, and the tasks that it ends.
 struct JobsToCancel {

@@ -81,7 +81,7 @@ std::string problem_of(const std::string& program, const ProgramResult& result) 
 }
 
 std::string with_remedy(const std::string& complaint) {
-  const std::string remedy = remedy_for(complaint);
+  const std::string remedy = remedy_for_refusal(complaint);
   return remedy.empty() ? complaint : complaint + "; " + remedy;
 }
 

@@ -308,29 +308,31 @@ StepCommand step_command(const SlurmSpec& slurm, const SlurmRequest& request, co
     mounts.push_back(mount(working_directory));
     std::ranges::transform(folders, std::back_inserter(mounts), mount);
   }
+  // Each engine has its own words for GPUs, for the working directory and for a mount.
+  const auto start_in_container = [&](std::vector<std::string> words, const char* gpus,
+                                      const char* directory, const char* mounted) {
+    command.trainer = std::move(words);
+    if (request.gpus_per_node > 0) command.trainer.push_back(gpus);
+    command.trainer.push_back(directory + working_directory.string());
+    for (const std::string& folder : mounts) command.trainer.push_back(mounted + folder);
+    append(command.trainer, options);
+    command.trainer.push_back(container.image);
+  };
   switch (container.engine) {
     case ContainerEngine::kNone:
       break;
     case ContainerEngine::kApptainer:
     case ContainerEngine::kSingularity:
       check_environment_is_kept(options);
-      command.trainer = {std::string(name_of(container.engine)), "exec"};
-      if (request.gpus_per_node > 0) command.trainer.push_back("--nv");
-      command.trainer.push_back("--pwd=" + working_directory.string());
-      for (const std::string& folder : mounts) command.trainer.push_back("--bind=" + folder);
-      append(command.trainer, options);
-      command.trainer.push_back(container.image);
+      start_in_container({std::string(name_of(container.engine)), "exec"}, "--nv",
+                         "--pwd=", "--bind=");
       break;
     case ContainerEngine::kPodman:
       // Without a cgroup of its own a container stays in the step's, where Slurm limits its memory
       // and ends it. Ranks look at each other's processes.
-      command.trainer = {"podman",         "run",        "--rm",       "--env-host",
-                         "--network=host", "--ipc=host", "--pid=host", "--cgroups=disabled"};
-      if (request.gpus_per_node > 0) command.trainer.push_back("--device=nvidia.com/gpu=all");
-      command.trainer.push_back("--workdir=" + working_directory.string());
-      for (const std::string& folder : mounts) command.trainer.push_back("--volume=" + folder);
-      append(command.trainer, options);
-      command.trainer.push_back(container.image);
+      start_in_container({"podman", "run", "--rm", "--env-host", "--network=host", "--ipc=host",
+                          "--pid=host", "--cgroups=disabled"},
+                         "--device=nvidia.com/gpu=all", "--workdir=", "--volume=");
       break;
     case ContainerEngine::kPyxis:
       append(command.srun, {"--container-image=" + container.image,

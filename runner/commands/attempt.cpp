@@ -90,7 +90,7 @@ std::optional<int64_t> memory_limit_of_job() {
 }
 
 // Tells what a run of the job holds, unless runs share it.
-void tell_held(const SlurmSpec& slurm, JobOfLoop& job) {
+void add_held_devices(const SlurmSpec& slurm, JobOfLoop& job) {
   if (slurm.mode == SlurmMode::kAllocation && slurm.max_parallel > 1) return;
   job.nodes_held = std::max<int64_t>(number_in("SLURM_JOB_NUM_NODES"), 1);
   const int64_t gpus = number_in("SLURM_GPUS_ON_NODE") * *job.nodes_held;
@@ -108,7 +108,7 @@ struct Outcome {
 };
 
 // Describes the job for readers of its output.
-void tell_of(const ThisJob& job, const std::vector<RunRecord>& runs, Progress& progress) {
+void show_job(const ThisJob& job, const std::vector<RunRecord>& runs, Progress& progress) {
   progress.say("job " + job.name + " on " + job.node_list + ", start " +
                std::to_string(job.restarts + 1) + ", OMP_NUM_THREADS " +
                variable("OMP_NUM_THREADS"));
@@ -138,7 +138,7 @@ Outcome run_in(const ThisJob& job, const std::filesystem::path& folder, const Jo
     for (const KnownFile& file : each.inputs) digests.add(file);
   }
   const SlurmSpec slurm = slurm_of_all(runs);
-  tell_of(job, runs, *progress);
+  show_job(job, runs, *progress);
   DoubledRuns doubled(folder, plan, job_runs, digests, *progress);
   const auto follow_up = [&](const RunRecord& ended, RunStatus status) {
     return doubled.after(ended, status);
@@ -151,7 +151,7 @@ Outcome run_in(const ThisJob& job, const std::filesystem::path& folder, const Jo
                          .working_directory = plan.working_directory,
                          .folders = folders_of_container(plan, runs)});
   JobOfLoop job_of_loop{.id = job.name, .node_list = job.node_list};
-  tell_held(slurm, job_of_loop);
+  add_held_devices(slurm, job_of_loop);
   std::vector<RunRecord> left =
       left_to_launch(runs, plan.results, job_of_loop, digests, *progress, follow_up);
   Journal journal(plan.results, digests, follow_up);
@@ -169,7 +169,7 @@ Outcome run_in(const ThisJob& job, const std::filesystem::path& folder, const Jo
                 .job = std::move(job_of_loop)});
   const ExitCode code = loop.run(std::move(left));
   progress->close();
-  return {code, loop.is_to_go_on() && slurm.max_restarts > 0};
+  return {code, loop.needs_another_start() && slurm.max_restarts > 0};
 }
 
 // Requeues the job unless Slurm is ending it: a cancelled job must stay cancelled.

@@ -32,17 +32,19 @@
 #include "runner/run/locks.h"
 #include "runner/run/planned_runs.h"
 #include "runner/run/run_loop.h"
+#include "runner/table/names.h"
 
 // The commands that help before runs: calibrate, doctor, fetch, prepare and schema.
 namespace fsdp {
 namespace {
 
-// Expands the experiment for runs that may start on another host.
-Expansion expanded_for_anywhere(const Choice& choice, bool from_hub_cache = true) {
+// Expands the experiment. GPUs are not checked unless its runs start on this host.
+Expansion expanded(const Choice& choice, const Host& host, bool check_gpus = false,
+                   bool from_hub_cache = true) {
   ExpandOptions options = choice.expand;
-  options.check_gpus = false;
+  options.check_gpus = check_gpus;
   options.from_hub_cache = from_hub_cache;
-  return Experiment::load(choice.file).expand(options, find_host(choice.gpus).resources);
+  return Experiment::load(choice.file).expand(options, host.resources);
 }
 
 // --- calibrate: measures the parts of an experiment's steps, on this host's devices or those of
@@ -136,16 +138,10 @@ AttemptEnd launch(Launcher& launcher, const LaunchRequest& request) {
   }
 }
 
-// Expands the experiment. In a job, ranks may be on several nodes, so GPUs are not checked.
-Expansion expand(const TrainerQuestion& arguments, const Host& host) {
-  ExpandOptions options = arguments.choice.expand;
-  options.check_gpus = std::getenv("SLURM_JOB_ID") == nullptr;
-  return Experiment::load(arguments.choice.file).expand(options, host.resources);
-}
-
 ExitCode calibrate(const CalibrateArguments& arguments) {
   const Host host = find_host(arguments.choice.gpus);
-  const Expansion expansion = expand(arguments, host);
+  const bool in_job = std::getenv("SLURM_JOB_ID") != nullptr;  // ranks may be on several nodes
+  const Expansion expansion = expanded(arguments.choice, host, /*check_gpus=*/!in_job);
   const std::map<std::string, Family> families = families_of(expansion);
   const std::optional<DeviceClaim> claim = claim_devices(host);
   for (const auto& [identity, family] : families) {
@@ -195,7 +191,8 @@ ExitCode doctor(const DoctorArguments& arguments) {
 
 // Returns the hub's inputs that the chosen runs name, each once.
 std::vector<HubInput> inputs_of(const Choice& choice) {
-  const Expansion expansion = expanded_for_anywhere(choice, /*from_hub_cache=*/false);
+  const Expansion expansion =
+      expanded(choice, find_host(choice.gpus), /*check_gpus=*/false, /*from_hub_cache=*/false);
   std::vector<HubInput> inputs;
   for (const Run& run : expansion.runs) {
     for (HubInput& input : hub_inputs(run.spec)) {
@@ -244,11 +241,10 @@ ExitCode fetch_inputs(const Choice& choice) {
 // --- prepare ---
 
 ExitCode prepare(const Choice& choice, const std::filesystem::path& results) {
-  const Expansion expansion = expanded_for_anywhere(choice);
+  const Expansion expansion = expanded(choice, find_host(choice.gpus));
   check_inputs_of(expansion);
-  std::vector<RunSpec> specs;
-  for (const Run& run : expansion.runs) specs.push_back(run.spec);
-  const auto prepared = prepare_data_of(specs, results, remembered(file_digest));
+  const auto prepared =
+      prepare_data_of(mapped(expansion.runs, &Run::spec), results, remembered(file_digest));
   if (prepared.empty()) std::cout << "nothing to prepare: the runs read tokens\n";
   for (const PreparedData& data : prepared) {
     std::cout << visible_line(summary_of(data)) << '\n'

@@ -12,10 +12,12 @@
 #include "base/files/scratch_folder.h"
 #include "contract/spec/slurm_spec.h"
 #include "contract/spec/yaml_value.h"
+#include "runner/cluster/complaints.h"
 #include "runner/cluster/request.h"
 #include "runner/cluster/script.h"
 #include "runner/cluster/slurm.h"
 #include "runner/commands/check.h"
+#include "runner/table/names.h"
 #include "runner/table/number_text.h"
 #include "runner/table/table.h"
 
@@ -114,30 +116,29 @@ std::string default_memory_passed(const Preflight& preflight, const Submission& 
 // such a job unless it enforces limits.
 std::string limit_passed(const Partition& partition, const SlurmScript& script) {
   if (partition.name.empty()) return "";
+  const auto passed = [&](const std::string& wanted, const std::string& most,
+                          const std::string& remedy) {
+    return fmt::format("it asks for {}, and partition {} gives a job at most {}; {}", wanted,
+                       partition.name, most, remedy);
+  };
   if (partition.state != "UP") {
-    return fmt::format("partition {} is {}; set another slurm.partition (`sinfo -s`)",
-                       partition.name, partition.state);
+    return fmt::format("partition {} is {}; {}", partition.name, partition.state,
+                       remedy_for_reason("PartitionDown"));
   }
   if (partition.most_nodes && script.request.nodes > *partition.most_nodes) {
-    return fmt::format(
-        "it asks for {}, and partition {} gives a job at most {}; lower strategy.ranks or "
-        "slurm.nodes, or set another slurm.partition (`sinfo -s`)",
-        counted(script.request.nodes, "node"), partition.name, *partition.most_nodes);
+    return passed(counted(script.request.nodes, "node"), std::to_string(*partition.most_nodes),
+                  remedy_for_reason("PartitionNodeLimit"));
   }
   const int64_t wanted_mib = node_memory_bytes(script.slurm).value_or(0) >> 20;
   if (wanted_mib > partition.memory.most_mib_per_node.value_or(wanted_mib)) {
-    return fmt::format(
-        "it asks for {} of memory, and partition {} gives a job at most {}M of each node; lower "
-        "slurm.mem or set another slurm.partition",
-        script.slurm.mem, partition.name, *partition.memory.most_mib_per_node);
+    return passed(script.slurm.mem + " of memory",
+                  fmt::format("{}M of each node", *partition.memory.most_mib_per_node),
+                  remedy_for_refusal("Memory specification"));
   }
   const auto limit_s = seconds_of(partition.time_limit);
   const auto wanted_s = seconds_of(script.slurm.time);
   if (!limit_s || !wanted_s || *wanted_s <= *limit_s) return "";
-  return fmt::format(
-      "it asks for {}, and partition {} gives a job at most {}; lower slurm.time or set another "
-      "slurm.partition (`sinfo -s`)",
-      script.slurm.time, partition.name, partition.time_limit);
+  return passed(script.slurm.time, partition.time_limit, remedy_for_reason("PartitionTimeLimit"));
 }
 
 // Returns the hours that the steps of all runs take by their plans; nullopt: not all are known.
@@ -153,10 +154,8 @@ std::optional<double> planned_hours(const Preflight& preflight) {
 
 // Returns what the jobs hold at most and, if plans tell, what their ranks use.
 std::string cost_text(const Preflight& preflight) {
-  std::vector<RunSpec> specs;
-  for (const Run& run : preflight.expansion.runs) specs.push_back(run.spec);
   const auto hours = planned_hours(preflight);
-  return most_held_text(specs) +
+  return most_held_text(mapped(preflight.expansion.runs, &Run::spec)) +
          (hours ? fmt::format("; the steps of all ranks take about {:.3g} hours by their plans",
                               *hours)
                 : "");

@@ -21,6 +21,7 @@
 #include "runner/host/environment.h"
 #include "runner/host/provenance.h"
 #include "runner/run/local_launcher.h"
+#include "runner/table/names.h"
 #include "runner/table/number_text.h"
 #include "runner/table/table.h"
 
@@ -295,19 +296,19 @@ struct DiffArguments {
   std::filesystem::path results = "results";
 };
 
-constexpr std::array kFactsOfRank = {"host"sv,
-                                     "device_name"sv,
-                                     "threads"sv,
-                                     "torch_version"sv,
-                                     "cuda_version"sv,
-                                     "nccl_version"sv,
-                                     "driver_version"sv,
-                                     "compute_capability"sv,
-                                     "allocator_settings"sv,
-                                     "bound_cpus"sv,
-                                     "device_memory_bytes"sv,
-                                     "power_limit_watts"sv,
-                                     "sm_clock_mhz_max"sv};
+constexpr std::string_view kFactsOfRank[] = {"host",
+                                             "device_name",
+                                             "threads",
+                                             "torch_version",
+                                             "cuda_version",
+                                             "nccl_version",
+                                             "driver_version",
+                                             "compute_capability",
+                                             "allocator_settings",
+                                             "bound_cpus",
+                                             "device_memory_bytes",
+                                             "power_limit_watts",
+                                             "sm_clock_mhz_max"};
 
 // Adds the fields of `facts` that are known and chosen.
 template <Fields Facts, typename IsChosen>
@@ -335,9 +336,7 @@ KeysAndValues provenance(const Store& store, const RunRecord& run) {
   }
   const std::vector<RunStarted> ranks = store.rank_facts(run.id, run.attempt);
   if (ranks.empty()) return keys;
-  add_fields(keys, ranks.front(), [](std::string_view name) {
-    return std::ranges::find(kFactsOfRank, name) != kFactsOfRank.end();
-  });
+  add_fields(keys, ranks.front(), [](auto name) { return is_among(kFactsOfRank, name); });
   return keys;
 }
 

@@ -19,6 +19,7 @@
 #include "runner/experiment/experiment.h"
 #include "runner/host/whole_file.h"
 #include "runner/series/run_keys.h"
+#include "runner/table/names.h"
 
 namespace fsdp {
 namespace {
@@ -63,19 +64,14 @@ std::vector<RunRecord> variants_named(const Store& store, const std::vector<RunR
 
 [[noreturn]] void refuse_unknown(const std::vector<RunRecord>& runs, const std::string& word) {
   if (runs.empty()) throw ConfigError("", word, "there is no run in the results yet");
-  std::vector<std::string> points;
-  for (const RunRecord& run : runs) points.push_back(run.point);
   throw ConfigError("", word,
                     "names no run; allowed: a run's number, its point, EXPERIMENT/POINT, or the "
                     "first 8 digits of its hash, as `fsdp-run status --all` lists them" +
-                        suggestion(word, points));
+                        suggestion(word, mapped(runs, &RunRecord::point)));
 }
 
 [[noreturn]] void refuse_ambiguous(const std::vector<RunRecord>& found, const std::string& word) {
-  std::vector<std::string> labels;
-  for (const RunRecord& run : std::views::take(found, kMostCandidates)) {
-    labels.push_back(run_label(run));
-  }
+  const auto labels = mapped(std::views::take(found, kMostCandidates), run_label);
   const size_t more = found.size() - labels.size();
   throw ConfigError(
       "", word,
@@ -132,15 +128,14 @@ std::vector<std::string> find_experiments(const Store& store,
   for (const std::string& word : words) {
     const auto named = experiments_named(store, word, Purpose::kRead);
     if (named.empty()) {
-      std::vector<std::string> names;
-      for (const ExperimentRecord& record : store.experiments()) names.push_back(record.name);
+      const auto names = mapped(store.experiments(), &ExperimentRecord::name);
       throw ConfigError("", "",
                         fmt::format("'{}' is neither a file nor an experiment in the results{}{}{}",
                                     word, names.empty() ? "" : ", which hold: ", joined(names),
                                     suggestion(word, names)));
     }
     for (const std::string& name : named) {
-      if (std::ranges::find(found, name) == found.end()) found.push_back(name);
+      if (!is_among(found, name)) found.push_back(name);
     }
   }
   return found;
@@ -187,7 +182,9 @@ void refresh_open_jobs(Store& store, const std::filesystem::path& results,
                        std::chrono::seconds pause) {
   const std::filesystem::path read = results / "slurm" / "read";
   const std::filesystem::path asked = results / "slurm" / "asked";
-  if (!is_due(read, pause) || experiments_in_jobs(store).empty()) return;
+  if (!is_due(read, pause)) return;
+  const std::set<std::string> experiments = experiments_in_jobs(store);
+  if (experiments.empty()) return;
   if (access(results.c_str(), W_OK) != 0 ||
       access((results / "results.sqlite").c_str(), W_OK) != 0) {
     std::cerr << "fsdp-run: you may only read " << results.string()
@@ -200,7 +197,7 @@ void refresh_open_jobs(Store& store, const std::filesystem::path& results,
   try {
     SlurmQueue queue;
     const std::set<std::string> not_asked =
-        refresh_free_jobs(store, results, asks ? &queue : nullptr, real_pauses());
+        refresh_free_jobs(store, results, experiments, asks ? &queue : nullptr, real_pauses());
     for (const std::string& experiment : not_asked) {
       std::cerr << "fsdp-run: Slurm does not answer; of the jobs of '" << visible_line(experiment)
                 << "' this tells what they wrote\n";

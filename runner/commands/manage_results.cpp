@@ -46,8 +46,8 @@ struct CancelArguments {
 
 // Tells of runs in no job. They may have a runner, which starts or submits them later. Only its
 // user can stop it.
-void tell_of_runners(const Store& store, const CancelArguments& arguments,
-                     const std::set<int64_t>& runs) {
+void name_runners(const Store& store, const CancelArguments& arguments,
+                  const std::set<int64_t>& runs) {
   const std::set<int64_t> in_jobs = runs_in_jobs(store);
   std::set<std::string> experiments;
   for (const RunRecord& run : store.runs()) {
@@ -69,7 +69,7 @@ void wait_for_end(Store& store, const CancelArguments& arguments, const JobsToCa
   const Pauses pauses = real_pauses();
   const auto end = pauses.now() + kPatience;
   do {
-    refresh_free_jobs(store, arguments.results, &queue, pauses);
+    refresh_free_jobs(store, arguments.results, experiments_in_jobs(store), &queue, pauses);
     const std::set<int64_t> open = runs_in_jobs(store);
     const auto is_open = [&](const auto& task) { return open.contains(task.run.id); };
     if (std::ranges::none_of(chosen.tasks, is_open)) return;
@@ -87,7 +87,8 @@ ExitCode cancel_command(const CancelArguments& arguments) {
   try {
     if (!store.open_jobs("").empty()) {
       here = queue.limits().cluster;
-      refresh_free_jobs(store, arguments.results, &queue, real_pauses());
+      refresh_free_jobs(store, arguments.results, experiments_in_jobs(store), &queue,
+                        real_pauses());
     }
     chosen = jobs_to_cancel(store, runs, here);
     if (!chosen.other_clusters.empty()) {
@@ -111,7 +112,7 @@ ExitCode cancel_command(const CancelArguments& arguments) {
     std::cout << std::flush;
     wait_for_end(store, arguments, chosen, queue);
   }
-  tell_of_runners(store, arguments, runs);
+  name_runners(store, arguments, runs);
   return ExitCode::kOk;
 }
 

@@ -10,6 +10,7 @@
 
 #include "runner/series/doubling_notes.h"
 #include "runner/series/run_keys.h"
+#include "runner/table/names.h"
 
 namespace fsdp {
 namespace {
@@ -62,11 +63,10 @@ void put_variants(Report& report, Listed listed) {
 }
 
 Curve training_loss(const Store& store, const ComparisonRow& run) {
-  std::vector<CurvePoint> points;
-  for (const auto& [step, loss] : store.losses(run.run, static_cast<int>(*run.attempt))) {
-    points.push_back({.x = static_cast<double>(step), .y = loss});
-  }
-  return thinned(std::move(points));
+  return thinned(
+      mapped(store.losses(run.run, static_cast<int>(*run.attempt)), [](const StepLoss& step) {
+        return CurvePoint{.x = static_cast<double>(step.step), .y = step.loss};
+      }));
 }
 
 // Returns rank 0's loss from the run's first step on. Every rank reports the same loss.

@@ -48,10 +48,10 @@ std::string title_of(const std::vector<std::string>& names, const Store& store) 
   return std::ranges::find(known, names.front(), &ExperimentRecord::name)->title;
 }
 
-// Adds the details that a page shows of these runs.
-void put_html_detail(Report& report, Format format, Store& store,
-                     std::span<const ComparisonRow* const> runs) {
-  if (format == Format::kHtml) read_html_detail(report.html, store, runs);
+// Adds the details that a page shows of the report's runs.
+void put_html_detail(ReportArguments& arguments, Store& store) {
+  if (arguments.format != Format::kHtml) return;
+  read_html_detail(arguments.report.html, store, shown_runs(arguments.format, arguments.report));
 }
 
 // Reads the rows of the experiments that `words` name. Returns the experiments' names.
@@ -65,9 +65,7 @@ std::vector<std::string> read_experiments(ReportArguments& arguments, Store& sto
 Answer comparison(ReportArguments& arguments, Store& store) {
   Report& report = arguments.report;
   report.title = title_of(read_experiments(arguments, store, arguments.experiments), store);
-  if (arguments.format == Format::kHtml) {
-    put_html_detail(report, arguments.format, store, shown_runs(arguments.format, report));
-  }
+  put_html_detail(arguments, store);
   return {render(arguments.format, report), ExitCode::kOk};
 }
 
@@ -82,7 +80,7 @@ Answer beside_reference(ReportArguments& arguments, Store& store) {
                       "is laid beside one experiment; allowed: one of " + joined(names));
   }
   report.title = reference.title;
-  put_html_detail(report, arguments.format, store, shown_runs(arguments.format, report));
+  put_html_detail(arguments, store);
   const auto [text, passed] = render_reference(arguments.format, report, reference);
   return {text, passed ? ExitCode::kOk : ExitCode::kRunFailed};
 }
@@ -100,11 +98,9 @@ ComparisonRow find_row(Store& store, const std::string& word) {
   return std::move(*row);
 }
 
-Answer side_by_side(const ReportArguments& arguments, Store& store) {
-  Report report;  // all columns that differ, whatever the view is
-  report.results = arguments.report.results;
-  report.colour = arguments.report.colour;
-  report.html.head = arguments.report.html.head;
+Answer side_by_side(ReportArguments& arguments, Store& store) {
+  Report& report = arguments.report;
+  report.width = 0;  // the two names are shown in full
   for (const std::string& word : arguments.compare) report.rows.push_back(find_row(store, word));
   const ComparisonRow& first = report.rows[0];
   const ComparisonRow& second = report.rows[1];
@@ -115,7 +111,9 @@ Answer side_by_side(const ReportArguments& arguments, Store& store) {
       fmt::format("Columns in which the two differ. `fsdp-run diff {} {}` shows the keys that "
                   "differ.",
                   first.run, second.run));
-  put_html_detail(report, arguments.format, store, std::array{&first, &second});
+  if (arguments.format == Format::kHtml) {
+    read_html_detail(report.html, store, std::array{&first, &second});
+  }
   return {render_differences(arguments.format, report), ExitCode::kOk};
 }
 

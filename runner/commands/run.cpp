@@ -31,6 +31,7 @@
 #include "runner/run/planned_runs.h"
 #include "runner/run/run_planner.h"
 #include "runner/store/results_database.h"
+#include "runner/table/names.h"
 
 namespace fsdp {
 namespace {
@@ -172,10 +173,9 @@ struct Preparation {
 // Prepares the data that runs share. If the results are not writable, each run makes its own.
 void prepare_data(const std::vector<RunRecord>& runs, const std::filesystem::path& results,
                   const FileDigest& digest, Progress& progress) {
-  std::vector<RunSpec> specs;
-  for (const RunRecord& run : runs) specs.push_back(run.spec);
   try {
-    for (const PreparedData& data : prepare_data_of(specs, results, digest)) {
+    for (const PreparedData& data :
+         prepare_data_of(mapped(runs, &RunRecord::spec), results, digest)) {
       if (data.was_made) progress.say("tokenized " + summary_of(data));
       if (!data.was_made && data.has_untrained_documents()) progress.say(summary_of(data));
     }
@@ -279,18 +279,17 @@ ExitCode run(const RunArguments& options) {
     provenance = provenance_of_this_process(prepared.git.result(), prepared.trainer_digest,
                                             experiment.text());
   }
-  const ExitCode code =
-      slurm ? slurm->run(std::move(runs))
-            : run_here(std::move(runs), planner, listeners, prepared.host,
-                       {.max_parallel = options.max_parallel, .share = options.share},
-                       {.results = options.results,
-                        .trainer = prepared.trainer,
-                        .log_level = options.log_level,
-                        .host = prepared.host.name,
-                        .provenance = provenance,
-                        .time_limit = time_limit(options),
-                        .device_kind = kind_of_device,
-                        .predict = predict});
+  const ExitCode code = slurm
+                            ? slurm->run(std::move(runs))
+                            : run_here(std::move(runs), planner, listeners, prepared.host, options,
+                                       {.results = options.results,
+                                        .trainer = prepared.trainer,
+                                        .log_level = options.log_level,
+                                        .host = prepared.host.name,
+                                        .provenance = provenance,
+                                        .time_limit = time_limit(options),
+                                        .device_kind = kind_of_device,
+                                        .predict = predict});
   progress.close();
   if (!options.slurm.detach) print_table(store, experiment, options, code);
   return code;
@@ -305,8 +304,7 @@ CommandFunction add_run_command(CLI::App& command) {
   fsdp-run experiments/lab.yaml --set train.steps=20 --results /tmp/try
   fsdp-run experiments/lab.yaml --time-limit 30m --json | ./watcher.py)");
   command.option_defaults()->group(kRunGroup);
-  add_choice_options(command, options->choice);
-  add_results_option(command, options->results);
+  add_question_options(command, *options);
   command.add_flag("--rerun", options->rerun, "Run also what has a result");
   command.add_flag("--skip-oversized", options->skip_oversized,
                    "Leave out runs that are predicted not to fit");
@@ -340,7 +338,6 @@ CommandFunction add_run_command(CLI::App& command) {
   command.add_option("--log-level", options->log_level, "Of fsdp-run.log and the ranks' logs")
       ->transform(CLI::Transformer(levels))
       ->option_text("LEVEL=info");
-  command.add_option("--trainer", options->trainer)->group("");
   command.add_option("--query-interval", options->slurm.query_interval_s)->group("");
   return [options] {
     if (options->slurm.detach || options->slurm.follow) {

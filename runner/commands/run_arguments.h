@@ -1,7 +1,5 @@
 #pragma once
 
-#include <filesystem>
-
 #include "base/system/log.h"
 #include "contract/record/exit_code.h"
 #include "runner/commands/options.h"
@@ -15,10 +13,7 @@ struct SlurmOptions {
 };
 
 // The user's options for the command `run`.
-struct RunArguments {
-  Choice choice;
-  std::filesystem::path results = "results";
-  std::filesystem::path trainer;  // empty: fsdp-train beside this program
+struct RunArguments : TrainerQuestion {
   int max_parallel = 1;
   double time_limit_seconds = 0;  // of each run; 0: none
   bool rerun = false;

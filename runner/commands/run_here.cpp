@@ -97,7 +97,7 @@ void leave_out_runs_in_jobs(std::vector<RunRecord>& runs, const RunPlanner& plan
 }  // namespace
 
 ExitCode run_here(std::vector<RunRecord> runs, RunPlanner& planner, const RunListeners& listeners,
-                  const Host& host, const DeviceOptions& options, LoopSettings settings) {
+                  const Host& host, const RunArguments& options, LoopSettings settings) {
   leave_out_runs_in_jobs(runs, planner, listeners.store, listeners.progress);
   if (runs.empty()) return ExitCode::kOk;
   HeldDevices held(listeners.progress);

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "contract/record/exit_code.h"
+#include "runner/commands/run_arguments.h"
 #include "runner/host/host.h"
 #include "runner/run/attempt.h"
 #include "runner/run/run_loop.h"
@@ -10,14 +11,9 @@
 
 namespace fsdp {
 
-struct DeviceOptions {
-  int max_parallel = 1;  // runs at a time
-  bool share = false;    // with other runners
-};
-
 // Starts an experiment's runs on this host, for `run`. Runs in jobs of Slurm are left to their
 // jobs.
 ExitCode run_here(std::vector<RunRecord> runs, RunPlanner& planner, const RunListeners& listeners,
-                  const Host& host, const DeviceOptions& options, LoopSettings settings);
+                  const Host& host, const RunArguments& options, LoopSettings settings);
 
 }  // namespace fsdp

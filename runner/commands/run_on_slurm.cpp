@@ -10,6 +10,7 @@
 #include "contract/spec/yaml_value.h"
 #include "runner/cluster/request.h"
 #include "runner/host/environment.h"
+#include "runner/table/names.h"
 
 namespace fsdp {
 namespace {
@@ -82,8 +83,7 @@ std::vector<RunRecord> SlurmRunner::to_submit(std::vector<RunRecord> runs) {
 
 ExitCode SlurmRunner::run(std::vector<RunRecord> runs) {
   runs = to_submit(std::move(runs));
-  std::vector<RunSpec> specs;
-  for (const RunRecord& run : runs) specs.push_back(run.spec);
+  const std::vector<RunSpec> specs = mapped(runs, &RunRecord::spec);
   if (!specs.empty()) {
     const bool is_search = std::ranges::any_of(
         runs, [](const RunRecord& run) { return run.family_value.has_value(); });

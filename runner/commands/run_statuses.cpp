@@ -15,6 +15,7 @@
 #include "runner/progress/run_progress.h"
 #include "runner/series/doubling_notes.h"
 #include "runner/store/quantile.h"
+#include "runner/table/names.h"
 #include "runner/table/number_text.h"
 #include "runner/table/table.h"
 #include "runner/table/terminal_text.h"
@@ -36,9 +37,7 @@ void read_newest_figures(const Store& store, RunState& state) {
   if (steps.empty()) return;
   row.steps_done = steps.back().step;
   row.loss_last = steps.back().loss;
-  std::vector<double> times_ms;
-  for (const StepDone& step : steps) times_ms.push_back(step.step_time_ms);
-  row.step_time_ms_median = median(std::move(times_ms));
+  row.step_time_ms_median = median(mapped(steps, &StepDone::step_time_ms));
   row.memory_allocated_bytes_max = 0;
   for (const RunStarted& rank : store.rank_facts(row.run, attempt)) {
     for (const StepDone& step :

@@ -23,6 +23,7 @@
 #include "runner/commands/options.h"
 #include "runner/commands/run_statuses.h"
 #include "runner/progress/run_progress.h"
+#include "runner/table/names.h"
 #include "runner/table/number_text.h"
 #include "runner/table/table.h"
 #include "runner/table/terminal_text.h"
@@ -248,10 +249,7 @@ class RunLogs {
 
   // Returns the attempts in the store, and newer ones that a job has begun since.
   std::vector<int> attempts() const {
-    std::vector<int> numbers;
-    for (const AttemptRecord& attempt : store_.attempts(run_.id)) {
-      numbers.push_back(attempt.attempt);
-    }
+    std::vector<int> numbers = mapped(store_.attempts(run_.id), &AttemptRecord::attempt);
     int next = numbers.empty() ? 1 : numbers.back() + 1;
     for (; std::filesystem::exists(paths().attempt(next)); ++next) {
       if (std::filesystem::exists(paths().launch_record(next))) numbers.push_back(next);

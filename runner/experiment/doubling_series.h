@@ -36,6 +36,9 @@ class Doubling {
   const DoublingRange& range() const { return range_; }
   std::optional<int64_t> smallest_that_does_not_fit() const { return smallest_that_does_not_; }
 
+  // True if some value is known to fit or not.
+  bool has_begun() const { return largest_that_fits_ || smallest_that_does_not_; }
+
   // The value to try next, between known fitting and failing ones. nullopt: the search is over.
   std::optional<int64_t> next() const;
   // The values that follow while all fit, beginning with the next one; at most `count`.

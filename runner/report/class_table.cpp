@@ -69,10 +69,8 @@ std::string in_short_lines(const std::string& name) {
 // Returns the requested columns. A wide report adds every usual column that a row has.
 std::vector<RunColumn> figures_of(const std::vector<std::string>& names, bool is_wide,
                                   const std::vector<RunRow>& rows) {
-  std::vector<RunColumn> figures;
-  for (const std::string& name : names) {
-    figures.push_back(in_brief(find_column(columns(), name, "--class")));
-  }
+  std::vector<RunColumn> figures =
+      mapped(names, [](auto& name) { return in_brief(find_column(columns(), name, "--class")); });
   if (!is_wide) return figures;
   for (const RunColumn& column : columns()) {
     const bool is_place = column.name == "point" || column.name == "source";

@@ -441,11 +441,9 @@ std::vector<RunColumn> columns_of_runs() {
 
 std::vector<RunColumn> columns_of_ranks() {
   std::vector<RunColumn> columns = member_columns(&RunRow::rank);
-  std::vector<RunColumn> settings;
-  for (const char* name : {"strategy", "sharding", "offload"}) {
-    settings.push_back(find_column(fsdp::columns(), name, ""));
+  for (const char* name : {"offload", "sharding", "strategy"}) {  // each behind the attempt
+    columns.insert(std::next(place_of(columns, "attempt")), find_column(fsdp::columns(), name, ""));
   }
-  columns.insert(std::next(place_of(columns, "attempt")), settings.begin(), settings.end());
   put_widths(columns);
   return columns;
 }

@@ -104,18 +104,18 @@ std::vector<std::vector<Event>> OpenAttempt::read() {
   std::vector<std::vector<Event>> events = tail_.poll();
   reports_.add(events);
   progress_.add(run_.id, events, tail_.begun());
-  tell_of_clocks(events);
+  warn_of_clocks(events);
   return events;
 }
 
-void OpenAttempt::tell_of_clocks(std::span<const std::vector<Event>> events_of_ranks) {
+void OpenAttempt::warn_of_clocks(std::span<const std::vector<Event>> events_of_ranks) {
   for (const std::vector<Event>& of_rank : events_of_ranks) {
-    if (told_of_clocks_ || of_rank.empty()) continue;
+    if (warned_of_clocks_ || of_rank.empty()) continue;
     const auto* started = std::get_if<RunStarted>(&of_rank.front().body);
     if (started == nullptr) continue;
     const int64_t ahead = ahead_ms(of_rank.front(), started_unix_ms_, fsdp::now_unix_ms());
     if (std::abs(ahead) < kClockDifferenceMs) continue;
-    told_of_clocks_ = true;
+    warned_of_clocks_ = true;
     progress_.warn(fmt::format(
         "{}: the clock of {} is {} s {} its runner's: times of day are off, durations "
         "are not; set it",
@@ -131,14 +131,13 @@ void OpenAttempt::show_end(const Ending& ending) {
 
 void ingest_rest(Store& store, const std::filesystem::path& results, const RunRecord& run,
                  int attempt, const WarnOfFile& warn) {
-  check_are_there(results);  // files that are away look as if they were empty
   EventTail tail(RunPaths(results / run.folder), attempt, static_cast<int>(run.spec.strategy.ranks),
                  warn);
-  do {
+  read_to_end(results, [&] {
     const std::vector<std::vector<Event>> events = tail.poll();
     store.ingest(run.id, attempt, events, tail.skipped_lines());
-  } while (!tail.at_end());
-  check_are_there(results);
+    return tail.at_end();
+  });
 }
 
 namespace {

@@ -77,7 +77,7 @@ class OpenAttempt {
   int64_t now_unix_ms() const { return clock_.now_unix_ms(); }
 
  private:
-  void tell_of_clocks(std::span<const std::vector<Event>> events_of_ranks);
+  void warn_of_clocks(std::span<const std::vector<Event>> events_of_ranks);
 
   Progress& progress_;
   RunPaths paths_;
@@ -87,7 +87,7 @@ class OpenAttempt {
   EventTail tail_;
   RankReports reports_;
   UnixClock clock_;
-  bool told_of_clocks_ = false;
+  bool warned_of_clocks_ = false;
 };
 
 // Gives the store the rest of the attempt's events files. `warn` is told of lines that are no

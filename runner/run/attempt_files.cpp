@@ -58,6 +58,13 @@ void check_are_there(const std::filesystem::path& results) {
   if (!std::filesystem::exists(results)) refuse_absent(results);
 }
 
+void read_to_end(const std::filesystem::path& results, const std::function<bool()>& read_part) {
+  check_are_there(results);
+  while (!read_part()) {
+  }
+  check_are_there(results);
+}
+
 void write_spec(const RunPaths& paths, const RunSpec& spec) {
   make_folder(paths);
   replace_file(paths.spec(), to_yaml(spec));

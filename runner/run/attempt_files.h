@@ -32,6 +32,10 @@ AttemptEnd read_end(const RunPaths& paths, int attempt, const WarnOfFile& warn);
 // while, and nothing is created in its place.
 void check_are_there(const std::filesystem::path& results);
 
+// Reads events files to their end. `read_part` reads a part of them, and returns true at the end.
+// Throws ResultsUnavailable if the results are away, where files look as if they were empty.
+void read_to_end(const std::filesystem::path& results, const std::function<bool()>& read_part);
+
 // Writes run.yaml. Readers see the old or the new text, never a part. Throws ResultsUnavailable.
 void write_spec(const RunPaths& paths, const RunSpec& spec);
 

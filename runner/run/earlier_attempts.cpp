@@ -78,7 +78,7 @@ std::optional<Ending> import_by_hand(Store& store, const std::filesystem::path& 
   Store::Batch batch(store);
   store.begin_attempt(run.id, start, attempt);
   ingest_rest(store, results, run, attempt, warn);
-  if (!ranks_have_spoken(store.rank_ends(run.id, attempt))) return std::nullopt;
+  if (!reports_decide(store.rank_ends(run.id, attempt))) return std::nullopt;
   const Ending ending = close_attempt(store, results, run, attempt, AttemptEnd());
   batch.commit();
   return ending;
@@ -161,9 +161,10 @@ RunStatus end_earlier_attempt(const std::filesystem::path& results, const RunRec
   const RunPaths paths(results / run.folder);
   const WarnOfFile warn = [&](const std::string& line) { progress.warn(line); };
   EventTail tail(paths, attempt, static_cast<int>(run.spec.strategy.ranks), warn);
-  do {
+  read_to_end(results, [&] {
     reports.add(tail.poll());
-  } while (!tail.at_end());
+    return tail.at_end();
+  });
   AttemptEnd end = read_end(paths, attempt, warn);
   if (end.outcome == LaunchOutcome::kUnseen) end.ended_unix_ms = now_unix_ms();
   end.in_job = true;

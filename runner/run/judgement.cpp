@@ -144,7 +144,7 @@ Ending of_killed(const AttemptEnd& end, Ending said) {
 
 }  // namespace
 
-Ending said_by_ranks(std::span<const RankEnd> ranks) {
+Ending judge_by_ranks(std::span<const RankEnd> ranks) {
   using enum RankEndKind;
   if (!ranks.empty() &&
       std::ranges::all_of(ranks, [](auto& end) { return end.kind == kFinished; })) {
@@ -185,7 +185,7 @@ std::optional<int64_t> last_event_unix_ms(std::span<const RankEnd> ranks) {
 }
 
 Ending judge(std::span<const RankEnd> ranks, const AttemptEnd& end) {
-  const Ending said = said_by_ranks(ranks);
+  const Ending said = judge_by_ranks(ranks);
   if (said.is_result()) return said;
   const bool is_seen = end.outcome != LaunchOutcome::kUnseen;
   if (end.was_requeued && !is_seen) {
@@ -210,8 +210,8 @@ Ending judge_without_attempt(const std::optional<TaskState>& task, const std::st
           "the job ended as " + task->state + " before the run started; its output: " + output};
 }
 
-bool ranks_have_spoken(std::span<const RankEnd> ranks) {
-  return said_by_ranks(ranks).is_result() ||
+bool reports_decide(std::span<const RankEnd> ranks) {
+  return judge_by_ranks(ranks).is_result() ||
          std::ranges::none_of(
              ranks, [](RankEndKind kind) { return kind == RankEndKind::kNone; }, &RankEnd::kind);
 }

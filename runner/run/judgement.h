@@ -33,7 +33,7 @@ struct Ending {
 //   3. A rank failed, not by a communication error: failed, for the earliest failure.
 //   4. The earlier of two decides: a request to stop (interrupted), a communication error (failed).
 //   5. Otherwise: interrupted.
-Ending said_by_ranks(std::span<const RankEnd> ranks);
+Ending judge_by_ranks(std::span<const RankEnd> ranks);
 
 // Returns the time of the last event of any rank; nullopt: there is none.
 std::optional<int64_t> last_event_unix_ms(std::span<const RankEnd> ranks);
@@ -53,7 +53,7 @@ Ending judge_without_attempt(const std::optional<TaskState>& task, const std::st
 
 // True if the ranks' own reports decide. On a network file system, files may show up some seconds
 // after Slurm reports the end.
-bool ranks_have_spoken(std::span<const RankEnd> ranks);
+bool reports_decide(std::span<const RankEnd> ranks);
 
 // Returns how many attempts in a row the cluster has ended, `before` of them before this one. A new
 // checkpoint begins the count anew.

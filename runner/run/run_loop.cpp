@@ -185,10 +185,10 @@ void RunLoop::end_attempts() {
   for (; !ended_.empty(); ended_.erase(ended_.begin())) {
     AttemptEnd& end = ended_.front();
     OpenAttempt& attempt = running_.at(end.run);
-    check_are_there(settings_.results);  // files that are away look as if they were empty
-    do {
+    read_to_end(settings_.results, [&] {
       journal_.append(attempt, attempt.read());
-    } while (!attempt.at_end());
+      return attempt.at_end();
+    });
     const Ending ending = journal_.end(attempt, end);
     attempt.show_end(ending);
     some_cut_short_ |= is_cut_short(ending.status) && may_start_again(attempt);

@@ -111,7 +111,7 @@ class RunLoop {
   ExitCode run(std::vector<RunRecord> runs);
   // True if runs are left and the job should ask for another start. Its time limit was near, or a
   // preemption with a grace time asked its ranks to stop.
-  bool is_to_go_on() const {
+  bool needs_another_start() const {
     return (at_time_limit_ || ranks_were_asked_alone_) && (some_cut_short_ || !waiting_.empty());
   }
 

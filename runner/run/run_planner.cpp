@@ -62,8 +62,8 @@ bool runs_out_on(const std::string& device_kind, const RunSpec& spec, const RanO
   const int64_t own_mib = memory_limit_bytes(spec) >> 20;  // per rank
   const bool is_of_own =
       spec.device == DeviceKind::kCuda || (own_mib > 0 && own_mib <= then.limit_mib);
-  if (before.is_said_by_rank && is_of_own) return true;
-  const bool is_known = before.is_said_by_rank || then.limit_mib != kNoLimit;
+  if (before.was_reported_by_rank && is_of_own) return true;
+  const bool is_known = before.was_reported_by_rank || then.limit_mib != kNoLimit;
   return is_known && now.limit_mib <= then.limit_mib;
 }
 
@@ -71,15 +71,41 @@ bool are_of_one_device(std::string_view one, std::string_view other) {
   return parts_of(one).device == parts_of(other).device;
 }
 
-namespace {
-
-std::string known_not_to_fit(const KnownOutOfMemory& known, const std::string& key) {
-  return fmt::format(
-      "not launched: {}={} ran out of memory ('{}' of the experiment '{}'); --rerun launches it",
-      key, known.value, known.point, known.experiment);
+bool ValueSearch::take_result(const RunRecord& ended, RunStatus status) {
+  if (status == RunStatus::kFinished) search.fits(*ended.family_value);
+  if (status == RunStatus::kOutOfMemory) search.does_not_fit(*ended.family_value);
+  return is_result(status);
 }
 
-}  // namespace
+std::optional<RunRecord> next_to_launch(ValueSearch& series, const KnownValues& known) {
+  const std::string& key = series.doubling->key();
+  while (const std::optional<int64_t> value = series.search.next()) {
+    try {
+      RunRecord run = known.run_of(*value);
+      if (const std::optional<bool> fits = known.fits(run)) {
+        *fits ? series.search.fits(*value) : series.search.does_not_fit(*value);
+        continue;
+      }
+      if (series.most && *value > *series.most) {
+        known.say(fmt::format("{}={} is not run: it is predicted not to fit (--skip-oversized)",
+                              key, *value));
+        break;
+      }
+      if (series.checked && !reads_the_same(run.spec, *series.checked)) {
+        check_inputs(run.spec);
+        series.checked = run.spec;
+      }
+      return run;
+    } catch (const ConfigError& error) {
+      if (series.checked) {
+        known.say(fmt::format("{}={} cannot be run, so the search ends here: {}", key, *value,
+                              error.what()));
+      }
+      break;
+    }
+  }
+  return std::nullopt;
+}
 
 RunPlanner::RunPlanner(Store& store, const Experiment& experiment, FileDigest digest,
                        Settings settings)
@@ -92,14 +118,14 @@ std::vector<RunRecord> RunPlanner::plan(const ExperimentRecord& record, const Ex
                                         std::vector<RunRecord> chosen,
                                         std::vector<RunRecord> left_out) {
   std::vector<Step> steps;
-  std::map<size_t, Series> waiting;  // by the number of the step that each waits for
+  std::map<size_t, ValueSearch> waiting;  // by the number of the step that each waits for
   for (size_t i = 0; i < chosen.size(); ++i) {
     const auto& doubling = expansion.runs[i].doubling;
     if (!doubling) {
       steps.push_back({std::move(chosen[i]), Decision::kLaunchUnlessResult});
       continue;
     }
-    Series series{doubling, doubling->search(), std::move(chosen[i].spec)};
+    ValueSearch series{doubling, doubling->search(), std::move(chosen[i].spec)};
     std::vector<Step> walked = begin(series);
     const bool waits = !walked.empty() && walked.back().decision == Decision::kLaunch;
     std::ranges::move(walked, std::back_inserter(steps));
@@ -127,18 +153,18 @@ std::vector<RunRecord> RunPlanner::plan(const ExperimentRecord& record, const Ex
 
 bool RunPlanner::follows_from_ended(int64_t run) const {
   const auto found = series_.find(run);
-  return found != series_.end() && found->second.has_begun;
+  return found != series_.end() && found->second.search.has_begun();
 }
 
 std::optional<SearchState> RunPlanner::search_of(const RunRecord& run) const {
   const auto found = series_.find(run.id);
   if (found == series_.end()) return std::nullopt;
-  const Series& series = found->second;
+  const ValueSearch& series = found->second;
   SearchState state{.expected = series.search.expected(),
                     .largest_that_fits = series.search.largest_that_fits(),
                     .smallest_that_does_not_fit = series.search.smallest_that_does_not_fit(),
-                    .begins_anew = settings_.rerun && series.checked};
-  if (settings_.skip_oversized) state.most = series.expected;
+                    .most = series.most,
+                    .begins_anew = begins_anew(series)};
   if (const auto known = known_out_of_memory(run)) state.too_large = known->value;
   for (RunRecord& other : store_.runs()) {
     const bool is_of_series = other.experiment == experiment_.name() &&
@@ -155,8 +181,8 @@ std::optional<SearchState> RunPlanner::search_of(const RunRecord& run) const {
 std::optional<RunRecord> RunPlanner::after(const RunRecord& ended, RunStatus status) {
   const auto found = series_.find(ended.id);
   if (found == series_.end()) return std::nullopt;
-  Series series = found->second;
-  if (!take_result(series, status)) return std::nullopt;
+  ValueSearch series = found->second;
+  if (!series.take_result(ended, status)) return std::nullopt;
   for (Step& step : walk(series)) {
     RunRecord record = store_.plan_one_more(experiment_.name(), step.run);
     if (!is_to_launch(step, record)) continue;
@@ -166,24 +192,25 @@ std::optional<RunRecord> RunPlanner::after(const RunRecord& ended, RunStatus sta
   return std::nullopt;
 }
 
-bool RunPlanner::take_result(Series& series, RunStatus status) {
-  if (status == RunStatus::kFinished) series.search.fits(series.value);
-  if (status == RunStatus::kOutOfMemory) series.search.does_not_fit(series.value);
-  return is_result(status);
-}
-
 void RunPlanner::job_chose(const RunRecord& ended, const RunRecord& chosen) {
   const auto found = series_.find(ended.id);
-  if (found == series_.end() || !chosen.family_value) return;
-  Series series = found->second;
-  take_result(series, ended.status);
-  series.value = *chosen.family_value;
-  series.has_begun = true;
+  if (found == series_.end()) return;
+  ValueSearch series = found->second;
+  series.take_result(ended, ended.status);
   series_.insert_or_assign(chosen.id, std::move(series));
 }
 
+// True if results of earlier runs do not count.
+bool RunPlanner::begins_anew(const ValueSearch& series) const {
+  return settings_.rerun && series.checked;
+}
+
+RunRecord RunPlanner::run_of(const ValueSearch& series, int64_t value) const {
+  return planned_run(experiment_, doubled_run(series.doubling, value), digest_);
+}
+
 // Returns the values with results, then the steps to the next launch.
-std::vector<RunPlanner::Step> RunPlanner::begin(Series& series) {
+std::vector<RunPlanner::Step> RunPlanner::begin(ValueSearch& series) {
   std::vector<Step> steps = recorded_steps(series);
   if (series.search.next()) expect(series);
   std::ranges::move(walk(series), std::back_inserter(steps));
@@ -192,18 +219,17 @@ std::vector<RunPlanner::Step> RunPlanner::begin(Series& series) {
 
 // Returns the values with results, if the search refines its range to find the largest value. A
 // range that is not refined is walked from its start.
-std::vector<RunPlanner::Step> RunPlanner::recorded_steps(Series& series) {
+std::vector<RunPlanner::Step> RunPlanner::recorded_steps(ValueSearch& series) {
   std::vector<Step> steps;
-  if (!series.doubling->is_refined() || (settings_.rerun && series.checked)) return steps;
+  if (!series.doubling->is_refined() || begins_anew(series)) return steps;
   const std::string family = series.doubling->family(digest_);
   for (const int64_t value : store_.values_with_result(experiment_.name(), family)) {
     if (!series.doubling->is_in_range(value)) continue;
     try {
-      Step known{planned_run(experiment_, doubled_run(series.doubling, value), digest_)};
-      series.value = value;
-      use_what_is_known(series, known);
-      if (known.decision == Decision::kLaunch) continue;
-      series.has_begun = true;
+      Step known{run_of(series, value)};
+      const std::optional<bool> fits = is_known_to_fit(known);
+      if (!fits) continue;
+      *fits ? series.search.fits(value) : series.search.does_not_fit(value);
       steps.push_back(std::move(known));
     } catch (const ConfigError&) {  // no value of the key any more
     }
@@ -212,76 +238,55 @@ std::vector<RunPlanner::Step> RunPlanner::recorded_steps(Series& series) {
 }
 
 // Sets the expected largest value, where the search begins or ends.
-void RunPlanner::expect(Series& series) {
+void RunPlanner::expect(ValueSearch& series) {
   const bool is_refined = series.doubling->is_refined();
   if (!settings_.expected_value || (!is_refined && !settings_.skip_oversized)) return;
-  series.expected = settings_.expected_value(series.doubling, series.doubling->family(digest_));
-  if (!series.expected || !is_refined) return;
-  series.search.expect_to_be_largest(*series.expected);
-  const int64_t saved = runs_saved(series.doubling->search(), *series.expected);
-  if (series.checked && !series.has_begun && saved > 0) {
+  const auto expected = settings_.expected_value(series.doubling, series.doubling->family(digest_));
+  if (settings_.skip_oversized) series.most = expected;
+  if (!expected || !is_refined) return;
+  series.search.expect_to_be_largest(*expected);
+  const int64_t saved = runs_saved(series.doubling->search(), *expected);
+  if (series.checked && !series.search.has_begun() && saved > 0) {
     settings_.say(
         fmt::format("{}: {} is predicted to be the largest that fits; beginning there "
                     "saves {} run{}",
-                    series.doubling->key(), *series.expected, saved, saved == 1 ? "" : "s"));
+                    series.doubling->key(), *expected, saved, saved == 1 ? "" : "s"));
   }
 }
 
 // Returns the steps from the present state of the search to its next launch, or to its end.
-std::vector<RunPlanner::Step> RunPlanner::walk(Series& series) {
+std::vector<RunPlanner::Step> RunPlanner::walk(ValueSearch& series) {
   std::vector<Step> steps;
-  while (const std::optional<int64_t> value = series.search.next()) {
-    const bool is_oversized =
-        settings_.skip_oversized && series.expected && *value > *series.expected;
-    try {
-      Step next = step(series, *value);
-      if (is_oversized && next.decision == Decision::kLaunch) {
-        settings_.say(fmt::format("{}={} is not run: it is predicted not to fit (--skip-oversized)",
-                                  series.doubling->key(), *value));
-        break;
-      }
-      steps.push_back(std::move(next));
-    } catch (const ConfigError& error) {
-      if (series.checked) {
-        settings_.say(fmt::format("{}={} cannot be run, so the search ends here: {}",
-                                  series.doubling->key(), *value, error.what()));
-      }
-      break;
-    }
-    if (steps.back().decision == Decision::kLaunch) break;
-    series.has_begun = true;
-  }
+  const auto fits = [&](const RunRecord& run) {
+    Step step{run};
+    const auto fits = begins_anew(series) ? std::nullopt : is_known_to_fit(step);
+    if (fits) steps.push_back(std::move(step));
+    return fits;
+  };
+  const auto next =
+      next_to_launch(series, {.run_of = [&](int64_t value) { return run_of(series, value); },
+                              .fits = fits,
+                              .say = settings_.say});
+  if (next) steps.push_back({*next});
   return steps;
 }
 
-RunPlanner::Step RunPlanner::step(Series& series, int64_t value) {
-  Step step{planned_run(experiment_, doubled_run(series.doubling, value), digest_)};
-  series.value = value;
-  const bool begins_anew = settings_.rerun && series.checked;
-  if (!begins_anew) use_what_is_known(series, step);
-  const bool is_checked = !series.checked || reads_the_same(step.run.spec, *series.checked);
-  if (step.decision == Decision::kLaunch && !is_checked) {
-    check_inputs(step.run.spec);
-    series.checked = step.run.spec;
-  }
-  return step;
-}
-
-// If it is known whether the step's value fits, tells the search and decides about the step.
-void RunPlanner::use_what_is_known(Series& series, Step& step) const {
+// If it is known whether the step's run fits, decides about the step.
+std::optional<bool> RunPlanner::is_known_to_fit(Step& step) const {
   const RunRecord& run = step.run;
   const auto record = store_.recorded_run(experiment_.name(), run.point, run.hash);
   if (record && record->status == RunStatus::kFinished && finishes_here(*record, run.spec)) {
     step.decision = Decision::kKeepResult;
-    series.search.fits(series.value);
-    return;
+    return true;
   }
   const auto known = known_out_of_memory(run);
-  if (!known || known->value > series.value) return;
-  series.search.does_not_fit(series.value);
+  if (!known || known->value > *run.family_value) return std::nullopt;
   const bool ran_out = record && record->status == RunStatus::kOutOfMemory && record->attempt > 0;
   step.decision = ran_out ? Decision::kKeepResult : Decision::kRecordOutOfMemory;
-  step.reason = known_not_to_fit(*known, run.family_key);
+  step.reason = fmt::format(
+      "not launched: {}={} ran out of memory ('{}' of the experiment '{}'); --rerun launches it",
+      run.family_key, known->value, known->point, known->experiment);
+  return false;
 }
 
 // Returns the family's run of the smallest value that would run out of memory here as well.
@@ -295,12 +300,12 @@ std::optional<KnownOutOfMemory> RunPlanner::known_out_of_memory(const RunRecord&
 // True if `run`, whose attempt ran out of memory on `device_kind`, would do so here as well.
 bool RunPlanner::runs_out_here(const RunSpec& spec, int64_t run, int attempt,
                                const std::string& device_kind) const {
-  const bool is_said_by_rank =
+  const bool was_reported_by_rank =
       std::ranges::any_of(store_.rank_ends(run, attempt), [](const RankEnd& end) {
         return end.kind == RankEndKind::kFailed &&
                end.exit_code == static_cast<int64_t>(ExitCode::kOutOfMemory);
       });
-  return runs_out_on(settings_.device_kind(spec), spec, {device_kind, is_said_by_rank});
+  return runs_out_on(settings_.device_kind(spec), spec, {device_kind, was_reported_by_rank});
 }
 
 // Returns the runs with results of the series that --only leaves out. They stay in the list.
@@ -308,7 +313,7 @@ std::vector<RunPlanner::Step> RunPlanner::steps_left_out(const Expansion& expans
   std::vector<Step> steps;
   for (const Run& run : expansion.left_out) {
     if (!run.doubling) continue;
-    Series series{run.doubling, run.doubling->search(), std::nullopt};
+    ValueSearch series{run.doubling, run.doubling->search(), std::nullopt};
     std::ranges::move(begin(series), std::back_inserter(steps));
   }
   return steps;

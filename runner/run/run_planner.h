@@ -31,8 +31,8 @@ std::optional<int64_t> memory_limit_mib(std::string_view device_kind);
 
 // An attempt that ran out of memory.
 struct RanOut {
-  std::string_view device_kind;  // the attempt's
-  bool is_said_by_rank = false;  // otherwise the kernel killed a rank
+  std::string_view device_kind;       // the attempt's
+  bool was_reported_by_rank = false;  // otherwise the kernel killed a rank
 };
 
 // True if a run with this specification would run out of memory on `device_kind` as well. The
@@ -64,6 +64,30 @@ struct SearchState {
     visit("begins_anew", self.begins_anew);
   }
 };
+
+// A search under way for the largest value of a doubled key that fits.
+struct ValueSearch {
+  std::shared_ptr<const DoublingSeries> doubling;
+  Doubling search;
+  std::optional<RunSpec> checked;  // by check_inputs; absent: nothing is to be checked
+  std::optional<int64_t> most{};   // nothing above is launched
+
+  // Tells the search how a run ended. Returns false if this is no result.
+  bool take_result(const RunRecord& ended, RunStatus status);
+};
+
+// What a search asks about the values that it comes to.
+struct KnownValues {
+  // Returns the value's run. Throws ConfigError if the key cannot have the value.
+  std::function<RunRecord(int64_t value)> run_of;
+  // Returns whether the run fits. nullopt: it has to be launched.
+  std::function<std::optional<bool>(const RunRecord& run)> fits;
+  std::function<void(const std::string& line)> say;  // to the user
+};
+
+// Returns the run of the next value that has to be launched; nullopt: the search is over. Tells the
+// search about the values before it.
+std::optional<RunRecord> next_to_launch(ValueSearch& series, const KnownValues& known);
 
 // Decides which of an experiment's runs are launched: those without a result. The values of a
 // doubled key follow one another, without those that are known not to fit.
@@ -101,15 +125,6 @@ class RunPlanner {
   void job_chose(const RunRecord& ended, const RunRecord& chosen);
 
  private:
-  // A search under way that waits for the run of `value`.
-  struct Series {
-    std::shared_ptr<const DoublingSeries> doubling;
-    Doubling search;
-    std::optional<RunSpec> checked;  // by check_inputs; absent: nothing is to be checked
-    int64_t value = 0;
-    bool has_begun = false;  // an earlier value is known to fit or not
-    std::optional<int64_t> expected{};
-  };
   enum class Decision { kLaunch, kLaunchUnlessResult, kKeepResult, kRecordOutOfMemory };
   struct Step {
     RunRecord run;
@@ -117,14 +132,13 @@ class RunPlanner {
     std::string reason{};  // of kRecordOutOfMemory
   };
 
-  // Tells the search how the awaited run ended. Returns false if nobody knows whether it fits.
-  static bool take_result(Series& series, RunStatus status);
-  std::vector<Step> begin(Series& series);
-  std::vector<Step> recorded_steps(Series& series);
-  void expect(Series& series);
-  std::vector<Step> walk(Series& series);
-  Step step(Series& series, int64_t value);
-  void use_what_is_known(Series& series, Step& step) const;
+  bool begins_anew(const ValueSearch& series) const;
+  RunRecord run_of(const ValueSearch& series, int64_t value) const;
+  std::vector<Step> begin(ValueSearch& series);
+  std::vector<Step> recorded_steps(ValueSearch& series);
+  void expect(ValueSearch& series);
+  std::vector<Step> walk(ValueSearch& series);
+  std::optional<bool> is_known_to_fit(Step& step) const;
   std::vector<Step> steps_left_out(const Expansion& expansion);
   bool is_to_launch(const Step& step, const RunRecord& record);
   std::optional<KnownOutOfMemory> known_out_of_memory(const RunRecord& run) const;
@@ -138,7 +152,7 @@ class RunPlanner {
   const Experiment& experiment_;
   FileDigest digest_;
   Settings settings_;
-  std::map<int64_t, Series> series_;  // by the id of the awaited run
+  std::map<int64_t, ValueSearch> series_;  // by the id of the awaited run
   int64_t with_result_ = 0;
 };
 

@@ -33,11 +33,16 @@ bool is_measured_loss(const ComparisonRow& run, std::string_view figure) {
   return figure.starts_with("validation_loss_") && run.has_validation_losses();
 }
 
-// Returns the run's figures in the order of AttemptSummary's members. A loss that is not finite is
-// infinite, so no median hides it.
+void visit_figures(auto& run, const auto& visit) {
+  AttemptSummary::visit_fields(run, visit);
+  HeldTime::visit_fields(run.held, visit);
+}
+
+// Returns the run's figures in the order of visit_figures. A loss that is not finite is infinite, so
+// no median hides it.
 std::vector<std::optional<double>> figures_of_run(const ComparisonRow& run) {
   std::vector<std::optional<double>> figures;
-  AttemptSummary::visit_fields(run, [&](const char* name, const auto& figure, auto&&...) {
+  visit_figures(run, [&](const char* name, const auto& figure, auto&&...) {
     std::optional<double> value;
     if (figure) {
       value = static_cast<double>(*figure);
@@ -53,24 +58,23 @@ std::vector<std::optional<double>> figures_of_run(const ComparisonRow& run) {
 void put_medians(ComparisonRow& median_row, const Runs& runs) {
   const auto figures = mapped(runs, [](const ComparisonRow* run) { return figures_of_run(*run); });
   size_t place = 0;
-  AttemptSummary::visit_fields(
-      median_row, [&](const std::string_view name, auto& figure, auto&&...) {
-        using Figure = typename std::decay_t<decltype(figure)>::value_type;
-        std::vector<double> values;
-        for (const auto& of_run : figures) {
-          if (of_run[place]) values.push_back(*of_run[place]);
-        }
-        ++place;
-        figure.reset();
-        if (values.empty()) return;
-        const bool is_loss = name.starts_with("loss_") || name.starts_with("validation_loss_");
-        const double middle = median(std::move(values));
-        if constexpr (std::is_integral_v<Figure>) {
-          figure = whole(middle);
-        } else if (!is_loss || std::isfinite(middle)) {
-          figure = middle;
-        }
-      });
+  visit_figures(median_row, [&](const std::string_view name, auto& figure, auto&&...) {
+    using Figure = typename std::decay_t<decltype(figure)>::value_type;
+    std::vector<double> values;
+    for (const auto& of_run : figures) {
+      if (of_run[place]) values.push_back(*of_run[place]);
+    }
+    ++place;
+    figure.reset();
+    if (values.empty()) return;
+    const bool is_loss = name.starts_with("loss_") || name.starts_with("validation_loss_");
+    const double middle = median(std::move(values));
+    if constexpr (std::is_integral_v<Figure>) {
+      figure = whole(middle);
+    } else if (!is_loss || std::isfinite(middle)) {
+      figure = middle;
+    }
+  });
 }
 
 // Returns the runs from which figures are taken.
@@ -88,14 +92,6 @@ void complete(Series& series) {
   const auto other = std::ranges::find_if_not(series.runs, is_finished);
   if (other != series.runs.end()) series.median.status = (*other)->status;
   put_medians(series.median, counted);
-  for (const auto time : {&HeldTime::gpu_time_ms, &HeldTime::node_time_ms}) {
-    std::vector<double> times_ms;
-    for (const ComparisonRow* run : counted) {
-      if (run->held.*time) times_ms.push_back(*(run->held.*time));
-    }
-    (series.median.held.*time).reset();
-    if (!times_ms.empty()) series.median.held.*time = median(std::move(times_ms));
-  }
   double skipped_lines = 0;
   for (const ComparisonRow* run : series.runs) {
     skipped_lines += static_cast<double>(run->skipped_lines);

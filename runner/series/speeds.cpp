@@ -111,9 +111,8 @@ bool was_disturbed(const ComparisonRow& run) {
 }
 
 bool is_disturbed(const Series& row) {
-  const auto disturbed = static_cast<size_t>(std::ranges::count_if(row.runs, [](auto* run) {
-    return run->status == RunStatus::kFinished && was_disturbed(*run);
-  }));
+  const auto disturbed = static_cast<size_t>(std::ranges::count_if(
+      row.runs, [](auto* run) { return is_finished(run) && was_disturbed(*run); }));
   return disturbed > 0 && 2 * disturbed >= row.finished_count;
 }
 

@@ -9,7 +9,7 @@
 
 #include "contract/record/event.h"
 #include "contract/spec/training_spec.h"
-#include "runner/store/comparison.h"
+#include "runner/store/figures.h"
 
 namespace fsdp {
 

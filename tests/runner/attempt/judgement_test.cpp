@@ -178,11 +178,11 @@ TEST_CASE("attempts that repeat the same steps come to no new checkpoint") {
 }
 
 TEST_CASE("files are waited for until every rank has spoken") {
-  CHECK(ranks_have_spoken(kAllFinished));
-  CHECK(ranks_have_spoken(kAsked));
-  CHECK(ranks_have_spoken(kRanOut));
-  CHECK_FALSE(ranks_have_spoken(kBroke));
-  CHECK_FALSE(ranks_have_spoken(kSilent));
+  CHECK(reports_decide(kAllFinished));
+  CHECK(reports_decide(kAsked));
+  CHECK(reports_decide(kRanOut));
+  CHECK_FALSE(reports_decide(kBroke));
+  CHECK_FALSE(reports_decide(kSilent));
 }
 
 TEST_CASE("a silent rank's signal is the reason, whatever the others say about its death") {

@@ -49,7 +49,9 @@ TEST_CASE("a job that has ended before its runner looks has done all values of a
                               return false;
                             }};
     for (int i = 0; i < 2; ++i) {
-      CHECK(refresh_free_jobs(life.store, results.path(), &cluster, pauses).empty());
+      CHECK(refresh_free_jobs(life.store, results.path(), experiments_in_jobs(life.store), &cluster,
+                              pauses)
+                .empty());
     }
   }
   for (const RunRecord& run : runs) {
@@ -94,9 +96,8 @@ TEST_CASE("a run that has ended in a job stays so when the job is requeued") {
   CHECK(life.status(runs[1].id) == RunStatus::kFinished);
 }
 
-TEST_CASE("one job for all runs: each has ended when its files say so, and the job goes on") {
-  SlurmLaboratory lab;
-  SlurmRunnerLife life(lab.results, lab.cluster);
+TEST_CASE_METHOD(
+    OneRunner, "one job for all runs: each has ended when its files say so, and the job goes on") {
   std::vector<RunRecord> planned = runs_of_one_shape(3);
   for (auto& run : planned) run.spec.slurm.mode = SlurmMode::kAllocation;
   planned[1].family = planned[2].family = "size";

@@ -64,9 +64,8 @@ TEST_CASE("one job for all runs that meets a limit on submitted jobs waits, and 
   CHECK(life.store.open_jobs("lab").at(0).tasks.size() == 2);
 }
 
-TEST_CASE("a job is told that its run has a result, though a later attempt was cut short") {
-  SlurmLaboratory lab;
-  SlurmRunnerLife life(lab.results, lab.cluster);
+TEST_CASE_METHOD(OneRunner,
+                 "a job is told that its run has a result, though a later attempt was cut short") {
   RunRecord run = life.plan(runs_of_one_shape(1)).front();
   for (const RunStatus status : {kFinished, kNodeFailed}) {
     const int attempt = life.store.begin_attempt(run.id, attempt_start());
@@ -82,9 +81,7 @@ TEST_CASE("a job is told that its run has a result, though a later attempt was c
   CHECK(told.attempt == 2);
 }
 
-TEST_CASE("a job starts the runner by the path that the submission was told") {
-  SlurmLaboratory lab;
-  SlurmRunnerLife life(lab.results, lab.cluster);
+TEST_CASE_METHOD(OneRunner, "a job starts the runner by the path that the submission was told") {
   REQUIRE(life.sweep.submit(life.plan(two_runs(SlurmMode::kAllocation))));
   const JobRecord job = life.store.open_jobs("lab").at(0);
   std::ifstream script(lab.results.path() / job.folder / "script.sh");
@@ -117,9 +114,8 @@ TEST_CASE("a refusal is told at once, also while nobody says whether the job was
   CHECK(life.store.open_jobs("").empty());
 }
 
-TEST_CASE("runs that Slurm refuses have failed with its words, and others go on") {
-  SlurmLaboratory lab;
-  SlurmRunnerLife life(lab.results, lab.cluster);
+TEST_CASE_METHOD(OneRunner,
+                 "runs that Slurm refuses have failed with its words, and others go on") {
   std::vector<RunRecord> planned = runs_of_one_shape(2);
   planned[1].spec.slurm.partition = "other";
   const std::vector<RunRecord> runs = life.plan(planned);
@@ -131,9 +127,7 @@ TEST_CASE("runs that Slurm refuses have failed with its words, and others go on"
   CHECK(life.store.open_jobs("").size() == 1);
 }
 
-TEST_CASE("runs that are refused when they are to run again keep their results") {
-  SlurmLaboratory lab;
-  SlurmRunnerLife life(lab.results, lab.cluster);
+TEST_CASE_METHOD(OneRunner, "runs that are refused when they are to run again keep their results") {
   const std::vector<RunRecord> planned = runs_of_one_shape(2);
   const std::vector<RunRecord> runs = life.plan(planned);
   const int64_t finished = runs[0].id;
@@ -185,11 +179,8 @@ TEST_CASE("an array has no more tasks than the cluster allows") {
   CHECK_FALSE(lab.cluster.known.contains("100_2"));
 }
 
-TEST_CASE("what keeps a job from starting is said at once, and once") {
-  SlurmLaboratory lab;
-  SlurmRunnerLife life(lab.results, lab.cluster);
-  const std::vector<RunRecord> runs = life.plan(runs_of_one_shape(2));
-  REQUIRE(life.sweep.submit(runs));
+TEST_CASE_METHOD(OneRunner, "what keeps a job from starting is said at once, and once") {
+  const std::vector<RunRecord> runs = submitted(2);
   for (const char* task : {"100_0", "100_1"}) {
     lab.cluster.known[task].reason = "PartitionDown";
   }
@@ -198,9 +189,7 @@ TEST_CASE("what keeps a job from starting is said at once, and once") {
   CHECK(life.progress.count("does not start") == 1);
 }
 
-TEST_CASE("slurm.max_parallel holds over all arrays of a sweep") {
-  SlurmLaboratory lab;
-  SlurmRunnerLife life(lab.results, lab.cluster);
+TEST_CASE_METHOD(OneRunner, "slurm.max_parallel holds over all arrays of a sweep") {
   lab.cluster.configuration.max_array_size = 2;
   std::vector<RunRecord> planned = runs_of_one_shape(5);
   const auto [most, awaited] = GENERATE(table<int64_t, std::vector<std::string>>({

@@ -93,7 +93,9 @@ TEST_CASE("a report on another cluster tells what jobs wrote, and takes none for
   const std::vector<RunRecord> runs = lab.submit_at_dawn(2);
   FakeJob(lab.results.path(), runs[0]).starts(1, "100_0");
   Store store(lab.results.path());
-  CHECK(refresh_free_jobs(store, lab.results.path(), &lab.dusk, no_pauses()).empty());
+  CHECK(refresh_free_jobs(store, lab.results.path(), experiments_in_jobs(store), &lab.dusk,
+                          no_pauses())
+            .empty());
   CHECK(store.run(runs[0].id)->status == kRunning);
   CHECK(store.run(runs[1].id)->status == kQueued);
   CHECK(store.open_jobs("").at(0).tasks.at(1).over == false);

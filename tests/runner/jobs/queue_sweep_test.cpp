@@ -6,9 +6,8 @@
 using namespace fsdp;
 using enum RunStatus;
 
-TEST_CASE("an array's life: queued, running, finished, and nothing of it is left open") {
-  SlurmLaboratory lab;
-  SlurmRunnerLife life(lab.results, lab.cluster);
+TEST_CASE_METHOD(OneRunner,
+                 "an array's life: queued, running, finished, and nothing of it is left open") {
   const std::vector<RunRecord> runs = life.plan(runs_of_one_shape(3));
   REQUIRE(life.sweep.pick_up());
   REQUIRE(life.sweep.submit(runs));
@@ -50,11 +49,10 @@ TEST_CASE("an array's life: queued, running, finished, and nothing of it is left
   CHECK(lab.cluster.submissions == 1);
 }
 
-TEST_CASE("what a reader of the database keeps the follower from recording is recorded after it") {
-  SlurmLaboratory lab;
-  SlurmRunnerLife life(lab.results, lab.cluster);
-  const std::vector<RunRecord> runs = life.plan(runs_of_one_shape(2));
-  REQUIRE(life.sweep.submit(runs));
+TEST_CASE_METHOD(
+    OneRunner,
+    "what a reader of the database keeps the follower from recording is recorded after it") {
+  const std::vector<RunRecord> runs = submitted(2);
   std::vector<FakeJob> jobs;
   for (const RunRecord& run : runs) jobs.push_back(lab.job(run));
   Database reader(lab.results.database());
@@ -88,12 +86,9 @@ TEST_CASE("what a reader of the database keeps the follower from recording is re
   CHECK(lab.cluster.submissions == 1);
 }
 
-TEST_CASE("a requeued run is an attempt each time, and queued in between") {
-  SlurmLaboratory lab;
-  SlurmRunnerLife life(lab.results, lab.cluster);
-  const std::vector<RunRecord> runs = life.plan(runs_of_one_shape(1));
+TEST_CASE_METHOD(OneRunner, "a requeued run is an attempt each time, and queued in between") {
+  const std::vector<RunRecord> runs = submitted(1);
   const int64_t run = runs[0].id;
-  REQUIRE(life.sweep.submit(runs));
   FakeJob job = lab.job(runs[0]);
   life.happens = {
       [&] {
@@ -127,9 +122,9 @@ TEST_CASE("a requeued run is an attempt each time, and queued in between") {
   CHECK(lab.cluster.submissions == 1);
 }
 
-TEST_CASE("a Slurm that was never seen is an error with what to do, and nothing is submitted") {
-  SlurmLaboratory lab;
-  SlurmRunnerLife life(lab.results, lab.cluster);
+TEST_CASE_METHOD(
+    OneRunner,
+    "a Slurm that was never seen is an error with what to do, and nothing is submitted") {
   const std::vector<RunRecord> runs = life.plan(runs_of_one_shape(1));
   lab.cluster.is_down = true;
   CHECK_THROWS_WITH(life.sweep.submit(runs),
@@ -140,9 +135,7 @@ TEST_CASE("a Slurm that was never seen is an error with what to do, and nothing 
   CHECK(life.status(runs[0].id) == kPlanned);
 }
 
-TEST_CASE("a controller that is down is waited for, and said to be so once") {
-  SlurmLaboratory lab;
-  SlurmRunnerLife life(lab.results, lab.cluster);
+TEST_CASE_METHOD(OneRunner, "a controller that is down is waited for, and said to be so once") {
   const std::vector<RunRecord> runs = life.plan(runs_of_one_shape(2));
   REQUIRE(life.sweep.submit({runs[0]}));
   FakeJob first = lab.job(runs[0]);
@@ -173,11 +166,8 @@ TEST_CASE("a controller that is down is waited for, and said to be so once") {
   CHECK(life.progress.count("Slurm does not answer") == 2);
 }
 
-TEST_CASE("a job that Slurm has forgotten is what its files say, else unknown") {
-  SlurmLaboratory lab;
-  SlurmRunnerLife life(lab.results, lab.cluster);
-  const std::vector<RunRecord> runs = life.plan(runs_of_one_shape(3));
-  REQUIRE(life.sweep.submit(runs));
+TEST_CASE_METHOD(OneRunner, "a job that Slurm has forgotten is what its files say, else unknown") {
+  const std::vector<RunRecord> runs = submitted(3);
   FakeJob finished = lab.job(runs[0]), killed = lab.job(runs[1]);
   life.happens = {[&] {
     lab.cluster.known.clear();
@@ -193,11 +183,8 @@ TEST_CASE("a job that Slurm has forgotten is what its files say, else unknown") 
   CHECK(life.status(runs[2].id) == kUnknown);
 }
 
-TEST_CASE("files that come later than Slurm's word are waited for") {
-  SlurmLaboratory lab;
-  SlurmRunnerLife life(lab.results, lab.cluster);
-  const std::vector<RunRecord> runs = life.plan(runs_of_one_shape(1));
-  REQUIRE(life.sweep.submit(runs));
+TEST_CASE_METHOD(OneRunner, "files that come later than Slurm's word are waited for") {
+  const std::vector<RunRecord> runs = submitted(1);
   FakeJob job = lab.job(runs[0]);
   life.happens = {[&] { lab.cluster.ends("100_0"); },
                   [&] {
@@ -209,9 +196,8 @@ TEST_CASE("files that come later than Slurm's word are waited for") {
   CHECK(life.attempts(runs[0].id) == Statuses{kFinished});
 }
 
-TEST_CASE("the next value of a doubled key is submitted when the last one's result is known") {
-  SlurmLaboratory lab;
-  SlurmRunnerLife life(lab.results, lab.cluster);
+TEST_CASE_METHOD(
+    OneRunner, "the next value of a doubled key is submitted when the last one's result is known") {
   const std::vector<RunRecord> runs = life.plan(runs_of_one_shape(2));
   REQUIRE(life.sweep.submit({runs[0]}));
   life.follow_up = [&](const RunRecord& run, RunStatus status) -> std::optional<RunRecord> {
@@ -233,11 +219,8 @@ TEST_CASE("the next value of a doubled key is submitted when the last one's resu
   CHECK(lab.cluster.submissions == 2);
 }
 
-TEST_CASE("two experiments in one folder are followed apart") {
-  SlurmLaboratory lab;
-  SlurmRunnerLife life(lab.results, lab.cluster);
-  const std::vector<RunRecord> runs = life.plan(runs_of_one_shape(1));
-  REQUIRE(life.sweep.submit(runs));
+TEST_CASE_METHOD(OneRunner, "two experiments in one folder are followed apart") {
+  const std::vector<RunRecord> runs = submitted(1);
   JobRecord other{.experiment = "other", .token = "1", .slurm_job = "7", .mode = "per_run"};
   JobTask task;
   task.run = life.store.plan(experiment("other"), runs_of_one_shape(1)).front().id;
@@ -271,11 +254,9 @@ TEST_CASE("Slurm is asked less and less often while it does not answer") {
   CHECK(progress.count("connection refused") == 2);
 }
 
-TEST_CASE("a queue in which nothing changes is asked at most three times in two minutes") {
-  SlurmLaboratory lab;
-  SlurmRunnerLife life(lab.results, lab.cluster);
-  const std::vector<RunRecord> runs = life.plan(runs_of_one_shape(1));
-  REQUIRE(life.sweep.submit(runs));
+TEST_CASE_METHOD(OneRunner,
+                 "a queue in which nothing changes is asked at most three times in two minutes") {
+  const std::vector<RunRecord> runs = submitted(1);
   FakeJob job = lab.job(runs[0]);
   constexpr int kWaitsOfTwoMinutes = 30;  // of 4 s
   int earlier_queries = 0;
@@ -355,11 +336,9 @@ TEST_CASE("a run that was unknown goes on if its ranks report more") {
   CHECK(lab.cluster.submissions == 1);
 }
 
-TEST_CASE("a node's clock that is behind is warned of, however long the job waited") {
-  SlurmLaboratory lab;
-  SlurmRunnerLife life(lab.results, lab.cluster);
-  const std::vector<RunRecord> runs = life.plan(runs_of_one_shape(1));
-  REQUIRE(life.sweep.submit(runs));
+TEST_CASE_METHOD(OneRunner,
+                 "a node's clock that is behind is warned of, however long the job waited") {
+  const std::vector<RunRecord> runs = submitted(1);
   FakeJob job = lab.job(runs[0]);
   job.clock_ms = -90'000;
   life.happens = {[&] {
@@ -388,11 +367,9 @@ TEST_CASE("an unknown run that never began keeps no later call from its work") {
   CHECK_FALSE(next.sweep.follows(1));
 }
 
-TEST_CASE("a job that Slurm hides ends by what its ranks and their launcher say") {
-  SlurmLaboratory lab;
-  SlurmRunnerLife life(lab.results, lab.cluster);
-  const std::vector<RunRecord> runs = life.plan(runs_of_one_shape(2));
-  REQUIRE(life.sweep.submit(runs));
+TEST_CASE_METHOD(OneRunner,
+                 "a job that Slurm hides ends by what its ranks and their launcher say") {
+  const std::vector<RunRecord> runs = submitted(2);
   std::vector<FakeJob> jobs{lab.job(runs[0]), lab.job(runs[1])};
   life.happens = {[&] {
                     for (int i : {0, 1}) {
@@ -412,9 +389,8 @@ TEST_CASE("a job that Slurm hides ends by what its ranks and their launcher say"
   CHECK(life.attempts(runs[1].id) == Statuses{kFailed});
 }
 
-TEST_CASE("an sbatch that fails while squeue answers is called less and less often") {
-  SlurmLaboratory lab;
-  SlurmRunnerLife life(lab.results, lab.cluster);
+TEST_CASE_METHOD(OneRunner,
+                 "an sbatch that fails while squeue answers is called less and less often") {
   const std::vector<RunRecord> runs = life.plan(runs_of_one_shape(2));
   REQUIRE(life.sweep.submit({runs[0]}));
   life.follow_up = [&](const RunRecord& run, RunStatus) {

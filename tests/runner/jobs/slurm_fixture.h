@@ -315,4 +315,17 @@ class SlurmRunnerLife {
   JobLoop sweep;
 };
 
+// A laboratory with one runner.
+struct OneRunner {
+  SlurmLaboratory lab;
+  SlurmRunnerLife life{lab.results, lab.cluster};
+
+  // Submits this many runs that ask for the same.
+  std::vector<RunRecord> submitted(int count) {
+    std::vector<RunRecord> runs = life.plan(runs_of_one_shape(count));
+    REQUIRE(life.sweep.submit(runs));
+    return runs;
+  }
+};
+
 }  // namespace fsdp

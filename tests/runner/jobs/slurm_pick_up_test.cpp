@@ -72,9 +72,7 @@ TEST_CASE("an attempt that an earlier runner began to follow goes on") {
   CHECK(life.attempts(runs[0].id) == Statuses{kFinished});
 }
 
-TEST_CASE("a submission whose answer was lost is not repeated") {
-  SlurmLaboratory lab;
-  SlurmRunnerLife life(lab.results, lab.cluster);
+TEST_CASE_METHOD(OneRunner, "a submission whose answer was lost is not repeated") {
   const std::vector<RunRecord> runs = life.plan(runs_of_one_shape(2));
   lab.cluster.loses_answers = true;
   SECTION("by the same runner") {
@@ -108,9 +106,7 @@ TEST_CASE("a submission whose answer was lost is not repeated") {
   }
 }
 
-TEST_CASE("what never reached Slurm is forgotten by the next runner") {
-  SlurmLaboratory lab;
-  SlurmRunnerLife life(lab.results, lab.cluster);
+TEST_CASE_METHOD(OneRunner, "what never reached Slurm is forgotten by the next runner") {
   const std::vector<RunRecord> runs = life.plan(runs_of_one_shape(1));
   lab.cluster.loses_answers = true;
   life.is_asked_to_stop = true;
@@ -126,9 +122,8 @@ TEST_CASE("what never reached Slurm is forgotten by the next runner") {
   CHECK(claim_submission(folder, "100") == kWithdrawn);  // should it reach Slurm later
 }
 
-TEST_CASE("a submission that Slurm takes up after its runner gave it up does nothing") {
-  SlurmLaboratory lab;
-  SlurmRunnerLife life(lab.results, lab.cluster);
+TEST_CASE_METHOD(OneRunner,
+                 "a submission that Slurm takes up after its runner gave it up does nothing") {
   const std::vector<RunRecord> runs = life.plan(runs_of_one_shape(2));
   lab.cluster.loses_answers = true;
   life.is_asked_to_stop = true;
@@ -167,9 +162,7 @@ TEST_CASE("only the user who submitted forgets a submission without an answer") 
   CHECK(later.store.open_jobs("").at(0).slurm_job == "100");
 }
 
-TEST_CASE("a report brings open jobs up to date and submits nothing") {
-  SlurmLaboratory lab;
-  SlurmRunnerLife life(lab.results, lab.cluster);
+TEST_CASE_METHOD(OneRunner, "a report brings open jobs up to date and submits nothing") {
   std::vector<RunRecord> planned = runs_of_one_shape(2, /*checkpoint_steps=*/1);
   for (auto& run : planned) run.spec.slurm.time = "1:00:00";
   const std::vector<RunRecord> runs = life.plan(planned);
@@ -185,7 +178,9 @@ TEST_CASE("a report brings open jobs up to date and submits nothing") {
                             now += time;
                             return false;
                           }};
-  CHECK(refresh_free_jobs(life.store, lab.results.path(), &lab.cluster, pauses).empty());
+  CHECK(refresh_free_jobs(life.store, lab.results.path(), experiments_in_jobs(life.store),
+                          &lab.cluster, pauses)
+            .empty());
   CHECK(life.attempts(runs[0].id) == Statuses{kPreempted});
   CHECK(lab.cluster.submissions == 1);
   CHECK(life.store.open_jobs("").size() == 1);
@@ -194,7 +189,9 @@ TEST_CASE("a report brings open jobs up to date and submits nothing") {
     const int queries = lab.cluster.queries;
     FakeJob other = lab.job(runs[1]);
     other.starts(1, "100_1");
-    CHECK(refresh_free_jobs(life.store, lab.results.path(), nullptr, pauses).empty());
+    CHECK(refresh_free_jobs(life.store, lab.results.path(), experiments_in_jobs(life.store),
+                            nullptr, pauses)
+              .empty());
     CHECK(life.attempts(runs[1].id) == Statuses{kRunning});
     CHECK(lab.cluster.queries == queries);
   }
@@ -203,8 +200,8 @@ TEST_CASE("a report brings open jobs up to date and submits nothing") {
     lab.cluster.is_down = true;
     FakeJob other = lab.job(runs[1]);
     other.starts(1, "100_1");
-    CHECK(refresh_free_jobs(life.store, lab.results.path(), &lab.cluster, pauses) ==
-          std::set<std::string>{"lab"});
+    CHECK(refresh_free_jobs(life.store, lab.results.path(), experiments_in_jobs(life.store),
+                            &lab.cluster, pauses) == std::set<std::string>{"lab"});
     CHECK(life.attempts(runs[1].id) == Statuses{kRunning});
   }
 }

@@ -5,9 +5,8 @@
 using namespace fsdp;
 using enum RunStatus;
 
-TEST_CASE("what the cluster ended without requeue is submitted again, not for ever") {
-  SlurmLaboratory lab;
-  SlurmRunnerLife life(lab.results, lab.cluster);
+TEST_CASE_METHOD(OneRunner,
+                 "what the cluster ended without requeue is submitted again, not for ever") {
   std::vector<RunRecord> planned = runs_of_one_shape(1, /*checkpoint_steps=*/1);
   planned[0].spec.slurm.max_restarts = 2;
   planned[0].spec.slurm.time = "1:00:00";
@@ -31,9 +30,7 @@ TEST_CASE("what the cluster ended without requeue is submitted again, not for ev
   CHECK(lab.cluster.submissions == 3);
 }
 
-TEST_CASE("restarts that made progress counted against slurm.max_restarts") {
-  SlurmLaboratory lab;
-  SlurmRunnerLife life(lab.results, lab.cluster);
+TEST_CASE_METHOD(OneRunner, "restarts that made progress counted against slurm.max_restarts") {
   std::vector<RunRecord> planned = runs_of_one_shape(1, /*checkpoint_steps=*/1);
   planned[0].spec.slurm.max_restarts = 1;
   const std::vector<RunRecord> runs = life.plan(planned);
@@ -56,11 +53,8 @@ TEST_CASE("restarts that made progress counted against slurm.max_restarts") {
   CHECK(life.attempts(runs[0].id) == Statuses(4, kPreempted));
 }
 
-TEST_CASE("a run without checkpoints is not repeated after a time limit") {
-  SlurmLaboratory lab;
-  SlurmRunnerLife life(lab.results, lab.cluster);
-  const std::vector<RunRecord> runs = life.plan(runs_of_one_shape(1));
-  REQUIRE(life.sweep.submit(runs));
+TEST_CASE_METHOD(OneRunner, "a run without checkpoints is not repeated after a time limit") {
+  const std::vector<RunRecord> runs = submitted(1);
   FakeJob job = lab.job(runs[0]);
   life.happens = {[&] {
     job.starts(1, "100_0");
@@ -71,11 +65,9 @@ TEST_CASE("a run without checkpoints is not repeated after a time limit") {
   CHECK(lab.cluster.submissions == 1);
 }
 
-TEST_CASE("a run that is cancelled while it waits has no attempt, and is not repeated") {
-  SlurmLaboratory lab;
-  SlurmRunnerLife life(lab.results, lab.cluster);
-  const std::vector<RunRecord> runs = life.plan(runs_of_one_shape(1));
-  REQUIRE(life.sweep.submit(runs));
+TEST_CASE_METHOD(OneRunner,
+                 "a run that is cancelled while it waits has no attempt, and is not repeated") {
+  const std::vector<RunRecord> runs = submitted(1);
   life.happens = {[&] { lab.cluster.becomes("100_0", TaskPhase::kEnded, "CANCELLED", ""); }};
   CHECK(life.sweep.follow() == ExitCode::kRunFailed);
   CHECK(life.attempts(runs[0].id).empty());
@@ -98,9 +90,7 @@ TEST_CASE(
   CHECK(life.status(runs[1].id) == kUnknown);
 }
 
-TEST_CASE("a run whose job was requeued once too often is what ended it") {
-  SlurmLaboratory lab;
-  SlurmRunnerLife life(lab.results, lab.cluster);
+TEST_CASE_METHOD(OneRunner, "a run whose job was requeued once too often is what ended it") {
   std::vector<RunRecord> planned = runs_of_one_shape(1);
   planned[0].spec.slurm.max_restarts = 0;
   const std::vector<RunRecord> runs = life.plan(planned);

@@ -130,7 +130,7 @@ TEST_CASE("how an attempt ended follows from its ranks' last events") {
     INFO(expected.name);
     std::vector<RankEnd> ranks = expected.ranks;
     for (size_t rank = 0; rank < ranks.size(); ++rank) ranks[rank].rank = static_cast<int>(rank);
-    const Ending ending = said_by_ranks(ranks);
+    const Ending ending = judge_by_ranks(ranks);
     CHECK(name_of(ending.status) == name_of(expected.status));
     CHECK(ending.reason == expected.reason);
     CHECK(ending.reason_rank == expected.reason_rank);
