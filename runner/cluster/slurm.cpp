@@ -154,9 +154,11 @@ std::optional<std::string> SlurmQueue::refusal(const std::filesystem::path& scri
   return with_remedy(complaint);
 }
 
-std::optional<std::string> SlurmQueue::find_submission(const std::filesystem::path& script) {
-  return read_submission(
-      answer({"squeue", "--noheader", "--all", "--me", "--states=all", "--format=%F|%o"}), script);
+std::optional<std::string> SlurmQueue::find_submission(const std::filesystem::path& script,
+                                                       uid_t user) {
+  return read_submission(answer({"squeue", "--noheader", "--all", fmt::format("--user={}", user),
+                                 "--states=all", "--format=%F|%o"}),
+                         script);
 }
 
 // The controller sends one job, or all jobs of one user. Without a user it sends the whole queue.

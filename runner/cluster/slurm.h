@@ -41,8 +41,8 @@ struct Partition {
 
 // The measurements of a job or task in Slurm's accounting.
 struct TaskAccounts {
-  std::optional<int64_t> node_energy_joules{};     // of its nodes
-  std::optional<int64_t> memory_bytes_max{};  // resident, of the process with most
+  std::optional<int64_t> node_energy_joules{};  // of its nodes
+  std::optional<int64_t> memory_bytes_max{};    // resident, of the process with most
 
   bool operator==(const TaskAccounts&) const = default;
 };
@@ -57,7 +57,8 @@ class SlurmQueue : public Queue {
 
   QueueLimits limits() override { return config().limits; }
   std::string submit(const std::filesystem::path& script) override;
-  std::optional<std::string> find_submission(const std::filesystem::path& script) override;
+  std::optional<std::string> find_submission(const std::filesystem::path& script,
+                                             uid_t user) override;
   using Queue::query;
   // Asks squeue once. Jobs and named tasks that squeue has forgotten come from sacct, if the
   // cluster has accounting. scontrol answers for the rest.

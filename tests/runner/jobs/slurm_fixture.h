@@ -53,7 +53,7 @@ class FakeCluster : public Queue {
     if (loses_answers) throw QueueUnavailable("sbatch did not answer within 30 s");
     return id;
   }
-  std::optional<std::string> find_submission(const std::filesystem::path& script) override {
+  std::optional<std::string> find_submission(const std::filesystem::path& script, uid_t) override {
     answer();
     const auto found = scripts.find(script);
     return found == scripts.end() ? std::nullopt : std::optional(found->second);

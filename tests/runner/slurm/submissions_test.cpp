@@ -108,10 +108,11 @@ TEST_CASE("A submission is found again by its script, however its path is writte
   fake.let("squeue",
            "printf '12|/r/slurm/lab-5f0c/script.sh\\n12|/r/slurm/lab-5f0c/script.sh\\n13|(null)\\n"
            "14|/home/./a|b/slurm/lab-77/script.sh\\n'");
-  CHECK(cluster.find_submission("/r/slurm/lab-5f0c/script.sh") == "12");
-  CHECK(cluster.find_submission("/home/a|b/slurm/lab-77/script.sh") == "14");
-  CHECK(cluster.find_submission("/r/slurm/lab-5f/script.sh") == std::nullopt);
-  CHECK(cluster.find_submission("/r/slurm/b-5f0c/script.sh") == std::nullopt);
+  CHECK(cluster.find_submission("/r/slurm/lab-5f0c/script.sh", 1000) == "12");
+  CHECK(cluster.find_submission("/home/a|b/slurm/lab-77/script.sh", 1000) == "14");
+  CHECK(cluster.find_submission("/r/slurm/lab-5f/script.sh", 1000) == std::nullopt);
+  CHECK(cluster.find_submission("/r/slurm/b-5f0c/script.sh", 1000) == std::nullopt);
+  CHECK(fake.arguments("squeue")[2] == "--user=1000");
 }
 
 TEST_CASE("A job is requeued, or Slurm's words say why not") {
