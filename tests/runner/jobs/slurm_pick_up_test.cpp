@@ -207,6 +207,39 @@ TEST_CASE("a submission of another user that cannot be withdrawn is an error wit
   CHECK(claim_submission(folder, "100") == "100");
 }
 
+TEST_CASE("an attempt without an event holds its nodes until the last sign of life") {
+  using std::chrono::hours;
+  SlurmLaboratory lab;
+  SlurmRunnerLife life(lab.results, lab.cluster);
+  const std::vector<RunRecord> runs = life.plan(runs_of_one_shape(1));
+  REQUIRE(life.sweep.submit(runs));
+  FakeJob job = lab.job(runs[0]);
+  job.clock_ms = -std::chrono::milliseconds(hours(3)).count();
+  job.starts(1, "100_0");
+  const RunPaths paths(lab.results.path() / runs[0].folder);
+  std::filesystem::remove(paths.events(1, 0));
+  const auto file_now = std::filesystem::file_time_type::clock::now();
+  std::filesystem::last_write_time(paths.launch_record(1), file_now - hours(3));
+  std::ofstream(paths.log(1, 0)) << "loading\n";
+  std::filesystem::last_write_time(paths.log(1, 0), file_now - hours(2));
+  const auto held = [&] {
+    const AttemptRecord attempt = life.store.attempts(runs[0].id).at(0);
+    const auto end = std::chrono::milliseconds(attempt.ended_unix_ms.value());
+    return std::chrono::round<hours>(end - std::chrono::milliseconds(attempt.started_unix_ms));
+  };
+  SECTION("by its files") {
+    life.happens = {[&] { lab.cluster.ends("100_0", "FAILED"); }};
+    CHECK(life.sweep.follow() == ExitCode::kRunFailed);
+    CHECK(held() == hours(1));
+  }
+  SECTION("by Slurm") {
+    life.happens = {[&] { lab.cluster.runs("100_0"); },
+                    [&] { lab.cluster.ends("100_0", "FAILED"); }};
+    CHECK(life.sweep.follow() == ExitCode::kRunFailed);
+    CHECK(held() == hours(3));
+  }
+}
+
 TEST_CASE("a report brings open jobs up to date and submits nothing") {
   SlurmLaboratory lab;
   SlurmRunnerLife life(lab.results, lab.cluster);
