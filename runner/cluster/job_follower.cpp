@@ -346,10 +346,10 @@ RunStatus JobFollower::end_without_attempt(const Job& job, const Task& task,
   Ending ending =
       judge_without_attempt(state, output_text(output) + (message.empty() ? "" : ": " + message));
   const std::vector<AttemptRecord> attempts = listeners_.store.attempts(run);
-  const bool was_requeued = !attempts.empty() && attempts.back().slurm_job == name &&
-                            was_ended_by_cluster(attempts.back().status);
-  if (was_requeued && ending.status == RunStatus::kFailed) {  // it was not to go on once more
-    ending = {attempts.back().status, attempts.back().reason + "; slurm.max_restarts is reached"};
+  if (!attempts.empty() && attempts.back().slurm_job == name) {
+    const AttemptRecord& last = attempts.back();
+    const auto starts = read_end(paths(task), last.attempt, listeners_.warn()).starts_in_a_row;
+    if (starts) ending = {last.status, last.reason + restarts_ran_out(*starts)};
   }
   listeners_.store.record_status(run, ending.status, ending.reason);
   listeners_.progress.ended(run, ending.status, ending.reason, {});
@@ -362,7 +362,7 @@ RunStatus JobFollower::close(const Job& job, Task& task, bool was_requeued,
   ingest_rest(task);
   AttemptEnd end = read_end(paths(task), open.attempt(), listeners_.warn());
   end.in_job = true;
-  end.was_requeued = was_requeued;
+  end.was_requeued |= was_requeued;
   end.shares_memory = job.is_allocation() && task.run.spec.slurm.max_parallel > 1;
   if (end.outcome == LaunchOutcome::kUnseen) {
     end.ended_unix_ms =

@@ -154,6 +154,8 @@ Outcome run_in(const ThisJob& job, const std::filesystem::path& folder, const Jo
   tell_held(slurm, job_of_loop);
   std::vector<RunRecord> left =
       left_to_launch(runs, plan.results, job_of_loop, digests, *progress, follow_up);
+  const bool some_gave_up = std::ranges::any_of(
+      job_of_loop.ended, [&](const auto& run) { return run.second.in_a_row > slurm.max_restarts; });
   Journal journal(plan.results, digests, follow_up);
   RunLoop loop(journal, nullptr, launcher, *progress,
                {.results = plan.results,
@@ -167,7 +169,8 @@ Outcome run_in(const ThisJob& job, const std::filesystem::path& folder, const Jo
                     },
                 .predict = [&](const RunSpec& spec) { return predictions.predict(spec); },
                 .job = std::move(job_of_loop)});
-  const ExitCode code = loop.run(std::move(left));
+  ExitCode code = loop.run(std::move(left));
+  if (some_gave_up && code == ExitCode::kOk) code = ExitCode::kRunFailed;
   progress->close();
   return {code, loop.is_to_go_on() && slurm.max_restarts > 0};
 }

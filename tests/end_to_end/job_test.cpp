@@ -186,9 +186,14 @@ TEST_CASE("a job that was started again often enough is not requeued, nor works"
     CHECK(comes_to_its_limit(workplace, submission, 1, paths.events(start, 0)) == (start < 3));
   }
   const Ended once_more = submission.run({{"SLURM_RESTART_COUNT", "3"}});
-  CHECK(once_more.status == 0);
-  CHECK_THAT(once_more.errors, Contains("slow: not started again, slurm.max_restarts is reached"));
+  CHECK(once_more.status == 1);
+  const std::string why =
+      "; slurm.max_restarts is reached: 3 starts in a row without a new checkpoint";
+  CHECK_THAT(once_more.errors, Contains("slow: not started again" + why));
   CHECK_FALSE(std::filesystem::exists(submission.paths(0).attempt(4)));
+  CHECK(submission.follow() == std::vector<std::string>{"slow"});
+  CHECK(statuses(workplace) == "slow time_limit 3");
+  CHECK_THAT(rows(workplace)[0].reason, Catch::EndsWith(why));
 }
 
 TEST_CASE("a job whose every start left a new checkpoint was not started again") {

@@ -177,11 +177,15 @@ class FakeJob {
     for (int rank = 0; rank < ranks_; ++rank) report(rank, RunInterrupted{});
     says(outcome);
   }
-  // Writes end.json.
-  void says(const std::string& outcome) {
+  // Writes end.json. `more` are further fields.
+  void says(const std::string& outcome, const std::string& more = "") {
     write(paths_.end_record(attempt_),
           R"({"ended_unix_ms": )" + std::to_string(time_unix_ms()) + R"(, "outcome": ")" + outcome +
-              R"(", "reason": "", "first_rank": -1, "inputs_compared": false})");
+              R"(", "reason": "", "first_rank": -1, "inputs_compared": false)" + more + "}");
+  }
+  // A later start of the job finds that slurm.max_restarts is reached.
+  void gives_up(const std::string& outcome, int64_t starts) {
+    says(outcome, R"(, "starts_in_a_row": )" + std::to_string(starts));
   }
 
  private:
