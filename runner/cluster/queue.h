@@ -70,8 +70,9 @@ class Queue {
     }
     return states;
   }
-  // Ends jobs or single tasks ("12_3"). Tasks that are already over are no error.
-  virtual void cancel(std::span<const std::string> jobs_or_tasks) = 0;
+  // Ends jobs or single tasks ("12_3"). Returns those that the queue refuses to end, with its
+  // words. Tasks that are already over are no error.
+  virtual std::map<std::string, std::string> cancel(std::span<const std::string> jobs_or_tasks) = 0;
 };
 
 }  // namespace fsdp

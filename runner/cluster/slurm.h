@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -63,7 +64,7 @@ class SlurmQueue : public Queue {
   // Asks squeue once. Jobs and named tasks that squeue has forgotten come from sacct, if the
   // cluster has accounting. scontrol answers for the rest.
   std::vector<TaskState> query(std::span<const std::string> jobs_or_tasks, uid_t user) override;
-  void cancel(std::span<const std::string> jobs_or_tasks) override;
+  std::map<std::string, std::string> cancel(std::span<const std::string> jobs_or_tasks) override;
 
   // The reason why submit() would refuse the script, as far as Slurm tells. nullopt if it would
   // accept. Submits nothing. Throws QueueUnavailable.

@@ -68,9 +68,10 @@ class FakeCluster : public Queue {
     }
     return states;
   }
-  void cancel(std::span<const std::string> names) override {
+  std::map<std::string, std::string> cancel(std::span<const std::string> names) override {
     answer();
     for (const std::string& name : names) cancelled.insert(name);
+    return {};
   }
 
   void becomes(const std::string& task, TaskPhase phase, const std::string& state,
