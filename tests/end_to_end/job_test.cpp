@@ -178,6 +178,20 @@ bool comes_to_its_limit(const Workplace& workplace, const Submission& submission
   return std::filesystem::exists(workplace / "scontrol");
 }
 
+TEST_CASE("runs beside each other in a job hold equal shares of it") {
+  const auto [most, share] = GENERATE(table<int, double>({{0, 1}, {1, 1}, {2, 0.5}, {9, 0.5}}));
+  const Workplace workplace("  - {name: a}\n  - {name: b}\n",
+                            fmt::format("{{train.steps: 2, device: cpu, slurm: {{mode: allocation, "
+                                        "max_parallel: {}}}}}",
+                                        most));
+  Submission submission(workplace);
+  CHECK(submission.run({{"SLURM_JOB_NUM_NODES", "3"}, {"SLURM_GPUS_ON_NODE", "4"}}).status == 0);
+  for (const size_t run : {0, 1}) {
+    CHECK(submission.start(run, 1).nodes_held == 3 * share);
+    CHECK(submission.start(run, 1).gpus_held == 12 * share);
+  }
+}
+
 TEST_CASE("a job that was started again often enough is not requeued, nor works") {
   const Workplace workplace(kSaves, kBase);
   Submission submission(workplace);
