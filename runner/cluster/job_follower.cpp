@@ -1,6 +1,7 @@
 #include "runner/cluster/job_follower.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -32,6 +33,18 @@ std::optional<int64_t> end_of_time_limit(const TaskState& state, std::optional<i
   if (!state.seconds_left) return std::nullopt;
   const int64_t ends = now_unix_ms() + *state.seconds_left * 1000;
   return known && std::abs(ends - *known) < kSameEndMs ? *known : ends;
+}
+
+// Returns the time of the last write to a file of the folder; 0: unknown.
+int64_t last_write_unix_ms(const std::filesystem::path& folder) {
+  int64_t last = 0;
+  std::error_code gone;
+  for (const auto& file : std::filesystem::directory_iterator(folder, gone)) {
+    struct stat status {};
+    if (stat(file.path().c_str(), &status) != 0) continue;
+    last = std::max<int64_t>(last, status.st_mtim.tv_sec * 1000);
+  }
+  return last;
 }
 
 }  // namespace
@@ -236,6 +249,7 @@ void JobFollower::take_state(Job& job, Task& task, const std::optional<TaskState
     }
     return;
   }
+  if (state->phase == TaskPhase::kRunning) task.seen_unix_ms = now_unix_ms();
   if (state->phase == TaskPhase::kQueued) {
     wait_in_queue(job, task, *state);
   } else if (!job.is_allocation()) {  // there an end.json may wait for its ranks' last events
@@ -333,10 +347,10 @@ RunStatus JobFollower::end_without_attempt(const Job& job, const Task& task,
   Ending ending =
       judge_without_attempt(state, output_text(output) + (message.empty() ? "" : ": " + message));
   const std::vector<AttemptRecord> attempts = listeners_.store.attempts(run);
-  const bool was_requeued = !attempts.empty() && attempts.back().slurm_job == name &&
-                            was_ended_by_cluster(attempts.back().status);
-  if (was_requeued && ending.status == RunStatus::kFailed) {  // it was not to go on once more
-    ending = {attempts.back().status, attempts.back().reason + "; slurm.max_restarts is reached"};
+  if (!attempts.empty() && attempts.back().slurm_job == name) {
+    const AttemptRecord& last = attempts.back();
+    const auto starts = read_end(paths(task), last.attempt, listeners_.warn()).starts_in_a_row;
+    if (starts) ending = {last.status, last.reason + restarts_ran_out(*starts)};
   }
   listeners_.store.record_status(run, ending.status, ending.reason);
   listeners_.progress.ended(run, ending.status, ending.reason, {});
@@ -349,11 +363,11 @@ RunStatus JobFollower::close(const Job& job, Task& task, bool was_requeued,
   ingest_rest(task);
   AttemptEnd end = read_end(paths(task), open.attempt(), listeners_.warn());
   end.in_job = true;
-  end.was_requeued = was_requeued;
+  end.was_requeued |= was_requeued;
   end.shares_memory = job.is_allocation() && task.run.spec.slurm.max_parallel > 1;
   if (end.outcome == LaunchOutcome::kUnseen) {
-    const int64_t now = now_unix_ms();
-    end.ended_unix_ms = std::min(now, task.recorded.ends_unix_ms.value_or(now));
+    end.ended_unix_ms =
+        std::max(task.seen_unix_ms, last_write_unix_ms(paths(task).attempt(open.attempt())));
     const auto output = job_output(listeners_.results / job.recorded.folder,
                                    slurm_name(job.recorded, task.recorded.task));
     // Slurm can kill the batch script for the memory of the job's steps.

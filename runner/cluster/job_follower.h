@@ -51,6 +51,7 @@ class JobFollower {
     JobTask recorded;
     RunRecord run;
     int64_t not_begun_unix_ms;  // its attempt had not begun then, by this host's clock
+    int64_t seen_unix_ms = 0;   // Slurm said then that it runs
     bool has_spec;              // of `run`
     std::unique_ptr<OpenAttempt> attempt{};
     std::optional<TimePoint> over_since{};  // set by Slurm's or end.json's word; files may lag

@@ -80,7 +80,7 @@ bool JobLoop::pick_up() {
   if (listeners_.store.open_jobs(settings_.experiment).empty()) return true;
   for (;;) {
     try {
-      confirm_submissions(listeners_, queue_, settings_.experiment);
+      confirm_submissions(listeners_, queue_, settings_.experiment, /*is_to_submit=*/true);
       pick_up_jobs(queue_.limits().cluster);
       return true;
     } catch (const QueueUnavailable& error) {

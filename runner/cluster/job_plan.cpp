@@ -52,8 +52,11 @@ std::string claim_submission(const std::filesystem::path& folder, const std::str
 }
 
 std::optional<std::string> withdraw_submission(const std::filesystem::path& folder) {
-  std::error_code no_folder;  // so no job can read its plan
-  if (!std::filesystem::exists(folder, no_folder)) return std::nullopt;
+  std::error_code hidden;
+  if (!std::filesystem::exists(folder, hidden)) {
+    if (hidden) throw std::system_error(hidden, "cannot claim " + folder.string());
+    return std::nullopt;  // no job can read its plan
+  }
   claim_submission(folder, kWithdrawn);
   return job_of_submission(folder);
 }

@@ -34,7 +34,7 @@ bool is_allocation(const RunSpec& spec) { return spec.slurm.mode == SlurmMode::k
 }  // namespace
 
 std::optional<std::string> find_or_withdraw(Queue& queue, const std::filesystem::path& folder) {
-  if (auto job = queue.find_submission(folder / kScriptName)) return job;
+  if (auto job = queue.find_submission(folder / kScriptName, submitter_of(folder))) return job;
   return withdraw_submission(folder);
 }
 

@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <pwd.h>
 #include <unistd.h>
 
 #include <map>
 #include <memory>
+#include <stdexcept>
+#include <system_error>
 
 #include "base/text/config_error.h"
 #include "runner/cluster/job_follower.h"
@@ -42,12 +45,38 @@ std::string left_alone(const std::set<std::string>& clusters) {
       fmt::join(clusters, ", "));
 }
 
-void confirm_submissions(const RunListeners& listeners, Queue& queue, std::string_view experiment) {
+namespace {
+
+std::string user_name(uid_t user) {
+  const passwd* known = getpwuid(user);
+  return known != nullptr ? known->pw_name : fmt::format("user {}", user);
+}
+
+// Slurm may hide the job of another user. That job does nothing if it starts after the withdrawal.
+std::optional<std::string> find_or_withdraw_of_any_user(Queue& queue,
+                                                        const std::filesystem::path& folder) {
+  try {
+    return find_or_withdraw(queue, folder);
+  } catch (const std::system_error& error) {
+    const uid_t owner = submitter_of(folder);
+    if (owner == geteuid() || error.code() != std::errc::permission_denied) throw;
+    throw std::runtime_error(fmt::format(
+        "{} submitted runs, and sbatch gave no answer: {}; ask this user to call fsdp-run status, "
+        "or to let you write there (for a group: chmod g+w on the folder)",
+        user_name(owner), error.what()));
+  }
+}
+
+}  // namespace
+
+void confirm_submissions(const RunListeners& listeners, Queue& queue, std::string_view experiment,
+                         bool is_to_submit) {
   for (const JobRecord& job : listeners.store.open_jobs(experiment)) {
     if (!job.slurm_job.empty() || !is_of_cluster(job, queue.limits().cluster)) continue;
     const std::filesystem::path folder = listeners.results / job.folder;
-    const bool may_withdraw = submitter_of(folder) == geteuid();  // another's sbatch may go on
-    const auto found = may_withdraw ? find_or_withdraw(queue, folder) : job_of_submission(folder);
+    const bool may_withdraw = is_to_submit || submitter_of(folder) == geteuid();
+    const auto found =
+        may_withdraw ? find_or_withdraw_of_any_user(queue, folder) : job_of_submission(folder);
     if (found) {
       Store::Batch batch(listeners.store);
       listeners.store.set_slurm_job(job.id, *found);
@@ -149,7 +178,7 @@ bool refresh_jobs(const RunListeners& listeners, Queue* queue, std::string_view 
   std::optional<std::string> here;
   try {
     if (queue != nullptr) {
-      confirm_submissions(listeners, *queue, experiment);
+      confirm_submissions(listeners, *queue, experiment, /*is_to_submit=*/false);
       reopen_unknown(listeners, experiment);
       here = queue->limits().cluster;
       follow_open_jobs(follower, listeners, here, experiment);

@@ -29,9 +29,11 @@ std::set<std::string> other_clusters(const Store& store, std::string_view here,
 std::string left_alone(const std::set<std::string>& clusters);
 
 // Settles jobs whose runner ended before sbatch answered. Submitted jobs get their id. Others are
-// forgotten, but only by the user who submitted them. Jobs of other clusters stay unchanged. Throws
-// QueueUnavailable.
-void confirm_submissions(const RunListeners& listeners, Queue& queue, std::string_view experiment);
+// withdrawn and forgotten. Submissions of other users are withdrawn only if the caller is about to
+// submit their runs. Jobs of other clusters stay unchanged. Throws QueueUnavailable, and
+// std::runtime_error if this user may not withdraw another's submission.
+void confirm_submissions(const RunListeners& listeners, Queue& queue, std::string_view experiment,
+                         bool is_to_submit);
 
 // Opens the tasks of unknown runs again whose ranks have reported more since.
 void reopen_unknown(const RunListeners& listeners, std::string_view experiment);

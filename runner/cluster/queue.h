@@ -57,8 +57,9 @@ class Queue {
   // Returns the job's id. Throws QueueRefused. After QueueUnavailable, find_submission() tells
   // whether the job was accepted.
   virtual std::string submit(const std::filesystem::path& script) = 0;
-  // This user's job with this script, if the queue knows it.
-  virtual std::optional<std::string> find_submission(const std::filesystem::path& script) = 0;
+  // The user's job with this script, if the queue knows it and shows it to this user.
+  virtual std::optional<std::string> find_submission(const std::filesystem::path& script,
+                                                     uid_t user) = 0;
   // Returns the tasks of these jobs (ids from submit()) and these tasks ("12_3") of a user. Unknown
   // tasks are left out. Tasks that cannot be looked up, or not for now, are kEnding.
   virtual std::vector<TaskState> query(std::span<const std::string> jobs_or_tasks, uid_t user) = 0;
@@ -69,8 +70,9 @@ class Queue {
     }
     return states;
   }
-  // Ends jobs or single tasks ("12_3"). Tasks that are already over are no error.
-  virtual void cancel(std::span<const std::string> jobs_or_tasks) = 0;
+  // Ends jobs or single tasks ("12_3"). Returns those that the queue refuses to end, with its
+  // words. Tasks that are already over are no error.
+  virtual std::map<std::string, std::string> cancel(std::span<const std::string> jobs_or_tasks) = 0;
 };
 
 }  // namespace fsdp

@@ -108,6 +108,7 @@ void refuse_script_options(const SlurmSpec& slurm) {
         script_options(), [&](const ScriptOption& each) { return each.name.starts_with(name); });
     if (own == script_options().end()) continue;
     if (own->name == "--gres" && slurm.gpu_request == GpuRequest::kGpusPerNode) continue;
+    if (option.starts_with("--exclusive=") && !slurm.exclusive) continue;  // of a user's jobs
     const std::string problem =
         own->name == "--clusters"
             ? "sends jobs to a cluster that is not the one which is asked about them; leave it out "

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <ranges>
 #include <regex>
 #include <set>
 #include <string_view>
@@ -154,9 +155,11 @@ std::optional<std::string> SlurmQueue::refusal(const std::filesystem::path& scri
   return with_remedy(complaint);
 }
 
-std::optional<std::string> SlurmQueue::find_submission(const std::filesystem::path& script) {
-  return read_submission(
-      answer({"squeue", "--noheader", "--all", "--me", "--states=all", "--format=%F|%o"}), script);
+std::optional<std::string> SlurmQueue::find_submission(const std::filesystem::path& script,
+                                                       uid_t user) {
+  return read_submission(answer({"squeue", "--noheader", "--all", fmt::format("--user={}", user),
+                                 "--states=all", "--format=%F|%o"}),
+                         script);
 }
 
 // The controller sends one job, or all jobs of one user. Without a user it sends the whole queue.
@@ -235,16 +238,44 @@ std::vector<TaskState> SlurmQueue::query(std::span<const std::string> ids, uid_t
   return tasks;
 }
 
-void SlurmQueue::cancel(std::span<const std::string> jobs_or_tasks) {
+namespace {
+
+// Adds the jobs that scancel could not end: "Kill job error on job id 12: Access/permission
+// denied". Returns false if scancel failed for another reason.
+bool add_refusals(std::string_view error, std::span<const std::string> jobs,
+                  std::map<std::string, std::string>& refused) {
+  constexpr std::string_view kJob = "job id ";
+  bool is_known = false;
+  for (const auto part : error | std::views::split('\n')) {
+    const std::string line = plain_complaint({part.begin(), part.end()});
+    const size_t job = line.find(kJob);
+    const bool names_job = job != line.npos;
+    const std::string name = names_job ? line.substr(job + kJob.size()) : "";
+    const auto known = std::ranges::find(jobs, name.substr(0, name.find(':')));
+    if (says_job_is_gone(line)) {
+      is_known = true;
+    } else if (known != jobs.end()) {
+      refused[*known] = line;
+      is_known = true;
+    }
+  }
+  return is_known && !says_unavailable(error);
+}
+
+}  // namespace
+
+std::map<std::string, std::string> SlurmQueue::cancel(std::span<const std::string> jobs_or_tasks) {
+  std::map<std::string, std::string> refused;
   while (!jobs_or_tasks.empty()) {
     const auto some = jobs_or_tasks.first(std::min<size_t>(jobs_or_tasks.size(), 1000));
     jobs_or_tasks = jobs_or_tasks.subspan(some.size());
     std::vector<std::string> words = {"scancel"};
     words.insert(words.end(), some.begin(), some.end());
     const ProgramResult result = call(words, program_environment());
-    if (result.exit_status == 0 || says_job_is_gone(result.error)) continue;
+    if (result.exit_status == 0 || add_refusals(result.error, some, refused)) continue;
     throw_problem("scancel", result);
   }
+  return refused;
 }
 
 std::optional<TaskAccounts> SlurmQueue::accounts(const std::string& task) {

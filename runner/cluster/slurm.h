@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -41,8 +42,8 @@ struct Partition {
 
 // The measurements of a job or task in Slurm's accounting.
 struct TaskAccounts {
-  std::optional<int64_t> node_energy_joules{};     // of its nodes
-  std::optional<int64_t> memory_bytes_max{};  // resident, of the process with most
+  std::optional<int64_t> node_energy_joules{};  // of its nodes
+  std::optional<int64_t> memory_bytes_max{};    // resident, of the process with most
 
   bool operator==(const TaskAccounts&) const = default;
 };
@@ -57,12 +58,13 @@ class SlurmQueue : public Queue {
 
   QueueLimits limits() override { return config().limits; }
   std::string submit(const std::filesystem::path& script) override;
-  std::optional<std::string> find_submission(const std::filesystem::path& script) override;
+  std::optional<std::string> find_submission(const std::filesystem::path& script,
+                                             uid_t user) override;
   using Queue::query;
   // Asks squeue once. Jobs and named tasks that squeue has forgotten come from sacct, if the
   // cluster has accounting. scontrol answers for the rest.
   std::vector<TaskState> query(std::span<const std::string> jobs_or_tasks, uid_t user) override;
-  void cancel(std::span<const std::string> jobs_or_tasks) override;
+  std::map<std::string, std::string> cancel(std::span<const std::string> jobs_or_tasks) override;
 
   // The reason why submit() would refuse the script, as far as Slurm tells. nullopt if it would
   // accept. Submits nothing. Throws QueueUnavailable.

@@ -89,12 +89,15 @@ std::optional<int64_t> memory_limit_of_job() {
   return requested_bytes > 0 ? std::optional(requested_bytes) : cgroup_memory_limit_bytes();
 }
 
-// Tells what a run of the job holds, unless runs share it.
-void add_held_devices(const SlurmSpec& slurm, JobOfLoop& job) {
-  if (slurm.mode == SlurmMode::kAllocation && slurm.max_parallel > 1) return;
-  job.nodes_held = std::max<int64_t>(number_in("SLURM_JOB_NUM_NODES"), 1);
-  const int64_t gpus = number_in("SLURM_GPUS_ON_NODE") * *job.nodes_held;
-  if (gpus > 0) job.gpus_held = gpus;
+// Tells what each of the job's runs holds. Runs beside each other hold equal shares.
+void add_held_devices(const SlurmSpec& slurm, size_t runs, JobOfLoop& job) {
+  const int64_t most = slurm.mode == SlurmMode::kAllocation ? slurm.max_parallel : 1;
+  const auto side_by_side =
+      static_cast<double>(std::clamp<int64_t>(most, 1, static_cast<int64_t>(runs)));
+  const auto nodes = static_cast<double>(std::max<int64_t>(number_in("SLURM_JOB_NUM_NODES"), 1));
+  const double gpus = static_cast<double>(number_in("SLURM_GPUS_ON_NODE")) * nodes;
+  job.nodes_held = nodes / side_by_side;
+  if (gpus > 0) job.gpus_held = gpus / side_by_side;
 }
 
 std::optional<std::chrono::seconds> time_limit(const JobPlan& plan) {
@@ -151,9 +154,11 @@ Outcome run_in(const ThisJob& job, const std::filesystem::path& folder, const Jo
                          .working_directory = plan.working_directory,
                          .folders = folders_of_container(plan, runs)});
   JobOfLoop job_of_loop{.id = job.name, .node_list = job.node_list};
-  add_held_devices(slurm, job_of_loop);
+  add_held_devices(slurm, runs.size(), job_of_loop);
   std::vector<RunRecord> left =
       left_to_launch(runs, plan.results, job_of_loop, digests, *progress, follow_up);
+  const bool some_gave_up = std::ranges::any_of(
+      job_of_loop.ended, [&](const auto& run) { return run.second.in_a_row > slurm.max_restarts; });
   Journal journal(plan.results, digests, follow_up);
   RunLoop loop(journal, nullptr, launcher, *progress,
                {.results = plan.results,
@@ -167,7 +172,8 @@ Outcome run_in(const ThisJob& job, const std::filesystem::path& folder, const Jo
                     },
                 .predict = [&](const RunSpec& spec) { return predictions.predict(spec); },
                 .job = std::move(job_of_loop)});
-  const ExitCode code = loop.run(std::move(left));
+  ExitCode code = loop.run(std::move(left));
+  if (some_gave_up && code == ExitCode::kOk) code = ExitCode::kRunFailed;
   progress->close();
   return {code, loop.needs_another_start() && slurm.max_restarts > 0};
 }

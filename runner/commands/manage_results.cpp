@@ -17,6 +17,7 @@
 #include "base/text/utf8.h"
 #include "contract/record/run_paths.h"
 #include "contract/spec/yaml_value.h"
+#include "runner/cluster/answers.h"
 #include "runner/cluster/open_jobs.h"
 #include "runner/cluster/slurm.h"
 #include "runner/commands/commands.h"
@@ -78,11 +79,28 @@ void wait_for_end(Store& store, const CancelArguments& arguments, const JobsToCa
   std::cout << "they take a while to end; fsdp-run status tells when they have\n";
 }
 
+// Tells of the tasks that Slurm refuses to end, and drops them from `tasks`. Returns true if there
+// are any.
+bool tell_refused(const std::map<std::string, std::string>& refused,
+                  std::vector<JobsToCancel::Task>& tasks) {
+  const auto is_refused = [&](const JobsToCancel::Task& task) {
+    const auto whole = refused.find(job_of(task.name));
+    const auto found = whole == refused.end() ? refused.find(task.name) : whole;
+    if (found == refused.end()) return false;
+    std::cerr << visible_line(fmt::format("not cancelled: job {}: {}: {}", task.name,
+                                          run_label(task.run), found->second))
+              << '\n';
+    return true;
+  };
+  return std::erase_if(tasks, is_refused) > 0;
+}
+
 ExitCode cancel_command(const CancelArguments& arguments) {
   Store store = existing_results(arguments.results);
   SlurmQueue queue;
   std::string here;
   JobsToCancel chosen;
+  std::map<std::string, std::string> refused;
   const std::set<int64_t> runs = find_runs(store, arguments.words);
   try {
     if (!store.open_jobs("").empty()) {
@@ -94,13 +112,14 @@ ExitCode cancel_command(const CancelArguments& arguments) {
     if (!chosen.other_clusters.empty()) {
       std::cout << visible_line(left_alone(chosen.other_clusters)) << '\n';
     }
-    if (!chosen.names.empty()) queue.cancel(chosen.names);
+    if (!chosen.names.empty()) refused = queue.cancel(chosen.names);
   } catch (const QueueUnavailable& error) {
     throw std::runtime_error(
         "Slurm does not answer, so it is not known if jobs were cancelled; call again when it "
         "answers: " +
         std::string(error.what()));
   }
+  const bool some_refused = tell_refused(refused, chosen.tasks);
   for (const JobsToCancel::Task& task : chosen.tasks) {
     // Slurm may keep no record of a task that never ran.
     store.record_status(task.run.id, RunStatus::kCancelled, "cancelled by fsdp-run cancel");
@@ -113,7 +132,7 @@ ExitCode cancel_command(const CancelArguments& arguments) {
     wait_for_end(store, arguments, chosen, queue);
   }
   name_runners(store, arguments, runs);
-  return ExitCode::kOk;
+  return some_refused ? ExitCode::kRunFailed : ExitCode::kOk;
 }
 
 // --- export ---

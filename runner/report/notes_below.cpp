@@ -207,22 +207,23 @@ std::string predictions_line(std::span<const ComparisonRow* const> runs) {
 // "Held over all attempts: 4.0 GPU-hours, 1.0 of them by ranks, and 1.0 node-hours." Empty: no run
 // was in a job.
 std::string held_line(const Runs& runs) {
-  HeldTime sum{.gpu_time_ms = 0, .gpu_time_of_ranks_ms = 0, .node_time_ms = 0};
+  HeldTime sum{.gpu_time_in_jobs_ms = 0, .gpu_time_of_ranks_ms = 0, .node_time_ms = 0};
   const auto text = [](double time_ms, const char* unit) {
     return fmt::format("{} {}", three_digits(hours_of(time_ms)), unit);
   };
   for (const ComparisonRow* run : runs) {
     if (!run->held.node_time_ms) continue;
-    for (const auto time :
-         {&HeldTime::gpu_time_ms, &HeldTime::gpu_time_of_ranks_ms, &HeldTime::node_time_ms}) {
+    for (const auto time : {&HeldTime::gpu_time_in_jobs_ms, &HeldTime::gpu_time_of_ranks_ms,
+                            &HeldTime::node_time_ms}) {
       *(sum.*time) += (run->held.*time).value_or(0);
     }
   }
   if (*sum.node_time_ms == 0) return {};
   const std::string nodes = text(*sum.node_time_ms, "node-hours");
-  if (*sum.gpu_time_ms == 0) return fmt::format("Held over all attempts in jobs: {}.", nodes);
+  if (*sum.gpu_time_in_jobs_ms == 0)
+    return fmt::format("Held over all attempts in jobs: {}.", nodes);
   return fmt::format("Held over all attempts in jobs: {}, of which ranks used {}, and {}.",
-                     text(*sum.gpu_time_ms, "GPU-hours"),
+                     text(*sum.gpu_time_in_jobs_ms, "GPU-hours"),
                      text(*sum.gpu_time_of_ranks_ms, "GPU-hours"), nodes);
 }
 

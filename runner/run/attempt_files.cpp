@@ -51,7 +51,9 @@ std::optional<AttemptStart> read_start(const RunPaths& paths, int attempt, const
 }
 
 AttemptEnd read_end(const RunPaths& paths, int attempt, const WarnOfFile& warn) {
-  return read_record<AttemptEnd>(paths.end_record(attempt), warn).value_or(AttemptEnd());
+  AttemptEnd end = read_record<AttemptEnd>(paths.end_record(attempt), warn).value_or(AttemptEnd());
+  end.was_requeued = end.starts_in_a_row.has_value();
+  return end;
 }
 
 void check_are_there(const std::filesystem::path& results) {

@@ -204,8 +204,12 @@ std::vector<RunRecord> left_to_launch(std::vector<RunRecord> runs,
         run->attempt = attempt;
         was_begun = true;
       }
-      if (job.ended[run->id].in_a_row > run->spec.slurm.max_restarts) {
-        progress.say(run->point + ": not started again, slurm.max_restarts is reached");
+      const int64_t in_a_row = job.ended[run->id].in_a_row;
+      if (in_a_row > run->spec.slurm.max_restarts) {
+        progress.say(run->point + ": not started again" + restarts_ran_out(in_a_row));
+        AttemptEnd end = read_end(paths, run->attempt, warn);
+        end.starts_in_a_row = in_a_row;
+        write_end(paths, run->attempt, end);  // for the runner that follows the job
         break;
       }
       if (!was_begun || is_cut_short(run->status)) {

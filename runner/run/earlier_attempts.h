@@ -45,8 +45,8 @@ void recover_attempts(Store& store, const std::filesystem::path& results,
 struct JobOfLoop {
   std::string id;
   std::string node_list;
-  std::optional<int64_t> gpus_held{};  // by the job, on all nodes
-  std::optional<int64_t> nodes_held{};
+  std::optional<double> gpus_held{};  // by each run
+  std::optional<double> nodes_held{};
   std::map<int64_t, EndedAttempts> ended{};  // its attempts at each run, in earlier starts
 };
 

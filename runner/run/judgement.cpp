@@ -9,6 +9,7 @@
 
 #include "contract/record/exit_code.h"
 #include "contract/record/host_memory.h"
+#include "contract/spec/yaml_value.h"
 
 namespace fsdp {
 namespace {
@@ -184,9 +185,10 @@ std::optional<int64_t> last_event_unix_ms(std::span<const RankEnd> ranks) {
   return last;
 }
 
-Ending judge(std::span<const RankEnd> ranks, const AttemptEnd& end) {
-  const Ending said = judge_by_ranks(ranks);
-  if (said.is_result()) return said;
+namespace {
+
+Ending judge_without_result(std::span<const RankEnd> ranks, const AttemptEnd& end,
+                            const Ending& said) {
   const bool is_seen = end.outcome != LaunchOutcome::kUnseen;
   if (end.was_requeued && !is_seen) {
     return cut_short(ranks, RunStatus::kNodeFailed, "the job was requeued without a word");
@@ -195,6 +197,21 @@ Ending judge(std::span<const RankEnd> ranks, const AttemptEnd& end) {
   const bool is_of_any = task && task->status == RunStatus::kOutOfMemory && end.shares_memory;
   if (task && !is_of_any) return cut_short(ranks, task->status, task->reason);
   return is_seen ? as_seen(ranks, end, said) : of_killed(end, said);
+}
+
+}  // namespace
+
+std::string restarts_ran_out(int64_t starts_in_a_row) {
+  return fmt::format("; slurm.max_restarts is reached: {} in a row without a new checkpoint",
+                     counted(starts_in_a_row, "start"));
+}
+
+Ending judge(std::span<const RankEnd> ranks, const AttemptEnd& end) {
+  const Ending said = judge_by_ranks(ranks);
+  if (said.is_result()) return said;
+  Ending ending = judge_without_result(ranks, end, said);
+  if (end.starts_in_a_row) ending.reason += restarts_ran_out(*end.starts_in_a_row);
+  return ending;
 }
 
 Ending judge_without_attempt(const std::optional<TaskState>& task, const std::string& output) {

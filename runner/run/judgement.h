@@ -46,7 +46,11 @@ std::optional<int64_t> last_event_unix_ms(std::span<const RankEnd> ranks);
 //   5. The ranks' own reports.
 //   6. Otherwise the attempt was killed, and nobody knows more.
 // Changed inputs outrank all of these: see judge_and_check_inputs().
+// The reason also says if slurm.max_restarts forbids another start.
 Ending judge(std::span<const RankEnd> ranks, const AttemptEnd& end);
+
+// Returns "; slurm.max_restarts is reached: 4 starts in a row without a new checkpoint".
+std::string restarts_ran_out(int64_t starts_in_a_row);
 
 // Returns the outcome of a run if its task ended before an attempt began. `output` is the job's.
 Ending judge_without_attempt(const std::optional<TaskState>& task, const std::string& output);

@@ -74,6 +74,8 @@ struct AttemptEnd {
   // True if the run's inputs were compared at its end; changed_input() gave the next member.
   bool inputs_compared = false;
   std::optional<std::string> changed_input{};
+  // The starts in a row without a new checkpoint, if slurm.max_restarts forbids another.
+  std::optional<int64_t> starts_in_a_row{};
 
   // The rest is known about an attempt in a job of Slurm.
   bool in_job = false;
@@ -89,6 +91,7 @@ struct AttemptEnd {
     visit("first_rank", self.first_rank);
     visit("inputs_compared", self.inputs_compared);
     visit("changed_input", self.changed_input);
+    visit("starts_in_a_row", self.starts_in_a_row);
   }
 };
 

@@ -59,11 +59,12 @@ struct AttemptStart {
   int64_t started_unix_ms = 0;
   std::string host;
   Provenance provenance{};
-  std::string device_kind{};           // name and memory of the ranks' devices, or "cpu"
-  std::string slurm_job{};             // its job: "12_3", "12"; empty: none
-  std::string node_list{};             // of that job: "n[1-2]"
-  std::optional<int64_t> gpus_held{};  // by that job; nullopt: one for each rank
-  std::optional<int64_t> nodes_held{};
+  std::string device_kind{};  // name and memory of the ranks' devices, or "cpu"
+  std::string slurm_job{};    // its job: "12_3", "12"; empty: none
+  std::string node_list{};    // of that job: "n[1-2]"
+  // What the run held of that job's GPUs and nodes: an equal share beside other runs.
+  std::optional<double> gpus_held{};  // nullopt: one for each rank
+  std::optional<double> nodes_held{};
   Prediction prediction{};
 
   template <typename Self, typename Visitor>

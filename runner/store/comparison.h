@@ -32,12 +32,14 @@ struct StepLoss {
 // The time of all attempts of a run, times what they held.
 struct HeldTime {
   std::optional<double> gpu_time_ms{};  // GPUs of the job, else of the ranks; nullopt: on the CPU
-  std::optional<double> gpu_time_of_ranks_ms{};
-  std::optional<double> node_time_ms{};  // nodes of the job; nullopt: not in a job
+  std::optional<double> gpu_time_in_jobs_ms{};
+  std::optional<double> gpu_time_of_ranks_ms{};  // in jobs
+  std::optional<double> node_time_ms{};          // nodes of the job; nullopt: not in a job
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
     visit("gpu_time_ms", self.gpu_time_ms);
+    visit("gpu_time_in_jobs_ms", self.gpu_time_in_jobs_ms);
     visit("gpu_time_of_ranks_ms", self.gpu_time_of_ranks_ms);
     visit("node_time_ms", self.node_time_ms);
   }

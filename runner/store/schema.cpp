@@ -201,8 +201,10 @@ constexpr const char* kComparison =
     as skipped_lines,
   (select sum(1.0 * time_ms * coalesce(gpus_held, r.ranks)) from attempt_times
     where run = r.id and r.device = 'cuda') as gpu_time_ms,
-  (select sum(1.0 * time_ms * r.ranks) from attempt_times where run = r.id and r.device = 'cuda')
-    as gpu_time_of_ranks_ms,
+  (select sum(1.0 * time_ms * coalesce(gpus_held, r.ranks)) from attempt_times
+    where run = r.id and r.device = 'cuda' and nodes_held is not null) as gpu_time_in_jobs_ms,
+  (select sum(1.0 * time_ms * r.ranks) from attempt_times
+    where run = r.id and r.device = 'cuda' and nodes_held is not null) as gpu_time_of_ranks_ms,
   (select sum(1.0 * time_ms * nodes_held) from attempt_times where run = r.id) as node_time_ms,
   {figures}
 from runs r

@@ -216,6 +216,24 @@ TEST_CASE("cancel names the runner that would submit what a limit holds back") {
                                Contains("is at work on 'lab': interrupt that one"));
 }
 
+TEST_CASE("cancel tells what Slurm refuses to end, and does not take it for cancelled") {
+  SubmittedRun run;
+  const auto program = [&](const char* name, const std::string& lines) {
+    write_text(run.path() / "bin" / name, "#!/bin/sh\n" + lines);
+    std::filesystem::permissions(run.path() / "bin" / name, std::filesystem::perms::owner_all);
+  };
+  program("squeue", "echo '12_3|PENDING|1:00||Resources'\n");
+  program("scontrol", "echo 'MaxArraySize = 1001'\n");
+  const std::string words = "Kill job error on job id 12: Access/permission denied";
+  program("scancel", "echo 'scancel: error: " + words + "' >&2; exit 210\n");
+  const Ended ended =
+      run.call({"cancel", "lab"}, {{"PATH", (run.path() / "bin").string() + ":/usr/bin:/bin"}});
+  CHECK(ended.status == 1);
+  CHECK_THAT(ended.errors, Contains("not cancelled: job 12_3: 1 (lab/point") && Contains(words));
+  CHECK_THAT(ended.output, !Contains("cancelled job"));
+  CHECK(run.store().run(run.id())->status == RunStatus::kQueued);
+}
+
 TEST_CASE("explain tells of the job and of every attempt in it") {
   SubmittedRun run;
   CHECK_THAT(run.call({"explain", "point", "--trainer", STUB_TRAINER_PROGRAM}).output,

@@ -178,6 +178,20 @@ bool comes_to_its_limit(const Workplace& workplace, const Submission& submission
   return std::filesystem::exists(workplace / "scontrol");
 }
 
+TEST_CASE("runs beside each other in a job hold equal shares of it") {
+  const auto [most, share] = GENERATE(table<int, double>({{0, 1}, {1, 1}, {2, 0.5}, {9, 0.5}}));
+  const Workplace workplace("  - {name: a}\n  - {name: b}\n",
+                            fmt::format("{{train.steps: 2, device: cpu, slurm: {{mode: allocation, "
+                                        "max_parallel: {}}}}}",
+                                        most));
+  Submission submission(workplace);
+  CHECK(submission.run({{"SLURM_JOB_NUM_NODES", "3"}, {"SLURM_GPUS_ON_NODE", "4"}}).status == 0);
+  for (const size_t run : {0, 1}) {
+    CHECK(submission.start(run, 1).nodes_held == 3 * share);
+    CHECK(submission.start(run, 1).gpus_held == 12 * share);
+  }
+}
+
 TEST_CASE("a job that was started again often enough is not requeued, nor works") {
   const Workplace workplace(kSaves, kBase);
   Submission submission(workplace);
@@ -186,9 +200,14 @@ TEST_CASE("a job that was started again often enough is not requeued, nor works"
     CHECK(comes_to_its_limit(workplace, submission, 1, paths.events(start, 0)) == (start < 3));
   }
   const Ended once_more = submission.run({{"SLURM_RESTART_COUNT", "3"}});
-  CHECK(once_more.status == 0);
-  CHECK_THAT(once_more.errors, Contains("slow: not started again, slurm.max_restarts is reached"));
+  CHECK(once_more.status == 1);
+  const std::string why =
+      "; slurm.max_restarts is reached: 3 starts in a row without a new checkpoint";
+  CHECK_THAT(once_more.errors, Contains("slow: not started again" + why));
   CHECK_FALSE(std::filesystem::exists(submission.paths(0).attempt(4)));
+  CHECK(submission.follow() == std::vector<std::string>{"slow"});
+  CHECK(statuses(workplace) == "slow time_limit 3");
+  CHECK_THAT(rows(workplace)[0].reason, Catch::EndsWith(why));
 }
 
 TEST_CASE("a job whose every start left a new checkpoint was not started again") {

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <memory>
+#include <thread>
 
 #include "contract/families/flops.h"
 #include "contract/spec/run_spec.h"
@@ -269,6 +270,23 @@ TEST_CASE("a rank that hangs is an error of the others, which name what they wai
       Matches("(all_gather of unit \\d|reduce_scatter of unit \\d|all_reduce) on rank 0 of 2 "
               "took longer than 2 s; .*raise communication.timeout_s.*"));
   CHECK_THAT(ended.errors, Contains(failed.reason));
+}
+
+TEST_CASE("ranks that are suspended together for longer than their timeout go on") {
+  const LoneRun folder("1000000", "fsdp", "communication.timeout_s: 1, ");
+  const std::string port = free_port();
+  const auto rank_0 = folder.start(as_torchrun(0, 2, port));
+  const auto rank_1 = folder.start(as_torchrun(1, 2, port));
+  const auto events = events_file(folder / "attempt-1", 1);
+  wait_for_step(events, 3);
+  for (const auto& rank : {&rank_0, &rank_1}) (*rank)->send(SIGSTOP);
+  std::this_thread::sleep_for(std::chrono::seconds(3));  // of the suspension
+  const int64_t before = steps_in(events).back().step;
+  for (const auto& rank : {&rank_0, &rank_1}) (*rank)->send(SIGCONT);
+  wait_for_step(events, before + 3);
+  for (const auto& rank : {&rank_0, &rank_1}) (*rank)->send(SIGTERM);
+  CHECK(rank_0->wait().status == 130);
+  CHECK(rank_1->wait().status == 130);
 }
 
 TEST_CASE("the first rank of a node samples its devices, and run_finished stays last") {

@@ -98,8 +98,8 @@ create table attempts (
   device_kind text not null,
   slurm_job text not null,
   node_list text not null,
-  gpus_held integer,
-  nodes_held integer,
+  gpus_held real,
+  nodes_held real,
   memory_allocated_bytes_predicted integer,
   step_time_ms_predicted real,
   primary key (run, attempt)
@@ -345,8 +345,10 @@ select r.experiment, e.source, r.id as run, substr(r.hash, 1, 8) as hash8, r.pos
     as skipped_lines,
   (select sum(1.0 * time_ms * coalesce(gpus_held, r.ranks)) from attempt_times
     where run = r.id and r.device = 'cuda') as gpu_time_ms,
-  (select sum(1.0 * time_ms * r.ranks) from attempt_times where run = r.id and r.device = 'cuda')
-    as gpu_time_of_ranks_ms,
+  (select sum(1.0 * time_ms * coalesce(gpus_held, r.ranks)) from attempt_times
+    where run = r.id and r.device = 'cuda' and nodes_held is not null) as gpu_time_in_jobs_ms,
+  (select sum(1.0 * time_ms * r.ranks) from attempt_times
+    where run = r.id and r.device = 'cuda' and nodes_held is not null) as gpu_time_of_ranks_ms,
   (select sum(1.0 * time_ms * nodes_held) from attempt_times where run = r.id) as node_time_ms,
   s.memory_allocated_bytes_max, s.memory_allocated_bytes_min, s.memory_reserved_bytes_max, s.memory_reserved_bytes_min, s.memory_allocated_bytes_forward_max, s.memory_allocated_bytes_forward_min, s.memory_reserved_bytes_forward_max, s.step_time_ms_median, s.step_time_ms_p25, s.step_time_ms_p75, s.communication_time_ms_median, s.steps_per_second, s.micro_batches_per_second, s.tokens_per_second, s.tokens_per_second_per_rank, s.unpadded_tokens_per_second, s.trained_tokens_per_second, s.total_time_ms, s.start_up_time_ms, s.gpu_utilization_percent_mean, s.cpu_utilization_percent_mean, s.cpu_time_others_percent, s.run_queue_wait_percent, s.energy_joules, s.steps, s.loss_first, s.loss_last, s.skipped_steps, s.non_finite_steps, s.validation_loss_first, s.validation_loss_last, s.validation_loss_best, s.token_accuracy_last, s.checkpoint_write_time_ms_median, s.model_tflops_per_second_per_rank, s.mfu_percent, s.hfu_percent
 from runs r

@@ -158,6 +158,23 @@ def test_restarts_with_a_new_checkpoint_count_against_no_limit(cluster, workplac
     assert work.losses() == work.local_losses()
 
 
+def test_restarts_run_out_while_nobody_watches(cluster, workplace):
+    work = workplace(cluster, experiment(ONE_RUN, TINY, "time: 10, max_restarts: 1"))
+    never = {"STUB_RULES": "point=run,step=1,await=/nonexistent"}
+    assert work.call(*work.with_stub("--detach"), **never).returncode == 0
+    [row] = work.query("select slurm_job from jobs")
+    for attempt in 1, 2:
+        events = work.run_folder("run") / f"attempt-{attempt}/events.rank0.jsonl"
+        cluster.wait_until(f"attempt {attempt} starts", events.exists, 60)
+        assert cluster.call("scontrol", "requeue", f"{row['slurm_job']}_0").returncode == 0
+    cluster.wait_until("the third start gives up", lambda: cluster.queue() == [], 60)
+    followed = work.call(*work.with_stub("--follow"))
+    assert followed.returncode == 1, followed.stderr
+    assert work.attempts() == {"run": ["preempted", "preempted"]}
+    [run] = work.query("select reason from runs")
+    assert run["reason"].endswith("slurm.max_restarts is reached: 2 starts in a row without a new checkpoint")
+
+
 def test_a_suspension_is_no_time_of_a_step(cluster, workplace):
     work = workplace(cluster, experiment(ONE_RUN, TINY, "time: 10"))
     follower = work.start(*work.with_trainer())

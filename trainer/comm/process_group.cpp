@@ -44,10 +44,12 @@ class SingleRankGroup : public ProcessGroup {
   std::map<std::string, std::string> left_;
 };
 
-// Exceeds the watchdog's time, which starts later for an operation on a device.
+// Exceeds the watchdog's time. The watchdog leaves out the time before an operation on a device
+// starts, and the time in which the job was suspended. Transports count both.
 std::chrono::milliseconds transport_timeout(const ProcessGroupOptions& options) {
   if (!options.on_timeout) return options.operation_timeout;
-  return 2 * options.operation_timeout + std::chrono::minutes(1);
+  constexpr std::chrono::hours kLongestSuspension{7 * 24};
+  return 2 * options.operation_timeout + kLongestSuspension;
 }
 
 // Returns the membership of all ranks, without a store.

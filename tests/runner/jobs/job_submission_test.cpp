@@ -219,3 +219,30 @@ TEST_CASE_METHOD(OneRunner, "slurm.max_parallel holds over all arrays of a sweep
   }
   CHECK(found == awaited);
 }
+
+TEST_CASE("a task that is held or waits in vain keeps no later job from starting") {
+  SlurmLaboratory lab;
+  SlurmRunnerLife life(lab.results, lab.cluster);
+  lab.cluster.configuration.max_array_size = 1;
+  std::vector<RunRecord> planned = runs_of_one_shape(2);
+  for (RunRecord& run : planned) run.spec.slurm.max_parallel = 1;
+  const std::vector<RunRecord> runs = life.plan(planned);
+  REQUIRE(life.sweep.submit({runs[0]}));
+  const auto [reason, is_awaited] = GENERATE(table<std::string, bool>({
+      {"Priority", true},
+      {"JobHeldUser", false},
+      {"JobHeldAdmin", false},
+      {"DependencyNeverSatisfied", false},
+  }));
+  CAPTURE(reason);
+  lab.cluster.known["100_0"].reason = reason;
+  life.happens = {[] {}, [&] { life.is_asked_to_stop = true; }};
+  CHECK(life.sweep.follow() == ExitCode::kInterrupted);
+  life.is_asked_to_stop = false;
+  REQUIRE(life.sweep.submit({runs[1]}));
+  const auto second =
+      std::ranges::find(lab.cluster.scripts, "101", [](const auto& each) { return each.second; });
+  const bool waits =
+      read_text_file(second->first).find("--dependency=afterany:100") != std::string::npos;
+  CHECK(waits == is_awaited);
+}

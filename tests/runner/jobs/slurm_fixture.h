@@ -53,7 +53,7 @@ class FakeCluster : public Queue {
     if (loses_answers) throw QueueUnavailable("sbatch did not answer within 30 s");
     return id;
   }
-  std::optional<std::string> find_submission(const std::filesystem::path& script) override {
+  std::optional<std::string> find_submission(const std::filesystem::path& script, uid_t) override {
     answer();
     const auto found = scripts.find(script);
     return found == scripts.end() ? std::nullopt : std::optional(found->second);
@@ -68,9 +68,10 @@ class FakeCluster : public Queue {
     }
     return states;
   }
-  void cancel(std::span<const std::string> names) override {
+  std::map<std::string, std::string> cancel(std::span<const std::string> names) override {
     answer();
     for (const std::string& name : names) cancelled.insert(name);
+    return {};
   }
 
   void becomes(const std::string& task, TaskPhase phase, const std::string& state,
@@ -177,11 +178,15 @@ class FakeJob {
     for (int rank = 0; rank < ranks_; ++rank) report(rank, RunInterrupted{});
     says(outcome);
   }
-  // Writes end.json.
-  void says(const std::string& outcome) {
+  // Writes end.json. `more` are further fields.
+  void says(const std::string& outcome, const std::string& more = "") {
     write(paths_.end_record(attempt_),
           R"({"ended_unix_ms": )" + std::to_string(time_unix_ms()) + R"(, "outcome": ")" + outcome +
-              R"(", "reason": "", "first_rank": -1, "inputs_compared": false})");
+              R"(", "reason": "", "first_rank": -1, "inputs_compared": false)" + more + "}");
+  }
+  // A later start of the job finds that slurm.max_restarts is reached.
+  void gives_up(const std::string& outcome, int64_t starts) {
+    says(outcome, R"(, "starts_in_a_row": )" + std::to_string(starts));
   }
 
  private:

@@ -139,7 +139,7 @@ TEST_CASE_METHOD(OneRunner,
   CHECK(claim_submission(lab.submission(life.store), "101") == "101");
 }
 
-TEST_CASE("only the user who submitted forgets a submission without an answer") {
+TEST_CASE("another user who is to submit withdraws a submission without an answer") {
   if (geteuid() != 0) return;  // nobody else can be another user
   SlurmLaboratory lab;
   SlurmRunnerLife life(lab.results, lab.cluster);
@@ -152,14 +152,87 @@ TEST_CASE("only the user who submitted forgets a submission without an answer") 
   lab.cluster.known.clear();
   constexpr uid_t kSomeoneElse = 65534;
   REQUIRE(chown(folder.c_str(), kSomeoneElse, static_cast<gid_t>(-1)) == 0);
-  SlurmRunnerLife other(lab.results, lab.cluster);
-  REQUIRE(other.sweep.pick_up());
-  CHECK(other.store.open_jobs("").size() == 1);
-  CHECK(other.sweep.follows(runs[0].id));
-  REQUIRE(claim_submission(folder, "100") == "100");
-  SlurmRunnerLife later(lab.results, lab.cluster);
-  REQUIRE(later.sweep.pick_up());
-  CHECK(later.store.open_jobs("").at(0).slurm_job == "100");
+  SECTION("but not one who only asks for the status") {
+    CHECK(refresh_free_jobs(life.store, lab.results.path(), &lab.cluster, real_pauses()).empty());
+    CHECK(life.store.open_jobs("").size() == 1);
+    CHECK(job_of_submission(folder) == std::nullopt);
+    CHECK(claim_submission(folder, "100") == "100");
+  }
+  SECTION("so that a late job of it does nothing, and the runs are in no job") {
+    SlurmRunnerLife other(lab.results, lab.cluster);
+    REQUIRE(other.sweep.pick_up());
+    CHECK(other.store.open_jobs("").empty());
+    CHECK_FALSE(other.sweep.follows(runs[0].id));
+    CHECK(claim_submission(folder, "100") == kWithdrawn);
+  }
+  SECTION("unless its job has started") {
+    REQUIRE(claim_submission(folder, "100") == "100");
+    SlurmRunnerLife other(lab.results, lab.cluster);
+    REQUIRE(other.sweep.pick_up());
+    CHECK(other.store.open_jobs("").at(0).slurm_job == "100");
+    CHECK(other.sweep.follows(runs[0].id));
+  }
+}
+
+TEST_CASE("a submission of another user that cannot be withdrawn is an error with what to do") {
+  if (geteuid() != 0) return;  // nobody else can be another user
+  SlurmLaboratory lab;
+  SlurmRunnerLife life(lab.results, lab.cluster);
+  const std::vector<RunRecord> runs = life.plan(runs_of_one_shape(1));
+  lab.cluster.loses_answers = true;
+  life.is_asked_to_stop = true;
+  REQUIRE_FALSE(life.sweep.submit(runs));
+  lab.cluster.scripts.clear();
+  lab.cluster.known.clear();
+  const std::filesystem::path folder = lab.submission(life.store);
+  const bool is_hidden = GENERATE(false, true);
+  std::filesystem::permissions(lab.results.path(), std::filesystem::perms(is_hidden ? 0700 : 0755));
+  std::string said;
+  constexpr uid_t kSomeoneElse = 65534;
+  REQUIRE(seteuid(kSomeoneElse) == 0);
+  try {
+    life.sweep.pick_up();
+  } catch (const std::runtime_error& error) {
+    said = error.what();
+  }
+  REQUIRE(seteuid(0) == 0);
+  if (!is_hidden) CHECK_THAT(said, Catch::StartsWith("root submitted runs, and sbatch gave no"));
+  CHECK_THAT(said, Catch::Contains("cannot claim " + folder.string()));
+  CHECK(life.store.open_jobs("").size() == 1);
+  CHECK(claim_submission(folder, "100") == "100");
+}
+
+TEST_CASE("an attempt without an event holds its nodes until the last sign of life") {
+  using std::chrono::hours;
+  SlurmLaboratory lab;
+  SlurmRunnerLife life(lab.results, lab.cluster);
+  const std::vector<RunRecord> runs = life.plan(runs_of_one_shape(1));
+  REQUIRE(life.sweep.submit(runs));
+  FakeJob job = lab.job(runs[0]);
+  job.clock_ms = -std::chrono::milliseconds(hours(3)).count();
+  job.starts(1, "100_0");
+  const RunPaths paths(lab.results.path() / runs[0].folder);
+  std::filesystem::remove(paths.events(1, 0));
+  const auto file_now = std::filesystem::file_time_type::clock::now();
+  std::filesystem::last_write_time(paths.launch_record(1), file_now - hours(3));
+  std::ofstream(paths.log(1, 0)) << "loading\n";
+  std::filesystem::last_write_time(paths.log(1, 0), file_now - hours(2));
+  const auto held = [&] {
+    const AttemptRecord attempt = life.store.attempts(runs[0].id).at(0);
+    const auto end = std::chrono::milliseconds(attempt.ended_unix_ms.value());
+    return std::chrono::round<hours>(end - std::chrono::milliseconds(attempt.started_unix_ms));
+  };
+  SECTION("by its files") {
+    life.happens = {[&] { lab.cluster.ends("100_0", "FAILED"); }};
+    CHECK(life.sweep.follow() == ExitCode::kRunFailed);
+    CHECK(held() == hours(1));
+  }
+  SECTION("by Slurm") {
+    life.happens = {[&] { lab.cluster.runs("100_0"); },
+                    [&] { lab.cluster.ends("100_0", "FAILED"); }};
+    CHECK(life.sweep.follow() == ExitCode::kRunFailed);
+    CHECK(held() == hours(3));
+  }
 }
 
 TEST_CASE_METHOD(OneRunner, "a report brings open jobs up to date and submits nothing") {

@@ -5,6 +5,9 @@
 using namespace fsdp;
 using enum RunStatus;
 
+static const auto kRestartsRanOut =
+    Catch::EndsWith("; slurm.max_restarts is reached: 1 start in a row without a new checkpoint");
+
 TEST_CASE_METHOD(OneRunner,
                  "what the cluster ended without requeue is submitted again, not for ever") {
   std::vector<RunRecord> planned = runs_of_one_shape(1, /*checkpoint_steps=*/1);
@@ -104,8 +107,31 @@ TEST_CASE_METHOD(OneRunner, "a run whose job was requeued once too often is what
                     job.is_asked_to_stop("interrupted");
                     lab.cluster.waits_again("100_0");
                   },
-                  [&] { lab.cluster.ends("100_0", "FAILED"); }};
+                  [&] {
+                    job.gives_up("interrupted", 1);
+                    lab.cluster.ends("100_0", "FAILED");
+                  }};
   CHECK(life.sweep.follow() == ExitCode::kRunFailed);
   CHECK(life.status(runs[0].id) == kPreempted);
+  CHECK_THAT(life.store.run(runs[0].id)->reason, kRestartsRanOut);
+  CHECK(lab.cluster.submissions == 1);
+}
+
+TEST_CASE("restarts that ran out while nobody watched are told as if somebody had") {
+  SlurmLaboratory lab;
+  SlurmRunnerLife life(lab.results, lab.cluster);
+  std::vector<RunRecord> planned = runs_of_one_shape(1);
+  planned[0].spec.slurm.max_restarts = 0;
+  const std::vector<RunRecord> runs = life.plan(planned);
+  REQUIRE(life.sweep.submit(runs));
+  FakeJob job = lab.job(runs[0]);
+  job.starts(1, "100_0");
+  const auto [outcome, status] = GENERATE(table<std::string, RunStatus>(
+      {{"interrupted", kPreempted}, {"time_limit", kTimeLimit}, {"unseen", kNodeFailed}}));
+  job.gives_up(outcome, 1);
+  lab.cluster.ends("100_0", GENERATE("FAILED", "COMPLETED"));
+  CHECK(life.sweep.follow() == ExitCode::kRunFailed);
+  CHECK(life.attempts(runs[0].id) == Statuses{status});
+  CHECK_THAT(life.store.run(runs[0].id)->reason, kRestartsRanOut);
   CHECK(lab.cluster.submissions == 1);
 }

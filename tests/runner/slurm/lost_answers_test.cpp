@@ -39,7 +39,7 @@ TEST_CASE("A question that is not answered can be asked again, whatever the word
   const Strings jobs = {"12"};
   fake.let("squeue", fails);
   CHECK_THROWS_AS(cluster.query(jobs, geteuid()), QueueUnavailable);
-  CHECK_THROWS_AS(cluster.find_submission("1"), QueueUnavailable);
+  CHECK_THROWS_AS(cluster.find_submission("1", geteuid()), QueueUnavailable);
   fake.let("squeue", "");
   fake.let("scontrol", fails);
   CHECK_THROWS_AS(cluster.query(jobs, geteuid()), QueueUnavailable);

@@ -168,6 +168,7 @@ TEST_CASE("An option of sbatch that a key or the script sets is not overridden w
     SlurmScript script = script_of_one_run();
     script.slurm.sbatch_options = {option};
     script.slurm.gpu_request = request;
+    script.slurm.exclusive = false;
     return refusal_of(template_text(script.slurm), script);
   };
   const auto set_by = [](const std::string& option, const std::string& key) {
@@ -181,8 +182,14 @@ TEST_CASE("An option of sbatch that a key or the script sets is not overridden w
         "'slurm.sbatch_options': '--open-mode=truncate' is for fsdp-run to set; leave it out");
   CHECK(refusal("--gres=nvme:1") == set_by("--gres=nvme:1", "slurm.gpu_request; set that key"));
   CHECK(refusal("--gres=nvme:1", GpuRequest::kGpusPerNode) == "accepted");
-  for (const std::string free : {"--comment=ml", "--nice", "--time-min=10", "--gres-flags=none",
-                                 "--ntasks-per-core=1", "--wait-all-nodes=1", "--export=NONE"}) {
+  SlurmScript exclusive = script_of_one_run();
+  exclusive.slurm.exclusive = true;
+  exclusive.slurm.sbatch_options = {"--exclusive=user"};
+  CHECK(refusal_of(template_text(exclusive.slurm), exclusive) ==
+        set_by("--exclusive=user", "slurm.exclusive; set that key"));
+  for (const std::string free :
+       {"--comment=ml", "--nice", "--time-min=10", "--gres-flags=none", "--ntasks-per-core=1",
+        "--wait-all-nodes=1", "--export=NONE", "--exclusive=user", "--exclusive=mcs"}) {
     INFO(free);
     CHECK(refusal(free) == "accepted");
   }

@@ -108,10 +108,11 @@ TEST_CASE("A submission is found again by its script, however its path is writte
   fake.let("squeue",
            "printf '12|/r/slurm/lab-5f0c/script.sh\\n12|/r/slurm/lab-5f0c/script.sh\\n13|(null)\\n"
            "14|/home/./a|b/slurm/lab-77/script.sh\\n'");
-  CHECK(cluster.find_submission("/r/slurm/lab-5f0c/script.sh") == "12");
-  CHECK(cluster.find_submission("/home/a|b/slurm/lab-77/script.sh") == "14");
-  CHECK(cluster.find_submission("/r/slurm/lab-5f/script.sh") == std::nullopt);
-  CHECK(cluster.find_submission("/r/slurm/b-5f0c/script.sh") == std::nullopt);
+  CHECK(cluster.find_submission("/r/slurm/lab-5f0c/script.sh", 1000) == "12");
+  CHECK(cluster.find_submission("/home/a|b/slurm/lab-77/script.sh", 1000) == "14");
+  CHECK(cluster.find_submission("/r/slurm/lab-5f/script.sh", 1000) == std::nullopt);
+  CHECK(cluster.find_submission("/r/slurm/b-5f0c/script.sh", 1000) == std::nullopt);
+  CHECK(fake.arguments("squeue")[2] == "--user=1000");
 }
 
 TEST_CASE("A job is requeued, or Slurm's words say why not") {
@@ -129,17 +130,27 @@ TEST_CASE("A job is requeued, or Slurm's words say why not") {
 TEST_CASE("Jobs and tasks are cancelled; one that is over already is no error") {
   const FakeSlurm fake;
   Cluster cluster;
-  const auto cancel = [&](const Strings& jobs) { return said_by([&] { cluster.cancel(jobs); }); };
+  std::map<std::string, std::string> refused;
+  const auto cancel = [&](const Strings& jobs) {
+    return said_by([&] { refused = cluster.cancel(jobs); });
+  };
   fake.let("scancel",
            failing("scancel: error: Kill job error on job id 12: Invalid job id specified"));
   CHECK(cancel({"12", "13_4"}) == "done");
+  CHECK(refused.empty());
   CHECK(fake.calls("scancel") == Strings{"12 13_4 "});
   fake.let("scancel", failing("scancel: error: Unable to contact slurm controller"));
   CHECK(cancel({"12"}).starts_with("unavailable: "));
   fake.let("scancel",
            failing("scancel: error: Kill job error on job id 12: Access/permission denied"));
-  CHECK(cancel({"12"}) == "error: scancel: Kill job error on job id 12: Access/permission denied");
+  CHECK(cancel({"11"}) == "error: scancel: Kill job error on job id 12: Access/permission denied");
   CHECK(cancel({}) == "done");
+  fake.let("scancel",
+           failing("scancel: error: Kill job error on job id 14: Invalid job id specified\n"
+                   "scancel: error: Kill job error on job id 13_4: Access/permission denied"));
+  CHECK(cancel({"12", "13_4", "14"}) == "done");
+  CHECK(refused == std::map<std::string, std::string>{
+                       {"13_4", "Kill job error on job id 13_4: Access/permission denied"}});
 }
 
 }  // namespace

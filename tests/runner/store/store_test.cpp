@@ -316,7 +316,8 @@ TEST_CASE("GPU-hours were those of one attempt of several, and of the ranks only
     store.end_attempt(run_id, 2, RunStatus::kFinished, "", 25'000);
   }
   CHECK(held().gpu_time_ms == 8 * 10'000 + 2 * 5'000);
-  CHECK(held().gpu_time_of_ranks_ms == 2 * 15'000);
+  CHECK(held().gpu_time_in_jobs_ms == 8 * 10'000);
+  CHECK(held().gpu_time_of_ranks_ms == 2 * 10'000);
   CHECK(held().node_time_ms == 2 * 10'000);
   runs[0].spec.device = DeviceKind::kCpu;
   runs[0].hash = name_of(DeviceKind::kCpu);
