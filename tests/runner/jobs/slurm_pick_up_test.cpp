@@ -153,7 +153,8 @@ TEST_CASE("another user who is to submit withdraws a submission without an answe
   constexpr uid_t kSomeoneElse = 65534;
   REQUIRE(chown(folder.c_str(), kSomeoneElse, static_cast<gid_t>(-1)) == 0);
   SECTION("but not one who only asks for the status") {
-    CHECK(refresh_free_jobs(life.store, lab.results.path(), &lab.cluster, real_pauses()).empty());
+    CHECK(refresh_free_jobs(life.store, lab.results.path(), {"lab"}, &lab.cluster, real_pauses())
+              .empty());
     CHECK(life.store.open_jobs("").size() == 1);
     CHECK(job_of_submission(folder) == std::nullopt);
     CHECK(claim_submission(folder, "100") == "100");
