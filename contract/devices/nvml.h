@@ -9,7 +9,8 @@
 #include "contract/devices/device_requirements.h"
 #include "contract/record/event.h"
 
-// NVIDIA's management library (NVML), loaded at run time: a host without it has no GPUs.
+// NVIDIA's management library (NVML), loaded at run time. A host without the library counts as a
+// host without GPUs.
 namespace fsdp {
 
 struct Gpu {

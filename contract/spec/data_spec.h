@@ -111,10 +111,12 @@ struct DataSpec {
     visit("sequence_length", self.sequence_length, "Tokens the model reads per sequence.",
           from_to(1, 1e8));
     visit("shuffle", self.shuffle, "New order each epoch, from train.seed; false: as stored.");
-    visit("rows", self.rows,
-          "How documents become sequences. pad: one each, filled up to sequence_length; "
-          "pad_to_longest: only to the longest of the micro-batch; pack: as many as fit, without "
-          "attention across them.");
+    visit(
+        "rows", self.rows,
+        "How documents become rows. pad: each row holds one document and is filled up to "
+        "sequence_length; pad_to_longest: it is filled up only to the longest document of the "
+        "micro-batch; pack: each row holds as many documents as fit, and attention stays within a "
+        "document.");
     visit("template", self.prompt, "The prompt of kind instructions.");
     visit("format", self.format,
           "How kind messages writes a chat for the model; absent: by the chat template of the "
@@ -127,8 +129,10 @@ struct DataSpec {
     visit("columns", self.columns,
           "The names of the records' columns, where they are others: {instruction: prompt, output: "
           "completion}.");
-    visit("token_dtype", self.token_dtype,
-          "Of a .bin of kind tokens; absent: uint16, or uint32 if the vocabulary is above 65,536.");
+    visit(
+        "token_dtype", self.token_dtype,
+        "The type of the token ids in a .bin file of kind tokens; absent: uint16, or uint32 if the "
+        "vocabulary is above 65,536.");
   }
 };
 

@@ -68,8 +68,8 @@ void PreparedFile::read_contents() {
   contents.add(offsets);
   const std::string_view written(header_.contents_checksum, sizeof(header_.contents_checksum));
   if (const std::string found = contents.text(); found != written) {
-    refuse("is damaged: it has not the contents that it was written with (checksum " + found +
-           ", written: " + std::string(written) + ")");
+    refuse("is damaged: its contents changed after it was written (checksum now " + found +
+           ", when written " + std::string(written) + ")");
   }
   if (!std::ranges::is_sorted(offsets_) || offsets_.front() != 0 ||
       offsets_.back() != header_.tokens) {

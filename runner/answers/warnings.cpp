@@ -287,7 +287,7 @@ constexpr Check kChecks[] = {
      "the start are normal, because the loss scale is still being found. Otherwise, lower "
      "optimizer.learning_rate, or set precision: bf16"},
     {"few_steps", few_steps,
-     "step times are of fewer than {}; train longer (train.steps, train.sequences)"},
+     "step times come from fewer than {}; train longer (train.steps, train.sequences)"},
     {"noisy_step_times", noisy_step_times,
      "step times vary a lot within a run (interquartile range above 20 % of the median on a GPU, "
      "50 % on a CPU): {}; end what else runs there, and use more steps or repeats: 5"},

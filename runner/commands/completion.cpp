@@ -16,8 +16,8 @@
 #include "runner/host/host.h"
 #include "runner/store/store.h"
 
-// The hidden command `complete`: offers candidates for the last of some words. The shells' scripts
-// only ask it.
+// The hidden command `complete` prints candidates for the last word of a command line. The shells'
+// scripts do nothing but call it.
 namespace fsdp {
 namespace {
 

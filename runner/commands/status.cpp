@@ -174,7 +174,9 @@ ExitCode status(const StatusArguments& arguments) {
   }
   if (std::ranges::any_of(states, &RunState::runner_is_gone)) {
     text +=
-        "\nrunner gone: fsdp-run was killed; call it again, and it closes and repeats the run\n";
+        "\nrunner gone: fsdp-run was killed. Call it again: it records how the run ended, and runs "
+        "it "
+        "again\n";
   }
   if (std::ranges::any_of(states, &RunState::job_ends_first)) {
     text += "\n* until the time limit of its job passes\n";

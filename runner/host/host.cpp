@@ -96,11 +96,12 @@ std::vector<Gpu> unheld_gpus(std::span<const Gpu> gpus, size_t needed) {
     }
   }
   if (unheld.size() < needed) {
-    throw ConfigError("", "",
-                      fmt::format("{} needed, {} free; {}wait for them, stop them, or choose other "
-                                  "GPUs with --gpus",
-                                  needed == 1 ? "1 GPU is" : fmt::format("{} GPUs are", needed),
-                                  unheld.size(), holders));
+    throw ConfigError(
+        "", "",
+        fmt::format("{} needed, but only {} free; {}wait for these processes, stop "
+                    "them, or choose other GPUs with --gpus",
+                    needed == 1 ? "1 GPU is" : fmt::format("{} GPUs are", needed),
+                    unheld.size() == 1 ? "1 is" : fmt::format("{} are", unheld.size()), holders));
   }
   return unheld;
 }

@@ -108,8 +108,9 @@ class JsonProgress : public Progress {
   std::map<size_t, int64_t> shown_steps_;  // by the run's index
 };
 
-// Prints lines to stderr: messages, and the start and end of each run. Between them, a run has a
-// line after at least 10 % of its steps and 10 s. A long wait has a line too.
+// Prints lines to stderr: messages, and the start and end of each run. It prints a line about a run
+// whenever 10 % of the run's steps and 10 s have passed since its last line. A long wait has a line
+// too.
 class LineProgress : public Progress {
  public:
   void say(std::string_view line) override;

@@ -98,10 +98,10 @@ void check_checkpoints_are_free(const Store& store, const std::filesystem::path&
       if (!is_under_way(by.status)) continue;
       throw ConfigError(
           "--rerun", "",
-          fmt::format("'{}' begins anew and would move its checkpoints, and '{}/{}', "
-                      "which is {}, resumes from {}; wait for that run, or choose "
-                      "others with --only",
-                      run.point, by.experiment, by.point, name_of(by.status), checkpoint.string()));
+          fmt::format(
+              "'{}' would begin anew and move its checkpoints, but '{}/{}' ({}) resumes from "
+              "{}; wait until that run ends, or choose other runs with --only",
+              run.point, by.experiment, by.point, name_of(by.status), checkpoint.string()));
     }
   }
 }

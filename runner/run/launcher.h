@@ -77,7 +77,7 @@ struct AttemptEnd {
   // The starts in a row without a new checkpoint, if slurm.max_restarts forbids another.
   std::optional<int64_t> starts_in_a_row{};
 
-  // The rest is known about an attempt in a job of Slurm.
+  // The following members are set only for an attempt in a job of Slurm.
   bool in_job = false;
   bool was_requeued = false;        // another attempt followed it, or its task waits again
   bool shares_memory = false;       // the task runs several runs at the same time

@@ -25,7 +25,7 @@ std::optional<int64_t> out_of_memory_kills(const std::filesystem::path& file = "
 std::optional<LimitKills> limit_kills(const std::vector<CgroupMemory>& before,
                                       const std::vector<CgroupMemory>& after);
 
-// The kernel's counts of kills at one time.
+// The kernel's counters of kills, as read at one moment: of the host and of each cgroup.
 struct KillCounts {
   std::optional<int64_t> of_host;
   std::vector<CgroupMemory> cgroups;

@@ -214,7 +214,7 @@ left join attempts a on a.run = r.id
 left join summaries s on s.run = a.run and s.attempt = a.attempt
 left join ranks k on k.run = a.run and k.attempt = a.attempt and k.rank = 0)sql";
 
-// A row for each rank of the rows above.
+// One row for each rank of each row of comparison.
 constexpr const char* kComparisonPerRank =
     R"sql(select c.experiment, c.run, c.position, c.point, c.attempt, c.status, k.rank, k.host, k.device,
   k.device_name, {rank_figures}

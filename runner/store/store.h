@@ -83,7 +83,7 @@ struct RunRecord {
   }
 };
 
-// A run of a family that ran out of memory.
+// A run that ran out of memory, and that belongs to a family of runs with one doubled key.
 struct KnownOutOfMemory {
   int64_t run = 0;
   int attempt = 0;

@@ -150,7 +150,7 @@ TEST_CASE("a prepared file that is damaged or cut short is noticed, and made aga
   std::fill(zeroed.begin() + sizeof(PreparedHeader), zeroed.end(), '\0');
   folder.write(name, zeroed);
   CHECK_THAT(refusal([&] { PreparedFile{file}; }),
-             Contains("has not the contents that it was written with"));
+             Contains("its contents changed after it was written"));
   folder.write("0123456789abcdef.tokens", whole);
   CHECK_THAT(refusal([&] { PreparedFile(folder.path() / "0123456789abcdef.tokens"); }),
              Contains("was made as " + name));

@@ -10,8 +10,8 @@
 namespace fsdp {
 namespace {
 
-// Returns the run's step on one rank alone, with few blocks. If the run recomputes blocks, the
-// first one is recomputed.
+// Returns the specification for timing the run's step with few blocks: one rank, no clipping. If
+// the run recomputes blocks, only the first block is recomputed.
 RunSpec step_of_few_blocks(const RunSpec& spec) {
   RunSpec few = spec;
   few.strategy = StrategySpec();

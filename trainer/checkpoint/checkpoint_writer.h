@@ -21,7 +21,7 @@ namespace fsdp {
 
 // The name of sharded weights: the stem of their files and the name of the state.
 inline constexpr const char* kWeights = "weights";
-// The stem of optimizer state's files; the states' names are the optimizer's.
+// The stem of the files of optimizer state. The optimizer names the states: "exp_avg", ...
 inline constexpr const char* kOptimizer = "optimizer";
 
 // Elements [offset, offset + part.numel()) of one flattened state of one parameter.

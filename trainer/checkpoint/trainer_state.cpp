@@ -77,7 +77,7 @@ void check_own_checksum(const path& file, std::string_view text, const json& obj
   const std::string found =
       ends_as_written ? text_digest(text.substr(0, text.size() - end.size())) : "";
   if (found == written && !found.empty()) return;
-  refuse_file(file, "has not the contents that it was written with (checksum " +
+  refuse_file(file, "changed after it was written (checksum " +
                         (found.empty() ? "not found" : found) +
                         ", written: " + (written.empty() ? "not found" : written) + ")" + kRemedy);
 }
@@ -121,8 +121,8 @@ void check_contents(const path& checkpoint, const TrainerState& state, int rank,
     if (!file.xxh3_128) continue;
     const std::string found = checksum_of_file(checkpoint / file.name);
     if (found == *file.xxh3_128) continue;
-    refuse_file(checkpoint / file.name, "has not the contents that it was written with (checksum " +
-                                            found + ", written: " + *file.xxh3_128 + ")" + kRemedy);
+    refuse_file(checkpoint / file.name, "changed after it was written (checksum " + found +
+                                            ", written: " + *file.xxh3_128 + ")" + kRemedy);
   }
 }
 

@@ -17,7 +17,8 @@ namespace fsdp {
 // target's. The model's pad_token_id fills it.
 class PairSet : public DataSet {
  public:
-  // Makes rows of the `documents` that `numbers` lists, in this order. data.rows is not `pack`.
+  // Makes rows of the `documents` that `numbers` lists, in this order. data.rows must
+  // not be `pack`.
   PairSet(std::shared_ptr<const DocumentFile> documents, std::vector<int64_t> numbers,
           const DataSpec& data, const ModelConfig& config);
 

@@ -9,7 +9,8 @@
 namespace fsdp {
 namespace {
 
-// Operations below it are not recorded for autograd, as inside PyTorch's own operators.
+// While an object of this type exists, operations are not recorded for autograd, as inside
+// PyTorch's own operators.
 using WithoutAutograd = at::AutoDispatchBelowADInplaceOrView;
 
 // Adds the output gradients of a module's first forward to its second forward's outputs.

@@ -56,8 +56,8 @@ struct Batch {
   double loss_scale = 1.0;  // 1 / labels of the whole global batch
   // A factor on every gradient, but not on the loss (dynamic loss scaling for float16).
   double gradient_scale = 1.0;
-  // Null if every row is one document. The maker of the batch gives a document's last token no
-  // label if its label would be the first token of the next document.
+  // Null if every row is one document. If the label of a document's last token would be the first
+  // token of the next document, the maker of the batch sets no label.
   DocumentsPtr documents = nullptr;
   bool lengths_vary = false;  // true if rows of another batch have another length
   // For an encoder and a decoder: input_ids are the encoder's, and these are the decoder's, int64,

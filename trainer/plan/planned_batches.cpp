@@ -240,7 +240,8 @@ class ReadData {
   bool has_seen_all_ = true;
 };
 
-// True if the widths of such micro-batches are known.
+// True if the widths of the run's micro-batches can be read now, from token files or prepared
+// files.
 bool has_widths(const RunSpec& spec, const path& results, const FileDigestOf& digest_of) {
   const auto is_prepared = [&](const path& file) {
     const path prepared = prepared_folder(results);

@@ -35,7 +35,8 @@ class PlannedTime : public WorkObserver {
 
   // The time at which all streams have done their work.
   double end_ms() const;
-  // How long compute, or the thread that does its work, has waited for others.
+  // How long the compute stream has waited for other streams; on a CPU, how long the calling thread
+  // has waited.
   double waited_ms() const { return waited_ms_; }
   // Names of work without a measured time.
   const std::vector<std::string>& unknown() const { return unknown_; }

@@ -81,13 +81,14 @@ int choose_gpu(const WorldEnvironment& world, int count, const EnvironmentLookup
             "; check nvidia-smi, the job's request for GPUs, and a container's option "
             "for them (--gpus all, --nv), or set device: cpu");
   }
-  throw ConfigError("", "device",
-                    "cuda: " + std::to_string(world.local_world_size) +
-                        " ranks of this host need a GPU each, and local rank " +
-                        std::to_string(world.local_rank) + " sees " + seen_gpus(count, lookup) +
-                        "; show all of them to every rank (srun --gpus-per-node) or each rank its "
-                        "own (srun --gpus-per-task=1), check nvidia-smi, start fewer ranks, or set "
-                        "device: cpu");
+  throw ConfigError(
+      "", "device",
+      "cuda: " + std::to_string(world.local_world_size) +
+          " ranks of this host need a GPU each, and local rank " +
+          std::to_string(world.local_rank) + " sees " + seen_gpus(count, lookup) +
+          "; let every rank see all GPUs (srun --gpus-per-node) or give each rank one "
+          "GPU (srun --gpus-per-task=1), check nvidia-smi, start fewer ranks, or set "
+          "device: cpu");
 }
 
 void refuse_shared_gpu([[maybe_unused]] ProcessGroup& group, [[maybe_unused]] at::Device device) {

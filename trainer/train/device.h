@@ -44,9 +44,9 @@ void start_threads(const RunSpec& spec, const WorldEnvironment& world, int cores
 // the GPU's first tensor. Does nothing on the CPU.
 void set_allocator(at::Device device);
 
-// Applies memory_limit_gib to the device's allocator. On the CPU it installs the counting
-// allocator, so call it before the first tensor is made. There a smaller limit of the process's
-// cgroup applies.
+// Applies memory_limit_gib to the device's allocator. On the CPU it also installs the counting
+// allocator, so call it before the first tensor is made. If the process's cgroup has a smaller
+// limit of memory, that limit applies on the CPU.
 void set_memory_limit(const RunSpec& spec, at::Device device);
 
 // Makes cuDNN's handle on a GPU where cuDNN may compute attention, before the weights fill the GPU.

@@ -8,7 +8,8 @@
 
 namespace fsdp {
 
-// Computes loss and token accuracy on a validation set, over all ranks, weighted by their labels.
+// Computes loss and token accuracy on a validation set over all ranks. Each rank counts by its
+// number of labels.
 class Evaluation {
  public:
   // `set` may be null if the run wants no evaluations.

@@ -49,9 +49,10 @@ TEST_CASE("GPUs that other processes hold are left alone, and named when too few
   REQUIRE(unheld.size() == 2);
   CHECK(unheld[0].index == 0);
   CHECK(unheld[1].index == 2);
-  CHECK_THROWS_WITH(unheld_gpus(gpus, 3),
-                    "3 GPUs are needed, 2 free; GPU 1 (Fake GPU) is held by process 4242 'python' "
-                    "(3.0 GiB); wait for them, stop them, or choose other GPUs with --gpus");
+  CHECK_THROWS_WITH(
+      unheld_gpus(gpus, 3),
+      "3 GPUs are needed, but only 2 are free; GPU 1 (Fake GPU) is held by process 4242 'python' "
+      "(3.0 GiB); wait for these processes, stop them, or choose other GPUs with --gpus");
 }
 
 TEST_CASE("more processes than fit the first call are all seen") {

@@ -77,7 +77,7 @@ TEST_CASE("a warning is there once, whatever the number of groups") {
   report.rows = rows;
   report.view.group = "point";
   const std::string text = render(Format::kTable, report);
-  const std::string warning = "Warning: step times are of fewer than";
+  const std::string warning = "Warning: step times come from fewer than";
   REQUIRE(text.find(warning) != std::string::npos);
   CHECK(text.find(warning) == text.rfind(warning));
   for (const ComparisonRow& row : rows) {

@@ -74,8 +74,8 @@ TEST_CASE("one flipped bit of any file of a checkpoint is found, and the file na
   }
   const path last = checkpoint.at() / "optimizer.rank1.safetensors";
   CHECK_THAT(checkpoint.damage_by_flip(last, std::filesystem::file_size(last) - 1),
-             Contains("has not the contents that it was written with (checksum") &&
-                 Contains("written: ") && Contains("resume from another"));
+             Contains("changed after it was written (checksum") && Contains("written: ") &&
+                 Contains("resume from another"));
 }
 
 TEST_CASE("one flipped bit of any byte of trainer.json is found") {
