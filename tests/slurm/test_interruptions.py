@@ -9,7 +9,7 @@ from workplace import MODES, TINY, experiment
 QUICK_TO_MISS = {"SlurmdTimeout": 3, "MessageTimeout": 3}
 
 # Each step takes a few milliseconds. A run is held in the middle while the cluster acts.
-STEPS, CHECKPOINT, HELD = 600, 20, 30
+STEPS, CHECKPOINT, HELD = 600, 100, 130
 ONE_RUN = [f"{{name: run, checkpoint.every_steps: {CHECKPOINT}, train.steps: {STEPS}}}"]
 # The other run has ended when the cluster acts. Its checkpoint makes it a task of the same array.
 WITH_SIBLING = ["{name: before, train.steps: 5, checkpoint.every_steps: 5}", *ONE_RUN]
