@@ -44,7 +44,7 @@ TEST_CASE("status counts runs and shows those under way with figures of their ne
   program.send(SIGKILL);
   program.wait();
   CHECK_THAT(workplace.call({"status"}).output,
-             Contains("runner gone") && Contains("call it again"));
+             Contains("runner gone") && Contains("Call it again"));
 }
 
 TEST_CASE("status shows the last runs of many, or all") {

@@ -162,8 +162,8 @@ TEST_CASE("a checkpoint that another run resumes from is neither pruned nor move
   }));
   const Ended refused = workplace.run({"experiment.yaml", "--rerun"});
   CHECK(refused.status == 2);
-  CHECK_THAT(refused.errors, Contains("'other/two', which is running, resumes from ") &&
-                                 Contains("link/step-2; wait for that run"));
+  CHECK_THAT(refused.errors, Contains("'other/two' (running) resumes from ") &&
+                                 Contains("link/step-2; wait until that run ends"));
   std::ofstream(workplace / "go");
   CHECK(runner.wait().status == 0);
 

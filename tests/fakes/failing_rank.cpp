@@ -5,13 +5,16 @@
 #include <cstdlib>
 #include <cstring>
 
-// Preloaded into a rank. No tensor can be allocated once the file NO_MEMORY_WHEN exists. With
-// NEVER_ENDS the rank's process stays when it ends itself. Its connections stay open, so other
-// ranks learn of the failure by its message alone.
+// oneDNN's own blocks are smaller. It would use one that it did not get.
+constexpr size_t kSmallestTensorBytes = 1 << 10;
+
+// Preloaded into a rank. No tensor but the smallest can be allocated once the file NO_MEMORY_WHEN
+// exists. With NEVER_ENDS the rank's process stays when it ends itself. Its connections stay open,
+// so other ranks learn of the failure by its message alone.
 extern "C" int posix_memalign(void** block, size_t alignment, size_t bytes) noexcept {
   using Allocate = int (*)(void**, size_t, size_t);
   static const char* const file = std::getenv("NO_MEMORY_WHEN");
-  if (file != nullptr && access(file, F_OK) == 0) return ENOMEM;
+  if (bytes >= kSmallestTensorBytes && file != nullptr && access(file, F_OK) == 0) return ENOMEM;
   static void* const symbol = dlsym(RTLD_NEXT, "posix_memalign");
   Allocate allocate;
   std::memcpy(&allocate, &symbol, sizeof(allocate));
