@@ -28,13 +28,7 @@ const ModelFamily* find_family(std::string_view architecture) {
 
 double numel_of(const ModuleSpec& module) {
   double count = 0;
-  for (const ParameterSpec& parameter : module.parameters) {
-    for (const NamedTensor& tensor : parameter.tensors) {
-      double numel = 1;
-      for (const int64_t size : tensor.shape) numel *= static_cast<double>(size);
-      count += numel;
-    }
-  }
+  for (const ParameterSpec& parameter : module.parameters) count += numel_of(parameter);
   return count;
 }
 

@@ -32,14 +32,6 @@ double attention_flops(const ModelConfig& config, double pairs) {
          static_cast<double>(config.head_width());
 }
 
-double weights_of(const ParameterSpec& parameter) {
-  double count = 0;
-  for (const NamedTensor& tensor : parameter.tensors) {
-    count += static_cast<double>(tensor.shape.front()) * static_cast<double>(tensor.shape.back());
-  }
-  return count;
-}
-
 bool has_parameter(const ModuleSpec& module, std::string_view name) {
   return std::ranges::find(module.parameters, name, &ParameterSpec::name) !=
          module.parameters.end();
@@ -49,10 +41,12 @@ bool has_parameter(const ModuleSpec& module, std::string_view name) {
 BlockFlops linear_flops(const ModuleSpec& block, double tokens, double encoder_tokens) {
   BlockFlops flops;
   for (const ParameterSpec& parameter : block.parameters) {
-    if (parameter.role != ParameterRole::kWeight) continue;
-    const std::string& name = parameter.name;
+    const bool is_adapter = parameter.role == ParameterRole::kAdapter;
+    if (parameter.role != ParameterRole::kWeight && !is_adapter) continue;
+    const std::string name = parameter.name.substr(0, parameter.name.find("_lora_"));
     const double rows = name == "cross_key_value" ? encoder_tokens : tokens;
-    const double products = 2 * rows * weights_of(parameter);
+    const double products = 2 * rows * numel_of(parameter);
+    if (!parameter.is_trained) flops.frozen += products;
     if (name == "gate_up" || name == "wi") {
       flops.mlp += products;
     } else if (name.ends_with("query") || name.ends_with("key_value")) {
@@ -71,7 +65,13 @@ double ForwardFlops::total() const {
          static_cast<double>(decoder_blocks) * decoder_block.total() + head;
 }
 
-ForwardFlops forward_flops(const ModelConfig& config, const BatchShape& shape) {
+double ForwardFlops::frozen() const {
+  return static_cast<double>(blocks) * block.frozen +
+         static_cast<double>(decoder_blocks) * decoder_block.frozen + (is_head_frozen ? head : 0);
+}
+
+ForwardFlops forward_flops(const ModelConfig& config, const BatchShape& shape, Method method,
+                           const LoraSpec& lora) {
   const ModelFamily& family = family_of(config);
   const bool has_encoder = family.structure == ModelStructure::kEncoderDecoder;
   const auto rows = static_cast<double>(shape.rows);
@@ -81,7 +81,8 @@ ForwardFlops forward_flops(const ModelConfig& config, const BatchShape& shape) {
   const double decoder_tokens = rows * decoder_length;
   ForwardFlops flops;
   for (const ModuleGroup& group : family.modules(config)) {
-    const ModuleSpec module = group.module(0);
+    const ModuleSpec module =
+        method == Method::kFull ? group.module(0) : with_adapters(group.module(0), lora);
     if (!module.is_block) continue;
     if (has_parameter(module, "cross_query")) {
       flops.decoder_blocks += group.count;
@@ -96,11 +97,12 @@ ForwardFlops forward_flops(const ModelConfig& config, const BatchShape& shape) {
       flops.block.attention += attention_flops(config, pairs);
     }
   }
+  flops.is_head_frozen = method != Method::kFull;
   flops.head = 2 * (has_encoder ? decoder_tokens : tokens) *
                static_cast<double>(config.vocab_size) * static_cast<double>(config.hidden_size);
   return flops;
 }
 
-double model_flops(const ForwardFlops& forward) { return 3 * forward.total(); }
+double model_flops(const ForwardFlops& forward) { return 3 * forward.total() - forward.frozen(); }
 
 }  // namespace fsdp

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "contract/families/adapters.h"
 #include "contract/families/model_config.h"
 
 // Floating point operations of training, counted as in appendix B of PaLM (Chowdhery et al. 2022).
@@ -11,7 +12,8 @@
 // the head's. Attention has two products per layer. Causal attention counts half of the pairs of
 // tokens, where PaLM counts all. With a sliding window, it counts the pairs within the window.
 // Attention among an encoder's tokens, or from a decoder to them, counts all pairs. A backward
-// counts as two forwards.
+// counts as two forwards; for a frozen weight as one, because its gradient is not computed. The
+// gradients of inputs all count, also those below the first adapter, which are not computed.
 namespace fsdp {
 
 // The size of one micro-batch. Tokens that fill rows up count, too.
@@ -28,6 +30,7 @@ struct BlockFlops {
   double attention = 0;  // of queries, keys and values, and the two products of attention
   double mlp = 0;        // of the MLP's first layer
   double outputs = 0;    // of the layers that write to the residual stream
+  double frozen = 0;     // of these, products with frozen weights
 
   double total() const { return attention + mlp + outputs; }
 };
@@ -39,12 +42,15 @@ struct ForwardFlops {
   int64_t decoder_blocks = 0;
   BlockFlops decoder_block{};  // each; with an encoder
   double head = 0;
+  bool is_head_frozen = false;
 
   double total() const;
+  double frozen() const;
 };
 
 // `config` has been checked (check_model_config).
-ForwardFlops forward_flops(const ModelConfig& config, const BatchShape& shape);
+ForwardFlops forward_flops(const ModelConfig& config, const BatchShape& shape,
+                           Method method = Method::kFull, const LoraSpec& lora = {});
 
 // Forward and backward.
 double model_flops(const ForwardFlops& forward);

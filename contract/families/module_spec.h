@@ -9,7 +9,8 @@
 namespace fsdp {
 
 enum class Initialization { kNormal, kOnes, kZeros };  // kNormal: of mean 0
-enum class ParameterRole { kWeight, kNorm, kBias };    // kNorm: the weight of one; kBias: any bias
+// kNorm: the weight of one; kBias: any bias; kAdapter: a factor of what LoRA adds to a weight.
+enum class ParameterRole { kWeight, kNorm, kBias, kAdapter };
 
 // A tensor under its checkpoint's (Hugging Face's) name.
 struct NamedTensor {
@@ -25,7 +26,18 @@ struct ParameterSpec {
   Initialization initialization = Initialization::kNormal;
   double standard_deviation = 0.02;  // of kNormal
   ParameterRole role = ParameterRole::kWeight;
+  bool is_trained = true;  // false: frozen, without gradient and optimizer state
 };
+
+inline double numel_of(const ParameterSpec& parameter) {
+  double count = 0;
+  for (const NamedTensor& tensor : parameter.tensors) {
+    double numel = 1;
+    for (const int64_t size : tensor.shape) numel *= static_cast<double>(size);
+    count += numel;
+  }
+  return count;
+}
 
 inline ParameterSpec weight_spec(std::string name, std::vector<NamedTensor> tensors,
                                  double standard_deviation) {
@@ -46,6 +58,8 @@ struct ModuleSpec {
   std::string name;
   std::vector<ParameterSpec> parameters{};  // in their order in a unit's flat buffer
   bool is_block = false;                    // whether activation checkpointing applies to it
+  double adapter_scale = 1.0;               // of what adapters add
+  double adapter_dropout = 0.0;             // of what adapters read
 };
 
 // Consecutive modules that differ only in their names. A model may have 100,000 of them.

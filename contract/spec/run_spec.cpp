@@ -11,6 +11,7 @@
 #include "base/text/config_error.h"
 #include "contract/families/family.h"
 #include "contract/families/flops.h"
+#include "contract/families/adapters.h"
 
 namespace fsdp {
 
@@ -78,6 +79,16 @@ void check_model(const ModelConfig& config) {
     check_model_config(config);
   } catch (const ConfigError& error) {
     refuse(error.key().empty() ? "model.config" : "model.config." + error.key(), error.problem());
+  }
+}
+
+void check_method(const RunSpec& spec) {
+  if (spec.method == Method::kFull && spec.lora != LoraSpec()) {
+    refuse("lora", "has keys, but method is full, which has no adapters; set method: lora, or leave "
+                   "the section out");
+  }
+  if (spec.method != Method::kFull && spec.model.source.empty()) {
+    check_adapters(spec.model.config, spec.lora);
   }
 }
 
@@ -227,6 +238,7 @@ const char* length_key(const TrainSpec& train) {
 
 RunSpec resolved(RunSpec spec) {
   if (spec.model.source.empty()) check_model(spec.model.config);
+  check_method(spec);
   check_strategy(spec.strategy);
   check_in_backward(spec);
   check_precision(spec.precision);

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/text/fields.h"
+#include "contract/families/adapters.h"
 #include "contract/families/model_config.h"
 #include "contract/spec/data_spec.h"
 #include "contract/spec/slurm_spec.h"
@@ -121,6 +122,8 @@ struct WandbSpec {
 
 struct RunSpec {
   ModelSpec model;
+  Method method = Method::kFull;
+  LoraSpec lora;
   DataSpec data;
   StrategySpec strategy;
   BatchSpec batch;
@@ -147,6 +150,10 @@ struct RunSpec {
 
   static void visit_fields(auto& self, auto&& visit) {
     visit("model", self.model, "What is trained.");
+    visit("method", self.method,
+          "full: all parameters are trained; lora: those of low-rank adapters, the others are "
+          "frozen.");
+    visit("lora", self.lora, "The adapters of method lora.");
     visit("data", self.data, "What it is trained on.");
     visit("strategy", self.strategy, "How the work is spread over ranks.", any_value(),
           Effect::kNotLosses);

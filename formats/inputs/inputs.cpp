@@ -6,6 +6,7 @@
 
 #include "base/files/input_file.h"
 #include "base/text/config_error.h"
+#include "contract/families/adapters.h"
 #include "contract/families/family.h"
 #include "contract/record/run_paths.h"
 #include "formats/data/document.h"
@@ -146,6 +147,10 @@ ModelConfig check_model_inputs(const RunSpec& spec) {
   const ModelConfig config = model_config(spec);
   if (const path& source = spec.model.source; !source.empty()) {
     with_key("model.source", [&] { check_weights(source, config); });
+    if (spec.method != Method::kFull) check_adapters(config, spec.lora);
+  }
+  if (const path& adapter = spec.lora.adapter; !adapter.empty()) {
+    with_key("lora.adapter", [&] { check_adapter(adapter, config, spec.lora); });
   }
   check_pairs(spec.data, config);
   if (takes_key(family_of(config), "max_position_embeddings") &&
@@ -220,6 +225,10 @@ std::vector<NamedInput> input_files(const RunSpec& spec) {
   if (const path& source = spec.model.source; !source.empty()) {
     inputs.push_back({"model.source", source / "config.json"});
     add("model.source", [&] { return weight_files(source); });
+  }
+  if (const path& adapter = spec.lora.adapter; !adapter.empty()) {
+    inputs.push_back({"lora.adapter", adapter / "adapter_config.json"});
+    add("lora.adapter", [&] { return weight_files(adapter); });
   }
   inputs.push_back({"data.train", training_file(spec.data)});
   if (needs_tokenizer(spec.data.kind)) {

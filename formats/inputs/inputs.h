@@ -43,7 +43,7 @@ struct NamedInput {
 };
 
 // Every file that the run reads, in a fixed order. The order is: the model's config and weights,
-// the training set, the tokenizer, the validation set, the files of the `resume` checkpoint.
+// the adapters, the training set, the tokenizer, the validation set, the files of the `resume` checkpoint.
 std::vector<NamedInput> input_files(const RunSpec& spec);
 
 // check_row_count throws ConfigError unless `rows` are enough for a step. `rows` come from the

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/files/file_digest.h"
+#include "contract/families/adapters.h"
 #include "contract/families/family.h"
 #include "formats/weights/safetensors.h"
 #include "formats/weights/torch_file.h"
@@ -31,7 +32,9 @@ struct Format {
 // The first format that a folder has is read.
 const std::array kFormats{
     Format{"model.safetensors", [](const auto& file) { return read_safetensors(file).tensors; }},
-    Format{"pytorch_model.bin", read_torch}};
+    Format{"pytorch_model.bin", read_torch},
+    Format{"adapter_model.safetensors",
+           [](const auto& file) { return read_safetensors(file).tensors; }}};
 
 // The weights of a folder: one file, or an index of several.
 struct Found {
@@ -161,31 +164,80 @@ ModelConfig with_stored_head(const path& folder, ModelConfig config) {
   return config;
 }
 
+namespace {
+
+[[noreturn]] void refuse_tensor(const path& folder, const std::string& name,
+                                const std::string& problem) {
+  refuse_file(folder, "tensor '" + name + "' " + problem);
+}
+
+// `asker` is what asks for the tensor.
+void check_tensor(const path& folder, const StoredTensors& stored, const NamedTensor& tensor,
+                  const std::string& asker) {
+  const auto found = stored.find(tensor.name);
+  if (found == stored.end()) {
+    refuse_tensor(folder, tensor.name,
+                  "is missing; " + asker + " asks for it with shape " + shape_text(tensor.shape));
+  }
+  const auto& [dtype, shape, file, offset, size_bytes] = found->second;
+  if (shape != tensor.shape) {
+    refuse_tensor(folder, tensor.name,
+                  "has shape " + shape_text(shape) + ", but " + asker + " asks for " +
+                      shape_text(tensor.shape));
+  }
+  if (dtype != "F32" && dtype != "BF16" && dtype != "F16") {
+    refuse_tensor(folder, tensor.name, "has dtype " + dtype + "; allowed: F32, BF16, F16");
+  }
+}
+
+}  // namespace
+
+void check_adapter(const path& folder, const ModelConfig& config, const LoraSpec& lora) {
+  const path file = folder / "adapter_config.json";
+  const json object = parse_json_object(file, read_input_file(file));
+  const auto require = [&](const char* key, const json& value, const std::string& asker) {
+    const auto found = object.find(key);
+    if (found != object.end() && *found == value) return;
+    refuse_file(file, "has " + std::string(key) + ' ' +
+                          (found == object.end() ? "not given" : found->dump()) + ", but " + asker +
+                          value.dump());
+  };
+  require("peft_type", "LORA", "only this can be read: ");
+  require("bias", "none", "only this can be read: ");
+  require("r", lora.rank, "lora.rank is ");
+  require("lora_alpha", lora.alpha, "lora.alpha is ");
+  require("use_rslora", lora.use_rslora, "lora.use_rslora is ");
+  const StoredTensors stored = read_weights(folder);
+  std::set<std::string> expected;
+  for_each_module(config, Method::kLora, lora, [&](const ModuleSpec& module) {
+    for (const ParameterSpec& parameter : module.parameters) {
+      if (parameter.role != ParameterRole::kAdapter) continue;
+      for (const NamedTensor& tensor : parameter.tensors) {
+        check_tensor(folder, stored, tensor, "lora");
+        expected.insert(tensor.name);
+      }
+    }
+  });
+  for (const auto& [name, tensor] : stored) {
+    if (!expected.contains(name)) {
+      refuse_tensor(folder, name,
+                    "is no adapter of lora.targets; give the targets that the folder has");
+    }
+  }
+}
+
 void check_weights(const path& folder, const ModelConfig& config) {
   const auto refuse = [&](const std::string& name, const std::string& problem) {
-    refuse_file(folder, "tensor '" + name + "' " + problem);
+    refuse_tensor(folder, name, problem);
   };
   const StoredTensors stored = read_weights(folder);
   std::set<std::string> expected;
-  const auto check_tensor = [&](const NamedTensor& tensor) {
-    const auto found = stored.find(tensor.name);
-    if (found == stored.end()) {
-      refuse(tensor.name,
-             "is missing; config.json asks for it with shape " + shape_text(tensor.shape));
-    }
-    const auto& [dtype, shape, file, offset, size_bytes] = found->second;
-    if (shape != tensor.shape) {
-      refuse(tensor.name, "has shape " + shape_text(shape) + ", but config.json asks for " +
-                              shape_text(tensor.shape));
-    }
-    if (dtype != "F32" && dtype != "BF16" && dtype != "F16") {
-      refuse(tensor.name, "has dtype " + dtype + "; allowed: F32, BF16, F16");
-    }
-    expected.insert(tensor.name);
-  };
   for_each_module(config, [&](const ModuleSpec& module) {
     for (const ParameterSpec& parameter : module.parameters) {
-      std::ranges::for_each(parameter.tensors, check_tensor);
+      for (const NamedTensor& tensor : parameter.tensors) {
+        check_tensor(folder, stored, tensor, "config.json");
+        expected.insert(tensor.name);
+      }
     }
   });
   const ModelFamily& family = family_of(config);

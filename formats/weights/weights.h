@@ -3,12 +3,14 @@
 #include <filesystem>
 #include <vector>
 
+#include "contract/families/adapters.h"
 #include "contract/families/model_config.h"
 #include "formats/weights/safetensors.h"
 
 // The weights in a model's folder, as transformers' save_pretrained writes them. The first of these
 // that exists is read: model.safetensors, model.safetensors.index.json with its shards,
-// pytorch_model.bin, pytorch_model.bin.index.json with its shards.
+// pytorch_model.bin, pytorch_model.bin.index.json with its shards, adapter_model.safetensors
+// (PEFT's adapters).
 namespace fsdp {
 
 // The files of the weights, an index before its shards. Throws ConfigError (place: the folder or
@@ -23,6 +25,11 @@ StoredTensors read_weights(const std::filesystem::path& folder);
 // embedding. transformers does the same, whatever config.json says. Throws ConfigError as
 // read_weights does.
 ModelConfig with_stored_head(const std::filesystem::path& folder, ModelConfig config);
+
+// Throws ConfigError unless PEFT's folder holds the adapters that `lora` describes: its settings,
+// and the names, shapes and dtypes of its tensors.
+void check_adapter(const std::filesystem::path& folder, const ModelConfig& config,
+                   const LoraSpec& lora);
 
 // Throws ConfigError unless names, shapes and dtypes fit the architecture. Values are not checked.
 void check_weights(const std::filesystem::path& folder, const ModelConfig& config);

@@ -15,6 +15,8 @@ RunSpec with_every_value_changed() {
   return applied(R"(
 model:
   source: llama
+method: lora
+lora: {rank: 16, alpha: 5, dropout: 0.5, targets: [q_proj], use_rslora: true, adapter: adapters}
 data: {kind: tokens, train: a.npy, tokenizer: b.model, sequence_length: 7, shuffle: false,
        rows: pack, template: {with_input: "{input}\n{instruction}", without_input: "{instruction}"},
        format: chatml, prefix: "tldr ", input_length: 100, target_length: 30, token_dtype: uint32,

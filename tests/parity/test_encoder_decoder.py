@@ -12,6 +12,7 @@ import sentencepiece
 import torch
 from agreement import assert_close, assert_ranks_agree
 from logits import assert_same_logits, first_logits
+from peft_reference import Adapters, optimizer_of, peft, write_adapter
 from reference import OPTIMIZER
 from test_against_transformers import TOLERANCE, Case, cases
 from trainer import events_file, train
@@ -222,3 +223,30 @@ def test_dropout_is_the_same_on_any_number_of_ranks_and_after_a_resume(trainer, 
         shutil.copytree(tmp_path / str(case) / f"checkpoints/step-{STEPS // 2}", again / "checkpoints" / "step-5")
         resumed = train(trainer, spec_of(case, folder, articles, resume="auto"), again)
         assert resumed.losses() == runs[case].losses()[STEPS // 2 :]
+
+
+@pytest.mark.parametrize("targets", ["all-linear", "attention", "mlp"])
+@cases(*T5_CASES)
+def test_adapters(trainer, case, targets, model, articles, pairs, tmp_path):
+    """Are trained as PEFT trains them."""
+    adapters = Adapters(rank=4, targets=(targets,))
+    attention, mlp = ["q", "k", "v", "o"], ["wi_0", "wi_1", "wo"]
+    names = {"all-linear": attention + mlp, "attention": attention, "mlp": mlp}[targets]
+
+    def load():
+        return T5ForConditionalGeneration.from_pretrained(model("t5_1.1"), dtype=torch.float32)
+
+    folder = write_adapter(load(), adapters, tmp_path / "adapter", names)
+    trained = peft.PeftModel.from_pretrained(load(), folder, is_trainable=True).train()
+    adamw = optimizer_of(trained)
+    losses = []
+    for step in range(STEPS):
+        loss = loss_of(trained, pairs[step * TOTAL_BATCH : (step + 1) * TOTAL_BATCH])
+        loss.backward()
+        adamw.step()
+        adamw.zero_grad()
+        losses.append(loss.item())
+    spec = spec_of(case, model("t5_1.1"), articles, method="lora", lora=adapters.keys(folder))
+    run = train(trainer, spec, tmp_path / "run")
+    assert_ranks_agree(run)
+    assert_close("loss", losses, run.losses(), TOLERANCE)

@@ -151,6 +151,10 @@ def random_spec(draw: random.Random, articles: Path) -> dict:
     if chosen_optimizer.get("in_backward"):
         spec["train"]["on_non_finite"] = "stop"
     if draw.random() < 0.3:
+        spec["method"] = "lora"
+        spec["lora"] = {"rank": draw.choice([1, 3, 8]), "dropout": draw.choice([0.0, 0.0, 0.1]),
+                        "targets": draw.choice([["all-linear"], ["attention"], ["mlp"]])}
+    if draw.random() < 0.3:
         spec["evaluation"] = {"every_steps": 2, "size_per_rank": draw.choice([1, 4, 12]), "batches": 2,
                               "fraction": 0.2}
     if draw.random() < 0.3:

@@ -10,8 +10,6 @@
 namespace fsdp {
 namespace {
 
-constexpr const char* kIndexName = "model.safetensors.index.json";
-
 using Tensors = std::vector<SafetensorsTensor>;
 
 const std::map<std::string, std::string>& metadata() {
@@ -39,21 +37,22 @@ std::vector<Tensors> split_into_files(std::span<const ParameterPtr> parameters,
   return files;
 }
 
-std::string file_name(size_t index, size_t count) {
-  if (count == 1) return "model.safetensors";
+std::string file_name(const std::string& stem, size_t index, size_t count) {
+  if (count == 1) return stem + ".safetensors";
   const auto five_digits = [](size_t number) {
     const std::string digits = std::to_string(number);
     return std::string(5 - std::min<size_t>(5, digits.size()), '0') + digits;
   };
-  return "model-" + five_digits(index + 1) + "-of-" + five_digits(count) + ".safetensors";
+  return stem + "-" + five_digits(index + 1) + "-of-" + five_digits(count) + ".safetensors";
 }
 
-std::string index_text(const std::vector<Tensors>& files, at::ScalarType dtype) {
+std::string index_text(const std::string& stem, const std::vector<Tensors>& files,
+                       at::ScalarType dtype) {
   nlohmann::json weight_map = nlohmann::json::object();
   int64_t bytes = 0;
   for (size_t i = 0; i < files.size(); ++i) {
     for (const SafetensorsTensor& tensor : files[i]) {
-      weight_map[tensor.name] = file_name(i, files.size());
+      weight_map[tensor.name] = file_name(stem, i, files.size());
       bytes += tensor.size_bytes;
     }
   }
@@ -67,25 +66,27 @@ std::string index_text(const std::vector<Tensors>& files, at::ScalarType dtype) 
 }  // namespace
 
 int64_t full_weights_bytes(std::span<const ParameterPtr> parameters, at::ScalarType dtype,
-                           int64_t max_file_bytes) {
-  const std::vector<Tensors> files = split_into_files(parameters, dtype, max_file_bytes);
-  int64_t bytes = files.size() > 1 ? std::ssize(index_text(files, dtype)) : 0;
+                           const ModelFiles& names) {
+  const std::vector<Tensors> files = split_into_files(parameters, dtype, names.max_file_bytes);
+  int64_t bytes = files.size() > 1 ? std::ssize(index_text(names.weights, files, dtype)) : 0;
   for (const Tensors& tensors : files) bytes += safetensors_file_bytes(tensors, metadata());
   return bytes;
 }
 
 FullWeightsWriter::FullWeightsWriter(std::filesystem::path folder,
                                      std::span<const ParameterPtr> parameters, at::ScalarType dtype,
-                                     int64_t max_file_bytes)
-    : folder_(std::move(folder)), dtype_(dtype) {
-  const std::vector<Tensors> files = split_into_files(parameters, dtype, max_file_bytes);
+                                     const ModelFiles& names)
+    : folder_(std::move(folder)),
+      dtype_(dtype),
+      index_name_(names.weights + ".safetensors.index.json") {
+  const std::vector<Tensors> files = split_into_files(parameters, dtype, names.max_file_bytes);
   for (size_t i = 0; i < files.size(); ++i) {
-    file_names_.push_back(file_name(i, files.size()));
+    file_names_.push_back(file_name(names.weights, i, files.size()));
     files_.push_back(
         std::make_unique<SafetensorsWriter>(folder_ / file_names_.back(), files[i], metadata()));
     for (const SafetensorsTensor& tensor : files[i]) file_of_.emplace(tensor.name, i);
   }
-  if (files.size() > 1) index_ = index_text(files, dtype);
+  if (files.size() > 1) index_ = index_text(names.weights, files, dtype);
 }
 
 void FullWeightsWriter::write(const Parameter& parameter, const at::Tensor& whole,
@@ -107,7 +108,7 @@ void FullWeightsWriter::write(const Parameter& parameter, const at::Tensor& whol
 Checksums FullWeightsWriter::finish() {
   Checksums checksums;
   for (size_t i = 0; i < files_.size(); ++i) checksums[file_names_[i]] = files_[i]->finish();
-  if (!index_.empty()) checksums[kIndexName] = write_file(folder_ / kIndexName, index_);
+  if (!index_.empty()) checksums[index_name_] = write_file(folder_ / index_name_, index_);
   return checksums;
 }
 

@@ -18,19 +18,25 @@ namespace fsdp {
 
 inline constexpr int64_t kMaxFileBytes = 5'000'000'000;  // as transformers' save_pretrained
 
-// The text of a Hugging Face model's config.json: that of the model's source, else one of its
-// ModelConfig. Its dtype is `dtype`, the stored weights' type.
-std::string config_text(const ModelSpec& model, at::ScalarType dtype);
+// How whole weights are stored in a folder.
+struct ModelFiles {
+  std::string weights = "model";  // the stem of the weights' files
+  int64_t max_file_bytes = kMaxFileBytes;
+  std::string config_name = "config.json";
+  std::string config{};                         // its text
+  std::vector<std::filesystem::path> copied{};  // the tokenizer's files and such, if they exist
+};
 
-// The other files of the model's source that a model is saved with: generation_config.json and the
-// tokenizer's files, if they exist.
-std::vector<std::filesystem::path> copied_files(const ModelSpec& model);
+// The files of a Hugging Face model: config.json is that of the model's source, else one of its
+// ModelConfig. With adapters they are PEFT's files. `dtype` is the stored weights'
+// type.
+ModelFiles model_files(const RunSpec& spec, const ModelConfig& config, at::ScalarType dtype);
 
 // Returns the size of the files that FullWeightsWriter writes.
 int64_t full_weights_bytes(std::span<const ParameterPtr> parameters, at::ScalarType dtype,
-                           int64_t max_file_bytes = kMaxFileBytes);
+                           const ModelFiles& files = {});
 
-// Writes whole weights as model.safetensors. Above `max_file_bytes`, writes
+// Writes whole weights as model.safetensors. Above max_file_bytes, writes
 // model-<i>-of-<n>.safetensors and model.safetensors.index.json. Each parameter goes to its place
 // in the files at once, so they are never in memory together. One process writes. Its errors are
 // std::runtime_errors with the remedy.
@@ -38,7 +44,7 @@ class FullWeightsWriter {
  public:
   // `parameters` has each parameter once, in the model's order.
   FullWeightsWriter(std::filesystem::path folder, std::span<const ParameterPtr> parameters,
-                    at::ScalarType dtype, int64_t max_file_bytes = kMaxFileBytes);
+                    at::ScalarType dtype, const ModelFiles& files = {});
 
   // Writes the value of a parameter, once each, in any order. The value may be on any device. Waits
   // and throws as WriterThread::write does.
@@ -54,12 +60,8 @@ class FullWeightsWriter {
   std::vector<std::string> file_names_;
   std::vector<std::unique_ptr<SafetensorsWriter>> files_;
   std::unordered_map<std::string, size_t> file_of_;  // by tensor name
+  std::string index_name_;
   std::string index_;  // the text of the index; empty if there is one file
 };
-
-// The limit for CheckpointSpec::single_file.
-inline int64_t max_file_bytes(const CheckpointSpec& spec) {
-  return spec.single_file ? std::numeric_limits<int64_t>::max() : kMaxFileBytes;
-}
 
 }  // namespace fsdp

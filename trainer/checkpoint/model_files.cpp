@@ -4,6 +4,7 @@
 #include "base/files/input_file.h"
 #include "base/text/foreign_json.h"
 #include "contract/families/family.h"
+#include "contract/families/adapters.h"
 #include "trainer/checkpoint/full_weights_writer.h"
 
 namespace fsdp {
@@ -38,8 +39,6 @@ ordered_json read_config(const path& file) {
   return parse_foreign_json<ordered_json>(text);
 }
 
-}  // namespace
-
 std::string config_text(const ModelSpec& model, at::ScalarType dtype) {
   ordered_json config = model.source.empty() ? family_of(model.config).write_config(model.config)
                                              : read_config(model.source / "config.json");
@@ -56,6 +55,42 @@ std::vector<path> copied_files(const ModelSpec& model) {
     if (std::filesystem::exists(model.source / name, error)) files.push_back(model.source / name);
   }
   return files;
+}
+
+// The text of PEFT's adapter_config.json.
+std::string adapter_config_text(const RunSpec& spec, const ModelConfig& config) {
+  const bool is_decoder = family_of(config).structure == ModelStructure::kDecoder;
+  const LoraSpec& lora = spec.lora;
+  const ordered_json object = {
+      {"peft_type", "LORA"},
+      {"task_type", is_decoder ? "CAUSAL_LM" : "SEQ_2_SEQ_LM"},
+      {"base_model_name_or_path",
+       spec.model.source.empty() ? ordered_json() : ordered_json(spec.model.source.string())},
+      {"r", lora.rank},
+      {"lora_alpha", lora.alpha},
+      {"lora_dropout", lora.dropout},
+      {"target_modules", adapted_names(config, lora)},
+      {"use_rslora", lora.use_rslora},
+      {"bias", "none"},
+      {"fan_in_fan_out", false},
+      {"init_lora_weights", true},
+      {"inference_mode", true}};
+  return object.dump(2) + '\n';
+}
+
+}  // namespace
+
+ModelFiles model_files(const RunSpec& spec, const ModelConfig& config, at::ScalarType dtype) {
+  if (spec.method != Method::kFull) {
+    return {.weights = "adapter_model",
+            .max_file_bytes = std::numeric_limits<int64_t>::max(),
+            .config_name = "adapter_config.json",
+            .config = adapter_config_text(spec, config)};
+  }
+  return {.max_file_bytes =
+              spec.checkpoint.single_file ? std::numeric_limits<int64_t>::max() : kMaxFileBytes,
+          .config = config_text(spec.model, dtype),
+          .copied = copied_files(spec.model)};
 }
 
 }  // namespace fsdp

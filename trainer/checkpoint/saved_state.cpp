@@ -1,5 +1,8 @@
 #include "trainer/checkpoint/saved_state.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "base/files/file_digest.h"
 #include "trainer/checkpoint/full_weights_writer.h"
 #include "trainer/checkpoint/piece_file.h"
@@ -56,7 +59,8 @@ std::vector<Piece> weight_pieces(TrainingStep& training, int64_t shard_index) {
 std::vector<ParameterPtr> saved_parameters(const TrainingStep& training) {
   std::vector<ParameterPtr> parameters;
   for (const auto& part : training.model().modules) {
-    parameters.insert(parameters.end(), part->parameters().begin(), part->parameters().end());
+    std::ranges::copy_if(part->parameters(), std::back_inserter(parameters),
+                         [](const ParameterPtr& parameter) { return parameter->is_trained(); });
   }
   return parameters;
 }
@@ -72,10 +76,11 @@ int64_t checkpoint_bytes(const RunSpec& spec, TrainingStep& training, const Mesh
   }
   if (is_full) {
     const at::ScalarType dtype = training.store().options().dtype;
-    sizes.add("model.safetensors", full_weights_bytes(saved_parameters(training), dtype,
-                                                      max_file_bytes(spec.checkpoint)));
-    sizes.add("config.json", std::ssize(config_text(spec.model, dtype)));
-    for (const std::filesystem::path& file : copied_files(spec.model)) {
+    const ModelFiles files = model_files(spec, training.config(), dtype);
+    sizes.add(files.weights + ".safetensors",
+              full_weights_bytes(saved_parameters(training), dtype, files));
+    sizes.add(files.config_name, std::ssize(files.config));
+    for (const std::filesystem::path& file : files.copied) {
       sizes.add(file.filename(), state_of(file).size_bytes);
     }
   }

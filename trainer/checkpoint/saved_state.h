@@ -12,7 +12,7 @@ namespace fsdp {
 std::vector<Piece> optimizer_pieces(TrainingStep& training, int64_t shard_index);
 std::vector<Piece> weight_pieces(TrainingStep& training, int64_t shard_index);
 
-// Returns all parameters of the model, in its order.
+// Returns all trained parameters of the model, in its order.
 std::vector<ParameterPtr> saved_parameters(const TrainingStep& training);
 
 // Returns the size of a checkpoint's files on the disk. The real size may differ by up to 1 kB,

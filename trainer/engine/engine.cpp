@@ -18,6 +18,7 @@ void hand_over_gradients(const Activations& before, Activations& first, Activati
   for (auto& [name, activation] : second) {
     const auto input = before.find(name);
     const bool is_input = input != before.end() && input->second.gradient == activation.gradient;
+    if (!activation.needs_gradient()) continue;
     GradientBuffer& of_later_readers = *first.at(name).gradient;
     if (!is_input && of_later_readers.is_written) activation.gradient->add(of_later_readers.take());
   }
@@ -51,6 +52,9 @@ Engine::Engine(const Model& model, std::span<const Unit> units, Strategy& strate
       options_(options),
       kept_(model.modules.size()) {
   options_.prefetch = std::min<int64_t>(options.prefetch, unit_count());
+  const auto is_trained_unit = [&](const Unit& unit) { return is_trained(model, unit); };
+  first_trained_unit_ =
+      static_cast<int>(std::ranges::find_if(units, is_trained_unit) - units.begin());
   int64_t block = 0;
   for (const auto& part : model.modules) {
     is_checkpointed_.push_back(options.checkpoint_every > 0 && part->is_block() &&
@@ -80,7 +84,18 @@ at::Tensor Engine::forward_backward(std::span<const Batch> micro_batches,
 void Engine::gather_ahead(int unit, int direction) {
   for (int64_t ahead = 0; ahead <= options_.prefetch; ++ahead) {
     const int64_t next = unit + direction * ahead;
-    if (next >= 0 && next < unit_count()) strategy_.gather(static_cast<int>(next));
+    const int first = direction > 0 ? 0 : first_trained_unit_;
+    if (next >= first && next < unit_count()) strategy_.gather(static_cast<int>(next));
+  }
+}
+
+void Engine::compute(int unit, bool writes_gradient, const std::function<void()>& work) {
+  const Buffer whole = strategy_.whole_buffer(unit);
+  if (writes_gradient && is_trained(model_, units_[unit])) {
+    streams_.run(StreamId::kCompute, {.reads = {whole}, .writes = {{BufferKind::kGradient, unit}}},
+                 work);
+  } else {
+    streams_.run(StreamId::kCompute, {.reads = {whole}, .writes = {}}, work);
   }
 }
 
@@ -102,17 +117,10 @@ void Engine::run_module(int module, int unit, const Batch& batch, Tape& tape,
   Pass pass{kernels_, batch, tape, activations};
   if (is_checkpointed_[module]) pass.recomputed = options_.checkpointed;
   const MemoryScope scope(unit, is_last_module(module) ? MemoryUse::kHead : MemoryUse::kHidden);
-  const auto forward = [&] {
+  compute(unit, is_last_module(module) && tape.wants_gradients(), [&] {
     const WorkScope work([&] { return work_of(module, forward_name(tape), batch); });
     model_.modules[module]->forward(pass);
-  };
-  const Buffer whole = strategy_.whole_buffer(unit);
-  if (is_last_module(module) && tape.wants_gradients()) {
-    streams_.run(StreamId::kCompute, {.reads = {whole}, .writes = {{BufferKind::kGradient, unit}}},
-                 forward);
-  } else {
-    streams_.run(StreamId::kCompute, {.reads = {whole}, .writes = {}}, forward);
-  }
+  });
 }
 
 at::Tensor Engine::forward(const Batch& batch) {
@@ -127,9 +135,8 @@ at::Tensor Engine::forward(const Batch& batch) {
       forward_module(i, u, batch, activations);
     }
     const bool backward_begins_here = u + 1 + options_.prefetch >= unit_count();
-    if (strategy_.reshard_after_forward() && !backward_begins_here && !is_shared_unit) {
-      strategy_.release(u);
-    }
+    const bool is_resharded = strategy_.reshard_after_forward() && !backward_begins_here;
+    if ((is_resharded || u < first_trained_unit_) && !is_shared_unit) strategy_.release(u);
   }
   return activations.at(kLoss).value;
 }
@@ -149,7 +156,7 @@ void Engine::forward_module(int module, int unit, const Batch& batch, Activation
 }
 
 void Engine::backward(const Batch& batch) {
-  for (int u = unit_count() - 1; u >= 0; --u) {
+  for (int u = unit_count() - 1; u >= first_trained_unit_; --u) {
     gather_ahead(u, -1);
     strategy_.wait_whole(u);
     strategy_.attach_gradient(u);
@@ -157,18 +164,19 @@ void Engine::backward(const Batch& batch) {
     strategy_.release(u);
     strategy_.reduce(u);
   }
+  for (int u = 0; u < first_trained_unit_; ++u) {
+    if (is_shared(model_, units_[u])) strategy_.release(u);
+  }
   strategy_.finish_backward();
 }
 
 void Engine::backward_module(int module, int unit, const Batch& batch) {
   if (is_recomputed(module)) recompute(module, unit, batch);
   const MemoryScope scope(unit, MemoryUse::kActivationGradients);
-  streams_.run(StreamId::kCompute,
-               {.reads = {strategy_.whole_buffer(unit)}, .writes = {{BufferKind::kGradient, unit}}},
-               [&] {
-                 const WorkScope work([&] { return work_of(module, "backward", batch); });
-                 kept_[module].tape.run_backward();
-               });
+  compute(unit, /*writes_gradient=*/true, [&] {
+    const WorkScope work([&] { return work_of(module, "backward", batch); });
+    kept_[module].tape.run_backward();
+  });
 }
 
 void Engine::recompute(int module, int unit, const Batch& batch) {

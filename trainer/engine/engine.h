@@ -59,6 +59,8 @@ class Engine {
   void recompute(int module, int unit, const Batch& batch);
   void run_module(int module, int unit, const Batch& batch, Tape& tape, Activations& activations);
   Work work_of(int module, const char* pass, const Batch& batch) const;
+  // Runs work on the compute stream that reads the unit's values.
+  void compute(int unit, bool writes_gradient, const std::function<void()>& work);
   // Starts to gather `unit` and the units after it in `direction`, +1 or -1.
   void gather_ahead(int unit, int direction);
 
@@ -78,6 +80,7 @@ class Engine {
   Kernels& kernels_;
   Options options_;
   std::vector<bool> is_checkpointed_;  // by module
+  int first_trained_unit_ = 0;         // units before it have no backward
   std::vector<Kept> kept_;             // by module; of the current micro-batch
 };
 

@@ -78,4 +78,9 @@ std::vector<ParameterPtr> parameters_of(const Model& model, const Unit& unit) {
   return parameters;
 }
 
+bool is_trained(const Model& model, const Unit& unit) {
+  return std::ranges::any_of(parameters_of(model, unit),
+                             [](const ParameterPtr& parameter) { return parameter->is_trained(); });
+}
+
 }  // namespace fsdp

@@ -23,4 +23,7 @@ bool is_shared(const Model& model, const Unit& unit);
 
 std::vector<ParameterPtr> parameters_of(const Model& model, const Unit& unit);
 
+// True if some parameter of the unit is trained.
+bool is_trained(const Model& model, const Unit& unit);
+
 }  // namespace fsdp

@@ -14,6 +14,8 @@ namespace {
 
 using Call = Kernels::BiasedAttention;
 
+bool wants_dbias(const Call& call) { return call.bias_HTS.defined() && !call.is_bias_frozen; }
+
 constexpr double kNotScaled = 1.0;
 constexpr double kUnseen = -std::numeric_limits<double>::infinity();
 
@@ -77,7 +79,7 @@ Kernels::BiasedAttentionGradients attend_by_rows_backward(AtenKernels& kernels,
                                               at::empty(call.k_BSHW.sizes(), call.k_BSHW.options()),
                                               at::empty(call.v_BSHW.sizes(), call.v_BSHW.options()),
                                               at::Tensor()};
-  if (const at::Tensor& bias_HTS = call.bias_HTS; bias_HTS.defined()) {
+  if (const at::Tensor& bias_HTS = call.bias_HTS; wants_dbias(call)) {
     gradients.dbias_HTS =
         at::zeros(bias_HTS.sizes(), bias_HTS.options().dtype(wide_type(bias_HTS)));
   }
@@ -150,16 +152,15 @@ Kernels::BiasedAttentionGradients attend_efficiently_backward(const at::Tensor& 
                                                               const Tensors& saved,
                                                               const Call& call) {
   const std::optional<at::Tensor> added = added_to_scores(call);
-  const bool has_bias = call.bias_HTS.defined();
   auto [dq, dk, dv, dadded] = at::_scaled_dot_product_efficient_attention_backward(
       dout_BTHW.transpose(1, 2), call.q_BTHW.transpose(1, 2), call.k_BSHW.transpose(1, 2),
       call.v_BSHW.transpose(1, 2), added.value_or(at::Tensor()), out_BTHW.transpose(1, 2),
       saved[kLogSumExp], saved[kPhiloxSeed], saved[kPhiloxOffset], call.dropout.probability,
-      {true, true, true, has_bias}, call.is_causal, kNotScaled);
+      {true, true, true, wants_dbias(call)}, call.is_causal, kNotScaled);
   // The kernel skips tiles of keys that no query sees, and does not clear their memory.
-  if (has_bias && call.is_causal) dadded.tril_();
+  if (wants_dbias(call) && call.is_causal) dadded.tril_();
   return {dq.transpose(1, 2), dk.transpose(1, 2), dv.transpose(1, 2),
-          has_bias ? dadded.sum(0, /*keepdim=*/false, wide_type(dadded)) : at::Tensor()};
+          wants_dbias(call) ? dadded.sum(0, /*keepdim=*/false, wide_type(dadded)) : at::Tensor()};
 }
 
 // --- on meta: the allocations of both ---
@@ -185,11 +186,12 @@ Tensors empty_gradients(const Call& call, bool is_on_cpu) {
   }
   at::Tensor dadded;
   if (!is_on_cpu) {
-    if (bias.defined()) dadded = empty_added(call, q.size(0), q.size(2), q.size(1));
+    if (wants_dbias(call)) dadded = empty_added(call, q.size(0), q.size(2), q.size(1));
     efficient_backward_workspace(q.transpose(1, 2), /*documents=*/nullptr);
   }
-  outputs.push_back(bias.defined() ? at::empty(bias.sizes(), bias.options().dtype(wide_type(bias)))
-                                   : at::Tensor());
+  outputs.push_back(wants_dbias(call)
+                        ? at::empty(bias.sizes(), bias.options().dtype(wide_type(bias)))
+                        : at::Tensor());
   return outputs;
 }
 

@@ -76,18 +76,21 @@ int64_t parts_of_rms_norm_backward(const at::Tensor& x_ND) {
   return std::min(kBlocksMax / ((width + kBlock - 1) / kBlock), (rows + kBlock - 1) / kBlock);
 }
 
-// Returns the gradients of x and of the weight.
+// Returns the gradients of x and, if it is trained, of the weight.
 Tensors fused_rms_norm_backward(const at::Tensor& dy_ND, const at::Tensor& x_ND,
-                                const at::Tensor& reciprocal_rms_N1, const at::Tensor& weight_D) {
+                                const at::Tensor& reciprocal_rms_N1, const at::Tensor& weight_D,
+                                bool is_trained) {
   return launch_operator(
       "_fused_rms_norm_backward", {dy_ND, x_ND, reciprocal_rms_N1, weight_D},
       [&] {
         auto [dx_ND, dweight_D] = at::_fused_rms_norm_backward(
-            dy_ND, x_ND, {x_ND.size(1)}, reciprocal_rms_N1, weight_D, {true, true});
+            dy_ND, x_ND, {x_ND.size(1)}, reciprocal_rms_N1, weight_D, {true, is_trained});
         return Tensors{dx_ND, dweight_D};
       },
       [&] {
-        Tensors gradients = {at::empty_like(x_ND), at::empty_like(weight_D)};
+        Tensors gradients = {at::empty_like(x_ND), at::Tensor()};
+        if (!is_trained) return gradients;
+        gradients[1] = at::empty_like(weight_D);
         if (const int64_t parts = parts_of_rms_norm_backward(x_ND); parts > 0) {
           const at::Tensor of_parts = at::empty({parts, x_ND.size(1)}, weight_D.options());
           gradients[1] = at::empty_like(weight_D);
@@ -169,11 +172,12 @@ at::Tensor AtenKernels::rms_norm_again(const at::Tensor& x_ND, const at::Tensor&
 // dx = r * dy * weight - r^3 * x * mean(dy * x * weight).
 void AtenKernels::rms_norm_backward(at::Tensor dy_ND, const at::Tensor& x_ND,
                                     const at::Tensor& reciprocal_rms_N1, const at::Tensor& weight_D,
-                                    GradientBuffer& dweight_D, GradientBuffer& dx_ND) {
+                                    GradientBuffer* dweight_D, GradientBuffer& dx_ND) {
   if (device_ == at::kCUDA) {
-    Tensors gradients = fused_rms_norm_backward(dy_ND, x_ND, reciprocal_rms_N1, weight_D);
+    Tensors gradients =
+        fused_rms_norm_backward(dy_ND, x_ND, reciprocal_rms_N1, weight_D, dweight_D != nullptr);
     dy_ND.reset();
-    dweight_D.add(gradients[1]);
+    if (dweight_D) dweight_D->add(gradients[1]);
     dx_ND.add(gradients[0]);
     return;
   }
@@ -184,7 +188,7 @@ void AtenKernels::rms_norm_backward(at::Tensor dy_ND, const at::Tensor& x_ND,
   const at::Tensor wide_weight_D = weight_D.to(wide);
 
   at::Tensor product_ND = dy_ND * wide_x_ND;
-  dweight_D.add(product_ND.t().mv(reciprocal_rms_N1.squeeze(1)));
+  if (dweight_D) dweight_D->add(product_ND.t().mv(reciprocal_rms_N1.squeeze(1)));
   at::Tensor factor_N1 = product_ND.mv(wide_weight_D).div_(x_ND.size(1)).unsqueeze_(1);
   product_ND.reset();
   factor_N1.mul_(reciprocal_rms_N1).mul_(reciprocal_rms_N1);

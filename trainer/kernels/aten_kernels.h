@@ -27,7 +27,7 @@ class AtenKernels : public Kernels {
                             const at::Tensor& weight_D, double epsilon) override;
   void rms_norm_backward(at::Tensor dy_ND, const at::Tensor& x_ND,
                          const at::Tensor& reciprocal_rms_N1, const at::Tensor& weight_D,
-                         GradientBuffer& dweight_D, GradientBuffer& dx_ND) override;
+                         GradientBuffer* dweight_D, GradientBuffer& dx_ND) override;
 
   at::Tensor swiglu(const at::Tensor& gate_up_N2F) override;
   SwigluGradients swiglu_backward(at::Tensor dh_NF, const at::Tensor& gate_up_N2F) override;

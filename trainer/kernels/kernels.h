@@ -78,11 +78,11 @@ class Kernels {
   // Returns y of rms_norm once more.
   virtual at::Tensor rms_norm_again(const at::Tensor& x_ND, const at::Tensor& reciprocal_rms_N1,
                                     const at::Tensor& weight_D, double epsilon) = 0;
-  // dy_ND is consumed. The weight's gradient is attached. The gradient of x holds the residual
-  // stream's gradient so far, and may be undefined.
+  // dy_ND is consumed. The weight's gradient is attached; null: the weight is frozen. The gradient
+  // of x holds the residual stream's gradient so far, and may be undefined.
   virtual void rms_norm_backward(at::Tensor dy_ND, const at::Tensor& x_ND,
                                  const at::Tensor& reciprocal_rms_N1, const at::Tensor& weight_D,
-                                 GradientBuffer& dweight_D, GradientBuffer& dx_ND) = 0;
+                                 GradientBuffer* dweight_D, GradientBuffer& dx_ND) = 0;
 
   // --- SwiGLU (Shazeer 2020): h = silu(gate) * up, gate and up being the halves of the columns ---
 
@@ -128,6 +128,7 @@ class Kernels {
     at::Tensor k_BSHW;
     at::Tensor v_BSHW;
     at::Tensor bias_HTS;  // undefined: none
+    bool is_bias_frozen = false;
     at::Tensor
         key_counts_B;  // int64, at least 1: keys from there on are not seen; undefined: all are
     bool is_causal = false;  // query t sees keys up to t
@@ -135,7 +136,8 @@ class Kernels {
   };
   // `out` is [B * T, H * W].
   virtual Attention biased_attention(const BiasedAttention& call, bool for_backward) = 0;
-  // Gradients have the types of q, k and v. A bias's gradient is fp32 (fp64 for fp64).
+  // Gradients have the types of q, k and v. A bias's gradient is fp32 (fp64 for fp64); undefined
+  // if it is frozen.
   struct BiasedAttentionGradients {
     at::Tensor dq_BTHW;
     at::Tensor dk_BSHW;

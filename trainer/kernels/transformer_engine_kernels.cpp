@@ -56,7 +56,7 @@ at::Tensor TransformerEngineKernels::rms_norm_again(const at::Tensor& x_ND,
 void TransformerEngineKernels::rms_norm_backward(at::Tensor dy_ND, const at::Tensor& x_ND,
                                                  const at::Tensor& reciprocal_rms_N1,
                                                  const at::Tensor& weight_D,
-                                                 GradientBuffer& dweight_D, GradientBuffer& dx_ND) {
+                                                 GradientBuffer* dweight_D, GradientBuffer& dx_ND) {
   if (!has_rms_norm(x_ND, weight_D)) {
     AtenKernels::rms_norm_backward(std::move(dy_ND), x_ND, reciprocal_rms_N1, weight_D, dweight_D,
                                    dx_ND);
@@ -64,18 +64,20 @@ void TransformerEngineKernels::rms_norm_backward(at::Tensor dy_ND, const at::Ten
   }
   if (!dx_ND.tensor.defined()) dx_ND.tensor = dy_ND;
   const at::Tensor residual_ND = dx_ND.is_written ? dx_ND.tensor : at::Tensor();
-  const bool is_direct =
-      !dweight_D.is_written && dweight_D.tensor.scalar_type() == weight_D.scalar_type();
+  const bool is_direct = dweight_D && !dweight_D->is_written &&
+                         dweight_D->tensor.scalar_type() == weight_D.scalar_type();
   const at::Tensor gradient_D =
-      is_direct ? dweight_D.tensor : at::empty(weight_D.sizes(), weight_D.options());
+      is_direct ? dweight_D->tensor : at::empty(weight_D.sizes(), weight_D.options());
   te::rms_norm_backward(dy_ND, x_ND, reciprocal_rms_N1, weight_D, residual_ND, dx_ND.tensor,
                         gradient_D);
-  if (dweight_D.is_written) {
-    dweight_D.tensor.add_(gradient_D);
+  dx_ND.is_written = true;
+  if (!dweight_D) return;
+  if (dweight_D->is_written) {
+    dweight_D->tensor.add_(gradient_D);
   } else if (!is_direct) {
-    dweight_D.tensor.copy_(gradient_D);
+    dweight_D->tensor.copy_(gradient_D);
   }
-  dweight_D.is_written = dx_ND.is_written = true;
+  dweight_D->is_written = true;
 }
 
 at::Tensor TransformerEngineKernels::swiglu(const at::Tensor& gate_up_N2F) {

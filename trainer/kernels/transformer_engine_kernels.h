@@ -22,7 +22,7 @@ class TransformerEngineKernels : public AtenKernels {
   // takes dy's memory if it has none.
   void rms_norm_backward(at::Tensor dy_ND, const at::Tensor& x_ND,
                          const at::Tensor& reciprocal_rms_N1, const at::Tensor& weight_D,
-                         GradientBuffer& dweight_D, GradientBuffer& dx_ND) override;
+                         GradientBuffer* dweight_D, GradientBuffer& dx_ND) override;
 
   at::Tensor swiglu(const at::Tensor& gate_up_N2F) override;
   // h takes dh's memory.

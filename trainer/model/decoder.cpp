@@ -56,10 +56,6 @@ class BlockModule : public Module {
   }
 
  private:
-  Linear linear(const std::string& name) const {
-    return {.weight = parameter(name), .bias = find_parameter(name + "_bias")};
-  }
-
   Activation attend(Pass& pass, const Activation& x_ND) {
     return recomputable(
         pass, CheckpointedPart::kAttention, x_ND, [this](Pass& pass, const Activation& x_ND) {
@@ -115,12 +111,13 @@ class HeadModule : public Module {
 
 }  // namespace
 
-Model make_decoder(const ModelConfig& config, at::ScalarType buffer_type) {
+Model make_decoder(const ModelConfig& config, std::span<const ModuleSpec> modules,
+                   at::ScalarType buffer_type) {
   Model model;
   ParameterPtr tied;
   const auto rotary = std::make_shared<RotaryEmbedding>(config.head_width(), config.rope_theta,
                                                         buffer_type, config.rope_scaling);
-  for_each_module(config, [&](const ModuleSpec& spec) {
+  for (const ModuleSpec& spec : modules) {
     if (model.modules.empty()) {
       auto embedding = std::make_unique<EmbeddingModule>(spec, config);
       if (config.tie_word_embeddings) tied = embedding->weight();
@@ -130,7 +127,7 @@ Model make_decoder(const ModelConfig& config, at::ScalarType buffer_type) {
     } else {
       model.modules.push_back(std::make_unique<HeadModule>(spec, config, tied));
     }
-  });
+  }
   return model;
 }
 

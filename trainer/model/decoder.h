@@ -1,5 +1,7 @@
 #pragma once
 
+#include <span>
+
 #include "contract/families/model_config.h"
 #include "trainer/model/model.h"
 
@@ -11,6 +13,7 @@ namespace fsdp {
 // Families differ in the parameters of their blocks. With tied embeddings, the last module reads
 // the first one's weight, so the first module is_shared(). Rotary tables are rounded to
 // `buffer_type` before they get the activations' type.
-Model make_decoder(const ModelConfig& config, at::ScalarType buffer_type);
+Model make_decoder(const ModelConfig& config, std::span<const ModuleSpec> modules,
+                   at::ScalarType buffer_type);
 
 }  // namespace fsdp

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "contract/families/adapters.h"
 #include "contract/families/model_config.h"
 #include "trainer/model/model.h"
 
@@ -8,6 +9,7 @@ namespace fsdp {
 // Makes the model of `config`, which has been checked, of any family (see
 // contract/families/family.h). Constant buffers, such as rotary tables, are rounded to
 // `buffer_type` before they get the activations' type.
-Model make_model(const ModelConfig& config, at::ScalarType buffer_type = at::kFloat);
+Model make_model(const ModelConfig& config, at::ScalarType buffer_type = at::kFloat,
+                 Method method = Method::kFull, const LoraSpec& lora = {});
 
 }  // namespace fsdp

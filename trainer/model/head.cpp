@@ -45,6 +45,7 @@ class ChunkedCrossEntropy {
     const at::Tensor is_masked_C1 = is_masked_N1_.narrow(0, start, count);
     kernels_.multiply(dh_CD, logits_CV, weight_VD_.value, /*accumulate=*/false, scale);
     dh_CD.masked_fill_(is_masked_C1, 0);
+    if (!weight_VD_.is_trained()) return;
     kernels_.multiply_gradient(weight_VD_.gradient, logits_CV.t(),
                                h_ND_.narrow(0, start, count).masked_fill(is_masked_C1, 0), scale);
   }
@@ -63,9 +64,8 @@ class ChunkedCrossEntropy {
   // Chunks are not equal, because equal chunks could take less memory for a few more tokens.
   // Searches for the largest batch that fits rely on more tokens never taking less.
   int64_t largest_chunk_tokens() const {
-    return std::min(
-        h_ND_.size(0),
-        kernels_.chunk_tokens_max(weight_VD_.shape().front() * h_ND_.element_size()));
+    return std::min(h_ND_.size(0),
+                    kernels_.chunk_tokens_max(weight_VD_.shape().front() * h_ND_.element_size()));
   }
 
   Kernels& kernels_;
@@ -89,7 +89,9 @@ at::Tensor linear_cross_entropy(Pass& pass, const Activation& h_ND, const at::Te
       cross_entropy.run([&](const at::Tensor& logits_CV, int64_t start, int64_t count) {
         cross_entropy.differentiate(logits_CV, start, count, dh_ND.narrow(0, start, count));
       });
-  pass.tape.record([gradient = h_ND.gradient, dh_ND] { gradient->add(dh_ND); });
+  if (h_ND.needs_gradient()) {
+    pass.tape.record([gradient = h_ND.gradient, dh_ND] { gradient->add(dh_ND); });
+  }
   return loss;
 }
 

@@ -6,6 +6,12 @@
 // The layers of a transformer as functions of activations. Each comment states what the layer saves
 // for its backward, because a step's memory depends on it. Without gradients, layers save nothing.
 //
+// A layer has no backward if neither its inputs nor its parameters need gradients. Its output then
+// has no gradient either. Nothing is saved, or computed in backward, for the gradient of a frozen
+// parameter.
+//
+// An adapter saves A x, and the x that it reads.
+//
 // Type and device follow from the arguments. All layers run on CPU, CUDA and meta. On meta they
 // allocate what the planned device would.
 //
@@ -13,12 +19,6 @@
 // packed heads ((query heads + 2 * key/value heads) * head width), W head width, O any output
 // width.
 namespace fsdp {
-
-// A product with a weight, plus an optional bias (null: none).
-struct Linear {
-  ParameterPtr weight;          // [O, D]
-  ParameterPtr bias = nullptr;  // [O]
-};
 
 // Returns weight[token_ids]: [N, D] of weight [vocabulary, D]. Saves the token ids. The row of
 // `padding_idx` gets no gradient, as in torch.nn.Embedding.

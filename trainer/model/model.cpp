@@ -3,6 +3,10 @@
 #include <c10/util/accumulate.h>
 
 #include <algorithm>
+#include <utility>
+
+#include "base/files/digest.h"
+#include "contract/families/adapters.h"
 
 namespace fsdp {
 namespace {
@@ -37,7 +41,11 @@ Activation Pass::take(const std::string& name) {
   return activation;
 }
 
-Module::Module(const ModuleSpec& spec) : name_(spec.name), is_block_(spec.is_block) {
+Module::Module(const ModuleSpec& spec)
+    : name_(spec.name),
+      is_block_(spec.is_block),
+      adapter_scale_(spec.adapter_scale),
+      adapter_dropout_(spec.adapter_dropout) {
   for (const ParameterSpec& parameter : spec.parameters) {
     parameters_.push_back(c10::make_intrusive<Parameter>(parameter));
   }
@@ -54,10 +62,57 @@ ParameterPtr Module::find_parameter(const std::string& name) const {
   return found == parameters_.end() ? ParameterPtr() : *found;
 }
 
+namespace {
+
+std::shared_ptr<const Adapter> make_adapter(const ParameterPtr& weight, ParameterPtr a,
+                                            ParameterPtr b, double scale, double dropout) {
+  const int64_t rank = b->shape().back();
+  auto adapter = std::make_shared<Adapter>(Adapter{
+      .a_RD = std::move(a), .b_OR = std::move(b), .parts = {}, .scale = scale, .dropout = dropout});
+  adapter->dropout_key =
+      std::stoull(text_digest(adapter->a_RD->tensors().front().name).substr(0, 16), nullptr, 16);
+  const std::vector<NamedTensor>& adapted = adapter->b_OR->tensors();
+  int64_t first_row = 0;
+  int64_t first_row_of_b = 0;
+  for (const NamedTensor& tensor : weight->tensors()) {
+    const std::string stem = tensor.name.substr(0, tensor.name.rfind('.'));
+    const int64_t rows = tensor.shape[0];
+    if (std::ranges::find(adapted, kAdapterPrefix + stem + ".lora_B.weight", &NamedTensor::name) !=
+        adapted.end()) {
+      adapter->parts.push_back(
+          {first_row, rows, first_row_of_b, std::ssize(adapter->parts) * rank, rank});
+      first_row_of_b += rows;
+    }
+    first_row += rows;
+  }
+  return adapter;
+}
+
+}  // namespace
+
+Linear Module::linear(const std::string& weight) const {
+  Linear linear{.weight = parameter(weight), .bias = find_parameter(weight + "_bias")};
+  if (ParameterPtr a = find_parameter(weight + "_lora_a")) {
+    linear.adapter = make_adapter(linear.weight, std::move(a), parameter(weight + "_lora_b"),
+                                  adapter_scale_, adapter_dropout_);
+  }
+  return linear;
+}
+
 int64_t Model::parameter_count() const {
   int64_t count = 0;
   for (const auto& module : modules) {
     for (const ParameterPtr& parameter : module->parameters()) count += parameter->numel();
+  }
+  return count;
+}
+
+int64_t Model::trained_parameter_count() const {
+  int64_t count = 0;
+  for (const auto& module : modules) {
+    for (const ParameterPtr& parameter : module->parameters()) {
+      if (parameter->is_trained()) count += parameter->numel();
+    }
   }
   return count;
 }

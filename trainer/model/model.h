@@ -35,11 +35,13 @@ class Parameter : public c10::intrusive_ptr_target {
   Initialization initialization() const { return spec_.initialization; }
   double standard_deviation() const { return spec_.standard_deviation; }
   ParameterRole role() const { return spec_.role; }
+  bool is_trained() const { return spec_.is_trained; }
   const std::vector<int64_t>& shape() const { return shape_; }
   int64_t numel() const;
 
-  at::Tensor value;         // [shape]; undefined while the module is not whole
-  GradientBuffer gradient;  // [shape]; undefined while no gradient buffer is attached
+  at::Tensor value;  // [shape]; undefined while the module is not whole
+  // [shape]; undefined while no gradient buffer is attached, and always if frozen
+  GradientBuffer gradient;
 
  private:
   ParameterSpec spec_;
@@ -86,6 +88,39 @@ struct Pass {
   Activation take(const std::string& name);
 };
 
+// LoRA's factors beside a weight (see contract/families/adapters.h). Several of the tensors that are
+// stacked in the weight may have an adapter: these are the parts, each of the same rank.
+struct Adapter {
+  struct Part {
+    int64_t first_row;  // of the weight
+    int64_t rows;
+    int64_t first_row_of_b;
+    int64_t first_column_of_u;
+    int64_t rank;
+
+    at::Tensor of_product(const at::Tensor& y_NO) const { return y_NO.narrow(1, first_row, rows); }
+    at::Tensor of_u(const at::Tensor& u_NR) const {
+      return u_NR.narrow(1, first_column_of_u, rank);
+    }
+    at::Tensor of_b(const at::Tensor& b) const { return b.narrow(0, first_row_of_b, rows); }
+  };
+  ParameterPtr a_RD;  // the parts' A follow each other
+  ParameterPtr b_OR;  // the parts' B, [rows, rank], follow each other
+  std::vector<Part> parts;
+  double scale = 1;
+  double dropout = 0;
+  uint64_t dropout_key = 0;  // differs for each Adapter
+};
+
+// A product with a weight, plus an optional bias (null: none).
+struct Linear {
+  ParameterPtr weight;                               // [O, D]
+  ParameterPtr bias = nullptr;                       // [O]
+  std::shared_ptr<const Adapter> adapter = nullptr;  // null: none
+
+  bool is_trained() const { return adapter || weight->is_trained(); }
+};
+
 class Module {
  public:
   // Makes the parameters, without values.
@@ -113,6 +148,8 @@ class Module {
   // find_parameter() returns null if there is none.
   ParameterPtr parameter(const std::string& name) const;
   ParameterPtr find_parameter(const std::string& name) const;
+  // The weight of that name with its bias and its adapter, if the ModuleSpec has them.
+  Linear linear(const std::string& weight) const;
 
   std::vector<ParameterPtr> parameters_;
   bool is_shared_ = false;
@@ -120,12 +157,15 @@ class Module {
  private:
   std::string name_;
   bool is_block_;
+  double adapter_scale_;
+  double adapter_dropout_;
 };
 
 struct Model {
   std::vector<std::unique_ptr<Module>> modules;
 
   int64_t parameter_count() const;
+  int64_t trained_parameter_count() const;
 };
 
 }  // namespace fsdp

@@ -51,9 +51,10 @@ Activation recomputable(Pass& pass, CheckpointedPart part, const Activation& x,
   if (pass.recomputed != part || !pass.tape.is_recording()) return layers(pass, x);
   Tape forgotten(Tape::Mode::kForget);
   Pass first{pass.kernels, pass.batch, forgotten, pass.activations};
-  at::Tensor value = layers(first, x).value;
+  const Activation without_backward = layers(first, x);
+  if (!without_backward.needs_gradient()) return without_backward;
   const auto again = std::make_shared<Again>(pass, part, x, layers);
-  Activation y = pass.tape.record(std::move(value),
+  Activation y = pass.tape.record(without_backward.value,
                                   [again](at::Tensor dy) { again->run_backward(std::move(dy)); });
   y.again = [again] { return again->value(); };
   return y;

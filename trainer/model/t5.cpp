@@ -66,14 +66,14 @@ class T5Block : public Module {
         dropouts_(config.dropout_rate, index),
         is_decoder_(is_decoder),
         relative_bias_(find_parameter("relative_bias")),
-        self_{parameter("attention_norm"), parameter("query"), parameter("key_value"),
-              parameter("attention_output")},
+        self_{parameter("attention_norm"), linear("query"), linear("key_value"),
+              linear("attention_output")},
         mlp_norm_(parameter("mlp_norm")),
-        wi_(parameter("wi")),
-        wo_(parameter("wo")) {
+        wi_(linear("wi")),
+        wo_(linear("wo")) {
     if (is_decoder) {
-      cross_ = {parameter("cross_norm"), parameter("cross_query"), parameter("cross_key_value"),
-                parameter("cross_output")};
+      cross_ = {parameter("cross_norm"), linear("cross_query"), linear("cross_key_value"),
+                linear("cross_output")};
     }
   }
 
@@ -87,9 +87,9 @@ class T5Block : public Module {
  private:
   struct Attention {
     ParameterPtr norm;
-    ParameterPtr query;
-    ParameterPtr key_value;
-    ParameterPtr output;
+    Linear query;
+    Linear key_value;
+    Linear output;
   };
 
   void write_distance_bias(Pass& pass) {
@@ -121,8 +121,8 @@ class T5Block : public Module {
     const auto attend = [this, options, bias_HTT = pass.activations.at(kDistanceBias)](
                             Pass& pass, const Activation& x_ND) {
       const Activation normed_ND = rms_norm(pass, x_ND, self_.norm, config_.rms_norm_eps);
-      return biased_attention(pass, linear(pass, normed_ND, {self_.query}),
-                              linear(pass, normed_ND, {self_.key_value}), &bias_HTT, options);
+      return biased_attention(pass, fsdp::linear(pass, normed_ND, self_.query),
+                              fsdp::linear(pass, normed_ND, self_.key_value), &bias_HTT, options);
     };
     const Activation out_NE = recomputable(pass, CheckpointedPart::kAttention, x_ND, attend);
     return residual(pass, x_ND, out_NE, self_.output, 1);
@@ -134,8 +134,8 @@ class T5Block : public Module {
     const auto attend = [this, options, encoded = pass.activations.at(kEncoderOutput)](
                             Pass& pass, const Activation& x_ND) {
       const Activation normed_ND = rms_norm(pass, x_ND, cross_.norm, config_.rms_norm_eps);
-      return biased_attention(pass, linear(pass, normed_ND, {cross_.query}),
-                              linear(pass, encoded, {cross_.key_value}), nullptr, options);
+      return biased_attention(pass, fsdp::linear(pass, normed_ND, cross_.query),
+                              fsdp::linear(pass, encoded, cross_.key_value), nullptr, options);
     };
     const Activation out_NE = recomputable(pass, CheckpointedPart::kAttention, x_ND, attend);
     return residual(pass, x_ND, out_NE, cross_.output, 3);
@@ -143,7 +143,7 @@ class T5Block : public Module {
 
   Activation feed_forward(Pass& pass, const Activation& x_ND) {
     const auto widen = [this](Pass& pass, const Activation& x_ND) {
-      return rms_norm_linear(pass, x_ND, mlp_norm_, config_.rms_norm_eps, {wi_});
+      return rms_norm_linear(pass, x_ND, mlp_norm_, config_.rms_norm_eps, wi_);
     };
     const Activation inner = recomputable(pass, CheckpointedPart::kMlp, x_ND, widen);
     const Activation h_NF =
@@ -159,12 +159,12 @@ class T5Block : public Module {
   }
 
   // Returns x + dropout(y weight^T).
-  Activation residual(Pass& pass, const Activation& x_ND, const Activation& y,
-                      const ParameterPtr& weight, uint64_t place) const {
+  Activation residual(Pass& pass, const Activation& x_ND, const Activation& y, const Linear& linear,
+                      uint64_t place) const {
     if (config_.dropout_rate == 0 || !pass.tape.wants_gradients()) {
-      return residual_linear(pass, x_ND, y, {weight});
+      return residual_linear(pass, x_ND, y, linear);
     }
-    return add(pass, x_ND, dropout(pass, linear(pass, y, {weight}), dropouts_.at(pass, place)));
+    return add(pass, x_ND, dropout(pass, fsdp::linear(pass, y, linear), dropouts_.at(pass, place)));
   }
 
   ModelConfig config_;
@@ -174,8 +174,8 @@ class T5Block : public Module {
   Attention self_;
   Attention cross_{};
   ParameterPtr mlp_norm_;
-  ParameterPtr wi_;
-  ParameterPtr wo_;
+  Linear wi_;
+  Linear wo_;
   at::Tensor kinds_;  // of pairs of positions; kept while the length stays
 };
 
@@ -224,7 +224,8 @@ class T5Head : public Module {
     if (scale_ == 1) return x_ND;
     return pass.tape.record(
         x_ND.value * scale_,
-        [x = x_ND.gradient, scale = scale_](const at::Tensor& dy_ND) { x->add(dy_ND * scale); });
+        [x = x_ND.gradient, scale = scale_](const at::Tensor& dy_ND) { x->add(dy_ND * scale); },
+        x_ND.needs_gradient());
   }
 
   double epsilon_;
@@ -236,11 +237,11 @@ class T5Head : public Module {
 
 }  // namespace
 
-Model make_t5(const ModelConfig& config) {
+Model make_t5(const ModelConfig& config, std::span<const ModuleSpec> modules) {
   Model model;
   ParameterPtr tied;
   bool is_decoder = false;
-  for_each_module(config, [&](const ModuleSpec& spec) {
+  for (const ModuleSpec& spec : modules) {
     const size_t index = model.modules.size();
     const auto add = [&](std::unique_ptr<Module> module) {
       model.modules.push_back(std::move(module));
@@ -257,7 +258,7 @@ Model make_t5(const ModelConfig& config) {
     } else {
       add(std::make_unique<T5Head>(spec, config, index, tied));
     }
-  });
+  }
   return model;
 }
 

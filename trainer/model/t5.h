@@ -1,5 +1,7 @@
 #pragma once
 
+#include <span>
+
 #include "contract/families/model_config.h"
 #include "trainer/model/model.h"
 
@@ -12,6 +14,6 @@ namespace fsdp {
 // blocks add. Every block of the decoder reads the encoder's output.
 //
 // The batch needs decoder_input_ids. Its seed determines dropout.
-Model make_t5(const ModelConfig& config);
+Model make_t5(const ModelConfig& config, std::span<const ModuleSpec> modules);
 
 }  // namespace fsdp

@@ -50,10 +50,12 @@ Activation relative_bias(Pass& pass, const at::Tensor& kinds, int64_t length,
   const at::Tensor bias_HTS =
       kernels.embedding(weight->value, kinds).view({length, -1, heads}).permute({2, 0, 1});
   return pass.tape.record(
-      bias_HTS.contiguous(), [&kernels, kinds, heads, weight](const at::Tensor& dbias_HTS) {
+      bias_HTS.contiguous(),
+      [&kernels, kinds, heads, weight](const at::Tensor& dbias_HTS) {
         const at::Tensor rows = dbias_HTS.permute({1, 2, 0}).reshape({-1, heads});
         kernels.embedding_backward(rows, kinds, weight->gradient);
-      });
+      },
+      weight->is_trained());
 }
 
 Activation biased_attention(Pass& pass, const Activation& query_NE, const Activation& key_value_ME,
@@ -68,34 +70,46 @@ Activation biased_attention(Pass& pass, const Activation& query_NE, const Activa
                                 .k_BSHW = keys[0],
                                 .v_BSHW = keys[1],
                                 .bias_HTS = bias_HTS ? bias_HTS->value : at::Tensor(),
+                                .is_bias_frozen = bias_HTS && !bias_HTS->needs_gradient(),
                                 .key_counts_B = options.key_counts_B,
                                 .is_causal = options.is_causal};
   if (pass.tape.wants_gradients()) call.dropout = options.dropout;
-  Kernels::Attention attention = kernels.biased_attention(call, pass.tape.is_recording());
+  const std::shared_ptr<GradientBuffer> bias = bias_HTS ? bias_HTS->gradient : nullptr;
+  const bool needs_gradient = query_NE.needs_gradient() || key_value_ME.needs_gradient() || bias;
+  Kernels::Attention attention =
+      kernels.biased_attention(call, pass.tape.is_recording() && needs_gradient);
   const at::Tensor out = attention.out;
   return pass.tape.record(
-      out, [&kernels, call, attention = std::move(attention), query = query_NE.gradient,
-            key_value = key_value_ME.gradient,
-            bias = bias_HTS ? bias_HTS->gradient : nullptr](const at::Tensor& dout) {
+      out,
+      [&kernels, call, attention = std::move(attention), query = query_NE.gradient,
+       key_value = key_value_ME.gradient, bias](const at::Tensor& dout) {
         auto gradients = kernels.biased_attention_backward(dout, attention, call);
-        query->add(gradients.dq_BTHW.reshape(dout.sizes()));
-        const at::Tensor dkv = at::stack({gradients.dk_BSHW, gradients.dv_BSHW}, 2);
-        key_value->add(dkv.view({dkv.size(0) * dkv.size(1), -1}));
+        if (query) query->add(gradients.dq_BTHW.reshape(dout.sizes()));
+        if (key_value) {
+          const at::Tensor dkv = at::stack({gradients.dk_BSHW, gradients.dv_BSHW}, 2);
+          key_value->add(dkv.view({dkv.size(0) * dkv.size(1), -1}));
+        }
         if (bias) bias->add(gradients.dbias_HTS);
-      });
+      },
+      needs_gradient);
 }
 
 Activation feed_forward_activation(Pass& pass, const Activation& x, FeedForward kind) {
   Kernels& kernels = pass.kernels;
   if (kind == FeedForward::kRelu) {
-    return pass.tape.record(kernels.relu(x.value), [&kernels, x = x.saved()](at::Tensor dy_NF) {
-      x.gradient->add(kernels.relu_backward(std::move(dy_NF), x.saved_value()));
-    });
+    return pass.tape.record(
+        kernels.relu(x.value),
+        [&kernels, x = x.saved()](at::Tensor dy_NF) {
+          x.gradient->add(kernels.relu_backward(std::move(dy_NF), x.saved_value()));
+        },
+        x.needs_gradient());
   }
-  return pass.tape.record(kernels.gated_gelu(x.value),
-                          [&kernels, x = x.saved()](const at::Tensor& dy_NF) {
-                            x.gradient->add(kernels.gated_gelu_backward(dy_NF, x.saved_value()));
-                          });
+  return pass.tape.record(
+      kernels.gated_gelu(x.value),
+      [&kernels, x = x.saved()](const at::Tensor& dy_NF) {
+        x.gradient->add(kernels.gated_gelu_backward(dy_NF, x.saved_value()));
+      },
+      x.needs_gradient());
 }
 
 }  // namespace fsdp

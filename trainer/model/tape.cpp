@@ -10,8 +10,9 @@ Activation Activation::saved() const {
   return saved;
 }
 
-Activation Tape::record(at::Tensor value, std::function<void(at::Tensor gradient)> backward) {
-  if (!wants_gradients()) return {.value = std::move(value)};
+Activation Tape::record(at::Tensor value, std::function<void(at::Tensor gradient)> backward,
+                        bool needs_gradient) {
+  if (!wants_gradients() || !needs_gradient) return {.value = std::move(value)};
   auto gradient = std::make_shared<GradientBuffer>();
   if (is_recording()) {
     calls_.push_back([gradient, backward = std::move(backward)] { backward(gradient->take()); });

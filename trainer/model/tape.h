@@ -13,10 +13,12 @@ namespace fsdp {
 // A tensor between layers, and the place where its readers add its gradient.
 struct Activation {
   at::Tensor value{};
-  std::shared_ptr<GradientBuffer> gradient{};  // null if gradients are not wanted
+  // Null if gradients are not wanted, or if nothing that was trained has led to the value.
+  std::shared_ptr<GradientBuffer> gradient{};
   // Makes the value once more if it is not kept for backward (see recomputation.h).
   std::function<at::Tensor()> again{};
 
+  bool needs_gradient() const { return gradient != nullptr; }
   // saved() returns what a layer saves to read the value in its backward; saved_value() then reads
   // it.
   Activation saved() const;
@@ -36,9 +38,13 @@ class Tape {
   bool wants_gradients() const { return mode_ != Mode::kNoGradients; }
   bool is_recording() const { return mode_ == Mode::kRecord; }
 
+  bool is_empty() const { return calls_.empty(); }
+
   // Records a layer's output and returns it. `backward` is called with the output's gradient when
-  // all readers of the output have added to it.
-  Activation record(at::Tensor value, std::function<void(at::Tensor gradient)> backward);
+  // all readers of the output have added to it. An output without `needs_gradient` has neither
+  // gradient nor backward.
+  Activation record(at::Tensor value, std::function<void(at::Tensor gradient)> backward,
+                    bool needs_gradient = true);
   // Records a call that has no output.
   void record(std::function<void()> backward);
 

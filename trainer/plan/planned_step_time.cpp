@@ -95,12 +95,12 @@ StepTime step_time(const RunSpec& spec, const ModelConfig& config, const Planned
 }
 
 StepFlops flops_of(const std::vector<Batch>& micro_batches, const ModelConfig& config,
-                   const ActivationCheckpointingSpec& checkpointing) {
+                   const RunSpec& spec) {
   StepFlops flops;
   for (const Batch& batch : micro_batches) {
-    const ForwardFlops forward = forward_flops(config, shape_of(batch));
+    const ForwardFlops forward = forward_flops(config, shape_of(batch), spec.method, spec.lora);
     flops.model += model_flops(forward);
-    flops.hardware += hardware_flops(forward, checkpointing);
+    flops.hardware += hardware_flops(forward, spec.activation_checkpointing);
   }
   return flops;
 }
@@ -116,7 +116,7 @@ std::optional<StepTime> replayed(const Calibration& calibration, const PlanReque
     const ObservedWork observed(time);
     const std::vector<Batch> micro_batches = make_step();
     steps.push_back(step_time(spec, config, request.device, micro_batches, time));
-    steps.back().flops = flops_of(micro_batches, config, spec.activation_checkpointing);
+    steps.back().flops = flops_of(micro_batches, config, spec);
     if (!time.unknown().empty()) {
       plan.assumptions.push_back("step times are not known: '" + time.unknown().front() +
                                  "' was not measured; calibrate again");
@@ -160,7 +160,7 @@ void plan_step_time(const PlanRequest& request, const RunSpec& spec, const Model
   if (!peak) return;
   const StepFlops flops =
       step ? step->flops
-           : flops_of(batches.usual_steps.front()(), config, spec.activation_checkpointing);
+           : flops_of(batches.usual_steps.front()(), config, spec);
   const bool is_alike =  // like the runs measured by others
       spec.precision.compute() != Dtype::kFp32 && spec.strategy.offload == Offload::kNone;
   if (!plan.step_time_ms && gpu->hfu_percent && is_alike) {

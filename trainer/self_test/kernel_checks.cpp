@@ -82,10 +82,10 @@ void compare_rms_norm(Kernels& kernels, Comparison& comparison, int64_t hidden) 
   comparison.compare(kernels.rms_norm_again(x, norm.reciprocal_rms_N1, weight, kEpsilon), y);
   GradientBuffer dweight{.tensor = at::empty_like(weight)};
   GradientBuffer dx{.tensor = residual.clone(), .is_written = true};
-  kernels.rms_norm_backward(dy.clone(), x, norm.reciprocal_rms_N1, weight, dweight, dx);
+  kernels.rms_norm_backward(dy.clone(), x, norm.reciprocal_rms_N1, weight, &dweight, dx);
   comparison.compare(dx.tensor, gradients[0] + Comparison::wide(residual));
   GradientBuffer new_dx;
-  kernels.rms_norm_backward(dy.clone(), x, norm.reciprocal_rms_N1, weight, dweight, new_dx);
+  kernels.rms_norm_backward(dy.clone(), x, norm.reciprocal_rms_N1, weight, &dweight, new_dx);
   comparison.compare(new_dx.tensor, gradients[0]);
   comparison.compare(dweight.tensor, gradients[1] * 2);
 }

@@ -212,6 +212,7 @@ Optimizer::UnitState Optimizer::make_state(const FlatUnit& unit) const {
   at::TensorOptions options = unit.parameters.options();
   if (spec_.state_dtype) options = options.dtype(scalar_type_of(*spec_.state_dtype));
   UnitState state;
+  state.is_trained = unit.parameters.numel() > 0;
   for (size_t i = 0; i < state_names_.size(); ++i) {
     state.tensors.push_back(zeros_on_demand(unit.parameters.sizes(), options));
   }
@@ -308,7 +309,12 @@ std::vector<std::pair<std::string, at::Tensor>> Optimizer::state(int unit) const
   return named;
 }
 
-double Optimizer::steps() const { return units_.at(0).steps.item<double>(); }
+// A unit without trained parameters is never stepped.
+double Optimizer::steps() const {
+  const auto trained = std::ranges::find(units_, true, &UnitState::is_trained);
+  TORCH_CHECK(trained != units_.end(), "nothing is trained");
+  return trained->steps.item<double>();
+}
 
 void Optimizer::set_steps(double steps) {
   for (const UnitState& unit : units_) unit.steps.fill_(steps);

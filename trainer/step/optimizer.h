@@ -79,6 +79,7 @@ class Optimizer {
     Draws draws;  // without the step
   };
   struct UnitState {
+    bool is_trained;
     std::vector<at::Tensor> tensors;
     at::ScalarType dtype;  // the dtype of a step's computation
     bool is_rounded_at_random;

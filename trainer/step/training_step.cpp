@@ -55,10 +55,12 @@ Work norm_work(const std::vector<at::Tensor>& gradients) {
 TrainingStep::TrainingStep(const RunSpec& spec, const ModelConfig& config, Backend& backend,
                            const Mesh& mesh, ProcessGroup& world, const FillParameter& fill)
     : spec_(spec),
+      config_(config),
       backend_(backend),
       mesh_(mesh),
       world_(world),
-      model_(make_model(with_attention(config, spec, backend), dtypes_of(spec.precision).buffers)),
+      model_(make_model(with_attention(config, spec, backend), dtypes_of(spec.precision).buffers,
+                        spec.method, spec.lora)),
       units_(wrap_modules(model_, spec.strategy.wrap)),
       store_(model_, units_, shard_store_options(spec, mesh), backend, fill_on(backend, fill)),
       strategy_(make_strategy(spec, store_, backend.streams(), mesh)),

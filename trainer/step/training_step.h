@@ -45,6 +45,7 @@ class TrainingStep {
   // See Engine::evaluate.
   at::Tensor evaluate(const Batch& batch) { return engine_.evaluate(batch); }
 
+  const ModelConfig& config() const { return config_; }
   const Model& model() const { return model_; }
   ShardStore& store() { return store_; }
   Optimizer& optimizer() { return *optimizer_; }
@@ -68,6 +69,7 @@ class TrainingStep {
   void check_gradients(Result& result);
 
   RunSpec spec_;
+  ModelConfig config_;
   Backend& backend_;
   const Mesh& mesh_;
   ProcessGroup& world_;

@@ -19,27 +19,35 @@ DataParallel::DataParallel(ShardStore& store, Streams& streams, ProcessGroup* sh
       replica_group_(replica_group),
       options_(options),
       units_(store.unit_count()) {
-  if (!is_in_place()) return;
-  for (int i = 0; i < store.unit_count(); ++i) store.layout(i).bind_values(store.parameters(i));
+  for (int i = 0; i < store.unit_count(); ++i) {
+    if (is_in_place()) store.layout(i).bind_values(store.parameters(i));
+    if (is_frozen_in_place()) store.frozen_layout(i).bind_values(store.frozen(i));
+  }
 }
 
 bool DataParallel::is_in_place() const {
-  return shard_group_ == nullptr && options_.dtypes.compute == options_.dtypes.parameters &&
-         store_.options().offload != Offload::kParameters;
+  return is_frozen_in_place() && options_.dtypes.compute == options_.dtypes.parameters;
 }
 
-bool DataParallel::is_kept_whole() const {
+bool DataParallel::is_frozen_in_place() const {
   return shard_group_ == nullptr && store_.options().offload != Offload::kParameters;
 }
 
+bool DataParallel::is_kept_whole() const { return is_frozen_in_place(); }
+
 Buffer DataParallel::whole_buffer(int unit) const {
-  if (is_in_place()) return store_.parameters_buffer(unit);
+  if (!needs_gather(unit)) return store_.parameters_buffer(unit);
   return {BufferKind::kWhole, unit};
+}
+
+bool DataParallel::needs_gather(int unit) const {
+  return (!is_in_place() && store_.is_trained(unit)) ||
+         (!is_frozen_in_place() && store_.frozen(unit).defined());
 }
 
 void DataParallel::gather(int unit) {
   UnitState& state = units_[unit];
-  if (is_in_place() || state.whole.defined()) return;
+  if (!needs_gather(unit) || state.whole.is_defined()) return;
   free_released();
   const MemoryScope scope(MemoryUse::kWhole);
   store_.wait_parameters(unit, StreamId::kGather);
@@ -47,46 +55,57 @@ void DataParallel::gather(int unit) {
   streams_.run(
       StreamId::kGather,
       {.reads = {store_.parameters_buffer(unit)}, .writes = {whole_buffer(unit)}}, [&] {
-        const FlatLayout& layout = store_.layout(unit);
-        const at::Tensor& own = store_.parameters(unit);
-        state.whole =
-            at::empty({layout.numel()}, store_.tensor_options().dtype(options_.dtypes.compute));
-        at::Tensor shard = own;
-        if (own.dtype() != state.whole.dtype() || shard_group_ == nullptr ||
-            store_.options().offload == Offload::kParameters) {
-          shard = state.whole.narrow(0, store_.options().shard_index * own.numel(), own.numel());
-          const bool is_on_host = store_.options().offload == Offload::kParameters;
-          const WorkScope work([&] {
-            return Work{.name = is_on_host ? kToDeviceWork : kConvertWork, .width = own.numel()};
-          });
-          store_.copy_parameters(unit, shard);
+        if (!is_in_place() && store_.is_trained(unit)) {
+          gather_values(unit, store_.layout(unit), store_.parameters(unit), state.whole.trained);
         }
-        if (shard_group_ != nullptr) {
-          state.gathering = gather_group_->all_gather(state.whole, shard, unit);
+        if (!is_frozen_in_place() && store_.frozen(unit).defined()) {
+          gather_values(unit, store_.frozen_layout(unit), store_.frozen(unit), state.whole.frozen);
         }
       });
   state.gathered = streams_.record(StreamId::kGather);
 }
 
+// Begins to gather values, of which this rank has `own`. `whole` outlives the collective, also if
+// something throws meanwhile.
+void DataParallel::gather_values(int unit, const FlatLayout& layout, const at::Tensor& own,
+                                 at::Tensor& whole) {
+  whole = at::empty({layout.numel()}, store_.tensor_options().dtype(options_.dtypes.compute));
+  at::Tensor shard = own;
+  const bool is_on_host = store_.options().offload == Offload::kParameters;
+  if (own.dtype() != whole.dtype() || shard_group_ == nullptr || is_on_host) {
+    shard = whole.narrow(0, store_.options().shard_index * own.numel(), own.numel());
+    const WorkScope work([&] {
+      return Work{.name = is_on_host ? kToDeviceWork : kConvertWork, .width = own.numel()};
+    });
+    store_.copy_to_device(own, shard);
+  }
+  if (shard_group_ != nullptr) {
+    units_[unit].gathering.push_back(gather_group_->all_gather(whole, shard, unit));
+  }
+}
+
 void DataParallel::wait_whole(int unit) {
-  if (is_in_place()) {
+  if (!needs_gather(unit)) {
     store_.wait_parameters(unit, StreamId::kCompute);
     return;
   }
   gather(unit);
   UnitState& state = units_[unit];
-  state.gathering.wait();
+  for (Pending& gathering : state.gathering) gathering.wait();
+  state.gathering.clear();
   streams_.block(StreamId::kCompute, state.gathered);
-  store_.layout(unit).bind_values(state.whole);
+  if (state.whole.trained.defined()) store_.layout(unit).bind_values(state.whole.trained);
+  if (state.whole.frozen.defined()) store_.frozen_layout(unit).bind_values(state.whole.frozen);
 }
 
 void DataParallel::release(int unit) {
-  if (is_in_place() || (is_kept_whole() && !is_last_micro_batch_)) return;
-  store_.layout(unit).bind_values({});
-  at::Tensor whole = std::exchange(units_[unit].whole, {});
+  if (!needs_gather(unit) || (is_kept_whole() && !is_last_micro_batch_)) return;
+  Whole whole = std::exchange(units_[unit].whole, {});
+  if (whole.trained.defined()) store_.layout(unit).bind_values({});
+  if (whole.frozen.defined()) store_.frozen_layout(unit).bind_values({});
   if (options_.limit_all_gathers) {
     streams_.order(StreamId::kCompute, StreamId::kGather);
-    whole.reset();
+    whole = {};
     streams_.freed(whole_buffer(unit));
     return;
   }
@@ -105,7 +124,7 @@ void DataParallel::free_released() {
 
 void DataParallel::attach_gradient(int unit) {
   UnitState& state = units_[unit];
-  if (state.gradient.defined()) return;
+  if (state.gradient.defined() || !store_.is_trained(unit)) return;
   const FlatLayout& layout = store_.layout(unit);
   const MemoryScope scope(unit, MemoryUse::kGradients);
   streams_.allocated(StreamId::kCompute, {BufferKind::kGradient, unit});
@@ -116,6 +135,7 @@ void DataParallel::attach_gradient(int unit) {
 }
 
 void DataParallel::reduce(int unit) {
+  if (!store_.is_trained(unit)) return;
   const bool is_whole_kept =
       !is_last_micro_batch_ && (shard_group_ == nullptr || !options_.reduce_every_micro_batch);
   if (is_whole_kept) return;  // the next micro-batch's backward adds to it

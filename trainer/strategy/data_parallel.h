@@ -61,9 +61,17 @@ class DataParallel : public Strategy {
 
  private:
   using Gradient = ShardStore::Gradient;
+  // A unit's values of the compute dtype, from gather's pool. Both [numel], and undefined if there
+  // are none or they are read in place.
+  struct Whole {
+    at::Tensor trained;
+    at::Tensor frozen;
+
+    bool is_defined() const { return trained.defined() || frozen.defined(); }
+  };
   struct UnitState {
-    at::Tensor whole;  // [numel], of the compute dtype, from gather's pool
-    Pending gathering;
+    Whole whole;
+    std::vector<Pending> gathering;
     EventPtr gathered;
     at::Tensor gradient;  // [numel], of the gradients' dtype, from compute's pool
     // [shard_numel], of earlier micro-batches, in the wider dtype of gradients and parameters
@@ -78,12 +86,15 @@ class DataParallel : public Strategy {
   };
   struct Released {
     int unit;
-    at::Tensor whole;
+    Whole whole;
     EventPtr read;
   };
 
-  // True if values are read where the store keeps them.
+  // True if the trained values, or the frozen ones, are read where the store keeps them.
   bool is_in_place() const;
+  bool is_frozen_in_place() const;
+  bool needs_gather(int unit) const;
+  void gather_values(int unit, const FlatLayout& layout, const at::Tensor& own, at::Tensor& whole);
   // True if a whole unit stays whole until the last backward of the step.
   bool is_kept_whole() const;
   void free_released();

@@ -62,6 +62,7 @@ ShardStore::Options shard_store_options(const RunSpec& spec, const Mesh& mesh) {
   const Dtypes dtypes = dtypes_of(spec.precision);
   const bool is_offloaded = spec.strategy.offload != Offload::kNone;
   return {.dtype = dtypes.parameters,
+          .frozen_dtype = dtypes.compute,
           .item_bytes = narrowest_bytes(dtypes),
           .shard_count = mesh.shard_count(),
           .shard_index = mesh.shard_index(),

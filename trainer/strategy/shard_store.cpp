@@ -8,29 +8,54 @@
 
 namespace fsdp {
 
+namespace {
+
+std::vector<ParameterPtr> parameters_of(const Model& model, const Unit& unit, bool is_trained) {
+  std::vector<ParameterPtr> parameters = parameters_of(model, unit);
+  std::erase_if(parameters, [&](const ParameterPtr& parameter) {
+    return parameter->is_trained() != is_trained;
+  });
+  return parameters;
+}
+
+}  // namespace
+
 ShardStore::ShardStore(const Model& model, std::span<const Unit> units, const Options& options,
                        Backend& backend, const FillParameter& fill)
     : options_(options), backend_(backend), streams_(backend.streams()) {
   const MemoryScope scope(MemoryUse::kParameters);
+  const auto layout_of = [&](const Unit& unit, bool is_trained) {
+    return FlatLayout(parameters_of(model, unit, is_trained), options.item_bytes,
+                      options.shard_count);
+  };
   units_.reserve(units.size());
   for (const Unit& unit : units) {
-    ShardedUnit& state = units_.emplace_back(
-        FlatLayout(parameters_of(model, unit), options.item_bytes, options.shard_count));
-    const at::Tensor first = first_parameters(state.layout, fill);
-    if (options.offload != Offload::kParameters) {
-      state.parameters = first.to(backend.device(), options.dtype, /*non_blocking=*/false,
-                                  /*copy=*/backend.planned_for() != at::kCPU);
-    }
+    ShardedUnit& state = units_.emplace_back(ShardedUnit{
+        .layout = layout_of(unit, true), .frozen_layout = layout_of(unit, false), .frozen = {}});
+    const bool is_on_host = options.offload == Offload::kParameters;
+    const at::Tensor first = first_parameters(state.layout, options.dtype, fill);
+    if (!is_on_host) state.parameters = on_device(first, options.dtype);
     if (is_offloaded()) {
       state.host_parameters = backend.empty_host(first.numel(), options.dtype).copy_(first);
       state.host_gradient = backend.empty_host(first.numel(), options.dtype);
     }
+    if (state.frozen_layout.numel() == 0) continue;
+    const at::Tensor frozen = first_parameters(state.frozen_layout, options.frozen_dtype, fill);
+    state.frozen = is_on_host
+                       ? backend.empty_host(frozen.numel(), options.frozen_dtype).copy_(frozen)
+                       : on_device(frozen, options.frozen_dtype);
   }
 }
 
-at::Tensor ShardStore::first_parameters(const FlatLayout& layout, const FillParameter& fill) const {
+at::Tensor ShardStore::on_device(const at::Tensor& first, at::ScalarType dtype) const {
+  return first.to(backend_.device(), dtype, /*non_blocking=*/false,
+                  /*copy=*/backend_.planned_for() != at::kCPU);
+}
+
+at::Tensor ShardStore::first_parameters(const FlatLayout& layout, at::ScalarType dtype,
+                                        const FillParameter& fill) const {
   const UncountedMemory beside_a_gpu(backend_.planned_for() != at::kCPU);
-  const auto on_the_host = at::TensorOptions(options_.dtype).device(backend_.host());
+  const auto on_the_host = at::TensorOptions(dtype).device(backend_.host());
   const at::Tensor shard = at::zeros({layout.shard_numel()}, on_the_host);
   layout.for_each_part(shard, options_.shard_index,
                        [&](const Parameter& parameter, int64_t offset, const at::Tensor& part) {
@@ -54,13 +79,13 @@ void ShardStore::wait_parameters(int unit, StreamId stream) {
   if (units_[unit].ready) streams_.block(stream, units_[unit].ready);
 }
 
-void ShardStore::copy_parameters(int unit, const at::Tensor& to) const {
-  at::Tensor own = parameters(unit);
+void ShardStore::copy_to_device(at::Tensor own, const at::Tensor& to) const {
   const bool is_elsewhere =
       options_.offload == Offload::kParameters && backend_.planned_for() != at::kCPU;
   // libtorch would convert on the device, in memory that no plan sees.
   if (is_elsewhere && own.scalar_type() != to.scalar_type()) {
-    own = at::empty(own.sizes(), tensor_options()).copy_(own, /*non_blocking=*/true);
+    own = at::empty(own.sizes(), tensor_options().dtype(own.scalar_type()))
+              .copy_(own, /*non_blocking=*/true);
   }
   at::Tensor(to).copy_(own, /*non_blocking=*/true);
 }
@@ -134,6 +159,7 @@ std::vector<at::Tensor> ShardStore::gradients() {
   finish_sending();
   std::vector<at::Tensor> gradients;
   for (ShardedUnit& state : units_) {
+    if (state.layout.numel() == 0) continue;
     if (is_offloaded()) streams_.block(StreamId::kHost, see_ ? state.seen : state.copied);
     gradients.push_back(is_offloaded() ? state.host_gradient : state.gradient.shard);
   }
@@ -166,7 +192,7 @@ void ShardStore::step_unit(int unit) {
 void ShardStore::finish_step() {
   finish_sending();
   for (int unit = 0; unit < unit_count(); ++unit) {
-    if (!units_[unit].is_stepped) step_unit(unit);
+    if (is_trained(unit) && !units_[unit].is_stepped) step_unit(unit);
   }
   if (!options_.step_on_arrival) return;
   for (int unit = unit_count() - 1; unit >= 0; --unit) take_stepped(unit);

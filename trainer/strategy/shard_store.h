@@ -28,6 +28,9 @@ using SeeGradient = std::function<void(int unit, const at::Tensor& gradient)>;
 // Owns this rank's part of every unit's parameters, and the step's gradient for it. The strategy
 // reads the parts and puts gradients in; the optimizer steps the parts.
 //
+// Frozen parameters lie beside those that are trained, in their own dtype. They have no gradient,
+// and stay where parameters() is. If all parameters of a unit are frozen, layout() is empty.
+//
 // With offload (after ZeRO-Offload, Ren et al. 2021), a gradient leaves for CPU memory as soon as
 // it is put in. There the optimizer steps the parameters on its own thread. The result comes back
 // at once with `offload: optimizer`, which keeps a copy on the device. With `offload: parameters`
@@ -46,9 +49,10 @@ class ShardStore {
     EventPtr ready;  // the gradient is complete
   };
   struct Options {
-    at::ScalarType dtype = at::kFloat;  // of the parameters
-    int64_t item_bytes = 4;             // of the narrowest dtype of a unit's buffers
-    int64_t shard_count = 1;            // 1: every rank owns everything
+    at::ScalarType dtype = at::kFloat;         // of the trained parameters
+    at::ScalarType frozen_dtype = at::kFloat;  // of the others
+    int64_t item_bytes = 4;                    // of the narrowest dtype of a unit's buffers
+    int64_t shard_count = 1;                   // 1: every rank owns everything
     int64_t shard_index = 0;
     Offload offload = Offload::kNone;
     // Steps a unit as soon as its gradient has arrived, instead of all units in finish_step().
@@ -61,6 +65,8 @@ class ShardStore {
 
   int unit_count() const { return static_cast<int>(units_.size()); }
   const FlatLayout& layout(int unit) const { return units_[unit].layout; }
+  const FlatLayout& frozen_layout(int unit) const { return units_[unit].frozen_layout; }
+  bool is_trained(int unit) const { return layout(unit).numel() > 0; }
   const Options& options() const { return options_; }
   // Returns the dtype and device of the parameters on the device.
   at::TensorOptions tensor_options() const {
@@ -73,12 +79,15 @@ class ShardStore {
   // parameters` on the host.
   const at::Tensor& parameters(int unit) const;
   Buffer parameters_buffer(int unit) const;
+  // Returns the frozen parameters beside them; undefined if there are none.
+  const at::Tensor& frozen(int unit) const { return units_[unit].frozen; }
   // Orders `stream` after the optimizer's last write of parameters(unit). If the optimizer's thread
   // may still be stepping the unit, the calling thread waits for it.
   void wait_parameters(int unit, StreamId stream);
 
-  // Copies parameters(unit) to `to`, a device tensor of any dtype, on the current stream.
-  void copy_parameters(int unit, const at::Tensor& to) const;
+  // Copies `own`, a unit's parameters() or frozen(), to `to`, a device tensor of any dtype, on the
+  // current stream.
+  void copy_to_device(at::Tensor own, const at::Tensor& to) const;
 
   // Returns the parameters [shard_numel] by unit, where the optimizer works: on the host with
   // offload. It cannot be called during a step. Waits as wait_stepped() does.
@@ -91,8 +100,8 @@ class ShardStore {
   void begin_step(StepUnit step, SeeGradient see = {});
   // Takes the step's complete gradient, in the parameters' dtype. Compute is ordered after `ready`.
   void put_gradient(int unit, Gradient gradient);
-  // Returns the step's gradients by unit, where the optimizer works. Waits for those on their way
-  // there. It cannot be called with step_on_arrival.
+  // Returns the step's gradients of units that are trained, where the optimizer works. Waits for
+  // those on their way there. It cannot be called with step_on_arrival.
   std::vector<at::Tensor> gradients();
   // Steps the remaining units, in the next forward's order of gathers, and drops the
   // gradients. With step_on_arrival, waits for units that are being stepped and starts their way
@@ -101,20 +110,23 @@ class ShardStore {
 
  private:
   struct ShardedUnit {
-    explicit ShardedUnit(FlatLayout unit_layout) : layout(std::move(unit_layout)) {}
     FlatLayout layout;
-    at::Tensor parameters;  // on the device; undefined with `offload: parameters`
-    Gradient gradient;
-    EventPtr ready;  // the device has the parameters of the last optimizer step
+    FlatLayout frozen_layout;
+    at::Tensor frozen;
+    at::Tensor parameters{};  // on the device; undefined with `offload: parameters`
+    Gradient gradient{};
+    EventPtr ready{};  // the device has the parameters of the last optimizer step
     bool is_stepped = false;
     // With offload:
-    at::Tensor host_parameters;
-    at::Tensor host_gradient;
-    EventPtr copied;   // the gradient is in host_gradient
-    EventPtr seen;     // SeeGradient was called
-    EventPtr stepped;  // host_parameters are of this step; null: nothing waits for them
+    at::Tensor host_parameters{};
+    at::Tensor host_gradient{};
+    EventPtr copied{};   // the gradient is in host_gradient
+    EventPtr seen{};     // SeeGradient was called
+    EventPtr stepped{};  // host_parameters are of this step; null: nothing waits for them
   };
-  at::Tensor first_parameters(const FlatLayout& layout, const FillParameter& fill) const;
+  at::Tensor first_parameters(const FlatLayout& layout, at::ScalarType dtype,
+                              const FillParameter& fill) const;
+  at::Tensor on_device(const at::Tensor& first, at::ScalarType dtype) const;
   void send_gradient_to_host(int unit);
   void see_gradient(int unit);
   void finish_sending();

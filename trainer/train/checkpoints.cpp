@@ -63,11 +63,12 @@ void Checkpoints::write_full_weights(CheckpointWriter& checkpoint) {
   std::shared_ptr<FullWeightsWriter> writer;
   if (world_.rank() == 0) {
     const at::ScalarType dtype = store_.options().dtype;
+    const ModelFiles files = model_files(spec_, training_.config(), dtype);
     writer = std::make_shared<FullWeightsWriter>(checkpoint.folder(), saved_parameters(training_),
-                                                 dtype, max_file_bytes(spec_.checkpoint));
-    checkpoint.add_files([writer, &checkpoint, &model = spec_.model, dtype] {
-      write_file(checkpoint.folder() / "config.json", config_text(model, dtype));
-      for (const std::filesystem::path& file : copied_files(model)) {
+                                                 dtype, files);
+    checkpoint.add_files([writer, &checkpoint, files] {
+      write_file(checkpoint.folder() / files.config_name, files.config);
+      for (const std::filesystem::path& file : files.copied) {
         write_file(checkpoint.folder() / file.filename(), read_input_file(file));
       }
       return writer->finish();

@@ -40,10 +40,11 @@ bool reads_weights(const RunSpec& spec, const CheckpointReader* resumed) {
 FillParameter weight_source(const RunSpec& spec, const CheckpointReader* resumed, const Mesh& mesh,
                             at::Device device, int64_t& read) {
   FillParameter fill;
-  if (resumed == nullptr) {
-    fill = make_weight_source(spec);
-  } else {
-    fill = [resumed](const Parameter& parameter, int64_t offset, const at::Tensor& out) {
+  if (resumed == nullptr || spec.method != Method::kFull) fill = make_weight_source(spec);
+  if (resumed != nullptr) {
+    fill = [resumed, frozen = fill](const Parameter& parameter, int64_t offset,
+                                    const at::Tensor& out) {
+      if (!parameter.is_trained()) return frozen(parameter, offset, out);
       resumed->read(kWeights, parameter, offset, out);
     };
   }
@@ -187,7 +188,7 @@ void Trainer::count_flops(std::span<const Batch> micro_batches, StepDone& event)
   double model = 0;
   double hardware = 0;
   for (const Batch& batch : micro_batches) {
-    const ForwardFlops forward = forward_flops(config_, shape_of(batch));
+    const ForwardFlops forward = forward_flops(config_, shape_of(batch), spec_.method, spec_.lora);
     model += model_flops(forward);
     hardware += hardware_flops(forward, spec_.activation_checkpointing);
   }

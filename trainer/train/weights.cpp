@@ -56,10 +56,11 @@ std::string place_text(const std::vector<int64_t>& shape, int64_t index) {
   return c10::str(at::IntArrayRef(place));
 }
 
+// Reads the weights in the folder that `key` names.
 class CheckpointWeights {
  public:
-  explicit CheckpointWeights(const std::filesystem::path& folder)
-      : folder_(folder), tensors_(read_weights(folder)) {}
+  CheckpointWeights(std::string key, const std::filesystem::path& folder)
+      : key_(std::move(key)), folder_(folder), tensors_(read_weights(folder)) {}
 
   void operator()(const Parameter& parameter, int64_t offset, const at::Tensor& out) const {
     for_each_tensor(parameter, offset, out,
@@ -73,7 +74,7 @@ class CheckpointWeights {
   static constexpr int64_t kBlock = 1 << 18;
 
   [[noreturn]] void refuse(const NamedTensor& tensor, const std::string& problem) const {
-    throw ConfigError(folder_.string(), "model.source", "tensor '" + tensor.name + "' " + problem);
+    throw ConfigError(folder_.string(), key_, "tensor '" + tensor.name + "' " + problem);
   }
 
   const StoredTensor& find(const NamedTensor& tensor) const {
@@ -123,6 +124,7 @@ class CheckpointWeights {
                        "another one");
   }
 
+  std::string key_;
   std::filesystem::path folder_;
   StoredTensors tensors_;
 };
@@ -211,8 +213,17 @@ class RandomWeights {
 }  // namespace
 
 FillParameter make_weight_source(const RunSpec& spec) {
-  if (spec.model.source.empty()) return RandomWeights(spec.train.seed);
-  return CheckpointWeights(spec.model.source);
+  const auto read_or_random = [&](const std::string& key, const std::filesystem::path& folder) {
+    if (folder.empty()) return FillParameter(RandomWeights(spec.train.seed));
+    return FillParameter(CheckpointWeights(key, folder));
+  };
+  const FillParameter model = read_or_random("model.source", spec.model.source);
+  if (spec.method == Method::kFull) return model;
+  return [model, adapters = read_or_random("lora.adapter", spec.lora.adapter)](
+             const Parameter& parameter, int64_t offset, const at::Tensor& out) {
+    const bool is_adapter = parameter.role() == ParameterRole::kAdapter;
+    (is_adapter ? adapters : model)(parameter, offset, out);
+  };
 }
 
 }  // namespace fsdp

@@ -15,8 +15,11 @@ nlohmann::json config_in(const std::filesystem::path& folder) {
 
 void write_model_files(const TemporaryFolder& folder, const ModelSpec& model,
                        at::ScalarType dtype) {
-  folder.write("config.json", config_text(model, dtype));
-  for (const std::filesystem::path& file : copied_files(model)) {
+  RunSpec spec;
+  spec.model = model;
+  const ModelFiles files = model_files(spec, model.config, dtype);
+  folder.write(files.config_name, files.config);
+  for (const std::filesystem::path& file : files.copied) {
     folder.write(file.filename(), read_input_file(file));
   }
 }

@@ -128,7 +128,7 @@ TEST_CASE("the size of full weights is known before they are written") {
       if (!name.starts_with("model")) continue;
       bytes += static_cast<int64_t>(std::filesystem::file_size(paths.checkpoint(1) / name));
     }
-    CHECK(full_weights_bytes(parameters, at::kFloat, max_file_bytes) == bytes);
+    CHECK(full_weights_bytes(parameters, at::kFloat, {.max_file_bytes = max_file_bytes}) == bytes);
   }
 }
 

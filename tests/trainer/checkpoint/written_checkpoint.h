@@ -133,8 +133,9 @@ inline CheckpointDone write_checkpoint(const RunPaths& paths,
     writers.emplace_back(paths, checkpoint.step, *group, checkpoint.shard_ranks, *backend);
   }
   if (is_full) {
-    const auto full = std::make_shared<FullWeightsWriter>(writers[0].folder(), parameters,
-                                                          at::kFloat, checkpoint.max_file_bytes);
+    const auto full = std::make_shared<FullWeightsWriter>(
+        writers[0].folder(), parameters, at::kFloat,
+        ModelFiles{.max_file_bytes = checkpoint.max_file_bytes});
     for (const ParameterPtr& parameter : parameters) {
       full->write(*parameter,
                   state_values(kWeights, *parameter, checkpoint.seed).view(parameter->shape()),

@@ -48,7 +48,7 @@ TEST_CASE("rms_norm_backward adds to what the residual stream has") {
   GradientBuffer dweight{.tensor = at::full({8}, NAN, kDouble)};
   const void* buffer = dx.tensor.data_ptr();
   kernels.rms_norm_backward(dy.clone(), x.detach(), norm.reciprocal_rms_N1, weight.detach(),
-                            dweight, dx);
+                            &dweight, dx);
   CHECK(dx.tensor.data_ptr() == buffer);
   CHECK(distance(dx.tensor, expected[0] + residual) < 1e-12);
   CHECK(distance(dweight.tensor, expected[1]) < 1e-12);

@@ -194,7 +194,7 @@ TEST_CASE("the weight's gradient of RMSNorm is added up in parts for many short 
     const at::Tensor dy = at::empty_like(x);
     GradientBuffer dweight{.tensor = at::empty({width}, kMetaBf16)}, dx;
     return temporaries_of([&] {
-      kernels.rms_norm_backward(dy, x, norm.reciprocal_rms_N1, weight, dweight, dx);
+      kernels.rms_norm_backward(dy, x, norm.reciprocal_rms_N1, weight, &dweight, dx);
       return 0;
     });
   };

@@ -183,7 +183,7 @@ TEST_CASE("RMSNorm on meta allocates and launches what it does on a GPU", "[tran
   {
     const at::Tensor dy = at::empty_like(x);
     const ObservedCalls calls;  // in place, with nothing but the workspace
-    kernels.rms_norm_backward(dy, x, norm.reciprocal_rms_N1, weight, dweight, dx);
+    kernels.rms_norm_backward(dy, x, norm.reciprocal_rms_N1, weight, &dweight, dx);
     CHECK(dx.tensor.is_same(dy));
     CHECK((dx.is_written && dweight.is_written));
     CHECK(calls.names_of_launches() == Strings{"nvte_rmsnorm_bwd"});
@@ -192,7 +192,7 @@ TEST_CASE("RMSNorm on meta allocates and launches what it does on a GPU", "[tran
   {
     const ObservedCalls calls;  // adds to both
     const at::Tensor residual = dx.tensor;
-    kernels.rms_norm_backward(x, x, norm.reciprocal_rms_N1, weight, dweight, dx);
+    kernels.rms_norm_backward(x, x, norm.reciprocal_rms_N1, weight, &dweight, dx);
     CHECK(dx.tensor.is_same(residual));
     CHECK(calls.names_of_launches() == Strings{"nvte_rmsnorm_bwd_add", "aten::add_"});
     CHECK(calls.allocations() == Numbers{kHidden * 2, kWorkspace});
@@ -201,7 +201,7 @@ TEST_CASE("RMSNorm on meta allocates and launches what it does on a GPU", "[tran
   {
     const ObservedCalls calls;  // a gradient of a wider type
     GradientBuffer wide = {at::empty({kHidden}, meta.dtype(at::kFloat)), false};
-    kernels.rms_norm_backward(x, x, norm.reciprocal_rms_N1, weight, wide, dx);
+    kernels.rms_norm_backward(x, x, norm.reciprocal_rms_N1, weight, &wide, dx);
     CHECK(calls.names_of_launches() == Strings{"nvte_rmsnorm_bwd_add", "aten::copy_"});
     CHECK(calls.allocations() == Numbers{kHidden * 4, kHidden * 2, kWorkspace});
   }

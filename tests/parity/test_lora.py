@@ -1,0 +1,129 @@
+"""Adapters are trained as PEFT trains them, whatever the strategy, and PEFT reads what is saved."""
+
+from functools import cache
+
+import numpy
+import pytest
+import torch
+from agreement import assert_close, assert_ranks_agree
+from checkpoints import FAMILIES, STEPS, TOTAL_BATCH
+from logits import assert_same_logits, first_logits
+from peft_reference import Adapters, load_adapter, load_model, train_adapter, write_adapter
+from test_against_transformers import DISTRIBUTED, TOLERANCE, Case, cases
+from trainer import train
+
+
+@pytest.fixture(scope="module")
+def adapter(checkpoints, tmp_path_factory):
+    """(variant, adapters) -> the folder of one."""
+    return cache(lambda variant, adapters: write_adapter(
+        load_model(checkpoints[variant]), adapters, tmp_path_factory.mktemp("adapter") / variant))
+
+
+@pytest.fixture(scope="module")
+def reference(checkpoints, tokens, adapter):
+    return cache(lambda variant, adapters: train_adapter(
+        checkpoints[variant], adapter(variant, adapters), tokens))
+
+
+def spec_of(case, checkpoints, tokens, adapter, variant, adapters):
+    return case.spec(checkpoints[variant], tokens, method="lora",
+                     lora=adapters.keys(adapter(variant, adapters)))
+
+
+def check(trainer, spec, losses, folder):
+    run = train(trainer, spec, folder)
+    assert_ranks_agree(run)
+    assert_close("loss", losses, run.losses(), TOLERANCE)
+
+
+@cases(
+    Case("single"),
+    Case("single", "parameters", accumulation=2, checkpoint_every=2),
+    Case("fsdp", "parameters", 2, 2, 1),
+    many=[(Case(k, o, r, a, c) for k, o, r in DISTRIBUTED for a in (1, 2) for c in (0, 1))],
+)
+def test_strategies(trainer, case, checkpoints, tokens, adapter, reference, tmp_path):
+    spec = spec_of(case, checkpoints, tokens, adapter, "grouped_query", Adapters())
+    check(trainer, spec, reference("grouped_query", Adapters()), tmp_path)
+
+
+@pytest.mark.parametrize("adapters", [
+    Adapters(rank=1, alpha=2.0),
+    Adapters(rank=37, alpha=5.0),
+    Adapters(targets=("q_proj", "v_proj"), use_rslora=True),
+    Adapters(targets=("attention",)),
+    Adapters(targets=("mlp", "k_proj")),
+    Adapters(targets=("down_proj",)),
+], ids=str)
+@pytest.mark.parametrize("kind", ["single", "fsdp"])
+def test_adapters(trainer, kind, adapters, checkpoints, tokens, adapter, reference, tmp_path):
+    case = Case(kind, ranks=1 if kind == "single" else 2)
+    spec = spec_of(case, checkpoints, tokens, adapter, "plain", adapters)
+    check(trainer, spec, reference("plain", adapters), tmp_path)
+
+
+@pytest.mark.parametrize("variant", [*FAMILIES, "tied", "padding"])
+def test_families(trainer, variant, checkpoints, tokens, adapter, reference, tmp_path):
+    case = Case("fsdp", ranks=2, checkpoint_every=2)
+    spec = spec_of(case, checkpoints, tokens, adapter, variant, Adapters())
+    check(trainer, spec, reference(variant, Adapters()), tmp_path)
+
+
+@pytest.mark.parametrize("state_dict", ["full", "sharded"])
+@pytest.mark.parametrize("writer, reader", [
+    (Case("fsdp", ranks=3), Case("single", "optimizer")),
+    (Case("ddp", ranks=2, accumulation=2), Case("fsdp", "parameters", ranks=2)),
+], ids=str)
+def test_resume(trainer, writer, reader, state_dict, checkpoints, tokens, adapter, reference, tmp_path):
+    spec = spec_of(writer, checkpoints, tokens, adapter, "grouped_query", Adapters())
+    spec["checkpoint"] = {"every_steps": STEPS // 2, "state_dict": state_dict}
+    train(trainer, spec, tmp_path / "written")
+    folder = tmp_path / f"written/checkpoints/step-{STEPS // 2}"
+    weights = {"full": {"adapter_model.safetensors", "adapter_config.json"},
+               "sharded": {f"weights.rank{rank}.safetensors" for rank in range(sharing(writer))}}
+    optimizer = {f"optimizer.rank{rank}.safetensors" for rank in range(sharing(writer))}
+    assert {file.name for file in folder.iterdir()} == weights[state_dict] | optimizer | {"trainer.json"}
+    spec = spec_of(reader, checkpoints, tokens, adapter, "grouped_query", Adapters())
+    run = train(trainer, spec | {"resume": str(folder)}, tmp_path / "resumed")
+    losses = reference("grouped_query", Adapters())
+    assert_close("loss", losses[STEPS // 2 :], run.losses(), TOLERANCE)
+
+
+def sharing(case: Case) -> int:
+    return case.ranks if case.kind == "fsdp" else 1
+
+
+@pytest.mark.parametrize("variant, adapters", [
+    ("plain", Adapters(rank=3, targets=("mlp", "v_proj"))),
+    ("qwen2", Adapters(use_rslora=True)),
+], ids=str)
+def test_peft_reads_checkpoints(trainer, logits_writer, variant, adapters, checkpoints, tokens, adapter, tmp_path):
+    """And so does lora.adapter: both give the same logits, which are others than before."""
+    case = Case("fsdp", ranks=2)
+    spec = spec_of(case, checkpoints, tokens, adapter, variant, adapters)
+    train(trainer, spec | {"checkpoint": {"at_end": True}}, tmp_path / "run")
+    folder = tmp_path / f"run/checkpoints/step-{STEPS}"
+    spec["lora"]["adapter"] = str(folder)
+    ours = first_logits(logits_writer, spec, tokens, tmp_path / "logits")
+    rows = torch.from_numpy(numpy.load(tokens)[:TOTAL_BATCH, :-1].astype(numpy.int64))
+    with torch.no_grad():
+        trained, first = (
+            load_adapter(checkpoints[variant], of).eval()(input_ids=rows, use_cache=False).logits
+            for of in (folder, adapter(variant, adapters)))
+    assert_same_logits(trained.flatten(0, 1).numpy(), ours.training)
+    assert_same_logits(trained.flatten(0, 1).numpy(), ours.evaluation)
+    assert (trained - first).abs().max() > 0.01
+
+
+def test_dropout_follows_from_the_seed(trainer, checkpoints, tokens, adapter, tmp_path):
+    """Whatever the strategy; it differs between steps, and evaluations have none."""
+    spec = spec_of(Case("single"), checkpoints, tokens, adapter, "plain", Adapters())
+    spec["lora"]["dropout"] = 0.3
+    losses = train(trainer, spec, tmp_path / "single").losses()
+    recomputed = spec | {"activation_checkpointing": {"every": 1}}
+    assert train(trainer, recomputed, tmp_path / "recomputed").losses() == losses
+    part = spec | {"activation_checkpointing": {"every": 1, "what": "attention"}}
+    assert train(trainer, part, tmp_path / "part").losses() == losses
+    without = spec | {"lora": spec["lora"] | {"dropout": 0.0}}
+    assert train(trainer, without, tmp_path / "without").losses() != losses
