@@ -43,11 +43,13 @@ bool is_meant(const std::string& target, const NamedTensor& tensor) {
   return group == std::end(kGroups) ? last_name_of(tensor) == target : group->holds(tensor.name);
 }
 
-bool is_adapted(const ModuleSpec& module, const ParameterSpec& parameter, const NamedTensor& tensor,
-                const LoraSpec& lora) {
-  return module.is_block && parameter.role == ParameterRole::kWeight &&
-         std::ranges::any_of(lora.targets,
+bool is_target(const NamedTensor& tensor, const LoraSpec& lora) {
+  return std::ranges::any_of(lora.targets,
                              [&](const std::string& target) { return is_meant(target, tensor); });
+}
+
+bool has_targets(const ModuleSpec& module, const ParameterSpec& parameter) {
+  return module.is_block && parameter.role == ParameterRole::kWeight;
 }
 
 // Calls visit(tensor) for each weight of each kind of block.
@@ -57,7 +59,7 @@ void for_each_weight_of_blocks(const ModelConfig& config, Visit visit) {
     const ModuleSpec module = group.module(0);
     for (const ParameterSpec& parameter : module.parameters) {
       for (const NamedTensor& tensor : parameter.tensors) {
-        if (module.is_block && parameter.role == ParameterRole::kWeight) visit(tensor);
+        if (has_targets(module, parameter)) visit(tensor);
       }
     }
   }
@@ -80,7 +82,7 @@ ModuleSpec with_adapters(ModuleSpec module, const LoraSpec& lora) {
                     .initialization = Initialization::kZeros};
     a.role = b.role = ParameterRole::kAdapter;
     for (const NamedTensor& tensor : parameter.tensors) {
-      if (!is_adapted(module, parameter, tensor, lora)) continue;
+      if (!has_targets(module, parameter) || !is_target(tensor, lora)) continue;
       const std::string stem = kAdapterPrefix + stem_of(tensor);
       a.standard_deviation = deviation_of_a(tensor.shape[1]);
       a.tensors.push_back({stem + ".lora_A.weight", {lora.rank, tensor.shape[1]}});
@@ -99,9 +101,7 @@ ModuleSpec with_adapters(ModuleSpec module, const LoraSpec& lora) {
 std::vector<std::string> adapted_names(const ModelConfig& config, const LoraSpec& lora) {
   std::set<std::string> names;
   for_each_weight_of_blocks(config, [&](const NamedTensor& tensor) {
-    for (const std::string& target : lora.targets) {
-      if (is_meant(target, tensor)) names.insert(last_name_of(tensor));
-    }
+    if (is_target(tensor, lora)) names.insert(last_name_of(tensor));
   });
   return {names.begin(), names.end()};
 }
@@ -126,9 +126,7 @@ void check_adapters(const ModelConfig& config, const LoraSpec& lora) {
   }
   for_each_weight_of_blocks(config, [&](const NamedTensor& tensor) {
     const int64_t width = std::min(tensor.shape[0], tensor.shape[1]);
-    const bool is_target = std::ranges::any_of(
-        lora.targets, [&](const std::string& target) { return is_meant(target, tensor); });
-    if (!is_target || lora.rank <= width) return;
+    if (!is_target(tensor, lora) || lora.rank <= width) return;
     throw ConfigError("", "lora.rank",
                       std::to_string(lora.rank) + " is above the width of " + last_name_of(tensor) +
                           "; allowed: at most " + std::to_string(width));

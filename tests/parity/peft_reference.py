@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy
 import torch
 from checkpoints import STEPS, TOTAL_BATCH
-from reference import OPTIMIZER
+from reference import adamw_of
 from transformers import AutoModelForCausalLM
 
 # PEFT imports Transformer Engine if it is found, of which only the headers are installed.
@@ -62,18 +62,11 @@ def load_adapter(checkpoint: Path, folder: Path, is_trainable: bool = False):
     return peft.PeftModel.from_pretrained(load_model(checkpoint), folder, is_trainable=is_trainable)
 
 
-def optimizer_of(model) -> torch.optim.AdamW:
-    return torch.optim.AdamW(
-        [parameter for parameter in model.parameters() if parameter.requires_grad],
-        lr=OPTIMIZER["learning_rate"], betas=(OPTIMIZER["beta1"], OPTIMIZER["beta2"]),
-        eps=OPTIMIZER["epsilon"], weight_decay=OPTIMIZER["weight_decay"])
-
-
 def train_adapter(checkpoint: Path, folder: Path, tokens: Path) -> list[float]:
     """Trains STEPS steps of TOTAL_BATCH rows in their order. Returns their losses."""
     model = load_adapter(checkpoint, folder, is_trainable=True).train()
     rows = torch.from_numpy(numpy.load(tokens).astype(numpy.int64))
-    adamw = optimizer_of(model)
+    adamw = adamw_of(model)
     losses = []
     for batch in rows.split(TOTAL_BATCH)[:STEPS]:
         logits = model(input_ids=batch[:, :-1], use_cache=False).logits

@@ -27,6 +27,17 @@ class Reference:
     gradient_norms: list[float]
 
 
+def adamw_of(model: torch.nn.Module, optimizer: dict = OPTIMIZER) -> torch.optim.AdamW:
+    """Steps what is trained of the model."""
+    return torch.optim.AdamW(
+        [parameter for parameter in model.parameters() if parameter.requires_grad],
+        lr=optimizer["learning_rate"],
+        betas=(optimizer["beta1"], optimizer["beta2"]),
+        eps=optimizer["epsilon"],
+        weight_decay=optimizer["weight_decay"],
+    )
+
+
 def train_reference(
     checkpoint: Path, tokens: Path, clip_norm: float | None, dtype: torch.dtype, optimizer: dict
 ) -> Reference:
@@ -34,13 +45,7 @@ def train_reference(
     entropies over the whole batch divided by its number of labels."""
     model = AutoModelForCausalLM.from_pretrained(checkpoint, dtype=dtype)
     rows = torch.from_numpy(numpy.load(tokens).astype(numpy.int64))
-    adamw = torch.optim.AdamW(
-        model.parameters(),
-        lr=optimizer["learning_rate"],
-        betas=(optimizer["beta1"], optimizer["beta2"]),
-        eps=optimizer["epsilon"],
-        weight_decay=optimizer["weight_decay"],
-    )
+    adamw = adamw_of(model, optimizer)
     losses, norms = [], []
     for batch in rows.split(TOTAL_BATCH)[:STEPS]:
         logits = model(batch[:, :-1], use_cache=False).logits

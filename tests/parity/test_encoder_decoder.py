@@ -12,8 +12,8 @@ import sentencepiece
 import torch
 from agreement import assert_close, assert_ranks_agree
 from logits import assert_same_logits, first_logits
-from peft_reference import Adapters, optimizer_of, peft, write_adapter
-from reference import OPTIMIZER
+from peft_reference import Adapters, peft, write_adapter
+from reference import adamw_of
 from test_against_transformers import TOLERANCE, Case, cases
 from trainer import events_file, train
 from transformers import T5Config, T5ForConditionalGeneration
@@ -106,6 +106,19 @@ def loss_of(model, pairs):
     ) / labels.ne(-100).sum()
 
 
+def losses_of(model, pairs) -> list[float]:
+    """Trains STEPS steps of TOTAL_BATCH pairs in their order."""
+    adamw = adamw_of(model)
+    losses = []
+    for step in range(STEPS):
+        loss = loss_of(model, pairs[step * TOTAL_BATCH : (step + 1) * TOTAL_BATCH])
+        loss.backward()
+        adamw.step()
+        adamw.zero_grad()
+        losses.append(loss.item())
+    return losses
+
+
 @pytest.fixture(scope="module")
 def reference(model, pairs):
     """variant -> losses of STEPS steps, and of the first batch after them, without dropout."""
@@ -113,16 +126,7 @@ def reference(model, pairs):
     @cache
     def compute(variant: str) -> tuple[list[float], float]:
         trained = T5ForConditionalGeneration.from_pretrained(model(variant), dtype=torch.float32).train()
-        adamw = torch.optim.AdamW(
-            trained.parameters(), lr=OPTIMIZER["learning_rate"], weight_decay=OPTIMIZER["weight_decay"],
-            betas=(OPTIMIZER["beta1"], OPTIMIZER["beta2"]), eps=OPTIMIZER["epsilon"])
-        losses = []
-        for step in range(STEPS):
-            loss = loss_of(trained, pairs[step * TOTAL_BATCH : (step + 1) * TOTAL_BATCH])
-            loss.backward()
-            adamw.step()
-            adamw.zero_grad()
-            losses.append(loss.item())
+        losses = losses_of(trained, pairs)
         with torch.no_grad():
             return losses, loss_of(trained.eval(), pairs[:TOTAL_BATCH]).item()
 
@@ -238,14 +242,7 @@ def test_adapters(trainer, case, targets, model, articles, pairs, tmp_path):
 
     folder = write_adapter(load(), adapters, tmp_path / "adapter", names)
     trained = peft.PeftModel.from_pretrained(load(), folder, is_trainable=True).train()
-    adamw = optimizer_of(trained)
-    losses = []
-    for step in range(STEPS):
-        loss = loss_of(trained, pairs[step * TOTAL_BATCH : (step + 1) * TOTAL_BATCH])
-        loss.backward()
-        adamw.step()
-        adamw.zero_grad()
-        losses.append(loss.item())
+    losses = losses_of(trained, pairs)
     spec = spec_of(case, model("t5_1.1"), articles, method="lora", lora=adapters.keys(folder))
     run = train(trainer, spec, tmp_path / "run")
     assert_ranks_agree(run)

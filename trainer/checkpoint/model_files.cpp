@@ -3,8 +3,8 @@
 
 #include "base/files/input_file.h"
 #include "base/text/foreign_json.h"
-#include "contract/families/family.h"
 #include "contract/families/adapters.h"
+#include "contract/families/family.h"
 #include "trainer/checkpoint/full_weights_writer.h"
 
 namespace fsdp {

@@ -52,9 +52,9 @@ Engine::Engine(const Model& model, std::span<const Unit> units, Strategy& strate
       options_(options),
       kept_(model.modules.size()) {
   options_.prefetch = std::min<int64_t>(options.prefetch, unit_count());
-  const auto is_trained_unit = [&](const Unit& unit) { return is_trained(model, unit); };
+  for (const Unit& unit : units) is_trained_.push_back(is_trained(model, unit));
   first_trained_unit_ =
-      static_cast<int>(std::ranges::find_if(units, is_trained_unit) - units.begin());
+      static_cast<int>(std::ranges::find(is_trained_, true) - is_trained_.begin());
   int64_t block = 0;
   for (const auto& part : model.modules) {
     is_checkpointed_.push_back(options.checkpoint_every > 0 && part->is_block() &&
@@ -91,7 +91,7 @@ void Engine::gather_ahead(int unit, int direction) {
 
 void Engine::compute(int unit, bool writes_gradient, const std::function<void()>& work) {
   const Buffer whole = strategy_.whole_buffer(unit);
-  if (writes_gradient && is_trained(model_, units_[unit])) {
+  if (writes_gradient && is_trained_[unit]) {
     streams_.run(StreamId::kCompute, {.reads = {whole}, .writes = {{BufferKind::kGradient, unit}}},
                  work);
   } else {

@@ -80,6 +80,7 @@ class Engine {
   Kernels& kernels_;
   Options options_;
   std::vector<bool> is_checkpointed_;  // by module
+  std::vector<bool> is_trained_;       // by unit
   int first_trained_unit_ = 0;         // units before it have no backward
   std::vector<Kept> kept_;             // by module; of the current micro-batch
 };

@@ -2,8 +2,8 @@
 
 #include <stdexcept>
 
-#include "contract/families/family.h"
 #include "contract/families/adapters.h"
+#include "contract/families/family.h"
 #include "trainer/model/decoder.h"
 #include "trainer/model/t5.h"
 

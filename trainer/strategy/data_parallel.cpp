@@ -21,19 +21,17 @@ DataParallel::DataParallel(ShardStore& store, Streams& streams, ProcessGroup* sh
       units_(store.unit_count()) {
   for (int i = 0; i < store.unit_count(); ++i) {
     if (is_in_place()) store.layout(i).bind_values(store.parameters(i));
-    if (is_frozen_in_place()) store.frozen_layout(i).bind_values(store.frozen(i));
+    if (is_kept_whole()) store.frozen_layout(i).bind_values(store.frozen(i));
   }
 }
 
 bool DataParallel::is_in_place() const {
-  return is_frozen_in_place() && options_.dtypes.compute == options_.dtypes.parameters;
+  return is_kept_whole() && options_.dtypes.compute == options_.dtypes.parameters;
 }
 
-bool DataParallel::is_frozen_in_place() const {
+bool DataParallel::is_kept_whole() const {
   return shard_group_ == nullptr && store_.options().offload != Offload::kParameters;
 }
-
-bool DataParallel::is_kept_whole() const { return is_frozen_in_place(); }
 
 Buffer DataParallel::whole_buffer(int unit) const {
   if (!needs_gather(unit)) return store_.parameters_buffer(unit);
@@ -42,7 +40,7 @@ Buffer DataParallel::whole_buffer(int unit) const {
 
 bool DataParallel::needs_gather(int unit) const {
   return (!is_in_place() && store_.is_trained(unit)) ||
-         (!is_frozen_in_place() && store_.frozen(unit).defined());
+         (!is_kept_whole() && store_.frozen(unit).defined());
 }
 
 void DataParallel::gather(int unit) {
@@ -58,7 +56,7 @@ void DataParallel::gather(int unit) {
         if (!is_in_place() && store_.is_trained(unit)) {
           gather_values(unit, store_.layout(unit), store_.parameters(unit), state.whole.trained);
         }
-        if (!is_frozen_in_place() && store_.frozen(unit).defined()) {
+        if (!is_kept_whole() && store_.frozen(unit).defined()) {
           gather_values(unit, store_.frozen_layout(unit), store_.frozen(unit), state.whole.frozen);
         }
       });

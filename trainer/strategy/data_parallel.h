@@ -90,12 +90,12 @@ class DataParallel : public Strategy {
     EventPtr read;
   };
 
-  // True if the trained values, or the frozen ones, are read where the store keeps them.
+  // True if the trained values are read where the store keeps them.
   bool is_in_place() const;
-  bool is_frozen_in_place() const;
   bool needs_gather(int unit) const;
   void gather_values(int unit, const FlatLayout& layout, const at::Tensor& own, at::Tensor& whole);
-  // True if a whole unit stays whole until the last backward of the step.
+  // True if a whole unit stays whole until the last backward of the step. Its frozen values are
+  // read where the store keeps them.
   bool is_kept_whole() const;
   void free_released();
 
