@@ -26,7 +26,7 @@ bool has_any(std::string_view text, std::initializer_list<std::string_view> phra
 constexpr std::string_view kGpuRemedy =
     "set slurm.gpu_type, slurm.gpus_per_node or slurm.gpu_request to what `sinfo -o '%P %G'` lists";
 
-// What to change if Slurm does not start a job.
+// Advice for jobs that Slurm does not start.
 struct Advice {
   std::string_view refusal;    // a phrase of sbatch's errors; empty: it does not refuse the job
   std::string_view reason;     // how squeue's reason begins; empty: the job does not wait

@@ -10,7 +10,7 @@ from checkpoints import STEPS, TOTAL_BATCH
 from reference import adamw_of
 from transformers import AutoModelForCausalLM
 
-# PEFT imports Transformer Engine if it is found, of which only the headers are installed.
+# PEFT imports Transformer Engine if it is found. Only its headers are installed.
 find_spec = importlib.util.find_spec
 importlib.util.find_spec = lambda name, *rest: (
     None if name.startswith("transformer_engine") else find_spec(name, *rest))

@@ -20,7 +20,7 @@ namespace {
 // Exceeds the memory that a library needs to begin.
 constexpr size_t kEnoughBytes = size_t{256} << 20;
 
-// Else libtorch gives products of one row to cuBLASLt, for which it keeps a workspace of 1 MiB.
+// By default, libtorch gives products of one row to cuBLASLt and keeps a workspace of 1 MiB for it.
 void keep_products_in_cublas() { setenv("DISABLE_ADDMM_CUDA_LT", "1", /*overwrite=*/1); }
 
 [[noreturn]] void fail_to_begin(const std::string& library, c10::Device device,

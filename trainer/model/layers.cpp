@@ -11,7 +11,7 @@ bool is_differentiated(const Activation& x, const Linear& linear) {
   return x.needs_gradient() || linear.is_trained();
 }
 
-// What an adapter keeps for its backward.
+// The tensors that an adapter keeps for its backward.
 struct AdapterSaved {
   at::Tensor u_NR;  // A x; undefined: no adapter
   Dropout dropout{};
@@ -107,7 +107,7 @@ at::Tensor product(Pass& pass, const at::Tensor& x_ND, const Linear& linear, Ada
   return y_NO;
 }
 
-// What linear(x) saves of x. The value is read only for gradients of the layer's parameters.
+// Returns x as linear(x) saves it. The value is read only for gradients of the layer's parameters.
 Activation saved_input(const Activation& x_ND, const Linear& linear) {
   return linear.is_trained() ? x_ND.saved() : Activation{.gradient = x_ND.gradient};
 }

@@ -63,7 +63,7 @@ void DataParallel::gather(int unit) {
   state.gathered = streams_.record(StreamId::kGather);
 }
 
-// Begins to gather values, of which this rank has `own`. `whole` outlives the collective, also if
+// Begins to gather values. This rank has `own` of them. `whole` outlives the collective, also if
 // something throws meanwhile.
 void DataParallel::gather_values(int unit, const FlatLayout& layout, const at::Tensor& own,
                                  at::Tensor& whole) {
