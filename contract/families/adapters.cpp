@@ -70,7 +70,7 @@ double deviation_of_a(int64_t inputs) { return 1 / std::sqrt(3.0 * static_cast<d
 
 }  // namespace
 
-ModuleSpec with_adapters(ModuleSpec module, const LoraSpec& lora) {
+ModuleSpec with_adapters(ModuleSpec module, Method method, const LoraSpec& lora) {
   const auto rank = static_cast<double>(lora.rank);
   module.adapter_scale = lora.alpha / (lora.use_rslora ? std::sqrt(rank) : rank);
   module.adapter_dropout = lora.dropout;
@@ -89,6 +89,7 @@ ModuleSpec with_adapters(ModuleSpec module, const LoraSpec& lora) {
       b.tensors.push_back({stem + ".lora_B.weight", {tensor.shape[0], lora.rank}});
     }
     parameter.is_trained = false;
+    parameter.is_quantized = method == Method::kQlora && has_targets(module, parameter);
     parameters.push_back(std::move(parameter));
     if (a.tensors.empty()) continue;
     parameters.push_back(std::move(a));
@@ -136,7 +137,7 @@ void check_adapters(const ModelConfig& config, const LoraSpec& lora) {
 void for_each_module(const ModelConfig& config, Method method, const LoraSpec& lora,
                      const std::function<void(const ModuleSpec& module)>& visit) {
   for_each_module(config, [&](const ModuleSpec& module) {
-    method == Method::kFull ? visit(module) : visit(with_adapters(module, lora));
+    method == Method::kFull ? visit(module) : visit(with_adapters(module, method, lora));
   });
 }
 
@@ -144,7 +145,7 @@ double trained_parameter_count(const ModelConfig& config, Method method, const L
   if (method == Method::kFull) return parameter_count(config);
   double count = 0;
   for (const ModuleGroup& group : family_of(config).modules(config)) {
-    for (const ParameterSpec& parameter : with_adapters(group.module(0), lora).parameters) {
+    for (const ParameterSpec& parameter : with_adapters(group.module(0), method, lora).parameters) {
       if (parameter.is_trained) count += static_cast<double>(group.count) * numel_of(parameter);
     }
   }

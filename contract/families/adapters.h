@@ -16,9 +16,9 @@
 // [O, rank].
 namespace fsdp {
 
-enum class Method { kFull, kLora };
+enum class Method { kFull, kLora, kQlora };
 
-constexpr auto enum_names(Method) { return std::array{"full"sv, "lora"sv}; }
+constexpr auto enum_names(Method) { return std::array{"full"sv, "lora"sv, "qlora"sv}; }
 
 // Low-rank adaptation (Hu et al. 2021): y = W x + scale * B (A x), with frozen weights W.
 struct LoraSpec {
@@ -50,8 +50,9 @@ struct LoraSpec {
 
 inline constexpr const char* kAdapterPrefix = "base_model.model.";
 
-// Freezes the module's parameters and adds adapters.
-ModuleSpec with_adapters(ModuleSpec module, const LoraSpec& lora);
+// Freezes the module's parameters and adds adapters. kQlora (Dettmers et al. 2023) also quantizes
+// the weights of blocks.
+ModuleSpec with_adapters(ModuleSpec module, Method method, const LoraSpec& lora);
 
 // Returns the weights that get adapters, by their last names, such as {"k_proj", "q_proj"}.
 std::vector<std::string> adapted_names(const ModelConfig& config, const LoraSpec& lora);

@@ -69,13 +69,27 @@ const ModelFamily& family_of(const ModelConfig& config) {
   return *family;
 }
 
-ModelConfig read_model_config(const HuggingFaceConfig& file) {
-  if (const nlohmann::json quantized = file.find("quantization_config"); !quantized.is_null()) {
+// Throws if weights are quantized in another way than method qlora reads.
+static void check_quantization(const HuggingFaceConfig& file) {
+  const nlohmann::json found = file.find("quantization_config");
+  if (found.is_null()) return;
+  const nlohmann::json read = {{"quant_method", "bitsandbytes"},
+                               {"load_in_4bit", true},
+                               {"bnb_4bit_quant_type", "nf4"},
+                               {"bnb_4bit_use_double_quant", true}};
+  for (const auto& [key, value] : read.items()) {
+    if (found.is_object() && found.contains(key) && found.at(key) == value) continue;
     file.refuse("",
-                "has a quantization_config: the weights are quantized, and training needs F32, "
-                "BF16 or F16; give the model that they were made from, or dequantize it "
-                "(transformers: dequantize, then save_pretrained)");
+                "has a quantization_config without " + key + ' ' + value.dump() +
+                    ", so the weights are quantized in a way that is not read; allowed: NF4 of "
+                    "bitsandbytes with double quantization, for method qlora; else give the model "
+                    "that they were made from, or dequantize it (transformers: dequantize, then "
+                    "save_pretrained)");
   }
+}
+
+ModelConfig read_model_config(const HuggingFaceConfig& file) {
+  check_quantization(file);
   const nlohmann::json architectures = file.find("architectures");
   const auto family = std::ranges::find_if(families(), [&](const ModelFamily& candidate) {
     return architectures == nlohmann::json::array({candidate.architecture});

@@ -82,7 +82,7 @@ ForwardFlops forward_flops(const ModelConfig& config, const BatchShape& shape, M
   ForwardFlops flops;
   for (const ModuleGroup& group : family.modules(config)) {
     const ModuleSpec module =
-        method == Method::kFull ? group.module(0) : with_adapters(group.module(0), lora);
+        method == Method::kFull ? group.module(0) : with_adapters(group.module(0), method, lora);
     if (!module.is_block) continue;
     if (has_parameter(module, "cross_query")) {
       flops.decoder_blocks += group.count;

@@ -18,6 +18,12 @@ struct NamedTensor {
   std::vector<int64_t> shape;
 };
 
+inline int64_t numel_of(const NamedTensor& tensor) {
+  int64_t numel = 1;
+  for (const int64_t size : tensor.shape) numel *= size;
+  return numel;
+}
+
 // One operand: a checkpoint tensor, or several stacked along dimension 0. For example, the query,
 // key and value projections are one matrix product.
 struct ParameterSpec {
@@ -26,7 +32,8 @@ struct ParameterSpec {
   Initialization initialization = Initialization::kNormal;
   double standard_deviation = 0.02;  // of kNormal
   ParameterRole role = ParameterRole::kWeight;
-  bool is_trained = true;  // false: frozen, without gradient and optimizer state
+  bool is_trained = true;     // false: frozen, without gradient and optimizer state
+  bool is_quantized = false;  // frozen, and stored in 4 bits (NF4)
 };
 
 inline double numel_of(const ParameterSpec& parameter) {

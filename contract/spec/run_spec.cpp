@@ -84,9 +84,10 @@ void check_model(const ModelConfig& config) {
 
 void check_method(const RunSpec& spec) {
   if (spec.method == Method::kFull && spec.lora != LoraSpec()) {
-    refuse("lora",
-           "has keys, but method is full, which has no adapters; set method: lora, or leave "
-           "the section out");
+    refuse(
+        "lora",
+        "has keys, but method is full, which has no adapters; set method: lora or qlora, or leave "
+        "the section out");
   }
   if (spec.method != Method::kFull && spec.model.source.empty()) {
     check_adapters(spec.model.config, spec.lora);

@@ -152,8 +152,8 @@ struct RunSpec {
     visit("model", self.model, "What is trained.");
     visit("method", self.method,
           "full: all parameters are trained; lora: those of low-rank adapters, the others are "
-          "frozen.");
-    visit("lora", self.lora, "The adapters of method lora.");
+          "frozen; qlora: as lora, with the weights of blocks in 4 bits (NF4).");
+    visit("lora", self.lora, "The adapters of lora and qlora.");
     visit("data", self.data, "What it is trained on.");
     visit("strategy", self.strategy, "How the work is spread over ranks.", any_value(),
           Effect::kNotLosses);

@@ -146,7 +146,7 @@ ModelConfig check_model_inputs(const RunSpec& spec) {
   require_fetched(spec);
   const ModelConfig config = model_config(spec);
   if (const path& source = spec.model.source; !source.empty()) {
-    with_key("model.source", [&] { check_weights(source, config); });
+    with_key("model.source", [&] { check_weights(source, config, spec.method); });
     if (spec.method != Method::kFull) check_adapters(config, spec.lora);
   }
   if (const path& adapter = spec.lora.adapter; !adapter.empty()) {

@@ -10,6 +10,7 @@
 #include "base/files/file_digest.h"
 #include "contract/families/adapters.h"
 #include "contract/families/family.h"
+#include "formats/weights/bitsandbytes.h"
 #include "formats/weights/safetensors.h"
 #include "formats/weights/torch_file.h"
 
@@ -226,17 +227,37 @@ void check_adapter(const path& folder, const ModelConfig& config, const LoraSpec
   }
 }
 
-void check_weights(const path& folder, const ModelConfig& config) {
+namespace {
+
+// True if `name` is a part of a weight that bitsandbytes stored, such as <weight>.absmax.
+bool is_part_of_quantized(const std::string& name, const std::set<std::string>& quantized) {
+  auto weight = quantized.upper_bound(name);
+  return weight != quantized.begin() && name.starts_with(*--weight + '.');
+}
+
+}  // namespace
+
+void check_weights(const path& folder, const ModelConfig& config, Method method) {
   const auto refuse = [&](const std::string& name, const std::string& problem) {
     refuse_tensor(folder, name, problem);
   };
   const StoredTensors stored = read_weights(folder);
   std::set<std::string> expected;
-  for_each_module(config, [&](const ModuleSpec& module) {
+  std::set<std::string> quantized;
+  for_each_module(config, method, LoraSpec(), [&](const ModuleSpec& module) {
     for (const ParameterSpec& parameter : module.parameters) {
+      if (parameter.role == ParameterRole::kAdapter) continue;
       for (const NamedTensor& tensor : parameter.tensors) {
-        check_tensor(folder, stored, tensor, "config.json");
         expected.insert(tensor.name);
+        if (!find_nf4(folder, stored, tensor)) {
+          check_tensor(folder, stored, tensor, "config.json");
+          continue;
+        }
+        quantized.insert(tensor.name);
+        if (parameter.is_quantized) continue;
+        refuse(tensor.name,
+               "is quantized to NF4; method: qlora trains with such weights in blocks, no other "
+               "method does");
       }
     }
   });
@@ -244,6 +265,7 @@ void check_weights(const path& folder, const ModelConfig& config) {
   const std::string embedding = embedding_of(config);
   for (const auto& [name, tensor] : stored) {
     if (expected.contains(name) || family.may_be_left(name)) continue;
+    if (is_part_of_quantized(name, quantized)) continue;
     // A tied head is a copy of the embedding: a head that differs is not tied.
     if (name == kHead && config.tie_word_embeddings) continue;
     if (std::ranges::find(family.embedding_copies, name) == family.embedding_copies.end()) {

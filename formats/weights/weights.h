@@ -31,7 +31,9 @@ ModelConfig with_stored_head(const std::filesystem::path& folder, ModelConfig co
 void check_adapter(const std::filesystem::path& folder, const ModelConfig& config,
                    const LoraSpec& lora);
 
-// Throws ConfigError unless names, shapes and dtypes fit the architecture. Values are not checked.
-void check_weights(const std::filesystem::path& folder, const ModelConfig& config);
+// Throws ConfigError unless names, shapes and dtypes fit the architecture and the method. Values
+// are not checked.
+void check_weights(const std::filesystem::path& folder, const ModelConfig& config,
+                   Method method = Method::kFull);
 
 }  // namespace fsdp

@@ -27,6 +27,7 @@ def pytest_addoption(parser):
     parser.addoption("--hold-fsync", type=Path, help="tests/fakes/hold_fsync, built")
     parser.addoption("--kill-at-call", type=Path, help="tests/fakes/kill_at_call, built")
     parser.addoption("--logits-writer", type=Path, help="the program logits.cpp, built")
+    parser.addoption("--quantizer", type=Path, help="the program nf4.cpp, built")
 
 
 def pytest_configure(config):
@@ -47,6 +48,13 @@ def trainer(request) -> Path:
 def logits_writer(request) -> Path:
     program = request.config.getoption("--logits-writer")
     assert program, "give the program: --logits-writer build/release/train_and_write_logits"
+    return program.resolve()
+
+
+@pytest.fixture
+def quantizer(request) -> Path:
+    program = request.config.getoption("--quantizer")
+    assert program, "give the program: --quantizer build/release/quantize_to_nf4"
     return program.resolve()
 
 

@@ -1,4 +1,7 @@
-"""The ground truth of adapters: PEFT on transformers' models, trained by PyTorch in one process."""
+"""The ground truth of adapters: PEFT on transformers' models, trained by PyTorch in one process.
+
+Quantized weights are bitsandbytes', on its CPU backend.
+"""
 
 import importlib.util
 from dataclasses import dataclass
@@ -8,7 +11,7 @@ import numpy
 import torch
 from checkpoints import STEPS, TOTAL_BATCH
 from reference import adamw_of
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, BitsAndBytesConfig
 
 # PEFT imports Transformer Engine if it is found. Only its headers are installed.
 find_spec = importlib.util.find_spec
@@ -29,18 +32,25 @@ class Adapters:
     alpha: float = 16.0
     targets: tuple[str, ...] = ("all-linear",)
     use_rslora: bool = False
+    method: str = "lora"
 
     def names(self) -> list[str]:
         groups = {"all-linear": ALL_LINEAR, "attention": ALL_LINEAR[:4], "mlp": ALL_LINEAR[4:]}
         return [name for target in self.targets for name in groups.get(target, [target])]
 
     def keys(self, folder: Path) -> dict:
-        return {"rank": self.rank, "alpha": self.alpha, "targets": list(self.targets),
-                "use_rslora": self.use_rslora, "adapter": str(folder)}
+        return {"method": self.method,
+                "lora": {"rank": self.rank, "alpha": self.alpha, "targets": list(self.targets),
+                         "use_rslora": self.use_rslora, "adapter": str(folder)}}
 
 
-def load_model(checkpoint: Path):
-    return AutoModelForCausalLM.from_pretrained(checkpoint, dtype=torch.float32)
+NF4 = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True,
+                         bnb_4bit_compute_dtype=torch.float32)
+
+
+def load_model(checkpoint: Path, method: str = "lora"):
+    quantization = {"quantization_config": NF4} if method == "qlora" else {}
+    return AutoModelForCausalLM.from_pretrained(checkpoint, dtype=torch.float32, **quantization)
 
 
 def write_adapter(base, adapters: Adapters, folder: Path, names: list[str] | None = None) -> Path:
@@ -58,13 +68,13 @@ def write_adapter(base, adapters: Adapters, folder: Path, names: list[str] | Non
     return folder
 
 
-def load_adapter(checkpoint: Path, folder: Path, is_trainable: bool = False):
-    return peft.PeftModel.from_pretrained(load_model(checkpoint), folder, is_trainable=is_trainable)
+def load_adapter(checkpoint: Path, folder: Path, is_trainable: bool = False, method: str = "lora"):
+    return peft.PeftModel.from_pretrained(load_model(checkpoint, method), folder, is_trainable=is_trainable)
 
 
-def train_adapter(checkpoint: Path, folder: Path, tokens: Path) -> list[float]:
+def train_adapter(checkpoint: Path, folder: Path, tokens: Path, method: str = "lora") -> list[float]:
     """Trains STEPS steps of TOTAL_BATCH rows in their order. Returns their losses."""
-    model = load_adapter(checkpoint, folder, is_trainable=True).train()
+    model = load_adapter(checkpoint, folder, is_trainable=True, method=method).train()
     rows = torch.from_numpy(numpy.load(tokens).astype(numpy.int64))
     adamw = adamw_of(model)
     losses = []

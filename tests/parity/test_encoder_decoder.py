@@ -243,7 +243,7 @@ def test_adapters(trainer, case, targets, model, articles, pairs, tmp_path):
     folder = write_adapter(load(), adapters, tmp_path / "adapter", names)
     trained = peft.PeftModel.from_pretrained(load(), folder, is_trainable=True).train()
     losses = losses_of(trained, pairs)
-    spec = spec_of(case, model("t5_1.1"), articles, method="lora", lora=adapters.keys(folder))
+    spec = spec_of(case, model("t5_1.1"), articles, **adapters.keys(folder))
     run = train(trainer, spec, tmp_path / "run")
     assert_ranks_agree(run)
     assert_close("loss", losses, run.losses(), TOLERANCE)

@@ -23,12 +23,11 @@ def adapter(checkpoints, tmp_path_factory):
 @pytest.fixture(scope="module")
 def reference(checkpoints, tokens, adapter):
     return cache(lambda variant, adapters: train_adapter(
-        checkpoints[variant], adapter(variant, adapters), tokens))
+        checkpoints[variant], adapter(variant, adapters), tokens, adapters.method))
 
 
 def spec_of(case, checkpoints, tokens, adapter, variant, adapters):
-    return case.spec(checkpoints[variant], tokens, method="lora",
-                     lora=adapters.keys(adapter(variant, adapters)))
+    return case.spec(checkpoints[variant], tokens, **adapters.keys(adapter(variant, adapters)))
 
 
 def check(trainer, spec, losses, folder):
@@ -37,15 +36,17 @@ def check(trainer, spec, losses, folder):
     assert_close("loss", losses, run.losses(), TOLERANCE)
 
 
+@pytest.mark.parametrize("method", ["lora", "qlora"])
 @cases(
     Case("single"),
     Case("single", "parameters", accumulation=2, checkpoint_every=2),
     Case("fsdp", "parameters", 2, 2, 1),
     many=[(Case(k, o, r, a, c) for k, o, r in DISTRIBUTED for a in (1, 2) for c in (0, 1))],
 )
-def test_strategies(trainer, case, checkpoints, tokens, adapter, reference, tmp_path):
-    spec = spec_of(case, checkpoints, tokens, adapter, "grouped_query", Adapters())
-    check(trainer, spec, reference("grouped_query", Adapters()), tmp_path)
+def test_strategies(trainer, case, method, checkpoints, tokens, adapter, reference, tmp_path):
+    adapters = Adapters(method=method)
+    spec = spec_of(case, checkpoints, tokens, adapter, "grouped_query", adapters)
+    check(trainer, spec, reference("grouped_query", adapters), tmp_path)
 
 
 @pytest.mark.parametrize("adapters", [
@@ -55,6 +56,7 @@ def test_strategies(trainer, case, checkpoints, tokens, adapter, reference, tmp_
     Adapters(targets=("attention",)),
     Adapters(targets=("mlp", "k_proj")),
     Adapters(targets=("down_proj",)),
+    Adapters(rank=3, targets=("mlp", "k_proj"), method="qlora"),
 ], ids=str)
 @pytest.mark.parametrize("kind", ["single", "fsdp"])
 def test_adapters(trainer, kind, adapters, checkpoints, tokens, adapter, reference, tmp_path):
@@ -63,20 +65,24 @@ def test_adapters(trainer, kind, adapters, checkpoints, tokens, adapter, referen
     check(trainer, spec, reference("plain", adapters), tmp_path)
 
 
+@pytest.mark.parametrize("method", ["lora", "qlora"])
 @pytest.mark.parametrize("variant", [*FAMILIES, "tied", "padding"])
-def test_families(trainer, variant, checkpoints, tokens, adapter, reference, tmp_path):
+def test_families(trainer, variant, method, checkpoints, tokens, adapter, reference, tmp_path):
     case = Case("fsdp", ranks=2, checkpoint_every=2)
-    spec = spec_of(case, checkpoints, tokens, adapter, variant, Adapters())
-    check(trainer, spec, reference(variant, Adapters()), tmp_path)
+    adapters = Adapters(method=method)
+    spec = spec_of(case, checkpoints, tokens, adapter, variant, adapters)
+    check(trainer, spec, reference(variant, adapters), tmp_path)
 
 
 @pytest.mark.parametrize("state_dict", ["full", "sharded"])
-@pytest.mark.parametrize("writer, reader", [
-    (Case("fsdp", ranks=3), Case("single", "optimizer")),
-    (Case("ddp", ranks=2, accumulation=2), Case("fsdp", "parameters", ranks=2)),
+@pytest.mark.parametrize("method, writer, reader", [
+    ("lora", Case("fsdp", ranks=3), Case("single", "optimizer")),
+    ("lora", Case("ddp", ranks=2, accumulation=2), Case("fsdp", "parameters", ranks=2)),
+    ("qlora", Case("single", "parameters"), Case("fsdp", ranks=3)),
 ], ids=str)
-def test_resume(trainer, writer, reader, state_dict, checkpoints, tokens, adapter, reference, tmp_path):
-    spec = spec_of(writer, checkpoints, tokens, adapter, "grouped_query", Adapters())
+def test_resume(trainer, method, writer, reader, state_dict, checkpoints, tokens, adapter, reference, tmp_path):
+    adapters = Adapters(method=method)
+    spec = spec_of(writer, checkpoints, tokens, adapter, "grouped_query", adapters)
     spec["checkpoint"] = {"every_steps": STEPS // 2, "state_dict": state_dict}
     train(trainer, spec, tmp_path / "written")
     folder = tmp_path / f"written/checkpoints/step-{STEPS // 2}"
@@ -84,10 +90,21 @@ def test_resume(trainer, writer, reader, state_dict, checkpoints, tokens, adapte
                "sharded": {f"weights.rank{rank}.safetensors" for rank in range(sharing(writer))}}
     optimizer = {f"optimizer.rank{rank}.safetensors" for rank in range(sharing(writer))}
     assert {file.name for file in folder.iterdir()} == weights[state_dict] | optimizer | {"trainer.json"}
-    spec = spec_of(reader, checkpoints, tokens, adapter, "grouped_query", Adapters())
+    spec = spec_of(reader, checkpoints, tokens, adapter, "grouped_query", adapters)
     run = train(trainer, spec | {"resume": str(folder)}, tmp_path / "resumed")
-    losses = reference("grouped_query", Adapters())
+    losses = reference("grouped_query", adapters)
     assert_close("loss", losses[STEPS // 2 :], run.losses(), TOLERANCE)
+
+
+@pytest.mark.parametrize("kind", ["single", "fsdp"])
+def test_folders_of_bitsandbytes(trainer, kind, checkpoints, tokens, adapter, reference, tmp_path):
+    adapters = Adapters(method="qlora")
+    load_model(checkpoints["grouped_query"], "qlora").save_pretrained(tmp_path / "quantized")
+    case = Case(kind, ranks=1 if kind == "single" else 2)
+    spec = spec_of(case, checkpoints, tokens, adapter, "grouped_query", adapters)
+    spec["model"]["source"] = str(tmp_path / "quantized")
+    folder = adapter("grouped_query", adapters)
+    check(trainer, spec, train_adapter(tmp_path / "quantized", folder, tokens), tmp_path / "run")
 
 
 def sharing(case: Case) -> int:

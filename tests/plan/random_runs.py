@@ -150,8 +150,8 @@ def random_spec(draw: random.Random, articles: Path) -> dict:
     }
     if chosen_optimizer.get("in_backward"):
         spec["train"]["on_non_finite"] = "stop"
-    if draw.random() < 0.3:
-        spec["method"] = "lora"
+    if draw.random() < 0.4:
+        spec["method"] = draw.choice(["lora", "qlora"])
         spec["lora"] = {"rank": draw.choice([1, 3, 8]), "dropout": draw.choice([0.0, 0.0, 0.1]),
                         "targets": draw.choice([["all-linear"], ["attention"], ["mlp"]])}
     if draw.random() < 0.3:

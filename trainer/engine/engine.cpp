@@ -102,7 +102,7 @@ void Engine::compute(int unit, bool writes_gradient, const std::function<void()>
 Work Engine::work_of(int module, const char* pass, const Batch& batch) const {
   const Module& part = *model_.modules[module];
   int64_t numel = 0;
-  for (const auto& parameter : part.parameters()) numel += parameter->numel();
+  for (const auto& parameter : part.parameters()) numel += parameter->stored_numel();
   std::string name = kind_of(part.name()) + '/' + std::to_string(numel) + ' ' + pass;
   if (is_checkpointed_[module] && options_.checkpointed != CheckpointedPart::kBlock) {
     name += std::string(" without ") + std::string(name_of(options_.checkpointed));

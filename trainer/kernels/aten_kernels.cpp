@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "base/text/config_error.h"
 #include "trainer/kernels/launch.h"
+#include "trainer/kernels/nf4.h"
 #include "trainer/kernels/wide_type.h"
 
 // Lies in libtorch_cpu, but in none of its headers: result = alpha * a b + beta * result by oneDNN.
@@ -132,6 +134,13 @@ void AtenKernels::multiply(const at::Tensor& out, const at::Tensor& a, const at:
   const UncountedMemory workspace;
   at::Tensor target = out;
   at::addmm_out(target, target, a, b, beta, scale);
+}
+
+void AtenKernels::dequantize_nf4(const at::Tensor& bytes, const at::Tensor& out) {
+  if (out.is_cuda()) {
+    throw ConfigError("", "method", "qlora on a GPU needs a fsdp-train that was built with nvcc");
+  }
+  launch("dequantize_nf4", {bytes}, {out}, [&] { dequantize_nf4_on_cpu(bytes, out); });
 }
 
 void AtenKernels::multiply_gradient(GradientBuffer& gradient, const at::Tensor& a,

@@ -22,6 +22,8 @@ class AtenKernels : public Kernels {
   void multiply_gradient(GradientBuffer& gradient, const at::Tensor& a, const at::Tensor& b,
                          double scale = 1.0) override;
 
+  void dequantize_nf4(const at::Tensor& bytes, const at::Tensor& out) override;
+
   RmsNorm rms_norm(const at::Tensor& x_ND, const at::Tensor& weight_D, double epsilon) override;
   at::Tensor rms_norm_again(const at::Tensor& x_ND, const at::Tensor& reciprocal_rms_N1,
                             const at::Tensor& weight_D, double epsilon) override;

@@ -3,6 +3,7 @@
 #include "trainer/kernels/transformer_engine_kernels.h"
 #ifdef FSDP_CUDA_KERNELS
 #include "trainer/kernels/cross_entropy_kernels.h"
+#include "trainer/kernels/nf4_kernels.h"
 #include "trainer/kernels/swiglu_kernels.h"
 #endif
 
@@ -10,7 +11,7 @@ namespace fsdp {
 
 // Transformer Engine's kernels, our own if the build had nvcc, and ATen's for the rest.
 #ifdef FSDP_CUDA_KERNELS
-using FastCudaKernels = CrossEntropyKernels<SwigluKernels<TransformerEngineKernels>>;
+using FastCudaKernels = CrossEntropyKernels<SwigluKernels<Nf4Kernels<TransformerEngineKernels>>>;
 #else
 using FastCudaKernels = TransformerEngineKernels;
 #endif

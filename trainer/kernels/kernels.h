@@ -66,6 +66,11 @@ class Kernels {
   virtual void multiply_gradient(GradientBuffer& gradient, const at::Tensor& a, const at::Tensor& b,
                                  double scale = 1.0) = 0;
 
+  // --- frozen weights of 4 bits (nf4_layout.h) ---
+
+  // Sets `out`, contiguous and of a float type, to the values of a tensor's bytes.
+  virtual void dequantize_nf4(const at::Tensor& bytes, const at::Tensor& out) = 0;
+
   // --- RMSNorm (Zhang and Sennrich 2019): y = x / root mean square(x) * weight ---
 
   // The mean square and reciprocal_rms are fp32 (fp64 for fp64). reciprocal_rms has one number per

@@ -1,5 +1,7 @@
 #include "trainer/model/layers.h"
 
+#include "trainer/kernels/nf4_layout.h"
+#include "trainer/memory/memory_label.h"
 #include "trainer/model/splitmix64.h"
 
 // Shape suffix: R, the ranks of all parts of an adapter together.
@@ -9,6 +11,23 @@ namespace {
 // True if a layer with this input has a backward.
 bool is_differentiated(const Activation& x, const Linear& linear) {
   return x.needs_gradient() || linear.is_trained();
+}
+
+// Returns the weight's values [O, D], dequantized in new memory if it is quantized.
+at::Tensor value_of(Kernels& kernels, const Parameter& weight, at::ScalarType dtype) {
+  if (!weight.is_quantized()) return weight.value;
+  const MemoryScope scope(MemoryUse::kWhole);
+  const at::Tensor whole_OD = at::empty(weight.shape(), weight.value.options().dtype(dtype));
+  int64_t first_byte = 0;
+  int64_t first_row = 0;
+  for (const NamedTensor& tensor : weight.tensors()) {
+    const at::Tensor rows = whole_OD.narrow(0, first_row, tensor.shape[0]);
+    const int64_t bytes = Nf4Layout{rows.numel()}.bytes();
+    kernels.dequantize_nf4(weight.value.narrow(0, first_byte, bytes), rows);
+    first_byte += bytes;
+    first_row += tensor.shape[0];
+  }
+  return whole_OD;
 }
 
 // The tensors that an adapter keeps for its backward.
@@ -76,7 +95,7 @@ void write_gradients(Kernels& kernels, const at::Tensor& dy_NO, const at::Tensor
 // Sets dx to the gradient of the product's input.
 void multiply_back(Kernels& kernels, const at::Tensor& dx_ND, const at::Tensor& dy_NO,
                    const Linear& linear, const AdapterSaved& saved, const at::Tensor& du_NR) {
-  kernels.multiply(dx_ND, dy_NO, linear.weight->value);
+  kernels.multiply(dx_ND, dy_NO, value_of(kernels, *linear.weight, dy_NO.scalar_type()));
   if (!linear.adapter) return;
   const at::Tensor& a_RD = linear.adapter->a_RD->value;
   if (saved.dropout.probability == 0) {
@@ -92,7 +111,8 @@ void multiply_back(Kernels& kernels, const at::Tensor& dx_ND, const at::Tensor& 
 at::Tensor residual_product(Pass& pass, const at::Tensor& residual_NO, const at::Tensor& x_ND,
                             const Linear& linear, AdapterSaved& saved) {
   const at::Tensor y_NO = linear.bias ? residual_NO + linear.bias->value : residual_NO.clone();
-  pass.kernels.multiply(y_NO, x_ND, linear.weight->value.t(), /*accumulate=*/true);
+  pass.kernels.multiply(y_NO, x_ND, value_of(pass.kernels, *linear.weight, x_ND.scalar_type()).t(),
+                        /*accumulate=*/true);
   saved = add_adapter(pass, y_NO, x_ND, linear);
   return y_NO;
 }
@@ -101,7 +121,7 @@ at::Tensor residual_product(Pass& pass, const at::Tensor& residual_NO, const at:
 at::Tensor product(Pass& pass, const at::Tensor& x_ND, const Linear& linear, AdapterSaved& saved) {
   at::Tensor y_NO = at::empty({x_ND.size(0), linear.weight->shape().front()}, x_ND.options());
   if (linear.bias) y_NO.copy_(linear.bias->value.expand_as(y_NO));
-  pass.kernels.multiply(y_NO, x_ND, linear.weight->value.t(),
+  pass.kernels.multiply(y_NO, x_ND, value_of(pass.kernels, *linear.weight, x_ND.scalar_type()).t(),
                         /*accumulate=*/linear.bias != nullptr);
   saved = add_adapter(pass, y_NO, x_ND, linear);
   return y_NO;

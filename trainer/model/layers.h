@@ -10,7 +10,8 @@
 // has no gradient either. Nothing is saved, or computed in backward, for the gradient of a frozen
 // parameter.
 //
-// An adapter saves A x, and the x that it reads.
+// An adapter saves A x, and the x that it reads. Products dequantize a quantized weight each time,
+// in memory that they free.
 //
 // Type and device follow from the arguments. All layers run on CPU, CUDA and meta. On meta they
 // allocate what the planned device would.

@@ -7,6 +7,7 @@
 
 #include "base/files/digest.h"
 #include "contract/families/adapters.h"
+#include "trainer/kernels/nf4_layout.h"
 
 namespace fsdp {
 namespace {
@@ -26,12 +27,24 @@ std::vector<int64_t> stacked_shape(const std::vector<NamedTensor>& tensors) {
   return shape;
 }
 
+int64_t quantized_bytes(const std::vector<NamedTensor>& tensors) {
+  int64_t bytes = 0;
+  for (const NamedTensor& tensor : tensors) {
+    bytes += Nf4Layout{c10::multiply_integers(tensor.shape)}.bytes();
+  }
+  return bytes;
+}
+
 }  // namespace
 
 Parameter::Parameter(ParameterSpec spec)
-    : spec_(std::move(spec)), shape_(stacked_shape(spec_.tensors)) {}
+    : spec_(std::move(spec)),
+      shape_(stacked_shape(spec_.tensors)),
+      stored_shape_(spec_.is_quantized ? std::vector{quantized_bytes(spec_.tensors)} : shape_) {}
 
 int64_t Parameter::numel() const { return c10::multiply_integers(shape_); }
+
+int64_t Parameter::stored_numel() const { return c10::multiply_integers(stored_shape_); }
 
 Activation Pass::take(const std::string& name) {
   const auto found = activations.find(name);

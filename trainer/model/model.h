@@ -36,16 +36,22 @@ class Parameter : public c10::intrusive_ptr_target {
   double standard_deviation() const { return spec_.standard_deviation; }
   ParameterRole role() const { return spec_.role; }
   bool is_trained() const { return spec_.is_trained; }
+  bool is_quantized() const { return spec_.is_quantized; }
   const std::vector<int64_t>& shape() const { return shape_; }
   int64_t numel() const;
 
-  at::Tensor value;  // [shape]; undefined while the module is not whole
+  // Of the value. If it is quantized, it is bytes: those of its tensors (nf4_layout.h) in order.
+  const std::vector<int64_t>& stored_shape() const { return stored_shape_; }
+  int64_t stored_numel() const;
+
+  at::Tensor value;  // [stored_shape]; undefined while the module is not whole
   // [shape]; undefined while no gradient buffer is attached, and always if frozen
   GradientBuffer gradient;
 
  private:
   ParameterSpec spec_;
   std::vector<int64_t> shape_;
+  std::vector<int64_t> stored_shape_;
 };
 using ParameterPtr = c10::intrusive_ptr<Parameter>;
 
@@ -88,8 +94,8 @@ struct Pass {
   Activation take(const std::string& name);
 };
 
-// LoRA's factors beside a weight (see contract/families/adapters.h). Several of the tensors that are
-// stacked in the weight may have an adapter: these are the parts, each of the same rank.
+// LoRA's factors beside a weight (see contract/families/adapters.h). Several of the tensors that
+// are stacked in the weight may have an adapter: these are the parts, each of the same rank.
 struct Adapter {
   struct Part {
     int64_t first_row;  // of the weight

@@ -21,7 +21,8 @@ DataParallel::DataParallel(ShardStore& store, Streams& streams, ProcessGroup* sh
       units_(store.unit_count()) {
   for (int i = 0; i < store.unit_count(); ++i) {
     if (is_in_place()) store.layout(i).bind_values(store.parameters(i));
-    if (is_kept_whole()) store.frozen_layout(i).bind_values(store.frozen(i));
+    if (!is_kept_whole()) continue;
+    for (const auto& [layout, values] : store.frozen(i)) layout.bind_values(values);
   }
 }
 
@@ -40,7 +41,7 @@ Buffer DataParallel::whole_buffer(int unit) const {
 
 bool DataParallel::needs_gather(int unit) const {
   return (!is_in_place() && store_.is_trained(unit)) ||
-         (!is_kept_whole() && store_.frozen(unit).defined());
+         (!is_kept_whole() && !store_.frozen(unit).empty());
 }
 
 void DataParallel::gather(int unit) {
@@ -50,24 +51,27 @@ void DataParallel::gather(int unit) {
   const MemoryScope scope(MemoryUse::kWhole);
   store_.wait_parameters(unit, StreamId::kGather);
   streams_.allocated(StreamId::kGather, whole_buffer(unit));
-  streams_.run(
-      StreamId::kGather,
-      {.reads = {store_.parameters_buffer(unit)}, .writes = {whole_buffer(unit)}}, [&] {
-        if (!is_in_place() && store_.is_trained(unit)) {
-          gather_values(unit, store_.layout(unit), store_.parameters(unit), state.whole.trained);
-        }
-        if (!is_kept_whole() && store_.frozen(unit).defined()) {
-          gather_values(unit, store_.frozen_layout(unit), store_.frozen(unit), state.whole.frozen);
-        }
-      });
+  streams_.run(StreamId::kGather,
+               {.reads = {store_.parameters_buffer(unit)}, .writes = {whole_buffer(unit)}}, [&] {
+                 if (!is_in_place() && store_.is_trained(unit)) {
+                   gather_values(unit, store_.parameters(unit), options_.dtypes.compute,
+                                 state.whole.trained);
+                 }
+                 if (is_kept_whole()) return;
+                 for (const ShardStore::Frozen& frozen : store_.frozen(unit)) {
+                   gather_values(unit, frozen.values, frozen.values.scalar_type(),
+                                 state.whole.frozen.emplace_back());
+                 }
+               });
   state.gathered = streams_.record(StreamId::kGather);
 }
 
 // Begins to gather values. This rank has `own` of them. `whole` outlives the collective, also if
 // something throws meanwhile.
-void DataParallel::gather_values(int unit, const FlatLayout& layout, const at::Tensor& own,
+void DataParallel::gather_values(int unit, const at::Tensor& own, at::ScalarType dtype,
                                  at::Tensor& whole) {
-  whole = at::empty({layout.numel()}, store_.tensor_options().dtype(options_.dtypes.compute));
+  whole =
+      at::empty({own.numel() * store_.options().shard_count}, store_.tensor_options().dtype(dtype));
   at::Tensor shard = own;
   const bool is_on_host = store_.options().offload == Offload::kParameters;
   if (own.dtype() != whole.dtype() || shard_group_ == nullptr || is_on_host) {
@@ -93,14 +97,18 @@ void DataParallel::wait_whole(int unit) {
   state.gathering.clear();
   streams_.block(StreamId::kCompute, state.gathered);
   if (state.whole.trained.defined()) store_.layout(unit).bind_values(state.whole.trained);
-  if (state.whole.frozen.defined()) store_.frozen_layout(unit).bind_values(state.whole.frozen);
+  for (size_t i = 0; i < state.whole.frozen.size(); ++i) {
+    store_.frozen(unit)[i].layout.bind_values(state.whole.frozen[i]);
+  }
 }
 
 void DataParallel::release(int unit) {
   if (!needs_gather(unit) || (is_kept_whole() && !is_last_micro_batch_)) return;
   Whole whole = std::exchange(units_[unit].whole, {});
   if (whole.trained.defined()) store_.layout(unit).bind_values({});
-  if (whole.frozen.defined()) store_.frozen_layout(unit).bind_values({});
+  if (!is_kept_whole()) {
+    for (const ShardStore::Frozen& frozen : store_.frozen(unit)) frozen.layout.bind_values({});
+  }
   if (options_.limit_all_gathers) {
     streams_.order(StreamId::kCompute, StreamId::kGather);
     whole = {};

@@ -61,13 +61,13 @@ class DataParallel : public Strategy {
 
  private:
   using Gradient = ShardStore::Gradient;
-  // A unit's values of the compute dtype, from gather's pool. Both [numel], and undefined if there
-  // are none or they are read in place.
+  // A unit's values [numel], from gather's pool; undefined or empty if there are none or they are
+  // read in place.
   struct Whole {
-    at::Tensor trained;
-    at::Tensor frozen;
+    at::Tensor trained;              // of the compute dtype
+    std::vector<at::Tensor> frozen;  // as ShardStore::frozen()
 
-    bool is_defined() const { return trained.defined() || frozen.defined(); }
+    bool is_defined() const { return trained.defined() || !frozen.empty(); }
   };
   struct UnitState {
     Whole whole;
@@ -93,7 +93,7 @@ class DataParallel : public Strategy {
   // True if the trained values are read where the store keeps them.
   bool is_in_place() const;
   bool needs_gather(int unit) const;
-  void gather_values(int unit, const FlatLayout& layout, const at::Tensor& own, at::Tensor& whole);
+  void gather_values(int unit, const at::Tensor& own, at::ScalarType dtype, at::Tensor& whole);
   // True if a whole unit stays whole until the last backward of the step. Its frozen values are
   // read where the store keeps them.
   bool is_kept_whole() const;

@@ -20,14 +20,15 @@ FlatLayout::FlatLayout(const std::vector<ParameterPtr>& parameters, int64_t item
   const int64_t alignment = kAlignmentBytes / item_bytes;
   for (const ParameterPtr& parameter : parameters) {
     slots_.push_back({parameter, numel_});
-    numel_ += round_up(parameter->numel(), alignment);
+    numel_ += round_up(parameter->stored_numel(), alignment);
   }
   numel_ = round_up(numel_, alignment * shard_count);
 }
 
 at::Tensor FlatLayout::view(const Slot& slot, const at::Tensor& flat) const {
   if (!flat.defined()) return {};
-  return flat.narrow(0, slot.offset, slot.parameter->numel()).view(slot.parameter->shape());
+  return flat.narrow(0, slot.offset, slot.parameter->stored_numel())
+      .view(slot.parameter->stored_shape());
 }
 
 void FlatLayout::bind_values(const at::Tensor& flat) const {
@@ -45,7 +46,7 @@ bool FlatLayout::is_gradient_complete() const {
 
 void FlatLayout::zero_gaps(const at::Tensor& flat) const {
   for (size_t i = 0; i < slots_.size(); ++i) {
-    const int64_t end = slots_[i].offset + slots_[i].parameter->numel();
+    const int64_t end = slots_[i].offset + slots_[i].parameter->stored_numel();
     const int64_t next = i + 1 < slots_.size() ? slots_[i + 1].offset : numel_;
     if (next > end) flat.narrow(0, end, next - end).zero_();
   }

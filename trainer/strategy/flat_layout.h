@@ -18,7 +18,7 @@ class FlatLayout {
   int64_t numel() const { return numel_; }
   int64_t shard_numel() const { return numel_ / shard_count_; }
 
-  // Calls visit(parameter, its part of `flat` [numel] in its shape) for every parameter.
+  // Calls visit(parameter, its part of `flat` [numel] in its stored shape) for every parameter.
   template <typename Visit>
   void for_each(const at::Tensor& flat, Visit&& visit) const {
     for (const Slot& slot : slots_) visit(*slot.parameter, view(slot, flat));
@@ -39,7 +39,8 @@ class FlatLayout {
     const int64_t begin = shard_index * shard_numel();
     for (const Slot& slot : slots_) {
       const int64_t first = std::max(begin, slot.offset);
-      const int64_t last = std::min(begin + shard_numel(), slot.offset + slot.parameter->numel());
+      const int64_t last =
+          std::min(begin + shard_numel(), slot.offset + slot.parameter->stored_numel());
       if (first >= last) continue;
       visit(*slot.parameter, first - slot.offset, shard.narrow(0, first - begin, last - first));
     }

@@ -10,10 +10,11 @@ namespace fsdp {
 
 namespace {
 
-std::vector<ParameterPtr> parameters_of(const Model& model, const Unit& unit, bool is_trained) {
+std::vector<ParameterPtr> parameters_of(const Model& model, const Unit& unit, bool is_trained,
+                                        bool is_quantized) {
   std::vector<ParameterPtr> parameters = parameters_of(model, unit);
   std::erase_if(parameters, [&](const ParameterPtr& parameter) {
-    return parameter->is_trained() != is_trained;
+    return parameter->is_trained() != is_trained || parameter->is_quantized() != is_quantized;
   });
   return parameters;
 }
@@ -24,14 +25,11 @@ ShardStore::ShardStore(const Model& model, std::span<const Unit> units, const Op
                        Backend& backend, const FillParameter& fill)
     : options_(options), backend_(backend), streams_(backend.streams()) {
   const MemoryScope scope(MemoryUse::kParameters);
-  const auto layout_of = [&](const Unit& unit, bool is_trained) {
-    return FlatLayout(parameters_of(model, unit, is_trained), options.item_bytes,
-                      options.shard_count);
-  };
   units_.reserve(units.size());
   for (const Unit& unit : units) {
-    ShardedUnit& state = units_.emplace_back(ShardedUnit{
-        .layout = layout_of(unit, true), .frozen_layout = layout_of(unit, false), .frozen = {}});
+    ShardedUnit& state = units_.emplace_back(
+        ShardedUnit{.layout = FlatLayout(parameters_of(model, unit, true, false),
+                                         options.item_bytes, options.shard_count)});
     const bool is_on_host = options.offload == Offload::kParameters;
     const at::Tensor first = first_parameters(state.layout, options.dtype, fill);
     if (!is_on_host) state.parameters = on_device(first, options.dtype);
@@ -39,11 +37,17 @@ ShardStore::ShardStore(const Model& model, std::span<const Unit> units, const Op
       state.host_parameters = backend.empty_host(first.numel(), options.dtype).copy_(first);
       state.host_gradient = backend.empty_host(first.numel(), options.dtype);
     }
-    if (state.frozen_layout.numel() == 0) continue;
-    const at::Tensor frozen = first_parameters(state.frozen_layout, options.frozen_dtype, fill);
-    state.frozen = is_on_host
-                       ? backend.empty_host(frozen.numel(), options.frozen_dtype).copy_(frozen)
-                       : on_device(frozen, options.frozen_dtype);
+    const auto add_frozen = [&](bool is_quantized, int64_t item_bytes, at::ScalarType dtype) {
+      FlatLayout layout(parameters_of(model, unit, false, is_quantized), item_bytes,
+                        options.shard_count);
+      if (layout.numel() == 0) return;
+      const at::Tensor values = first_parameters(layout, dtype, fill);
+      state.frozen.push_back(
+          {std::move(layout), is_on_host ? backend.empty_host(values.numel(), dtype).copy_(values)
+                                         : on_device(values, dtype)});
+    };
+    add_frozen(false, options.item_bytes, options.frozen_dtype);
+    add_frozen(true, /*item_bytes=*/1, at::kByte);
   }
 }
 

@@ -28,8 +28,9 @@ using SeeGradient = std::function<void(int unit, const at::Tensor& gradient)>;
 // Owns this rank's part of every unit's parameters, and the step's gradient for it. The strategy
 // reads the parts and puts gradients in; the optimizer steps the parts.
 //
-// Frozen parameters lie beside those that are trained, in their own dtype. They have no gradient,
-// and stay where parameters() is. If all parameters of a unit are frozen, layout() is empty.
+// Frozen parameters lie beside those that are trained, in their own dtype, or quantized. They have
+// no gradient, and stay where parameters() is. If all parameters of a unit are frozen, layout() is
+// empty.
 //
 // With offload (after ZeRO-Offload, Ren et al. 2021), a gradient leaves for CPU memory as soon as
 // it is put in. There the optimizer steps the parameters on its own thread. The result comes back
@@ -48,9 +49,14 @@ class ShardStore {
     StreamId pool = StreamId::kCompute;
     EventPtr ready;  // the gradient is complete
   };
+  // This rank's part of the frozen parameters of one dtype, or of the quantized ones (uint8).
+  struct Frozen {
+    FlatLayout layout;
+    at::Tensor values;  // [shard_numel]
+  };
   struct Options {
     at::ScalarType dtype = at::kFloat;         // of the trained parameters
-    at::ScalarType frozen_dtype = at::kFloat;  // of the others
+    at::ScalarType frozen_dtype = at::kFloat;  // of the others, unless they are quantized
     int64_t item_bytes = 4;                    // of the narrowest dtype of a unit's buffers
     int64_t shard_count = 1;                   // 1: every rank owns everything
     int64_t shard_index = 0;
@@ -65,7 +71,6 @@ class ShardStore {
 
   int unit_count() const { return static_cast<int>(units_.size()); }
   const FlatLayout& layout(int unit) const { return units_[unit].layout; }
-  const FlatLayout& frozen_layout(int unit) const { return units_[unit].frozen_layout; }
   bool is_trained(int unit) const { return layout(unit).numel() > 0; }
   const Options& options() const { return options_; }
   // Returns the dtype and device of the parameters on the device.
@@ -79,14 +84,14 @@ class ShardStore {
   // parameters` on the host.
   const at::Tensor& parameters(int unit) const;
   Buffer parameters_buffer(int unit) const;
-  // Returns the frozen parameters beside them; undefined if there are none.
-  const at::Tensor& frozen(int unit) const { return units_[unit].frozen; }
+  // Returns the frozen parameters beside them; empty if there are none.
+  const std::vector<Frozen>& frozen(int unit) const { return units_[unit].frozen; }
   // Orders `stream` after the optimizer's last write of parameters(unit). If the optimizer's thread
   // may still be stepping the unit, the calling thread waits for it.
   void wait_parameters(int unit, StreamId stream);
 
-  // Copies `own`, a unit's parameters() or frozen(), to `to`, a device tensor of any dtype, on the
-  // current stream.
+  // Copies `own`, a unit's parameters() or frozen values, to `to`, a device tensor of any dtype, on
+  // the current stream.
   void copy_to_device(at::Tensor own, const at::Tensor& to) const;
 
   // Returns the parameters [shard_numel] by unit, where the optimizer works: on the host with
@@ -111,8 +116,7 @@ class ShardStore {
  private:
   struct ShardedUnit {
     FlatLayout layout;
-    FlatLayout frozen_layout;
-    at::Tensor frozen;
+    std::vector<Frozen> frozen{};
     at::Tensor parameters{};  // on the device; undefined with `offload: parameters`
     Gradient gradient{};
     EventPtr ready{};  // the device has the parameters of the last optimizer step

@@ -8,23 +8,25 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <functional>
 #include <memory>
 #include <numbers>
+#include <optional>
 #include <random>
+#include <span>
 #include <thread>
 
 #include "base/system/start_up.h"
 #include "base/text/config_error.h"
+#include "formats/weights/bitsandbytes.h"
 #include "formats/weights/weights.h"
+#include "trainer/kernels/dynamic_map.h"
+#include "trainer/kernels/nf4.h"
+#include "trainer/memory/counting_allocator.h"
 
 namespace fsdp {
 namespace {
-
-int64_t numel_of(const NamedTensor& tensor) {
-  int64_t numel = 1;
-  for (const int64_t size : tensor.shape) numel *= size;
-  return numel;
-}
 
 // Calls visit(tensor, its first element, its part of `out`) for each tensor of `parameter` with
 // elements in [offset, offset + out.numel()).
@@ -67,6 +69,29 @@ class CheckpointWeights {
                     [&](const NamedTensor& tensor, int64_t first, const at::Tensor& part) {
                       copy(tensor, find(tensor), first, part);
                     });
+  }
+
+  // Returns a weight's bytes (nf4_layout.h) if bitsandbytes stored it.
+  std::optional<std::vector<uint8_t>> quantized(const NamedTensor& tensor) const {
+    const std::optional<StoredNf4> stored = find_nf4(folder_, tensors_, tensor);
+    if (!stored) return std::nullopt;
+    const Nf4Layout layout{numel_of(tensor)};
+    std::vector<uint8_t> bytes(static_cast<size_t>(layout.bytes()));
+    const auto read = [&](const StoredTensor& part, int64_t place) {
+      part.read(0, std::as_writable_bytes(std::span(bytes).subspan(place, part.size_bytes)));
+    };
+    read(stored->values, 0);
+    read(stored->scales_of_scales, layout.scales_of_scales_at());
+    read(stored->scales, layout.scales_at());
+    std::memcpy(&bytes[layout.mean_at()], &stored->mean_of_scales, sizeof(float));
+    check_finite(tensor, 0,
+                 at::from_blob(&bytes[layout.scales_of_scales_at()], {layout.blocks_of_scales()}));
+    DynamicMap map;
+    stored->map_of_scales.read(0, std::as_writable_bytes(std::span(map.values)));
+    if (!std::ranges::equal(map.values, dynamic_map(/*is_signed=*/true).values)) {
+      refuse(tensor, "has scales of another map than bitsandbytes' create_dynamic_map()");
+    }
+    return bytes;
   }
 
  private:
@@ -210,16 +235,70 @@ class RandomWeights {
   int64_t seed_;
 };
 
+// Quantizes the weights that are to be quantized, a tensor at a time, unless they are stored so.
+class QuantizedWeights {
+ public:
+  // `stored` is where `values` are read from; null: from no folder.
+  QuantizedWeights(FillParameter values, std::shared_ptr<const CheckpointWeights> stored)
+      : values_(std::move(values)), stored_(std::move(stored)) {}
+
+  void operator()(const Parameter& parameter, int64_t offset, const at::Tensor& out) const {
+    if (!parameter.is_quantized()) return values_(parameter, offset, out);
+    const std::span to(out.data_ptr<uint8_t>(), static_cast<size_t>(out.numel()));
+    const int64_t end = offset + out.numel();
+    int64_t begin = 0;  // of the tensor's bytes
+    int64_t first_element = 0;
+    for (const NamedTensor& tensor : parameter.tensors()) {
+      const int64_t tensor_end = begin + Nf4Layout{numel_of(tensor)}.bytes();
+      const int64_t first = std::max(offset, begin);
+      const int64_t last = std::min(end, tensor_end);
+      if (first < last) {
+        const UncountedMemory one_tensor;
+        const std::vector<uint8_t> bytes = bytes_of(parameter, tensor, first_element);
+        std::memcpy(&to[first - offset], &bytes[first - begin], last - first);
+      }
+      begin = tensor_end;
+      first_element += numel_of(tensor);
+    }
+  }
+
+ private:
+  static constexpr int64_t kPiece = 1 << 18;
+
+  std::vector<uint8_t> bytes_of(const Parameter& parameter, const NamedTensor& tensor,
+                                int64_t first_element) const {
+    if (stored_) {
+      if (auto stored = stored_->quantized(tensor)) return *std::move(stored);
+    }
+    const int64_t numel = numel_of(tensor);
+    Nf4Quantizer quantizer(numel);
+    std::vector<float> piece(static_cast<size_t>(std::min(kPiece, numel)));
+    for (int64_t done = 0; done < numel; done += kPiece) {
+      const int64_t count = std::min(kPiece, numel - done);
+      values_(parameter, first_element + done, at::from_blob(piece.data(), {count}));
+      quantizer.add(std::span(piece).first(static_cast<size_t>(count)));
+    }
+    return quantizer.finish();
+  }
+
+  FillParameter values_;
+  std::shared_ptr<const CheckpointWeights> stored_;
+};
+
 }  // namespace
 
 FillParameter make_weight_source(const RunSpec& spec) {
-  const auto read_or_random = [&](const std::string& key, const std::filesystem::path& folder) {
-    if (folder.empty()) return FillParameter(RandomWeights(spec.train.seed));
-    return FillParameter(CheckpointWeights(key, folder));
+  const auto stored = [](const std::string& key, const std::filesystem::path& folder) {
+    return folder.empty() ? nullptr : std::make_shared<const CheckpointWeights>(key, folder);
   };
-  const FillParameter model = read_or_random("model.source", spec.model.source);
+  const auto values = [&](const std::shared_ptr<const CheckpointWeights>& weights) {
+    if (!weights) return FillParameter(RandomWeights(spec.train.seed));
+    return FillParameter(std::bind_front(&CheckpointWeights::operator(), weights));
+  };
+  const auto of_model = stored("model.source", spec.model.source);
+  const FillParameter model = QuantizedWeights(values(of_model), of_model);
   if (spec.method == Method::kFull) return model;
-  return [model, adapters = read_or_random("lora.adapter", spec.lora.adapter)](
+  return [model, adapters = values(stored("lora.adapter", spec.lora.adapter))](
              const Parameter& parameter, int64_t offset, const at::Tensor& out) {
     const bool is_adapter = parameter.role() == ParameterRole::kAdapter;
     (is_adapter ? adapters : model)(parameter, offset, out);

@@ -1,0 +1,146 @@
+#include "trainer/kernels/nf4.h"
+
+#include <ATen/Dispatch.h>
+#include <ATen/TensorIterator.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/mean.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+
+#include "trainer/kernels/nf4.cuh"
+
+namespace fsdp {
+namespace {
+
+constexpr float kSmallestScale = 1e-38f;  // of a division
+
+// The limits between neighbouring codes.
+constexpr auto kNf4Limits = [] {
+  std::array<float, 15> limits{};
+  for (size_t i = 0; i < limits.size(); ++i) limits[i] = (kNf4Codes[i] + kNf4Codes[i + 1]) / 2;
+  return limits;
+}();
+constexpr auto kMapLimits = [] {
+  std::array<float, 255> limits{};
+  for (size_t i = 0; i < limits.size(); ++i) {
+    limits[i] = 0.5f * (kSignedDynamicMap.values[i] + kSignedDynamicMap.values[i + 1]);
+  }
+  return limits;
+}();
+
+// NaN has the last code, as in torch.bucketize.
+uint8_t nf4_code(float value) {
+  size_t code = 0;
+  for (const size_t step : {8, 4, 2, 1}) {
+    if (!(kNf4Limits[code + step - 1] >= value)) code += step;
+  }
+  return static_cast<uint8_t>(code);
+}
+
+// Returns the code that bitsandbytes looks up: that of the nearest of 65,536 values in [-1, 1].
+uint8_t map_code(float value) {
+  constexpr int kSteps = 65535;
+  const auto step = static_cast<uint16_t>(
+      std::fma((std::clamp(value, -1.0f, 1.0f) + 1.0f) * 0.5f, float{kSteps}, 0.5f));
+  const float nearest = -1.0f + (2.0f * static_cast<float>(step)) / kSteps;
+  return static_cast<uint8_t>(std::ranges::lower_bound(kMapLimits, nearest) - kMapLimits.begin());
+}
+
+float absmax(std::span<const float> values) {
+  float most = 0;
+  for (const float value : values) most = std::max(most, std::fabs(value));
+  return most;
+}
+
+void quantize_scales(std::span<const float> scales, std::span<uint8_t> codes, float& scale) {
+  scale = absmax(scales);
+  const float inverse = 1.0f / scale;
+  for (size_t i = 0; i < scales.size(); ++i) {
+    codes[i] = scale == 0 ? uint8_t{0} : map_code(scales[i] * inverse);
+  }
+}
+
+template <typename T>
+void dequantize_block(const uint8_t* values, float scale, int64_t count, T* out) {
+  std::array<T, 16> table;
+  for (size_t i = 0; i < table.size(); ++i) table[i] = static_cast<T>(kNf4Codes[i] * scale);
+  for (int64_t i = 0; i < count / 2; ++i) {
+    out[2 * i] = table[values[i] >> 4];
+    out[2 * i + 1] = table[values[i] & 15];
+  }
+  if (count % 2 == 1) out[count - 1] = table[values[count / 2] >> 4];
+}
+
+}  // namespace
+
+void Nf4Quantizer::add(std::span<const float> values) {
+  for (size_t begin = 0; begin < values.size(); begin += kNf4Block) {
+    add_block(values.subspan(begin, std::min<size_t>(kNf4Block, values.size() - begin)));
+  }
+}
+
+// bitsandbytes multiplies whole blocks by the inverse, and divides the last one.
+void Nf4Quantizer::add_block(std::span<const float> values) {
+  const bool is_whole = std::ssize(values) == kNf4Block;
+  const float scale = absmax(values);
+  const float divisor = std::max(scale, kSmallestScale);
+  const float inverse = 1.0f / divisor;
+  std::array<uint8_t, kNf4Block> codes;
+  codes.fill(nf4_code(0));
+  for (size_t i = 0; i < values.size(); ++i) {
+    const float scaled = is_whole ? values[i] * inverse : values[i] / divisor;
+    codes[i] = nf4_code(std::clamp(scaled, -1.0f, 1.0f));
+  }
+  uint8_t* out = bytes_.data() + std::ssize(scales_) * kNf4Block / 2;
+  for (size_t i = 0; i < values.size(); i += 2) *out++ = codes[i] << 4 | codes[i + 1];
+  scales_.push_back(is_whole ? scale : divisor);
+}
+
+std::vector<uint8_t> Nf4Quantizer::finish() {
+  TORCH_CHECK(std::ssize(scales_) == layout_.blocks(), "NF4 of ", layout_.numel, " values has ",
+              scales_.size(), " blocks");
+  const float mean = at::from_blob(scales_.data(), {layout_.blocks()}).mean().item<float>();
+  for (float& scale : scales_) scale -= mean;
+  std::vector<float> scales_of_scales(static_cast<size_t>(layout_.blocks_of_scales()));
+  const std::span codes = std::span(bytes_).subspan(static_cast<size_t>(layout_.scales_at()));
+  for (size_t i = 0; i < scales_of_scales.size(); ++i) {
+    const size_t begin = i * kNf4ScalesBlock;
+    const size_t count = std::min<size_t>(kNf4ScalesBlock, scales_.size() - begin);
+    quantize_scales(std::span(scales_).subspan(begin, count), codes.subspan(begin, count),
+                    scales_of_scales[i]);
+  }
+  std::memcpy(bytes_.data() + layout_.scales_of_scales_at(), scales_of_scales.data(),
+              scales_of_scales.size() * sizeof(float));
+  std::memcpy(bytes_.data() + layout_.mean_at(), &mean, sizeof(mean));
+  return std::move(bytes_);
+}
+
+void dequantize_nf4_on_cpu(const at::Tensor& bytes, const at::Tensor& out) {
+  const Nf4Layout layout{out.numel()};
+  TORCH_CHECK(bytes.numel() == layout.bytes() && out.is_contiguous(), "NF4 of ", bytes.sizes(),
+              " bytes to ", out.sizes());
+  constexpr int64_t kBlocksOfThread = 512;
+  const uint8_t* data = bytes.const_data_ptr<uint8_t>();
+  at::Tensor scales = bytes.narrow(0, layout.scales_at(), layout.blocks());
+  const auto* first_scale = reinterpret_cast<const char*>(data + layout.scales_at());
+  // The iterator uses libtorch's threads: at::parallel_for is serial without OpenMP.
+  AT_DISPATCH_FLOATING_TYPES_AND2(
+      at::kBFloat16, at::kHalf, out.scalar_type(), "dequantize_nf4", [&] {
+        scalar_t* values = out.data_ptr<scalar_t>();
+        at::TensorIterator::nullary_op(scales).for_each(
+            [&](char** ranges, const int64_t*, int64_t size, int64_t) {
+              const int64_t begin = ranges[0] - first_scale;
+              for (int64_t block = begin; block < begin + size; ++block) {
+                const int64_t first = block * kNf4Block;
+                dequantize_block(data + first / 2, nf4_scale(data, layout, block),
+                                 std::min(kNf4Block, layout.numel - first), values + first);
+              }
+            },
+            kBlocksOfThread);
+      });
+}
+
+}  // namespace fsdp
