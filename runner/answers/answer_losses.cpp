@@ -215,6 +215,7 @@ std::string why_not_compared(const ComparisonRow& run, const ComparisonRow& othe
                              const Keys& other_keys) {
   if (run.loss_digest.empty()) return "no record of what decides the losses";
   if (other.loss_digest.empty()) return "no such record to compare with";
+  if (method_of(row_spec(run)) != method_of(row_spec(other))) return "another method";
   if (run.total_batch != other.total_batch) return "another total batch";
   const std::string keys = differing_keys(run, other, other_keys);
   return keys.empty() ? "another loss_digest" : keys;
@@ -288,8 +289,16 @@ std::string loss_answer(Rows rows) {
   }
   if (compared.empty()) return nothing_compared(runs, finished);
   std::vector<std::string> texts = texts_of(agreements, finished);
-  const Runs alone = only(runs, [&](auto* run) { return !compared.contains(run); });
+  const Series& reference = series_of_run(agreements.front().runs.front(), finished);
+  const SeriesRows of_its_method = only(finished, [&](const Series* series) {
+    return method_of(series->spec) == method_of(reference.spec);
+  });
+  const Runs alone =
+      only(finished_runs(of_its_method), [&](auto* run) { return !compared.contains(run); });
   std::ranges::move(alone_texts(alone, agreements, finished), std::back_inserter(texts));
+  if (of_its_method.size() < finished.size()) {
+    texts.push_back("losses of different methods are not compared");
+  }
   return joined_texts(texts, "; ");
 }
 

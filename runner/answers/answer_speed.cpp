@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 
+#include "base/text/json.h"
 #include "runner/answers/answers.h"
 #include "runner/series/run_keys.h"
 #include "runner/series/speeds.h"
@@ -191,19 +192,23 @@ const std::vector<Change>& kinds_of_change() {
     const auto one = [&](const char* question, const char* pointer) {
       return Change{question, {at(pointer)}, at(pointer)};
     };
-    return std::vector<Change>{{"Batch",
-                                {at("/batch"), at("/train/steps"), at("/train/sequences")},
-                                at("/batch/size_per_rank")},
-                               one("Offload", "/strategy/offload"),
-                               one("Recompute", "/activation_checkpointing"),
-                               one("Sharding", "/strategy/sharding"),
-                               one("Precision", "/precision")};
+    return std::vector<Change>{
+        {"Batch",
+         {at("/batch"), at("/train/steps"), at("/train/sequences")},
+         at("/batch/size_per_rank")},
+        one("Offload", "/strategy/offload"),
+        one("Recompute", "/activation_checkpointing"),
+        one("Sharding", "/strategy/sharding"),
+        one("Precision", "/precision"),
+        {"Method", {at("/method"), at("/lora"), at("/optimizer/learning_rate")}, at("/method")}};
   }();
   return kChanges;
 }
 
+// Returns the key's value. A key that an older version did not have has its default.
 json value_at(const json& spec, const json::json_pointer& place) {
-  return spec.contains(place) ? spec.at(place) : json();
+  static const json kDefaults = json::parse(json_text(RunSpec()));
+  return (spec.contains(place) ? spec : kDefaults).at(place);
 }
 
 struct Pair {

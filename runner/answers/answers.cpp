@@ -214,9 +214,13 @@ std::vector<Answer> answers_for(Rows rows) {
 std::string set_up_of(Rows rows) {
   const auto precision = [](const Series& series) { return series.median.precision; };
   const auto ranks = [](const Series& series) { return counted(series.median.ranks, "rank"); };
-  const std::string task = joined_texts({common(rows, model), common(rows, precision),
-                                         common(rows, row_length), common(rows, data_kind)},
-                                        ", ");
+  const auto method = [](const Series& series) { return method_of(series.spec); };
+  const std::string common_method = common(rows, method);
+  const bool is_full = common_method == name_of(Method::kFull);
+  const std::string task =
+      joined_texts({common(rows, model), is_full ? "" : common_method, common(rows, precision),
+                    common(rows, row_length), common(rows, data_kind)},
+                   ", ");
   const std::string hardware =
       joined_texts({common(rows, device), threads(rows), common(rows, ranks)}, ", ");
   return joined_texts({task, hardware}, "; ");

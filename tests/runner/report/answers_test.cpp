@@ -403,6 +403,64 @@ std::vector<Case> cases_of_ends() {
   };
 }
 
+// Rows of two methods.
+std::vector<Case> cases_of_methods() {
+  const auto method = [](ComparisonRow& row, const char* name, int64_t rank) {
+    json spec = json::parse(row.spec);
+    spec["method"] = name;
+    spec["lora"]["rank"] = rank;
+    spec["optimizer"]["learning_rate"] = 1e-5 * static_cast<double>(rank);
+    row.spec = spec.dump();
+  };
+  const ComparisonRows two = with(runs_at({{"A", 1000}, {"B", 1500}}), [&](auto& rows) {
+    method(rows[0], "full", 8);
+    method(rows[1], "lora", 32);
+  });
+  const ComparisonRows four =
+      with(with_losses(runs_at({{"A", 1000}, {"A2", 1000}, {"B", 1500}, {"B2", 1500}}),
+                       {{3, 2}, {3, 2}, {3, 1}, {3, 1}}),
+           [&](auto& rows) {
+             for (size_t i : {2, 3}) {
+               method(rows[i], "lora", 8);
+               rows[i].loss_digest = "of adapters";
+             }
+           });
+  return {
+      {"a method has its price, whatever its rank and learning rate",
+       with_memory(two, {4096, 1024}), "Method", "B against A: memory x0.25, tokens/s x1.50"},
+      {"another rank of adapters is no other method",
+       with(two, [&](auto& rows) { method(rows[0], "lora", 4); }), "Method", ""},
+      {"an older version had the method full only",
+       with(two,
+            [](auto& rows) {
+              json spec = json::parse(rows[0].spec);
+              spec.erase("method");
+              rows[1].spec = spec.dump();
+            }),
+       "Method", ""},
+      {"losses of two methods are not compared", two, "Loss",
+       "cannot be compared with A: B has another method"},
+      {"nor if their total batches differ, too",
+       with(two, [](auto& rows) { rows[1].total_batch = 32; }), "Loss",
+       "cannot be compared with A: B has another method"},
+      {"losses are compared within each method", four, "Loss",
+       "A and A2 are equal at all 2 steps; B and B2 are equal at all 2 steps; losses of different "
+       "methods are not compared"},
+      {"this is said once, and of no single run",
+       with(four, [](auto& rows) { rows[2].loss_digest = "alone"; }), "Loss",
+       "A and A2 are equal at all 2 steps; losses of different methods are not compared"},
+      {"another total batch is still said of a run of the same method",
+       with(four,
+            [](auto& rows) {
+              rows.push_back(run_at("C", 1000));
+              rows.back().total_batch = 32;
+            }),
+       "Loss",
+       "A and A2 are equal at all 2 steps; B and B2 are equal at all 2 steps; C not compared: "
+       "another total batch than A; losses of different methods are not compared"},
+  };
+}
+
 TEST_CASE("answers about results whose truth is known") {
   check(cases_of_speed());
   check(cases_of_memory());
@@ -411,6 +469,7 @@ TEST_CASE("answers about results whose truth is known") {
   check(cases_of_repeats_without_room());
   check(cases_of_busy_hosts());
   check(cases_of_changes());
+  check(cases_of_methods());
   check(cases_of_rows_that_are_equal_to_one_only());
   check(cases_of_ends());
 }
@@ -480,6 +539,10 @@ TEST_CASE("a set-up names what rows have in common") {
   rows[1].ranks = 2;
   rows[0].spec = rows[1].spec = R"({"model":{"source":"/models/SmolLM2/"}})";
   CHECK(set_up() == "SmolLM2 6.62M, 256 tokens a row; a processor (CPU), 1-2 threads");
+  rows[0].spec = R"({"model":{"source":"/models/SmolLM2/"},"method":"lora"})";
+  CHECK(set_up() == "SmolLM2 6.62M, 256 tokens a row; a processor (CPU), 1-2 threads");
+  rows[1].spec = rows[0].spec;
+  CHECK(set_up() == "SmolLM2 6.62M, lora, 256 tokens a row; a processor (CPU), 1-2 threads");
 }
 
 }  // namespace
