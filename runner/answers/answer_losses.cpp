@@ -81,7 +81,7 @@ const Series& series_of_run(const ComparisonRow* run, Rows rows) {
 // Returns the name of a run among its series' repeats.
 std::string name_of_one(const ComparisonRow* run, Rows rows) {
   const Series& series = series_of_run(run, rows);
-  return quoted_if_list(series.runs.size() == 1 ? series.name : series.name_of_run(*run));
+  return quoted_if_unclear(series.runs.size() == 1 ? series.name : series.name_of_run(*run));
 }
 
 // The names of some runs: whole rows, or single repeats.
@@ -101,7 +101,7 @@ NamedRuns names_of_runs(const Runs& runs, Rows rows) {
       names.texts.push_back(name_of_one(run, rows));
       names.are_rows = false;
     } else if (named.insert(&series).second) {
-      names.texts.push_back(quoted_if_list(series.name));
+      names.texts.push_back(quoted_if_unclear(series.name));
     }
   }
   return names;
@@ -169,7 +169,8 @@ bool is_plain(const LossAgreement& agreement) {
          std::ranges::none_of(agreement.runs, [](auto* run) { return is_resumed(*run); });
 }
 
-// "16 runs agree within 4 groups of runs that compute the same thing, to 2e-7 at every step"
+// "16 runs form 4 groups that compute the same thing; within each group losses agree to 2e-7 at
+// every step"
 std::string many_agreements_text(const std::vector<LossAgreement>& agreements) {
   size_t run_count = 0;
   double difference = 0;
@@ -179,10 +180,11 @@ std::string many_agreements_text(const std::vector<LossAgreement>& agreements) {
     difference = std::max(difference, agreement.difference);
     is_whole = is_whole && agreement.is_every_step && agreement.is_whole;
   }
-  return fmt::format("{} runs {} within {} groups of runs that compute the same thing, {}{}",
-                     run_count, difference == 0 ? "are equal" : "agree", agreements.size(),
-                     difference == 0 ? "" : "to " + rounded_up(difference) + ' ',
-                     is_whole ? "at every step" : "at every step that was compared");
+  return fmt::format(
+      "{} runs form {} groups that compute the same thing; within each group losses {} {}",
+      run_count, agreements.size(),
+      difference == 0 ? "are equal" : "agree to " + rounded_up(difference),
+      is_whole ? "at every step" : "at every step that was compared");
 }
 
 std::vector<std::string> texts_of(std::vector<LossAgreement> agreements, Rows rows) {
