@@ -94,7 +94,8 @@ struct MemoryMoment {
 
 // The predicted memory and time of one rank of a run, the rank that needs most.
 struct RunPlan {
-  int64_t parameter_count = 0;             // parameters of the model
+  int64_t parameter_count = 0;             // parameters of the model, without adapters
+  int64_t trained_parameter_count = 0;     // parameters that are trained, those of adapters too
   int64_t memory_requested_bytes_max = 0;  // what tensors ask for, at the peak
   // The same as the device's allocator counts it: rounded up on a GPU.
   int64_t memory_allocated_bytes_max = 0;
@@ -132,6 +133,7 @@ struct RunPlan {
 
   static void visit_fields(auto& self, auto&& visit) {
     visit("parameter_count", self.parameter_count);
+    visit("trained_parameter_count", self.trained_parameter_count);
     visit("memory_requested_bytes_max", self.memory_requested_bytes_max);
     visit("memory_allocated_bytes_max", self.memory_allocated_bytes_max);
     visit("memory_reserved_bytes_max", self.memory_reserved_bytes_max);

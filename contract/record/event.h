@@ -28,7 +28,9 @@ struct RunStarted {
   std::string device_name;      // name of the processor or GPU
   int64_t threads = 1;          // CPU threads of this rank
   int64_t steps_planned = 0;    // optimizer steps of the whole run
-  int64_t parameter_count = 0;  // parameters of the model
+  int64_t parameter_count = 0;  // parameters of the model, without adapters
+  // Parameters that are trained, those of adapters too. nullopt if an older trainer reports.
+  std::optional<int64_t> trained_parameter_count;
   // Optimizer step of the checkpoint that the run goes on from; 0: from the beginning.
   int64_t resumed_from_step = 0;
   std::string warning;             // what the user should know, in one line; else empty
@@ -64,6 +66,7 @@ struct RunStarted {
     visit("threads", self.threads);
     visit("steps_planned", self.steps_planned);
     visit("parameter_count", self.parameter_count);
+    visit("trained_parameter_count", self.trained_parameter_count);
     visit("resumed_from_step", self.resumed_from_step);
     visit("warning", self.warning);
     visit("torch_version", self.torch_version);

@@ -81,7 +81,7 @@ const Series& series_of_run(const ComparisonRow* run, Rows rows) {
 // Returns the name of a run among its series' repeats.
 std::string name_of_one(const ComparisonRow* run, Rows rows) {
   const Series& series = series_of_run(run, rows);
-  return quoted_if_list(series.runs.size() == 1 ? series.name : series.name_of_run(*run));
+  return quoted_if_unclear(series.runs.size() == 1 ? series.name : series.name_of_run(*run));
 }
 
 // The names of some runs: whole rows, or single repeats.
@@ -101,7 +101,7 @@ NamedRuns names_of_runs(const Runs& runs, Rows rows) {
       names.texts.push_back(name_of_one(run, rows));
       names.are_rows = false;
     } else if (named.insert(&series).second) {
-      names.texts.push_back(quoted_if_list(series.name));
+      names.texts.push_back(quoted_if_unclear(series.name));
     }
   }
   return names;
@@ -169,7 +169,8 @@ bool is_plain(const LossAgreement& agreement) {
          std::ranges::none_of(agreement.runs, [](auto* run) { return is_resumed(*run); });
 }
 
-// "16 runs agree within 4 groups of runs that compute the same thing, to 2e-7 at every step"
+// "16 runs form 4 groups that compute the same thing; within each group losses agree to 2e-7 at
+// every step"
 std::string many_agreements_text(const std::vector<LossAgreement>& agreements) {
   size_t run_count = 0;
   double difference = 0;
@@ -179,10 +180,11 @@ std::string many_agreements_text(const std::vector<LossAgreement>& agreements) {
     difference = std::max(difference, agreement.difference);
     is_whole = is_whole && agreement.is_every_step && agreement.is_whole;
   }
-  return fmt::format("{} runs {} within {} groups of runs that compute the same thing, {}{}",
-                     run_count, difference == 0 ? "are equal" : "agree", agreements.size(),
-                     difference == 0 ? "" : "to " + rounded_up(difference) + ' ',
-                     is_whole ? "at every step" : "at every step that was compared");
+  return fmt::format(
+      "{} runs form {} groups that compute the same thing; within each group losses {} {}",
+      run_count, agreements.size(),
+      difference == 0 ? "are equal" : "agree to " + rounded_up(difference),
+      is_whole ? "at every step" : "at every step that was compared");
 }
 
 std::vector<std::string> texts_of(std::vector<LossAgreement> agreements, Rows rows) {
@@ -215,6 +217,7 @@ std::string why_not_compared(const ComparisonRow& run, const ComparisonRow& othe
                              const Keys& other_keys) {
   if (run.loss_digest.empty()) return "no record of what decides the losses";
   if (other.loss_digest.empty()) return "no such record to compare with";
+  if (method_of(row_spec(run)) != method_of(row_spec(other))) return "another method";
   if (run.total_batch != other.total_batch) return "another total batch";
   const std::string keys = differing_keys(run, other, other_keys);
   return keys.empty() ? "another loss_digest" : keys;
@@ -288,8 +291,16 @@ std::string loss_answer(Rows rows) {
   }
   if (compared.empty()) return nothing_compared(runs, finished);
   std::vector<std::string> texts = texts_of(agreements, finished);
-  const Runs alone = only(runs, [&](auto* run) { return !compared.contains(run); });
+  const Series& reference = series_of_run(agreements.front().runs.front(), finished);
+  const SeriesRows of_its_method = only(finished, [&](const Series* series) {
+    return method_of(series->spec) == method_of(reference.spec);
+  });
+  const Runs alone =
+      only(finished_runs(of_its_method), [&](auto* run) { return !compared.contains(run); });
   std::ranges::move(alone_texts(alone, agreements, finished), std::back_inserter(texts));
+  if (of_its_method.size() < finished.size()) {
+    texts.push_back("losses of different methods are not compared");
+  }
   return joined_texts(texts, "; ");
 }
 

@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 
+#include "base/text/json.h"
 #include "runner/answers/answers.h"
 #include "runner/series/run_keys.h"
 #include "runner/series/speeds.h"
@@ -67,19 +68,20 @@ std::string against_baseline(const SpeedComparison& speeds, const Series& row) {
   return ratios_of_baseline(row, ratio, ratio);
 }
 
-// "A, 1000" or "A and C, 950 to 1000, equal within noise"
+// "next is A, with 1000" or "next are A and C, with 950 to 1000, equal within noise"
 std::string next_rows(const SpeedComparison& speeds, const SeriesRows& from_fastest) {
   const SeriesRows next = fastest_of(speeds, {from_fastest.begin() + 1, from_fastest.end()});
-  const std::string text =
-      fmt::format("{}, {}", names_in_words(points_of(next)), range_of(speeds, next));
+  const std::string text = fmt::format("next {} {}, with {}", next.size() == 1 ? "is" : "are",
+                                       names_in_words(points_of(next)), range_of(speeds, next));
   return next.size() == 1 ? text : text + ", equal within noise";
 }
 
 std::string fastest_row(const SpeedComparison& speeds, const SeriesRows& from_fastest) {
   const Series& first = *from_fastest.front();
-  const std::string text = fmt::format("{} is fastest, {} {}", quoted_if_list(first.name),
-                                       short_number(speeds.speed_of(first)), speeds.unit());
-  return fmt::format("{}; next: {}", joined_texts({text, against_baseline(speeds, first)}, ", "),
+  const std::string of_baseline = against_baseline(speeds, first);
+  return fmt::format("{} is fastest, with {} {}{}; {}", quoted_if_unclear(first.name),
+                     short_number(speeds.speed_of(first)), speeds.unit(),
+                     of_baseline.empty() ? "" : " (" + of_baseline + ")",
                      next_rows(speeds, from_fastest));
 }
 
@@ -88,9 +90,10 @@ std::string compared_rows(const SpeedComparison& speeds, const SeriesRows& from_
   const SeriesRows fastest = fastest_of(speeds, from_fastest);
   if (fastest.size() == 1) return fastest_row(speeds, from_fastest);
   if (fastest.size() == from_fastest.size()) {
-    return fmt::format("{} {}, equal within noise", range_of(speeds, from_fastest), speeds.unit());
+    return fmt::format("no difference exceeds the noise: {} {}", range_of(speeds, from_fastest),
+                       speeds.unit());
   }
-  return fmt::format("{} are fastest, {} {}, equal within noise",
+  return fmt::format("{} are fastest, with {} {}, equal within noise",
                      names_in_words(points_of(fastest)), range_of(speeds, fastest), speeds.unit());
 }
 
@@ -141,14 +144,14 @@ std::string efficiency_of(const Series& row, const SpeedComparison& speeds) {
   const Series& base = *row.scaling->base;
   const Speed speed = speeds.against(row, base, &AttemptSummary::tokens_per_second_per_rank);
   if (speed == Speed::kDisturbed) {
-    return quoted_if_list(row.name) + " not known (others took CPU time)";
+    return quoted_if_unclear(row.name) + " not known (others took CPU time)";
   }
   const std::string percent =
       whole_percent(*scaling_efficiency_percent(row.scaling, row.median)) + " %";
   const char* doubt = speed == Speed::kNoDifference  ? " (within noise of 100 %)"
                       : speed == Speed::kTooFewSteps ? " (too few steps to tell)"
                                                      : "";
-  return fmt::format("{} {}{}", quoted_if_list(row.name), percent, doubt);
+  return fmt::format("{} {}{}", quoted_if_unclear(row.name), percent, doubt);
 }
 
 bool has_fewer_threads(const Series* row) {
@@ -163,12 +166,12 @@ std::string scaling_text(const SeriesRows& rows, const SpeedComparison& speeds) 
   const Scaling& scaling = *rows.front()->scaling;
   const auto texts = mapped(rows, [&](const Series* row) { return efficiency_of(*row, speeds); });
   std::string text = fmt::format(
-      "tokens/s a rank: {} of {} ({})", first_names(texts, kMostScalingRows),
-      quoted_if_list(scaling.base->name),
-      scaling.kind == ScalingKind::kWeak ? "weak scaling: the total batch grows with the ranks"
-                                         : "strong scaling: the total batch stays");
+      "{}, tokens/s of a rank relative to {}: {}",
+      scaling.kind == ScalingKind::kWeak ? "weak scaling (the total batch grows with the ranks)"
+                                         : "strong scaling (the total batch stays the same)",
+      quoted_if_unclear(scaling.base->name), first_names(texts, kMostScalingRows));
   if (std::ranges::any_of(rows, has_fewer_threads))
-    text += "; some rows have fewer CPU threads a rank";
+    text += "; ranks of some rows have fewer CPU threads";
   return text;
 }
 
@@ -191,19 +194,23 @@ const std::vector<Change>& kinds_of_change() {
     const auto one = [&](const char* question, const char* pointer) {
       return Change{question, {at(pointer)}, at(pointer)};
     };
-    return std::vector<Change>{{"Batch",
-                                {at("/batch"), at("/train/steps"), at("/train/sequences")},
-                                at("/batch/size_per_rank")},
-                               one("Offload", "/strategy/offload"),
-                               one("Recompute", "/activation_checkpointing"),
-                               one("Sharding", "/strategy/sharding"),
-                               one("Precision", "/precision")};
+    return std::vector<Change>{
+        {"Batch",
+         {at("/batch"), at("/train/steps"), at("/train/sequences")},
+         at("/batch/size_per_rank")},
+        one("Offload", "/strategy/offload"),
+        one("Recompute", "/activation_checkpointing"),
+        one("Sharding", "/strategy/sharding"),
+        one("Precision", "/precision"),
+        {"Method", {at("/method"), at("/lora"), at("/optimizer/learning_rate")}, at("/method")}};
   }();
   return kChanges;
 }
 
+// Returns the key's value. A key that an older version did not have has its default.
 json value_at(const json& spec, const json::json_pointer& place) {
-  return spec.contains(place) ? spec.at(place) : json();
+  static const json kDefaults = json::parse(json_text(RunSpec()));
+  return (spec.contains(place) ? spec : kDefaults).at(place);
 }
 
 struct Pair {
@@ -237,8 +244,8 @@ std::string pair_text(const Pair& pair, const SpeedComparison& speeds) {
       times("memory", change_of(pair, &AttemptSummary::memory_allocated_bytes_max));
   const std::string figures = joined_texts({memory, speed}, ", ");
   if (figures.empty()) return "";
-  return fmt::format("{} against {}: {}", quoted_if_list(pair.changed->name),
-                     quoted_if_list(pair.plain->name), figures);
+  return fmt::format("{} against {}: {}", quoted_if_unclear(pair.changed->name),
+                     quoted_if_unclear(pair.plain->name), figures);
 }
 
 // "memory x1.01 to x1.27", over pairs with both figures; empty: there are none.

@@ -1,7 +1,6 @@
 #include "runner/answers/answers.h"
 
 #include <algorithm>
-#include <array>
 #include <functional>
 #include <map>
 #include <set>
@@ -100,8 +99,9 @@ std::string limit_of(const SeriesRows& rows) {
 std::string at_times_text(const SeriesRows& rows) {
   std::string text;
   for (const Series* series : rows) {
-    text += fmt::format("; {} ran out of memory in {} of {} repeats", quoted_if_list(series->name),
-                        out_of_memory_count(*series), series->runs.size());
+    text +=
+        fmt::format("; {} ran out of memory in {} of {} repeats", quoted_if_unclear(series->name),
+                    out_of_memory_count(*series), series->runs.size());
   }
   return text;
 }
@@ -179,22 +179,15 @@ std::string least_memory(Rows rows) {
 
 }  // namespace
 
-std::string quoted_if_list(const std::string& point) {
-  const bool reads_as_two = std::ranges::any_of(std::array{",", ";", " and "}, [&](auto words) {
-    return point.find(words) != std::string::npos;
-  });
-  return reads_as_two ? "'" + point + "'" : point;
-}
-
 std::vector<std::string> points_of(Rows rows) {
-  return mapped(rows, [](const Series* series) { return quoted_if_list(series->name); });
+  return mapped(rows, [](const Series* series) { return quoted_if_unclear(series->name); });
 }
 
 std::string ratios_of_baseline(const Series& series, double least, double most) {
   const Series* baseline = series.baseline;
   if (baseline == nullptr || baseline == &series || baseline->finished_count == 0) return "";
   return fmt::format("{} of {}", range_text(ratio(least), ratio(most)),
-                     quoted_if_list(baseline->name));
+                     quoted_if_unclear(baseline->name));
 }
 
 std::vector<Answer> answers_for(Rows rows) {
@@ -214,9 +207,13 @@ std::vector<Answer> answers_for(Rows rows) {
 std::string set_up_of(Rows rows) {
   const auto precision = [](const Series& series) { return series.median.precision; };
   const auto ranks = [](const Series& series) { return counted(series.median.ranks, "rank"); };
-  const std::string task = joined_texts({common(rows, model), common(rows, precision),
-                                         common(rows, row_length), common(rows, data_kind)},
-                                        ", ");
+  const auto method = [](const Series& series) { return method_of(series.spec); };
+  const std::string common_method = common(rows, method);
+  const bool is_full = common_method == name_of(Method::kFull);
+  const std::string task =
+      joined_texts({common(rows, model), is_full ? "" : common_method, common(rows, precision),
+                    common(rows, row_length), common(rows, data_kind)},
+                   ", ");
   const std::string hardware =
       joined_texts({common(rows, device), threads(rows), common(rows, ranks)}, ", ");
   return joined_texts({task, hardware}, "; ");

@@ -38,11 +38,8 @@ BestRows fastest_rows(Rows rows);
 BestRows rows_with_least_memory(Rows rows);  // within 1 %
 
 std::vector<std::string> points_of(Rows rows);
-// Returns the name, in quotes if it would read as two names in a list.
-std::string quoted_if_list(const std::string& point);
-// "x0.51 of 1 GPU", or "x0.50 to x0.51 of 1 GPU" if `least` and `most` are
-// printed differently. Empty if the
-// row is the baseline, or no run of the baseline finished.
+// "x0.51 of 1 GPU", or "x0.50 to x0.51 of 1 GPU" if `least` and `most` are printed differently.
+// Empty if the row is the baseline, or no run of the baseline finished.
 std::string ratios_of_baseline(const Series& series, double least, double most);
 
 // --- warnings: problems of a comparison, each with a remedy ---

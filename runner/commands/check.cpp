@@ -40,6 +40,7 @@ constexpr size_t kMostCheckedRuns = 24;  // of a screen
 
 constexpr size_t kSequences = 6;
 constexpr size_t kParameters = 7;
+constexpr size_t kTrained = 8;
 
 std::vector<Column> preflight_columns() {
   return {{.heading = "Point", .is_left = true, .least = 12, .first_cut_to = 28},
@@ -50,6 +51,7 @@ std::vector<Column> preflight_columns() {
           {.heading = "Steps"},
           {.heading = "Sequences", .when_known = true, .drop_order = 2},
           {.heading = "Para-\nmeters", .when_known = true, .drop_order = 3},
+          {.heading = "Trained", .when_known = true, .drop_order = 3},
           {.heading = "Memory\n[GiB]", .when_known = true},
           {.heading = "Fits", .is_left = true, .when_known = true},
           {.heading = "Checkpoints\n[GiB]", .when_known = true, .drop_order = 1}};
@@ -68,6 +70,12 @@ std::string sequences_text(const RunSpec& spec) {
 
 std::string parameters_text(const RunSpec& spec) {
   return short_count(parameter_count(model_config(spec)));
+}
+
+// Returns the number of parameters that are trained; "-": all.
+std::string trained_text(const RunSpec& spec) {
+  if (spec.method == Method::kFull) return "-";
+  return short_count(trained_parameter_count(model_config(spec), spec.method, spec.lora));
 }
 
 // Returns the most checkpoints of the run that exist at the same time.
@@ -108,6 +116,7 @@ std::vector<Cell> cells_of_run(const Run& run, const PlannedRow& row) {
           steps ? std::to_string(*steps) : "-",
           sequences_text(spec),
           parameters_text(spec),
+          trained_text(spec),
           row.plan ? gibibytes(static_cast<double>(row.plan->memory_device_bytes_max)) : "-",
           row.plan ? fit_text(row.plan->fit) : "-",
           disk > 0 ? gibibytes(disk) : "-"};
@@ -330,7 +339,8 @@ std::vector<std::string> preflight_table(const Preflight& preflight, size_t widt
   std::string common;
   for (const auto& [column, name, text_of] :
        {std::tuple(kSequences, "sequences", &sequences_text),
-        std::tuple(kParameters, "parameters", &parameters_text)}) {
+        std::tuple(kParameters, "parameters", &parameters_text),
+        std::tuple(kTrained, "trained", &trained_text)}) {
     const std::string text = in_common(runs, text_of);
     if (text.empty() || text == "-") continue;
     for (Row& row : table.blocks[0].rows) row.cells[column] = "-";

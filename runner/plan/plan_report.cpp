@@ -125,6 +125,10 @@ std::vector<Column> plan_columns() {
           {.heading = "Batch",
            .documentation = "Sequences of a rank's micro-batch x micro-batches.",
            .drop_order = 5},
+          {.heading = "Trained",
+           .documentation = "Parameters that are trained; -: all.",
+           .when_known = true,
+           .drop_order = 5},
           {.heading = "Allocated\n[GiB]",
            .documentation = "The peak of what tensors take of the device.",
            .drop_order = 8},
@@ -182,6 +186,9 @@ std::vector<Cell> cells_of(const PlannedRow& row) {
   return {visible_line(row.point),
           ranks,
           batch,
+          row.spec.method == Method::kFull
+              ? "-"
+              : short_count(static_cast<double>(plan.trained_parameter_count)),
           gib(plan.memory_allocated_bytes_max),
           gib(plan.memory_device_bytes_max),
           plan.memory_limit_bytes ? gib(*plan.memory_limit_bytes) : "-",
@@ -289,19 +296,16 @@ JsonObject run_data(const PlannedRow& row, const std::vector<Cell>& cells) {
 // Returns the page. html/plan.js reads its data.
 std::string page_of(const PlanReport& report) {
   const Table table = plan_table(report);
-  const Block& block = table.blocks.front();
   std::vector<JsonObject> columns, runs;
   for (const Column& column : table.columns) columns.push_back(column_data(column));
-  for (size_t i = 0; i < report.rows.size(); ++i) {
-    runs.push_back(run_data(report.rows[i], block.rows[i].cells));
-  }
+  for (const PlannedRow& row : report.rows) runs.push_back(run_data(row, cells_of(row)));
   return html_page({.title = "Plan of " + report.experiment,
                     .sections = kPlanSections,
                     .script = kPlanScript,
                     .data = JsonObject()
                                 .add("columns", columns)
                                 .add("runs", runs)
-                                .add("heading", block.introduction)
+                                .add("heading", table.blocks.front().introduction)
                                 .add("notes", table.notes)
                                 .add("remarks", report.remarks)
                                 .text()});
@@ -326,7 +330,15 @@ Table plan_table(const PlanReport& report) {
   Table table{.columns = plan_columns(),
               .blocks = {Block{.introduction = heading_of(report)}},
               .notes = notes_of(report.rows)};
-  for (const PlannedRow& row : report.rows) table.add(cells_of(row));
+  for (const PlannedRow& row : report.rows) {
+    if (!row.has_other_method) table.add(cells_of(row));
+  }
+  if (std::ranges::any_of(report.rows, &PlannedRow::has_other_method)) {
+    table.blocks.push_back({.title = "Other methods: they change what is trained, not only how"});
+  }
+  for (const PlannedRow& row : report.rows) {
+    if (row.has_other_method) table.add(cells_of(row));
+  }
   return table;
 }
 

@@ -18,6 +18,7 @@ struct PlannedRow {
   std::optional<RunPlan> plan;
   std::string problem;
   bool is_suggested = false;         // a changed version of another row's run
+  bool has_other_method = false;     // its version that is trained by another method
   std::optional<double> hours{};     // of all steps; nullopt: their number or time is not known
   std::optional<double> cost{};      // of these hours on all ranks; nullopt: no price is given
   std::vector<std::string> notes{};  // sentences below the table

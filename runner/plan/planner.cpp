@@ -17,7 +17,6 @@
 #include "base/text/json_fields.h"
 #include "contract/devices/device_table.h"
 #include "contract/spec/run_spec_yaml.h"
-#include "contract/spec/run_spec_yaml.h"
 #include "contract/spec/slurm_spec.h"
 #include "runner/experiment/doubling_series.h"
 
@@ -279,6 +278,10 @@ PlannedRow ExperimentPlans::plan_largest(const Run& run, const std::string& key)
     throw ConfigError("--max", key,
                       "needs to know how much memory there is; name the GPU with --gpu, or set "
                       "memory_limit_gib");
+  }
+  if (key.starts_with("lora.") && run.spec.method == Method::kFull) {
+    given.notes.push_back(fmt::format("{}: method: full has no {}.", run.series, key));
+    return given;
   }
   const auto row_of = [&](int64_t value) {
     return plan_value(run, key, value, fmt::format(" {}={}", key, value));

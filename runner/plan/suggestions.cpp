@@ -14,10 +14,10 @@
 namespace fsdp {
 namespace {
 
-// Returns all changes. Within a part, the least intrusive is first.
+// Returns the changes that keep the method. Within a part, the least intrusive is first.
 std::span<const Change> changes() {
   using enum ChangedPart;
-  static constexpr std::array kChanges{
+  static const std::array kChanges{
       Change{kRecomputation, "recompute nothing", "activation_checkpointing.every=0", ""},
       Change{kRecomputation, "recompute MLPs",
              "activation_checkpointing.every=1 activation_checkpointing.what=mlp",
@@ -47,6 +47,20 @@ std::span<const Change> changes() {
       Change{kOffload, "offload parameters", "strategy.offload=parameters",
              "as that, and parameters are copied for each use"}};
   return kChanges;
+}
+
+// Returns the methods that train less than the full model.
+std::span<const Change> methods() {
+  static const std::vector<Change> kMethods = [] {
+    std::vector<Change> methods;
+    for (const std::string_view name : enum_names(Method())) {
+      if (name == name_of(Method::kFull)) continue;
+      methods.push_back({ChangedPart::kMethod, name, fmt::format("method={}", name),
+                         "adapters are trained in place of the model's parameters"});
+    }
+    return methods;
+  }();
+  return kMethods;
 }
 
 // The run with changes, at most one of each part. No changes: the run as it is.
@@ -160,12 +174,12 @@ std::string remark_on_least(const Run& run, const RunPlan& given, const Setting*
                      description(*least), compared(*least->row.plan, given));
 }
 
-// Returns each single change that saves memory. A change that the device does not support well is
-// left out, unless the run itself has that problem.
-std::vector<Setting> changes_that_save(ExperimentPlans& plans, const Run& run,
-                                       const PlannedRow& of) {
+// Returns each single one of `changes` that saves memory. A change that the device does not support
+// well is left out, unless the run itself has that problem.
+std::vector<Setting> changes_that_save(std::span<const Change> changes, ExperimentPlans& plans,
+                                       const Run& run, const PlannedRow& of) {
   std::vector<Setting> settings;
-  for (const Change& change : changes()) {
+  for (const Change& change : changes) {
     Setting setting = with_changes(plans, run, {&change});
     const auto& plan = setting.row.plan;
     const bool suits_device = setting.row.notes.empty() || !of.notes.empty();
@@ -189,6 +203,8 @@ void add(Suggestions& suggestions, const Setting& setting) {
   }
   suggestions.rows.push_back(setting.row);
   suggestions.rows.back().is_suggested = true;
+  suggestions.rows.back().has_other_method = std::ranges::any_of(
+      setting.changes, [](const Change* change) { return change->part == ChangedPart::kMethod; });
   suggestions.changes.insert(setting.changes.begin(), setting.changes.end());
 }
 
@@ -203,7 +219,7 @@ Suggestions suggestions_for(ExperimentPlans& plans, const Run& run) {
   const auto remark = [&](const std::string& text) {
     suggestions.remarks.push_back(fmt::format("{}: {}.", run.series, text));
   };
-  const std::vector<Setting> saving = changes_that_save(plans, run, given_row);
+  const std::vector<Setting> saving = changes_that_save(changes(), plans, run, given_row);
   for (const Setting& setting : saving) add(suggestions, setting);
   if (fits(given) && !is_calibrated(given)) {
     remark(given.fit == Fit::kUnknown
@@ -217,6 +233,9 @@ Suggestions suggestions_for(ExperimentPlans& plans, const Run& run) {
     const Setting* least = alone != nullptr ? alone : first_that_fits(fitting);
     remark(remark_on_least(run, given, least));
     if (least != nullptr) add(suggestions, *least);
+    for (const Setting& setting : changes_that_save(methods(), plans, run, given_row)) {
+      add(suggestions, setting);
+    }
   }
   const std::vector<Setting> fastest = fastest_of(fitting);
   if (!fastest.empty()) remark(remark_on_fastest(fastest));

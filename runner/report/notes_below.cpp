@@ -35,7 +35,8 @@ std::string reason_line(const Runs& runs, const std::filesystem::path& results) 
                      paths.log(attempt, static_cast<int>(*run.reason_rank)).string());
 }
 
-// ", the first 2 steps left out as warm-up". If no more steps were done, all of them count.
+// ". The first 2 steps are warm-up and are left out". If no more steps were done, all of them
+// count.
 std::string warmup_remark(RunRows rows) {
   std::set<std::string> warmups;
   Names without;
@@ -51,14 +52,15 @@ std::string warmup_remark(RunRows rows) {
   }
   if (warmups.empty()) {
     return without.empty() ? ""
-                           : ", over all steps, because no run did more steps than its warm-up";
+                           : ". All steps count, because no run did more steps than its warm-up";
   }
   if (warmups == std::set<std::string>{"0"}) return "";
-  const std::string steps =
-      warmups == std::set<std::string>{"1"} ? "step" : joined_names(warmups) + " steps";
-  const std::string text = fmt::format(", the first {} left out as warm-up", steps);
+  const std::string steps = warmups == std::set<std::string>{"1"}
+                                ? "step is warm-up and is"
+                                : joined_names(warmups) + " steps are warm-up and are";
+  const std::string text = fmt::format(". The first {} left out", steps);
   if (without.empty()) return text;
-  return fmt::format("{} (except for {}, which did no more steps)", text, joined_names(without));
+  return fmt::format("{}, except for {}, which did no more steps", text, joined_names(without));
 }
 
 // Explains the shown columns.
@@ -70,19 +72,19 @@ std::string columns_remark(std::span<const RunRow> rows, const ShownColumns& sho
                                 per_rank ? "rank's steps" : "slowest rank ± interquartile range",
                                 warmup_remark(rows)));
   } else if (shown.has("tokens_per_second")) {
-    texts.push_back(
-        fmt::format("tokens/s: at the median step of the slowest rank{}.", warmup_remark(rows)));
+    texts.push_back(fmt::format("tokens/s: the speed of the slowest rank at its median step{}.",
+                                warmup_remark(rows)));
   }
   if (shown.has("memory_allocated_bytes_max")) {
     texts.push_back(per_rank ? "Memory: each rank's peak over all steps."
                     : shown.are_brief
                         ? "Memory: the peak of allocated memory, on the rank with the highest peak."
-                        : "Memory: each rank's peak over all steps, least-most.");
+                        : "Memory: the peaks over all steps, from the rank with the lowest to the "
+                          "rank with the highest.");
   }
   if (shown.has("scaling_efficiency_percent")) {
     texts.push_back(
-        "Scaling: tokens/s a rank, in % of the row that has the fewest ranks and differs in "
-        "nothing else.");
+        "Scaling: tokens/s of a rank, relative to the comparable row with the fewest ranks.");
   }
   if (shown.has("loss_last")) {
     texts.push_back(fmt::format("Loss: {}the mean over all tokens that a step trains on.",
@@ -181,7 +183,7 @@ std::string noise_line(const std::vector<RowGroup>& groups) {
                      has_few_steps ? "more steps (train.steps)" : "`repeats: 5`");
 }
 
-// "allocated memory by 0.0 % (median of 12 runs; worst +0.3 %)"
+// "allocated memory was off by 0.0 % (median of 12 runs; worst +0.3 %)"
 std::string errors_text(const char* of_what, const std::vector<double>& errors) {
   const auto size = [](double error) { return std::abs(error); };
   const double worst = *std::ranges::max_element(errors, {}, size);
@@ -199,8 +201,8 @@ std::string predictions_line(std::span<const ComparisonRow* const> runs) {
     if (const auto error = step_time_error_percent(*run)) of_step_times.push_back(*error);
   }
   if (of_memory.empty()) return "";
-  std::string line = "Predictions were off for " + errors_text("allocated memory", of_memory);
-  if (!of_step_times.empty()) line += ", " + errors_text("step time", of_step_times);
+  std::string line = "The predicted " + errors_text("allocated memory was off", of_memory);
+  if (!of_step_times.empty()) line += ", the " + errors_text("step time", of_step_times);
   return line + '.';
 }
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 
+#include "runner/table/names.h"
 #include "runner/table/number_text.h"
 
 namespace fsdp {
@@ -106,10 +107,10 @@ std::string step_times(const DoubledRows& series) {
                      ratio(*last->step_time_ms_median / *first->step_time_ms_median));
 }
 
-// ". Against FSDP: x1.31 the step time at 6, x2.67 the largest value"
+// ". Compared with FSDP, a step takes x1.31 the time at 6, and the largest value is x2.67"
 std::string compared(const DoubledRows& series, const DoubledRows& reference) {
   if (series.finished.empty()) return "";
-  std::string text = ". Against " + reference.name + ": ";
+  std::string text = ". Compared with " + quoted_if_unclear(reference.name) + ", ";
   const auto common =
       std::find_if(reference.finished.rbegin(), reference.finished.rend(),
                    [&](const auto& finished) { return series.finished.contains(finished.first); });
@@ -118,15 +119,15 @@ std::string compared(const DoubledRows& series, const DoubledRows& reference) {
     const ComparisonRow& own = *series.finished.at(value);
     if (own.step_time_ms_median && other->step_time_ms_median &&
         own.total_batch == other->total_batch) {
-      text += fmt::format("{} the step time at {}, ",
+      text += fmt::format("a step takes {} the time at {}, and ",
                           ratio(*own.step_time_ms_median / *other->step_time_ms_median), value);
     }
   }
   const auto largest = static_cast<double>(series.finished.rbegin()->first);
   const auto largest_of_reference = static_cast<double>(reference.finished.rbegin()->first);
   const bool are_known = is_bounded(series) && is_bounded(reference);
-  return text + ratio(largest / largest_of_reference) + " the largest value" +
-         (are_known ? "" : " that was run");
+  return fmt::format("{}the largest value{} is {}", text, are_known ? "" : " that was run",
+                     ratio(largest / largest_of_reference));
 }
 
 }  // namespace
@@ -138,12 +139,13 @@ std::vector<std::string> largest_that_fit(std::span<const ComparisonRow> rows) {
         series.finished.empty() ? "none" : std::to_string(series.finished.rbegin()->first);
     const char* remark = may_be_larger(series)               ? " so far"
                          : series.smallest_that_does_not_fit ? ""
-                                                             : ", no larger value was tried";
-    by_key[series.key].push_back(fmt::format("{} ({}){}", value, series.name, remark));
+                                                             : " (no larger value was tried)";
+    by_key[series.key].push_back(
+        fmt::format("{} for {}{}", value, quoted_if_unclear(series.name), remark));
   }
   std::vector<std::string> texts;
   for (const auto& [key, values] : by_key) {
-    texts.push_back(fmt::format("largest {}: {}", key, fmt::join(values, ", ")));
+    texts.push_back(fmt::format("largest {} that fits: {}", key, fmt::join(values, ", ")));
   }
   return texts;
 }

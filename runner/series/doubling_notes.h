@@ -16,8 +16,8 @@ std::string name_without_value(const ComparisonRow& row);
 // the step time up to it. Both are compared with the experiment's first series of that key.
 std::vector<std::string> doubling_notes(std::span<const ComparisonRow> rows);
 
-// Returns the largest values that fit, for each doubled key: "largest batch.size_per_rank: 16
-// (FSDP), none (DDP)".
+// Returns the largest values that fit, for each doubled key: "largest batch.size_per_rank that
+// fits: 16 for FSDP, none for DDP".
 std::vector<std::string> largest_that_fit(std::span<const ComparisonRow> rows);
 
 }  // namespace fsdp

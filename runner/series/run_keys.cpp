@@ -33,6 +33,11 @@ std::string text_at(const nlohmann::json& spec, const char* pointer) {
   return is_text ? spec.at(place).get<std::string>() : std::string();
 }
 
+std::string method_of(const nlohmann::json& spec) {
+  const std::string method = text_at(spec, "/method");
+  return method.empty() ? std::string(name_of(Method::kFull)) : method;
+}
+
 Keys keys_beyond(Effect least, const ComparisonRow& run) {
   if (row_spec(run).is_null()) return {};  // an empty text would be read as the defaults
   try {

@@ -17,6 +17,10 @@ nlohmann::json row_spec(const ComparisonRow& run);
 // Returns the text at a place of a specification, such as "/model/source". Empty: there is none.
 std::string text_at(const nlohmann::json& spec, const char* pointer);
 
+// Returns the method that trains the run, such as "lora". A specification without the key is of a
+// version that had only "full".
+std::string method_of(const nlohmann::json& spec);
+
 // Returns `spec` without these places.
 using JsonPointers = std::vector<nlohmann::json::json_pointer>;
 nlohmann::json without(nlohmann::json spec, const JsonPointers& places);

@@ -90,6 +90,7 @@ struct ComparisonRow : AttemptSummary {
   std::optional<int64_t> device_memory_bytes;
   std::optional<int64_t> threads;
   std::optional<int64_t> parameter_count;
+  std::optional<int64_t> trained_parameter_count;
   std::optional<int64_t> other_processes;
   std::optional<int64_t> memory_allocated_bytes_predicted;
   std::optional<double> step_time_ms_predicted;
@@ -183,7 +184,9 @@ struct ComparisonRow : AttemptSummary {
     visit("cpu_name", self.cpu_name, "Name of the processor of the host that it was started on.");
     visit("device_memory_bytes", self.device_memory_bytes, "Memory that rank 0 may use on it.");
     visit("threads", self.threads, "CPU threads of rank 0.");
-    visit("parameter_count", self.parameter_count, "Parameters of the model.");
+    visit("parameter_count", self.parameter_count, "Parameters of the model, without adapters.");
+    visit("trained_parameter_count", self.trained_parameter_count,
+          "Parameters that are trained, those of adapters too.");
     visit("other_processes", self.other_processes,
           "Processes of others on a rank's GPU when it started, the most.");
     visit("memory_allocated_bytes_predicted", self.memory_allocated_bytes_predicted,

@@ -192,7 +192,7 @@ constexpr const char* kComparison =
   r.warmup_steps_excluded, r.folder, a.attempt, r.status, r.reason, a.reason_rank,
   a.started_unix_ms, a.host, a.slurm_job, a.node_list, a.git_commit, a.git_dirty,
   a.git_untracked, a.experiment_text_digest, a.runner_version, a.trainer_digest, a.cpu_name,
-  k.device_name, k.device_memory_bytes, k.threads, k.parameter_count,
+  k.device_name, k.device_memory_bytes, k.threads, k.parameter_count, k.trained_parameter_count,
   k.torch_version, k.cuda_version, k.driver_version, k.steps_planned, k.resumed_from_step,
   (select max(other_processes) from ranks where run = a.run and attempt = a.attempt)
     as other_processes, a.memory_allocated_bytes_predicted,

@@ -7,6 +7,7 @@
 #include <map>
 #include <ranges>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -49,6 +50,15 @@ inline std::string joined_texts(std::vector<std::string> texts, std::string_view
 inline std::string range_text(const std::string& least, const std::string& most,
                               std::string_view between = " to ") {
   return least == most ? most : fmt::format("{}{}{}", least, between, most);
+}
+
+// Returns the name, in quotes if a sentence would not show where it ends: "a, b", "one process".
+inline std::string quoted_if_unclear(const std::string& name) {
+  const auto has = [&](std::string_view part) { return name.find(part) != name.npos; };
+  const bool is_list = has(",") || has(";") || has(" and ");
+  const bool is_words =
+      has(" ") && name.find_first_not_of(" abcdefghijklmnopqrstuvwxyz") == name.npos;
+  return is_list || is_words ? "'" + name + "'" : name;
 }
 
 // Returns what `of` returns for each item.

@@ -191,8 +191,8 @@ std::string head_of(const Block& block, const Terminal& terminal) {
 
 std::string table_text(const Table& table, const Terminal& terminal) {
   const TableLines lines = lay_out(table, terminal);
-  const bool is_one_block = table.blocks.size() == 1 && table.blocks.front().title.empty();
-  const std::string head = is_one_block ? head_of(table.blocks.front(), terminal) : "";
+  const bool has_no_title = !table.blocks.empty() && table.blocks.front().title.empty();
+  const std::string head = has_no_title ? head_of(table.blocks.front(), terminal) : "";
   std::string text = table.title.empty() ? "" : paragraph(table.title, terminal);
   text += !table.title.empty() && head.empty() ? "\n" : head;
   for (const std::string& line : lines.heading) text += line + '\n';

@@ -71,6 +71,22 @@ TEST_CASE("report's options choose rows, columns and times") {
   CHECK(run_report(workplace, {"--compare", "first", "first"}).status == 2);
 }
 
+TEST_CASE("a sweep over methods has a row for each, with the parameters that are trained") {
+  const Workplace workplace(
+      "  - {name: a, strategy: {kind: ddp, ranks: 2}}\n"
+      "sweep: {product: {method: [full, lora]}}\n");
+  REQUIRE(workplace.run().status == 0);
+  CHECK(run_report(workplace, {"--format", "csv", "--columns",
+                               "point,method,parameter_count,trained_parameter_count"})
+            .output ==
+        "point,method,parameter_count,trained_parameter_count\r\n"
+        "a method=full,full,1000,1000\r\na method=lora,lora,1000,10\r\n");
+  const std::string table = run_report(workplace, {}).output;
+  CHECK_THAT(table, Contains("Method: method=lora against method=full: memory x1.00"));
+  CHECK_THAT(table,
+             Contains("cannot be compared with method=full: method=lora has another method"));
+}
+
 TEST_CASE("runs that left the list are told of, are rows on request, and are compared by name") {
   const Workplace workplace(kTwoPoints);
   REQUIRE(workplace.run().status == 0);

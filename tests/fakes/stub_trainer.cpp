@@ -193,6 +193,7 @@ class StubTrainer {
     started.device_name = "stub";
     started.steps_planned = steps;
     started.parameter_count = 1000;
+    started.trained_parameter_count = spec_.method == Method::kFull ? 1000 : 10;
     started.resumed_from_step = steps_done_;
     if (steps < wanted) started.warning = "train.max_steps cuts the run short";
     started.torch_version = "none";

@@ -23,7 +23,9 @@ OPTIONAL_REALS = {
     "loss", "gradient_norm", "gradient_scale", "communication_time_ms", "power_limit_watts",
     "sm_clock_mhz_max", "model_flops", "hardware_flops", "cpus_busy_time_ms", "run_queue_wait_time_ms"
 }
-OPTIONAL_INTEGERS = {"device_memory_bytes", "memory_host_bytes_max", "other_processes", "unit"}
+OPTIONAL_INTEGERS = {
+    "device_memory_bytes", "memory_host_bytes_max", "other_processes", "trained_parameter_count", "unit"
+}
 FLAGS = {"non_finite", "skipped", "suspended"}
 KINDS = {
     "run_started", "step", "evaluation", "checkpoint", "device_sample", "run_finished",

@@ -38,6 +38,14 @@ def checkpoint_bytes(folder: Path) -> int:
     return sizes[-1] if sizes else 0
 
 
+def parameter_counts(figures: dict) -> tuple:
+    return figures["parameter_count"], figures["trained_parameter_count"]
+
+
+def started(folder: Path) -> dict:
+    return json.loads(events_file(folder, 0).read_text().splitlines()[0])
+
+
 @pytest.fixture
 def count(request) -> int:
     return request.config.getoption("--runs")
@@ -62,6 +70,7 @@ def test_plan_is_what_the_run_reports(trainer, seed, count, tmp_path):
         wait_until_well_ended(processes, folder)
         keep_prepared(folder, results)
         [plan] = plans(trainer, [request_of(spec, results)])
+        assert parameter_counts(plan) == parameter_counts(started(folder)), spec
         peak = reported_peak(folder, spec["strategy"]["ranks"])
         planned = plan["peak"]
         reported_bytes = peak["memory_allocated_bytes_max"]

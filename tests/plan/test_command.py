@@ -125,6 +125,52 @@ def test_several_changes_are_suggested_where_none_is_enough(plan, rows):
     assert "1 GPU: does not fit, and none of the changes makes it fit: " in text
 
 
+NEEDS_LORA = ["--only", "1 GPU", "--set", "memory_limit_gib=0.08"]
+
+
+def test_other_methods_are_suggested_apart(plan, rows):
+    words = [*NEEDS_LORA, "--suggest"]
+    given, *suggested = rows(*words)
+    [lora] = [row for row in suggested if row["point"] == "1 GPU + lora"]
+    assert not given["fits"] and lora["fits"]
+    assert lora["memory_device_bytes_max"] < given["memory_device_bytes_max"]
+    assert given["trained_parameter_count"] == given["parameter_count"] == lora["parameter_count"]
+    assert lora["trained_parameter_count"] < lora["parameter_count"] / 10
+    text = plan(*words).stdout
+    above, below = text.split("\nOther methods: they change what is trained, not only how\n")
+    assert "1 GPU + lora" not in above and below.startswith("1 GPU + lora ")
+    assert "lora: method=lora; adapters are trained in place of the model's parameters." in " ".join(below.split())
+    assert rows(*NEEDS_LORA, "--set", "method=lora")[0]["memory_device_bytes_max"] == lora["memory_device_bytes_max"]
+
+
+def test_a_run_that_fits_is_suggested_no_other_method(plan):
+    for words in (["--set", "memory_limit_gib=1"], ["--set", "memory_limit_gib=0.0001", "--set", "method=lora"]):
+        done = plan("--only", "1 GPU", *words, "--suggest")
+        assert done.returncode == 0, done.stderr
+        assert "+ lora" not in done.stdout and "Other methods" not in done.stdout
+
+
+def test_max_finds_the_largest_rank_of_adapters(plan, rows):
+    words = ["--only", "1 GPU", "--set", "method=lora", "--max", "lora.rank"]
+    [widest] = rows(*words)
+    assert widest["fits"]
+    assert "lora.rank that fits: 288. The run allows no larger value, although memory may: " in " ".join(widest["notes"])
+    [least] = rows(*words[:4], "--set", "lora.rank=1")
+    limit_bytes = (widest["memory_device_bytes_max"] + least["memory_device_bytes_max"]) // 2
+    limit = ["--set", f"memory_limit_gib={limit_bytes / 2**30}"]
+    [limited] = rows(*words, *limit)
+    [note] = limited["notes"]
+    rank = int(note.split("that fits: ")[1].split()[0])
+    assert 1 < rank < 288 and f"({rank + 1} does not)" in note and limited["point"] == f"1 GPU lora.rank={rank}"
+    [above] = rows(*words[:4], "--set", f"lora.rank={rank + 1}", *limit)
+    assert limited["fits"] and not above["fits"]
+
+
+def test_max_says_of_a_full_training_that_it_has_no_adapters(rows):
+    [row] = rows("--only", "1 GPU", "--max", "lora.rank")
+    assert row["point"] == "1 GPU" and row["notes"] == ["1 GPU: method: full has no lora.rank."]
+
+
 def test_of_a_doubled_key_the_largest_value_is_planned(rows, plan):
     [doubled] = [row for row in rows("--only", "FSDP, doubled", file=CHESS)]
     assert doubled["fits"]

@@ -55,7 +55,7 @@ def rows(request, tmp_path):
 
 def test_predictions_stand_beside_what_was_measured(request, fsdp_run, rows, trainer, tmp_path):
     said = fsdp_run()
-    assert "Predictions were off for allocated memory by 0.0 % (median of 1 run; worst +0.0 %)." in " ".join(said.split())
+    assert "The predicted allocated memory was off by 0.0 % (median of 1 run; worst +0.0 %)." in " ".join(said.split())
     fits = rows()["fits"]
     assert fits["memory_allocated_bytes_predicted"] == fits["memory_allocated_bytes_max"]
     assert fits["memory_error_percent"] == 0

@@ -34,4 +34,4 @@ def test_a_search_in_jobs_begins_where_the_prediction_says(cluster, workplace, m
     assert next_one == largest + 1 and largest > 4
     assert (found[largest], found[next_one]) == ("finished", "out_of_memory")
     assert f"batch.size_per_rank: {largest} is predicted to be the largest that fits" in ended.stdout + ended.stderr
-    assert "Predictions were off for allocated memory by 0.0 %" in ended.stdout
+    assert "The predicted allocated memory was off by 0.0 %" in ended.stdout

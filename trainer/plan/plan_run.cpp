@@ -14,6 +14,7 @@
 #include "base/text/foreign_json.h"
 #include "base/text/json.h"
 #include "base/text/json_fields.h"
+#include "contract/families/adapters.h"
 #include "contract/families/family.h"
 #include "contract/spec/run_spec_yaml.h"
 #include "formats/inputs/inputs.h"
@@ -176,6 +177,8 @@ RunPlan plan_run(const PlanRequest& request) {
   run_phases(spec, config, *backend, batches, recording, request.timeline, plan);
   const AllocationPeak peak = MetaAllocator::instance().peak();
   plan.parameter_count = static_cast<int64_t>(parameter_count(config));
+  plan.trained_parameter_count =
+      static_cast<int64_t>(trained_parameter_count(config, spec.method, spec.lora));
   plan.peak = memory_peak(peak, 1);
   plan.memory_requested_bytes_max = peak.bytes;
   for (size_t i = 0; i < enum_names(MemoryPhase()).size(); ++i) {

@@ -6,6 +6,7 @@
 #include "base/system/log.h"
 #include "base/system/start_up.h"
 #include "base/text/numbers.h"
+#include "contract/families/family.h"
 #include "contract/families/flops.h"
 #include "contract/spec/run_spec.h"
 #include "contract/spec/yaml_value.h"
@@ -108,7 +109,8 @@ Trainer::Trainer(const RunSpec& spec, const RunPaths& paths, Backend& backend, P
 
 void Trainer::describe(RunStarted& started) const {
   started.steps_planned = steps_planned_;
-  started.parameter_count = step_.model().parameter_count();
+  started.parameter_count = static_cast<int64_t>(parameter_count(config_));
+  started.trained_parameter_count = step_.model().trained_parameter_count();
   started.resumed_from_step = steps_done_;
   started.warning = resumed_.warning;
   if (const std::vector<std::string> keys = unread_config_keys(spec_); !keys.empty()) {

@@ -84,6 +84,30 @@ TEST_CASE("check shows the planned memory, and the room for all checkpoints that
              Catch::EndsWith(" 4.00"));
 }
 
+TEST_CASE("check shows how many parameters there are, and how many are trained") {
+  const auto lines = [](const std::string& points) {
+    const Expansion expansion = expanded(
+        "experiment: lab\nbase: {device: cpu, train.steps: 100}\npoints: " + points + "\n");
+    std::string text;
+    for (const std::string& line : preflight_table({.expansion = expansion,
+                                   .compare = Comparison::kLoss,
+                                   .host = kNoGpus,
+                                   .on_cluster = false,
+                                   .results = "."},
+                                                   0)) {
+      text += line + '\n';
+    }
+    return text;
+  };
+  const std::string full = "{name: a}", lora = "{name: b, method: lora, lora.rank: 4}";
+  CHECK_THAT(lines("[" + full + "]"), !Contains("Trained"));
+  CHECK_THAT(lines("[" + lora + "]"), Contains("6.57M") && Contains("Trained"));
+  const std::string both = lines("[" + full + ", " + lora + "]");
+  CHECK_THAT(both, Contains("Trained") && Contains("Each run: 400 sequences, 6.57M parameters\n"));
+  const std::string equal = lines("[" + lora + ", {name: c, method: lora, lora.rank: 4}]");
+  CHECK_THAT(equal, !Contains("Trained") && Contains("6.57M parameters, 131K trained\n"));
+}
+
 TEST_CASE("check warns of checkpoints that the disk has no room for") {
   const std::string keys = "checkpoint.every_steps: 1";
   CHECK_THAT(Checked(keys, plan_of(kGib * kGib)).warnings(),

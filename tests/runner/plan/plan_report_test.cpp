@@ -85,6 +85,40 @@ TEST_CASE("a plan begins with what is planned: profile, model, parameters, ranks
   CHECK(plan_table(report_of({without})).blocks.at(0).introduction.empty());
 }
 
+TEST_CASE("a plan shows how many parameters are trained, unless all are") {
+  PlannedRow full = row_of("full", 25, Fit::kFits), lora = row_of("lora", 25, Fit::kFits);
+  full.plan->trained_parameter_count = 6'740'000'000;
+  lora.plan->trained_parameter_count = 20'000'000;
+  CHECK_THAT(render_plans(PlanFormat::kTable, report_of({full}), 0), !Catch::Contains("Trained"));
+  lora.spec.method = Method::kLora;
+  const std::string text = render_plans(PlanFormat::kTable, report_of({full, lora}), 0);
+  INFO(text);
+  CHECK_THAT(text, Catch::Contains("full       4  4 x 1        -       25.0"));
+  CHECK_THAT(text, Catch::Contains("lora       4  4 x 1    20.0M       25.0"));
+}
+
+TEST_CASE("other methods stand apart, because they change what is trained") {
+  PlannedRow run = row_of("run", 90, Fit::kDoesNotFit), sharded = row_of("run + sharded", 40, {}),
+             lora = row_of("run + lora", 25, Fit::kFits), next = row_of("next", 20, Fit::kFits);
+  lora.has_other_method = true;
+  const std::string heading = "Other methods: they change what is trained, not only how";
+  const PlanReport report = report_of({run, sharded, lora, next});
+  const Table table = plan_table(report);
+  REQUIRE(table.blocks.size() == 2);
+  CHECK(table.blocks[0].rows.size() == 3);
+  CHECK(table.blocks[1].rows.at(0).cells.at(0).text == "run + lora");
+  const std::string text = render_plans(PlanFormat::kTable, report, 0);
+  INFO(text);
+  CHECK_THAT(text, Catch::StartsWith("Profile a100x4: Llama"));
+  CHECK(text.find("\nnext ") < text.find("\n\n" + heading + "\nrun + lora "));
+  const std::string markdown = render_plans(PlanFormat::kMarkdown, report, 0);
+  CHECK(markdown.find("| next |") < markdown.find("#### " + heading));
+  CHECK(markdown.find("#### " + heading) < markdown.find("| run + lora |"));
+  const std::string page = render_plans(PlanFormat::kHtml, report, 0);
+  CHECK(page.find("\"run + lora\"") < page.find("\"next\""));
+  CHECK(plan_table(report_of({run, next})).blocks.size() == 1);
+}
+
 TEST_CASE("a step time that ignores the strategy stands in no row") {
   PlannedRow row = row_of("a", 25, Fit::kFits), other = row_of("b", 25, Fit::kFits);
   row.plan->step_time_ms = 425;

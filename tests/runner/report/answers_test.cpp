@@ -12,27 +12,29 @@ std::vector<Case> cases_of_speed() {
   const ComparisonRows two = runs_at({{"A", 1000}, {"B", 2000}});
   return {
       {"one row has no rival", runs_at({{"A", 1000}}), "Speed", "1000 tokens/s, 4096 ms a step"},
-      {"twice as fast", two, "Speed", "B is fastest, 2000 tokens/s, x2.00 of A; next: A, 1000"},
+      {"twice as fast", two, "Speed",
+       "B is fastest, with 2000 tokens/s (x2.00 of A); next is A, with 1000"},
       {"the baseline is fastest", runs_at({{"A", 2000}, {"B", 1000}}), "Speed",
-       "A is fastest, 2000 tokens/s; next: B, 1000"},
-      {"equal", runs_at({{"A", 1000}, {"B", 1000}}), "Speed", "1000 tokens/s, equal within noise"},
+       "A is fastest, with 2000 tokens/s; next is B, with 1000"},
+      {"equal", runs_at({{"A", 1000}, {"B", 1000}}), "Speed",
+       "no difference exceeds the noise: 1000 tokens/s"},
       {"4 % on a GPU is what one run moves by", runs_at({{"A", 1000}, {"B", 1040}}), "Speed",
-       "1000 to 1040 tokens/s, equal within noise"},
+       "no difference exceeds the noise: 1000 to 1040 tokens/s"},
       {"8 % on a GPU is not", runs_at({{"A", 1000}, {"B", 1080}}), "Speed",
-       "B is fastest, 1080 tokens/s, x1.08 of A; next: A, 1000"},
+       "B is fastest, with 1080 tokens/s (x1.08 of A); next is A, with 1000"},
       {"15 % on a CPU is what one run moves by", runs_at({{"A", 1000}, {"B", 1150}}, kCpu), "Speed",
-       "1000 to 1150 tokens/s, equal within noise"},
+       "no difference exceeds the noise: 1000 to 1150 tokens/s"},
       {"30 % on a CPU is not", runs_at({{"A", 1000}, {"B", 1300}}, kCpu), "Speed",
-       "B is fastest, 1300 tokens/s, x1.30 of A; next: A, 1000"},
+       "B is fastest, with 1300 tokens/s (x1.30 of A); next is A, with 1000"},
       {"steps vary by more than rows differ",
        with(two,
             [](auto& rows) {
               rows[0].step_time_ms_p25 = 1500;
               rows[1].step_time_ms_p75 = 2500;
             }),
-       "Speed", "1000 to 2000 tokens/s, equal within noise"},
+       "Speed", "no difference exceeds the noise: 1000 to 2000 tokens/s"},
       {"two as fast as each other, one slower", runs_at({{"A", 1000}, {"B", 2000}, {"C", 2020}}),
-       "Speed", "C and B are fastest, 2000 to 2020 tokens/s, equal within noise"},
+       "Speed", "C and B are fastest, with 2000 to 2020 tokens/s, equal within noise"},
       {"three steps tell nothing", with(two, [](auto& rows) { rows[1].steps = 5; }), "Speed",
        "1000 to 2000 tokens/s; too few steps to tell: B (raise train.steps)"},
       {"of runs of one step nothing is known",
@@ -45,25 +47,27 @@ std::vector<Case> cases_of_speed() {
        with(runs_at({{"A", 1000}, {"B", 2000}, {"C", 9000}}),
             [](auto& rows) { rows[2].steps = 3; }),
        "Speed",
-       "B is fastest, 2000 tokens/s, x2.00 of A; next: A, 1000; too few steps to tell: C (raise "
+       "B is fastest, with 2000 tokens/s (x2.00 of A); next is A, with 1000; too few steps to "
+       "tell: C (raise "
        "train.steps)"},
       {"who is next is as uncertain as who is fastest",
        runs_at({{"A", 1000}, {"B", 2000}, {"C", 1010}}), "Speed",
-       "B is fastest, 2000 tokens/s, x2.00 of A; next: C and A, 1000 to 1010, equal within noise"},
+       "B is fastest, with 2000 tokens/s (x2.00 of A); next are C and A, with 1000 to 1010, equal "
+       "within noise"},
       {"tokens that fill up are not counted",
        with(two,
             [](auto& rows) {
               rows[0].unpadded_tokens_per_second = 990;
               rows[1].unpadded_tokens_per_second = 400;
             }),
-       "Speed", "A is fastest, 990 unpadded tokens/s; next: B, 400"},
+       "Speed", "A is fastest, with 990 unpadded tokens/s; next is B, with 400"},
       {"rows are as full as each other",
        with(two,
             [](auto& rows) {
               rows[0].unpadded_tokens_per_second = 500;
               rows[1].unpadded_tokens_per_second = 1001;
             }),
-       "Speed", "B is fastest, 2000 tokens/s, x2.00 of A; next: A, 1000"},
+       "Speed", "B is fastest, with 2000 tokens/s (x2.00 of A); next is A, with 1000"},
       {"other devices", with(two, [](auto& rows) { rows[1].device_name = "another"; }), "Speed",
        "1000 to 2000 tokens/s, run on different devices, so none is called fastest"},
       {"other models",
@@ -74,24 +78,24 @@ std::vector<Case> cases_of_speed() {
       {"nothing finished", ended(runs_at({{"A", 1000}}), 0, RunStatus::kOutOfMemory), "Speed", ""},
       {"five repeats apart",
        repeated({{"A", {100, 101, 102, 103, 104}}, {"B", {120, 121, 122, 123, 124}}}), "Speed",
-       "B is fastest, 122 tokens/s, x1.20 of A; next: A, 102"},
+       "B is fastest, with 122 tokens/s (x1.20 of A); next is A, with 102"},
       {"five repeats in a row on a CPU that drifts by as much",
        repeated({{"A", {100, 101, 102, 103, 104}}, {"B", {110, 111, 112, 113, 114}}}), "Speed",
-       "102 to 112 tokens/s, equal within noise"},
+       "no difference exceeds the noise: 102 to 112 tokens/s"},
       {"five repeats of the same",
        repeated({{"A", {100, 105, 95, 102, 98}}, {"B", {101, 104, 96, 99, 103}}}), "Speed",
-       "100 to 101 tokens/s, equal within noise"},
+       "no difference exceeds the noise: 100 to 101 tokens/s"},
       {"a 95 % interval of this ratio excludes 1 by chance",
        repeated({{"A", {100, 101, 103, 98, 106}}, {"B", {105, 106, 104, 107, 99}}}), "Speed",
-       "101 to 105 tokens/s, equal within noise"},
+       "no difference exceeds the noise: 101 to 105 tokens/s"},
       {"three repeats apart by less than a run moves",
        repeated({{"A", {100, 101, 102}}, {"B", {108, 109, 110}}}), "Speed",
-       "101 to 109 tokens/s, equal within noise"},
+       "no difference exceeds the noise: 101 to 109 tokens/s"},
       {"three repeats far apart", repeated({{"A", {100, 101, 102}}, {"B", {150, 155, 160}}}),
-       "Speed", "B is fastest, 155 tokens/s, x1.53 of A; next: A, 101"},
+       "Speed", "B is fastest, with 155 tokens/s (x1.53 of A); next is A, with 101"},
       {"three repeats far apart in the middle, one overlaps",
        repeated({{"A", {100, 101, 170}}, {"B", {150, 155, 160}}}), "Speed",
-       "101 to 155 tokens/s, equal within noise"},
+       "no difference exceeds the noise: 101 to 155 tokens/s"},
   };
 }
 
@@ -131,11 +135,11 @@ std::vector<Case> cases_of_memory() {
                 {2, RunStatus::kFinished},
                 {4, RunStatus::kOutOfMemory},
                 {8, RunStatus::kOutOfMemory}}),
-       "Fits", "largest batch.size_per_rank: 2 (FSDP)"},
+       "Fits", "largest batch.size_per_rank that fits: 2 for FSDP"},
       {"of a doubled key all fit", doubled({{1, RunStatus::kFinished}, {2, RunStatus::kFinished}}),
-       "Fits", "largest batch.size_per_rank: 2 (FSDP), no larger value was tried"},
+       "Fits", "largest batch.size_per_rank that fits: 2 for FSDP (no larger value was tried)"},
       {"of a doubled key none fits", doubled({{1, RunStatus::kOutOfMemory}}), "Fits",
-       "largest batch.size_per_rank: none (FSDP)"},
+       "largest batch.size_per_rank that fits: none for FSDP"},
   };
 }
 
@@ -288,16 +292,18 @@ std::vector<Case> cases_of_busy_hosts() {
       {"who was disturbed is not beaten", disturbed(two, 0), "Speed",
        "1000 to 2000 tokens/s; not ranked, as others took CPU time: A (run again on a quiet host)"},
       {"a disturbed rival is not fastest", disturbed(three, 2), "Speed",
-       "B is fastest, 2000 tokens/s, x2.00 of A; next: A, 1000; not ranked, as others took CPU "
+       "B is fastest, with 2000 tokens/s (x2.00 of A); next is A, with 1000; not ranked, as others "
+       "took CPU "
        "time: C (run again on a quiet host)"},
       {"there is no ratio to a disturbed baseline", disturbed(three, 0), "Speed",
-       "C is fastest, 9000 tokens/s; next: B, 2000; not ranked, as others took CPU time: A (run "
+       "C is fastest, with 9000 tokens/s; next is B, with 2000; not ranked, as others took CPU "
+       "time: A (run "
        "again on a quiet host)"},
       {"one disturbed row alone", disturbed(runs_at({{"A", 1000}}), 0), "Speed",
        "1000 tokens/s, 4096 ms a step; not ranked, as others took CPU time: A (run again on a "
        "quiet host)"},
       {"two of five disturbed repeats move no median", disturbed(disturbed(repeats, 5), 6), "Speed",
-       "B is fastest, 122 tokens/s, x1.20 of A; next: A, 102"},
+       "B is fastest, with 122 tokens/s (x1.20 of A); next is A, with 102"},
       {"three of five do", disturbed(disturbed(disturbed(repeats, 5), 6), 7), "Speed",
        "102 to 122 tokens/s; not ranked, as others took CPU time: B (run again on a quiet host)"},
       {"what offload costs is not told of a disturbed run", disturbed(pair, 1), "Offload",
@@ -341,11 +347,12 @@ std::vector<Case> cases_of_rows_that_are_equal_to_one_only() {
       repeated({{"A", varying}, {"B", ten_of_1000}, {"C", ten_of_900}}, kCuda);
   return {
       {"rows of which one is slower than another are not equal", three, "Speed",
-       "A and B are fastest, 1000 to 1010 tokens/s, equal within noise"},
+       "A and B are fastest, with 1000 to 1010 tokens/s, equal within noise"},
       {"nor are those that are next",
        repeated({{"A", varying}, {"B", ten_of_1000}, {"C", ten_of_900}, {"D", ten_of_5000}}, kCuda),
        "Speed",
-       "D is fastest, 5000 tokens/s, x4.95 of A; next: A and B, 1000 to 1010, equal within noise"},
+       "D is fastest, with 5000 tokens/s (x4.95 of A); next are A and B, with 1000 to 1010, equal "
+       "within noise"},
   };
 }
 
@@ -370,13 +377,17 @@ std::vector<Case> cases_of_ends() {
       {"what runs still is not fastest", ended(two, 1, RunStatus::kRunning), "Speed",
        "1000 tokens/s, 4096 ms a step"},
       {"three as fast as each other", runs_at({{"A", 1000}, {"B", 1010}, {"C", 990}}), "Speed",
-       "990 to 1010 tokens/s, equal within noise"},
+       "no difference exceeds the noise: 990 to 1010 tokens/s"},
       {"a repeat that failed counts for nothing",
        with(repeated({{"A", {100, 101, 102, 103, 104}}, {"B", {120, 121, 122, 123, 124, 900}}}),
             [](auto& rows) { rows.back().status = RunStatus::kFailed; }),
-       "Speed", "B is fastest, 122 tokens/s, x1.20 of A; next: A, 102"},
+       "Speed", "B is fastest, with 122 tokens/s (x1.20 of A); next is A, with 102"},
       {"names that read as two are quoted", runs_at({{"A and B", 1000}, {"A; B", 1000}, {"C", 9}}),
-       "Speed", "'A and B' and 'A; B' are fastest, 1000 tokens/s, equal within noise"},
+       "Speed", "'A and B' and 'A; B' are fastest, with 1000 tokens/s, equal within noise"},
+      {"names that read as words are quoted", runs_at({{"one process", 1000}, {"two", 2000}}),
+       "Speed",
+       "two is fastest, with 2000 tokens/s (x2.00 of 'one process'); next is 'one process', with "
+       "1000"},
       {"repeats of one point have no rival", repeated({{"A", {100, 101, 102}}}), "Speed",
        "101 tokens/s, 40554 ms a step"},
       {"repeats of one point with one seed",
@@ -403,6 +414,64 @@ std::vector<Case> cases_of_ends() {
   };
 }
 
+// Rows of two methods.
+std::vector<Case> cases_of_methods() {
+  const auto method = [](ComparisonRow& row, const char* name, int64_t rank) {
+    json spec = json::parse(row.spec);
+    spec["method"] = name;
+    spec["lora"]["rank"] = rank;
+    spec["optimizer"]["learning_rate"] = 1e-5 * static_cast<double>(rank);
+    row.spec = spec.dump();
+  };
+  const ComparisonRows two = with(runs_at({{"A", 1000}, {"B", 1500}}), [&](auto& rows) {
+    method(rows[0], "full", 8);
+    method(rows[1], "lora", 32);
+  });
+  const ComparisonRows four =
+      with(with_losses(runs_at({{"A", 1000}, {"A2", 1000}, {"B", 1500}, {"B2", 1500}}),
+                       {{3, 2}, {3, 2}, {3, 1}, {3, 1}}),
+           [&](auto& rows) {
+             for (size_t i : {2, 3}) {
+               method(rows[i], "lora", 8);
+               rows[i].loss_digest = "of adapters";
+             }
+           });
+  return {
+      {"a method has its price, whatever its rank and learning rate",
+       with_memory(two, {4096, 1024}), "Method", "B against A: memory x0.25, tokens/s x1.50"},
+      {"another rank of adapters is no other method",
+       with(two, [&](auto& rows) { method(rows[0], "lora", 4); }), "Method", ""},
+      {"an older version had the method full only",
+       with(two,
+            [](auto& rows) {
+              json spec = json::parse(rows[0].spec);
+              spec.erase("method");
+              rows[1].spec = spec.dump();
+            }),
+       "Method", ""},
+      {"losses of two methods are not compared", two, "Loss",
+       "cannot be compared with A: B has another method"},
+      {"nor if their total batches differ, too",
+       with(two, [](auto& rows) { rows[1].total_batch = 32; }), "Loss",
+       "cannot be compared with A: B has another method"},
+      {"losses are compared within each method", four, "Loss",
+       "A and A2 are equal at all 2 steps; B and B2 are equal at all 2 steps; losses of different "
+       "methods are not compared"},
+      {"this is said once, and of no single run",
+       with(four, [](auto& rows) { rows[2].loss_digest = "alone"; }), "Loss",
+       "A and A2 are equal at all 2 steps; losses of different methods are not compared"},
+      {"another total batch is still said of a run of the same method",
+       with(four,
+            [](auto& rows) {
+              rows.push_back(run_at("C", 1000));
+              rows.back().total_batch = 32;
+            }),
+       "Loss",
+       "A and A2 are equal at all 2 steps; B and B2 are equal at all 2 steps; C not compared: "
+       "another total batch than A; losses of different methods are not compared"},
+  };
+}
+
 TEST_CASE("answers about results whose truth is known") {
   check(cases_of_speed());
   check(cases_of_memory());
@@ -411,6 +480,7 @@ TEST_CASE("answers about results whose truth is known") {
   check(cases_of_repeats_without_room());
   check(cases_of_busy_hosts());
   check(cases_of_changes());
+  check(cases_of_methods());
   check(cases_of_rows_that_are_equal_to_one_only());
   check(cases_of_ends());
 }
@@ -420,7 +490,8 @@ TEST_CASE("no answer has a ratio to a row of which no run finished") {
       with_memory(runs_at({{"A", 1000}, {"B", 2000}, {"C", 1000}}), {4096, 1024, 2048});
   for (const RunStatus status : {RunStatus::kFailed, RunStatus::kOutOfMemory}) {
     const ComparisonRows rows = with(three, [&](auto& all) { all[0].status = status; });
-    CHECK(answer_of(rows, "Speed", "A") == "B is fastest, 2000 tokens/s; next: C, 1000");
+    CHECK(answer_of(rows, "Speed", "A") ==
+          "B is fastest, with 2000 tokens/s; next is C, with 1000");
     CHECK_THAT(answer_of(rows, "Fits", "A"), Catch::EndsWith("least memory: B, 1.00 GiB a rank"));
   }
   const ComparisonRows unmeasured =
@@ -480,6 +551,10 @@ TEST_CASE("a set-up names what rows have in common") {
   rows[1].ranks = 2;
   rows[0].spec = rows[1].spec = R"({"model":{"source":"/models/SmolLM2/"}})";
   CHECK(set_up() == "SmolLM2 6.62M, 256 tokens a row; a processor (CPU), 1-2 threads");
+  rows[0].spec = R"({"model":{"source":"/models/SmolLM2/"},"method":"lora"})";
+  CHECK(set_up() == "SmolLM2 6.62M, 256 tokens a row; a processor (CPU), 1-2 threads");
+  rows[1].spec = rows[0].spec;
+  CHECK(set_up() == "SmolLM2 6.62M, lora, 256 tokens a row; a processor (CPU), 1-2 threads");
 }
 
 }  // namespace

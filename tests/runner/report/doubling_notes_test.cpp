@@ -35,14 +35,15 @@ TEST_CASE("the answer of each doubled key in words, compared with the first that
       doubled_row("recomputed", 2, 4, kFits, 131),  doubled_row("recomputed", 2, 8, kFits, 125),
       doubled_row("recomputed", 2, 16, kFits, 126),
   };
-  CHECK(doubling_notes(rows) ==
-        std::vector<std::string>{
-            "single: batch.size_per_rank 1 does not fit.",
-            "FSDP: largest batch.size_per_rank that fits: 6 (7 does not). A step takes 120 ms at "
-            "1, 96.0 ms at 6 (x0.80).",
-            "recomputed: largest batch.size_per_rank that was run fits: 16. A step takes 131 ms at "
-            "4, 126 ms at 16 (x0.96). Against FSDP: x1.31 the step time at 4, x2.67 the largest "
-            "value that was run."});
+  CHECK(
+      doubling_notes(rows) ==
+      std::vector<std::string>{
+          "single: batch.size_per_rank 1 does not fit.",
+          "FSDP: largest batch.size_per_rank that fits: 6 (7 does not). A step takes 120 ms at "
+          "1, 96.0 ms at 6 (x0.80).",
+          "recomputed: largest batch.size_per_rank that was run fits: 16. A step takes 131 ms at "
+          "4, 126 ms at 16 (x0.96). Compared with FSDP, a step takes x1.31 the time at 4, and the "
+          "largest value that was run is x2.67."});
 }
 
 TEST_CASE("what is not known is said") {
@@ -65,11 +66,11 @@ TEST_CASE("a value that failed between what fits and what does not may fit") {
         std::vector<std::string>{
             "FSDP: largest batch.size_per_rank that was run fits: 1 (4 does not); 2: failed.",
             "later: batch.size_per_rank 4 does not fit; 2: running.",
-            "above: largest batch.size_per_rank that fits: 1 (2 does not); 4: failed. Against "
-            "FSDP: x1.00 the largest value that was run."});
+            "above: largest batch.size_per_rank that fits: 1 (2 does not); 4: failed. "
+            "Compared with FSDP, the largest value that was run is x1.00."});
   CHECK(largest_that_fit(rows) ==
-        std::vector<std::string>{
-            "largest batch.size_per_rank: 1 (FSDP) so far, none (later) so far, 1 (above)"});
+        std::vector<std::string>{"largest batch.size_per_rank that fits: 1 for FSDP so far, none "
+                                 "for later so far, 1 for above"});
 }
 
 TEST_CASE("step times are compared at equal totals only, series within their experiment") {

@@ -17,6 +17,7 @@ Report report_of_specs() {
     spec.optimizer.learning_rate = is_second ? 3e-4 : 1e-3;
     spec.model.config.hidden_size = is_second ? 512 : 256;
     spec.train.steps = row.run * 10;
+    spec.method = is_second ? Method::kLora : Method::kFull;
     row.spec.clear();
     append_json(row.spec, spec);
   }
@@ -43,6 +44,8 @@ TEST_CASE("every key of a run is a column, a condition, a group and an order") {
         "point\r\nresumed\r\nevaluated\r\nplain\r\n");
   CHECK(csv({.columns = {"data.shuffle"}, .where = {"data.shuffle = true"}}) ==
         "data.shuffle\r\ntrue\r\ntrue\r\ntrue\r\n");
+  CHECK(csv({.columns = {"point", "method"}, .where = {"method = lora"}}) ==
+        "point,method\r\nevaluated,lora\r\n");
   CHECK(csv({.columns = {"resume"}, .where = {"resume = "}}) == "resume\r\n\r\n\r\n\r\n");
   Report grouped = report_of_specs();
   grouped.view = {.group = "schedule.kind"};

@@ -4,6 +4,7 @@
 
 #include "runner/answers/answers.h"
 #include "runner/series/run_keys.h"
+#include "runner/table/names.h"
 #include "tests/runner/report/made_up_experiments.h"
 #include "tests/runner/report/sentence_reader.h"
 
@@ -16,8 +17,8 @@ class LossSentences {
     for (size_t i = 0; i < made.runs.size(); ++i) {
       const ComparisonRow& run = made.runs[i];
       if (run.status != RunStatus::kFinished) continue;
-      runs_of_[quoted_if_list(run.series)].push_back(i);
-      if (run.point != run.series) runs_of_[quoted_if_list(run.point)].push_back(i);
+      runs_of_[quoted_if_unclear(run.series)].push_back(i);
+      if (run.point != run.series) runs_of_[quoted_if_unclear(run.point)].push_back(i);
     }
     for (const auto& [name, runs] : runs_of_) names_.push_back(name);
   }
@@ -104,18 +105,18 @@ class LossSentences {
     return rows.size();
   }
 
-  // "16 runs agree within 4 groups of runs that compute the same thing, to 2e-7 at every step"
+  // "16 runs form 4 groups that compute the same thing; within each group losses agree to 2e-7 at
+  // every step"
   bool check_many(SentenceReader& reader) {
     if (!std::isdigit(reader.next())) return false;
     tells_all_ = false;
     reader.take_number();
-    const bool are_equal = reader.take(" runs are equal within ");
-    if (!are_equal) reader.expect(" runs agree within ");
+    reader.expect(" runs form ");
     reader.take_number();
-    reader.expect(" groups of runs that compute the same thing, ");
+    reader.expect(" groups that compute the same thing; within each group losses ");
     double bound = 0;
-    if (!are_equal) {
-      reader.expect("to ");
+    if (!reader.take("are equal ")) {
+      reader.expect("agree to ");
       bound = reader.take_number();
       reader.expect(" ");
     }

@@ -22,11 +22,11 @@ std::string line_of(const std::vector<ComparisonRow>& rows) {
 TEST_CASE("errors of predictions are told by their median, of an even number too, and the worst") {
   CHECK(line_of({}).empty());
   CHECK(line_of({predicted_row(990)}) ==
-        "Predictions were off for allocated memory by 1.0 % (median of 1 run; worst -1.0 %).");
+        "The predicted allocated memory was off by 1.0 % (median of 1 run; worst -1.0 %).");
   CHECK(line_of({predicted_row(1000), predicted_row(1040)}) ==
-        "Predictions were off for allocated memory by 2.0 % (median of 2 runs; worst +4.0 %).");
+        "The predicted allocated memory was off by 2.0 % (median of 2 runs; worst +4.0 %).");
   CHECK(line_of({predicted_row(1020), predicted_row(1010), predicted_row(950)}) ==
-        "Predictions were off for allocated memory by 2.0 % (median of 3 runs; worst -5.0 %).");
+        "The predicted allocated memory was off by 2.0 % (median of 3 runs; worst -5.0 %).");
 }
 
 }  // namespace

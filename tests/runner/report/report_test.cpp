@@ -93,15 +93,16 @@ TEST_CASE("the remark about the warm-up says what was left out of which run") {
   const auto remark = [&] {
     const std::string text = render(Format::kTable, report);
     const size_t begin = text.find(" range") + 6;
-    return text.substr(begin, text.find('.', begin) - begin);
+    return text.substr(begin, text.find(". Memory", begin) - begin);
   };
-  CHECK(remark() == ", the first 2 steps left out as warm-up");
+  CHECK(remark() == ". The first 2 steps are warm-up and are left out");
   report.rows.push_back(finished_row(2, "short", StrategyKind::kDdp, 2, 10));
   report.rows[1].steps = 2;
   CHECK(remark() ==
-        ", the first 2 steps left out as warm-up (except for short, which did no more steps)");
+        ". The first 2 steps are warm-up and are left out, except for short, which did no more "
+        "steps");
   report.rows.erase(report.rows.begin());
-  CHECK(remark() == ", over all steps, because no run did more steps than its warm-up");
+  CHECK(remark() == ". All steps count, because no run did more steps than its warm-up");
   report.rows[0].warmup_steps_excluded = 0;
   CHECK(remark() == "");
   report.rows[0].steps = 0;

@@ -238,8 +238,8 @@ TEST_CASE("--group makes blocks with a baseline each") {
   CHECK(rows[2]["tokens_per_second_ratio"] == 1);
   const std::string table = render(Format::kTable, report);
   CHECK_THAT(table, Catch::Contains("\n\nstrategy: fsdp\nfp32, ") &&
-                        Catch::Contains("Speed: FSDP 2 is fastest, 81900 tokens/s, x2.00 of "
-                                        "FSDP 1; next: FSDP 1, 41000\n") &&
+                        Catch::Contains("Speed: FSDP 2 is fastest, with 81900 tokens/s (x2.00 of "
+                                        "FSDP 1); next is FSDP 1, with 41000\n") &&
                         Catch::Contains("\n\nstrategy: ddp\nfp32, ") &&
                         Catch::Contains("first row of a block that finished: FSDP 1, DDP 1."));
   CHECK_THAT(render(Format::kMarkdown, report), Catch::Contains("\n#### strategy: ddp\n\nfp32, "));

@@ -7,7 +7,7 @@ namespace fsdp {
 namespace {
 
 constexpr const char* k90Percent =
-    "tokens/s a rank: 4 90 % of 1 (weak scaling: the total batch grows with the ranks)";
+    "weak scaling (the total batch grows with the ranks), tokens/s of a rank relative to 1: 4 90 %";
 
 // Cases of single runs, and of differences that may be noise.
 std::vector<Case> cases_of_scaling() {
@@ -17,51 +17,52 @@ std::vector<Case> cases_of_scaling() {
       {"the total batch stays, by less accumulation",
        {on_ranks("1", 1, 1000, kCuda, 4), on_ranks("4", 4, 500)},
        "Scaling",
-       "tokens/s a rank: 4 50 % of 1 (strong scaling: the total batch stays)"},
+       "strong scaling (the total batch stays the same), tokens/s of a rank relative to 1: 4 50 %"},
       {"3 % on a GPU is what one run moves by",
        {on_ranks("1", 1, 1000), on_ranks("4", 4, 970)},
        "Scaling",
-       "tokens/s a rank: 4 97 % (within noise of 100 %) of 1 (weak scaling: the total batch "
-       "grows with the ranks)"},
+       "weak scaling (the total batch grows with the ranks), tokens/s of a rank relative to 1: 4 "
+       "97 % (within noise of 100 %)"},
       {"faster than alone",
        {on_ranks("1", 1, 1000), on_ranks("4", 4, 1100)},
        "Scaling",
-       "tokens/s a rank: 4 110 % of 1 (weak scaling: the total batch grows with the ranks)"},
+       "weak scaling (the total batch grows with the ranks), tokens/s of a rank relative to 1: 4 "
+       "110 %"},
       {"10 % on a CPU is what one run moves by",
        {on_ranks("1", 1, 1000, kCpu), on_ranks("4", 4, 900, kCpu)},
        "Scaling",
-       "tokens/s a rank: 4 90 % (within noise of 100 %) of 1 (weak scaling: the total batch "
-       "grows with the ranks)"},
+       "weak scaling (the total batch grows with the ranks), tokens/s of a rank relative to 1: 4 "
+       "90 % (within noise of 100 %)"},
       {"steps vary by more than the ranks cost",
        with(weak, [](auto& rows) { rows[1].step_time_ms_p25 = *rows[1].step_time_ms_p25 * 0.8; }),
        "Scaling",
-       "tokens/s a rank: 4 90 % (within noise of 100 %) of 1 (weak scaling: the total batch "
-       "grows with the ranks)"},
+       "weak scaling (the total batch grows with the ranks), tokens/s of a rank relative to 1: 4 "
+       "90 % (within noise of 100 %)"},
       {"three steps tell nothing", with(weak, [](auto& rows) { rows[0].steps = 5; }), "Scaling",
-       "tokens/s a rank: 4 90 % (too few steps to tell) of 1 (weak scaling: the total batch "
-       "grows with the ranks)"},
+       "weak scaling (the total batch grows with the ranks), tokens/s of a rank relative to 1: 4 "
+       "90 % (too few steps to tell)"},
       {"others took CPU time", disturbed(weak, 0), "Scaling",
-       "tokens/s a rank: 4 not known (others took CPU time) of 1 (weak scaling: the total "
-       "batch grows with the ranks)"},
+       "weak scaling (the total batch grows with the ranks), tokens/s of a rank relative to 1: 4 "
+       "not known (others took CPU time)"},
       {"five repeats show a fifth on a CPU too",
        scaled_repeats({100, 101, 99, 100, 100}, {80, 81, 79, 80, 80}), "Scaling",
-       "tokens/s a rank: 4 80 % of 1 (weak scaling: the total batch grows with the ranks)"},
+       "weak scaling (the total batch grows with the ranks), tokens/s of a rank relative to 1: 4 "
+       "80 %"},
       {"five repeats that overlap show nothing",
        scaled_repeats({100, 60, 99, 100, 130}, {90, 110, 65, 90, 99}), "Scaling",
-       "tokens/s a rank: 4 90 % (within noise of 100 %) of 1 (weak scaling: the total batch "
-       "grows with the ranks)"},
+       "weak scaling (the total batch grows with the ranks), tokens/s of a rank relative to 1: 4 "
+       "90 % (within noise of 100 %)"},
       {"several against one",
        {on_ranks("1", 1, 1000), on_ranks("2", 2, 900), on_ranks("4", 4, 800)},
        "Scaling",
-       "tokens/s a rank: 2 90 %, 4 80 % of 1 (weak scaling: the total batch grows with the "
-       "ranks)"},
+       "weak scaling (the total batch grows with the ranks), tokens/s of a rank relative to 1: 2 "
+       "90 %, 4 80 %"},
       {"more than four are counted",
        {on_ranks("1", 1, 1000), on_ranks("2", 2, 900), on_ranks("4", 4, 800), on_ranks("8", 8, 700),
         on_ranks("16", 16, 600), on_ranks("32", 32, 500), on_ranks("64", 64, 400)},
        "Scaling",
-       "tokens/s a rank: 2 90 % (within noise of 100 %), 4 80 %, 8 70 %, 16 60 %, 2 more of "
-       "1 (weak scaling: the "
-       "total batch grows with the ranks)"},
+       "weak scaling (the total batch grows with the ranks), tokens/s of a rank relative to 1: 2 "
+       "90 % (within noise of 100 %), 4 80 %, 8 70 %, 16 60 %, 2 more"},
   };
 }
 
@@ -72,7 +73,8 @@ std::vector<Case> cases_without_scaling() {
        ended({on_ranks("1", 1, 1000), on_ranks("2", 2, 1000), on_ranks("4", 4, 900)}, 0,
              RunStatus::kOutOfMemory),
        "Scaling",
-       "tokens/s a rank: 4 90 % of 2 (weak scaling: the total batch grows with the ranks)"},
+       "weak scaling (the total batch grows with the ranks), tokens/s of a rank relative to 2: 4 "
+       "90 %"},
       {"who failed does not scale", ended(weak, 1, RunStatus::kFailed), "Scaling", ""},
       {"as many ranks", {on_ranks("1", 4, 1000), on_ranks("4", 4, 900)}, "Scaling", ""},
       {"another device", with(weak, [](auto& rows) { rows[1].device_name = "another"; }), "Scaling",
@@ -88,8 +90,8 @@ std::vector<Case> cases_without_scaling() {
               rows[1].threads = 2;
             }),
        "Scaling",
-       "tokens/s a rank: 4 90 % of 1 (weak scaling: the total batch grows with the ranks); "
-       "some rows have fewer CPU threads a rank"},
+       "weak scaling (the total batch grows with the ranks), tokens/s of a rank relative to 1: 4 "
+       "90 %; ranks of some rows have fewer CPU threads"},
   };
 }
 

@@ -133,7 +133,8 @@ TEST_CASE("the column is there where rows scale, for people too") {
   Report report;
   report.rows = {row_of("1 GPU", 1, 1, 1000), row_of("4 GPUs", 4, 1, 900)};
   CHECK_THAT(render(Format::kMarkdown, report), Catch::Contains("| scaling % |"));
-  CHECK_THAT(render(Format::kTable, report), Catch::Contains("Scaling: tokens/s a rank, in %"));
+  CHECK_THAT(render(Format::kTable, report),
+             Catch::Contains("Scaling: tokens/s of a rank, relative"));
   const auto json = json::parse(render(Format::kJson, report))["rows"];
   CHECK(json[0]["scaling"] == "base");
   CHECK(json[1]["scaling_efficiency_percent"] == 90.0);

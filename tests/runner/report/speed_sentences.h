@@ -3,6 +3,7 @@
 #include <set>
 
 #include "runner/answers/answers.h"
+#include "runner/table/names.h"
 #include "runner/table/number_text.h"
 #include "tests/runner/report/made_up_experiments.h"
 #include "tests/runner/report/sentence_reader.h"
@@ -15,8 +16,8 @@ class SpeedSentences {
  public:
   explicit SpeedSentences(const MadeUpExperiment& made) : made_(made) {
     for (size_t row = 0; row < made.truth.size(); ++row) {
-      rows_[quoted_if_list(made.truth[row].name)] = row;
-      names_.push_back(quoted_if_list(made.truth[row].name));
+      rows_[quoted_if_unclear(made.truth[row].name)] = row;
+      names_.push_back(quoted_if_unclear(made.truth[row].name));
     }
     const std::vector<size_t> ranked = ranked_rows();
     double least = 1, most = 0;
@@ -212,17 +213,18 @@ inline void SpeedSentences::check_speed(const std::string& whole) {
   if (is_reason("of different models") || is_reason("not all known")) return;
   require(devices.size() == 1 || ranked.size() == 1, "devices differ: " + text);
   if (const std::optional<std::string> name = reader.take_name();
-      name && reader.take(" is fastest, ")) {
+      name && reader.take(" is fastest, with ")) {
     has_winner_ = true;
     const size_t first = rows_.at(*name);
     require(reader.take_number() == std::stod(short_number(measured(first))), "another speed");
     reader.expect(" " + unit_);
-    if (reader.take(", x")) {
+    if (reader.take(" (x")) {
       reader.take_number();
       reader.expect(" of ");
       reader.expect_name();
+      reader.expect(")");
     }
-    reader.expect("; next: ");
+    if (!reader.take("; next is ")) reader.expect("; next are ");
     claim_fastest({first}, known);
     const SentenceReader::NameList next = reader.expect_names();
     Rows rest = known;
@@ -231,15 +233,16 @@ inline void SpeedSentences::check_speed(const std::string& whole) {
     return;
   }
   reader = reader_of(text);
+  const bool are_all_equal = reader.take("no difference exceeds the noise: ");
   if (!std::isdigit(reader.next())) {
     const SentenceReader::NameList list = reader.expect_names();
-    reader.expect(" are fastest, ");
+    reader.expect(" are fastest, with ");
     claim_fastest(rows_of(list), known);
   }
   reader.take_number();
   if (reader.take(" to ")) reader.take_number();
   reader.expect(" " + unit_);
-  if (reader.take(", equal within noise")) {
+  if (are_all_equal || reader.take(", equal within noise")) {
     require(known.size() > 1, "rows of few steps are called equal: " + text);
   } else if (reader.take(", ")) {
     reader.take_number();
@@ -276,7 +279,7 @@ inline void SpeedSentences::check_fits(const std::string& text) {
     if (!is_doubled(row) && fits(row)) fitting.push_back(row);
   }
   if (!doubled.empty()) {
-    reader.expect("largest batch.size_per_rank: ");
+    reader.expect("largest batch.size_per_rank that fits: ");
     std::string most = "none";
     bool is_bounded = false, is_open = false;
     for (const size_t row : doubled) {
@@ -285,8 +288,8 @@ inline void SpeedSentences::check_fits(const std::string& text) {
       is_bounded = is_bounded || count(row, RunStatus::kOutOfMemory) > 0;
       is_open = is_open || (!is_bounded && count(row, RunStatus::kFailed) > 0);
     }
-    reader.expect(most + " (FSDP)");
-    reader.expect(is_open ? " so far" : is_bounded ? "" : ", no larger value was tried");
+    reader.expect(most + " for FSDP");
+    reader.expect(is_open ? " so far" : is_bounded ? "" : " (no larger value was tried)");
     if (reader.is_at_end()) return;
     reader.expect("; ");
   }
@@ -388,7 +391,7 @@ inline void SpeedSentences::check_change(const std::string& question, const std:
   require(reader.is_at_end(), "an unknown sentence: " + text);
 }
 
-// "tokens/s a rank: 4 90 % (within noise of 100 %), 8 80 % of 1 (weak scaling: ...)"
+// "weak scaling (...), tokens/s of a rank relative to 1: 4 90 % (within noise of 100 %), 8 80 %"
 inline void SpeedSentences::check_scaling(const std::string& text) {
   SentenceReader reader = reader_of(text);
   const auto per_rank = [&](size_t row) {
@@ -400,7 +403,12 @@ inline void SpeedSentences::check_scaling(const std::string& text) {
       double percent;
     };
     std::vector<Claim> claims;
-    reader.expect("tokens/s a rank: ");
+    if (!reader.take("weak scaling (the total batch grows with the ranks)")) {
+      reader.expect("strong scaling (the total batch stays the same)");
+    }
+    reader.expect(", tokens/s of a rank relative to ");
+    const size_t base = rows_.at(reader.expect_name());
+    reader.expect(": ");
     do {
       const std::optional<std::string> name = reader.take_name();
       if (!name) {
@@ -415,11 +423,6 @@ inline void SpeedSentences::check_scaling(const std::string& text) {
         continue;
       claims.push_back({rows_.at(*name), percent});
     } while (reader.take(", "));
-    reader.expect(" of ");
-    const size_t base = rows_.at(reader.expect_name());
-    if (!reader.take(" (weak scaling: the total batch grows with the ranks)")) {
-      reader.expect(" (strong scaling: the total batch stays)");
-    }
     for (const auto& [row, percent] : claims) {
       require(is_known(row) && is_known(base), "too few steps to say how it scales: " + text);
       claim_difference(per_rank(row) / per_rank(base), percent == 100 ? 1 : percent / 100);

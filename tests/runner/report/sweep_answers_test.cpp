@@ -57,16 +57,17 @@ TEST_CASE(
   CHECK_THAT(
       render(Format::kTable, sweep()),
       Catch::Contains(
-          "Loss:  8 runs are equal within 4 groups of runs that compute the same thing, at every "
-          "step that was compared\n"));
+          "Loss:  8 runs form 4 groups that compute the same thing; within each group losses are "
+          "equal at every step that was compared\n"));
   Report report = sweep();
   report.rows[4].loss_last = 2.3;
   CHECK_THAT(
       render(Format::kTable, report),
       Catch::Contains(
           "Loss:  kind=ddp size=1 and kind=fsdp size=1 do not agree: kind=ddp "
-          "size=1 2.1, kind=fsdp size=1 2.3 at step 100; 6 runs are equal within "
-          "3 groups of runs that compute the same thing, at every step that was compared\n"));
+          "size=1 2.1, kind=fsdp size=1 2.3 at step 100; 6 runs form 3 groups that "
+          "compute the same thing; within each group losses are equal at every step that was "
+          "compared\n"));
 }
 
 }  // namespace
