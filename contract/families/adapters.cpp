@@ -89,7 +89,8 @@ ModuleSpec with_adapters(ModuleSpec module, Method method, const LoraSpec& lora)
       b.tensors.push_back({stem + ".lora_B.weight", {tensor.shape[0], lora.rank}});
     }
     parameter.is_trained = false;
-    parameter.is_quantized = method == Method::kQlora && has_targets(module, parameter);
+    parameter.is_quantized =
+        method == Method::kQlora && parameter.is_quantizable && has_targets(module, parameter);
     parameters.push_back(std::move(parameter));
     if (a.tensors.empty()) continue;
     parameters.push_back(std::move(a));

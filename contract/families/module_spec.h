@@ -32,8 +32,9 @@ struct ParameterSpec {
   Initialization initialization = Initialization::kNormal;
   double standard_deviation = 0.02;  // of kNormal
   ParameterRole role = ParameterRole::kWeight;
-  bool is_trained = true;     // false: frozen, without gradient and optimizer state
-  bool is_quantized = false;  // frozen, and stored in 4 bits (NF4)
+  bool is_trained = true;      // false: frozen, without gradient and optimizer state
+  bool is_quantizable = true;  // if it is a weight of a block
+  bool is_quantized = false;   // frozen, and stored in 4 bits (NF4)
 };
 
 inline double numel_of(const ParameterSpec& parameter) {

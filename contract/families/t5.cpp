@@ -129,8 +129,10 @@ void add_feed_forward(ModuleSpec& block, const ModelConfig& config, const std::s
   if (is_gated) wi.push_back({name + "wi_1.weight", {inner, hidden}});
   block.parameters.push_back(norm_spec("mlp_norm", layer + ".layer_norm.weight", hidden));
   block.parameters.push_back(weight_spec("wi", std::move(wi), inverse_root(hidden)));
-  block.parameters.push_back(
-      weight_spec("wo", {{name + "wo.weight", {hidden, inner}}}, inverse_root(inner)));
+  ParameterSpec wo =
+      weight_spec("wo", {{name + "wo.weight", {hidden, inner}}}, inverse_root(inner));
+  wo.is_quantizable = false;  // as in transformers
+  block.parameters.push_back(std::move(wo));
 }
 
 ModuleSpec t5_block(const ModelConfig& config, const std::string& stack, int64_t index) {

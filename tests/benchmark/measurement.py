@@ -24,7 +24,8 @@ from trainer import (  # noqa: E402
     start,
 )
 
-__all__ = ["MODELS", "PYTORCH", "Measurement", "measure", "median", "of_kind", "write_inputs"]
+__all__ = ["MODELS", "PYTORCH", "Measurement", "measure", "median", "of_kind", "write_adapters",
+           "write_inputs"]
 
 POLL_S = 0.02
 
@@ -161,3 +162,12 @@ def resident_bytes(pid: int) -> int:
         return 0
     kib = [int(status[name].split()[0]) for name in ("VmHWM", "RssFile")]
     return (kib[0] - kib[1]) * 1024
+
+
+def write_adapters(folder: Path, inputs: dict) -> dict:
+    """Writes random adapters of rank 16 for the inputs' model; returns `lora`."""
+    from peft_reference import Adapters, load_model, write_adapter
+
+    adapters = Adapters(rank=16)
+    write_adapter(load_model(Path(inputs["model"]["source"])), adapters, folder / "adapter")
+    return adapters.keys(folder / "adapter")["lora"]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""fsdp-train against transformers under PyTorch (DDP, FSDP2): step time and memory, with the same
+"""fsdp-train against transformers under PyTorch (DDP, FSDP2, PEFT, bitsandbytes): step time and memory, with the same
 run.yaml, weights, tokens, threads and math library settings. Run by hand, on two idle cores:
 
     .venv/bin/python tests/benchmark/trainer_against_pytorch.py --trainer build/release/fsdp-train
@@ -22,7 +22,7 @@ import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from measurement import MODELS, PYTORCH, Measurement, measure, median, write_inputs
+from measurement import MODELS, PYTORCH, Measurement, measure, median, write_adapters, write_inputs
 
 FULL_SHARD = {"kind": "fsdp", "ranks": 2}
 LOSS_TOLERANCE = {"fp32": 1e-5, "bf16_mixed": 5e-3}  # relative
@@ -36,9 +36,11 @@ class Setting:
     precision: str = "fp32"
     checkpoint_every: int = 0  # activations
     by_default: bool = True
+    method: str = "full"
 
-    def keys(self) -> dict:
-        return {
+    def keys(self, adapters: dict) -> dict:
+        method = {} if self.method == "full" else {"method": self.method, "lora": adapters}
+        return method | {
             "strategy": self.strategy,
             "precision": self.precision,
             "activation_checkpointing": {"every": self.checkpoint_every},
@@ -60,6 +62,8 @@ SETTINGS = {
     "activation_checkpointing": Setting(
         "full_shard, activation checkpointing", FULL_SHARD, checkpoint_every=1
     ),
+    "lora": Setting("lora, 1 thread", {"kind": "single", "ranks": 1}, method="lora"),
+    "qlora": Setting("qlora, 1 thread", {"kind": "single", "ranks": 1}, method="qlora"),
     "hybrid_shard": Setting(
         "hybrid_shard, 2 x 2 ranks",
         {"kind": "fsdp", "ranks": 4, "sharding": "hybrid_shard", "shard_group_size": 2},
@@ -201,9 +205,10 @@ def main() -> None:
             "batch": {"size_per_rank": arguments.batch},
             "train": {"steps": arguments.steps},
         }
+        adapters = write_adapters(Path(folder), common)
         preload = build_mkl_switch(Path(folder)) if arguments.mkl == "avx512" else None
         for setting in settings:
-            runs = run_in_turns(setting, common | setting.keys(), arguments, preload)
+            runs = run_in_turns(setting, common | setting.keys(adapters), arguments, preload)
             comparisons.append(compare(setting, runs, arguments.warmup))
     print_table(comparisons)
     if arguments.json is not None:

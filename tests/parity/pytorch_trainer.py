@@ -1,5 +1,6 @@
 """What fsdp-train does, done by transformers' LlamaForCausalLM under PyTorch: one process, DDP, or
-FSDP2 over gloo, with checkpoints by torch.distributed.checkpoint.
+FSDP2 over gloo, with checkpoints by torch.distributed.checkpoint. With adapters it is PEFT's model, and
+with 4-bit weights bitsandbytes', in one process.
 
 Has the command line, the environment and the events of fsdp-train, and of run.yaml's keys those
 that the tests and benchmarks against PyTorch need. Several --spec are trained one after the other.
@@ -65,7 +66,17 @@ def fully_shard_options(spec: dict) -> dict:
     return options
 
 
+def make_adapted_model(spec: dict) -> torch.nn.Module:
+    from peft_reference import load_adapter
+
+    model = load_adapter(Path(spec["model"]["source"]), Path(spec["lora"]["adapter"]),
+                         is_trainable=True, method=spec["method"])
+    return model.train()
+
+
 def make_model(spec: dict) -> torch.nn.Module:
+    if "method" in spec:
+        return make_adapted_model(spec)
     model = LlamaForCausalLM.from_pretrained(
         spec["model"]["source"], dtype=torch.float32, attn_implementation="sdpa"
     )
@@ -85,7 +96,7 @@ def make_model(spec: dict) -> torch.nn.Module:
 def make_optimizer(spec: dict, model: torch.nn.Module) -> torch.optim.Optimizer:
     keys = spec["optimizer"]
     return torch.optim.AdamW(
-        model.parameters(),
+        [parameter for parameter in model.parameters() if parameter.requires_grad],
         lr=keys["learning_rate"],
         betas=(keys.get("beta1", 0.9), keys.get("beta2", 0.95)),
         eps=keys.get("epsilon", 1e-8),

@@ -12,7 +12,7 @@ import sentencepiece
 import torch
 from agreement import assert_close, assert_ranks_agree
 from logits import assert_same_logits, first_logits
-from peft_reference import Adapters, peft, write_adapter
+from peft_reference import NF4, Adapters, peft, write_adapter
 from reference import adamw_of
 from test_against_transformers import TOLERANCE, Case, cases
 from trainer import events_file, train
@@ -229,19 +229,22 @@ def test_dropout_is_the_same_on_any_number_of_ranks_and_after_a_resume(trainer, 
         assert resumed.losses() == runs[case].losses()[STEPS // 2 :]
 
 
-@pytest.mark.parametrize("targets", ["all-linear", "attention", "mlp"])
+@pytest.mark.parametrize("targets, method", [("all-linear", "lora"), ("attention", "lora"), ("mlp", "lora"),
+                                             ("all-linear", "qlora")])
 @cases(*T5_CASES)
-def test_adapters(trainer, case, targets, model, articles, pairs, tmp_path):
+def test_adapters(trainer, case, targets, method, model, articles, pairs, tmp_path):
     """Are trained as PEFT trains them."""
-    adapters = Adapters(rank=4, targets=(targets,))
+    adapters = Adapters(rank=4, targets=(targets,), method=method)
     attention, mlp = ["q", "k", "v", "o"], ["wi_0", "wi_1", "wo"]
     names = {"all-linear": attention + mlp, "attention": attention, "mlp": mlp}[targets]
 
-    def load():
-        return T5ForConditionalGeneration.from_pretrained(model("t5_1.1"), dtype=torch.float32)
+    def load(quantization=None):
+        return T5ForConditionalGeneration.from_pretrained(model("t5_1.1"), dtype=torch.float32,
+                                                          quantization_config=quantization)
 
     folder = write_adapter(load(), adapters, tmp_path / "adapter", names)
-    trained = peft.PeftModel.from_pretrained(load(), folder, is_trainable=True).train()
+    base = load(NF4 if method == "qlora" else None)
+    trained = peft.PeftModel.from_pretrained(base, folder, is_trainable=True).train()
     losses = losses_of(trained, pairs)
     spec = spec_of(case, model("t5_1.1"), articles, **adapters.keys(folder))
     run = train(trainer, spec, tmp_path / "run")

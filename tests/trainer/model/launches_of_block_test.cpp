@@ -13,21 +13,32 @@ namespace fsdp {
 namespace {
 
 constexpr int64_t kTokensOfBlock = 2048;
+constexpr int64_t kRank = 16;  // of adapters
 
-// A block's launches, forward and backward; an embedding before it gives its input.
+Model model_of(Method method) {
+  LoraSpec lora;
+  lora.rank = kRank;
+  return make_model({.num_hidden_layers = 1,
+                     .hidden_size = 4096,
+                     .intermediate_size = 11008,
+                     .num_attention_heads = 32,
+                     .num_key_value_heads = 32,
+                     .vocab_size = 32000},
+                    at::kFloat, method, lora);
+}
+
+// The second module of two is the block, whose launches are counted, forward and backward. Its
+// input has a gradient, as that of all blocks but the first.
 std::vector<ObservedCalls::Call> launches_of_block(Kernels& kernels,
-                                                   const DocumentsPtr& documents = nullptr) {
-  const Model model = make_model({.num_hidden_layers = 1,
-                                  .hidden_size = 4096,
-                                  .intermediate_size = 11008,
-                                  .num_attention_heads = 32,
-                                  .num_key_value_heads = 32,
-                                  .vocab_size = 32000});
+                                                   const DocumentsPtr& documents = nullptr,
+                                                   Method method = Method::kFull) {
+  const Model model = model_of(method);
   const auto bf16 = at::TensorOptions(at::kBFloat16).device(at::kMeta);
   for (const auto& module : model.modules) {
     for (const ParameterPtr& parameter : module->parameters()) {
-      parameter->value = at::empty(parameter->shape(), bf16);
-      parameter->gradient.tensor = at::empty(parameter->shape(), bf16);
+      parameter->value = at::empty(parameter->stored_shape(),
+                                   parameter->is_quantized() ? bf16.dtype(at::kByte) : bf16);
+      if (parameter->is_trained()) parameter->gradient.tensor = at::empty(parameter->shape(), bf16);
     }
   }
   Batch batch;
@@ -39,6 +50,7 @@ std::vector<ObservedCalls::Call> launches_of_block(Kernels& kernels,
   Pass pass{kernels, batch, tape, activations};
   model.modules[0]->forward(pass);
   model.modules[1]->forward(pass);  // makes the rotary table, once for all blocks
+  activations.at(kHidden).gradient = std::make_shared<GradientBuffer>();
 
   const ObservedCalls calls;
   Tape block(Tape::Mode::kRecord);
@@ -69,6 +81,39 @@ void check_block(Kernels& kernels, size_t launches_max, int64_t kilobytes_max) {
 TEST_CASE("libtorch's operators: at most 55 launches and 900 kB a token for a block of 7B") {
   AtenKernels kernels(at::kCUDA);
   check_block(kernels, 55, 900);
+}
+
+bool is_named(const ObservedCalls::Call& call, std::string_view name) { return call.name == name; }
+
+TEST_CASE("a frozen weight has no gradient, no copy, and one product each way") {
+  AtenKernels kernels(at::kCUDA);
+  const auto launches = launches_of_block(kernels, nullptr, Method::kLora);
+  INFO(ObservedCalls::table_of(launches, kTokensOfBlock));
+  // Four weights, stacked from seven. Forward 4 with them, 4 with A and 7 with B; backward 4 with
+  // the weights, twice 7 for B and u, twice 4 for A and the input.
+  CHECK(ObservedCalls::count_products(launches) == 15 + 26);
+  // A copy of the smallest weight would move 32 kB a token.
+  const int64_t full = ObservedCalls::bytes_moved(launches_of_block(kernels));
+  CHECK(ObservedCalls::bytes_moved(launches) <= full);
+}
+
+TEST_CASE("quantized weights are read twice, and only products read their values") {
+  AtenKernels kernels(at::kMeta);
+  const auto lora = launches_of_block(kernels, nullptr, Method::kLora);
+  const auto qlora = launches_of_block(kernels, nullptr, Method::kQlora);
+  INFO(ObservedCalls::table_of(qlora, kTokensOfBlock));
+  int64_t read_bytes = 0;
+  for (const ObservedCalls::Call& call : qlora) {
+    if (is_named(call, "dequantize_nf4")) read_bytes += call.read_bytes;
+  }
+  int64_t stored_bytes = 0;
+  const Model model = model_of(Method::kQlora);
+  for (const ParameterPtr& parameter : model.modules[1]->parameters()) {
+    if (parameter->is_quantized()) stored_bytes += parameter->stored_numel();
+  }
+  CHECK(read_bytes == 2 * stored_bytes);
+  CHECK(qlora.size() == lora.size() + 2 * 7);
+  CHECK(ObservedCalls::count_products(qlora) == ObservedCalls::count_products(lora));
 }
 
 #if defined(FSDP_TRANSFORMER_ENGINE) && defined(FSDP_CUDA_KERNELS)

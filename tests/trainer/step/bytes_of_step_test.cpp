@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <functional>
 #include <iterator>
+#include <map>
 #include <ostream>
 
 #include "tests/trainer/kernels/observed_calls.h"
@@ -152,6 +153,51 @@ TEST_CASE("a whole step of a T5 launches and moves as much as it did") {
   CHECK(traffic.forward == Traffic{123, 4211});
   CHECK(traffic.backward == Traffic{194, 5493});
   CHECK(traffic.update == Traffic{15, 5075});
+}
+
+// Counts the elements of gradients and the bytes of parameters that go to other ranks.
+class CountingGroup : public MirrorGroup {
+ public:
+  using MirrorGroup::MirrorGroup;
+  Pending all_gather(at::Tensor output, at::Tensor shard, int unit) override {
+    gathered_bytes[unit] += static_cast<int64_t>(output.nbytes());
+    return MirrorGroup::all_gather(output, shard, unit);
+  }
+  Pending reduce_scatter(at::Tensor shard, at::Tensor input, int unit) override {
+    reduced += input.numel();
+    return MirrorGroup::reduce_scatter(shard, input, unit);
+  }
+
+  int64_t reduced = 0;
+  std::map<int, int64_t> gathered_bytes;  // by unit
+};
+
+TEST_CASE("only gradients of what is trained are reduced, and gathers move what is stored") {
+  RunSpec spec = tiny_run(PrecisionKind::kBf16Mixed);
+  spec.method = GENERATE(Method::kLora, Method::kQlora);
+  spec.strategy.kind = StrategyKind::kFsdp;
+  spec.strategy.ranks = 2;
+  CountingGroup world(2);
+  const Mesh mesh(spec.strategy, world);
+  const auto backend = make_meta_backend(at::kCUDA);
+  TrainingStep step(spec, spec.model.config, *backend, mesh, world,
+                    [](const Parameter&, int64_t, const at::Tensor&) {});
+  std::vector<Batch> batches{
+      {.input_ids_BT = tokens(1, 32), .labels_BT = tokens(1, 32), .loss_scale = 1.0 / 32}};
+  step.run(1, batches, 0.1, 0.0, [] {});
+  const ShardStore& store = step.store();
+  int64_t trained = 0;
+  for (int unit = 0; unit < store.unit_count(); ++unit) {
+    int64_t bytes = 2 * store.layout(unit).numel();  // in bf16
+    for (const ShardStore::Frozen& frozen : store.frozen(unit)) {
+      bytes += 2 * static_cast<int64_t>(frozen.values.nbytes());  // of both ranks
+    }
+    trained += store.layout(unit).numel();
+    const int64_t gathered_bytes = world.gathered_bytes[unit];
+    CHECK((gathered_bytes == bytes || gathered_bytes == 2 * bytes));  // forward, or backward too
+  }
+  CHECK(trained > 0);
+  CHECK(world.reduced == trained);
 }
 
 TEST_CASE("clipping reads gradients once for their norm and rewrites none") {
