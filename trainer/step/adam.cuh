@@ -42,15 +42,6 @@ FSDP_HOST_DEVICE AdamFactors adam_factors(const AdamSettings& settings, double n
           .epsilon = static_cast<float>(settings.epsilon)};
 }
 
-// Returns a * b, rounded before anything is added to it.
-FSDP_HOST_DEVICE float rounded_product(float a, float b) {
-#ifdef __CUDA_ARCH__
-  return __fmul_rn(a, b);
-#else
-  return a * b;
-#endif
-}
-
 struct AdamElement {
   float parameter;
   float first_moment;

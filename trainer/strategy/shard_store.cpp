@@ -26,7 +26,7 @@ ShardStore::ShardStore(const Model& model, std::span<const Unit> units, const Op
   const MemoryScope scope(MemoryUse::kParameters);
   const auto layout_of = [&](const Unit& unit, bool is_trained) {
     return FlatLayout(parameters_of(model, unit, is_trained), options.item_bytes,
-                      options.shard_count);
+                      options.shard_count, is_trained ? options.block : 1);
   };
   units_.reserve(units.size());
   for (const Unit& unit : units) {
