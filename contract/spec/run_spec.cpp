@@ -125,11 +125,17 @@ void check_in_backward(const RunSpec& spec) {
   }
 }
 
-void check_rounding(const OptimizerSpec& optimizer) {
-  if (optimizer.rounding == Rounding::kStochastic && optimizer.state_dtype == Dtype::kFp16) {
+void check_state_dtype(const OptimizerSpec& optimizer) {
+  if (optimizer.rounding == Rounding::kStochastic && optimizer.state_dtype == StateDtype::kFp16) {
     refuse("optimizer.rounding",
            "stochastic rounds to bf16 alone, but optimizer.state_dtype is fp16; allowed with it: "
-           "bf16, fp32, or no state_dtype");
+           "bf16, fp32, int8, or no state_dtype");
+  }
+  const bool is_adam =
+      optimizer.kind == OptimizerKind::kAdamW || optimizer.kind == OptimizerKind::kAdam;
+  if (optimizer.state_dtype == StateDtype::kInt8 && !is_adam) {
+    refuse("optimizer.state_dtype", "int8 is for adamw and adam, but optimizer.kind is ",
+           name_of(optimizer.kind), "; allowed with it: fp32, bf16, fp16, or no state_dtype");
   }
 }
 
@@ -244,7 +250,7 @@ RunSpec resolved(RunSpec spec) {
   check_strategy(spec.strategy);
   check_in_backward(spec);
   check_precision(spec.precision);
-  check_rounding(spec.optimizer);
+  check_state_dtype(spec.optimizer);
   check_schedule(spec);
   check_evaluation(spec);
   derive_batch(spec.batch, spec.strategy.ranks);

@@ -156,6 +156,7 @@ inline constexpr int64_t kMostSteps = 1'000'000'000;
 inline constexpr int64_t kLargestSeed = int64_t{1} << 53;  // JSON's readers are exact up to it
 
 enum class OptimizerKind { kAdamW, kAdam, kSgd, kAdadelta };
+enum class StateDtype { kFp32, kBf16, kFp16, kInt8 };
 enum class Rounding { kNearest, kStochastic };
 enum class ScheduleKind { kConstant, kLinear, kCosine, kStep };
 enum class StateDict { kFull, kSharded };
@@ -164,6 +165,7 @@ enum class OnNonFinite { kStop, kSkip };
 constexpr auto enum_names(OptimizerKind) {
   return std::array{"adamw"sv, "adam"sv, "sgd"sv, "adadelta"sv};
 }
+constexpr auto enum_names(StateDtype) { return std::array{"fp32"sv, "bf16"sv, "fp16"sv, "int8"sv}; }
 constexpr auto enum_names(Rounding) { return std::array{"nearest"sv, "stochastic"sv}; }
 constexpr auto enum_names(ScheduleKind) {
   return std::array{"constant"sv, "linear"sv, "cosine"sv, "step"sv};
@@ -190,7 +192,7 @@ struct OptimizerSpec {
   double momentum = 0.0;
   double rho = 0.9;
   std::optional<double> gradient_clip_norm;
-  std::optional<Dtype> state_dtype;
+  std::optional<StateDtype> state_dtype;
   Rounding rounding = Rounding::kNearest;
   bool in_backward = false;
 
@@ -215,8 +217,11 @@ struct OptimizerSpec {
     visit("rho", self.rho, "Adadelta's decay of squared averages.", from_to_below(0, 1));
     visit("gradient_clip_norm", self.gradient_clip_norm,
           "Largest global gradient norm (L2); absent: no clipping.", above_to(0, 1e30));
-    visit("state_dtype", self.state_dtype,
-          "Dtype that optimizer state is kept in; absent: the parameters'.");
+    visit(
+        "state_dtype", self.state_dtype,
+        "Dtype that optimizer state is kept in; absent: the parameters'. int8, of adamw and adam: "
+        "codes of 8 bits with a scale for each 256 elements (Dettmers et al. 2022), and fp32 for "
+        "parameters below 4,096 elements.");
     visit("rounding", self.rounding,
           "How bf16 parameters and state are rounded after a step. nearest: what is less than half "
           "a last digit is lost; stochastic: up or down at random, right in the mean, from "

@@ -40,6 +40,8 @@ std::span<const Change> changes() {
       Change{kOther, "bf16 products", "precision=bf16_mixed", "products are rounded to bfloat16"},
       Change{kOther, "bf16 state", "optimizer.state_dtype=bf16",
              "the optimizer's state is rounded"},
+      Change{kOther, "int8 state", "optimizer.state_dtype=int8",
+             "the optimizer's state is rounded to 8 bits"},
       Change{kOther, "bf16 weights", "precision=bf16_true", "weights are rounded to bfloat16 too"},
       Change{kOffload, "offload nothing", "strategy.offload=none", ""},
       Change{kOffload, "offload optimizer", "strategy.offload=optimizer",

@@ -51,8 +51,10 @@ Measured step_of(const std::string& name, const OptimizerSpec& spec, int64_t ele
   const at::Tensor parameters = at::full({elements}, 0.1, dtype);
   const at::Tensor gradient = at::full({elements}, 0.01, dtype);
   auto optimizer = std::make_shared<Optimizer>(
-      spec, std::vector{FlatUnit{.parameters = parameters, .parts = {FlatPart{}}}}, /*seed=*/1,
-      at::kCPU);
+      spec,
+      std::vector{FlatUnit{.parameters = parameters,
+                           .parts = {{.parameter = "weight", .parameter_numel = elements}}}},
+      /*seed=*/1, at::kCPU);
   return {name, bytes_per_element * static_cast<double>(elements),
           [=] { optimizer->step(0, 1, parameters, gradient, 1e-3); }};
 }
@@ -70,7 +72,9 @@ int main(int argc, char** argv) {
   OptimizerSpec adamw;
   adamw.weight_decay = 0.1;
   OptimizerSpec bf16_state = adamw;
-  bf16_state.state_dtype = Dtype::kBf16;
+  bf16_state.state_dtype = StateDtype::kBf16;
+  OptimizerSpec int8_state = adamw;
+  int8_state.state_dtype = StateDtype::kInt8;
   OptimizerSpec stochastic = adamw;
   stochastic.rounding = Rounding::kStochastic;
   OptimizerSpec sgd;
@@ -83,6 +87,7 @@ int main(int argc, char** argv) {
       {"copy_", copied, [&] { to.copy_(from); }},
       step_of("adamw", adamw, elements, 28),
       step_of("adamw, bf16 state", bf16_state, elements, 20),
+      step_of("adamw, int8 state", int8_state, elements / 256 * 256, 16.0625),
       step_of("adamw, bf16", adamw, elements, 14, at::kBFloat16),
       step_of("adamw, bf16, stochastic", stochastic, elements, 14, at::kBFloat16),
       step_of("sgd, momentum", sgd, elements, 20),

@@ -158,6 +158,12 @@ TEST_CASE("keys that contradict each other are refused with the reason") {
   CHECK(contradiction("optimizer.state_dtype: fp16") == "no error");
   CHECK_THAT(contradiction(stochastic + "optimizer.state_dtype: fp16"),
              Catch::StartsWith("'optimizer.rounding': stochastic rounds to bf16 alone"));
+  const std::string int8 = "optimizer.state_dtype: int8\n";
+  CHECK(contradiction(int8) == "no error");
+  CHECK(contradiction(int8 + stochastic + "optimizer.kind: adam") == "no error");
+  CHECK(contradiction(int8 + "optimizer.kind: sgd") ==
+        "'optimizer.state_dtype': int8 is for adamw and adam, but optimizer.kind is sgd; allowed "
+        "with it: fp32, bf16, fp16, or no state_dtype");
 
   for (const std::string when : {"every_steps: 5", "each_epoch: true"}) {
     CHECK_THAT(contradiction("evaluation." + when),

@@ -131,6 +131,24 @@ def test_every_state_is_resumed(trainer, checkpoints, large_gradients, tokens, t
         assert [step[name] for step in again.steps[0]] == expected, name
 
 
+INT8 = {"optimizer": {"kind": "adamw", "learning_rate": 3e-3, "state_dtype": "int8"}}
+
+
+@pytest.mark.parametrize(
+    "writer, reader",
+    [(Case("fsdp", ranks=2), Case("ddp", ranks=2)), (Case("ddp", ranks=2), Case("fsdp", ranks=2))],
+    ids=str,
+)
+def test_8_bit_state_is_resumed_to_the_bit(trainer, checkpoints, tokens, tmp_path, writer, reader):
+    """With two ranks, both strategies add gradients in the same order."""
+    spec = writer.spec(checkpoints["plain"], tokens, **written("sharded"), **INT8)
+    run = train(trainer, spec, tmp_path / "first")
+    checkpoint = tmp_path / "first" / "checkpoints" / f"step-{MIDDLE}"
+    other = reader.spec(checkpoints["plain"], tokens, **INT8)
+    again = resume(trainer, other, checkpoint, tmp_path / "second")
+    assert again.losses() == run.losses()[MIDDLE:]
+
+
 @pytest.mark.parametrize("state_dict", ["full", "sharded"])
 @pytest.mark.parametrize(
     "reader",
@@ -195,6 +213,14 @@ def refusal(trainer: Path, spec: dict, checkpoint: Path, folder: Path) -> str:
     wait_for(processes)
     assert [process.returncode for process in processes] != [0] * len(processes)
     return log_file(folder, 0).read_text()
+
+
+def test_state_of_another_dtype_is_refused(trainer, uninterrupted, checkpoints, tokens, tmp_path):
+    _, folder = uninterrupted(SINGLE)
+    spec = SINGLE.spec(checkpoints["plain"], tokens, **INT8)
+    error = refusal(trainer, spec, folder / "checkpoints" / f"step-{MIDDLE}", tmp_path)
+    assert "lacks element 0 of 'exp_avg_codes/model.embed_tokens.weight'" in error
+    assert "or of another model, optimizer.kind or optimizer.state_dtype" in error
 
 
 @pytest.mark.parametrize(

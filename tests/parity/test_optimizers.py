@@ -7,9 +7,13 @@ from dataclasses import dataclass, field
 
 import numpy
 import pytest
+import safetensors.torch
 import torch
+import transformers
 from agreement import assert_close, assert_ranks_agree
-from checkpoints import SEQUENCE_LENGTH, STEPS, TOTAL_BATCH
+from bitsandbytes.backends.cpu import ops as bitsandbytes_on_cpu
+from bitsandbytes.optim import AdamW8bit
+from checkpoints import PLAIN_CONFIG, SEQUENCE_LENGTH, STEPS, TOTAL_BATCH
 from reference import OPTIMIZER
 from torch.optim import SGD, Adadelta, Adam, AdamW
 from torch.optim.lr_scheduler import (
@@ -218,6 +222,144 @@ def test_bf16_state(trainer, name, strategy, checkpoints, tokens, optimizer_refe
     assert_close("loss", in_fp32, run.losses(), BF16_STATE_TO_FP32_TOLERANCE)
     with pytest.raises(AssertionError):  # the state was really another dtype's
         assert_close("loss", in_fp32, run.losses(), BF16_STATE_TOLERANCE)
+
+
+INT8 = {"kind": "adamw", **ADAM, "weight_decay": 0.3, "state_dtype": "int8"}
+INT8_STEPS = 50
+INT8_TOLERANCE = 1e-5  # a gradient whose last digit differs may give a moment the next code
+FSDP_2 = STRATEGIES["fsdp_2_ranks"]
+# What differs from `single`, and the strategy.
+INT8_RUNS = {
+    "ddp": ({}, {"kind": "ddp", "ranks": 2}),
+    "fsdp_2_ranks": ({}, FSDP_2),
+    "fsdp_3_ranks": ({}, {"kind": "fsdp", "ranks": 3}),
+    "offload_optimizer": ({}, FSDP_2 | {"offload": "optimizer"}),
+    "offload_parameters": ({}, FSDP_2 | {"offload": "parameters"}),
+    "in_backward": ({"optimizer": INT8 | {"in_backward": True}}, FSDP_2),
+    "accumulation": ({"batch": {"size_per_rank": 4, "total": TOTAL_BATCH}}, FSDP_2),
+}
+
+
+@pytest.fixture(scope="module")
+def whole_blocks(tmp_path_factory):
+    """A LLaMA with matrices of at least 4,096 elements. Those of its blocks divide by 256, so that
+    they have the same blocks when they are joined. Its norms are small."""
+    torch.manual_seed(5)
+    sizes = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2}
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 4}
+    config = transformers.LlamaConfig(**PLAIN_CONFIG | sizes | heads)
+    folder = tmp_path_factory.mktemp("whole_blocks")
+    LlamaForCausalLM(config).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def int8_run(trainer, whole_blocks, tokens, tmp_path_factory):
+    """A run and its folder, with a checkpoint of every step."""
+    folder = tmp_path_factory.mktemp("int8") / "run"
+    spec = spec_for(whole_blocks, tokens, SINGLE, INT8, INT8_STEPS)
+    return train(trainer, spec | {"checkpoint": {"every_steps": 1}}, folder), folder
+
+
+def quantize_to_the_nearest(values, code, absmax, out, blocksize):
+    """bitsandbytes' operator for other dtypes. Its operator for fp32 on a CPU first rounds to one
+    of 65,536 evenly spaced numbers."""
+    codes, largest = torch.ops.bitsandbytes.quantize_blockwise(values.double(), code, blocksize)
+    out.copy_(codes)
+    absmax.copy_(largest)
+
+
+# Names of tensors that are one parameter of the trainer, under the first one's name.
+JOINED = {"q_proj": ["q_proj", "k_proj", "v_proj"], "gate_proj": ["gate_proj", "up_proj"]}
+# Of a state in bitsandbytes.
+STATE_NAMES = {
+    "exp_avg_codes": "state1",
+    "exp_avg_sq_codes": "state2",
+    "exp_avg_absmax": "absmax1",
+    "exp_avg_sq_absmax": "absmax2",
+    "exp_avg": "state1",
+    "exp_avg_sq": "state2",
+}
+
+
+def state_after(folder, step: int) -> dict[tuple[str, str], torch.Tensor]:
+    """The optimizer's state by tensor and bitsandbytes' name."""
+    pieces = safetensors.torch.load_file(
+        folder / "checkpoints" / f"step-{step}" / "optimizer.rank0.safetensors"
+    )
+    state = {}
+    for key, values in pieces.items():
+        name, tensor = key.removesuffix("@0").split("/")
+        joined = next((parts for first, parts in JOINED.items() if first in tensor), [""])
+        for part, piece in zip(joined, values.chunk(len(joined))):
+            state[tensor.replace(joined[0], part), STATE_NAMES[name]] = piece
+    return state
+
+
+def weights_after(folder, step: int) -> dict[str, torch.Tensor]:
+    return safetensors.torch.load_file(folder / "checkpoints" / f"step-{step}" / "model.safetensors")
+
+
+def step_with_bitsandbytes(model, optimizer, folder, step: int, batch) -> None:
+    """Takes the run's step from the weights and the state that the run had before it."""
+    group = optimizer.param_groups[0]
+    before = state_after(folder, step - 1) if step > 1 else {}
+    if step > 1:
+        model.load_state_dict(weights_after(folder, step - 1), strict=False)
+    for index, (name, parameter) in enumerate(model.named_parameters()):
+        optimizer.init_state(group, parameter, 0, index)
+        state = optimizer.state[parameter]
+        state["step"] = step - 1
+        for (tensor, key), values in before.items():
+            if tensor == name:
+                state[key].view(-1).copy_(values)
+    logits = model(batch[:, :-1], use_cache=False).logits
+    torch.nn.functional.cross_entropy(logits.flatten(0, 1), batch[:, 1:].flatten()).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+
+
+def assert_same_state(what: str, expected: torch.Tensor, found: torch.Tensor) -> None:
+    """A moment between two codes may have either, as the gradients' last digits differ."""
+    assert found.dtype == expected.dtype, what
+    if found.dtype == torch.uint8:
+        differences = (found.int() - expected.view(-1).int()).abs()
+        assert differences.max() <= 1 and differences.sum() <= 1e-3 * found.numel(), what
+    else:
+        expected = expected.view(-1)
+        digits = 1e-6 * expected.abs().max().item()
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=digits, msg=what)
+
+
+def test_int8_state_as_in_bitsandbytes(whole_blocks, tokens, int8_run, monkeypatch):
+    """Each of 50 steps."""
+    monkeypatch.setattr(bitsandbytes_on_cpu, "_quant_blockwise_fp32_direct", quantize_to_the_nearest)
+    _, folder = int8_run
+    model = LlamaForCausalLM.from_pretrained(whole_blocks, dtype=torch.float32)
+    names = {parameter: name for name, parameter in model.named_parameters()}
+    optimizer = AdamW8bit(
+        list(names), lr=ADAM["learning_rate"], betas=BETAS, eps=ADAM["epsilon"], weight_decay=0.3
+    )
+    state_of = {name: optimizer.state[parameter] for parameter, name in names.items()}
+    batches = torch.from_numpy(numpy.load(tokens).astype(numpy.int64)).split(TOTAL_BATCH)
+    for step in range(1, INT8_STEPS + 1):
+        step_with_bitsandbytes(model, optimizer, folder, step, batches[(step - 1) % len(batches)])
+        weights, states = weights_after(folder, step), state_after(folder, step)
+        for parameter, name in names.items():
+            torch.testing.assert_close(weights[name], parameter.data, rtol=1e-6, atol=2e-7)
+        for (name, key), found in states.items():
+            assert_same_state(f"step {step}: {key} of {name}", state_of[name][key], found)
+
+
+@pytest.mark.parametrize("name", INT8_RUNS)
+def test_int8_state_does_not_depend_on_ranks(
+    trainer, whole_blocks, tokens, int8_run, tmp_path, name
+):
+    keys, strategy = INT8_RUNS[name]
+    spec = spec_for(whole_blocks, tokens, strategy, INT8) | keys
+    run = train(trainer, spec, tmp_path)
+    assert_ranks_agree(run)
+    assert_close("loss", int8_run[0].losses()[:STEPS], run.losses(), INT8_TOLERANCE)
 
 
 ROUNDED_STEPS = 100

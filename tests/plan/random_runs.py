@@ -99,7 +99,8 @@ def optimizer(draw: random.Random, offload: str) -> dict:
     elif choice < 0.5:
         chosen["in_backward"] = True
     if draw.random() < 0.2 and chosen["kind"].startswith("adam"):
-        chosen |= {"state_dtype": "bf16", "rounding": draw.choice(["nearest", "stochastic"])}
+        chosen |= {"state_dtype": draw.choice(["bf16", "int8"]),
+                   "rounding": draw.choice(["nearest", "stochastic"])}
     return chosen
 
 

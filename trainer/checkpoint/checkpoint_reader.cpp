@@ -65,7 +65,8 @@ void CheckpointReader::read(const std::string& state, const Parameter& parameter
   if (begin < end) {
     refuse_file(folder_, "lacks element " + std::to_string(begin) + " of '" +
                              state_key(state, parameter) +
-                             "'; the checkpoint is damaged, or of another model or optimizer");
+                             "'; the checkpoint is damaged, or of another model, optimizer.kind or "
+                             "optimizer.state_dtype");
   }
 }
 

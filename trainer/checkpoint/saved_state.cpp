@@ -10,14 +10,6 @@
 namespace fsdp {
 namespace {
 
-void add_pieces(std::vector<Piece>& pieces, const std::string& state, const FlatLayout& layout,
-                const at::Tensor& shard, int64_t shard_index) {
-  layout.for_each_part(shard, shard_index,
-                       [&](const Parameter& parameter, int64_t offset, const at::Tensor& part) {
-                         pieces.push_back({state, parameter, offset, part});
-                       });
-}
-
 // The files of a checkpoint and their sizes.
 class FileSizes {
  public:
@@ -39,9 +31,11 @@ std::vector<Piece> optimizer_pieces(TrainingStep& training, int64_t shard_index)
   std::vector<Piece> pieces;
   ShardStore& store = training.store();
   for (int unit = 0; unit < store.unit_count(); ++unit) {
-    for (const auto& [name, shard] : training.optimizer().state(unit)) {
-      add_pieces(pieces, name, store.layout(unit), shard, shard_index);
-    }
+    training.optimizer().for_each_state(unit, store.layout(unit), shard_index,
+                                        [&](const std::string& name, const Parameter& parameter,
+                                            int64_t offset, const at::Tensor& part) {
+                                          pieces.push_back({name, parameter, offset, part});
+                                        });
   }
   return pieces;
 }
@@ -51,7 +45,11 @@ std::vector<Piece> weight_pieces(TrainingStep& training, int64_t shard_index) {
   ShardStore& store = training.store();
   const std::vector<at::Tensor> shards = store.optimizer_parameters();
   for (int unit = 0; unit < store.unit_count(); ++unit) {
-    add_pieces(pieces, kWeights, store.layout(unit), shards[unit], shard_index);
+    store.layout(unit).for_each_part(
+        shards[unit], shard_index,
+        [&](const Parameter& parameter, int64_t offset, const at::Tensor& part) {
+          pieces.push_back({kWeights, parameter, offset, part});
+        });
   }
   return pieces;
 }

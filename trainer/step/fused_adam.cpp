@@ -18,14 +18,30 @@ constexpr bool kIsBuilt = false;
 constexpr bool kIsBuilt = true;
 #endif
 
+#ifdef FSDP_CUDA_KERNELS
+AdamNumbers numbers_of(const AdamScalars& scalars) {
+  const auto number = [](const std::optional<at::Tensor>& scalar) {
+    return scalar ? scalar->const_data_ptr<float>() : nullptr;
+  };
+  return {.step = scalars.step.const_data_ptr<float>(),
+          .divisor = number(scalars.divisor),
+          .skip = number(scalars.skip)};
+}
+
+QuantizedMoment pointers_of(const QuantizedState& moment) {
+  return {moment.codes.mutable_data_ptr<uint8_t>(), moment.absmax.mutable_data_ptr<float>()};
+}
+#endif
+
 }  // namespace
 
 bool has_adam_kernel(at::ScalarType parameters, at::ScalarType state, c10::DeviceType device) {
   const auto is_taken = [](at::ScalarType dtype) {
     return dtype == at::kFloat || dtype == at::kBFloat16;
   };
-  const bool has_bfloat16 = parameters == at::kBFloat16 || state == at::kBFloat16;
-  return kIsBuilt && device == at::kCUDA && is_taken(parameters) && is_taken(state) && has_bfloat16;
+  const bool is_mixed = parameters == at::kBFloat16 || state == at::kBFloat16;
+  return kIsBuilt && device == at::kCUDA && is_taken(parameters) &&
+         (state == at::kByte || (is_taken(state) && is_mixed));
 }
 
 void step_adam_in_one_kernel(const at::Tensor& parameters, const at::Tensor& gradient,
@@ -36,9 +52,6 @@ void step_adam_in_one_kernel(const at::Tensor& parameters, const at::Tensor& gra
   launch("adam", {parameters, gradient, first_moment, second_moment},
          {parameters, first_moment, second_moment}, [&] {
 #ifdef FSDP_CUDA_KERNELS
-           const auto number = [](const std::optional<at::Tensor>& scalar) {
-             return scalar ? scalar->const_data_ptr<float>() : nullptr;
-           };
            C10_CUDA_CHECK(
                start_adam({.parameters = parameters.mutable_data_ptr(),
                            .gradient = gradient.const_data_ptr(),
@@ -47,15 +60,39 @@ void step_adam_in_one_kernel(const at::Tensor& parameters, const at::Tensor& gra
                            .has_bfloat16_parameters = parameters.scalar_type() == at::kBFloat16,
                            .has_bfloat16_state = first_moment.scalar_type() == at::kBFloat16,
                            .size = parameters.numel()},
-                          settings, rounding,
-                          {.step = scalars.step.const_data_ptr<float>(),
-                           .divisor = number(scalars.divisor),
-                           .skip = number(scalars.skip)},
-                          stream_of(parameters)));
+                          settings, rounding, numbers_of(scalars), stream_of(parameters)));
 #else
            TORCH_CHECK(false, "Adam's kernel is only planned for by this program");
 #endif
          });
+}
+
+void step_quantized_adam_in_one_kernel(const at::Tensor& parameters, const at::Tensor& gradient,
+                                       const QuantizedState& first_moment,
+                                       const QuantizedState& second_moment,
+                                       [[maybe_unused]] const AdamSettings& settings,
+                                       [[maybe_unused]] const AdamRounding& rounding,
+                                       [[maybe_unused]] const AdamScalars& scalars) {
+  const Tensors state{first_moment.codes, first_moment.absmax, second_moment.codes,
+                      second_moment.absmax};
+  Tensors written{parameters};
+  written.insert(written.end(), state.begin(), state.end());
+  Tensors read = written;
+  read.push_back(gradient);
+  launch("quantized_adam", read, written, [&] {
+#ifdef FSDP_CUDA_KERNELS
+    C10_CUDA_CHECK(
+        start_quantized_adam({.parameters = parameters.mutable_data_ptr(),
+                              .gradient = gradient.const_data_ptr(),
+                              .first_moment = pointers_of(first_moment),
+                              .second_moment = pointers_of(second_moment),
+                              .has_bfloat16_parameters = parameters.scalar_type() == at::kBFloat16,
+                              .size = parameters.numel()},
+                             settings, rounding, numbers_of(scalars), stream_of(parameters)));
+#else
+    TORCH_CHECK(false, "Adam's kernel is only planned for by this program");
+#endif
+  });
 }
 
 }  // namespace fsdp

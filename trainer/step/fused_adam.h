@@ -5,12 +5,13 @@
 #include <optional>
 
 #include "trainer/step/adam.h"
+#include "trainer/step/quantized_state.h"
 
 namespace fsdp {
 
-// True if step_adam_in_one_kernel() takes parameters and state of these dtypes on a kind of device,
-// or on meta for plans of it. A CUDA program built without nvcc lacks this kernel. A CPU-only
-// program plans for a program that has it.
+// True if a function below takes parameters and state of these dtypes (uint8: QuantizedState) on a
+// kind of device, or on meta for plans of it. A CUDA program built without nvcc lacks this kernel.
+// A CPU-only program plans for a program that has it.
 bool has_adam_kernel(at::ScalarType parameters, at::ScalarType state, c10::DeviceType device);
 
 // 0-dimensional fp32 tensors on the parameters' device.
@@ -27,5 +28,12 @@ void step_adam_in_one_kernel(const at::Tensor& parameters, const at::Tensor& gra
                              const at::Tensor& first_moment, const at::Tensor& second_moment,
                              const AdamSettings& settings, const AdamRounding& rounding,
                              const AdamScalars& scalars);
+
+// Does the same with quantized moments. The parameters begin with the first element of a block.
+void step_quantized_adam_in_one_kernel(const at::Tensor& parameters, const at::Tensor& gradient,
+                                       const QuantizedState& first_moment,
+                                       const QuantizedState& second_moment,
+                                       const AdamSettings& settings, const AdamRounding& rounding,
+                                       const AdamScalars& scalars);
 
 }  // namespace fsdp

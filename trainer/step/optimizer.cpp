@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/text/config_error.h"
 #include "trainer/kernels/launch.h"
+#include "trainer/kernels/state_block.h"
 #include "trainer/memory/zero_pages.h"
 #include "trainer/step/fused_adam.h"
 #include "trainer/strategy/precision.h"
@@ -15,6 +17,10 @@ namespace {
 // the cache; on a GPU they keep it busy.
 constexpr int64_t kBlockCpu = 1 << 18;
 constexpr int64_t kBlockCuda = 1 << 22;
+
+// Behind the name of a state that is quantized.
+constexpr const char* kCodesSuffix = "_codes";
+constexpr const char* kAbsmaxSuffix = "_absmax";
 
 // One step of one unit. `scalars.step` already counts it; `scalars.skip` is 0 or 1.
 struct Step {
@@ -29,10 +35,12 @@ struct Operands {
   at::Tensor parameters;
   at::Tensor gradient;
   std::vector<at::Tensor> state;
+  std::vector<QuantizedState> quantized{};  // instead of `state`
 
   Operands part(int64_t begin, int64_t size) const {
     Operands part{parameters.narrow(0, begin, size), gradient.narrow(0, begin, size), {}};
     for (const at::Tensor& tensor : state) part.state.push_back(tensor.narrow(0, begin, size));
+    for (const auto& moment : quantized) part.quantized.push_back(moment.part(begin, size));
     return part;
   }
 
@@ -43,6 +51,30 @@ struct Operands {
     return tensors;
   }
 };
+
+bool is_adam(const OptimizerSpec& spec) {
+  return spec.kind == OptimizerKind::kAdamW || spec.kind == OptimizerKind::kAdam;
+}
+
+bool is_quantized(const OptimizerSpec& spec) { return spec.state_dtype == StateDtype::kInt8; }
+bool is_quantized(const OptimizerSpec& spec, int64_t parameter_numel) {
+  return is_quantized(spec) && parameter_numel >= kLeastQuantized;
+}
+
+// Returns the dtype of state that is not quantized.
+at::ScalarType state_dtype(const OptimizerSpec& spec, at::ScalarType parameters) {
+  if (!spec.state_dtype) return parameters;
+  switch (*spec.state_dtype) {
+    case StateDtype::kFp32:
+    case StateDtype::kInt8:
+      return at::kFloat;
+    case StateDtype::kBf16:
+      return at::kBFloat16;
+    case StateDtype::kFp16:
+      return at::kHalf;
+  }
+  TORCH_CHECK(false, "not a dtype of state");
+}
 
 double decay_of(ParameterRole role, const OptimizerSpec& spec) {
   const auto is_left_out = [&](std::string_view word) {
@@ -82,7 +114,7 @@ void adam(const Step& step, const Operands& operands) {
   const OptimizerSpec& spec = step.spec;
   const Fused fused =
       spec.kind == OptimizerKind::kAdamW ? Fused(at::_fused_adamw_) : Fused(at::_fused_adam_);
-  const auto& [parameters, gradient, state] = operands;
+  const auto& [parameters, gradient, state, quantized] = operands;
   launch("fused_adam", {parameters, gradient, state[0], state[1]}, written_by(step, operands), [&] {
     fused({parameters}, {gradient}, {state[0]}, {state[1]}, /*max_exp_avg_sqs=*/{},
           {step.scalars.step}, step.learning_rate, spec.beta1, spec.beta2, step.weight_decay,
@@ -99,20 +131,25 @@ void adam_in_one_kernel(const Step& step, const Operands& operands,
     rounding.key = draws->key();
     rounding.first_element = static_cast<uint64_t>(draws->first_element);
   }
-  step_adam_in_one_kernel(operands.parameters, operands.gradient, operands.state[0],
-                          operands.state[1],
-                          {.learning_rate = step.learning_rate,
-                           .beta1 = spec.beta1,
-                           .beta2 = spec.beta2,
-                           .epsilon = spec.epsilon,
-                           .weight_decay = step.weight_decay,
-                           .is_decay_decoupled = spec.kind == OptimizerKind::kAdamW},
-                          rounding, step.scalars);
+  const AdamSettings settings{.learning_rate = step.learning_rate,
+                              .beta1 = spec.beta1,
+                              .beta2 = spec.beta2,
+                              .epsilon = spec.epsilon,
+                              .weight_decay = step.weight_decay,
+                              .is_decay_decoupled = spec.kind == OptimizerKind::kAdamW};
+  const auto& [parameters, gradient, state, quantized] = operands;
+  if (quantized.empty()) {
+    step_adam_in_one_kernel(parameters, gradient, state[0], state[1], settings, rounding,
+                            step.scalars);
+  } else {
+    step_quantized_adam_in_one_kernel(parameters, gradient, quantized[0], quantized[1], settings,
+                                      rounding, step.scalars);
+  }
 }
 
 // A state of 0 gives the result of a first step, because there is no dampening.
 void sgd(const Step& step, const Operands& operands) {
-  const auto& [parameters, gradient, state] = operands;
+  const auto& [parameters, gradient, state, quantized] = operands;
   launch("fused_sgd", {parameters, gradient}, written_by(step, operands), [&] {
     at::_fused_sgd_({parameters}, {gradient}, state, step.weight_decay, step.spec.momentum,
                     step.learning_rate, /*dampening=*/0, /*nesterov=*/false, /*maximize=*/false,
@@ -170,9 +207,14 @@ void update_block(const Step& step, const Operands& block, at::ScalarType dtype,
                   const std::optional<Draws>& draws, bool is_on_cpu) {
   Operands converted{block.parameters.to(dtype), block.gradient.to(dtype), {}};
   for (const at::Tensor& tensor : block.state) converted.state.push_back(tensor.to(dtype));
+  for (const auto& moment : block.quantized) converted.state.push_back(moment.dequantized());
   update(step, converted);
+  for (size_t i = 0; i < block.quantized.size(); ++i) {
+    block.quantized[i].quantize(converted.state[i]);
+  }
   const std::vector<at::Tensor> to = block.written();
-  const std::vector<at::Tensor> from = converted.written();
+  std::vector<at::Tensor> from = converted.written();
+  from.resize(to.size());
   if (draws && !is_on_cpu) return round_stochastically_by_operations(to, from, *draws);
   if (draws) {
     return launch("round_stochastically", from, to,
@@ -190,13 +232,17 @@ std::vector<FlatUnit> flat_units(ShardStore& store) {
   std::vector<FlatUnit> units;
   for (int unit = 0; unit < store.unit_count(); ++unit) {
     FlatUnit& flat = units.emplace_back(FlatUnit{parameters[unit], {}});
+    store.layout(unit).for_each({}, [&](const Parameter& parameter, const at::Tensor&) {
+      if (parameter.numel() < kLeastQuantized) flat.small_numel += parameter.numel();
+    });
     store.layout(unit).for_each_part(
         flat.parameters, store.options().shard_index,
         [&](const Parameter& parameter, int64_t first_element, const at::Tensor& part) {
           flat.parts.push_back({.parameter = parameter.tensors().front().name,
                                 .role = parameter.role(),
                                 .begin = part.storage_offset() - flat.parameters.storage_offset(),
-                                .first_element = first_element});
+                                .first_element = first_element,
+                                .parameter_numel = parameter.numel()});
         });
   }
   return units;
@@ -209,12 +255,19 @@ Optimizer::Optimizer(const OptimizerSpec& spec, const std::vector<FlatUnit>& uni
 }
 
 Optimizer::UnitState Optimizer::make_state(const FlatUnit& unit) const {
-  at::TensorOptions options = unit.parameters.options();
-  if (spec_.state_dtype) options = options.dtype(scalar_type_of(*spec_.state_dtype));
+  const int64_t numel = unit.parameters.numel();
+  const bool has_codes = is_quantized(spec_);
+  const at::ScalarType own_dtype = unit.parameters.scalar_type();
+  const at::ScalarType dtype = state_dtype(spec_, own_dtype);
+  const at::TensorOptions options = unit.parameters.options().dtype(dtype);
   UnitState state;
-  state.is_trained = unit.parameters.numel() > 0;
+  state.is_trained = numel > 0;
   for (size_t i = 0; i < state_names_.size(); ++i) {
-    state.tensors.push_back(zeros_on_demand(unit.parameters.sizes(), options));
+    state.tensors.push_back(
+        zeros_on_demand({has_codes ? std::min(unit.small_numel, numel) : numel}, options));
+    if (has_codes) {
+      state.quantized.push_back(QuantizedState::zeros(numel, options, /*is_signed=*/i == 0));
+    }
   }
   std::vector<at::Tensor> written = state.tensors;
   written.push_back(unit.parameters);
@@ -226,17 +279,21 @@ Optimizer::UnitState Optimizer::make_state(const FlatUnit& unit) const {
   // On the CPU, libtorch's fused SGD reads and writes a 16-bit momentum wrongly.
   const bool is_wrong_in_libtorch =
       spec_.kind == OptimizerKind::kSgd && spec_.momentum != 0 && device_ == at::kCPU;
-  state.dtype = state.is_rounded_at_random || is_wrong_in_libtorch ? at::kFloat
-                                                                   : unit.parameters.scalar_type();
+  state.dtype = state.is_rounded_at_random || is_wrong_in_libtorch ? at::kFloat : own_dtype;
   for (const at::Tensor& tensor : written) {
     state.dtype = at::promoteTypes(state.dtype, tensor.scalar_type());
   }
-  const bool is_converted = std::ranges::any_of(
-      written, [&](const at::Tensor& tensor) { return tensor.scalar_type() != state.dtype; });
-  const bool is_adam = spec_.kind == OptimizerKind::kAdamW || spec_.kind == OptimizerKind::kAdam;
-  state.is_in_one_kernel = is_adam && is_converted &&
-                           has_adam_kernel(unit.parameters.scalar_type(),
-                                           c10::typeMetaToScalarType(options.dtype()), device_);
+  const bool is_converted =
+      has_codes || std::ranges::any_of(written, [&](const at::Tensor& tensor) {
+        return tensor.scalar_type() != state.dtype;
+      });
+  state.is_in_one_kernel = is_adam(spec_) && is_converted &&
+                           has_adam_kernel(own_dtype, has_codes ? at::kByte : dtype, device_);
+  if (has_codes && device_ == at::kCUDA && !state.is_in_one_kernel) {
+    throw ConfigError("", "optimizer.state_dtype",
+                      "int8 on a GPU needs kernels that this program was built without, because "
+                      "nvcc was missing; install nvcc and set up again, or set bf16");
+  }
   state.is_blockwise =
       !state.is_in_one_kernel && (is_converted || spec_.kind == OptimizerKind::kAdadelta);
   state.ranges = ranges_of(unit, state.is_rounded_at_random);
@@ -247,19 +304,30 @@ Optimizer::UnitState Optimizer::make_state(const FlatUnit& unit) const {
 std::vector<Optimizer::Range> Optimizer::ranges_of(const FlatUnit& unit,
                                                    bool is_rounded_at_random) const {
   std::vector<Range> ranges;
+  int64_t small_numel = 0;
   for (size_t i = 0; i < unit.parts.size(); ++i) {
     const FlatPart& part = unit.parts[i];
     const bool is_last = i + 1 == unit.parts.size();
     const int64_t end = is_last ? unit.parameters.numel() : unit.parts[i + 1].begin;
-    const double weight_decay = decay_of(part.role, spec_);
-    if (ranges.empty() || is_rounded_at_random || ranges.back().weight_decay != weight_decay) {
-      ranges.push_back({.begin = part.begin,
-                        .size = 0,
-                        .weight_decay = weight_decay,
-                        .draws = {.parameter_key = random_key(seed_, part.parameter),
-                                  .first_element = part.first_element}});
+    Range range{.begin = part.begin,
+                .size = end - part.begin,
+                .state_begin = part.begin,
+                .is_quantized = is_quantized(spec_, part.parameter_numel),
+                .weight_decay = decay_of(part.role, spec_),
+                .draws = {.parameter_key = random_key(seed_, part.parameter),
+                          .first_element = part.first_element}};
+    const bool is_small = is_quantized(spec_) && !range.is_quantized;
+    if (is_small) {
+      range.size = std::min(range.size, part.parameter_numel - part.first_element);
+      range.state_begin = std::exchange(small_numel, small_numel + range.size);
     }
-    ranges.back().size = end - ranges.back().begin;
+    if (ranges.empty() || is_rounded_at_random || is_small ||
+        ranges.back().is_quantized != range.is_quantized ||
+        ranges.back().weight_decay != range.weight_decay) {
+      ranges.push_back(range);
+    } else {
+      ranges.back().size = end - ranges.back().begin;
+    }
   }
   return ranges;
 }
@@ -278,10 +346,23 @@ void Optimizer::step(int unit, int64_t number, const at::Tensor& parameters,
     state.steps.add_(1);
   }
 
-  const Operands whole{parameters, gradient, state.tensors};
   const bool is_on_cpu = device_ == at::kCPU;
+  // Quantized once more, a block without its largest value as 1 would change.
+  const bool is_skipped = !state.quantized.empty() && is_on_cpu && step.scalars.skip &&
+                          !state.steps.is_meta() && step.scalars.skip->item<float>() == 1;
+  if (is_skipped) return;
   const int64_t block_size = is_on_cpu ? kBlockCpu : kBlockCuda;
   for (const Range& range : state.ranges) {
+    Operands whole{parameters.narrow(0, range.begin, range.size),
+                   gradient.narrow(0, range.begin, range.size),
+                   {}};
+    for (size_t i = 0; i < state_names_.size(); ++i) {
+      if (range.is_quantized) {
+        whole.quantized.push_back(state.quantized[i].part(range.begin, range.size));
+      } else {
+        whole.state.push_back(state.tensors[i].narrow(0, range.state_begin, range.size));
+      }
+    }
     step.weight_decay = range.weight_decay;
     const int64_t most = state.is_blockwise ? block_size : range.size;
     for (int64_t done = 0; done < range.size; done += most) {
@@ -292,7 +373,7 @@ void Optimizer::step(int unit, int64_t number, const at::Tensor& parameters,
         draws->first_element += done;
       }
       const int64_t size = std::min(most, range.size - done);
-      const Operands block = whole.part(range.begin + done, size);
+      const Operands block = whole.part(done, size);
       if (state.is_in_one_kernel) {
         adam_in_one_kernel(step, block, draws);
       } else {
@@ -303,10 +384,43 @@ void Optimizer::step(int unit, int64_t number, const at::Tensor& parameters,
 }
 
 std::vector<std::pair<std::string, at::Tensor>> Optimizer::state(int unit) const {
-  const std::vector<at::Tensor>& tensors = units_.at(unit).tensors;
+  const UnitState& state = units_.at(unit);
   std::vector<std::pair<std::string, at::Tensor>> named;
-  for (size_t i = 0; i < tensors.size(); ++i) named.emplace_back(state_names_[i], tensors[i]);
+  for (size_t i = 0; i < state_names_.size(); ++i) {
+    named.emplace_back(state_names_[i], state.tensors[i]);
+    if (state.quantized.empty()) continue;
+    named.emplace_back(state_names_[i] + kCodesSuffix, state.quantized[i].codes);
+    named.emplace_back(state_names_[i] + kAbsmaxSuffix, state.quantized[i].absmax);
+  }
   return named;
+}
+
+void Optimizer::for_each_state(int unit, const FlatLayout& layout, int64_t shard_index,
+                               const VisitState& visit) const {
+  if (state_names_.empty()) return;
+  const UnitState& state = units_.at(unit);
+  const at::Tensor& shard =
+      state.quantized.empty() ? state.tensors.front() : state.quantized.front().codes;
+  int64_t small_numel = 0;
+  layout.for_each_part(
+      shard, shard_index, [&](const Parameter& parameter, int64_t first, const at::Tensor& part) {
+        const bool has_codes = is_quantized(spec_, parameter.numel());
+        const int64_t size = part.numel();
+        int64_t begin = part.storage_offset() - shard.storage_offset();
+        if (is_quantized(spec_) && !has_codes)
+          begin = std::exchange(small_numel, small_numel + size);
+        for (size_t i = 0; i < state_names_.size(); ++i) {
+          const std::string& name = state_names_[i];
+          if (!has_codes) {
+            visit(name, parameter, first, state.tensors[i].narrow(0, begin, size));
+            continue;
+          }
+          const auto& [codes, absmax, is_signed] = state.quantized[i];
+          visit(name + kCodesSuffix, parameter, first, codes.narrow(0, begin, size));
+          visit(name + kAbsmaxSuffix, parameter, first / kStateBlock,
+                absmax.narrow(0, begin / kStateBlock, (size + kStateBlock - 1) / kStateBlock));
+        }
+      });
 }
 
 // A unit without trained parameters is never stepped.

@@ -2,12 +2,14 @@
 
 #include <ATen/ATen.h>
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "contract/spec/run_spec.h"
+#include "trainer/step/quantized_state.h"
 #include "trainer/step/stochastic_rounding.h"
 #include "trainer/strategy/shard_store.h"
 
@@ -19,6 +21,7 @@ struct FlatPart {
   ParameterRole role = ParameterRole::kWeight;
   int64_t begin = 0;          // in the flat tensor
   int64_t first_element = 0;  // of the parameter
+  int64_t parameter_numel = 0;
 
   bool operator==(const FlatPart&) const = default;
 };
@@ -27,6 +30,7 @@ struct FlatPart {
 struct FlatUnit {
   at::Tensor parameters;        // [numel]
   std::vector<FlatPart> parts;  // in order, each up to the next one's begin; zeros before the first
+  int64_t small_numel = 0;      // of parameters below kLeastQuantized elements, on all ranks
 };
 
 // Returns this rank's part of every unit, where the optimizer works.
@@ -46,7 +50,10 @@ struct GradientVerdict {
 // the wider one and rounds to nearest when it writes back. With `optimizer.rounding: stochastic`,
 // it computes in fp32 and rounds to bfloat16 at random. The randomness depends only on the seed,
 // the step and the element's place in its parameter. Such steps work block by block; on a GPU, Adam
-// and AdamW use one kernel. Different units may be stepped from different threads, one at a time.
+// and AdamW use one kernel. With state_dtype int8, the moments of parameters of kLeastQuantized
+// elements or more are quantized. Their flat tensors consist of whole blocks of kStateBlock. The
+// state of smaller parameters is fp32. Different units may be stepped from different threads, one
+// at a time.
 class Optimizer {
  public:
   // Keeps only sizes, dtypes and devices of the units' parameters. `device` is where they are, or
@@ -61,9 +68,16 @@ class Optimizer {
   void step(int unit, int64_t number, const at::Tensor& parameters, const at::Tensor& gradient,
             double learning_rate, const GradientVerdict& verdict = {});
 
-  // Returns a unit's state for a checkpoint: names as in PyTorch's optimizer state, and flat
-  // tensors of the unit's size. Loading writes into these tensors. Empty for sgd without momentum.
+  // Returns the tensors of a unit's state, which are flat. Names are as in PyTorch's optimizer
+  // state, with "_codes" or "_absmax" if they are quantized. Empty for sgd without momentum.
   std::vector<std::pair<std::string, at::Tensor>> state(int unit) const;
+
+  // Calls visit(name, parameter, offset, part) for the state of every parameter with elements on
+  // rank `shard_index`. `offset` is that of `part` in the parameter's state.
+  using VisitState = std::function<void(const std::string&, const Parameter&, int64_t offset,
+                                        const at::Tensor& part)>;
+  void for_each_state(int unit, const FlatLayout& layout, int64_t shard_index,
+                      const VisitState& visit) const;
 
   // Returns the number of steps done without skipped ones, for the bias correction. It is the same
   // for all units between optimizer steps. Waits for the device.
@@ -75,12 +89,15 @@ class Optimizer {
   struct Range {
     int64_t begin;
     int64_t size;
+    int64_t state_begin;  // unless it is quantized
+    bool is_quantized;
     double weight_decay;
     Draws draws;  // without the step
   };
   struct UnitState {
     bool is_trained;
-    std::vector<at::Tensor> tensors;
+    std::vector<at::Tensor> tensors;  // by name; of small parameters if there is a quantized state
+    std::vector<QuantizedState> quantized;
     at::ScalarType dtype;  // the dtype of a step's computation
     bool is_rounded_at_random;
     bool is_in_one_kernel;

@@ -15,9 +15,9 @@ int64_t round_up(int64_t value, int64_t multiple) {
 }  // namespace
 
 FlatLayout::FlatLayout(const std::vector<ParameterPtr>& parameters, int64_t item_bytes,
-                       int64_t shard_count)
+                       int64_t shard_count, int64_t block)
     : shard_count_(shard_count) {
-  const int64_t alignment = kAlignmentBytes / item_bytes;
+  const int64_t alignment = std::max(kAlignmentBytes / item_bytes, block);
   for (const ParameterPtr& parameter : parameters) {
     slots_.push_back({parameter, numel_});
     numel_ += round_up(parameter->stored_numel(), alignment);

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "trainer/kernels/state_block.h"
+
 namespace fsdp {
 namespace {
 
@@ -64,6 +66,7 @@ ShardStore::Options shard_store_options(const RunSpec& spec, const Mesh& mesh) {
   return {.dtype = dtypes.parameters,
           .frozen_dtype = dtypes.compute,
           .item_bytes = narrowest_bytes(dtypes),
+          .block = spec.optimizer.state_dtype == StateDtype::kInt8 ? kStateBlock : 1,
           .shard_count = mesh.shard_count(),
           .shard_index = mesh.shard_index(),
           .offload = spec.strategy.offload,

@@ -29,7 +29,7 @@ ShardStore::ShardStore(const Model& model, std::span<const Unit> units, const Op
   for (const Unit& unit : units) {
     ShardedUnit& state = units_.emplace_back(
         ShardedUnit{.layout = FlatLayout(parameters_of(model, unit, true, false),
-                                         options.item_bytes, options.shard_count)});
+                                         options.item_bytes, options.shard_count, options.block)});
     const bool is_on_host = options.offload == Offload::kParameters;
     const at::Tensor first = first_parameters(state.layout, options.dtype, fill);
     if (!is_on_host) state.parameters = on_device(first, options.dtype);

@@ -58,6 +58,7 @@ class ShardStore {
     at::ScalarType dtype = at::kFloat;         // of the trained parameters
     at::ScalarType frozen_dtype = at::kFloat;  // of the others, unless they are quantized
     int64_t item_bytes = 4;                    // of the narrowest dtype of a unit's buffers
+    int64_t block = 1;                         // trained elements that stay on one rank
     int64_t shard_count = 1;                   // 1: every rank owns everything
     int64_t shard_index = 0;
     Offload offload = Offload::kNone;

@@ -85,14 +85,10 @@ void Checkpoints::write_full_weights(CheckpointWriter& checkpoint) {
 void Checkpoints::load(const CheckpointReader& reader) {
   for (int unit = 0; unit < store_.unit_count(); ++unit) {
     begin_start_up_part("loading the optimizer's state of unit " + std::to_string(unit));
-    for (const auto& [name, shard] : optimizer_.state(unit)) {
-      const std::string& state = name;
-      store_.layout(unit).for_each_part(
-          shard, mesh_.shard_index(),
-          [&](const Parameter& parameter, int64_t offset, const at::Tensor& part) {
-            reader.read(state, parameter, offset, part);
-          });
-    }
+    optimizer_.for_each_state(
+        unit, store_.layout(unit), mesh_.shard_index(),
+        [&](const std::string& state, const Parameter& parameter, int64_t offset,
+            const at::Tensor& part) { reader.read(state, parameter, offset, part); });
   }
   optimizer_.set_steps(static_cast<double>(reader.state().optimizer_steps));
   if (auto& scaler = training_.scaler()) {

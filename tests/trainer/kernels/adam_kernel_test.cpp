@@ -25,4 +25,18 @@ TEST_CASE("Adam's kernel reaches its launch with every mix of bf16 and fp32", "[
              SAYS_THAT_THERE_IS_NO_GPU);
 }
 
+TEST_CASE("Adam's kernel for quantized state reaches its launch", "[adam]") {
+  if (c10::cuda::device_count() > 0) return;
+  const auto dtype = GENERATE(at::kFloat, at::kBFloat16);
+  CHECK(has_adam_kernel(dtype, at::kByte, at::kCUDA));
+  const at::Tensor parameters = at::zeros({1024}, dtype);
+  const QuantizedState moment{at::zeros({1024}, at::kByte), at::zeros({4}), /*is_signed=*/true};
+  CHECK_THAT(error_of([&] {
+               step_quantized_adam_in_one_kernel(parameters, parameters.clone(), moment, moment,
+                                                 AdamSettings{}, AdamRounding{},
+                                                 AdamScalars{.step = at::ones({})});
+             }),
+             SAYS_THAT_THERE_IS_NO_GPU);
+}
+
 }  // namespace fsdp

@@ -8,8 +8,10 @@
 #include <stdexcept>
 
 #include "trainer/kernels/cross_entropy.h"
+#include "trainer/kernels/state_block.h"
 #include "trainer/kernels/swiglu.h"
 #include "trainer/step/adam_kernel.h"
+#include "trainer/step/optimizer.h"
 
 namespace fsdp {
 namespace {
@@ -204,6 +206,65 @@ TEST_CASE("Adam's kernel steps every element once, whatever the size and alignme
   const int64_t after = misaligned + size;
   CHECK(parameters.as_strided({1}, {1}, after).item<double>() == 1);
   CHECK(second.as_strided({1}, {1}, after).item<double>() == 0);
+}
+
+TEST_CASE("Adam's kernel for quantized state has the bits of the optimizer on the CPU") {
+  // Without fused multiply-adds libtorch rounds twice.
+  if (at::get_cpu_capability() == "DEFAULT") return;
+  OptimizerSpec spec;
+  spec.kind = GENERATE(OptimizerKind::kAdamW, OptimizerKind::kAdam);
+  spec.weight_decay = 0.1;
+  spec.state_dtype = StateDtype::kInt8;
+  spec.rounding = GENERATE(Rounding::kNearest, Rounding::kStochastic);
+  const auto dtype = GENERATE(at::kFloat, at::kBFloat16);
+  // Fewer blocks than warps, and more than one for each.
+  const int64_t size = kStateBlock * GENERATE(16, 20'000);
+  CAPTURE(name_of(spec.kind), name_of(spec.rounding), dtype, size);
+
+  const auto values = [&](double phase) {
+    return (at::arange(size, at::kDouble) * 0.37 + phase).sin().pow(5).to(dtype);
+  };
+  const at::Tensor expected = values(0.5);
+  const at::Tensor found = expected.clone();
+  Optimizer optimizer(spec, {{expected, {{.parameter = "weight", .parameter_numel = size}}}},
+                      /*seed=*/3, at::kCPU);
+  std::vector<at::Tensor> state;  // codes and largest values of both moments
+  for (const auto& [name, tensor] : optimizer.state(0)) {
+    if (tensor.numel() > 0) state.push_back(tensor.clone());
+  }
+  const QuantizedAdamTensors tensors{
+      .parameters = found.data_ptr(),
+      .gradient = nullptr,
+      .first_moment = {state[0].data_ptr<uint8_t>(), state[1].data_ptr<float>()},
+      .second_moment = {state[2].data_ptr<uint8_t>(), state[3].data_ptr<float>()},
+      .has_bfloat16_parameters = dtype == at::kBFloat16,
+      .size = size};
+  for (int number = 1; number <= 3; ++number) {
+    const at::Tensor gradient = values(number);
+    optimizer.step(0, number, expected, gradient.clone(), 0.02, {.divisor = at::full({}, 4.0f)});
+    const Draws draws{.parameter_key = random_key(3, "weight"), .step = number};
+    QuantizedAdamTensors of_step = tensors;
+    of_step.gradient = gradient.data_ptr();
+    const at::Tensor numbers = at::tensor({static_cast<float>(number), 4.0f, 1.0f});
+    const float* const scalars = numbers.data_ptr<float>();
+    const AdamSettings settings{.learning_rate = 0.02,
+                                .beta1 = spec.beta1,
+                                .beta2 = spec.beta2,
+                                .epsilon = spec.epsilon,
+                                .weight_decay = spec.weight_decay,
+                                .is_decay_decoupled = spec.kind == OptimizerKind::kAdamW};
+    const AdamRounding rounding{.is_random = spec.rounding == Rounding::kStochastic,
+                                .key = draws.key(),
+                                .first_element = 0};
+    for (const float* skip : {scalars + 2, static_cast<const float*>(nullptr)}) {
+      start_quantized_adam(of_step, settings, rounding, {scalars, scalars + 1, skip}, nullptr);
+    }
+    CHECK(found.equal(expected));
+    size_t i = 0;
+    for (const auto& [name, tensor] : optimizer.state(0)) {
+      if (tensor.numel() > 0) CHECK(state[i++].equal(tensor));
+    }
+  }
 }
 
 }  // namespace fsdp

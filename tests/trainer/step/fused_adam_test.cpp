@@ -18,16 +18,16 @@ const std::string kShardName = "weight";
 
 struct DtypeCase {
   at::ScalarType parameters;
-  Dtype state;
+  StateDtype state;
   Rounding rounding;
 };
 
 const std::vector<DtypeCase> kDtypeCases{
-    {at::kBFloat16, Dtype::kBf16, Rounding::kStochastic},
-    {at::kBFloat16, Dtype::kFp32, Rounding::kStochastic},
-    {at::kFloat, Dtype::kBf16, Rounding::kStochastic},
-    {at::kBFloat16, Dtype::kFp32, Rounding::kNearest},
-    {at::kFloat, Dtype::kBf16, Rounding::kNearest},
+    {at::kBFloat16, StateDtype::kBf16, Rounding::kStochastic},
+    {at::kBFloat16, StateDtype::kFp32, Rounding::kStochastic},
+    {at::kFloat, StateDtype::kBf16, Rounding::kStochastic},
+    {at::kBFloat16, StateDtype::kFp32, Rounding::kNearest},
+    {at::kFloat, StateDtype::kBf16, Rounding::kNearest},
 };
 
 FlatUnit shard_of(const at::Tensor& parameters) {
@@ -84,7 +84,7 @@ FlatUnit unit_on_meta(at::ScalarType dtype) {
 int64_t bytes_of_adam(const ObservedCalls& calls) {
   int64_t bytes = 0;
   for (const auto& call : calls.launches()) {
-    if (call.name == "adam") bytes += call.read_bytes + call.written_bytes;
+    if (call.name.ends_with("adam")) bytes += call.read_bytes + call.written_bytes;
   }
   return bytes;
 }
@@ -152,7 +152,7 @@ TEST_CASE("bf16 beside fp32 on a GPU: one kernel for parameters that are decayed
           "[fused_adam]") {
   const bool has_bfloat16_parameters = GENERATE(false, true);
   OptimizerSpec spec = spec_of(GENERATE(OptimizerKind::kAdamW, OptimizerKind::kAdam));
-  spec.state_dtype = has_bfloat16_parameters ? Dtype::kFp32 : Dtype::kBf16;
+  spec.state_dtype = has_bfloat16_parameters ? StateDtype::kFp32 : StateDtype::kBf16;
   spec.no_decay = {"norm"};
   const FlatUnit unit = unit_on_meta(has_bfloat16_parameters ? at::kBFloat16 : at::kFloat);
   Optimizer optimizer(spec, {unit}, kSeed, at::kCUDA);
@@ -161,4 +161,24 @@ TEST_CASE("bf16 beside fp32 on a GPU: one kernel for parameters that are decayed
   CHECK(calls.names_of_launches() == std::vector<std::string>{"aten::add_", "adam", "adam"});
   const int64_t bytes_per_element = has_bfloat16_parameters ? 22 : 20;
   CHECK(bytes_of_adam(calls) == bytes_per_element * unit.parameters.numel());
+}
+
+TEST_CASE("state of 8 bits on a GPU: one kernel for parameters that are decayed alike",
+          "[fused_adam]") {
+  const auto dtype = GENERATE(at::kFloat, at::kBFloat16);
+  OptimizerSpec spec = spec_of(GENERATE(OptimizerKind::kAdamW, OptimizerKind::kAdam));
+  spec.state_dtype = StateDtype::kInt8;
+  const int64_t half = 4096;
+  const FlatUnit unit{at::empty({2 * half}, at::TensorOptions(at::kMeta).dtype(dtype)),
+                      {{.parameter = "first", .parameter_numel = half},
+                       {.parameter = "second", .begin = half, .parameter_numel = half}}};
+  Optimizer optimizer(spec, {unit}, kSeed, at::kCUDA);
+  const at::Tensor gradient = at::empty_like(unit.parameters);
+  const ObservedCalls calls;
+  optimizer.step(0, 1, unit.parameters, gradient, 0.1);
+  CHECK(calls.names_of_launches() == std::vector<std::string>{"aten::add_", "quantized_adam"});
+  CHECK(calls.allocations().empty());
+  const int64_t bytes_per_element = dtype == at::kFloat ? 16 : 10;
+  const int64_t blocks = 2 * half / 256;
+  CHECK(bytes_of_adam(calls) == bytes_per_element * 2 * half + 16 * blocks);
 }

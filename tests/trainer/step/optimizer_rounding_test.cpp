@@ -124,13 +124,13 @@ TEST_CASE("a shard's parts are those of its layout, wherever it is cut") {
   };
   using Parts = std::vector<FlatPart>;
   // 16, 112 and 32 elements with their gaps.
-  CHECK((parts(1, 0) == Parts{{"norm", ParameterRole::kNorm, 0, 0},
-                              {"weight", ParameterRole::kWeight, 16, 0},
-                              {"bias", ParameterRole::kBias, 128, 0}}));
-  CHECK((parts(2, 0) ==
-         Parts{{"norm", ParameterRole::kNorm, 0, 0}, {"weight", ParameterRole::kWeight, 16, 0}}));
-  CHECK((parts(2, 1) ==
-         Parts{{"weight", ParameterRole::kWeight, 0, 64}, {"bias", ParameterRole::kBias, 48, 0}}));
+  CHECK((parts(1, 0) == Parts{{"norm", ParameterRole::kNorm, 0, 0, 10},
+                              {"weight", ParameterRole::kWeight, 16, 0, 100},
+                              {"bias", ParameterRole::kBias, 128, 0, 20}}));
+  CHECK((parts(2, 0) == Parts{{"norm", ParameterRole::kNorm, 0, 0, 10},
+                              {"weight", ParameterRole::kWeight, 16, 0, 100}}));
+  CHECK((parts(2, 1) == Parts{{"weight", ParameterRole::kWeight, 0, 64, 100},
+                              {"bias", ParameterRole::kBias, 48, 0, 20}}));
 }
 
 TEST_CASE("rounding at random gives the neighbours of what fp32 steps to") {
@@ -171,7 +171,7 @@ TEST_CASE("rounding at random is the same however the parameters are sharded and
   OptimizerSpec spec = any_spec();
   spec.rounding = Rounding::kStochastic;
   const auto dtype = GENERATE(at::kBFloat16, at::kFloat);
-  if (dtype == at::kFloat) spec.state_dtype = Dtype::kBf16;
+  if (dtype == at::kFloat) spec.state_dtype = StateDtype::kBf16;
   spec.no_decay = GENERATE(TextList{}, TextList{"norm"});
   CAPTURE(name_of(spec.kind), dtype, spec.no_decay);
   const Model model = model_of({{"norm", 50, ParameterRole::kNorm},

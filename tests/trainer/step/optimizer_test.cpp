@@ -108,7 +108,7 @@ TEST_CASE("every optimizer steps as its formula says") {
 
 TEST_CASE("a step with gradients that are not finite changes nothing") {
   OptimizerSpec spec = any_spec();
-  if (GENERATE(false, true)) spec.state_dtype = Dtype::kBf16;
+  if (GENERATE(false, true)) spec.state_dtype = StateDtype::kBf16;
   spec.rounding = GENERATE(Rounding::kNearest, Rounding::kStochastic);
   const double found = GENERATE(1.0, 2.0, kOverflowed);
   CAPTURE(name_of(spec.kind), spec.state_dtype.has_value(), found);
@@ -139,7 +139,8 @@ int64_t count_different(const Stepped& one, const Stepped& other) {
 TEST_CASE("a step with a divisor is one with a gradient that was divided before") {
   OptimizerSpec spec = any_spec();
   const auto dtype = GENERATE(at::kFloat, at::kBFloat16);
-  if (GENERATE(false, true)) spec.state_dtype = dtype == at::kFloat ? Dtype::kBf16 : Dtype::kFp32;
+  if (GENERATE(false, true))
+    spec.state_dtype = dtype == at::kFloat ? StateDtype::kBf16 : StateDtype::kFp32;
   spec.rounding = GENERATE(Rounding::kNearest, Rounding::kStochastic);
   const double divisor = dtype == at::kFloat ? 3.7 : 4;  // what bfloat16 divides exactly
   CAPTURE(name_of(spec.kind), dtype, spec.state_dtype.has_value(), name_of(spec.rounding));
@@ -182,7 +183,7 @@ TEST_CASE("state in bfloat16 is the parameters' dtype's, rounded after each step
   OptimizerSpec spec = any_spec();
   CAPTURE(name_of(spec.kind));
   Stepped plain(spec, at::kFloat);
-  spec.state_dtype = Dtype::kBf16;
+  spec.state_dtype = StateDtype::kBf16;
   Stepped reduced(spec, at::kFloat);
   for (int number = 1; number <= 5; ++number) {
     plain.step(number);
@@ -201,7 +202,7 @@ TEST_CASE("fp32 state of bfloat16 parameters is kept and stepped in fp32") {
   CAPTURE(name_of(spec.kind));
   Stepped plain(spec, at::kFloat);
   round_to(plain.parameters, at::kBFloat16);
-  spec.state_dtype = Dtype::kFp32;
+  spec.state_dtype = StateDtype::kFp32;
   Stepped mixed(spec, at::kBFloat16);
   for (int number = 1; number <= 3; ++number) {
     const at::Tensor gradient = values(kSize, number, at::kBFloat16);
@@ -238,7 +239,7 @@ TEST_CASE("state is there before the first step, beside the parameters") {
 
 TEST_CASE("weight decay leaves out what no_decay names") {
   OptimizerSpec spec = any_spec();
-  if (GENERATE(false, true)) spec.state_dtype = Dtype::kBf16;
+  if (GENERATE(false, true)) spec.state_dtype = StateDtype::kBf16;
   spec.no_decay =
       GENERATE(TextList{}, TextList{"norm"}, TextList{"bias"}, TextList{"bias", "norm"});
   const auto leaves_out = [&](const std::string& word) {

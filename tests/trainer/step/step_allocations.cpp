@@ -128,12 +128,20 @@ void add_ways_to_step(std::vector<StepCase>& cases) {
     spec.strategy.prefetch = 2;
     cases.push_back({spec});
     spec = base;
-    spec.optimizer.state_dtype = Dtype::kBf16;
+    spec.optimizer.state_dtype = StateDtype::kBf16;
     spec.model.config.vocab_size = 5000;  // a unit of more than one of the optimizer's blocks
     cases.push_back({spec});
     spec.optimizer.rounding = Rounding::kStochastic;
     spec.optimizer.no_decay.push_back("norm");
     spec.train.report_gradient_norm = true;
+    cases.push_back({spec});
+    spec = base;
+    spec.optimizer.state_dtype = StateDtype::kInt8;
+    spec.model.config.vocab_size = 5000;
+    spec.train.on_non_finite = OnNonFinite::kSkip;
+    cases.push_back({spec});
+    spec.precision.kind = PrecisionKind::kBf16True;
+    spec.strategy.offload = Offload::kOptimizer;
     cases.push_back({spec});
     for (const OptimizerKind kind :
          {OptimizerKind::kAdam, OptimizerKind::kSgd, OptimizerKind::kAdadelta}) {
