@@ -16,12 +16,15 @@ SHORTER = {
     "lab": ["train.sequences=32", "data.sequence_length=32", "train.warmup_steps_excluded=0"],
     "llama3_8b": ["batch.gradient_accumulation_steps=1", "train.max_steps=4", "checkpoint.every_steps=2",
                   "evaluation.batches=2", "data.sequence_length=32"],
+    "methods": ["batch={size_per_rank: 1, total: 2}", "train.sequences=4", "train.warmup_steps_excluded=0"],
     "smollm2": ["batch={size_per_rank: 1, total: 2}", "train.sequences=4", "train.warmup_steps_excluded=0"],
     "t5_wikihow": ["train.max_steps=3", "evaluation.batches=2"],
 }
+ON_SMOLLM2 = ("methods", "smollm2")
 # Points that train on equal batches.
 ALIKE = {
     "lab": ["4xDDP", "4xFSDP", "offload"],
+    "methods": ["QLoRA", "QLoRA FSDP"],
     "smollm2": ["one process", "DDP", "FSDP", "offload"],
     "t5_wikihow": ["one unit", "blocks", "by size", "checkpointing", "no prefetch", "offload"],
 }
@@ -49,7 +52,7 @@ def smollm2(tmp_path_factory):
 
 @pytest.mark.parametrize("name", SHORTER)
 def test_every_point_ends_and_equal_batches_have_equal_losses(call, tmp_path, smollm2, name):
-    shorter = SHORTER[name] + (smollm2 if name == "smollm2" else [])
+    shorter = SHORTER[name] + (smollm2 if name in ON_SMOLLM2 else [])
     settings = [argument for change in shorter for argument in ("--set", change)]
     results = tmp_path / "results"
     call(ROOT / f"experiments/{name}.yaml", "--profile", "cpu", "--results", results, *settings)
@@ -65,6 +68,6 @@ def test_every_point_ends_and_equal_batches_have_equal_losses(call, tmp_path, sm
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_no_mistake_is_found(call, smollm2, file):
-    model = smollm2 if file.stem == "smollm2" else []
+    model = smollm2 if file.stem in ON_SMOLLM2 else []
     settings = [argument for change in model for argument in ("--set", change)]
     assert "no mistake found" in call("check", file, "--profile", "cpu", *settings)

@@ -77,7 +77,12 @@ void DataParallel::gather_values(int unit, const at::Tensor& own, at::ScalarType
   if (own.dtype() != whole.dtype() || shard_group_ == nullptr || is_on_host) {
     shard = whole.narrow(0, store_.options().shard_index * own.numel(), own.numel());
     const WorkScope work([&] {
-      return Work{.name = is_on_host ? kToDeviceWork : kConvertWork, .width = own.numel()};
+      if (!is_on_host) return Work{.name = kConvertWork, .width = own.numel()};
+      // Copies are timed with the parameters' dtype.
+      const auto bytes = static_cast<int64_t>(own.nbytes());
+      return Work{
+          .name = kToDeviceWork,
+          .width = bytes / static_cast<int64_t>(store_.tensor_options().dtype().itemsize())};
     });
     store_.copy_to_device(own, shard);
   }

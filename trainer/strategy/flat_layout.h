@@ -9,9 +9,8 @@
 namespace fsdp {
 
 // The places of a unit's parameters in its flat, one-dimensional buffer. Each parameter begins at a
-// multiple of 64 bytes (for aligned vector and tensor-core loads) and of `block` elements, a power
-// of
-// 2. The whole divides evenly over the ranks, into whole blocks; gaps hold zeros.
+// multiple of 64 bytes (for aligned vector and tensor-core loads) and of `block` elements, a power of
+// two. The whole divides evenly over the ranks, into whole blocks. Gaps hold zeros.
 class FlatLayout {
  public:
   FlatLayout(const std::vector<ParameterPtr>& parameters, int64_t item_bytes, int64_t shard_count,
