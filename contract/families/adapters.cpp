@@ -70,9 +70,13 @@ double deviation_of_a(int64_t inputs) { return 1 / std::sqrt(3.0 * static_cast<d
 
 }  // namespace
 
-ModuleSpec with_adapters(ModuleSpec module, Method method, const LoraSpec& lora) {
+double adapter_scale(const LoraSpec& lora) {
   const auto rank = static_cast<double>(lora.rank);
-  module.adapter_scale = lora.alpha / (lora.use_rslora ? std::sqrt(rank) : rank);
+  return lora.alpha / (lora.use_rslora ? std::sqrt(rank) : rank);
+}
+
+ModuleSpec with_adapters(ModuleSpec module, Method method, const LoraSpec& lora) {
+  module.adapter_scale = adapter_scale(lora);
   module.adapter_dropout = lora.dropout;
   std::vector<ParameterSpec> parameters;
   for (ParameterSpec& parameter : module.parameters) {

@@ -48,6 +48,9 @@ struct LoraSpec {
   }
 };
 
+// Returns the scale of B A.
+double adapter_scale(const LoraSpec& lora);
+
 inline constexpr const char* kAdapterPrefix = "base_model.model.";
 
 // Freezes the module's parameters and adds adapters. kQlora (Dettmers et al. 2023) also quantizes

@@ -94,6 +94,30 @@ void check_method(const RunSpec& spec) {
   }
 }
 
+void check_merge(const RunSpec& spec) {
+  const CheckpointSpec& checkpoint = spec.checkpoint;
+  if (!checkpoint.merge) {
+    if (!checkpoint.merge_dtype) return;
+    refuse("checkpoint.merge_dtype",
+           "is given, but checkpoint.merge is false; set merge: true, or leave merge_dtype out");
+  }
+  if (spec.method == Method::kFull) {
+    refuse("checkpoint.merge",
+           "is true, but method is full, which has no adapters; its checkpoints are whole models, "
+           "so leave merge out");
+  }
+  if (checkpoint.state_dict != StateDict::kFull) {
+    refuse("checkpoint.merge",
+           "is true, but checkpoint.state_dict is sharded, which gathers no adapters; set "
+           "state_dict: full, or leave merge out");
+  }
+  if (spec.method == Method::kQlora && !checkpoint.merge_dtype) {
+    refuse("checkpoint.merge_dtype",
+           "is missing; qlora's weights have 4 bits, so say in which dtype they are merged: fp32, "
+           "bf16 or fp16");
+  }
+}
+
 void check_strategy(const StrategySpec& strategy) {
   if (strategy.kind == StrategyKind::kSingle && strategy.ranks != 1) {
     refuse("strategy.ranks", "is ", strategy.ranks,
@@ -247,6 +271,7 @@ const char* length_key(const TrainSpec& train) {
 RunSpec resolved(RunSpec spec) {
   if (spec.model.source.empty()) check_model(spec.model.config);
   check_method(spec);
+  check_merge(spec);
   check_strategy(spec.strategy);
   check_in_backward(spec);
   check_precision(spec.precision);

@@ -347,6 +347,8 @@ struct CheckpointSpec {
   bool when_improved = false;
   StateDict state_dict = StateDict::kFull;
   bool single_file = false;
+  bool merge = false;
+  std::optional<Dtype> merge_dtype;
   std::optional<int64_t> keep;
 
   bool operator==(const CheckpointSpec&) const = default;
@@ -361,6 +363,11 @@ struct CheckpointSpec {
           "How weights are written. full: a Hugging Face folder; sharded: each rank its part.");
     visit("single_file", self.single_file,
           "Whether full weights are one file however large; false: at most 5 GB each.");
+    visit("merge", self.merge,
+          "Whether the folder merged/ of a checkpoint gets the model with its adapters merged into "
+          "the weights; needs state_dict full.");
+    visit("merge_dtype", self.merge_dtype,
+          "Dtype of the merged model; absent: the trained parameters'. qlora has to give it.");
     visit("keep", self.keep, "How many of the newest stay, besides the best; absent: all of them.",
           from_to(1, kMostSteps));
   }

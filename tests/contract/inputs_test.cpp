@@ -112,7 +112,7 @@ TEST_CASE("a preset, an adapter and quantized weights are told from a model's fo
              Contains("cannot be read: No such file or directory"));
   folder.write("adapter_config.json", "{}");
   CHECK_THAT(refusal([&] { read_hugging_face_config(folder.path()); }),
-             Contains("is an adapter (adapter_config.json)") && Contains("merge_and_unload"));
+             Contains("is an adapter (adapter_config.json)") && Contains("checkpoint.merge: true"));
   CHECK_THAT(config_refusal("\"dtype\": \"float32\"",
                             "\"quantization_config\": {\"quant_method\": \"bitsandbytes\"}"),
              Contains("quantized in a way that is not read; allowed: NF4"));

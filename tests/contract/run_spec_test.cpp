@@ -184,6 +184,25 @@ TEST_CASE("keys that contradict each other are refused with the reason") {
   CHECK(contradiction(above + "schedule.kind: step") == "no error");
 }
 
+TEST_CASE("a merge is refused with the reason unless there is something to merge") {
+  const std::string merge = "checkpoint: {merge: true";
+  for (const std::string keys : {"", ", merge_dtype: bf16"}) {
+    CHECK(contradiction("method: lora\n" + merge + keys + "}") == "no error");
+  }
+  CHECK(contradiction("method: qlora\n" + merge + ", merge_dtype: fp16}") == "no error");
+  CHECK_THAT(
+      contradiction("method: qlora\n" + merge + "}"),
+      Catch::StartsWith("'checkpoint.merge_dtype': is missing; qlora's weights have 4 bits"));
+  CHECK_THAT(contradiction(merge + "}"),
+             Catch::StartsWith("'checkpoint.merge': is true, but method is full"));
+  CHECK_THAT(
+      contradiction("method: lora\n" + merge + ", state_dict: sharded}"),
+      Catch::StartsWith("'checkpoint.merge': is true, but checkpoint.state_dict is sharded"));
+  CHECK_THAT(
+      contradiction("method: lora\ncheckpoint.merge_dtype: fp32"),
+      Catch::StartsWith("'checkpoint.merge_dtype': is given, but checkpoint.merge is false"));
+}
+
 TEST_CASE("what a run wants follows from any of a section's keys") {
   CHECK_FALSE(wants_checkpoints(applied("checkpoint.keep: 2")));
   CHECK(wants_checkpoints(applied("checkpoint.every_steps: 2")));

@@ -91,6 +91,8 @@ precision: bf16_mixed
 optimizer.in_backward: true
 train.steps: 7
 evaluation: {every_steps: 1, fraction: 0.25}
+method: lora
+checkpoint: {merge: true, merge_dtype: bf16}
 )");
 }
 

@@ -51,6 +51,10 @@ CASES = [
 
 
 def written(state_dict: str = "full", **keys) -> dict:
+    """`state_dict` is the key's value, or merged: adapters and the merged model."""
+    if state_dict == "merged":
+        adapters = {"method": "lora", "lora": {"rank": 4, "targets": ["attention"]}}
+        return adapters | written("full", merge=True, **keys)
     return {"checkpoint": {"every_steps": MIDDLE, "state_dict": state_dict} | keys}
 
 
@@ -61,7 +65,7 @@ def started(run_folder: Path) -> dict:
 
 def contents(run_folder: Path, step: int) -> dict[str, bytes]:
     folder = run_folder / "checkpoints" / f"step-{step}"
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def names(run_folder: Path) -> list[str]:
@@ -92,7 +96,7 @@ def resume(trainer, spec: dict, checkpoint: Path, folder: Path):
 # Resume
 
 
-@pairwise_product(case=CASES, state_dict=["full", "sharded"])
+@pairwise_product(case=CASES, state_dict=["full", "sharded", "merged"])
 def test_resumed_run_equals_the_uninterrupted_one(
     trainer, uninterrupted, checkpoints, tokens, tmp_path, case, state_dict
 ):
@@ -297,12 +301,13 @@ def test_a_checkpoint_of_an_older_version_goes_on(trainer, written_shuffled, tmp
 
 # Kill -9
 
-# Each checkpoint takes 75 to 85 calls. These are during the second to the fourth one.
+# Each checkpoint takes 75 to 95 calls. These are during the second to the fourth one, two of them
+# while a merged model is written.
 CALLS = [100, 160, 230]
 
 
 @pairwise_product(
-    case=[SINGLE, Case("fsdp", ranks=2)], state_dict=["full", "sharded"], call=CALLS
+    case=[SINGLE, Case("fsdp", ranks=2)], state_dict=["full", "sharded", "merged"], call=CALLS
 )
 def test_killed_run_goes_on(
     trainer, kill_at_call, uninterrupted, checkpoints, tokens, tmp_path, case, state_dict, call
@@ -315,7 +320,7 @@ def test_killed_run_goes_on(
     resumed_from = started(tmp_path / "again")["resumed_from_step"]
     complete = [int(name.removeprefix("step-")) for name in left if "." not in name]
     assert resumed_from == max(complete), left
-    assert again.losses() == uninterrupted(case)[0].losses()[resumed_from:]
+    assert again.losses() == uninterrupted(case, state_dict=state_dict)[0].losses()[resumed_from:]
     assert names(tmp_path / "again") == sorted(f"step-{step}" for step in range(1, STEPS + 1))
 
 
@@ -326,7 +331,7 @@ def wait_for_step(step: int, folder: Path, processes: list) -> None:
     wait_for_text(f'"step":{step},"loss"', folder, processes)
 
 
-@pytest.mark.parametrize("state_dict", ["full", "sharded"])
+@pytest.mark.parametrize("state_dict", ["full", "sharded", "merged"])
 @pytest.mark.parametrize("case", [SINGLE, Case("fsdp", ranks=2), Case("ddp", ranks=2)], ids=str)
 def test_training_goes_on_while_a_checkpoint_is_synced(
     trainer, held_disk, uninterrupted, checkpoints, tokens, tmp_path, case, state_dict
@@ -345,7 +350,8 @@ def test_training_goes_on_while_a_checkpoint_is_synced(
     # The values belong to its step, not to a later one.
     train(trainer, spec | {"train": spec["train"] | {"steps": MIDDLE}}, folder)
     assert contents(run, MIDDLE) == contents(folder, MIDDLE)
-    assert read_run(run, case.ranks).losses() == uninterrupted(case)[0].losses()
+    losses = uninterrupted(case, state_dict=state_dict)[0].losses()
+    assert read_run(run, case.ranks).losses() == losses
 
 
 @pytest.mark.parametrize("case", [SINGLE, Case("fsdp", ranks=2)], ids=str)

@@ -250,3 +250,22 @@ def test_adapters(trainer, case, targets, method, model, articles, pairs, tmp_pa
     run = train(trainer, spec, tmp_path / "run")
     assert_ranks_agree(run)
     assert_close("loss", losses, run.losses(), TOLERANCE)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@cases(T5_CASES[0], T5_CASES[-1])
+def test_merged_models(trainer, case, variant, model, articles, pairs, tmp_path):
+    """Compute what PEFT computes with the adapters of the checkpoint."""
+    spec = spec_of(case, model(variant), articles, method="lora", lora={"rank": 4},
+                   checkpoint={"at_end": True, "merge": True})
+    train(trainer, spec, tmp_path)
+    folder = tmp_path / f"checkpoints/step-{STEPS}"
+    merged, report = T5ForConditionalGeneration.from_pretrained(folder / "merged", output_loading_info=True)
+    assert not report["missing_keys"] and not report["unexpected_keys"], report
+    base = T5ForConditionalGeneration.from_pretrained(model(variant), dtype=torch.float32)
+    reference = peft.PeftModel.from_pretrained(base, folder).merge_and_unload()
+    inputs, mask, labels = batch_of(pairs[:TOTAL_BATCH])
+    with torch.no_grad():
+        ours, expected = (of.eval()(input_ids=inputs, attention_mask=mask, labels=labels).logits
+                          for of in (merged, reference))
+    assert torch.allclose(ours, expected, rtol=0, atol=1e-5)

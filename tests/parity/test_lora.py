@@ -1,9 +1,13 @@
 """Adapters are trained as PEFT trains them, whatever the strategy, and PEFT reads what is saved."""
 
+import json
 from functools import cache
+from pathlib import Path
 
+import bitsandbytes
 import numpy
 import pytest
+import safetensors.torch
 import torch
 from agreement import assert_close, assert_ranks_agree
 from checkpoints import FAMILIES, STEPS, TOTAL_BATCH
@@ -11,6 +15,7 @@ from logits import assert_same_logits, first_logits
 from peft_reference import Adapters, load_adapter, load_model, train_adapter, write_adapter
 from test_against_transformers import DISTRIBUTED, TOLERANCE, Case, cases
 from trainer import train
+from transformers import AutoModelForCausalLM
 
 
 @pytest.fixture(scope="module")
@@ -103,8 +108,12 @@ def test_folders_of_bitsandbytes(trainer, kind, checkpoints, tokens, adapter, re
     case = Case(kind, ranks=1 if kind == "single" else 2)
     spec = spec_of(case, checkpoints, tokens, adapter, "grouped_query", adapters)
     spec["model"]["source"] = str(tmp_path / "quantized")
+    spec |= merged(adapters)
     folder = adapter("grouped_query", adapters)
     check(trainer, spec, train_adapter(tmp_path / "quantized", folder, tokens), tmp_path / "run")
+    folder = tmp_path / f"run/checkpoints/step-{STEPS}"
+    reference = load_adapter(tmp_path / "quantized", folder).train()
+    assert largest_difference(logits_of(open_merged(folder), tokens), logits_of(reference, tokens)) <= 1e-4
 
 
 def sharing(case: Case) -> int:
@@ -131,6 +140,87 @@ def test_peft_reads_checkpoints(trainer, logits_writer, variant, adapters, check
     assert_same_logits(trained.flatten(0, 1).numpy(), ours.training)
     assert_same_logits(trained.flatten(0, 1).numpy(), ours.evaluation)
     assert (trained - first).abs().max() > 0.01
+
+
+def merged(adapters: Adapters, dtype: str | None = "fp32") -> dict:
+    checkpoint = {"at_end": True, "merge": True}
+    return {"method": adapters.method, "checkpoint": checkpoint | ({"merge_dtype": dtype} if dtype else {})}
+
+
+def open_merged(checkpoint: Path, **keys):
+    model, report = AutoModelForCausalLM.from_pretrained(
+        checkpoint / "merged", output_loading_info=True, **keys)
+    assert not any(report.values()), report
+    return model.eval()
+
+
+def logits_of(model, tokens: Path) -> torch.Tensor:
+    """A model of bitsandbytes has to be in training mode: its evaluations take wide layers only."""
+    rows = torch.from_numpy(numpy.load(tokens)[:TOTAL_BATCH, :-1].astype(numpy.int64))
+    with torch.no_grad():
+        return model(input_ids=rows, use_cache=False).logits
+
+
+def largest_difference(a: torch.Tensor, b: torch.Tensor) -> float:
+    return (a - b).abs().max().item()
+
+
+@pytest.mark.parametrize("variant, case, adapters", [
+    ("plain", Case("single"), Adapters(rank=3, targets=("mlp", "v_proj"))),
+    ("tied", Case("fsdp", ranks=2), Adapters()),
+    ("biases", Case("fsdp", ranks=2), Adapters(use_rslora=True)),
+    ("several_files", Case("ddp", ranks=2), Adapters(targets=("attention",))),
+    ("qwen2", Case("fsdp", "parameters", ranks=2), Adapters()),
+    ("qwen3", Case("single", "optimizer"), Adapters(targets=("q_proj",))),
+    ("grouped_query", Case("single"), Adapters(method="qlora")),
+    ("tied", Case("fsdp", ranks=2), Adapters(method="qlora", targets=("mlp",))),
+], ids=str)
+def test_merged_models(trainer, variant, case, adapters, checkpoints, tokens, adapter, tmp_path):
+    """Compute what PEFT computes with the adapters of the checkpoint."""
+    spec = spec_of(case, checkpoints, tokens, adapter, variant, adapters) | merged(adapters)
+    train(trainer, spec, tmp_path)
+    folder = tmp_path / f"checkpoints/step-{STEPS}"
+    reference = load_adapter(checkpoints[variant], folder, method=adapters.method).train()
+    if adapters.method == "lora":
+        reference = reference.merge_and_unload()
+    ours, expected = logits_of(open_merged(folder), tokens), logits_of(reference, tokens)
+    assert largest_difference(ours, expected) <= (1e-5 if adapters.method == "lora" else 1e-4)
+    first = load_model(checkpoints[variant], adapters.method).train()
+    assert largest_difference(ours, logits_of(first, tokens)) > 0.01
+    names = {file["name"] for file in json.loads((folder / "trainer.json").read_text())["files"]}
+    assert {"adapter_model.safetensors", "merged/config.json", "merged/model.safetensors"} <= names
+
+
+@pytest.mark.parametrize("method, precision, dtype, stored", [
+    ("lora", "bf16_mixed", None, torch.float32),
+    ("lora", "bf16_true", None, torch.bfloat16),
+    ("lora", "bf16_mixed", "fp16", torch.float16),
+    ("qlora", "bf16_mixed", "fp32", torch.float32),
+    ("qlora", "bf16_true", "fp16", torch.float16),
+    ("qlora", "bf16_mixed", "bf16", torch.bfloat16),
+], ids=str)
+def test_dtypes_of_merged_models(trainer, method, precision, dtype, stored, checkpoints, tokens, adapter, tmp_path):
+    """The sums are computed in fp32, of the model's own values or those that the computation had."""
+    adapters = Adapters(rank=4, targets=("up_proj",), method=method)
+    spec = spec_of(Case("single"), checkpoints, tokens, adapter, "plain", adapters) | merged(adapters, dtype)
+    train(trainer, spec | {"precision": precision}, tmp_path)
+    folder = tmp_path / f"checkpoints/step-{STEPS}"
+    ours = open_merged(folder, dtype="auto").state_dict()
+    assert {value.dtype for value in ours.values()} == {stored}
+    theirs = load_model(checkpoints["plain"]).state_dict()
+    factors = safetensors.torch.load_file(folder / "adapter_model.safetensors")
+    for name, weight in theirs.items():
+        if method == "qlora" and "_proj" in name:
+            weight = bitsandbytes.functional.dequantize_4bit(
+                *bitsandbytes.functional.quantize_4bit(weight, quant_type="nf4", compress_statistics=True)
+            ).bfloat16().float()
+        if "up_proj" in name:
+            a, b = (factors[f"base_model.model.{name.replace('weight', key)}.weight"].float()
+                    for key in ("lora_A", "lora_B"))
+            weight = weight + adapters.alpha / adapters.rank * b @ a
+            assert (ours[name].float() - weight).abs().max() <= torch.finfo(stored).eps * weight.abs().max()
+        else:
+            assert torch.equal(ours[name], weight.to(stored)), name
 
 
 def test_dropout_follows_from_the_seed(trainer, checkpoints, tokens, adapter, tmp_path):

@@ -160,4 +160,6 @@ def random_spec(draw: random.Random, articles: Path) -> dict:
                               "fraction": 0.2}
     if draw.random() < 0.3:
         spec["checkpoint"] = {"at_end": True, "state_dict": draw.choice(["full", "sharded"])}
+        if "method" in spec and spec["checkpoint"]["state_dict"] == "full":
+            spec["checkpoint"] |= {"merge": True, "merge_dtype": draw.choice(["fp32", "bf16"])}
     return spec

@@ -100,6 +100,8 @@ def test_plan_is_what_the_run_reports(trainer, seed, count, tmp_path):
     {"checkpoint": {"at_end": True, "state_dict": "sharded"}, "strategy": {"kind": "ddp", "ranks": 2}},
     {"checkpoint": {"at_end": True, "state_dict": "sharded"}, "optimizer": {"state_dtype": "int8"},
      "strategy": {"kind": "fsdp", "ranks": 3}},
+    {"checkpoint": {"at_end": True, "merge": True}, "method": "lora"},
+    {"checkpoint": {"at_end": True, "merge": True, "merge_dtype": "bf16"}, "method": "qlora"},
 ])
 def test_the_size_of_a_checkpoint_is_planned(trainer, tmp_path, changes):
     """Of every file of every rank."""

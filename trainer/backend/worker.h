@@ -20,6 +20,8 @@ class Worker {
   // Returns a future that is ready when the task is done. After a task has thrown, later tasks are
   // skipped and give its exception.
   std::shared_future<void> post(std::function<void()> task);
+  // True in a task.
+  bool is_current() const { return std::this_thread::get_id() == thread_.get_id(); }
   // Returns when no task is left.
   void drain() noexcept;
 

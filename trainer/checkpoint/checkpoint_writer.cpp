@@ -83,8 +83,9 @@ bool CheckpointWriter::take_checksums(bool waits) {
 std::vector<CheckpointFile> CheckpointWriter::list_files() const {
   // A network file system may not list other hosts' new files yet, but finds them by name.
   Checksums checksums = checksums_;
-  for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
-    const auto [known, is_new] = checksums.try_emplace(entry.path().filename());
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_)) {
+    if (entry.is_directory()) continue;
+    const auto [known, is_new] = checksums.try_emplace(entry.path().lexically_relative(folder_));
     if (is_new) known->second = checksum_of_file(entry.path());
   }
   std::vector<CheckpointFile> files;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/files/input_file.h"
 #include "trainer/checkpoint/stored_dtype.h"
 
 namespace fsdp {
@@ -75,18 +76,16 @@ int64_t full_weights_bytes(std::span<const ParameterPtr> parameters, at::ScalarT
 
 FullWeightsWriter::FullWeightsWriter(std::filesystem::path folder,
                                      std::span<const ParameterPtr> parameters, at::ScalarType dtype,
-                                     const ModelFiles& names)
-    : folder_(std::move(folder)),
-      dtype_(dtype),
-      index_name_(names.weights + ".safetensors.index.json") {
-  const std::vector<Tensors> files = split_into_files(parameters, dtype, names.max_file_bytes);
+                                     ModelFiles names)
+    : folder_(std::move(folder)), dtype_(dtype), names_(std::move(names)) {
+  const std::vector<Tensors> files = split_into_files(parameters, dtype, names_.max_file_bytes);
   for (size_t i = 0; i < files.size(); ++i) {
-    file_names_.push_back(file_name(names.weights, i, files.size()));
+    file_names_.push_back(file_name(names_.weights, i, files.size()));
     files_.push_back(
         std::make_unique<SafetensorsWriter>(folder_ / file_names_.back(), files[i], metadata()));
     for (const SafetensorsTensor& tensor : files[i]) file_of_.emplace(tensor.name, i);
   }
-  if (files.size() > 1) index_ = index_text(names.weights, files, dtype);
+  if (files.size() > 1) index_ = index_text(names_.weights, files, dtype);
 }
 
 void FullWeightsWriter::write(const Parameter& parameter, const at::Tensor& whole,
@@ -107,8 +106,15 @@ void FullWeightsWriter::write(const Parameter& parameter, const at::Tensor& whol
 
 Checksums FullWeightsWriter::finish() {
   Checksums checksums;
+  const auto add_file = [&](const std::string& name, std::string_view text) {
+    checksums[name] = write_file(folder_ / name, text);
+  };
   for (size_t i = 0; i < files_.size(); ++i) checksums[file_names_[i]] = files_[i]->finish();
-  if (!index_.empty()) checksums[index_name_] = write_file(folder_ / index_name_, index_);
+  if (!index_.empty()) add_file(names_.weights + ".safetensors.index.json", index_);
+  if (!names_.config.empty()) add_file(names_.config_name, names_.config);
+  for (const std::filesystem::path& file : names_.copied) {
+    add_file(file.filename(), read_input_file(file));
+  }
   return checksums;
 }
 

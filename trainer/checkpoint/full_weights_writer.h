@@ -23,7 +23,7 @@ struct ModelFiles {
   std::string weights = "model";  // the stem of the weights' files
   int64_t max_file_bytes = kMaxFileBytes;
   std::string config_name = "config.json";
-  std::string config{};                         // its text
+  std::string config{};                         // its text; empty: no such file
   std::vector<std::filesystem::path> copied{};  // the tokenizer's files and such, if they exist
 };
 
@@ -32,11 +32,19 @@ struct ModelFiles {
 // type.
 ModelFiles model_files(const RunSpec& spec, const ModelConfig& config, at::ScalarType dtype);
 
+// The folder of a merged model, in the checkpoint's. If both were in one folder, transformers would
+// read adapter_config.json and open the adapters.
+inline constexpr const char* kMergedFolder = "merged";
+
+// The same for the merged model.
+at::ScalarType merged_dtype(const RunSpec& spec);
+ModelFiles merged_model_files(const RunSpec& spec, const ModelConfig& config);
+
 // Returns the size of the files that FullWeightsWriter writes.
 int64_t full_weights_bytes(std::span<const ParameterPtr> parameters, at::ScalarType dtype,
                            const ModelFiles& files = {});
 
-// Writes whole weights as model.safetensors. Above max_file_bytes, writes
+// Writes whole weights as model.safetensors, and the other ModelFiles. Above max_file_bytes, writes
 // model-<i>-of-<n>.safetensors and model.safetensors.index.json. Each parameter goes to its place
 // in the files at once, so they are never in memory together. One process writes. Its errors are
 // std::runtime_errors with the remedy.
@@ -44,23 +52,23 @@ class FullWeightsWriter {
  public:
   // `parameters` has each parameter once, in the model's order.
   FullWeightsWriter(std::filesystem::path folder, std::span<const ParameterPtr> parameters,
-                    at::ScalarType dtype, const ModelFiles& files = {});
+                    at::ScalarType dtype, ModelFiles files = {});
 
   // Writes the value of a parameter, once each, in any order. The value may be on any device. Waits
   // and throws as WriterThread::write does.
   void write(const Parameter& parameter, const at::Tensor& whole, WriterThread& thread);
 
-  // Waits until all files are on the disk. Returns their checksums. Throws std::logic_error if a
-  // parameter was not written.
+  // Writes the other files, and waits until all are on the disk. Returns their checksums. Throws
+  // std::logic_error if a parameter was not written.
   Checksums finish();
 
  private:
   std::filesystem::path folder_;
   at::ScalarType dtype_;
+  ModelFiles names_;
   std::vector<std::string> file_names_;
   std::vector<std::unique_ptr<SafetensorsWriter>> files_;
   std::unordered_map<std::string, size_t> file_of_;  // by tensor name
-  std::string index_name_;
   std::string index_;  // the text of the index; empty if there is one file
 };
 

@@ -6,6 +6,7 @@
 #include "contract/families/adapters.h"
 #include "contract/families/family.h"
 #include "trainer/checkpoint/full_weights_writer.h"
+#include "trainer/strategy/precision.h"
 
 namespace fsdp {
 namespace {
@@ -43,6 +44,7 @@ std::string config_text(const ModelSpec& model, at::ScalarType dtype) {
   ordered_json config = model.source.empty() ? family_of(model.config).write_config(model.config)
                                              : read_config(model.source / "config.json");
   const bool has_old_key = config.contains("torch_dtype") && !config.contains("dtype");
+  config.erase("quantization_config");  // of the source
   config[has_old_key ? "torch_dtype" : "dtype"] = dtype_in_config(dtype);
   return config.dump(2) + '\n';
 }
@@ -79,6 +81,17 @@ std::string adapter_config_text(const RunSpec& spec, const ModelConfig& config) 
 }
 
 }  // namespace
+
+at::ScalarType merged_dtype(const RunSpec& spec) {
+  const std::optional<Dtype> dtype = spec.checkpoint.merge_dtype;
+  return dtype ? scalar_type_of(*dtype) : dtypes_of(spec.precision).parameters;
+}
+
+ModelFiles merged_model_files(const RunSpec& spec, const ModelConfig& config) {
+  RunSpec merged = spec;
+  merged.method = Method::kFull;
+  return model_files(merged, config, merged_dtype(spec));
+}
 
 ModelFiles model_files(const RunSpec& spec, const ModelConfig& config, at::ScalarType dtype) {
   if (spec.method != Method::kFull) {

@@ -10,9 +10,28 @@
 namespace fsdp {
 namespace {
 
+std::vector<ParameterPtr> parameters_of(const Model& model, bool is_trained) {
+  std::vector<ParameterPtr> parameters;
+  for (const auto& part : model.modules) {
+    std::ranges::copy_if(
+        part->parameters(), std::back_inserter(parameters),
+        [&](const ParameterPtr& parameter) { return parameter->is_trained() == is_trained; });
+  }
+  return parameters;
+}
+
 // The files of a checkpoint and their sizes.
 class FileSizes {
  public:
+  // Adds what FullWeightsWriter writes.
+  void add_model(const std::string& folder, std::span<const ParameterPtr> parameters,
+                 at::ScalarType dtype, const ModelFiles& files) {
+    add(folder + files.weights + ".safetensors", full_weights_bytes(parameters, dtype, files));
+    add(folder + files.config_name, std::ssize(files.config));
+    for (const std::filesystem::path& file : files.copied) {
+      add(folder + file.filename().string(), state_of(file).size_bytes);
+    }
+  }
   void add(const std::string& name, int64_t bytes) {
     files_.push_back({.name = name, .size_bytes = bytes, .xxh3_128 = std::string(32, '0')});
     bytes_ += bytes;
@@ -55,12 +74,11 @@ std::vector<Piece> weight_pieces(TrainingStep& training, int64_t shard_index) {
 }
 
 std::vector<ParameterPtr> saved_parameters(const TrainingStep& training) {
-  std::vector<ParameterPtr> parameters;
-  for (const auto& part : training.model().modules) {
-    std::ranges::copy_if(part->parameters(), std::back_inserter(parameters),
-                         [](const ParameterPtr& parameter) { return parameter->is_trained(); });
-  }
-  return parameters;
+  return parameters_of(training.model(), /*is_trained=*/true);
+}
+
+std::vector<ParameterPtr> frozen_parameters(const TrainingStep& training) {
+  return parameters_of(training.model(), /*is_trained=*/false);
 }
 
 int64_t checkpoint_bytes(const RunSpec& spec, TrainingStep& training, const Mesh& mesh) {
@@ -74,13 +92,12 @@ int64_t checkpoint_bytes(const RunSpec& spec, TrainingStep& training, const Mesh
   }
   if (is_full) {
     const at::ScalarType dtype = training.store().options().dtype;
-    const ModelFiles files = model_files(spec, training.config(), dtype);
-    sizes.add(files.weights + ".safetensors",
-              full_weights_bytes(saved_parameters(training), dtype, files));
-    sizes.add(files.config_name, std::ssize(files.config));
-    for (const std::filesystem::path& file : files.copied) {
-      sizes.add(file.filename(), state_of(file).size_bytes);
-    }
+    sizes.add_model("", saved_parameters(training), dtype,
+                    model_files(spec, training.config(), dtype));
+  }
+  if (spec.checkpoint.merge) {
+    sizes.add_model(kMergedFolder + std::string("/"), frozen_parameters(training),
+                    merged_dtype(spec), merged_model_files(spec, training.config()));
   }
   TrainerState state;
   state.data.emplace();

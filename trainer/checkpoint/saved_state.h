@@ -12,8 +12,10 @@ namespace fsdp {
 std::vector<Piece> optimizer_pieces(TrainingStep& training, int64_t shard_index);
 std::vector<Piece> weight_pieces(TrainingStep& training, int64_t shard_index);
 
-// Returns all trained parameters of the model, in its order.
+// Return the model's trained or frozen parameters, in its order. A merged model consists of the
+// frozen ones.
 std::vector<ParameterPtr> saved_parameters(const TrainingStep& training);
+std::vector<ParameterPtr> frozen_parameters(const TrainingStep& training);
 
 // Returns the size of a checkpoint's files on the disk. The real size may differ by up to 1 kB,
 // because trainer.json has figures that only a run knows.

@@ -12,7 +12,7 @@ WriterThread::WriterThread(const Backend& backend, int64_t buffer_bytes)
 
 void WriterThread::write(const OutputFilePtr& file, int64_t offset, const at::Tensor& tensor) {
   if (!tensor.is_cpu()) return write_through_ring(file, offset, tensor);
-  if (last_.valid()) last_.get();
+  if (!worker_.is_current() && last_.valid()) last_.get();
   file->write(offset, bytes_of_tensor(tensor));
 }
 

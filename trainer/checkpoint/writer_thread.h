@@ -28,7 +28,7 @@ class WriterThread {
 
   // Writes a contiguous tensor at `offset` of `file`. Returns when the tensor may change. The
   // calling thread writes a tensor on the host, after the thread's earlier tasks. Rethrows the
-  // exception of a task.
+  // exception of a task. A task may write such a tensor, too.
   void write(const OutputFilePtr& file, int64_t offset, const at::Tensor& tensor);
   // The same, but always through the ring.
   void write_through_ring(const OutputFilePtr& file, int64_t offset, const at::Tensor& tensor);

@@ -18,6 +18,7 @@
 #include "contract/families/family.h"
 #include "contract/spec/run_spec_yaml.h"
 #include "formats/inputs/inputs.h"
+#include "trainer/checkpoint/full_weights_writer.h"
 #include "trainer/checkpoint/saved_state.h"
 #include "trainer/checkpoint/writer_thread.h"
 #include "trainer/comm/mirror_group.h"
@@ -81,6 +82,18 @@ void save_through_ring(const RunSpec& spec, const Backend& backend) {
   for (at::Tensor& bytes : ring) bytes = backend.empty_host(WriterThread::kBufferBytes, at::kByte);
 }
 
+// Returns about what a merge holds on rank 0's host at once (see merged_model.h): the largest
+// tensor.
+int64_t merged_tensor_bytes(const RunSpec& spec, const TrainingStep& training) {
+  int64_t numel = 0;
+  for (const ParameterPtr& parameter : frozen_parameters(training)) {
+    for (const NamedTensor& tensor : parameter->tensors()) {
+      numel = std::max(numel, numel_of(tensor));
+    }
+  }
+  return numel * static_cast<int64_t>(c10::elementSize(merged_dtype(spec)));
+}
+
 // Does everything that the run does, but each thing only once.
 void run_phases(const RunSpec& spec, const ModelConfig& config, Backend& backend,
                 const PlannedBatches& batches, MemoryRecording& recording, bool wants_timeline,
@@ -107,6 +120,12 @@ void run_phases(const RunSpec& spec, const ModelConfig& config, Backend& backend
   }
   save_through_ring(spec, backend);
   if (wants_checkpoints(spec)) plan.checkpoint_bytes = checkpoint_bytes(spec, training, mesh);
+  at::Tensor merged;
+  if (wants_checkpoints(spec) && spec.checkpoint.merge) {
+    merged = backend.empty_host(merged_tensor_bytes(spec, training), at::kByte);
+    const bool is_between_steps = spec.checkpoint.every_steps || spec.checkpoint.when_improved;
+    if (!is_between_steps) merged.reset();  // no step follows
+  }
   if (wants_timeline) plan.timeline = memory_timeline(recording.entries());
   // Later steps find the holes that these steps have left, on the host and in GPU memory.
   if (spec.train.steps.value_or(2) > 1) run_steps([] {});

@@ -2,11 +2,11 @@
 
 #include <memory>
 
-#include "base/files/input_file.h"
 #include "base/system/start_up.h"
 #include "trainer/checkpoint/full_weights_writer.h"
 #include "trainer/checkpoint/saved_state.h"
 #include "trainer/strategy/whole_units.h"
+#include "trainer/train/merged_model.h"
 
 namespace fsdp {
 
@@ -63,16 +63,15 @@ void Checkpoints::write_full_weights(CheckpointWriter& checkpoint) {
   std::shared_ptr<FullWeightsWriter> writer;
   if (world_.rank() == 0) {
     const at::ScalarType dtype = store_.options().dtype;
-    const ModelFiles files = model_files(spec_, training_.config(), dtype);
-    writer = std::make_shared<FullWeightsWriter>(checkpoint.folder(), saved_parameters(training_),
-                                                 dtype, files);
-    checkpoint.add_files([writer, &checkpoint, files] {
-      write_file(checkpoint.folder() / files.config_name, files.config);
-      for (const std::filesystem::path& file : files.copied) {
-        write_file(checkpoint.folder() / file.filename(), read_input_file(file));
-      }
-      return writer->finish();
-    });
+    writer =
+        std::make_shared<FullWeightsWriter>(checkpoint.folder(), saved_parameters(training_), dtype,
+                                            model_files(spec_, training_.config(), dtype));
+    checkpoint.add_files([writer] { return writer->finish(); });
+    if (spec_.checkpoint.merge) {
+      checkpoint.add_files([this, &checkpoint] {
+        return write_merged_model(spec_, training_, checkpoint.folder(), checkpoint.thread());
+      });
+    }
   }
   for_each_whole_unit(store_, mesh_, [&](const FlatLayout& layout, const at::Tensor& whole) {
     if (!writer) return;

@@ -55,5 +55,21 @@ TEST_CASE("a source's config is kept but for the dtype, and its tokenizer comes 
   CHECK(!std::filesystem::exists(folder.path() / "model.safetensors"));
 }
 
+TEST_CASE("a merged model's config.json says its dtype, and no quantization") {
+  const TemporaryFolder source;
+  source.write("config.json",
+               R"({"dtype":"bfloat16","quantization_config":{"load_in_4bit":true}})");
+  RunSpec spec;
+  spec.model.source = source.path();
+  spec.method = Method::kQlora;
+  spec.precision.kind = PrecisionKind::kBf16True;
+  const auto config_of_merged = [&] {
+    return nlohmann::json::parse(merged_model_files(spec, spec.model.config).config);
+  };
+  CHECK(config_of_merged() == nlohmann::json::parse(R"({"dtype":"bfloat16"})"));
+  spec.checkpoint.merge_dtype = Dtype::kFp16;
+  CHECK(config_of_merged() == nlohmann::json::parse(R"({"dtype":"float16"})"));
+}
+
 }  // namespace
 }  // namespace fsdp
