@@ -53,6 +53,11 @@ std::string file_of(const std::string& name) {
   return std::filesystem::path(FSDP_EXPERIMENTS_FOLDER) / (name + ".yaml");
 }
 
+// A script makes the model first.
+bool needs_made_model(const std::string& experiment) {
+  return experiment == "smollm2" || experiment == "methods";
+}
+
 TEST_CASE("no line of check of a shipped experiment is longer than the terminal") {
   const Workplace workplace("  - {name: one}\n");
   const auto experiments = shipped_experiments(workplace);
@@ -106,11 +111,6 @@ TEST_CASE("no line of check is longer than the terminal, however long names are"
       "  - {name: a point with a name of several words that say little}\n"
       "  - {name: another point with a name of several words, checkpoint: {at_end: true}}\n");
   CHECK(check_call(workplace, {"check", "experiment.yaml"}));
-}
-
-// A script makes the model first.
-bool needs_made_model(const std::string& experiment) {
-  return experiment == "smollm2" || experiment == "methods";
 }
 
 }  // namespace
