@@ -228,7 +228,7 @@ INT8 = {"kind": "adamw", **ADAM, "weight_decay": 0.3, "state_dtype": "int8"}
 INT8_STEPS = 50
 INT8_TOLERANCE = 1e-5  # a gradient whose last digit differs may give a moment the next code
 FSDP_2 = STRATEGIES["fsdp_2_ranks"]
-# What differs from `single`, and the strategy.
+# The keys that differ, and the strategy.
 INT8_RUNS = {
     "ddp": ({}, {"kind": "ddp", "ranks": 2}),
     "fsdp_2_ranks": ({}, FSDP_2),

@@ -1,5 +1,6 @@
 #include <ATen/ATen.h>
 
+#include "trainer/kernels/state_block.h"
 #include "trainer/self_test/self_test.h"
 #include "trainer/step/fused_adam.h"
 #include "trainer/step/optimizer.h"
@@ -8,11 +9,15 @@ namespace fsdp {
 namespace {
 
 constexpr int64_t kComparedSize = 1'000'003;  // an odd rest
-constexpr int64_t kWholeBlocks = 1'000'192;   // of kStateBlock
 constexpr int64_t kComparedSteps = 3;
 
 // Another pow(), or a processor without fused multiply-adds, rarely rounds differently.
 constexpr int64_t kMostDifferent = kComparedSize / 1000;
+
+int64_t compared_size(const OptimizerSpec& spec) {
+  if (spec.state_dtype != StateDtype::kInt8) return kComparedSize;
+  return kComparedSize / kStateBlock * kStateBlock;
+}
 
 at::Tensor compared_values(int64_t size, int64_t phase, const at::TensorOptions& options) {
   return (at::arange(size, at::kDouble) * 0.37 + phase).sin_().to(options);
@@ -22,7 +27,7 @@ at::Tensor compared_values(int64_t size, int64_t phase, const at::TensorOptions&
 std::vector<at::Tensor> stepped(const OptimizerSpec& spec, at::ScalarType dtype,
                                 at::Device device) {
   const auto options = at::TensorOptions(dtype).device(device);
-  const int64_t size = spec.state_dtype == StateDtype::kInt8 ? kWholeBlocks : kComparedSize;
+  const int64_t size = compared_size(spec);
   const at::Tensor parameters = compared_values(size, 0, options);
   const FlatPart part{.parameter = "weight", .parameter_numel = size};
   Optimizer optimizer(spec, {{parameters, {part}}}, /*seed=*/1, device.type());
@@ -71,7 +76,7 @@ void check_optimizer(at::Device device, const ShowRow& show) {
     spec.rounding = given.rounding;
     const int64_t different = count_different(spec, given.parameters, device);
     show({std::string(given.name) + ", " + std::string(name_of(given.rounding)),
-          std::to_string(different) + " of " + std::to_string(kComparedSize) + " differ",
+          std::to_string(different) + " of " + std::to_string(compared_size(spec)) + " differ",
           "at most " + std::to_string(kMostDifferent), different <= kMostDifferent});
   }
 }

@@ -73,7 +73,7 @@ class Optimizer {
   std::vector<std::pair<std::string, at::Tensor>> state(int unit) const;
 
   // Calls visit(name, parameter, offset, part) for the state of every parameter with elements on
-  // rank `shard_index`. `offset` is that of `part` in the parameter's state.
+  // rank `shard_index`. `part` begins at element `offset` of the named state.
   using VisitState = std::function<void(const std::string&, const Parameter&, int64_t offset,
                                         const at::Tensor& part)>;
   void for_each_state(int unit, const FlatLayout& layout, int64_t shard_index,
