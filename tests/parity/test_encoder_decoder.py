@@ -35,8 +35,9 @@ VARIANTS = {
 
 def write_model(folder: Path, variant: str, dropout: float = 0.0) -> Path:
     torch.manual_seed(7)
+    # bitsandbytes' AVX-512 kernel dequantizes rows wrongly if 16 divides their width, and 64 does not.
     config = T5Config(
-        vocab_size=1024, d_model=48, d_kv=10, d_ff=70, num_layers=2, num_decoder_layers=3, num_heads=5,
+        vocab_size=1024, d_model=46, d_kv=10, d_ff=70, num_layers=2, num_decoder_layers=3, num_heads=5,
         relative_attention_num_buckets=8, relative_attention_max_distance=20, dropout_rate=dropout,
         decoder_start_token_id=0, **VARIANTS[variant])
     model = T5ForConditionalGeneration(config)
@@ -45,7 +46,7 @@ def write_model(folder: Path, variant: str, dropout: float = 0.0) -> Path:
             if "layer_norm" in name:  # all ones otherwise
                 parameter.uniform_(0.5, 1.5)
         if variant == "t5_1.1":
-            model.lm_head.weight = torch.nn.Parameter(torch.randn(1024, 48) * 0.3)
+            model.lm_head.weight = torch.nn.Parameter(torch.randn(1024, 46) * 0.3)
     model.save_pretrained(folder)
     written = json.loads((folder / "config.json").read_text())
     assert written["tie_word_embeddings"]  # by transformers 5 for 1.1 too
@@ -252,20 +253,23 @@ def test_adapters(trainer, case, targets, method, model, articles, pairs, tmp_pa
     assert_close("loss", losses, run.losses(), TOLERANCE)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant, method", [*((variant, "lora") for variant in VARIANTS), ("t5_1.1", "qlora")])
 @cases(T5_CASES[0], T5_CASES[-1])
-def test_merged_models(trainer, case, variant, model, articles, pairs, tmp_path):
+def test_merged_models(trainer, case, variant, method, model, articles, pairs, tmp_path):
     """Compute what PEFT computes with the adapters of the checkpoint."""
-    spec = spec_of(case, model(variant), articles, method="lora", lora={"rank": 4},
-                   checkpoint={"at_end": True, "merge": True})
+    spec = spec_of(case, model(variant), articles, method=method, lora={"rank": 4},
+                   checkpoint={"at_end": True, "merge": True, "merge_dtype": "fp32"})
     train(trainer, spec, tmp_path)
     folder = tmp_path / f"checkpoints/step-{STEPS}"
     merged, report = T5ForConditionalGeneration.from_pretrained(folder / "merged", output_loading_info=True)
     assert not report["missing_keys"] and not report["unexpected_keys"], report
-    base = T5ForConditionalGeneration.from_pretrained(model(variant), dtype=torch.float32)
-    reference = peft.PeftModel.from_pretrained(base, folder).merge_and_unload()
+    base = T5ForConditionalGeneration.from_pretrained(
+        model(variant), dtype=torch.float32, quantization_config=NF4 if method == "qlora" else None)
+    reference = peft.PeftModel.from_pretrained(base, folder)
+    if method == "lora":
+        reference = reference.merge_and_unload()
     inputs, mask, labels = batch_of(pairs[:TOTAL_BATCH])
-    with torch.no_grad():
-        ours, expected = (of.eval()(input_ids=inputs, attention_mask=mask, labels=labels).logits
+    with torch.no_grad():  # without dropout; bitsandbytes evaluates wide layers only
+        ours, expected = (of.train()(input_ids=inputs, attention_mask=mask, labels=labels).logits
                           for of in (merged, reference))
-    assert torch.allclose(ours, expected, rtol=0, atol=1e-5)
+    assert torch.allclose(ours, expected, rtol=0, atol=1e-5 if method == "lora" else 1e-4)
