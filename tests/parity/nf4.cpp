@@ -29,7 +29,7 @@ int main() {
     write(bytes);
     for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
       const at::Tensor out = at::empty({numel}, type);
-      fsdp::dequantize_nf4_on_cpu(bytes, out);
+      fsdp::dequantize_nf4(bytes, out);
       write(out);
     }
   }

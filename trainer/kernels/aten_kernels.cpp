@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/text/config_error.h"
 #include "trainer/kernels/launch.h"
 #include "trainer/kernels/nf4.h"
 #include "trainer/kernels/wide_type.h"
@@ -137,10 +136,7 @@ void AtenKernels::multiply(const at::Tensor& out, const at::Tensor& a, const at:
 }
 
 void AtenKernels::dequantize_nf4(const at::Tensor& bytes, const at::Tensor& out) {
-  if (out.is_cuda()) {
-    throw ConfigError("", "method", "qlora on a GPU needs a fsdp-train that was built with nvcc");
-  }
-  launch("dequantize_nf4", {bytes}, {out}, [&] { dequantize_nf4_on_cpu(bytes, out); });
+  launch("dequantize_nf4", {bytes}, {out}, [&] { fsdp::dequantize_nf4(bytes, out); });
 }
 
 void AtenKernels::multiply_gradient(GradientBuffer& gradient, const at::Tensor& a,

@@ -3,7 +3,6 @@
 #include "trainer/kernels/transformer_engine_kernels.h"
 #ifdef FSDP_CUDA_KERNELS
 #include "trainer/kernels/cross_entropy_kernels.h"
-#include "trainer/kernels/nf4_kernels.h"
 #include "trainer/kernels/swiglu_kernels.h"
 #endif
 
@@ -11,7 +10,7 @@ namespace fsdp {
 
 // Transformer Engine's kernels, our own if the build had nvcc, and ATen's for the rest.
 #ifdef FSDP_CUDA_KERNELS
-using FastCudaKernels = CrossEntropyKernels<SwigluKernels<Nf4Kernels<TransformerEngineKernels>>>;
+using FastCudaKernels = CrossEntropyKernels<SwigluKernels<TransformerEngineKernels>>;
 #else
 using FastCudaKernels = TransformerEngineKernels;
 #endif

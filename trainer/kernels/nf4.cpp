@@ -10,7 +10,15 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/text/config_error.h"
 #include "trainer/kernels/nf4.cuh"
+#ifdef FSDP_CUDA_KERNELS
+#include <c10/cuda/CUDAException.h>
+
+#include "trainer/kernels/cuda_stream.h"
+#include "trainer/kernels/float_type_of.h"
+#include "trainer/kernels/nf4_kernel.h"
+#endif
 
 namespace fsdp {
 namespace {
@@ -118,10 +126,9 @@ std::vector<uint8_t> Nf4Quantizer::finish() {
   return std::move(bytes_);
 }
 
-void dequantize_nf4_on_cpu(const at::Tensor& bytes, const at::Tensor& out) {
-  const Nf4Layout layout{out.numel()};
-  TORCH_CHECK(bytes.numel() == layout.bytes() && out.is_contiguous(), "NF4 of ", bytes.sizes(),
-              " bytes to ", out.sizes());
+namespace {
+
+void dequantize_on_cpu(const at::Tensor& bytes, const Nf4Layout& layout, const at::Tensor& out) {
   constexpr int64_t kBlocksOfThread = 512;
   const uint8_t* data = bytes.const_data_ptr<uint8_t>();
   at::Tensor scales = bytes.narrow(0, layout.scales_at(), layout.blocks());
@@ -141,6 +148,28 @@ void dequantize_nf4_on_cpu(const at::Tensor& bytes, const at::Tensor& out) {
             },
             kBlocksOfThread);
       });
+}
+
+void dequantize_on_gpu([[maybe_unused]] const at::Tensor& bytes,
+                       [[maybe_unused]] const at::Tensor& out) {
+#ifdef FSDP_CUDA_KERNELS
+  const std::optional<FloatType> type = float_type_of(out);
+  TORCH_CHECK(type, "NF4 to ", out.scalar_type());
+  C10_CUDA_CHECK(start_dequantize_nf4(bytes.const_data_ptr<uint8_t>(), out.numel(), out.data_ptr(),
+                                      *type, stream_of(out)));
+#else
+  throw ConfigError("", "method", "qlora on a GPU needs a fsdp-train that was built with nvcc");
+#endif
+}
+
+}  // namespace
+
+void dequantize_nf4(const at::Tensor& bytes, const at::Tensor& out) {
+  const Nf4Layout layout{out.numel()};
+  TORCH_CHECK(bytes.numel() == layout.bytes() && bytes.is_contiguous() && out.is_contiguous(),
+              "NF4 of ", bytes.sizes(), " bytes to ", out.sizes());
+  if (out.is_cpu()) return dequantize_on_cpu(bytes, layout, out);
+  dequantize_on_gpu(bytes, out);
 }
 
 }  // namespace fsdp

@@ -8,7 +8,7 @@
 
 #include "trainer/kernels/nf4_layout.h"
 
-// Quantizes to NF4 and back on the CPU, with the bits of bitsandbytes' CPU backend.
+// Quantizes to NF4 on the CPU, and back on any device, with the bits of bitsandbytes' CPU backend.
 namespace fsdp {
 
 // Quantizes one tensor, which it is given piece by piece.
@@ -29,7 +29,8 @@ class Nf4Quantizer {
   std::vector<float> scales_;
 };
 
-// Sets `out`, contiguous and of a float type, to the values of `bytes` [layout's bytes].
-void dequantize_nf4_on_cpu(const at::Tensor& bytes, const at::Tensor& out);
+// Sets `out`, contiguous and of a float type, to the values of `bytes` [layout's bytes]. On a GPU
+// the kernel is issued on the current stream. Throws ConfigError if the build had no nvcc.
+void dequantize_nf4(const at::Tensor& bytes, const at::Tensor& out);
 
 }  // namespace fsdp

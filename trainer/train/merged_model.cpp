@@ -54,7 +54,7 @@ class MergedWeights {
     const at::Tensor bytes = at::empty(parameter.stored_shape(), at::kByte);
     source_(parameter, 0, bytes);
     const at::Tensor value = at::empty(parameter.shape(), compute_dtype_);
-    dequantize_nf4_on_cpu(bytes, value);
+    dequantize_nf4(bytes, value);
     return value;
   }
 

@@ -8,6 +8,8 @@
 #include <stdexcept>
 
 #include "trainer/kernels/cross_entropy.h"
+#include "trainer/kernels/nf4.cuh"
+#include "trainer/kernels/nf4_kernel.h"
 #include "trainer/kernels/state_block.h"
 #include "trainer/kernels/swiglu.h"
 #include "trainer/step/adam_kernel.h"
@@ -265,6 +267,37 @@ TEST_CASE("Adam's kernel for quantized state has the bits of the optimizer on th
       if (tensor.numel() > 0) CHECK(state[i++].equal(tensor));
     }
   }
+}
+
+TEST_CASE("values of NF4 are a code times their block's scale, for any size and place", "[nf4]") {
+  const at::ScalarType type = GENERATE(at::kFloat, at::kHalf, at::kBFloat16);
+  const int64_t numel = GENERATE(1, 15, 64, 65, 4096, 20'001);
+  const int64_t misaligned = GENERATE(0, 1);
+  const Nf4Layout layout{numel};
+  at::Tensor bytes = at::randint(256, {layout.bytes()}, at::kByte);
+  const auto number = [&](int64_t place) {
+    return reinterpret_cast<float*>(bytes.data_ptr<uint8_t>() + place);
+  };
+  for (int64_t i = 0; i < layout.blocks_of_scales(); ++i) {
+    number(layout.scales_of_scales_at())[i] = 0.5f + static_cast<float>(i);
+  }
+  *number(layout.mean_at()) = 0.25f;
+  const at::Tensor out = at::full({numel + misaligned + 1}, 7, type);
+  start_dequantize_nf4(bytes.const_data_ptr<uint8_t>(), numel, out[misaligned].data_ptr(),
+                       float_type(type), nullptr);
+
+  const auto* stored = bytes.const_data_ptr<uint8_t>();
+  at::Tensor expected = at::empty({numel}, at::kFloat);
+  for (int64_t i = 0; i < numel; ++i) {
+    const uint8_t code = i % 2 == 0 ? stored[i / 2] >> 4 : stored[i / 2] & 15;
+    const int64_t block = i / 64;
+    const float scale_of_scales = number(layout.scales_of_scales_at())[block / 256];
+    const float scale =
+        kSignedDynamicMap.values[stored[layout.scales_at() + block]] * scale_of_scales + 0.25f;
+    expected[i] = kNf4Codes[code] * scale;
+  }
+  CHECK(at::equal(out.narrow(0, misaligned, numel), expected.to(type)));
+  CHECK(out[numel + misaligned].item<double>() == 7);
 }
 
 }  // namespace fsdp
