@@ -10,7 +10,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "base/text/config_error.h"
 #include "trainer/kernels/nf4.cuh"
 #ifdef FSDP_CUDA_KERNELS
 #include <c10/cuda/CUDAException.h>
@@ -158,7 +157,7 @@ void dequantize_on_gpu([[maybe_unused]] const at::Tensor& bytes,
   C10_CUDA_CHECK(start_dequantize_nf4(bytes.const_data_ptr<uint8_t>(), out.numel(), out.data_ptr(),
                                       *type, stream_of(out)));
 #else
-  throw ConfigError("", "method", "qlora on a GPU needs a fsdp-train that was built with nvcc");
+  TORCH_CHECK(false, "method: qlora on a GPU needs a fsdp-train that was built with nvcc");
 #endif
 }
 

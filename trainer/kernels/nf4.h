@@ -30,7 +30,7 @@ class Nf4Quantizer {
 };
 
 // Sets `out`, contiguous and of a float type, to the values of `bytes` [layout's bytes]. On a GPU
-// the kernel is issued on the current stream. Throws ConfigError if the build had no nvcc.
+// the kernel is issued on the current stream. Throws c10::Error if the build had no nvcc.
 void dequantize_nf4(const at::Tensor& bytes, const at::Tensor& out);
 
 }  // namespace fsdp
