@@ -2,8 +2,8 @@
 
 namespace fsdp {
 
-// The values of 8 bits in ascending order (Dettmers et al. 2022, dynamic tree quantization): an
-// exponent of 10 of variable length, and a fraction in the bits that are left.
+// The values of 8 bits in ascending order (Dettmers et al. 2022, dynamic tree quantization). Each
+// has an exponent of 10 of variable length. The other bits are its fraction.
 struct DynamicMap {
   float values[256];
 };

@@ -47,7 +47,7 @@ uint8_t nf4_code(float value) {
   return static_cast<uint8_t>(code);
 }
 
-// Returns the code that bitsandbytes looks up: that of the nearest of 65,536 values in [-1, 1].
+// Rounds to the nearest of 65,536 values in [-1, 1], as bitsandbytes does, and returns its code.
 uint8_t map_code(float value) {
   constexpr int kSteps = 65535;
   const auto step = static_cast<uint16_t>(

@@ -10,7 +10,7 @@
 // Dequantizes NF4, some values at a time. It also runs on the host.
 namespace fsdp {
 
-// The quantiles of a normal distribution, of which 0 is one; from bitsandbytes.
+// Quantiles of a normal distribution, as in bitsandbytes. One of them is 0.
 FSDP_DEVICE_CONSTANT constexpr float kNf4Codes[16] = {
     -1.0f,
     -0.6961928009986877f,

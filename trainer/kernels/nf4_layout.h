@@ -10,12 +10,12 @@ namespace fsdp {
 inline constexpr int64_t kNf4Block = 64;
 inline constexpr int64_t kNf4ScalesBlock = 256;
 
-// The places of a tensor's parts in its bytes:
-//   values, two in each byte, the first in the upper half;
-//   fp32: the scale of each block of scales;
-//   fp32: the mean of the scales;
-//   8 bits for each scale, an index of the dynamic map;
-//   zeros up to a multiple of 64, so that tensors can follow each other.
+// The places of a tensor's parts in its bytes, in this order:
+// 1. The values. Each byte has two, the first in its upper half.
+// 2. The scale of each block of scales, in fp32.
+// 3. The mean of the scales, in fp32.
+// 4. An index of the dynamic map for each scale, in 8 bits.
+// 5. Zeros up to a multiple of 64 bytes, so that tensors can follow each other.
 struct Nf4Layout {
   int64_t numel;
 

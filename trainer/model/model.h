@@ -40,7 +40,7 @@ class Parameter : public c10::intrusive_ptr_target {
   const std::vector<int64_t>& shape() const { return shape_; }
   int64_t numel() const;
 
-  // Of the value. If it is quantized, it is bytes: those of its tensors (nf4_layout.h) in order.
+  // The value's shape and size. A quantized value is the bytes of its tensors (nf4_layout.h).
   const std::vector<int64_t>& stored_shape() const { return stored_shape_; }
   int64_t stored_numel() const;
 

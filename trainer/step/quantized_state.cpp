@@ -31,7 +31,7 @@ struct Blocks {
   }
 }
 
-// The bits of absolute values are in the order of the values, and those of NaN are the largest.
+// Absolute values compare as their bits do. NaN has the largest bits.
 [[gnu::always_inline]] inline float absmax_of(const float* elements) {
   int32_t largest = 0;
   for (int64_t i = 0; i < kStateBlock; ++i) {

@@ -89,8 +89,8 @@ TEST_CASE("a frozen weight has no gradient, no copy, and one product each way") 
   AtenKernels kernels(at::kCUDA);
   const auto launches = launches_of_block(kernels, nullptr, Method::kLora);
   INFO(ObservedCalls::table_of(launches, kTokensOfBlock));
-  // Four weights, stacked from seven. Forward 4 with them, 4 with A and 7 with B; backward 4 with
-  // the weights, twice 7 for B and u, twice 4 for A and the input.
+  // Four weights are stacked from seven. Forward has 4 products with them, 4 with A and 7 with B.
+  // Backward has 4 with the weights, twice 7 for B and u, and twice 4 for A and the input.
   CHECK(ObservedCalls::count_products(launches) == 15 + 26);
   // A copy of the smallest weight would move 32 kB a token.
   const int64_t full = ObservedCalls::bytes_moved(launches_of_block(kernels));
