@@ -158,9 +158,11 @@ void TrainingStep::check_gradients(Result& result) {
 
   // If units are stepped on arrival there is no verdict, and the optimizer's thread may be reading.
   if (!divisor.defined() && !is_bad.defined()) return;
-  const at::Device where_stepped = store_.is_offloaded() ? backend_.host() : backend_.device();
   const auto there = [&](const at::Tensor& number) {
-    return number.defined() ? number.to(where_stepped) : number;
+    if (!number.defined() || !store_.is_offloaded()) return number;
+    const UncountedMemory beside_a_gpu(backend_.planned_for() != at::kCPU);
+    return number.to(number.options().device(backend_.host()), /*non_blocking=*/false,
+                     /*copy=*/true);
   };
   gradients_->verdict = {.divisor = there(divisor), .found_non_finite = there(result.is_left_out)};
 }
