@@ -37,11 +37,8 @@ def operations(spec: dict) -> float:
 
 
 def large_spec(draw: random.Random, articles: Path) -> dict:
-    """Without adapters: their processes took up to 80 MiB more than planned (docs/planning.md)."""
     while True:
         spec = enlarged(random_spec(draw, articles), draw)
-        if "method" in spec:
-            continue
         if operations(spec) <= (MOST_OPERATIONS if spec["precision"] == "fp32" else MOST_OPERATIONS_IN_16_BITS):
             return spec
 
@@ -55,8 +52,16 @@ def run(trainer: Path, spec: dict, folder: Path) -> list[int]:
     return resident_bytes(folder, spec["strategy"]["ranks"])
 
 
-def is_near(planned: int, measured: int) -> bool:
-    return abs(planned - measured) <= max(0.03 * measured, 32 * MIB)
+def gathered_ahead_bytes(spec: dict) -> int:
+    """At most, of a unit that is planned when its gather begins and resident when it has arrived."""
+    config, strategy = spec["model"]["config"], spec["strategy"]
+    is_ahead = strategy["kind"] == "fsdp" and strategy["prefetch"] > 0
+    return 4 * config["vocab_size"] * config["hidden_size"] if is_ahead and "method" in spec else 0
+
+
+def is_near(planned: int, measured: int, spec: dict) -> bool:
+    tolerance = max(0.03 * measured, 32 * MIB)
+    return -tolerance <= planned - measured <= tolerance + gathered_ahead_bytes(spec)
 
 
 def test_plan_is_what_processes_take_of_the_host(trainer, seed, request, tmp_path, monkeypatch):
@@ -81,7 +86,7 @@ def test_plan_is_what_processes_take_of_the_host(trainer, seed, request, tmp_pat
         differences += [(each - planned) / MIB for each in measured]
         print(f"{number}: planned {planned / MIB:.0f} MiB; measured {[each // MIB for each in measured]};",
               f"{spec['strategy']}, {spec['precision']}, {spec.keys() & {'checkpoint', 'resume', 'evaluation'}}", flush=True)
-        if not all(is_near(planned, each) for each in measured):
+        if not all(is_near(planned, each, spec) for each in measured):
             far.append((planned, measured, spec))
         shutil.rmtree(folder)
     print(f"of {count} runs, {len(differences)} ranks: from {min(differences):.1f} to {max(differences):.1f} MiB more than "

@@ -41,6 +41,8 @@ constexpr int64_t kMebibyte = int64_t{1} << 20;
 // threads, and the ranks' exchanges. The CPU value is the median of measured runs
 // (tests/plan/test_host_memory.py). The CUDA value is an estimate that no GPU has confirmed.
 constexpr int64_t kCpuProcessBytes = 67 * kMebibyte;
+// The code that oneDNN generates for products in 16 bits.
+constexpr int64_t kCpuNarrowProductsBytes = 16 * kMebibyte;
 constexpr int64_t kCudaProcessBytes = 2048 * kMebibyte;
 
 // Files are assumed not to change while requests are answered.
@@ -151,10 +153,15 @@ Fit both(Fit one, Fit other) {
   return other == Fit::kUnknown ? one : std::max(one, other);
 }
 
-void plan_host_memory(RunPlan& plan, const MemoryRecording& recording, const PlanRequest& request) {
-  const int64_t process =
-      request.device.kind == DeviceKind::kCuda ? kCudaProcessBytes : kCpuProcessBytes;
-  plan.memory_host_bytes_max = process + recording.host_bytes_max();
+int64_t process_bytes(DeviceKind device, Dtype computed_in) {
+  if (device == DeviceKind::kCuda) return kCudaProcessBytes;
+  return kCpuProcessBytes + (computed_in == Dtype::kFp32 ? 0 : kCpuNarrowProductsBytes);
+}
+
+void plan_host_memory(RunPlan& plan, const MemoryRecording& recording, const RunSpec& spec,
+                      const PlanRequest& request) {
+  plan.memory_host_bytes_max =
+      process_bytes(request.device.kind, spec.precision.compute()) + recording.host_bytes_max();
   plan.memory_node_bytes_max = request.host.ranks * plan.memory_host_bytes_max;
   plan.memory_node_limit_bytes = where_known(request.host.memory_bytes);
   plan.fit = both(plan.fit, fit_within(plan.memory_node_bytes_max, plan.memory_node_limit_bytes));
@@ -207,7 +214,7 @@ RunPlan plan_run(const PlanRequest& request) {
     }
   }
   plan_device_memory(plan, recording, spec, request.device);
-  plan_host_memory(plan, recording, request);
+  plan_host_memory(plan, recording, spec, request);
   plan.assumptions = batches.assumptions;
   if (is_cuda && request.device.compute_capability == 0) {
     plan.assumptions.push_back("the GPU's kernels are those of a Hopper GPU; --gpu names another");
