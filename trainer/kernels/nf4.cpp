@@ -9,6 +9,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "trainer/kernels/nf4.cuh"
 #ifdef FSDP_CUDA_KERNELS
@@ -23,6 +24,7 @@ namespace fsdp {
 namespace {
 
 constexpr float kSmallestScale = 1e-38f;  // of a division
+constexpr int64_t kBlocksOfThread = 512;
 
 // The limits between neighbouring codes.
 constexpr auto kNf4Limits = [] {
@@ -38,13 +40,16 @@ constexpr auto kMapLimits = [] {
   return limits;
 }();
 
-// NaN has the last code, as in torch.bucketize.
-uint8_t nf4_code(float value) {
-  size_t code = 0;
-  for (const size_t step : {8, 4, 2, 1}) {
-    if (!(kNf4Limits[code + step - 1] >= value)) code += step;
+using Nf4Values = std::array<float, kNf4Block>;
+using Nf4Indices = std::array<int32_t, kNf4Block>;  // as wide as the values, for vectorized loops
+
+// Returns how many limits each value is above. NaN has the last code, as in torch.bucketize.
+Nf4Indices nf4_codes(const Nf4Values& values) {
+  Nf4Indices codes{};
+  for (const float limit : kNf4Limits) {
+    for (size_t i = 0; i < codes.size(); ++i) codes[i] += limit >= values[i] ? 0 : 1;
   }
-  return static_cast<uint8_t>(code);
+  return codes;
 }
 
 // Rounds to the nearest of 65,536 values in [-1, 1], as bitsandbytes does, and returns its code.
@@ -56,6 +61,7 @@ uint8_t map_code(float value) {
   return static_cast<uint8_t>(std::ranges::lower_bound(kMapLimits, nearest) - kMapLimits.begin());
 }
 
+// NaN does not count, as in bitsandbytes.
 float absmax(std::span<const float> values) {
   float most = 0;
   for (const float value : values) most = std::max(most, std::fabs(value));
@@ -84,31 +90,41 @@ void dequantize_block(const uint8_t* values, float scale, int64_t count, T* out)
 }  // namespace
 
 void Nf4Quantizer::add(std::span<const float> values) {
-  for (size_t begin = 0; begin < values.size(); begin += kNf4Block) {
-    add_block(values.subspan(begin, std::min<size_t>(kNf4Block, values.size() - begin)));
-  }
+  const int64_t first =
+      std::exchange(blocks_done_, blocks_done_ + Nf4Layout{std::ssize(values)}.blocks());
+  at::Tensor scales = at::from_blob(&scales_[first], {blocks_done_ - first});
+  // The iterator uses libtorch's threads: at::parallel_for is serial without OpenMP.
+  at::TensorIterator::nullary_op(scales).for_each(
+      [&](char** ranges, const int64_t*, int64_t size, int64_t) {
+        const int64_t begin = reinterpret_cast<const float*>(ranges[0]) - scales_.data();
+        for (int64_t block = begin; block < begin + size; ++block) {
+          const size_t at = (block - first) * kNf4Block;
+          add_block(block, values.subspan(at, std::min<size_t>(kNf4Block, values.size() - at)));
+        }
+      },
+      kBlocksOfThread);
 }
 
 // bitsandbytes multiplies whole blocks by the inverse, and divides the last one.
-void Nf4Quantizer::add_block(std::span<const float> values) {
+void Nf4Quantizer::add_block(int64_t block, std::span<const float> values) {
   const bool is_whole = std::ssize(values) == kNf4Block;
   const float scale = absmax(values);
   const float divisor = std::max(scale, kSmallestScale);
   const float inverse = 1.0f / divisor;
-  std::array<uint8_t, kNf4Block> codes;
-  codes.fill(nf4_code(0));
+  Nf4Values scaled{};
   for (size_t i = 0; i < values.size(); ++i) {
-    const float scaled = is_whole ? values[i] * inverse : values[i] / divisor;
-    codes[i] = nf4_code(std::clamp(scaled, -1.0f, 1.0f));
+    scaled[i] = std::clamp(is_whole ? values[i] * inverse : values[i] / divisor, -1.0f, 1.0f);
   }
-  uint8_t* out = bytes_.data() + std::ssize(scales_) * kNf4Block / 2;
-  for (size_t i = 0; i < values.size(); i += 2) *out++ = codes[i] << 4 | codes[i + 1];
-  scales_.push_back(is_whole ? scale : divisor);
+  const Nf4Indices codes = nf4_codes(scaled);
+  uint8_t* out = bytes_.data() + block * kNf4Block / 2;
+  for (size_t i = 0; i < values.size(); i += 2)
+    *out++ = static_cast<uint8_t>(codes[i] << 4 | codes[i + 1]);
+  scales_[block] = is_whole ? scale : divisor;
 }
 
 std::vector<uint8_t> Nf4Quantizer::finish() {
-  TORCH_CHECK(std::ssize(scales_) == layout_.blocks(), "NF4 of ", layout_.numel, " values has ",
-              scales_.size(), " blocks");
+  TORCH_CHECK(blocks_done_ == layout_.blocks(), "NF4 of ", layout_.numel, " values has ",
+              blocks_done_, " blocks");
   const float mean = at::from_blob(scales_.data(), {layout_.blocks()}).mean().item<float>();
   for (float& scale : scales_) scale -= mean;
   std::vector<float> scales_of_scales(static_cast<size_t>(layout_.blocks_of_scales()));
@@ -128,7 +144,6 @@ std::vector<uint8_t> Nf4Quantizer::finish() {
 namespace {
 
 void dequantize_on_cpu(const at::Tensor& bytes, const Nf4Layout& layout, const at::Tensor& out) {
-  constexpr int64_t kBlocksOfThread = 512;
   const uint8_t* data = bytes.const_data_ptr<uint8_t>();
   at::Tensor scales = bytes.narrow(0, layout.scales_at(), layout.blocks());
   const auto* first_scale = reinterpret_cast<const char*>(data + layout.scales_at());

@@ -14,7 +14,8 @@ namespace fsdp {
 // Quantizes one tensor, which it is given piece by piece.
 class Nf4Quantizer {
  public:
-  explicit Nf4Quantizer(int64_t numel) : layout_{numel}, bytes_(layout_.bytes()) {}
+  explicit Nf4Quantizer(int64_t numel)
+      : layout_{numel}, bytes_(layout_.bytes()), scales_(layout_.blocks()) {}
 
   // Takes the next values. All but the last piece have whole blocks.
   void add(std::span<const float> values);
@@ -22,11 +23,12 @@ class Nf4Quantizer {
   std::vector<uint8_t> finish();
 
  private:
-  void add_block(std::span<const float> values);
+  void add_block(int64_t block, std::span<const float> values);
 
   Nf4Layout layout_;
   std::vector<uint8_t> bytes_;
   std::vector<float> scales_;
+  int64_t blocks_done_ = 0;
 };
 
 // Sets `out`, contiguous and of a float type, to the values of `bytes` [layout's bytes]. On a GPU
