@@ -67,14 +67,17 @@ def spec(model, file, rows, total, strategy=None, size_per_rank=1, kind="text"):
 
 
 @pytest.mark.parametrize("strategy", [{"kind": "single", "ranks": 1}, {"kind": "fsdp", "ranks": 2}])
-def test_packed_rows_have_the_losses_of_their_documents_apart(trainer, model, pieces, tmp_path, strategy):
+@pytest.mark.parametrize("method", ["full", "lora", "qlora"])
+def test_packed_rows_have_the_losses_of_their_documents_apart(trainer, model, pieces, tmp_path, strategy, method):
     # Three always fit in a row, four never do.
     documents = list(texts_of_places(pieces, 13, 16, 6 * STEPS))
     assert len(documents) == 6 * STEPS
     file = tmp_path / "texts.jsonl"
     file.write_text("\n".join(json.dumps({"text": text}) for text in documents))
-    apart = train(trainer, spec(model, file, "pad", total=6, strategy=strategy), tmp_path / "apart")
-    packed = train(trainer, spec(model, file, "pack", total=2, strategy=strategy), tmp_path / "packed")
+    trained = {"method": method} | ({} if method == "full" else {"lora": {"targets": ["all-linear"]}})
+    apart, packed = (
+        train(trainer, spec(model, file, rows, total, strategy) | trained, tmp_path / rows)
+        for rows, total in (("pad", 6), ("pack", 2)))
     assert_close("loss", apart.losses(), packed.losses(), TOLERANCE)
     for one, other in zip(apart.steps[0], packed.steps[0]):
         assert one["label_count"] == other["label_count"]

@@ -6,9 +6,6 @@ from pathlib import Path
 import numpy
 from trainer import start, wait_until_well_ended
 
-TOLERANCE = 1e-4  # absolute
-
-
 @dataclass(frozen=True)
 class Logits:
     """[labels, vocabulary] of the first batch, as training and as evaluation compute them."""
@@ -38,10 +35,12 @@ def first_logits(writer: Path, spec: dict, data: Path, folder: Path) -> Logits:
     return Logits(of_all_ranks("training"), of_all_ranks("evaluation"))
 
 
-def assert_same_logits(expected: numpy.ndarray, got: numpy.ndarray, is_label=slice(None)) -> None:
-    """`expected` [labels, vocabulary]; `got` flat, of which `is_label` are compared."""
+def assert_same_logits(
+    expected: numpy.ndarray, got: numpy.ndarray, is_label=slice(None), tolerance: float = 1e-4
+) -> None:
+    """`expected` [labels, vocabulary]; `got` flat, of which `is_label` are compared. The tolerance is absolute."""
     assert got.size == expected.size, f"{got.size} logits instead of {expected.size}"
     difference = numpy.abs(got.reshape(expected.shape) - expected)[is_label]
     row, token = numpy.unravel_index(difference.argmax(), difference.shape)
     largest = difference[row, token]
-    assert largest <= TOLERANCE, f"logits differ by {largest:.1e}, at label {row} token {token} the most"
+    assert largest <= tolerance, f"logits differ by {largest:.1e}, at label {row} token {token} the most"

@@ -18,6 +18,14 @@
 // width, E packed heads, C tokens of one chunk, V vocabulary.
 namespace fsdp {
 
+// False in a CUDA program built without nvcc: it lacks the kernels of NF4 and of Adam's 8-bit and
+// bf16 state. A CPU-only program plans for a program that has them.
+#if defined(FSDP_CUDA) && !defined(FSDP_CUDA_KERNELS)
+inline constexpr bool kHasCudaKernels = false;
+#else
+inline constexpr bool kHasCudaKernels = true;
+#endif
+
 // A gradient that several writers share: the first overwrites it, and later ones add to it.
 struct GradientBuffer {
   at::Tensor tensor;  // undefined: the first writer provides it

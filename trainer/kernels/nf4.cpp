@@ -172,7 +172,7 @@ void dequantize_on_gpu([[maybe_unused]] const at::Tensor& bytes,
   C10_CUDA_CHECK(start_dequantize_nf4(bytes.const_data_ptr<uint8_t>(), out.numel(), out.data_ptr(),
                                       *type, stream_of(out)));
 #else
-  TORCH_CHECK(false, "method: qlora on a GPU needs a fsdp-train that was built with nvcc");
+  TORCH_CHECK(false, "no kernel of NF4");
 #endif
 }
 

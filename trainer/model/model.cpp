@@ -30,7 +30,7 @@ std::vector<int64_t> stacked_shape(const std::vector<NamedTensor>& tensors) {
 int64_t quantized_bytes(const std::vector<NamedTensor>& tensors) {
   int64_t bytes = 0;
   for (const NamedTensor& tensor : tensors) {
-    bytes += Nf4Layout{c10::multiply_integers(tensor.shape)}.bytes();
+    bytes += Nf4Layout{numel_of(tensor)}.bytes();
   }
   return bytes;
 }

@@ -7,16 +7,11 @@
 #include "trainer/step/adam_kernel.h"
 #endif
 
+#include "trainer/kernels/kernels.h"
 #include "trainer/kernels/launch.h"
 
 namespace fsdp {
 namespace {
-
-#if defined(FSDP_CUDA) && !defined(FSDP_CUDA_KERNELS)
-constexpr bool kIsBuilt = false;
-#else
-constexpr bool kIsBuilt = true;
-#endif
 
 #ifdef FSDP_CUDA_KERNELS
 AdamNumbers numbers_of(const AdamScalars& scalars) {
@@ -40,7 +35,7 @@ bool has_adam_kernel(at::ScalarType parameters, at::ScalarType state, c10::Devic
     return dtype == at::kFloat || dtype == at::kBFloat16;
   };
   const bool is_mixed = parameters == at::kBFloat16 || state == at::kBFloat16;
-  return kIsBuilt && device == at::kCUDA && is_taken(parameters) &&
+  return kHasCudaKernels && device == at::kCUDA && is_taken(parameters) &&
          (state == at::kByte || (is_taken(state) && is_mixed));
 }
 

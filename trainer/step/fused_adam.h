@@ -10,8 +10,7 @@
 namespace fsdp {
 
 // True if a function below takes parameters and state of these dtypes (uint8: QuantizedState) on a
-// kind of device, or on meta for plans of it. A CUDA program built without nvcc lacks this kernel.
-// A CPU-only program plans for a program that has it.
+// kind of device, or on meta for plans of it.
 bool has_adam_kernel(at::ScalarType parameters, at::ScalarType state, c10::DeviceType device);
 
 // 0-dimensional fp32 tensors on the parameters' device.

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "base/text/config_error.h"
 #include "trainer/kernels/launch.h"
 #include "trainer/kernels/state_block.h"
 #include "trainer/memory/zero_pages.h"
@@ -289,11 +288,7 @@ Optimizer::UnitState Optimizer::make_state(const FlatUnit& unit) const {
       });
   state.is_in_one_kernel = is_adam(spec_) && is_converted &&
                            has_adam_kernel(own_dtype, has_codes ? at::kByte : dtype, device_);
-  if (has_codes && device_ == at::kCUDA && !state.is_in_one_kernel) {
-    throw ConfigError("", "optimizer.state_dtype",
-                      "int8 on a GPU needs kernels that this program was built without, because "
-                      "nvcc was missing; install nvcc and set up again, or set bf16");
-  }
+  TORCH_CHECK(!has_codes || device_ == at::kCPU || state.is_in_one_kernel, "no kernel of int8");
   state.is_blockwise =
       !state.is_in_one_kernel && (is_converted || spec_.kind == OptimizerKind::kAdadelta);
   state.ranges = ranges_of(unit, state.is_rounded_at_random);

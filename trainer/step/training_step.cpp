@@ -2,6 +2,7 @@
 
 #include "base/text/config_error.h"
 #include "trainer/backend/work.h"
+#include "trainer/kernels/kernels.h"
 #include "trainer/kernels/on_meta.h"
 #include "trainer/memory/counting_allocator.h"
 #include "trainer/memory/memory_label.h"
@@ -24,9 +25,25 @@ FillParameter fill_on(const Backend& backend, const FillParameter& fill) {
   return [](const Parameter&, int64_t, const at::Tensor&) {};
 }
 
+void refuse_without_cuda_kernels(const RunSpec& spec, const Backend& backend) {
+  if (kHasCudaKernels || backend.planned_for() != at::kCUDA) return;
+  const auto refuse = [](const char* key, const std::string& value, const std::string& instead) {
+    throw ConfigError("", key,
+                      value +
+                          " on a GPU needs kernels that this program was built without, "
+                          "because nvcc was missing; install nvcc and set up again, or set " +
+                          instead);
+  };
+  if (spec.method == Method::kQlora) refuse("method", "qlora", "lora");
+  const bool is_stepped_there = spec.strategy.offload == Offload::kNone;
+  if (is_stepped_there && spec.optimizer.state_dtype == StateDtype::kInt8) {
+    refuse("optimizer.state_dtype", "int8", "bf16");
+  }
+}
+
 // Throws before weights are loaded. For bf16 without its hardware, plans warn instead.
-const ModelConfig& with_attention(const ModelConfig& config, const RunSpec& spec,
-                                  Backend& backend) {
+const ModelConfig& with_kernels(const ModelConfig& config, const RunSpec& spec, Backend& backend) {
+  refuse_without_cuda_kernels(spec, backend);
   const auto has_attention = [&](at::ScalarType dtype) {
     return backend.kernels().has_attention(dtype, config.head_width());
   };
@@ -59,7 +76,7 @@ TrainingStep::TrainingStep(const RunSpec& spec, const ModelConfig& config, Backe
       backend_(backend),
       mesh_(mesh),
       world_(world),
-      model_(make_model(with_attention(config, spec, backend), dtypes_of(spec.precision).buffers,
+      model_(make_model(with_kernels(config, spec, backend), dtypes_of(spec.precision).buffers,
                         spec.method, spec.lora)),
       units_(wrap_modules(model_, spec.strategy.wrap)),
       store_(model_, units_, shard_store_options(spec, mesh), backend, fill_on(backend, fill)),
