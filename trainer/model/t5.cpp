@@ -96,22 +96,20 @@ class T5Block : public Module {
     const at::Tensor& tokens_BT =
         is_decoder_ ? pass.batch.decoder_input_ids_BT : pass.batch.input_ids_BT;
     const int64_t length = tokens_BT.size(1);
-    prepare_kinds(length, tokens_BT.options());
-    pass.activations[kDistanceBias] = relative_bias(pass, kinds_, length, relative_bias_);
+    const at::Tensor kinds = kinds_of_pairs(kinds_of_distances(tokens_BT.options()), length);
+    pass.activations[kDistanceBias] = relative_bias(pass, kinds, length, relative_bias_);
   }
 
-  void prepare_kinds(int64_t length, const at::TensorOptions& options) {
-    const bool is_kept = kinds_.defined() && kinds_.device() == options.device() &&
-                         kinds_.numel() == length * length;
-    if (is_kept) return;
-    kinds_.reset();
-    const at::Tensor of_distances =
-        options.device().is_meta()
-            ? at::empty({2 * length - 1}, options)
-            : distance_kinds(length, config_.relative_attention_num_buckets,
-                             config_.relative_attention_max_distance, !is_decoder_)
-                  .to(options.device(), /*non_blocking=*/true);
-    kinds_ = kinds_of_pairs(of_distances, length);
+  // Kept between steps. The kinds of pairs are not: memory would depend on the step before.
+  const at::Tensor& kinds_of_distances(const at::TensorOptions& options) {
+    if (kinds_.defined() && kinds_.device() == options.device()) return kinds_;
+    const int64_t distance_max = config_.relative_attention_max_distance;
+    kinds_ = options.device().is_meta()
+                 ? at::empty({2 * distance_max + 1}, options)
+                 : distance_kinds(config_.relative_attention_num_buckets, distance_max,
+                                  /*both_ways=*/!is_decoder_)
+                       .to(options.device(), /*non_blocking=*/true);
+    return kinds_;
   }
 
   Activation attend_to_itself(Pass& pass, const Activation& x_ND) {
@@ -176,7 +174,7 @@ class T5Block : public Module {
   ParameterPtr mlp_norm_;
   Linear wi_;
   Linear wo_;
-  at::Tensor kinds_;  // of pairs of positions; kept while the length stays
+  at::Tensor kinds_;  // of distances
 };
 
 class EncoderEnd : public Module {

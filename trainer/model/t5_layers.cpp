@@ -23,11 +23,11 @@ int64_t kind_of(int64_t distance, int64_t kinds, int64_t distance_max) {
 
 }  // namespace
 
-at::Tensor distance_kinds(int64_t length, int64_t kinds, int64_t distance_max, bool both_ways) {
+at::Tensor distance_kinds(int64_t kinds, int64_t distance_max, bool both_ways) {
   const int64_t kinds_of_side = both_ways ? kinds / 2 : kinds;
-  at::Tensor result = at::empty({2 * length - 1}, at::kLong);
+  at::Tensor result = at::empty({2 * distance_max + 1}, at::kLong);
   int64_t* out = result.data_ptr<int64_t>();
-  for (int64_t to_key = 1 - length; to_key < length; ++to_key) {
+  for (int64_t to_key = -distance_max; to_key <= distance_max; ++to_key) {
     const bool is_after = to_key > 0;
     const int64_t distance = is_after && !both_ways ? 0 : std::abs(to_key);
     *out++ = kind_of(distance, kinds_of_side, distance_max) +
@@ -40,7 +40,9 @@ at::Tensor kinds_of_pairs(const at::Tensor& kinds, int64_t length) {
   const int64_t own_place = kinds.numel() / 2;  // the place of a query's distance to itself
   const at::Tensor queries_T = counted(0, length, kinds.options());
   const at::Tensor keys_T = counted(own_place, length, kinds.options());
-  return kinds.gather(0, keys_T.sub(queries_T.unsqueeze(1)).flatten());
+  at::Tensor places_TT = keys_T.sub(queries_T.unsqueeze(1));
+  places_TT.clamp_(0, kinds.numel() - 1);
+  return kinds.gather(0, places_TT.flatten());
 }
 
 Activation relative_bias(Pass& pass, const at::Tensor& kinds, int64_t length,

@@ -8,14 +8,14 @@
 // Shape suffixes: N tokens of all rows, T of one row, H heads, W head width, F intermediate_size.
 namespace fsdp {
 
-// Returns the kind, from 0, of each distance between a query and a key among `length` positions.
-// The result is int64 [2 * length - 1] on the CPU; its first element is the last query's distance
-// to the first key. `both_ways` distinguishes keys before and after the query; otherwise those
-// after it are of kind 0. It follows T5Attention._relative_position_bucket of transformers.
-at::Tensor distance_kinds(int64_t length, int64_t kinds, int64_t distance_max, bool both_ways);
+// Returns the kind, from 0, of each distance from a query to a key, from -distance_max to
+// distance_max: int64 [2 * distance_max + 1] on the CPU. Distances beyond have the kind of the
+// last one. `both_ways` distinguishes keys before and after the query; otherwise those after it are
+// of kind 0. It follows T5Attention._relative_position_bucket of transformers.
+at::Tensor distance_kinds(int64_t kinds, int64_t distance_max, bool both_ways);
 
-// Returns the kind of every pair of a query and a key [length * length], on the device of `kinds`.
-// `kinds` is the result of distance_kinds for at least as many positions.
+// Returns the kind of every pair of a query and a key [length * length], on the device of `kinds`,
+// the result of distance_kinds.
 at::Tensor kinds_of_pairs(const at::Tensor& kinds, int64_t length);
 
 // Returns the bias [H, T, T] of every head for pairs of positions of such kinds. Saves the kinds.

@@ -21,6 +21,14 @@ constexpr int64_t kBlockCuda = 1 << 22;
 constexpr const char* kCodesSuffix = "_codes";
 constexpr const char* kAbsmaxSuffix = "_absmax";
 
+// Returns where a shard's last part ends. Ranks have padding of different sizes behind it; stepped,
+// it would make their memory differ.
+int64_t end_of(const FlatUnit& unit, const FlatPart& last) {
+  const int64_t blocks =
+      (last.parameter_numel - last.first_element + kStateBlock - 1) / kStateBlock;
+  return std::min(last.begin + blocks * kStateBlock, unit.parameters.numel());
+}
+
 // One step of one unit. `scalars.step` already counts it; `scalars.skip` is 0 or 1.
 struct Step {
   const OptimizerSpec& spec;
@@ -303,7 +311,7 @@ std::vector<Optimizer::Range> Optimizer::ranges_of(const FlatUnit& unit,
   for (size_t i = 0; i < unit.parts.size(); ++i) {
     const FlatPart& part = unit.parts[i];
     const bool is_last = i + 1 == unit.parts.size();
-    const int64_t end = is_last ? unit.parameters.numel() : unit.parts[i + 1].begin;
+    const int64_t end = is_last ? end_of(unit, part) : unit.parts[i + 1].begin;
     Range range{.begin = part.begin,
                 .size = end - part.begin,
                 .state_begin = part.begin,

@@ -177,7 +177,7 @@ TEST_CASE("distances have the kinds of transformers, for any length") {
   const ModelConfig published{.architecture = "T5ForConditionalGeneration"};
   for (const ModelConfig& config : {small_t5(), published}) {
     for (const bool both_ways : {true, false}) {
-      const at::Tensor kinds = distance_kinds(300, config.relative_attention_num_buckets,
+      const at::Tensor kinds = distance_kinds(config.relative_attention_num_buckets,
                                               config.relative_attention_max_distance, both_ways);
       for (const int64_t length : {1, 2, 33, 299, 300}) {
         CHECK(at::equal(kinds_of_pairs(kinds, length).view({length, length}),
