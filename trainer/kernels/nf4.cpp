@@ -117,8 +117,9 @@ void Nf4Quantizer::add_block(int64_t block, std::span<const float> values) {
   }
   const Nf4Indices codes = nf4_codes(scaled);
   uint8_t* out = bytes_.data() + block * kNf4Block / 2;
-  for (size_t i = 0; i < values.size(); i += 2)
+  for (size_t i = 0; i < values.size(); i += 2) {
     *out++ = static_cast<uint8_t>(codes[i] << 4 | codes[i + 1]);
+  }
   scales_[block] = is_whole ? scale : divisor;
 }
 
