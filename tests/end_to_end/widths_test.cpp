@@ -13,10 +13,13 @@ using Words = std::vector<std::string>;
 
 const Words kWidths{"60", "80", "120", "200"};
 
+// A path is never broken into lines. Its length is the place of the clone, which is left out.
 void check_widths(const std::string& text, size_t width) {
+  constexpr std::string_view kClone = FSDP_EXPERIMENTS_FOLDER;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
     INFO(line);
+    if (const size_t at = line.find(kClone); at != std::string::npos) line.erase(at, kClone.size());
     CHECK(display_width(line) <= width);
   }
 }
