@@ -44,7 +44,8 @@ void time_optimizer(const RunSpec& spec, int64_t numel, at::ScalarType dtype, at
   const std::vector<at::Tensor> gradients = tensors(numel, dtype, device);
   std::vector<FlatUnit> units;
   for (const at::Tensor& flat : parameters) {
-    units.push_back({.parameters = flat, .parts = {{.parameter = "weight"}}});
+    units.push_back(
+        {.parameters = flat, .parts = {{.parameter = "weight", .parameter_numel = flat.numel()}}});
   }
   Optimizer optimizer(spec.optimizer, units, spec.train.seed, device.type());
   int64_t number = 0;

@@ -21,9 +21,9 @@ constexpr int64_t kBlockCuda = 1 << 22;
 constexpr const char* kCodesSuffix = "_codes";
 constexpr const char* kAbsmaxSuffix = "_absmax";
 
-// Returns where a shard's last part ends. Ranks have padding of different sizes behind it; stepped,
-// it would make their memory differ.
-int64_t end_of(const FlatUnit& unit, const FlatPart& last) {
+// Returns where the blocks of a shard's last part end. Ranks have padding of different sizes behind
+// it; stepped, it would make their memory differ.
+int64_t end_of_blocks(const FlatUnit& unit, const FlatPart& last) {
   const int64_t blocks =
       (last.parameter_numel - last.first_element + kStateBlock - 1) / kStateBlock;
   return std::min(last.begin + blocks * kStateBlock, unit.parameters.numel());
@@ -311,11 +311,14 @@ std::vector<Optimizer::Range> Optimizer::ranges_of(const FlatUnit& unit,
   for (size_t i = 0; i < unit.parts.size(); ++i) {
     const FlatPart& part = unit.parts[i];
     const bool is_last = i + 1 == unit.parts.size();
-    const int64_t end = is_last ? end_of(unit, part) : unit.parts[i + 1].begin;
+    const bool has_codes = is_quantized(spec_, part.parameter_numel);
+    const int64_t end = !is_last    ? unit.parts[i + 1].begin
+                        : has_codes ? end_of_blocks(unit, part)
+                                    : unit.parameters.numel();
     Range range{.begin = part.begin,
                 .size = end - part.begin,
                 .state_begin = part.begin,
-                .is_quantized = is_quantized(spec_, part.parameter_numel),
+                .is_quantized = has_codes,
                 .weight_decay = decay_of(part.role, spec_),
                 .draws = {.parameter_key = random_key(seed_, part.parameter),
                           .first_element = part.first_element}};

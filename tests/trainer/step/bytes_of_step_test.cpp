@@ -150,7 +150,7 @@ TEST_CASE("a whole step of a T5 launches and moves as much as it did") {
                              .loss_scale = 1.0 / 64,
                              .decoder_input_ids_BT = tokens(4, 16),
                              .input_counts_B = at::full({4}, 30, tokens(1, 1).options())});
-  CHECK(traffic.forward == Traffic{123, 4211});
+  CHECK(traffic.forward == Traffic{133, 4268});
   CHECK(traffic.backward == Traffic{194, 5493});
   CHECK(traffic.update == Traffic{15, 5075});
 }
