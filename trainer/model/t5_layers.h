@@ -8,9 +8,9 @@
 // Shape suffixes: N tokens of all rows, T of one row, H heads, W head width, F intermediate_size.
 namespace fsdp {
 
-// Returns the kind, from 0, of each distance from a query to a key, from -distance_max to
-// distance_max: int64 [2 * distance_max + 1] on the CPU. Distances beyond have the kind of the
-// last one. `both_ways` distinguishes keys before and after the query; otherwise those after it are
+// Returns the kind, from 0, of each distance from a query to a key. The result is int64
+// [2 * distance_max + 1] on the CPU, and begins with -distance_max. Distances beyond have the kind
+// of the last one. `both_ways` distinguishes keys before and after the query; otherwise those after it are
 // of kind 0. It follows T5Attention._relative_position_bucket of transformers.
 at::Tensor distance_kinds(int64_t kinds, int64_t distance_max, bool both_ways);
 
