@@ -48,6 +48,12 @@ std::string found(const YAML::Node& value) {
                           type + "; allowed: " + allowed);
 }
 
+// True for text that can only be one item of a list, and not several without brackets.
+bool is_single_word(const YAML::Node& value) {
+  return value.IsScalar() && !value.Scalar().empty() &&
+         value.Scalar().find_first_of(" \t\r\n,") == std::string::npos;
+}
+
 // The text of an unquoted scalar without a leading plus; empty for anything else.
 std::string_view number_text(const YAML::Node& value) {
   if (!value.IsScalar() || value.Tag() == "!") return {};
@@ -269,6 +275,7 @@ std::string read_text(const YamlEntry& entry, const Range& range, const std::str
 
 TextList read_text_list(const YamlEntry& entry, const Range& range, const std::string& allowed) {
   if (entry.value.IsNull()) return {};
+  if (is_single_word(entry.value)) return {read_text(entry, range, allowed)};
   if (!entry.value.IsSequence()) refuse_type(entry, "a list", allowed);
   TextList list;
   for (const YAML::Node& node : entry.value) {

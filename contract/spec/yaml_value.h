@@ -128,7 +128,7 @@ bool read_bool(const YamlEntry& entry);
 // Returns text of `range`'s form, if it has one. The text may be empty if the form allows that.
 std::string read_text(const YamlEntry& entry, const Range& range = {},
                       const std::string& allowed = "text");
-// Null gives an empty list.
+// Null gives an empty list. A single word, without spaces or commas, is a list of one item.
 TextList read_text_list(const YamlEntry& entry, const Range& range, const std::string& allowed);
 // Returns an absolute and lexically normal path, without a trailing slash. `~` has no special
 // meaning. If a name on a hub is allowed, it becomes HubName::text(). organization/name is one if

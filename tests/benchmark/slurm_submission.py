@@ -108,6 +108,8 @@ def bytes_read_by_a_task(command, folder, environment):
 
 def watch(build: Path, runs: int, seconds: int, settings: list[str], folder: Path) -> None:
     waiting = ["--set", "slurm.partition=closed"]
+    # Slurm counts the cancelled tasks of the first sweep for five minutes.
+    settings = [f"MaxJobCount={4 * runs}", *settings]
     with sweep(build, runs, settings, folder) as (command, environment, counter):
         runner = command[0]
         print(f"a task of {runs} reads {bytes_read_by_a_task(command, folder, environment):,} bytes",

@@ -28,6 +28,12 @@ TEST_CASE("a list of text is read, and a later layer's takes its place") {
   }
 }
 
+TEST_CASE("a single word is a list of one item") {
+  CHECK(applied("slurm.modules: cuda/12.4").slurm.modules == Lines{"cuda/12.4"});
+  CHECK(applied("slurm.environment: A=b").slurm.environment == Lines{"A=b"});
+  CHECK_THAT(slurm_message("environment: A"), Catch::Contains("allowed: a list"));
+}
+
 TEST_CASE("a list of text is written as YAML and as JSON") {
   const Lines lines{"a", "it's \"b\""};
   CHECK(yaml_text(lines) == R"(["a", "it's \"b\""])");
@@ -39,8 +45,12 @@ TEST_CASE("a list of text is written as YAML and as JSON") {
 
 TEST_CASE("what is no list of text is refused with its place") {
   const std::string allowed = "; allowed: a list, each item one line of text";
-  CHECK(slurm_message("modules: cuda") ==
-        "lab.yaml:1:16: 'slurm.modules': 'cuda' is not a list" + allowed);
+  for (const std::string several : {"cuda gcc", "cuda,gcc"}) {
+    CHECK(slurm_message("modules: " + several) ==
+          "lab.yaml:1:16: 'slurm.modules': '" + several + "' is not a list" + allowed);
+  }
+  CHECK(slurm_message("modules: ''") ==
+        "lab.yaml:1:16: 'slurm.modules': '' in quotes is text, not a list" + allowed);
   CHECK(slurm_message("modules: {a: b}") ==
         "lab.yaml:1:16: 'slurm.modules': a map is not a list" + allowed);
   CHECK(slurm_message("modules: [a, [b]]") ==
