@@ -186,8 +186,8 @@ struct DeviceSample {
   std::string host;         // host name
   std::string device;       // "gpu:<N>" as NVML counts, or "cpu" for the node
   std::string device_name;  // name of the GPU or processor
-  // Share of time in which the device was busy. For the node, since its last sample. For a GPU,
-  // over NVML's own period.
+  // Share of time that the device was busy. For the node, since its last sample. For a GPU, over
+  // NVML's own period.
   std::optional<double> utilization_percent;
   std::optional<int64_t> cpu_count;  // processors of the node; null for a GPU
   // Memory in use; for the node: total minus available.
@@ -227,7 +227,7 @@ struct CpuUse {
   double cpu_time_ms = 0;       // CPU time of the rank's process in this time
   // CPU time that all processes, the kernel and the hypervisor took on these CPUs.
   std::optional<double> cpus_busy_time_ms;
-  // Time in which threads of the rank were ready to run but waited for a CPU, summed over threads.
+  // Time that the rank's threads were ready to run but waited for a CPU, summed over threads.
   std::optional<double> run_queue_wait_time_ms;
 
   static void visit_fields(auto& self, auto&& visit) {

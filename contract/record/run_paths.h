@@ -70,8 +70,8 @@ struct CheckpointFolder {
   std::filesystem::path folder;
 };
 
-// Returns the folders of checkpoints, the highest step first. Those of one step are in the order of
-// State.
+// Returns the folders of checkpoints, the highest step first. Folders of one step are in the order
+// of State.
 std::vector<CheckpointFolder> list_checkpoint_folders(const RunPaths& paths);
 
 // The folder of a step's checkpoint in this state.
