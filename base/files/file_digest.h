@@ -11,14 +11,14 @@ namespace fsdp {
 // the clock after `changed_unix_ns`.
 struct FileState {
   std::string path;    // canonical
-  int64_t device = 0;  // 0 where its number says nothing: each mount of a network file system
-                       // has another, on each node
+  int64_t device = 0;  // 0 if the number is not fixed: that of a network file system differs
+                       // by mount and by node
   int64_t inode = 0;
   int64_t size_bytes = 0;
   int64_t modified_unix_ns = 0;
-  int64_t changed_unix_ns = 0;  // of bytes, name or rights
-  // The number of names. It is not among the fields, because it says nothing about the bytes.
-  // Adding or removing a name (ln, cp -al) sets changed_unix_ns.
+  int64_t changed_unix_ns = 0;  // of bytes, names or permissions
+  // The number of names. It is not in visit_fields, because it says nothing about the bytes. Adding
+  // or removing a name (ln, cp -al) sets changed_unix_ns.
   int64_t link_count = 1;
 
   bool operator==(const FileState&) const = default;
@@ -46,8 +46,8 @@ bool is_untouched(const FileState& before, FileState now);
 struct HashedFile {
   FileState state;
   std::string digest;
-  // True if the file had not changed for so long that a later change shows in its state. Only then
-  // may the digest be remembered.
+  // True if the last change was so long before the reading that any later change shows in the
+  // state. Only then may the digest be remembered.
   bool is_settled = false;
 };
 

@@ -22,10 +22,10 @@ inline bool try_to_lock(int descriptor, const std::string& name, int kind = LOCK
   return true;
 }
 
-// A file that is there to be locked. The lock ends with the object.
+// A file that exists only to be locked. The lock ends with the object.
 class LockFile {
  public:
-  // Makes the file if it is missing. Throws std::system_error that names it.
+  // Creates the file if it is missing. Throws std::system_error that names the file.
   explicit LockFile(const std::filesystem::path& file)
       : name_(file.string()),
         descriptor_(open(file.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666)) {

@@ -12,8 +12,8 @@
 // Reads files that the user supplied. Each error is a ConfigError whose place is the file.
 namespace fsdp {
 
-// A regular file, open for reading. It is not mapped: if a mapped file is cut short, its reader
-// ends with SIGBUS.
+// A regular file, open for reading. It is not mapped: if a mapped file is cut short, SIGBUS kills
+// its reader.
 class InputFile {
  public:
   // Throws ConfigError if the file cannot be read or is a pointer of Git LFS.
@@ -25,18 +25,18 @@ class InputFile {
   InputFile& operator=(const InputFile&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
-  int descriptor() const { return descriptor_; }       // -1: of contents
+  int descriptor() const { return descriptor_; }       // -1: reads `contents`
   uint64_t size_bytes() const { return size_bytes_; }  // when it was opened
 
   // Fills `out` with the bytes from `offset` on, within size_bytes(). Throws ConfigError if they
   // cannot be read or the file was cut short. Several threads may call it at once.
   void read(uint64_t offset, std::span<std::byte> out) const;
 
-  // The bytes from `offset` on, `count` or up to the end of the file.
+  // Returns the bytes from `offset` on: `count`, or fewer if the file ends before.
   std::string read_text(uint64_t offset, uint64_t count) const;
 
-  // Calls visit(bytes) for each block of these bytes, in order. All blocks but the last hold
-  // kBlockBytes.
+  // Calls visit(bytes) for each block of the `count` bytes from `offset` on, in order. All blocks
+  // except the last hold kBlockBytes.
   static constexpr size_t kBlockBytes = 1 << 20;
   void read_blocks(uint64_t offset, uint64_t count,
                    const std::function<void(std::span<const std::byte>)>& visit) const;
@@ -62,8 +62,8 @@ bool input_exists(const std::filesystem::path& path);
 // The longest part of the path that exists.
 std::filesystem::path existing_part(const std::filesystem::path& path);
 
-// Parses `text`, from the file `path`, as a JSON object. Throws ConfigError if it is none, or is
-// larger than any such document (see foreign_json.h).
+// Parses `text`, from the file `path`, as a JSON object. Throws ConfigError if it is not one, or is
+// beyond the limits of parse_foreign_json().
 nlohmann::json parse_json_object(const std::filesystem::path& path, std::string_view text);
 nlohmann::json parse_json_object(const std::filesystem::path& path, std::string_view text,
                                  size_t largest_bytes);

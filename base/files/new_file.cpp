@@ -18,8 +18,9 @@ constexpr size_t kBufferBytes = 1 << 20;
 int sync_names(const std::filesystem::path& folder) {
   const int descriptor =
       open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return errno == EACCES ? 0 : errno;  // others may write to it, not list it
-  // Some file systems keep names in order by themselves and refuse fsync().
+  // A folder may be writable but not readable.
+  if (descriptor < 0) return errno == EACCES ? 0 : errno;
+  // Some file systems refuse fsync() of a folder, because they keep names in order by themselves.
   const int error = fsync(descriptor) == 0 || errno == EINVAL ? 0 : errno;
   close(descriptor);
   return error;

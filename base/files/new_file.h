@@ -8,18 +8,19 @@
 
 namespace fsdp {
 
-// A free name beside `place`, which nobody can predict.
+// Returns a random path beside `place`, which nobody can predict.
 std::filesystem::path name_by_chance(const std::filesystem::path& place);
 
 // Waits until the folder's names are on the disk. Returns 0, or an errno.
 [[nodiscard]] int sync_names(const std::filesystem::path& folder);
 
-// A file that is written under another name beside its place, and moved there when it is complete
-// and on the disk. A link under either name is removed, and its target is never written to. Every
-// function throws std::system_error that names the place.
+// A file that is written under another name beside its place, and moved to its place when it is
+// complete and on the disk. A link under either name is removed, and its target is never written
+// to. Every function throws std::system_error that names the place.
 class NewFile {
  public:
-  // Creates `temporary` in place of any such file. One process at a time may use the name.
+  // Creates `temporary`, and removes an older file of this name. Only one process at a time may use
+  // the name.
   NewFile(std::filesystem::path place, std::filesystem::path temporary);
   // Removes the file unless publish() moved it.
   ~NewFile();
@@ -41,7 +42,7 @@ class NewFile {
   std::filesystem::path place_;
   std::filesystem::path temporary_;
   int descriptor_;
-  std::string buffer_;  // appended, and not yet written
+  std::string buffer_;  // appended, but not yet written
   uint64_t written_bytes_ = 0;
   bool is_published_ = false;
 };

@@ -9,7 +9,7 @@
 
 namespace fsdp {
 
-// A new, empty folder on this node, below TMPDIR or /tmp. The object's end removes it and its
+// A new, empty folder on this node, below TMPDIR or /tmp. The destructor removes it with its
 // contents.
 class ScratchFolder {
  public:

@@ -77,7 +77,8 @@ double quota_of(const path& cgroup) {
   return is_quota ? double(*quota) / double(*period) : std::numeric_limits<double>::infinity();
 }
 
-// Above memory.high the kernel ends no process, but slows them down until a run stands still.
+// memory.high counts as a limit, too. Above it the kernel ends no process, but slows them down
+// until a run stands still.
 int64_t limit_of(const path& cgroup) {
   int64_t limit = CgroupMemory::kNoLimit;
   for (const char* file : {"memory.max", "memory.high", "memory.limit_in_bytes"}) {
@@ -86,8 +87,8 @@ int64_t limit_of(const path& cgroup) {
   return limit;
 }
 
-// Counts only the hits of this cgroup's own limit. memory.events has those of the cgroups below,
-// too. memory.events.local (since Linux 5.2) does not. Version 1 also counts the times when the
+// Counts only the hits of this cgroup's own limit. memory.events also has hits of the cgroups
+// below. memory.events.local (since Linux 5.2) does not. Version 1 also counts the times when the
 // kernel freed enough memory.
 int64_t limit_hits_of(const path& cgroup) {
   for (const char* file : {"memory.events.local", "memory.events"}) {

@@ -25,15 +25,15 @@ struct CgroupMemory {
   static constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
   std::filesystem::path folder;
-  int64_t limit_bytes = kNoLimit;  // above it the kernel ends processes, or holds them up
+  int64_t limit_bytes = kNoLimit;  // above it the kernel ends processes, or slows them down
   int64_t limit_hits = 0;          // how often memory came to this cgroup's own limit
   int64_t kills = 0;               // processes of it that the kernel ended because memory ran out
-  int64_t held_bytes = 0;          // by its processes now, without what the kernel can take back
+  int64_t held_bytes = 0;          // memory of its processes now that the kernel cannot take back
 
   bool operator==(const CgroupMemory&) const = default;
 };
 
-// The count in `file` of lines "NAME COUNT"; nullopt if it is not there.
+// Returns the COUNT of `name` in a file of lines "NAME COUNT". nullopt if `name` is not there.
 std::optional<int64_t> count_in(const std::filesystem::path& file, std::string_view name);
 
 // This process's memory cgroup, then those around it up to the root. In a container the outermost

@@ -13,8 +13,9 @@
 namespace fsdp {
 namespace {
 
-// libgomp's default, 300,000, lets one busy process take a core from two threads for milliseconds.
-// This happens at each of thousands of waits a step; docs/performance.md has the measurement.
+// With libgomp's default of 300,000, a waiting thread spins for milliseconds. If another process
+// takes a core, this thread holds the core that its peer needs. A step has thousands of such waits
+// (measured in docs/performance.md).
 char spin_count[] = "GOMP_SPINCOUNT=4000";
 
 }  // namespace

@@ -11,8 +11,8 @@ std::string processor_name();
 int available_cores();
 
 // Returns "GOMP_SPINCOUNT=4000", which limits how long threads of libgomp spin before they sleep.
-// Null if `environment` already sets it. libgomp reads it when it is loaded, so only programs that
-// start afterwards use it.
+// Null if `environment` sets GOMP_SPINCOUNT or OMP_WAIT_POLICY. libgomp reads the variable when it
+// is loaded, so only programs that start afterwards use it.
 char* missing_spin_count(char** environment);
 
 }  // namespace fsdp

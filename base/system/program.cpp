@@ -182,7 +182,7 @@ std::string Conversation::ask(std::string_view line, std::chrono::milliseconds p
     const ssize_t count =
         send(to_, question.data() + sent, question.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-    if (count < 0) break;  // it has ended, as reading will say
+    if (count < 0) break;  // it has ended, so reading its answer fails below
     sent += static_cast<size_t>(count);
   }
   size_t end = 0;

@@ -24,7 +24,7 @@ class StartedProgram {
   using Time = std::chrono::steady_clock::time_point;
 
   // Throws std::system_error if the program cannot be started (ENOENT: it is not there). Its input
-  // is empty unless it answers questions.
+  // is empty unless `answers` is true (see Conversation).
   StartedProgram(const std::vector<std::string>& words, const std::vector<std::string>& environment,
                  bool answers = false);
   // Kills the group unless wait() was called.
@@ -59,15 +59,15 @@ class Conversation : public StartedProgram {
       : StartedProgram(words, environment, /*answers=*/true) {}
 
   // Sends a line and returns the answer. Throws std::runtime_error if no answer comes in time, or
-  // if the program has ended. The latter includes the program's error output.
+  // if the program has ended. In the second case the message includes the program's error output.
   std::string ask(std::string_view line, std::chrono::milliseconds patience);
 
  private:
-  std::string heard_;  // after the last answer
+  std::string heard_;  // output after the last answer
 };
 
-// The Python that runs this project's scripts: FSDP_PYTHON, else the one that set-up has made, else
-// python3 on PATH.
+// The Python that runs this project's scripts: FSDP_PYTHON, else .venv/bin/python in the source
+// folder (made by set-up), else python3 on PATH.
 std::string python_program();
 
 // The variables of this process, NAME=value.

@@ -12,7 +12,7 @@ namespace fsdp {
 // Reading, or writing to standard output, still fails as on a closed descriptor.
 void open_standard_streams();
 
-// Writes all of `text`, even if signals come. Errors on standard output are remembered.
+// Writes all of `text`, even if signals interrupt it. Errors on standard output are remembered.
 void write_whole(int descriptor, std::string_view text);
 
 // Makes std::cout write with write_whole() as long as the object exists.

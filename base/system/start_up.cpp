@@ -25,7 +25,7 @@ struct Failure {
 double timeout_s = 0;  // 0: the start is not watched
 int exit_code = 0;
 FailureLine failure_line;         // empty: failures are not reported
-std::array<Failure, 2> failures;  // the one that counts, and one to be filled
+std::array<Failure, 2> failures;  // the current one, and one for the next part
 std::atomic<const Failure*> current = nullptr;
 std::atomic<int> events = -1;
 

@@ -26,10 +26,11 @@ void set_start_up_events(int descriptor, FailureLine line);
 // Begins a part, named for example "reading /data/train.npy".
 void begin_start_up_part(std::string_view what);
 
-// Restarts the time of a part that is long only because it has much to do.
+// Restarts the time of the current part. Called by a part that is long, but makes progress.
 void continue_start_up_part();
 
-// Stops the timer until the next part begins. The rank waits for others, which has its own timeout.
+// Stops the timer until the next part begins. Called when the rank waits for other ranks, which has
+// its own timeout.
 void pause_start_up();
 
 void end_start_up();

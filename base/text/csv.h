@@ -10,9 +10,9 @@
 // Writes values as CSV (RFC 4180).
 namespace fsdp {
 
-// Appends text, in quotes if it holds a comma, a quote or a line break. Text that a spreadsheet
-// would take for a formula gets a ' before it: it begins with = + - @, a tab or a line break.
-// Characters that a terminal would obey appear as in visible_lines().
+// Appends text, in quotes if it holds a comma, a quote or a line break. A ' precedes text that
+// begins with a tab, a line break or one of "=+-@": a spreadsheet would take it for a formula.
+// Control characters appear as in visible_lines().
 void append_csv_text(std::string& out, std::string_view text);
 
 // Appends a value as SQLite prints it: numbers in full, nothing if absent, 0 or 1 for a bool.

@@ -67,7 +67,7 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
   if (name.size() >= kTellingBeginning && longer != candidates.end()) return *longer;
   if (name.empty()) return "";
   std::string best;
-  size_t best_distance = std::max<size_t>(1, name.size() / 3);  // more is another word
+  size_t best_distance = std::max<size_t>(1, name.size() / 3);  // beyond it is another word
   for (const std::string& candidate : candidates) {
     const bool is_short = name.size() <= kTellingBeginning;
     if (candidate.empty() || (is_short && !is_same_letter(name[0], candidate[0]))) continue;

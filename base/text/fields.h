@@ -35,7 +35,7 @@ struct TextForm {
   bool may_be_empty = true;
 };
 
-// The names on a Hugging Face hub that a path may be instead (see hub_name.h).
+// The names on a Hugging Face hub that a key accepts instead of a path (see hub_name.h).
 enum class HubNames {
   kNone,
   kModel,      // a repository of a model
@@ -58,10 +58,10 @@ struct Range {
   std::string description() const;
 };
 
-// The effect of a run's key. A key without one decides the losses.
+// The part of a run that a key affects. A key without an Effect affects the losses.
 enum class Effect {
-  kHowOnly,    // only how a run is carried out
-  kNotLosses,  // what the run is, but not its losses
+  kHowOnly,    // only how a run is carried out, not its identity
+  kNotLosses,  // the run's identity, but not its losses
 };
 
 inline Range any_value() { return {}; }
@@ -101,7 +101,8 @@ std::optional<E> enum_from_name(std::string_view name) {
   return std::nullopt;
 }
 
-// Returns what a field's line says that has this type: its Range or its Effect.
+// Returns the last of `parts` that has the type Part, such as a field's Range or Effect. nullopt if
+// there is none.
 template <typename Part, typename... Parts>
 std::optional<Part> part_of(const Parts&... parts) {
   std::optional<Part> found;
@@ -149,8 +150,8 @@ inline constexpr bool is_variant<std::variant<T...>> = true;
 // A list of text. Each item has the form that the field's range gives.
 using TextList = std::vector<std::string>;
 
-// The first candidate that begins with `name`, if that has three letters or more. Otherwise the
-// nearest by edit distance, or empty if none is near.
+// Returns the first candidate that begins with `name`, if `name` has three letters or more.
+// Otherwise returns the nearest by edit distance, or empty text if none is near.
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates);
 
 }  // namespace fsdp

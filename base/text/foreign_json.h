@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-// Reads JSON that others wrote or that may be damaged. Only events are read elsewhere:
-// event_from_json_line() has its own bounds.
+// Reads JSON that others wrote or that may be damaged. Only events and data records are read
+// elsewhere, with limits of their own: by event_from_json_line(), and in formats/data/record.cpp.
 namespace fsdp {
 
 inline constexpr size_t kLargestJsonBytes = 16 << 20;
@@ -19,7 +19,7 @@ inline constexpr int kDeepestJson = 64;
 inline constexpr size_t kMostJsonValues = 10'000'000;  // a model of 1,000,000 tensors has 9,000,000
 
 // Calls visit(place, depth) at each unquoted bracket of `text` until it returns false. `depth` is
-// the number of brackets that are open after it. Exact for JSON, up to the first error.
+// the number of open brackets after this one. Exact up to the first error in the JSON.
 template <typename Visit>
 void visit_json_brackets(std::string_view text, Visit visit) {
   int64_t depth = 0;
@@ -39,8 +39,8 @@ void visit_json_brackets(std::string_view text, Visit visit) {
   }
 }
 
-// Throws std::bad_alloc if memory is short for the objects of so many bytes and values. Their
-// destructor allocates, and ends the program if it cannot.
+// Throws std::bad_alloc if there is not enough memory for parsed JSON of this size. The destructor
+// of a nlohmann::json allocates, and ends the program if it cannot.
 void require_memory_for_json(size_t bytes, size_t values);
 
 // Throws std::exception if the text is too large or too deep, holds too many values, or is not
@@ -52,8 +52,9 @@ Json parse_foreign_json(std::string_view text, size_t largest_bytes = kLargestJs
                              " bytes; allowed: at most " + std::to_string(largest_bytes));
   }
   auto values =
-      static_cast<size_t>(std::ranges::count(text, ','));  // upper bound: some are in texts
-  // A parser's callback would be slow: each object's end would look at all values of its parent.
+      static_cast<size_t>(std::ranges::count(text, ','));  // upper bound: some are in strings
+  // A callback of the parser would be slow: at each object's end, it goes through all values of the
+  // parent.
   visit_json_brackets(text, [&](size_t, int64_t depth) {
     ++values;
     if (depth <= kDeepestJson) return true;
@@ -66,7 +67,8 @@ Json parse_foreign_json(std::string_view text, size_t largest_bytes = kLargestJs
   return Json::parse(text);
 }
 
-// A key that the object, of simdjson, has twice. JSON readers differ in the value they take.
+// Returns a key that this object of simdjson has twice. nullopt if there is none. JSON readers
+// differ in the value that they take.
 template <typename Object>
 std::optional<std::string> repeated_key(const Object& object) {
   std::vector<std::string_view> keys;

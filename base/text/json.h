@@ -11,13 +11,13 @@
 // Writes the contract's structs as JSON, from their visit_fields.
 namespace fsdp {
 
-// Appends valid UTF-8, with U+FFFD for other bytes. Escapes what a terminal would obey.
+// Appends text in quotes, as valid UTF-8 with U+FFFD for other bytes. Escapes control characters.
 void append_json_string(std::string& out, std::string_view text);
 
 template <typename T>
 void append_json(std::string& out, const T& value);
 
-// An object with fields in their order of addition.
+// An object with its fields in the order of the calls of add().
 class JsonObject {
  public:
   template <typename T>

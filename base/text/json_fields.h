@@ -68,7 +68,7 @@ class JsonFields {
     }
   }
 
-  // Checks the field's range, and only for a number.
+  // Checks the field's range, if `about` is one and the field is a number.
   template <typename About, typename T>
   void require_within(const About& about, const std::string& key, const nlohmann::json& value,
                       const T& number) const {

@@ -12,7 +12,7 @@ unsigned char byte_at(std::string_view text, size_t i) {
   return i < text.size() ? static_cast<unsigned char>(text[i]) : 0;
 }
 
-// The code of a character of two or three bytes, in four digits.
+// Returns a character of two or three bytes as "\u" and four digits, such as "\u202e".
 std::string code_escape(std::string_view character) {
   unsigned code = byte_at(character, 0) & (character.size() == 2 ? 0x1fU : 0x0fU);
   for (const char byte : character.substr(1)) {
@@ -88,7 +88,7 @@ std::string visible_character(std::string_view text) {
 
 namespace {
 
-// Returns `text` with `shown` applied to each character that is not plain.
+// Returns `text` with `shown` applied to each character that is not printable ASCII.
 template <typename Shown>
 std::string with_shown(std::string_view text, Shown&& shown) {
   const auto is_plain = [](char c) { return c >= ' ' && c <= '~'; };

@@ -12,7 +12,7 @@ constexpr const char* kBuildForCuda12 =
     "7.0 on (export FSDP_CUDA=12, then call ./fsdp-run)";
 constexpr const char* kOrCpu = ", or set device: cpu";
 
-// 12 of "12.4"; 0 of "".
+// 12 for "12.4"; 0 for "".
 int major_of(const std::string& version) { return std::atoi(version.c_str()); }
 
 // "sm_86" runs on 8.6 and 8.9, "sm_90a" only on 9.0. "compute_90" is compiled when it is loaded,

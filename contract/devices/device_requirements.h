@@ -19,15 +19,16 @@ struct ComputeCapability {
 
 std::string text_of(ComputeCapability capability);
 
-// 12040, as CUDA counts, is "12.4".
+// Returns "12.4" for 12040, which is CUDA's form of it.
 std::string cuda_version_text(int version);
 
 // The libraries that fsdp-train was built with. `fsdp-train --version` prints them as JSON.
 struct TrainerBuild {
   std::string torch_version;
-  std::string cuda_version;  // empty in the CPU variant, as the next two
+  std::string cuda_version;  // empty in the CPU variant, like the next two
   std::string nccl_version;
-  // The GPUs that there are kernels for: "sm_75 sm_80". Also empty if PyTorch does not say.
+  // The architectures of GPUs that PyTorch has kernels for: "sm_75 sm_80". Also empty if PyTorch
+  // does not say.
   std::string architectures;
 
   static void visit_fields(auto& self, auto&& visit) {
@@ -39,8 +40,8 @@ struct TrainerBuild {
 };
 
 struct NvidiaDriver {
-  std::string version;       // "550.54.15"; empty: there is none, or it does not say
-  std::string cuda_version;  // the newest that it serves
+  std::string version;       // "550.54.15"; empty: no driver, or it does not say
+  std::string cuda_version;  // the newest CUDA that it supports
 };
 
 // A reason why the trainer cannot use a GPU, as a clause, and its remedy.

@@ -25,7 +25,7 @@ struct DeviceModel {
   std::optional<double> memory_gb_per_second{};
   std::optional<double> host_link_gb_per_second{};  // in one direction
   std::optional<double> nvlink_gb_per_second{};     // in one direction
-  std::optional<double> hfu_percent{};              // measured by others
+  std::optional<double> hfu_percent{};              // as others measured it
 
   // The peak for matrix products of this type. Products of fp32 do not use tensor cores.
   std::optional<double> peak_tflops(Dtype dtype) const;
@@ -36,12 +36,12 @@ struct DeviceTable {
   double context_gib = 0;            // part of a GPU's memory that CUDA takes
   double context_with_nccl_gib = 0;  // the same with NCCL's buffers
 
-  // Finds a device by its name ("a100-80", "A100-80"), or by the beginning of one name ("h100").
-  // Finds a GPU of any size by that size: "24GB" is 24e9 bytes, "24GiB" is 24 GiB. Throws
-  // ConfigError if there is no such GPU.
+  // Finds a device by its name ("a100-80", "A100-80"), or by a first part that only one name has
+  // ("h100"). A size, such as "24GB" (24e9 bytes) or "24GiB", gives a GPU with this memory and
+  // nothing else known. Throws ConfigError if `name` is none of these.
   DeviceModel find(const std::string& name) const;
   // The device with this driver name, such as "NVIDIA H100 80GB HBM3". Null if the name is unknown,
-  // like those of slices of a GPU (MIG).
+  // such as the name of a slice of a GPU (MIG).
   const DeviceModel* device_of(std::string_view driver_name) const;
 };
 

@@ -9,7 +9,8 @@
 namespace fsdp {
 namespace {
 
-// The parts of nvml.h that are used. Its ABI is stable, and names carry the version of a layout.
+// The parts of nvml.h that are used. Its ABI is stable: if a layout changes, the function gets a
+// new name.
 struct NvmlMemory {
   unsigned long long total, free, used;
 };
@@ -176,7 +177,7 @@ std::optional<GpuFacts> Nvml::facts_of(const std::string& uuid) const {
   if (part == nullptr) return std::nullopt;
   Device gpu = nullptr;
   if (!try_call("nvmlDeviceGetDeviceHandleFromMigDeviceHandle", part, &gpu)) {
-    gpu = part;  // it is no MIG slice
+    gpu = part;  // it is not a MIG slice
   }
   GpuFacts facts;
   if (const auto index = figure("nvmlDeviceGetIndex", gpu)) {

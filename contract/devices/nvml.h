@@ -40,8 +40,8 @@ struct GpuFacts {
   std::optional<int64_t> process_count;
 };
 
-// The library between nvmlInit and nvmlShutdown. Functions throw std::runtime_error when the driver
-// refuses, unless they say otherwise. GPUs are named by their index.
+// The loaded and initialised library. Functions throw std::runtime_error when the driver refuses,
+// unless they say otherwise. GPUs are named by their index.
 class Nvml {
  public:
   // Null if there is no library or no driver.
@@ -69,7 +69,8 @@ class Nvml {
   explicit Nvml(void* library) : library_(library) {}
 
   Device device_at(int index) const;
-  // Sets `count` from the number that fit into `processes` to the number that there are.
+  // `count` is first the number that fit into `processes`, and then the number of processes.
+  // Returns the result of NVML.
   int list_processes(Device device, unsigned int* count, NvmlProcessInfo* processes) const;
   // Null if the library lacks the function.
   template <typename Function>
@@ -83,7 +84,7 @@ class Nvml {
   // True if the library has the function and the call succeeds.
   template <typename... Arguments>
   bool try_call(const char* name, Arguments... arguments) const;
-  // The number that a function writes through its last parameter. nullopt if it gives none.
+  // The number that a function writes through its last parameter. nullopt if the call fails.
   template <typename... Arguments>
   std::optional<unsigned int> figure(const char* name, Arguments... arguments) const;
   void check(int result, const char* name) const;

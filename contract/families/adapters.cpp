@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kWeightSuffix = ".weight";
 
-// "model.layers.0.self_attn.q_proj" of its weight.
+// Returns "model.layers.0.self_attn.q_proj" for "model.layers.0.self_attn.q_proj.weight".
 std::string stem_of(const NamedTensor& tensor) {
   return tensor.name.substr(0, tensor.name.size() - kWeightSuffix.size());
 }

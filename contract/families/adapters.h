@@ -10,10 +10,11 @@
 #include "contract/families/model_config.h"
 #include "contract/families/module_spec.h"
 
-// The adapters of LoRA (Hu et al. 2021) on the weights of a model's blocks. For a parameter
-// <name> of tensors <stem>.weight [O, D] they are two parameters of tensors under PEFT's names:
-// <name>_lora_a of <stem>.lora_A.weight [rank, D], and <name>_lora_b of <stem>.lora_B.weight
-// [O, rank].
+// The adapters of LoRA (Hu et al. 2021) on the weights of a model's blocks. A parameter <name> of
+// tensors <stem>.weight [O, D] gets two parameters. Their tensors have PEFT's names:
+//
+//   <name>_lora_a   <stem>.lora_A.weight [rank, D]
+//   <name>_lora_b   <stem>.lora_B.weight [O, rank]
 namespace fsdp {
 
 enum class Method { kFull, kLora, kQlora };
@@ -60,15 +61,16 @@ ModuleSpec with_adapters(ModuleSpec module, Method method, const LoraSpec& lora)
 // Returns the weights that get adapters, by their last names, such as {"k_proj", "q_proj"}.
 std::vector<std::string> adapted_names(const ModelConfig& config, const LoraSpec& lora);
 
-// Throws ConfigError (place empty, key of `lora`) if a target names no weight of the model, or the
-// rank exceeds an adapted weight's width.
+// Throws ConfigError (place empty, key of `lora`) if there are no targets, a target names no weight
+// of a block, or the rank exceeds an adapted weight's width.
 void check_adapters(const ModelConfig& config, const LoraSpec& lora);
 
 // Visits the modules as `method` trains them.
 void for_each_module(const ModelConfig& config, Method method, const LoraSpec& lora,
                      const std::function<void(const ModuleSpec& module)>& visit);
 
-// How many parameters are trained; parameter_count() counts those that a full training has.
+// The number of parameters that are trained, including adapters. parameter_count() leaves adapters
+// out.
 double trained_parameter_count(const ModelConfig& config, Method method, const LoraSpec& lora);
 
 }  // namespace fsdp

@@ -63,7 +63,7 @@ void check_decoder(const ModelConfig& config) {
   check_rope(config.rope_scaling);
 }
 
-// The bias of a weight. Its tensors have the names before ".weight" and the rows of the weight's.
+// The bias of a weight. A tensor <stem>.weight [O, D] gets the tensor <stem>.bias [O].
 ParameterSpec bias_spec(const ParameterSpec& weight) {
   ParameterSpec bias{.name = weight.name + "_bias",
                      .tensors = {},
@@ -140,7 +140,8 @@ std::vector<ModuleGroup> decoder_modules(const ModelConfig& config) {
           {.module = [config](int64_t) { return head_module(config); }}};
 }
 
-// transformers 5 reads all of it; earlier versions read rope_theta, and the rest in rope_scaling.
+// Returns rope_parameters, which transformers 5 reads. Version 4 reads the key rope_theta, and the
+// rest from rope_scaling.
 ordered_json rope_parameters(const ModelConfig& config) {
   const RopeScaling& rope = config.rope_scaling;
   ordered_json object = {{"rope_type", name_of(rope.type)}, {"rope_theta", config.rope_theta}};
@@ -217,7 +218,7 @@ ModelConfig sized(int64_t layers, int64_t hidden, int64_t intermediate, int64_t 
   return config;
 }
 
-// A family whose own keys are `keys` beside those that all of these have.
+// Returns a family. Its own keys are `keys` and those that all families here share.
 ModelFamily decoder_family(std::string_view architecture, std::string_view model_type,
                            std::vector<std::string_view> keys) {
   keys.insert(keys.end(), {"initializer_range", "max_position_embeddings", "num_key_value_heads",
@@ -289,7 +290,7 @@ ModelConfig read_mistral(const HuggingFaceConfig& file) {
              .rms_norm_eps = 1e-6,
              .max_position_embeddings = 131072});
   if (!file.has("sliding_window")) config.sliding_window = 4096;
-  // AutoModel uses another class for such a file, with windows in some layers only.
+  // For a file with layer_types, AutoModel uses another class, with windows in some layers only.
   file.require_value("layer_types", nullptr);
   return config;
 }

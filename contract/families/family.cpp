@@ -69,7 +69,7 @@ const ModelFamily& family_of(const ModelConfig& config) {
   return *family;
 }
 
-// Throws if weights are quantized in another way than method qlora reads.
+// Throws if the weights are quantized in a way that method qlora does not read.
 static void check_quantization(const HuggingFaceConfig& file) {
   const nlohmann::json found = file.find("quantization_config");
   if (found.is_null()) return;

@@ -22,7 +22,7 @@ enum class ModelStructure {
   kEncoderDecoder,  // see t5.cpp
 };
 
-// A published model: its config.json by a name.
+// A published model: a name for its config.json.
 struct Preset {
   std::string_view name;
   ModelConfig config;
@@ -30,9 +30,9 @@ struct Preset {
 
 struct ModelFamily {
   std::string_view architecture;  // as config.json names it
-  std::string_view model_type;    // likewise
+  std::string_view model_type;    // as config.json names it
   ModelStructure structure;
-  // The keys of ModelConfig that this family takes and some other does not.
+  // The keys of ModelConfig that this family takes and some other family does not.
   std::vector<std::string_view> own_keys;
   // Throws ConfigError if the file is malformed, or asks for a variant that cannot be trained. It
   // need not repeat the checks of `check`.
@@ -62,7 +62,7 @@ ModelFamily t5_family();
 
 std::span<const ModelFamily> families();
 
-// Throws std::invalid_argument if there is no such family, which the key's range excludes.
+// Throws std::invalid_argument if there is no such family. The key's range excludes that.
 const ModelFamily& family_of(const ModelConfig& config);
 
 // Null if there is no preset of that name.
@@ -72,8 +72,8 @@ std::vector<std::string> preset_names();
 // True if the family takes that key of ModelConfig. Other keys keep their default.
 bool takes_key(const ModelFamily& family, std::string_view key);
 
-// Reads a config.json of any family. Afterwards file.unread_keys() are those that nothing reads.
-// Throws ConfigError (place: the file).
+// Reads a config.json of any family. Afterwards, file.unread_keys() returns the keys that nothing
+// reads. Throws ConfigError (place: the file).
 ModelConfig read_model_config(const HuggingFaceConfig& file);
 
 // Throws ConfigError (place empty, key one of ModelConfig's or empty) if keys contradict each

@@ -8,8 +8,8 @@
 namespace fsdp {
 namespace {
 
-// The pairs of a token and one that it sees in a causal row. Half of all pairs count, so the
-// diagonal counts half.
+// The number of pairs of a token and a token that it attends to, in one causal row. Without a
+// window it is half of all pairs, so the pair of a token with itself counts half.
 double causal_pairs(int64_t tokens, std::optional<int64_t> window) {
   const auto length = static_cast<double>(tokens);
   const auto seen = static_cast<double>(std::min(tokens, window.value_or(tokens)));

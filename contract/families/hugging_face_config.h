@@ -44,7 +44,7 @@ class HuggingFaceConfig {
   void read_rope(ModelConfig& config) const;
 
   // Returns the keys that nothing has read so far. Leaves out keys that cannot change training, and
-  // values that ask for nothing: null, false, empty ones.
+  // values that ask for nothing: null, false, empty lists and objects.
   std::vector<std::string> unread_keys() const;
 
  private:
@@ -53,7 +53,8 @@ class HuggingFaceConfig {
                   T& member) const;
   void read_rope_scaling(const std::string& key, const nlohmann::json& rope,
                          RopeScaling& scaling) const;
-  // The longest sequence before stretching: beside the scaling, in it, or max_position_embeddings.
+  // The longest sequence before stretching. It is beside `rope` in the file, in `rope`, or else
+  // max_position_embeddings.
   nlohmann::json original_positions(const nlohmann::json& rope) const;
 
   std::string name_in_file(const std::string& key) const;

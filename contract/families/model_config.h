@@ -9,7 +9,7 @@
 
 namespace fsdp {
 
-// The range of a key that names an architecture: one that can be trained (see families()).
+// The range of model.config.architecture: the architectures that can be trained (see families()).
 Range known_architecture();
 
 // The documentation of model.config, with the names of all presets.

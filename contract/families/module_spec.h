@@ -9,7 +9,7 @@
 namespace fsdp {
 
 enum class Initialization { kNormal, kOnes, kZeros };  // kNormal: of mean 0
-// kNorm: the weight of one; kBias: any bias; kAdapter: a factor of what LoRA adds to a weight.
+// kNorm: a norm's weight; kBias: any bias; kAdapter: A or B of LoRA.
 enum class ParameterRole { kWeight, kNorm, kBias, kAdapter };
 
 // A tensor under its checkpoint's (Hugging Face's) name.
@@ -24,8 +24,8 @@ inline int64_t numel_of(const NamedTensor& tensor) {
   return numel;
 }
 
-// One operand: a checkpoint tensor, or several stacked along dimension 0. For example, the query,
-// key and value projections are one matrix product.
+// One operand: a checkpoint tensor, or several stacked along dimension 0. For example, the weights
+// of query, key and value are stacked for one matrix product.
 struct ParameterSpec {
   std::string name{};  // within its module
   std::vector<NamedTensor> tensors;
@@ -33,7 +33,7 @@ struct ParameterSpec {
   double standard_deviation = 0.02;  // of kNormal
   ParameterRole role = ParameterRole::kWeight;
   bool is_trained = true;      // false: frozen, without gradient and optimizer state
-  bool is_quantizable = true;  // if it is a weight of a block
+  bool is_quantizable = true;  // by qlora, if it is a weight of a block
   bool is_quantized = false;   // frozen, and stored in 4 bits (NF4)
 };
 
@@ -66,8 +66,8 @@ struct ModuleSpec {
   std::string name;
   std::vector<ParameterSpec> parameters{};  // in their order in a unit's flat buffer
   bool is_block = false;                    // whether activation checkpointing applies to it
-  double adapter_scale = 1.0;               // of what adapters add
-  double adapter_dropout = 0.0;             // of what adapters read
+  double adapter_scale = 1.0;               // factor on what adapters add
+  double adapter_dropout = 0.0;             // dropout of what adapters read
 };
 
 // Consecutive modules that differ only in their names. A model may have 100,000 of them.

@@ -28,7 +28,8 @@ const std::map<std::string, std::string> kNames = {
     {"num_attention_heads", "num_heads"}, {"rms_norm_eps", "layer_norm_epsilon"},
 };
 
-// Files of version 5 give the activation twice, and transformers follows the second form.
+// Files of transformers 5 repeat feed_forward_proj as is_gated_act and dense_act_fn, and
+// transformers follows the latter.
 void check_activation(const HuggingFaceConfig& file, const ModelConfig& config) {
   const bool is_gated = config.feed_forward_proj == FeedForward::kGatedGelu;
   file.require_value("is_gated_act", is_gated);
@@ -45,7 +46,8 @@ ModelConfig read_t5(const HuggingFaceConfig& file) {
                    "vocab_size"});
   renamed.read_keys(config);
   check_activation(file, config);
-  // T5Config reads this key as scale_decoder_outputs. A file without its own head has a tied one.
+  // T5Config reads tie_word_embeddings as scale_decoder_outputs. The head is tied unless the
+  // weights have one of their own (with_stored_head).
   if (!config.scale_decoder_outputs) {
     config.scale_decoder_outputs = file.find("tie_word_embeddings") != false;
   }

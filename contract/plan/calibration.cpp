@@ -8,7 +8,7 @@
 namespace fsdp {
 namespace {
 
-// More layers repeat the same blocks.
+// The layers of the measured model. More layers would repeat the same blocks.
 constexpr int64_t kDepth = 2;
 
 }  // namespace

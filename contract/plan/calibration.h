@@ -11,16 +11,17 @@
 // The times of pieces of work, which `fsdp-run calibrate` measures and plans use.
 namespace fsdp {
 
-// A calibration with other times is not used. Work too short to measure takes the shortest time.
+// A calibration with a time that is not above 0, or above the longest, is not used. Work too short
+// to measure gets the shortest time.
 inline constexpr double kShortestWork_ms = 1e-6;
 inline constexpr double kLongestWork_ms = 3.6e6;
 
 // A piece of work that was measured (see trainer/backend/work.h).
 struct WorkTime {
-  std::string work;    // what it is
-  int64_t rows = 1;    // of its batch
-  int64_t width = 0;   // tokens of a row, or elements
-  double time_ms = 0;  // how long it takes
+  std::string work;   // its name, such as "optimizer"
+  int64_t rows = 1;   // of a module's batch
+  int64_t width = 0;  // tokens of a row; for work outside modules, elements
+  double time_ms = 0;
 
   static void visit_fields(auto& self, auto&& visit) {
     visit("work", self.work);
@@ -31,11 +32,11 @@ struct WorkTime {
 };
 
 struct Calibration {
-  std::string device;           // what was measured
-  std::string libtorch;         // the version that computed
-  int64_t ranks = 1;            // that computed side by side
-  int64_t threads = 1;          // of each
-  std::vector<WorkTime> times;  // of each piece of work
+  std::string device;    // name of the measured GPU or processor
+  std::string libtorch;  // its version
+  int64_t ranks = 1;     // number of ranks that computed at once
+  int64_t threads = 1;   // CPU threads of each rank
+  std::vector<WorkTime> times;
 
   static void visit_fields(auto& self, auto&& visit) {
     visit("device", self.device);
@@ -50,8 +51,9 @@ struct Calibration {
 // Empty if it does not. `wanted` has no times, and 0 threads if their number is unknown.
 std::string calibration_misfit(const Calibration& found, const Calibration& wanted);
 
-// Returns 32 hex digits that are the same for all runs whose steps have the same pieces. The number
-// of layers, the batch, the steps and the data may differ. `config` is the model of `spec`.
+// Returns 32 hex digits, which are the same for all runs that one calibration serves. These runs
+// may differ in the number of layers, the batch, the steps and the data files. `config` is the
+// model of `spec`.
 std::string calibration_identity(const RunSpec& spec, const ModelConfig& config);
 
 // The folder for the calibrations of an identity, below a folder of results.

@@ -17,10 +17,10 @@ namespace fsdp {
 // The device that a run is planned for.
 struct PlannedDevice {
   DeviceKind kind = DeviceKind::kCpu;  // cpu or cuda
-  int64_t memory_bytes = 0;            // that a rank may use; 0: unknown
-  int64_t context_bytes = 0;           // part of it that CUDA and NCCL take
-  int64_t compute_capability = 0;      // of the GPU, 90 for 9.0; 0 on the CPU
-  std::string name{};                  // from its driver or the kernel; empty: unknown
+  int64_t memory_bytes = 0;            // memory that a rank may use; 0: unknown
+  int64_t context_bytes = 0;           // the part of it that CUDA and NCCL take
+  int64_t compute_capability = 0;      // 90 for 9.0; 0: unknown, or a CPU
+  std::string name{};                  // as its driver or the kernel names it; empty: unknown
 
   static void visit_fields(auto& self, auto&& visit) {
     visit("kind", self.kind);
@@ -31,9 +31,9 @@ struct PlannedDevice {
   }
 };
 
-// The node with the most ranks, which share its memory.
+// The node with the most ranks of the run. They share its memory.
 struct PlannedHost {
-  int64_t memory_bytes = 0;  // that its ranks may use; 0: unknown
+  int64_t memory_bytes = 0;  // memory that its ranks may use together; 0: unknown
   int64_t ranks = 1;         // ranks that it runs
 
   static void visit_fields(auto& self, auto&& visit) {
@@ -43,11 +43,11 @@ struct PlannedHost {
 };
 
 struct PlanRequest {
-  std::string specification;      // a run's, resolved, as to_yaml writes it
-  PlannedDevice device;           // what it is planned for
-  PlannedHost host;               // where it runs
-  std::filesystem::path results;  // where its data may be prepared; may be missing
-  bool timeline = false;          // asks for a timeline
+  std::string specification;  // of a resolved run, as to_yaml() writes it
+  PlannedDevice device;
+  PlannedHost host;
+  std::filesystem::path results;  // for prepared data and calibrations; may be missing
+  bool timeline = false;          // asks for RunPlan::timeline
 
   static void visit_fields(auto& self, auto&& visit) {
     visit("specification", self.specification);
@@ -58,18 +58,18 @@ struct PlanRequest {
   }
 };
 
-// kTight: above 85 % of the available memory. From there on, allocators return cached memory and
-// request it again.
+// kTight: takes more than 85 % of the available memory, or fits only if the allocator returns
+// cached memory and requests it again.
 enum class Fit { kFits, kTight, kDoesNotFit, kUnknown };
 
 constexpr auto enum_names(Fit) {
   return std::array{"fits"sv, "tight"sv, "does_not_fit"sv, "unknown"sv};
 }
 
-// The peak of one phase, on the rank with the highest peak.
+// The peak of one phase, on the rank that RunPlan describes.
 struct PhasePlan {
-  MemoryPhase phase = MemoryPhase::kStart;  // what the rank does
-  int64_t memory_requested_bytes_max = 0;   // peak of the phase
+  MemoryPhase phase = MemoryPhase::kStart;
+  int64_t memory_requested_bytes_max = 0;
 
   static void visit_fields(auto& self, auto&& visit) {
     visit("phase", self.phase);
@@ -79,9 +79,9 @@ struct PhasePlan {
 
 // The memory that tensors request at one moment.
 struct MemoryMoment {
-  int64_t allocation = 0;                   // how many allocations and releases came before
-  MemoryPhase phase = MemoryPhase::kStart;  // what the rank does
-  std::optional<int64_t> unit;              // at which unit of the model; null: none
+  int64_t allocation = 0;  // the last allocation or release, counted from 0
+  MemoryPhase phase = MemoryPhase::kStart;
+  std::optional<int64_t> unit;  // number of the unit that the rank is at; null: none
   MemoryByUse by_use;
 
   static void visit_fields(auto& self, auto&& visit) {
@@ -95,40 +95,42 @@ struct MemoryMoment {
 // The predicted memory and time of one rank of a run, the rank that needs most.
 struct RunPlan {
   int64_t parameter_count = 0;             // parameters of the model, without adapters
-  int64_t trained_parameter_count = 0;     // parameters that are trained, those of adapters too
-  int64_t memory_requested_bytes_max = 0;  // what tensors ask for, at the peak
-  // The same as the device's allocator counts it: rounded up on a GPU.
+  int64_t trained_parameter_count = 0;     // trained parameters, including those of adapters
+  int64_t memory_requested_bytes_max = 0;  // peak of what tensors request
+  // The same peak as the device's allocator counts it. On a GPU it rounds sizes up and holds
+  // cuBLAS's workspace.
   int64_t memory_allocated_bytes_max = 0;
-  // Memory that a GPU's allocator takes from the device for it; on the CPU as allocated.
+  // Memory that the GPU's allocator takes from the device; on the CPU, as allocated.
   int64_t memory_reserved_bytes_max = 0;
-  // Reserved, and what the context and the collectives' buffers take.
+  // Reserved memory, the CUDA context and NCCL's buffers together.
   int64_t memory_device_bytes_max = 0;
   // Allocated at the end of the last micro-batch's forward.
   int64_t memory_allocated_bytes_forward = 0;
   int64_t memory_reserved_bytes_forward = 0;  // reserved then
-  // The host's memory that the rank's process takes, with tensors on the CPU.
+  // Host memory of the rank's process, including its tensors on the CPU.
   int64_t memory_host_bytes_max = 0;
-  int64_t memory_node_bytes_max = 0;  // what all ranks of a node take of its memory
+  int64_t memory_node_bytes_max = 0;  // host memory of all ranks of the node
   // Size of a checkpoint's files on the disk, to within 1 kB; 0: the run saves none.
   int64_t checkpoint_bytes = 0;
-  // Time of a step; null: not known. An assumption says so where it is uncalibrated.
+  // Time of a step; null: not known. `assumptions` says so if it is not from a calibration.
   std::optional<double> step_time_ms;
-  // The part in which compute waits for other ranks or the host; null: not calibrated.
+  // The part of this time in which computation waits for collectives, copies or the host; null: not
+  // calibrated.
   std::optional<double> communication_exposed_ms;
-  // The model's products (see contract/families/flops.h), as a part of the device's peak; null: the
-  // peak or the time is not known.
+  // FLOPs of the model (see contract/families/flops.h) per second, as a percentage of the device's
+  // peak; null: the peak or the time is not known.
   std::optional<double> mfu_percent;
-  std::optional<double> hfu_percent;          // the same with what is recomputed
-  std::optional<int64_t> memory_limit_bytes;  // what the rank may use; null: not known
+  std::optional<double> hfu_percent;          // the same, with FLOPs of recomputation
+  std::optional<int64_t> memory_limit_bytes;  // memory that the rank may use; null: not known
   // The memory of a node that its ranks may use; null: not known.
   std::optional<int64_t> memory_node_limit_bytes;
-  Fit fit = Fit::kUnknown;        // fits, tight, does_not_fit or unknown
-  MemoryPeak peak;                // when and with what memory is fullest
+  Fit fit = Fit::kUnknown;
+  MemoryPeak peak;                // when memory is fullest, and what uses it
   std::vector<PhasePlan> phases;  // the peak of each phase
-  // Moments in their order, from the start to a checkpoint. Each equal part has the one with most
-  // memory and the one with least. Empty unless asked for.
+  // Moments in order, from the start to a checkpoint. The allocations and releases are cut into
+  // equal parts, and each part has its moments of least and of most memory. Empty unless requested.
   std::vector<MemoryMoment> timeline;
-  TextList assumptions;     // what was not known and is taken to be so
+  TextList assumptions;     // sentences: what was not known, and what is assumed
   double plan_time_ms = 0;  // time that the planning took
 
   static void visit_fields(auto& self, auto&& visit) {
@@ -159,8 +161,8 @@ struct RunPlan {
 };
 
 struct PlanAnswer {
-  std::optional<RunPlan> plan;  // the plan; null: there is none
-  std::string error;            // why there is none; else empty
+  std::optional<RunPlan> plan;  // null: the run cannot be planned
+  std::string error;            // why the run cannot be planned; else empty
 
   static void visit_fields(auto& self, auto&& visit) {
     visit("plan", self.plan);
@@ -168,8 +170,8 @@ struct PlanAnswer {
   }
 };
 
-// A plan's verdict on a key's value in a search for the largest that fits. kTooLarge: no larger
-// value fits either.
+// The result for one value in the search for a key's largest value that fits. kTooLarge: it does
+// not fit, and no larger value does.
 enum class ValueFit { kFits, kDoesNotFit, kTooLarge };
 
 // `spec` is the planned run with the value. `key` is a path such as batch.size_per_rank.

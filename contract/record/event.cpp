@@ -38,8 +38,8 @@ bool may_pass(int error_number) {
   return std::ranges::find(kPassing, error_number) != kPassing.end();
 }
 
-// Returns the start time by the clock of since_boot_ms(). /proc/self/stat gives it in ticks since
-// the boot. It is the 20th field after the program's name, which ends at the last ')'.
+// Returns when this process started, by the clock of since_boot_ms(). /proc/self/stat gives it in
+// ticks since the boot. It is the 20th field after the program's name, which ends at the last ')'.
 int64_t process_started_ms() {
   constexpr int kFieldsBefore = 19;
   std::string text;
@@ -98,7 +98,8 @@ void EventWriter::write(Body body) {
   while (const int problem = write_pending()) {
     if (!may_pass(problem)) fail(problem);
     if (!ended_ && pending_.size() < kMostPendingBytes) return;
-    const bool waits = may_wait && problem != EFBIG;  // limits of processes are seldom raised
+    // The process's limit on file sizes (EFBIG) is seldom raised while it runs.
+    const bool waits = may_wait && problem != EFBIG;
     if (!waits || std::chrono::steady_clock::now() >= patience_ends) fail(problem);
     std::this_thread::sleep_for(kBetweenTries);
   }
@@ -194,7 +195,7 @@ class Members {
   simdjson::dom::object::iterator next_;
 };
 
-// True if a missing number would read as a measured 0; a line without the number is damaged.
+// True if a line without this member is damaged: a missing number would read as a measured 0.
 // RunStarted is exempt because newer versions add members to it.
 template <typename Alternative, typename T>
 constexpr bool is_required =
@@ -223,7 +224,7 @@ bool read_body(std::string_view kind, Members& members, Body& body) {
 }  // namespace
 
 std::optional<Event> event_from_json_line(std::string_view line) {
-  thread_local simdjson::dom::parser parser;  // its memory is worth keeping from line to line
+  thread_local simdjson::dom::parser parser;  // keeps its memory from line to line
   simdjson::dom::object object;
   check("", parser.parse(line.data(), line.size()).get(object));
   Members members(object);

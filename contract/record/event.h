@@ -19,9 +19,9 @@ inline constexpr int kEventVersion = 1;
 // The first event of every rank, before its first step.
 struct RunStarted {
   static constexpr std::string_view kKind = "run_started";
-  int64_t rank = 0;             // this process among all
+  int64_t rank = 0;             // number of this process among all, from 0
   int64_t world_size = 1;       // number of processes
-  int64_t local_rank = 0;       // this process on its host
+  int64_t local_rank = 0;       // the same among the processes of its host
   std::string host;             // host name
   int64_t process_id = 0;       // process number on the host
   std::string device;           // where this rank computes: "cpu", "cuda:0"
@@ -29,30 +29,29 @@ struct RunStarted {
   int64_t threads = 1;          // CPU threads of this rank
   int64_t steps_planned = 0;    // optimizer steps of the whole run
   int64_t parameter_count = 0;  // parameters of the model, without adapters
-  // Parameters that are trained, those of adapters too. nullopt if an older trainer reports.
+  // Trained parameters, including those of adapters. nullopt if the trainer is an older one.
   std::optional<int64_t> trained_parameter_count;
-  // Optimizer step of the checkpoint that the run goes on from; 0: from the beginning.
+  // Optimizer step of the checkpoint that the run resumes from; 0: it starts from the beginning.
   int64_t resumed_from_step = 0;
-  std::string warning;             // what the user should know, in one line; else empty
+  std::string warning;             // for the user, in one line; empty: none
   std::string torch_version;       // version of libtorch
-  std::string cuda_version;        // empty on the CPU, as the next four
+  std::string cuda_version;        // empty on the CPU, like the next four
   std::string nccl_version;        // "2.28.9"
   std::string driver_version;      // "580.65.06"
   std::string compute_capability;  // which kernels the GPU can run: "8.0"
-  std::string gpu;                 // "gpu:3" as device samples name it; of a MIG slice, its GPU
-  // The settings of libtorch's allocator of GPU memory: the trainer's, such as
-  // "expandable_segments:True", or the user's, such as "PYTORCH_ALLOC_CONF=..."; empty: the
-  // defaults.
+  std::string gpu;                 // "gpu:3" as in device samples; for a MIG slice, its GPU
+  // The settings of libtorch's allocator of GPU memory. The trainer's read
+  // "expandable_segments:True", the user's "PYTORCH_ALLOC_CONF=...". Empty: the defaults.
   std::string allocator_settings;
   // CPUs that the rank was bound to because they are next to its GPU, such as "0-15,64-79"; empty:
   // none were chosen.
   std::string bound_cpus;
-  // Memory that the rank may use: the GPU's, on the CPU the node's, or memory_limit_gib where that
-  // is less.
+  // Memory that the rank may use: the GPU's, or on the CPU the node's within its cgroup's limit. It
+  // is at most memory_limit_gib.
   std::optional<int64_t> device_memory_bytes;
   std::optional<double> power_limit_watts;  // power limit of the GPU
   std::optional<double> sm_clock_mhz_max;   // highest clock of the GPU's multiprocessors
-  // Processes of others that compute on the rank's GPU when it starts.
+  // Other processes that compute on the rank's GPU when the rank starts.
   std::optional<int64_t> other_processes;
 
   static void visit_fields(auto& self, auto&& visit) {
@@ -94,12 +93,12 @@ struct StepDone {
   // True if parameters were left as they are, because loss or gradients were not finite.
   bool skipped = false;
   double step_time_ms = 0;      // time of the whole step
-  bool suspended = false;       // whether the process stood still in it, or in the step before
-  int64_t tokens = 0;           // tokens read by all ranks, with those that fill sequences up
-  int64_t unpadded_tokens = 0;  // tokens read by all ranks, without those that fill sequences up
+  bool suspended = false;       // whether the process was stopped in this step or next to it
+  int64_t tokens = 0;           // tokens read by all ranks, with padding
+  int64_t unpadded_tokens = 0;  // tokens read by all ranks, without padding
   int64_t label_count = 0;      // unmasked labels of the global batch
   double learning_rate = 0;     // learning rate of the step
-  // Global norm before clipping; with clipping or train.report_gradient_norm.
+  // Global norm (L2) before clipping; null unless clipping or train.report_gradient_norm is on.
   std::optional<double> gradient_norm;
   // Factor on the loss that keeps float16 gradients from vanishing; only with fp16_mixed.
   std::optional<double> gradient_scale;
@@ -110,12 +109,12 @@ struct StepDone {
   int64_t memory_allocated_bytes_max = 0;  // peak of the step
   int64_t memory_reserved_bytes_max = 0;   // peak of the step
   // Time in which at least one collective of this rank was under way. Waiting for slower ranks
-  // counts. Time that several share counts once. 0 with one rank; null: not measured.
+  // counts. Collectives that overlap count once. 0 with one rank; null: not measured.
   std::optional<double> communication_time_ms;
-  // Floating point operations of the products of this rank's micro-batches, forward and backward;
-  // tokens that fill sequences up count.
+  // Floating point operations of this rank's matrix products, forward and backward (see
+  // contract/families/flops.h). Padding counts.
   std::optional<double> model_flops;
-  // The same with those that activation checkpointing does again.
+  // model_flops, and the operations that activation checkpointing repeats.
   std::optional<double> hardware_flops;
 
   static void visit_fields(auto& self, auto&& visit) {
@@ -141,17 +140,18 @@ struct StepDone {
   }
 };
 
-// The validation set's figures after a step, over all ranks; every rank reports the same.
+// The results on the validation set after a step. They are over all ranks, so every rank reports
+// the same, except for the time.
 struct EvaluationDone {
   static constexpr std::string_view kKind = "evaluation";
   int64_t step = 0;  // optimizer steps done before it
-  // Mean over all unmasked tokens; null when not finite, and without labels.
+  // Mean over all unmasked tokens; null when not finite or without labels.
   std::optional<double> loss;
   bool non_finite = false;  // whether the loss was NaN or infinite
-  // Part of the unmasked tokens that were the most likely ones; null without labels.
+  // Share of the unmasked tokens that the model found most likely, 0 to 1; null without labels.
   std::optional<double> token_accuracy;
-  int64_t label_count = 0;        // unmasked labels of all ranks
-  double evaluation_time_ms = 0;  // time of the evaluation
+  int64_t label_count = 0;  // unmasked labels of all ranks
+  double evaluation_time_ms = 0;
 
   static void visit_fields(auto& self, auto&& visit) {
     visit("step", self.step);
@@ -184,16 +184,17 @@ struct CheckpointDone {
 struct DeviceSample {
   static constexpr std::string_view kKind = "device_sample";
   std::string host;         // host name
-  std::string device;       // gpu:<N> as NVML counts, or cpu for the whole node
+  std::string device;       // "gpu:<N>" as NVML counts, or "cpu" for the node
   std::string device_name;  // name of the GPU or processor
-  // Share of the time since the last sample in which the device was busy.
+  // Share of time that the device was busy. For the node, since its last sample. For a GPU, over
+  // NVML's own period.
   std::optional<double> utilization_percent;
   std::optional<int64_t> cpu_count;  // processors of the node; null for a GPU
-  // Memory in use; of the node: total minus available.
+  // Memory in use; for the node: total minus available.
   std::optional<int64_t> memory_used_bytes;
   // Memory of the node that nothing uses, not even as a cache; null for a GPU.
   std::optional<int64_t> memory_free_bytes;
-  std::optional<int64_t> memory_total_bytes;  // memory there is
+  std::optional<int64_t> memory_total_bytes;
   std::optional<double> power_watts;          // power drawn
   std::optional<double> temperature_celsius;  // temperature of the GPU
   std::optional<double> sm_clock_mhz;         // clock of the multiprocessors
@@ -215,18 +216,18 @@ struct DeviceSample {
   }
 };
 
-// How a rank and others used the CPUs that the rank may run on. A rank reports it once, after its
-// last step. It covers the steps after the warm-up, without evaluations and checkpoints. Figures
-// that the kernel does not give are absent.
+// How a rank and other processes used the CPUs that the rank may run on. A rank reports it once,
+// after its last step. It covers the steps after the warm-up, without evaluations and checkpoints.
+// Figures that the kernel does not give are absent.
 struct CpuUse {
   static constexpr std::string_view kKind = "cpu_use";
   std::string cpus;             // CPUs that the rank may run on: "0-15,64-79"
-  int64_t cpu_count = 0;        // how many these are
+  int64_t cpu_count = 0;        // number of these CPUs
   double measured_time_ms = 0;  // time of the steps that are measured
   double cpu_time_ms = 0;       // CPU time of the rank's process in this time
   // CPU time that all processes, the kernel and the hypervisor took on these CPUs.
   std::optional<double> cpus_busy_time_ms;
-  // Time that the rank's threads were ready to run and waited for a CPU, summed over them.
+  // Time that the rank's threads were ready to run but waited for a CPU, summed over threads.
   std::optional<double> run_queue_wait_time_ms;
 
   static void visit_fields(auto& self, auto&& visit) {
@@ -243,7 +244,7 @@ struct CpuUse {
 struct RunFinished {
   static constexpr std::string_view kKind = "run_finished";
   int64_t steps = 0;  // optimizer steps done
-  // The most of the host's memory that the process had resident, without mapped files.
+  // Peak of the process's resident memory on the host, without mapped files.
   std::optional<int64_t> memory_host_bytes_max{};
 
   static void visit_fields(auto& self, auto&& visit) {
@@ -303,9 +304,10 @@ class EventWriter {
   int descriptor() const { return descriptor_; }
 
   // Fills in version, sequence and time, and appends the event. Does nothing after run_finished,
-  // run_failed or run_interrupted, which are a rank's last: another thread may report too late. If
-  // a disk is full or read-only, up to 64 MiB of events stay in memory and are written later.
-  // run_finished waits up to 10 minutes for the disk. Throws std::system_error beyond these limits.
+  // run_failed or run_interrupted, which are a rank's last events: another thread may still report.
+  // If a disk is full or read-only, up to 64 MiB of events stay in memory and are written later.
+  // run_finished waits up to 10 minutes for the disk. Throws std::system_error beyond these limits,
+  // and for other errors.
   void write(decltype(Event::body) body);
 
  private:
@@ -320,7 +322,7 @@ class EventWriter {
   int64_t process_started_unix_ms_;  // by clock_
   int64_t sequence_ = 0;
   bool ended_ = false;
-  std::string pending_;  // what is not in the file yet
+  std::string pending_;  // text that is not in the file yet
 };
 
 }  // namespace fsdp

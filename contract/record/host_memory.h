@@ -4,12 +4,12 @@
 #include <array>
 #include <string_view>
 
-// The words by which reasons say that the host's memory ran out, not a GPU's or the run's own
-// limit. Programs write these words. Reports look for them.
+// Phrases in reasons of failures that say that the host's memory ran out, not a GPU's and not the
+// run's own limit. Programs write them, and reports look for them.
 namespace fsdp {
 
 inline constexpr std::string_view kOutOfHostMemory = "out of memory on the host";
-inline constexpr std::string_view kRefusedBySystem = "none, the system refused";  // as a limit
+inline constexpr std::string_view kRefusedBySystem = "none, the system refused";  // after "limit "
 inline constexpr std::string_view kCgroupLimit =
     "the memory limit of its job or container (cgroup)";
 inline constexpr std::string_view kSlurmLimitReached =

@@ -8,7 +8,7 @@
 
 #include "base/text/fields.h"
 
-// A rank's memory peak: its time and its parts, both as planned and as measured.
+// A rank's memory peak: when it was reached and what used the memory. Plans and events share it.
 namespace fsdp {
 
 enum class MemoryPhase { kStart, kForward, kBackward, kOptimizer, kEvaluation, kCheckpoint };
@@ -20,16 +20,16 @@ constexpr auto enum_names(MemoryPhase) {
 
 enum class MemoryUse {
   kParameters,           // this rank's part of the parameters
-  kWhole,                // units whose parameters are whole: gathered, or in the dtype of products
-  kGradients,            // gradients of parameters, on their way too
+  kWhole,                // whole parameters of units: gathered, converted or dequantized
+  kGradients,            // gradients of parameters, also while they are reduced
   kOptimizerState,       // what the optimizer keeps
   kAttention,            // what attention saves for backward
   kMlp,                  // what MLPs save for backward
-  kHidden,               // what else blocks and the embedding save: the residual stream
+  kHidden,               // what else blocks and the embedding save, such as the residual stream
   kHead,                 // logits and what else the head computes with
-  kActivationGradients,  // what backward computes with: gradients of activations
+  kActivationGradients,  // gradients of activations, and what else backward computes with
   kBatch,                // tokens and labels of the step's micro-batches
-  kOther,                // what the optimizer's step, clipping and the rest take
+  kOther,                // the optimizer's step, clipping and all the rest
 };
 
 constexpr auto enum_names(MemoryUse) {
@@ -64,10 +64,10 @@ struct MemoryByUse {
 struct MemoryPeak {
   static constexpr std::string_view kKind = "memory_peak";
   int64_t step = 0;  // optimizer step of the peak; 0: before the first one
-  // start, forward, backward, optimizer, evaluation or checkpoint: what the rank was doing.
+  // The rank's phase at the peak, a name of MemoryPhase.
   std::string phase;
-  std::optional<int64_t> unit;             // which unit of the model it was at; null: none
-  int64_t memory_allocated_bytes_max = 0;  // allocated then: the most since the rank's start
+  std::optional<int64_t> unit;             // number of the unit that the rank was at; null: none
+  int64_t memory_allocated_bytes_max = 0;  // the peak: the most since the rank's start
   MemoryByUse by_use;
 
   bool operator==(const MemoryPeak&) const = default;

@@ -22,7 +22,7 @@ struct NumberedName {
   std::string suffix;
 };
 
-// nullopt if the name is not the prefix with a number that is not negative behind it.
+// nullopt if the name is not `prefix` followed by a number of at least 0.
 std::optional<NumberedName> parse_numbered(const path& file, std::string_view prefix) {
   const std::string name = file.filename();
   if (!name.starts_with(prefix)) return std::nullopt;

@@ -24,7 +24,8 @@ class RunPaths {
   std::filesystem::path log(int number, int rank) const {
     return attempt(number) / ("rank" + std::to_string(rank) + ".log");
   }
-  // The record of an attempt in a Slurm job, by the process that starts its ranks there.
+  // The process that starts the ranks writes this record before it starts them. It is missing if
+  // the user started the ranks by hand.
   std::filesystem::path launch_record(int number) const { return attempt(number) / "launch.json"; }
   std::filesystem::path end_record(int number) const { return attempt(number) / "end.json"; }
   std::filesystem::path checkpoints() const { return folder_ / "checkpoints"; }
@@ -41,7 +42,7 @@ inline std::filesystem::path results_of_run(const std::filesystem::path& run_fol
   return (run_folder / "../../..").lexically_normal();
 }
 
-// The folder of tokenized data. It is in a folder of results, or in the run's own if the trainer
+// The folder of tokenized data. `folder` is the results folder, or the run's folder if the trainer
 // was started by hand.
 inline std::filesystem::path prepared_folder(const std::filesystem::path& folder) {
   return folder / "prepared";
@@ -50,7 +51,7 @@ inline std::filesystem::path prepared_folder(const std::filesystem::path& folder
 // Returns the numbers of the attempts that have a folder, in order. Some of them may be in no
 // database: they were started by hand, or the database was deleted.
 std::vector<int> attempts_with_folder(const RunPaths& paths);
-// Returns a number above all of them.
+// Returns the number after the highest of these attempts, or 1.
 int first_free_attempt(const RunPaths& paths);
 
 // A checkpoint's folder is complete if it has this file.
@@ -61,7 +62,7 @@ inline constexpr size_t kLargestTrainerStateBytes = 100'000'000;  // it lists th
 struct CheckpointFolder {
   enum class State {
     kComplete,  // step-<N>
-    kReplaced,  // step-<N>.replaced: complete, and step-<N> while there is no folder of that name
+    kReplaced,  // step-<N>.replaced: complete; stands in for step-<N> while that is missing
     kPartial,   // step-<N>.partial: being written, or being removed
   };
   int64_t step = 0;
@@ -69,16 +70,17 @@ struct CheckpointFolder {
   std::filesystem::path folder;
 };
 
-// Sorted by step, the highest first, then by state in the order of the enum.
+// Returns the folders of checkpoints, the highest step first. Folders of one step are in the order
+// of State.
 std::vector<CheckpointFolder> list_checkpoint_folders(const RunPaths& paths);
 
-// The name of a step's folder in this state.
+// The folder of a step's checkpoint in this state.
 std::filesystem::path checkpoint_folder(const RunPaths& paths, int64_t step,
                                         CheckpointFolder::State state);
 
-// Converts a name to a file name, which is never empty. Other characters than letters, digits, '.',
-// '_' and '-' become '-'. Runs of '-' are joined, and a leading '.' or '-' is removed. Different
-// names may give the same file name.
+// Converts a name to a file name. Characters other than letters, digits, '.', '_' and '-' become
+// '-'. Runs of '-' are joined. A leading '.' or '-' and a trailing '-' are removed. An empty result
+// becomes "run". Different names may give the same file name.
 std::string safe_file_name(std::string_view name);
 
 // Returns a file name that differs for every `name`, of at most 129 bytes. A short safe name stays

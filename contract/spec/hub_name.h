@@ -12,7 +12,7 @@ struct HubName {
   bool is_dataset = false;
   std::string repository{};       // "organization/name"
   std::string revision = "main";  // a branch, a tag or a commit
-  std::string path{};             // in the repository; empty: the repository
+  std::string path{};             // within the repository; empty: all of it
 
   bool operator==(const HubName&) const = default;
   bool is_commit() const;               // true if the revision is a full commit hash
@@ -29,8 +29,9 @@ HubName parse_hub_name(std::string_view text);
 // nullopt if `text` has another form.
 std::optional<HubName> bare_hub_name(std::string_view text);
 
-// True if `path` leads to a file below its starting folder and is harmless to print. It has no
-// "..", no control characters, and no empty or absolute part. Needed because servers name files.
+// True if `path` leads to a file below its starting folder and is harmless to print. It is UTF-8
+// without control characters and backslashes, and no part of it is empty, "." or "..". Needed
+// because servers name files.
 bool is_harmless_path(std::string_view path);
 
 // True if `text` is `digits` lower-case hexadecimal digits.

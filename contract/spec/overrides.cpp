@@ -36,7 +36,7 @@ std::string_view take_until(std::string_view ends, std::string_view& rest) {
   return token;
 }
 
-// Reads a finite number that is all of the text.
+// Reads a number, perhaps infinite, that is all of the text. nullopt if the text is anything else.
 std::optional<long double> whole_number(std::string_view text) {
   long double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);

@@ -13,9 +13,9 @@
 // Layers of values, which together make a specification.
 namespace fsdp {
 
-// A value that follows from a run's other keys. It is a reference, "${strategy.ranks}", or a
-// product or quotient of references and numbers: "${batch.size_per_rank} * 1e-4 / 2", from left to
-// right.
+// A value that is computed from a run's other keys. It is a reference, "${strategy.ranks}", or a
+// product or quotient of references and numbers: "${batch.size_per_rank} * 1e-4 / 2". The order is
+// from left to right.
 class Expression {
  public:
   // True if `value` is meant to be an expression: a scalar, in quotes or not, that holds "${".
@@ -52,9 +52,9 @@ class Expression {
   std::vector<Factor> factors_;
 };
 
-// A key with a value that follows from others.
+// A key, and the expression that gives its value.
 struct DerivedValue {
-  size_t key;  // its number
+  size_t key;  // number of the key in run_spec_keys()
   Expression expression;
 };
 
@@ -81,8 +81,8 @@ class Overrides {
   // Sets this layer's keys in `spec`. Keys with expressions get their defaults (see SpecDraft).
   void apply(RunSpec& spec) const;
 
-  // True if every key given here has the same value in `spec`, and a meaning there. Keys of
-  // model.config have none beside model.source. The layer must have no expressions.
+  // True if every key given here has the same value in `spec`, and counts there. Keys of
+  // model.config do not count beside model.source. The layer must have no expressions.
   bool matches(const RunSpec& spec) const;
 
   const std::vector<DerivedValue>& derived() const { return derived_; }
@@ -107,14 +107,16 @@ class Overrides {
     bool is_of_preset = false;
   };
 
-  // Sets model.config's keys to those of the preset in `entry`. Keys that the layer gives stay.
+  // Sets model.config's keys to the values of the preset in `entry`. Keys that the layer gives
+  // itself stay.
   void read_preset(const YamlEntry& entry);
   void read_section(const YamlEntry& entry, const std::vector<std::string>& keys);
   void read_value_of(size_t key, const YamlEntry& entry);
   void clear_alternatives(const YamlEntry& entry);
 
   RunSpec values_;
-  // By number of key: true if given here, or cleared because its alternative is.
+  // By number of key: true if the key is given here, or cleared because its alternative is given
+  // here.
   std::vector<bool> changed_ = std::vector<bool>(run_spec_keys().size());
   std::vector<Given> given_;
   std::vector<DerivedValue> derived_;
@@ -122,8 +124,8 @@ class Overrides {
   bool is_complete_ = false;
 };
 
-// A specification in the making: the values of the layers applied so far, and expressions for
-// others. It refers to the layers' expressions.
+// A specification in the making: the values of the layers applied so far, and the expressions for
+// other keys. It points to the layers' expressions, so the layers must outlive it.
 class SpecDraft {
  public:
   // Replaces values and expressions of earlier layers by those that the layer gives. Throws
@@ -133,9 +135,9 @@ class SpecDraft {
   // The specification without its expressions. Their keys have their defaults.
   const RunSpec& plain() const { return spec_; }
 
-  // Returns the specification, not yet resolved. Throws ConfigError (place: an expression's) if the
-  // expression has no result, refers to a key with an expression, or gives a value that its key may
-  // not hold.
+  // Returns the specification, not yet resolved. Throws ConfigError (place: the expression's) if an
+  // expression has no result, or if its key may not hold the result. An expression must not refer
+  // to a key that has an expression.
   RunSpec evaluated() const;
 
  private:

@@ -67,7 +67,7 @@ namespace {
 
 constexpr int64_t kMostTokens = 1'000'000'000'000'000;  // of a run
 
-// The problem is the parts, one after another.
+// Throws ConfigError. Its problem is the text of all `parts`.
 [[noreturn]] void refuse(const std::string& key, const auto&... parts) {
   std::ostringstream problem;
   (problem << ... << parts);
@@ -135,7 +135,7 @@ void check_strategy(const StrategySpec& strategy) {
   }
 }
 
-// Refuses in_backward beside keys that need all gradients before the first unit is stepped.
+// Refuses in_backward together with keys that need all gradients before the first unit is stepped.
 void check_in_backward(const RunSpec& spec) {
   const std::pair<bool, const char*> others[] = {
       {spec.optimizer.gradient_clip_norm.has_value(), "optimizer.gradient_clip_norm"},
@@ -352,7 +352,8 @@ double recomputed_flops(const BlockFlops& block, CheckpointedPart part) {
 double hardware_flops(const ForwardFlops& forward,
                       const ActivationCheckpointingSpec& checkpointing) {
   if (checkpointing.every == 0) return model_flops(forward);
-  // Counts the first of every K blocks. The decoder's blocks continue the encoder's count.
+  // Counts the checkpointed blocks: the first of every `checkpointing.every`. The decoder's blocks
+  // continue the encoder's count.
   const auto among_first = [&](int64_t blocks) {
     return (blocks + checkpointing.every - 1) / checkpointing.every;
   };

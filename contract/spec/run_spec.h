@@ -216,9 +216,9 @@ RunSpec resolved(RunSpec spec);
 // The number of sequences per optimizer step over all ranks. `spec` must be resolved.
 int64_t total_batch(const RunSpec& spec);
 
-// The optimizer steps of a run, if an epoch of its training set has so many whole steps. Throws
-// ConfigError if the steps or their tokens exceed the limits. wanted_steps() ignores
-// train.max_steps and returns the largest number on overflow.
+// The number of optimizer steps of a run. `steps_per_epoch` is the number of whole steps in an
+// epoch. Throws ConfigError if the steps or their tokens exceed the limits. wanted_steps() ignores
+// train.max_steps, and returns the largest int64_t on overflow.
 int64_t planned_steps(const RunSpec& spec, int64_t steps_per_epoch);
 int64_t wanted_steps(const RunSpec& spec, int64_t steps_per_epoch);
 

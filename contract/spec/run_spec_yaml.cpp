@@ -208,7 +208,7 @@ bool is_at_or_below(std::string_view key, std::string_view section) {
 }
 
 std::string_view taken_instead(const RunSpec& spec, const RunSpecKey& key) {
-  if (key.is_nullable) return "";  // it has no value then
+  if (key.is_nullable) return "";  // it is null then, and counts as absent
   std::string_view taken;
   for (const auto& [one, other] : alternatives()) {
     for (const auto& [section, instead] : {std::pair(one, other), std::pair(other, one)}) {

@@ -22,13 +22,13 @@ struct RunSpecKey {
   std::string allowed;     // "an integer, at least 1"
   Range range;
   std::optional<Effect> effect;  // the key's, or its section's
-  bool is_integer = false;       // or an optional integer
-  bool is_path = false;          // or auto
+  bool is_integer = false;       // also for an optional integer
+  bool is_path = false;          // also for AutoOrPath
   bool is_nullable = false;
-  std::vector<std::string_view> names;  // of an enumeration's values
+  std::vector<std::string_view> names;  // of the values, if the key has an enumeration
 
   std::function<void(RunSpec& spec, const YamlEntry& entry)> read;
-  std::function<std::string(const RunSpec& spec)> yaml;  // canonical; null if there is no value
+  std::function<std::string(const RunSpec& spec)> yaml;  // canonical; "null" if there is no value
   std::function<bool(const RunSpec& one, const RunSpec& other)> is_equal;
   std::function<void(const RunSpec& from, RunSpec& to)> copy;
 
@@ -40,16 +40,17 @@ const std::vector<RunSpecKey>& run_spec_keys();
 
 // Null if no key that holds a value has this dotted name.
 const RunSpecKey* find_run_spec_key(std::string_view name);
-// The names directly below a section, "strategy" or "". Null if there is no such section.
+// The names directly below a section, such as "strategy"; "" is the whole specification. Null if
+// there is no such section.
 const std::vector<std::string>* find_run_spec_section(std::string_view name);
 
 bool is_integer_key(std::string_view key);
 // The range of the key with this dotted name.
 Range range_of_key(std::string_view key);
 
-// Resets the keys of `spec` that have another value in `other` to their defaults.
+// Resets to its default each key of `spec` that has another value in `other`.
 void reset_differences(RunSpec& spec, const RunSpec& other);
-// Resets the keys that decide no more than `most` to their defaults.
+// Resets to its default each key with an effect of at most `most`.
 void reset_effects(RunSpec& spec, Effect most);
 
 // True if a run has a key or a section of this dotted name.
@@ -78,8 +79,8 @@ const std::vector<Alternatives>& alternatives();
 
 bool is_at_or_below(std::string_view key, std::string_view section);
 
-// Returns the name of the key that `spec` has instead of `key`, which then means nothing:
-// "model.source" for keys of model.config. Empty if there is none.
+// Returns the name of the alternative that `spec` gives instead of `key`, such as "model.source"
+// for keys of model.config. `key` then counts for nothing. Empty if there is none.
 std::string_view taken_instead(const RunSpec& spec, const RunSpecKey& key);
 
 // Reads and resolves a run.yaml, written by to_yaml() or by hand. Throws ConfigError.

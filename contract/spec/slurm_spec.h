@@ -10,7 +10,7 @@
 #include "base/text/fields.h"
 
 // A run's request to Slurm. Only the runner acts on it, with --launcher slurm. It is not part of a
-// run's identity. Every text in it is one line, so that it stays where a script puts it.
+// run's identity. Every text in it is one line, so it cannot add lines to a job's script.
 namespace fsdp {
 
 inline constexpr double kMostMemoryGib = 1e6;
@@ -25,8 +25,8 @@ constexpr auto enum_names(ContainerEngine) {
   return std::array{"none"sv, "apptainer"sv, "singularity"sv, "podman"sv, "pyxis"sv};
 }
 
-// Forms of one line of text without control characters: any text, a time and an amount of memory in
-// Slurm's notation, an assignment of the environment, and a long option of sbatch.
+// Forms of text, each one line without control characters. They are: any text, a time or an amount
+// of memory in Slurm's notation, a variable NAME=value, and a long option of sbatch.
 Range one_line();
 Range slurm_time();
 Range slurm_memory();
@@ -35,7 +35,8 @@ Range sbatch_option();
 
 struct SlurmSpec;
 
-// The memory that `mem` requests on each node. nullopt: the cluster's default, or all of a node's.
+// The memory that `mem` requests on each node. nullopt if `mem` is absent (the cluster's default)
+// or 0 (all of a node's memory).
 std::optional<int64_t> node_memory_bytes(const SlurmSpec& slurm);
 
 struct SlurmContainerSpec {

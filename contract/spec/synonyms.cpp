@@ -7,7 +7,7 @@ namespace fsdp {
 
 const std::vector<Synonyms>& synonyms() {
   static const std::vector<Synonyms> kSynonyms = {
-      // the file's
+      // keys of an experiment file
       {"experiment", "name"},
       {"points", "runs"},
       {"product", "grid"},

@@ -7,8 +7,8 @@
 
 #include "base/text/fields.h"
 
-// How a run's work is spread over ranks, its number formats, how its parameters are stepped and for
-// how long, and the work between steps.
+// The sections of a run about training: strategy, precision, activation checkpointing, optimizer,
+// schedule, length, evaluation and checkpoints.
 namespace fsdp {
 
 enum class StrategyKind { kSingle, kDdp, kFsdp };
@@ -151,9 +151,9 @@ struct ActivationCheckpointingSpec {
   }
 };
 
-// These limits keep products over a run within 64 bits (see run_spec.cpp).
+// This limit keeps products such as steps x sequences per step within 64 bits (see run_spec.cpp).
 inline constexpr int64_t kMostSteps = 1'000'000'000;
-inline constexpr int64_t kLargestSeed = int64_t{1} << 53;  // JSON's readers are exact up to it
+inline constexpr int64_t kLargestSeed = int64_t{1} << 53;  // JSON readers are exact up to here
 
 enum class OptimizerKind { kAdamW, kAdam, kSgd, kAdadelta };
 enum class StateDtype { kFp32, kBf16, kFp16, kInt8 };

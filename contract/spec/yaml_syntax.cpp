@@ -86,7 +86,8 @@ size_t end_of_quoted(const std::string& text, size_t at) {
 
 constexpr int64_t kMostValues = 1'000'000;
 
-// Refuses what yaml-cpp accepts silently. Remembers what was open when a mistake ended the reading.
+// Refuses mistakes that yaml-cpp accepts silently. After an error of yaml-cpp, it tells which
+// bracket or quote was still open.
 class SyntaxChecker : public YAML::EventHandler {
  public:
   SyntaxChecker(const std::string& text, const YamlOrigin& origin) : text_(text), origin_(origin) {}
@@ -183,7 +184,8 @@ class SyntaxChecker : public YAML::EventHandler {
     open_.push_back({mark, anchor, is_map, style == YAML::EmitterStyle::Flow, values_});
   }
 
-  // Aliases of lists of aliases can make few lines more values than any memory holds.
+  // Limits the number of values. With lists of aliases of lists, a few lines could stand for more
+  // values than fit into memory.
   void count_values(const YAML::Mark& mark, int64_t count) {
     values_ += count;
     if (values_ <= kMostValues) return;
@@ -227,8 +229,8 @@ class SyntaxChecker : public YAML::EventHandler {
   const std::string& text_;
   const YamlOrigin& origin_;
   std::vector<Collection> open_;
-  std::unordered_map<YAML::anchor_t, int64_t> sizes_;  // in values
-  int64_t values_ = 0;  // so far; an alias counts all that it stands for
+  std::unordered_map<YAML::anchor_t, int64_t> sizes_;  // number of values in each anchored node
+  int64_t values_ = 0;  // read so far; an alias counts as many as its anchor
   int documents_ = 0;
   std::string key_;
   YAML::Mark key_mark_;
@@ -283,7 +285,7 @@ std::string explanation(const std::string& error) {
     mark = *quote;
     problem = "not well-formed YAML: a quote that is not closed on its line";
   } else if (flow && flow->line != mark.line) {
-    // A line that begins at the left is not meant to be inside of brackets.
+    // A line without indentation is a new key, so the bracket before it should have been closed.
     const size_t start = at - static_cast<size_t>(mark.column);
     const bool is_new_key = start >= text.size() || text[start] != ' ';
     problem += std::string("; the '") + text[static_cast<size_t>(flow->pos)] + "' is at " +

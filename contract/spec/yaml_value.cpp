@@ -62,7 +62,7 @@ std::string_view number_text(const YAML::Node& value) {
   return text;
 }
 
-// Returns the name on a hub that the value is. nullopt if it is a path.
+// Reads the value as a name on a hub. nullopt if it is a path.
 std::optional<HubName> read_hub_name(const YamlEntry& entry, HubNames names) {
   const std::string& text = entry.value.Scalar();
   const bool may_be_repository = names == HubNames::kModel || names == HubNames::kTokenizer;
@@ -201,7 +201,8 @@ void refuse_name(const YamlEntry& entry, const std::vector<std::string>& names) 
 
 namespace {
 
-// The remedy for a number that is nearly right: "1000" for 1e3, no unit for 40GB.
+// Says how to correct a number that is nearly right: write 1000 for 1e3, leave out the unit of
+// 40GB.
 std::string remedy_for_number(std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -216,7 +217,7 @@ std::string remedy_for_number(std::string_view text) {
   return is_unit ? "; write the number without a unit" : "";
 }
 
-// Errors call the number "an integer" (`type`) that fits into "64 bits" (`size`).
+// `type`, such as "an integer", and `size`, such as "64 bits", are words for error messages.
 template <typename T>
 T read_arithmetic(const YamlEntry& entry, const char* type, const char* size,
                   const std::string& allowed) {

@@ -9,7 +9,7 @@
 #include "base/text/fields.h"
 #include "base/text/json.h"
 
-// Reads a value of YAML into its field, and writes it. Every error is a ConfigError.
+// Reads values of YAML into fields, and writes them. Every error is a ConfigError.
 namespace fsdp {
 
 // The origin of YAML, for messages and for relative paths.
@@ -41,8 +41,8 @@ std::string place_of(const YAML::Mark& mark, const YamlOrigin& origin);
 // the place of a mistake, and its remedy.
 YAML::Node parse_yaml(const std::string& text, const YamlOrigin& origin);
 
-// Returns the bytes of a file. Throws ConfigError (place: the file) if it cannot be read, or is
-// larger than any file of YAML would be.
+// Returns the bytes of a file. Throws ConfigError (place: the file) if it cannot be read or is
+// larger than 8 MiB.
 std::string read_text_file(const std::filesystem::path& file);
 
 // "1 run", "2 runs"
@@ -51,25 +51,26 @@ std::string counted(int64_t count, const std::string& noun);
 // "a, b, c"
 std::string joined(const std::vector<std::string>& names);
 
-// The words of other trainers for a name that a run has.
+// The words that other trainers use for one of our keys or values.
 struct Synonyms {
   std::string_view meant;  // a dotted key, or a value
   std::string_view said;   // the words, with spaces between them
 };
 
-// All synonyms, for hints in error messages. No input is read by a synonym.
+// All synonyms, for hints in error messages. They are not accepted as input.
 const std::vector<Synonyms>& synonyms();
 
-// Returns the meanings of `said`, or none. Ignores capitals, and takes dashes for underscores.
+// Returns the keys and values that `said` is a synonym of. Ignores case, and treats dashes as
+// underscores.
 std::vector<std::string_view> meanings(std::string_view said);
 
 // Returns "; did you mean 'name'?" with the candidates that `name` is a synonym of, or else the
-// nearest. Empty if none is near.
+// nearest one. Empty if none is near.
 std::string suggestion(std::string_view name, const std::vector<std::string>& candidates);
 
 // Returns the entries of a map in their order. Each path begins with `prefix` ("strategy.", or
-// empty). Throws if `map` is not a map (an empty node is an empty map), or if a key is not text or
-// comes twice.
+// empty). `place` is the place of the map, for errors. Throws if `map` is not a map (an empty node
+// is an empty map), or if a key is not text or comes twice.
 std::vector<YamlEntry> entries(const YAML::Node& map, const YamlOrigin& origin,
                                const std::string& prefix, const std::string& place);
 
@@ -91,7 +92,7 @@ std::string description_of_form(const TextForm& form) {
   return form.may_be_empty ? description + R"(, or "")" : description;
 }
 
-// Returns "a path, or null", with the names on a hub that are also allowed.
+// Returns "a path, or null", with the forms of hub names that are also allowed.
 std::string allowed_paths(HubNames names);
 
 // The values that a field of type T may hold: "an integer, at least 1".
@@ -131,8 +132,8 @@ std::string read_text(const YamlEntry& entry, const Range& range = {},
 // Null gives an empty list. A single word, without spaces or commas, is a list of one item.
 TextList read_text_list(const YamlEntry& entry, const Range& range, const std::string& allowed);
 // Returns an absolute and lexically normal path, without a trailing slash. `~` has no special
-// meaning. If a name on a hub is allowed, it becomes HubName::text(). organization/name is one if
-// there is no such file or folder.
+// meaning. A hub name, where allowed, becomes HubName::text(). organization/name counts as a hub
+// name if no such file or folder exists.
 std::filesystem::path read_path(const YamlEntry& entry, HubNames names = HubNames::kNone);
 void require_one_line(std::string_view text, const YamlEntry& entry, const std::string& allowed);
 [[noreturn]] void refuse_name(const YamlEntry& entry, const std::vector<std::string>& names);
