@@ -16,7 +16,7 @@
 
 namespace fsdp {
 
-// The text of render_chats.py, which documents its answers.
+// The text of render_chats.py, which documents its input and output lines.
 extern const std::string_view kRenderChats;
 
 namespace {
@@ -30,11 +30,11 @@ struct TextRange {
   size_t begin = 0, end = 0;  // bytes
 };
 
-// A chat as a template writes it.
+// A chat as a template or a format writes it.
 struct RenderedChat {
   std::string text{};
-  std::vector<TextRange> trained{};  // in their order; they do not overlap
-  bool is_exact = false;             // the template says itself what is trained on
+  std::vector<TextRange> trained{};  // in order, without overlap
+  bool is_exact = false;             // `trained` is final; else take_ends() extends it
 };
 
 constexpr std::chrono::minutes kPatience{5};  // the script has a limit of its own, in CPU time
@@ -60,7 +60,7 @@ std::vector<std::string> environment_of_python() {
                         "Python that has it, or give a format: llama2, llama3, chatml, mistral");
 }
 
-// Throws std::exception if the line is an error, or no answer.
+// Parses an answer of render_chats.py. Throws std::exception if it is an error or malformed.
 RenderedChat chat_of(const std::string& line) {
   const nlohmann::json answer = parse_foreign_json(line, kLargestAnswerBytes);
   if (answer.contains("error")) throw std::runtime_error(answer.at("error").get<std::string>());
@@ -80,7 +80,7 @@ RenderedChat chat_of(const std::string& line) {
 }
 
 // Writes chats by a template, in a Python process with jinja2 (render_chats.py). The process starts
-// with the first chat and ends with this object. One thread uses it.
+// with the first chat and ends with this object. Not thread-safe.
 class ChatRenderer {
  public:
   explicit ChatRenderer(ChatTemplate chat_template) : template_(std::move(chat_template)) {}
@@ -142,8 +142,8 @@ std::string_view stripped(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kWhiteSpace) + 1 - begin);
 }
 
-// Writes [INST] ... [/INST]. The system's turn is inside the first user's (llama2) or not allowed
-// (mistral).
+// Writes [INST] ... [/INST]. A system turn becomes a part of the first user turn (llama2) or is
+// refused (mistral).
 RenderedChat write_instructions(std::span<const Turn> turns, bool is_llama) {
   RenderedChat chat{.is_exact = true};
   std::string system;
@@ -226,8 +226,8 @@ ChatWriter writer_of(const DocumentParts& parts) {
 }
 
 // Writes chats as the models' templates do, equal to transformers' apply_chat_template. Text
-// between two added tokens is tokenized as a whole. If only a part of it is trained on, each token
-// with any of the trained text is.
+// between two added tokens is tokenized as a whole. If only a part of the text is trained on, each
+// token that overlaps this part is trained on.
 class ChatMaker : public DocumentMaker {
  public:
   explicit ChatMaker(const DocumentParts& parts)
@@ -325,14 +325,15 @@ class ChatMaker : public DocumentMaker {
   }
 
   // Returns the index in ids_ of the first token with any text after `place`. If `is_end`, returns
-  // that of the first token without any text before `place`.
+  // the index of the first token without any text before `place`.
   size_t token_at(const Part& part, size_t place, bool is_end) {
     if (place == part.end) return ids_.size();
     encode({part.outer_begin, part.begin, place, place}, before_);
     const auto common =
         static_cast<size_t>(std::ranges::mismatch(before_, ids_).in1 - before_.begin());
     if (common == before_.size()) return common;
-    // A token may cross `place`. Then the tokens of the two sides alone are other ones.
+    // The text before `place` has other tokens alone. If the text after `place` has the same tokens
+    // alone, no token crosses `place`.
     encode({place, place, part.end, part.outer_end}, alone_);
     const bool is_whole =
         std::ranges::equal(alone_, std::span(ids_).last(std::min(alone_.size(), ids_.size())));

@@ -15,7 +15,7 @@
 namespace fsdp {
 namespace {
 
-constexpr size_t kMostNames = 20;  // of a kind
+constexpr size_t kMostNames = 20;  // in each TurnCounts::Names
 constexpr size_t kMostOfRole = 30;
 constexpr size_t kMostOfText = 500;
 
@@ -41,7 +41,7 @@ std::string_view known_role(std::string_view role) {
   return found == kRoles.end() ? role : found->second;
 }
 
-// Returns the prompt with the texts in their places.
+// Returns `prompt` with {instruction} and {input} replaced.
 std::string filled_in(std::string_view prompt, std::string_view instruction,
                       std::string_view input) {
   std::string text;

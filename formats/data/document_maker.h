@@ -19,11 +19,11 @@ namespace fsdp {
 // Counts the turns of chats by their role in the file.
 class TurnCounts {
  public:
-  // Returns known_role(role).
+  // Counts a turn. Returns the role's usual name, such as "assistant" for "gpt".
   std::string_view add_turn(std::string_view role);
-  // Counts a key of a turn that no format writes.
+  // Counts a turn's key that is not read, because no format writes it.
   void add_unread_key(std::string_view key) { unread_keys_.add(key, 1); }
-  // Counts an answer with no special token behind it, which a model needs to learn to stop.
+  // Counts an answer without a special token after it. A model learns to stop from that token.
   void add_answer_without_end() { ++answers_without_end_; }
   void add(const TurnCounts& other);
 
@@ -34,17 +34,17 @@ class TurnCounts {
   std::string text() const;
 
  private:
-  // Counts by name. Keeps the first names in alphabetical order, so that adding in any order gives
-  // the same.
+  // Counts by name. Keeps only the alphabetically first names, so the order of adding does not
+  // matter.
   struct Names {
     void add(std::string_view name, int64_t count);
     void add(const Names& other);
-    // Appends "2 gpt, 1 bot" to `text`, the most frequent first. Each begins with `separator`, then
-    // ", ", and ends with `ending`.
+    // Appends "2 gpt, 1 bot" to `text`, the most frequent first. `separator` stands before the
+    // first name, ", " before each other one, and `ending` after each.
     void append_to(std::string& text, std::string separator, const char* ending = "") const;
 
     std::map<std::string, int64_t> counts{};
-    int64_t dropped = 0;  // of other names
+    int64_t dropped = 0;  // the counts of names that were not kept
   };
 
   Names answers_;
@@ -53,20 +53,21 @@ class TurnCounts {
   int64_t answers_without_end_ = 0;
 };
 
-// Throws ConfigError (place: the file) if it has turns, and none of them is trained on.
+// Throws ConfigError (place: the file) if `turns` holds turns, but no answer to train on.
 void require_answers(const std::filesystem::path& file, const TurnCounts& turns);
 
 class DocumentMaker {
  public:
   virtual ~DocumentMaker() = default;
   // Appends the document of `record` to `out`. Throws ConfigError (place: file:line) if the record
-  // lacks something.
+  // lacks a column or is a malformed chat.
   virtual void append(const Record& record, Document& out) = 0;
-  // The turns of all records so far; none unless the records are chats.
+  // The turns of all records so far; empty unless the records are chats.
   virtual TurnCounts turns() const { return {}; }
 };
 
-// The settings that turn records into documents. `chat_template` writes chats without data.format.
+// The settings that turn records into documents. `chat_template` writes chats if data.format is
+// absent.
 struct DocumentParts {
   const DataSpec& data;
   const Tokenizer& tokenizer;
@@ -81,7 +82,7 @@ std::unique_ptr<DocumentMaker> make_document_maker(const DocumentParts& parts);
 // The same for data.kind messages.
 std::unique_ptr<DocumentMaker> make_chat_maker(const DocumentParts& parts);
 
-// Returns `id`. Throws ConfigError (key: data.tokenizer) if there is none.
+// Returns `id`. Throws ConfigError (key: data.tokenizer), which names `what`, if `id` is nullopt.
 int32_t needed_token(const std::optional<int32_t>& id, const std::string& what,
                      const DataSpec& data);
 

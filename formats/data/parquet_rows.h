@@ -15,13 +15,14 @@ class ParquetRows {
   virtual ~ParquetRows() = default;
 
   virtual int64_t count() const = 0;
-  // Writes the next row as a JSON object: text, lists and structs keep their form, other values
-  // become {}. False at the end. Throws std::runtime_error, with the problem, for a damaged file.
+  // Writes the next row as a JSON object. Text, lists, structs and nulls keep their form; other
+  // values become {}. False at the end. Throws std::runtime_error, with the problem, for a damaged
+  // file.
   virtual bool next(std::string& json) = 0;
 };
 
-// The function that the library defines. It owns the descriptor, even if it throws. Throws
-// std::runtime_error, with the problem, if the file is damaged.
+// The function that the library exports. It takes ownership of the descriptor, even if it throws.
+// Throws std::runtime_error, with the problem, if the file is damaged.
 using OpenParquetRows = ParquetRows*(int descriptor);
 inline constexpr const char* kOpenParquetRows = "fsdp_open_parquet_rows";
 

@@ -55,11 +55,11 @@ class Worker {
 // The documents of consecutive records, which a worker makes.
 struct Batch {
   std::future<std::vector<Document>> documents;
-  int64_t end_bytes = 0;  // of the file, behind it
+  int64_t end_bytes = 0;  // bytes of the file up to the end of the batch
 };
 
-// Writes the documents of a file's records in order. Each worker has at most one batch, so that few
-// are in memory. Throws the error of the first record that is wrong.
+// Writes the documents of a file's records in order. Each worker has at most one batch, so few are
+// in memory. Throws the error of the first record that is wrong.
 WrittenDocuments write_documents(const path& data, const DocumentParts& parts,
                                  PreparedWriter& writer, const PrepareOptions& options) {
   RecordFile file(data);
@@ -69,7 +69,7 @@ WrittenDocuments write_documents(const path& data, const DocumentParts& parts,
   for (int i = 0; i < threads; ++i) workers.emplace_back(file, parts);
   std::deque<Batch> batches;
   bool is_at_end = false;
-  std::exception_ptr read_error;  // behind the records of all batches
+  std::exception_ptr read_error;  // thrown after all batches, because it lies behind their records
   const auto read_records = [&] {
     std::vector<RawRecord> records;
     size_t bytes = 0;
@@ -129,7 +129,7 @@ bool is_written_by_template(const DataSpec& data) {
 
 // Removes the files that killed processes left. The lock is held, so nobody writes them.
 void remove_unfinished(const path& folder) {
-  std::error_code error;  // what cannot be removed is in the way of nothing but itself
+  std::error_code error;  // ignored, because a leftover file does no harm
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
     if (is_unfinished(entry.path())) std::filesystem::remove(entry.path(), error);
   }
@@ -140,7 +140,8 @@ int64_t padding_id_of(const Tokenizer& tokenizer) {
   return ends.padding.value_or(ends.end.value_or(0));
 }
 
-// Has the special tokens of another tokenizer, and makes no tokens.
+// Has the special tokens of another tokenizer, but turns no text into tokens. count_documents()
+// needs none.
 class NoTokens : public Tokenizer {
  public:
   explicit NoTokens(const Tokenizer& other) : other_(other) {}
@@ -155,14 +156,15 @@ class NoTokens : public Tokenizer {
  private:
   void encode_text(std::string_view text, bool with_special,
                    std::vector<int32_t>& ids) const override {
-    constexpr size_t kLongestToken = 24;  // of chats
+    constexpr size_t kLongestToken = 24;  // the special tokens of chat formats are shorter
     if (with_special && text.size() < kLongestToken) other_.encode_with_special(text, ids);
   }
 
   const Tokenizer& other_;
 };
 
-// Makes `file`. Throws ConfigError if the source changed meanwhile: `file` would have another name.
+// Makes `file`. Throws ConfigError if the source changed meanwhile, because `file` is named after
+// its contents.
 void make_prepared(const DataSource& source, const path& file, const PrepareOptions& options) {
   const auto tokenizer = open_tokenizer(source.tokenizer);
   const std::optional<ChatTemplate> chat_template = chat_template_of(source);
@@ -221,7 +223,7 @@ PreparedFile prepared_file(const DataSource& source, const path& folder, const s
   const path file = folder / name;
   if (auto prepared = whole_prepared_file(file)) return std::move(*prepared);
   std::filesystem::create_directories(folder);
-  const LockFile lock(folder / ".lock");  // of all prepared files there
+  const LockFile lock(folder / ".lock");  // for all prepared files in the folder
   while (!lock.try_to_lock()) {
     options.on_progress(0, 0);
     std::this_thread::sleep_for(kAskAgainAfter);

@@ -15,7 +15,7 @@
 // - PreparedHeader.
 // - The tokens of all documents, 4 bytes each, with the flag kTrainedOn in the top bit. Zeros fill
 //   them up to a multiple of 8 bytes.
-// - The place of each document among the tokens, 8 bytes each, then the number of all tokens.
+// - The index of each document's first token, 8 bytes each, then the number of all tokens.
 // Checksums are digests (XXH3 of 128 bits).
 namespace fsdp {
 
@@ -27,14 +27,14 @@ struct PreparedHeader {
   uint64_t documents = 0;
   uint64_t tokens = 0;
   uint64_t trained_tokens = 0;
-  uint64_t longest_tokens = 0;  // of a document
+  uint64_t longest_tokens = 0;  // of the longest document
   uint64_t largest_token = 0;
   uint64_t padding_id = 0;
   uint64_t untrained_documents = 0;  // without a token that is trained on
-  char turns[512] = {};              // of chats: how many of each role, as TurnCounts::text()
+  char turns[512] = {};              // TurnCounts::text(); empty unless the data is chats
   char name[16] = {};                // of the file, without its extension
-  char contents_checksum[32] = {};   // of what stands behind the header
-  char checksum[32] = {};            // of what stands before it
+  char contents_checksum[32] = {};   // of all bytes after the header
+  char checksum[32] = {};            // of the header's bytes before this member
 };
 static_assert(sizeof(PreparedHeader) == 664);
 
@@ -51,15 +51,14 @@ class PreparedFile : public DocumentFile {
   int64_t padding_id() const override { return static_cast<int64_t>(header_.padding_id); }
 
   const PreparedHeader& header() const { return header_; }
-  // Throws ConfigError unless all tokens, and the one that fills up sequences, are below
-  // `vocab_size`.
+  // Throws ConfigError unless all tokens and the padding token are below `vocab_size`.
   void check_vocabulary(int64_t vocab_size) const;
   // The number of documents with more than `tokens` tokens.
   int64_t longer_than(int64_t tokens) const;
-  // The loss if each document is cut behind its first `tokens` tokens.
+  // The effect of cutting each document after its first `tokens` tokens.
   struct Cut {
     int64_t trained_tokens_lost = 0;
-    int64_t untrained_documents = 0;
+    int64_t untrained_documents = 0;  // after the cut: without a token that is trained on
   };
   Cut cut_behind(int64_t tokens) const;
   std::string turns() const;
@@ -69,18 +68,18 @@ class PreparedFile : public DocumentFile {
   void read_header();
   void read_contents();
 
-  // Shared, because prepared files are moved.
+  // Shared, because a PreparedFile can be moved and an InputFile cannot.
   std::shared_ptr<const InputFile> file_;
   PreparedHeader header_;
   std::vector<uint64_t> offsets_;
 };
 
-// True if a PreparedWriter writes `file`, or was killed before it was finished.
+// True if `file` is the temporary file of a PreparedWriter that is at work or was killed.
 bool is_unfinished(const std::filesystem::path& file);
 
-// Writes a prepared file, one document after the other. Keeps 8 bytes of memory a document, as
-// readers do. Until finish(), it writes to another file, which is removed if finish() is not
-// called. Only one process at a time may write a file of this name.
+// Writes a prepared file, one document after the other. Keeps 8 bytes of memory for each document,
+// as PreparedFile does. Writes to a temporary file, which finish() moves into place. If finish() is
+// not called, the destructor removes it. Only one process at a time may write a file of this name.
 class PreparedWriter {
  public:
   // Throws std::system_error if the file cannot be written, as do the other functions.
@@ -88,7 +87,7 @@ class PreparedWriter {
 
   void add(const Document& document);
   void set_turns(const std::string& text);
-  // Syncs the file to disk and moves it into its place.
+  // Syncs the file to disk and moves it into place.
   void finish();
 
  private:

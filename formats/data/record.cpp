@@ -11,7 +11,8 @@
 namespace fsdp {
 namespace {
 
-// Finds the escape of half a character, \ud83d without its other half; empty if there is none.
+// Finds the escape of an unpaired surrogate, such as \ud83d without its other half. Empty if there
+// is none.
 std::string_view lone_surrogate(std::string_view json) {
   const auto is_half = [&](size_t at, std::string_view thirds) {
     const std::string_view escape = json.substr(std::min(at, json.size()), 6);
@@ -30,7 +31,7 @@ std::string_view lone_surrogate(std::string_view json) {
   return "";
 }
 
-// Returns a number that Python writes and JSON lacks, outside of strings; empty if there is none.
+// Returns NaN or Infinity if `json` has it outside of strings, as Python writes it; else empty.
 std::string_view unknown_number(std::string_view json) {
   bool is_quoted = false;
   for (size_t i = 0; i < json.size(); ++i) {
@@ -143,7 +144,7 @@ bool is_empty(const simdjson::dom::element& value) {
          (value.get(text) == simdjson::SUCCESS && (text.empty() || text == "[]"));
 }
 
-// True if `object` has something under `key`.
+// True if `object` has a value under `key` that is not empty.
 bool has(const simdjson::dom::object& object, std::string_view key) {
   simdjson::dom::element value;
   return object.at_key(key).get(value) == simdjson::SUCCESS && !is_empty(value);
@@ -274,7 +275,7 @@ struct Record::Parsed {
   const std::vector<std::string>* columns;  // of CSV
   std::vector<std::string> fields;          // of CSV
   std::string_view line;                    // of text
-  std::deque<std::string> joined;           // content in parts
+  std::deque<std::string> joined;           // contents that came in parts
 };
 
 Record::Record(const RecordFile& file)

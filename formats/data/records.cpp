@@ -23,7 +23,7 @@ constexpr std::string_view kWhiteSpace = " \t\r\n";
   throw ConfigError(file.string() + ":" + std::to_string(line), "", problem);
 }
 
-// Refuses repeated names. Columns without a name, which may be several, are never read.
+// Refuses repeated names. Several columns may have no name, because such columns are never read.
 void check_columns(const std::filesystem::path& file, int64_t line,
                    std::vector<std::string> columns) {
   std::ranges::sort(columns);
@@ -84,7 +84,7 @@ std::string_view list_at_begin(std::string_view object) {
   return skip(':') && skip('[') ? name : "";
 }
 
-// Refuses a file that begins with an object over several lines.
+// Refuses a file if its first object spans several lines.
 void check_first_line(const std::filesystem::path& file, std::string_view text) {
   const size_t end = text.find('\n');
   if (end == std::string_view::npos || !text.starts_with('{')) return;
@@ -222,7 +222,7 @@ void RecordFile::begin() {
   }
 }
 
-// Loads until rest() holds this many bytes, or all that are left.
+// Loads until rest() holds `bytes` bytes, or all that the file still has.
 void RecordFile::load(size_t bytes) {
   if (rest().size() >= bytes || is_all_in_buffer()) return;
   buffer_.erase(0, taken_);
@@ -237,8 +237,8 @@ void RecordFile::load(size_t bytes) {
   loaded_bytes_ += count;
 }
 
-// Returns the place that find(rest()) finds. npos if it finds nothing up to the end of the file or
-// within kMostRecordBytes. Loads twice as much for each try.
+// Returns the place that find(rest()) finds, or npos if there is none up to the end of the file or
+// within kMostRecordBytes. Each try has twice as much text, so all tries together take linear time.
 template <typename Find>
 size_t RecordFile::find_in_rest(Find find) {
   while (true) {

@@ -26,8 +26,8 @@ inline constexpr size_t kMostRecordBytes = 16 << 20;
 
 inline constexpr size_t kKnownContentsBytes = 8;
 
-// Throws ConfigError (place: the file) if the file is compressed or an archive. `begin` is the
-// first kKnownContentsBytes of `path`. Names the command that unpacks it.
+// Throws ConfigError (place: the file) if the file is compressed or an archive. The error names the
+// command that unpacks it. `begin` holds the first kKnownContentsBytes of `path`.
 void refuse_packed(const std::filesystem::path& path, std::string_view begin);
 
 // The same for text in UTF-16 or UTF-32 instead of UTF-8.
@@ -40,10 +40,10 @@ std::string split_csv_record(std::string_view record, std::vector<std::string>& 
 // quote stays open or `text` is longer than `most` bytes without a line end.
 size_t csv_record_length(std::string_view text, size_t most);
 
-// A record as it is in its file; a row of Parquet as JSON.
+// The unparsed text of a record. A row of Parquet is JSON.
 struct RawRecord {
   std::string bytes;
-  int64_t line = 1;  // that it begins in; of Parquet, its row, from 1
+  int64_t line = 1;  // where the record begins, from 1; for Parquet, the row
 };
 
 // Finds one record after the other without parsing it. Reads the file once, from beginning to end,
@@ -65,10 +65,11 @@ class RecordFile {
   bool next(RawRecord& record);
 
   int64_t size_bytes() const { return static_cast<int64_t>(file_.size_bytes()); }
-  int64_t read_bytes() const;  // of Parquet, as its rows
+  int64_t read_bytes() const;  // for Parquet, estimated from the rows read
 
-  // The digest of the bytes that were read, once next() has returned false. A Parquet file is not
-  // read in order. For it, throws ConfigError if it changed since it was opened.
+  // The digest of the bytes that were read, once next() has returned false. Parquet is not read in
+  // order, so its whole file is read for the digest. Throws ConfigError if a Parquet file changed
+  // since it was opened.
   std::string digest();
 
  private:
@@ -88,21 +89,21 @@ class RecordFile {
   InputFile file_;
   RecordFormat format_;
   std::string buffer_;
-  size_t taken_ = 0;                    // of the buffer
-  uint64_t loaded_bytes_ = 0;           // of the file
-  Digest digest_;                       // of those
-  std::unique_ptr<ParquetRows> rows_;   // of Parquet
-  std::optional<FileState> opened_as_;  // of Parquet
+  size_t taken_ = 0;                    // bytes of buffer_ that were consumed
+  uint64_t loaded_bytes_ = 0;           // of the file, into buffer_
+  Digest digest_;                       // of the loaded bytes
+  std::unique_ptr<ParquetRows> rows_;   // null unless Parquet
+  std::optional<FileState> opened_as_;  // nullopt unless Parquet
   int64_t line_ = 1;
-  bool has_elements_ = false;  // of an array: before the rest
-  bool is_at_end_ = false;     // of an array
+  bool has_elements_ = false;  // kJsonArray: an element was read
+  bool is_at_end_ = false;     // kJsonArray: the closing bracket was read
   std::vector<std::string> header_;
 };
 
 class TurnCounts;
 
 struct Turn {
-  std::string_view role;  // as the file calls it
+  std::string_view role;  // the file's word for it, until TurnCounts::add_turn() replaces it
   std::string_view content;
 };
 
@@ -112,7 +113,8 @@ class Record {
   explicit Record(const RecordFile& file);
   ~Record();
 
-  // Throws ConfigError (place: file:line) if the record is malformed or not UTF-8.
+  // Throws ConfigError (place: file:line) if the record is malformed or not UTF-8. `raw` must live
+  // until the next parse().
   void parse(const RawRecord& raw);
 
   // The text in a column. Throws ConfigError if there is none, or if the value is no text.
@@ -120,7 +122,7 @@ class Record {
   // The same, but empty if the column is missing or null.
   std::string_view text_or_empty(std::string_view column) const;
   // The turns of a JSON record, at least one. A turn is {role, content}, or {from, value} as in
-  // ShareGPT. Adds keys of turns that are not read to `counts`.
+  // ShareGPT. Counts the turns' other keys in `counts`.
   std::vector<Turn> turns(const ColumnsSpec& columns, TurnCounts& counts) const;
 
   [[noreturn]] void refuse(const std::string& problem) const;

@@ -23,18 +23,18 @@ constexpr size_t kMaxHeaderBytes = 1 << 16;
 constexpr size_t kBeforeHeaderBytes = 12;  // at most: the magic, the version, the header's length
 constexpr std::string_view kAllowed =
     "; allowed: an array of int32 or int64 [rows, sequence_length + 1], as numpy.save writes it";
-constexpr int64_t kLeastTokens = 32;       // fewer say nothing of a pattern
-constexpr int64_t kLargestUpperHalf = 15;  // of a token of uint32 in a vocabulary below 2^20
+constexpr int64_t kLeastTokens = 32;       // fewer are too few to show a pattern
+constexpr int64_t kLargestUpperHalf = 15;  // the upper 16 bits of a uint32 token below 2^20
 constexpr uint32_t kMagicOfLlmC = 20240520;
 constexpr size_t kHeaderBytesOfLlmC = 1024;
 constexpr uint32_t kWideVersionOfLlmC = 7;  // uint32; 1 is uint16
 
-// Rows of tokens in a file, which begin `stride` tokens after each other.
+// Rows of tokens in a file. Each begins `stride` tokens after the beginning of the previous one.
 struct Rows {
   int64_t count = 0;
   int64_t length = 0;
   int64_t stride = 0;
-  uint64_t offset = 0;  // of the first, in bytes
+  uint64_t offset = 0;  // of the first row, in bytes
   int item_bytes = 4;
   bool is_signed = false;
 };
@@ -59,8 +59,9 @@ struct SeenTokens {
   int64_t count = 0;
   int64_t minimum = 0;
   int64_t maximum = -1;
-  int64_t beyond = 0;  // the vocabulary
-  // The largest token at each place within 8 bytes. Places 2 and 3 of uint32 stay 0.
+  int64_t beyond = 0;  // tokens that are not below vocab_size
+  // The largest token at each place within 8 bytes. Shows tokens that are wider than they are read.
+  // Places 2 and 3 of uint32 stay 0.
   std::array<int64_t, 4> largest_at{};
 };
 
@@ -257,7 +258,8 @@ void check_index_of_megatron(const path& file, TokenDtype read_as) {
 }
 
 // Refuses a file that begins with a header of llm.c or NumPy. Unless a dtype was chosen, also
-// refuses an archive, and a file whose index of Megatron-LM names another dtype than `read_as`.
+// refuses an archive, and a file with an index of Megatron-LM that names another dtype than
+// `read_as`.
 void require_bare_tokens(const InputFile& file, TokenDtype read_as, bool is_chosen) {
   const std::string begin = file.read_text(0, kKnownContentsBytes);
   if (begin.size() < kKnownContentsBytes) return;

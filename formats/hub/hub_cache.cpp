@@ -123,7 +123,7 @@ CachedRepository::CachedRepository(path cache, const HubName& name) {
 
 path CachedRepository::listing(const std::string& commit, const std::string& folder,
                                bool is_recursive) const {
-  // A folder's path may be longer than the name of a file.
+  // A digest, because a folder's path may be too long for a file name.
   const std::string name = text_digest((is_recursive ? "below " : "in ") + folder);
   return folder_ / "listings" / commit / name;
 }

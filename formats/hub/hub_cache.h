@@ -14,8 +14,8 @@
 // touches the network.
 namespace fsdp {
 
-// A hub's hash of a file. Large files (in Git LFS) have a SHA-256. Others have git's name, the
-// SHA-1 of "blob <size>\0" and the contents.
+// A hub's hash of a file. Large files (in Git LFS) have a SHA-256. Others have git's hash: the
+// SHA-1 of "blob <size>\0" followed by the contents.
 struct ContentHash {
   bool is_sha256 = false;
   std::string text{};  // hexadecimal
@@ -32,9 +32,9 @@ struct ListedFile {
   bool operator==(const ListedFile&) const = default;
 };
 
-// Reads one file of a hub's list. Its path is harmless and its hash hexadecimal. Throws
-// nlohmann::json::exception if `entry` has another form. Throws std::runtime_error, whose text
-// begins with `hub`, if such a file cannot exist.
+// Reads one entry of a hub's list of files. The result has a harmless path and a hexadecimal hash.
+// Throws nlohmann::json::exception if `entry` has another form. Throws std::runtime_error, with a
+// message that begins with `hub`, if its path, size or hash is impossible.
 ListedFile listed_file(const nlohmann::json& entry, const std::string& hub);
 
 // The files that a hub listed in `folder` of a commit; an empty name is the repository's root.
@@ -60,9 +60,10 @@ std::filesystem::path hub_cache_folder();
 // The places of one repository in the cache:
 //
 //   models--organization--name/blobs/<hash>               contents
-//                              refs/<revision>            the commit that it was last
+//                              refs/<revision>            its commit when last fetched
 //                              snapshots/<commit>/<path>  a link to a blob, or a file
-//                              listings/<commit>/<digest> this project's: what the hub lists
+//                              listings/<commit>/<digest> the hub's list of files; only this
+//                                                         project reads and writes it
 //   .locks/models--organization--name/<hash>.lock
 class CachedRepository {
  public:

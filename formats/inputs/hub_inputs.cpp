@@ -52,7 +52,7 @@ std::set<std::string> shards_of(const std::string& index) {
   return shards;
 }
 
-// The file that `input` names, or all in the folder.
+// The file that `input` names, or all files in the folder that it names.
 Files named_files(const HubInput& input, const HubFiles& hub) {
   const HubName& name = input.name;
   const size_t slash = name.path.rfind('/');

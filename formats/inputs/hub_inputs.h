@@ -21,10 +21,10 @@ struct HubInput {
   bool operator==(const HubInput&) const = default;
 };
 
-// The inputs in `spec` that have such a name.
+// The inputs in `spec` that have names on a hub.
 std::vector<HubInput> hub_inputs(const RunSpec& spec);
 
-// The files of a repository's commit. A fetch reads them from the hub, a run from the cache.
+// Access to the files of a repository's commit: for a fetch on the hub, for a run in the cache.
 struct HubFiles {
   // Lists the files in a folder; an empty name is the repository's root. Includes subfolders if
   // `is_recursive`. A folder that does not exist has no files.
@@ -33,18 +33,19 @@ struct HubFiles {
   std::function<std::string(const ListedFile& file)> read;
 };
 
-// The files of `input`. A fetch brings them, and a run requires all of them. Throws ConfigError if
-// the repository lacks a necessary file.
+// The files that `input` needs. A fetch downloads them, and a run requires all of them. Throws
+// ConfigError if the repository lacks a necessary file.
 std::vector<ListedFile> wanted_files(const HubInput& input, const HubFiles& files);
 
 // The cached file or folder of `input` at `commit`. The cache must have every file that a fetch
-// would bring, by the hub's listing. Throws ConfigError, with what to do, if it does not.
+// would download, by the hub's listing. Throws ConfigError with a remedy if it does not.
 std::filesystem::path cached_input(const HubInput& input, const std::string& commit);
 
-// Replaces each name by its cached file or folder if that is complete. Other names stay.
+// Replaces each hub name in `spec` by its cached file or folder if that is complete. Other names
+// stay.
 void take_from_cache(RunSpec& spec);
 
-// Throws ConfigError if `spec` still has a name.
+// Throws ConfigError with the reason if the cache lacks an input that `spec` still names on a hub.
 void require_fetched(const RunSpec& spec);
 
 }  // namespace fsdp

@@ -19,7 +19,7 @@ namespace {
 
 using std::filesystem::path;
 
-// A shipped chess file: in the bundle of this executable, else in the source folder of its build.
+// Finds a shipped chess file: in chess/ beside this executable, else in the source folder.
 path find_shipped(const std::string& name, const std::string& key) {
   const path executable = std::filesystem::read_symlink("/proc/self/exe");
   const path bundled = executable.parent_path() / "chess" / name;
@@ -80,7 +80,7 @@ std::vector<path> checkpoint_files(const path& checkpoint) {
   return files;
 }
 
-// Refuses a folder without config.json that users mistake for a model's. Names its real kind.
+// Refuses a preset's name and an adapter's folder, which users mistake for a model's folder.
 void refuse_what_is_no_model(const path& folder) {
   if (input_exists(folder / "config.json")) return;
   const std::string name = folder.filename();
@@ -102,7 +102,7 @@ HuggingFaceConfig config_file(const path& folder) {
   return {file, read_json_object(file)};
 }
 
-// True if each document is one row. Others are packed or continue in the next row.
+// True if each document is one row. Otherwise documents are packed, or continue in the next row.
 bool documents_are_rows(const DataSpec& data) {
   return data.rows != RowFill::kPack && data.kind != DataKind::kText;
 }
@@ -113,7 +113,7 @@ void check_data(const RunSpec& spec, int64_t vocab_size) {
     const path file = training_file(spec.data);
     const int64_t documents = check_data_file(file, spec, vocab_size);
     const int64_t trained = documents - held_out_rows(spec.evaluation, documents);
-    // The number of other rows is known once the documents are prepared.
+    // If documents are not rows, the number of rows is unknown until the data is prepared.
     const bool are_rows = documents_are_rows(spec.data);
     check_row_count(file, documents, are_rows ? trained : std::max(trained, total_batch(spec)),
                     spec);
@@ -174,7 +174,7 @@ ModelConfig check_model_inputs(const RunSpec& spec) {
 
 bool needs_tokenizer(DataKind kind) { return kind != DataKind::kTokens; }
 
-// Finds the shipped file only once, because a sweep asks in each of its runs.
+// Finds the shipped file only once, because a sweep asks for it in each run.
 path training_file(const DataSpec& data) {
   if (is_folder(data.train)) return file_in(data.train, {"train.npy", "train.bin"});
   if (!data.train.empty()) return data.train;

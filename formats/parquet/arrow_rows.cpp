@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// Rows are decoded so many at a time, in memory that is bounded whatever the file claims.
+// The rows that are decoded at a time, and the most memory for them, whatever the file claims.
 constexpr int64_t kRowsAtOnce = 16;
 constexpr int64_t kMostBytes = 256 << 20;
 
@@ -29,7 +29,8 @@ T value_or_throw(arrow::Result<T> result) {
   return std::move(result).ValueUnsafe();
 }
 
-// Parquet's exceptions are unknown outside of this library.
+// Runs `call`. Turns Parquet's exceptions, which are unknown outside of this library, into
+// std::runtime_error.
 template <typename Call>
 auto with_standard_errors(Call call) {
   try {
@@ -64,7 +65,7 @@ ordered_json json_of(const arrow::Array& array, int64_t i) {
       return json_of_text<arrow::StringArray>(array, i);
     case arrow::Type::LARGE_STRING:
       return json_of_text<arrow::LargeStringArray>(array, i);
-    case arrow::Type::BINARY:  // text that its writer did not call so
+    case arrow::Type::BINARY:  // text that its writer did not mark as text
       return json_of_text<arrow::BinaryArray>(array, i);
     case arrow::Type::LARGE_BINARY:
       return json_of_text<arrow::LargeBinaryArray>(array, i);
@@ -104,7 +105,7 @@ ordered_json json_of(const arrow::Array& array, int64_t i) {
 class ArrowRows : public ParquetRows {
  public:
   explicit ArrowRows(int descriptor) {
-    // First, as it takes over the descriptor.
+    // Comes first, because it takes ownership of the descriptor.
     auto file = value_or_throw(arrow::io::ReadableFile::Open(descriptor, &memory_));
     parquet::ReaderProperties pages(&memory_);
     pages.enable_buffered_stream();
@@ -151,9 +152,9 @@ class ArrowRows : public ParquetRows {
   std::unique_ptr<parquet::arrow::FileReader> file_;
   int64_t count_ = 0;
   int next_group_ = 0;
-  std::unique_ptr<arrow::RecordBatchReader> batches_;  // of a group
+  std::unique_ptr<arrow::RecordBatchReader> batches_;  // of the current row group
   std::shared_ptr<arrow::RecordBatch> batch_;
-  int64_t row_ = 0;  // of the batch
+  int64_t row_ = 0;  // the next one in batch_
 };
 
 }  // namespace

@@ -81,7 +81,7 @@ const AddedToken* AddedTokens::longest_at(std::string_view text) const {
     const auto& [last, token] = *std::prev(after);
     const auto common = static_cast<size_t>(std::ranges::mismatch(last, text).in1 - last.begin());
     if (common == last.size()) return &token;
-    text = text.substr(0, common);  // tokens at its start are no longer than this
+    text = text.substr(0, common);  // no token at its start is longer
   }
 }
 
@@ -114,7 +114,7 @@ std::vector<PlacedToken> PieceTokenizer::added_tokens_in(std::string_view text) 
   std::vector<PlacedToken> placed;
   const auto add_token = [&](const PlacedToken& token) { placed.push_back(token); };
   const auto look_in = [&](std::string_view part) {
-    if (changes_text_) return;  // its places would be those of another text
+    if (changes_text_) return;  // places in normalized text are not places in `text`
     found_in_normalized_.split(
         part, true, [](std::string_view) {}, add_token);
   };

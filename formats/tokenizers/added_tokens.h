@@ -14,14 +14,14 @@
 
 namespace fsdp {
 
-// A token that is found in text before any other processing.
+// A token that is searched for in text before the text is split into words.
 struct AddedToken {
   std::string text;
   int32_t id = 0;
   bool is_special = false;
   bool is_normalized = false;  // found after the text was normalized, not before
-  bool takes_left = false;     // with the white space on its left
-  bool takes_right = false;    // and on its right
+  bool takes_left = false;     // includes the white space on its left
+  bool takes_right = false;    // includes the white space on its right
   bool is_whole_word = false;  // not within a word
 };
 
@@ -48,8 +48,8 @@ class AddedTokens {
 
 struct FolderSettings;
 
-// The parts that all tokenizers have: added tokens, which are found in a text first, and pieces,
-// which the text between them becomes.
+// The base of all tokenizers. They find the added tokens in a text first, and turn the text between
+// these tokens into pieces.
 class PieceTokenizer : public Tokenizer {
  public:
   int64_t vocab_size() const override { return vocab_size_; }
@@ -60,17 +60,17 @@ class PieceTokenizer : public Tokenizer {
  protected:
   virtual std::optional<int32_t> piece_id(std::string_view piece) const = 0;
 
-  // Adds the token unless there is one of its text. Returns the id of that text.
+  // Adds the token unless there is one with its text. Returns the id of the token with this text.
   int32_t add(AddedToken token);
-  // Takes the ends of sequences that the settings name.
+  // Sets the members of ends_ that `settings` names.
   void read_ends(const FolderSettings& settings);
-  // Prepares the search for the added tokens. With `normalized`, those that are normalized are
-  // searched for in normalized text.
+  // Prepares the search for the added tokens. If `normalized` is given, tokens with is_normalized
+  // are searched for in normalized text.
   void find_added_tokens(const std::function<std::string(const std::string&)>& normalized);
 
   AddedTokens found_in_text_;
   AddedTokens found_in_normalized_;
-  bool changes_text_ = false;  // a normalizer does
+  bool changes_text_ = false;  // true if there is a normalizer
   Ends ends_;
   int64_t vocab_size_ = 0;
 

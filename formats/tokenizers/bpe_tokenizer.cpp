@@ -16,7 +16,7 @@
 namespace fsdp {
 namespace {
 
-// Words of a text are mostly short, and mostly some that came before.
+// The limits of a cache of words. It pays off because most words are short and are repeated.
 constexpr size_t kLongestKnownWord = 32;
 constexpr size_t kMostKnownWords = 1 << 15;
 
@@ -290,12 +290,13 @@ void BpeTokenizer::append_character(std::string_view character, std::vector<int3
   if (parts_.unknown && !is_fused) ids.push_back(*parts_.unknown);
 }
 
-// Merges neighbours, those of the lowest rank first, and of one rank from the left: O(n log n).
+// Merges neighbouring pieces: the lowest rank first, and equal ranks from left to right. Takes
+// O(n log n).
 void BpeTokenizer::merge(std::vector<int32_t>& ids) const {
   constexpr int32_t kGone = -1;
   const size_t count = ids.size();
-  std::vector<size_t> previous(count), next(count);  // neither is a place: at the begin, the end
-  using Candidate = std::pair<int32_t, size_t>;      // the rank, and the left one's place
+  std::vector<size_t> previous(count), next(count);  // places; `count` if there is no neighbour
+  using Candidate = std::pair<int32_t, size_t>;      // the rank, and the left piece's place
   std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> candidates;
   const auto merge_at = [&](size_t place) -> const Merge* {
     if (next[place] == count) return nullptr;

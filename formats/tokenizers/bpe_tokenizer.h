@@ -38,25 +38,26 @@ inline uint64_t pair_of(int32_t left, int32_t right) {
 // The parts of a word before any merge.
 enum class Alphabet {
   kBytes,       // its bytes
-  kCharacters,  // its characters, or, of one that is no piece, the pieces of its bytes: <0x0A>
+  kCharacters,  // its characters; one that is no piece becomes the pieces of its bytes: <0x0A>
 };
 
-// The bytes of a piece as a tokenizer.json writes it; nullopt if it stands for none.
+// Decodes a piece of a tokenizer.json to bytes; nullopt if it has a character that stands for no
+// byte.
 std::optional<std::string> bytes_of_piece(std::string_view piece, Alphabet alphabet);
 
 // A change of the text between added tokens, before it is split into words.
 struct Normalization {
   enum class Kind { kNfc, kPrepend, kReplace };
   Kind kind = Kind::kNfc;
-  std::string from;  // of kReplace: what becomes `to`
-  std::string to;    // of kPrepend: what comes before text that is not empty
+  std::string from;  // kReplace: the text to replace
+  std::string to;    // kReplace: the replacement; kPrepend: put before text that is not empty
 };
 
 // A step that splits text into words: each match of the pattern, and each text between matches.
 struct Split {
   SplitPattern pattern;
-  bool keeps_matches = true;  // else what is matched is left out
-  bool keeps_gaps = true;     // else what is between matches is left out
+  bool keeps_matches = true;  // else matches are left out
+  bool keeps_gaps = true;     // else the text between matches is left out
 };
 
 // The parts of a BPE tokenizer, as in tokenizer.json.
@@ -66,12 +67,12 @@ struct BpeParts {
   Merges merges;
   Alphabet alphabet = Alphabet::kBytes;
   bool whole_words_first = false;  // a word that is a piece is that piece, whatever the merges say
-  bool fuse_unknown = false;       // unknown neighbours become one unknown piece
-  std::optional<int32_t> unknown;  // without it, what is no piece is left out
+  bool fuse_unknown = false;       // unknown characters in a row become one unknown piece
+  std::optional<int32_t> unknown;  // nullopt: unknown characters are left out
   std::vector<AddedToken> added_tokens;
   std::vector<Normalization> normalizations;
   std::vector<Split> splits;
-  bool adds_prefix_space = false;  // of byte-level words: before those that begin with none
+  bool adds_prefix_space = false;  // byte-level: put a space before words that begin without one
   std::optional<Metaspace> metaspace;
   Tokenizer::Ends ends;
 };
@@ -80,10 +81,11 @@ struct BpeParts {
 // the text is damaged, or, with the key, if a part is not supported.
 BpeParts read_tokenizer_json(const std::filesystem::path& file, std::string_view text);
 
-// True if the text begins like a tiktoken file: each line has a piece in base64 and its rank.
+// True if the first line is that of a tiktoken file: a piece in base64 and its rank.
 bool looks_like_tiktoken(std::string_view text);
 // Reads a tiktoken file as Llama 3 does. Such a file names neither split pattern nor special
-// tokens. It gets Llama 3's pattern and 256 special tokens. Throws ConfigError (place: the file).
+// tokens, so the result has Llama 3's pattern and 256 special tokens. Throws ConfigError (place:
+// the file) if the file is not like Llama 3's.
 BpeParts read_tiktoken(const std::filesystem::path& file, std::string_view text);
 
 class BpeTokenizer : public PieceTokenizer {
@@ -91,7 +93,7 @@ class BpeTokenizer : public PieceTokenizer {
   explicit BpeTokenizer(BpeParts parts, const FolderSettings& settings = {});
 
  private:
-  using Words = MapOfText<std::vector<int32_t>>;  // and their ids
+  using Words = MapOfText<std::vector<int32_t>>;  // words, and the ids of each
   struct Call;
 
   void encode_text(std::string_view text, bool with_special,
@@ -108,7 +110,7 @@ class BpeTokenizer : public PieceTokenizer {
   BpeParts parts_;
   std::array<int32_t, 256> id_of_byte_;  // -1: no piece
   mutable std::mutex mutex_;
-  // The short words that each thread has met, while no thread uses them. Guarded by mutex_.
+  // Caches of short words. Each call takes one, and puts it back at its end. Guarded by mutex_.
   mutable std::vector<Words> known_words_;
 };
 

@@ -94,7 +94,7 @@ void read_added_tokens(const path& file, FolderSettings& settings) {
 }
 
 // True if tokenizer.json says that its model is Unigram. A SentencePiece model beside it holds the
-// same.
+// same pieces.
 bool is_unigram(const path& file) {
   const std::string contents = read_input_file(file);
   // JSON allows keys in any order, but the library tokenizers writes a model's type first.

@@ -12,7 +12,7 @@
 
 namespace fsdp {
 
-// All ids are lower, so a file cannot ask for a model of unlimited size.
+// A file with an id that is not lower is refused. Otherwise it could ask for a model of any size.
 inline constexpr int64_t kMostTokens = 1 << 24;
 
 // A part of a user's JSON document, and the key that leads to it. Each error is a ConfigError that
@@ -64,7 +64,7 @@ struct FolderSettings {
   // The rule of LLaMA's tokenizer class, which overrules tokenizer.json or a SentencePiece model.
   // It puts a space before a text, unless the text begins with one.
   std::optional<Metaspace> metaspace;
-  std::optional<int32_t> extra_ids;  // of T5
+  std::optional<int32_t> extra_ids;  // the number of T5's sentinels
   bool is_t5 = false;
   std::vector<AddedToken> added_tokens;
 };
@@ -77,7 +77,7 @@ std::filesystem::path tokenizer_file_of_folder(const std::filesystem::path& fold
 // The settings files that exist in `folder`.
 std::vector<std::filesystem::path> settings_files(const std::filesystem::path& folder);
 
-// Throws ConfigError (place: the file, with the key).
+// Throws ConfigError (place: the file, with the key) if a file is malformed.
 FolderSettings read_folder_settings(const std::filesystem::path& folder);
 
 // Opens the SentencePiece model in `contents`. Adds T5's sentinels if the settings or the file's

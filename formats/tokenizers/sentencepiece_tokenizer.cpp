@@ -12,13 +12,14 @@
 namespace fsdp {
 namespace {
 
-// protobuf counts the bytes of a message in an int.
+// Far below the 2 GiB of protobuf, which counts the bytes of a message in an int.
 constexpr size_t kLargestModel = 64 << 20;
-// SentencePiece trains pieces of at most 512 characters. Its builder of tries recurses per byte.
+// SentencePiece trains pieces of at most 512 characters. Its trie builder recurses for each byte.
 constexpr size_t kLongestPiece = 4096;
 constexpr size_t kLongestReplacement = 4096;
 constexpr size_t kLongestText = 1000;  // that has a replacement; real ones have 20 bytes
-// The sizes of the arrays on its stack: Normalizer::kMaxTrieResultsSize, and in PrefixMatcher.
+// The sizes of SentencePiece's arrays on the stack: in Normalizer (kMaxTrieResultsSize) and in
+// PrefixMatcher.
 constexpr int kMostMatches = 32;
 constexpr size_t kMostNestedSymbols = 64;
 
@@ -111,7 +112,8 @@ class CharacterTable {
     return unit ^ units_[unit] >> 10 << ((units_[unit] & 1U << 9) >> 6);
   }
 
-  // Returns the most values on one path from the unit on. `depth` is the length of the text before.
+  // Returns the most values on a path that begins at the unit. `depth` is the length of the text
+  // that leads to the unit.
   int check_unit(uint32_t unit, size_t depth) {
     if (depth > kLongestText) refuse("its table of characters has a circle, or a very long text");
     if (most_matches_[unit] != kUnseen) return most_matches_[unit];
@@ -150,7 +152,7 @@ void check_normalizer(std::string_view message) {
   }
 }
 
-// Returns the text of a piece if it is a user's symbol, else "".
+// Returns the text of a piece if it is a user-defined symbol, else "".
 std::string_view check_piece(std::string_view message) {
   constexpr int32_t kUserDefined = 4;
   std::string_view text;
@@ -170,7 +172,7 @@ std::string_view check_piece(std::string_view message) {
 
 void check_symbols(std::vector<std::string_view> symbols) {
   std::sort(symbols.begin(), symbols.end());
-  std::vector<std::string_view> prefixes;  // of the symbol at hand, each of the next
+  std::vector<std::string_view> prefixes;  // of the current symbol, the shortest first
   for (const std::string_view symbol : symbols) {
     while (!prefixes.empty() && !symbol.starts_with(prefixes.back())) prefixes.pop_back();
     prefixes.push_back(symbol);

@@ -13,12 +13,13 @@ namespace fsdp {
 namespace {
 
 constexpr size_t kLongestPattern = 1 << 16;
-// The limits of a search that is not charged: the bytes of its window, and the tries per start.
+// A search within these limits is not charged to the TimeLimit: the bytes of its window, the tries
+// for each start, and the bytes in which a match may start.
 constexpr size_t kFreeWindow = 256;
 constexpr uint32_t kFreeTries = 64;
 constexpr size_t kFreeStarts = 128;
 constexpr uint32_t kMostTries = 1 << 30;
-// The processor time of all longer searches of a text. Published patterns need 1 % of it.
+// The processor time for all charged searches of a text. Published patterns need 1 % of it.
 constexpr int64_t kMostNanoseconds = 1'000'000'000;
 constexpr int64_t kMostNanosecondsPerByte = 1'000;
 constexpr size_t kFirstStackBytes = 32 << 10;

@@ -10,7 +10,7 @@ namespace fsdp {
 namespace {
 
 constexpr int32_t kPieces = 128'000;
-constexpr size_t kLongestPieceBytes = 1024;  // Llama 3's has 128
+constexpr size_t kLongestPieceBytes = 1024;  // Llama 3's longest has 128
 constexpr int32_t kSpecialTokenCount = 256;
 constexpr std::string_view kSplit =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*)"
@@ -109,7 +109,8 @@ MapOfText<int32_t> read_pieces(const std::filesystem::path& file, std::string_vi
   return pieces;
 }
 
-// Two pieces merge if their joined text is a piece. The piece of the lowest rank goes first.
+// Two pieces merge if their joined text is a piece. The merge to the piece of the lowest rank comes
+// first.
 Merges merges_of(const MapOfText<int32_t>& pieces) {
   Merges merges;
   for (const auto& [bytes, rank] : pieces) {

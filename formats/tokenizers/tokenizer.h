@@ -59,8 +59,9 @@ class Tokenizer {
 };
 
 // Opens a SentencePiece model, a tokenizer.json, Llama 3's tiktoken file, or a Hugging Face folder
-// with one of them. Throws ConfigError (place: the file). A tokenizer also throws it if the file's
-// split pattern cannot be matched with a text.
+// with one of them. Throws ConfigError (place: the file) if that fails. encode() and
+// encode_with_special() throw it if a text cannot be encoded, for example because the file's split
+// pattern takes too long.
 std::unique_ptr<Tokenizer> open_tokenizer(const std::filesystem::path& path);
 
 // The files that open_tokenizer reads.

@@ -124,7 +124,7 @@ void read_vocabulary(const JsonPart& part, BpeParts& parts) {
     if (!seen.insert(value).second) {
       part.at(piece).refuse("has the id " + std::to_string(value) + ", as another piece has");
     }
-    // Merges never make a piece in characters that are no letters of bytes, such as special tokens.
+    // A piece without bytes, such as a special token, is left out, because no merge makes it.
     const auto bytes = bytes_of_piece(piece, parts.alphabet);
     if (bytes) parts.vocabulary.emplace(*bytes, value);
   }
@@ -263,7 +263,7 @@ void read_post_processor(const JsonPart& part, BpeParts& parts) {
   }
 }
 
-// True if one of its steps is byte-level.
+// True if `pre_tokenizer`, or a step of it, is ByteLevel.
 bool is_byte_level(const JsonPart& pre_tokenizer) {
   if (pre_tokenizer.is_null()) return false;
   if (pre_tokenizer.type() == "ByteLevel") return true;

@@ -8,18 +8,18 @@
 
 namespace fsdp {
 
-// A weight that bitsandbytes stored in NF4 with double quantization: 4 bits for each value in
-// blocks of 64, and 8 bits for each block's scale, in blocks of 256 (its Params4bit and
-// QuantState).
+// A weight that bitsandbytes stored in NF4 with double quantization (its Params4bit and
+// QuantState). Values have 4 bits each, in blocks of 64. Each block's scale has 8 bits, and scales
+// form blocks of 256.
 struct StoredNf4 {
   StoredTensor values;            // U8, two values in each byte
-  StoredTensor scales;            // U8, indices of map_of_scales
+  StoredTensor scales;            // U8, indices into map_of_scales
   StoredTensor map_of_scales;     // F32 [256]
-  StoredTensor scales_of_scales;  // F32
+  StoredTensor scales_of_scales;  // F32, one for each block of 256 scales
   float mean_of_scales = 0;       // was subtracted from the scales
 };
 
-// Returns the parts of `tensor`; nullopt if it is not stored by bitsandbytes. Throws ConfigError
+// Returns the parts of `tensor`; nullopt if bitsandbytes did not store it. Throws ConfigError
 // (place: the folder) if it was quantized in another way, or parts do not fit.
 std::optional<StoredNf4> find_nf4(const std::filesystem::path& folder, const StoredTensors& stored,
                                   const NamedTensor& tensor);

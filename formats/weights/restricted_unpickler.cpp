@@ -19,11 +19,11 @@ const std::string kSaveAgain =
 constexpr size_t kMostDimensions = 64;  // of a tensor of PyTorch
 constexpr size_t kLongestText = 1000;
 constexpr size_t kDeepestStack = 1 << 16;
-// The values of a pickle of tensors take up to 11 times the pickle's bytes. This was measured with
-// 80,000 tensors of one number each, in one storage.
+// A pickle's values may take kMostBytesOfByte times its bytes, and kMoreBytes. The most measured
+// was 11 times the bytes: 80,000 tensors of one number each, in one storage.
 constexpr size_t kMostBytesOfByte = 10;
 constexpr size_t kMoreBytes = 12 << 20;
-constexpr size_t kBytesOfTensor = 160;  // in a map, without what its name and shape hold
+constexpr size_t kBytesOfTensor = 160;  // an entry of the map, without its name and sizes
 
 // A name that a pickle may ask for.
 struct Global {
@@ -47,7 +47,7 @@ constexpr std::array kGlobals{Global{"collections.OrderedDict", Global::kOrdered
                               Global{"torch.BoolStorage", Global::kStorage, "BOOL"}};
 
 // A value of the pickle. Small and cheap to copy, because a hostile pickle makes millions.
-struct Other {};  // None, a boolean, a fraction, a list: nothing of which is read
+struct Other {};  // None, a boolean, a float or a list; its contents are not kept
 struct Dictionary;
 struct Tuple;
 struct Storage;
@@ -90,7 +90,7 @@ std::optional<std::vector<int64_t>> sizes_of(const Value& value) {
   return sizes;
 }
 
-// True if the elements follow each other without gaps, in the order of the indices. No size is 0.
+// True if the elements follow each other without gaps, row-major. No size in `shape` may be 0.
 bool is_contiguous(const std::vector<int64_t>& shape, const std::vector<int64_t>& strides) {
   uint64_t expected = 1;
   for (size_t i = shape.size(); i-- > 0;) {
@@ -154,7 +154,7 @@ class Unpickler {
     if (stack_.size() == kDeepestStack) refuse_damaged();
     stack_.push_back(value);
   }
-  // The last `count` values above the last mark, which stay.
+  // Returns the last `count` values, all above the last mark. They stay on the stack.
   std::span<const Value> last(size_t count) const {
     if (height() < count) refuse_damaged();
     return std::span(stack_).last(count);
@@ -184,7 +184,7 @@ class Unpickler {
   void push_global();
   void push_tuple(size_t count);
   void push_dictionary() {
-    charge(sizeof(Value));  // it may get a place in memory for items
+    charge(sizeof(Value));  // for the memory that its items may get
     push(make(dictionaries_, {}));
   }
   void push_storage();
@@ -201,7 +201,7 @@ class Unpickler {
   size_t left_bytes_;
   std::vector<Value> stack_;
   std::vector<size_t> marks_;
-  std::deque<Value> memo_;  // by key: Python counts them up
+  std::deque<Value> memo_;  // by key; Python numbers the keys from 0
   std::deque<std::string_view> texts_;
   std::deque<Tuple> tuples_;
   std::deque<Dictionary> dictionaries_;

@@ -40,7 +40,8 @@ std::optional<std::vector<int64_t>> read_sizes(const json& value) {
   return sizes;
 }
 
-// Refuses a name that an object of the header has twice. nlohmann::json keeps one of its values.
+// Refuses a header with an object that has a name twice, because nlohmann::json keeps only one of
+// the two values.
 void check_names(const path& file, const std::string& text) {
   simdjson::dom::parser parser;
   simdjson::dom::object header;

@@ -25,7 +25,8 @@ struct StoredTensor {
   uint64_t offset = 0;  // in the file
   uint64_t size_bytes = 0;
 
-  // Fills `out` with the tensor's bytes from `begin` on. Throws ConfigError as InputFile.
+  // Fills `out` with the tensor's bytes from `begin` on. Throws ConfigError as InputFile::read
+  // does.
   void read(uint64_t begin, std::span<std::byte> out) const { file->read(offset + begin, out); }
 };
 
@@ -34,7 +35,7 @@ using StoredTensors = std::map<std::string, StoredTensor>;  // by name
 // The bytes of one element; nullopt if there is no such dtype.
 std::optional<uint64_t> item_bytes(std::string_view dtype);
 
-// The size in bytes of a tensor whose sizes are not negative; nullopt if it overflows.
+// The size in bytes of a tensor; nullopt if it overflows. No size in `shape` is negative.
 std::optional<uint64_t> tensor_bytes(const std::vector<int64_t>& shape, uint64_t item_bytes);
 
 // One file: its tensors, and the free text under its header's "__metadata__".

@@ -228,7 +228,7 @@ StoredTensors read_torch(const File& file) {
   }
   StoredTensors tensors;
   auto pickled = read_pickled_tensors(file->path(), *pickle);
-  while (!pickled.empty()) {  // of each tensor there is one of the two
+  while (!pickled.empty()) {  // each tensor is in one of the two maps only, to save memory
     auto next = pickled.extract(pickled.begin());
     StoredTensor tensor = locate(file, next.key(), std::move(next.mapped()), folder, members);
     tensors.emplace_hint(tensors.end(), std::move(next.key()), std::move(tensor));

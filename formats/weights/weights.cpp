@@ -172,7 +172,8 @@ namespace {
   refuse_file(folder, "tensor '" + name + "' " + problem);
 }
 
-// `asker` is what asks for the tensor.
+// Checks the tensor's shape and dtype. `asker` is the name, in messages, of what requires the
+// tensor.
 void check_tensor(const path& folder, const StoredTensors& stored, const NamedTensor& tensor,
                   const std::string& asker) {
   const auto found = stored.find(tensor.name);
@@ -266,7 +267,7 @@ void check_weights(const path& folder, const ModelConfig& config, Method method)
   for (const auto& [name, tensor] : stored) {
     if (expected.contains(name) || family.may_be_left(name)) continue;
     if (is_part_of_quantized(name, quantized)) continue;
-    // A tied head is a copy of the embedding: a head that differs is not tied.
+    // A tied head equals the embedding. Otherwise with_stored_head() would have untied it.
     if (name == kHead && config.tie_word_embeddings) continue;
     if (std::ranges::find(family.embedding_copies, name) == family.embedding_copies.end()) {
       refuse(name, "is not part of the architecture in config.json");

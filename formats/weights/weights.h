@@ -32,7 +32,7 @@ void check_adapter(const std::filesystem::path& folder, const ModelConfig& confi
                    const LoraSpec& lora);
 
 // Throws ConfigError unless names, shapes and dtypes fit the architecture and the method. Values
-// are not checked.
+// are not checked, except that copies of the embedding must equal it.
 void check_weights(const std::filesystem::path& folder, const ModelConfig& config,
                    Method method = Method::kFull);
 

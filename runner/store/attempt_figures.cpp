@@ -135,7 +135,7 @@ AttemptFigures::Step& AttemptFigures::step_numbered(int64_t step) {
 }
 
 void AttemptFigures::add_evaluation(const EvaluationDone& evaluation) {
-  if (!evaluation.token_accuracy) return;  // a set without labels
+  if (!evaluation.token_accuracy) return;  // a validation set without labels
   if (!of_rank_0_.token_accuracy_last) of_rank_0_.validation_loss_first = evaluation.loss;
   of_rank_0_.validation_loss_last = evaluation.loss;
   of_rank_0_.token_accuracy_last = evaluation.token_accuracy;
@@ -297,7 +297,8 @@ void AttemptFigures::summarise_devices(AttemptSummary& summary) const {
 // The kernel counts a CPU's busy time in ticks of 10 ms, which is 2 % of this least time.
 constexpr double kLeastMeasuredTimeMs = 500;
 
-// Ranks may share their CPUs, so other processes have the time that all these ranks leave.
+// Ranks may share CPUs. Other processes had the busy time of a rank's CPUs, less the time of all
+// ranks on these CPUs.
 void AttemptFigures::summarise_cpu_use(AttemptSummary& summary) const {
   std::map<std::pair<std::string, std::string>, double> own_time_ms;  // by host and CPUs
   for (const Rank& rank : ranks_) {

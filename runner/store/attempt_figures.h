@@ -13,15 +13,15 @@
 
 namespace fsdp {
 
-// Computes the figures of an attempt, event by event. It keeps no more than a number per step and
-// rank. Pure.
+// Computes the figures of an attempt, event by event. Keeps one number for each step of each rank,
+// and one Step for each step. Pure.
 class AttemptFigures {
  public:
   struct Attempt {
     int64_t ranks = 0;
     int64_t warmup_steps_excluded = 0;
     int64_t gradient_accumulation_steps = 1;
-    std::optional<Dtype> compute{};  // number type of the products; nullopt: unknown
+    std::optional<Dtype> compute{};  // number type of matrix products; nullopt: unknown
   };
 
   explicit AttemptFigures(const Attempt& attempt);
@@ -50,15 +50,15 @@ class AttemptFigures {
     int64_t last_step = 0;
     int64_t step_count = 0;
     std::vector<double> step_times_ms;     // without those of suspended steps
-    RankSummary largest;                   // its memory figures
+    RankSummary largest;                   // only memory figures: the largest of any step
     std::optional<int64_t> steps_planned;  // nullopt: it has not reported its start
     int64_t resumed_from_step = 0;
     std::optional<int64_t> started_unix_ms;
     std::optional<CpuUse> cpu_use;
     int64_t last_unix_ms = 0;  // of its last event
-    bool has_ended = false;    // and has said so
+    bool has_ended = false;    // it has reported its end
   };
-  // A step over the ranks that have done it.
+  // One step, over all ranks that have reported it so far.
   struct Step {
     int64_t step = 0;
     double step_time_ms = 0;                        // of the slowest rank

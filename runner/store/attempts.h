@@ -8,7 +8,7 @@
 
 #include "runner/store/run_status.h"
 
-// The store's records of attempts, besides the reports of ranks, and of the jobs of Slurm that make
+// The store's records of attempts, without the reports of ranks, and of the Slurm jobs that make
 // attempts.
 namespace fsdp {
 
@@ -53,16 +53,16 @@ struct Prediction {
   }
 };
 
-// Identifies an attempt after its runner died, and tells its origin.
+// The facts that are known when an attempt begins. They identify the attempt after its runner died.
 struct AttemptStart {
   int64_t runner_process_id = 0;
   int64_t started_unix_ms = 0;
   std::string host;
   Provenance provenance{};
   std::string device_kind{};  // name and memory of the ranks' devices, or "cpu"
-  std::string slurm_job{};    // its job: "12_3", "12"; empty: none
+  std::string slurm_job{};    // the attempt's job: "12_3", "12"; empty: none
   std::string node_list{};    // of that job: "n[1-2]"
-  // What the run held of that job's GPUs and nodes: an equal share beside other runs.
+  // The run's share of that job's GPUs and nodes. Runs side by side have equal shares.
   std::optional<double> gpus_held{};  // nullopt: one for each rank
   std::optional<double> nodes_held{};
   Prediction prediction{};
@@ -108,7 +108,7 @@ struct JobTask {
   std::string state{};  // as Slurm names it; empty: not asked yet
   std::string reason{};
   std::string node_list{};
-  std::optional<int64_t> ends_unix_ms{};  // its time limit, while it runs
+  std::optional<int64_t> ends_unix_ms{};  // when its time limit ends it; nullopt unless it runs
   std::string device_kind{};              // of its attempts, as in AttemptStart
 
   bool operator==(const JobTask&) const = default;
@@ -129,9 +129,9 @@ struct JobTask {
 // One call of sbatch. With mode "per_run" it is an array, even of one task. With "allocation" it is
 // one job for all of its runs.
 struct JobRecord {
-  int64_t id = 0;  // the store's
+  int64_t id = 0;  // in the store
   std::string experiment{};
-  std::string token{};      // random; a part of its folder's name
+  std::string token{};      // random; a part of the name of `folder`
   std::string slurm_job{};  // as sbatch returned it; empty: it has not answered yet
   std::string cluster{};    // Slurm's name of the job's cluster; empty: unknown
   std::string mode{};

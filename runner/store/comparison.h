@@ -29,12 +29,12 @@ struct StepLoss {
   }
 };
 
-// The time of all attempts of a run, times what they held.
+// The sum over all attempts of a run: the time, multiplied by the number of GPUs or nodes held.
 struct HeldTime {
-  std::optional<double> gpu_time_ms{};  // GPUs of the job, else of the ranks; nullopt: on the CPU
-  std::optional<double> gpu_time_in_jobs_ms{};
-  std::optional<double> gpu_time_of_ranks_ms{};  // in jobs
-  std::optional<double> node_time_ms{};          // nodes of the job; nullopt: not in a job
+  std::optional<double> gpu_time_ms{};  // GPUs held in a job, else one a rank; nullopt: on the CPU
+  std::optional<double> gpu_time_in_jobs_ms{};   // of attempts in jobs only
+  std::optional<double> gpu_time_of_ranks_ms{};  // of attempts in jobs, as if one GPU a rank
+  std::optional<double> node_time_ms{};          // nodes held in a job; nullopt: not in a job
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
@@ -45,9 +45,10 @@ struct HeldTime {
   }
 };
 
-// One line of the view `comparison`: one run and its newest attempt. Every member is a column
-// of the view, except `current`, `held`, `spec` and `losses`. The figures are empty until an
-// attempt has begun.
+// One line of the view `comparison`: one run and the attempt that stands for it. This is the newest
+// attempt that was not cut short, else the newest. All members, and those in `held`, are columns of
+// the view, except `current`, `spec` and `losses`. The figures are empty until an attempt has
+// begun.
 struct ComparisonRow : AttemptSummary {
   // Its place in the experiment.
   std::string experiment;
@@ -118,7 +119,7 @@ struct ComparisonRow : AttemptSummary {
   std::optional<int64_t> reason_rank;
   HeldTime held{};
   std::string spec;                // as JSON
-  std::vector<StepLoss> losses{};  // no column: loss of each step, if other runs must have the same
+  std::vector<StepLoss> losses{};  // of each step; only for runs that must have equal losses
 
   // True if the run measured its loss. A missing loss was then not finite.
   bool has_losses() const { return steps.value_or(0) > 0; }

@@ -58,8 +58,8 @@ bool says_moved(int code, const std::filesystem::path& file) {
   return (code & 0xff) == SQLITE_CANTOPEN && !std::filesystem::exists(file.parent_path(), error);
 }
 
-// Copies a database file, and the journal that a killed writer left, to `folder`. Only reads files,
-// because nobody can write while the journal is there.
+// Copies a database file, and the journal that a killed writer left, to `folder`. Copies the files
+// without SQLite, which would have to write to the source first.
 std::filesystem::path copy_with_journal(const std::filesystem::path& source,
                                         const std::filesystem::path& folder) {
   std::filesystem::path file = folder / "results.sqlite";

@@ -24,7 +24,7 @@
 // ResultsUnavailable may be made again.
 namespace fsdp {
 
-// Ends an object of SQLite.
+// A deleter of SQLite's objects that calls `Function`, such as sqlite3_close.
 template <auto Function>
 struct CallAtEnd {
   void operator()(auto* object) const { Function(object); }
@@ -62,14 +62,15 @@ class Database {
   std::unique_ptr<sqlite3, CallAtEnd<sqlite3_close>> connection_;
 };
 
-// A prepared statement, for any number of runs. It holds no lock between calls. A value can be a
-// number, a text, a path, or an enum of the contract (stored as its name). An optional of these is
-// stored as NULL if empty. A struct with visit_fields takes one parameter or column per field.
+// A prepared statement that can be executed many times. It holds no lock between calls. A value can
+// be a number, a text, a path, or an enum of the contract (stored as its name). An optional of
+// these is stored as NULL if empty. A struct with visit_fields takes one parameter or column per
+// field.
 class Statement {
  public:
   Statement(Database& database, std::string_view sql);
 
-  // Binds `values` to the parameters in their order and runs to the end.
+  // Binds `values` to the parameters in their order and executes the statement.
   template <typename... Values>
   void run(const Values&... values) {
     query([](const Statement&) {}, values...);
@@ -181,7 +182,8 @@ class Statement {
   }
   // The type of the next column.
   int type() const { return sqlite3_column_type(statement_.get(), column_); }
-  // Throws for the next column: SQLite itself reads text as 0. NULL is 0 where both mean the same.
+  // Throws because the next column does not hold `wanted`. SQLite itself would read text as 0. NULL
+  // is not refused, and is read as 0.
   [[noreturn]] void refuse_value(const char* wanted) const;
 
   const Database& database_;
@@ -191,8 +193,8 @@ class Statement {
 };
 
 // Takes the write lock at once, so values read inside stay true until commit. Rolls back if
-// destroyed without commit. Inside another transaction it is part of that one. If this one is not
-// committed, the outer one must not be committed either.
+// destroyed without commit. Inside another transaction, it is a part of the outer one. The outer
+// one must not be committed unless the inner one was.
 class Transaction {
  public:
   explicit Transaction(Database& database);
@@ -228,8 +230,8 @@ std::string select(std::string_view from) {
 // Returns the rest of `insert into table` for the columns "a, b": "(a, b) values (?, ?)".
 std::string values_of(std::string_view columns);
 
-// Another database file that a connection reads or writes, under this name. Make it outside of a
-// transaction, and end the transaction first.
+// Attaches another database file to a connection, under `name`. Construct and destroy it outside of
+// transactions.
 class AttachedDatabase {
  public:
   AttachedDatabase(Database& database, const std::filesystem::path& file, std::string name);
@@ -246,7 +248,7 @@ class AttachedDatabase {
 std::vector<std::string> tables_of_runs(Database& database);
 
 // Copies the rows of a table between two attached databases. They replace rows with the same keys.
-// `changes` has the SQL of columns that change; a row of the table is called s.
+// `changes` maps a column to the SQL of its new value; the SQL calls the copied row s.
 void copy_table(Database& database, const std::string& from, const std::string& into,
                 const std::string& table, const std::map<std::string, std::string>& changes = {});
 

@@ -42,14 +42,14 @@ class EventTail {
     int64_t line = 0;          // lines before it
     bool is_in_long_line = false;
     int64_t last_sequence = -1;  // of the last event returned
-    int64_t skipped_since = 0;   // lines after it
-    int64_t unknown_since = 0;   // lines after it, of kinds of a newer version
+    int64_t skipped_since = 0;   // lines skipped after that event
+    int64_t unknown_since = 0;   // lines after that event, of kinds of a newer version
     int warnings = 0;
   };
 
   std::vector<Event> poll(File& file, int64_t& skipped_lines);
   void lose(File& file, int64_t& skipped_lines, int64_t lines, const std::string& what);
-  // True if the event is new.
+  // True if the event is new. Counts the lines that are missing before it.
   bool follows(File& file, int64_t& skipped_lines, const Event& event);
 
   std::vector<File> files_;

@@ -9,10 +9,10 @@ namespace fsdp {
 enum class Better { kNeither, kLess, kMore };
 enum class Shown { kAlways, kWhereKnown };
 
-// The description of a row's member for readers. Its parts follow the member in its line of
-// visit_fields. They make the member a column of every report, a condition, a group and a sort.
+// The description of a row's member for readers. In visit_fields, its parts follow the member. A
+// described member is a column of every report; users can filter, group and sort by it.
 struct Meaning {
-  const char* sentence;      // its meaning and scope; its unit ends its name
+  const char* sentence;      // the meaning and scope; the unit ends the member's name
   const char* heading = "";  // '\n' breaks lines in tables; empty: not a usual column
   Better better = Better::kNeither;
   Shown shown = Shown::kAlways;  // among the usual columns

@@ -42,8 +42,8 @@ constexpr std::array kLimits = {
     Limits{"", "0 and 1e39", "0 to 1e39"},
 };
 
-// Returns a condition of SQL for a forbidden value of the column, and the allowed values. With
-// another value, a row of a report would be unreadable or absurd.
+// Returns a condition of SQL for a forbidden value of the column, and the allowed values. A
+// forbidden value would make a row of a report unreadable or absurd.
 std::pair<std::string, const char*> rule_of(const std::string& column, const std::string& type) {
   if (column == "spec" || column == "environment") {
     return {"value <> '' and (not json_valid(value) or json_type(value) <> 'object')",
@@ -84,7 +84,7 @@ void require_allowed_values(Database& database, const std::string& table, const 
   }
 }
 
-// A query that finds nothing in a sound database, and the problem for a text that it finds.
+// A query that finds nothing in a sound database, and the message for a text that it finds.
 struct SoundnessRule {
   const char* query;
   const char* problem;
@@ -96,7 +96,7 @@ constexpr std::array kSoundnessRules = {
     SoundnessRule{"select \"table\" || ' refer to rows of ' || parent "
                   "from pragma_foreign_key_check limit 1",
                   "is damaged: rows of its table {} that are not there"},
-    // Runs that the source has merged lie elsewhere, and are only ever read.
+    // Runs that the source itself merged lie elsewhere, and are only ever read.
     SoundnessRule{"select folder from runs r join experiments e on e.name = r.experiment "
                   "where e.source = '' and (folder = '' or folder like '/%' "
                   "  or '/' || folder || '/' like '%/../%') limit 1",
@@ -184,7 +184,7 @@ void copy_source(const MergeSource& source, const path& results, const path& cop
 // condition holds. Otherwise it finds a folder or a name, and an experiment; the problem describes
 // them.
 constexpr std::array kMergeRules = {
-    // Runs that the source has merged lie elsewhere, but each must lie where it was.
+    // Runs that the source itself merged lie elsewhere, but each must lie where it did before.
     SoundnessRule{"select r.folder, r.experiment from main.runs r "
                   "join main.experiments e on e.name = r.experiment "
                   "where e.source = {name} and instr(r.folder, {prefix} || '/') <> 1 "
@@ -239,19 +239,21 @@ class Merge {
     return Statement(into_, "select quote(?)").value<std::string>(text).value();
   }
 
-  // Returns SQL for the name here of an experiment or a source, in a column of the source.
+  // Returns SQL for the name that an experiment or a source gets in into_. `column` is the SQL of
+  // its name in the source.
   std::string name_here(const std::string& column) {
     return fmt::format("({0} || iif({1} = '', '', '/' || {1}))", text_of_sql(source_.name), column);
   }
 
-  // Returns SQL for the experiments that merges of the source's name have brought.
+  // Returns SQL for the experiments in into_ that merges under the source's name have brought.
   std::string brought() {
     return fmt::format(
         "(select name from main.experiments where instr(source || '/', {} || '/') = 1)",
         text_of_sql(source_.name));
   }
 
-  // Makes a table of the source's runs with their numbers, names and folders here.
+  // Makes the table `numbered`: each of the source's runs, with its number, names and folder in
+  // into_.
   MergedSource number_runs() {
     into_.execute(
         "create temp table numbered (there integer primary key, run integer, experiment text, "
@@ -278,7 +280,7 @@ class Merge {
     return merged;
   }
 
-  // Refuses a source without runs, unless earlier merges brought some, which then leave the list.
+  // Refuses a source without runs, unless earlier merges brought runs. These then leave the list.
   void require_runs(const MergedSource& merged) {
     if (merged.runs > 0) return;
     const auto here =
@@ -357,7 +359,8 @@ MergedSource merge_copy(const path& copy, const MergeSource& source, Database& i
   return {.skipped = reason_to_skip(source, error)};
 }
 
-// No database is made for a source that cannot be merged even into an empty one.
+// Merges into an empty temporary database if the results have none. This keeps a source that cannot
+// be merged from creating a database.
 MergedSource try_merge(const path& copy, const MergeSource& source, const path& results) {
   std::error_code not_there;
   if (std::filesystem::exists(results / "results.sqlite", not_there)) return {};

@@ -36,7 +36,7 @@ bool is_of_its_step(const RunPaths& paths, const CheckpointFolder& checkpoint) {
           !std::filesystem::exists(paths.checkpoint(checkpoint.step)));
 }
 
-// True if every file in its trainer.json exists and has the listed size.
+// True if every file that the checkpoint's trainer.json lists exists and has the listed size.
 bool is_whole(const path& checkpoint) try {
   const std::string text =
       read_input_file(checkpoint / kTrainerStateName, kLargestTrainerStateBytes);
@@ -51,7 +51,7 @@ bool is_whole(const path& checkpoint) try {
 }
 
 // Returns all checkpoints of a run, except the newest `keep_last` complete ones. Links are left
-// out, because they may lead to another run's.
+// out, because they may lead to another run's checkpoints.
 std::vector<CheckpointFolder> prunable_checkpoints(const RunPaths& paths, int64_t keep_last) {
   std::error_code not_there;
   if (std::filesystem::is_symlink(paths.checkpoints(), not_there)) return {};
@@ -91,7 +91,7 @@ path own_folder(const path& results, const RunRecord& run) {
   return is_rest ? results / removed : path();
 }
 
-// Returns the rests that killed prunes left of runs without rows.
+// Returns the folders that killed prunes left of runs that have no rows anymore.
 std::vector<path> find_rests(const path& results, const std::vector<RunRecord>& runs) {
   std::vector<path> rests;
   std::error_code not_there;
@@ -110,7 +110,7 @@ std::vector<path> find_rests(const path& results, const std::vector<RunRecord>& 
   return rests;
 }
 
-// Sets each item's keeper: a run that stays and resumes from the item.
+// Sets kept_for of each item that a run resumes from, if this run stays.
 void find_keepers(const NamedFolders& named, std::vector<PruneItem>& items) {
   std::set<int64_t> going;
   for (const PruneItem& item : items) {
@@ -126,7 +126,7 @@ void find_keepers(const NamedFolders& named, std::vector<PruneItem>& items) {
     }
     return false;
   };
-  while (std::ranges::any_of(items, is_newly_kept)) {  // a kept item may keep another
+  while (std::ranges::any_of(items, is_newly_kept)) {  // a run that is kept may need another item
   }
 }
 
@@ -196,8 +196,8 @@ class Removal {
     return true;
   }
 
-  // Empties the folder of an item whose rows could not be removed, because the disk is full. The
-  // empty folder stays until they are gone, so the next call can find it.
+  // Empties the folder of an item after its rows could not be removed because the disk is full. The
+  // empty folder stays until the rows are gone, so the next call can find it.
   static void make_room_with(const PruneItem& item) {
     if (item.folder.empty() || item.folder != name_of_removed(item)) return;
     std::error_code gone;
@@ -206,8 +206,8 @@ class Removal {
     }
   }
 
-  // Removes the folders of experiments whose last run went. A run is recorded before it has a
-  // folder.
+  // Removes the folders of experiments that have no run left. This asks the database, because a run
+  // is recorded before it has a folder.
   void remove_empty_folders() {
     if (emptied_.empty()) return;
     const Store::Batch nobody_plans(store_);
@@ -245,7 +245,7 @@ class Removal {
     });
   }
 
-  // Deletes the row of a checkpoint, unless another folder holds the step's.
+  // Deletes the row of a checkpoint, unless another folder holds a checkpoint of this step.
   void forget_checkpoint(const PruneItem& item) {
     using enum CheckpointFolder::State;
     const RunPaths paths = run_of_checkpoint(item);
@@ -267,7 +267,7 @@ class Removal {
     }
     item.folder = name;
     if (error) return;
-    // Before its rows are deleted.
+    // The new name must be on the disk before the rows are deleted.
     if (const int failure = sync_names(name.parent_path()); failure != 0) {
       throw std::system_error(failure, std::generic_category(),
                               name.string() + " cannot be removed");
@@ -279,7 +279,7 @@ class Removal {
   const PruneWish& wish_;
   int64_t version_ = -1;
   std::vector<PruneItem> prunable_;
-  std::set<path> emptied_;  // folders of experiments that runs have left
+  std::set<path> emptied_;  // folders of experiments that runs were removed from
 };
 
 }  // namespace

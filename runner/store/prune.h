@@ -17,18 +17,19 @@ namespace fsdp {
 
 struct PruneWish {
   std::set<int64_t> runs;                     // only these runs
-  std::optional<int64_t> older_than_unix_ms;  // only runs with a newest attempt begun earlier
+  std::optional<int64_t> older_than_unix_ms;  // only runs that began their newest attempt before
   bool not_current = false;                   // only runs that left their experiment's list
-  bool checkpoints = false;                   // only checkpoints of the runs
-  int64_t keep_last = 0;                      // checkpoints to keep per run, those with most steps
+  bool checkpoints = false;                   // only the runs' checkpoints, not the runs
+  int64_t keep_last = 0;                      // how many of a run's latest checkpoints to keep
 };
 
 // One folder, and everything that the database knows about it.
 struct PruneItem {
-  // The item is a run or one checkpoint. nullopt: it is the rest of a run, left by a killed call.
+  // The run that the item is, or that has the checkpoint. nullopt: the item is the rest of a run
+  // that a killed prune() left.
   std::optional<RunRecord> run{};
   std::optional<int64_t> checkpoint_step{};
-  std::filesystem::path folder{};  // empty: it belongs to other results, and stays
+  std::filesystem::path folder{};  // empty: no folder, or one of other results or runs, which stays
   int64_t size_bytes = 0;
   std::optional<ResumedFrom> kept_for{};  // set if a run that stays needs the item; it stays too
 };

@@ -70,7 +70,7 @@ void Store::add_losses_before(AttemptSummary& summary, int64_t run_id, int attem
       sql("select 1 from ranks" + kOfAttempt + " and resumed_from_step > 0 limit 1")
           .value<int64_t>(run_id, attempt)
           .has_value();
-  if (!goes_on) return;  // an attempt without a first step has no losses
+  if (!goes_on) return;  // its own first losses are the run's
   std::vector<Stretch> course = stretches(run_id, attempt);
   course.pop_back();
   if (course.empty()) return;
@@ -123,7 +123,7 @@ void Store::ingest(int64_t run_id, int attempt, std::span<const std::vector<Even
     ingest_rank(run_id, attempt, static_cast<int>(rank), events_of_ranks[rank],
                 rank < skipped_lines.size() ? skipped_lines[rank] : 0, figures);
   }
-  // Figures are written so seldom that medians over all steps cost little, even for many steps.
+  // Medians over all steps cost time, so figures are written only after 1/64 more events.
   const int64_t new_events = figures.events - figures.events_written;
   if (new_events > 0 && 64 * new_events >= figures.events) {
     write_figures(run_id, attempt, figures, /*has_ended=*/false);

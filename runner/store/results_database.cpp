@@ -52,7 +52,7 @@ std::optional<Header> header_of(const path& file) {
   const auto page_bytes = static_cast<uintmax_t>(big_endian(header.substr(16, 2)));
   return Header{.user_version = big_endian(header.substr(60, 4)),
                 .application_id = big_endian(header.substr(68, 4)),
-                .page_bytes = page_bytes == 1 ? 65536 : page_bytes,  // which has no room there
+                .page_bytes = page_bytes == 1 ? 65536 : page_bytes,  // 65536 does not fit there
                 .has_wal = header[18] == 2};
 }
 
@@ -93,7 +93,8 @@ void add_what_is_missing(Database& database, const std::string& schema) {
   }
 }
 
-// SQLite itself lets nobody but the owner write. On failure it tells the reason.
+// Creates the file with the umask's permissions. SQLite itself lets nobody but the owner write.
+// Ignores failures, because SQLite then reports the reason.
 void make_with_umask(const path& file) {
   const int descriptor = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (descriptor >= 0) close(descriptor);
@@ -130,7 +131,7 @@ void require_mergeable(const path& file) {
 }
 
 void require_own_views(Database& database) {
-  // "table", or the text of a view.
+  // Selects the name of each object, and its SQL if it is a view, else its type.
   const std::string made = "select name, iif(type = 'view', sql, type) from sqlite_master ";
   static const auto kOwn = [&] {
     Database own(":memory:");
@@ -175,7 +176,7 @@ Database open_results(const path& results, StoreUse use) {
   if (!header || !header->is_ours()) refuse_foreign(file);
   require_whole_pages(file, *header);
   const bool is_current = header->user_version == std::ssize(schema_versions());
-  // This program writes no write-ahead log, and reading one would leave files beside it.
+  // This program writes no write-ahead log. Reading one would leave files beside the database.
   if (!is_current && header->has_wal) refuse_foreign(file);
   // A killed writer's change must be undone before anything can be read.
   const bool must_change = !is_current || has_journal(file);

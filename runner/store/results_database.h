@@ -24,8 +24,8 @@ Database open_results(const std::filesystem::path& results, StoreUse use);
 // another program has given it a write-ahead log, because SQLite would leave files beside it.
 void require_mergeable(const std::filesystem::path& file);
 
-// Throws ConfigError if the database has a view in the place of a table, or a view that is not this
-// program's. Reading it might never end.
+// Throws ConfigError if a view replaces one of this program's tables, or if one of its views has
+// other SQL. Reading such a view might never end.
 void require_own_views(Database& database);
 
 // Throws ConfigError if the folder's path is too long for SQLite to open a database in it.
@@ -38,8 +38,8 @@ void check_results_path(const std::filesystem::path& results);
 std::span<const std::string> schema_versions();
 
 // Brings the schema of `database`, which is ours or empty, to the last of `versions`, in one
-// transaction. Writes nothing if it is there already. Throws ConfigError, and changes nothing, if
-// another program or a newer one wrote it.
+// transaction. Writes nothing if the schema has this version. Throws ConfigError, and changes
+// nothing, if another program or a newer fsdp-run wrote the database.
 void migrate(Database& database, std::span<const std::string> versions = schema_versions());
 
 }  // namespace fsdp

@@ -10,13 +10,13 @@ namespace fsdp {
 inline constexpr std::chrono::seconds kLockWait{10};
 
 // The results cannot be read or written now. Another program holds the database locked, its disk is
-// full or read-only, or its folder has moved. The call kept nothing and may be made again.
+// full or read-only, or its folder has moved. The call recorded nothing and may be made again.
 class ResultsUnavailable : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// The same, because the disk of the results is full, or a quota.
+// The results are unavailable because their disk or a quota is full.
 class DiskFull : public ResultsUnavailable {
  public:
   using ResultsUnavailable::ResultsUnavailable;

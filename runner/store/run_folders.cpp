@@ -10,9 +10,10 @@ using std::filesystem::path;
 
 namespace {
 
-// Returns the absolute path with '/' at its end, so paths of folders in it begin with it.
+// Returns the absolute path with '/' at its end, so the names of all folders in it begin with its
+// name.
 std::string name_of_folder(const path& folder) {
-  std::error_code error;  // also of a name that is too long for a file's
+  std::error_code error;  // also if a part of the path is too long for a file name
   const path absolute = std::filesystem::absolute(folder);
   const path place = std::filesystem::weakly_canonical(absolute, error);
   return ((error ? absolute.lexically_normal() : place) / "").string();

@@ -12,10 +12,11 @@
 // The folders that runs have, and the folders that they need.
 namespace fsdp {
 
-// True if `folder`, relative to the results, is runs/<one>/<one>.
+// True if `folder`, relative to the results, has the form runs/<name>/<name>.
 bool is_run_folder(const std::filesystem::path& folder);
 
-// True if this also holds after links are followed. The folder runs may itself be a link.
+// True if is_run_folder() holds, the folder exists, and no part of its path below runs/ is a link.
+// runs/ itself may be a link.
 bool is_own_run_folder(const std::filesystem::path& results, const std::filesystem::path& folder);
 
 // A run, and the checkpoint in its `resume`.
@@ -24,8 +25,8 @@ struct ResumedFrom {
   std::filesystem::path checkpoint;
 };
 
-// The folders that recorded runs name, with links followed: their own folders, in any results, and
-// the checkpoints that they resume from.
+// The folders of all recorded runs, even merged ones, and the checkpoints that these runs resume
+// from. Links are followed.
 class NamedFolders {
  public:
   NamedFolders(const Store& store, const std::filesystem::path& results);

@@ -71,7 +71,7 @@ struct RankEnd {
   int rank = 0;
   RankEndKind kind = RankEndKind::kNone;
   int64_t exit_code = 0;                      // of run_failed
-  std::string reason;                         // of run_failed; for run_finished: its gaps
+  std::string reason;                         // of run_failed; of run_finished: missing steps
   int64_t last_step = 0;                      // 0: none
   std::optional<int64_t> last_event_unix_ms;  // nullopt: the rank wrote no event
 };
@@ -83,12 +83,12 @@ struct StatusRow {
   std::string point;
   RunStatus status = RunStatus::kPlanned;
   std::string reason;
-  std::optional<int64_t> attempt;  // the one in the view `comparison`
+  std::optional<int64_t> attempt;  // as in the view `comparison`
   std::optional<int64_t> started_unix_ms;
   std::optional<int64_t> ended_unix_ms;  // nullopt while it runs
   std::string host;                      // of the runner; empty without an attempt
   int64_t runner_process_id = 0;
-  std::optional<int64_t> steps_done;     // of the whole run, with those before a checkpoint
+  std::optional<int64_t> steps_done;     // of the whole run, with the steps before a checkpoint
   std::optional<int64_t> steps_planned;  // of the whole run; nullopt until rank 0 reports
   std::optional<double> step_time_ms_median;
   std::optional<int64_t> memory_allocated_bytes_max;

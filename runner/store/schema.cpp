@@ -239,7 +239,8 @@ constexpr std::string_view kSqlType = std::floating_point<T> ? "real"
 template <typename T>
 constexpr std::string_view kSqlType<std::optional<T>> = kSqlType<T>;
 
-// Tells when a row gets its values. Optional fields may always be null.
+// kAlways: a row is inserted with its values. kLater: they may be null until an update. Optional
+// fields may always be null.
 enum class Presence { kAlways, kLater };
 
 template <Fields T>

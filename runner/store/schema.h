@@ -10,13 +10,13 @@ namespace fsdp {
 
 // Returns the SQL that creates the tables and views of a results database. Columns of ranks'
 // reports and of computed figures follow from the visit_fields of their structs. Settings follow
-// from the run's specification. tests/golden/schema.sql holds the outcome; a change there is a new
-// version (results_database.h).
+// from the run's specification. tests/golden/schema.sql holds the result. If that changes, the
+// schema needs a new version (results_database.h).
 std::string schema();
 
-// Return the sources of ComparisonRow and RankRow, in the order of reports. These are the views
-// `comparison`, with columns too long for a screen, and `comparison_per_rank`. With Listed::kEver,
-// they include runs that left their experiment's list; the views do not.
+// Return the SQL to select ComparisonRow and RankRow from, in the order of reports. It is the view
+// `comparison` with the columns `current` and `spec`, and the view `comparison_per_rank`. With
+// Listed::kEver, runs that left their experiment's list are included; the views lack them.
 std::string comparison_rows(Listed listed);
 std::string comparison_per_rank_rows(Listed listed);
 
@@ -44,7 +44,7 @@ inline constexpr EventTable event_table<DeviceSample>{"device_samples", "sequenc
 template <>
 inline constexpr EventTable event_table<CpuUse>{"cpu_uses", "sequence"};
 
-// Calls visit(std::type_identity<Body>()) for each of these tables.
+// Calls visit(std::type_identity<Body>()) for each Body with a table.
 template <typename Visit>
 void visit_event_tables(Visit&& visit) {
   visit(std::type_identity<StepDone>());

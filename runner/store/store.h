@@ -31,13 +31,13 @@ struct ExperimentRecord {
   std::filesystem::path file;    // absolute
   std::string text;              // the file's text when planned
   std::string text_digest;       // of the text
-  std::string profile;           // chosen one
+  std::string profile;           // name of the chosen profile
   std::string compare = "loss";  // the rows are compared by "loss" or "throughput"
-  std::string source{};          // owner of the merged results; empty: of this folder
+  std::string source{};          // owner of merged results; empty: planned in this folder
 };
 
-// A run of an experiment. Before it is planned, it has no id and no status yet, and `folder` is the
-// one that it wants.
+// A run of an experiment. Before it is planned, it has no id and no status, and `folder` is only
+// its wish.
 struct RunRecord {
   int64_t id = 0;
   std::string experiment{};
@@ -50,14 +50,14 @@ struct RunRecord {
   int64_t repeat = 0;            // within the series, from 0
   std::string data_digest{};     // of the contents of all input files
   std::string loss_digest{};     // runs with the same one must have equal losses
-  // Runs that differ in one doubled key only: their name, the key, and this run's value of it.
+  // The runs that differ in one doubled key only: their common name, the key, and this run's value.
   std::string family{};
   std::string family_key{};
   std::optional<int64_t> family_value{};
   RunStatus status = RunStatus::kPlanned;
   std::string reason{};  // one line; may be empty
   int attempt = 0;       // the newest, 0: none
-  std::string source{};  // owner of the merged results; empty: of this folder
+  std::string source{};  // owner of merged results; empty: planned in this folder
   bool current = true;   // in its experiment's list as last planned
 
   template <typename Self, typename Visitor>
@@ -89,12 +89,12 @@ struct KnownOutOfMemory {
   int attempt = 0;
   std::string experiment;
   std::string point;
-  int64_t value = 0;        // of the family's key
+  int64_t value = 0;        // of the doubled key
   std::string device_kind;  // as AttemptStart has it
 };
 
-// An attempt that begin_attempt recorded and end_attempt did not. Another runner works on it, or
-// its runner was killed. A killed one is closed with ingest_rest() and close_attempt().
+// An attempt that begin_attempt() began and end_attempt() has not ended. Another runner works on
+// it, or its runner was killed. In the latter case, ingest_rest() and close_attempt() end it.
 struct RunningAttempt {
   RunRecord run;
   int attempt = 0;
@@ -119,7 +119,7 @@ struct Recorded {
   }
 };
 
-// A part of a run's course: an attempt, and its last step that counts.
+// An attempt's part of a run: its steps up to `last_step`, from which a later attempt resumed.
 struct Stretch {
   int attempt = 0;
   int64_t last_step = std::numeric_limits<int64_t>::max();
@@ -142,8 +142,8 @@ class Store {
   // Throws ResultsUnavailable if nothing can be recorded now.
   void check_is_writable();
 
-  // Joins all calls during its lifetime into one transaction: kept by commit(), else undone. For
-  // calls in quick succession, because other writers wait until its end.
+  // Joins all calls during its lifetime into one transaction: kept by commit(), else undone. Use it
+  // only for calls in quick succession, because other writers wait until its end.
   struct Batch : Transaction {
     explicit Batch(Store& store) : Transaction(store.database_) {}
   };
@@ -163,11 +163,12 @@ class Store {
   // finished or did not fit.
   std::vector<int64_t> values_with_result(std::string_view experiment,
                                           std::string_view family) const;
-  // Returns the family's runs, in all experiments, that ran out of memory in their newest attempt
-  // that was not cut short. They are sorted by value.
+  // Returns the family's runs that ran out of memory in their newest attempt that was not cut
+  // short, sorted by value. Covers all experiments except merged ones.
   std::vector<KnownOutOfMemory> known_out_of_memory(std::string_view family) const;
-  // Gives the run this status without an attempt, until one begins or ends. A result is kept if
-  // `status` is_cut_short or failed: such an end is not the run's own.
+  // Gives the run this status without an attempt. It lasts until an attempt begins or ends. If
+  // `status` is cut short or failed, a run with a result keeps its result's status, because such an
+  // end is not the run's own.
   void record_status(int64_t run_id, RunStatus status, std::string_view reason);
   std::optional<RunRecord> run(int64_t run_id) const;
   // Returns every run of every experiment, even those that left their experiment's list.
@@ -193,13 +194,13 @@ class Store {
   // nothing is new. `skipped_lines` counts each rank's lost lines, as in EventTail.
   void ingest(int64_t run_id, int attempt, std::span<const std::vector<Event>> events_of_ranks,
               std::span<const int64_t> skipped_lines = {});
-  // The log of `reason_rank` tells more; -1: no rank. The run takes the status of its newest
-  // attempt that was not cut short, else of its newest attempt. May be called again when more is
-  // known.
+  // Ends an attempt. The log of `reason_rank` tells more; -1: no rank. The run takes the status of
+  // its newest attempt that was not cut short, else of its newest attempt. May be called again when
+  // more is known.
   void end_attempt(int64_t run_id, int attempt, RunStatus status, std::string_view reason,
                    int64_t ended_unix_ms, int reason_rank = -1);
 
-  // Takes back end_attempt().
+  // Gives an ended attempt, and its run, the status running again.
   void reopen_attempt(int64_t run_id, int attempt);
 
   // Returns the experiment's attempts with the status running, even if their run has left the
@@ -209,7 +210,7 @@ class Store {
   // Records a job with its tasks, before sbatch is called; returns its id.
   int64_t record_job(const JobRecord& job);
   void set_slurm_job(int64_t job, std::string_view slurm_job);
-  // Forgets a job that Slurm refused, or that never reached it; its runs stay as they are.
+  // Forgets a job that Slurm refused, or that never reached Slurm. Its runs stay as they are.
   void forget_job(int64_t job);
   // Updates or adds the task with this number. Each call is one transaction; use a Batch for
   // several.
@@ -217,8 +218,8 @@ class Store {
   // Returns the jobs with a task that is not over, with all their tasks, the newest last.
   // `experiment` is empty for all.
   std::vector<JobRecord> open_jobs(std::string_view experiment) const;
-  // Returns the open job of mode allocation that will reach this run, a value of a doubled key, by
-  // itself. This is the newest job with runs of the family, but without this run.
+  // Returns the open job of mode allocation that will start this run by itself, as a further value
+  // of the doubled key. The job is the family's newest one, and does not have this run yet.
   std::optional<int64_t> allocation_that_comes_to(int64_t run_id) const;
   // Returns every job ever submitted for the run, with the run's task only, the newest last.
   std::vector<JobRecord> jobs_of_run(int64_t run_id) const;
@@ -227,8 +228,9 @@ class Store {
   std::vector<RankEnd> rank_ends(int64_t run_id, int attempt) const;
 
   // Return the views `comparison` and `comparison_per_rank`, in order; an empty `experiment` means
-  // all. Listed::kEver adds rows that left their experiment's list. They read no steps, because
-  // ingest keeps figures up to date. Figures of a running attempt lack at most 1/64 of its events.
+  // all. Listed::kEver adds runs that left their experiment's list. Neither function reads steps,
+  // because ingest() keeps figures up to date. Figures of a running attempt lack at most 1/64 of
+  // its events.
   std::vector<ComparisonRow> comparison(std::string_view experiment,
                                         Listed listed = Listed::kNow) const;
   std::vector<RankRow> comparison_per_rank(std::string_view experiment,
@@ -238,8 +240,8 @@ class Store {
   // steps: a running run has the figures of its last summary, if any.
   std::vector<StatusRow> statuses(std::string_view experiment) const;
 
-  // Returns the attempt and, before it, earlier attempts up to the checkpoint that it resumed from,
-  // in order. They make up a curve over all steps of a run. If two attempts reached the
+  // Returns, in order, the attempts that together did the run's steps up to the last one of
+  // `attempt`. Each resumed from a checkpoint of the attempt before. If two attempts reached the
   // checkpoint's step, the newer one counts.
   std::vector<Stretch> stretches(int64_t run_id, int attempt) const;
   // Returns the loss of each step from the run's first one on, as rank 0 reported it. Every rank
@@ -253,7 +255,8 @@ class Store {
   std::vector<StepDone> newest_steps(int64_t run_id, int attempt, int rank, int count) const;
   // Returns the last sample of each device of each node.
   std::vector<Recorded<DeviceSample>> newest_device_samples(int64_t run_id, int attempt) const;
-  // Returns the facts of the ranks that have reported, in their order.
+  // Returns what each rank reported at its start, in order of rank. Leaves out ranks that have not
+  // reported.
   std::vector<RunStarted> rank_facts(int64_t run_id, int attempt) const;
 
   // Returns the attempts in their order; none if there is no such run.
@@ -261,14 +264,14 @@ class Store {
   // Returns an empty record for unknown attempts and runs, and if none was recorded.
   Provenance provenance(int64_t run_id, int attempt) const;
   std::string experiment_text(int64_t run_id, int attempt) const;  // the file as it was
-  std::string spec_text(int64_t run_id) const;                     // run.yaml as it was
-  // Returns the parsed run.yaml. Defaults complete the text of an older version.
+  std::string spec_text(int64_t run_id) const;                     // spec() as YAML
+  // Returns the run's recorded specification. Defaults complete one of an older version.
   RunSpec spec(int64_t run_id) const;
 
   // True if one of the run's attempts is running, or it waits or runs in an open job. A merged run
   // is never under way here.
   bool is_under_way(int64_t run_id) const;
-  // Forgets all of a run. Returns false, and does nothing, if it is under way.
+  // Forgets everything about a run. Returns false, and does nothing, if the run is under way.
   bool delete_run(int64_t run_id);
   // Forgets a checkpoint of the run, by its path relative to the run's folder.
   void delete_checkpoint(int64_t run_id, const std::filesystem::path& path);
@@ -280,7 +283,7 @@ class Store {
   void remember_digest(const FileState& file, std::string_view digest);
 
  private:
-  // An attempt and the figures computed from its events so far.
+  // The figures computed from an attempt's events so far.
   struct Figures {
     AttemptFigures computed;
     std::map<int64_t, int64_t> last_sequences;  // by rank, of the last event in the figures
@@ -288,7 +291,7 @@ class Store {
     int64_t events_written = 0;  // number of events in the figures last written
   };
 
-  // Returns the statement of this SQL, which stays prepared.
+  // Returns the prepared statement of this SQL. It is prepared once and kept.
   Statement& sql(const std::string& text) const;
 
   // These functions work within the caller's transaction.
@@ -304,7 +307,8 @@ class Store {
   Figures& figures_of(int64_t run_id, int attempt);
   AttemptFigures read_figures(int64_t run_id, int attempt) const;
   void write_figures(int64_t run_id, int attempt, Figures& figures, bool has_ended);
-  // Adds the first losses of the run, if the attempt resumed from a checkpoint.
+  // If the attempt resumed from a checkpoint, sets the first losses to the run's, and includes
+  // earlier evaluations in the best validation loss.
   void add_losses_before(AttemptSummary& summary, int64_t run_id, int attempt) const;
 
   mutable Database database_;
