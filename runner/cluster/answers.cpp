@@ -196,7 +196,7 @@ std::vector<TaskState> read_sacct(std::string_view output) {
 }
 
 std::optional<TaskAccounts> read_accounts(std::string_view output) {
-  constexpr int64_t kUnmeasured = 4'000'000'000;  // plugins without a sensor count from 2^32 - 2
+  constexpr int64_t kUnmeasured = 4'000'000'000;  // without a sensor: 2^32 - 2, or more
   constexpr std::string_view kUnits = "KMGT";
   TaskAccounts accounts;
   for (const std::string_view line : lines_of(output)) {

@@ -20,7 +20,7 @@ inline constexpr const char* kSacctFormat = "--format=JobID,State,NodeList";
 std::vector<TaskState> read_squeue(std::string_view output);
 // Reads lines of sacct --parsable2 --noheader.
 std::vector<TaskState> read_sacct(std::string_view output);
-// Reads lines of sacct about a task and its steps: sums of energy, the most memory.
+// Reads lines of sacct about a task and its steps: the sum of the energy, and the most memory.
 inline constexpr const char* kSacctAccounts = "--format=JobID,ConsumedEnergyRaw,MaxRSS";
 std::optional<TaskAccounts> read_accounts(std::string_view output);
 // Reads lines of scontrol --oneliner show partition.
@@ -34,8 +34,9 @@ SlurmConfig read_config(std::string_view output);
 // The job id in the output of sbatch --parsable, "12" or "12;cluster".
 std::string read_submitted(std::string_view output);
 
-// Finds the job or array with the script in lines "%F|%o" of squeue. The name of the script's
-// folder tells it from all others, so the path to the folder may be written in another way.
+// Finds the job or array with the script in lines "%F|%o" of squeue. Compares only the names of the
+// script and of its folder, because squeue may show another path to the folder. The folder's name
+// is unique.
 std::optional<std::string> read_submission(std::string_view output,
                                            const std::filesystem::path& script);
 

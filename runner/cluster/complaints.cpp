@@ -28,14 +28,14 @@ constexpr std::string_view kGpuRemedy =
 
 // Advice for jobs that Slurm does not start.
 struct Advice {
-  std::string_view refusal;    // a phrase of sbatch's errors; empty: it does not refuse the job
+  std::string_view refusal;    // a phrase of sbatch's errors; empty: sbatch accepts the job
   std::string_view reason;     // how squeue's reason begins; empty: the job does not wait
   std::string_view problem{};  // why the job waits
   std::string_view remedy{};
 };
 
-// The words of Slurm 22.05. More specific refusals come first. A reason has a line if waiting does
-// not end it ("ReqNodeNotAvail, UnavailableNodes:n1").
+// The words of Slurm 22.05. More specific refusals come first. Only reasons that do not pass by
+// waiting have a line. Details may follow a reason ("ReqNodeNotAvail, UnavailableNodes:n1").
 constexpr Advice kAdvice[] = {
     {"accounting/QOS policy", "", "",
      "the site's limits for you: lower slurm.time, slurm.nodes, slurm.gpus_per_node or slurm.mem, "
@@ -110,7 +110,7 @@ constexpr Advice kPerJob{
 constexpr Advice kBudget{"", "", "the account has used up its budget",
                          "set slurm.account or slurm.qos, or ask for more"};
 
-// nullptr if waiting may end the reason.
+// nullptr if the reason may pass by waiting.
 const Advice* advice_for(std::string_view reason) {
   // This reason passes when the other job begins.
   if (reason.find("May be reserved for other job") != std::string_view::npos) return nullptr;

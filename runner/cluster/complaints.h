@@ -30,8 +30,8 @@ inline constexpr std::string_view kSharedLimitReached =
     "the job's memory limit (slurm.mem) was reached, which runs beside each other share: "
     "slurm.max_parallel 1 runs one at a time";
 
-// Suggests what to change after sbatch refused a job, and while a job waits for this reason. Empty
-// if unknown.
+// Suggest what to change if sbatch refused a job, or if a job waits for this reason. Empty if
+// unknown.
 std::string remedy_for_refusal(std::string_view complaint);
 std::string remedy_for_reason(std::string_view reason);
 

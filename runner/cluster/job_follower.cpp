@@ -92,7 +92,7 @@ void JobFollower::add_chosen_runs(Job& job) {
 }
 
 // Continues an attempt of this job that an earlier runner has imported. A run that has ended in an
-// allocation may be in another job since.
+// allocation may be in another job by now.
 JobFollower::Task JobFollower::open_task(const Job& job, const JobTask& recorded, RunRecord run,
                                          bool has_spec) {
   Task task{.recorded = recorded,
@@ -197,7 +197,8 @@ std::vector<RunRecord> JobFollower::pass(const std::optional<std::vector<TaskSta
       const bool is_known = found != state_of.end();
       if (task.over_since) ask_server_for_files(task);
       if (!is_known || found->second->phase != TaskPhase::kQueued) read_files(job, task);
-      // Closed one pass later, so that the run which the job chose next is known.
+      // A task of an allocation is closed one pass after its run ended. By then the run that the
+      // job chose next is known.
       const bool ended_now = job.is_allocation() && end_in_allocation(job, task);
       if (states && job.can_be_asked && !task.recorded.over && !ended_now) {
         take_state(job, task, is_known ? std::optional(*found->second) : std::nullopt);
@@ -241,7 +242,7 @@ void JobFollower::take_state(Job& job, Task& task, const std::optional<TaskState
     return;
   }
   if (!state || state->phase == TaskPhase::kEnded) {
-    // The file of a run that the job chose last may not have appeared.
+    // The file of the run that the job chose last may not have appeared.
     const bool may_go_on = job.is_allocation() && !task.run.family.empty();
     const bool is_known = task.ended && !may_go_on;
     if (is_known || (state && state->node_list.empty()) || may_judge(task)) {
@@ -252,7 +253,7 @@ void JobFollower::take_state(Job& job, Task& task, const std::optional<TaskState
   if (state->phase == TaskPhase::kRunning) task.seen_unix_ms = now_unix_ms();
   if (state->phase == TaskPhase::kQueued) {
     wait_in_queue(job, task, *state);
-  } else if (!job.is_allocation()) {  // there an end.json may wait for its ranks' last events
+  } else if (!job.is_allocation()) {  // in allocations, end.json may come before the last events
     task.over_since.reset();
   }
   record(job, task, *state);
@@ -277,7 +278,7 @@ bool JobFollower::may_judge(Task& task) {
 
 // Called when the task first waits, and again after the job was requeued.
 void JobFollower::wait_in_queue(Job& job, Task& task, const TaskState& state) {
-  if (task.is_done()) return;  // the job goes on with others
+  if (task.is_done()) return;  // the job continues with other runs
   task.not_begun_unix_ms = now_unix_ms();
   if (task.attempt) {
     if (!may_judge(task)) return;
@@ -370,8 +371,8 @@ RunStatus JobFollower::close(const Job& job, Task& task, bool was_requeued,
         std::max(task.seen_unix_ms, last_write_unix_ms(paths(task).attempt(open.attempt())));
     const auto output = job_output(listeners_.results / job.recorded.folder,
                                    slurm_name(job.recorded, task.recorded.task));
-    // Slurm can kill the batch script for the memory of the job's steps.
-    // A file that the user names may have lines of other jobs.
+    // If the job's steps run out of memory, Slurm can kill the batch script, too. Then only the
+    // job's output says so. An output file that the user names may have lines of other jobs.
     const bool is_own_file =
         task.run.spec.slurm.output.empty() && task.run.spec.slurm.error.empty();
     if (state && is_own_file && !first_line(output, says_out_of_memory).empty()) {

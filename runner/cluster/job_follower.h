@@ -24,19 +24,20 @@ class JobFollower {
   JobFollower(const RunListeners& listeners, std::function<TimePoint()> now);
 
   // `runs` holds the runs of the job's open tasks, in any order. Without `have_specs` their
-  // specifications are read when they are needed, since thousands may wait. If Slurm here cannot be
-  // asked about the job, only its files are followed. Otherwise the job must have its Slurm id.
+  // specifications are read when they are needed, since thousands may wait. If `can_be_asked` is
+  // false, only the job's files are followed. Otherwise the job must have its Slurm id.
   void follow(JobRecord job, std::span<const RunRecord> runs, bool can_be_asked = true,
               bool have_specs = true);
-  // Drops all jobs. If a call threw, the store has undone changes that this object still holds.
-  // Follow the store's jobs anew afterwards.
+  // Drops all jobs. Call this if another call threw: this object then holds changes that the store
+  // has undone. Follow the store's jobs anew afterwards.
   void forget();
-  // Records new events of the attempts that are known to run. Returns true if all ranks of one have
-  // now reported their end.
+  // Records new events of the attempts that are known to run. Returns true if the reports of an
+  // attempt's ranks now suffice to judge it (reports_decide()).
   bool read_events();
   // Updates every task. `states` is the answer to a query about tasks(). If it is absent, Slurm did
   // not answer, and no task ends. Returns the runs that have ended, with their statuses. The runs
-  // of an allocation come together when it is over, in the order of their starts.
+  // of an allocation are returned together when the allocation is over, in the order of their
+  // starts.
   std::vector<RunRecord> pass(const std::optional<std::vector<TaskState>>& states);
 
   // The Slurm names of the open tasks that can be queried here.
@@ -51,15 +52,15 @@ class JobFollower {
     JobTask recorded;
     RunRecord run;
     int64_t not_begun_unix_ms;  // its attempt had not begun then, by this host's clock
-    int64_t seen_unix_ms = 0;   // Slurm said then that it runs
+    int64_t seen_unix_ms = 0;   // Slurm last said then that it runs; 0: never
     bool has_spec;              // of `run`
     std::unique_ptr<OpenAttempt> attempt{};
-    std::optional<TimePoint> over_since{};  // set by Slurm's or end.json's word; files may lag
-    bool is_queued = false;                 // also recorded and told to the user
-    // How the run ended, while its allocation goes on, or will end or wait again.
+    std::optional<TimePoint> over_since{};  // Slurm or end.json says it is over; files may lag
+    bool is_queued = false;                 // the store and the user know that it waits
+    // The status of the run if it has ended while the task is open.
     std::optional<RunStatus> ended{};
 
-    // True if its job does not come back to the run.
+    // True if the job will not start the run again.
     bool is_done() const { return ended && !was_ended_by_cluster(*ended); }
   };
   struct Job {
@@ -92,7 +93,7 @@ class JobFollower {
   bool has_end(const Task& task) const;
   bool may_judge(Task& task);
   void open(Task& task, const AttemptRecord& attempt);
-  // Gives the store the events written since the last call, or all.
+  // ingest() gives the store a bounded part of the new events, ingest_rest() all of them.
   void ingest(Task& task);
   void ingest_rest(Task& task);
   void record(Job& job, Task& task, const TaskState& state);

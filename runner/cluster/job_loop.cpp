@@ -250,7 +250,7 @@ void JobLoop::after(const RunRecord& ended) {
   const auto chosen = std::find_if(ended_.begin() + 1, ended_.end(), [&](const RunRecord& later) {
     return !ended.family.empty() && later.family == ended.family;
   });
-  if (chosen != ended_.end()) {  // its job went on with the search
+  if (chosen != ended_.end()) {  // the job continued the search by itself
     if (settings_.job_chose) settings_.job_chose(ended, *chosen);
     return;
   }
@@ -273,7 +273,8 @@ bool JobLoop::may_start_again(const RunRecord& run) const {
   return next_restart(run, 0, 0).has_value();
 }
 
-// A run without an attempt was never reached by its job, so it did not use up its time.
+// After a time limit, a run is restarted only if it keeps checkpoints, or if its job never reached
+// it. Such a run did not use up the time.
 std::optional<int64_t> JobLoop::next_restart(const RunRecord& run, int64_t without_attempt,
                                              int64_t least) const {
   const int64_t attempts = ended_by_cluster_in_a_row(listeners_.store, run.id);

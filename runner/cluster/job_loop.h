@@ -21,7 +21,7 @@ namespace fsdp {
 // The clock and the wait for the user, which tests replace.
 struct Pauses {
   std::function<std::chrono::steady_clock::time_point()> now;
-  // Waits this long, or less if the user asks to stop. Returns true in that case.
+  // Waits this long. If the user asks to stop, returns true at once.
   std::function<bool(std::chrono::milliseconds)> wait;
 };
 
@@ -35,7 +35,7 @@ class QueuePatience {
 
   // Warns the user the first time.
   void no_answer(TimePoint now, const std::string& problem, Progress& progress);
-  // The time since Slurm's last answer; 0: it has answered.
+  // The time since the first call without an answer; 0: the last call was answered.
   std::chrono::seconds lasted(TimePoint now) const;
   void answer(Progress& progress);
   TimePoint next() const { return next_; }
@@ -56,12 +56,12 @@ class JobLoop {
     std::string experiment;
     // Returns the run that follows an ended run, if any.
     std::function<std::optional<RunRecord>(const RunRecord&, RunStatus)> follow_up{};
-    // Called in place of follow_up() if the ended run's job has chosen the second run by itself.
+    // Called in place of follow_up() if the job of `ended` has chosen the next run by itself.
     std::function<void(const RunRecord& ended, const RunRecord& chosen)> job_chose{};
     // The shortest pause between two queries. It doubles up to 20 times as long while no task
     // changes.
     std::chrono::milliseconds query_interval{3000};
-    // The time after which runs that Slurm does not take, because it does not answer, are given up.
+    // The time without an answer from Slurm after which submitting is given up.
     std::chrono::seconds patience{600};
     // True if the user set a time limit per run. A run that exceeds it is not restarted.
     bool has_own_time_limit = false;
@@ -77,17 +77,17 @@ class JobLoop {
   bool follows(int64_t run) const { return follower_.follows(run); }
   // True if the cluster ended the run's last attempt and the run may start again.
   bool may_start_again(const RunRecord& run) const;
-  // Leaves a run to the open job that comes to it by itself (Store::allocation_that_comes_to).
+  // Leaves a run to the open job that will reach it by itself (Store::allocation_that_comes_to).
   // Returns false if there is no such job.
   bool leave_to_allocation(const RunRecord& run);
 
   // Submits the runs. Returns false if asked to stop while Slurm did not answer; the rest stays
-  // planned. Throws QueueUnavailable if Slurm has never answered, because it may not exist at all,
-  // or not for longer than Settings::patience.
+  // planned. Throws QueueUnavailable if Slurm has never answered, because there may be no Slurm.
+  // Also throws it after Settings::patience without an answer.
   bool submit(std::vector<RunRecord> runs);
-  // Follows until every run has ended and nothing follows. Returns kOk if all runs finished or did
-  // not fit, otherwise kRunFailed, or kInterrupted. While the results cannot be written, the jobs
-  // continue and are recorded later.
+  // Follows until every run has ended and nothing follows. Returns kInterrupted if asked to stop,
+  // kOk if all runs finished or did not fit, else kRunFailed. While the results cannot be written,
+  // the jobs continue and are recorded later.
   ExitCode follow();
 
  private:
@@ -120,7 +120,7 @@ class JobLoop {
   QueuePatience patience_;
   QueuePatience submission_patience_;  // sbatch may fail while squeue answers
   ResultsPatience results_patience_;
-  bool is_stale_ = false;          // the follower holds changes that were undone
+  bool is_stale_ = false;          // the follower holds changes that the store has undone
   std::deque<RunRecord> ended_{};  // recorded, but not followed up yet
   QueuePatience::TimePoint next_query_{};
   std::chrono::milliseconds query_pause_{settings_.query_interval};

@@ -29,7 +29,7 @@ namespace {
 // Files of the submission's folder.
 constexpr const char* kPlan = "job.yaml";
 constexpr const char* kExperiment = "experiment.yaml";
-constexpr const char* kClaim = "claim";  // a link, which appears with its text
+constexpr const char* kClaim = "claim";  // a symbolic link, because it appears with its text
 
 std::filesystem::path run_file(const std::filesystem::path& folder, int64_t number) {
   return folder / fmt::format("run-{}.json", number);
@@ -219,8 +219,8 @@ void DoubledRuns::write_choice(RunRecord run) {
   write_record(chosen_file(folder_, number), run);
 }
 
-// Returns the value's run, with its record if there is one. A new run has a number that no record
-// has.
+// Returns the value's run, with its record if there is one. A run without a record gets an id that
+// no record has.
 RunRecord DoubledRuns::run_of(Series& series, int64_t value) {
   RunRecord run = planned_run(*experiment_, doubled_run(series.doubling, value), digest_);
   const auto known = std::ranges::find(series.state.known, run.hash, &RunRecord::hash);

@@ -71,14 +71,15 @@ struct JobRun {
 };
 
 // At most one job works on a submission: the first to claim its folder. A runner that gives a
-// submission up claims it too, so a job that starts later does nothing. Both throw
-// std::system_error.
+// submission up claims it too, so a job that starts later does nothing. claim_submission() and
+// withdraw_submission() throw std::system_error.
 
 inline constexpr const char* kWithdrawn = "withdrawn";
 
 // Returns who has the claim: this job, another one, or kWithdrawn.
 std::string claim_submission(const std::filesystem::path& folder, const std::string& job);
-// Returns the job that has the claim. If there is none, no job gets it any more.
+// Returns the job that has the claim. If no job has it, claims the submission for kWithdrawn and
+// returns nullopt.
 std::optional<std::string> withdraw_submission(const std::filesystem::path& folder);
 // Returns the job that has the claim, if any.
 std::optional<std::string> job_of_submission(const std::filesystem::path& folder);
@@ -101,9 +102,9 @@ Experiment load_planned_experiment(const std::filesystem::path& folder, const Jo
 std::vector<JobRun> read_job_runs(const std::filesystem::path& folder, const JobPlan& plan,
                                   int64_t task);
 
-// Returns the runs that a job has chosen by itself, in its order: the next values of doubled keys.
-// Leaves out the `first` ones.
-// `warn` is told of files that are no such run. Runs whose run.yaml has not appeared are left out.
+// Returns the runs that a job has chosen by itself, in the job's order: the next values of doubled
+// keys. Begins with chosen-`first`.json. Stops at the first file that is missing or invalid, and at
+// the first run without a run.yaml. `warn` is told of an unreadable file.
 std::vector<RunRecord> chosen_runs(const std::filesystem::path& results, const JobRecord& job,
                                    int64_t first, const WarnOfFile& warn);
 
@@ -142,7 +143,7 @@ class DoubledRuns {
   FileDigest digest_;
   Progress& progress_;
   std::map<int64_t, Series> series_{};  // by the id of the awaited run
-  int64_t last_id_ = 0;                 // of a run without a record
+  int64_t last_id_ = 0;                 // of the newest run without a record; negative
 };
 
 }  // namespace fsdp

@@ -167,7 +167,8 @@ bool may_run(const JobTask& task) {
 
 }  // namespace
 
-// Starts with the newest job. The jobs for which there is room beside the new one may run with it.
+// Goes through the open jobs, the newest first. Jobs that fit beside the new job may run with it.
+// The new job waits for the others.
 std::vector<std::string> JobSubmission::jobs_to_wait_for(const SlurmSpec& slurm,
                                                          int64_t tasks) const {
   std::vector<std::string> awaited;
@@ -193,11 +194,12 @@ void JobSubmission::write_folders(const JobRecord& job, std::span<const RunRecor
   std::vector<JobRun> job_runs;
   for (const RunRecord& run : runs) {
     const std::filesystem::path run_folder = listeners_.results / run.folder;
-    file_name_pattern(run_folder);  // refuses what srun cannot write to
+    file_name_pattern(run_folder);  // refuses a folder that srun cannot write to
     write_spec(RunPaths(run_folder), run.spec);
-    // Its status and attempts are the store's: a result outlasts an attempt that was cut short.
+    // The job gets the status from the store, where a result outlasts an attempt that was cut
+    // short.
     FileDigests known(listeners_.store, run.spec);
-    known.take(listeners_.store, plan.trainer);  // so that no task reads it
+    known.take(listeners_.store, plan.trainer);  // so that no task has to read it
     job_runs.push_back({.run = listeners_.store.run(run.id).value_or(run), .inputs = known.all()});
     if (settings_.search_of && is_allocation(run.spec)) {
       job_runs.back().search = settings_.search_of(run);
@@ -222,11 +224,11 @@ void JobSubmission::submit() {
   }
 }
 
-// Finds out what became of a submission that Slurm did not answer. If nobody knows a job of it, its
-// runs are submitted anew, with another folder.
+// Finds out whether Slurm accepted a submission that it did not answer. If it did not, the runs are
+// submitted anew, with another folder.
 void JobSubmission::confirm_unanswered() {
   const JobRecord& unanswered = prepared_->job;
-  if (!unanswered.slurm_job.empty()) return accept(unanswered.slurm_job);  // it was not recorded
+  if (!unanswered.slurm_job.empty()) return accept(unanswered.slurm_job);  // not recorded yet
   const auto job = find_or_withdraw(queue_, listeners_.results / unanswered.folder);
   if (job) return accept(*job);
   wait_again_with_prepared();

@@ -22,7 +22,7 @@ std::string slurm_device_kind(const RunSpec& spec);
 // Returns the run as the job's task with this number.
 JobTask task_of(const RunRecord& run, int64_t number);
 
-// Throws ConfigError, with the place that sets it, if a run could not be submitted to Slurm.
+// Throws ConfigError, with the place of the wrong key, if a run could not be submitted to Slurm.
 void check_jobs_of(const Expansion& expansion);
 
 // Returns the job of a submission whose id is unknown. If there is none, withdraws the submission,
@@ -31,7 +31,7 @@ std::optional<std::string> find_or_withdraw(Queue& queue, const std::filesystem:
 
 // Submits runs as Slurm jobs. Runs with equal requests become tasks of one array, in as few jobs as
 // the cluster's limits allow. A job is recorded, with a folder of its own, before sbatch is called.
-// If the runner is killed, or sbatch gives no answer, the folder tells what became of it.
+// If the runner is killed, or sbatch gives no answer, the folder leads to the job, if there is one.
 class JobSubmission {
  public:
   struct Settings {
@@ -40,7 +40,7 @@ class JobSubmission {
     std::filesystem::path runner{};  // the program that a job starts
     // The job's plan. push() fills in the mode.
     JobPlan plan{};
-    // Returns the search that waits for the run's result, if any. An allocation goes on with it.
+    // Returns the search that waits for the run's result, if any. An allocation continues it.
     std::function<std::optional<SearchState>(const RunRecord&)> search_of{};
   };
   struct Submission {
@@ -54,7 +54,7 @@ class JobSubmission {
   void add(std::vector<RunRecord> runs);
   // Submits the added runs until a limit on submitted jobs is reached. Refused runs fail, and the
   // others continue. Throws QueueUnavailable; a later call then continues and submits nothing
-  // twice. take_submitted() returns what was submitted before that.
+  // twice. take_submitted() returns what was submitted before the exception.
   void push();
   // Returns the submissions of push() since the last call.
   std::vector<Submission> take_submitted();
@@ -62,11 +62,12 @@ class JobSubmission {
   bool has_seen_slurm() const { return limits_.has_value(); }
   // The number of runs that wait for push().
   int64_t waiting() const;
-  // The number in the store of the job that Slurm may or may not have received.
+  // The store's id of the job that Slurm may or may not have received.
   std::optional<int64_t> unanswered() const {
     return prepared_ ? std::optional(prepared_->job.id) : std::nullopt;
   }
-  // True if the waiting runs need others to end first, because of a limit.
+  // True if a limit on submitted jobs was reached, so other jobs must end before the waiting runs
+  // can be submitted.
   bool at_limit() const { return at_limit_; }
   bool some_refused() const { return some_refused_; }
 

@@ -199,7 +199,7 @@ std::set<std::string> refresh_free_jobs(Store& store, const std::filesystem::pat
   SilentProgress progress;
   for (const std::string& experiment : experiments) {
     const auto lock = ExperimentLock::for_a_moment(results, experiment);
-    if (!lock) continue;  // whoever has it follows the jobs
+    if (!lock) continue;  // the process that has the lock follows the jobs
     const RunListeners listeners{store, progress, std::filesystem::absolute(results)};
     if (!refresh_jobs(listeners, queue, experiment, pauses)) not_asked.insert(experiment);
   }

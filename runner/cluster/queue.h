@@ -19,7 +19,7 @@
 namespace fsdp {
 
 struct QueueLimits {
-  std::string cluster{};          // its name, which tells its jobs from others'
+  std::string cluster{};          // the cluster's name; job ids are unique only within a cluster
   int64_t max_array_size = 1001;  // task numbers are below it
 };
 
@@ -60,8 +60,9 @@ class Queue {
   // The user's job with this script, if the queue knows it and shows it to this user.
   virtual std::optional<std::string> find_submission(const std::filesystem::path& script,
                                                      uid_t user) = 0;
-  // Returns the tasks of these jobs (ids from submit()) and these tasks ("12_3") of a user. Unknown
-  // tasks are left out. Tasks that cannot be looked up, or not for now, are kEnding.
+  // Returns the states of the named tasks ("12_3"), and of all tasks of the named jobs (ids from
+  // submit()). All of them are of `user`. Unknown tasks are left out. Tasks that cannot be looked
+  // up now are kEnding with kHiddenState.
   virtual std::vector<TaskState> query(std::span<const std::string> jobs_or_tasks, uid_t user) = 0;
   std::vector<TaskState> query(const TasksByUser& tasks_of_users) {
     std::vector<TaskState> states;

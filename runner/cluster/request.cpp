@@ -56,7 +56,7 @@ std::vector<std::string> checked_options(const std::string& key,
 }
 
 std::span<const ScriptOption> script_options() {
-  // An option comes before those that its name begins.
+  // An option comes before longer options that begin with its name.
   static constexpr ScriptOption kOptions[] = {
       {"--job-name", "slurm.job_name", "SBATCH_JOB_NAME"},
       {"--partition", "slurm.partition", "SBATCH_PARTITION", true},
@@ -108,7 +108,7 @@ void refuse_script_options(const SlurmSpec& slurm) {
         script_options(), [&](const ScriptOption& each) { return each.name.starts_with(name); });
     if (own == script_options().end()) continue;
     if (own->name == "--gres" && slurm.gpu_request == GpuRequest::kGpusPerNode) continue;
-    if (option.starts_with("--exclusive=") && !slurm.exclusive) continue;  // of a user's jobs
+    if (option.starts_with("--exclusive=") && !slurm.exclusive) continue;  // such as =user
     const std::string problem =
         own->name == "--clusters"
             ? "sends jobs to a cluster that is not the one which is asked about them; leave it out "
@@ -276,7 +276,7 @@ std::optional<std::filesystem::path> after_first_link(const std::filesystem::pat
   for (auto part = file.begin(); part != file.end(); ++part) {
     std::error_code unreadable;
     if (!std::filesystem::is_symlink(name / *part, unreadable)) {
-      name = (name / *part).lexically_normal();  // of folders without a link
+      name = (name / *part).lexically_normal();  // has no link, so ".." may be resolved
       continue;
     }
     name /= std::filesystem::read_symlink(name / *part, unreadable);
@@ -290,7 +290,7 @@ std::optional<std::filesystem::path> after_first_link(const std::filesystem::pat
 
 std::vector<std::filesystem::path> folders_to_bind(
     const std::vector<std::filesystem::path>& files) {
-  constexpr int kMostLinks = 40;  // as the kernel follows them
+  constexpr int kMostLinks = 40;  // as many as the kernel follows
   std::set<std::filesystem::path> real, linked;
   for (const std::filesystem::path& file : files) {
     std::optional<std::filesystem::path> name = std::filesystem::absolute(file);

@@ -32,8 +32,8 @@ std::vector<std::string> checked_options(const std::string& key,
 struct ScriptOption {
   std::string_view name;        // "--account"
   std::string_view key;         // that sets it; empty: fsdp-run itself
-  std::string_view variable{};  // for sbatch, which would outrank the script; empty: none
-  bool is_default = false;      // the variable counts if the key is absent
+  std::string_view variable{};  // of sbatch, which would override the script; empty: none
+  bool is_default = false;      // the variable applies if the key is absent
 };
 std::span<const ScriptOption> script_options();
 
@@ -52,7 +52,7 @@ std::string file_name_pattern(const std::filesystem::path& path);
 // Converts Slurm's time limit, "1-12:30:00", to seconds. nullopt: no limit.
 std::optional<int64_t> seconds_of(std::string_view time);
 
-// A run's request for nodes. All nodes have equally many ranks, and on GPUs one GPU for each.
+// A run's request for nodes. All nodes have equally many ranks, and on GPUs one GPU per rank.
 struct SlurmRequest {
   int64_t nodes = 1;
   int64_t ranks_per_node = 1;
@@ -62,23 +62,25 @@ struct SlurmRequest {
   auto operator<=>(const SlurmRequest&) const = default;
 };
 
-// Requests as few nodes as slurm.gpus_per_node allows. On the CPU, spreads over slurm.nodes. Throws
-// ConfigError (empty place) if either is too small or the ranks do not spread evenly.
+// On GPUs, requests as few nodes as slurm.gpus_per_node allows. On the CPU, spreads the ranks over
+// slurm.nodes. Throws ConfigError (empty place) if either key is too small or the ranks do not
+// spread evenly.
 SlurmRequest slurm_request(const SlurmSpec& slurm, int64_t ranks, bool uses_gpus);
 SlurmRequest slurm_request(const RunSpec& spec);
 
 // The smallest request that has room for each of `requests`.
 SlurmRequest largest(const std::vector<SlurmRequest>& requests);
 
-// Returns what runs hold at most, by the time limits of their jobs: "at most 12.0 GPU-hours and 3.0
-// node-hours, by slurm.time". Each start again may hold as much. Empty: there is no run.
+// Returns the most that runs can hold within the time limits of their jobs: "at most 12.0 GPU-hours
+// and 3.0 node-hours, by slurm.time". Each restart may hold as much again. Empty: there is no run.
 std::string most_held_text(const std::vector<RunSpec>& runs);
 
 // True if two runs can be tasks of one array, because their requests are identical.
 bool may_share_array(const RunSpec& a, const RunSpec& b);
 
-// The folders that a container must see to read `files` by their names, each once. They include
-// those that symbolic links lead to. Real folders come first, so that links lead somewhere.
+// The folders that a container must see to read `files` by their names, each once. They include the
+// folders to which symbolic links lead. Folders without links come first, so that links lead
+// somewhere.
 std::vector<std::filesystem::path> folders_to_bind(const std::vector<std::filesystem::path>& files);
 
 // Throws ConfigError if two runs of one job differ in `slurm`, because a job has one request.

@@ -47,7 +47,8 @@ void check_time_to_run(const SlurmSpec& slurm) {
                                 slurm.signal_before_end_s, *limit_s));
 }
 
-// The jobs that the user and slurm.max_parallel name.
+// The value of --dependency: the user's jobs, and the earlier jobs that slurm.max_parallel waits
+// for.
 std::string dependencies(const SlurmScript& script) {
   const std::string& own = script.slurm.dependency;
   if (script.earlier_jobs.empty()) return own;
@@ -148,7 +149,7 @@ std::string environment(const SlurmSpec& slurm) {
 std::string prologue(const SlurmSpec& slurm) {
   if (slurm.prologue.empty()) return "";
   for (const std::string& line : slurm.prologue) checked_line("slurm.prologue", line);
-  // Commands in a file that a line sources may fail.
+  // The trap ignores failed commands in files that a line sources.
   constexpr const char* kPrologue =
       R"(trap '((${{#BASH_SOURCE[@]}} > 1)) || {{ mapfile -t -s $((LINENO - 1)) -n 1 <"$0"; )"
       R"(fail "a line of slurm.prologue failed: ${{MAPFILE[0]}}"; }}' ERR)"

@@ -51,7 +51,7 @@ void check_script(const RunSpec& spec);
 // Unknown values stay patterns: %j of an array's task, and all ids if `task` is empty.
 std::filesystem::path job_output(const std::filesystem::path& folder, std::string_view task);
 
-// The path for users. Says if there is no such file.
+// Returns the path as text for users, and says if there is no such file.
 std::string output_text(const std::filesystem::path& job_output);
 
 // The last message of fsdp-run in a job's output. Empty if there is none.

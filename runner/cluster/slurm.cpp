@@ -40,8 +40,8 @@ std::vector<std::string> jobs_of(std::span<const std::string> ids) {
   return {jobs.begin(), jobs.end()};
 }
 
-// Appends to `tasks` the tasks in `found` that `ids` name. An array that is found as one job tells
-// about each of its tasks.
+// Appends to `tasks` the tasks in `found` that `ids` name. If an array is found as one job, the
+// job's state counts for each of the array's tasks in `ids`.
 void add_wanted(std::span<const std::string> ids, const std::vector<TaskState>& found,
                 std::vector<TaskState>& tasks) {
   const std::set<std::string> wanted(ids.begin(), ids.end());
@@ -64,7 +64,7 @@ std::vector<std::string> without(std::span<const std::string> ids,
   return rest;
 }
 
-// The ids that no task belongs to.
+// The ids that have no task in `tasks`.
 std::vector<std::string> unknown_ids(std::span<const std::string> ids,
                                      const std::vector<TaskState>& tasks) {
   std::set<std::string> known;
@@ -98,7 +98,7 @@ ProgramResult SlurmQueue::call(const std::vector<std::string>& words,
                                const std::vector<std::string>& environment) {
   try {
     ProgramResult result = run_program(words, environment, time_limit_);
-    // sbatch sleeps and tries again, for minutes.
+    // At a limit on jobs, sbatch itself sleeps and tries again, for minutes.
     if (result.timed_out && says_too_many_jobs(result.error)) {
       throw QueueRefused("sbatch: " + plain_complaint(result.error), true);
     }
@@ -135,7 +135,7 @@ std::string SlurmQueue::submit(const std::filesystem::path& script) {
   if (result.exit_status == 0) return read_submitted(result.output);
   const std::string complaint = plain_complaint(result.error);
   if (says_too_many_jobs(complaint)) throw QueueRefused("sbatch: " + complaint, true);
-  constexpr int kUsageError = 255;  // of its options, for instance; above 128 are signals
+  constexpr int kUsageError = 255;  // a wrong option, for example; 129 to 254 mean a signal
   const bool was_killed = result.exit_status > 128 && result.exit_status < kUsageError &&
                           !says_submission_failed(result.error);
   if (complaint.empty() || was_killed || says_unavailable(complaint)) {
@@ -305,7 +305,8 @@ bool changes_answers(std::string_view name) {
          std::ranges::any_of(kPrefixes, [&](auto prefix) { return name.starts_with(prefix); });
 }
 
-// True if `script` sets the variable's option, or if the variable would harm it.
+// True if sbatch must not see the variable. A variable with is_default may pass unless `script`
+// sets an option of the same key.
 bool is_outranked(std::string_view name, std::string_view script) {
   const auto own = std::ranges::find(script_options(), name, &ScriptOption::variable);
   if (own == script_options().end()) return false;
@@ -315,7 +316,7 @@ bool is_outranked(std::string_view name, std::string_view script) {
   });
 }
 
-// Our variables with names that satisfy `is_kept`.
+// This process's variables with names that satisfy `is_kept`.
 template <typename IsKept>
 std::vector<std::string> variables_that(const IsKept& is_kept) {
   std::vector<std::string> variables;

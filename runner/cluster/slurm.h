@@ -15,7 +15,7 @@
 
 namespace fsdp {
 
-// The memory that a job gets, and the most that it may have. Absent: not limited, or unknown.
+// The default and the largest memory of a job. nullopt: not limited, or unknown.
 struct MemoryLimits {
   std::optional<int64_t> default_mib_per_node{};
   std::optional<int64_t> default_mib_per_cpu{};
@@ -37,13 +37,13 @@ struct Partition {
   std::string state{};                  // UP, DOWN, DRAIN, INACTIVE
   std::string time_limit{};             // "1-00:00:00", "UNLIMITED"
   std::optional<int64_t> most_nodes{};  // per job; absent: unknown
-  MemoryLimits memory{};                // in the place of the configuration's
+  MemoryLimits memory{};                // overrides SlurmConfig::memory
 };
 
 // The measurements of a job or task in Slurm's accounting.
 struct TaskAccounts {
   std::optional<int64_t> node_energy_joules{};  // of its nodes
-  std::optional<int64_t> memory_bytes_max{};    // resident, of the process with most
+  std::optional<int64_t> memory_bytes_max{};    // resident memory of the largest process
 
   bool operator==(const TaskAccounts&) const = default;
 };
@@ -75,7 +75,8 @@ class SlurmQueue : public Queue {
   const SlurmConfig& config();
   // Returns what the accounting knows of an ended task ("12_3"). nullopt: nothing, or no answer.
   std::optional<TaskAccounts> accounts(const std::string& task);
-  // Ends a job and queues it again. Throws QueueUnavailable, or std::runtime_error with its error.
+  // Ends a job and queues it again. Throws QueueUnavailable, or std::runtime_error with Slurm's
+  // error.
   void requeue(const std::string& job);
 
  private:
@@ -100,12 +101,13 @@ std::optional<std::string> why_it_will_not_start(const TaskState& task);
 // Environments (NAME=value) for Slurm's programs. They leave out variables that change answers or
 // override a script's options.
 
-// Gives English, complete answers. Leaves out defaults and filters of squeue, sacct and scancel,
-// and the variables of a job that this process may run in.
+// Returns the environment of all programs except sbatch, for complete answers in English. Leaves
+// out defaults and filters of squeue, sacct and scancel. Also leaves out the variables of a job
+// that this process may run in.
 std::vector<std::string> program_environment();
 
-// The environment of sbatch, where SBATCH_... would override the script. Leaves out the variables
-// of options that the script sets.
+// Returns the environment of sbatch. A variable SBATCH_... overrides an option in the script, so
+// the variables of options that the script sets are left out.
 std::vector<std::string> submission_environment(std::string_view script);
 
 }  // namespace fsdp

@@ -79,7 +79,7 @@ std::optional<std::vector<std::string>> steps_named(const std::string& job,
                                                     const std::string& name) {
   const std::string answer =
       answer_of({"squeue", "--steps", "--noheader", "--jobs=" + job, "--format=%i %j"});
-  if (answer.empty()) return std::nullopt;  // the job has at least its own step
+  if (answer.empty()) return std::nullopt;  // a job has at least the step of its script
   std::vector<std::string> steps;
   std::istringstream lines(answer);
   for (std::string line; std::getline(lines, line);) {
@@ -197,8 +197,9 @@ std::vector<AttemptEnd> StepLauncher::wait(std::chrono::milliseconds timeout) {
   return ends;
 }
 
-// The supervisor saw srun end, not the ranks. srun's status is the largest of theirs. If it is 130,
-// all unsuccessful ranks were asked to stop, as Slurm does at the job's end.
+// The supervisor saw srun end, not the ranks. The status of srun is the largest status of its
+// ranks. Status 130 means that all unsuccessful ranks were asked to stop, as Slurm does at the
+// job's end.
 AttemptEnd StepLauncher::end_of(const Step& step, const LaunchRequest& request,
                                 const ProcessEnd& srun) const {
   AttemptEnd end = attempt_end(request, srun);
@@ -206,7 +207,8 @@ AttemptEnd StepLauncher::end_of(const Step& step, const LaunchRequest& request,
   const std::filesystem::path log = srun_log(request);
   const bool failed = srun.outcome == LaunchOutcome::kFailed;
   const bool stopped = srun.outcome == LaunchOutcome::kInterrupted;
-  // Slurm's task names do not help: after one task it reports out of memory for all of the node.
+  // Slurm's message does not tell the rank: if one task runs out of memory, Slurm reports it for
+  // all tasks of the node.
   if (failed && !first_line(log, says_out_of_memory).empty()) {
     end.outcome = srun.was_alone ? LaunchOutcome::kOutOfMemory : LaunchOutcome::kFailed;
     end.reason = srun.was_alone ? kSlurmLimitReached : kSharedLimitReached;
@@ -277,8 +279,8 @@ StepCommand step_command(const SlurmSpec& slurm, const SlurmRequest& request, co
       fmt::format("--ntasks-per-node={}", request.ranks_per_node),
       // since Slurm 22.05 srun does not inherit it from the job
       fmt::format("--cpus-per-task={}", slurm.cpus_per_task), "--export=ALL",
-      // Ranks end within seconds of each other: they meet after the last checkpoint. A rank that is
-      // there a minute later waits for one that failed. It has that minute to report why.
+      // Ranks end within seconds of each other, because they meet after the last checkpoint. A rank
+      // that still runs later waits for a failed rank. It has a minute to report the failure.
       "--wait=60", "--kill-on-bad-exit=0"};
   const auto add_value = [&](const char* name, const std::string& value) {
     if (!value.empty()) command.srun.push_back(fmt::format("{}={}", name, value));
@@ -328,8 +330,8 @@ StepCommand step_command(const SlurmSpec& slurm, const SlurmRequest& request, co
                          "--pwd=", "--bind=");
       break;
     case ContainerEngine::kPodman:
-      // Without a cgroup of its own a container stays in the step's, where Slurm limits its memory
-      // and ends it. Ranks look at each other's processes.
+      // Without a cgroup of its own, a container stays in the step's cgroup, where Slurm limits its
+      // memory and ends it. Ranks look at each other's processes, which needs --pid=host.
       start_in_container({"podman", "run", "--rm", "--env-host", "--network=host", "--ipc=host",
                           "--pid=host", "--cgroups=disabled"},
                          "--device=nvidia.com/gpu=all", "--workdir=", "--volume=");

@@ -52,7 +52,7 @@ class FetchScript {
 
  private:
   json read_answer(const json& question) {
-    constexpr std::chrono::minutes kPatience{5};  // it answers at once, unless it is stopped
+    constexpr std::chrono::minutes kPatience{5};  // it answers in 0.1 s, unless it is suspended
     constexpr size_t kLargestAnswerBytes = 256 << 20;
     const std::string line = question.dump(-1, ' ', true, json::error_handler_t::replace);
     return parse_foreign_json(process_->ask(line, kPatience), kLargestAnswerBytes);
@@ -105,9 +105,9 @@ json blob_of(const Commit& commit, const ListedFile& file) {
           {"lock", commit.cache.lock(file.hash.text).string()}};
 }
 
-// Returns the links and texts that the script writes when all blobs are there. The commit of the
-// revision is the last one. Links and texts that are right already are left out, because a complete
-// cache may be read-only.
+// Returns the links and texts that the script writes when all blobs are there. The text that names
+// the revision's commit comes last. Links and texts that are right already are left out, because a
+// complete cache may be read-only.
 json publication_of(const Commit& commit) {
   const CachedRepository& cache = commit.cache;
   json links = json::array();
@@ -161,7 +161,7 @@ class Fetch {
                          static_cast<int>(commit.files.size()), 0});
       for (const ListedFile& file : commit.files) fetched.back().bytes += file.size_bytes;
     }
-    for (const HubInput& input : inputs) {  // throws if a run would not take it
+    for (const HubInput& input : inputs) {  // throws if a run would not find it in the cache
       at_place_of(input, [&] { cached_input(input, commit_of(input).hash); });
     }
     return fetched;
@@ -255,7 +255,7 @@ std::vector<FetchedRepository> fetch(const std::vector<HubInput>& inputs, const 
 
 void FetchView::show(const FetchProgress& progress) {
   constexpr std::chrono::seconds kLineInterval{15};
-  constexpr double kNewShare = 0.3;  // of a measurement in the smoothed speed
+  constexpr double kNewShare = 0.3;  // of the newest measurement in the smoothed speed
   const Clock::time_point now = Clock::now();
   const std::chrono::duration<double> since = now - measured_at_;
   if (since >= std::chrono::seconds(1)) {

@@ -29,17 +29,17 @@ struct FetchedRepository {
   int64_t bytes = 0;
 };
 
-// Brings the files that `inputs` name into the cache, by a process of Python (fetch.py). A model
-// has its config.json, its tokenizer and its weights as safetensors, or else as
-// pytorch_model*.bin. A tokenizer has its files. A path is a file or all files in a folder. A
-// repository becomes visible only when all of its files are there. Calls `show` several times a
-// second. An exception from `show` ends the fetch, and the next one goes on from there. Throws
-// ConfigError (with the input's place and key) and std::runtime_error.
+// Brings the files that `inputs` name into the cache, by a Python process (fetch.py). For a model:
+// its config.json, its tokenizer, and its weights as safetensors or else as pytorch_model*.bin. For
+// a tokenizer: its files. For a path: a file, or all files in a folder. The cache shows a
+// repository's files only when all of them are there. Calls `show` several times a second. An
+// exception from `show` ends the fetch, and the next fetch continues from there. Throws ConfigError
+// (with the input's place and key) and std::runtime_error.
 std::vector<FetchedRepository> fetch(const std::vector<HubInput>& inputs,
                                      const std::function<void(const FetchProgress&)>& show);
 
 // Shows a fetch on stderr. A terminal shows a bar for all files below the messages. Other outputs
-// get one line per file and one every 15 s.
+// get one line per file, and the progress every 15 s.
 class FetchView {
  public:
   void show(const FetchProgress& progress);

@@ -9,7 +9,7 @@
 #include "contract/devices/device_requirements.h"
 #include "contract/devices/nvml.h"
 
-// A host's equipment for runs, and its gaps.
+// Checks whether this host has everything that runs need.
 namespace fsdp {
 
 // Returns the build that the trainer reports; nullopt if the trainer does not start here.
@@ -22,7 +22,8 @@ struct NvidiaHost {
 };
 NvidiaHost nvidia_of_host();
 
-// Returns each misfit of the driver and of the kinds of GPUs once; none if the trainer has no CUDA.
+// Returns the reasons why the driver and the GPUs do not suit the trainer, each once. There are
+// none if the trainer was built without CUDA.
 std::vector<Misfit> misfits(const TrainerBuild& build, const NvidiaDriver& driver,
                             const std::vector<Gpu>& gpus);
 
@@ -43,15 +44,16 @@ struct Finding {
   FindingLevel level = FindingLevel::kOk;
   std::string subject;
   std::string found;
-  std::string remedy{};  // how to get it, or its use; empty if all is well
+  std::string remedy{};  // what to do, or what it is for; empty if all is well
 };
 
-// Never fails because something is absent, `trainer` (fsdp-train) among it.
+// Checks this host. If something is absent, even `trainer` (fsdp-train), this is a finding and no
+// error.
 std::vector<Finding> examine(const std::filesystem::path& trainer,
                              const std::filesystem::path& results);
 
-// Returns lines of at most `width` columns, unless a word is longer. The last tells if the lab can
-// run.
+// Returns lines of at most `width` columns, unless a word is longer. The last line tells whether
+// the lab can run.
 std::string findings_text(const std::vector<Finding>& findings, size_t width);
 
 bool lab_can_run(const std::vector<Finding>& findings);

@@ -20,8 +20,8 @@ std::string host_name();
 std::vector<Gpu> choose_gpus(const std::vector<Gpu>& found, std::string_view list,
                              const std::string& place);
 
-// Returns the GPUs without computing processes, in their order. Throws ConfigError if they are
-// fewer than `needed`. The error names the holders of the others: GPU, process id, name, memory.
+// Returns the GPUs on which no process computes, in their order. Throws ConfigError if they are
+// fewer than `needed`. The error names the processes on the other GPUs: id, name, memory.
 std::vector<Gpu> unheld_gpus(std::span<const Gpu> gpus, size_t needed);
 
 // The resources of this host that runs may use.

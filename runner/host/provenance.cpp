@@ -48,10 +48,10 @@ std::string cpu_name() {
 
 // --- git ---
 
-// The limit for an answer that takes milliseconds.
+// The longest wait for git's list of filters, which takes milliseconds.
 constexpr std::chrono::seconds kMostForFilters{2};
 
-// These variables make git look at another repository than the folder's.
+// These variables make git look at a repository other than the folder's.
 constexpr std::array kOfAnotherRepository = {"GIT_ALTERNATE_OBJECT_DIRECTORIES",
                                              "GIT_COMMON_DIR",
                                              "GIT_DIR",
@@ -67,8 +67,8 @@ constexpr std::array kOfAnotherRepository = {"GIT_ALTERNATE_OBJECT_DIRECTORIES",
 std::vector<std::string> environment_of_git() {
   std::map<std::string, std::string> variables = own_environment();
   for (const char* name : kOfAnotherRepository) variables.erase(name);
-  // Objects that a partial clone lacks are not fetched, because that would start programs of its
-  // configuration. The second variable is for versions that do not know the first.
+  // git must not fetch objects that a partial clone lacks, because this would start programs in the
+  // clone's configuration. The second variable is for versions that do not know the first.
   variables["GIT_NO_LAZY_FETCH"] = "1";
   variables["GIT_ALLOW_PROTOCOL"] = "none";
   std::vector<std::string> lines;
@@ -76,12 +76,14 @@ std::vector<std::string> environment_of_git() {
   return lines;
 }
 
-// Starts git in a folder that may be a stranger's. The folder's configuration must start nothing.
-// Hooks, file system monitors, pagers and fetching are off. Variables of the environment that name
-// another repository are unset. Callers turn filters off. Returns null if git does not start.
+// Starts git in a folder that may belong to a stranger. The folder's configuration must start no
+// program: hooks, file system monitors, pagers and fetching are off. Callers of commands that run
+// filters turn filters off. Variables of the environment that name another repository are unset.
+// Returns null if git does not start.
 std::unique_ptr<StartedProgram> git(const std::filesystem::path& folder,
                                     const std::vector<std::string>& words) {
-  // An empty monitor means none in every version; "false" is a program's name in some.
+  // An empty value turns the monitor off in every version. Some versions would start a program
+  // named "false".
   std::vector<std::string> all{"git",
                                "--no-pager",
                                "--no-optional-locks",
@@ -111,7 +113,8 @@ std::set<std::string> filters_of_repository(const std::string& output) {
   return filters;
 }
 
-// Returns git options that turn these filters off; nullopt if no option can name a filter.
+// Returns git options that turn these filters off; nullopt if an option cannot hold a filter's
+// name.
 std::optional<std::vector<std::string>> without(const std::set<std::string>& filters) {
   std::vector<std::string> words;
   for (const std::string& filter : filters) {

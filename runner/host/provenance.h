@@ -21,9 +21,9 @@ std::string_view runner_version();
 // Variables with names of secrets are left out.
 std::string environment_json(const std::map<std::string, std::string>& variables);
 
-// Returns the variables in an attempt's record that environment_json writes and a shell accepts. A
-// merged database may hold others. No command may tell a reader to set them. Leaves out Slurm's,
-// which are of a job that is over.
+// Returns an attempt's recorded variables, for commands that tell a reader to set them. Leaves out
+// variables that environment_json() does not write, and names that a shell does not accept, because
+// a merged database may hold any variable. Also leaves out Slurm's, because their job is over.
 std::map<std::string, std::string> recorded_variables(const Provenance& provenance);
 
 // The state of a file and of its git repository.
@@ -38,9 +38,10 @@ Provenance provenance_of_this_process(const GitState& git, const std::string& tr
                                       std::string_view experiment_text);
 
 // Asks git for the state of `file`, an absolute path, and of its repository, while the caller does
-// something else. Nothing here fails. Without git, or without an answer in time, the state is
-// unknown. A file in no repository is untracked. No program in the repository's own configuration
-// is started. Files with filters count as they are on disk, submodules by their commit.
+// something else. Without git, or without an answer in time, the state is unknown, which is no
+// error. A file in no repository is untracked. No program in the repository's own configuration is
+// started. Files with filters (git-lfs) are compared as they are on disk, submodules by their
+// commit.
 class GitQuery {
  public:
   explicit GitQuery(const std::filesystem::path& file);

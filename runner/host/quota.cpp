@@ -54,7 +54,8 @@ std::optional<Quota> read_quota(const std::string& output) {
   constexpr double kKib = 1024;
   std::istringstream stream(output);
   std::vector<std::string> words{std::istream_iterator<std::string>(stream), {}};
-  for (size_t i = 0; i + 2 * kColumns <= words.size(); ++i) {  // a long name has a line of its own
+  // Skips titles and the name of the file system. A long name has a line of its own.
+  for (size_t i = 0; i + 2 * kColumns <= words.size(); ++i) {
     const auto bytes = use_in(&words[i], kKib);
     const auto files = use_in(&words[i + kColumns], 1);
     if (bytes && files) return Quota{*bytes, *files};
@@ -74,7 +75,7 @@ std::optional<Quota> quota_of(const path& folder, std::chrono::milliseconds pati
         {"quota", "-u", "-w", "-p", "--filesystem=" + place}}) {
     try {
       const ProgramResult result = run_program(words, environment, patience);
-      // `quota` exits with 1 if a limit is passed.
+      // `quota` exits with 1 if a limit is exceeded.
       if (const auto quota = read_quota(result.output); quota && !result.timed_out) return quota;
     } catch (const std::system_error&) {  // it is not here
     }

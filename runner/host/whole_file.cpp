@@ -29,8 +29,8 @@ bool is_of_a_process(const std::filesystem::path& folder) {
          system.f_type == PROC_SUPER_MAGIC;
 }
 
-// Returns the path behind the links at `path`, if any; it need not exist. Links of the processes'
-// file system are not followed.
+// Returns the path behind the links at `path`, if any; it need not exist. Links in /proc are not
+// followed.
 std::filesystem::path behind_links(const std::filesystem::path& path) {
   constexpr int kMostLinks = 40;  // as in Linux
   std::filesystem::path place = path;
@@ -52,7 +52,7 @@ void refuse_database(const std::filesystem::path& place) {
 }
 
 void write_to(const std::filesystem::path& place, std::string_view text) {
-  // Others may write to the same file if a process has it open.
+  // Appends, because other processes may write to the same open file.
   std::ofstream file(place, std::ios::binary | std::ios::app);
   file << text;
   file.close();

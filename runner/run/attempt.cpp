@@ -24,7 +24,7 @@ namespace {
 // Synchronized clocks differ by less than this.
 constexpr int64_t kClockDifferenceMs = 5'000;
 
-// Returns how far, at least, a starting rank's clock is ahead of its runner's; negative: behind.
+// Returns the least time by which a rank's clock must be ahead of its runner's; negative: behind.
 // The rank cannot have started before its attempt, nor written its event later than now.
 int64_t ahead_ms(const Event& start, int64_t attempt_started_unix_ms, int64_t now_unix_ms) {
   const int64_t process_started = start.time_unix_ms - start.elapsed_ms.value_or(0);
@@ -142,8 +142,8 @@ void ingest_rest(Store& store, const std::filesystem::path& results, const RunRe
 
 namespace {
 
-// Decides about a run that the host's memory had no room for. Running out is a result if the
-// experiment names the limit: on the CPU, and in a job by slurm.mem.
+// Decides about a run for which the host's memory was too small. This is a result only if the run
+// is on the CPU and, in a job, slurm.mem sets the limit.
 void judge_host_memory(const RunPaths& paths, const RunSpec& spec, int attempt, Ending& ending) {
   const auto start = read_start(paths, attempt, [](const std::string&) {});
   const bool in_job = start && !start->slurm_job.empty();
@@ -170,7 +170,7 @@ Ending judge_and_check_inputs(const std::filesystem::path& results, const RunRec
   if (ending.status == RunStatus::kOutOfMemory && says_host_memory(ending.reason)) {
     judge_host_memory(paths, run.spec, attempt, ending);
   }
-  check_are_there(results);  // inputs may be in it
+  check_are_there(results);  // inputs may be in the folder
   if (!end.inputs_compared) {
     const auto changed = changed_input(digests, run, end.ended_unix_ms);
     check_are_there(results);
@@ -226,7 +226,7 @@ Input input_now(FileDigests& digests, const path& file) {
   }
 }
 
-// Returns "" if a file that lists others cannot be read.
+// Returns "" if an input file that lists other input files cannot be read.
 std::string digest_of(const RunSpec& spec, const std::vector<Input>& inputs) {
   std::map<path, std::string> digests;
   for (const Input& input : inputs) digests[input.file] = input.digest;
@@ -269,8 +269,8 @@ std::string names(const std::vector<Input>& inputs) {
       inputs.size() > kMostNames ? ", ..." : "");
 }
 
-// Returns the run's input files. If one that lists others cannot be read, returns this one and the
-// files that the specification names.
+// Returns the run's input files. If a file that lists other input files cannot be read, returns
+// this file and the files that the specification names.
 std::vector<Input> inputs_now(FileDigests& digests, const RunSpec& spec) {
   std::vector<Input> inputs;
   std::vector<path> files;
@@ -291,7 +291,7 @@ void FileDigests::take(const Store& store, const RunSpec& spec) {
   std::vector<path> files;
   try {
     for (const auto& [key, file] : input_files(spec)) files.push_back(file);
-  } catch (const ConfigError&) {  // whoever compares the inputs finds it
+  } catch (const ConfigError&) {  // changed_input() reports this
   }
   for (const path& file : files) take(store, file);
 }
@@ -299,12 +299,12 @@ void FileDigests::take(const Store& store, const RunSpec& spec) {
 void FileDigests::take(const Store& store, const path& file) {
   std::error_code gone;
   const FileState any{.path = std::filesystem::weakly_canonical(file, gone).string()};
-  if (!of_path(any.path).empty()) return;  // taken for another run
+  if (!of_path(any.path).empty()) return;  // already taken, for another run
   for (const std::string& digest : store.digests_of_path(any.path)) add({any, digest});
   try {
     const FileState now = state_of(file);
     if (const auto digest = store.digest(now)) add({now, *digest});
-  } catch (const ConfigError&) {  // whoever compares the file finds it
+  } catch (const ConfigError&) {  // changed_input() reports this
   }
 }
 
@@ -323,7 +323,7 @@ std::vector<std::string> FileDigests::of_path(const std::string& path) const {
 std::string FileDigests::current(const path& file) {
   FileState now = state_of(file);
   for (const auto& [state, digest] : known_) {
-    now.link_count = state.link_count;  // says nothing about the bytes
+    now.link_count = state.link_count;  // does not depend on the contents
     if (now == state) return digest;
   }
   const HashedFile hashed = hash_file(file);
@@ -336,7 +336,7 @@ std::string FileDigests::current(const path& file) {
 
 std::optional<std::string> changed_input(FileDigests& digests, const RunRecord& run,
                                          std::optional<int64_t> ended_unix_ms) {
-  if (run.data_digest.empty()) return std::nullopt;  // planned by a version that kept none
+  if (run.data_digest.empty()) return std::nullopt;  // planned by a version without digests
   const std::vector<Input> inputs = inputs_now(digests, run.spec);
   if (digest_of(run.spec, inputs) == run.data_digest) return std::nullopt;
   const std::vector<Input> changed = suspects(digests, run, inputs);

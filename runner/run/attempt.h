@@ -19,7 +19,7 @@
 
 namespace fsdp {
 
-// The receivers of a run's events: the user and, below `results`, the database.
+// The receivers of a run's events, and the results folder with the events files.
 struct RunListeners {
   Store& store;
   Progress& progress;
@@ -34,12 +34,12 @@ struct RunListeners {
 void expect(Progress& progress, const RunRecord& run);
 void show_start(Progress& progress, const RunRecord& run);
 
-// The ends of an attempt's ranks, as their events tell.
+// The ends of an attempt's ranks, according to their events.
 class RankReports {
  public:
   explicit RankReports(int64_t ranks);
 
-  // Each rank's events come in their order.
+  // Adds new events of every rank, each rank's in their order.
   void add(std::span<const std::vector<Event>> events_of_ranks);
   const std::vector<RankEnd>& ends() const { return ends_; }
   // The step of the newest checkpoint; 0: none.
@@ -65,7 +65,7 @@ class OpenAttempt {
 
   // Returns each rank's events since the last call, a bounded part at a time.
   std::vector<std::vector<Event>> read();
-  // True if the last call came to the end of the files.
+  // True if the last read() came to the end of the files.
   bool at_end() const { return tail_.at_end(); }
   const std::vector<int64_t>& skipped_lines() const { return tail_.skipped_lines(); }
   // The ends of the ranks, as far as events were read.
@@ -73,7 +73,7 @@ class OpenAttempt {
   int64_t checkpoint_step() const { return reports_.checkpoint_step(); }
   void show_end(const Ending& ending);
 
-  // Returns the time by a clock that nobody sets during the attempt.
+  // Returns the time by a clock that does not change if somebody sets the system's clock.
   int64_t now_unix_ms() const { return clock_.now_unix_ms(); }
 
  private:
@@ -95,7 +95,7 @@ class OpenAttempt {
 void ingest_rest(Store& store, const std::filesystem::path& results, const RunRecord& run,
                  int attempt, const WarnOfFile& warn);
 
-// A remembered digest of a file in this state.
+// The digest of a file, and the file's state when the digest was computed.
 struct KnownFile {
   FileState state;
   std::string digest;
@@ -113,7 +113,7 @@ struct KnownFile {
 class FileDigests {
  public:
   FileDigests() = default;
-  // Takes from the store what it remembers of the run's input files.
+  // Adds the digests of the run's input files that the store remembers.
   FileDigests(const Store& store, const RunSpec& spec) { take(store, spec); }
   void take(const Store& store, const RunSpec& spec);
   void take(const Store& store, const std::filesystem::path& file);
@@ -133,21 +133,22 @@ class FileDigests {
   std::vector<KnownFile> computed_;
 };
 
-// Names the run's input files that have changed since the plan, or may have: "/data/train.npy
-// changed"; nullopt: none. Changes certainly later than `ended_unix_ms`, the end of an attempt, do
-// not count. A file is read only if its state is not remembered.
+// Names the run's input files that have changed, or may have changed, since the run was planned:
+// "/data/train.npy changed"; nullopt: none. Changes that are certainly later than `ended_unix_ms`,
+// the end of an attempt, do not count. A file is read only if its state is not remembered.
 std::optional<std::string> changed_input(FileDigests& digests, const RunRecord& run,
                                          std::optional<int64_t> ended_unix_ms = std::nullopt);
 
-// Returns how the attempt ended: as judged. It failed if its inputs changed. It is
-// out_of_host_memory if the experiment does not ask about the limit. Compares the inputs,
-// unless end.inputs_compared is set. If inputs changed, sets the checkpoints aside. Fills in the
-// rest of `end`. Throws ResultsUnavailable; a later call continues.
+// Returns what judge() returns, with two exceptions. The attempt failed if its inputs changed. It
+// ended as out_of_host_memory if the host's memory ran out and the experiment does not ask about
+// the limit. Compares the inputs, unless end.inputs_compared is set. If inputs changed, sets the
+// checkpoints aside. Fills in the rest of `end`. Throws ResultsUnavailable; a later call continues.
 Ending judge_and_check_inputs(const std::filesystem::path& results, const RunRecord& run,
                               int attempt, std::span<const RankEnd> ranks, FileDigests& digests,
                               AttemptEnd& end);
 
-// Does the same after all events are in the store, and records it. Throws ResultsUnavailable.
+// Does the same with the events in the store, which must be complete, and records the end there.
+// Throws ResultsUnavailable.
 Ending close_attempt(Store& store, const std::filesystem::path& results, const RunRecord& run,
                      int attempt, AttemptEnd end);
 

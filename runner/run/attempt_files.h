@@ -17,23 +17,23 @@
 // renamed into place.
 namespace fsdp {
 
-// launch.json and end.json of an attempt. Whoever starts the ranks writes launch.json before, and
-// end.json when they have ended, unless it was killed. The attempt's folder must exist. Throws
-// std::system_error if the file cannot be written.
+// Write launch.json and end.json of an attempt. The process that starts the ranks writes
+// launch.json before their start, and end.json after their end. If it is killed, end.json is
+// missing. The attempt's folder must exist. Throw std::system_error if the file cannot be written.
 void write_start(const RunPaths& paths, int attempt, const AttemptStart& start);
 void write_end(const RunPaths& paths, int attempt, const AttemptEnd& end);
 
 // Return nullopt, or an unseen end, if the file is missing or has no valid record. `warn` gets a
-// line about the latter.
+// line about an invalid record.
 std::optional<AttemptStart> read_start(const RunPaths& paths, int attempt, const WarnOfFile& warn);
 AttemptEnd read_end(const RunPaths& paths, int attempt, const WarnOfFile& warn);
 
-// Throws ResultsUnavailable if the results folder does not exist. It may have been moved away for a
-// while, and nothing is created in its place.
+// Throws ResultsUnavailable if the results folder does not exist. Nothing is created in its place,
+// because it may only have been moved away for a while.
 void check_are_there(const std::filesystem::path& results);
 
 // Reads events files to their end. `read_part` reads a part of them, and returns true at the end.
-// Throws ResultsUnavailable if the results are away, where files look as if they were empty.
+// Throws ResultsUnavailable if the results folder is missing: its files would look empty.
 void read_to_end(const std::filesystem::path& results, const std::function<bool()>& read_part);
 
 // Writes run.yaml. Readers see the old or the new text, never a part. Throws ResultsUnavailable.
@@ -44,8 +44,8 @@ void write_spec(const RunPaths& paths, const RunSpec& spec);
 // ResultsUnavailable if they cannot be moved.
 void set_checkpoints_aside(const RunPaths& paths, int attempt);
 
-// Throws ConfigError if one of the runs would set aside checkpoints that another run resumes from,
-// which is running or waits in a job.
+// Throws ConfigError if one of `runs` would set aside checkpoints from which a queued or running
+// run resumes.
 void check_checkpoints_are_free(const Store& store, const std::filesystem::path& results,
                                 std::span<const RunRecord> runs);
 

@@ -18,7 +18,8 @@ int newest_attempt(const Store& store, const RunRecord& run) {
   return record ? record->attempt : 0;
 }
 
-// False if the folder cannot be opened. Opening asks the server, except on mounts with nocto.
+// Asks the file server about the folder. Returns false if the folder cannot be opened. Opening asks
+// the server, except on mounts with the option nocto.
 bool ask_server(const std::filesystem::path& folder) {
   const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) return false;
@@ -55,7 +56,8 @@ std::vector<int> import_attempts(Store& store, const std::filesystem::path& resu
 
 namespace {
 
-// nullopt if a job started the attempt, or if rank 0 has written no event.
+// nullopt if a runner started the attempt (it has a launch.json), or if rank 0 has written no
+// event.
 std::optional<AttemptStart> start_by_hand(const RunPaths& paths, int attempt, const RunSpec& spec,
                                           const WarnOfFile& warn) {
   if (std::filesystem::exists(paths.launch_record(attempt))) return std::nullopt;
@@ -112,7 +114,7 @@ void ask_again_for_names(const RunPaths& run, int attempt) {
 
 namespace {
 
-// Begins in the store the attempts that runners began while the store could not be written.
+// Records the starts of attempts that runners began while the database could not be written.
 void import_attempts_of_runners(Store& store, const std::filesystem::path& results,
                                 std::string_view experiment, const WarnOfFile& warn) {
   for (const RunRecord& run : store.runs()) {
@@ -148,13 +150,13 @@ void recover_attempts(Store& store, const std::filesystem::path& results,
 
 namespace {
 
-// True if the job ended, rather than the run by itself.
+// True if the attempt ended because its job ended.
 bool ended_with_job(LaunchOutcome outcome) {
   return outcome == LaunchOutcome::kTimeLimit || outcome == LaunchOutcome::kInterrupted ||
          outcome == LaunchOutcome::kNodeFailed || outcome == LaunchOutcome::kUnseen;
 }
 
-// Returns the attempt's status at the end of the job's earlier start.
+// Judges an attempt from an earlier start of the job, and returns its status.
 RunStatus end_earlier_attempt(const std::filesystem::path& results, const RunRecord& run,
                               int attempt, RankReports& reports, FileDigests& digests,
                               Progress& progress) {

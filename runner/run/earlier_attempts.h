@@ -14,10 +14,10 @@
 // Records attempts that other processes began: killed runners, jobs of Slurm, people.
 namespace fsdp {
 
-// Begins in the store the attempts that the job's task has begun in the run's folder and that are
-// newer than the store's. Returns their numbers, in order. A launch.json that is missing or
-// unreadable is read again the next time, unless a later attempt has begun. `warn` is told of an
-// unreadable one. `run.attempt` may be out of date.
+// Records the starts of attempts that the job's task has begun in the run's folder. Looks only for
+// attempts that are newer than the newest one in the store; `run.attempt` may be out of date.
+// Returns their numbers, in order. If a launch.json is missing or unreadable, the next call reads
+// it again, unless a later attempt has been recorded. `warn` is told of an unreadable file.
 std::vector<int> import_attempts(Store& store, const std::filesystem::path& results,
                                  const RunRecord& run, const JobRecord& job, const JobTask& task,
                                  const WarnOfFile& warn);
@@ -29,14 +29,14 @@ void import_attempts_by_hand(Store& store, const std::filesystem::path& results,
 
 // Refreshes the names in the run's folder, and in its attempts' folders from `attempt` on, from the
 // file server. An NFS client that did not find a name treats it as absent for up to a minute,
-// unless it asks the server about the folder: see lookupcache and acdirmax in nfs(5). Folders that
-// cannot be opened are left as they are.
+// unless it asks the server about the folder: see lookupcache and acdirmax in nfs(5). Stops at the
+// first folder that cannot be opened.
 void ask_again_for_names(const RunPaths& run, int attempt);
 
-// Closes the attempts of runners that were killed, or could not record the end. Some are in their
-// files only, because the database could not be written. The ranks' events
-// are ingested, and decide the status. Ranks die with their runner, and the caller holds the
-// experiment's lock, so no rank runs any more. `say` is told about each attempt.
+// Closes the attempts of runners that were killed or could not record the end. Some attempts are
+// only in files, because the database could not be written. Ingests the ranks' events, which decide
+// the status together with end.json. No rank runs any more: ranks die with their runner, and the
+// caller holds the experiment's lock. `say` is told about each attempt.
 void recover_attempts(Store& store, const std::filesystem::path& results,
                       std::string_view experiment,
                       const std::function<void(const std::string&)>& say);
@@ -47,7 +47,7 @@ struct JobOfLoop {
   std::string node_list;
   std::optional<double> gpus_held{};  // by each run
   std::optional<double> nodes_held{};
-  std::map<int64_t, EndedAttempts> ended{};  // its attempts at each run, in earlier starts
+  std::map<int64_t, EndedAttempts> ended{};  // by run, in earlier starts of the job
 };
 
 // Returns the run that follows an ended run, if any.

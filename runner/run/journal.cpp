@@ -21,12 +21,12 @@ constexpr const char* kSincePlanned =
 Journal::Journal(std::filesystem::path results, FileDigests& digests, FollowUp follow_up)
     : results_(std::move(results)), digests_(digests), follow_up_(std::move(follow_up)) {}
 
-// Makes the folder first, so all files in an attempt's folder are of that attempt. In jobs,
-// attempts take consecutive numbers, because import_attempts() looks for one after the other.
-// Elsewhere the newest has the highest number.
+// Creates the folder before launch.json, so all files in an attempt's folder belong to that
+// attempt. In jobs, attempts take consecutive numbers, because import_attempts() stops at a gap.
+// Elsewhere the newest attempt has the highest number.
 int Journal::begin(const RunRecord& run, const AttemptStart& start, std::string& problem) {
   const auto changed = changed_input(digests_, run);
-  check_are_there(results_);  // inputs may be in it
+  check_are_there(results_);  // inputs may be in the folder
   const RunPaths paths(results_ / run.folder);
   const auto claimed = claimed_.find(run.id);
   int attempt = claimed == claimed_.end() ? first_attempt(run) : claimed->second;
@@ -44,7 +44,7 @@ int Journal::begin(const RunRecord& run, const AttemptStart& start, std::string&
   return attempt;
 }
 
-void Journal::append(const OpenAttempt&, std::vector<std::vector<Event>>) {}  // they are in files
+void Journal::append(const OpenAttempt&, std::vector<std::vector<Event>>) {}  // files have them
 
 Ending Journal::end(const OpenAttempt& attempt, AttemptEnd& end) {
   const RunRecord& run = attempt.run();
@@ -107,7 +107,7 @@ Ending StoreJournal::end(const OpenAttempt& attempt, AttemptEnd& end) {
   return ending;
 }
 
-// If the file cannot be written, the database may still be.
+// If the file cannot be written, the database may still take the end.
 void StoreJournal::try_to_write_end(Entry& entry) const {
   try {
     write_end(RunPaths(results() / entry.run.folder), entry.attempt, *entry.end);
@@ -150,7 +150,7 @@ std::vector<RunRecord> StoreJournal::record(bool wants_followers) {
   return followers;
 }
 
-// The database leaves out the events that it has.
+// Store::ingest skips events that the database already has.
 void StoreJournal::catch_up(Entry& entry) {
   if (!entry.is_begun) store_.begin_attempt(entry.run.id, entry.start, entry.attempt);
   entry.is_begun = true;

@@ -23,15 +23,15 @@ class Journal {
   virtual ~Journal() = default;
 
   // Begins an attempt, and returns its number. Prepares the run's folder. If the run cannot start,
-  // sets `problem`. Throws errors that may pass: nothing has begun then.
+  // sets `problem`. Throws errors that may pass (may_pass); then no attempt has begun.
   virtual int begin(const RunRecord& run, const AttemptStart& start, std::string& problem);
-  // Takes events that were read from the files to which the attempt's ranks append them.
+  // Takes new events, which were read from the files of the attempt's ranks.
   virtual void append(const OpenAttempt& attempt, std::vector<std::vector<Event>> events);
   // Ends an attempt after all its events are read, and returns how it ended. Fills in the rest of
   // `end`. If it throws, a later call continues.
   virtual Ending end(const OpenAttempt& attempt, AttemptEnd& end);
-  // Brings the records beside the files up to date. Returns the runs that follow from ended ones,
-  // if they are wanted.
+  // Brings the database up to date, if there is one. Returns the runs that follow the ended runs if
+  // `wants_followers` is true.
   virtual std::vector<RunRecord> record(bool wants_followers);
 
  protected:
@@ -46,13 +46,13 @@ class Journal {
   std::filesystem::path results_;
   FileDigests& digests_;
   FollowUp follow_up_;
-  std::map<int64_t, int> claimed_{};  // by run; attempts with a folder that are not begun
+  std::map<int64_t, int> claimed_{};  // by run: attempts that have a folder but have not begun
   std::deque<RunRecord> ended_{};     // not followed up yet
   std::vector<RunRecord> followers_{};
 };
 
 // Also records the attempts in the database. While the database cannot be written, attempts begin
-// and end in their files, and a later record() takes all of them.
+// and end in their files, and a later record() adds them to the database.
 class StoreJournal : public Journal {
  public:
   StoreJournal(Store& store, std::filesystem::path results, FileDigests& digests,
@@ -74,7 +74,7 @@ class StoreJournal : public Journal {
     AttemptStart start;
     std::vector<std::vector<Event>> events{};  // not recorded yet
     std::vector<int64_t> skipped_lines{};      // as in EventTail
-    bool is_behind = false;                    // more events are not recorded than are kept
+    bool is_behind = false;                    // `events` lacks events that only the files have
     bool is_begun = false;                     // in the database
     std::optional<AttemptEnd> end{};
     Ending ending{};

@@ -66,7 +66,7 @@ struct EndOfTask {
   std::string_view reason;
 };
 
-// The states that tell more than the end of the batch script.
+// Slurm's final states that say why a task ended. Other states only say whether its script failed.
 constexpr std::array kEnds{
     EndOfTask{"OUT_OF_MEMORY", RunStatus::kOutOfMemory, kSlurmLimitReached},
     EndOfTask{"TIMEOUT", RunStatus::kTimeLimit, "the job's time limit (slurm.time) was reached"},
@@ -110,7 +110,7 @@ Ending as_seen(std::span<const RankEnd> ranks, const AttemptEnd& end, const Endi
     case LaunchOutcome::kInterrupted:
       if (end.was_requeued) return cut_short(ranks, RunStatus::kPreempted, kRequeued);
       return cut_short(ranks, RunStatus::kInterrupted, end.reason);
-    case LaunchOutcome::kNodeFailed:  // what the other ranks say follows from it
+    case LaunchOutcome::kNodeFailed:  // it caused the errors that ranks report
       return cut_short(ranks, RunStatus::kNodeFailed, end.reason);
     case LaunchOutcome::kNotStarted:
       return {RunStatus::kFailed, end.reason};
@@ -219,7 +219,7 @@ Ending judge_without_attempt(const std::optional<TaskState>& task, const std::st
     return {RunStatus::kUnknown, "Slurm does not know the job any more, and the run did not start"};
   }
   if (const EndOfTask* end = end_of(task)) {
-    const bool is_of_others = end->status == RunStatus::kOutOfMemory;  // this run used none
+    const bool is_of_others = end->status == RunStatus::kOutOfMemory;  // this run used no memory
     return {is_of_others ? RunStatus::kFailed : end->status,
             std::string(end->reason) + " before the run started"};
   }

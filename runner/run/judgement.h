@@ -9,7 +9,7 @@
 #include "runner/run/launcher.h"
 #include "runner/store/run_status.h"
 
-// Pure functions that judge how attempts and tasks of Slurm's jobs ended.
+// Pure functions that judge how attempts and Slurm tasks ended.
 namespace fsdp {
 
 // The judgement about an attempt, or about a run without one.
@@ -38,13 +38,16 @@ Ending judge_by_ranks(std::span<const RankEnd> ranks);
 // Returns the time of the last event of any rank; nullopt: there is none.
 std::optional<int64_t> last_event_unix_ms(std::span<const RankEnd> ranks);
 
-// Returns how the attempt ended. The first of these decides:
-//   1. A result that ranks report.
-//   2. The reason why the task waits again.
-//   3. Slurm's final state of the task, unless its runs shared the memory that ran out.
-//   4. The launcher's view, unless ranks know more. A launch that was told to stop ended by that.
-//   5. The ranks' own reports.
-//   6. Otherwise the attempt was killed, and nobody knows more.
+// Returns how the attempt ended. The first case that applies decides:
+//   1. The ranks report a result: this result.
+//   2. The job was requeued and nobody saw the attempt end: node_failed.
+//   3. Slurm has a final state in kEnds, and the job was not requeued: this state. Skipped if the
+//      runs of the job shared the memory that ran out.
+//   4. The launcher saw the processes end: its outcome. For kExited and kFailed, the ranks' reports
+//      decide if they explain the end.
+//   5. Nobody saw the end, outside of a job: the ranks' reports.
+//   6. Nobody saw the end, in a job: the failure that ranks report. Without one: unknown if Slurm
+//      has forgotten the job, else failed.
 // Changed inputs outrank all of these: see judge_and_check_inputs().
 // The reason also says if slurm.max_restarts forbids another start.
 Ending judge(std::span<const RankEnd> ranks, const AttemptEnd& end);
@@ -52,11 +55,12 @@ Ending judge(std::span<const RankEnd> ranks, const AttemptEnd& end);
 // Returns "; slurm.max_restarts is reached: 4 starts in a row without a new checkpoint".
 std::string restarts_ran_out(int64_t starts_in_a_row);
 
-// Returns the outcome of a run if its task ended before an attempt began. `output` is the job's.
+// Returns the outcome of a run if its task ended before an attempt began. `output` describes the
+// job's output for the reason.
 Ending judge_without_attempt(const std::optional<TaskState>& task, const std::string& output);
 
-// True if the ranks' own reports decide. On a network file system, files may show up some seconds
-// after Slurm reports the end.
+// True if the ranks reported a result, or if every rank reported its end. Otherwise reports may be
+// missing: on a network file system, files may show up some seconds after Slurm reports the end.
 bool reports_decide(std::span<const RankEnd> ranks);
 
 // Returns how many attempts in a row the cluster has ended, `before` of them before this one. A new
@@ -68,7 +72,8 @@ struct EndedAttempts {
   int64_t in_a_row = 0;         // see ended_in_a_row()
   int64_t checkpoint_step = 0;  // of the newest checkpoint of all attempts
 
-  // Attempts that repeat the same steps, from another run's checkpoint, come to no new one.
+  // A checkpoint is new only if its step is the highest so far. Attempts that begin from another
+  // run's checkpoint may repeat the same steps.
   void add(RunStatus status, int64_t newest_checkpoint_step) {
     in_a_row = ended_in_a_row(in_a_row, status, newest_checkpoint_step > checkpoint_step);
     checkpoint_step = std::max(checkpoint_step, newest_checkpoint_step);

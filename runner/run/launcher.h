@@ -14,22 +14,22 @@
 // Launcher: starts a run's ranks and tells how they ended. It knows neither store nor reports.
 namespace fsdp {
 
-// One attempt at one run.
+// A request to start the ranks of one attempt.
 struct LaunchRequest {
-  int64_t id = 0;                                  // the caller's; comes back in AttemptEnd
+  int64_t id = 0;                                  // the caller's; returned as AttemptEnd::run
   std::filesystem::path trainer{};                 // the program
   std::vector<std::string> arguments{};            // --spec .../run.yaml --attempt N
-  std::vector<std::string> environment{};          // NAME=value, over this process's own
+  std::vector<std::string> environment{};          // NAME=value; overrides this process's variables
   std::vector<std::filesystem::path> rank_logs{};  // stdout and stderr of rank r; one per rank
-  bool uses_gpus = false;  // one GPU slot per rank, else one CPU-rank slot per rank
+  bool uses_gpus = false;  // takes one GPU slot per rank; if false, one CPU slot per rank
   std::optional<std::chrono::seconds> time_limit{};
-  // The time that ranks have to end after they are asked to stop, if none has failed. nullopt: the
-  // launcher's own patience.
+  // The time from the stop signal to SIGKILL, if no rank has failed. nullopt: the launcher's
+  // Patience::after_terminate.
   std::optional<std::chrono::seconds> time_to_stop{};
 };
 
 // kNodeFailed: a node failed, which ended the job. kNotStarted: no rank was started. kUnseen: the
-// watching process was killed, so nobody saw the end.
+// process that watched the ranks was killed, so nobody saw the end.
 enum class LaunchOutcome {
   kExited,
   kOutOfMemory,
@@ -61,17 +61,16 @@ struct TaskState {
   bool operator==(const TaskState&) const = default;
 };
 
-// The facts about an attempt without running processes, except its ranks' reports. The visited
-// fields are the file end.json, which the process that started the ranks writes.
+// The end of an attempt, without its ranks' reports. The process that started the ranks writes the
+// visited fields to end.json.
 struct AttemptEnd {
   int64_t run = 0;  // as LaunchRequest::id
   LaunchOutcome outcome = LaunchOutcome::kUnseen;
-  // Empty if kExited. Otherwise one line about the first rank that failed: "rank 2 killed by signal
-  // 9", "rank 0 exited with status 4".
+  // One line, such as "rank 2 killed by signal 9" or "asked to stop". Empty if kExited or kUnseen.
   std::string reason{};
   int first_rank = -1;        // the rank `reason` is about; -1: none
-  int64_t ended_unix_ms = 0;  // kUnseen: the latest possible time
-  // True if the run's inputs were compared at its end; changed_input() gave the next member.
+  int64_t ended_unix_ms = 0;  // kUnseen: the time of the last event, else an estimate
+  // True if the run's inputs need no further comparison. The result is `changed_input`.
   bool inputs_compared = false;
   std::optional<std::string> changed_input{};
   // The starts in a row without a new checkpoint, if slurm.max_restarts forbids another.
@@ -98,9 +97,10 @@ struct AttemptEnd {
 class Launcher {
  public:
   virtual ~Launcher() = default;
-  // True if a launch of this many ranks could start now beside the running ones.
+  // True if a launch of this many ranks could start now, beside the running launches.
   virtual bool has_room(size_t ranks, bool uses_gpus) const = 0;
-  // Throws ConfigError if the launch can never start here, std::system_error if a process cannot.
+  // Throws ConfigError if the launch can never start here. Throws std::system_error if a process
+  // cannot be started.
   virtual void start(const LaunchRequest& request) = 0;
   // Waits up to `timeout` for ranks to end or time limits to pass. Returns the launches that are
   // over. None of their processes are left.

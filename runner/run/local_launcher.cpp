@@ -45,7 +45,7 @@ std::map<std::string, std::string> rank_variables(const RankPlace& place, size_t
           {"LOCAL_WORLD_SIZE", ranks},
           {"MASTER_ADDR", "127.0.0.1"},
           {"MASTER_PORT", std::to_string(place.port)},
-          {"CUDA_DEVICE_ORDER", "PCI_BUS_ID"},  // CUDA then counts GPUs as NVML does
+          {"CUDA_DEVICE_ORDER", "PCI_BUS_ID"},  // CUDA then numbers GPUs as NVML does
           {"CUDA_VISIBLE_DEVICES", place.visible_gpus}};
 }
 

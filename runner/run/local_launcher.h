@@ -20,7 +20,7 @@ struct RankPlace {
 };
 
 // True if a launcher (torchrun, mpirun, mpiexec) uses the variable to tell a process its rank and
-// where ranks meet. This process must not pass its own on to its ranks.
+// where ranks meet. Ranks must not inherit such a variable from this process.
 bool is_of_a_launcher(std::string_view name);
 
 // Returns the variables that a rank gets beside the user's own: torchrun's, and the GPUs.
@@ -29,9 +29,9 @@ std::map<std::string, std::string> rank_variables(const RankPlace& place, size_t
 // The resources that launches on this host share.
 struct LocalSlots {
   std::vector<Gpu> gpus{};  // one slot each
-  int cpu_ranks = 1;        // ranks side by side; a wider launch still runs, alone
+  int cpu_ranks = 1;        // at the same time; a launch with more ranks runs alone
   int max_parallel = 1;     // launches at the same time
-  bool share = false;       // use GPUs together with processes of others
+  bool share = false;       // also use GPUs on which other processes compute
 };
 
 // Runs every rank as a process of this host, with the environment that torchrun would give it. All

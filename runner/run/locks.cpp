@@ -59,7 +59,7 @@ int open_folder() {
   struct stat status {};
   fstat(descriptor, &status);
   const bool may_be_used = (status.st_mode & kForEveryone) == kForEveryone;
-  if (!may_be_used && status.st_uid == geteuid()) fchmod(descriptor, kForEveryone);  // past umask
+  if (!may_be_used && status.st_uid == geteuid()) fchmod(descriptor, kForEveryone);  // undo umask
   return descriptor;
 }
 

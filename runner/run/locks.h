@@ -11,7 +11,7 @@
 
 namespace fsdp {
 
-// Shows which runners of this host measure on which devices.
+// Device claims show which runners of this host measure on which devices.
 
 // A GPU's UUID, or a core: "n1:cpu3".
 using DeviceNames = std::set<std::string>;
@@ -47,8 +47,8 @@ class DeviceClaim {
 // when the process ends, however it ends.
 class ExperimentLock {
  public:
-  // Waits for a process that holds the lock for a moment, and says so. Throws std::runtime_error
-  // with the other process's name if that one holds it for longer. Creates the results folder.
+  // Waits if a process holds the lock by for_a_moment(), and says so. Throws std::runtime_error
+  // that names the other process if it holds the lock for longer. Creates the results folder.
   // Throws std::system_error if the folder cannot be written.
   ExperimentLock(const std::filesystem::path& results, const std::string& experiment,
                  const std::function<void(const std::string&)>& say);

@@ -137,13 +137,13 @@ struct Wanted {
   std::set<int64_t> sequence_lengths;
 };
 
-// True if a document longer than a sequence is cut at data.sequence_length.
+// True if documents that are longer than data.sequence_length are cut.
 bool are_cut(const RunSpec& spec) {
-  if (spec.data.kind == DataKind::kText) return false;  // they go on in another row
+  if (spec.data.kind == DataKind::kText) return false;  // they continue in another row
   return family_of(model_config(spec)).structure != ModelStructure::kEncoderDecoder;
 }
 
-// The wanted data by the names of the prepared files.
+// Returns the data that the runs need, by the names of the prepared files.
 std::map<std::string, Wanted> wanted_of(const std::vector<RunSpec>& specs,
                                         const FileDigestOf& digest_of) {
   std::map<std::string, Wanted> all;

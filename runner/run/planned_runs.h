@@ -12,11 +12,12 @@
 
 namespace fsdp {
 
-// Throws ConfigError, with the place that sets it, if an input file does not fit its run. Runs that
-// read the same files with the same model are checked once.
+// Throws ConfigError if an input file does not fit its run. The error has the place in the
+// experiment that names the file. Runs that read the same files with the same model are checked
+// once.
 void check_inputs_of(const Expansion& expansion);
 
-// Adds to a ConfigError of `check` the place that sets its key for the run.
+// Calls `check`, and adds to its ConfigError the place in the experiment that sets the run's key.
 void check_at_place(const Expansion& expansion, const Run& run, const std::function<void()>& check);
 
 // True if `spec` passes check_inputs() whenever `checked` does.
@@ -36,18 +37,18 @@ std::vector<RunRecord> left_out_runs(const Experiment& experiment, std::vector<R
 // Wraps `digest` to compute it once per file.
 FileDigest remembered(FileDigest digest);
 
-// A prepared file that runs read.
+// A prepared file (a data file's tokens) that runs read.
 struct PreparedData {
   std::filesystem::path source;  // the data file
   std::filesystem::path file;
   PreparedHeader header;
   bool was_made = false;  // in this call
   std::string turns;      // of chats, as TurnCounts::text()
-  std::string format;     // of chats, if the tokenizer's folder has a template of its own
-  // The loss at one sequence length of the runs.
+  std::string format;     // of chats: data.format, if it replaces the tokenizer's chat template
+  // The tokens lost at one sequence length, because longer documents are cut.
   struct Cut {
     int64_t sequence_length = 0;
-    int64_t documents = 0;  // longer ones, which are cut
+    int64_t documents = 0;  // that are cut
     PreparedFile::Cut lost;
   };
   std::vector<Cut> cuts;

@@ -10,8 +10,8 @@ bool is_of_a_step(MemoryPhase phase) {
          phase == MemoryPhase::kOptimizer;
 }
 
-// Returns the peak of the steps. If another phase has a higher peak, the result is the sum of the
-// requested sizes, which a GPU's allocator rounds up.
+// Returns the peak of the steps. The plan has the allocator's peak, with rounded sizes, only for
+// the whole run. If that peak is in another phase, returns the bytes that the steps request.
 int64_t peak_of_steps(const RunPlan& plan) {
   int64_t of_steps = 0;
   int64_t of_all = 0;

@@ -15,7 +15,7 @@
 #include "runner/run/launcher.h"
 #include "runner/store/attempts.h"
 
-// Structs in files of JSON, which processes on other hosts read. Such a file appears complete.
+// Structs in JSON files, which processes on other hosts read. Each file appears complete.
 namespace fsdp {
 
 using WarnOfFile = std::function<void(const std::string&)>;
@@ -26,7 +26,7 @@ void write_record(const std::filesystem::path& path, const Record& record) {
   replace_file(path, json_text(record) + '\n');
 }
 
-// Earlier versions wrote a part of these.
+// True if the file must have the field. Earlier versions wrote fewer fields.
 template <Fields Record>
 bool is_required(std::string_view field) {
   if constexpr (std::is_same_v<Record, AttemptStart>) {
@@ -89,8 +89,8 @@ Record read_record(const std::filesystem::path& path) {
   return record;
 }
 
-// Returns nullopt if the file is missing or has no valid record. `warn` gets a line about the
-// latter.
+// Returns nullopt if the file is missing or has no valid record. `warn` gets a line about an
+// invalid record.
 template <Fields Record>
 std::optional<Record> read_record(const std::filesystem::path& path, const WarnOfFile& warn) {
   std::error_code not_there;

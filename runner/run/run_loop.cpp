@@ -32,9 +32,9 @@ StopSignals::StopSignals() {
 }
 
 StopSignals::~StopSignals() {
-  while (take() != 0) {  // one that came too late must not end the program now
+  while (take() != 0) {  // a late signal must not end the program
   }
-  const bool is_told_next = std::uncaught_exceptions() > 0;  // why the sweep ended
+  const bool is_told_next = std::uncaught_exceptions() > 0;  // the error is reported next
   if (!is_told_next) sigprocmask(SIG_SETMASK, &previous_mask_, nullptr);
 }
 
@@ -234,7 +234,7 @@ bool RunLoop::begin_next() {
                     .outcome = LaunchOutcome::kNotStarted,
                     .reason = problem,
                     .ended_unix_ms = open.now_unix_ms(),
-                    .inputs_compared = true});  // it has read none
+                    .inputs_compared = true});  // the run has read no input
   return true;
 }
 

@@ -27,7 +27,7 @@ namespace fsdp {
 
 // Blocks the signals by which users and batch systems ask to stop, so the program takes them at
 // points of its choosing. Signals that this process ignores, as under nohup, stay ignored. After an
-// error the signals stay blocked while the program reports it and ends.
+// error the signals stay blocked while the program reports the error and ends.
 class StopSignals {
  public:
   StopSignals();
@@ -50,8 +50,8 @@ class GaveUp : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Reports and retries what cannot be recorded for now (may_pass). Training does not need the
-// results folder, so retries continue while runs are under way.
+// Retries records that fail for a reason that may pass (may_pass), and reports the reason. Retries
+// continue as long as runs are under way, because their events stay in files.
 class ResultsPatience {
  public:
   // `store` is null in a job, which has files only.
@@ -61,7 +61,7 @@ class ResultsPatience {
   // runs need attention. Reports the cause if the failure lasts, and again if the cause changes or
   // persists. Rethrows errors that will not pass.
   bool attempt(const std::function<void()>& record);
-  // Call this if attempt() failed and no run is under way. Throws GaveUp when patience ends, or at
+  // Call this if attempt() failed and no run is under way. Throws GaveUp after 10 minutes, or at
   // once if the user does not want to wait.
   void wait_without_runs(bool user_waits);
   void runs_are_under_way() { without_runs_since_.reset(); }
@@ -87,7 +87,7 @@ struct LoopSettings {
   std::filesystem::path results;
   std::filesystem::path trainer;
   LogLevel log_level = LogLevel::kInfo;  // of the ranks
-  std::string host;                      // of this host
+  std::string host;                      // this host's name
   Provenance provenance{};
   std::optional<std::chrono::seconds> time_limit{};  // per run
   std::function<std::string(const RunSpec&)> device_kind{};
@@ -96,21 +96,21 @@ struct LoopSettings {
 };
 
 // The loop over an experiment's runs. Starts each run when the launcher has room, and tells the
-// journal its start and its end. A failed run does not end the loop. A stop signal does, and
+// journal the run's start and end. A failed run does not end the loop. A stop signal ends it, and
 // measurements are kept. In a job, SIGUSR1 means that the job's time limit is near. While the
-// database cannot be written, the loop goes on in files. While files cannot be written, runs under
-// way continue and none begins.
+// database cannot be written, the loop continues with files only. While files cannot be written,
+// runs under way continue and no run begins.
 class RunLoop {
  public:
-  // `store` is the journal's, null: none.
+  // `store` is the journal's database; null: it has none.
   RunLoop(Journal& journal, Store* store, Launcher& launcher, Progress& progress,
           LoopSettings settings);
 
-  // Returns kOk if every run finished or did not fit, otherwise kRunFailed, or kInterrupted. Throws
-  // GaveUp if results could not be recorded.
+  // Returns kInterrupted if the loop was stopped, kOk if every run finished or did not fit, else
+  // kRunFailed. Throws GaveUp if results could not be recorded.
   ExitCode run(std::vector<RunRecord> runs);
-  // True if runs are left and the job should ask for another start. Its time limit was near, or a
-  // preemption with a grace time asked its ranks to stop.
+  // True if runs are left and the job should ask Slurm for another start. In this case the job's
+  // time limit was near, or a preemption with a grace time asked its ranks to stop.
   bool needs_another_start() const {
     return (at_time_limit_ || ranks_were_asked_alone_) && (some_cut_short_ || !waiting_.empty());
   }

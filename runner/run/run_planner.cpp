@@ -118,7 +118,7 @@ std::vector<RunRecord> RunPlanner::plan(const ExperimentRecord& record, const Ex
                                         std::vector<RunRecord> chosen,
                                         std::vector<RunRecord> left_out) {
   std::vector<Step> steps;
-  std::map<size_t, ValueSearch> waiting;  // by the number of the step that each waits for
+  std::map<size_t, ValueSearch> waiting;  // by the index of the awaited step
   for (size_t i = 0; i < chosen.size(); ++i) {
     const auto& doubling = expansion.runs[i].doubling;
     if (!doubling) {
@@ -209,7 +209,7 @@ RunRecord RunPlanner::run_of(const ValueSearch& series, int64_t value) const {
   return planned_run(experiment_, doubled_run(series.doubling, value), digest_);
 }
 
-// Returns the values with results, then the steps to the next launch.
+// Returns the steps of the values with results, then the steps to the next launch.
 std::vector<RunPlanner::Step> RunPlanner::begin(ValueSearch& series) {
   std::vector<Step> steps = recorded_steps(series);
   if (series.search.next()) expect(series);
@@ -217,8 +217,8 @@ std::vector<RunPlanner::Step> RunPlanner::begin(ValueSearch& series) {
   return steps;
 }
 
-// Returns the values with results, if the search refines its range to find the largest value. A
-// range that is not refined is walked from its start.
+// Returns the steps of the values with results, if the search refines its range to find the largest
+// value. A range that is not refined is walked from its start.
 std::vector<RunPlanner::Step> RunPlanner::recorded_steps(ValueSearch& series) {
   std::vector<Step> steps;
   if (!series.doubling->is_refined() || begins_anew(series)) return steps;
@@ -231,13 +231,14 @@ std::vector<RunPlanner::Step> RunPlanner::recorded_steps(ValueSearch& series) {
       if (!fits) continue;
       *fits ? series.search.fits(value) : series.search.does_not_fit(value);
       steps.push_back(std::move(known));
-    } catch (const ConfigError&) {  // no value of the key any more
+    } catch (const ConfigError&) {  // the key no longer allows the value
     }
   }
   return steps;
 }
 
-// Sets the expected largest value, where the search begins or ends.
+// Sets the expected largest value. A refined search begins there. With --skip-oversized, nothing
+// above it is launched.
 void RunPlanner::expect(ValueSearch& series) {
   const bool is_refined = series.doubling->is_refined();
   if (!settings_.expected_value || (!is_refined && !settings_.skip_oversized)) return;
@@ -271,7 +272,7 @@ std::vector<RunPlanner::Step> RunPlanner::walk(ValueSearch& series) {
   return steps;
 }
 
-// If it is known whether the step's run fits, decides about the step.
+// Returns whether the step's run fits, and decides about the step. nullopt: it has to be launched.
 std::optional<bool> RunPlanner::is_known_to_fit(Step& step) const {
   const RunRecord& run = step.run;
   const auto record = store_.recorded_run(experiment_.name(), run.point, run.hash);
@@ -297,7 +298,8 @@ std::optional<KnownOutOfMemory> RunPlanner::known_out_of_memory(const RunRecord&
   return std::nullopt;
 }
 
-// True if `run`, whose attempt ran out of memory on `device_kind`, would do so here as well.
+// True if a run with this specification would run out of memory here as well. `attempt` of the
+// earlier run `run` ran out of memory on `device_kind`.
 bool RunPlanner::runs_out_here(const RunSpec& spec, int64_t run, int attempt,
                                const std::string& device_kind) const {
   const bool was_reported_by_rank =
@@ -308,7 +310,8 @@ bool RunPlanner::runs_out_here(const RunSpec& spec, int64_t run, int attempt,
   return runs_out_on(settings_.device_kind(spec), spec, {device_kind, was_reported_by_rank});
 }
 
-// Returns the runs with results of the series that --only leaves out. They stay in the list.
+// Returns the steps of doubled keys that --only leaves out. Their runs stay in the experiment's
+// list, and are not launched.
 std::vector<RunPlanner::Step> RunPlanner::steps_left_out(const Expansion& expansion) {
   std::vector<Step> steps;
   for (const Run& run : expansion.left_out) {
@@ -327,8 +330,8 @@ bool RunPlanner::is_to_launch(const Step& step, const RunRecord& record) {
   return is_to_launch;
 }
 
-// True if the run's out-of-memory result still counts. In another job or container the run may fit.
-// A result from another device counts.
+// True if the run's out-of-memory result still counts. It does not if the run may fit here, in a
+// job or container with more memory. A result from another device always counts.
 bool RunPlanner::ran_out_here(const RunRecord& record, const RunSpec& spec) const {
   if (!settings_.device_kind) return true;
   const std::vector<AttemptRecord> attempts = store_.attempts(record.id);
@@ -355,7 +358,8 @@ bool RunPlanner::finishes_here(const RunRecord& record, const RunSpec& spec) con
   return !are_of_one_device(finished->device_kind, here) || (had_mib && *had_mib <= *limit_mib);
 }
 
-// Records runs that are known not to fit.
+// Returns whether to launch the run. Records an out-of-memory result if the run is known not to
+// fit.
 bool RunPlanner::decide(const Step& step, const RunRecord& record) {
   const bool has_result =
       record.status == RunStatus::kFinished ||

@@ -36,14 +36,14 @@ struct RanOut {
 };
 
 // True if a run with this specification would run out of memory on `device_kind` as well. The
-// device must be the same. The host's limit must be known and no larger, unless another limit was
-// hit.
+// device must be the same. The host's memory limit must be known and no larger than before, unless
+// the earlier run hit its GPU's limit or its own memory_limit_gib.
 bool runs_out_on(const std::string& device_kind, const RunSpec& spec, const RanOut& before);
 
 // True if both kinds are of one device, under any memory limit.
 bool are_of_one_device(std::string_view one, std::string_view other);
 
-// The search for the largest value of a doubled key, as far as it is. A job goes on with it.
+// The state of a search for the largest value of a doubled key. A job continues the search from it.
 struct SearchState {
   std::optional<int64_t> expected{};
   std::optional<int64_t> largest_that_fits{};
@@ -69,14 +69,14 @@ struct SearchState {
 struct ValueSearch {
   std::shared_ptr<const DoublingSeries> doubling;
   Doubling search;
-  std::optional<RunSpec> checked;  // by check_inputs; absent: nothing is to be checked
+  std::optional<RunSpec> checked;  // passed check_inputs(); nullopt: the runs are not launched
   std::optional<int64_t> most{};   // nothing above is launched
 
-  // Tells the search how a run ended. Returns false if this is no result.
+  // Tells the search how a run ended. Returns false if the status is no result.
   bool take_result(const RunRecord& ended, RunStatus status);
 };
 
-// What a search asks about the values that it comes to.
+// Answers a search's questions about the values that it reaches.
 struct KnownValues {
   // Returns the value's run. Throws ConfigError if the key cannot have the value.
   std::function<RunRecord(int64_t value)> run_of;
@@ -85,12 +85,12 @@ struct KnownValues {
   std::function<void(const std::string& line)> say;  // to the user
 };
 
-// Returns the run of the next value that has to be launched; nullopt: the search is over. Tells the
-// search about the values before it.
+// Returns the run of the next value that has to be launched; nullopt: the search is over. Passes
+// over values with known results, and tells the search these results.
 std::optional<RunRecord> next_to_launch(ValueSearch& series, const KnownValues& known);
 
 // Decides which of an experiment's runs are launched: those without a result. The values of a
-// doubled key follow one another, without those that are known not to fit.
+// doubled key are launched one after the other, except values that are known not to fit.
 class RunPlanner {
  public:
   struct Settings {

@@ -23,7 +23,8 @@ std::string remedy(const StartReport& report) {
          "that of the container)";
 }
 
-// Shells, editors, this program and its planner may hold this much.
+// Other programs (shells, editors, this program, its planner) are not blamed if they hold at most
+// 1/20 of the limit, or at most 128 MiB.
 constexpr int64_t kLittlePart = 20;
 constexpr int64_t kLittleBytes = 128 << 20;
 
@@ -36,7 +37,7 @@ std::string limit_text(int64_t bytes) {
   return fmt::format("{}, {}, was reached", kCgroupLimit, gib(bytes));
 }
 
-// Says who else used memory below the limit, and what to do. Empty if nobody did.
+// Says who else used the memory under the limit, and what to do. Empty if nobody did.
 std::string who_shared(const ProcessEnd& ended) {
   const LimitKills& kills = *ended.limit_kills;
   const int64_t little_bytes = std::max(kills.limit_bytes / kLittlePart, kLittleBytes);
@@ -53,8 +54,8 @@ std::string who_shared(const ProcessEnd& ended) {
   return "";
 }
 
-// A rank was killed. The run did not fit if the kernel killed it for its cgroup's limit and nobody
-// else used that memory.
+// Judges a rank that was killed by SIGKILL. The run did not fit if the kernel killed processes at
+// the cgroup's memory limit and nobody else used that memory.
 void judge_kill(const ProcessEnd& ended, AttemptEnd& end) {
   const std::string remedy = "a smaller model or batch, or fewer ranks on the host, take less";
   if (ended.limit_kills) {
@@ -144,7 +145,7 @@ ProcessEnd SupervisedLaunches::finish(const Running& running) {
   const bool is_reported = recv(running.channel, &ended, sizeof ended, 0) == sizeof ended;
   close(running.channel);
   if (!is_reported) {
-    kill(-running.process_group, SIGKILL);  // ranks have died with their supervisor
+    kill(-running.process_group, SIGKILL);  // what dead ranks started may still run
     ended = {.outcome = LaunchOutcome::kUnseen, .killed = true};
   }
   ended.memory_ran_out = now.of_host && before.of_host && *now.of_host > *before.of_host;
@@ -174,7 +175,7 @@ AttemptEnd attempt_end(const LaunchRequest& request, const ProcessEnd& processes
   const std::string rank = "rank " + std::to_string(end.first_rank);
   switch (end.outcome) {
     case LaunchOutcome::kExited:
-    case LaunchOutcome::kNodeFailed:  // no supervisor says so, nor the next
+    case LaunchOutcome::kNodeFailed:  // a supervisor reports neither this nor the next outcome
     case LaunchOutcome::kNotStarted:
       break;
     case LaunchOutcome::kUnseen:
@@ -209,7 +210,7 @@ std::optional<LimitKills> limit_kills(const std::vector<CgroupMemory>& before,
   if (!are_the_same || after.empty() || after.front().kills <= before.front().kills) {
     return std::nullopt;
   }
-  // In version 1, a cgroup does not count kills in the cgroups below it.
+  // In cgroups of version 1, the count of a cgroup leaves out kills in the cgroups below it.
   const int64_t own_kills = after.front().kills - before.front().kills;
   std::optional<LimitKills> found;
   for (size_t i = 0; i < after.size(); ++i) {

@@ -19,9 +19,9 @@ namespace fsdp {
 // container ran out: oom_kill of /proc/vmstat, since Linux 4.13. nullopt: unknown.
 std::optional<int64_t> out_of_memory_kills(const std::filesystem::path& file = "/proc/vmstat");
 
-// The memory limit for which the kernel killed a process of this process's own cgroup between
-// `before` and `after`. Returns the smallest of several limits. nullopt: no process was killed, or
-// none because of a cgroup's limit, as far as the kernel tells.
+// Returns the memory limit that made the kernel kill processes of this process's cgroup between
+// `before` and `after`. If several limits were reached, returns the smallest. nullopt: no process
+// was killed, no limit was reached, or the cgroups changed.
 std::optional<LimitKills> limit_kills(const std::vector<CgroupMemory>& before,
                                       const std::vector<CgroupMemory>& after);
 
@@ -92,7 +92,8 @@ class SupervisedLaunches {
 // Describes how a process ended: "rank 2 killed by signal 9", "srun exited with status 4".
 std::string describe(const std::string& whose, int wait_status);
 
-// Returns the end for the caller of a launcher. A failure names the first failed rank.
+// Converts `processes` to the AttemptEnd that a launcher returns. The reason of a failure names the
+// first failed rank.
 AttemptEnd attempt_end(const LaunchRequest& request, const ProcessEnd& processes);
 
 }  // namespace fsdp

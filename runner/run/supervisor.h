@@ -25,7 +25,8 @@ namespace fsdp {
 
 // The times that ranks have to end by themselves.
 struct Patience {
-  // From the first failed rank to the stop signal for the others, which may report the cause.
+  // From the first rank's failure to the stop signal. Meanwhile the other ranks may report the
+  // cause.
   std::chrono::milliseconds after_failure{3000};
   // From the stop signal to SIGKILL, unless the launch has a time to stop.
   std::chrono::milliseconds after_terminate{4000};
@@ -57,11 +58,11 @@ struct StartReport {
   int process_group = 0;  // of the ranks
 };
 
-// The processes that the kernel killed for the memory limit of a cgroup.
+// The processes that the kernel killed because a cgroup reached its memory limit.
 struct LimitKills {
   int64_t limit_bytes = 0;
   int64_t count = 0;       // killed processes that shared the limit
-  int64_t held_bytes = 0;  // under the limit afterwards
+  int64_t held_bytes = 0;  // the cgroup's memory in use after the kills
 };
 
 // The end of a launch's processes. It is the supervisor's last message, when no process is left.
@@ -73,7 +74,7 @@ struct ProcessEnd {
   bool killed = false;   // a rank was ended by a signal
   int ranks_killed = 0;  // by SIGKILL that the supervisor did not send
 
-  // The runner adds the rest.
+  // The runner sets the following members.
   // True if the kernel killed a process of the host for lack of memory in the launch's last minute.
   bool memory_ran_out = false;
   // The kills for the memory limit of this process's job or container (cgroup). nullopt: none.
