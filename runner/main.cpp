@@ -49,7 +49,7 @@ std::vector<const CLI::Option*> options_in_group(const CLI::App& run) {
   });
 }
 
-// `word` stands where a command or a file is expected, and is no command.
+// Throws ConfigError if `word`, which is no command, looks like a mistyped command or file name.
 void refuse_mistyped_command(const std::string& word) {
   const bool looks_like_a_command = word.find_first_of("-./") == std::string::npos;
   if (!looks_like_a_command || std::filesystem::exists(word)) return;
@@ -66,7 +66,8 @@ void refuse_mistyped_command(const std::string& word) {
                                 joined(commands), hint));
 }
 
-// Names the option nearest to the first word that the chosen command does not know.
+// Throws ConfigError with the option nearest to the first option that the chosen command does not
+// know. Throws `error` if there is no such option.
 [[noreturn]] void refuse_unknown_words(const CLI::App& app, const CLI::ExtrasError& error) {
   for (const CLI::App* command : app.get_subcommands()) {
     std::vector<std::string> options;
@@ -109,7 +110,7 @@ ExitCode command_line(CLI::App& app, std::vector<std::string> arguments) {
   return functions[chosen]();
 }
 
-// Says on stderr what goes wrong; returns the exit status.
+// Executes the command line. Reports errors on stderr. Returns the exit status.
 int exit_status(std::vector<std::string> arguments) {
   const SafeStreams safe_streams;
   const bool asks_for_help = arguments.empty() || arguments[0] == "--help" ||
@@ -161,9 +162,9 @@ int exit_status(std::vector<std::string> arguments) {
 
 int main(int argument_count, char** argument_values) {
   open_standard_streams();
-  // The trainers that it starts need not start themselves again.
+  // Trainers inherit the variable. Without it, each would have to execute itself again.
   if (char* const spin_count = missing_spin_count(environ)) putenv(spin_count);
-  // A file that may not grow is an error of the write, which says what to do.
+  // A write beyond the limit on file sizes then fails with an error, which says what to do.
   std::signal(SIGXFSZ, SIG_IGN);
   StandardOutput output;
   const int status = exit_status({argument_values + 1, argument_values + argument_count});

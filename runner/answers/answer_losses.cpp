@@ -198,10 +198,10 @@ std::vector<std::string> texts_of(std::vector<LossAgreement> agreements, Rows ro
   return texts;
 }
 
-// --- runs that are compared with none ---
+// --- runs that are not compared ---
 
-// Returns how a run differs from another run, with these keys, whose losses need not be equal:
-// "other optimizer.learning_rate, train.seed". Empty: their specifications do not tell.
+// Returns the differences between two runs that may change losses: "other optimizer.learning_rate,
+// train.seed". `other_keys` are the keys of `other`. Empty if no difference is found.
 std::string differing_keys(const ComparisonRow& run, const ComparisonRow& other,
                            const Keys& other_keys) {
   std::vector<std::string> names;
@@ -212,7 +212,7 @@ std::string differing_keys(const ComparisonRow& run, const ComparisonRow& other,
   return names.empty() ? "" : "other " + first_names(names, kMostNamedKeys);
 }
 
-// Returns why the losses of two runs need not be equal, if the reason is found.
+// Returns why the losses of two runs need not be equal.
 std::string why_not_compared(const ComparisonRow& run, const ComparisonRow& other,
                              const Keys& other_keys) {
   if (run.loss_digest.empty()) return "no record of what decides the losses";
@@ -223,7 +223,7 @@ std::string why_not_compared(const ComparisonRow& run, const ComparisonRow& othe
   return keys.empty() ? "another loss_digest" : keys;
 }
 
-// Returns the reasons why runs are not compared with the reference, each with its runs.
+// Returns the reasons why the runs `alone` are not compared with the reference, each with its runs.
 auto reasons_of(const Runs& alone, const ComparisonRow& reference) {
   const Keys keys = keys_beyond(Effect::kNotLosses, reference);
   return grouped(alone, [&](auto* run) { return why_not_compared(*run, reference, keys); });
@@ -241,7 +241,8 @@ std::vector<std::string> alone_texts(const Runs& alone,
   });
 }
 
-// If no two runs compute the same: "cannot be compared with A: B has another total batch"
+// Returns the answer if no two runs compute the same thing: "cannot be compared with A: B has
+// another total batch".
 std::string nothing_compared(const Runs& runs, Rows rows) {
   const ComparisonRow& reference = *runs.front();
   const auto text = [&](const auto& reason) {

@@ -15,7 +15,7 @@
 namespace fsdp {
 namespace {
 
-// Returns why none can be called fastest. Empty: one can.
+// Returns why no row can be called fastest. Empty if the rows can be compared.
 std::string not_comparable(const SeriesRows& rows) {
   std::set<std::string> devices, models;  // "": not known
   for (const Series* series : rows) {
@@ -47,7 +47,7 @@ std::string one_row(const SpeedComparison& speeds, const Series& series) {
                      three_digits(series.median.step_time_ms_median));
 }
 
-// Returns the rows that no other row beats. They do not differ: otherwise one would beat another.
+// Returns the rows that no other row beats. They tie within noise, because none beats another.
 SeriesRows fastest_of(const SpeedComparison& speeds, const SeriesRows& from_fastest) {
   SeriesRows fastest;
   for (auto row = from_fastest.begin(); row != from_fastest.end(); ++row) {
@@ -114,7 +114,7 @@ RankedRows ranked_rows(const SpeedComparison& speeds) {
   return ranked;
 }
 
-// Lists rows with a speed that are not ranked, with the reason and a remedy.
+// Lists the rows that are not ranked although they have a speed, with the reasons.
 std::string rows_left_out(const SeriesRows& unknown, const SeriesRows& disturbed,
                           const SeriesRows& not_fitting) {
   std::string text;
@@ -160,7 +160,7 @@ bool has_fewer_threads(const Series* row) {
   return threads && of_base && *threads < *of_base;
 }
 
-// Describes rows that share a base and a kind.
+// Describes rows with the same base and the same kind of scaling.
 std::string scaling_text(const SeriesRows& rows, const SpeedComparison& speeds) {
   constexpr size_t kMostScalingRows = 4;
   const Scaling& scaling = *rows.front()->scaling;
@@ -181,11 +181,11 @@ using nlohmann::json;
 
 constexpr const char* kNotCompared = "not compared by speed, as others took CPU time";
 
-// A difference that a pair of rows may have.
+// A kind of difference between two rows.
 struct Change {
   const char* question;
-  JsonPointers keys;
-  json::json_pointer deciding;  // the one of `keys` whose values must differ
+  JsonPointers keys;            // may differ
+  json::json_pointer deciding;  // must differ; at or below one of `keys`
 };
 
 const std::vector<Change>& kinds_of_change() {
@@ -207,7 +207,7 @@ const std::vector<Change>& kinds_of_change() {
   return kChanges;
 }
 
-// Returns the key's value. A key that an older version did not have has its default.
+// Returns the key's value, or its default if the specification is older than the key.
 json value_at(const json& spec, const json::json_pointer& place) {
   static const json kDefaults = json::parse(json_text(RunSpec()));
   return (spec.contains(place) ? spec : kDefaults).at(place);
@@ -291,11 +291,11 @@ std::string many_pairs_text(const std::vector<Pair>& pairs, const SpeedCompariso
   return figures.empty() ? "" : fmt::format("over {} pairs of rows: {}", pairs.size(), figures);
 }
 
-// Compares each row with the first one that differs in nothing else, on the same device.
+// Compares each row with the first row on the same device that differs only in this change.
 std::string pairs_of(const Change& change, const SeriesRows& rows, const SpeedComparison& speeds) {
   constexpr size_t kMostPairs = 3;
   std::vector<Pair> pairs;
-  std::map<std::string, const Series*> plain;  // by everything that they have in common
+  std::map<std::string, const Series*> plain;  // first rows, by device and all other keys
   for (const Series* row : rows) {
     const std::string others = without(row->spec, change.keys).dump() + row->median.device_name;
     const auto [known, is_first] = plain.emplace(others, row);

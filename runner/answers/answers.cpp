@@ -12,13 +12,14 @@
 #include "runner/table/names.h"
 #include "runner/table/number_text.h"
 
-// The set-up, and whether the rows fit.
+// Describes the set-up of rows, says which of them fit, and which take least memory.
 namespace fsdp {
 namespace {
 
 // --- the set-up ---
 
-// Returns the text if all rows that have one have the same; else empty.
+// Returns the text that `of` gives for every row. Rows without a text do not count. Empty if texts
+// differ, or if no row has one.
 template <typename Of>
 std::string common(Rows rows, Of of) {
   std::set<std::string> texts;
@@ -80,10 +81,11 @@ std::string device(const Series& series) {
 
 // --- memory ---
 
-// Memory within this factor is equal. Only memory requested by libraries differs between runs.
+// Memory within this factor counts as equal. Between repeats, only the memory that libraries
+// request differs.
 constexpr double kEqualMemory = 1.01;
 
-// " in 24.0 GiB", if all of their runs exceeded that limit.
+// " in 24.0 GiB" if all runs of the rows exceeded the same limit; else empty.
 std::string limit_of(const SeriesRows& rows) {
   std::set<std::string> limits;
   for (const Series* series : rows) {

@@ -10,23 +10,23 @@
 
 // Answers a reader's questions about a comparison in sentences. Do the runs fit, how fast are they,
 // how much memory do they take, are losses the same, what does each change bring? Every sentence
-// has its figure. None names a winner if noise may explain the difference. Pure.
+// gives its figure. No sentence names a winner if noise may explain the difference. Pure.
 namespace fsdp {
 
-// Returns answers for rows of one experiment with one baseline. Empty if nothing has been started.
+// Returns answers for rows of one experiment with one baseline. Empty if no run was started.
 std::vector<Answer> answers_for(Rows rows);
 
 // Returns the set-up that all rows share: "Llama 6.62M, fp32, 128 tokens a row, chess data; AMD
 // EPYC (CPU), 1 thread, 4 ranks".
 std::string set_up_of(Rows rows);
 
-// Parts of answers_for(), each in a file of its own. Empty: nothing to say.
+// Parts of answers_for(). Empty: nothing to say.
 std::string memory_answer(Rows rows);
 std::string speed_answer(Rows rows);
 std::string loss_answer(Rows rows);
 std::string scaling_answer(Rows rows);
-// Returns the effect of a larger batch, offload, recomputation, sharding or precision. Each is
-// taken from pairs of rows that differ in nothing else.
+// Returns an answer for each kind of change, such as a larger batch, offload or another method: its
+// effect on memory and speed. The rows of each pair that is compared differ in nothing else.
 std::vector<Answer> change_answers(Rows rows);
 
 // The rows that tie for best in a column, within noise.
@@ -62,20 +62,21 @@ struct LossAgreement {
   bool is_every_step = false;   // false: steps were not read, only first and last losses
   bool is_whole = false;        // every step of every run was compared
   size_t step_count = 0;        // compared steps
-  size_t not_finite_count = 0;  // of these, steps where no run's loss is finite
-  // The largest relative difference of a step's losses, infinite if only some are finite. `allowed`
-  // is the difference that another order of summation, as in sharding, may cause.
+  size_t not_finite_count = 0;  // compared steps at which no run's loss is finite
+  // The largest relative difference of a step's losses. Infinite if only some losses of a step are
+  // finite. `allowed` is the difference that another order of summation, as in sharding, may cause.
   double difference = 0;
   double allowed = 0;
   std::optional<int64_t> parted_at{};  // the first step above `allowed`
-  LossOfRun least{}, greatest{};       // at that step
+  LossOfRun least{}, greatest{};       // at step `parted_at`
 };
 
-// True if an attempt of the run went on from a checkpoint.
+// True if the run's newest attempt resumed from a checkpoint.
 bool is_resumed(const ComparisonRow& run);
 
-// Returns an agreement for each group of finished runs with an equal loss_digest, in their order.
-// Single runs have none. Compares ComparisonRow::losses, or else the first and the last loss.
+// Returns an agreement for each group of two or more finished runs with an equal loss_digest.
+// Groups are in the order of their first runs. Compares ComparisonRow::losses, or else the first
+// and the last loss.
 std::vector<LossAgreement> loss_agreements(Rows rows);
 
 // A loss in a sentence: "2.5", "not finite".
@@ -97,9 +98,9 @@ struct DifferingRows {
   std::vector<std::string> lines;  // "* PyTorch 2.9.1, not 2.11.0: bob, carol (4xDDP)."
 };
 
-// Returns rows with a result that differ from most others. Versions and machines are compared with
-// the experiment's rows, settings and input files with the point's. Returns none if all rows are of
-// one person. The first value counts as most rows' if equally many rows have another.
+// Returns rows with a result that differ from most others. Versions and machines are compared among
+// the rows of an experiment, settings and input files among the rows of a point. If two values are
+// equally common, the first one counts as usual. Empty if all rows are of one person.
 DifferingRows differing_rows(const std::vector<RunRow>& rows);
 
 }  // namespace fsdp

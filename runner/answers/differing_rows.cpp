@@ -31,10 +31,10 @@ const ComparisonRow* most_common(const Runs& runs, std::string ComparisonRow::*v
   return counts.empty() ? nullptr : *most;
 }
 
-using Difference = std::pair<std::string, const ComparisonRow*>;  // what differs, in this run
+using Difference = std::pair<std::string, const ComparisonRow*>;  // its text and its run
 
-// "bob, carol (4xDDP)": points are named unless they are all points of the person. `all` are the
-// runs with a result.
+// "bob, carol (4xDDP)": names a person's points unless `runs` has all runs of the person. `all` are
+// the runs with a result.
 std::string persons_in_words(const Runs& runs, const Runs& all) {
   const auto by_person = [](const ComparisonRow* run) { return person_of(*run); };
   std::vector<std::string> names;

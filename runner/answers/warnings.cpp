@@ -14,15 +14,15 @@
 namespace fsdp {
 namespace {
 
-// Returns the part of the median that the interquartile range of step times may have without
-// counting as noise. GPUs do the same work in the same time, to a few percent. On CPUs ranks share
-// cores with each other and with the system. The lab's four ranks on two cores had 4 to 26 %.
+// Returns the largest interquartile range of step times, as a part of the median, that is not
+// noisy. GPUs do the same work in the same time, to a few percent. On CPUs, ranks share cores with
+// each other and with the system: the four ranks of experiments/lab.yaml had 4 to 26 % on two
+// cores.
 double noise_allowed(const ComparisonRow& run) {
   return run.device == DeviceKind::kCuda ? 0.2 : 0.5;
 }
 
-// Returns the runs with a loss, unless the experiment compares throughput and has losses as
-// columns.
+// Returns the started runs with a loss. Leaves out experiments with `compare: throughput`.
 Runs runs_compared_by_loss(Rows rows) {
   return only(started_runs(rows),
               [](auto* run) { return run->compare != "throughput" && run->has_losses(); });
@@ -32,7 +32,7 @@ std::string names_of(const Runs& runs) {
   return joined_names(runs | std::views::transform(&ComparisonRow::point));
 }
 
-// Names the runs with a text about them: "4xDDP (3 of 10)". An empty text is of no interest.
+// Names runs with a text about each: "4xDDP (3 of 10)". Leaves out runs with an empty text.
 template <typename TextOf>
 std::string named_with(const Runs& runs, TextOf text_of) {
   std::vector<std::string> names;
@@ -45,7 +45,7 @@ std::string named_with(const Runs& runs, TextOf text_of) {
 
 // --- figures that differ between rows ---
 
-// "1 GPU: a1b2; 4xDDP, 4xFSDP: c3d4" if there are several values. Missing ones do not count.
+// "1 GPU: a1b2; 4xDDP, 4xFSDP: c3d4" if runs have different values. Missing values do not count.
 template <Runs (*runs_of)(Rows), auto value_of>
 std::string different(Rows rows) {
   constexpr size_t kMostShown = 4;
@@ -187,7 +187,7 @@ std::string repeats_differ(Rows rows) {
 
 // --- runs at the same time ---
 
-// Expands "n[1-2,07],m" to n1, n2, n07, m. Lists longer than any cluster's are not expanded fully.
+// Expands "n[1-2,07],m" to n1, n2, n07, m. Does not fully expand lists longer than any cluster's.
 std::set<std::string> names_in(const std::string& node_list) {
   static const std::regex part(R"(([^,\[]+)(?:\[([^\]]*)\]([^,]*))?)");
   static const std::regex numbers(R"((\d{1,9})(?:-(\d{1,9}))?)");

@@ -30,7 +30,7 @@
 #include "runner/run/run_planner.h"
 
 // The command that jobs execute. It attempts all runs of the experiment (slurm.mode: allocation),
-// or the runs of one array task (per_run). Hidden, as job scripts call it.
+// or the runs of one array task (per_run). Hidden, because only job scripts call it.
 namespace fsdp {
 namespace {
 
@@ -40,7 +40,7 @@ struct ThisJob {
   std::string name;  // "12"; for an array task "12_3"
   int64_t task = 0;
   std::string node_list;
-  std::string node;  // this one
+  std::string node;  // of this process
   int64_t restarts = 0;
 };
 
@@ -73,7 +73,7 @@ ThisJob this_job(SlurmMode mode) {
   return job;
 }
 
-// The trainer of an image cannot be read from here.
+// Returns the provenance. The trainer in a container's image cannot be read from here.
 Provenance provenance_of(const std::filesystem::path& folder, const JobPlan& plan,
                          const SlurmContainerSpec& container, FileDigests& digests) {
   const bool is_in_image = container.engine != ContainerEngine::kNone && !container.trainer.empty();
@@ -89,7 +89,7 @@ std::optional<int64_t> memory_limit_of_job() {
   return requested_bytes > 0 ? std::optional(requested_bytes) : cgroup_memory_limit_bytes();
 }
 
-// Tells what each of the job's runs holds. Runs beside each other hold equal shares.
+// Sets the nodes and GPUs that each of the job's runs holds. Runs side by side hold equal shares.
 void add_held_devices(const SlurmSpec& slurm, size_t runs, JobOfLoop& job) {
   const int64_t most = slurm.mode == SlurmMode::kAllocation ? slurm.max_parallel : 1;
   const auto side_by_side =
@@ -107,7 +107,7 @@ std::optional<std::chrono::seconds> time_limit(const JobPlan& plan) {
 
 struct Outcome {
   ExitCode code = ExitCode::kOk;
-  bool goes_on = false;  // in the job's next start
+  bool goes_on = false;  // true: runs are left for the job's next start
 };
 
 // Describes the job for readers of its output.
@@ -120,16 +120,16 @@ void show_job(const ThisJob& job, const std::vector<RunRecord>& runs, Progress& 
   }
 }
 
-// Returns the host for predictions, on which nothing depends.
+// Returns the host for predictions. Nothing else depends on it.
 Host host_of_job() {
   try {
     return find_host({});
-  } catch (const ConfigError&) {  // GPUs differ from the job's
+  } catch (const ConfigError&) {  // CUDA_VISIBLE_DEVICES names GPUs that are not here
     return {};
   }
 }
 
-// Attempts the runs. On return all of them are over, and no process is left on this node.
+// Attempts the runs. On return all runs are over, and no process is left on this node.
 Outcome run_in(const ThisJob& job, const std::filesystem::path& folder, const JobPlan& plan) {
   std::filesystem::current_path(plan.working_directory);
   const std::unique_ptr<Progress> progress = make_progress(ProgressMode::kAutomatic);

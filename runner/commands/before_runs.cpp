@@ -38,7 +38,7 @@
 namespace fsdp {
 namespace {
 
-// Expands the experiment. GPUs are not checked unless its runs start on this host.
+// Expands the experiment. `check_gpus` must be true if its runs start on this host.
 Expansion expanded(const Choice& choice, const Host& host, bool check_gpus = false,
                    bool from_hub_cache = true) {
   ExpandOptions options = choice.expand;
@@ -50,7 +50,7 @@ Expansion expanded(const Choice& choice, const Host& host, bool check_gpus = fal
 // --- calibrate: measures the parts of an experiment's steps, on this host's devices or those of
 // the surrounding Slurm job ---
 
-// Runs with steps made of the same pieces. `spec` belongs to the run with most rows.
+// Runs with steps made of the same pieces. `spec` belongs to the run with the largest micro-batch.
 struct Family {
   RunSpec spec;
   std::vector<std::string> points;
@@ -65,7 +65,7 @@ std::map<std::string, Family> families_of(const Expansion& expansion) {
     Family& family = found->second;
     family.points.push_back(run.series);
     if (run.spec.batch.size_per_rank > family.spec.batch.size_per_rank) family.spec = run.spec;
-    family.spec.memory_limit_gib = RunSpec().memory_limit_gib;  // nothing of the run is kept
+    family.spec.memory_limit_gib = RunSpec().memory_limit_gib;  // a calibration holds no whole run
   }
   return families;
 }
@@ -76,7 +76,7 @@ DeviceNames devices_of(const Host& host) {
   return names;
 }
 
-// Claims the devices, so that no two measurements disturb each other.
+// Claims the devices, because two measurements on one device would disturb each other.
 std::optional<DeviceClaim> claim_devices(const Host& host) {
   const std::string who = fmt::format("process {} on {}, fsdp-run calibrate", getpid(), host.name);
   std::string holders;
@@ -88,7 +88,7 @@ std::optional<DeviceClaim> claim_devices(const Host& host) {
     }
     return claim;
   } catch (const std::system_error&) {
-    return std::nullopt;  // others cannot be seen
+    return std::nullopt;  // the claims of others cannot be read
   }
 }
 

@@ -34,7 +34,7 @@ namespace {
 
 using RunNames = std::vector<std::string>;
 
-constexpr size_t kMostCheckedRuns = 24;  // of a screen
+constexpr size_t kMostCheckedRuns = 24;  // fit on a screen
 
 // --- the table ---
 
@@ -85,7 +85,7 @@ int64_t checkpoint_count(const RunSpec& spec) {
   const int64_t every = checkpoint.every_steps.value_or(steps + 1);
   const bool is_last_extra = checkpoint.at_end && (steps == 0 || steps % every != 0);
   int64_t count = steps / every + (is_last_extra ? 1 : 0);
-  // An older one is removed when the new one is complete.
+  // An old checkpoint is removed only when the new one is complete.
   if (checkpoint.keep) count = std::min(count, *checkpoint.keep + 1);
   return count + (checkpoint.when_improved ? 1 : 0);
 }
@@ -124,7 +124,8 @@ std::vector<Cell> cells_of_run(const Run& run, const PlannedRow& row) {
 
 // --- warnings ---
 
-// Returns "4: 1 GPU; 16: 4xDDP, 4xFSDP" if runs differ in this value, which their losses depend on.
+// Returns a warning with "4: 1 GPU; 16: 4xDDP, 4xFSDP" if runs differ in a value that changes
+// losses.
 template <typename Of>
 std::string unequal(const Preflight& preflight, const char* what, const char* remedy, Of of) {
   if (preflight.compare == Comparison::kThroughput) return "";
@@ -262,7 +263,7 @@ Expansion checked(const Experiment& experiment, const Choice& choice, const Host
   return expansion;
 }
 
-// Prints why the trainer that is built cannot use this host's GPUs, if runs may use GPUs here.
+// Prints why the built trainer cannot use this host's GPUs, if runs may use GPUs here.
 void print_misfits(const Preflight& preflight, const std::vector<Gpu>& gpus,
                    const std::filesystem::path& trainer, size_t width) {
   const auto may_use_gpus = [](const Run& run) { return run.spec.device != DeviceKind::kCpu; };
@@ -274,7 +275,7 @@ void print_misfits(const Preflight& preflight, const std::vector<Gpu>& gpus,
   }
 }
 
-// Plans the first repeat of each run. Returns why there are no plans; empty: there are.
+// Plans the first repeat of each run. Returns why there are no plans; empty: there are plans.
 std::string add_plans(Preflight& preflight, const TrainerQuestion& arguments, const Host& host) {
   try {
     ExperimentPlans plans(preflight.expansion,

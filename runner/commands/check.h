@@ -37,7 +37,7 @@ using Print = std::function<void(const std::string& before, const std::string& t
 // Submits nothing, and does not wait long for Slurm.
 void check_queue(const Preflight& preflight, const Print& print);
 
-// Returns what weakens the comparison of the runs or will stop one early, each with a remedy.
+// Returns warnings about what weakens the comparison or will stop a run early, with remedies.
 std::vector<std::string> preflight_warnings(const Preflight& preflight);
 
 }  // namespace fsdp

@@ -87,7 +87,8 @@ Partition partition_of(const std::vector<Partition>& partitions, const SlurmScri
   return found == partitions.end() ? Partition() : *found;
 }
 
-// Returns the memory that a job without slurm.mem gets on each node. nullopt: all, or unknown.
+// Returns the memory that a job without slurm.mem gets on each node. nullopt: all of it, or
+// unknown.
 std::optional<int64_t> default_memory_bytes(const MemoryLimits& limits, const SlurmScript& script) {
   const int64_t cpus = script.slurm.cpus_per_task * script.request.ranks_per_node;
   if (limits.default_mib_per_node) return *limits.default_mib_per_node << 20;
@@ -141,7 +142,8 @@ std::string limit_passed(const Partition& partition, const SlurmScript& script) 
   return passed(script.slurm.time, partition.time_limit, remedy_for_reason("PartitionTimeLimit"));
 }
 
-// Returns the hours that the steps of all runs take by their plans; nullopt: not all are known.
+// Returns the hours of the steps of all runs by their plans, summed over ranks. nullopt: not all
+// are known.
 std::optional<double> planned_hours(const Preflight& preflight) {
   double hours = 0;
   for (const PlannedRow& row : preflight.plans) {

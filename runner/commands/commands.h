@@ -7,8 +7,8 @@
 
 #include "contract/record/exit_code.h"
 
-// The commands of `fsdp-run`: one file per command, with its options. A command prints to stdout
-// (progress and remarks to stderr) and throws ConfigError or std::runtime_error.
+// The commands of `fsdp-run`, with their options. A command prints to stdout, and progress and
+// remarks to stderr. It throws ConfigError or std::runtime_error.
 namespace fsdp {
 
 // Executes a command after the command line has been read.
@@ -79,7 +79,8 @@ inline constexpr std::array kCommands{
     Command{"attempt", "", add_attempt_command},
 };
 
-// The group of `run`'s options; `fsdp-run --help` shows them, because that word may be left out.
+// The group of `run`'s options. `fsdp-run --help` shows them, because the word `run` may be left
+// out.
 inline constexpr const char* kRunGroup = "Options of a run";
 
 }  // namespace fsdp

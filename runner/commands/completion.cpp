@@ -21,7 +21,7 @@
 namespace fsdp {
 namespace {
 
-// A line of the answer: the word and, after a tab, its meaning, unless that is plain.
+// A line of the answer: the word and, after a tab, its meaning, unless the word explains itself.
 struct Candidate {
   std::string word;
   std::string meaning{};
@@ -67,7 +67,7 @@ std::vector<Candidate> files(const std::string& word, Files kind) {
   for (const auto& entry :
        std::filesystem::directory_iterator(folder.empty() ? "." : folder, not_there)) {
     const std::string name = entry.path().filename();
-    if (name.starts_with('.') && word.size() == folder.size()) continue;  // a hidden one
+    if (name.starts_with('.') && word.size() == folder.size()) continue;  // a hidden file
     const std::string extension = entry.path().extension();
     const bool is_experiment = extension == ".yaml" || extension == ".yml";
     if (entry.is_directory(not_there)) {
@@ -203,7 +203,7 @@ std::vector<Candidate> candidates(CLI::App& app, std::vector<std::string> words)
   return found;
 }
 
-// A shell asks at every press of a key, so on any error nothing is offered.
+// Prints the candidates. A shell may ask at every press of a key, so on an error it gets none.
 ExitCode complete(const std::vector<std::string>& words) {
   CLI::App app("", "fsdp-run");
   for (const Command& command : kCommands) command.add_to(app);

@@ -28,7 +28,7 @@ size_t unfinished_at_end(std::string_view text) {
   for (size_t length = 1; length <= std::min(kLongestBeginning, text.size()); ++length) {
     const auto byte = static_cast<unsigned char>(text[text.size() - length]);
     if (byte < 0x80) return 0;
-    if (byte < 0xc0) continue;  // the middle of one
+    if (byte < 0xc0) continue;  // the middle of a character
     const size_t whole = byte < 0xe0 ? 2 : byte < 0xf0 ? 3 : 4;
     return length < whole ? length : 0;
   }
@@ -79,7 +79,7 @@ std::optional<int64_t> local_time_unix_ms(const std::string& text) {
     const char* end = strptime(text.c_str(), format, &parts);
     if (end == nullptr || *end != '\0') continue;
     const int day = parts.tm_mday;
-    parts.tm_isdst = -1;  // whatever holds on that day
+    parts.tm_isdst = -1;  // mktime finds if daylight saving time holds on that day
     const std::time_t seconds = std::mktime(&parts);
     if (seconds == -1 || parts.tm_mday != day) return std::nullopt;  // 31 November
     return int64_t{seconds} * 1'000;
@@ -172,7 +172,7 @@ size_t stdout_columns() {
 
 std::string source_excerpt(std::string_view place) {
   constexpr size_t kColumnsBefore = 60, kColumnsAfter = 30;
-  constexpr size_t kFarBytes = 1000;  // no text farther from the column is looked at
+  constexpr size_t kFarBytes = 1000;  // text farther from the column is ignored
   const size_t column = take_number(place), number = take_number(place);
   if (column == 0 || number == 0) return "";
   const auto line = read_line(place, number);

@@ -29,10 +29,10 @@
 namespace fsdp {
 namespace {
 
-// KeysAndValues and values of one run, in the order shown.
+// Keys and values of one run, in the order shown.
 using KeysAndValues = std::vector<std::pair<std::string, std::string>>;
 
-// A key that has another value in another run; nullopt: it is not there.
+// A key with different values in two runs. nullopt: the run does not have the key.
 struct Difference {
   std::string key;
   std::optional<std::string> left, right;
@@ -43,7 +43,7 @@ std::optional<std::string> value_of(const KeysAndValues& keys, const std::string
   return found == keys.end() ? std::nullopt : std::optional(found->second);
 }
 
-// Returns what differs, in the order of the left keys, and then what only the right ones have.
+// Returns the differences in the order of the left keys, then the keys that only the right run has.
 std::vector<Difference> differences(const KeysAndValues& left, const KeysAndValues& right) {
   std::vector<Difference> found;
   for (const auto& [key, value] : left) {
@@ -146,7 +146,7 @@ std::vector<RunRecord> earlier_runs(const Store& store, const RunRecord& run) {
   return earlier;
 }
 
-// Tells the run's status, its fate at the next call of fsdp-run, its job and its attempts.
+// Tells the run's status, what the next call of fsdp-run does with it, its attempts and its job.
 std::string explain_status(const Store& store, const RunRecord& run,
                            const std::filesystem::path& results) {
   std::string text(name_of(run.status));
@@ -162,7 +162,8 @@ std::string explain_status(const Store& store, const RunRecord& run,
   return text;
 }
 
-// Returns the end of the log of the rank that failed first; "" if no attempt failed or had a log.
+// Returns the newest reason that is about a rank, and the end of this rank's log. "" if no attempt
+// has such a reason.
 std::string explain_failure(const Store& store, const RunRecord& run,
                             const std::filesystem::path& results) {
   const std::vector<AttemptRecord> attempts = store.attempts(run.id);
@@ -186,7 +187,7 @@ std::string explain_failure(const Store& store, const RunRecord& run,
 }
 
 // Tells the parts of the run's identity, and the first key that differs from the nearest earlier
-// run. The nearest run has the fewest differences, and the same point if any has it.
+// run: the one with the fewest differences, of the same point if there is one.
 std::string explain_identity(const Store& store, const RunRecord& run) {
   const KeysAndValues keys = identity_of(store, run);
   std::string text = fmt::format("Identity {}, made of the keys that differ from the defaults:\n",

@@ -26,7 +26,7 @@ namespace {
 
 constexpr size_t kShortestHash = 8;
 constexpr size_t kMostCandidates = 10;
-constexpr int kQuestionsPause = 4;  // files are read this often for one question to Slurm
+constexpr int kQuestionsPause = 4;  // files are read this many times for each question to Slurm
 
 bool is_named_by_point(const RunRecord& run, const std::string& word) {
   return word == run.point || word == run.experiment + '/' + run.point;
@@ -116,7 +116,7 @@ bool is_due(const std::filesystem::path& stamp, std::chrono::seconds pause) {
 void touch(const std::filesystem::path& stamp) {
   try {
     replace_file(stamp, "\n");
-  } catch (const std::system_error&) {  // others come sooner
+  } catch (const std::system_error&) {  // then the next call does not wait for the pause
   }
 }
 

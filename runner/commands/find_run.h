@@ -43,8 +43,8 @@ std::string run_label(const RunRecord& run);
 // --- jobs of Slurm ---
 
 // Brings open jobs up to date before a command reports on runs, unless that was done within
-// `pause`. Watchers ask Slurm less often than they read files. If Slurm cannot be asked, a line on
-// stderr says so; the report then relies on what the jobs wrote.
+// `pause`. With a pause, asks Slurm less often than it reads files. If Slurm cannot be asked, a
+// line on stderr says so; the report then relies on what the jobs wrote.
 void refresh_open_jobs(Store& store, const std::filesystem::path& results,
                        std::chrono::seconds pause = std::chrono::seconds(0));
 
@@ -56,7 +56,7 @@ bool has_open_job(const Store& store, const RunRecord& run);
 // "job 12_0, PENDING (Resources)", "job 12_0 on n[1-2]", "job 12_0, which is over"
 std::string job_text(const JobRecord& job);
 
-// Names the job's own output file. It tells why the job could not begin an attempt.
+// Returns the path of the job's own output file. The file tells why a job began no attempt.
 std::string job_output(const JobRecord& job, const std::filesystem::path& results);
 
 }  // namespace fsdp

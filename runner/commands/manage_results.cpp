@@ -45,8 +45,8 @@ struct CancelArguments {
   std::filesystem::path results = "results";
 };
 
-// Tells of runs in no job. They may have a runner, which starts or submits them later. Only its
-// user can stop it.
+// Names the runners that may still start or submit runs that are in no job. Only a runner's user
+// can stop it.
 void name_runners(const Store& store, const CancelArguments& arguments,
                   const std::set<int64_t>& runs) {
   const std::set<int64_t> in_jobs = runs_in_jobs(store);
@@ -64,7 +64,8 @@ void name_runners(const Store& store, const CancelArguments& arguments,
   }
 }
 
-// Waits until the results tell that the jobs ended. A runner that follows them sees it by itself.
+// Waits until the results tell that the jobs ended. A runner that follows the jobs records their
+// ends itself.
 void wait_for_end(Store& store, const CancelArguments& arguments, const JobsToCancel& chosen,
                   Queue& queue) {
   const Pauses pauses = real_pauses();
@@ -79,8 +80,7 @@ void wait_for_end(Store& store, const CancelArguments& arguments, const JobsToCa
   std::cout << "they take a while to end; fsdp-run status tells when they have\n";
 }
 
-// Tells of the tasks that Slurm refuses to end, and drops them from `tasks`. Returns true if there
-// are any.
+// Names the tasks that Slurm refuses to end, and drops them from `tasks`. True if there are any.
 bool tell_refused(const std::map<std::string, std::string>& refused,
                   std::vector<JobsToCancel::Task>& tasks) {
   const auto is_refused = [&](const JobsToCancel::Task& task) {
@@ -306,7 +306,7 @@ std::string line_of(const PruneItem& item) {
 
 using Locks = std::map<std::string, std::unique_ptr<ExperimentLock>>;
 
-// Locks the experiments that nobody works on. Drops the runs of the others from `wish`.
+// Locks the experiments that nobody works on. Drops the runs of other experiments from `wish`.
 Locks lock_free_experiments(const Store& store, const std::filesystem::path& results,
                             PruneWish& wish) {
   Locks locks;

@@ -45,7 +45,7 @@ CLI::Option* add_option(CLI::App& command, const std::string& name_and_value, T&
       ->option_text(name_and_value.substr(space + 1));
 }
 
-// Adds an option that takes one of an enum's names. `member` is of the enum, or optional.
+// Adds an option that takes one of an enum's names. `member` is an enum, or an optional of one.
 template <typename Member>
 CLI::Option* add_named_option(CLI::App& command, const std::string& name_and_value, Member& member,
                               const std::string& description) {
@@ -65,7 +65,7 @@ Store existing_results(const std::filesystem::path& results);
 
 // Returns `option` or, if that is empty, the trainer beside this program.
 std::filesystem::path trainer_path(const std::filesystem::path& option);
-// Returns the same path. Throws std::runtime_error if the trainer cannot be executed.
+// Returns trainer_path(option). Throws std::runtime_error if the trainer cannot be executed.
 std::filesystem::path find_trainer(const std::filesystem::path& option);
 
 // The options --format and --output: the format and the place of a command's text. The first format
@@ -111,8 +111,7 @@ void add_output_options(CLI::App& command, Output<Format>& output) {
   add_option(command, "--output FILE", output.file, "Write it there");
 }
 
-// Formats help at 80 columns: names in one column, their meanings in another. The help of
-// `fsdp-run` itself shows the options of `run`, because that word may be left out.
+// Formats help at 80 columns: names in one column, their meanings in another.
 class HelpFormatter : public CLI::Formatter {
  public:
   std::string make_usage(const CLI::App* app, std::string name) const override;

@@ -140,7 +140,7 @@ Answer of_class(ReportArguments& arguments, Store& store) {
   for (const ExperimentRecord& experiment : store.experiments()) {
     persons.insert(experiment.source);
   }
-  persons.erase("");  // who ran nothing of it here
+  persons.erase("");  // this folder has a row only if the experiment was run here
   return {render_class(arguments.format, report, arguments.class_figures, persons), ExitCode::kOk};
 }
 

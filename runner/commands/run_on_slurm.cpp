@@ -15,7 +15,7 @@
 namespace fsdp {
 namespace {
 
-// How long Slurm may not answer while runs wait to be submitted.
+// The longest time without an answer from Slurm while runs wait to be submitted.
 constexpr std::chrono::minutes kSlurmPatience{10};
 constexpr std::chrono::minutes kSlurmPatienceDetached{1};
 

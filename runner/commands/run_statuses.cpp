@@ -164,7 +164,7 @@ std::vector<StatusRow> rows_of_interest(std::span<const StatusRow> rows, size_t 
   };
   std::ranges::stable_sort(order, std::greater(), interest);
   order.resize(std::min(most, order.size()));
-  std::ranges::sort(order);  // as they stand in `rows`
+  std::ranges::sort(order);  // by address: the order of `rows`
   std::vector<StatusRow> chosen;
   for (const StatusRow* row : order) chosen.push_back(*row);
   return chosen;

@@ -23,7 +23,7 @@ struct RunState {
   }
 };
 
-// Brings the figures of running runs up to date.
+// Returns the states of the runs, with up-to-date figures of running runs.
 std::vector<RunState> current_states(const Store& store, std::span<const StatusRow> rows,
                                      int64_t now_unix_ms);
 

@@ -212,8 +212,8 @@ class RunLogs {
     run_ = find_run(store_, arguments.word);
   }
 
-  // Prints an attempt's log; with --follow, until it ends. Later attempts follow, unless the user
-  // named the attempt.
+  // Prints an attempt's log; with --follow, until the attempt ends. Then prints the logs of later
+  // attempts, unless the user named the attempt.
   void print() {
     begin(first_attempt());
     for (;;) {
@@ -334,7 +334,7 @@ class RunLogs {
   Clock::time_point refreshed_;
   int attempt_ = 0;
   std::filesystem::path log_;
-  std::streamoff printed_ = 0;  // bytes of it
+  std::streamoff printed_ = 0;  // bytes of the log
 };
 
 }  // namespace

@@ -41,7 +41,8 @@ std::optional<int64_t> Doubling::next() const {
   const std::optional<int64_t> doubled = valid_from(twice);
   if (doubled && *doubled < smallest_that_does_not_.value_or(*doubled + 1)) return doubled;
   if (!range_.refine) return std::nullopt;
-  // If no value is known not to fit, the range ends before the double. Its last value is next.
+  // If no value is known not to fit, the range ends before the double. Its last value is tried
+  // next.
   return smallest_that_does_not_ ? middle_between(*largest_that_fits_, *smallest_that_does_not_)
                                  : last_between(*largest_that_fits_, twice);
 }
@@ -70,7 +71,7 @@ std::optional<int64_t> Doubling::valid_from(int64_t value) const {
   return found && *found <= range_.to.value_or(*found) ? found : std::nullopt;
 }
 
-// The median of the valid values if they are few, else the first one from the middle on.
+// The median of the valid values if they are few, else the first valid one from the middle on.
 std::optional<int64_t> Doubling::middle_between(int64_t low, int64_t high) const {
   constexpr size_t kFew = 64;
   std::vector<int64_t> values;
@@ -157,7 +158,7 @@ DoublingSeries::DoublingSeries(DoubledKey key, std::optional<int64_t> last,
   const auto maximum = static_cast<int64_t>(range_of_key(key_.key).maximum);
   next_valid_ = next_valid_by(run_of_, last ? *last : widest_gap(family_),
                               std::min(last.value_or(maximum), maximum));
-  // Values derived from the key differ, too.
+  // Another run shows which values are derived from the key.
   if (const auto other = next_valid_(2 * key_.range.from)) {
     reset_differences(family_, run_of_(*other).spec);
   }

@@ -18,10 +18,11 @@ using NextValid = std::function<std::optional<int64_t>(int64_t value)>;
 
 // The search for the largest value of a key that fits. Pure: knows no runs.
 //
-// Begins at `from`, which is valid, and doubles values that fit (to the next valid value). If a
-// value fits, all smaller ones do. If it does not, no larger one does. With an expected largest
-// value, the search begins there: that value and the next one prove it. If it does not fit, the
-// search continues at the next smaller value that doubling reaches.
+// Begins at `from`, which must be valid. Doubles values that fit, to the next valid value. Assumes
+// that all values below a fitting value fit, and that none above a failing value does. If a largest
+// value is expected, the search begins there. The expectation is right if that value fits and the
+// next valid one does not. If the expected value does not fit, the search continues at the next
+// smaller value that doubling reaches.
 class Doubling {
  public:
   Doubling(DoublingRange range, NextValid next_valid)
@@ -39,9 +40,11 @@ class Doubling {
   // True if some value is known to fit or not.
   bool has_begun() const { return largest_that_fits_ || smallest_that_does_not_; }
 
-  // The value to try next, between known fitting and failing ones. nullopt: the search is over.
+  // Returns the value to try next: larger than all values known to fit, and smaller than those
+  // known not to. nullopt: the search is over.
   std::optional<int64_t> next() const;
-  // The values that follow while all fit, beginning with the next one; at most `count`.
+  // Returns the values that the search would try if all fit, beginning with next(); at most
+  // `count`.
   std::vector<int64_t> while_all_fit(size_t count) const;
 
  private:
@@ -62,23 +65,24 @@ using FitsAt = std::function<std::optional<ValueFit>(int64_t value)>;
 
 // Returns the largest value that fits; nullopt if none does, or if the verdict on a value that the
 // search needs is unknown. Memory may fall as a value rises: a GPU's allocator takes whole pages,
-// and with rows of different lengths the data decides. A refined search therefore goes on above its
-// result until one value is too large, or 64 in a row do not fit.
+// and with rows of different lengths the data decides. A refined search therefore also tries values
+// above its result, until one is too large or 64 in a row do not fit.
 std::optional<int64_t> largest_that_fits(Doubling search, const FitsAt& fits_at);
 
 // The number of runs saved if the search starts at `largest` and this value is correct.
 int64_t runs_saved(const Doubling& search, int64_t largest);
 
-// Returns the next valid value, from `value` to `value` + `gap`. A value is valid if `try_value`
-// does not throw ConfigError. `gap` is the widest one between valid values. Tries each value once.
+// Returns a function that finds the next valid value, from `value` to `value` + `gap` and up to
+// `last`. A value is valid if `try_value` does not throw ConfigError. `gap` must be the widest gap
+// between valid values. Each value is tried once.
 NextValid next_valid_by(std::function<void(int64_t value)> try_value, int64_t gap, int64_t last);
 
-// The widest gap between valid values of a key in such a run. A total batch, for example, is a
-// multiple of the rows that all ranks compute at a time.
+// Returns the widest gap between valid values of a key in a run like `spec`. A total batch, for
+// example, is a multiple of the rows that all ranks compute at a time.
 int64_t widest_gap(const RunSpec& spec);
 
-// The runs of one point and combination with a doubled key: one per value, made when it is needed.
-// All have the same position.
+// The runs of one point and combination with a doubled key, one per value. Each run is made when it
+// is needed. All have the same position.
 class DoublingSeries {
  public:
   // `run_of` makes the run of a value, and throws ConfigError if the value is not allowed. No value
@@ -87,7 +91,7 @@ class DoublingSeries {
                  std::function<Run(int64_t value)> run_of);
 
   const std::string& key() const { return key_.key; }
-  // True if the search looks for the largest value, and not for the results on the way to it.
+  // True if only the largest value matters. False if the results of all doubled values matter.
   bool is_refined() const { return key_.range.refine; }
   bool is_in_range(int64_t value) const {
     return value >= key_.range.from && value <= key_.range.to.value_or(value);
@@ -98,10 +102,11 @@ class DoublingSeries {
   // or only the host's memory limits the runs.
   std::optional<int64_t> expected_largest(
       const std::function<std::optional<RunPlan>(const RunSpec&)>& predict) const;
-  // A hash of what the runs share, 32 hex digits: all but the key and what is derived from it.
+  // Returns a hash of the settings that all runs share, 32 hex digits. Leaves out the doubled value
+  // and values derived from it.
   std::string family(const FileDigest& digest) const;
-  // Describes what follows: "then batch.size_per_rank 2, 4, 8, until one does not fit; then values
-  // between the last two".
+  // Describes the values after the first: "then batch.size_per_rank 2, 4, 8, until one does not
+  // fit; then values between the last two".
   std::string outlook() const;
 
  private:

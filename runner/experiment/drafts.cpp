@@ -11,7 +11,8 @@
 namespace fsdp {
 namespace {
 
-// Every combination of every point, in the file's order. Throws ConfigError if there are too many.
+// Returns every combination of every point, in the file's order. Throws ConfigError if the
+// experiment has too many runs.
 std::vector<RunOrigin> origins_of(const ExperimentFile& file) {
   std::vector<RunOrigin> origins;
   size_t runs = 0;
@@ -36,7 +37,8 @@ bool is_of_block(const Exclusion* exclusion, const SweepBlock& block) {
                              [&](const Exclusion& each) { return &each == exclusion; });
 }
 
-// True if `exclusion` leaves out a run with any profile. Ignores --set.
+// True if `exclusion` leaves out a run with at least one of the profiles, on the CPU or on GPUs.
+// Ignores --set.
 bool ever_matches(const Exclusion* exclusion, const std::shared_ptr<const ExperimentFile>& file) {
   std::vector<const Profile*> profiles;
   for (const Profile& profile : file->profiles) profiles.push_back(&profile);
@@ -67,7 +69,8 @@ void check_names_differ(const std::vector<Draft>& drafts) {
   }
 }
 
-// The name of a draft's series up to the value of its doubled key, or of similar text.
+// Returns the name of a draft's series up to its last '='. The value of a doubled key follows
+// there.
 std::string name_before_value(const Draft& draft) {
   return draft.series.substr(0, draft.series.rfind('=') + 1);
 }
@@ -134,7 +137,7 @@ std::string Layers::place(const RunOrigin& origin, std::string key) const {
   look_for(key);
   while (last.empty() && key.find('.') != std::string::npos) {
     key.resize(key.rfind('.'));
-    look_for(key + ".kind");  // most missing keys follow from it
+    look_for(key + ".kind");  // a section's kind requires most of its missing keys
     if (last.empty()) look_for(key);
   }
   return last.empty() ? file_->path.string() : last;
@@ -204,7 +207,7 @@ std::vector<Draft> draft_runs(const std::shared_ptr<const ExperimentFile>& file,
 }
 
 void check_specs_differ(const std::vector<const Draft*>& drafts, const Layers& layers) {
-  std::unordered_map<std::string, std::vector<const Draft*>> alike;  // except for their paths
+  std::unordered_map<std::string, std::vector<const Draft*>> alike;  // by all keys except paths
   const Point* point = nullptr;
   for (const Draft* draft : drafts) {
     if (draft->origin.point != point) alike.clear();  // a point's drafts are neighbours

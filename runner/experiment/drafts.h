@@ -19,8 +19,8 @@ struct RunOrigin {
 };
 
 // The layers of overrides that make a run's specification, in order of application: base, the
-// profile's set, the point, the sweep's values, --set. Also has the device for runs that leave it
-// open. Refers to the profile.
+// profile's set, the point, the sweep's values, --set. `device` is for runs that leave it open.
+// `profile` is one of the file's, or null.
 class Layers {
  public:
   Layers(std::shared_ptr<const ExperimentFile> file, const Profile* profile, Overrides set,
@@ -38,10 +38,11 @@ class Layers {
   // an expression that has no result.
   RunSpec spec_of(const RunOrigin& origin) const { return spec_draft_of(origin).evaluated(); }
 
-  // The place where the run's `key`, or the section around it, was given last; else the file.
+  // Returns the place where the run's `key`, or the section around it, was given last; else the
+  // file.
   std::string place(const RunOrigin& origin, std::string key) const;
 
-  // The place where --set gives `key`. Empty if it does not.
+  // Returns the place where --set gives `key`. Empty if --set does not.
   std::string place_in_set(std::string_view key) const { return set_.place(key); }
 
   const DeviceKind device;
@@ -59,9 +60,9 @@ class Layers {
 // One combination of one point, which is run once or more.
 struct Draft {
   RunOrigin origin;
-  std::string series;  // the point's name, the combination's values, a doubled one
+  std::string series;  // the point's name, the combination's values, the doubled value
   RunSpec spec;        // resolved, unless there is a problem
-  std::optional<ConfigError> problem{};  // why it cannot be resolved, with its place
+  std::optional<ConfigError> problem{};  // why `spec` cannot be resolved, with the place
 
   int64_t repeats() const { return origin.block->repeats.count; }
   const std::optional<DoubledKey>& doubled() const { return origin.block->doubled; }

@@ -34,12 +34,13 @@ Overrides read_set_options(const std::vector<std::string>& options) {
 
 using Names = std::unordered_set<std::string>;
 
-// The names by which --only may choose a run: its series', its own, and its point's.
+// Returns the names by which --only may choose a run: its own, its point's, and its series' with or
+// without the doubled value.
 std::vector<std::string> names_of(const Draft& draft, int64_t repeat) {
   return {draft.series, draft.name_without_doubled(), draft.name(repeat), draft.origin.point->name};
 }
 
-// An empty `only` chooses all.
+// An empty `only` chooses all runs.
 bool is_chosen(const Draft& draft, int64_t repeat, const Names& only) {
   const auto is_named = [&](const std::string& name) { return only.contains(name); };
   return only.empty() || std::ranges::any_of(names_of(draft, repeat), is_named);
@@ -125,7 +126,7 @@ void check_chosen(const std::vector<Draft>& drafts, const Names& only, const Lay
   check_specs_differ(chosen, layers);
 }
 
-// The resources that a section `slurm` requests. GPUs of unknown memory have enough.
+// The resources that a section `slurm` requests. GPUs of unknown memory count as large enough.
 Resources requested(const SlurmSpec& slurm) {
   return {.gpu_count = slurm.nodes * slurm.gpus_per_node,
           .gpu_memory_gib = slurm.gpu_memory_gib.value_or(std::numeric_limits<double>::infinity()),
@@ -189,7 +190,8 @@ std::optional<int64_t> last_value(const std::string& key, const RunSpec& given) 
   return *given.batch.total / given.strategy.ranks;
 }
 
-// The series that `first` begins. `check` throws ConfigError for a run that cannot be launched.
+// Returns the series that begins with `first`. `check` throws ConfigError for a run that cannot be
+// launched.
 std::shared_ptr<const DoublingSeries> series_of(const Run& first, const RunOrigin& origin,
                                                 std::shared_ptr<const Layers> layers,
                                                 std::function<void(const Run&)> check) {

@@ -38,7 +38,7 @@ struct Run {
   int64_t repeat = 0;
   RunSpec spec;      // resolved; device is cpu or cuda
   int64_t position;  // among all runs of the experiment; the same for all values of a doubled key
-  std::shared_ptr<const DoublingSeries> doubling{};  // the run's series; null: none
+  std::shared_ptr<const DoublingSeries> doubling{};  // null: no key is doubled
   int64_t doubled_value = 0;
 };
 
@@ -50,10 +50,10 @@ struct ExpandOptions {
   // Slurm starts the runs. The resources of a profile or run are those that its section `slurm`
   // requests, whatever this host has.
   bool on_cluster = false;
-  // Runs are planned for a GPU that this host may lack. They use cuda, and profile `auto` is the
-  // first that requires GPUs. Every GPU gets the same model.
+  // Runs are planned for a GPU that this host may lack. They use cuda. The profile `auto` is the
+  // first that requires GPUs, so plans for different GPUs have the same model.
   bool for_any_gpu = false;
-  // Names on a hub become their files in the hub's cache, if they are there.
+  // Replaces names on a hub by their files in the hub's cache, if the cache has them.
   bool from_hub_cache = true;
 };
 
@@ -61,7 +61,7 @@ struct ExpandOptions {
 struct Expansion {
   std::string profile;                           // empty if the experiment has none
   std::string profile_reason;                    // "cpu: a100x4 needs 4 GPUs, this host has 0"
-  std::optional<double> profile_gpu_memory_gib;  // that the profile requires
+  std::optional<double> profile_gpu_memory_gib;  // required by the profile
   std::vector<std::string> overridden;  // keys of base that the profile overrides, in words
   std::vector<Run> runs;                // for a doubled key, the run of its first value
   std::vector<Run> left_out;  // those that `only` leaves out, except any that cannot be resolved

@@ -62,7 +62,7 @@ Profile read_profile(const YamlEntry& entry) {
   return profile;
 }
 
-// `none` keeps the experiment's sweep away from a point.
+// With `none`, a point is run without the experiment's sweep.
 SweepBlocks read_sweep_of_point(const YamlEntry& entry) {
   if (entry.value.IsScalar() && entry.value.Scalar() == "none") return {SweepBlock{}};
   return read_sweep(entry);

@@ -23,12 +23,12 @@ struct Point {
 // Overrides for one kind of hardware.
 struct Profile {
   std::string name;
-  std::optional<int64_t> gpus{};  // that it requires
+  std::optional<int64_t> gpus{};  // the number that the profile requires; nullopt: none
   std::optional<double> gpu_memory_gib{};
   Overrides set{};
 };
 
-// The contents of an experiment file. Values are read and checked one by one, and not combined.
+// The contents of an experiment file. Values are checked one by one, and not yet combined to runs.
 struct ExperimentFile {
   std::filesystem::path path;
   std::string text;
@@ -64,17 +64,18 @@ struct ProfileChoice {
 using ResourcesOf = std::function<Resources(const Profile&)>;
 
 // Chooses the profile that the options name, even if its requirement is not met. `auto` is the
-// first profile with a met requirement; for any GPU, the first that requires GPUs. Throws
-// ConfigError if there is no such profile or, with `auto`, none is met.
+// first profile with a met requirement. With `for_any_gpu`, it is the first that requires GPUs, if
+// there is one. Throws ConfigError if there is no such profile or, with `auto`, no requirement is
+// met.
 ProfileChoice choose_profile(const ExperimentFile& file, const ExpandOptions& options,
                              const ResourcesOf& resources_of);
 
 // Returns a sentence, with both places, for each key of `base` that the profile changes or clears.
-// Leaves out keys that `outranked` gives, because neither value counts.
+// Leaves out keys that `outranked`, the overrides of --set, changes: neither value counts then.
 std::vector<std::string> overridden_keys(const Overrides& base, const Profile& profile,
                                          const Overrides& outranked);
 
-// Throws ConfigError if base names a preset of a model and the profile gives single keys of one.
+// Throws ConfigError if base names a model's preset and the profile gives single keys of a model.
 // Both together would be a model that neither names.
 void check_preset(const Overrides& base, const Profile& profile);
 

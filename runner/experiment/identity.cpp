@@ -20,10 +20,10 @@ std::string data_digest(const RunSpec& spec, const FileDigest& digest) {
 
 std::string loss_digest(const RunSpec& spec, const FileDigest& digest) {
   RunSpec deciding = spec;
-  deciding.batch.total = total_batch(spec);  // however it is given
+  deciding.batch.total = total_batch(spec);  // even if the run gives accumulation instead
   reset_effects(deciding, Effect::kNotLosses);
   const std::string keys = differences_from_default(deciding);
-  deciding.resume = spec.resume;  // its contents, not its place
+  deciding.resume = spec.resume;  // the checkpoint's contents count, its path does not
   return text_digest(keys + digests_of_inputs(deciding, digest));
 }
 

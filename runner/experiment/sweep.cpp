@@ -17,7 +17,7 @@ namespace {
 
 // Values that are given together, one per key.
 using Row = std::vector<YamlEntry>;
-// The rows that a combination takes one of.
+// Alternative rows. A combination has one row of each axis.
 using Axis = std::vector<Row>;
 
 // A key with several values.
@@ -105,7 +105,7 @@ DoubledKey read_doubled_key(const YamlEntry& entry) {
   const std::string& key = range.key.Scalar();
   DoubledKey doubled{
       .key = key, .label = label_of(key), .place = range.value_place(), .range = read_range(range)};
-  for (const char* end : {"from", "to"}) {  // refuses an unknown key and what it cannot be
+  for (const char* end : {"from", "to"}) {  // refuses an unknown key, and values it cannot have
     if (range.value[end]) Overrides().add({range.key, range.value[end], key, range.origin});
   }
   if (!is_integer_key(key)) {
@@ -180,7 +180,7 @@ Repeats read_repeats(const YamlEntry& form) {
   return repeats;
 }
 
-// Refuses two axes that both give a value to one key, or to two keys that are alternatives.
+// Refuses axes that give a value to the same key, or to two keys that are alternatives.
 void check_axes_agree(const std::vector<Axis>& axes) {
   const auto gives_all = [](const Row& row) {
     return std::ranges::none_of(row, [](const YamlEntry& entry) { return entry.value.IsNull(); });
@@ -197,7 +197,7 @@ void check_axes_agree(const std::vector<Axis>& axes) {
   }
 }
 
-// Combines each of `outer` with each row of `axis`. Adds the values to the block's.
+// Combines each of `outer` with each row of `axis`. Adds the axis's values to `block`.
 std::vector<Combination> crossed(const std::vector<Combination>& outer, const Axis& axis,
                                  const YamlEntry& form, SweepBlock& block) {
   if (axis.size() > kMaximumRuns / outer.size()) {

@@ -23,10 +23,11 @@ struct SweepValue {
   Overrides overrides{};
 };
 
-// Numbers of a block's values, outer to inner.
+// Indices of SweepBlock::values, from the outermost value to the innermost.
 using Combination = std::vector<size_t>;
 
-// A rule that leaves out combinations: each key given has one of the values given for it.
+// A rule that leaves out runs. It matches a run that has, for every key of the rule, a listed
+// value.
 class Exclusion {
  public:
   // Reads one map of a sweep's `exclude`. Throws ConfigError.
@@ -35,7 +36,7 @@ class Exclusion {
   bool matches(const std::string& point, const RunSpec& spec) const;
 
   const std::string& place() const { return place_; }
-  // Throws ConfigError if it names a point that is not in `names`.
+  // Throws ConfigError if the rule names a point that is not in `names`.
   void check_points(const std::vector<std::string>& names) const;
 
  private:
@@ -78,7 +79,7 @@ struct SweepBlock {
   std::vector<Combination> combinations = {{}};
   std::vector<Exclusion> exclusions{};
   Repeats repeats{};
-  std::optional<DoubledKey> doubled{};  // each combination is run with several values of it
+  std::optional<DoubledKey> doubled{};  // each combination is run with several values of this key
 
   // " size_per_rank=2 every=0": what the combination adds to a point's name.
   std::string suffix(const Combination& combination) const;
@@ -92,7 +93,7 @@ using SweepBlocks = std::vector<SweepBlock>;
 // Reads a `sweep`: one block or a list of them. Throws ConfigError.
 SweepBlocks read_sweep(const YamlEntry& entry);
 
-// The items of a list, each as a value of the list's key. Throws ConfigError if the list is empty.
+// Returns a list's items, each as a value of the list's key. Throws ConfigError if there are none.
 // `one` names an allowed item, such as "value".
 std::vector<YamlEntry> items_of(const YamlEntry& list, const std::string& one);
 

@@ -20,7 +20,7 @@
 namespace fsdp {
 namespace {
 
-// A table with a column per field of `Parts`, structs with visit_fields. CSV begins with a line of
+// A file with a table. Its columns are the fields of the structs `Parts`. CSV begins with a line of
 // names. JSON has one object a line.
 template <Fields... Parts>
 class TableFile {
@@ -137,7 +137,7 @@ void add_if_known(Moment& moment, const std::string& name, std::optional<double>
   if (value && std::isfinite(*value)) moment.figures.emplace_back(name, *value);
 }
 
-// `of_ranks` has the step of each rank that did it. Loss and learning rate are equal on all ranks.
+// `of_ranks` has one step as each rank reported it. Loss and learning rate are equal on all ranks.
 Moment moment_of_step(const std::vector<const Recorded<StepDone>*>& of_ranks) {
   const Recorded<StepDone>& first = *of_ranks.front();
   const StepDone* slowest = &first.body;
@@ -187,7 +187,7 @@ int64_t step_done_by(const std::vector<Moment>& steps, int64_t time_unix_ms) {
   return later == steps.begin() ? 0 : std::prev(later)->step;
 }
 
-// If there are several hosts, the names of their devices begin with the host's name.
+// If the run has several hosts, the names of devices begin with the host's name.
 void add_device_samples(std::vector<Moment>& moments, const std::vector<Moment>& steps,
                         const std::vector<Recorded<DeviceSample>>& samples) {
   std::set<std::string> hosts;

@@ -7,7 +7,7 @@
 
 #include "runner/store/store.h"
 
-// Runs as files for other programs.
+// Writes runs as files for other programs.
 namespace fsdp {
 
 enum class ExportFormat { kCsv, kJsonl, kTensorboard, kWandb };
@@ -17,13 +17,13 @@ constexpr auto enum_names(ExportFormat) {
 
 struct ExportOptions {
   ExportFormat format = ExportFormat::kCsv;
-  std::filesystem::path results;  // for the paths of checkpoints
+  std::filesystem::path results;  // the results folder; paths of checkpoints begin there
   WandbSpec wandb{};              // entity and project of runs whose specification has none
 };
 
-// Writes `rows`, lines of the view comparison, into `folder`, which exists and is empty:
+// Writes the runs of `rows`, lines of the view `comparison`, into an existing empty folder:
 //
-//   runs.csv (jsonl, wandb: runs.jsonl)     a line per run: its comparison, its provenance
+//   runs.csv (jsonl, wandb: runs.jsonl)     a line per run: its row and its Origin
 //   upload.py                               wandb: sends the runs
 //   <experiment>/<point>-<hash8>/           a folder per run that has an attempt
 //     steps, evaluations, checkpoints, device_samples (.csv or .jsonl)
@@ -31,15 +31,15 @@ struct ExportOptions {
 //     events.out.tfevents.*                 tensorboard
 //     wandb.json, history.jsonl             wandb
 //
-// Figures are not rounded. The curves of tensorboard and wandb show the attempt that the comparison
-// shows. If it resumed from a checkpoint, they begin with the attempts before it. Throws
-// std::system_error if something cannot be written.
+// Figures are not rounded. The curves of tensorboard and wandb show the run's newest attempt. If it
+// resumed from a checkpoint, the curves begin with the attempts before it. Throws std::system_error
+// if something cannot be written.
 void export_runs(const Store& store, std::span<const ComparisonRow> rows,
                  const std::filesystem::path& folder, const ExportOptions& options);
 
 // A folder that is written under a temporary name. publish() moves it to its place. Until then the
 // old folder is untouched; without publish() the new folder is removed. If the place is a link, the
-// link stays and its target is replaced. Folders keep their mode.
+// link stays and its target is replaced. The new folder gets the mode of the old one.
 class PublishedFolder {
  public:
   // Creates the folder to write into. Throws std::system_error.

@@ -45,7 +45,7 @@ class OutputFile {
   std::ofstream stream_;
 };
 
-// The origin of an attempt's results, in addition to its comparison.
+// Facts about the origin of an attempt's results that ComparisonRow does not have.
 struct Origin {
   Provenance provenance;
   RunStarted rank0;
@@ -76,7 +76,7 @@ struct Moment {
 // the largest of any rank. Figures that are not measured or not finite are left out.
 std::vector<Moment> moments_of(const Store& store, int64_t run_id, int attempt);
 
-// Each writes the files of one run into `folder`, which exists. The run has an attempt.
+// Write the files of one run into `folder`, which must exist. The run must have an attempt.
 void write_tensorboard(const Store& store, const ComparisonRow& run,
                        const std::filesystem::path& folder);
 void write_wandb(const Store& store, const ComparisonRow& run, const Origin& origin,

@@ -15,7 +15,7 @@ std::string little_endian(Integer value) {
   return bytes;
 }
 
-// Returns a checksum as TFRecord masks it. CRCs of data with embedded CRCs are sound then.
+// Returns a checksum, masked as in TFRecord. Unmasked CRCs of data that holds CRCs are unreliable.
 std::string masked_crc(std::string_view bytes) {
   return little_endian(std::rotr(crc32c(bytes), 15) + 0xA282EAD8);
 }

@@ -10,7 +10,7 @@
 namespace fsdp {
 namespace {
 
-// The export itself sends nothing, because its user may have no network and no account.
+// upload.py. The export itself sends nothing, because its user may have no network or no account.
 constexpr const char* kUpload = R"python(import json, pathlib, wandb
 
 for about in sorted(pathlib.Path(__file__).resolve().parent.glob("*/*/wandb.json")):
@@ -23,7 +23,8 @@ for about in sorted(pathlib.Path(__file__).resolve().parent.glob("*/*/wandb.json
             run.log_model(run_facts["checkpoint"], name=run_facts["init"]["id"])
 )python";
 
-// Returns the value of the specification, else the caller, else the attempt's environment.
+// Returns the first value that is given: by the run's specification, by the caller, or by the
+// variable in the attempt's environment.
 std::optional<std::string> first_given(const std::optional<std::string>& of_run,
                                        const std::optional<std::string>& of_caller,
                                        const Origin& origin, const char* variable) {

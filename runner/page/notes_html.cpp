@@ -23,14 +23,14 @@ namespace {
 constexpr int kLevelsAbove = 2;
 constexpr int kDeepestLevel = 6;
 
-// Frees what a library of C allocated.
+// Frees what a C library allocated.
 template <auto Free>
 struct Freed {
   void operator()(auto* pointer) const { Free(pointer); }
 };
 
-// Throws ConfigError if a table could be too large. It gets as many cells in every row as in its
-// heading, so a short text could take all memory.
+// Throws ConfigError if a table could be too large. The parser gives each row as many cells as the
+// heading has, so a short text could take all memory.
 void require_small_tables(std::string_view markdown, const std::filesystem::path& file) {
   constexpr size_t kMostCells = 1'000'000;
   size_t lines = 1, bars = 0, most_bars = 0;
@@ -174,7 +174,7 @@ std::string NotesImages::data_url(std::string_view url) {
   return fmt::format("data:{};base64,{}", type, base64(bytes));
 }
 
-// Returns the image's path. Links are followed first, so that none leads out of the folder.
+// Returns the image's path. Follows links before the check, so no link leads out of the folder.
 std::filesystem::path NotesImages::resolved(std::string_view url) const {
   std::error_code error;
   const std::filesystem::path named = folder_ / without_percents(url);

@@ -31,7 +31,7 @@ std::string gib(int64_t bytes) { return gibibytes(static_cast<double>(bytes)); }
 
 // "openlm-research/open_llama_7b" or the folder's name; else "Llama".
 std::string model_name(const ModelSpec& model) {
-  for (const std::filesystem::path& part : model.source) {  // folders of a hub's cache
+  for (const std::filesystem::path& part : model.source) {  // a hub's cache: models--OWNER--NAME
     std::string name = part.string();
     if (!name.starts_with("models--")) continue;
     name.erase(0, name.find("--") + 2);
@@ -80,7 +80,7 @@ std::string uncalibrated_note(const std::vector<PlannedRow>& rows) {
       from == to ? from : from + " to " + to);
 }
 
-// True unless the ranks of a node take more of its memory than there is.
+// True unless the ranks of a node take more memory than the node has.
 bool host_fits(const RunPlan& plan) {
   return plan.memory_node_bytes_max <=
          plan.memory_node_limit_bytes.value_or(plan.memory_node_bytes_max);
@@ -231,7 +231,7 @@ std::vector<std::string> notes_of(const std::vector<PlannedRow>& rows) {
   const auto add = [&](std::string note) {
     if (std::ranges::find(notes, note) == notes.end()) notes.push_back(std::move(note));
   };
-  std::map<std::string, std::vector<std::string>> without_plan;  // by why
+  std::map<std::string, std::vector<std::string>> without_plan;  // points, by problem
   for (const PlannedRow& row : rows) {
     if (!row.plan) {
       without_plan[row.problem].push_back(row.point);

@@ -10,7 +10,7 @@
 // The output of `fsdp-run plan`.
 namespace fsdp {
 
-// A run and its plan, or the reason why it has none.
+// A run and its plan, or the reason why the run has no plan.
 struct PlannedRow {
   std::string point;
   RunSpec spec;
@@ -18,7 +18,7 @@ struct PlannedRow {
   std::optional<RunPlan> plan;
   std::string problem;
   bool is_suggested = false;         // a changed version of another row's run
-  bool has_other_method = false;     // its version that is trained by another method
+  bool has_other_method = false;     // a suggested version that another method trains
   std::optional<double> hours{};     // of all steps; nullopt: their number or time is not known
   std::optional<double> cost{};      // of these hours on all ranks; nullopt: no price is given
   std::vector<std::string> notes{};  // sentences below the table
@@ -37,13 +37,13 @@ constexpr auto enum_names(PlanFormat) {
   return std::array{"table"sv, "markdown"sv, "json"sv, "html"sv};
 }
 
-// Returns a table with a row for each run. Lines above the rows tell the profile, the model and the
-// device. Notes say why runs do not fit, with a remedy.
+// Returns a table with a row for each run. The lines above the rows name the profile, the model and
+// the device. Notes say why runs do not fit, with a remedy.
 Table plan_table(const PlanReport& report);
 
 // Returns the table, with the report's remarks below it. JSON is an array of objects with all
-// figures of the plans. HTML is a page with charts and timelines. A table has at most `width`
-// columns; 0: any number.
+// figures of the plans. HTML is a page with charts and timelines. The lines of the format `table`
+// have at most `width` characters; 0: any number.
 std::string render_plans(PlanFormat format, const PlanReport& report, size_t width);
 
 // True if the plan's step time comes from a calibration of the devices.
@@ -52,8 +52,8 @@ bool is_calibrated(const RunPlan& plan);
 // "does not fit"; "?": not known.
 std::string fit_text(Fit fit);
 
-// Returns the needed memory and the memory that there is: "92.0 GiB of 79.0 GiB" of a device, or
-// "744 GiB of 512 GiB of a node's memory".
+// Returns the needed and the available memory: "92.0 GiB of 79.0 GiB" of a device, or "744 GiB of
+// 512 GiB of a node's memory".
 std::string excess_text(const RunPlan& plan);
 
 // Returns a change that saves memory: "more ranks, or strategy.offload: optimizer".

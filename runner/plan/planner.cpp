@@ -23,7 +23,8 @@
 namespace fsdp {
 namespace {
 
-constexpr std::chrono::seconds kPatienceOfRuns{20};  // the longest delay of a sweep; happens once
+// The longest that a sweep waits for a prediction. After that, the sweep asks for no more.
+constexpr std::chrono::seconds kPatienceOfRuns{20};
 
 // --- devices ---
 
@@ -31,7 +32,7 @@ constexpr std::chrono::seconds kPatienceOfRuns{20};  // the longest delay of a s
 struct DeviceForRuns {
   PlannedDevice device;
   PlannedHost host{};
-  std::string name;  // "NVIDIA H100 80GB HBM3", "a GPU of 79 GiB (the profile's)", "the CPU"
+  std::string name;  // "NVIDIA H100 80GB HBM3", "a GPU of 79 GiB (profile h100)", "the CPU"
 };
 
 int64_t bytes_of_gib(double gib) { return std::llround(gib * 0x1p30); }
@@ -43,7 +44,7 @@ double usable_gib(const Gpu& gpu) {
   return model ? std::min(all, model->memory_gib) : all;
 }
 
-// Returns the GPU without context_bytes.
+// Returns the GPU. Does not set context_bytes.
 DeviceForRuns find_gpu(const std::optional<std::string>& name, const Expansion& expansion,
                        const RunSpec& spec, const Host& host) {
   const auto gpu = [](double gib, int64_t compute_capability, std::string text) {
@@ -149,7 +150,7 @@ std::string precision_note(const RunSpec& spec, const DeviceForRuns& device) {
       static_cast<double>(capability) / 10);
 }
 
-// Values of a key that do not fit, and the reasons: "" for memory, else what refuses the value.
+// Values of a key that do not fit, and the reasons: "" for memory, else the error of the value.
 using TooLarge = std::map<int64_t, std::string>;
 
 // Returns the smallest value that needs too much memory; nullopt if memory limits nothing.
@@ -159,7 +160,7 @@ std::optional<int64_t> limit_of_memory(const TooLarge& above) {
 }
 
 // Returns a sentence about the largest value of `key` that fits. `problem` is the error, if any,
-// for twice that value, which has the same divisors.
+// for twice that value. Twice the value has the same divisors, so none of them is the reason.
 std::string bound_note(const std::string& series, const std::string& key,
                        std::optional<int64_t> largest, const TooLarge& above,
                        const std::string& problem) {

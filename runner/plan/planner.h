@@ -14,38 +14,38 @@
 #include "runner/host/host.h"
 #include "runner/plan/plan_report.h"
 
-// Asks the trainer what runs need on the devices that they are planned for.
+// Asks the trainer how much memory and time runs need on the devices that they are planned for.
 namespace fsdp {
 
-// The devices that the user names. nullopt: those that are found.
+// The hardware that the user names. nullopt: not named; then the rules of ExperimentPlans hold.
 struct PlanTarget {
   std::optional<std::string> gpu;
   std::optional<double> host_memory_gib;  // of each node
 };
 
-// Returns the resources that select a profile. A GPU that `target` names exists in any number.
+// Returns the resources that select a profile. Any number of the GPU that `target` names is there.
 Resources planned_resources(const PlanTarget& target, const std::optional<Host>& host);
 
-// A trainer process that plans the runs of one experiment and trains none.
+// A trainer process that plans the runs of one experiment and trains nothing.
 //
 // A run is planned for the GPU that the target names, else for this host's smallest. Without
 // either, only the GPU's memory is known, from Slurm's options or the profile. A node has the
 // memory that the target names, else the memory that the run requests from Slurm. If the run would
 // start here, this host's memory counts, or this cgroup's limit if that is less. The ranks of a
-// node share its memory. On the CPU they have no other memory.
+// node share its memory. Ranks on the CPU have no other memory.
 class ExperimentPlans {
  public:
-  // `expansion` outlives this object. `host` is nullopt if Slurm starts the runs on other hosts.
-  // `results` is the folder that may have prepared data. `patience` is the time limit of each
-  // answer; a model of 100,000 layers takes a minute. Throws std::system_error if the trainer
+  // `expansion` must outlive this object. `host` is nullopt if Slurm starts the runs on other
+  // hosts. `results` is the folder that may have prepared data. `patience` is the time limit of
+  // each answer; a model of 100,000 layers takes a minute. Throws std::system_error if the trainer
   // cannot be started. The process ignores SIGPIPE from then on.
   ExperimentPlans(const Expansion& expansion, std::optional<Host> host, PlanTarget target,
                   const std::filesystem::path& trainer, const std::filesystem::path& results,
                   std::chrono::seconds patience = std::chrono::minutes(5));
 
-  // Returns the trainer's plan. Equal requests are asked once, except those with a timeline. Throws
-  // ConfigError if the run cannot be planned, or the target's GPU is not known. Throws
-  // std::runtime_error if the trainer has ended or does not answer in time, as all functions do.
+  // Returns the trainer's plan. Equal requests are sent once, except those with a timeline. Throws
+  // ConfigError if the run cannot be planned, or the target's GPU is not known. Like the functions
+  // below, throws std::runtime_error if the trainer has ended or does not answer in time.
   RunPlan plan_spec(const RunSpec& spec, bool timeline = false);
 
   // Plans the run. A row without a plan says why it has none. `suffix` follows the run's name.
@@ -82,8 +82,8 @@ class ExperimentPlans {
 // only logged. After a failure of the trainer itself, the trainer is not asked again.
 class RunPredictions {
  public:
-  // `expansion` outlives this object. `host` is nullopt if Slurm starts the runs on other hosts.
-  // The first predict() starts the trainer.
+  // `expansion` must outlive this object. `host` is nullopt if Slurm starts the runs on other
+  // hosts. The first predict() starts the trainer.
   RunPredictions(const Expansion& expansion, std::optional<Host> host,
                  std::filesystem::path trainer, std::filesystem::path results);
 

@@ -14,7 +14,7 @@
 namespace fsdp {
 namespace {
 
-// Returns the changes that keep the method. Within a part, the least intrusive is first.
+// Returns the changes that keep the method. Within a part, the least intrusive change is first.
 std::span<const Change> changes() {
   using enum ChangedPart;
   static const std::array kChanges{
@@ -92,7 +92,7 @@ Setting with_changes(ExperimentPlans& plans, const Run& run, std::vector<const C
 }
 
 // Returns all combinations of changes that keep the result, with at most one change of each part.
-// The least intrusive is first.
+// The least intrusive combination is first.
 std::vector<std::vector<const Change*>> choices_of_the_same_result(bool has_ranks) {
   std::vector<std::vector<const Change*>> choices{{}};
   for (const auto part :
@@ -176,8 +176,8 @@ std::string remark_on_least(const Run& run, const RunPlan& given, const Setting*
                      description(*least), compared(*least->row.plan, given));
 }
 
-// Returns each single one of `changes` that saves memory. A change that the device does not support
-// well is left out, unless the run itself has that problem.
+// Returns a setting for each of `changes` that alone saves memory. Leaves out changes that the
+// device does not support well, unless the run itself has such a problem.
 std::vector<Setting> changes_that_save(std::span<const Change> changes, ExperimentPlans& plans,
                                        const Run& run, const PlannedRow& of) {
   std::vector<Setting> settings;

@@ -20,7 +20,8 @@ struct RunThatWaits {
   Waiting waiting;
 };
 
-// Shows a sweep to the user while it runs. The sweep reports here, and derived classes show it.
+// Shows a sweep to the user while it runs. The loop over runs reports here, and derived classes
+// show the reports.
 class Progress {
  public:
   Progress() = default;
@@ -31,13 +32,13 @@ class Progress {
   virtual void say(std::string_view line) = 0;
   virtual void warn(std::string_view line) = 0;
 
-  // Reports a run that will start, with its facts up to `checkpoints_every`.
+  // Reports a run that will start. `run` has the members up to `checkpoints_every`.
   void expect(int64_t id, const RunProgress& run) { index_of(id, run); }
   // Reports that an expected run waits in this Slurm job, for the first time or again.
   void queued(int64_t id, std::string job);
   // Reports why a run waits in its job, in Slurm's words.
   void waits_because(int64_t id, std::string reason);
-  // Reports that a run started. A call of expect() before is optional.
+  // Reports that a run started. An earlier call of expect() is optional.
   void started(int64_t id, const RunProgress& run);
   // Reports which ranks have begun, and new events: a list per rank, as EventTail::poll returns
   // them.
@@ -88,7 +89,7 @@ class Progress {
 //   run_queued        point, job. The run waits in this Slurm job, for the first time or again.
 //   run_started       point
 //   run_progress      point, step, steps, loss, step_time_ms, memory_allocated_bytes_max,
-//                     seconds_left, sweep_seconds_left. The run did a step since the last one.
+//                     seconds_left, sweep_seconds_left. The run did a step since the last line.
 //   run_waits         point, for (queue, ranks, loading, first_step, step, evaluation, checkpoint,
 //                     end), text, seconds. The run does no step for longer than expected. Once per
 //                     wait.
@@ -125,7 +126,7 @@ class LineProgress : public Progress {
     ProgressClock::time_point time;
     int64_t step = 0;
   };
-  std::map<std::string, LastLine> last_lines_;  // of the runs under way, by their point
+  std::map<std::string, LastLine> last_lines_;  // of running runs, by point
 };
 
 // Prints only warnings and the ends of failed runs.

@@ -64,7 +64,7 @@ struct RunProgress {
   // Adds events, one list per rank as EventTail::poll returns them.
   void add(std::span<const std::vector<Event>> events_of_ranks, ProgressClock::time_point now);
   void add_begun(const std::vector<bool>& begun, ProgressClock::time_point now);
-  // Changes the status. The run waits, or starts another attempt.
+  // Changes the status to a waiting one, or to kRunning. Forgets the progress of the ranks.
   void set_status(RunStatus next, ProgressClock::time_point now);
 
  private:
@@ -121,7 +121,7 @@ struct Waiting {
 // Returns one or two words for the stage of a run that has started but done no step.
 std::string_view start_text(const RunProgress& run);
 
-// nullopt unless the run is queued or running.
+// Returns what the run waits for. nullopt unless the run is queued or running.
 std::optional<Waiting> waiting(const RunProgress& run, ProgressClock::time_point now);
 
 // "35s without a step: rendezvous: rank 2 has not begun, of 4", "35s in the queue (Resources)"

@@ -112,7 +112,8 @@ std::vector<Block> blocks_of(const std::vector<Person>& persons, const Points& p
   return blocks;
 }
 
-// "bob misses 2 of 5: 4xDDP (failed), offload (not there)", for each person; a line if nobody does.
+// "bob misses 2 of 5: 4xDDP (failed), offload (not there)", for each person who misses a point;
+// else one line that says that nobody does.
 std::vector<std::string> lines_on_missing(const std::vector<Person>& persons,
                                           const Points& points) {
   std::vector<std::string> lines;

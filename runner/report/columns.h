@@ -11,8 +11,8 @@
 #include "runner/series/series.h"
 #include "runner/table/table.h"
 
-// The parts of a report: its rows, and the columns of runs and ranks. The columns are also the
-// options of `report` and its documentation.
+// The parts of a report: its rows, and the columns of runs and ranks. The options of `report` and
+// its documentation use the same columns.
 namespace fsdp {
 
 struct RunColumn : Column {
@@ -28,7 +28,8 @@ struct RunColumn : Column {
 
 std::span<const RunColumn> columns();
 std::span<const RunColumn> rank_columns();
-// Returns a column for each key of a run, by its dotted name. Reports show the requested ones.
+// Returns a column for each key of a run, by its dotted name. Reports show such a column on
+// request.
 std::span<const RunColumn> key_columns();
 
 // Returns the column with that name or heading, or the key with that name. A heading may lack its
@@ -36,8 +37,7 @@ std::span<const RunColumn> key_columns();
 const RunColumn& find_column(std::span<const RunColumn> columns, const std::string& name,
                              const std::string& option);
 
-// Returns the heading of `column` with its unit if `name` is one of its headings. Empty: it is
-// none.
+// Returns the heading of `column` with its unit if `name` is one of its headings. Empty if not.
 std::string heading_meant(const RunColumn& column, const std::string& name);
 
 // Adds a heading for people if the column has none, made from its name.
@@ -108,7 +108,7 @@ std::vector<Warning> warnings_of(const ReportRows& comparison);
 struct ShownColumns {
   std::set<std::string> names{};
   bool are_brief = false;
-  bool is_device_told = false;  // above the rows
+  bool is_device_told = false;  // true: the lines above the rows name the device
 
   bool has(const std::string& name) const { return names.contains(name); }
 };
@@ -122,7 +122,8 @@ std::string predictions_line(std::span<const ComparisonRow* const> runs);
 
 bool is_for_programs(Format format);
 
-// Renders the table of a report. The page also has the report's details, of these series.
+// Renders the table of a report. The page also shows details of the runs. It uses `series` for the
+// names of runs, for scaling and for the unit of speed.
 std::string render(Format format, const Table& table, const Report& report,
                    const std::deque<Series>& series = {});
 std::string render_page(const Table& table, const Report& report, const std::deque<Series>& series);

@@ -35,8 +35,8 @@ std::string reason_line(const Runs& runs, const std::filesystem::path& results) 
                      paths.log(attempt, static_cast<int>(*run.reason_rank)).string());
 }
 
-// ". The first 2 steps are warm-up and are left out". If no more steps were done, all of them
-// count.
+// ". The first 2 steps are warm-up and are left out". All steps count if a run did no more than the
+// warm-up.
 std::string warmup_remark(RunRows rows) {
   std::set<std::string> warmups;
   Names without;
@@ -206,8 +206,8 @@ std::string predictions_line(std::span<const ComparisonRow* const> runs) {
   return line + '.';
 }
 
-// "Held over all attempts: 4.0 GPU-hours, 1.0 of them by ranks, and 1.0 node-hours." Empty: no run
-// was in a job.
+// "Held over all attempts in jobs: 4.00 GPU-hours, of which ranks used 1.00 GPU-hours, and 1.00
+// node-hours." Empty if no run was in a job.
 std::string held_line(const Runs& runs) {
   HeldTime sum{.gpu_time_in_jobs_ms = 0, .gpu_time_of_ranks_ms = 0, .node_time_ms = 0};
   const auto text = [](double time_ms, const char* unit) {

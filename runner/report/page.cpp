@@ -21,7 +21,7 @@ JsonObject utilization_data(const UtilizationCurve& curve) {
   return with_curve(data, curve.percent);
 }
 
-// The run is called by its series, as in answers, and the number of the repeat.
+// Names the run as answers do: by its series and the number of the repeat.
 JsonObject run_data(const RunDetail& detail, const Report& report, const std::deque<Series>& all) {
   const ComparisonRow& run = *std::ranges::find(report.rows, detail.run, &ComparisonRow::run);
   const auto series = std::ranges::find_if(all, [&](const Series& one) { return one.has(&run); });
@@ -40,7 +40,7 @@ JsonObject run_data(const RunDetail& detail, const Report& report, const std::de
 }
 
 JsonObject row_data(const Row& row) {
-  std::vector<std::vector<Value>> cells;  // of each: the value, its text, its brief text
+  std::vector<std::vector<Value>> cells;  // each: value, text, brief text
   for (size_t i = 0; i < row.cells.size(); ++i) {
     const auto& [value, text, style] = row.cells[i];
     cells.push_back({value, text, row.brief_texts.empty() ? text : row.brief_texts[i]});
@@ -66,7 +66,7 @@ JsonObject experiment_data(const ExperimentRecord& experiment) {
       .add("profile", experiment.profile);
 }
 
-// Returns the data of a row that has a base or is one.
+// Returns the data of a row that has a scaling base or is one.
 JsonObject scaling_data(const Series* series) {
   const ComparisonRow& run = series->median;
   return JsonObject()

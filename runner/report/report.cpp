@@ -88,7 +88,7 @@ std::vector<RunColumn> usual_columns(const ReportRows& comparison) {
   return usual;
 }
 
-// Returns the columns that the view chooses. A format for people takes columns with a heading.
+// Returns the columns that the view chooses. A format for people takes only those with a heading.
 std::vector<RunColumn> chosen_columns(Format format, const ReportRows& comparison, bool brief) {
   const View& view = comparison.report.view;
   const std::span<const RunColumn> all = columns_of(comparison.row_kind);
@@ -148,7 +148,7 @@ Row row_of(const RunRow& from, const RowStyle& style) {
   return row;
 }
 
-// Names the best columns of the page's rows.
+// Marks the page's best rows: adds a column's name to each row that is best in the column.
 void put_best(std::vector<Row>& rows, std::span<const RunRow> from, const SeriesRows& compared) {
   for (const BestRows& best : {fastest_rows(compared), rows_with_least_memory(compared)}) {
     for (size_t i = 0; i < rows.size(); ++i) {

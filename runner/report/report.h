@@ -26,20 +26,20 @@ constexpr auto enum_names(Format) {
 // The kind of a row: all repeats of a point, a run, or a rank of a run.
 enum class RowKind { kSeries, kRun, kRank };
 
-// The choices of a reader. Columns have their names of columns.h. A mistake is a ConfigError whose
-// place is the option. Only `baseline` and `group` change figures; the others select them.
+// The choices of a reader. Columns are named as in columns.h. A mistake throws ConfigError with the
+// option as the place. Only `baseline` and `group` change figures; the others select or sort them.
 struct View {
   std::vector<std::string> columns{};  // these, in this order; "+name": added to the usual ones
   std::vector<std::string> where{};    // "COLUMN OP VALUE", as filter() reads it
   std::string sort{};                  // "name", or "-name" for the largest first
-  std::string baseline{};              // of ratios: a point or a series; else the first
+  std::string baseline{};              // a point or series; empty: the first row that finished
   std::string group{};                 // each value has a block of rows with its own baseline
   bool wide = false;                   // people: every usual column, not only the brief ones
 };
 
 // --- details of runs that the page shows in addition to their rows ---
 
-// Only the first runs of a report have charts and folded parts, at most this many. A page with more
+// At most this many runs, the first of a report, have charts and folded parts. With more, the page
 // would be slow, and its curves hard to tell apart.
 inline constexpr size_t kMostDetailedRuns = 32;
 
@@ -69,7 +69,7 @@ struct RunDetail {
   int64_t run = 0;
   std::string specification;  // YAML
   Provenance provenance;
-  std::vector<AttemptRecord> attempts;  // all of them
+  std::vector<AttemptRecord> attempts;  // all attempts of the run
   std::vector<RankRow> ranks;
   std::vector<RunStarted> rank_facts;    // of ranks that have reported
   std::vector<std::string> checkpoints;  // their folders, relative to the run's
@@ -81,7 +81,7 @@ struct RunDetail {
 // The texts that a reader wrote for the page.
 struct PageHead {
   std::string title{};   // empty: the experiment's title
-  std::string author{};  // and their course, for example
+  std::string author{};  // who wrote the page, and in which course, for example
   std::string notes{};   // markup, as notes_html() makes it
 };
 
@@ -162,7 +162,7 @@ struct ReferenceReport {
   bool passed = false;
 };
 
-// Compares the reference with medians over repeats. The report's runs are of one experiment.
+// Compares the reference with medians over repeats. The report's runs must be of one experiment.
 ReferenceReport render_reference(Format format, const Report& report, const Reference& reference);
 
 }  // namespace fsdp

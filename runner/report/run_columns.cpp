@@ -9,8 +9,8 @@
 #include "runner/series/speeds.h"
 #include "runner/table/number_text.h"
 
-// The columns of runs and ranks. Some are members, others are computed from several figures. Some
-// have a text for people that differs from their value.
+// The columns of runs and ranks. Some are members of ComparisonRow or RankRow, others are computed
+// from several members. Some have a text for people that differs from their value.
 namespace fsdp {
 namespace {
 
@@ -98,7 +98,7 @@ void add_keys(std::vector<RunColumn>& columns, const Section& section, const std
 
 // --- columns that are computed ---
 
-// Returns a column of a figure that not every row has. It has a heading where one of them has it.
+// Returns a column of a figure that not every row has. It is shown if a row has the figure.
 RunColumn figure_column(const char* name, const char* heading, const char* documentation,
                         std::optional<double> (*figure)(const RunRow&),
                         std::function<std::string(const RunRow&)> text = {}) {
@@ -319,7 +319,7 @@ constexpr OwnText kOwnTexts[] = {
 
 // --- together ---
 
-// Columns that are no member, and the member that they stand behind.
+// Columns that are not members, and the column after which they stand.
 struct ComputedColumns {
   const char* behind;
   std::vector<RunColumn> columns;

@@ -26,15 +26,15 @@ std::string name_without_value(const ComparisonRow& row) {
 
 namespace {
 
-// The runs of one doubled key, by its value.
+// The runs of one series of a doubled key.
 struct DoubledRows {
   std::string experiment;
   int64_t position = 0;
   std::string name;  // of the point, without the value
   std::string key;
-  std::map<int64_t, const ComparisonRow*> finished{};
+  std::map<int64_t, const ComparisonRow*> finished{};  // by value
   std::optional<int64_t> smallest_that_does_not_fit{};
-  std::vector<const ComparisonRow*> others{};  // not known if they fit
+  std::vector<const ComparisonRow*> others{};  // it is not known if they fit
 };
 
 std::vector<DoubledRows> doubled_rows(std::span<const ComparisonRow> rows) {
@@ -92,7 +92,8 @@ std::string answer(const DoubledRows& series) {
   return text;
 }
 
-// ". A step takes 120 ms at 1, 96.0 ms at 6 (x0.80)". Empty unless their total batches are equal.
+// ". A step takes 120 ms at 1, 96.0 ms at 6 (x0.80)". Empty unless both runs have the same total
+// batch and sequence length.
 std::string step_times(const DoubledRows& series) {
   if (series.finished.size() < 2) return "";
   const auto& [first_value, first] = *series.finished.begin();

@@ -74,7 +74,9 @@ namespace {
 
 using Place = std::pair<std::string, std::string>;  // an experiment, and its point or series
 
-// Returns what a run has that the other run of its point, with these keys, does not have.
+// Returns the differences of `row` from `other`, a run of the same point with the keys
+// `other_keys`: "train.steps=20, other input files". Has the run's number if they are too many, or
+// if none is found.
 std::string what_changed(const ComparisonRow& other, const Keys& other_keys,
                          const ComparisonRow& row) {
   std::vector<std::string> texts;

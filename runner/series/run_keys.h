@@ -11,7 +11,7 @@
 // The keys of runs in reports, and those that differ between two runs. Pure.
 namespace fsdp {
 
-// Returns the run's specification, written here or elsewhere. Null if it cannot be read.
+// Returns the run's specification. Null if it cannot be read; it may be another person's text.
 nlohmann::json row_spec(const ComparisonRow& run);
 
 // Returns the text at a place of a specification, such as "/model/source". Empty: there is none.
@@ -32,18 +32,18 @@ inline constexpr size_t kMostNamedKeys = 3;
 using Keys = std::map<std::string, std::string>;
 
 // Returns the run's keys with an effect greater than `least`, except paths. Empty if the
-// specification was written elsewhere and cannot be read.
+// specification cannot be read.
 Keys keys_beyond(Effect least, const ComparisonRow& run);
 
-// Returns the keys of `own` whose values differ from those in `other`. If one key follows from
-// another, only the given key is included, or the first of them.
+// Returns the keys of `own` that have another value in `other`. If two alternatives differ, such as
+// batch.total and batch.gradient_accumulation_steps, leaves out one that is null, else the second.
 Keys changed_keys(const Keys& other, const Keys& own);
 
 // Names runs outside their experiment's list: made with --set, or before the file was edited.
-// Adds the changed keys to the names of these rows: "4xFSDP [train.steps=20]". Each is compared
-// with the listed run of its point, or else with the newest run. The run's number is added if more
-// than kMostNamedKeys differences, or none, are found, or if the name is taken. Each row follows
-// the listed rows of its point, and is not a value of a doubled key.
+// Adds the changed keys to the names of these rows: "4xFSDP [train.steps=20]". Each row is compared
+// with the listed run of its point, or else with the newest run. Adds the run's number if more than
+// kMostNamedKeys differences, or none, are found, or if the name is taken. Moves each row behind
+// the listed rows of its series. These rows no longer count as values of a doubled key.
 void name_variants(std::vector<ComparisonRow>& rows);
 
 }  // namespace fsdp

@@ -18,7 +18,7 @@ namespace fsdp {
 namespace {
 
 constexpr uint64_t kSeed = 20'261'121;
-constexpr double kTail = 0.025;  // outside each end of a 95 % interval
+constexpr double kTail = 0.025;  // the part outside each end of a 95 % interval
 
 // Returns the nearest int64_t.
 int64_t whole(double value) {
@@ -38,8 +38,8 @@ void visit_figures(auto& run, const auto& visit) {
   HeldTime::visit_fields(run.held, visit);
 }
 
-// Returns the run's figures in the order of visit_figures. A loss that is not finite is infinite, so
-// no median hides it.
+// Returns the run's figures in the order of visit_figures. A loss that is not finite is infinite,
+// so no median hides it.
 std::vector<std::optional<double>> figures_of_run(const ComparisonRow& run) {
   std::vector<std::optional<double>> figures;
   visit_figures(run, [&](const char* name, const auto& figure, auto&&...) {
@@ -130,7 +130,7 @@ void put_names(const std::vector<Series*>& all) {
 
 // --- the baseline of ratios ---
 
-// How a name matches a series. The first kind that occurs is taken.
+// How a name matches a series, best first.
 enum class Match { kName, kRunOfIt, kBeginning, kNone };
 
 Match match(const Series& series, const std::string& name) {
@@ -141,14 +141,14 @@ Match match(const Series& series, const std::string& name) {
   return own.starts_with(name + ' ') ? Match::kBeginning : Match::kNone;
 }
 
-// Returns the series that matches best, the first of several. Null: none matches.
+// Returns the series that matches best; the first one if several match equally. Null: none matches.
 const Series* named_series(const std::vector<Series*>& all, const std::string& name) {
   const auto match_of = [&](const Series* series) { return match(*series, name); };
   const auto best = std::ranges::min_element(all, {}, match_of);
   return best == all.end() || match_of(*best) == Match::kNone ? nullptr : *best;
 }
 
-// --- the row with fewest ranks ---
+// --- scaling ---
 
 using nlohmann::json;
 

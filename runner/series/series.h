@@ -25,11 +25,11 @@ struct Interval {
 
 // The median of a row's repeats divided by the median of the baseline's. The interval is a 95 %
 // confidence interval if both sides have kLeastForConfidence repeats. With kLeastRepeats it is the
-// range of the ratios between a repeat and one of the baseline's. With fewer there is none.
+// range of the ratios of any repeat to any repeat of the baseline. With fewer there is no interval.
 struct Ratio {
   double value = 0;
   std::optional<Interval> interval{};
-  bool is_confidence = false;  // whether the interval is one of confidence
+  bool is_confidence = false;  // true: a confidence interval; false: a range
   // True if the interval contains 1, so there may be no difference.
   bool is_no_difference() const { return interval && interval->contains(1); }
 };
@@ -95,7 +95,7 @@ struct Series {
 
   // Series with the same experiment and group compare with the same baseline.
   std::string group{};
-  const Series* baseline = nullptr;  // null: none of them has finished
+  const Series* baseline = nullptr;  // null: no series of the group has finished
   std::optional<Ratio> tokens_per_second_ratio{};
   std::optional<Ratio> step_time_ratio{};
   std::optional<Scaling> scaling{};  // set by put_scaling()
@@ -125,22 +125,23 @@ using Runs = std::vector<const ComparisonRow*>;
 const std::string& series_name(const ComparisonRow& run);
 
 // Returns the series in the order of their first runs. A run without a series becomes a series of
-// its own. `runs` outlive the result.
+// its own. `runs` must outlive the result.
 std::deque<Series> series_of(std::span<const ComparisonRow> runs);
 
 bool is_finished(const ComparisonRow* run);
-// Returns the rows with a finished run; the started, or the finished, runs of all rows.
+// Returns the rows that have a finished run.
 SeriesRows finished_rows(Rows rows);
 Runs started_runs(Rows rows);
 Runs finished_runs(Rows rows);
 
-// Returns the figures of a series for ratios: those of finished runs, or of all if none finished.
+// Returns a figure's positive finite values, of finished runs, or of all runs if none finished.
 std::vector<double> figures_of(const Series& series, std::optional<double> AttemptSummary::*figure);
 
 // Chooses the baseline of each group of an experiment. It is the group's series called `name`, else
-// another group's series called `name`. Without one it is the group's first series with a finished
-// run. `name` may be the beginning of a series' name up to a space: a point before a sweep's
-// additions. Throws ConfigError (place: --baseline) if no experiment has a series called so.
+// another group's series called `name`, else the group's first series with a finished run. `name`
+// may also be the point of a run in the series. It may be the beginning of a series' name up to a
+// space: a point without a sweep's additions. Throws ConfigError (place: --baseline) if no series
+// has this name.
 void put_baselines(std::deque<Series>& all, const std::string& name);
 
 // Sets the ratios to the baseline of series with a finished run.

@@ -13,12 +13,12 @@ namespace {
 
 constexpr double kChanceOfError = 0.05;
 constexpr int64_t kPriorFreedom = 4;
-// The largest difference in unpadded parts at which rows count as equally padded.
+// The largest relative difference in unpadded parts at which rows count as equally padded.
 constexpr double kEqualFill = 0.01;
 
 // Standard deviations of the logarithm of a run's speed. After a restart a run's median changed by
 // up to 5 % on GPUs, and by up to 20 % on shared CPUs. These limits are 1.96 standard deviations of
-// the difference of two runs. `drift` is the part shared by runs one after another.
+// the difference of two runs. `drift` is the part that consecutive runs share.
 struct Noise {
   double run;
   double drift;
@@ -188,7 +188,7 @@ Speed SpeedComparison::against(const Series& row, const Series& other, SpeedFigu
   }
   const bool is_of_steps = has_few_repeats(row) || has_few_repeats(other);
   if (is_of_steps && do_quartiles_overlap(row, other, figure)) return Speed::kNoDifference;
-  // People see the medians, so these must agree.
+  // Reports show medians, so a sentence must not contradict them.
   const double of_medians = *(row.median.*figure) - *(other.median.*figure);
   if (difference * of_medians <= 0) return Speed::kNoDifference;
   return difference > 0 ? Speed::kFaster : Speed::kSlower;

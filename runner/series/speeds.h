@@ -11,12 +11,12 @@ enum class Speed { kSlower, kNoDifference, kFaster, kTooFewSteps, kDisturbed };
 // lab's shortest row has 4 after its warm-up.
 inline constexpr int64_t kLeastMeasuredSteps = 4;
 
-// Returns the number of steps from which the run's times are computed.
+// Returns the number of steps after the warm-up; 0 or less if the run did not get beyond it.
 double measured_steps(const ComparisonRow& run);
 
-// A run was disturbed if both limits are exceeded: the CPU time that others took, and the time that
-// its threads waited. Ranks that share too few CPUs wait for each other; with spare CPUs none
-// waits.
+// A run was disturbed if both limits are exceeded: the CPU time that other processes took, and the
+// time that the run's threads waited. One alone is harmless: ranks on too few CPUs wait for each
+// other, and other processes may use CPUs that no rank needs.
 inline constexpr double kCpuTimeOthersPercentAllowed = 5;
 inline constexpr double kRunQueueWaitPercentAllowed = 5;
 bool was_disturbed(const ComparisonRow& run);
@@ -32,9 +32,10 @@ using SpeedFigure = std::optional<double> AttemptSummary::*;
 // number of pairs (O. J. Dunn: Multiple comparisons among means, JASA 56, 1961). A row has the
 // variance of its repeats, moderated by the usual variance of single runs. The latter counts like
 // kPriorFreedom more repeats (G. K. Smyth: Linear models and empirical Bayes methods, 2004). Rows
-// of one run are therefore compared as well, unless the quartiles of their steps overlap. Repeats
-// of a row run one after another, so a drifting host moves them together. More repeats do not
-// reduce this part of the variance. docs/reports.md has the power.
+// of one run are therefore compared as well. A row with few repeats does not differ if the
+// quartiles of its step times overlap the other row's. Repeats of a row run one after another, so a
+// drifting host moves them together. More repeats do not reduce this part of the variance.
+// docs/reports.md gives the differences that the test finds.
 class SpeedComparison {
  public:
   explicit SpeedComparison(Rows rows);
@@ -59,7 +60,7 @@ class SpeedComparison {
  private:
   SeriesRows rows_;
   SpeedFigure figure_ = &AttemptSummary::tokens_per_second;
-  double level_ = 0;  // of each pair
+  double level_ = 0;  // significance level of each pair's test
 };
 
 // Returns the probability that a value of Student's distribution is at least as far from 0 as `t`,

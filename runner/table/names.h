@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-// Lists of names in sentences, and the groups that they name.
+// Lists of names in sentences, and functions that select, convert and group items.
 namespace fsdp {
 
 // "a, b, c"; if there are more than eight, the first seven "and 12 more".
@@ -99,7 +99,7 @@ auto grouped(const Items& items, KeyOf key_of) {
   return groups;
 }
 
-// Returns each item once, in the order of their first places.
+// Returns each item once, in the order of first occurrence.
 template <std::ranges::range Items>
 auto distinct(const Items& items) {
   return mapped(grouped(items, std::identity()), [](const auto& equal) { return equal.first; });

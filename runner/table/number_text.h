@@ -46,9 +46,10 @@ std::string duration(std::optional<double> time_ms);
 std::string ratio(std::optional<double> value);
 
 // Reads a number for the column called `name`: "40 GiB" for bytes, "3.5 min" for milliseconds.
-// Without a unit it has the unit at the end of `name`. nullopt if it is no number.
+// A number without a unit has the unit in `name`. Returns nullopt for other texts and for units
+// that the column cannot have.
 std::optional<double> figure_from_text(std::string_view text, std::string_view name);
-// Returns the units that figure_from_text() accepts: ", or one with ms, s, min, h". Empty for most.
+// Returns the units that figure_from_text() accepts: ", or one with ms, s, min, h". Empty: none.
 std::string allowed_units(std::string_view name);
 
 }  // namespace fsdp

@@ -19,14 +19,14 @@ namespace {
 constexpr size_t kHeadingWidth = 12;
 constexpr double kJoulesPerKilojoule = 1'000;
 
-// The unit that people see instead of the unit in the name. The heading leaves out the latter.
+// A unit in a column's name, and the unit that people see instead, at the end of the heading.
 struct ShownUnit {
   std::string_view in_name;
   std::string_view shown;
 };
 constexpr ShownUnit kShownUnits[] = {
     {"bytes", "GiB"}, {"ms", "ms"}, {"gib", "GiB"}, {"percent", "%"}, {"joules", "kJ"}};
-constexpr std::string_view kTotalTime = "_time_ms";  // names that end so are shown as 2 h 03 min
+constexpr std::string_view kTotalTime = "_time_ms";  // such columns are shown as 2 h 03 min
 
 // --- Markdown ---
 

@@ -17,7 +17,7 @@ namespace fsdp {
 // A figure as a program reads it; monostate: not measured.
 using Value = std::variant<std::monostate, int64_t, double, std::string>;
 
-// Returns the value as a number. nullopt if it is none.
+// Returns the value as a number. nullopt if it is not a number.
 std::optional<double> number_of(const Value& value);
 
 // Returns the value of a struct's member. An empty text counts as not measured.
@@ -45,15 +45,15 @@ std::string heading_from_name(std::string_view name);
 
 struct Column {
   std::string name{};  // in csv and json; units last
-  // For people, with '\n' for line breaks. Empty: only programs see the column of a report; a
-  // terminal also shows columns without a heading, such as those of the live view.
+  // For people, with '\n' for line breaks. Reports show a column without a heading only to
+  // programs. A terminal shows such a column if it has text, as in the live view.
   std::string heading{};
   std::string documentation{};
   bool is_left = false;        // aligned to the left
   bool when_known = false;     // terminal: left out if every cell is "-"
   int drop_order = 0;          // terminal: left out if lines are too long, 1 first; 0: never
-  size_t least = 0;            // terminal: if still too long, cut to at least this; 0: never
-  size_t first_cut_to = 0;     // terminal: cut to this before any column is left out; 0: never
+  size_t least = 0;            // terminal: the least width if lines are still too long; 0: not cut
+  size_t first_cut_to = 0;     // terminal: the width before any column is left out; 0: not cut
   bool is_shown_first = true;  // page: shown before the reader asks for all columns
 
   // Returns the heading on one line.
@@ -75,7 +75,7 @@ struct Cell {
 struct Row {
   std::vector<Cell> cells{};  // one for each column
   // The rest is for the page.
-  std::vector<std::string> brief_texts{};   // of the cells, for narrow screens; empty: their texts
+  std::vector<std::string> brief_texts{};   // of cells, for narrow screens; empty: Cell::text
   std::vector<std::string> best_columns{};  // names of columns in which no row is better
   std::string reason{};                     // why the row has its status
 };
@@ -91,7 +91,7 @@ struct Warning {
   std::string text;  // one line: what, in which rows, and the remedy
 };
 
-// Rows that stand together.
+// Rows that are shown together.
 struct Block {
   std::string title{};                      // empty if there is only one block
   std::vector<std::string> introduction{};  // lines above the rows
@@ -116,8 +116,8 @@ using ColumnNumbers = std::vector<size_t>;
 // Returns the table with only these of its columns.
 Table with_columns(Table table, const ColumnNumbers& numbers);
 
-// Divides the columns into tables of as many columns as `fit`. Each begins with the first column.
-// The first table has the title; the last has the sentences below.
+// Divides the columns into tables with as many columns as `fit` allows. Each table begins with the
+// first column. The first table has the title; the last has the warnings and notes.
 std::vector<Table> divided(const Table& table,
                            const std::function<bool(const ColumnNumbers&)>& fit);
 
@@ -149,7 +149,7 @@ TableLines lay_out(const Table& table, const Terminal& terminal);
 std::string table_text(const Table& table, const Terminal& terminal);
 std::string table_markdown(const Table& table);
 std::string table_latex(const Table& table);
-// The formats of programs show every column and value, in full. csv is RFC 4180.
+// The formats for programs show every column and value, in full. csv is RFC 4180.
 std::string table_csv(const Table& table);
 std::string table_json(const Table& table);
 

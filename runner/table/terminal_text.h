@@ -16,8 +16,8 @@ inline constexpr std::string_view kDim = "\033[2m";
 inline constexpr std::string_view kYellow = "\033[33m";
 inline constexpr std::string_view kPlain = "\033[0m";
 
-// Returns this program's escape sequence, if `text` begins with one; else empty. It only sets a
-// style.
+// Returns the escape sequence of this program that `text` begins with; else empty. These sequences
+// only set styles.
 std::string_view own_escape_sequence(std::string_view text);
 
 size_t display_width(std::string_view text);
@@ -26,8 +26,8 @@ size_t display_width(std::string_view text);
 // runs differ at their ends. Unprintable characters appear as in visible_line().
 std::string display_cut(std::string_view text, size_t columns);
 
-// Cuts each of `names` to at most `columns` columns. Long names lose their middle, or the words
-// that they share if more of them stay distinct then.
+// Cuts each of `names` to at most `columns` columns. Long names lose their middle. If more names
+// stay distinct that way, they first lose the words that all long names share.
 std::vector<std::string> cut_apart(const std::vector<std::string>& names, size_t columns);
 
 // Pad the text to `columns` columns, with spaces after it or before it.
@@ -35,7 +35,7 @@ std::string display_left(std::string_view text, size_t columns);
 std::string display_right(std::string_view text, size_t columns);
 
 // Returns the words of `text` in lines of at most `width` columns, if the words are short enough.
-// Lines begin at column `start`. `before` stands in front of them in the first line.
+// Lines begin at column `start`. `before` stands in front of the words in the first line.
 std::string wrapped(const std::string& before, const std::string& text, size_t start, size_t width);
 
 // Returns the escape sequence that colours a status; empty: none.
