@@ -28,8 +28,8 @@ class Backend {
   Kernels& kernels() { return *kernels_; }
   MemoryProbe& memory() { return *memory_; }
 
-  // Returns host memory [numel] that the device copies to and from while it works on. It is
-  // registered with CUDA, exactly as large as requested, and not counted as the device's.
+  // Returns host memory [numel] for copies to and from the device that run beside other work. On a
+  // GPU, the memory is registered with CUDA. It does not count as the device's.
   at::Tensor empty_host(int64_t numel, at::ScalarType dtype) const;
 
   // Returns the value of a one-element tensor; waits for the device. Returns 0 on meta.
@@ -46,8 +46,8 @@ class Backend {
 // Makes the backend of a CPU or a GPU, which becomes this thread's device. A GPU's first allocation
 // is cuBLAS's workspace, which plans count. Throws ConfigError if the kernels are unavailable.
 std::unique_ptr<Backend> make_backend(at::Device device, KernelSet kernels = KernelSet::kAuto);
-// `streams` is null for the streams of make_streams. `compute_capability` is the planned GPU's,
-// such as 80 for 8.0; 0: unknown, treated as Hopper's.
+// Makes the backend of plans. If `streams` is null, it has the streams of make_streams.
+// `compute_capability` is the planned GPU's, such as 80 for 8.0; 0: unknown, treated as Hopper's.
 std::unique_ptr<Backend> make_meta_backend(c10::DeviceType planned_for,
                                            KernelSet kernels = KernelSet::kAuto,
                                            std::shared_ptr<Streams> streams = nullptr,

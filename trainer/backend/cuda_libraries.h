@@ -7,8 +7,8 @@ namespace fsdp {
 
 // Makes this thread's cuBLAS handle and the workspace of the current stream. By default, they are
 // made at the first product, when the GPU may be full. cuBLAS then only says that it is not
-// initialised. Throws c10::OutOfMemoryError if little memory is free, else c10::Error with possible
-// causes.
+// initialised. On failure, throws c10::OutOfMemoryError if little memory is free, else c10::Error
+// with possible causes.
 void begin_cublas(c10::Device device);
 
 // Makes cuDNN's handle in the same way. libtorch would make it at the first attention.

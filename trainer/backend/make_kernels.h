@@ -13,7 +13,8 @@ namespace fsdp {
 void require_kernels_for(KernelSet set, const std::string& architectures,
                          ComputeCapability capability);
 
-// Does the same for a present device and this program. Does nothing if the device is no GPU.
+// Does the same for `device` and the architectures that this program was built for. Does nothing if
+// the device is no GPU.
 void require_kernels_for(KernelSet set, at::Device device);
 
 // Returns the compute capability of a GPU; 0.0 for a CPU.

@@ -57,7 +57,8 @@ class DeviceStreams : public Streams {
   EventPtr record(StreamId stream) override { return std::make_shared<DeviceEvent>(get(stream)); }
   void block(StreamId stream, const EventPtr& event) override {
     if (stream == StreamId::kHost) {
-      guard_.setDevice(get(StreamId::kCompute).device());  // the optimizer's thread has none yet
+      // The optimizer's thread has no current device yet.
+      guard_.setDevice(get(StreamId::kCompute).device());
       device_event(event).synchronize();
     } else {
       device_event(event).block(get(stream));

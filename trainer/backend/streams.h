@@ -9,13 +9,13 @@
 // The order of device work: streams, events and their accesses to buffers.
 //
 // Everything asynchronous in the schedule uses this interface. A recording double can therefore
-// prove the order without a GPU. Every buffer is written before another stream reads it. It is
+// prove two rules without a GPU. Every buffer is written before another stream reads it. It is
 // given back only when its pool's stream has waited for its readers.
 namespace fsdp {
 
 enum class StreamId {
   kCompute,    // the current stream: modules and the optimizer
-  kGather,     // parameters become whole
+  kGather,     // parameters are gathered
   kReduce,     // gradients are reduced to shards
   kReplicate,  // gradients are summed over replicas
   kCopy,       // transfers to and from the host
@@ -78,12 +78,14 @@ class Streams {
   // Called when a buffer gets another name.
   virtual void renamed(Buffer from, Buffer to) = 0;
 
-  // `reader` has read a buffer from the pool of `owner`, which must not reuse it earlier.
+  // Call it after `reader` has read a buffer from the pool of `owner`. `owner` then waits for the
+  // read before it reuses the buffer.
   void order(StreamId reader, StreamId owner) { block(owner, record(reader)); }
 };
 
-// Makes an accelerator's streams: compute is the current stream; collectives have high priority. On
-// the CPU and on meta, all work except kOptimizer's is done when `run` returns.
+// Makes the streams of a device. On a GPU, kCompute is the current stream, and the streams of
+// collectives have high priority. On the CPU and on meta, all work except kOptimizer's is done when
+// `run` returns.
 std::unique_ptr<Streams> make_streams(c10::Device device);
 
 }  // namespace fsdp

@@ -30,7 +30,8 @@ class WorkObserver {
   virtual void end() = 0;
 };
 
-// While it exists, all issued work is one piece. `describe` names the piece if anyone observes.
+// While it exists, all issued work is one piece. `describe` returns the piece; it is only called if
+// anyone observes.
 class WorkScope {
  public:
   template <typename Describe>

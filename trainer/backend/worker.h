@@ -9,7 +9,7 @@
 
 namespace fsdp {
 
-// A thread that does one task after another, with libtorch's number of threads.
+// A thread that does one task after another. Operators in tasks use libtorch's number of threads.
 class Worker {
  public:
   Worker() : thread_([this] { work(); }) {}
@@ -18,7 +18,7 @@ class Worker {
   Worker& operator=(const Worker&) = delete;
 
   // Returns a future that is ready when the task is done. After a task has thrown, later tasks are
-  // skipped and give its exception.
+  // skipped, and their futures give its exception.
   std::shared_future<void> post(std::function<void()> task);
   // True in a task.
   bool is_current() const { return std::this_thread::get_id() == thread_.get_id(); }

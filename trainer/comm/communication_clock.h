@@ -8,13 +8,13 @@
 
 namespace fsdp {
 
-// Measures how long this rank's operations with other ranks were under way, in all groups that were
-// made from one another.
+// Measures how long this rank's operations with other ranks are under way, in a group and all its
+// subgroups.
 //
-// Time with several under way counts once. Waiting behind another operation of the same
-// communicator therefore adds nothing; a device cannot tell it from the operation itself. Waiting
-// for later ranks counts. Groups add operations from their threads. One thread calls start() and
-// stop(), with no operation in flight on the CPU.
+// Time with several operations under way counts once. On a device, the wait behind an earlier
+// operation of the same communicator looks like part of the operation, but therefore adds nothing.
+// Waiting for slower ranks counts. Groups add operations from their threads. One thread calls
+// start() and stop(), with no operation in flight on the CPU.
 class CommunicationClock {
  public:
   struct Span {
@@ -26,8 +26,8 @@ class CommunicationClock {
   class Interval {
    public:
     virtual ~Interval() = default;
-    // Returns the span in milliseconds after the begin of `origin`, an interval on the same kind of
-    // device. Waits until the device has passed the operation; it has already passed `origin`.
+    // Returns the operation's span, in milliseconds since the begin of `origin`. `origin` is on the
+    // same kind of device and has begun. Waits until the operation has ended.
     virtual Span after(const Interval& origin) const = 0;
   };
 

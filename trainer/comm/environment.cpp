@@ -230,11 +230,12 @@ void choose_ports(const Variables& variables, WorldEnvironment& world) {
   constexpr int kPorts = 10000;
   constexpr int kPortsTried = 4;
   constexpr int kNextPort = 2503;
-  // Jobs that share a node have nearby ids, and steps of one job have nearby numbers.
+  // Jobs that share a node have nearby ids, and steps of one job have nearby numbers. The factor
+  // keeps their ports apart.
   constexpr int64_t kStepsApart = 101;
   const auto job = variables.integer("SLURM_JOB_ID", 0, std::numeric_limits<int>::max());
   if (!job || variables.has("MASTER_PORT")) return;
-  // The variable is not a number for batch scripts and the like, which are no steps of srun.
+  // Batch scripts and the like are no steps of srun. Their variable is not a number.
   const int step = to_integer(variables.text("SLURM_STEP_ID").value_or("")).value_or(0);
   const auto port = [&](int which) {
     return kFirstPort + static_cast<int>((*job * kStepsApart + step + which * kNextPort) % kPorts);

@@ -19,8 +19,9 @@ struct WorldEnvironment {
   int master_port = 29500;
   // Set if the launcher serves the store. This start's keys then have the prefix.
   std::string store_prefix{};
-  // Set if nobody chose master_port, so another program may have it. Rank 0 then uses the first
-  // free port among it and `next_ports`. The other ranks recognize their rank 0 by the name.
+  // Set if nobody chose master_port, so another program may use the port. Rank 0 then listens at
+  // the first free port of master_port and `next_ports`. The other ranks recognize rank 0 of their
+  // start by this name.
   std::string start_name{};
   std::vector<int> next_ports{};
 
@@ -37,16 +38,16 @@ std::optional<std::string> environment_variable(const std::string& name);
 // Returns the address at which other nodes reach a node that Slurm knows by this name.
 using NodeAddress = std::function<std::string(const std::string& node)>;
 
-// Reads the variables of the innermost launcher. These are torchrun (RANK, WORLD_SIZE, ...), else
-// Open MPI's mpirun, else MPICH's or Intel's mpiexec, else srun, else a single process. mpirun
-// inside a Slurm job also sees Slurm's variables, which describe its daemons, not its ranks.
-// MASTER_ADDR and MASTER_PORT take precedence over values derived from other variables. Throws
-// ConfigError that names a missing or malformed variable. With srun, ranks on one node meet at the
-// loopback address. Ranks on several nodes meet at the address of the step's first node.
+// Reads the variables of the innermost launcher: torchrun (RANK, WORLD_SIZE, ...), else Open MPI's
+// mpirun, else MPICH's or Intel's mpiexec, else srun. Without a launcher, there is a single
+// process. Ranks of mpirun in a Slurm job also see Slurm's variables, which describe mpirun's
+// daemons. MASTER_ADDR and MASTER_PORT take precedence over values derived from other variables.
+// Throws ConfigError that names a missing or malformed variable. With srun, ranks on one node meet
+// at the loopback address. Ranks on several nodes meet at the address of the step's first node.
 WorldEnvironment read_world_environment(const EnvironmentLookup& lookup,
                                         const NodeAddress& address_of_node);
 
-// Reads this process's environment; asks for addresses of nodes as `address_of_slurm_node` does.
+// Does the same with this process's environment and `address_of_slurm_node`.
 WorldEnvironment read_world_environment();
 
 // Returns threads_per_rank, else OMP_NUM_THREADS, else `cores` / ranks of this host, at least 1.

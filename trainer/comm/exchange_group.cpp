@@ -141,7 +141,7 @@ void ExchangeGroup::work() {
     } catch (const std::exception& error) {
       failure_ = membership_.describe_failure(operation.name, operation.unit, error);
     }
-    operation.run = nullptr;  // releases the tensors before the caller goes on
+    operation.run = nullptr;  // releases the tensors before wait() returns to the caller
     if (failure_.empty()) {
       operation.done.set_value();
     } else {

@@ -10,11 +10,11 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kFirstInterval{20};  // the other ranks of this host join as soon
+constexpr milliseconds kFirstInterval{20};  // short, to meet the other ranks of this host soon
 constexpr milliseconds kLookInterval = std::chrono::seconds(1);
-constexpr milliseconds kPatience = std::chrono::seconds(2);  // also with a rank that fails
+constexpr milliseconds kPatience = std::chrono::seconds(2);  // for this rank to fail by itself
 constexpr milliseconds kPostLimit = std::chrono::seconds(2);
-constexpr milliseconds kGoneLimit = std::chrono::seconds(1);  // after connections to it end
+constexpr milliseconds kGoneLimit = std::chrono::seconds(1);  // a process outlives its connections
 constexpr milliseconds kSeenLimit = std::chrono::seconds(3);
 constexpr milliseconds kSeenInterval{20};
 
@@ -48,7 +48,7 @@ void FailureNotice::look() {
   const auto ends_itself = [this] { return stopping_ || !own_failure_.empty(); };
   try {
     fellows_.join(*store_, rank_);
-  } catch (const std::exception&) {  // as below
+  } catch (const std::exception&) {  // the store's host has ended: ask() fails, too
   }
   milliseconds interval = kFirstInterval;
   std::unique_lock lock(mutex_);
@@ -62,7 +62,7 @@ void FailureNotice::look() {
     bool is_answered = true;
     try {
       first = ask(own_failure);
-    } catch (const std::exception&) {  // the store's host is gone, as at the end of a run
+    } catch (const std::exception&) {  // the store's host has ended, as at the end of a run
       is_answered = false;
       first = of_gone(kGoneLimit);
     }
@@ -70,7 +70,7 @@ void FailureNotice::look() {
     first_failure_ = first;
     if (!is_answered) break;
   }
-  // Ranks that fail for one cause each report it.
+  // If this rank fails for the same cause, it reports the failure itself.
   if (!first_failure_.empty()) wake_.wait_for(lock, kPatience, ends_itself);
   is_looking_ = false;
   const std::string first = first_failure_;
@@ -83,7 +83,7 @@ void FailureNotice::look() {
 std::string FailureNotice::ask(const std::string& own_failure) {
   std::string first;
   fellows_.meet(*store_);
-  // A failing rank posts its failure before its process ends.
+  // A failing rank posts its failure before its process ends. compareSet then returns its report.
   const std::string failure = own_failure.empty() ? of_gone(milliseconds(0)) : own_failure;
   if (!failure.empty()) {
     first = store_->compareSet(kFirstFailure, "", failure);
@@ -97,7 +97,7 @@ std::string FailureNotice::ask(const std::string& own_failure) {
 std::string FailureNotice::of_gone(milliseconds patience) const {
   if (may_others_end_) return "";
   const std::optional<int> rank = fellows_.find_gone(patience);
-  // may_others_end_ may have changed meanwhile: the others end only after that.
+  // Other ranks end only after may_others_end_ is set, which may have happened meanwhile.
   if (!rank || may_others_end_) return "";
   return failure_of_rank(*rank) +
          "its process is gone without a word; it was killed, by the system if the host's memory "

@@ -19,8 +19,9 @@ namespace fsdp {
 // If a rank is killed, another rank of its host reports it.
 //
 // The others may not notice by themselves: NCCL's kernels wait forever for a rank that is gone. A
-// thread reads the key once a second. It uses its own connection, because other operations wait on
-// theirs. The watchdog could not do this: the store's host may never answer.
+// thread reads the key once a second. It has its own connection, because operations that wait for
+// the store block the connection that they use. The watchdog's thread could not read the key: the
+// store's host may never answer.
 class FailureNotice {
  public:
   // Receives "rank 2 of 4 failed: <reason>" if another rank has failed and this one does not fail

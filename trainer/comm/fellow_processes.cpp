@@ -11,7 +11,8 @@
 namespace fsdp {
 namespace {
 
-// Returns the same text for processes that see each other's numbers: of one boot and one namespace.
+// Returns a text for one boot and one PID namespace. Processes with the same text see each other's
+// ids.
 std::string place_of_processes() {
   std::string boot;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);

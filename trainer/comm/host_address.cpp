@@ -38,7 +38,8 @@ bool resolves_beyond_loopback(const std::string& host) {
                      [](SocketAddress& address) { return !is_loopback(address); });
 }
 
-// Returns scontrol's answer; empty if it cannot be asked, for instance in a container.
+// Returns the node's address from scontrol; empty if scontrol does not answer, for instance in a
+// container.
 std::string node_address(const std::string& node) {
   const bool is_name = std::all_of(node.begin(), node.end(), [](unsigned char character) {
     return std::isalnum(character) || character == '-' || character == '.' || character == '_';

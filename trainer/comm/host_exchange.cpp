@@ -15,7 +15,7 @@ namespace fsdp {
 namespace {
 
 constexpr int64_t kChunkBytes = 256 << 10;    // stays in a core's cache between read and sum
-constexpr int64_t kSmallestBytes = 64 << 10;  // below it, two rounds of messages cost more
+constexpr int64_t kSmallestBytes = 64 << 10;  // a read takes two rounds of messages
 
 // Copies from another process's memory; returns false and sets errno if that is not possible.
 bool read_memory(pid_t process, uint64_t address, std::byte* to, int64_t bytes) {
@@ -51,7 +51,7 @@ class HostExchange : public PartExchange {
       const int from = (rank_ + step) % size_;  // ranks start at different sources
       read(from, addresses[from] + output.begin[from], output.at(from), output.size(from));
     }
-    gathered(0);  // all have read
+    gathered(0);  // waits until all ranks have read
   }
 
   void sum(const Parts& input, std::byte* out, at::ScalarType dtype) override {
@@ -90,10 +90,11 @@ class HostExchange : public PartExchange {
     return numbers;
   }
 
-  // Tests by a random number of each rank if all ranks can read the others' memory. A container may
-  // hide a process or give its number to another one, and the system may forbid it.
+  // True if every rank can read a random number from each other rank's memory. A container may hide
+  // a process or give its id to another one, and the system may forbid to read.
   bool can_read_every_other() {
-    // Yama only lets processes be read that allow it. A single named ancestor might end too early.
+    // With Yama, other processes can read this one only if it allows them. Allows any process: the
+    // permission for one ancestor and its descendants would end with the ancestor.
     prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
     const uint64_t secret = std::random_device()() | uint64_t{std::random_device()()} << 32;
     processes_ = gathered(static_cast<uint64_t>(getpid()));

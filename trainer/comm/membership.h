@@ -19,9 +19,10 @@ struct Membership {
   std::string name;  // of the group; empty for all ranks
   bool single_host = true;
   int ranks_per_host = 1;
-  std::string master_address;             // on several hosts, the route to it leads to the others
+  std::string master_address;             // on several hosts, gloo uses the route to this address
   c10::intrusive_ptr<c10d::Store> store;  // for these ranks only
-  // The time after which a transport gives up. It exceeds the watchdog's, if that acts.
+  // The time after which a transport gives up. It exceeds the watchdog's timeout if the watchdog
+  // reports.
   std::chrono::milliseconds transport_timeout{};
   std::shared_ptr<Watchdog> watchdog;
   std::shared_ptr<CommunicationClock> clock = std::make_shared<CommunicationClock>();

@@ -8,8 +8,8 @@
 
 namespace fsdp {
 
-// A group of equal ranks, seen by one of them: every rank has the same shard and the same gradient.
-// It allocates nothing, because no real group does so through libtorch.
+// Imitates a group in one process, as if every rank had the same shard and the same gradient. It
+// allocates nothing, because real groups allocate nothing through libtorch.
 class MirrorGroup : public ProcessGroup {
  public:
   explicit MirrorGroup(int size, int rank = 0) : ProcessGroup(rank, size) {}

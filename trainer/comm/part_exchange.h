@@ -9,7 +9,7 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <vector>
 
-// The ways of bytes between ranks in collectives on the CPU. Internal to comm.
+// Moves the bytes of collectives on the CPU between ranks. Internal to comm.
 namespace fsdp {
 
 // A buffer cut into one part per rank, with the same cuts on every rank. Part r is bytes [begin[r],
@@ -29,15 +29,15 @@ class PartExchange {
  public:
   virtual ~PartExchange() = default;
 
-  // Fills every part of `output`, except this rank's own, from its rank.
+  // Fills part r of `output` from rank r, for every other rank r.
   virtual void exchange(const Parts& output) = 0;
-  // Writes to `out` the sum over ranks, in order, of their `input`'s part for this rank. `out` may
-  // be that part.
+  // Writes to `out` the sum, in rank order, of this rank's part of every rank's `input`. `out` may
+  // be that part of this rank's `input`.
   virtual void sum(const Parts& input, std::byte* out, at::ScalarType dtype) = 0;
 };
 
-// Exchanges messages over the backend, with a fixed scratch of a few MiB. `timeout` limits a
-// message; gloo's default is its connections' timeout, whatever Backend::setTimeout() sets.
+// Exchanges messages over the backend, with a fixed scratch of a few MiB. `timeout` limits each
+// message. Without it, gloo would use the timeout for connecting, and ignore Backend::setTimeout().
 std::unique_ptr<PartExchange> make_message_exchange(c10::intrusive_ptr<c10d::Backend> backend,
                                                     std::chrono::milliseconds timeout);
 

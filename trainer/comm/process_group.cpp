@@ -95,7 +95,7 @@ std::unique_ptr<ProcessGroup> make_process_group(const WorldEnvironment& world, 
       "a free port of rank 0's host";
   try {
     Membership membership = all_ranks(world, options);
-    // The store and the connections have timeouts of their own, unless rank 0 hangs: the wait for
+    // The store and the connections have timeouts of their own. But if rank 0 hangs, the wait for
     // its answer has no limit. c10d may also begin a last try late.
     Watchdog watchdog(2 * options.rendezvous_timeout, options.on_timeout,
                       ", or never came to " + place + remedy);

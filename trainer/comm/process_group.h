@@ -59,8 +59,8 @@ class ProcessGroup {
   virtual bool is_left(const std::string& key) = 0;
   // Called by rank 0 only: awaits and returns a rank's value. Throws CommunicationError.
   virtual std::string take(const std::string& key) = 0;
-  // Returns a group of the same ranks with operations that do not queue behind this group's, if
-  // both use a network; else null. Every rank of this group calls it.
+  // Returns a second group of the same ranks. Its operations do not queue behind this group's. Null
+  // unless NCCL connects several hosts. Every rank of this group calls it.
   virtual std::unique_ptr<ProcessGroup> beside(const std::string&) { return nullptr; }
   // Returns a group of some ranks of this one, including this rank, numbered from 0 in the order of
   // `ranks`. Every rank of this group calls it with its own set and one `name`. Different sets have

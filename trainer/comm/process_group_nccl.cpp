@@ -10,8 +10,8 @@
 namespace fsdp {
 namespace {
 
-// The time between two points of a stream. The first point does not include NCCL's waits before the
-// operation, such as for an earlier one in the same communicator on another stream.
+// The time between two points of a stream. The first point lies before NCCL's waits, such as for an
+// earlier operation in the same communicator on another stream.
 class StreamInterval : public CommunicationClock::Interval {
  public:
   void record_begin(const c10::Stream& stream) { begin_.record(stream); }
@@ -150,7 +150,8 @@ class NcclGroup : public ProcessGroup {
 
   static Watchdog::Progress progress(const StreamInterval& interval, at::Device device) {
     try {
-      // Stays current: a return to device 0, or an event destroyed there, would make a context.
+      // The device stays current: a return to device 0, or destroying an event there, would create
+      // a context on device 0.
       c10::cuda::set_device(device.index(), /*force=*/true);
       if (interval.is_ended()) return Watchdog::Progress::kComplete;
       return interval.is_begun() ? Watchdog::Progress::kRunning : Watchdog::Progress::kQueued;

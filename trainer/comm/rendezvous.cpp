@@ -74,7 +74,7 @@ int find_sign(const WorldEnvironment& world, milliseconds timeout) {
 c10::intrusive_ptr<c10d::Store> meet_at_store(const WorldEnvironment& world, at::Device device,
                                               milliseconds timeout) {
   constexpr int kAnyFreePort = 0;
-  std::optional<SignPost> sign_post;  // stands until all have come
+  std::optional<SignPost> sign_post;  // exists until all ranks have come
   StorePointer served;
   if (world.start_name.empty()) {
     served = store_at(world, store_options(world, world.master_port, timeout));

@@ -16,13 +16,14 @@ constexpr const char* kArrivals = "world/arrivals";
 constexpr const char* kVerdict = "world/verdict";
 constexpr const char* kHeard = "world/heard";
 
-// A process's statement on arrival, and the error in the world.
+// A process's statement on arrival.
 struct Arrival {
   int rank = 0;
   int world_size = 1;
   std::string device;
   bool is_on_single_host = true;
 };
+// The error that rank 0 finds in all statements.
 struct Verdict {
   std::string key;  // empty: nothing is wrong
   std::string problem;
@@ -69,7 +70,7 @@ Verdict compare(const Arrival& own, const Arrival& other) {
   return {};
 }
 
-// Describes a process that comes when the world is complete.
+// Describes a process that comes after all ranks have come.
 Verdict one_too_many(const Arrival& own) {
   return {"RANK", "more than " + std::to_string(own.world_size) + " processes came, so " +
                       rank_text(own.rank) +

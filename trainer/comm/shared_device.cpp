@@ -8,7 +8,7 @@
 namespace fsdp {
 namespace {
 
-// Returns the ranks as "0 2"; empty if all differ.
+// Returns the first two ranks with the same device, as "0 2"; empty if all devices differ.
 std::string find_shared(const std::vector<std::string>& devices) {
   std::map<std::string, size_t> first_rank;
   for (size_t rank = 0; rank < devices.size(); ++rank) {

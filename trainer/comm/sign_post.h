@@ -6,8 +6,8 @@
 
 namespace fsdp {
 
-// Sends `line` to whoever connects, as long as it exists. It listens at the first of `ports` that
-// no other program of this host uses. Throws std::system_error if all are taken.
+// Sends `line` to every client that connects. Listens at the first of `ports` that no other program
+// of this host uses. Throws std::system_error if all are taken.
 class SignPost {
  public:
   SignPost(const std::vector<int>& ports, std::string line);
@@ -20,7 +20,7 @@ class SignPost {
   std::thread teller_;
 };
 
-// Returns the line that is sent there; empty if none comes within a second.
+// Returns the line of the SignPost at that port; empty if no line comes within a second.
 std::string read_sign(const std::string& host, int port);
 
 }  // namespace fsdp

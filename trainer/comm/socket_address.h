@@ -14,7 +14,7 @@ struct SocketAddress {
   sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
 };
 
-// Returns no address if `host`, a name or numbers, does not resolve.
+// Returns the addresses of `host`, a name or a numeric address; none if `host` does not resolve.
 std::vector<SocketAddress> resolve(const std::string& host, int port);
 
 }  // namespace fsdp

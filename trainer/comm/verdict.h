@@ -8,7 +8,8 @@
 
 namespace fsdp {
 
-// Answers the statements of all ranks, in rank order; empty if nothing is wrong.
+// Receives the statements of all ranks, in rank order. Returns the answer; empty if nothing is
+// wrong.
 using Judge = std::function<std::string(const std::vector<std::string>& said)>;
 
 // Calls `judge` on rank 0 and returns its answer on every rank. `said` is this rank's statement

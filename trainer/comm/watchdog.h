@@ -10,7 +10,7 @@
 
 namespace fsdp {
 
-// Knows the operations between ranks that are under way, and reports the one that takes too long.
+// Watches the operations between ranks that are under way, and reports one that takes too long.
 //
 // The waiting thread cannot report it: on a device it may be inside a driver's call. The
 // transports' own timeouts name no unit or end the process. Suspensions of the whole process do not
@@ -23,7 +23,7 @@ class Watchdog {
   // Receives one line that names the operation. Called on the watchdog's thread, for the first of
   // the operations that time out together.
   using OnTimeout = std::function<void(const std::string& reason)>;
-  // The progress of an operation on a device. A queued one waits for this rank's work.
+  // The progress of an operation on a device. A queued one waits for this rank's earlier work.
   enum class Progress { kQueued, kRunning, kComplete };
 
   // Without `on_timeout`, nothing is reported. `remedy` ends the report, after "look in the other
@@ -55,7 +55,7 @@ class Watchdog {
  private:
   struct Operation {
     std::string name;
-    std::function<Progress()> progress;  // empty: running until taken from the list
+    std::function<Progress()> progress;  // empty: running until removed from the list
     int polls = 0;                       // the polls that saw it running
   };
 

@@ -23,10 +23,10 @@ struct StepBatches {
 BatchShape shape_of(const Batch& batch);
 
 // Loads `rank`'s micro-batches of `step`, counted from 0, to `device`. Each loss_scale is 1 / the
-// global batch's label count, which every rank counts for itself (0 if nothing is trained on). Each
-// seed follows from train.seed, the step and the micro-batch's place among all ranks'. For CUDA,
-// copies from pinned memory are queued on the current stream. `spec` is resolved; `sampler` is its
-// own.
+// number of labels in the global batch, or 0 if there are none; every rank counts them itself. Each
+// seed follows from train.seed, the step and the micro-batch's number in the global batch. For
+// CUDA, copies from pinned memory are queued on the current stream. `spec` is resolved, and
+// `sampler` was made for it.
 StepBatches load_step(DataSet& data_set, Sampler& sampler, int64_t step, int64_t rank,
                       const RunSpec& spec, at::Device device);
 

@@ -40,7 +40,8 @@ std::shared_ptr<const DocumentFile> open_documents(const RunSpec& spec, const pa
   return prepared;
 }
 
-// Returns 0 to count - 1. With a seed, they follow torch.randperm with its generator.
+// Returns the numbers from 0 to count - 1, in order. With a seed, they have the order of
+// torch.randperm with a generator of this seed.
 std::vector<int64_t> numbers_in_order(int64_t count, const std::optional<int64_t>& seed) {
   std::vector<int64_t> numbers(static_cast<size_t>(count));
   std::iota(numbers.begin(), numbers.end(), 0);

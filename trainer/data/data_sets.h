@@ -13,9 +13,10 @@ namespace fsdp {
 class DataSets {
  public:
   // Opens the sets that `spec` names. Tokenized data comes from the prepared files of the results
-  // folder that contains `run_folder`. If a file is missing there, it is made in the run's folder;
-  // `digest_of` identifies it. Throws ConfigError if a file is invalid, or if the vocabulary of the
-  // model `config` is too small for the tokenizer's.
+  // folder that contains `run_folder`. If a prepared file is missing there, makes the file in
+  // `run_folder`. Its name follows from digests of the source's files (`digest_of`). Throws
+  // ConfigError if a file is invalid, or if the model's vocabulary is too small for the
+  // tokenizer's.
   DataSets(const RunSpec& spec, const ModelConfig& config, const std::filesystem::path& run_folder,
            const FileDigestOf& digest_of);
 

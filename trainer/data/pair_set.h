@@ -13,12 +13,12 @@ namespace fsdp {
 // Rows for an encoder and a decoder, one document each. The encoder reads the tokens before the
 // first one that is trained on, cut to data.input_length. The decoder predicts the rest, cut to
 // data.target_length. It reads the model's decoder_start_token_id and then its previous tokens. A
-// micro-batch has these lengths, or with `data.rows: pad_to_longest` the longest input's and
-// target's. The model's pad_token_id fills it.
+// micro-batch has these lengths. With `data.rows: pad_to_longest`, it has the lengths of its
+// longest input and its longest target. Shorter rows are filled with the model's pad_token_id.
 class PairSet : public DataSet {
  public:
-  // Makes rows of the `documents` that `numbers` lists, in this order. data.rows must
-  // not be `pack`.
+  // Makes rows of the `documents` that `numbers` lists, in this order. data.rows must not be
+  // `pack`.
   PairSet(std::shared_ptr<const DocumentFile> documents, std::vector<int64_t> numbers,
           const DataSpec& data, const ModelConfig& config);
 

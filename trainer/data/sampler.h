@@ -12,9 +12,9 @@ int64_t steps_per_epoch(int64_t rows, int64_t total_batch);
 // number of ranks, and is the same on every platform.
 //
 // In stored order, step s reads rows s * total ... (s + 1) * total - 1, modulo the number of rows.
-// If shuffled, each epoch has its own permutation and no row twice. The rows at its end that do not
-// fill a step are left out. If a step reads more rows than there are, permutations follow without a
-// gap.
+// If shuffled, each epoch has its own permutation and no row twice. The last rows of the
+// permutation are left out if they do not fill a step. If a step reads more rows than the data set
+// has, permutations follow without a gap.
 class Sampler {
  public:
   // `rows` and `total_batch` are at least 1.
@@ -35,7 +35,7 @@ class Sampler {
   int64_t total_batch_;
   bool shuffle_;
   int64_t seed_;
-  int64_t permutation_epoch_ = -1;  // the epoch of permutation_
+  int64_t permutation_epoch_ = -1;  // -1: there is no permutation_ yet
   std::vector<int64_t> permutation_;
 };
 

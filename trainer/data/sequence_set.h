@@ -46,7 +46,7 @@ class SequenceSet : public DataSet {
 
   std::shared_ptr<const DocumentFile> documents_;
   std::vector<Part> parts_;
-  std::vector<int64_t> first_of_row_;  // indices into parts_, and then their number
+  std::vector<int64_t> first_of_row_;  // indices into parts_, and at the end parts_'s size
   int64_t sequence_length_;
   RowFill fill_;
   Document document_;

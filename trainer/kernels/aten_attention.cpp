@@ -5,7 +5,7 @@
 namespace fsdp {
 namespace {
 
-// Views of the packed product: queries, keys, values as [B, T, heads, W].
+// Views of a packed query-key-value product [N, E]; each is [B, T, heads, W].
 struct Heads {
   Heads(const at::Tensor& qkv_NE, int64_t sequence_length, const AttentionHeads& heads)
       : packed(qkv_NE.view({-1, sequence_length, heads.query + 2 * heads.key_value, heads.width})),
@@ -47,7 +47,8 @@ void rotate_back(const at::Tensor& out_BTHW, const at::Tensor& x_BTHW, const Rot
 
 }  // namespace
 
-// Makes cosine and sine, [T, 1, width / 2] each, to broadcast over heads. With documents, T is N.
+// The tensors are the cosine and the sine, [T, 1, width / 2] each, which broadcast over heads. With
+// documents, T is N.
 RotaryTable AtenKernels::rotary_table(const at::Tensor& angles, const DocumentsPtr& documents,
                                       at::ScalarType buffer_type, at::ScalarType type,
                                       bool lengths_vary) {
@@ -58,7 +59,7 @@ RotaryTable AtenKernels::rotary_table(const at::Tensor& angles, const DocumentsP
   return {angles.size(0), documents, {stored(angles.cos()), stored(angles.sin())}, lengths_vary};
 }
 
-// libtorch reports missing kernels only at a forward: "cutlassF: no kernel found to launch!".
+// libtorch reports a missing kernel only when it runs: "cutlassF: no kernel found to launch!".
 bool AtenKernels::has_attention(at::ScalarType dtype, int64_t head_width) const {
   if (device_ != at::kCUDA) return true;
   constexpr int64_t kAlignmentBytes = 16;
@@ -80,7 +81,7 @@ Kernels::Attention AtenKernels::attention(at::Tensor qkv_NE, const AttentionHead
       [&] { return empty_outputs(kernel, q, k, v, within.documents, for_backward); });
   const at::Tensor out = saved[kOut].transpose(1, 2).reshape({-1, heads.query * heads.width});
   if (!for_backward) return {out, {}};
-  saved[kOut] = qkv_NE;  // which backward reads; it has `out` already
+  saved[kOut] = qkv_NE;  // backward reads qkv_NE, and gets `out` separately
   return {out, std::move(saved)};
 }
 

@@ -19,7 +19,7 @@ bool wants_dbias(const Call& call) { return call.bias_HTS.defined() && !call.is_
 constexpr double kNotScaled = 1.0;
 constexpr double kUnseen = -std::numeric_limits<double>::infinity();
 
-// --- on the CPU: one row at a time; backward computes its probabilities again ---
+// --- on the CPU: one row at a time; backward computes the probabilities again ---
 
 // The softmax of one row, before and after dropout.
 class RowOfScores {
@@ -102,7 +102,8 @@ Kernels::BiasedAttentionGradients attend_by_rows_backward(AtenKernels& kernels,
 
 // --- on a GPU: libtorch's memory-efficient kernel, which supports biases ---
 
-// Returns [rows, heads, queries, S]. The kernel needs rows that begin at multiples of 16 elements.
+// Returns an empty tensor [rows, heads, queries, S]. The kernel requires the keys of each query to
+// begin at a multiple of 16 elements.
 at::Tensor empty_added(const Call& call, int64_t rows, int64_t heads, int64_t queries) {
   constexpr int64_t kAlignment = 16;
   const int64_t keys = call.k_BSHW.size(1);
@@ -110,7 +111,8 @@ at::Tensor empty_added(const Call& call, int64_t rows, int64_t heads, int64_t qu
   return at::empty({rows, heads, queries, aligned}, call.q_BTHW.options()).narrow(3, 0, keys);
 }
 
-// Returns bias and unseen keys as one (expanded) tensor [B, H, T, S]; nullopt if there is neither.
+// Returns the bias, with -infinity at unseen keys, expanded to [B, H, T, S]. nullopt if there is no
+// bias and all keys are seen.
 std::optional<at::Tensor> added_to_scores(const Call& call) {
   if (!call.bias_HTS.defined() && !call.key_counts_B.defined()) return std::nullopt;
   const int64_t queries = call.q_BTHW.size(1);
@@ -163,7 +165,7 @@ Kernels::BiasedAttentionGradients attend_efficiently_backward(const at::Tensor& 
           wants_dbias(call) ? dadded.sum(0, /*keepdim=*/false, wide_type(dadded)) : at::Tensor()};
 }
 
-// --- on meta: the allocations of both ---
+// --- on meta: the same allocations as on the CPU or on a GPU ---
 
 Tensors empty_outputs(const Call& call, bool is_on_cpu, bool for_backward) {
   const at::Tensor& q = call.q_BTHW;
@@ -172,7 +174,8 @@ Tensors empty_outputs(const Call& call, bool is_on_cpu, bool for_backward) {
   const int64_t queries = for_backward ? queries_of_log_sum_exp(q.size(1)) : 0;
   Tensors outputs = {at::empty(q.sizes(), q.options()),
                      at::empty({q.size(0), q.size(2), queries}, q.options().dtype(wide_type(q)))};
-  for (int i = 0; i < 2; ++i) outputs.push_back(at::empty({}, at::kLong));  // on the host
+  // The seed and the offset of dropout lie on the host.
+  for (int i = 0; i < 2; ++i) outputs.push_back(at::empty({}, at::kLong));
   return outputs;
 }
 
@@ -203,7 +206,7 @@ Tensors reads_of(const Call& call) {
 
 }  // namespace
 
-// `saved` holds the kernel's tensors (see SavedByAttention); on the CPU none are needed.
+// `saved` holds the kernel's tensors (see SavedByAttention). On the CPU backward reads none.
 Kernels::Attention AtenKernels::biased_attention(const BiasedAttention& call, bool for_backward) {
   const at::Tensor& q = call.q_BTHW;
   const bool is_on_cpu = device_ == at::kCPU;

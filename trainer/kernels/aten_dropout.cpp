@@ -7,12 +7,13 @@
 
 namespace fsdp {
 
-// libtorch's own dropout draws vectors that depend on a tensor's place in memory. bernoulli_ into a
-// new tensor depends only on the seed and the number of elements.
+// With libtorch's own dropout, the choice also depends on the alignment of the tensor in memory.
+// With bernoulli_ into a new tensor, it depends only on the seed and the number of elements.
 at::Tensor AtenKernels::dropped(const at::Tensor& x, const Dropout& dropout) {
   at::Tensor y = at::empty(x.sizes(), x.options());
   if (x.is_meta() && device_ == at::kCUDA) {
-    // The mask below, and the values copied to y: the operator has no kernel that writes to it.
+    // Allocates the same as below: the mask, and the result of native_dropout_backward, which
+    // libtorch copies to y.
     const at::Tensor is_kept = at::empty(x.sizes(), x.options().dtype(at::kBool));
     const at::Tensor copied = at::empty(x.sizes(), x.options());
   }

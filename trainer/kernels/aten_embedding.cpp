@@ -15,11 +15,12 @@ at::Tensor AtenKernels::embedding(const at::Tensor& weight_VD, const at::Tensor&
 
 namespace {
 
-// The workspace of CUB's sort of `count` pairs of 8-byte numbers: a copy of both, and counts of
-// digits, of all and by tiles (cub/device/dispatch/dispatch_radix_sort.cuh).
+// The workspace of CUB's radix sort of `count` keys and values of 8 bytes
+// (cub/device/dispatch/dispatch_radix_sort.cuh). It holds copies of the keys and of the values, and
+// counts of digits: of all keys, and of each tile.
 int64_t sort_workspace_bytes(int64_t count) {
   constexpr int64_t kTile = 3840;
-  constexpr int64_t kPart = 256;  // each part begins at a multiple of it
+  constexpr int64_t kPart = 256;  // bytes; each part begins at a multiple
   constexpr int64_t kDigits = 256;
   constexpr int64_t kPasses = 8;
   const int64_t copied = (count * 8 + kPart - 1) / kPart * kPart;
@@ -28,9 +29,10 @@ int64_t sort_workspace_bytes(int64_t count) {
 }
 
 // Allocates as embedding_dense_backward of libtorch 2.11 does on a GPU (Embedding.cu,
-// EmbeddingBackwardKernel.cu), and returns the sums. Many rows are sorted. At most 10 rows of equal
-// ids are summed at a time, each time into other memory, or atomically into the sums if these are
-// few. The workspace that finds equal ids is left out: the sort or the sums need more.
+// EmbeddingBackwardKernel.cu), and returns the sums. libtorch sorts the rows if there are many. It
+// then sums parts of at most 10 rows with equal ids, each part in its own memory. If there are few
+// sums of many parts, it adds the parts to the sums atomically instead. The workspace that finds
+// equal ids is left out: the sort or the sums need more.
 at::Tensor planned_sums(const at::Tensor& dy_ND, const at::Tensor& row_ids_N, int64_t rows) {
   constexpr int64_t kUnsortedMax = 3072;
   constexpr int64_t kRowsOfPart = 10;
@@ -62,7 +64,7 @@ at::Tensor planned_sums(const at::Tensor& dy_ND, const at::Tensor& row_ids_N, in
   return sums;
 }
 
-// Sets row r to the sum, in fp32 for narrower types, of the rows of dy with `row_ids_N` r.
+// Returns [rows, D]. Row r is the sum of dy's rows with id r, in fp32 for narrower types.
 at::Tensor summed_rows(const at::Tensor& narrow_dy_ND, const at::Tensor& row_ids_N, int64_t rows) {
   const at::Tensor dy_ND = narrow_dy_ND.to(wide_type(narrow_dy_ND));
   return launch_operator(
@@ -93,12 +95,12 @@ void add_summed_rows(const at::Tensor& weight_VD, const at::Tensor& ids_N,
     return;
   }
   const auto [sorted_N, order_N] = ids_N.sort();
-  at::Tensor group_N = at::zeros_like(sorted_N);  // of equal ids, from 0
+  at::Tensor group_N = at::zeros_like(sorted_N);  // numbers the groups of equal ids from 0
   group_N.narrow(0, 1, count - 1)
       .copy_(sorted_N.narrow(0, 1, count - 1).ne(sorted_N.narrow(0, 0, count - 1)));
   group_N.cumsum_(0);
   const at::Tensor group_of_row_N = at::empty_like(group_N).scatter_(0, order_N, group_N);
-  // Missing groups add 0, each to another row.
+  // There may be fewer than `count` groups. Each missing group g adds 0 to row g.
   const at::Tensor id_of_group_N =
       counted(0, count, ids_N.options()).scatter_(0, group_N, sorted_N);
   add_rows(weight_VD, id_of_group_N, summed_rows(rows_ND, group_of_row_N, count));

@@ -6,7 +6,8 @@
 #include "trainer/kernels/nf4.h"
 #include "trainer/kernels/wide_type.h"
 
-// Lies in libtorch_cpu, but in none of its headers: result = alpha * a b + beta * result by oneDNN.
+// Computes result = alpha * a b + beta * result with oneDNN. libtorch_cpu defines this function,
+// but no header declares it.
 namespace at::native {
 void mkldnn_matmul(const at::Tensor& a, const at::Tensor& b, const at::Tensor& result, float beta,
                    float alpha);
@@ -15,8 +16,9 @@ void mkldnn_matmul(const at::Tensor& a, const at::Tensor& b, const at::Tensor& r
 namespace fsdp {
 namespace {
 
-// The size of a chunk of the head. A GPU reads and writes the whole weight gradient in less time
-// than the products of 1,024 tokens take.
+// The size of a chunk of tokens in the head: as many as have `logits_bytes`, but at least
+// `tokens_min`. Each chunk reads and writes the whole weight gradient. On a GPU, this takes less
+// time than the products of 1,024 tokens.
 struct ChunkSize {
   int64_t logits_bytes;
   int64_t tokens_min;
@@ -24,7 +26,8 @@ struct ChunkSize {
 constexpr ChunkSize kChunkOnCpu{.logits_bytes = 16 << 20, .tokens_min = 256};
 constexpr ChunkSize kChunkOnGpu{.logits_bytes = 64 << 20, .tokens_min = 1024};
 
-// True if the CPU has what mkldnn_matmul requires, even for fp32; otherwise mkldnn_matmul throws.
+// True if the CPU has the instructions that mkldnn_matmul requires, even for fp32. Without them it
+// throws.
 bool has_mkldnn_matmul() {
 #ifdef __x86_64__
   static const bool has = __builtin_cpu_supports("avx512bw") &&
@@ -36,8 +39,8 @@ bool has_mkldnn_matmul() {
 }
 
 // On CPUs other than Intel's, oneDNN is 7 to 10% faster than MKL. It is not faster for the
-// gradients of weights, where both operands are long and thin. For a narrow product, as of an
-// adapter, it generates code for each number of rows and keeps it, about 0.1 MiB each.
+// gradients of weights, where both operands are long and thin. For a narrow product, such as an
+// adapter's, oneDNN generates about 0.1 MiB of code for each number of rows, and keeps the code.
 bool is_faster_with_mkldnn(const at::Tensor& a, const at::Tensor& b) {
   constexpr int64_t kNarrow = 64;
   return has_mkldnn_matmul() && std::min(a.size(1), b.size(1)) >= kNarrow;
@@ -52,7 +55,8 @@ at::Tensor scaled_rows(const at::Tensor& x_ND, const at::Tensor& wide_x_ND,
   return y_ND.to(x_ND.scalar_type()).mul_(weight_D);
 }
 
-// True if libtorch multiplies this type into fp32: not on a CPU, nor for bf16 before Ampere.
+// True if libtorch multiplies factors of this type to an fp32 product. It cannot on a CPU, nor for
+// bf16 on GPUs before Ampere.
 bool has_wide_product(c10::DeviceType device, int capability_major, const at::Tensor& factor) {
   return device == at::kCUDA &&
          (factor.scalar_type() != at::kBFloat16 || capability_major >= kAmpere);
@@ -75,8 +79,8 @@ Kernels::RmsNorm fused_rms_norm(const at::Tensor& x_ND, const at::Tensor& weight
 }
 
 // Returns the number of parts in which libtorch 2.11 sums the weight's gradient on a GPU, each in
-// its own memory (layer_norm_kernel.cu, LaunchGammaBetaBackwardCUDAKernel). It uses parts for many
-// short rows; otherwise returns 0.
+// its own memory (layer_norm_kernel.cu, LaunchGammaBetaBackwardCUDAKernel). The number is 0 unless
+// there are many short rows.
 int64_t parts_of_rms_norm_backward(const at::Tensor& x_ND) {
   constexpr int64_t kRowsMin = 64 << 10, kBlocksMax = 32 << 10, kBlock = 32;
   const int64_t rows = x_ND.size(0);
@@ -264,7 +268,7 @@ namespace {
 
 // Computes loss_C1 = -log softmax(logits)[label]; the logits become the probabilities. With m the
 // largest logit and p the probabilities, log-sum-exp = m - log max(p). max(p) is at least 1 / V, so
-// nothing is lost. Only softmax takes exponentials of the logits.
+// its logarithm is accurate. This way, only softmax takes exponentials of the logits.
 void softmax_and_loss(at::Tensor& logits_CV, const at::Tensor& labels_C1, at::Tensor& loss_C1) {
   at::amax_out(loss_C1, logits_CV, -1, /*keepdim=*/true);
   loss_C1.sub_(logits_CV.gather(1, labels_C1));

@@ -17,8 +17,8 @@ inline constexpr bool kCausal = true;
 
 enum class AttentionKernel { kCpuFlash, kCudaFlash, kCudnn, kEfficient };
 
-// The bounds of attention. Documents are null, or those of the one sequence that holds all tokens
-// (B is 1). A window, the most tokens that a query sees, exists only for documents.
+// The bounds of attention. If `documents` is not null, they divide one sequence of all tokens (B is
+// 1). Only documents can have a window, the most tokens that a query sees.
 struct Within {
   const Documents* documents = nullptr;
   int64_t window = 0;         // 0: none, or no document is longer
@@ -42,8 +42,8 @@ const char* name_of(AttentionKernel kernel);
 
 Tensors attend(AttentionKernel kernel, const at::Tensor& q, const at::Tensor& k,
                const at::Tensor& v, const Within& within, bool for_backward);
-// Returns the kernel's outputs without values. Other memory, as on a GPU, is released before it
-// returns. This function and the following ones are in planned_attention.cpp.
+// Returns the kernel's outputs without values. Allocates other memory too, as on a GPU, but
+// releases it before returning. This function and the next three are in planned_attention.cpp.
 Tensors empty_outputs(AttentionKernel kernel, const at::Tensor& q, const at::Tensor& k,
                       const at::Tensor& v, const Documents* documents, bool for_backward);
 Tensors empty_gradients(AttentionKernel kernel, const at::Tensor& q, const at::Tensor& k,
@@ -57,18 +57,19 @@ Tensors efficient_backward_workspace(const at::Tensor& q_BHTW, const Documents* 
 Tensors attend_backward(AttentionKernel kernel, const at::Tensor& dout, const at::Tensor& q,
                         const at::Tensor& k, const at::Tensor& v, const Tensors& saved,
                         const Within& within);
-// Both serve documents (document_attention.cpp).
+// The same for documents: within.documents is not null. In document_attention.cpp.
 Tensors attend_within(const Within& within, AttentionKernel kernel, const at::Tensor& q,
                       const at::Tensor& k, const at::Tensor& v, bool for_backward);
 Tensors attend_within_backward(const Within& within, AttentionKernel kernel, const at::Tensor& dout,
                                const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                const Tensors& saved);
 
-// Expands keys or values for kernels without grouped queries, and sums their gradients again.
+// For kernels without grouped queries: repeats keys or values for every query head, and sums the
+// gradients of the repeated heads.
 at::Tensor expanded_heads(const at::Tensor& kv_BKTW, int64_t query_heads);
 at::Tensor summed_heads(const at::Tensor& dkv_BHTW, int64_t key_value_heads);
 
-// The result has the memory layout [B, T, H, W].
+// Returns an empty tensor of the same shape, with the memory layout [B, T, H, W].
 at::Tensor empty_BHTW(const at::Tensor& like_BHTW);
 
 }  // namespace fsdp

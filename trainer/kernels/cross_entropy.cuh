@@ -7,7 +7,7 @@
 #include "trainer/kernels/host_device.h"
 #include "trainer/kernels/pack.h"
 
-// The softmax of one row of logits, shared by several threads: the work of each thread on its part.
+// The softmax of one row of logits by several threads: each function does the work of one thread.
 // It also runs on the host, where a test compares it with fp64.
 //
 // A logit of type `Logit` (float, or a 16-bit type that converts to and from float) is read and
@@ -42,7 +42,7 @@ struct SoftmaxSum {
   }
 };
 
-// The first of the largest logits.
+// The largest logit so far; the first of equal ones.
 struct LargestLogit {
   float logit = -INFINITY;
   int64_t token = 0;
@@ -52,9 +52,9 @@ struct LargestLogit {
   }
 };
 
-// Calls visit(first token, float (&logits)[n]) for every n-th part of the row [size] that belongs
-// to `thread` of `threads`. Parts are single logits up to the first multiple of 16 bytes, then
-// packs, then single logits. If visit returns true, `logits` is written back.
+// Calls visit(first token, float (&logits)[n]) for each part of the row [size] that belongs to
+// `thread` of `threads`. A part has n logits: one before the first multiple of 16 bytes, then 16
+// bytes, and one in the rest. If visit returns true, `logits` is written back.
 template <typename Logit, typename Visit>
 FSDP_HOST_DEVICE void for_each_logit(Logit* row, int64_t size, int thread, int threads,
                                      Visit&& visit) {
@@ -102,7 +102,7 @@ FSDP_HOST_DEVICE LargestLogit largest_logit(Logit* row, int64_t size, int thread
   return largest;
 }
 
-// Replaces the row by its probabilities.
+// Replaces the thread's part of the row by probabilities.
 template <typename Logit>
 FSDP_HOST_DEVICE void write_probabilities(Logit* row, int64_t size, int thread, int threads,
                                           const SoftmaxSum& sum) {

@@ -11,7 +11,8 @@
 namespace fsdp {
 namespace {
 
-constexpr int64_t kCausalMask = 1;  // of the memory-efficient kernel: each query sees keys up to it
+// For the memory-efficient kernel: each query sees the keys up to its own position.
+constexpr int64_t kCausalMask = 1;
 
 constexpr std::optional<double> kDefaultScale;  // 1 / sqrt(width)
 
@@ -42,13 +43,14 @@ std::optional<at::Tensor> mask_of(const at::Tensor& q_BHTW, int64_t window) {
 at::Tensor as_NHW(const at::Tensor& x_BHTW) { return x_BHTW.transpose(1, 2).squeeze(0); }
 at::Tensor from_NHW(const at::Tensor& x_NHW) { return x_NHW.unsqueeze(0).transpose(1, 2); }
 
-// Flash attention takes a separate path, for decoding, if the longest query has one token.
+// If every document had one token, flash attention would take its separate path for decoding.
 int64_t longest_for_flash(const Documents& documents) {
   return std::max<int64_t>(documents.longest, 2);
 }
 
-// Calls attend(document), which returns a tensor for each of `outputs`. Copies it to the document's
-// tokens there (dimension 2).
+// Calls attend(of_document) for each document. of_document(x) is x for the document's tokens only
+// (dimension 2). `attend` returns a tensor for each of `outputs`, which is copied to the document's
+// tokens there.
 template <typename Attend>
 void for_each_document(const Documents& documents, const Tensors& outputs, Attend&& attend) {
   for (int64_t i = 0; i < documents.count(); ++i) {

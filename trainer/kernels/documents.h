@@ -27,8 +27,8 @@ struct Documents {
 using DocumentsPtr = std::shared_ptr<const Documents>;
 
 // Makes documents of `lengths` tokens in rows of `row_length`. On meta, their tensors have no
-// values. Throws c10::Error if a document is empty or does not end in its first row. Also
-// throws if rows are not filled: padding must be a document too.
+// values. Throws c10::Error if a document is empty or continues in the next row. Also throws if
+// rows are not filled: padding must be a document too.
 DocumentsPtr make_documents(const std::vector<int64_t>& lengths, int64_t row_length,
                             at::Device device);
 

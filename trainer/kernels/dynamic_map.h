@@ -2,8 +2,8 @@
 
 namespace fsdp {
 
-// The values of 8 bits in ascending order (Dettmers et al. 2022, dynamic tree quantization). Each
-// has an exponent of 10 of variable length. The other bits are its fraction.
+// The 256 values that 8 bits can stand for, in ascending order (Dettmers et al. 2022, dynamic tree
+// quantization). A power of 10 takes a variable number of bits, and the fraction the other bits.
 struct DynamicMap {
   float values[256];
 };
@@ -24,7 +24,7 @@ constexpr DynamicMap dynamic_map(bool is_signed) {
   for (int exponent = 0; exponent < kExponents; ++exponent) {
     const int fractions = is_signed ? 1 << exponent : 2 << exponent;
     const float step = (1.0f - 0.1f) / static_cast<float>(fractions);
-    // Like torch.linspace: from both ends, each rounded once.
+    // Like torch.linspace, computes each half from its own end of the range, with one rounding.
     const auto boundary = [&](int i) {
       const bool is_first_half = i < (fractions + 1) / 2;
       const double from_end = static_cast<double>(step) * (fractions - i);

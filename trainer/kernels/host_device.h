@@ -1,6 +1,6 @@
 #pragma once
 
-// Marks functions and constants that are compiled for the GPU and, for their tests, for the host.
+// Marks functions and constants that are compiled for the GPU and for the host.
 #ifdef __CUDACC__
 #define FSDP_HOST_DEVICE __host__ __device__ __forceinline__
 #define FSDP_DEVICE_CONSTANT __device__

@@ -31,7 +31,8 @@ struct GradientBuffer {
   at::Tensor tensor;  // undefined: the first writer provides it
   bool is_written = false;
 
-  // Adds `term`, of any floating-point type. If there is no tensor, becomes it without a copy.
+  // Adds `term`, of any floating-point type. If `tensor` is undefined, it becomes `term` without a
+  // copy.
   void add(const at::Tensor& term);
   // Returns the sum of all writers' terms to its one reader.
   at::Tensor take();
@@ -51,13 +52,14 @@ struct Dropout {
   uint64_t seed = 0;
 };
 
-// The part of the rotary embedding that a device reads, and its tokens. Made by
-// Kernels::rotary_table.
+// The tensors from which a device rotates queries and keys by their positions, and the sequences of
+// these tokens. Made by Kernels::rotary_table.
 struct RotaryTable {
   int64_t sequence_length = 0;  // with documents: all tokens
   DocumentsPtr documents;       // null: every sequence is one document
   std::vector<at::Tensor> tensors;
-  // True if lengths vary, so preparing a kernel for one of them is not worthwhile.
+  // True if sequence_length varies between batches. Preparing a kernel for one length is then not
+  // worthwhile.
   bool lengths_vary = false;
 };
 
@@ -70,7 +72,8 @@ class Kernels {
   // Computes out = scale * a b, or out += scale * a b. Used for products with a weight.
   virtual void multiply(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b,
                         bool accumulate = false, double scale = 1.0) = 0;
-  // Sets a weight's gradient to scale * a b, or adds it. It is attached, of a's type or fp32.
+  // Sets a weight's gradient to scale * a b, or adds it. The gradient's tensor is defined, and has
+  // a's type or fp32.
   virtual void multiply_gradient(GradientBuffer& gradient, const at::Tensor& a, const at::Tensor& b,
                                  double scale = 1.0) = 0;
 
@@ -91,8 +94,8 @@ class Kernels {
   // Returns y of rms_norm once more.
   virtual at::Tensor rms_norm_again(const at::Tensor& x_ND, const at::Tensor& reciprocal_rms_N1,
                                     const at::Tensor& weight_D, double epsilon) = 0;
-  // dy_ND is consumed. The weight's gradient is attached; null: the weight is frozen. The gradient
-  // of x holds the residual stream's gradient so far, and may be undefined.
+  // Consumes dy_ND. dweight_D is null if the weight is frozen; else its tensor is defined. dx_ND
+  // holds the residual stream's gradient so far. Its tensor may be undefined.
   virtual void rms_norm_backward(at::Tensor dy_ND, const at::Tensor& x_ND,
                                  const at::Tensor& reciprocal_rms_N1, const at::Tensor& weight_D,
                                  GradientBuffer* dweight_D, GradientBuffer& dx_ND) = 0;
@@ -110,8 +113,8 @@ class Kernels {
   // --- attention ---
 
   // `angles` is [T, width / 2] for positions 0 to T - 1, or with documents [N, width / 2] for every
-  // token's own position. It is fp32 (fp64 for fp64), on the device. The table is first rounded to
-  // `buffer_type`; `type` is the activations'.
+  // token's own position. The angles are fp32 (fp64 for fp64), on the device. The table is first
+  // rounded to `buffer_type`, then converted to `type`, the activations' type.
   virtual RotaryTable rotary_table(const at::Tensor& angles, const DocumentsPtr& documents,
                                    at::ScalarType buffer_type, at::ScalarType type,
                                    bool lengths_vary = false) = 0;
@@ -142,15 +145,15 @@ class Kernels {
     at::Tensor v_BSHW;
     at::Tensor bias_HTS;  // undefined: none
     bool is_bias_frozen = false;
-    at::Tensor
-        key_counts_B;  // int64, at least 1: keys from there on are not seen; undefined: all are
+    // The number of keys that the queries of each row see, int64, at least 1. Undefined: all keys.
+    at::Tensor key_counts_B;
     bool is_causal = false;  // query t sees keys up to t
     Dropout dropout{};       // of the softmax
   };
   // `out` is [B * T, H * W].
   virtual Attention biased_attention(const BiasedAttention& call, bool for_backward) = 0;
   // Gradients have the types of q, k and v. A bias's gradient is fp32 (fp64 for fp64); undefined
-  // if it is frozen.
+  // if the bias is undefined or frozen.
   struct BiasedAttentionGradients {
     at::Tensor dq_BTHW;
     at::Tensor dk_BSHW;
@@ -184,8 +187,8 @@ class Kernels {
 
   // --- cross-entropy ---
 
-  // Returns the most tokens of a head's chunk. Each chunk reads and writes the whole weight
-  // gradient.
+  // Returns the most tokens of a chunk: the head computes logits one chunk at a time, to save
+  // memory. Each chunk reads and writes the whole weight gradient.
   virtual int64_t chunk_tokens_max(int64_t logits_bytes_per_token) const = 0;
   // Computes loss_C1 = -log softmax(logits)[label], in fp32 (fp64 for fp64). The logits become its
   // gradient: the probabilities, minus 1 at the label. Computation between reading and writing a

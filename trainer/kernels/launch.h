@@ -13,7 +13,7 @@ namespace fsdp {
 
 using Tensors = std::vector<at::Tensor>;
 
-inline constexpr int kPlannedMultiprocessors = 132;  // of a Hopper GPU; others have fewer
+inline constexpr int kPlannedMultiprocessors = 132;  // of an H100 or H200; used for every GPU
 
 // Shows a kernel to libtorch's observers (at::RecordFunction) if libtorch does not do so itself.
 inline void show_launch(const char* name, const Tensors& reads, const Tensors& writes) {
@@ -36,8 +36,8 @@ void launch(const char* name, const Tensors& reads, const Tensors& writes, Call&
   std::forward<Call>(call)();
 }
 
-// Does the same for an operator of libtorch that allocates its results and, on the CPU, workspace.
-// For meta tensors, allocate() returns the results.
+// Does the same for an operator of libtorch that allocates its results. On the CPU, the results are
+// counted, and workspace is not. For meta tensors, allocate() returns the results.
 template <typename Call, typename Allocate>
 Tensors launch_operator(const char* name, const Tensors& reads, Call&& call, Allocate&& allocate) {
   Tensors outputs;

@@ -23,7 +23,7 @@
 namespace fsdp {
 namespace {
 
-constexpr float kSmallestScale = 1e-38f;  // of a division
+constexpr float kSmallestScale = 1e-38f;  // the smallest divisor
 constexpr int64_t kBlocksOfThread = 512;
 
 // The limits between neighbouring codes.
@@ -43,7 +43,8 @@ constexpr auto kMapLimits = [] {
 using Nf4Values = std::array<float, kNf4Block>;
 using Nf4Indices = std::array<int32_t, kNf4Block>;  // as wide as the values, for vectorized loops
 
-// Returns how many limits each value is above. NaN has the last code, as in torch.bucketize.
+// Returns each value's code: the number of limits below it. NaN has the last code, as in
+// torch.bucketize.
 Nf4Indices nf4_codes(const Nf4Values& values) {
   Nf4Indices codes{};
   for (const float limit : kNf4Limits) {
@@ -52,7 +53,8 @@ Nf4Indices nf4_codes(const Nf4Values& values) {
   return codes;
 }
 
-// Rounds to the nearest of 65,536 values in [-1, 1], as bitsandbytes does, and returns its code.
+// Rounds to the nearest of 65,536 values in [-1, 1], as bitsandbytes does. Returns the code of the
+// rounded value.
 uint8_t map_code(float value) {
   constexpr int kSteps = 65535;
   const auto step = static_cast<uint16_t>(
@@ -61,7 +63,7 @@ uint8_t map_code(float value) {
   return static_cast<uint8_t>(std::ranges::lower_bound(kMapLimits, nearest) - kMapLimits.begin());
 }
 
-// NaN does not count, as in bitsandbytes.
+// Ignores NaN, as bitsandbytes does.
 float absmax(std::span<const float> values) {
   float most = 0;
   for (const float value : values) most = std::max(most, std::fabs(value));
@@ -93,7 +95,8 @@ void Nf4Quantizer::add(std::span<const float> values) {
   const int64_t first =
       std::exchange(blocks_done_, blocks_done_ + Nf4Layout{std::ssize(values)}.blocks());
   at::Tensor scales = at::from_blob(&scales_[first], {blocks_done_ - first});
-  // The iterator uses libtorch's threads: at::parallel_for is serial without OpenMP.
+  // The iterator uses libtorch's threads. at::parallel_for would be serial, because this file is
+  // compiled without OpenMP.
   at::TensorIterator::nullary_op(scales).for_each(
       [&](char** ranges, const int64_t*, int64_t size, int64_t) {
         const int64_t begin = reinterpret_cast<const float*>(ranges[0]) - scales_.data();
@@ -105,7 +108,7 @@ void Nf4Quantizer::add(std::span<const float> values) {
       kBlocksOfThread);
 }
 
-// bitsandbytes multiplies whole blocks by the inverse, and divides the last one.
+// bitsandbytes multiplies whole blocks by the inverse, and divides an incomplete last block.
 void Nf4Quantizer::add_block(int64_t block, std::span<const float> values) {
   const bool is_whole = std::ssize(values) == kNf4Block;
   const float scale = absmax(values);
@@ -148,7 +151,7 @@ void dequantize_on_cpu(const at::Tensor& bytes, const Nf4Layout& layout, const a
   const uint8_t* data = bytes.const_data_ptr<uint8_t>();
   at::Tensor scales = bytes.narrow(0, layout.scales_at(), layout.blocks());
   const auto* first_scale = reinterpret_cast<const char*>(data + layout.scales_at());
-  // The iterator uses libtorch's threads: at::parallel_for is serial without OpenMP.
+  // The iterator uses libtorch's threads, as in Nf4Quantizer::add.
   AT_DISPATCH_FLOATING_TYPES_AND2(
       at::kBFloat16, at::kHalf, out.scalar_type(), "dequantize_nf4", [&] {
         scalar_t* values = out.data_ptr<scalar_t>();

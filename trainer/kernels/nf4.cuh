@@ -7,7 +7,7 @@
 #include "trainer/kernels/nf4_layout.h"
 #include "trainer/kernels/pack.h"
 
-// Dequantizes NF4, some values at a time. It also runs on the host.
+// Dequantizes NF4, kNf4Part values at a time. It also runs on the host.
 namespace fsdp {
 
 // Quantiles of a normal distribution, as in bitsandbytes. One of them is 0.
@@ -38,7 +38,7 @@ FSDP_HOST_DEVICE float nf4_scale(const uint8_t* bytes, const Nf4Layout& layout, 
   return rounded_product(code, scales[block / kNf4ScalesBlock]) + mean;
 }
 
-inline constexpr int kNf4Part = 16;  // values of one block, of 8 bytes
+inline constexpr int kNf4Part = 16;  // values of one block, stored in 8 bytes
 
 // Dequantizes part `index` of kNf4Part values to `out`, which is aligned to kCount items.
 template <typename T, int kCount>

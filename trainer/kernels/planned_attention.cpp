@@ -11,11 +11,11 @@ int64_t rounded_up(int64_t number, int64_t multiple) {
   return (number + multiple - 1) / multiple * multiple;
 }
 
-// The workspace of flash attention's backward (flash_api.cpp, mha_bwd and mha_varlen_bwd). It holds
-// a sum for each query, dq in fp32, and for grouped queries dk and dv of every query head.
-// Sequences begin at blocks of queries; documents are that far apart. In a fixed order, enough
-// parts add up dq at a time to keep all multiprocessors busy, each in its own memory. It is
-// released in reverse order.
+// Allocates and releases the workspace of flash attention's backward (flash_api.cpp, mha_bwd and
+// mha_varlen_bwd). It holds a sum for each query, dq in fp32, and for grouped queries dk and dv of
+// every query head. Sequences are rounded up to whole blocks of queries; a document takes one block
+// more than its tokens. In deterministic mode, several parts of dq are summed at a time, each in
+// its own memory, to keep all multiprocessors busy. The workspace is released in reverse order.
 void flash_backward_workspace(const at::Tensor& q, const at::Tensor& k,
                               const Documents* documents) {
   constexpr int64_t kBlock = 128;

@@ -5,7 +5,8 @@
 // The optimizer's state in 8 bits, as bitsandbytes keeps it.
 namespace fsdp {
 
-// The elements of a parameter that share one scale. They are consecutive, from its first one on.
+// The number of consecutive elements that share one scale. The first block begins at the first
+// element of the parameter.
 inline constexpr int64_t kStateBlock = 256;
 
 // The state of parameters with fewer elements stays in fp32.

@@ -59,7 +59,7 @@ void rms_norm(const at::Tensor& x_ND, const at::Tensor& weight_D, double epsilon
               const at::Tensor& y_ND, const at::Tensor& reciprocal_rms_N) {
   check_size(x_ND);
   const int multiprocessors = multiprocessors_of(x_ND.device());
-  // Rows of up to 8,192 need one byte; longer rows also need barriers.
+  // The workspace is one byte for rows of up to 8,192 elements. Longer rows also need barriers.
   run_with_workspace("nvte_rmsnorm_fwd", {x_ND, weight_D}, {y_ND, reciprocal_rms_N},
                      /*planned_bytes=*/1, [&](NVTETensor workspace, cudaStream_t stream) {
                        nvte_rmsnorm_fwd(Handle(x_ND), Handle(weight_D), static_cast<float>(epsilon),

@@ -52,15 +52,14 @@ void join_and_rotate_back(const at::Tensor& dq_BTHW, const at::Tensor& dk_BTKW,
 // Attention then stays within each. `window` is the most tokens that a query then sees: itself and
 // those before it; 0: all.
 
-// True if there are kernels, forward and backward, for such tensors on that device. On meta, the
-// answer is for GPUs of that capability. It is the same for all GPUs since Ampere, with documents
-// since Hopper.
+// True if there are kernels, forward and backward, for such tensors on `device`. On meta, the
+// capability decides: Ampere or later, with documents Hopper or later.
 bool has_causal_attention(at::ScalarType type, int64_t sequence_length, int64_t width,
                           const Documents* documents, const at::Device& device,
                           int capability_major);
 
 // Returns the shape of the log-sum-exp of each query (fp32): [B, H, T, 1] or, with documents,
-// [T, H, 1]. It is written even without a backward.
+// [T, H, 1]. causal_attention writes it even without a backward.
 std::vector<int64_t> log_sum_exp_shape(at::IntArrayRef query_BTHW, const Documents* documents);
 
 void causal_attention(const at::Tensor& q_BTHW, const at::Tensor& k_BTKW, const at::Tensor& v_BTKW,

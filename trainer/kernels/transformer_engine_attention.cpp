@@ -45,7 +45,7 @@ class Sequences {
 
   size_t longest() const { return longest_; }
   NVTETensor offsets() const { return offsets_.data(); }
-  // Returns where they begin in memory. These are their offsets, because nothing lies between them.
+  // Returns where documents begin in memory: at their offsets, because there is no padding.
   NVTETensor padded_offsets() const { return documents_ != nullptr ? offsets() : none_; }
   // Returns a handle of queries, keys or values: [B, T, heads, W], for documents [N, heads, W].
   Handle of(const at::Tensor& x_BTHW) const {
@@ -59,7 +59,7 @@ class Sequences {
   Handle none_{at::Tensor()};
 };
 
-// The tensors that forward leaves to backward. The second one is the random state of dropout, which
+// The tensors that forward passes to backward. The second one is the random state of dropout, which
 // is not read without dropout.
 class AuxiliaryTensors {
  public:
@@ -103,8 +103,8 @@ float scale_of(const at::Tensor& q_BTHW) {
   return 1.0F / std::sqrt(static_cast<float>(q_BTHW.size(3)));
 }
 
-// Returns the number of documents' tokens for which Transformer Engine lets cuDNN plan. It is
-// rounded, so that few numbers take a new plan.
+// Returns the number of tokens for which cuDNN makes a plan, with documents. Transformer Engine
+// rounds the number up, so that most batches need no new plan.
 int64_t planned_tokens(int64_t tokens) {
   constexpr int64_t kStep = 1 << 15;
   int64_t planned = 1 << 10;
@@ -112,9 +112,9 @@ int64_t planned_tokens(int64_t tokens) {
   return planned >= tokens ? planned : (tokens + kStep - 1) / kStep * kStep;
 }
 
-// Returns the memory of cuDNN's frontend: dq in fp32 and one sum per query; for grouped queries
-// also dk and dv of every query head. The memory of its closed part and of deterministic sums is
-// unknown. The offsets of documents take another few kB, which are not counted.
+// Returns the memory that cuDNN's open-source frontend asks for: dq in fp32 and one sum per query.
+// Grouped queries add dk and dv of every query head. The memory of cuDNN's closed-source part and
+// of deterministic sums is unknown. The offsets of documents, a few kB, are not counted.
 int64_t backward_workspace_bytes(const at::Tensor& q_BTHW, const at::Tensor& k_BTKW,
                                  const Documents* documents) {
   const int64_t tokens = q_BTHW.size(0) * q_BTHW.size(1);
@@ -132,7 +132,8 @@ std::vector<int64_t> log_sum_exp_shape(at::IntArrayRef query_BTHW, const Documen
   return {query_BTHW[0], query_BTHW[2], query_BTHW[1], 1};
 }
 
-// Asks for grouped queries: with documents they need cuDNN 9.6, as does the above shape.
+// Asks for kernels with grouped queries: with documents, these need cuDNN 9.6, as does the above
+// shape.
 bool has_causal_attention(at::ScalarType type, int64_t sequence_length, int64_t width,
                           const Documents* documents, const at::Device& device,
                           int capability_major) {

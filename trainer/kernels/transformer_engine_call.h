@@ -28,7 +28,7 @@ inline transformer_engine::DType dtype_of(const at::Tensor& tensor) {
   }
 }
 
-// A tensor as an argument for one call; no tensor if it is undefined.
+// A tensor as an argument of one call. An undefined tensor is passed as no tensor.
 class Handle {
  public:
   explicit Handle(const at::Tensor& tensor) {

@@ -18,7 +18,8 @@ bool has_rms_norm(const at::Tensor& x_ND, const at::Tensor& weight_D) {
 // True for a table of angles. The ATen set's table has two tensors.
 bool is_of_angles(const RotaryTable& table) { return table.tensors.size() == 1; }
 
-// The tensors of a call of attention, in views of one sequence per row (one for all documents).
+// The shapes of the tensors of an attention call, with one row per sequence. All documents together
+// are one sequence.
 struct AttentionShapes {
   AttentionShapes(const at::Tensor& packed, const AttentionHeads& heads, const RotaryTable& table)
       : sequences(packed.size(0) / table.sequence_length),
@@ -43,7 +44,8 @@ Kernels::RmsNorm TransformerEngineKernels::rms_norm(const at::Tensor& x_ND,
   return norm;
 }
 
-// Computes the root mean square again: no kernel takes it, and finding it reads x no more often.
+// Computes the root mean square again: no kernel takes a given one, and computing it does not read
+// x more often.
 at::Tensor TransformerEngineKernels::rms_norm_again(const at::Tensor& x_ND,
                                                     const at::Tensor& reciprocal_rms_N1,
                                                     const at::Tensor& weight_D, double epsilon) {

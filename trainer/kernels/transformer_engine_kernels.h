@@ -4,10 +4,12 @@
 
 // The kernels of NVIDIA's Transformer Engine, on a GPU and on meta for one.
 //
-// The ATen set computes fp64, and layers with weights of another type than the activations. It also
-// computes attention in fp32, with heads that are wider than 128 or no multiple of 8, on GPUs
-// before Ampere, and within documents on GPUs before Hopper. Throws c10::Error with Transformer
-// Engine's text.
+// AtenKernels (the ATen set) computes what this class does not override. It also computes:
+// - fp64, and RMSNorm with a weight of another type than the activations;
+// - attention in fp32, and with heads that are wider than 128 or no multiple of 8;
+// - attention with sequences of varying lengths, and with a rotary table rounded to 16 bits;
+// - attention on GPUs before Ampere, and within documents on GPUs before Hopper.
+// Throws c10::Error with Transformer Engine's text.
 namespace fsdp {
 
 class TransformerEngineKernels : public AtenKernels {
@@ -30,7 +32,7 @@ class TransformerEngineKernels : public AtenKernels {
 
   // Returns the angles of whole heads [T, width], with documents [N, width], in fp32. Sines,
   // cosines and rotations are then computed in fp32. Returns the ATen set's table if the ATen set
-  // computes `attention`, or if the table is rounded to a buffer_type other than fp32.
+  // computes `attention`.
   RotaryTable rotary_table(const at::Tensor& angles, const DocumentsPtr& documents,
                            at::ScalarType buffer_type, at::ScalarType type,
                            bool lengths_vary = false) override;

@@ -120,7 +120,8 @@ void AllocationCounter::fail(size_t bytes) const {
 }
 
 void CountingAllocator::install() {
-  // The largest threshold that glibc accepts. A mapped buffer starts with page faults each time.
+  // The largest threshold that glibc accepts. Every mapped buffer starts with page faults, so only
+  // the largest buffers are mapped.
   mallopt(M_MMAP_THRESHOLD, HostHeap::kMappedFromBytes);
   mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
   c10::SetAllocator(c10::DeviceType::CPU, this);

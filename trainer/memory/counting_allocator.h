@@ -16,8 +16,8 @@
 namespace fsdp {
 
 // While it exists, its thread's allocations are neither counted as device memory nor limited. On a
-// CPU device, it marks what would be in CPU memory next to a GPU, and a library's workspace while
-// an operator runs.
+// CPU device, it marks buffers that would be in host memory next to a GPU. It also marks a
+// library's workspace while an operator runs.
 class UncountedMemory {
  public:
   explicit UncountedMemory(bool is_uncounted = true)
@@ -56,9 +56,9 @@ class AllocationCounter {
   void set_limit(int64_t bytes, std::string_view name = "");
   int64_t limit_bytes() const;
 
-  // Called with each allocation and each release, even of UncountedMemory. `id` is
-  // unique among existing allocations. An empty observer is not called. An observer must not
-  // allocate from this counter.
+  // Called with each allocation and each release, even of UncountedMemory. `id` is unique among
+  // existing allocations. An empty observer is not called. An observer must not allocate from this
+  // counter.
   using Observer =
       std::function<void(uintptr_t id, const CountedAllocation& allocation, bool is_release)>;
   void set_observer(Observer observer);
@@ -89,8 +89,9 @@ class CountingAllocator final : public c10::Allocator, public AllocationCounter 
     return allocator;
   }
 
-  // Makes this libtorch's CPU allocator from now on. It keeps freed buffers instead of returning
-  // them to the kernel. Later calls have no effect. Earlier tensors are not counted.
+  // Makes this libtorch's CPU allocator from now on. It keeps freed buffers of less than 32 MiB
+  // instead of returning them to the kernel. Later calls have no effect. Earlier tensors are not
+  // counted.
   void install();
 
   // Counts a tensor if it was allocated as UncountedMemory. Throws as allocate() does.
@@ -109,7 +110,8 @@ class CountingAllocator final : public c10::Allocator, public AllocationCounter 
   std::byte* take_block(size_t bytes);
   void give_block(std::byte* block, size_t bytes);
 
-  // Addresses for tensors only: small blocks of libraries would keep holes from being filled again.
+  // A range of addresses for tensors only. Small blocks of libraries would keep freed space from
+  // being filled by tensors again.
   std::byte* heap_begin_ = nullptr;  // nullptr: glibc's heap is used
   int64_t heap_bytes_ = 0;
   std::mutex heap_mutex_;

@@ -11,7 +11,8 @@ namespace fsdp {
 
 std::unique_ptr<MemoryProbe> make_cuda_memory_probe(c10::Device device);
 
-// Returns host memory [numel] in whole, registered pages; libtorch pins powers of two.
+// Returns host memory [numel] in whole pages that are registered with CUDA. libtorch's pinned
+// memory would take the next power of two.
 at::Tensor empty_registered(int64_t numel, at::ScalarType dtype);
 
 }  // namespace fsdp

@@ -7,14 +7,13 @@
 
 namespace fsdp {
 
-// Chooses the addresses of blocks in one stretch that only grows. A block takes the smallest hole
-// that suffices, else the space behind the last block. CountingAllocator places tensors this way,
-// so a plan of the same tensors finds the same addresses. Written memory stays resident, even in
-// holes.
+// Chooses the addresses of blocks in one range. A block takes the smallest hole that suffices, else
+// the space behind the last block. CountingAllocator places tensors this way, so a plan of the same
+// tensors finds the same addresses. Written memory stays resident, even after its block is freed.
 class HostHeap {
  public:
-  // True unless a block is better kept elsewhere because it is small, or better given back to the
-  // kernel because it is large.
+  // True if a block of this size belongs here. Smaller blocks are left to glibc's heap. Larger
+  // blocks are mapped, so the kernel gets them back when they are freed.
   static bool holds(int64_t bytes) { return bytes >= kSmallestBytes && bytes < kMappedFromBytes; }
   static constexpr int64_t kSmallestBytes = 64 << 10;
   static constexpr int kMappedFromBytes = 32 << 20;

@@ -14,7 +14,7 @@ struct MemoryLabel {
   MemoryPhase phase = MemoryPhase::kStart;
   int unit = kNoMemoryUnit;
   MemoryUse use = MemoryUse::kOther;
-  int pool = kComputePool;  // of a stream; a GPU's allocator keeps pools apart
+  int pool = kComputePool;  // of the allocating stream; a GPU's allocator keeps pools apart
 };
 
 // The first moment of a peak: the allocating thread's activity, and the uses of all memory.
@@ -35,7 +35,8 @@ inline MemoryPeak memory_peak(const AllocationPeak& peak, int64_t step) {
   return event;
 }
 
-// While it exists, its thread's allocations have the given parts of the label; the rest stays.
+// While it exists, its thread's allocations have the given parts of the label. A phase alone resets
+// the unit and the use. Other parts stay.
 class MemoryScope {
  public:
   explicit MemoryScope(MemoryUse use) : outer_(label_) { label_.use = use; }

@@ -23,7 +23,7 @@ class MemoryProbe {
   virtual int64_t allocated_bytes_max() = 0;
   virtual int64_t reserved_bytes_max() = 0;
   virtual void reset_peaks() = 0;
-  // Returns the moment of the peak; nullopt on a GPU, because its allocator does not tell.
+  // Returns the moment of the peak; nullopt on a GPU, because its allocator does not record it.
   virtual std::optional<AllocationPeak> allocation_peak() { return std::nullopt; }
   // Returns the peak of the process's resident host memory. Mapped files do not count, because the
   // kernel can drop their pages.
@@ -31,8 +31,8 @@ class MemoryProbe {
 };
 
 // Uses the counting allocator (installed here) and the process's anonymous resident memory, so
-// mapped weights do not count. The kernel keeps the resident peak. If that cannot be reset
-// (reported on stderr), the peak is the maximum at the moments of queries.
+// mapped files do not count. The kernel keeps the resident peak. If that cannot be reset (reported
+// on stderr), the peak is the largest value that was seen when the probe was asked.
 class CpuMemoryProbe : public MemoryProbe {
  public:
   // Throws std::system_error if `process`, a folder like /proc/self, cannot be read.

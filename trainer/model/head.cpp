@@ -22,8 +22,8 @@ class ChunkedCrossEntropy {
         at::empty({h_ND.size(0), 1}, is_narrow ? h_ND.options().dtype(at::kFloat) : h_ND.options());
   }
 
-  // Calls visit(logits, first token, tokens) for each chunk; `visit` writes the chunk's loss.
-  // Returns the loss.
+  // Calls visit(logits, first token, tokens) for each chunk; `visit` writes the chunk's losses.
+  // Returns their sum over unmasked labels, times loss_scale.
   template <typename Visit>
   at::Tensor run(Visit visit) {
     for (int64_t start = 0; start < h_ND_.size(0); start += chunk_tokens_) {
@@ -35,7 +35,7 @@ class ChunkedCrossEntropy {
     return loss_N1_.masked_fill_(is_masked_N1_, 0).sum().mul_(options_.loss_scale).to(at::kFloat);
   }
 
-  // Writes the loss, the weight's gradient, and the gradient of the chunk's h into dh_CD.
+  // Writes the chunk's losses, the weight's gradient, and to dh_CD the gradient of the chunk's h.
   // The logits' gradient is (p - one-hot label) * scale, and 0 for masked tokens. The scale is
   // applied to the products. The mask is applied to h and dh, which are smaller than the logits.
   void differentiate(const at::Tensor& logits_CV, int64_t start, int64_t count, at::Tensor dh_CD) {
@@ -50,7 +50,8 @@ class ChunkedCrossEntropy {
                                h_ND_.narrow(0, start, count).masked_fill(is_masked_C1, 0), scale);
   }
 
-  // Writes the loss. Returns how many unmasked labels are most likely; 0-dimensional, int64.
+  // Writes the chunk's losses. Returns how many unmasked labels are the most likely token;
+  // 0-dimensional, int64.
   at::Tensor count_right(const at::Tensor& logits_CV, int64_t start, int64_t count) {
     const at::Tensor labels_C1 = labels_N1_.narrow(0, start, count);
     return kernels_.evaluate_cross_entropy(logits_CV, labels_C1, loss_N1_.narrow(0, start, count))

@@ -21,7 +21,7 @@ struct CrossEntropyOptions {
 at::Tensor linear_cross_entropy(Pass& pass, const Activation& h_ND, const at::Tensor& labels_N,
                                 const ParameterPtr& weight_VD, const CrossEntropyOptions& options);
 
-// Works without gradients. Returns [2], fp32: the same loss, and the number of unmasked labels that
+// Computes no gradients. Returns [2], fp32: the same loss, and the number of unmasked labels that
 // have the largest logit.
 at::Tensor evaluate_cross_entropy(Pass& pass, const at::Tensor& h_ND, const at::Tensor& labels_N,
                                   const ParameterPtr& weight_VD,

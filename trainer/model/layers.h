@@ -48,16 +48,16 @@ Activation add(Pass& pass, const Activation& residual_ND, const Activation& x_ND
 // with a probability of 0. Saves nothing.
 Activation dropout(Pass& pass, const Activation& x_ND, const Dropout& dropout);
 
-// Applies RMSNorm to every query head and every key head of qkv_NE, which is consumed. Saves its
-// queries and keys, and one number for each.
+// Applies RMSNorm to every query head and every key head of qkv_NE, which is consumed. Saves the
+// queries and keys, and one number for each of their heads and tokens.
 Activation head_norms(Pass& pass, Activation qkv_NE, const AttentionHeads& heads,
                       const ParameterPtr& query_weight_W, const ParameterPtr& key_weight_W,
                       double epsilon);
 
 // Computes causal attention after the rotary embedding of queries and keys (see
-// Kernels::attention). Attention stays within heads.window and within each document of the batch,
-// or else each sequence. qkv_NE is consumed. Returns [N, query * width]. Saves qkv, the output and
-// the log-sum-exp of each query.
+// Kernels::attention). Attention stays within heads.window, and within each document, or within
+// each sequence if the batch has no documents. qkv_NE is consumed. Returns [N, query * width].
+// Saves qkv, the output and the log-sum-exp of each query.
 Activation causal_attention(Pass& pass, Activation qkv_NE, int64_t sequence_length,
                             const AttentionHeads& heads, RotaryEmbedding& rotary);
 

@@ -14,14 +14,15 @@
 #include "trainer/kernels/kernels.h"
 #include "trainer/model/tape.h"
 
-// A model is a list of modules, which read and write activations by name. A strategy joins
-// consecutive modules to units. A unit's parameters are made whole, used and released together.
+// A model is a list of modules, which read and write activations by name. The engine joins
+// consecutive modules to units. A unit's parameters are gathered (made whole), used and released
+// together.
 //
 // Shape suffixes: B sequences, T tokens of a sequence, D hidden_size.
 //
 // There is no autograd. A module's forward consists of the layers in layers.h. They read
 // Parameter::value when they run, so the value may be another buffer in backward than in forward.
-// They leave their backward on a tape, and there write the weight's gradient straight into
+// They leave their backward on a tape. Backward writes the weight's gradient straight into
 // Parameter::gradient.
 namespace fsdp {
 
@@ -61,15 +62,16 @@ inline constexpr int64_t kNoLabel = -100;  // a position without loss
 struct Batch {
   at::Tensor input_ids_BT;  // int64
   at::Tensor labels_BT;     // int64, shifted: labels[b, t] follows input_ids[b, t]; or kNoLabel
-  double loss_scale = 1.0;  // 1 / labels of the whole global batch
+  double loss_scale = 1.0;  // 1 / the number of labels in the global batch
   // A factor on every gradient, but not on the loss (dynamic loss scaling for float16).
   double gradient_scale = 1.0;
-  // Null if every row is one document. If the label of a document's last token would be the first
-  // token of the next document, the maker of the batch sets no label.
+  // Null if every row is one document. The maker of the batch leaves the last token of a document
+  // without a label, unless the label is from the same document.
   DocumentsPtr documents = nullptr;
-  bool lengths_vary = false;  // true if rows of another batch have another length
-  // For an encoder and a decoder: input_ids are the encoder's, and these are the decoder's, int64,
-  // as many as labels. The counts are of each row's input_ids without padding, int64.
+  bool lengths_vary = false;  // true if rows of other batches may have another length
+  // Only for a model of encoder and decoder; its encoder reads input_ids_BT. The decoder's input,
+  // int64, has the shape of the labels. The counts, int64, are of each row's input_ids_BT without
+  // padding.
   at::Tensor decoder_input_ids_BT{};
   at::Tensor input_counts_B{};
   uint64_t seed = 0;  // the source of the micro-batch's dropout
@@ -94,8 +96,8 @@ struct Pass {
   Activation take(const std::string& name);
 };
 
-// LoRA's factors beside a weight (see contract/families/adapters.h). Several of the tensors that
-// are stacked in the weight may have an adapter: these are the parts, each of the same rank.
+// LoRA's factors beside a weight (see contract/families/adapters.h). A weight may be a stack of
+// tensors. Each of these tensors that has an adapter is a part. All parts have the same rank.
 struct Adapter {
   struct Part {
     int64_t first_row;  // of the weight
@@ -110,8 +112,8 @@ struct Adapter {
     }
     at::Tensor of_b(const at::Tensor& b) const { return b.narrow(0, first_row_of_b, rows); }
   };
-  ParameterPtr a_RD;  // the parts' A follow each other
-  ParameterPtr b_OR;  // the parts' B, [rows, rank], follow each other
+  ParameterPtr a_RD;  // A of all parts, one after another
+  ParameterPtr b_OR;  // B of all parts, [rows, rank] each, one after another
   std::vector<Part> parts;
   double scale = 1;
   double dropout = 0;
@@ -136,8 +138,8 @@ class Module {
   const std::string& name() const { return name_; }
   // Returns the module's own parameters, in their order in its unit's flat buffer.
   const std::vector<ParameterPtr>& parameters() const { return parameters_; }
-  // True if a later module also reads this module's parameters (tied embeddings). Its unit then
-  // stays whole from its forward until its backward.
+  // True if a later module also reads this module's parameters (tied embeddings). This module's
+  // unit then stays whole from its forward until its backward.
   bool is_shared() const { return is_shared_; }
   // True if activation checkpointing applies to the module.
   bool is_block() const { return is_block_; }
@@ -154,7 +156,7 @@ class Module {
   // find_parameter() returns null if there is none.
   ParameterPtr parameter(const std::string& name) const;
   ParameterPtr find_parameter(const std::string& name) const;
-  // The weight of that name with its bias and its adapter, if the ModuleSpec has them.
+  // Returns the weight of that name with its bias and its adapter, if the ModuleSpec has them.
   Linear linear(const std::string& weight) const;
 
   std::vector<ParameterPtr> parameters_;

@@ -6,7 +6,8 @@
 
 namespace fsdp {
 
-// One or more layers from one activation to another. They draw no random numbers.
+// One or more layers from one activation to another. A second call computes the same: dropout
+// depends only on its given seed.
 using Layers = std::function<Activation(Pass& pass, const Activation& x)>;
 
 // Returns layers(pass, x). If pass.recomputed is `part`, only x is kept: neither the layers nor the

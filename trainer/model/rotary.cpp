@@ -12,8 +12,9 @@ namespace fsdp {
 
 namespace {
 
-// Scales as Llama 3.1 does. The number of whole turns in the original positions decides how much of
-// a frequency is divided: all of it below low_freq_factor, nothing above high_freq_factor.
+// Scales as Llama 3.1 does. The number of turns over the original positions decides how much of a
+// frequency is divided by scaling.factor. Below low_freq_factor turns, all of it is divided; above
+// high_freq_factor turns, nothing.
 at::Tensor llama3_scaled(const at::Tensor& frequencies, const RopeScaling& scaling) {
   const at::Tensor turns =
       frequencies * (scaling.original_max_position_embeddings / (2 * std::numbers::pi));

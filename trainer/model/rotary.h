@@ -21,7 +21,8 @@ class RotaryEmbedding {
   const RotaryTable& table(Kernels& kernels, int64_t sequence_length, const DocumentsPtr& documents,
                            const at::TensorOptions& options, bool lengths_vary = false);
 
-  // Returns sequences as documents, for attention that only takes these; kept in the same way.
+  // Returns the sequences as documents, because only documents can have a window. The result is
+  // kept until the sequences or the device change.
   const DocumentsPtr& as_documents(int64_t tokens, int64_t sequence_length, at::Device device);
 
  private:

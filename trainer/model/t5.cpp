@@ -100,7 +100,8 @@ class T5Block : public Module {
     pass.activations[kDistanceBias] = relative_bias(pass, kinds, length, relative_bias_);
   }
 
-  // Kept between steps. The kinds of pairs are not: memory would depend on the step before.
+  // kinds_ is kept between steps. The kinds of pairs are not, because a step's memory would then
+  // depend on the step before.
   const at::Tensor& kinds_of_distances(const at::TensorOptions& options) {
     if (kinds_.defined() && kinds_.device() == options.device()) return kinds_;
     const int64_t distance_max = config_.relative_attention_max_distance;
@@ -156,7 +157,7 @@ class T5Block : public Module {
             .dropout = dropouts_.at(pass, place)};
   }
 
-  // Returns x + dropout(y weight^T).
+  // Returns x + dropout(linear(y)).
   Activation residual(Pass& pass, const Activation& x_ND, const Activation& y, const Linear& linear,
                       uint64_t place) const {
     if (config_.dropout_rate == 0 || !pass.tape.wants_gradients()) {

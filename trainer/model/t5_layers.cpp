@@ -10,8 +10,8 @@
 namespace fsdp {
 namespace {
 
-// Returns the kind of a `distance` >= 0. Each distance below half of the kinds has its own kind;
-// the others follow its logarithm. Computed in fp32, as in transformers.
+// Returns the kind of a `distance` >= 0. Each distance below half of the kinds has its own kind.
+// Beyond, the kind grows with the logarithm of the distance. Computed in fp32, as in transformers.
 int64_t kind_of(int64_t distance, int64_t kinds, int64_t distance_max) {
   const int64_t exact = kinds / 2;
   if (distance < exact) return distance;

@@ -8,10 +8,11 @@
 // Shape suffixes: N tokens of all rows, T of one row, H heads, W head width, F intermediate_size.
 namespace fsdp {
 
-// Returns the kind, from 0, of each distance from a query to a key. The result is int64
-// [2 * distance_max + 1] on the CPU, and begins with -distance_max. Distances beyond have the kind
-// of the last one. `both_ways` distinguishes keys before and after the query; otherwise those after it are
-// of kind 0. It follows T5Attention._relative_position_bucket of transformers.
+// Returns the kind (T5's bucket, from 0) of each distance from a query to a key. The result is
+// int64 [2 * distance_max + 1] on the CPU, for distances from -distance_max to distance_max. Larger
+// distances have the kind of the last one. With `both_ways`, keys before and after the query have
+// different kinds. Without it, keys after the query have kind 0. It follows
+// T5Attention._relative_position_bucket of transformers.
 at::Tensor distance_kinds(int64_t kinds, int64_t distance_max, bool both_ways);
 
 // Returns the kind of every pair of a query and a key [length * length], on the device of `kinds`,
@@ -29,9 +30,9 @@ struct BiasedAttentionOptions {
   bool is_causal = false;
   Dropout dropout{};  // not applied without gradients
 };
-// Computes attention of queries [N, H * W] to keys and values [M, 2 * H * W], which the rows divide
-// equally. The bias is null or comes from relative_bias. Returns [N, H * W]. Saves all of them and
-// the output, and on a GPU the log-sum-exp of each query.
+// Computes attention of queries [N, H * W] to keys and values [M, 2 * H * W]. Returns [N, H * W].
+// All rows have equally many queries, and equally many keys. The bias is null or comes from
+// relative_bias. Saves its inputs and the output, and on a GPU the log-sum-exp of each query.
 Activation biased_attention(Pass& pass, const Activation& query_NE, const Activation& key_value_ME,
                             const Activation* bias_HTS, const BiasedAttentionOptions& options);
 

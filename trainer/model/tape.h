@@ -13,7 +13,7 @@ namespace fsdp {
 // A tensor between layers, and the place where its readers add its gradient.
 struct Activation {
   at::Tensor value{};
-  // Null if gradients are not wanted, or if nothing that was trained has led to the value.
+  // Null if gradients are not wanted, or if the value depends on no trained parameter.
   std::shared_ptr<GradientBuffer> gradient{};
   // Makes the value once more if it is not kept for backward (see recomputation.h).
   std::function<at::Tensor()> again{};
