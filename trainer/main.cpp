@@ -26,16 +26,16 @@ namespace {
 
 using fsdp::ExitCode;
 
-// An error becomes a run_failed event, a line on stderr and an exit code.
+// Reports an error as a run_failed event and a line on stderr, and ends the process with its exit
+// code.
 [[noreturn]] void fail(fsdp::RankRun& run, const std::exception_ptr& error) {
   const fsdp::Failure failure = fsdp::failure_of(error);
   run.fail(failure.code, failure.reason);
 }
 
-// Returns when all is known.
 ExitCode self_test() {
   const fsdp::WorldEnvironment world = fsdp::read_world_environment();
-  fsdp::WorldEnvironment alone = world;  // a batch script counts tasks that nobody has started
+  fsdp::WorldEnvironment alone = world;  // a batch script may count tasks that were not started
   alone.local_world_size = alone.local_rank + 1;
   const at::Device device = fsdp::pick_device(fsdp::DeviceKind::kAuto, alone);
   fsdp::set_allocator(device);
@@ -56,7 +56,7 @@ ExitCode self_test() {
 
 fsdp::RankRun* this_run = nullptr;
 
-// NCCL's own watchdog throws on its thread when a peer is gone.
+// Called by std::terminate. NCCL's own watchdog throws on its thread when a peer is gone.
 [[noreturn]] void fail_by_exception() {
   const std::exception_ptr error = std::current_exception();
   if (!error) std::abort();
@@ -83,10 +83,10 @@ void allow_many_open_files() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// Restarts a trainer that was started by hand, with the variable that fsdp-run sets for trainers.
-// If that fails, the process continues without it. The loader calls this before any library starts,
-// because libgomp reads the variable at its start, and libtorch takes half a second to start.
-// getenv() finds no variables yet.
+// Restarts a trainer that was started by hand, with GOMP_SPINCOUNT, which fsdp-run sets for
+// trainers. If the restart fails, the process continues without the variable. The loader calls this
+// before any library starts, because libgomp reads the variable at its start, and libtorch takes
+// half a second to start. getenv() finds no variables yet.
 void choose_spin_count(int, char** argv, char** environment) {
   char* const chosen = fsdp::missing_spin_count(environment);
   if (chosen == nullptr) return;
@@ -149,10 +149,11 @@ int main(int argc, char** argv) {
   }
   if (is_self_test && level->empty()) log_level = "warning";
   fsdp::log_to_stderr(*fsdp::enum_from_name<fsdp::LogLevel>(log_level));
-  // A file that may not grow is an error of the write, which says what to do.
+  // A file that reaches the size limit (ulimit -f) is then an error of the write, which names the
+  // remedy.
   std::signal(SIGXFSZ, SIG_IGN);
   if (is_plan) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);  // answers are for the program that started this one
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // only the program that started this one wants answers
     fsdp::answer_plan_requests(std::cin, std::cout);
     return static_cast<int>(ExitCode::kOk);
   }

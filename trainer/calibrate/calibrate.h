@@ -8,10 +8,10 @@
 
 namespace fsdp {
 
-// Times the parts of a step of `spec`, with up to its batch.size_per_rank rows. All ranks of
-// `world` call it at the same time. `spec` is resolved; `config` is its model's. Disturbances of a
-// machine last for seconds, so the median of several rounds avoids them. Leaves the result's device
-// empty.
+// Times the pieces of work in a step of `spec`, with 1 to batch.size_per_rank rows. All ranks of
+// `world` call it at the same time. `spec` is resolved, and `config` is its model. Each time is the
+// median of `rounds` rounds, because disturbances of a machine last for seconds. The caller sets
+// the result's device.
 Calibration calibrate(const RunSpec& spec, const ModelConfig& config, Backend& backend,
                       ProcessGroup& world, int rounds);
 

@@ -9,9 +9,9 @@
 namespace fsdp {
 namespace {
 
-// Times collectives beside computing. On a GPU they take their own time, and the plan lets ranks
-// compute meanwhile. On a CPU they share the ranks' cores; there a collective's time is the
-// increase in the time of computing beside it.
+// Times collectives. On a GPU a collective is timed alone, because a plan lets it overlap with
+// computing. On a CPU, collectives and computing share the cores. There a collective's time is the
+// time that it adds to a matrix product beside it.
 class BesideCompute {
  public:
   BesideCompute(at::Device device, ProcessGroup& world)
@@ -62,7 +62,7 @@ void add_group(ProcessGroup& group, int64_t numel, at::Device device, BesideComp
     const auto bytes = static_cast<int64_t>(whole.nbytes());
     times.push_back(compute.time_of(collective_work(name, group.size(), bytes), collective));
   };
-  // Outputs are new memory, as in a step; on a CPU, this takes time.
+  // Each call allocates its output, as a step does. On a CPU, the allocation takes time.
   add("all_gather", [&] { return group.all_gather(at::empty_like(whole), part); });
   add("reduce_scatter", [&] { return group.reduce_scatter(at::empty_like(part), whole); });
   add("all_reduce", [&] { return group.all_reduce(whole); });
@@ -74,7 +74,7 @@ std::vector<WorkTime> collective_times(const RunSpec& spec, const ModelConfig& c
                                        Backend& backend, ProcessGroup& world) {
   std::vector<WorkTime> times;
   if (world.size() == 1) return times;
-  StrategySpec strategy = spec.strategy;  // runs with and without these groups share a calibration
+  StrategySpec strategy = spec.strategy;  // all shardings share a calibration
   if (strategy.shard_group_size) strategy.sharding = Sharding::kHybridShard;
   const Mesh mesh(strategy, world);
   BesideCompute compute(backend.device(), world);

@@ -10,8 +10,8 @@
 namespace fsdp {
 namespace {
 
-// Returns the specification for timing the run's step with few blocks: one rank, no clipping. If
-// the run recomputes blocks, only the first block is recomputed.
+// Returns the specification of the timed step: one rank, no clipping. If the run recomputes blocks,
+// only the first of the kDepth blocks is recomputed, so both kinds of blocks are timed.
 RunSpec step_of_few_blocks(const RunSpec& spec) {
   RunSpec few = spec;
   few.strategy = StrategySpec();
@@ -28,7 +28,7 @@ void fill_at_random(const Parameter& parameter, int64_t, const at::Tensor& out) 
   }
 }
 
-// Returns full rows and, if rows differ in length, rows of half the length.
+// Returns the data with full rows and, if rows may differ in length, with rows of half the length.
 std::vector<DataSpec> lengths_of(const RunSpec& spec) {
   std::vector<DataSpec> lengths{spec.data};
   if (spec.data.rows == RowFill::kPadToLongest) {
@@ -66,7 +66,7 @@ std::vector<WorkTime> module_times(const RunSpec& spec, const ModelConfig& confi
     }
   }
   std::vector<WorkTime> times = timed.times();
-  if (spec.strategy.offload != Offload::kNone) {  // it runs on the host: see tensor_times
+  if (spec.strategy.offload != Offload::kNone) {  // it runs on the host; tensor_times times it
     std::erase_if(times, [](const WorkTime& time) { return time.work == kOptimizerWork; });
   }
   return times;

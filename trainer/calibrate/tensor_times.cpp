@@ -10,7 +10,7 @@
 namespace fsdp {
 namespace {
 
-// Enough tensors to evict each one from the caches before its next turn.
+// Tensors of this total size evict each other from the caches.
 constexpr int64_t kBytesBeyondCaches = 256 << 20;
 constexpr int64_t kMostUnits = 16;
 
@@ -26,7 +26,7 @@ std::vector<at::Tensor> tensors(int64_t numel, at::ScalarType dtype, at::Device 
   return tensors;
 }
 
-// Times `call` for each of several tensors of one size, one after the other.
+// Times `call(i)`, which works on tensors[i], for each i. All tensors have the same size.
 template <typename Call>
 void time_each(TimedWork& timed, const char* name, const std::vector<at::Tensor>& tensors,
                Call&& call) {

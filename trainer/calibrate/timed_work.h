@@ -14,18 +14,19 @@
 
 namespace fsdp {
 
-// Times every piece of work in a repeated step. All ranks repeat it at once, because computing side
-// by side takes longer if they share cores and memory.
+// Times every piece of work in a repeated step. All ranks repeat the step at the same time, because
+// ranks that share cores and memory slow each other down.
 class TimedWork : public WorkObserver {
  public:
-  // `device` is the group's. `world` outlives the object.
+  // `device` is the device of `world`, which outlives the object.
   TimedWork(at::Device device, ProcessGroup& world);
 
   // Calls `step` often enough to know the times of its pieces. Each call begins when every rank has
-  // reached it. If `rest` is given, the remaining time of a step is work of that name.
+  // reached it. If `rest` is given, the time of a step outside its pieces is recorded as work of
+  // that name.
   void repeat(const std::function<void()>& step, const char* rest = nullptr);
 
-  // Returns, for each work so far, the mean of the middle half of its times.
+  // Returns a time for each piece so far: the mean of the middle half of its measurements.
   std::vector<WorkTime> times() const;
 
   void begin(const Work& work) override;
@@ -39,9 +40,10 @@ class TimedWork : public WorkObserver {
   };
 
   double milliseconds_of(const std::function<void()>& step);
-  // Returns the number of repetitions, the same on every rank.
+  // Returns the number of repetitions for a step of `time_ms`. The number is the same on every
+  // rank.
   int repetitions(double time_ms);
-  // Returns the slowest rank's time of each piece, because the others wait for it.
+  // Returns each piece's time on the slowest rank, because the other ranks wait for that rank.
   std::vector<double> slowest(const std::vector<double>& times_ms);
   void add(const Work& work, double time_ms);
 

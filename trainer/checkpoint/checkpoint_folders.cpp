@@ -34,7 +34,8 @@ void rename_folder(const path& from, const path& to) {
   if (error) fail_to_write(to, error.value());
 }
 
-// Renames the folder first, so a folder that lacks files never has a complete one's name.
+// Renames the folder first, so a folder that lacks files never has the name of a complete
+// checkpoint.
 void remove_checkpoint(const RunPaths& paths, int64_t step) {
   const path partial = checkpoint_folder(paths, step, State::kPartial);
   remove_folder(partial);

@@ -9,19 +9,20 @@
 // process of a run does so: rank 0.
 namespace fsdp {
 
-// The run's checkpoints by name, the one with the most steps first. Their contents are not checked.
+// Returns the folders of complete checkpoints, judged by their names alone. The highest step is
+// first.
 std::vector<std::filesystem::path> checkpoints_newest_first(const RunPaths& paths);
 
-// Removes the folders that a stopped writer left. Restores a replaced checkpoint if no new one took
-// its place. Do not call it while a writer is active.
+// Removes the folders that a stopped writer left. Restores a replaced checkpoint if the new one was
+// not published. Do not call it while a writer is active.
 void remove_partial_checkpoints(const RunPaths& paths);
 
-// Creates the empty folder for the files of step N. Throws std::runtime_error with what to do, as
-// the functions below do. Also throws if the run's folder is gone, and does not create it again.
+// Creates the empty folder step-<N>.partial. Throws std::runtime_error that names the remedy, as
+// the functions below do. Also throws if the run's folder was removed: it is not created again.
 std::filesystem::path create_partial_checkpoint(const RunPaths& paths, int64_t step);
 
-// Renames the complete step-<N>.partial to step-<N>, replacing an earlier one. At every moment
-// checkpoints_newest_first() includes one of the two.
+// Renames the complete step-<N>.partial to step-<N>, replacing an earlier one. At every moment,
+// checkpoints_newest_first() includes either the new or the earlier one.
 void publish_checkpoint(const RunPaths& paths, int64_t step);
 
 // Removes complete checkpoints except step-<written>, the `keep` - 1 others with the most steps,

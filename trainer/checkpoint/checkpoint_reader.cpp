@@ -19,7 +19,7 @@ bool is_piece_file(const std::string& name) {
   return name.find(".rank") != std::string::npos && name.ends_with(".safetensors");
 }
 
-// Sets out to elements [first, first + out.numel()) of the tensor.
+// Sets `out` to elements [first, first + out.numel()) of the flattened tensor.
 void copy(const StoredTensor& entry, int64_t first, const at::Tensor& out) {
   const at::ScalarType dtype = *dtype_of_name(entry.dtype);
   const uint64_t item_bytes = c10::elementSize(dtype);
@@ -53,7 +53,7 @@ void CheckpointReader::read(const std::string& state, const Parameter& parameter
                             const at::Tensor& out) const {
   TORCH_CHECK(out.dim() == 1 && offset >= 0 && offset + out.numel() <= parameter.numel());
   const int64_t end = offset + out.numel();
-  int64_t begin = offset;  // of what is still to be read
+  int64_t begin = offset;  // the first element that is still to be read
   for (const StoredPiece& piece : find_pieces(state, parameter)) {
     const int64_t piece_end = piece.offset + piece.elements;
     if (begin == end || piece.offset > begin) break;

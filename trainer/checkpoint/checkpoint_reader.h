@@ -20,13 +20,13 @@ class CheckpointReader {
 
   const std::filesystem::path& folder() const { return folder_; }
   const TrainerState& state() const { return state_; }
-  // True if the folder is also a Hugging Face model.
+  // True if the folder holds whole weights: a Hugging Face model, or adapters in PEFT's format.
   bool has_full_weights() const { return state_.state_dict == StateDict::kFull; }
 
-  // Sets out to elements [offset, offset + out.numel()) of the flattened state: kWeights, or one of
-  // the optimizer's. `out` is 1-dimensional, on any device. Values are exact if its dtype is the
-  // stored one, else converted. Throws ConfigError if the checkpoint lacks some of them, or holds a
-  // parameter of another shape.
+  // Sets `out` to elements [offset, offset + out.numel()) of a flattened state of the parameter.
+  // `state` is kWeights or a state of the optimizer, such as "exp_avg". `out` is 1-dimensional, on
+  // any device. Values are converted if `out` does not have the stored dtype. Throws ConfigError if
+  // the checkpoint lacks some of the elements, or holds the parameter in another shape.
   void read(const std::string& state, const Parameter& parameter, int64_t offset,
             const at::Tensor& out) const;
 

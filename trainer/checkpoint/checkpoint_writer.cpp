@@ -14,7 +14,7 @@ using std::filesystem::path;
 
 namespace {
 
-// True if the task is done. Rethrows the task's exception.
+// True if the task is done. If `waits`, waits for the task. Rethrows the task's exception.
 bool is_done(const std::shared_future<void>& task, bool waits) {
   if (!waits && task.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return false;
   task.get();

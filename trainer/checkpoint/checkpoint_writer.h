@@ -36,17 +36,18 @@ struct Piece {
 // becomes step-<N> when every rank's files are on the disk. Until then, and after any error,
 // earlier checkpoints stay unchanged.
 //
-// All ranks construct it together, which waits for rank 0. Then each rank writes its data and calls
-// finish_later(). From then on the rank may train. Its thread syncs the files, and on rank 0
-// completes the checkpoint. The rank calls advance() from time to time. Only rank 0 waits for
-// others, and only if asked to.
+// All ranks construct it at the same time. The constructor waits for rank 0. Then each rank writes
+// its data and calls finish_later(). From then on the rank may train. The writer's thread syncs the
+// files, and on rank 0 completes the checkpoint. The rank calls advance() from time to time. Only
+// rank 0 waits for other ranks, and only in advance(true).
 //
-// Errors are std::runtime_errors that name the file and the remedy. The rank must then end, or the
-// others would wait for it.
+// Errors are std::runtime_errors that name the file and the remedy. After an error the rank must
+// end, or the other ranks would wait for it.
 class CheckpointWriter {
  public:
-  // The first `shard_ranks` ranks together hold every state once, and only they write pieces. It is
-  // 1 for ddp, the group's size for hybrid_shard, and all ranks for full_shard.
+  // The first `shard_ranks` ranks together hold every state once, and only they write pieces.
+  // `shard_ranks` is 1 for ddp, the shard group's size for hybrid_shard, and the number of ranks
+  // for full_shard.
   CheckpointWriter(RunPaths paths, int64_t step, ProcessGroup& world, int shard_ranks,
                    const Backend& backend);
 
@@ -54,17 +55,18 @@ class CheckpointWriter {
   const std::filesystem::path& folder() const { return folder_; }
   WriterThread& thread() { return thread_; }
 
-  // Writes this rank's pieces to <stem>.rank<R>.safetensors. Returns when they may change. Every
-  // rank calls it once for each stem, even without pieces. It does nothing beyond `shard_ranks`.
+  // Writes this rank's pieces to <stem>.rank<R>.safetensors. Returns when the pieces may change.
+  // Every rank calls it once for each stem, even without pieces. It does nothing on ranks that
+  // write no pieces.
   void write_pieces(const std::string& stem, const std::vector<Piece>& pieces);
 
-  // Adds a task for the thread, after everything is written. `finish` brings files to the disk and
-  // returns their checksums. Rank 0 computes missing checksums itself.
+  // Adds a task that the thread runs after finish_later(). `finish` brings files to the disk and
+  // returns their checksums. Rank 0 computes the checksums of files that no task returned.
   void add_files(std::function<Checksums()> finish);
 
   // Call it when everything is written. Removes older checkpoints, except the `keep` newest and the
-  // one with the lowest validation loss. Without `keep`, all stay. Fills in the state's step, world
-  // size and files.
+  // one with the lowest validation loss. Without `keep`, all stay. Fills in the step, the world
+  // size and the files of `state`.
   void finish_later(TrainerState state, std::optional<int64_t> keep);
 
   // Does the work that is possible now, or all of it if `waits`. Returns true, once, when nothing
@@ -90,12 +92,12 @@ class CheckpointWriter {
   std::vector<std::function<Checksums()>> unfinished_;
   TrainerState state_;
   std::optional<int64_t> keep_;
-  Checksums checksums_;  // this rank's; on rank 0 in the end every rank's
-  int ranks_taken_ = 1;  // whose checksums rank 0 has
+  Checksums checksums_;  // of this rank's files; on rank 0, also of other ranks'
+  int ranks_taken_ = 1;  // the number of ranks whose checksums rank 0 has
   std::shared_future<void> synced_;
   std::shared_future<void> completed_;
   CheckpointDone done_;
-  WriterThread thread_;  // ends before all that it touches
+  WriterThread thread_;  // last, so it ends before the members that its tasks use
 };
 
 }  // namespace fsdp

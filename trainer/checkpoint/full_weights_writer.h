@@ -18,44 +18,44 @@ namespace fsdp {
 
 inline constexpr int64_t kMaxFileBytes = 5'000'000'000;  // as transformers' save_pretrained
 
-// How whole weights are stored in a folder.
+// The files of a folder that holds whole weights.
 struct ModelFiles {
   std::string weights = "model";  // the stem of the weights' files
   int64_t max_file_bytes = kMaxFileBytes;
   std::string config_name = "config.json";
-  std::string config{};                         // its text; empty: no such file
-  std::vector<std::filesystem::path> copied{};  // the tokenizer's files and such, if they exist
+  std::string config{};                         // its text; empty: the file is not written
+  std::vector<std::filesystem::path> copied{};  // the source's other files, such as the tokenizer's
 };
 
-// The files of a Hugging Face model: config.json is that of the model's source, else one of its
-// ModelConfig. With adapters they are PEFT's files. `dtype` is the stored weights'
-// type.
+// Returns the files of a Hugging Face model. config.json is the source's, or made from
+// spec.model.config if the model has no source. If the run trains adapters, returns PEFT's files.
+// `dtype` is the stored weights' type.
 ModelFiles model_files(const RunSpec& spec, const ModelConfig& config, at::ScalarType dtype);
 
-// The folder of a merged model, in the checkpoint's. If both were in one folder, transformers would
-// read adapter_config.json and open the adapters.
+// The merged model's folder inside the checkpoint. In the checkpoint's own folder, transformers
+// would find adapter_config.json and open the adapters.
 inline constexpr const char* kMergedFolder = "merged";
 
-// The same for the merged model.
+// Return the stored dtype and the files of the merged model.
 at::ScalarType merged_dtype(const RunSpec& spec);
 ModelFiles merged_model_files(const RunSpec& spec, const ModelConfig& config);
 
-// Returns the size of the files that FullWeightsWriter writes.
+// Returns the size of the weights' files and of their index.
 int64_t full_weights_bytes(std::span<const ParameterPtr> parameters, at::ScalarType dtype,
                            const ModelFiles& files = {});
 
 // Writes whole weights as model.safetensors, and the other ModelFiles. Above max_file_bytes, writes
-// model-<i>-of-<n>.safetensors and model.safetensors.index.json. Each parameter goes to its place
-// in the files at once, so they are never in memory together. One process writes. Its errors are
-// std::runtime_errors with the remedy.
+// model-<i>-of-<n>.safetensors and model.safetensors.index.json. Each parameter is written when
+// write() gets it, so the parameters need not be in memory together. Only one process writes.
+// Errors are std::runtime_errors that name the remedy.
 class FullWeightsWriter {
  public:
   // `parameters` has each parameter once, in the model's order.
   FullWeightsWriter(std::filesystem::path folder, std::span<const ParameterPtr> parameters,
                     at::ScalarType dtype, ModelFiles files = {});
 
-  // Writes the value of a parameter, once each, in any order. The value may be on any device. Waits
-  // and throws as WriterThread::write does.
+  // Writes the value of a parameter, which may be on any device. Call it once for each parameter,
+  // in any order. Waits and throws as WriterThread::write does.
   void write(const Parameter& parameter, const at::Tensor& whole, WriterThread& thread);
 
   // Writes the other files, and waits until all are on the disk. Returns their checksums. Throws

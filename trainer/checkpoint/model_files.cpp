@@ -14,7 +14,7 @@ namespace {
 using nlohmann::ordered_json;
 using std::filesystem::path;
 
-// Copied if the source has them.
+// Files that are copied if the model's source has them.
 constexpr std::array kOtherFiles{
     "generation_config.json", "tokenizer.json",     "tokenizer_config.json",
     "tokenizer.model",        "vocab.json",         "merges.txt",
@@ -44,7 +44,7 @@ std::string config_text(const ModelSpec& model, at::ScalarType dtype) {
   ordered_json config = model.source.empty() ? family_of(model.config).write_config(model.config)
                                              : read_config(model.source / "config.json");
   const bool has_old_key = config.contains("torch_dtype") && !config.contains("dtype");
-  config.erase("quantization_config");  // of the source
+  config.erase("quantization_config");  // the written weights are not quantized
   config[has_old_key ? "torch_dtype" : "dtype"] = dtype_in_config(dtype);
   return config.dump(2) + '\n';
 }

@@ -83,7 +83,7 @@ std::string write_file(const std::filesystem::path& path, std::string_view text)
 void sync_folder(const std::filesystem::path& folder) {
   const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) fail_to_write(folder, errno);
-  // Some file systems keep names in order by themselves and refuse fsync().
+  // Some file systems need no fsync() for folders, and refuse it with EINVAL.
   const int error = fsync(descriptor) == 0 || errno == EINVAL ? 0 : errno;
   close(descriptor);
   if (error != 0) fail_to_write(folder, error);

@@ -10,7 +10,7 @@
 
 #include "base/files/digest.h"
 
-// Writes files so that they reach the disk, or an error says why not.
+// Writes files and waits until they are on the disk.
 namespace fsdp {
 
 // Checksums of files, by their names.
@@ -28,22 +28,22 @@ class OutputFile {
 
   const std::filesystem::path& path() const { return path_; }
   void write(int64_t offset, std::span<const std::byte> bytes);
-  // Waits until everything is on the disk, and closes the file. Returns its checksum. Bytes in
-  // order are added as they are written, and the rest is read again.
+  // Waits until everything is on the disk, and closes the file. Returns its checksum. For the
+  // checksum, it reads again the part of the file that was not written in order.
   std::string finish();
 
  private:
   std::filesystem::path path_;
   int descriptor_;
   Digest digest_;
-  int64_t summed_bytes_ = 0;        // of the file's begin, that digest_ holds
-  bool is_written_beyond_ = false;  // more, at other places
+  int64_t summed_bytes_ = 0;        // at the file's beginning, which digest_ covers
+  bool is_written_beyond_ = false;  // true after a write that was out of order
 };
 
 // Writes a new file with this text, and waits until it is on the disk. Returns its checksum.
 std::string write_file(const std::filesystem::path& path, std::string_view text);
 
-// Waits until the folder's names are on the disk.
+// Waits until the names of the folder's entries are on the disk.
 void sync_folder(const std::filesystem::path& folder);
 
 // Throws std::system_error: `path` could not be written because of `error` (an errno).

@@ -11,8 +11,9 @@
 #include "trainer/checkpoint/safetensors_writer.h"
 
 // A rank's pieces as a safetensors file. The tensor "<state>/<parameter>@<offset>" holds a range of
-// that state of the parameter. A parameter has the name of its first tensor. The metadata
-// "elements:<parameter>" has the number of elements of the whole.
+// the parameter's state, which begins at element <offset>. <parameter> is the name of the
+// parameter's first tensor. The metadata "elements:<parameter>" is the number of elements of the
+// whole parameter.
 namespace fsdp {
 
 std::string piece_file_name(const std::string& stem, int rank);
@@ -20,12 +21,12 @@ std::string piece_file_name(const std::string& stem, int rank);
 // Returns the size of the pieces' file. The pieces may be on meta.
 int64_t piece_file_bytes(const std::vector<Piece>& pieces);
 
-// Writes the pieces and returns when they may change. Throws std::runtime_error.
+// Writes the pieces. Returns when they may change. Throws std::runtime_error.
 std::unique_ptr<SafetensorsWriter> write_piece_file(const std::filesystem::path& path,
                                                     const std::vector<Piece>& pieces,
                                                     WriterThread& thread);
 
-// A range of a state in a file.
+// A range of a parameter's state in a file.
 struct StoredPiece {
   int64_t offset;
   int64_t elements;  // of the piece
@@ -39,7 +40,7 @@ struct StoredPieces {
 
   // Adds the pieces of a file. Throws ConfigError if the file is damaged.
   void add_file(const std::filesystem::path& file);
-  // Sorts the pieces. Call it after the last file.
+  // Sorts the pieces by offset. Call it after the last file.
   void sort();
 };
 

@@ -21,7 +21,7 @@ std::string shape_text(const std::vector<int64_t>& shape) {
   return text;
 }
 
-// The header, after its length. Its end is aligned, so the data are, too.
+// Returns the header, preceded by its length. Spaces at its end align the data that follow.
 std::string header_text(const std::vector<SafetensorsTensor>& tensors,
                         const std::map<std::string, std::string>& metadata) {
   std::string text = "{\"__metadata__\":{";

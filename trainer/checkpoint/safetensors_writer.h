@@ -20,17 +20,17 @@ struct SafetensorsTensor {
 int64_t safetensors_file_bytes(const std::vector<SafetensorsTensor>& tensors,
                                const std::map<std::string, std::string>& metadata);
 
-// Writes one safetensors file from a known list of tensors, one at a time in any order. They need
-// not be in memory together. Throws as OutputFile does.
+// Writes one safetensors file with a known list of tensors. The tensors are written one at a time,
+// in any order, and need not be in memory together. Throws as OutputFile does.
 class SafetensorsWriter {
  public:
-  // Creates the file and writes its header. The data follow in the order of `tensors`, whose names
-  // differ.
+  // Creates the file and writes its header. The file holds the data in the order of `tensors`.
+  // Throws std::logic_error if two tensors have the same name.
   SafetensorsWriter(std::filesystem::path path, const std::vector<SafetensorsTensor>& tensors,
                     const std::map<std::string, std::string>& metadata);
 
-  // Writes the values of a tensor, once each: contiguous, of any shape, on any device. Waits and
-  // throws as WriterThread::write does.
+  // Writes the values of the tensor `name`. Call it once for each tensor. `values` is contiguous,
+  // of any shape, on any device. Waits and throws as WriterThread::write does.
   void write(const std::string& name, const at::Tensor& values, WriterThread& thread);
 
   // Waits until the file is on the disk. Returns its checksum. Throws std::logic_error if a tensor

@@ -23,7 +23,7 @@ std::vector<ParameterPtr> parameters_of(const Model& model, bool is_trained) {
 // The files of a checkpoint and their sizes.
 class FileSizes {
  public:
-  // Adds what FullWeightsWriter writes.
+  // Adds the files that FullWeightsWriter writes.
   void add_model(const std::string& folder, std::span<const ParameterPtr> parameters,
                  at::ScalarType dtype, const ModelFiles& files) {
     add(folder + files.weights + ".safetensors", full_weights_bytes(parameters, dtype, files));

@@ -9,7 +9,8 @@
 
 namespace fsdp {
 
-// The format's name of a dtype ("F32"), and back; nullopt for an unknown name.
+// Convert between a dtype and its name in safetensors files, such as "F32". dtype_of_name returns
+// nullopt if the name is unknown.
 std::string stored_name(at::ScalarType dtype);
 std::optional<at::ScalarType> dtype_of_name(const std::string& name);
 

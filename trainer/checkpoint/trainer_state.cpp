@@ -41,7 +41,8 @@ ordered_json to_value(const T& member) {
   }
 }
 
-// The end of trainer.json, around the checksum of all bytes before it.
+// The end of trainer.json. The checksum stands between kBeforeChecksum and kBehindChecksum, and
+// covers all bytes before it.
 constexpr const char* kChecksumName = "xxh3_128";
 constexpr const char* kBeforeChecksum = ",\n  \"xxh3_128\": \"";
 constexpr const char* kBehindChecksum = "\"\n}\n";

@@ -12,7 +12,7 @@ namespace fsdp {
 
 struct GradientScalerState {
   double scale = 65536;
-  int64_t steps_since_growth = 0;  // nor since it was halved
+  int64_t steps_since_growth = 0;  // since the scale last grew or was halved
 
   bool operator==(const GradientScalerState&) const = default;
 
@@ -23,12 +23,11 @@ struct GradientScalerState {
   }
 };
 
-// Decides the sequences that a run reads, and their order.
+// The settings that decide the sequences of a run and their order.
 struct DataOrder {
-  DataSpec data;  // without its files
-  std::string
-      digest;        // of their contents: of the training set, and where there is one the tokenizer
-  int64_t rows = 0;  // that are trained on
+  DataSpec data;       // without its files
+  std::string digest;  // of the training file and the tokenizer's files; empty: not computed
+  int64_t rows = 0;    // of the training set, without validation rows
   std::optional<int64_t> split_seed;
   int64_t seed = 0;
 
@@ -47,7 +46,7 @@ struct DataOrder {
 struct CheckpointFile {
   std::string name;
   int64_t size_bytes = 0;
-  std::optional<std::string> xxh3_128;  // of its bytes; absent in checkpoints of older versions
+  std::optional<std::string> xxh3_128;  // its checksum; null in checkpoints of older versions
 
   bool operator==(const CheckpointFile&) const = default;
 
@@ -67,16 +66,16 @@ struct TrainerState {
   int64_t format = kFormat;
   int64_t step = 0;        // optimizer steps done
   int64_t sequences = 0;   // read by all ranks so far: the position in the data
-  int64_t world_size = 1;  // that wrote it
+  int64_t world_size = 1;  // the number of ranks that wrote it
   StateDict state_dict = StateDict::kFull;
   OptimizerKind optimizer = OptimizerKind::kAdamW;
-  int64_t optimizer_steps = 0;                 // without skipped ones
-  std::optional<double> validation_loss;       // of these parameters, when they were evaluated
+  int64_t optimizer_steps = 0;            // steps that were not skipped
+  std::optional<double> validation_loss;  // of these parameters; null if they were not evaluated
   std::optional<double> best_validation_loss;  // so far
   std::optional<GradientScalerState> gradient_scaler;
   // Absent in checkpoints of older versions:
   std::optional<DataOrder> data;
-  std::vector<CheckpointFile> files;  // all but trainer.json, whose own checksum stands behind them
+  std::vector<CheckpointFile> files;  // all except trainer.json, which ends with its own checksum
 
   bool operator==(const TrainerState&) const = default;
 
@@ -97,15 +96,15 @@ struct TrainerState {
   }
 };
 
-// Writes the state as JSON, which ends with the checksum of all before it.
+// Returns the state as JSON, which ends with a checksum of the text before it.
 std::string to_json(const TrainerState& state);
 
 // Reads the trainer.json of a checkpoint. Throws ConfigError (place: the file) if it is damaged, or
 // if a file that it lists is missing or has another size.
 TrainerState read_trainer_state(const std::filesystem::path& checkpoint);
 
-// Reads this rank's share of a checkpoint's files; `ranks` share them evenly. Throws ConfigError
-// (place: the file) if a file's bytes changed since they were written.
+// Reads this rank's share of a checkpoint's files, which `ranks` ranks share evenly. Throws
+// ConfigError (place: the file) if a file's bytes changed since they were written.
 void check_contents(const std::filesystem::path& checkpoint, const TrainerState& state, int rank,
                     int ranks);
 

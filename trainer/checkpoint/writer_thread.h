@@ -26,14 +26,15 @@ class WriterThread {
   // The buffers are allocated on first use.
   explicit WriterThread(const Backend& backend, int64_t buffer_bytes = kBufferBytes);
 
-  // Writes a contiguous tensor at `offset` of `file`. Returns when the tensor may change. The
-  // calling thread writes a tensor on the host, after the thread's earlier tasks. Rethrows the
-  // exception of a task. A task may write such a tensor, too.
+  // Writes a contiguous tensor at `offset` of `file`. Returns when the tensor may change. If the
+  // tensor is on the host, the calling thread waits for the earlier tasks and writes the tensor
+  // itself. Rethrows the exception of an earlier task. A task may call this for a tensor on the
+  // host.
   void write(const OutputFilePtr& file, int64_t offset, const at::Tensor& tensor);
-  // The same, but always through the ring.
+  // Does the same, but always through the ring.
   void write_through_ring(const OutputFilePtr& file, int64_t offset, const at::Tensor& tensor);
 
-  // See Worker.
+  // See Worker::post.
   std::shared_future<void> post(std::function<void()> task);
 
  private:

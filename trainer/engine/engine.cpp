@@ -9,11 +9,11 @@
 namespace fsdp {
 namespace {
 
-// While an object of this type exists, operations are not recorded for autograd, as inside
-// PyTorch's own operators.
+// While it exists, autograd does not record operations. PyTorch's own operators use it, too.
 using WithoutAutograd = at::AutoDispatchBelowADInplaceOrView;
 
-// Adds the output gradients of a module's first forward to its second forward's outputs.
+// Later modules have written gradients to the outputs of a module's first forward. Adds these to
+// the outputs of its second forward.
 void hand_over_gradients(const Activations& before, Activations& first, Activations& second) {
   for (auto& [name, activation] : second) {
     const auto input = before.find(name);
@@ -129,7 +129,7 @@ at::Tensor Engine::forward(const Batch& batch) {
     const bool is_shared_unit = is_shared(model_, units_[u]);
     gather_ahead(u, +1);
     strategy_.wait_whole(u);
-    // The last module writes gradients in its forward, also for a shared unit.
+    // The last module writes gradients in its forward, for its own unit and for a shared unit.
     if (u + 1 == unit_count() || is_shared_unit) strategy_.attach_gradient(u);
     for (int i = units_[u].first; i <= units_[u].last; ++i) {
       forward_module(i, u, batch, activations);

@@ -24,8 +24,8 @@ class Engine {
     // part of it (Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost").
     int64_t checkpoint_every = 0;
     CheckpointedPart checkpointed = CheckpointedPart::kBlock;
-    // The number of units that are gathered ahead of the one that computes. The same number stays
-    // whole between forward and backward, which begins with them.
+    // The number of units that are gathered ahead of the one that computes. Backward begins with
+    // the last unit and as many units before it, so these stay whole after forward.
     int64_t prefetch = 1;
   };
   // All arguments outlive the engine.
@@ -46,8 +46,8 @@ class Engine {
   // The data that a module keeps between its forward and its backward.
   struct Kept {
     Tape tape{Tape::Mode::kNoGradients};
-    // For a recomputed module, the activations before and after its forward. The later
-    // ones are kept for their gradients.
+    // For a recomputed module, the activations before and after its forward. `after` keeps only the
+    // gradients, without values.
     Activations before;
     Activations after;
   };
@@ -59,7 +59,7 @@ class Engine {
   void recompute(int module, int unit, const Batch& batch);
   void run_module(int module, int unit, const Batch& batch, Tape& tape, Activations& activations);
   Work work_of(int module, const char* pass, const Batch& batch) const;
-  // Runs work on the compute stream that reads the unit's values.
+  // Runs `work` on the compute stream. The work reads the unit's values.
   void compute(int unit, bool writes_gradient, const std::function<void()>& work);
   // Starts to gather `unit` and the units after it in `direction`, +1 or -1.
   void gather_ahead(int unit, int direction);

@@ -16,11 +16,11 @@ class Strategy {
   // Begins a micro-batch. After the last one's backward, the gradients cover the whole step.
   virtual void begin_micro_batch(bool is_last) = 0;
 
-  // Starts to make the unit whole. Does nothing if it is whole or on its way.
+  // Starts to make the unit whole. Does nothing if the unit is whole or already being gathered.
   virtual void gather(int unit) = 0;
-  // Lets compute read the unit's Parameter::value from here on.
+  // Makes compute wait until the unit is whole. After it, compute may read Parameter::value.
   virtual void wait_whole(int unit) = 0;
-  // Says that compute has issued its last use of the values until the next gather.
+  // Says that compute has issued its last use of the unit's values before the next gather.
   virtual void release(int unit) = 0;
   // Returns the buffer from which compute reads a whole unit.
   virtual Buffer whole_buffer(int unit) const = 0;
@@ -29,7 +29,7 @@ class Strategy {
   virtual void attach_gradient(int unit) = 0;
   // Says that the unit's gradient of this micro-batch is complete.
   virtual void reduce(int unit) = 0;
-  // Ends the micro-batch's backward: waits for everything on its way.
+  // Ends the micro-batch's backward: waits for all reductions that are under way.
   virtual void finish_backward() = 0;
 };
 

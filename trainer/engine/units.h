@@ -15,7 +15,7 @@ struct Unit {
   bool operator==(const Unit&) const = default;
 };
 
-// Joins the model's modules as `wrap` says. Every module is in one unit, in order.
+// Joins the model's modules to units by the policy `wrap`. Every module is in one unit, in order.
 std::vector<Unit> wrap_modules(const Model& model, const WrapSpec& wrap);
 
 // True if a later unit also reads the unit's parameters.

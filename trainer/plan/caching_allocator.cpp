@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <string>
 
-// Comments name the same function in c10/cuda/CUDACachingAllocator.cpp, and its line in 2.11.0.
+// Comments name the function of PyTorch's c10/cuda/CUDACachingAllocator.cpp that does the same, and
+// its line in 2.11.0.
 
 namespace fsdp {
 namespace {
@@ -137,8 +138,8 @@ bool CachingAllocator::take_memory(int64_t bytes) {
   return true;
 }
 
-// get_free_block: finds the smallest block that fits. A block at the end of an expandable segment
-// counts with all that it could grow to.
+// get_free_block: finds the smallest block that fits. If unmapped addresses follow a block, they
+// count as a part of its size.
 CachingAllocator::Block* CachingAllocator::find_cached(Pool& pool, int64_t bytes) {
   const auto could_be = [](const Block* block) {
     return block->bytes + (block->next && !block->next->mapped ? block->next->bytes : 0);
@@ -206,8 +207,8 @@ void CachingAllocator::give_back_segments(Pool& pool) {
   });
 }
 
-// find_expandable_block: finds the lowest addresses where free and unmapped blocks together
-// suffice. If there are none, makes a new segment of addresses without memory.
+// find_expandable_block: finds the lowest addresses where cached and unmapped blocks together are
+// large enough. If there are none, makes a new segment of addresses without memory.
 CachingAllocator::Block* CachingAllocator::find_expandable(Pool& pool, int64_t bytes) {
   for (Block* unmapped : pool.unmapped) {
     const bool has_memory_before = unmapped->previous && !unmapped->previous->allocated;
@@ -219,7 +220,8 @@ CachingAllocator::Block* CachingAllocator::find_expandable(Pool& pool, int64_t b
     }
     if (free_bytes >= bytes) return first;
   }
-  // The constructor of ExpandableSegment. Without a limit, a tensor may be larger than the device.
+  // The constructor of ExpandableSegment takes 9/8 of the device's memory as addresses. In a replay
+  // without a limit, a tensor may be larger than that.
   const int64_t device_bytes =
       options_.device_bytes == 0 ? kUnlimitedDeviceBytes : options_.device_bytes;
   const int64_t bytes_of_segment =

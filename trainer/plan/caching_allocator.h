@@ -27,7 +27,7 @@ class CachingAllocator {
     int64_t device_bytes = 0;
   };
 
-  // An allocation that does not fit, even after all cached memory was given back.
+  // Thrown if an allocation does not fit, even after all cached memory was given back.
   struct OutOfMemory : std::runtime_error {
     using std::runtime_error::runtime_error;
   };
@@ -42,8 +42,8 @@ class CachingAllocator {
   // Throws std::out_of_range for an `id` that is not allocated.
   void free(int64_t id);
 
-  // torch.cuda.memory_allocated(), ..._reserved() and their "max_" forms: the tensors' blocks after
-  // rounding, and all memory taken from the device.
+  // Equal torch.cuda.memory_allocated(), memory_reserved() and their "max_" forms: the tensors'
+  // blocks after rounding, and all memory taken from the device.
   int64_t allocated_bytes() const { return allocated_.now; }
   int64_t allocated_bytes_max() const { return allocated_.max; }
   int64_t reserved_bytes() const { return reserved_.now; }
@@ -62,7 +62,7 @@ class CachingAllocator {
     void add(int64_t bytes);
   };
   struct Pool;
-  // A stretch of addresses. Neighbours are within one segment.
+  // A range of addresses. `previous` and `next` are its neighbours in the same segment.
   struct Block {
     int64_t address = 0;
     int64_t bytes = 0;
@@ -116,7 +116,7 @@ class CachingAllocator {
   Bytes allocated_, reserved_, requested_;
   int64_t retries_ = 0;
   int64_t next_address_ = 0;
-  std::deque<Pool> pools_;  // small and large of stream 0, of stream 1, ...
+  std::deque<Pool> pools_;  // the small and the large pool of stream 0, then of stream 1, ...
   std::deque<Block> blocks_;
   std::vector<Block*> unused_blocks_;
   std::unordered_map<int64_t, Block*> allocations_;

@@ -7,7 +7,7 @@
 #include <regex>
 #include <string>
 
-// Comments name the function of CublasHandlePool.cpp that does the same.
+// Comments name the function of libtorch's CublasHandlePool.cpp that does the same.
 
 namespace fsdp {
 namespace {

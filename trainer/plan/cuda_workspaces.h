@@ -9,9 +9,9 @@ namespace fsdp {
 // The memory that libtorch 2.11 takes from its GPU allocator beside tensors and never gives back
 // (aten/src/ATen/cuda/CublasHandlePool.cpp).
 struct CudaWorkspaces {
-  // Taken on the current stream at each thread's and stream's first matrix product (mm, addmm,
-  // bmm). A trainer takes it once, before its first tensor: the training thread does so on the
-  // `compute` stream (make_backend).
+  // Each thread takes it once per stream, at its first matrix product there (mm, addmm, bmm). In a
+  // trainer only the training thread takes it: on the compute stream, before the first tensor
+  // (make_backend).
   int64_t cublas_bytes = 0;
   // Taken in the same way at the first product that uses cuBLASLt (one with a bias vector); 0 if
   // both libraries share one workspace.

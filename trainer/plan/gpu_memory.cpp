@@ -8,7 +8,7 @@ namespace {
 
 constexpr double kTightFrom = 0.85;  // of the available memory
 
-// Differs from every allocation's address.
+// Differs from the id of every recorded allocation.
 constexpr int64_t kWorkspaceId = 1;
 
 int64_t workspace_bytes(const RunSpec& spec, const PlannedDevice& device) {
@@ -54,7 +54,7 @@ GpuMemory replay_on_gpu(const MemoryRecording& recording, const RunSpec& spec,
   CachingAllocator limited({.memory_bytes = *limit_bytes, .device_bytes = device.memory_bytes});
   try {
     memory = replay(recording, workspace, limited);
-    memory.fit = Fit::kTight;  // once cached memory is given back
+    memory.fit = Fit::kTight;  // it fits only because cached memory is given back
   } catch (const CachingAllocator::OutOfMemory&) {
   }
   return memory;

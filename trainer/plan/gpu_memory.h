@@ -5,7 +5,7 @@
 
 namespace fsdp {
 
-// The recorded allocations as the GPU's allocator would have placed them.
+// The memory that a GPU's allocator takes for recorded allocations.
 struct GpuMemory {
   int64_t allocated_bytes_max = 0;
   int64_t reserved_bytes_max = 0;
@@ -14,11 +14,12 @@ struct GpuMemory {
   Fit fit = Fit::kUnknown;
 };
 
-// `limit_bytes` is the memory available to tensors; nullopt: unknown.
+// Replays the recorded allocations with CachingAllocator. `limit_bytes` is the memory available to
+// tensors; nullopt: unknown.
 GpuMemory replay_on_gpu(const MemoryRecording& recording, const RunSpec& spec,
                         const PlannedDevice& device, std::optional<int64_t> limit_bytes);
 
-// Judges `bytes` against a limit up to which all memory can be used.
+// Returns whether `bytes` fit within `limit_bytes`; kUnknown if the limit is unknown.
 Fit fit_within(int64_t bytes, std::optional<int64_t> limit_bytes);
 
 }  // namespace fsdp

@@ -24,8 +24,8 @@ MemoryRecording::MemoryRecording(c10::DeviceType planned_for)
 
 MemoryRecording::~MemoryRecording() { MetaAllocator::instance().set_observer({}); }
 
-// Places small blocks as CountingAllocator does. With a GPU, glibc places them and maps large
-// blocks one by one.
+// Places blocks in a heap as CountingAllocator does. Other blocks, and all blocks beside a GPU, are
+// placed by glibc, so only their sizes count.
 void MemoryRecording::allocate_on_host(uintptr_t id, int64_t bytes) {
   if (is_device_the_host_ && HostHeap::holds(bytes)) {
     host_addresses_[id] = host_heap_.take(bytes);

@@ -10,7 +10,7 @@
 
 namespace fsdp {
 
-// Records the allocations on meta, and their releases, in order, while it exists.
+// While it exists, records the allocations on meta and their releases, in order.
 class MemoryRecording {
  public:
   struct Entry {
@@ -30,11 +30,11 @@ class MemoryRecording {
   // The number of entries before mark_forward_end().
   size_t forward_end() const { return forward_end_; }
 
-  // The allocations in the device's memory.
+  // The allocations and releases of device memory.
   const std::vector<Entry>& entries() const { return entries_; }
-  // The peak during a phase; 0 if the phase did not occur.
+  // The peak of device memory during a phase; 0 if the phase did not occur.
   int64_t bytes_max(MemoryPhase phase) const { return phases_[static_cast<size_t>(phase)]; }
-  // The most host memory that tensors take, including the tensors of a CPU device.
+  // The peak of host memory, which includes the tensors of a CPU device.
   int64_t host_bytes_max() const { return host_bytes_max_; }
 
  private:

@@ -31,7 +31,7 @@ std::vector<MemoryMoment> memory_timeline(std::span<const MemoryRecording::Entry
     now.bytes += change;
     now.moment.by_use[label.use] += change;
     now.moment.allocation = static_cast<int64_t>(i);
-    if (!is_release) {  // a release keeps the label of its allocation
+    if (!is_release) {  // a release has the label of its allocation, not of this moment
       now.moment.phase = label.phase;
       now.moment.unit =
           label.unit == kNoMemoryUnit ? std::nullopt : std::optional(int64_t{label.unit});

@@ -9,7 +9,8 @@
 namespace fsdp {
 
 // Returns how the recorded memory rises and falls, by use. The timeline is cut into at most 128
-// equal parts. It holds, in order, the first moment, each part's lowest and highest, and the last.
+// equal parts. It holds, in order, the first moment, the lowest and highest moment of each part,
+// and the last moment.
 std::vector<MemoryMoment> memory_timeline(std::span<const MemoryRecording::Entry> entries);
 
 }  // namespace fsdp

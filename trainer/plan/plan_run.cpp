@@ -74,7 +74,7 @@ void evaluate(TrainingStep& training, const std::function<Batch()>& batch) {
   sums.narrow(0, 0, 2).add_(training.evaluate(planned));
 }
 
-// A checkpoint of GPU memory is written through host buffers.
+// Allocates the host buffers through which a checkpoint of GPU memory is written.
 void save_through_ring(const RunSpec& spec, const Backend& backend) {
   const bool is_on_gpu = backend.planned_for() != at::kCPU;
   const bool is_on_host =
@@ -84,8 +84,8 @@ void save_through_ring(const RunSpec& spec, const Backend& backend) {
   for (at::Tensor& bytes : ring) bytes = backend.empty_host(WriterThread::kBufferBytes, at::kByte);
 }
 
-// Returns about what a merge holds on rank 0's host at once (see merged_model.h): the largest
-// tensor.
+// Returns about how many bytes a merge needs at once in rank 0's host memory: the size of the
+// largest tensor (see merged_model.h).
 int64_t merged_tensor_bytes(const RunSpec& spec, const TrainingStep& training) {
   int64_t numel = 0;
   for (const ParameterPtr& parameter : frozen_parameters(training)) {
@@ -96,7 +96,7 @@ int64_t merged_tensor_bytes(const RunSpec& spec, const TrainingStep& training) {
   return numel * static_cast<int64_t>(c10::elementSize(merged_dtype(spec)));
 }
 
-// Does everything that the run does, but each thing only once.
+// Runs what may take the most memory: steps, evaluations, a checkpoint, and the steps again.
 void run_phases(const RunSpec& spec, const ModelConfig& config, Backend& backend,
                 const PlannedBatches& batches, MemoryRecording& recording, bool wants_timeline,
                 RunPlan& plan) {
@@ -133,7 +133,7 @@ void run_phases(const RunSpec& spec, const ModelConfig& config, Backend& backend
   if (spec.train.steps.value_or(2) > 1) run_steps([] {});
 }
 
-// The device memory available to tensors.
+// Returns the device memory available to tensors; nullopt: unknown.
 std::optional<int64_t> limit_of(const RunSpec& spec, const PlannedDevice& device) {
   std::optional<int64_t> limit;
   if (device.memory_bytes > 0) limit = device.memory_bytes - device.context_bytes;

@@ -24,13 +24,14 @@ using std::filesystem::path;
 
 const at::Device kMeta(at::kMeta);
 
-// Later micro-batches are assumed to be no larger than this many first ones.
+// The number of micro-batches that are examined. Later ones are assumed to be no larger.
 constexpr int64_t kMostLookedAt = 2000;
 
-// Enough steps to find one of about median length.
+// The number of usual steps, enough to find one of about median length.
 constexpr int64_t kUsualSteps = 5;
 
-// Places in a step: gradients of earlier micro-batches exist or not, and are reduced or not.
+// A micro-batch's place in its step. It decides whether gradients of earlier micro-batches exist,
+// and whether gradients are reduced.
 enum class Place { kFirst, kMiddle, kLast };
 
 Place place_of(int64_t micro_batch, int64_t count) {
@@ -38,8 +39,8 @@ Place place_of(int64_t micro_batch, int64_t count) {
   return micro_batch == 0 ? Place::kFirst : Place::kMiddle;
 }
 
-// Computes the first, the largest (number `largest`) and the last micro-batch of a step. If the
-// first is the largest, the second is computed too.
+// Returns a step that computes its first, its largest (number `largest`) and its last micro-batch.
+// If the first is the largest, the second is computed, too.
 PlannedStep step_of(std::vector<Batch> micro_batches, int64_t largest) {
   PlannedStep step;
   const auto count = std::ssize(micro_batches);
@@ -91,7 +92,7 @@ class ReadData {
         sets_(spec, config, results / "runs" / "experiment" / "run", digest_of),
         sampler_(sets_.training().rows(), total_batch(spec), spec.data.shuffle, spec.train.seed) {}
 
-  // Returns the largest steps for each place.
+  // Returns the steps with the largest micro-batches at each place.
   std::vector<std::function<PlannedStep()>> steps(const std::shared_ptr<ReadData>& self) {
     std::vector<std::function<PlannedStep()>> steps;
     for (const auto& [place, largest] : find_largest()) {
@@ -102,10 +103,10 @@ class ReadData {
     return steps;
   }
 
-  // True if steps() has looked at every micro-batch of the run.
+  // True if steps() has examined every micro-batch of the run.
   bool has_seen_all() const { return has_seen_all_; }
 
-  // Returns steps spread over the run, each as one rank sees it.
+  // Returns steps spread evenly over the run, each with the micro-batches of one rank.
   std::vector<std::function<std::vector<Batch>()>> usual_steps(
       const std::shared_ptr<ReadData>& self) {
     const int64_t rows = sets_.training().rows();
@@ -145,7 +146,7 @@ class ReadData {
   }
 
  private:
-  // The quantities that a micro-batch's memory grows with, see size_of.
+  // The quantities with which a micro-batch's memory grows, see size_of.
   using Size = std::array<int64_t, 7>;
 
   // A micro-batch that may take the most memory.
@@ -166,8 +167,8 @@ class ReadData {
     const BatchShape shape = shape_of(batch);
     const auto documents = std::ssize(shape.document_tokens);
     const int64_t longest = batch.documents ? batch.documents->longest : 0;
-    // In a fixed order of additions, flash attention may take less memory for more sequences
-    // (planned_attention.cpp). Only equal numbers of sequences can be compared.
+    // With train.deterministic, flash attention may take less memory for more sequences
+    // (planned_attention.cpp). Then only micro-batches with equally many sequences can be compared.
     const bool takes_less_for_more = spec_.train.deterministic;
     const int64_t sequences = documents > 0 ? documents : shape.rows;
     return {shape.rows,
@@ -179,7 +180,8 @@ class ReadData {
             takes_less_for_more ? -sequences : 0};
   }
 
-  // Keeps each candidate unless another one is at least as large in every way.
+  // Adds `candidate` unless another one is at least as large in every quantity. Removes candidates
+  // that the new one makes unnecessary.
   template <typename Any>
   static void add_candidate(std::vector<Any>& largest, Any candidate) {
     const auto is_at_most = [](const Any& one, const Any& other) {
@@ -240,8 +242,8 @@ class ReadData {
   bool has_seen_all_ = true;
 };
 
-// True if the widths of the run's micro-batches can be read now, from token files or prepared
-// files.
+// True if rows are not all padded to full length, and their lengths can be read now: from token
+// files or prepared files.
 bool has_widths(const RunSpec& spec, const path& results, const FileDigestOf& digest_of) {
   const auto is_prepared = [&](const path& file) {
     const path prepared = prepared_folder(results);

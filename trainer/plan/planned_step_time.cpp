@@ -21,10 +21,10 @@
 namespace fsdp {
 namespace {
 
-// The most micro-batches planned per step: those between the first and the last are alike.
+// The most micro-batches that are planned per step. If a step has more, its time is scaled up.
 constexpr size_t kMostMicroBatches = 64;
 
-// Returns the threads of one rank of the run, if this host is the planned one; 0: unknown.
+// Returns the number of threads of one rank; 0: unknown. A planned CPU is taken to be this host's.
 int64_t threads_of(const RunSpec& spec, const PlannedDevice& device) {
   if (device.kind != DeviceKind::kCpu) return spec.threads_per_rank.value_or(0);
   WorldEnvironment world;
@@ -37,7 +37,7 @@ int64_t threads_of(const RunSpec& spec, const PlannedDevice& device) {
   });
 }
 
-// nullopt if there is no calibration.
+// Returns nullopt if there is no calibration.
 std::optional<Calibration> read_calibration(const std::filesystem::path& file) {
   if (!input_exists(file)) return std::nullopt;
   Calibration calibration;
@@ -45,7 +45,8 @@ std::optional<Calibration> read_calibration(const std::filesystem::path& file) {
   return calibration;
 }
 
-// Throws ConfigError if the calibration measured other ranks than the run's.
+// Throws ConfigError if the calibration has another device, libtorch, number of ranks or number of
+// threads than the run.
 void check_is_of(const Calibration& calibration, const std::filesystem::path& file,
                  const PlanRequest& request, const RunSpec& spec) {
   Calibration wanted;
@@ -105,7 +106,8 @@ StepFlops flops_of(const std::vector<Batch>& micro_batches, const ModelConfig& c
   return flops;
 }
 
-// Returns the usual step of median time; nullopt if `calibration` lacks some of its work.
+// Returns the usual step of median time. If `calibration` lacks work of a step, returns nullopt and
+// adds an assumption to `plan`.
 std::optional<StepTime> replayed(const Calibration& calibration, const PlanRequest& request,
                                  const RunSpec& spec, const ModelConfig& config,
                                  const PlannedBatches& batches, RunPlan& plan) {
@@ -161,7 +163,7 @@ void plan_step_time(const PlanRequest& request, const RunSpec& spec, const Model
   const StepFlops flops =
       step ? step->flops
            : flops_of(batches.usual_steps.front()(), config, spec);
-  const bool is_alike =  // like the runs measured by others
+  const bool is_alike =  // like the runs that gave hfu_percent
       spec.precision.compute() != Dtype::kFp32 && spec.strategy.offload == Offload::kNone;
   if (!plan.step_time_ms && gpu->hfu_percent && is_alike) {
     plan.step_time_ms = flops.hardware / (*peak * *gpu->hfu_percent / 100);

@@ -6,8 +6,10 @@
 
 namespace fsdp {
 
-// Fills in the time of a step if the request's results hold a calibration for the run. If the
-// calibration cannot be used, the plan's assumptions say why.
+// Fills in the plan's step time, MFU and HFU. The time comes from the calibration in the request's
+// results. Without a usable calibration, it is estimated from the HFU that others measured on this
+// kind of GPU, if that is known. The plan's assumptions say if the time is an estimate, or why a
+// calibration cannot be used.
 void plan_step_time(const PlanRequest& request, const RunSpec& spec, const ModelConfig& config,
                     const PlannedBatches& batches, RunPlan& plan);
 

@@ -14,8 +14,8 @@ namespace fsdp {
 
 // The clocks of the streams of a planned step. Work on a stream takes its measured time, and
 // streams wait for each other as on the planned device. On a GPU the calling thread is ahead of all
-// streams. On a CPU it does the work of every stream itself. Collectives and the optimizer also
-// take its time, because their threads have no core of their own.
+// streams. On a CPU the calling thread does the work of every stream itself. Collectives and the
+// optimizer also take its time, because their threads share its cores.
 class PlannedTime : public WorkObserver {
  public:
   PlannedTime(WorkTimes times, c10::DeviceType planned_for);
@@ -23,11 +23,11 @@ class PlannedTime : public WorkObserver {
   void begin(const Work& work) override;
   void end() override {}
 
-  // Work of a group, which does one piece after the other. `free_ms` is the time at which the group
-  // is free; the call updates it.
+  // Adds a collective. A group does one collective after the other. `free_ms` is the time at which
+  // the group is free, and is updated.
   void collective(const Work& work, double& free_ms);
 
-  // `stream` does the work from now on.
+  // Says that `stream` does the work from now on.
   void enter(StreamId stream) { current_ = stream; }
   StreamId current() const { return current_; }
   double time_ms(StreamId stream) { return clock(stream); }
@@ -56,15 +56,16 @@ class PlannedTime : public WorkObserver {
   std::vector<std::string> unknown_;
 };
 
-// Returns streams that keep their order on `time`, which outlives them. When `run` returns, all
+// Returns streams that advance the clocks of `time`, which outlives them. When `run` returns, all
 // work is done, including the optimizer's.
 std::unique_ptr<Streams> planned_streams(PlannedTime& time);
 
 // Returns a group of `size` equal ranks, seen by one of them (see MirrorGroup). Its collectives
-// take `time`, which outlives the group.
+// advance the clocks of `time`, which outlives the group.
 std::unique_ptr<ProcessGroup> planned_group(int size, PlannedTime& time);
 
-// Returns a collective of `ranks` ranks on a total of `bytes` for all ranks.
+// Returns the work of a collective of `ranks` ranks. `bytes` is the size of the whole tensor, not
+// of one rank's shard.
 Work collective_work(const char* name, int ranks, int64_t bytes);
 
 }  // namespace fsdp

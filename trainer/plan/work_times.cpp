@@ -8,7 +8,8 @@ namespace {
 
 using Curve = std::vector<std::pair<double, double>>;
 
-// Makes times rise with the work: neighbours that fall get their mean (pool adjacent violators).
+// Makes times rise with the work. Neighbours whose times fall both get the mean (pool adjacent
+// violators).
 void make_ascending(Curve& curve) {
   struct Pool {
     double mean;
@@ -33,8 +34,9 @@ void make_ascending(Curve& curve) {
   }
 }
 
-// Interpolates linearly between points. Above the last point, extends the last two points, or grows
-// in proportion if they tell no growth. Below the first point, grows in proportion.
+// Interpolates linearly between points. Above the last point, extends the line through the last two
+// points. If these do not rise, the value grows in proportion. Below the first point, it also grows
+// in proportion.
 double value_at(const Curve& curve, double where) {
   const auto [last_place, last_time] = curve.back();
   const bool is_flat = curve.size() == 1 || std::prev(curve.end(), 2)->second >= last_time;

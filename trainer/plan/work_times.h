@@ -16,9 +16,10 @@ class WorkTimes {
  public:
   explicit WorkTimes(const std::vector<WorkTime>& measured);
 
-  // Interpolates linearly between the nearest measured numbers of rows of each width, and then
-  // between the nearest widths. Above the largest, extends the last two or grows in proportion.
-  // nullopt if no work of this name was measured.
+  // Returns the time of `work`; nullopt if no work of its name was measured. Interpolates linearly
+  // between measured numbers of rows, for each measured width, and then between the widths. Above
+  // the largest measured value, extends the line through the last two. If these do not rise, the
+  // time grows in proportion.
   std::optional<double> time_ms(const Work& work) const;
 
  private:

@@ -20,7 +20,7 @@ constexpr double kEpsilon = 1e-5;
 struct Precision {
   at::ScalarType type;
   const char* name;
-  double tolerance;  // of the largest element
+  double tolerance;  // as a fraction of the largest element
 };
 
 // Compares results with the same computation in fp64.
@@ -90,7 +90,7 @@ void compare_rms_norm(Kernels& kernels, Comparison& comparison, int64_t hidden) 
   comparison.compare(dweight.tensor, gradients[1] * 2);
 }
 
-// Compares sizes that libraries have tuned kernels for, and others.
+// Compares at sizes for which libraries have tuned kernels, and at other sizes.
 void compare_rms_norms(Kernels& kernels, Comparison& comparison) {
   for (const int64_t hidden : {96, 1024, 4096, 5120, 333}) {
     compare_rms_norm(kernels, comparison, hidden);
@@ -197,10 +197,10 @@ void compare_packed_attentions(Kernels& kernels, Comparison& comparison) {
   }
 }
 
-// Compares with a scaled q, so the softmax does not pick a single key. Shape suffixes: B rows, T
+// Scales q down, because the softmax would otherwise pick a single key. Shape suffixes: B rows, T
 // queries, S keys, H heads, W width.
 void compare_biased_attention(Kernels& kernels, Comparison& comparison, bool is_decoder) {
-  const int64_t queries = 100;  // more than one tile of the kernel's 64
+  const int64_t queries = 100;  // more than one of the kernel's tiles, which have 64
   const int64_t keys = is_decoder ? queries : 72;
   const Kernels::BiasedAttention call{
       .q_BTHW = comparison.random({2, queries, 3, 64}).mul_(0.125),
@@ -275,7 +275,8 @@ void compare_cross_entropy(Kernels& kernels, Comparison& comparison) {
   comparison.compare(logits, gradients[0]);
 }
 
-// Fills the memory of the next tensors with NaN of every floating-point type.
+// Fills free memory, which the next tensors get, with bytes that are NaN in every floating-point
+// type.
 void poison_free_memory(at::Device device) {
   constexpr int64_t kMiB = 1 << 20;
   Tensors held;

@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t kLarge = int64_t{1} << 31;
 constexpr int64_t kPatternRows = 1024;
 
-// Repeats `pattern` as rows of 16-bit numbers, more than 2^31 elements.
+// Returns the rows of `pattern`, repeated to more than 2^31 elements.
 at::Tensor repeated(const at::Tensor& pattern) {
   const int64_t count = kLarge / pattern.numel() + 1;
   return pattern.repeat({count, 1});
@@ -72,7 +72,7 @@ Compared compare_cross_entropy(Kernels& kernels, const at::TensorOptions& option
 }
 
 void compare(const std::string& name, const Compared& compared, const ShowRow& show) {
-  constexpr double kTolerance = 1e-2;  // another kernel may be taken for another size
+  constexpr double kTolerance = 1e-2;  // a library may choose another kernel for another size
   const at::Tensor expected = compared.expected.to(at::kFloat);
   const double error =
       ((compared.found.to(at::kFloat) - expected).abs().max() / expected.abs().max())
@@ -81,7 +81,7 @@ void compare(const std::string& name, const Compared& compared, const ShowRow& s
         error <= kTolerance});
 }
 
-// Checks that AdamW changes every element of so large a parameter.
+// Checks that AdamW changes every element of a parameter of more than 2^31 elements.
 void check_optimizer_step(const at::TensorOptions& options, const ShowRow& show) {
   const at::Tensor parameters = at::full({kLarge + kPatternRows}, 0.1, options);
   OptimizerSpec spec;
@@ -94,8 +94,8 @@ void check_optimizer_step(const at::TensorOptions& options, const ShowRow& show)
   show({"AdamW", std::to_string(same) + " elements not stepped", "0", same == 0});
 }
 
-// Trains a layer of a 7B model whose head splits its tokens into several chunks. Compares one
-// micro-batch with four of one row each.
+// Trains one layer of a 7B model, with so many tokens that its head works in several chunks.
+// Compares the losses of one micro-batch of four rows and of four micro-batches of one row.
 void check_7b_layer(at::Device device, KernelSet kernels, const ShowRow& show) {
   constexpr int64_t kRows = 4;
   constexpr int64_t kLength = 2048;

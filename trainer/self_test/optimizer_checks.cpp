@@ -8,10 +8,11 @@
 namespace fsdp {
 namespace {
 
-constexpr int64_t kComparedSize = 1'000'003;  // an odd rest
+constexpr int64_t kComparedSize = 1'000'003;  // no multiple of a kernel's vectors
 constexpr int64_t kComparedSteps = 3;
 
-// Another pow(), or a processor without fused multiply-adds, rarely rounds differently.
+// The elements that may differ. A device with another pow(), or a processor without fused
+// multiply-adds, rounds a few differently.
 constexpr int64_t kMostDifferent = kComparedSize / 1000;
 
 int64_t compared_size(const OptimizerSpec& spec) {
@@ -23,7 +24,7 @@ at::Tensor compared_values(int64_t size, int64_t phase, const at::TensorOptions&
   return (at::arange(size, at::kDouble) * 0.37 + phase).sin_().to(options);
 }
 
-// Returns parameters and state, on the CPU, after some steps on `device`.
+// Returns parameters and state, on the CPU, after kComparedSteps steps on `device`.
 std::vector<at::Tensor> stepped(const OptimizerSpec& spec, at::ScalarType dtype,
                                 at::Device device) {
   const auto options = at::TensorOptions(dtype).device(device);

@@ -19,7 +19,7 @@ std::string rate(double amount, double seconds, double unit, const char* name) {
   return with_decimals(amount / seconds / unit, 2) + ' ' + name;
 }
 
-// The seconds per piece of work, measured over `count` pieces.
+// Returns the seconds per piece of work, measured over `count` pieces.
 template <typename Work>
 double seconds_of(at::Device device, int count, Work work) {
   using Clock = std::chrono::steady_clock;
@@ -30,7 +30,7 @@ double seconds_of(at::Device device, int count, Work work) {
   return std::chrono::duration<double>(Clock::now() - start).count() / count;
 }
 
-// The median of 5 measurements, each of `count` pieces of work.
+// Returns the median of 5 measurements, each of `count` pieces of work.
 template <typename Work>
 double median_seconds_of(at::Device device, int count, Work work) {
   std::array<double, 5> seconds{};
@@ -39,7 +39,7 @@ double median_seconds_of(at::Device device, int count, Work work) {
   return seconds[2];
 }
 
-// The same, with as many pieces of work as take about 20 ms.
+// Does the same with as many pieces of work as take about 20 ms.
 template <typename Work>
 double seconds_of(at::Device device, Work work) {
   seconds_of(device, 1, work);
@@ -82,8 +82,8 @@ void measure_products(at::Device device, const ShowRow& show) {
   }
 }
 
-// Measures causal attention: 2 products forward and 5 backward of length^2 * width per head, half
-// of each.
+// Measures causal attention: 2 products forward and 5 backward per row and head. The mask halves
+// the 2 * length^2 * width operations of each product.
 void measure_attention(at::Device device, const ShowRow& show) {
   const bool is_gpu = device.is_cuda();
   const at::ScalarType type = is_gpu ? at::kBFloat16 : at::kFloat;

@@ -78,7 +78,8 @@ Reported train(const RunSpec& spec, const RunPaths& paths, int attempt, Backend&
   return reported;
 }
 
-// Compares the losses of the steps that both attempts should have.
+// Compares the losses `found` after a resume with the losses `expected` of a whole run. `found`
+// should have the steps after the checkpoint.
 void compare(const std::string& name, const std::map<int64_t, double>& found,
              const std::map<int64_t, double>& expected, const ShowRow& show) {
   constexpr double kTolerance = 1e-3;  // a GPU may add in another order

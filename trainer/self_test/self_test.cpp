@@ -7,7 +7,7 @@
 namespace fsdp {
 namespace {
 
-// Checks whose failures mean the same.
+// A group of checks. `failure` says what a failed one means.
 struct Part {
   std::string title;
   std::string failure;
@@ -18,7 +18,7 @@ class Report {
  public:
   Report(int rank, std::ostream& out) : rank_(rank), out_(out) {}
 
-  // Returns true if the device and this build support the part.
+  // Runs a part and prints its rows. Returns false if the device or this build does not support it.
   bool check(const Part& part) {
     bool is_titled = false;
     const ShowRow show = [&](const SelfTestRow& row) {

@@ -14,32 +14,34 @@ namespace fsdp {
 struct SelfTestRow {
   std::string name;
   std::string found;       // what was measured
-  std::string expected{};  // empty: it is not judged
+  std::string expected{};  // empty: the row is not judged
   bool passed = true;
 };
 
 using ShowRow = std::function<void(const SelfTestRow&)>;
 
-// A FillParameter with weights that differ from each other but are the same each time.
+// A FillParameter with weights that differ from each other and are the same in each call.
 void fill_with_sine(const Parameter& parameter, int64_t offset, const at::Tensor& out);
 
-// Compares kernels, forward and backward, with formulas in fp64 on the CPU and autograd's
-// gradients. Memory that nobody has written holds NaN.
+// Compares kernels, forward and backward, with formulas in fp64 on the CPU and autograd's gradients
+// of these. First fills free memory with NaN, to find reads of memory that was never written.
 void check_kernels(Kernels& kernels, at::Device device, const ShowRow& show);
 
 // Compares kernels on tensors of more than 2^31 elements with their results on the last rows alone.
-// Also runs a step of one layer of a 7B model. For a GPU.
+// Also runs steps of one layer of a 7B model. Only for GPUs.
 void check_large_sizes(at::Device device, KernelSet kernels, const ShowRow& show);
 
-// Checks steps of a small model in each precision. Covers offload, activation checkpointing,
-// accumulation and rows of two lengths. Also shards over one rank with the device's own
-// communication. Compares the memory with a plan made without the device.
+// Checks steps of a small model: in fp32 on a CPU, in bf16_true, bf16_mixed and fp16_mixed on a
+// GPU. Covers offload, activation checkpointing, accumulation and rows of two lengths. Also shards
+// over one rank with the device's own communication. Compares the memory with a plan made without
+// the device.
 void check_steps(at::Device device, KernelSet kernels, const ShowRow& show);
 
 // Checks a run with an evaluation and a checkpoint, and another run that resumes from it.
 void check_runs(at::Device device, const ShowRow& show);
 
-// Compares steps of AdamW that round to bfloat16 with the same on the CPU, element by element.
+// Compares AdamW's steps on bfloat16 tensors and int8 state with the same steps on the CPU, element
+// by element.
 void check_optimizer(at::Device device, const ShowRow& show);
 
 // Measures the speed of products, attention and copies of a model's sizes, and of an AdamW step.

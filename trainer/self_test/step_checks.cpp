@@ -19,7 +19,7 @@ constexpr int64_t kLength = 256;
 constexpr int64_t kShortLength = 100;
 
 constexpr double kSame = 1e-3;     // sums are taken in another order
-constexpr double kRounded = 1e-2;  // gradients are rounded once more, or less
+constexpr double kRounded = 1e-2;  // gradients are rounded more or fewer times
 
 // Products of bf16 take minutes on a CPU without AVX-512.
 PrecisionKind precision_of(at::Device device) {
@@ -42,7 +42,7 @@ RunSpec small_run(at::Device device, KernelSet kernels) {
   return spec;
 }
 
-// The rows of a micro-batch, their length, and the number of tokens that fill up the last one.
+// The rows of a micro-batch, their length, and the number of padding tokens in the last row.
 struct Rows {
   int64_t first = 0;
   int64_t count = kRows;

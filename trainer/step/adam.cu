@@ -8,7 +8,7 @@ namespace fsdp {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int64_t kMostBlocks = 2048;  // each block computes the factors once
+constexpr int64_t kMostBlocks = 2048;  // limited, because each block computes the factors
 constexpr int64_t kPartBytes = 16;     // the size of one load of the wider type
 
 template <typename Parameter, typename State, int kCount>
@@ -31,10 +31,10 @@ __global__ __launch_bounds__(kThreads) void adam(AdamTensors tensors, AdamSettin
 
 constexpr int kWarpThreads = 32;
 constexpr int kWarps = kThreads / kWarpThreads;
-constexpr int kPartItems = 4;  // of one thread, loaded together
+constexpr int kPartItems = 4;  // elements that one thread loads together
 constexpr int kParts = kStateBlock / (kWarpThreads * kPartItems);
 
-// A block's copy of the tables. It has no constructor, so it can be __shared__.
+// A thread block's copy of a table. It has no constructor, so it can be __shared__.
 struct alignas(16) SharedCodes {
   uint32_t words[sizeof(BlockCodes) / sizeof(uint32_t)];
 
@@ -46,7 +46,8 @@ struct alignas(16) SharedCodes {
   __device__ const BlockCodes& get() const { return reinterpret_cast<const BlockCodes&>(words); }
 };
 
-// Gives all lanes the largest absolute value of a warp's state block, as the CPU finds it.
+// Returns the largest absolute value of a warp's state block to all its lanes. Compares bits, as
+// the CPU does.
 __device__ float absmax_of_warp(const float (&values)[kParts * kPartItems]) {
   constexpr unsigned kAllLanes = 0xffffffff;
   uint32_t largest = 0;
@@ -60,7 +61,7 @@ __device__ float absmax_of_warp(const float (&values)[kParts * kPartItems]) {
   return absmax;
 }
 
-// Quantizes the moments of a warp's state block.
+// Quantizes one moment of a warp's state block.
 __device__ void quantize_block(const float (&values)[kParts * kPartItems], const BlockCodes& table,
                                const QuantizedMoment& moment, int64_t block, int lane) {
   const float absmax = absmax_of_warp(values);
@@ -76,7 +77,7 @@ __device__ void quantize_block(const float (&values)[kParts * kPartItems], const
   if (lane == 0) moment.absmax[block] = absmax;
 }
 
-// A warp steps a state block at a time.
+// Each warp steps one state block at a time.
 template <typename Parameter>
 __global__ __launch_bounds__(kThreads) void quantized_adam(QuantizedAdamTensors tensors,
                                                            AdamSettings settings,

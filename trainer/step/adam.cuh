@@ -9,15 +9,15 @@
 #include "trainer/step/adam.h"
 #include "trainer/step/bfloat16_bits.cuh"
 
-// Adam's and AdamW's step, one element at a time in fp32, with the bits of libtorch's step on a
-// CPU. Products and sums are written so that the compiler cannot contract them. The code also runs
-// on the host, where a test compares the bits.
+// Adam's and AdamW's step, one element at a time in fp32, with the same bits as libtorch's step on
+// a CPU. Products and sums are written so that the compiler cannot contract them. The code also
+// runs on the host, where a test compares the bits.
 namespace fsdp {
 
 // The factors that all elements share in one step.
 struct AdamFactors {
-  float kept_parameter;     // AdamW's decay
-  float decay_in_gradient;  // Adam's
+  float kept_parameter;     // AdamW's weight decay; 1 for Adam
+  float decay_in_gradient;  // Adam's weight decay; 0 for AdamW
   float first_weight;       // of the gradient in the first moment
   float beta2;
   float second_weight;
@@ -64,7 +64,7 @@ struct AdamElement {
 
 FSDP_HOST_DEVICE float float_of(float value) { return value; }
 
-// Writes `value` as number `slot` of the tensors that share an element's draw.
+// Writes `value` to `to`. `slot` is the tensor's number among those that share an element's draw.
 FSDP_HOST_DEVICE void put(float value, float& to, bool, uint64_t, int) { to = value; }
 FSDP_HOST_DEVICE void put(float value, Bfloat16Bits& to, bool is_random, uint64_t draw, int slot) {
   const uint32_t bits = bits_of(value);

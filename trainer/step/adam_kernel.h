@@ -8,8 +8,8 @@
 
 namespace fsdp {
 
-// Tensors of `size` elements on the current device. Parameters and gradient have one type. Each of
-// the parameters and the state is bfloat16 or fp32.
+// Tensors of `size` elements on the current device. Parameters and gradient have the same type.
+// This type and the state's type are bfloat16 or fp32.
 struct AdamTensors {
   void* parameters;
   const void* gradient;
@@ -20,13 +20,14 @@ struct AdamTensors {
   int64_t size;
 };
 
-// A QuantizedState.
+// The data of a QuantizedState.
 struct QuantizedMoment {
   uint8_t* codes;
   float* absmax;
 };
 
-// As AdamTensors. `size` is a multiple of kStateBlock, and all begin at a multiple of 16 bytes.
+// As AdamTensors, with quantized moments. `size` is a multiple of kStateBlock, and all tensors
+// begin at a multiple of 16 bytes.
 struct QuantizedAdamTensors {
   void* parameters;
   const void* gradient;
@@ -43,8 +44,8 @@ struct AdamNumbers {
   const float* skip;     // 1: nothing is stepped; null: 0
 };
 
-// These start one kernel that reads and writes every element once. Its inputs stay alive until the
-// kernel on `stream` has ended. They return the result of the start.
+// Start one kernel on `stream`, which reads and writes every element once. The inputs stay alive
+// until the kernel has ended. Return the error of the launch.
 cudaError_t start_adam(const AdamTensors& tensors, const AdamSettings& settings,
                        const AdamRounding& rounding, const AdamNumbers& numbers,
                        cudaStream_t stream);

@@ -25,8 +25,8 @@ FSDP_HOST_DEVICE float float_of(Bfloat16Bits half) {
   return value;
 }
 
-// Adds `added` (up to kDroppedMask) to `bits`, an fp32 number, and returns the upper half. `added`
-// lies below the last digit that stays. A NaN stays a NaN.
+// Rounds an fp32 number: adds `added`, at most kDroppedMask, to its `bits`, and returns the upper
+// half. A NaN stays a NaN.
 FSDP_HOST_DEVICE Bfloat16Bits rounded(uint32_t bits, uint32_t added) {
   constexpr uint32_t kInfinite = 0x7f800000;
   constexpr uint32_t kQuiet = 0x00400000;
@@ -39,7 +39,8 @@ FSDP_HOST_DEVICE uint32_t half_digit(uint32_t bits) {
   return kDroppedMask / 2 + ((bits >> kDroppedBits) & 1);
 }
 
-// Returns the value that rounded() adds to round at random: bits of the draw for tensor `slot`.
+// Returns the value that rounded() adds to round at random: the bits of the draw that tensor `slot`
+// uses.
 FSDP_HOST_DEVICE uint32_t random_digits(uint64_t draw, int slot) {
   return static_cast<uint32_t>(draw >> (slot * kDroppedBits)) & kDroppedMask;
 }

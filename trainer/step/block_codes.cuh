@@ -7,22 +7,22 @@
 #include "trainer/kernels/host_device.h"
 #include "trainer/step/bfloat16_bits.cuh"
 
-// Codes of 8 bits for numbers in [-1, 1]: each stands for the nearest value of a dynamic map. It
-// also runs on the host.
+// Codes of 8 bits for numbers in [-1, 1]. A code stands for the nearest value of a dynamic map
+// (dynamic_map.h). The functions also run on the host.
 namespace fsdp {
 
-// A number's key: exponent and upper fraction. There is at most one limit between numbers of one
-// sign and key.
+// A number's key: its exponent and the upper bits of its fraction. At most one limit lies between
+// numbers of the same sign and key.
 inline constexpr int kKeyShift = 16;
 inline constexpr int32_t kFirstKey = std::bit_cast<int32_t>(0x1p-22f) >> kKeyShift;
 inline constexpr int32_t kKeys = (std::bit_cast<int32_t>(1.0f) >> kKeyShift) - kFirstKey + 1;
 
 struct alignas(16) BlockCodes {
   float values[256];         // by code, ascending
-  float limits[256];         // the largest number that is not nearer to the next value
-  uint8_t codes[2 * kKeys];  // of the least number by key, the positive numbers first
+  float limits[256];         // by code: the largest number that is not nearer to the next value
+  uint8_t codes[2 * kKeys];  // by key: the code of the least number, positive numbers first
 
-  // A tie has the lower code. NaN has code 0.
+  // Returns the code of the nearest value, in a tie the lower code. NaN has code 0.
   FSDP_HOST_DEVICE uint8_t code_of(float number) const {
     const float inside = clamped(number);
     return code_at(place_of(inside), inside);
@@ -58,7 +58,7 @@ constexpr BlockCodes block_codes(bool is_signed) {
     }
     table.limits[code] = limit;
   }
-  // The least numbers: they fall with the key if they are negative.
+  // The code of each key's least number. Among negative numbers, a larger key means a lower number.
   int code = 255;
   const auto code_of = [&](float number) {
     while (code > 0 && !(number > table.limits[code - 1])) --code;

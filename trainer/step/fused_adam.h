@@ -9,8 +9,8 @@
 
 namespace fsdp {
 
-// True if a function below takes parameters and state of these dtypes (uint8: QuantizedState) on a
-// kind of device, or on meta for plans of it.
+// True if a function below takes parameters and state of these dtypes (uint8: QuantizedState) on
+// `device`, or on meta in plans for it.
 bool has_adam_kernel(at::ScalarType parameters, at::ScalarType state, c10::DeviceType device);
 
 // 0-dimensional fp32 tensors on the parameters' device.

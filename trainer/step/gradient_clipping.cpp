@@ -25,7 +25,8 @@ Tensors planned_norms(const std::vector<at::Tensor>& gradients) {
 
 }  // namespace
 
-// Works in parts on the CPU, where libtorch would make a wide copy of a whole narrow gradient.
+// Splits 16-bit gradients on the CPU, because libtorch would convert a whole gradient to fp32 at
+// once.
 std::vector<at::Tensor> norms_of_parts(const std::vector<at::Tensor>& gradients,
                                        c10::DeviceType device) {
   constexpr int64_t kPart = 1 << 18;

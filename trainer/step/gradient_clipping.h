@@ -9,13 +9,13 @@
 namespace fsdp {
 
 // Returns the L2 norms (0-dimensional, fp32) of parts that together make up `gradients`. `device`
-// is where the gradients are, or would be if they are on meta.
+// is the gradients' device, or the planned one if they are on meta.
 std::vector<at::Tensor> norms_of_parts(const std::vector<at::Tensor>& gradients,
                                        c10::DeviceType device);
 
 // Returns the global L2 norm of gradients, 0-dimensional, fp32, on `device`, from the norms of this
 // rank's parts. Sums their squares in fp32 over the shards with one all-reduce. `shard_group` is
-// null if every rank holds the whole gradient. `device` is where the group communicates.
+// null if every rank holds the whole gradient. `device` is the device of the group.
 at::Tensor global_norm_of(const std::vector<at::Tensor>& norms, ProcessGroup* shard_group,
                           at::Device device);
 

@@ -12,17 +12,17 @@
 namespace fsdp {
 namespace {
 
-// The number of elements stepped at a time if a step needs its own memory. On the CPU they stay in
-// the cache; on a GPU they keep it busy.
+// The number of elements stepped at a time if a step needs temporary tensors. On the CPU, so few
+// stay in the cache. On a GPU, so many keep it busy.
 constexpr int64_t kBlockCpu = 1 << 18;
 constexpr int64_t kBlockCuda = 1 << 22;
 
-// Behind the name of a state that is quantized.
+// The ends of the names of quantized states.
 constexpr const char* kCodesSuffix = "_codes";
 constexpr const char* kAbsmaxSuffix = "_absmax";
 
-// Returns where the blocks of a shard's last part end. Ranks have padding of different sizes behind
-// it; stepped, it would make their memory differ.
+// Returns where the blocks of a shard's last part end. The padding behind it is not stepped,
+// because its size, and so the memory of a step, would differ between ranks.
 int64_t end_of_blocks(const FlatUnit& unit, const FlatPart& last) {
   const int64_t blocks =
       (last.parameter_numel - last.first_element + kStateBlock - 1) / kStateBlock;
@@ -106,7 +106,8 @@ std::vector<std::string> state_names(const OptimizerSpec& spec) {
   TORCH_CHECK(false, "not an optimizer");
 }
 
-// libtorch's fused kernels divide the gradient in place.
+// Returns the tensors that a step writes. libtorch's fused kernels also divide the gradient in
+// place.
 std::vector<at::Tensor> written_by(const Step& step, const Operands& operands) {
   std::vector<at::Tensor> tensors = operands.written();
   if (step.scalars.divisor) tensors.push_back(operands.gradient);
@@ -154,7 +155,7 @@ void adam_in_one_kernel(const Step& step, const Operands& operands,
   }
 }
 
-// A state of 0 gives the result of a first step, because there is no dampening.
+// is_first_step is never set: without dampening, a momentum of 0 gives the same result.
 void sgd(const Step& step, const Operands& operands) {
   const auto& [parameters, gradient, state, quantized] = operands;
   launch("fused_sgd", {parameters, gradient}, written_by(step, operands), [&] {
@@ -164,7 +165,7 @@ void sgd(const Step& step, const Operands& operands) {
   });
 }
 
-// torch/optim/adadelta.py, _single_tensor_adadelta.
+// Does the same as _single_tensor_adadelta of torch/optim/adadelta.py.
 void adadelta(const Step& step, const Operands& operands) {
   const double rho = step.spec.rho;
   const double epsilon = step.spec.epsilon;
@@ -209,7 +210,7 @@ void update(const Step& step, const Operands& operands) {
   }
 }
 
-// Steps in `dtype`. Converts other dtypes to it and back, with `draws` at random.
+// Steps in `dtype`. Converts other dtypes to it and back. If `draws` is given, rounds at random.
 void update_block(const Step& step, const Operands& block, at::ScalarType dtype,
                   const std::optional<Draws>& draws, bool is_on_cpu) {
   Operands converted{block.parameters.to(dtype), block.gradient.to(dtype), {}};
@@ -353,7 +354,8 @@ void Optimizer::step(int unit, int64_t number, const at::Tensor& parameters,
   }
 
   const bool is_on_cpu = device_ == at::kCPU;
-  // Quantized once more, a block without its largest value as 1 would change.
+  // A skipped step must not quantize again. If none of a block's codes stands for 1, the block
+  // would change.
   const bool is_skipped = !state.quantized.empty() && is_on_cpu && step.scalars.skip &&
                           !state.steps.is_meta() && step.scalars.skip->item<float>() == 1;
   if (is_skipped) return;
@@ -429,7 +431,7 @@ void Optimizer::for_each_state(int unit, const FlatLayout& layout, int64_t shard
       });
 }
 
-// A unit without trained parameters is never stepped.
+// Reads a trained unit, because units without trained parameters are never stepped.
 double Optimizer::steps() const {
   const auto trained = std::ranges::find(units_, true, &UnitState::is_trained);
   TORCH_CHECK(trained != units_.end(), "nothing is trained");

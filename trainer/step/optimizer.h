@@ -20,7 +20,7 @@ struct FlatPart {
   std::string parameter;
   ParameterRole role = ParameterRole::kWeight;
   int64_t begin = 0;          // in the flat tensor
-  int64_t first_element = 0;  // of the parameter
+  int64_t first_element = 0;  // in the parameter
   int64_t parameter_numel = 0;
 
   bool operator==(const FlatPart&) const = default;
@@ -29,8 +29,8 @@ struct FlatPart {
 // A unit as the optimizer sees it.
 struct FlatUnit {
   at::Tensor parameters;        // [numel]
-  std::vector<FlatPart> parts;  // in order, each up to the next one's begin; zeros before the first
-  int64_t small_numel = 0;      // of parameters below kLeastQuantized elements, on all ranks
+  std::vector<FlatPart> parts;  // in order, each up to the next one; zeros before the first
+  int64_t small_numel = 0;      // elements of parameters smaller than kLeastQuantized, on all ranks
 };
 
 // Returns this rank's part of every unit, where the optimizer works.
@@ -45,19 +45,19 @@ struct GradientVerdict {
 
 // Steps flat parameters, unit by unit, as torch.optim's AdamW, Adam, SGD and Adadelta do.
 //
-// The state lives beside the parameters and is allocated from the start. Its dtype is
+// The state is on the parameters' device and is allocated by the constructor. Its dtype is
 // optimizer.state_dtype, by default the parameters'. If the two dtypes differ, a step computes in
 // the wider one and rounds to nearest when it writes back. With `optimizer.rounding: stochastic`,
 // it computes in fp32 and rounds to bfloat16 at random. The randomness depends only on the seed,
 // the step and the element's place in its parameter. Such steps work block by block; on a GPU, Adam
 // and AdamW use one kernel. With state_dtype int8, the moments of parameters of kLeastQuantized
 // elements or more are quantized. Their flat tensors consist of whole blocks of kStateBlock. The
-// state of smaller parameters is fp32. Different units may be stepped from different threads, one
-// at a time.
+// state of smaller parameters is fp32. Units may be stepped from different threads, but only one
+// unit at a time.
 class Optimizer {
  public:
-  // Keeps only sizes, dtypes and devices of the units' parameters. `device` is where they are, or
-  // would be if they are on meta.
+  // Keeps only sizes, dtypes and devices of the units' parameters. `device` is their device, or the
+  // planned one if they are on meta.
   Optimizer(const OptimizerSpec& spec, const std::vector<FlatUnit>& units, int64_t seed,
             c10::DeviceType device);
 
@@ -79,8 +79,8 @@ class Optimizer {
   void for_each_state(int unit, const FlatLayout& layout, int64_t shard_index,
                       const VisitState& visit) const;
 
-  // Returns the number of steps done without skipped ones, for the bias correction. It is the same
-  // for all units between optimizer steps. Waits for the device.
+  // Returns the number of steps that were not skipped, for the bias correction. It is the same for
+  // all units between optimizer steps. Waits for the device.
   double steps() const;
   void set_steps(double steps);
 
@@ -96,7 +96,7 @@ class Optimizer {
   };
   struct UnitState {
     bool is_trained;
-    std::vector<at::Tensor> tensors;  // by name; of small parameters if there is a quantized state
+    std::vector<at::Tensor> tensors;  // by name; of small parameters only, if others are quantized
     std::vector<QuantizedState> quantized;
     at::ScalarType dtype;  // the dtype of a step's computation
     bool is_rounded_at_random;

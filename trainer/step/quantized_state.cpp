@@ -31,7 +31,7 @@ struct Blocks {
   }
 }
 
-// Absolute values compare as their bits do. NaN has the largest bits.
+// Compares bits, which have the order of the absolute values. NaN has the largest bits.
 [[gnu::always_inline]] inline float absmax_of(const float* elements) {
   int32_t largest = 0;
   for (int64_t i = 0; i < kStateBlock; ++i) {
@@ -99,7 +99,8 @@ void convert_all(Direction direction, const QuantizedState& state, const at::Ten
                       state.codes.data_ptr<uint8_t>(), state.absmax.data_ptr<float>(),
                       elements.data_ptr<float>()};
   constexpr int64_t kBlocksOfThread = 32768 / kStateBlock;
-  // The iterator uses libtorch's threads: at::parallel_for is serial without OpenMP.
+  // The iterator uses libtorch's threads. at::parallel_for would be serial, because this file is
+  // compiled without OpenMP.
   at::Tensor absmax = state.absmax;
   at::TensorIterator::nullary_op(absmax).for_each(
       [&](char** data, const int64_t*, int64_t size, int64_t) {

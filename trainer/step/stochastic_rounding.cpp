@@ -23,7 +23,7 @@ struct Operand {
   int slot;
 };
 
-// Tensors to round on the CPU, with the draws of seed `key` from number `first` on.
+// Tensors to round on the CPU. The first element draws splitmix64(key, first).
 struct Rounding {
   uint64_t key;
   uint64_t first;
@@ -134,7 +134,8 @@ void round_stochastically(const std::vector<at::Tensor>& to, const std::vector<a
                                  .slot = static_cast<int>(i)});
   }
   static const RoundElements round = fastest_here();
-  // The iterator uses libtorch's threads: at::parallel_for is serial without OpenMP.
+  // The iterator uses libtorch's threads. at::parallel_for would be serial, because this file is
+  // compiled without OpenMP.
   at::Tensor elements = from.front();
   at::TensorIterator::nullary_op(elements).for_each(
       [&](char** data, const int64_t*, int64_t size, int64_t) {

@@ -11,8 +11,8 @@
 // Stochastic rounding (Gupta et al. 2015) of fp32 to bfloat16: up or down at random, to the nearer
 // neighbour with the larger probability. The mean over many roundings is the value itself.
 //
-// Random numbers depend only on their purpose. They do not change with ranks, threads or devices,
-// or if a run resumes from a checkpoint.
+// Random numbers depend only on the seed, the parameter, the element and the step. They do not
+// change with ranks, threads or devices, or if a run resumes from a checkpoint.
 namespace fsdp {
 
 // Returns the key of a parameter's random numbers in a run of `seed`, for Draws::parameter_key.
@@ -30,7 +30,8 @@ struct Draws {
 
 // Rounds from[k] to to[k] by bits 16 k to 16 k + 15 of each element's draw. `from` is fp32 and `to`
 // is bfloat16; there are up to four of each. All are on the CPU, 1-dimensional, contiguous and of
-// one size. A `to` of fp32 is left unchanged. bfloat16's own values, infinities and NaN stay.
+// one size. A `to` of fp32 is left unchanged. Values that are exact in bfloat16, infinities and NaN
+// stay as they are.
 void round_stochastically(const std::vector<at::Tensor>& to, const std::vector<at::Tensor>& from,
                           const Draws& draws);
 

@@ -41,7 +41,8 @@ void refuse_without_cuda_kernels(const RunSpec& spec, const Backend& backend) {
   }
 }
 
-// Throws before weights are loaded. For bf16 without its hardware, plans warn instead.
+// Returns `config`. Throws ConfigError, before weights are loaded, if the device lacks kernels for
+// the run. Does not throw on meta if only bf16 is missing, because plans warn of it.
 const ModelConfig& with_kernels(const ModelConfig& config, const RunSpec& spec, Backend& backend) {
   refuse_without_cuda_kernels(spec, backend);
   const auto has_attention = [&](at::ScalarType dtype) {
@@ -173,7 +174,8 @@ void TrainingStep::check_gradients(Result& result) {
   }
   if (is_bad.defined()) result.is_left_out = is_bad.to(at::kFloat);
 
-  // If units are stepped on arrival there is no verdict, and the optimizer's thread may be reading.
+  // If units are stepped on arrival, there is no verdict to set, and the optimizer's thread may be
+  // reading gradients_.
   if (!divisor.defined() && !is_bad.defined()) return;
   const auto there = [&](const at::Tensor& number) {
     if (!number.defined() || !store_.is_offloaded()) return number;

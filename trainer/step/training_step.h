@@ -20,7 +20,7 @@ namespace fsdp {
 // on one rank of any backend, with micro-batches from anywhere. It uses no files, events or clock.
 class TrainingStep {
  public:
-  // `spec` is resolved; `config` is its model's. `fill` gives this rank's part of the weights; it
+  // `spec` is resolved, and `config` is its model. `fill` gives this rank's part of the weights; it
   // is not called on meta. Backend, mesh and world outlive the step.
   TrainingStep(const RunSpec& spec, const ModelConfig& config, Backend& backend, const Mesh& mesh,
                ProcessGroup& world, const FillParameter& fill);
@@ -34,7 +34,7 @@ class TrainingStep {
     at::Tensor loss;
     at::Tensor votes;
     at::Tensor gradient_norm;  // before clipping; undefined if not measured
-    at::Tensor is_left_out;    // not 0: parameters and state are as before; undefined: never
+    at::Tensor is_left_out;    // not 0: the step was skipped; undefined: no step is skipped
     double gradient_scale = 1.0;
   };
   // Does optimizer step `step` of the run, counted from 1. `vote` is this rank's; votes are summed
@@ -49,18 +49,18 @@ class TrainingStep {
   const Model& model() const { return model_; }
   ShardStore& store() { return store_; }
   Optimizer& optimizer() { return *optimizer_; }
-  // Returns the scaler of fp16_mixed.
+  // Returns the scaler of fp16_mixed; nullopt in other precisions.
   std::optional<GradientScaler>& scaler() { return scaler_; }
 
  private:
-  // The step's gradients as the optimizer's thread and the calling thread know them.
+  // The results about a step's gradients, shared by the optimizer's thread and the calling thread.
   struct Gradients {
     std::vector<std::vector<at::Tensor>> norms;  // of parts, by unit; with offload
     GradientVerdict verdict;
   };
 
   StepUnit step_unit(int64_t step, double learning_rate);
-  // Returns the function that measures a unit's norms.
+  // Returns the function that measures a unit's norms; empty if no norm is needed.
   SeeGradient see_gradient();
   bool needs_norm() const;
   // Returns the norm of the gradients without the loss's scale; undefined if nothing needs it.
@@ -80,7 +80,7 @@ class TrainingStep {
   Engine engine_;
   std::shared_ptr<Optimizer> optimizer_;  // steps on the optimizer's thread share it
   std::optional<GradientScaler> scaler_;
-  std::shared_ptr<Gradients> gradients_;  // the optimizer's thread may have older ones
+  std::shared_ptr<Gradients> gradients_;  // the optimizer's thread may hold the last step's
 };
 
 }  // namespace fsdp

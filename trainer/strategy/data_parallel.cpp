@@ -66,8 +66,8 @@ void DataParallel::gather(int unit) {
   state.gathered = streams_.record(StreamId::kGather);
 }
 
-// Begins to gather values. This rank has `own` of them. `whole` outlives the collective, also if
-// something throws meanwhile.
+// Begins to gather values into `whole`. `own` is this rank's part. `whole` stays alive until the
+// collective has ended, even if something throws meanwhile.
 void DataParallel::gather_values(int unit, const at::Tensor& own, at::ScalarType dtype,
                                  at::Tensor& whole) {
   whole =
@@ -78,7 +78,7 @@ void DataParallel::gather_values(int unit, const at::Tensor& own, at::ScalarType
     shard = whole.narrow(0, store_.options().shard_index * own.numel(), own.numel());
     const WorkScope work([&] {
       if (!is_on_host) return Work{.name = kConvertWork, .width = own.numel()};
-      // Copies are timed with the parameters' dtype.
+      // Calibrations time copies by elements of the parameters' dtype.
       const auto bytes = static_cast<int64_t>(own.nbytes());
       return Work{
           .name = kToDeviceWork,
@@ -229,7 +229,8 @@ void DataParallel::reduce_scatter(int unit, Gradient whole) {
   reduction.output.ready = streams_.record(StreamId::kReduce);
 }
 
-// Called one unit later, so that compute need not wait for the collective at once.
+// Called when the next unit is reduced, because compute would have to wait if it were called at
+// once.
 void DataParallel::finish_reduce_scatter() {
   if (!reduce_scatter_) return;
   Reduction reduction = *std::exchange(reduce_scatter_, std::nullopt);
@@ -257,7 +258,8 @@ void DataParallel::replicate(int unit, Gradient shard) {
     put(unit, std::move(shard));
     return;
   }
-  // A gradient that is stepped or offloaded on arrival should arrive soon, so that few are kept.
+  // If gradients are stepped or offloaded on arrival, finishes the previous all-reduce first. Each
+  // gradient then arrives early, and few are kept.
   const ShardStore::Options& store = store_.options();
   if ((store_.is_offloaded() || store.step_on_arrival) && !all_reduces_.empty()) {
     finish_oldest_all_reduce();

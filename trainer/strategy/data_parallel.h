@@ -20,7 +20,7 @@ namespace fsdp {
 //   ddp, no_shard        this rank      all             yes   (Li et al. 2020)
 //   full_shard           all            this rank       no    (Zhao et al. 2023; ZeRO stage 3)
 //   shard_grad_op        all            this rank       yes   (ZeRO stage 2)
-//   hybrid_shard         some           the others      no
+//   hybrid_shard         some           one per group   no
 //
 // A unit's parameters are gathered over the shard group before its forward and again before its
 // backward. If every rank owns them all, they are read in place, or converted once a step if the
@@ -61,8 +61,8 @@ class DataParallel : public Strategy {
 
  private:
   using Gradient = ShardStore::Gradient;
-  // A unit's values [numel], from gather's pool; undefined or empty if there are none or they are
-  // read in place.
+  // A unit's gathered values [numel], in memory of the gather stream. Undefined or empty if the
+  // unit has no such values, or if they are read in place.
   struct Whole {
     at::Tensor trained;              // of the compute dtype
     std::vector<at::Tensor> frozen;  // as ShardStore::frozen()
@@ -77,11 +77,11 @@ class DataParallel : public Strategy {
     // [shard_numel], of earlier micro-batches, in the wider dtype of gradients and parameters
     std::optional<Gradient> accumulated;
   };
-  // A gradient on its way through a collective.
+  // A gradient's collective that is under way.
   struct Reduction {
     int unit;
     Gradient input;   // of a reduce-scatter, kept until it is done
-    Gradient output;  // in place of an all-reduce
+    Gradient output;  // an all-reduce works on it in place
     Pending pending;
   };
   struct Released {
@@ -99,9 +99,10 @@ class DataParallel : public Strategy {
   bool is_kept_whole() const;
   void free_released();
 
-  // Converts `gradient` to another dtype on compute, under the name `as`.
+  // Converts `gradient` to `dtype` on the compute stream. The result is the buffer `as`.
   Gradient convert(Gradient gradient, at::ScalarType dtype, Buffer as);
-  // Adds `term` to `sum` on compute, or makes it the sum under the name `as`.
+  // Adds `term` to `sum` on the compute stream. If there is no sum yet, `term` becomes the sum, as
+  // the buffer `as`.
   void add_to(std::optional<Gradient>& sum, Gradient term, Buffer as);
   void drop(Gradient gradient, StreamId reader);
 

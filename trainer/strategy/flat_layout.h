@@ -9,8 +9,8 @@
 namespace fsdp {
 
 // The places of a unit's parameters in its flat, one-dimensional buffer. Each parameter begins at a
-// multiple of 64 bytes (for aligned vector and tensor-core loads) and of `block` elements, a power of
-// two. The whole divides evenly over the ranks, into whole blocks. Gaps hold zeros.
+// multiple of 64 bytes (for aligned vector and tensor-core loads) and of `block` elements, a power
+// of two. The buffer divides evenly over the ranks, into whole blocks. Gaps hold zeros.
 class FlatLayout {
  public:
   FlatLayout(const std::vector<ParameterPtr>& parameters, int64_t item_bytes, int64_t shard_count,
@@ -25,7 +25,7 @@ class FlatLayout {
     for (const Slot& slot : slots_) visit(*slot.parameter, view(slot, flat));
   }
 
-  // Makes every Parameter::value a view of `flat` [numel]; removes them if `flat` is undefined.
+  // Makes every Parameter::value a view of `flat` [numel], or undefined if `flat` is undefined.
   void bind_values(const at::Tensor& flat) const;
   // Makes every Parameter::gradient a view of `flat`, without writing anything.
   void bind_gradients(const at::Tensor& flat) const;
@@ -33,8 +33,9 @@ class FlatLayout {
   bool is_gradient_complete() const;
   void zero_gaps(const at::Tensor& flat) const;
 
-  // Calls visit(parameter, its first element, its part of `shard`) for every parameter with
-  // elements in `shard` [shard_numel], the part of rank `shard_index`.
+  // Calls visit(parameter, first, part) for every parameter with elements in `shard` [shard_numel],
+  // the part of rank `shard_index`. `part` is a view of these elements in `shard`; `first` is the
+  // number of the first one in the parameter.
   template <typename Visit>
   void for_each_part(const at::Tensor& shard, int64_t shard_index, Visit&& visit) const {
     const int64_t begin = shard_index * shard_numel();

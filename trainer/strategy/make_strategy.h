@@ -8,15 +8,17 @@
 
 namespace fsdp {
 
-// The groups with which this rank shares parameters and replicas.
+// This rank's shard group and replica group (see DataParallel).
 class Mesh {
  public:
-  // Makes the mesh that `spec` names over `world`, which outlives it; on all ranks at once.
+  // Makes the mesh of `spec` from the ranks of `world`, which outlives it. All ranks call it
+  // together.
   Mesh(const StrategySpec& spec, ProcessGroup& world);
 
-  // Null for this rank alone, except that fsdp and ddp with one rank have the usual group.
+  // A group of this rank alone is null. But if `world` has one rank, fsdp has a shard group, and
+  // ddp has a replica group.
   ProcessGroup* shard_group() const { return shard_group_; }
-  // Has the same ranks as shard_group. Its gathers need not wait for reductions there.
+  // Has the same ranks as shard_group(). Its gathers do not wait for reductions in shard_group().
   ProcessGroup* gather_group() const { return gather_group_; }
   ProcessGroup* replica_group() const { return replica_group_; }
   int shard_count() const { return shard_group_ == nullptr ? 1 : shard_group_->size(); }

@@ -86,7 +86,7 @@ void ShardStore::wait_parameters(int unit, StreamId stream) {
 void ShardStore::copy_to_device(at::Tensor own, const at::Tensor& to) const {
   const bool is_elsewhere =
       options_.offload == Offload::kParameters && backend_.planned_for() != at::kCPU;
-  // libtorch would convert on the device, in memory that no plan sees.
+  // libtorch would convert on the device in memory of its own, which a plan on meta does not see.
   if (is_elsewhere && own.scalar_type() != to.scalar_type()) {
     own = at::empty(own.sizes(), tensor_options().dtype(own.scalar_type()))
               .copy_(own, /*non_blocking=*/true);
@@ -147,7 +147,8 @@ void ShardStore::see_gradient(int unit) {
   state.seen = streams_.record(StreamId::kOptimizer);
 }
 
-// Called one unit later, so that the gradient's stream need not wait for the copy at once.
+// Called when the next gradient is sent, because the gradient's stream would have to wait if it
+// were called at once.
 void ShardStore::finish_sending() {
   if (sending_) drop_gradient(*std::exchange(sending_, std::nullopt), StreamId::kCopy);
 }

@@ -13,7 +13,7 @@
 
 namespace fsdp {
 
-// Fills `out`, on the host, with a parameter's flattened first value from `offset` on.
+// Fills `out`, on the host, with a parameter's flattened initial value from element `offset` on.
 using FillParameter =
     std::function<void(const Parameter& parameter, int64_t offset, const at::Tensor& out)>;
 
@@ -29,15 +29,15 @@ using SeeGradient = std::function<void(int unit, const at::Tensor& gradient)>;
 // reads the parts and puts gradients in; the optimizer steps the parts.
 //
 // Frozen parameters lie beside those that are trained, in their own dtype, or quantized. They have
-// no gradient, and stay where parameters() is. If all parameters of a unit are frozen, layout() is
-// empty.
+// no gradient. They are on the device of parameters(). If all parameters of a unit are frozen,
+// layout() is empty.
 //
-// With offload (after ZeRO-Offload, Ren et al. 2021), a gradient leaves for CPU memory as soon as
-// it is put in. There the optimizer steps the parameters on its own thread. The result comes back
-// at once with `offload: optimizer`, which keeps a copy on the device. With `offload: parameters`
-// it comes back with each gather. A CPU device makes the same copies. Units that are stepped after
-// the last gradient has arrived are stepped during the next forward, which waits for each unit when
-// it needs it.
+// With offload (after ZeRO-Offload, Ren et al. 2021), a gradient is copied to CPU memory as soon as
+// it is put in. There the optimizer steps the parameters on its own thread. With `offload:
+// optimizer`, the device keeps a copy of the parameters, and each step updates the copy. With
+// `offload: parameters`, each gather copies the parameters to the device. A CPU device makes the
+// same copies. Units that finish_step() steps are stepped during the next forward. It waits for
+// each unit when it needs the unit.
 //
 // The streams are drained before the store is destroyed.
 class ShardStore {
@@ -56,9 +56,9 @@ class ShardStore {
   };
   struct Options {
     at::ScalarType dtype = at::kFloat;         // of the trained parameters
-    at::ScalarType frozen_dtype = at::kFloat;  // of the others, unless they are quantized
+    at::ScalarType frozen_dtype = at::kFloat;  // of frozen parameters, unless quantized
     int64_t item_bytes = 4;                    // of the narrowest dtype of a unit's buffers
-    int64_t block = 1;                         // trained elements that stay on one rank
+    int64_t block = 1;                         // trained elements in a block, which is on one rank
     int64_t shard_count = 1;                   // 1: every rank owns everything
     int64_t shard_index = 0;
     Offload offload = Offload::kNone;
@@ -85,7 +85,7 @@ class ShardStore {
   // parameters` on the host.
   const at::Tensor& parameters(int unit) const;
   Buffer parameters_buffer(int unit) const;
-  // Returns the frozen parameters beside them; empty if there are none.
+  // Returns this rank's part of the unit's frozen parameters; empty if there are none.
   const std::vector<Frozen>& frozen(int unit) const { return units_[unit].frozen; }
   // Orders `stream` after the optimizer's last write of parameters(unit). If the optimizer's thread
   // may still be stepping the unit, the calling thread waits for it.
@@ -102,16 +102,18 @@ class ShardStore {
   void wait_stepped();
 
   // Begins an optimizer step, before the first gradient is put in. With offload, the optimizer's
-  // thread calls `see`, if given, as soon as a gradient is on the host, until gradients() returns.
+  // thread calls `see`, if given, for each gradient as soon as it is on the host. gradients() waits
+  // for these calls.
   void begin_step(StepUnit step, SeeGradient see = {});
-  // Takes the step's complete gradient, in the parameters' dtype. Compute is ordered after `ready`.
+  // Takes the unit's complete gradient of the step, in the parameters' dtype. The caller has made
+  // compute wait for gradient.ready.
   void put_gradient(int unit, Gradient gradient);
-  // Returns the step's gradients of units that are trained, where the optimizer works. Waits for
-  // those on their way there. It cannot be called with step_on_arrival.
+  // Returns the step's gradients of trained units, where the optimizer works. Waits for gradients
+  // that are being copied there. It cannot be called with step_on_arrival.
   std::vector<at::Tensor> gradients();
-  // Steps the remaining units, in the next forward's order of gathers, and drops the
-  // gradients. With step_on_arrival, waits for units that are being stepped and starts their way
-  // back. Without it, each unit goes back when it is next waited for.
+  // Steps the remaining units, in the next forward's order of gathers, and drops the gradients.
+  // With offload and step_on_arrival, waits for units that are being stepped, and starts to update
+  // the device's copies. Without step_on_arrival, wait_parameters() does this for each unit.
   void finish_step();
 
  private:
@@ -127,7 +129,7 @@ class ShardStore {
     at::Tensor host_gradient{};
     EventPtr copied{};   // the gradient is in host_gradient
     EventPtr seen{};     // SeeGradient was called
-    EventPtr stepped{};  // host_parameters are of this step; null: nothing waits for them
+    EventPtr stepped{};  // host_parameters are stepped; null: nothing to wait for
   };
   at::Tensor first_parameters(const FlatLayout& layout, at::ScalarType dtype,
                               const FillParameter& fill) const;
@@ -137,7 +139,8 @@ class ShardStore {
   void finish_sending();
   void drop_gradient(int unit, StreamId reader);
   void step_unit(int unit);
-  // Waits for the optimizer's thread and starts the parameters' way back.
+  // Waits until the optimizer's thread has stepped the unit. Then starts to update the device's
+  // copy.
   void take_stepped(int unit);
   void bring_parameters_to_device(int unit);
 

@@ -17,16 +17,16 @@ namespace fsdp {
 // Writes a run's checkpoints and reads the state of its optimizer and gradient scaler from one.
 class Checkpoints {
  public:
-  // Everything outlives it.
+  // All arguments outlive the object.
   Checkpoints(const RunSpec& spec, const RunPaths& paths, TrainingStep& training, const Mesh& mesh,
               ProcessGroup& world, const Backend& backend);
 
   // True if a checkpoint is due after `step` of `steps`, apart from improvements and stops.
   bool is_due(int64_t step, int64_t steps) const;
 
-  // Every rank calls it between two steps, if no checkpoint is under way. Fills in the fields of
-  // `state` that are not the caller's. Returns when everything has left the device and the
-  // optimizer may go on. A thread brings the files to the disk.
+  // Begins a checkpoint. Every rank calls it between two steps, if no checkpoint is under way. The
+  // caller sets the step, the losses and the data of `state`. Returns when the tensors may change.
+  // A thread brings the files to the disk.
   void save(TrainerState state);
 
   // Advances the checkpoint that is under way. With `waits`, waits until this rank's part is done.

@@ -10,7 +10,7 @@
 namespace fsdp {
 namespace {
 
-using Mask = std::array<cpu_set_t, 8>;  // 8,192 CPUs, the most that Linux has
+using Mask = std::array<cpu_set_t, 8>;  // 8,192 CPUs, the most that Linux supports
 constexpr int kMostCpus = sizeof(Mask) * 8;
 
 std::optional<int> take_number(std::string_view& text) {

@@ -12,7 +12,8 @@ namespace fsdp {
 
 using Cpus = std::set<int>;
 
-// Parses Linux's CPU lists, such as "0-3,8"; an empty text lists none. nullopt if it is no list.
+// Parses Linux's CPU lists, such as "0-3,8"; an empty text lists none. Returns nullopt if the text
+// is no list.
 std::optional<Cpus> parse_cpu_list(std::string_view text);
 std::string cpu_list_text(const Cpus& cpus);
 
@@ -20,8 +21,9 @@ std::string cpu_list_text(const Cpus& cpus);
 Cpus allowed_cpus(int thread = 0);
 
 // Returns the CPUs to bind a rank to: the `allowed` ones that are local to its GPU. `local` lists
-// the CPUs of each rank's GPU on this host. Returns nullopt if there are none or all are local.
-// Returns it too if the ranks that share them would get less than an even share of all.
+// the CPUs of each rank's GPU on this host. Returns nullopt if none or all of the allowed CPUs are
+// local. Also returns nullopt if the ranks that share the local CPUs would get less than an even
+// share of the allowed ones.
 std::optional<Cpus> cpus_to_bind_to(const Cpus& allowed, const std::vector<Cpus>& local,
                                     int local_rank);
 

@@ -87,7 +87,8 @@ std::optional<double> CpuMeter::cpus_busy_time_ms() const {
   return 1e3 * static_cast<double>(ticks) / static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 
-// Sums over "CPU_TIME_NS WAIT_TIME_NS TIMESLICES". A kernel that does not count them reports zeros.
+// Sums the waits of all threads. A thread's schedstat is "CPU_TIME_NS WAIT_TIME_NS TIMESLICES". A
+// kernel that does not count these reports zeros.
 std::optional<double> CpuMeter::run_queue_wait_time_ms() const {
   int64_t all_waits_ns = 0;
   int64_t all_timeslices = 0;

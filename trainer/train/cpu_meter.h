@@ -9,17 +9,17 @@
 
 namespace fsdp {
 
-// Measures this process's use of the CPUs that its threads may run on, and the use by others. The
-// waiting time of threads that end meanwhile is lost.
+// Measures this process's CPU time, and the use by all processes of the CPUs that its threads may
+// run on. The waiting time of threads that end meanwhile is lost.
 class CpuMeter {
  public:
   explicit CpuMeter(std::filesystem::path proc = "/proc");
 
-  // Begins a stretch of time that counts, unless one has begun.
+  // Begins a measured period, unless one has begun.
   void resume();
-  // Ends the stretch, if one has begun.
+  // Ends the period, if one has begun.
   void pause();
-  // Returns the sum over all ended stretches; nullopt if there is none.
+  // Returns the sum over all ended periods; nullopt if there is none.
   std::optional<CpuUse> use() const;
 
  private:

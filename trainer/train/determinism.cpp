@@ -10,8 +10,8 @@
 namespace fsdp {
 namespace {
 
-// Streams that share a cuBLAS workspace may differ in timing. With a workspace for each stream,
-// cuBLAS has only one choice.
+// If streams run in parallel, cuBLAS may choose workspaces, and so algorithms, by their timing.
+// With these settings it always makes the same choice.
 constexpr const char* kVariable = "CUBLAS_WORKSPACE_CONFIG";
 constexpr const char* kEightOf4MiB = ":4096:8";
 constexpr const char* kEightOf16KiB = ":16:8";

@@ -51,7 +51,7 @@ NvidiaDriver driver_of_host() {
   try {
     if (const std::unique_ptr<Nvml> nvml = Nvml::open()) driver.version = nvml->driver().version;
   } catch (const std::exception&) {
-    // Only people read the driver's version.
+    // The driver's version is only shown to users, so it may be missing.
   }
   return driver;
 }
@@ -153,7 +153,7 @@ std::string bind_to_device([[maybe_unused]] const RunSpec& spec,
                            [[maybe_unused]] at::Device device) {
 #ifdef FSDP_CUDA
   if (device.is_cuda() && spec.bind == Binding::kNuma) {
-    // If a rank sees only its own GPU, the other ranks' GPUs may be next to the same CPUs.
+    // If a rank sees only its own GPU, it assumes the other ranks' GPUs next to the same CPUs.
     std::vector<std::string> pci_ids(world.local_world_size, cuda_pci_id(device));
     for (int rank = 0; cuda_device_count() > 1 && rank < world.local_world_size; ++rank) {
       pci_ids[rank] = cuda_pci_id({at::kCUDA, static_cast<at::DeviceIndex>(rank)});
@@ -188,7 +188,7 @@ void set_memory_limit(const RunSpec& spec, at::Device device) {
 #endif
   TORCH_CHECK(device.is_cpu(), "no memory limit for ", device);
   CountingAllocator::instance().install();
-  const int64_t of_cgroup = cgroup_memory_limit_bytes().value_or(0);  // for all ranks together
+  const int64_t of_cgroup = cgroup_memory_limit_bytes().value_or(0);  // all ranks share it
   const bool is_tighter = of_cgroup > 0 && (bytes == 0 || of_cgroup < bytes);
   if (is_tighter) {
     CountingAllocator::instance().set_limit(of_cgroup, kCgroupLimit);

@@ -32,12 +32,12 @@ TrainerBuild trainer_build();
 // Returns a name such as "NVIDIA A100-SXM4-80GB"; on the CPU, the processor's name.
 std::string device_name(at::Device device);
 
-// With bind: numa and on a GPU, binds this process to the CPUs next to it (see cpu_binding.h).
+// With bind: numa on a GPU, binds this process to the CPUs next to the GPU (see cpu_binding.h).
 // Returns these CPUs as text; empty if nothing has changed.
 std::string bind_to_device(const RunSpec& spec, const WorldEnvironment& world, at::Device device);
 
-// Sets libtorch's number of threads from the `cores` that all ranks of this host share, at most as
-// many as this process has. Starts the threads at once, to notice a missing one.
+// Sets libtorch's number of threads (see threads_per_rank). `cores` is the number of cores that all
+// ranks of this host share. Starts the threads at once, because the system may refuse one.
 void start_threads(const RunSpec& spec, const WorldEnvironment& world, int cores);
 
 // Makes segments of GPU memory expandable, unless the user has set the allocator. Call it before
@@ -53,16 +53,16 @@ void set_memory_limit(const RunSpec& spec, at::Device device);
 void begin_attention(const RunSpec& spec, at::Device device);
 
 // Returns the rank's first event, without the fields that the trainer knows (steps, parameters).
-// Call it when the rank's tensors are on the device, so that its process counts there.
+// Call it when the rank's tensors are on the device, because the driver then counts this process.
 RunStarted describe_rank(const RunSpec& spec, const WorldEnvironment& world, at::Device device);
 
 // Fills in what NVIDIA's driver reports about the GPU on which this process computes (see
 // Nvml::facts_of). `uuid` is CUDA's UUID of the GPU. Fields that the driver does not report stay
 // empty or absent.
 //
-// Processes of others are the driver's count minus one, because the count includes this process. A
-// container has its own process numbers, so the process may not be recognizable. The number is
-// absent if the driver shows the container no process at all.
+// The number of other processes is the driver's count minus one, for this process. Process numbers
+// cannot identify this process, because a container has its own numbers. The number of other
+// processes is absent if the driver shows the container no process at all.
 void describe_gpu(RunStarted& started, const std::string& uuid);
 
 }  // namespace fsdp

@@ -52,7 +52,7 @@ std::string cuda_pci_id(c10::Device device) {
   return text.data();
 }
 
-// C10_CUDA_CHECK would ask for the devices itself, and throw if the driver is too old.
+// Does without C10_CUDA_CHECK, which also counts the devices and throws if the driver is too old.
 std::string cuda_version() {
   int version = 0;
   cudaRuntimeGetVersion(&version);
@@ -67,7 +67,8 @@ std::string cuda_version_of_driver() {
 
 std::string nccl_version() { return c10d::getNcclVersion(); }
 
-// Asks the driver, because the runtime does not tell. With a GPU, its library is loaded.
+// Asks the driver, because the runtime has no such query. With a GPU, the driver's library is
+// loaded.
 bool cuda_has_virtual_memory(c10::Device device) {
   void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (driver == nullptr) return false;

@@ -10,7 +10,7 @@
 namespace fsdp {
 namespace {
 
-// Returns the bytes of a line such as "MemTotal:  16384 kB"; nullopt if `key` is another line's.
+// Returns the bytes of a line such as "MemTotal:  16384 kB"; nullopt if the line has another key.
 std::optional<int64_t> kilobytes(const std::string& line, const std::string& key) {
   if (!line.starts_with(key + ":")) return std::nullopt;
   std::istringstream rest(line.substr(key.size() + 1));

@@ -27,9 +27,9 @@ class NodeProbe {
   std::optional<ProcessorTime> last_;
 };
 
-// Writes a DeviceSample of each GPU of this node and one of the node itself, at once and then at
-// the given interval. Its own thread does so until the sampler is destroyed. Without NVIDIA's
-// driver there are no GPUs. `events` outlives it.
+// Writes a DeviceSample of each GPU of this node and one of the node itself, at once and then every
+// `every`. A thread of its own does this until the sampler is destroyed. Without NVIDIA's driver
+// there are no GPUs. `events` outlives it.
 class DeviceSampler {
  public:
   DeviceSampler(EventWriter& events, std::chrono::duration<double> every, std::string host,

@@ -8,17 +8,18 @@
 
 namespace fsdp {
 
-// Computes loss and token accuracy on a validation set over all ranks. Each rank counts by its
+// Computes loss and token accuracy on a validation set over all ranks. A rank's weight is its
 // number of labels.
 class Evaluation {
  public:
-  // `set` may be null if the run wants no evaluations.
+  // `set` may be null if the run has no evaluations.
   Evaluation(const RunSpec& spec, DataSet* set, ProcessGroup& world, at::Device device);
 
   // True if an evaluation follows step `step`, counted from 1.
   bool is_due(int64_t step, int64_t steps_per_epoch) const;
 
-  // Every rank calls it. A batch is the next world * size_per_rank rows, a contiguous share a rank.
+  // Every rank calls it. A batch is the next world size * size_per_rank rows. Each rank takes a
+  // contiguous share.
   EvaluationDone run(TrainingStep& training, int64_t step);
 
  private:

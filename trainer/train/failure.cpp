@@ -14,9 +14,9 @@
 namespace fsdp {
 namespace {
 
-// The words of drivers, cuBLAS, cuDNN and NCCL, which do not use libtorch's allocator.
-// CUBLAS_STATUS_NOT_INITIALIZED is left out because it also has other causes. Memory is not among
-// them here, because cuBLAS's handle is made while the GPU is empty (see begin_cublas).
+// Looks for the words of drivers, cuBLAS, cuDNN and NCCL, which do not use libtorch's allocator.
+// CUBLAS_STATUS_NOT_INITIALIZED is left out because it has other causes. A lack of memory is not
+// among them here, because cuBLAS's handle is made while the GPU is empty (see begin_cublas).
 bool says_out_of_memory(std::string_view reason) {
   constexpr std::array kWords = std::to_array<std::string_view>(
       {"out of memory", "CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED",
@@ -52,7 +52,8 @@ Failure failure_of(const std::exception_ptr& error) {
   } catch (const c10::Error& torch_error) {
     return failure(ExitCode::kRunFailed, torch_error.what_without_backtrace());
   } catch (const std::system_error& system_error) {
-    // No device raises this error, and its text may contain any file name.
+    // Does not search the text: no device raises this error, and the text may contain any file
+    // name.
     const bool lacks_threads = system_error.code() == std::errc::resource_unavailable_try_again;
     return {ExitCode::kRunFailed,
             system_error.what() + std::string(lacks_threads ? kThreadRemedy : "")};

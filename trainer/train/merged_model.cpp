@@ -49,7 +49,7 @@ class MergedWeights {
     return value;
   }
 
-  // In the dtype that products had in training.
+  // Returns the value in the dtype that products had in training.
   at::Tensor dequantized(const Parameter& parameter) const {
     const at::Tensor bytes = at::empty(parameter.stored_shape(), at::kByte);
     source_(parameter, 0, bytes);

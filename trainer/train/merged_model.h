@@ -9,11 +9,11 @@
 
 namespace fsdp {
 
-// Writes the model with the adapters that `checkpoint` holds merged into its weights: W + scale * B
-// A. The files stand in the checkpoint's folder kMergedFolder. Returns their checksums.
+// Writes the model with the adapters of `checkpoint` merged into its weights: W + scale * B A. The
+// files stand in the checkpoint's folder kMergedFolder. Returns their checksums.
 //
-// Reads the weights once more from where they came, because no rank holds them whole. They have the
-// values of the files, or those that NF4 stands for. Holds one tensor at a time, on the host.
+// Reads the weights again from their source, because no rank holds them whole. Quantized weights
+// are dequantized. Holds one tensor at a time, on the host.
 //
 // A task of `thread` calls it. Throws std::runtime_error if weights cannot be read or written.
 Checksums write_merged_model(const RunSpec& spec, const TrainingStep& training,

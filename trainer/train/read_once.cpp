@@ -14,7 +14,8 @@ constexpr int64_t kMostExchanged = 1 << 24;
 // Below this number of elements, every rank reads all of them.
 constexpr int64_t kLeastExchanged = 1 << 16;
 
-// Completes `whole` [size * n] in host memory, which holds only this rank's part at first.
+// Completes `whole` [replicas.size() * n] in host memory, which at first holds only this rank's
+// part.
 void exchange(const at::Tensor& whole, ProcessGroup& replicas, at::Device device) {
   const int64_t share = whole.numel() / replicas.size();
   const auto own_part = [&](const at::Tensor& tensor) {

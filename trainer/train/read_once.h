@@ -5,9 +5,9 @@
 
 namespace fsdp {
 
-// Wraps `fill` so that a file is read once, and not once per rank, for ranks of `replicas` that
-// need the same values. Each rank reads an equal part and gives it to the others. Calls are
-// collective. `device` is the group's. The group outlives the result.
+// Wraps `fill` for the ranks of `replicas`, which need the same values. Each rank reads an equal
+// part of a large parameter, and gets the rest from the others. Calls are collective. `device` is
+// the device of `replicas`, which outlives the result.
 FillParameter read_once(FillParameter fill, ProcessGroup& replicas, at::Device device);
 
 }  // namespace fsdp

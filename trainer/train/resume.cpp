@@ -54,7 +54,7 @@ Resumed newest_whole_checkpoint(const RunPaths& paths, ProcessGroup& world) {
     const path folder = world.agree("resume", i < folders.size() ? folders[i].string() : "");
     if (folder.empty() && damages.empty()) return {};
     if (folder.empty()) {
-      world.barrier();  // rank 0 hosts the store, so it ends only after all know the result
+      world.barrier();  // rank 0 hosts the store, and must not end before all know the result
       throw ConfigError(paths.checkpoints().string(), "resume",
                         "auto finds no checkpoint that is as it was written: " + damages +
                             "; put one back, or move the folder away to begin anew");
@@ -80,7 +80,7 @@ Resumed checkpoint_at(const path& folder, ProcessGroup& world) {
   return {.reader = std::make_unique<CheckpointReader>(folder), .warning = {}};
 }
 
-// The keys that decide which sequences are read, as text.
+// Returns the keys that decide which sequences are read, and their values as text.
 std::vector<std::pair<std::string, std::string>> keys_of(const DataOrder& order) {
   RunSpec spec;
   spec.data = order.data;
@@ -164,7 +164,7 @@ DataOrder data_order(const RunSpec& spec, int64_t rows, SharedDigests& digests) 
 
 Resumed open_resumed_checkpoint(const RunSpec& spec, const RunPaths& paths, const DataOrder& data,
                                 ProcessGroup& world) {
-  // Removes what an earlier writer left unfinished before any rank looks.
+  // Removes what an earlier writer left unfinished, before any rank lists the checkpoints.
   if (world.rank() == 0 && (wants_checkpoints(spec) || spec.resume.is_given())) {
     remove_partial_checkpoints(paths);
   }

@@ -24,7 +24,7 @@ class RankRun {
   // CommunicationError, or another std::exception. If an operation between ranks exceeds
   // communication.timeout_s, the process ends with kCommunication.
   ExitCode run();
-  // Times the parts of the run's steps, for plans, without training (see
+  // Times the pieces of the run's steps for plans, without training (see
   // contract/plan/calibration.h). Throws as run() does.
   ExitCode calibrate(const std::filesystem::path& results, int rounds);
 
@@ -40,7 +40,7 @@ class RankRun {
     at::Device device = at::kCPU;
     std::string bound_cpus;
   };
-  // Starts the rank, up to where the ranks have met and know their devices.
+  // Starts the rank: reads the run, opens the device and connects the ranks.
   Rank start();
   void open_events(int rank);
   void report_failure(ExitCode code, const std::string& reason);
@@ -51,7 +51,7 @@ class RankRun {
   std::recursive_mutex failing_;  // held from the first fail() on
   bool is_failing_ = false;
   FailureNotice failure_notice_;
-  std::mutex events_mutex_;  // guards the pointer
+  std::mutex events_mutex_;  // guards the pointer events_
   std::unique_ptr<EventWriter> events_;
   // Kept until the process ends: after an error on the device, destructors could throw or hang.
   std::unique_ptr<ProcessGroup> group_;

@@ -64,7 +64,7 @@ Facts facts_of(const RunSpec& spec, int attempt, const std::vector<NamedInput>& 
   return facts;
 }
 
-// Describes the lowest rank that differs from rank 0.
+// Describes the lowest rank that differs from rank 0; empty if none differs.
 std::string first_difference(const Said& said) {
   const Facts of_rank_0 = unpacked<Facts>(said[0]);
   for (size_t rank = 1; rank < said.size(); ++rank) {
@@ -101,7 +101,7 @@ std::string state_text(const std::filesystem::path& file) {
 // For each file, the lowest rank with each of the file's states.
 using Readers = std::vector<std::pair<size_t, int>>;  // a file's number and a rank
 
-// Returns an empty text if every file has one state on all ranks.
+// Returns the Readers as text; empty if every file has the same state on all ranks.
 std::string choose_readers(const Said& said) {
   std::vector<Said> states;
   for (const std::string& of_rank : said) states.push_back(unpacked<Said>(of_rank));

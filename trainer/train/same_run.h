@@ -12,11 +12,12 @@ namespace fsdp {
 // left out; they are compared when it is opened (see resume.h). Throws ConfigError.
 std::vector<NamedInput> compared_files(const RunSpec& spec);
 
-// Throws ConfigError on every rank, with the key and both values, if a rank differs from rank 0. It
-// compares the program, --attempt, the keys of the run, and the contents of `files`. Paths of
+// Throws ConfigError on every rank, with the key and both values, if a rank differs from rank 0.
+// Compares the program, --attempt, the keys of the run, and the contents of `files`. Paths of
 // inputs may differ: only the contents count. `attempt` is 0 if it was not given.
 //
-// A file is not read if stat(2) answers the same as on rank 0. Others are read once per answer.
+// A file is read only if stat(2)'s answers differ between ranks. Then one rank reads it for each
+// answer.
 void require_same_run(const RunSpec& spec, int attempt, const std::vector<NamedInput>& files,
                       ProcessGroup& world);
 

@@ -26,7 +26,7 @@ class LearningRateSchedule {
   LearningRateSchedule(double learning_rate, const ScheduleSpec& spec, int64_t steps,
                        int64_t steps_per_epoch);
 
-  // The rate of optimizer step `step`, from 1.
+  // Returns the rate of optimizer step `step`, counted from 1.
   double learning_rate(int64_t step) const;
 
  private:

@@ -17,7 +17,7 @@ void hold_stop_signals() {
   sigset_t held;
   sigemptyset(&held);
   for (const int signal : kSignals) sigaddset(&held, signal);
-  sigaddset(&held, SIGCONT);  // it lets a stopped process go on even so
+  sigaddset(&held, SIGCONT);  // even if blocked, it continues a stopped process
   pthread_sigmask(SIG_BLOCK, &held, nullptr);
 }
 

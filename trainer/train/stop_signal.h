@@ -9,8 +9,8 @@ void hold_stop_signals();
 
 bool stop_requested();
 
-// True if the process was stopped (SIGSTOP, `scontrol suspend`) and has gone on since the last
-// call.
+// True if, since the last call, the process was stopped (SIGSTOP, `scontrol suspend`) and then
+// continued.
 bool was_suspended();
 
 }  // namespace fsdp

@@ -37,7 +37,7 @@ bool reads_weights(const RunSpec& spec, const CheckpointReader* resumed) {
   return resumed != nullptr || !spec.model.source.empty();
 }
 
-// Counts in `read` the elements that this rank reads.
+// Returns the source of the weights. Counts in `read` the elements that this rank reads.
 FillParameter weight_source(const RunSpec& spec, const CheckpointReader* resumed, const Mesh& mesh,
                             at::Device device, int64_t& read) {
   FillParameter fill;
@@ -64,7 +64,7 @@ const ModelConfig& begin_building(const ModelConfig& config) {
   return config;
 }
 
-// Waits for ranks that are still reading.
+// The mesh waits for ranks that are still reading, so the start-up's timer is paused.
 Mesh make_mesh(const RunSpec& spec, ProcessGroup& group) {
   pause_start_up();
   return Mesh(spec.strategy, group);
@@ -128,7 +128,7 @@ void Trainer::describe(RunStarted& started) const {
 }
 
 int64_t Trainer::run() {
-  // A device's figures are read one step later, so that nothing waits for the step.
+  // A GPU's figures are read one step later. Otherwise this thread would wait for the step.
   const size_t reports_behind = backend_.device().is_cpu() ? 0 : 1;
   last_mark_ = clock_.mark();
   report_memory_peak(0);
@@ -203,7 +203,8 @@ void Trainer::write_report() {
   reports_.pop_front();
   report.event.step_time_ms = report.end->milliseconds_since(*last_mark_);
   report.event.communication_time_ms = report.communication.milliseconds();
-  // A device's report comes a step later, so the suspension may be of the step after.
+  // A GPU's report is written after the next step was issued. A suspension may be in either step,
+  // so both are marked.
   const bool is_suspended_now = was_suspended();
   report.event.suspended = is_suspended_now || was_suspended_before_;
   was_suspended_before_ = is_suspended_now;

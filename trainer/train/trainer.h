@@ -41,10 +41,10 @@ class Trainer {
   int64_t run();
 
  private:
-  // A step with figures that may still be on their way from the device.
+  // A step whose figures the device may still be computing.
   struct Report {
     StepDone event;
-    at::Tensor statistics;  // on the host: loss, votes to stop, gradient norm, is left out
+    at::Tensor statistics;  // on the host: loss, votes to stop, gradient norm, is skipped
     CommunicationClock::Operations communication;
     std::unique_ptr<StepClock::Mark> end;
   };
@@ -52,7 +52,7 @@ class Trainer {
   // Writes the FLOPs of the micro-batches into the event.
   void count_flops(std::span<const Batch> micro_batches, StepDone& event) const;
   void write_report();
-  // Reports the memory peak since the step before began, if it is a new maximum.
+  // Reports the memory peak since `step` began, if it is a new maximum. Step 0 is the start.
   void report_memory_peak(int64_t step);
   // True if no step follows at once: at the end, and before an evaluation or a checkpoint.
   bool is_last_for_now(int64_t step) const;

@@ -71,7 +71,7 @@ class CheckpointWeights {
                     });
   }
 
-  // Returns a weight's bytes (nf4_layout.h) if bitsandbytes stored it.
+  // Returns a weight's bytes (nf4_layout.h) if bitsandbytes stored the weight, else nullopt.
   std::optional<std::vector<uint8_t>> quantized(const NamedTensor& tensor) const {
     const std::optional<StoredNf4> stored = find_nf4(folder_, tensors_, tensor);
     if (!stored) return std::nullopt;
@@ -122,7 +122,7 @@ class CheckpointWeights {
                                  : stored.dtype == "BF16" ? at::kBFloat16
                                                           : at::kHalf;
     const uint64_t item_bytes = c10::elementSize(dtype);
-    // This is no tensor, because a plan would have to count its memory.
+    // The buffer is no tensor, because a plan would have to count its memory.
     const auto staged =
         std::make_unique_for_overwrite<std::byte[]>(std::min(kBlock, part.numel()) * item_bytes);
     for (int64_t done = 0; done < part.numel(); done += kBlock) {
@@ -137,7 +137,7 @@ class CheckpointWeights {
 
   // `first` is the tensor's element at which `block` begins.
   void check_finite(const NamedTensor& tensor, int64_t first, const at::Tensor& block) const {
-    const auto [minimum, maximum] = at::aminmax(block);  // both nan if there is one
+    const auto [minimum, maximum] = at::aminmax(block);  // both NaN if the block has one
     const auto is_finite = [](const at::Tensor& value) {
       return std::isfinite(value.item<float>());
     };
@@ -176,7 +176,8 @@ class RandomWeights {
   }
 
  private:
-  // Each block of a tensor has its own engine, so a slice only costs the blocks that it touches.
+  // Each block of a tensor has its own random engine, so a slice only costs the blocks that it
+  // touches.
   static constexpr int64_t kBlock = 65'536;
 
   // Uses its own threads: at::parallel_for is serial in code compiled without OpenMP.
@@ -235,10 +236,11 @@ class RandomWeights {
   int64_t seed_;
 };
 
-// Quantizes the weights that are to be quantized, a tensor at a time, unless they are stored so.
+// Quantizes the parameters that the run keeps quantized, one tensor at a time, unless they are
+// stored quantized. Other parameters pass unchanged.
 class QuantizedWeights {
  public:
-  // `stored` is where `values` are read from; null: from no folder.
+  // `stored` is the folder that `values` reads; null: `values` reads none.
   QuantizedWeights(FillParameter values, std::shared_ptr<const CheckpointWeights> stored)
       : values_(std::move(values)), stored_(std::move(stored)) {}
 

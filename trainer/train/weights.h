@@ -5,12 +5,12 @@
 
 namespace fsdp {
 
-// Returns the source of the parameters' first values.
+// Returns the source of the parameters' initial values.
 //
-// With model.source, the values come from the folder's mapped files. Only the requested bytes are
-// read; F32, BF16 and F16 are converted to the wanted dtype. A call throws ConfigError if the
-// checkpoint lacks a tensor of the parameter or has it with another shape or dtype. It also throws
-// if a requested element is not finite.
+// With model.source, the values come from the folder's files. Only the requested bytes are read.
+// F32, BF16 and F16 are converted to the wanted dtype. A call throws ConfigError if the checkpoint
+// lacks a tensor of the parameter or has it with another shape or dtype. It also throws if a
+// requested element is not finite.
 //
 // Otherwise values are random, by the parameter's Initialization. They depend only on train.seed,
 // the tensor's name and the element's index, so ranks, strategies and slices agree.
