@@ -102,7 +102,7 @@ class TextMaker : public DocumentMaker {
  private:
   // Writes "<moves> <result>" between the begin and end tokens.
   void append_game(const Record& record, Document& out) {
-    record.text(columns_.termination);
+    record.text(columns_.termination);  // throws if there is none: the records are not games
     text_ = record.text(columns_.moves);
     text_ += ' ';
     text_ += record.text(columns_.result);

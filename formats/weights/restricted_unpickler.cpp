@@ -21,7 +21,7 @@ constexpr size_t kLongestText = 1000;
 constexpr size_t kDeepestStack = 1 << 16;
 // A pickle's values may take kMostBytesOfByte times its bytes, and kMoreBytes. The most measured
 // was 11 times the bytes: 80,000 tensors of one number each, in one storage.
-constexpr size_t kMostBytesOfByte = 10;
+constexpr size_t kMostBytesOfByte = 12;
 constexpr size_t kMoreBytes = 12 << 20;
 constexpr size_t kBytesOfTensor = 160;  // an entry of the map, without its name and sizes
 

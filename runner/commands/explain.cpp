@@ -179,9 +179,10 @@ std::string explain_failure(const Store& store, const RunRecord& run,
     lines.push_back(line);
     if (lines.size() > kLogLines) lines.pop_front();
   }
-  std::string text =
-      fmt::format("First cause, in attempt {}: {}\n  the end of {}:\n", failed->attempt,
-                  visible_line(failed->reason), visible_line(log.string()));
+  std::string text = fmt::format("First cause, in attempt {}: {}\n  {} {}{}\n", failed->attempt,
+                                 visible_line(failed->reason),
+                                 lines.empty() ? "there is nothing in" : "the end of",
+                                 visible_line(log.string()), lines.empty() ? "" : ":");
   for (const std::string& line : lines) text += "  | " + visible_line(line) + '\n';
   return text + '\n';
 }

@@ -191,21 +191,6 @@ std::string errors_text(const char* of_what, const std::vector<double>& errors) 
                      median(mapped(errors, size)), counted(std::ssize(errors), "run"), worst);
 }
 
-}  // namespace
-
-std::string predictions_line(std::span<const ComparisonRow* const> runs) {
-  std::vector<double> of_memory;
-  std::vector<double> of_step_times;
-  for (const ComparisonRow* run : runs) {
-    if (const auto error = memory_error_percent(*run)) of_memory.push_back(*error);
-    if (const auto error = step_time_error_percent(*run)) of_step_times.push_back(*error);
-  }
-  if (of_memory.empty()) return "";
-  std::string line = "The predicted " + errors_text("allocated memory was off", of_memory);
-  if (!of_step_times.empty()) line += ", the " + errors_text("step time", of_step_times);
-  return line + '.';
-}
-
 // "Held over all attempts in jobs: 4.00 GPU-hours, of which ranks used 1.00 GPU-hours, and 1.00
 // node-hours." Empty if no run was in a job.
 std::string held_line(const Runs& runs) {
@@ -227,6 +212,21 @@ std::string held_line(const Runs& runs) {
   return fmt::format("Held over all attempts in jobs: {}, of which ranks used {}, and {}.",
                      text(*sum.gpu_time_in_jobs_ms, "GPU-hours"),
                      text(*sum.gpu_time_of_ranks_ms, "GPU-hours"), nodes);
+}
+
+}  // namespace
+
+std::string predictions_line(std::span<const ComparisonRow* const> runs) {
+  std::vector<double> of_memory;
+  std::vector<double> of_step_times;
+  for (const ComparisonRow* run : runs) {
+    if (const auto error = memory_error_percent(*run)) of_memory.push_back(*error);
+    if (const auto error = step_time_error_percent(*run)) of_step_times.push_back(*error);
+  }
+  if (of_memory.empty()) return "";
+  std::string line = "The predicted " + errors_text("allocated memory was off", of_memory);
+  if (!of_step_times.empty()) line += ", the " + errors_text("step time", of_step_times);
+  return line + '.';
 }
 
 std::vector<std::string> notes_below(const ReportRows& comparison, const ShownColumns& shown) {

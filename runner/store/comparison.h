@@ -146,7 +146,9 @@ struct ComparisonRow : AttemptSummary {
     visit("current", self.current,
           "1: in its experiment's list; 0: no longer, a row of `report --all`.");
     visit("hash8", self.hash8, "First digits of the run's hash.");
-    visit("attempt", self.attempt, "Number of the newest attempt; absent: none was started.");
+    visit("attempt", self.attempt,
+          "Number of the newest attempt that was not cut short, else of the newest; absent: none "
+          "was started.");
     visit("folder", self.folder, "The run's folder, in the results folder.");
     visit("strategy", self.strategy, "single, ddp or fsdp; for people with sharding and +offload.",
           "strategy");
@@ -249,7 +251,8 @@ struct RankRow : RankSummary {
     visit("position", self.position, "Place of the run in the experiment.");
     visit("point", self.point, "Name of the point.", "point");
     visit("run", self.run, "Number of the run in the database.");
-    visit("attempt", self.attempt, "Number of the newest attempt.");
+    visit("attempt", self.attempt,
+          "Number of the newest attempt that was not cut short, else of the newest.");
     visit("rank", self.rank, "The process among the run's.", "rank");
     visit("host", self.host, "Where it ran.");
     visit("device", self.device, "What it computed on.", "device");

@@ -59,14 +59,24 @@ bool says_moved(int code, const std::filesystem::path& file) {
 }
 
 // Copies a database file, and the journal that a killed writer left, to `folder`. Copies the files
-// without SQLite, which would have to write to the source first.
+// without SQLite, which would have to write to the source first. Throws if another process changes
+// the source meanwhile: with one of the two files older than the other, the copy would be wrong.
 std::filesystem::path copy_with_journal(const std::filesystem::path& source,
                                         const std::filesystem::path& folder) {
   std::filesystem::path file = folder / "results.sqlite";
-  std::filesystem::copy_file(source, file);
   const std::filesystem::path journal = source.string() + "-journal";
+  const auto last_changes = [&] {
+    std::error_code absent;
+    return std::pair(std::filesystem::last_write_time(source),
+                     std::filesystem::last_write_time(journal, absent));
+  };
+  const auto before = last_changes();
+  std::filesystem::copy_file(source, file);
   if (std::filesystem::exists(journal)) {
     std::filesystem::copy_file(journal, file.string() + "-journal");
+  }
+  if (last_changes() != before) {
+    throw std::runtime_error(source.string() + " was changed while it was copied; call again");
   }
   return file;
 }

@@ -115,6 +115,10 @@ TEST_CASE("explain says why a run failed, what makes it another run, and how to 
   const ComparisonRow row = rows(workplace).at(0);
   CHECK_THAT(text_of(workplace.results() / row.folder / "attempt-2/events.rank0.jsonl"),
              Contains("\"kind\":\"run_finished\"") && Contains("\"steps\":7"));
+
+  std::filesystem::remove(workplace.results() / row.folder / "attempt-1/rank0.log");
+  CHECK_THAT(workplace.call({"explain", "first", "--trainer", STUB_TRAINER_PROGRAM}).output,
+             Contains("  there is nothing in ") && !Contains("the end of "));
 }
 
 TEST_CASE("explain names changed input files, when nothing else differs") {
