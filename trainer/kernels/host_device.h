@@ -11,7 +11,8 @@
 
 namespace fsdp {
 
-// Returns a * b, rounded before anything is added to it.
+// Returns a * b, rounded before anything is added to it. On a host the file that calls it must be
+// compiled with -ffp-contract=off.
 FSDP_HOST_DEVICE float rounded_product(float a, float b) {
 #ifdef __CUDA_ARCH__
   return __fmul_rn(a, b);
