@@ -29,8 +29,8 @@ TEST_CASE("a value is too large if its tensors alone are, where these never shri
   plan.memory_allocated_bytes_max = 70;
   plan.memory_reserved_bytes_max = 90;
   plan.memory_device_bytes_max = 95;
-  CHECK(value_fit(plan, spec, key) ==
-        ValueFit::kDoesNotFit);  // without the allocator's surplus it would fit
+  // Only the allocator's surplus does not fit.
+  CHECK(value_fit(plan, spec, key) == ValueFit::kDoesNotFit);
   plan.memory_allocated_bytes_max = 76;
   CHECK(value_fit(plan, spec, key) == ValueFit::kTooLarge);  // tensors and context do not fit
   spec.train.deterministic = true;

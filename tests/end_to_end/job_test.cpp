@@ -259,8 +259,7 @@ TEST_CASE("an attempt of a job that was killed is taken up by the requeued job")
     job.send(SIGKILL);
     job.wait();
   }
-  for (const pid_t process : workplace.reported_processes())
-    kill(process, SIGKILL);  // as slurmd does
+  for (const pid_t process : workplace.reported_processes()) kill(process, SIGKILL);  // as slurmd
   const Ended second = submission.run({{"SLURM_RESTART_COUNT", "1"}, {"STUB_STEP_MS", "1"}});
   CHECK(second.status == 0);
   CHECK(submission.follow().empty());

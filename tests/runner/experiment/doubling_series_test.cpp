@@ -13,7 +13,7 @@ namespace {
 const std::string kDoublingBase = "experiment: lab\nbase: {memory_limit_gib: 1, batch.total: 48}\n";
 const std::string kDouble = "double: {batch.size_per_rank: {from: 1, refine: true}}";
 
-// An experiment with its file, which exists while runs are made.
+// A loaded experiment. Runs can be made while the object exists.
 class Doubled {
  public:
   explicit Doubled(const std::string& text, const ExpandOptions& options = {})

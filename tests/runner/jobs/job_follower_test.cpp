@@ -40,7 +40,7 @@ class OpenedFolders {
       for (ssize_t at = 0; at < size;) {
         inotify_event event{};
         std::memcpy(&event, buffer.data() + at, sizeof(event));
-        if (event.len == 0) folders.insert(folder_of_[event.wd]);  // not for its files
+        if (event.len == 0) folders.insert(folder_of_[event.wd]);  // no event of a file in it
         at += static_cast<ssize_t>(sizeof(event) + event.len);
       }
     }

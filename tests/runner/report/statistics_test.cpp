@@ -34,7 +34,7 @@ double coverage(size_t repeats) {
 }
 
 TEST_CASE("a 95 % interval holds the true ratio about as often as it says") {
-  CHECK(coverage(3) < 0.92);  // so reports call it a range
+  CHECK(coverage(3) < 0.92);  // so reports call it a range, not an interval
   CHECK(coverage(5) > 0.94);
   CHECK(coverage(10) > 0.94);
   for (const size_t repeats : {5u, 10u, 30u}) CHECK(coverage(repeats) < 0.985);

@@ -96,7 +96,7 @@ TEST_CASE("the time of a suspended job counted as a step's") {
   steps[2].suspended = true;
   AttemptFigures figures({.ranks = 2});
   add(figures, 0, steps);
-  add(figures, 1, steps_of({.step_times_ms = {10, 20, 3'600'000, 30}}));  // waited
+  add(figures, 1, steps_of({.step_times_ms = {10, 20, 3'600'000, 30}}));  // rank 1 waited
   const AttemptSummary summary = figures.summary(false);
   CHECK(summary.step_time_ms_median == 20);
   CHECK(summary.step_time_ms_p75 == 25);
