@@ -10,7 +10,7 @@
 
 namespace fsdp {
 
-// A folder that is gone when the object is.
+// A folder that is deleted with the object.
 class TemporaryFolder : public ScratchFolder {
  public:
   std::filesystem::path operator/(const std::string& name) const { return path() / name; }
@@ -20,7 +20,7 @@ class TemporaryFolder : public ScratchFolder {
     return path() / name;
   }
 
-  // `text` with the folder taken out of the files' names in it.
+  // Returns `text` with this folder's path removed from all file names.
   std::string without_folder(std::string text) const {
     const std::string prefix = path().string() + '/';
     for (size_t at; (at = text.find(prefix)) != std::string::npos;) text.erase(at, prefix.size());

@@ -4,9 +4,10 @@
 //     cmake --build --preset release --target cpu_adamw
 //     build/release/cpu_adamw [threads] [elements]
 //
-// The measured parts run in turns, so other load on the machine meets all of them. Figures are
-// medians. Bytes are those read plus those written. A processor also fetches bytes that are about
-// to be overwritten. They are not counted, and cost a copy with ordinary stores a third.
+// The measured parts take turns, so other load on the machine slows all of them. Figures are
+// medians. Bytes read and bytes written are counted. A processor also fetches memory before an
+// ordinary store overwrites it. These fetches are not counted. They take a third of the time of a
+// copy with ordinary stores.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 

@@ -1,5 +1,5 @@
-// Measures a step without a device, for each strategy: a LLaMA of 7 billion parameters on meta
-// tensors, median of 20. Run by hand:
+// Measures a training step without a device: a LLaMA of 7 billion parameters on meta tensors, with
+// several strategies. Times are medians of 20 steps. Run by hand:
 //
 //     cmake --build build/release --target step_on_meta && build/release/step_on_meta
 #include <algorithm>

@@ -176,7 +176,7 @@ void ingest_speed(int64_t steps) {
           [&] { store.end_attempt(run_id, 1, RunStatus::kFinished, "", 5'000); });
 }
 
-// The runs as a sweep would leave them, a hundred in a transaction.
+// Stores runs as a sweep leaves them, a hundred in a transaction.
 void fill(Store& store, int64_t run_count, int64_t steps) {
   std::vector<RunRecord> runs;
   for (int64_t i = 0; i < run_count; ++i) runs.push_back(planned("point " + std::to_string(i), i));

@@ -13,8 +13,8 @@
 //
 //     tokenizer_speed TOKENIZER TEXTS special | plain | sentencepiece
 //
-// prints seconds and tokens for each line feed on standard input: of encode_with_special, of
-// encode, or of SentencePiece's library called directly.
+// For each line feed on standard input, encodes all texts and prints the seconds and the number of
+// tokens. Calls encode_with_special, encode, or SentencePiece's library directly.
 namespace {
 
 template <typename Encode>

@@ -60,7 +60,7 @@ TEST_CASE("a calibration says how it differs from what is planned") {
   CHECK(misfit([](Calibration& found) { found.ranks = 1; }) == "was measured by 1 rank, not by 4");
   CHECK(misfit([](Calibration& found) { found.threads = 1; }) ==
         "was measured with 1 thread a rank, not 2");
-  wanted.threads = 0;  // of GPUs of another host
+  wanted.threads = 0;  // unknown, as the GPUs are another host's
   CHECK(misfit([](Calibration& found) { found.threads = 7; }).empty());
 }
 

@@ -37,9 +37,10 @@ TEST_CASE("the memory limit is the least on the way up to the root, in either ve
   CHECK(memory_available_bytes(cgroups.places()) == 9000000);
   cgroups.write("slurm/memory.max", "8000000\n");
   CHECK(cgroups.limit() == 8000000);
-  cgroups.write("slurm/job_7/memory.high", "7000000\n");  // nobody comes far above it
+  cgroups.write("slurm/job_7/memory.high", "7000000\n");  // above it the kernel stalls processes
   CHECK(cgroups.limit() == 7000000);
-  cgroups.write("memory.max", "6000000\n");  // a container's own, whose path is the host's
+  // In a container the root is its own cgroup, and the path may be the host's.
+  cgroups.write("memory.max", "6000000\n");
   cgroups.is_in("0::/docker/abc\n");
   CHECK(cgroups.limit() == 6000000);
   cgroups.is_in("0::/../../other\n");

@@ -174,7 +174,7 @@ TEST_CASE("tokens of a tokenizer that was overwritten do not get the name of wha
   const std::string pieces = contents_of(source.tokenizer);
   source.tokenizer = folder.write("tokenizer.model", pieces);
   const std::string name = prepared_name(source, file_digest);
-  folder.write("tokenizer.model", pieces + std::string("\x32\0", 2));  // an empty field more
+  folder.write("tokenizer.model", pieces + std::string("\x32\0", 2));  // one more field, empty
   CHECK_THAT(refusal([&] { prepared_file(source, folder.path() / "out", name); }),
              Contains("or its tokenizer"));
 }
@@ -242,10 +242,10 @@ TEST_CASE("a token beyond the vocabulary that comes into an open file is refused
   struct Change {
     const char* name;
     int64_t vocab_size;
-    std::string bytes;  // of the token that row 2 begins with
+    std::string bytes;  // the first token of row 2
     std::string named;
   };
-  // The lowest 31 bits alone of the 64-bit tokens, and of the last one, would be in the vocabulary.
+  // The lowest 31 bits of the tokens for b.npy and d.bin would be in the vocabulary.
   const Change change = GENERATE(
       Change{"a.npy", 10, bytes_of<int32_t>({10}), "10"},
       Change{"a.npy", 10, bytes_of<int32_t>({-5}), "-5"},
@@ -369,7 +369,7 @@ TEST_CASE("a prepared file's name follows from contents and from what decides th
   other = source;
   other.file = folder.write("moved.jsonl", "{}");
   CHECK(name_of_source(other) == name);
-  other.file = folder.write("moved.txt", "{}");  // is read in another way
+  other.file = folder.write("moved.txt", "{}");  // the extension decides how it is read
   CHECK(name_of_source(other) != name);
   folder.write("moved.jsonl", "{ }");
   other.file = folder.path() / "moved.jsonl";

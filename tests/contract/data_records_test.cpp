@@ -18,7 +18,7 @@ Texts texts_of(const std::filesystem::path& file, const std::string& column) {
     record.parse(raw);
     texts.emplace_back(record.text(column));
   }
-  CHECK_FALSE(records.next(raw));  // it stays at its end
+  CHECK_FALSE(records.next(raw));  // the file stays at its end
   return texts;
 }
 

@@ -50,7 +50,7 @@ TEST_CASE("a GPU without kernels is named, with its capability and what to do") 
         "Tesla V100-SXM2-32GB has compute capability 7.0, and fsdp-train's PyTorch 2.11.0 for CUDA "
         "13.0 has kernels for sm_75 sm_80 sm_86 sm_90 sm_100 sm_120");
   CHECK_THAT(volta->remedy, Contains("FSDP_CUDA=12") && Contains("device: cpu"));
-  // Older than all, and newer than all.
+  // GPUs that are older or newer than all architectures of the build.
   CHECK_THAT(gpu_misfit(kCuda13, "Tesla P100", {6, 0})->remedy,
              Contains("FSDP_TORCH") && !Contains("FSDP_CUDA"));
   CHECK_THAT(gpu_misfit(kCuda12, "Tesla P100", {6, 0})->remedy, Contains("FSDP_TORCH"));

@@ -11,7 +11,7 @@
 namespace fsdp {
 namespace {
 
-// A value of each member that is not its default and tells it from the others.
+// Returns a body without default values. Its numbers and texts differ from each other.
 template <typename Body>
 Body filled() {
   Body body;
@@ -32,7 +32,7 @@ Body filled() {
   return body;
 }
 
-// The line of a step, with another name or value for one member.
+// Returns a step's JSON line with the name and value of one member replaced.
 std::string step_line(const std::string& member, const std::string& replacement) {
   std::string line = to_json_line({.body = filled<StepDone>()});
   const size_t begin = line.find('"' + member + "\":");
@@ -78,7 +78,7 @@ TEST_CASE("a step without its number or a figure is no step of number or figure 
   }
 }
 
-// The gap in the sequence and the time since the start are differences that have to fit.
+// Readers subtract sequences and times, and the differences must not overflow.
 TEST_CASE("a number beyond all counting is no sequence, time or step") {
   for (const std::string name : {"sequence", "time_unix_ms", "step", "tokens"}) {
     for (const std::string value : {"9223372036854775807", "-9223372036854775808"}) {
@@ -150,7 +150,7 @@ TEST_CASE("events that a full disk does not take are written whole when there is
   const TemporaryFolder folder;
   EventWriter writer(folder / "events.jsonl");
   {
-    const FileSizeLimit limit(100);  // in the middle of a line
+    const FileSizeLimit limit(100);  // ends in the middle of a line
     for (int64_t step = 1; step <= 3; ++step) writer.write(step_number(step));
   }
   writer.write(step_number(4));

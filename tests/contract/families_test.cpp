@@ -37,7 +37,7 @@ TEST_CASE("parameters are counted as the modules have them") {
     config.head_dim = 20;
     CHECK(parameter_count(config) == parameters_in(config));
   }
-  // Its embedding and head, blocks and last norm.
+  // Embedding and head, then the blocks, then the last norm.
   CHECK(parameter_count(ModelConfig{.num_hidden_layers = 2,
                                     .hidden_size = 8,
                                     .intermediate_size = 12,

@@ -8,8 +8,8 @@
 namespace fsdp {
 namespace {
 
-// The pairs of one head of width 1. The rest of the model is as small as possible. Shapes with
-// equal numbers of tokens then differ in attention alone.
+// Returns the number of pairs of tokens that attention counts, from the operations of a model with
+// one head of width 2.
 double attention_pairs(std::optional<int64_t> window, const BatchShape& shape) {
   const ModelConfig config{.architecture = "MistralForCausalLM",
                            .num_hidden_layers = 1,
@@ -37,7 +37,7 @@ TEST_CASE("a token of a 7B LLaMA takes six operations a parameter, and attention
   const double tokens = 3 * 2048;
   const double embedding = 32000.0 * 4096;
   const double norms = (2 * 32 + 1) * 4096.0;
-  const double attention = 32 * 4 * (2048.0 / 2) * 4096;  // of a token, forward
+  const double attention = 32 * 4 * (2048.0 / 2) * 4096;  // forward operations of a token
   CHECK(model_flops(forward) ==
         tokens * (6 * (parameter_count(config) - embedding - norms) + 3 * attention));
   CHECK(forward.blocks == 32);

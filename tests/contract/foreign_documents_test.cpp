@@ -15,7 +15,7 @@
 #include "tests/contract/applied_overrides.h"
 #include "tests/contract/input_fixtures.h"
 
-// Foreign text is bounded before it becomes objects.
+// The size and depth of foreign text are limited before it becomes objects.
 namespace fsdp {
 namespace {
 
@@ -59,7 +59,8 @@ TEST_CASE("JSON of more values than any document has is refused before it become
   CHECK_THROWS_WITH(parse_foreign_json(list(most)), Contains("holds more than 10000000 values"));
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which take any address space
+// Sanitizers need far more address space than the test allows.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
 TEST_CASE("JSON for whose objects there is no memory does not end the process") {
   std::string text = "[0";
@@ -70,7 +71,7 @@ TEST_CASE("JSON for whose objects there is no memory does not end the process") 
   if (child == 0) {
     rlim_t pages = 0;
     std::ifstream("/proc/self/statm") >> pages;
-    // Enough for the list while it grows, but not for a second one when it is destroyed.
+    // Enough for the list while it grows. Its destructor needs a second list, which does not fit.
     const rlim_t most = pages * static_cast<rlim_t>(getpagesize()) + (rlim_t{115} << 20);
     const rlimit limit{.rlim_cur = most, .rlim_max = most};
     if (setrlimit(RLIMIT_AS, &limit) != 0) _exit(1);

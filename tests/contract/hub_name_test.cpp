@@ -58,7 +58,7 @@ TEST_CASE("organization/name is a path where there is one, else a model on a hub
   CHECK(spec_with(yaml, folder.path()).model.source == "hf://org/name");
   std::filesystem::create_directories(folder.path() / "org/name");
   CHECK(spec_with(yaml, folder.path()).model.source == folder.path() / "org/name");
-  // Data has no short form, and deeper paths are none.
+  // Data has no such short form, and neither have deeper paths.
   CHECK(spec_with("{data.train: org/x}", folder.path()).data.train == folder.path() / "org/x");
   CHECK(spec_with("{model.source: a/b/c}", folder.path()).model.source == folder.path() / "a/b/c");
 }
@@ -114,7 +114,7 @@ TEST_CASE("a name becomes the files of the cache when all that the hub lists are
   CHECK(taken() == "hf://org/name");
   std::filesystem::remove(repository.ref("main"));
   REQUIRE(mkfifo(repository.ref("main").c_str(), 0600) == 0);
-  CHECK(taken() == "hf://org/name");  // which is not waited for
+  CHECK(taken() == "hf://org/name");  // does not wait for the pipe
   CHECK_THROWS_WITH(require_fetched(spec), Catch::Contains("refs/main: 'model.source': cannot be"));
   unsetenv("HF_HUB_CACHE");
 }

@@ -12,7 +12,7 @@ namespace {
 
 using Catch::Contains;
 
-// Log lines go nowhere again when a test ends.
+// Turns the log off at the end of a test.
 struct LogOff {
   ~LogOff() { log_to_stderr(LogLevel::kOff); }
 };

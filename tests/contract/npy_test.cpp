@@ -12,7 +12,7 @@ std::string header(const std::string& descr, const std::string& fortran_order,
          ", }   \n";
 }
 
-// Opens an array of three columns.
+// Opens an array of 3 columns, for a vocabulary of 10 tokens.
 std::unique_ptr<DocumentFile> open_rows(const std::filesystem::path& file) {
   return open_token_file(file, 2, 10);
 }
@@ -93,7 +93,7 @@ TEST_CASE("files that are no .npy, of an unknown version, or without a proper he
   CHECK_THAT(refusal_of_npy(npy_bytes("{}", "", 4)), Contains("version 4; allowed: 1, 2, 3"));
   CHECK_THAT(refusal_of_npy(npy_bytes("{}", "")), Contains("without descr"));
   CHECK_THAT(refusal_of_npy(npy_bytes("{'descr': ", "")), Contains("is not JSON"));
-  std::string zeros = header("'<i4'", "False", "(0, 2)");  // which NumPy does not read either
+  std::string zeros = header("'<i4'", "False", "(0, 2)");  // with a NUL, which NumPy refuses, too
   zeros[zeros.size() - 2] = '\0';
   CHECK_THAT(refusal_of_npy(npy_bytes(zeros, "")), Contains("damaged header"));
   CHECK_THAT(refusal([] { open_rows("/nowhere.npy"); }), Contains("cannot be read"));

@@ -10,7 +10,7 @@
 namespace fsdp {
 namespace {
 
-// Values that exclude one of these, or cannot go with one, are below.
+// The functions below change the keys that contradict one of these.
 RunSpec with_every_value_changed() {
   return applied(R"(
 model:
@@ -346,7 +346,7 @@ TEST_CASE("the specifications of these tests leave no key as it is by default") 
       unchanged.push_back(by_default[i]);
     }
   }
-  // The third of three alternatives each.
+  // The specifications have other keys that exclude these two.
   CHECK(unchanged == std::vector<std::string>{"    min_parameters: null", "  sequences: null"});
 }
 

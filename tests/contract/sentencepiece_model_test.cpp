@@ -9,11 +9,11 @@
 namespace fsdp {
 namespace {
 
-// NormalizerSpec of a ModelProto with a precompiled_charsmap: A becomes B, and AB becomes C. Each
-// node of its double array has a block of 256 units, where its value and its children are.
+// The NormalizerSpec of a ModelProto. Its precompiled_charsmap maps A to B, and AB to C. Each node
+// of the double array has its value and its children in a block of 256 units of its own.
 struct CharacterTable {
   static constexpr uint32_t kRoot = 0, kA = 256 + 'A', kAB = 512 + 'B';
-  std::vector<uint32_t> units = std::vector<uint32_t>(1024, 1U << 31);  // no child of any
+  std::vector<uint32_t> units = std::vector<uint32_t>(1024, 1U << 31);  // nobody's child
 
   CharacterTable() {
     units[kRoot] = 256 << 10;
@@ -84,7 +84,7 @@ TEST_CASE("a SentencePiece model that its library would read past a buffer is re
   CHECK_THAT(refused_with(std::string("\x1A\x06\x12\x04\xff\xff\xff\x7f", 8)),
              Catch::Contains("its table of characters is cut short"));
   CharacterTable circle;
-  circle.units[circle.kAB] = (circle.kAB ^ 256) << 10 | 'B';  // its children are the root's
+  circle.units[circle.kAB] = (circle.kAB ^ 256) << 10 | 'B';  // has the root's children
   CHECK_THAT(refused_with(circle.message()),
              Catch::Contains("its table of characters has a circle"));
   std::string symbols;

@@ -121,7 +121,7 @@ TEST_CASE("the memory that is asked of a node is in bytes") {
     return node_memory_bytes(slurm);
   };
   CHECK(bytes("") == std::nullopt);
-  CHECK(bytes("0") == std::nullopt);  // all of a node's
+  CHECK(bytes("0") == std::nullopt);  // all memory of a node
   CHECK(bytes("4000") == int64_t{4000} << 20);
   CHECK(bytes("16G") == int64_t{16} << 30);
   CHECK(bytes("5k") == 5 << 10);

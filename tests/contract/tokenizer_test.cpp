@@ -16,7 +16,7 @@ namespace {
 using Catch::Matchers::Contains;
 using Ids = std::vector<int32_t>;
 
-// GPT-2's letters for the bytes of printing ASCII, a space and a line feed, and some merges.
+// A byte-level BPE: GPT-2's letters for printable ASCII, space and line feed, and some merges.
 nlohmann::json byte_level_json() {
   nlohmann::json vocabulary;
   for (char c = '!'; c <= '~'; ++c) vocabulary[std::string(1, c)] = vocabulary.size();
@@ -296,7 +296,7 @@ TEST_CASE("a pattern that does not compile or tries for ever is refused") {
   CHECK_THAT(refused("(a"), Contains(key + "it is no regular expression"));
   CHECK_THAT(refused("[a[bc]]"), Contains(key + "it has a class within a class"));
   CHECK_THAT(refused("\\h"), Contains(key + "it holds \\h"));
-  CHECK_THAT(refused("\\C"), Contains("\\C is disabled"));  // a part of a character
+  CHECK_THAT(refused("\\C"), Contains("\\C is disabled"));  // matches a part of a character
   set_pattern("(a+)+$");
   const auto tokenizer = file.open();
   std::string text(4000, 'a');
@@ -340,7 +340,7 @@ TEST_CASE("a folder's settings say what a sequence begins and ends with") {
   const auto tokenizer = open_tokenizer(file.folder.path());
   CHECK(tokenizer->ends().begin == 100);
   CHECK(tokenizer->ends().end == 100);
-  CHECK(tokenizer->ends().padding == 101);  // new, behind all others
+  CHECK(tokenizer->ends().padding == 101);  // a new token, after all others
   CHECK(tokenizer->vocab_size() == 102);
   CHECK_FALSE(tokenizer->ends().adds_begin);
   CHECK(tokenizer->ends().adds_end);
@@ -382,7 +382,7 @@ TEST_CASE("published split patterns read texts of many megabytes") {
       "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| "
       "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
   constexpr size_t kBytes = 4'000'000;
-  std::string runs;  // of 1 to 20,000 of each character
+  std::string runs;  // of 1 to 20,000 equal characters
   for (size_t i = 0; runs.size() < kBytes; ++i) {
     runs += std::string(1 + i * 997 % 20'000, " a!\n7A"[i % 6]);
   }

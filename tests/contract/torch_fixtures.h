@@ -14,7 +14,7 @@ namespace fsdp {
 
 using ZipFiles = std::vector<std::pair<std::string, std::string>>;  // names and bytes
 
-// Changes to a zip archive's entry of each member. A wrong value makes a wrong archive.
+// Changes to the entries of all members of a zip archive, which make the archive wrong.
 struct ZipLies {
   uint16_t flags = 0;
   uint16_t method = 0;
@@ -77,7 +77,7 @@ inline std::string pickle_of(const std::string& value) {
   return "\x80\x02}" + pickled_text("a") + value + "s.";
 }
 
-// torch.save's file of that pickle and those storages.
+// The file that torch.save writes for this pickle and these storages.
 inline std::string torch_bytes(const std::string& pickle, const ZipFiles& storages,
                                const std::string& byte_order = "little") {
   ZipFiles files{{"archive/data.pkl", pickle}, {"archive/byteorder", byte_order}};

@@ -29,9 +29,10 @@ TEST_CASE("a value is too large if its tensors alone are, where these never shri
   plan.memory_allocated_bytes_max = 70;
   plan.memory_reserved_bytes_max = 90;
   plan.memory_device_bytes_max = 95;
-  CHECK(value_fit(plan, spec, key) == ValueFit::kDoesNotFit);  // the allocator's pages
+  // Only the allocator's surplus does not fit.
+  CHECK(value_fit(plan, spec, key) == ValueFit::kDoesNotFit);
   plan.memory_allocated_bytes_max = 76;
-  CHECK(value_fit(plan, spec, key) == ValueFit::kTooLarge);  // with the context beside them
+  CHECK(value_fit(plan, spec, key) == ValueFit::kTooLarge);  // tensors and context do not fit
   spec.train.deterministic = true;
   CHECK(value_fit(plan, spec, key) == ValueFit::kDoesNotFit);
   plan.fit = Fit::kTight;

@@ -58,7 +58,7 @@ void write_model(const std::filesystem::path& folder) {
   file << text << std::string(end, '\0');
 }
 
-// One point that reads tokens.npy and model/, both sound.
+// One point that reads tokens.npy and model/. Both are valid.
 class SoundInput : public Workplace {
  public:
   SoundInput()

@@ -45,7 +45,7 @@ class Shell {
   }
   // Completes the line that begins with `keys`. Checks its words, each followed by a bar.
   void completes(const std::string& keys, const std::string& words) {
-    terminal_.type(keys + "\t\x01printf '%s|' \n");  // at the start of the line
+    terminal_.type(keys + "\t\x01printf '%s|' \n");  // Ctrl-A goes to the start of the line
     CHECK_NOTHROW(terminal_.read_until(words));
   }
 

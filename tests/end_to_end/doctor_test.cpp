@@ -6,7 +6,7 @@
 #include "runner/table/terminal_text.h"
 #include "tests/end_to_end/stub_runs.h"
 
-// fsdp-run doctor, on hosts that are made for it.
+// fsdp-run doctor on made-up hosts.
 using namespace fsdp;
 using Catch::Matchers::Contains;
 
@@ -28,7 +28,7 @@ class Programs {
   std::filesystem::path folder_;
 };
 
-// The finding in one line. Its wrapping depends on the length of its paths.
+// Returns the finding about `subject` in one line. Its line breaks depend on the length of paths.
 std::string finding(const std::string& text, const std::string& subject) {
   std::istringstream lines(text);
   std::string found;
@@ -67,7 +67,7 @@ TEST_CASE("a doctor on a host without anything names what is missing and does no
   CHECK_THAT(ended.output, Contains("cannot run here yet"));
   std::istringstream lines(ended.output);
   for (std::string line; std::getline(lines, line);) {
-    if (line.find('/') == std::string::npos) CHECK(display_width(line) <= 80);  // paths are whole
+    if (line.find('/') == std::string::npos) CHECK(display_width(line) <= 80);  // paths stay whole
   }
 }
 

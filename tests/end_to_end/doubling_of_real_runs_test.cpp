@@ -4,7 +4,7 @@
 #include "runner/store/store.h"
 #include "tests/end_to_end/real_runs.h"
 
-// A doubled key with the trainer itself and a limit of its allocator.
+// Doubles a key with the real trainer, whose allocator has a limit.
 using namespace fsdp;
 using Catch::Matchers::Contains;
 

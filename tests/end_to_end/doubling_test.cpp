@@ -81,7 +81,7 @@ TEST_CASE("a key is doubled until a run is out of memory, and refined") {
   CHECK_THAT(without_trainer(workplace, {"report", "experiment.yaml"}).output,
              Contains("FSDP: largest batch.size_per_rank that fits: 5 (6 does not)"));
 
-  // A rerun fits more now, and ignores the recorded outcomes of other values.
+  // Fewer values fit in the rerun. It ignores the recorded outcomes of other values.
   CHECK(workplace.run({"experiment.yaml", "--rerun", "--only", "FSDP"}, fits_up_to(2)).status == 0);
   CHECK(values(workplace) == "1 finished 2; 2 finished 2; 3 out_of_memory 1; 4 out_of_memory 2");
   CHECK(values(workplace, "after") == found);
@@ -102,7 +102,7 @@ TEST_CASE("a total batch is kept: values that do not divide it are passed over")
 
 TEST_CASE("a runner killed in the middle of a series: the next one goes on where it was") {
   const Workplace workplace = doubling("  - {name: FSDP}\n");
-  for (const char* above : {"1", "7", "5"}) {  // at 2, at 8, and at 6
+  for (const char* above : {"1", "7", "5"}) {  // killed at 2, at 8, and at 6
     std::filesystem::remove(workplace / "marker");
     Program runner(workplace / ".", workplace.command({"experiment.yaml"}),
                    {{"STUB_RULES", "batch_above=" + std::string(above) + ",spawn=marker; " +
@@ -110,7 +110,7 @@ TEST_CASE("a runner killed in the middle of a series: the next one goes on where
     first_line_of(workplace / "marker");
     runner.send(SIGKILL);
     runner.wait();
-    if (std::string(above) == "7") {  // 8 does not fit, so that 6 comes next
+    if (std::string(above) == "7") {  // 8 does not fit, so 6 comes next
       CHECK(workplace
                 .run({"experiment.yaml", "--time-limit", "1s"},
                      {{"STUB_RULES",
@@ -138,7 +138,7 @@ TEST_CASE("what ran out of memory is not launched again in another experiment, b
   CHECK_THAT(later.output,
              Contains("FSDP size_per_rank=6: out_of_memory: not launched: batch.size_per_rank=6 "
                       "ran out of memory ('FSDP size_per_rank=6' of the experiment 'trial')"));
-  // Another specification is another family: it goes on until the training set is too small.
+  // `other` has no recorded outcome. Its values are doubled until the training set is too small.
   CHECK_THAT(values(workplace, "other", "later"), Contains("6 finished 1; 12 finished 1"));
   CHECK_THAT(later.errors, Contains("cannot be run, so the search ends here"));
 
@@ -194,7 +194,7 @@ TEST_CASE("the next value of a key that an open job of Slurm doubles is left to 
 TEST_CASE("series run side by side") {
   const Workplace workplace =
       doubling(kTwoFamilies, "{double: {batch.size_per_rank: {from: 1, to: 2}}}\n");
-  // Each waits for the other's sign, at the second value.
+  // At the second value, each point's run waits for a file that the other run makes.
   const Ended ended =
       workplace.run({"experiment.yaml", "--max-parallel", "2", "--time-limit", "5s"},
                     {{"STUB_RULES",

@@ -6,8 +6,9 @@
 
 #include "tests/end_to_end/real_runs.h"
 
-// One of several ranks fails, and no launcher ends the others. They learn it from that rank.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which are preloaded
+// One of several ranks fails, and no launcher ends the others. They learn of it from that rank.
+// A sanitizer's library would have to be preloaded before ours.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 using namespace fsdp;
 using Catch::Matchers::Contains;
 using Catch::Matchers::Matches;
@@ -17,8 +18,8 @@ namespace {
 
 constexpr int kRows = 100'000;
 
-// A run without end whose ranks are plain processes. Each rank has its own copy of the data, and
-// one of them fails.
+// A run of a million steps whose ranks are plain processes. Each rank has its own copy of the data.
+// One rank fails.
 class FailingRun : public Workplace {
  public:
   FailingRun(int ranks, int failing, const std::string& keys = "")
@@ -35,9 +36,10 @@ class FailingRun : public Workplace {
     }
   }
 
-  int most_file_blocks = 0;  // of 512 bytes, that the failing rank may write to a file; 0: any
+  // The most blocks of 512 bytes that the failing rank may write to a file; 0: no limit.
+  int most_file_blocks = 0;
 
-  // `never_ends`: the process of the failing rank stays.
+  // `never_ends`: the process of the failing rank never exits.
   void start(bool never_ends) {
     const std::string port = free_port();
     for (int rank = 0; rank < ranks_; ++rank) {
@@ -61,7 +63,7 @@ class FailingRun : public Workplace {
     for (int rank = 0; rank < ranks_; ++rank) wait_for_step(events(rank), 1);
   }
 
-  // From now on.
+  // From now on the failing rank gets no more memory.
   void take_memory() const { std::ofstream(*this / "no_memory") << "now\n"; }
   void cut_data() const { std::filesystem::resize_file(data(failing_), 1000); }
 
@@ -115,7 +117,7 @@ TEST_CASE("ranks end when one of them runs out of memory, though its process sta
 }
 
 TEST_CASE("ranks end when one of them fails in an evaluation, though its process stays") {
-  // An evaluation of 90,000 rows goes on for long after the first step's event.
+  // The evaluation of 90,000 rows still runs long after the first step's event.
   FailingRun run(2, 1, "evaluation: {every_steps: 1, fraction: 0.9}");
   run.start(/*never_ends=*/true);
   run.take_memory();
@@ -139,7 +141,7 @@ TEST_CASE("ranks end when the data of one of them is cut, though its process sta
 }
 
 TEST_CASE("ranks whose connection to a failing rank breaks name that rank's failure") {
-  FailingRun run(3, 0);  // whose process also serves the store
+  FailingRun run(3, 0);  // rank 0 also serves the key-value store
   run.start(/*never_ends=*/false);
   run.take_memory();
   CHECK(run.wait(0).status == 3);

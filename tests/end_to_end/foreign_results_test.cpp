@@ -6,7 +6,7 @@
 #include "runner/store/database.h"
 #include "tests/end_to_end/stub_runs.h"
 
-// Results folders without a database of ours.
+// Results folders without a database of fsdp-run.
 using namespace fsdp;
 using Catch::Matchers::Contains;
 using std::filesystem::path;
@@ -22,7 +22,7 @@ const std::vector<std::vector<std::string>> kReaders{{"report"},
                                                      {"prune", "--not-current", "--yes"},
                                                      {"cancel", "one"}};
 
-// Every file below `folder` with its bytes, and every folder with none.
+// Returns all files and folders below `folder`, each file with its bytes.
 std::map<path, std::string> all_in(const path& folder) {
   std::map<path, std::string> found;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
@@ -33,7 +33,7 @@ std::map<path, std::string> all_in(const path& folder) {
   return found;
 }
 
-// The commands fail, and leave the results folder as it was.
+// Checks that all commands that read fail, and leave the results folder as it was.
 void check_refused_by_all(const Workplace& workplace, const std::string& reason) {
   const bool is_there = std::filesystem::exists(workplace.results());
   const auto before = is_there ? all_in(workplace.results()) : std::map<path, std::string>();

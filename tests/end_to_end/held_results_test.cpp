@@ -13,8 +13,8 @@ namespace {
 
 using Catch::Matchers::Contains;
 
-// Reads like `sqlite3 results.sqlite 'select ...' | less`: nobody can write until it ends. This
-// process must not open the file meanwhile: closing it would release the lock.
+// A reader like `sqlite3 results.sqlite 'select ...' | less`. Nobody can write until end() is
+// called. This process must not open the file meanwhile: closing it would release the lock.
 class PausedReader {
  public:
   explicit PausedReader(const Workplace& workplace)
@@ -84,7 +84,7 @@ TEST_CASE("Ctrl-C stops ranks though a reader holds the database; the next call 
   PausedReader reader(workplace);
   runner.send(SIGINT);
   for (const pid_t process : ranks) CHECK(gone_soon(process));
-  REQUIRE(soon([&] {  // the user does not want to wait
+  REQUIRE(soon([&] {  // an impatient user
     std::this_thread::sleep_for(std::chrono::microseconds(50));
     runner.send(SIGINT);
     return has_ended(runner);

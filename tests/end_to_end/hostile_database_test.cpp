@@ -9,7 +9,8 @@
 namespace fsdp {
 namespace {
 
-// A line feed and a row, "clear the screen", a C1 sequence, a turn of direction, no UTF-8.
+// A line feed and a forged row, "clear the screen", a carriage return and a C1 sequence. Then a
+// right-to-left override, a byte that is no UTF-8, </script> and |.
 constexpr const char* kHostile =
     "cast(x'610a464f524745441b5b324a0dc29b33316de280aeff3c2f7363726970743e7c' as text)";
 
@@ -32,7 +33,7 @@ const std::vector<TextColumns> kColumns = {
     {"jobs", {"experiment", "slurm_job", "cluster"}},
     {"job_tasks", {"state", "reason", "node_list"}}};
 
-// Results with a stranger's texts in front of their own.
+// Results whose texts all begin with kHostile.
 class HostileResults {
  public:
   HostileResults() {
@@ -63,7 +64,7 @@ class HostileResults {
   TemporaryFolder folder_;
 };
 
-// "" when it is harmless, else the line that is not.
+// Returns the first harmful line, or "".
 std::string harm_in(const std::string& text) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {

@@ -35,7 +35,7 @@ TEST_CASE("status counts runs and shows those under way with figures of their ne
   }));
   CHECK_THAT(shown, StartsWith("3 runs: 1 finished, 1 running, 1 planned\n"));
   CHECK_THAT(line_of(shown, "trial/done"), Contains("finished") && Contains("4/4"));
-  // 10 ms a step, two of them left, a loss of 5 / 2.
+  // 10 ms a step, 2 steps left, a loss of 5 / 2.
   CHECK_THAT(line_of(shown, "trial/second"), Contains("running") && Contains("10.0") &&
                                                  Contains("0.00293") && Contains("2.5000") &&
                                                  Contains("0s"));

@@ -56,7 +56,7 @@ class SubmittedRun {
     store_.update_task(job_, task_);
   }
 
-  // Starts the attempt in its folder as the job does. The store is not told.
+  // Begins the attempt in its folder, as the job does. The store does not know it.
   void begin_in_folder(int attempt) const {
     write_text(folder(attempt) / "launch.json",
                R"({"job": "12_3", "node_list": "n1", "host": "n1", "started_unix_ms": 1000})");
@@ -117,7 +117,7 @@ TEST_CASE("logs --follow waits for the job and goes on in the attempt after a re
   Program logs(run.path(), run.command({"logs", "point", "--follow"}), kNoSlurm);
   logs.wait_for_error_text("waits in job 12_3");
   run.log(1, "first\n");
-  run.begin_in_folder(1);  // nobody has imported it
+  run.begin_in_folder(1);  // not in the store yet
   CHECK(first_line_of(logs.output()) == "first");
   run.begin("n1");
   run.store().end_attempt(run.id(), 1, RunStatus::kPreempted, "another job took the nodes", 2'000);

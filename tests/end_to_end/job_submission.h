@@ -20,8 +20,8 @@
 
 namespace fsdp {
 
-// Runs every task here, as srun would on nodes. NODE_GONE names a task that fails meanwhile.
-// SIGUSR1 goes to the group, and so to all tasks.
+// Runs every task on this host, as srun does on nodes. NODE_GONE names a node that fails. SIGUSR1
+// reaches the whole process group, so the tasks get it, too.
 inline constexpr const char* kSrun = R"(#!/bin/bash
 while [[ $1 == --* ]]; do
   case $1 in --ntasks=*) tasks=${1#*=} ;; --output=*) output=${1#*=} ;; esac
@@ -92,7 +92,7 @@ class Submission {
     program("scontrol", "#!/bin/bash\necho \"$@\" >>\"${0%/*}/../scontrol\"\n");
   }
 
-  // Sets the state that squeue tells.
+  // Sets the state that squeue reports.
   void job_becomes(const std::string& state) const {
     const std::string name = plan_.mode == SlurmMode::kPerRun ? "12_1" : "12";
     program("squeue",
@@ -102,7 +102,7 @@ class Submission {
   }
 
   std::filesystem::path folder() const { return folder_; }
-  // Writes the files of a job of these runs.
+  // Writes the files of a job for these runs.
   void write(const std::vector<RunRecord>& runs) {
     std::vector<JobRun> job_runs;
     for (const RunRecord& run : runs) {
@@ -118,7 +118,7 @@ class Submission {
   }
   const std::vector<RunRecord>& runs() const { return runs_; }
 
-  // The command of the batch script, in job 12 or in task 1 of the array 12.
+  // The command of the batch script. variables() are of job 12, or of task 1 of the array 12.
   std::vector<std::string> command() const {
     return {FSDP_RUN_PROGRAM, "attempt", folder_.string()};
   }

@@ -29,7 +29,7 @@ std::string statuses(const Workplace& workplace) {
   return text;
 }
 
-// Writes checkpoints. The stub trainer resumes only with one rank.
+// Writes checkpoints and resumes. The stub trainer resumes only with one rank.
 const std::string kSaves =
     "  - {name: slow, train.steps: 20, checkpoint.every_steps: 2, resume: auto}\n";
 // The run waits after its first checkpoint until it is asked to stop.
@@ -165,8 +165,8 @@ TEST_CASE("ranks that are asked to stop without their job end the job, which ask
   CHECK(statuses(workplace) == "slow finished 2, last finished 1");
 }
 
-// Runs a start of the job, whose time limit comes at `step` of the run. Returns true if the job
-// asked for another start.
+// Starts the job, whose run waits before `step`. Sends the signal of its time limit when `file`
+// exists. Returns true if the job asked to be requeued.
 bool comes_to_its_limit(const Workplace& workplace, const Submission& submission, int64_t step,
                         const std::filesystem::path& file) {
   std::filesystem::remove(workplace / "scontrol");
@@ -195,7 +195,7 @@ TEST_CASE("runs beside each other in a job hold equal shares of it") {
 TEST_CASE("a job that was started again often enough is not requeued, nor works") {
   const Workplace workplace(kSaves, kBase);
   Submission submission(workplace);
-  for (int start = 1; start <= 3; ++start) {  // no one does a step
+  for (int start = 1; start <= 3; ++start) {  // no start completes a step
     const RunPaths paths = submission.paths(0);
     CHECK(comes_to_its_limit(workplace, submission, 1, paths.events(start, 0)) == (start < 3));
   }

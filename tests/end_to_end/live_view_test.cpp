@@ -12,7 +12,7 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-// The first run, of 3 steps, waits before its second one for the file `go` in the workplace.
+// The first run waits before its second step until the workplace has the file `go`.
 Variables waiting_for_go(const Workplace& workplace) {
   return {{"STUB_RULES", "point=first,step=2,await=" + (workplace / "go").string()}};
 }
@@ -38,7 +38,7 @@ TEST_CASE("a terminal shows a row per run, follows its size, and ends with the t
   terminal.read_until("1/3");
   terminal.resize(40, 30);
   terminal.read_until("\033[J");
-  terminal.read_until("\033[J");  // from here on all is drawn in the new size
+  terminal.read_until("\033[J");  // the new size applies from here on
   const std::string narrow = terminal.read_until("1 running");
   CHECK_THAT(narrow, Contains("first point") && !Contains("loss"));
   CHECK(widest_line(narrow) < 40);

@@ -9,7 +9,7 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-// Each person's folder, with results in it.
+// Moves the results into the person's folder.
 void move_results(const Workplace& workplace, const std::string& person) {
   std::filesystem::create_directories(workplace / person);
   std::filesystem::rename(workplace.results(), workplace / person / "results");
@@ -35,7 +35,7 @@ TEST_CASE("the results of a class are one table, in which each run says whose it
         "alice: 1 experiment, 2 runs, 2 of them new\nbob: 1 experiment, 2 runs, 2 of them new\n");
   const Ended report = workplace.call({"report", "experiment.yaml"});
   CHECK_THAT(report.output, Contains("alice/trial") && Contains("bob/trial"));
-  // The log of the rank that failed is found where it is.
+  // The report names the failed rank's log in the folder of bob.
   const std::string log = "class/bob/results/runs/trial/";
   CHECK_THAT(report.output, Contains(log));
   const Ended table = workplace.call({"report", "trial", "--class", "steps"});

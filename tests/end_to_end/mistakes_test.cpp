@@ -3,7 +3,7 @@
 
 #include "tests/end_to_end/stub_runs.h"
 
-// The mistakes of a student's first hour. One message names the remedy of each.
+// The mistakes of a student's first hour. Each has one message, which names the remedy.
 namespace fsdp {
 namespace {
 

@@ -37,7 +37,7 @@ class Ranks : public Workplace {
     for (const auto& [section, line] : run) file << line << '\n';
   }
 
-  // The last rank has the sections `last`, and all others have `usual`.
+  // Trains with the sections `last` for the last rank and `usual` for all others.
   std::vector<Ended> train(const std::string& usual, const std::string& last) const {
     const std::string port = free_port();
     std::vector<std::unique_ptr<Program>> ranks;
@@ -47,7 +47,7 @@ class Ranks : public Workplace {
       std::vector<std::string> command{FSDP_TRAIN_PROGRAM, "--spec", file_of(rank).string()};
       const std::vector<std::string>& more = is_last ? last_arguments : arguments;
       command.insert(command.end(), more.begin(), more.end());
-      const auto home = *this / ("home" + std::to_string(rank));  // for what it prints
+      const auto home = *this / ("home" + std::to_string(rank));  // for its output files
       std::filesystem::create_directories(home);
       ranks.push_back(std::make_unique<Program>(home, command, as_torchrun(rank, count_, port)));
     }

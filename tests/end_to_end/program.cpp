@@ -35,8 +35,8 @@ Program::Program(const std::filesystem::path& folder, const std::vector<std::str
   errors_ = folder / (name + ".err");
   process_ = fork();
   if (process_ != 0) return;
-  setenv("TMPDIR", folder.c_str(), 1);  // no runner of another test has its devices
-  unsetenv("COLUMNS");                  // lines are as long as where nobody has set it
+  setenv("TMPDIR", folder.c_str(), 1);  // claims of devices are there, apart from other tests'
+  unsetenv("COLUMNS");                  // lines have the default width
   for (const auto& [variable, value] : environment) setenv(variable.c_str(), value.c_str(), 1);
   std::vector<char*> arguments;
   for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));

@@ -18,12 +18,12 @@ using Variables = std::map<std::string, std::string>;
 
 // A program's exit status and output.
 struct Ended {
-  int status = -1;  // exit status; 128 + signal when a signal ended it
+  int status = -1;  // exit status, or 128 + signal if a signal ended the program
   std::string output;
   std::string errors;
 };
 
-// A program that runs in `folder`, with its output in files there; killed with the object.
+// A program that runs in `folder`, with its output in files there. The destructor kills it.
 class Program {
  public:
   Program(const std::filesystem::path& folder, const std::vector<std::string>& command,
@@ -35,9 +35,9 @@ class Program {
   const std::filesystem::path& output() const { return output_; }
   pid_t process_id() const { return process_; }
   void send(int signal_number) const;
-  // Waits until it has written `text` to stderr.
+  // Waits until the program has written `text` to stderr.
   void wait_for_error_text(const std::string& text) const;
-  // Throws when it has not ended by then.
+  // Waits for the program's end. Throws if it does not end within `limit`.
   Ended wait(std::chrono::seconds limit = std::chrono::minutes(1));
 
  private:
@@ -67,13 +67,13 @@ class Workplace {
 
   std::filesystem::path operator/(const std::string& name) const { return folder_ / name; }
   std::filesystem::path results() const { return folder_ / "results"; }
-  // fsdp-run with the trainer.
+  // The command line of fsdp-run with these arguments and the trainer.
   std::vector<std::string> command(const std::vector<std::string>& arguments) const;
   Ended run(const std::vector<std::string>& arguments = {"experiment.yaml"},
             const Variables& environment = {}) const;
-  // fsdp-run with another command, such as report.
+  // Runs fsdp-run with another command, such as report.
   Ended call(std::vector<std::string> arguments, const Variables& environment = {}) const;
-  // The process ids that ranks reported, of all attempts.
+  // Returns the process ids that the ranks of all attempts have reported.
   std::vector<pid_t> reported_processes() const;
 
  private:

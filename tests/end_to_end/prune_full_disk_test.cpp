@@ -13,9 +13,9 @@ using std::filesystem::path;
 
 namespace {
 
-// Prunes run `one`, or the checkpoints, on a small file system without a free byte or inode. It is
-// in a mount namespace of its own. For each of DELAYS, kills prune on a fresh copy and calls it
-// again.
+// Prunes run `one`, or the checkpoints, on a small file system without a free byte or inode. The
+// file system is in a mount namespace of its own. For each of DELAYS, kills prune on a fresh copy
+// of the results and calls prune again.
 constexpr const char* kPruneFullDisk = R"sh(
 set -eu
 words=$1
@@ -64,7 +64,7 @@ std::vector<std::string> points_in(const path& results) {
   return points;
 }
 
-// Run `one` is gone with all that was its own, and `two` is there.
+// Checks that run `one` is gone with its files and rows, and that run `two` is there.
 void check_one_is_gone(const path& results) {
   CHECK(points_in(results) == std::vector<std::string>{"two"});
   const std::vector<std::string> folders = names_in(results / "runs/trial");
@@ -114,7 +114,7 @@ TEST_CASE("a prune of a full disk that is killed at random moments is finished b
   const Workplace workplace("  - {name: one, train.steps: 2000}\n  - {name: two}\n");
   REQUIRE(workplace.run().status == 0);
   const path files = folder_of(workplace, 1) / "attempt-1";
-  for (int i = 0; i < 1000; ++i) {  // whose removal takes time
+  for (int i = 0; i < 1000; ++i) {  // removing them takes time
     std::ofstream(files / std::to_string(i)) << "file";
   }
   std::mt19937 random(static_cast<unsigned>(setting("FSDP_TEST_SEED", 1)));

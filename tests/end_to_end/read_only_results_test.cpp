@@ -28,7 +28,7 @@ mount -o remount,ro,bind results || exit 99
 exec "$@"
 )sh";
 
-// Runs fsdp-run with the results folder mounted read-only. Status 99: that is impossible here.
+// Runs fsdp-run with the results folder mounted read-only. Status 99: this host refuses the mount.
 Ended call_read_only(const Workplace& workplace, std::vector<std::string> arguments) {
   std::filesystem::remove_all(workplace / "exported");
   std::ofstream(workplace / "read_only.sh") << kReadOnly;
@@ -38,7 +38,7 @@ Ended call_read_only(const Workplace& workplace, std::vector<std::string> argume
   return Program(workplace / ".", command).wait();
 }
 
-// Pages of an unfinished transaction are in the file, and its journal beside it.
+// Kills a writer in a transaction. Some of its pages are in the file, and the journal is beside it.
 void kill_a_writer(const std::filesystem::path& file) {
   const pid_t writer = fork();
   if (writer == 0) {

@@ -33,7 +33,7 @@ void wait_for_event(const std::filesystem::path& file, const std::string& what, 
 }
 
 bool is_in(const std::filesystem::path& process, const std::filesystem::path& folder) {
-  std::error_code error;  // of a process that has ended meanwhile, or is another user's
+  std::error_code error;  // the process may have ended, or be another user's
   return std::filesystem::read_symlink(process / "cwd", error) == folder && !error;
 }
 
@@ -104,7 +104,7 @@ bool nobody_left_in(const Workplace& workplace) {
 
 std::string free_port() {
   constexpr int kFirstPort = 10000;
-  constexpr int kLastPort = 19999;  // above are those of jobs and of outgoing connections
+  constexpr int kLastPort = 19999;  // runs, jobs and outgoing connections use higher ports
   std::random_device source;
   while (true) {
     const int port = std::uniform_int_distribution<int>(kFirstPort, kLastPort)(source);

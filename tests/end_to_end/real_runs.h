@@ -10,10 +10,10 @@
 // Helpers of the tests with the real trainer.
 namespace fsdp {
 
-// The base of an experiment, or the keys of a run: a model that starts and steps in no time.
+// The base of an experiment, or the keys of a run. Its model is tiny, so it starts and trains fast.
 extern const std::string kTinyRun;
 
-// The attempt's folder of a run in the results of the experiment `trial`; waits until it is there.
+// Waits for the folder of an attempt in the experiment `trial`, and returns it.
 std::filesystem::path attempt_folder(const Workplace& workplace, const std::string& point,
                                      int attempt);
 std::filesystem::path events_file(const std::filesystem::path& attempt_folder, int rank);

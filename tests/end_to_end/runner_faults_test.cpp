@@ -23,7 +23,7 @@ TEST_CASE("a rank killed by a signal fails its run, and the sweep goes on") {
   CHECK(found[1].status == RunStatus::kFinished);
   for (const pid_t process : workplace.reported_processes()) CHECK(gone_soon(process));
 
-  CHECK(workplace.run().status == 0);  // what failed is tried again
+  CHECK(workplace.run().status == 0);  // the failed run is tried again
   CHECK(rows(workplace)[0].attempt == 2);
   CHECK(rows(workplace)[1].attempt == 1);
 }
@@ -235,7 +235,7 @@ TEST_CASE("SIGUSR1 ends a runner that has begun nothing yet, as interrupted") {
   const std::filesystem::path pipe = workplace / "pipe.yaml";
   REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
   Program runner(workplace / ".", workplace.command({"pipe.yaml"}));
-  const std::ofstream writer(pipe);  // waits for the runner to read
+  const std::ofstream writer(pipe);  // blocks until the runner reads
   runner.send(SIGUSR1);
   CHECK(runner.wait().status == 130);
 }

@@ -139,7 +139,7 @@ TEST_CASE("runs go side by side when asked to") {
   const Workplace workplace(
       "  - {name: first}\n"
       "  - {name: second, strategy: {kind: ddp, ranks: 1}}\n");
-  // Each waits for the other's sign.
+  // Each run waits for a file that the other run makes.
   const Ended ended =
       workplace.run({"experiment.yaml", "--max-parallel", "2", "--time-limit", "5s"},
                     {{"STUB_RULES",

@@ -9,7 +9,7 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-// In bash: `$run` is fsdp-run.
+// Runs the script in bash. `$run` is fsdp-run, and `$trainer` the stub trainer.
 Ended in_shell(const Workplace& workplace, const std::string& script) {
   return Program(workplace / ".", {"/bin/bash", "-c", script},
                  {{"run", FSDP_RUN_PROGRAM}, {"trainer", STUB_TRAINER_PROGRAM}})

@@ -42,13 +42,14 @@ int64_t steps_in(const std::filesystem::path& events) {
   int64_t steps = 0;
   std::ifstream file(events);
   for (std::string line; std::getline(file, line);) {
-    if (file.eof()) break;  // torn
+    if (file.eof()) break;  // an incomplete last line
     steps += line.find("\"kind\":\"step\"") != std::string::npos ? 1 : 0;
   }
   return steps;
 }
 
-// Every attempt is closed and has all steps that its ranks wrote, also in its figures.
+// Checks that every attempt has ended, and that its rows and figures have all steps that its ranks
+// wrote.
 void check_holds_all_events(const std::filesystem::path& results) {
   Database database(results / "results.sqlite");
   Statement steps_of_rank(database,
@@ -138,7 +139,7 @@ TEST_CASE(
     check_is_whole(database);
   }
   Ended ended;
-  REQUIRE(soon([&] {  // what supervises a killed runner's ranks may still hold the lock
+  REQUIRE(soon([&] {  // the supervisor of a killed runner may still hold the lock
     ended = start()->wait();
     return ended.errors.find("another fsdp-run") == std::string::npos;
   }));
@@ -149,7 +150,7 @@ TEST_CASE(
   check_holds_all_events(workplace.results());
 }
 
-// Uses a mount namespace of its own. Its file system of 2 MiB for the database fills up.
+// Fills the file system of the database, of 2 MiB, in a mount namespace of its own.
 constexpr const char* kFullDisk = R"sh(
 set -eu
 mount -t tmpfs -o size=2m none small || exit 99
@@ -167,7 +168,7 @@ echo $status > full.status
 cp small/results/results.sqlite after.sqlite
 )sh";
 
-// The script full_disk.sh, with the words for fsdp-run and its trainer.
+// Runs the script full_disk.sh. Its argument is a program that calls fsdp-run with the trainer.
 Ended in_mount_namespace(const Workplace& workplace, const Variables& variables = {}) {
   const std::string unshare = geteuid() == 0 ? "unshare -m" : "unshare -rm";
   const std::string trainer = STUB_TRAINER_PROGRAM;
@@ -211,7 +212,7 @@ TEST_CASE("a full disk is told and waited for, and nothing is lost") {
   CHECK(number(workplace / "after.sqlite", "select max(steps) from comparison") == 5'000);
 }
 
-// The same, but the ranks write to the file system as well.
+// Like kFullDisk, but the ranks write to the full file system, too. It has 6 MiB.
 constexpr const char* kFullDiskOfRanks = R"sh(
 set -eu
 mount -t tmpfs -o size=6m none small || exit 99

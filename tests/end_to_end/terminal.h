@@ -10,7 +10,7 @@
 
 namespace fsdp {
 
-// A program on a pseudo terminal; killed with the object.
+// A program on a pseudo terminal. The destructor kills it.
 class Terminal {
  public:
   Terminal(const std::filesystem::path& folder, const std::vector<std::string>& command,
@@ -23,11 +23,11 @@ class Terminal {
   void type(const std::string& keys) const;
   // Returns the output since the last call, up to the end of `text`. Throws if it does not come.
   std::string read_until(const std::string& text);
-  // The rest. Throws when the program does not end.
+  // Returns the rest of the output. Throws if the program does not end.
   std::string read_to_end();
 
  private:
-  // Adds to unread_; false when there is nothing more.
+  // Adds output to unread_. Returns false at the end of the output.
   bool read_more();
 
   int descriptor_ = -1;

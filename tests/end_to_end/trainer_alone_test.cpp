@@ -167,7 +167,7 @@ TEST_CASE("a rank alone communicates for 0 ms") {
 
 TEST_CASE("torchrun starts the trainer") {
   const LoneRun folder;
-  // On a busy host it takes torchrun more than a minute to import torch.
+  // torchrun needs more than a minute to import torch on a busy host.
   const Ended ended =
       Program(folder / ".", {TORCHRUN_PROGRAM, "--nproc-per-node", "2", "--master-port",
                              free_port(), "--no-python", FSDP_TRAIN_PROGRAM, "--spec", "run.yaml"})
@@ -185,7 +185,7 @@ TEST_CASE("another number of processes than ranks is refused") {
     CHECK_THAT(ended.errors,
                Contains("'strategy.ranks': is 2, but the launcher started 3 processes"));
   }
-  CHECK(folder.start({})->wait().status == 2);  // by itself it is one process
+  CHECK(folder.start({})->wait().status == 2);  // without a launcher it is one process
   CHECK_FALSE(std::filesystem::exists(folder / "attempt-1"));
 }
 
@@ -280,7 +280,7 @@ TEST_CASE("ranks that are suspended together for longer than their timeout go on
   const auto events = events_file(folder / "attempt-1", 1);
   wait_for_step(events, 3);
   for (const auto& rank : {&rank_0, &rank_1}) (*rank)->send(SIGSTOP);
-  std::this_thread::sleep_for(std::chrono::seconds(3));  // of the suspension
+  std::this_thread::sleep_for(std::chrono::seconds(3));  // longer than communication.timeout_s
   const int64_t before = steps_in(events).back().step;
   for (const auto& rank : {&rank_0, &rank_1}) (*rank)->send(SIGCONT);
   wait_for_step(events, before + 3);
@@ -315,7 +315,7 @@ TEST_CASE("the trainer says what it was built with, and the doctor reads it") {
 
 namespace {
 
-// Returns the GOMP_SPINCOUNT that libgomp prints each time that it is loaded.
+// Returns each GOMP_SPINCOUNT in the output. libgomp prints it whenever it is loaded.
 std::vector<std::string> spin_counts(const std::string& said) {
   const std::string name = "GOMP_SPINCOUNT = '";
   std::vector<std::string> counts;
@@ -337,7 +337,7 @@ TEST_CASE("threads that wait do not spin for long, unless the user says so") {
     return spin_counts(
         Program(folder / ".", {FSDP_TRAIN_PROGRAM, "--version"}, environment).wait().errors);
   };
-  CHECK(of({}) == std::vector<std::string>{"4000"});  // no library began before it was chosen
+  CHECK(of({}) == std::vector<std::string>{"4000"});  // libgomp was not loaded before
   CHECK(of({{"GOMP_SPINCOUNT", "77"}}) == std::vector<std::string>{"77"});
   CHECK(of({{"OMP_WAIT_POLICY", "passive"}}) == std::vector<std::string>{"0"});
 }

@@ -16,7 +16,7 @@ using Catch::Matchers::StartsWith;
 
 namespace {
 
-constexpr int64_t kPromisedMs = 10'000;  // from a fault to the end of its run
+constexpr int64_t kPromisedMs = 10'000;  // the most time from a fault to the end of the run
 
 std::vector<ComparisonRow> rows(const Workplace& workplace) {
   return Store(workplace.results()).comparison("trial");
@@ -45,7 +45,7 @@ std::filesystem::path newest_attempt(const Workplace& workplace, const Compariso
   return workplace.results() / row.folder / ("attempt-" + std::to_string(row.attempt.value()));
 }
 
-// Every rank of the row's attempt has steps 1 to `steps` in SQLite, each once.
+// Checks that every rank of the row's attempt has steps 1 to `steps` in SQLite, each once.
 void check_every_step_is_there_once(const Workplace& workplace, const ComparisonRow& row,
                                     int64_t steps) {
   const std::string of_attempt = " from steps where run = " + std::to_string(row.run) +
@@ -96,7 +96,7 @@ TEST_CASE("a run over its memory limit is a result, and the next one runs") {
   CHECK(rows(workplace)[0].attempt == 1);
 }
 
-#ifndef __SANITIZE_ADDRESS__  // whose own memory would not fit either
+#ifndef __SANITIZE_ADDRESS__  // the sanitizer's own memory would exceed the limit
 TEST_CASE("one rank that the system refuses memory ends the run of all") {
   const std::string large =
       "  - name: large\n"
@@ -166,17 +166,17 @@ TEST_CASE("a runner killed by signal 9 at any moment loses nothing and repeats n
     CHECK(nobody_left_in(workplace));
   };
   {
-    Program runner = start(workplace);  // while the ranks start
+    Program runner = start(workplace);  // killed while the ranks start
     wait_for_file(attempt_folder(workplace, "first", 1) / "rank1.log");
     kill_it(runner);
   }
   {
-    Program runner = start(workplace);  // in the middle of a run
+    Program runner = start(workplace);  // killed in the middle of a run
     wait_for_step(events_file(attempt_folder(workplace, "first", 2), 0), 3);
     kill_it(runner);
   }
   {
-    Program runner = start(workplace);  // after a run has ended, before the runner has seen it
+    Program runner = start(workplace);  // killed after a run's end, before it has seen the end
     const auto attempt = attempt_folder(workplace, "first", 3);
     wait_for_step(events_file(attempt, 1), 1);
     runner.send(SIGSTOP);
@@ -184,7 +184,7 @@ TEST_CASE("a runner killed by signal 9 at any moment loses nothing and repeats n
     kill_it(runner);
   }
   {
-    Program runner = start(workplace);  // after it has seen it
+    Program runner = start(workplace);  // killed after it has reported a run's end
     runner.wait_for_error_text("second: finished");
     kill_it(runner);
   }
@@ -201,7 +201,7 @@ TEST_CASE("a runner killed by signal 9 at any moment loses nothing and repeats n
     CHECK(found[i].status == RunStatus::kFinished);
     check_every_step_is_there_once(workplace, found[i], steps[i]);
   }
-  CHECK(found[0].attempt == 3);  // its last step was its last: it is not run again
+  CHECK(found[0].attempt == 3);  // attempt 3 finished: no other attempt follows
   CHECK(found[1].attempt == 1);
   CHECK(number(workplace, "select count(*) from attempts where status = 'finished'") == 3);
   CHECK(number(workplace,

@@ -12,7 +12,8 @@ namespace {
 
 const std::string kThreads = "threads_per_rank: 1";
 
-// A folder with a run.yaml of a tiny run, with these keys besides, or instead of its threads.
+// A folder with the run.yaml of a tiny run and these keys. The key threads_per_rank replaces the
+// tiny run's.
 class RunFolder : public Workplace {
  public:
   explicit RunFolder(const std::string& keys) : Workplace("") { describe(keys); }
@@ -78,9 +79,9 @@ TEST_CASE("units gathered ahead are at most those that there are") {
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && \
-    !defined(__SANITIZE_THREAD__)  // which are preloaded themselves
+    !defined(__SANITIZE_THREAD__)  // their libraries would have to be preloaded first
 TEST_CASE("a thread that cannot be had ends the run with its remedy") {
-  // A library may hang if it is refused a thread. Either case ends with the cause.
+  // A library that is refused a thread fails or hangs. In both cases the run ends with the cause.
   const RunFolder folder("threads_per_rank: 3, communication.start_up_timeout_s: 1");
   const Ended ended = folder.train({{"LD_PRELOAD", THREAD_LIMIT_LIBRARY}, {"THREAD_LIMIT", "1"}});
   INFO(ended.errors);
@@ -173,7 +174,7 @@ TEST_CASE("a damaged checkpoint is never trained from") {
                                          "damaged: ") &&
                                   Contains(damaged.string()));
 
-  // The last attempt wrote step 4 anew.
+  // The last attempt wrote step 4 again.
   CHECK(folder.train().status == 0);
   CHECK(std::get<RunStarted>(folder.events().front().body).resumed_from_step == 4);
 

@@ -4,7 +4,7 @@
 #include "base/system/unix_time.h"
 #include "tests/end_to_end/stub_runs.h"
 
-// The figures belong to the run that their row describes. Otherwise the row names the problem.
+// Figures belong to the run that their row describes. Otherwise the row names the problem.
 using namespace fsdp;
 using Catch::Matchers::Contains;
 
@@ -81,7 +81,7 @@ TEST_CASE("data that is edited during a sweep gives no result under the old data
   CHECK(rows(workplace)[1].status == RunStatus::kFailed);
   CHECK_THAT(rows(workplace)[1].reason, Contains("changed since the run was planned"));
 
-  CHECK(workplace.run().status == 0);  // of what is there now
+  CHECK(workplace.run().status == 0);  // with the edited data
   for (const ComparisonRow& row : rows(workplace)) CHECK(row.status == RunStatus::kFinished);
 }
 

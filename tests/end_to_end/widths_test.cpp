@@ -13,7 +13,8 @@ using Words = std::vector<std::string>;
 
 const Words kWidths{"60", "80", "120", "200"};
 
-// A path is never broken into lines. Its length is the place of the clone, which is left out.
+// Leaves out the path of the clone, as its length differs between hosts. Paths are never broken
+// into lines.
 void check_widths(const std::string& text, size_t width) {
   constexpr std::string_view kClone = FSDP_EXPERIMENTS_FOLDER;
   std::istringstream lines(text);
@@ -37,13 +38,13 @@ bool check_call(const Workplace& workplace, const Words& words, const Words& wid
   return true;
 }
 
-// Each shipped experiment by its name, and the names of its profiles.
+// Returns the names of the shipped experiments, each with the names of its profiles.
 std::map<std::string, Words> shipped_experiments(const Workplace& workplace) {
   std::map<std::string, Words> found;
   for (const auto& entry : std::filesystem::directory_iterator(FSDP_EXPERIMENTS_FOLDER)) {
     if (entry.path().extension() != ".yaml") continue;
     const Ended ended = workplace.call({"complete", "--", "check", entry.path(), "--profile", ""});
-    std::istringstream candidates(ended.output);  // behind a tab what one means
+    std::istringstream candidates(ended.output);  // each line: a name, a tab, its meaning
     Words& profiles = found[entry.path().stem()];
     for (std::string line; std::getline(candidates, line);) {
       profiles.push_back(line.substr(0, line.find('\t')));
@@ -56,7 +57,7 @@ std::string file_of(const std::string& name) {
   return std::filesystem::path(FSDP_EXPERIMENTS_FOLDER) / (name + ".yaml");
 }
 
-// A script makes the model first.
+// True if a script has to make the experiment's model first.
 bool needs_made_model(const std::string& experiment) {
   return experiment == "smollm2" || experiment == "methods";
 }

@@ -1,4 +1,4 @@
-// libtorch refuses kernels by rules that ask the GPU. Ours choose one that it would take.
+// libtorch's rules for attention kernels ask the GPU. The kernel that we choose must satisfy them.
 #include <ATen/ATen.h>
 #include <ATen/native/transformers/cuda/sdp_utils.h>
 #include <c10/core/DeviceGuard.h>
@@ -80,7 +80,7 @@ TEST_CASE("a causal bias gradient is cleared above the diagonal before it is sum
     return at::empty(shape, at::TensorOptions(at::kBFloat16).device(at::kCUDA, 1));
   };
   at::globalContext().lazyInitDevice(at::kCUDA);
-  const c10::DeviceGuard guard(c10::Device(at::kCUDA, 1));  // of capability 8
+  const c10::DeviceGuard guard(c10::Device(at::kCUDA, 1));  // has capability 8.0
   const Kernels::BiasedAttention call = {.q_BTHW = of({2, 128, 4, 64}),
                                          .k_BSHW = of({2, 128, 4, 64}),
                                          .v_BSHW = of({2, 128, 4, 64}),

@@ -1,4 +1,5 @@
-// Each test makes one fault in a step on a GPU that keeps accounts. The accounts name each fault.
+// Each test makes one fault in a step on the fake GPU, which records memory and the order of work.
+// Its records must name the fault.
 #include <ATen/ATen.h>
 #include <c10/cuda/CUDAGuard.h>
 
@@ -86,7 +87,7 @@ bool names(const std::vector<std::string>& hazards, const std::string& early,
   });
 }
 
-// Leaves out wait number `number`, from 1, of a stream for another.
+// Leaves out wait number `number` (from 1) of the stream `waiting` for `awaited`.
 class StreamsWithoutWait : public PassingStreams {
  public:
   StreamsWithoutWait(StreamId waiting, StreamId awaited, int number)
@@ -130,7 +131,7 @@ TEST_CASE("break: a gradient's shard is freed before it is added to the sum") {
   CHECK(names(hazards, "aten::copy_", "aten::add_"));
 }
 
-// Gives the event that it recorded before the stream's last work.
+// Returns an event that it recorded before the stream's last work.
 class StreamsThatRecordEarly : public PassingStreams {
  public:
   explicit StreamsThatRecordEarly(StreamId stream) : stream_(stream) {}
@@ -153,7 +154,7 @@ TEST_CASE("break: an event is recorded before the work that it stands for") {
   CHECK(names(hazards, "fused_adam", "aten::mul"));
 }
 
-// Records the reductions' stream in the place of the gathers'.
+// Records events of the gathers on the stream of the reductions.
 class StreamsThatRecordElsewhere : public PassingStreams {
  public:
   EventPtr record(StreamId stream) override {
@@ -345,7 +346,7 @@ void step_once(const RunSpec& spec, ProcessGroup& group) {
   step.run(1, batches, 0.1, 0.0, [] {});
 }
 
-// Runs two ranks as threads with one NCCL group. Rank 1 calls it through a `Broken` one.
+// Runs two ranks as threads with one NCCL group. Rank 1 calls the group through a `Broken`.
 template <typename Broken>
 std::vector<std::string> hazards_of_ranks() {
   fake_cuda::watch_order(/*collects=*/true);

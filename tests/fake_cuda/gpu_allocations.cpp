@@ -8,7 +8,7 @@ namespace fsdp {
 
 namespace caching_allocator = c10::cuda::CUDACachingAllocator;
 
-// libtorch cannot be told to forget a tracker.
+// Attaches one tracker for all calls, as libtorch cannot detach a tracker.
 void observe_cuda(Allocated allocated) {
   static Allocated told;
   static const bool is_attached [[maybe_unused]] = [] {

@@ -2,13 +2,13 @@
 
 #include "tests/trainer/step/step_allocations.h"
 
-// Watches what steps allocate on a GPU that keeps accounts.
+// Watches what steps allocate on the fake GPU (tests/fakes/cuda).
 namespace fsdp {
 
-inline constexpr int kCapability = 80;  // attention without cuDNN, which nobody fakes
-inline constexpr int kGpu = 1;          // has it
+inline constexpr int kCapability = 80;  // its attention does not use cuDNN, which has no fake
+inline constexpr int kGpu = 1;          // has this capability
 
-// Operations with a workspace, of some kilobytes, that is CUB's and not planned.
+// Operations whose CUB kernel allocates some kilobytes of workspace. Plans leave it out.
 inline const std::vector<std::string> kWithWorkspace = {"aten::sort", "aten::cumsum_"};
 
 // An ObserveAllocations of libtorch's allocator.

@@ -1,5 +1,5 @@
-// Checks a step on a GPU that keeps accounts instead of computing. The step uses ATen's real checks
-// and libtorch's real allocator.
+// Checks a step on a fake GPU, which records memory and the order of work, and computes nothing.
+// ATen's checks and libtorch's allocator are the real ones.
 #include <ATen/ATen.h>
 #include <c10/core/Event.h>
 #include <c10/cuda/CUDAGuard.h>
@@ -28,7 +28,8 @@ TEST_CASE(
   CHECK(fake_cuda::hazards() == std::vector<std::string>{});
 }
 
-// The largest sum of the blocks that libtorch's allocator would hand out.
+// Returns the peak of the allocated bytes. libtorch's allocator rounds each allocation up to
+// blocks.
 int64_t peak_bytes(const ObserveAllocations& observe, const std::function<void()>& work) {
   constexpr int64_t kBlock = 512;
   std::map<uintptr_t, int64_t> held;

@@ -28,7 +28,7 @@ struct Thread {
   std::unique_ptr<char[]> stack = std::make_unique_for_overwrite<char[]>(kStackBytes);
   State state = State::kRuns;
   int shuffles = 0;
-  uint64_t slots[2]{};  // a lane is at most one shuffle ahead of another
+  uint64_t slots[2]{};  // two, as a lane may be one shuffle ahead of another
 };
 
 // One block's threads.
@@ -83,7 +83,7 @@ class Block {
                        [&](const Thread& thread) { return thread.state == state; });
   }
 
-  // Lets threads go on whose peers have all come to the barrier.
+  // Resumes threads whose peers have all reached the barrier.
   void release() {
     bool is_any_released = all_in(State::kEnded, 0, threads_.size());
     const auto let_go = [&](size_t first, size_t count) {

@@ -1,9 +1,9 @@
 #pragma once
 
-// Runs our own kernels on the host, with their barriers and shuffles. The files of nvcc are
-// compiled as C++, after this header. One block runs at a time. Its threads take turns at each
-// barrier. Their order changes from turn to turn, so a missing barrier shows. A block whose threads
-// wait for each other for ever is an error.
+// Runs our own CUDA kernels on the host, with their barriers and shuffles. The .cu files are
+// compiled as C++, after this header. One block runs at a time. A thread runs until its next
+// barrier. The order of threads is new after each barrier, so a missing barrier shows. A block
+// whose threads wait for each other for ever is an error.
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
@@ -22,7 +22,7 @@ extern Index grid_size;
 
 // The next grid leaves out its blocks before `first`.
 void run_blocks_from(int64_t first);
-// The blocks of the last grid, whether they were run or not.
+// The number of blocks of the last grid, with those that were left out.
 int64_t blocks_of_last_grid();
 
 void run_grid(int64_t blocks, int threads, const std::function<void()>& kernel);
@@ -51,7 +51,7 @@ void start_kernel(void (*kernel)(Parameters...), int64_t blocks, int threads, cu
 
 }  // namespace fsdp
 
-// The language of kernels, for a compiler of C++. A block's shared memory is the next block's, too.
+// CUDA's keywords for a C++ compiler. Shared memory is static, so all blocks use the same.
 #undef __global__
 #undef __device__
 #undef __shared__

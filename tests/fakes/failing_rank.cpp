@@ -5,12 +5,12 @@
 #include <cstdlib>
 #include <cstring>
 
-// oneDNN's own blocks are smaller. It would use one that it did not get.
+// oneDNN's own blocks are smaller. It would use such a block even if its allocation failed.
 constexpr size_t kSmallestTensorBytes = 1 << 10;
 
-// Preloaded into a rank. No tensor but the smallest can be allocated once the file NO_MEMORY_WHEN
-// exists. With NEVER_ENDS the rank's process stays when it ends itself. Its connections stay open,
-// so other ranks learn of the failure by its message alone.
+// Preloaded into a rank. Once the file NO_MEMORY_WHEN exists, only the smallest tensors can be
+// allocated. With NEVER_ENDS the rank's process does not exit. Its connections stay open, so other
+// ranks learn of the failure by its message alone.
 extern "C" int posix_memalign(void** block, size_t alignment, size_t bytes) noexcept {
   using Allocate = int (*)(void**, size_t, size_t);
   static const char* const file = std::getenv("NO_MEMORY_WHEN");

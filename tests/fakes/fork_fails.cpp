@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 // Preloaded into a program. Call number FORK_FAILS_AT of fork() fails as if no more processes were
-// allowed. Calls count from 1, and each child counts on.
+// allowed. Calls are counted from 1, and a child continues its parent's count.
 extern "C" pid_t fork() noexcept {
   static const char* const limit = std::getenv("FORK_FAILS_AT");
   static long calls = 0;

@@ -18,9 +18,9 @@
 #include <vector>
 
 // Preloaded into a program. Loads the program's libraries once, as libtorch's take half a second.
-// Forks for each start of the program. The socket FORK_SERVER takes requests for starts.
-// A start gets its own arguments, variables, working directory and standard streams. It is a child
-// of the process that started the server.
+// Then forks for each start of the program. The socket FORK_SERVER takes requests for starts.
+// Each start has its own arguments, variables, working directory and standard streams. Its process
+// is a child of the process that started the server.
 namespace {
 
 using Main = int (*)(int, char**, char**);
@@ -39,7 +39,7 @@ struct Request {
   _exit(1);
 }
 
-// False if nobody is left who could request something.
+// Returns false if no process is left that could send a request.
 bool receive(int socket, Request& request) {
   request.words.resize(1 << 18);
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(Descriptors))> control{};
@@ -59,9 +59,9 @@ bool receive(int socket, Request& request) {
   return true;
 }
 
-// Forks as glibc does, but the child's parent is this process's own.
+// Forks as glibc does, but the child's parent is this process's parent.
 pid_t fork_sibling() {
-  int* thread_id = nullptr;  // glibc's own note of it
+  int* thread_id = nullptr;  // where glibc keeps it
   if (prctl(PR_GET_TID_ADDRESS, &thread_id) != 0) fail("fork_server: PR_GET_TID_ADDRESS");
   const unsigned long flags = CLONE_PARENT | CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID | SIGCHLD;
   return static_cast<pid_t>(syscall(SYS_clone, flags, nullptr, nullptr, thread_id, 0));
@@ -98,7 +98,7 @@ int serve(int count, char** arguments, char** environment) {
     std::fputs("fork_server: the program's libraries have started threads\n", stderr);
     return 1;
   }
-  static Request request;  // its words become variables of the environment
+  static Request request;  // static, as its words become the environment
   while (receive(socket, request)) {
     const pid_t child = fork_sibling();
     if (child < 0) fail("fork_server: clone");

@@ -19,18 +19,18 @@
 #include "contract/spec/run_spec_yaml.h"
 
 // A trainer without a model. It reads its specification and reports made-up steps and evaluations.
-// Its checkpoints are empty folders; a single rank also resumes from them. It misbehaves on demand.
+// Its checkpoints are empty folders. A run of one rank resumes from them. It misbehaves on demand.
 // All settings come from the environment:
 //
 //   STUB_STEP_MS=5       how long a step takes
 //   STUB_CUDA=13.0       the CUDA that it says it was built for; without, it is for the CPU
 //   STUB_RULES="point=DDP,rank=2,step=3,kill=9; rank=1,exit=4; batch_above=6,out_of_memory=no room"
-//       A rule without `point` (part of the run's folder), `rank`, `step` (1) or `batch_above`
-//       (of batch.size_per_rank) is for all of them.
-//       A rule acts before that step: kill=SIGNAL (itself), exit=STATUS, fail=REASON,
+//       A rule without `point` (part of the run's folder), `rank` or `batch_above` (a limit of
+//       batch.size_per_rank) is for all runs and ranks. Without `step` it is for step 1.
+//       A rule acts before its step: kill=SIGNAL (itself), exit=STATUS, fail=REASON,
 //       out_of_memory=REASON, hang=1 (until a signal), deaf=1 (ignores SIGTERM and SIGUSR1 from
-//       then on), spawn=FILE (a process in a session of its own; writes its id there), await=FILE
-//       (goes on when it is there).
+//       then on), spawn=FILE (starts a process in a session of its own, which writes its id to the
+//       file), await=FILE (waits until the file exists).
 namespace {
 
 using namespace fsdp;
@@ -93,7 +93,7 @@ void await(const std::string& file) {
   while (access(file.c_str(), F_OK) != 0 && asked_to_stop == 0) usleep(1000);
 }
 
-// Starts a process that the trainer leaves behind.
+// Starts a process that outlives the trainer.
 void spawn(const std::string& file) {
   if (fork() != 0) return await(file);
   setsid();
@@ -101,7 +101,7 @@ void spawn(const std::string& file) {
   for (;;) pause();
 }
 
-// Applies the rule; exits if it ends the process.
+// Applies the rule. Does not return if the rule ends the process.
 void follow(const Rule& rule, EventWriter& events) {
   if (rule.action == "kill") {
     kill(getpid(), std::stoi(rule.value));

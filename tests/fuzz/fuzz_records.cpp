@@ -8,8 +8,8 @@
 namespace fsdp {
 namespace {
 
-// A token a byte, and one for a text in angle brackets, as special tokens are. Tokenizers have a
-// program of their own.
+// Makes one token of each byte. A text in angle brackets is one special token. Real tokenizers have
+// fuzzers of their own.
 class ByteTokenizer : public Tokenizer {
  public:
   int64_t vocab_size() const override { return kSpecial + 1; }
@@ -65,7 +65,7 @@ bool accepts(DocumentMaker& maker, const Record& record, const Tokenizer& tokeni
   return true;
 }
 
-// Each kind of data makes documents up to the first record that it refuses.
+// Gives every record to each maker of documents, until the maker refuses a record.
 void read_documents(const char* path, std::string_view text) {
   static const ByteTokenizer tokenizer;
   static const auto makers = all_makers(tokenizer);
@@ -84,8 +84,8 @@ void read_documents(const char* path, std::string_view text) {
 }  // namespace
 }  // namespace fsdp
 
-// Records of every format, and the documents that every kind of data makes of them: of
-// .json, an array or lines by the first character.
+// Reads the input as records of each format, and makes documents of every kind of data. The first
+// character of the .json decides whether it is an array or lines.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (const char* path : {"input.csv", "input.txt", "input.json"}) {
     fsdp::fuzz_reader(data, size, [&](std::span<const std::byte> bytes) {

@@ -7,8 +7,8 @@
 #include "base/text/config_error.h"
 #include "formats/tokenizers/hugging_face_folder.h"
 
-// libFuzzer's target for SentencePiece models. A model has only ids below vocab_size; a refusal is
-// a ConfigError.
+// libFuzzer's target for SentencePiece models. A model that is read has only ids below vocab_size.
+// A refusal is a ConfigError.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) try {
   const std::string_view model(reinterpret_cast<const char*>(data), size);
   const auto tokenizer = fsdp::open_sentencepiece("input", model, {});

@@ -3,7 +3,7 @@
 #include "formats/weights/torch_file.h"
 #include "tests/fuzz/reader.h"
 
-// Fuzzes the archive. fuzz_unpickler fuzzes the pickle, as its checksum fails here.
+// Fuzzes the archive. A changed pickle fails its checksum here, so fuzz_unpickler fuzzes pickles.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   return fsdp::fuzz_reader(data, size, [](std::span<const std::byte> bytes) {
     const auto file = std::make_shared<const fsdp::InputFile>("input", bytes);

@@ -1,5 +1,5 @@
-// Reads tensors from standard input: the number of values (int64), then the values (fp32). Writes
-// each one's bytes of NF4 to standard output, then their values in fp32 and in bf16.
+// Reads tensors from standard input: the number of values (int64), then the values (fp32). For each
+// tensor, writes its NF4 bytes to standard output, then the dequantized values in fp32 and in bf16.
 #include "trainer/kernels/nf4.h"
 
 #include <ATen/ATen.h>

@@ -52,7 +52,8 @@ int cublasLtMatrixLayoutCreate(void** handle) { return make(handle); }
 int cublasGetMathMode(void*, int* mode) { return *mode = 0; }
 int cublasGetPointerMode_v2(void*, int* mode) { return *mode = 0; }
 
-// One algorithm, without a workspace: cublasLtMatmulHeuristicResult_t begins with 64 bytes of it.
+// Returns one algorithm, without a workspace. Result has the layout of
+// cublasLtMatmulHeuristicResult_t.
 int cublasLtMatmulAlgoGetHeuristic(void*, void*, void*, void*, void*, void*, void*, int,
                                    void* result, int* count) {
   struct Result {

@@ -1,5 +1,5 @@
-// libtorch looks these functions of the driver up, but calls them only for kernels that it compiles
-// at run time. They do not look at their arguments, so the header is not included.
+// libtorch looks up these functions of the driver, but calls them only for kernels that it compiles
+// at run time. They ignore their arguments, so the header is not included.
 extern "C" {
 
 #define NOT_FAKED(function) \

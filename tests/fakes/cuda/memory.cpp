@@ -45,9 +45,9 @@ const std::string& full_in() {
 
 size_t memory_used_bytes = 0;
 std::map<void*, size_t> allocations;
-std::map<uintptr_t, size_t> pinned;  // by their first byte
+std::map<uintptr_t, size_t> pinned;  // sizes by first address
 
-// No memory of the host has such an address. Touching one ends the program.
+// Reserves addresses for device memory. No host memory has them, and touching one ends the program.
 uint64_t first_address() {
   static void* const addresses =
       mmap(nullptr, kAddressBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -70,7 +70,7 @@ bool take_memory(size_t bytes) {
   return true;
 }
 
-// The driver's functions, which have no names of their own here. A handle is its size.
+// Functions of the driver, which libtorch looks up by name. A handle is the size of its memory.
 CUresult create(CUmemGenericAllocationHandle* handle, size_t bytes, const CUmemAllocationProp* how,
                 unsigned long long) {
   if (how->requestedHandleTypes == CU_MEM_HANDLE_TYPE_FABRIC) return CUDA_ERROR_NOT_PERMITTED;
@@ -123,7 +123,7 @@ void* driver_function(const std::string& name) {
   return found == functions.end() ? pointer(not_faked) : found->second;
 }
 
-// Copies from the device are zero.
+// Copies from the device write zeros.
 cudaError_t copy(void* to, const void* from, size_t bytes) {
   using fsdp::fake_cuda::is_device_memory;
   if (is_device_memory(to)) return cudaSuccess;
@@ -262,7 +262,7 @@ cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind)
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
                             cudaStream_t stream) {
-  // Pageable memory of the host is copied before the call returns.
+  // Only pinned host memory is recorded. Pageable memory is copied before the call returns.
   std::vector<fsdp::fake_cuda::Access> accesses;
   if (is_pinned_memory(to)) accesses.push_back({to, bytes, /*is_write=*/true});
   if (is_pinned_memory(from)) accesses.push_back({from, bytes, /*is_write=*/false});

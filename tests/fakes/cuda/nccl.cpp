@@ -1,5 +1,5 @@
-// NCCL with collectives that only meet. A collective is complete when every rank of its
-// communicator has issued it. Ranks are processes of one host and meet in shared memory.
+// NCCL with collectives that copy nothing. A collective is complete when every rank of its
+// communicator has issued it. Ranks are on one host and meet in shared memory.
 #include <fcntl.h>
 #include <nccl.h>
 #include <sys/mman.h>
@@ -21,7 +21,8 @@
 namespace {
 
 constexpr int kRanks = 64;
-constexpr uint64_t kKept = 4096;  // collectives that a rank may be ahead of another
+// The latest collectives of a rank that are kept. A rank is at most half as many ahead of others.
+constexpr uint64_t kKept = 4096;
 
 // All ranks must agree on this.
 struct Collective {
@@ -80,7 +81,7 @@ void compare(const ncclComm& comm, uint64_t number) {
   }
 }
 
-// Numbers begin at 1.
+// The collectives of a communicator are numbered from 1.
 bool is_complete(const ncclComm& comm, uint64_t number) {
   if (comm.is_aborted) return true;
   for (int rank = 0; rank < comm.size; ++rank) {
@@ -139,7 +140,7 @@ const char* ncclGetErrorString(ncclResult_t) { return "an error of the fake NCCL
 const char* ncclGetLastError(ncclComm_t) { return ""; }
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
-  // The name is new, as a killed process leaves its memory behind.
+  // The name is always new, as a killed process leaves its shared memory behind.
   const std::chrono::nanoseconds now = std::chrono::system_clock::now().time_since_epoch();
   std::snprintf(id->internal, sizeof(id->internal), "/fake_nccl.%d.%ld", getpid(), now.count());
   return ncclSuccess;

@@ -17,17 +17,17 @@ struct Use {
   std::string operation;
 };
 
-// The last uses of memory whose parts were all used alike.
+// A range of memory whose bytes all had the same last uses.
 struct Segment {
   uintptr_t end = 0;
   std::vector<Use> writes;  // none or one
-  std::vector<Use> reads;   // since then, one of each stream
+  std::vector<Use> reads;   // since that write, the last of each stream
 };
 
 std::mutex mutex;
-std::map<uintptr_t, Segment> segments;  // by their begin
+std::map<uintptr_t, Segment> segments;  // by first address
 
-std::mutex found_mutex;  // who holds it takes no other
+std::mutex found_mutex;  // its holder takes no other mutex
 std::set<std::string> found;
 bool is_fatal = true;
 
@@ -36,7 +36,7 @@ bool has_waited(const Clock& clock, const Use& use) {
   return stream < clock.size() && clock[stream] >= use.time;
 }
 
-// Afterwards a segment begins at `address`, if any holds it.
+// Splits the segment around `address`, if any, so that a segment begins there.
 void split(uintptr_t address) {
   auto after = segments.upper_bound(address);
   if (after == segments.begin()) return;

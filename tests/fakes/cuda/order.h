@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-// Vector clocks of a GPU's streams. Work is done at once here. An access of memory must wait for
-// the last one on another stream, by an event or on the host. Otherwise it is too early. Registered
-// host memory counts too, as copies read and write it.
+// Vector clocks of a GPU's streams. Work is done when it is issued. A read of memory must wait for
+// the last write on another stream, by an event or on the host. A write must also wait for reads.
+// An access without its wait is a hazard. Registered host memory counts, too, as copies use it.
 namespace fsdp::fake_cuda {
 
 // The amount of each stream's work that has been waited for, by the stream's number.
@@ -36,19 +36,20 @@ void run_on_host(const std::string& operation, const std::vector<Access>& access
 // Releases host memory on the calling thread.
 void let_go(const void* begin, size_t bytes);
 
-// "mul on stream 2 has not waited for copy_ on stream 0", or ranks that differ in collectives; each
-// once.
+// Returns each hazard once: "mul on stream 2 has not waited for copy_ on stream 0", or a collective
+// that differs between ranks.
 std::vector<std::string> hazards();
 void forget_hazards();
 
-// From a stream to its waiting stream. take_waits(): the program's waits since the last call.
+// The awaited and the waiting stream.
 using Wait = std::pair<int, int>;
+// Returns the program's waits since the last call.
 std::set<Wait> take_waits();
 // Skips these waits from now on, as if the program had left them out.
 void leave_out(std::optional<Wait> wait);
 
-// Issues every operation of libtorch (order_observer.cpp). Hazards end the program unless it
-// `collects` them.
+// From now on passes every operation of libtorch to issue() (order_observer.cpp). A hazard ends the
+// program unless it `collects` them.
 void watch_order(bool collects);
 
 }  // namespace fsdp::fake_cuda

@@ -1,4 +1,4 @@
-// Issues the reads and writes of libtorch's operators to the stream that is current.
+// Issues the reads and writes of libtorch's operators to the current stream.
 #include <ATen/ATen.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/record_function.h>
@@ -87,8 +87,8 @@ const Effects& effects_of(const at::RecordFunction& function) {
                               : known.emplace(*name, effects_of(*name)).first->second;
 }
 
-// An operator under way. If operators that it calls write, its results are theirs and may be waited
-// for before it ends.
+// A running operator. If it calls operators that write, these have issued the writes of its
+// results. Its end issues nothing then, as others may already have waited for the results.
 struct Call : at::ObserverContext {
   Call* outer = nullptr;
   bool has_writing_inner = false;

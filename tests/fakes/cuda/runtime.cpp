@@ -25,7 +25,7 @@ using fsdp::fake_cuda::merge;
 
 // A condition of waiting work. All other work is done when it is issued.
 using Condition = std::function<bool()>;
-using Conditions = std::set<std::shared_ptr<Condition>>;  // streams share them
+using Conditions = std::set<std::shared_ptr<Condition>>;  // shared, as streams wait for each other
 
 std::mutex stream_mutex;
 
@@ -57,7 +57,7 @@ std::set<CUstream_st*>& streams() {
   return all;
 }
 
-// Numbers that a test made up mean the default stream.
+// A made-up stream of a test counts as the default stream.
 CUstream_st& of(cudaStream_t stream) {
   static CUstream_st* const default_stream = *streams().begin();
   return streams().contains(stream) ? *stream : *default_stream;

@@ -14,14 +14,14 @@ namespace fsdp::fake_cuda {
 // Returns `error`, and cudaGetLastError() returns it to this thread.
 cudaError_t failed(cudaError_t error);
 
-// Work issued on `stream` from here on waits until `is_done`, which any thread may ask.
+// Later work on `stream` waits until `is_done`, which any thread may call.
 void wait_for(cudaStream_t stream, std::function<bool()> is_done);
 
 // Counts an operation of a stream, after all work that the calling thread has waited for. Returns
-// the stream's number and the clock of the work before the operation, itself included.
+// the stream's number and its clock, which includes the operation.
 std::pair<int, Clock> tick(cudaStream_t stream);
 
-// The names of libtorch's operations that are under way on the calling thread
+// The names of libtorch's operations that the calling thread is in
 // (order_observer.cpp).
 std::vector<std::string>& operations();
 

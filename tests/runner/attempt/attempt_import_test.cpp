@@ -54,7 +54,7 @@ struct Submitted {
   ResultsFolder results;
   Store store{results.path()};
   RunRecord run;
-  JobRecord job;  // the newest
+  JobRecord job;  // the newest job
   Warnings warnings;
 };
 
@@ -188,7 +188,7 @@ TEST_CASE("an attempt that a killed runner began in files only is recorded by th
   Submitted run;
   AttemptStart start = start_in_job("", 1'000);
   start.provenance.git_commit = "c0ffee";
-  std::filesystem::create_directories(run.paths().attempt(3));  // earlier ones were deleted
+  std::filesystem::create_directories(run.paths().attempt(3));  // attempts 1 and 2 were deleted
   write_start(run.paths(), 3, start);
   AttemptEnd end;
   end.outcome = LaunchOutcome::kFailed;

@@ -8,7 +8,7 @@
 namespace fsdp {
 namespace {
 
-// Returns the end of an attempt that the host's memory had no room for. `slurm_job` is empty
+// Returns the ending of an attempt for which the host's memory was too small. `slurm_job` is empty
 // outside of jobs.
 Ending end_without_memory(const RunSpec& spec, const std::string& slurm_job,
                           std::string_view reason = kSlurmLimitReached) {

@@ -23,7 +23,7 @@ void set_modified(const std::filesystem::path& file, int64_t seconds) {
   REQUIRE(utimensat(AT_FDCWD, file.c_str(), times, 0) == 0);
 }
 
-// A run over two files of its own, as it was planned.
+// A planned run that reads two files of its own.
 struct Planned {
   Planned() {
     std::filesystem::create_directory(data / "set");
@@ -35,7 +35,7 @@ struct Planned {
     plan(file_digest);
   }
 
-  // With its input files as `digest` says.
+  // Plans the run. `digest` gives the digests of its input files.
   void plan(const FileDigest& digest) {
     RunRecord planned = planned_run("point", 1, data_digest(run.spec, digest));
     planned.spec = run.spec;
@@ -43,7 +43,7 @@ struct Planned {
     run = store.plan(experiment("lab"), std::vector{planned}).front();
   }
 
-  // With one time of modification.
+  // Gives all files the same time of modification.
   void write(const std::string& name, const std::string& text) const {
     data.write("set/" + name, text);
     set_modified(data / "set" / name, 1'000);
@@ -61,7 +61,7 @@ struct Planned {
   RunRecord run;
 };
 
-// Each launch is over at once, after `during`.
+// Calls `during` in each launch, which ends at once.
 class ShortLauncher : public Launcher {
  public:
   explicit ShortLauncher(std::function<void()> during) : during_(std::move(during)) {}
@@ -83,7 +83,7 @@ class ShortLauncher : public Launcher {
   std::vector<AttemptEnd> ended_;
 };
 
-// Writes the events of one rank of a whole run.
+// Writes the events of a finished run of one rank.
 void report_whole_run(const Planned& planned, int attempt) {
   std::filesystem::create_directories(planned.paths().attempt(attempt));
   std::ofstream file(planned.paths().events(attempt, 0));
@@ -96,7 +96,7 @@ void report_whole_run(const Planned& planned, int attempt) {
   }
 }
 
-// Calls a test each time that the sweep has looked for work.
+// Calls `heard` each time that the sweep has looked for work.
 class HeardProgress : public QuietProgress {
  public:
   explicit HeardProgress(std::function<void()> heard) : heard_(std::move(heard)) {}
@@ -172,7 +172,7 @@ TEST_CASE("a change that is known to be later than an attempt's end is none of i
 
 TEST_CASE("a later change of one input does not acquit another that changed before") {
   Planned planned;
-  const std::filesystem::path old = "/bin/sh";  // stands for a file that nobody touched for long
+  const std::filesystem::path old = "/bin/sh";  // a file that nobody has changed for long
   const int64_t ended_unix_ms = state_of(old).changed_unix_ns / 1'000'000;
   REQUIRE(now_unix_ms() > ended_unix_ms + 120'000);
   planned.run.spec.data.tokenizer = old;
@@ -207,7 +207,7 @@ TEST_CASE("a run whose input changed while it went on is failed, and nothing res
   });
   const std::optional<JobOfLoop> job = in_job ? std::optional(JobOfLoop{"12", "n1"}) : std::nullopt;
   CHECK(sweep(planned, launcher, job) == ExitCode::kRunFailed);
-  if (in_job) {  // its runner reads the files
+  if (in_job) {  // the user's runner reads the job's files
     const AttemptEnd end = read_end(planned.paths(), 1, [](const std::string&) {});
     CHECK(end.outcome == LaunchOutcome::kExited);
     CHECK(end.changed_input);
@@ -266,7 +266,7 @@ TEST_CASE("an attempt never takes a folder that is there: its events would be th
   const int64_t run = planned.run.id;
   planned.store.begin_attempt(run, attempt_start(now_unix_ms()));
   planned.store.end_attempt(run, 1, RunStatus::kInterrupted, "", now_unix_ms());
-  report_whole_run(planned, 2);  // by hand, and attempt-1 was deleted
+  report_whole_run(planned, 2);  // started by hand after attempt-1 was deleted
   ShortLauncher launcher([] {});
   CHECK(sweep(planned, launcher) == ExitCode::kRunFailed);
   CHECK(planned.last_attempt().attempt == 3);
@@ -314,7 +314,7 @@ TEST_CASE("a job that starts again sets aside what an attempt with changed input
   write_start(planned.paths(), 1, start);
   if (GENERATE(false, true)) {
     planned.write("games.csv", "Games");
-  } else {  // it was killed after it had looked, and the file was put back
+  } else {  // the job was killed after it had compared; the file was restored
     AttemptEnd end;
     end.outcome = LaunchOutcome::kExited;
     end.inputs_compared = true;

@@ -55,7 +55,7 @@ AttemptEnd sharing_memory(AttemptEnd end) {
   return end;
 }
 
-// By the runner that started it.
+// Judges as the runner that started the attempt.
 Ending judge_here(const AttemptEnd& seen, std::span<const RankEnd> ranks) {
   return judge(ranks, seen);
 }

@@ -15,7 +15,7 @@ TEST_CASE("status says who submits the next value of a doubled key") {
     rows[i].family_value = 4 << i;
     rows[i].status = RunStatus::kFinished;
   }
-  CHECK(doubling_outlook(rows).empty());  // local runs
+  CHECK(doubling_outlook(rows).empty());  // no job, so no outlook
   rows[0].slurm_job = "12_0";
   CHECK_THAT(doubling_outlook(rows),
              Catch::StartsWith("lab: FSDP: batch.size_per_rank=8 fits; the next call"));

@@ -12,8 +12,8 @@ const std::string kHashA = "aaaaaaaa11111111";
 const std::string kHashB = "bbbbbbbb22222222";
 const std::string kHashC = "aaaaaaaa33333333";
 
-// Runs 1 to 4: lab/one, lab/two, then lab/one with another hash, which takes the first one's place
-// in the list, and batch/one.
+// Run 1 is lab/one, and run 2 lab/two. Run 3 is lab/one with another hash. It replaces run 1 in the
+// list. Run 4 is batch/two.
 void fill(Store& store) {
   store.plan(experiment("lab"),
              in_order({planned_run("one", 1, kHashA), planned_run("two", 1, kHashB)}));
@@ -40,7 +40,7 @@ TEST_CASE("a point means the run of the current list; an older one has its numbe
   fill(store);
   CHECK(find_run(store, "one").id == 3);
   store.plan(experiment("lab"), in_order({planned_run("two", 1, kHashB)}));
-  CHECK_THROWS_AS(find_run(store, "one"), ConfigError);  // two old ones, none is newer in rank
+  CHECK_THROWS_AS(find_run(store, "one"), ConfigError);  // two runs that left the list
 }
 
 TEST_CASE("a run that left the list is found by the name that reports give it") {
@@ -53,7 +53,7 @@ TEST_CASE("a run that left the list is found by the name that reports give it") 
   const std::string name = "one [train.steps=" + std::to_string(*resolved({}).train.steps) + "]";
   CHECK(find_run(store, name).hash == kHashA);
   CHECK(find_run(store, "lab/" + name).hash == kHashA);
-  CHECK_THROWS_AS(find_run(store, "one [train.steps=20]"), ConfigError);  // which is called one
+  CHECK_THROWS_AS(find_run(store, "one [train.steps=20]"), ConfigError);  // its name is `one`
 }
 
 TEST_CASE("a word that names several runs or none is refused with what there is") {
@@ -75,7 +75,7 @@ TEST_CASE("a word that names several runs or none is refused with what there is"
       Message("'twoo': names no run; allowed: a run's number, its point, EXPERIMENT/POINT, or the "
               "first 8 digits of its hash, as `fsdp-run status --all` lists them; did you mean "
               "'two'?"));
-  CHECK_THROWS_AS(find_run(store, "aaaaaaa"), ConfigError);  // seven digits
+  CHECK_THROWS_AS(find_run(store, "aaaaaaa"), ConfigError);  // only seven digits
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ RunPlan plan_of(int64_t checkpoint_bytes) {
 TEST_CASE("check compares what runs write with the user's quota") {
   const double gib = static_cast<double>(kGib);
   const auto warnings = [&](const QuotaUse& bytes, const QuotaUse& files) {
-    Checked checked("checkpoint.every_steps: 20", plan_of(kGib));  // 5 GiB
+    Checked checked("checkpoint.every_steps: 20", plan_of(kGib));  // 5 checkpoints of 1 GiB
     checked.preflight.quota = Quota{bytes, files};
     return checked.warnings();
   };
@@ -74,10 +74,10 @@ TEST_CASE("check shows the planned memory, and the room for all checkpoints that
   CHECK_THAT(Checked("", plan_of(0)).row(), Catch::EndsWith("3.00  fits"));
   CHECK_THAT(row("checkpoint.at_end: true"), Catch::EndsWith("3.00  fits         1.00"));
   CHECK_THAT(row("checkpoint.every_steps: 20"), Catch::EndsWith(" 5.00"));
-  // The last step's checkpoint is due for two reasons, or for one of its own.
+  // at_end adds a checkpoint, unless every_steps has one at the last step.
   CHECK_THAT(row("checkpoint: {every_steps: 20, at_end: true}"), Catch::EndsWith(" 5.00"));
   CHECK_THAT(row("checkpoint: {every_steps: 30, at_end: true}"), Catch::EndsWith(" 4.00"));
-  // An older one goes when the new one is complete.
+  // The oldest checkpoint is deleted when a new one is complete.
   CHECK_THAT(row("checkpoint: {every_steps: 20, keep: 2}"), Catch::EndsWith(" 3.00"));
   CHECK_THAT(row("evaluation: {every_steps: 10, fraction: 0.1}, checkpoint: {every_steps: 20, "
                  "keep: 2, when_improved: true}"),

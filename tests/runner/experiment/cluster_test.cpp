@@ -141,7 +141,7 @@ TEST_CASE("a run has as many ranks as it asks Slurm for GPUs") {
         "slurm.gpus_per_node 2 ask for 2; raise one of these, or set device: cpu (in 'lab')");
   CHECK(message(text, on_cluster("auto", {"slurm.nodes=2"})) == "no error");
   CHECK(message(text, on_cluster("auto", {"slurm.gpus_per_node=4"})) == "no error");
-  CHECK(message(text, on_cluster("auto", {"slurm.gpus_per_node=0"})) == "no error");  // CPUs
+  CHECK(message(text, on_cluster("auto", {"slurm.gpus_per_node=0"})) == "no error");  // on CPUs
 }
 
 TEST_CASE("a profile for GPUs that asks Slurm for none is refused when it is named outright") {

@@ -24,7 +24,7 @@ struct MalformedExperiment {
 //   point: []
 std::vector<MalformedExperiment> read_corpus(const std::string& name);
 
-// The names of the files there.
+// The names of the corpus's files.
 std::vector<std::string> corpus_names();
 
 }  // namespace fsdp

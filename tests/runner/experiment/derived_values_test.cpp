@@ -7,7 +7,7 @@ namespace {
 
 const std::string kBase = "experiment: lab\nbase:\n";
 
-// The run that `keys`, indented lines of base, make.
+// Returns a run with these keys, which are indented lines of `base`.
 RunSpec run_of(const std::string& keys, const ExpandOptions& options = {}) {
   return expanded(kBase + keys, options).runs.at(0).spec;
 }

@@ -13,7 +13,7 @@ namespace {
 const std::string kDoublingBase = "experiment: lab\nbase: {memory_limit_gib: 1, batch.total: 48}\n";
 const std::string kDouble = "double: {batch.size_per_rank: {from: 1, refine: true}}";
 
-// An experiment that exists while its runs are made.
+// A loaded experiment. Runs can be made while the object exists.
 class Doubled {
  public:
   explicit Doubled(const std::string& text, const ExpandOptions& options = {})
@@ -78,7 +78,7 @@ TEST_CASE("with a total batch, values that do not divide it are passed over") {
                               "points: [{name: two, strategy: {kind: ddp, ranks: 2}}]\n"
                               "sweep: {" +
                               kDouble + "}\n")) == std::vector<int64_t>{1, 2, 4, 8, 24});
-  // A prime total has only two values.
+  // A prime total has only two divisors.
   CHECK(while_all_fit(Doubled("experiment: lab\nbase: {memory_limit_gib: 1, batch.total: 10007}\n"
                               "sweep: {" +
                               kDouble + "}\n")) == std::vector<int64_t>{1, 10007});
@@ -99,12 +99,12 @@ TEST_CASE("any key that holds an integer can be doubled, to where it ends to be 
   CHECK(while_all_fit(
             Doubled(kDoublingBase +
                     "sweep: {double: {data.sequence_length: {from: 100, refine: true}}}\n")) ==
-        std::vector<int64_t>{100, 200, 400, 800, 1600, 2048});  // the model's positions
+        std::vector<int64_t>{100, 200, 400, 800, 1600, 2048});  // the model has 2048 positions
   CHECK(while_all_fit(
             Doubled(kDoublingBase +
                     "sweep: {double: {model.config.num_hidden_layers: {from: 3, to: 24}}}\n")) ==
         std::vector<int64_t>{3, 6, 12, 24});
-  // Heads of an even width: multiples of 12.
+  // The values are multiples of 12, as heads need an even width.
   CHECK(while_all_fit(Doubled(
             kDoublingBase + "sweep: {double: {model.config.hidden_size: {from: 12, "
                             "to: 100, refine: true}}}\n")) == std::vector<int64_t>{12, 24, 48, 96});
@@ -222,7 +222,7 @@ TEST_CASE("nothing else may give the key that is doubled") {
   CHECK_THAT(
       refusal("{batch.size_per_rank: {from: 1}}", {.set = {"batch.size_per_rank=2"}}),
       Contains("--set batch.size_per_rank=2") && Contains("overrides what the sweep doubles at"));
-  // The first value too: all later runs would have it, and names with other values.
+  // The first value is refused, too. All later runs would have it, under names with other values.
   CHECK_THAT(
       refusal("{batch.size_per_rank: {from: 1}}", {.set = {"batch.size_per_rank=1"}}),
       Contains("--set batch.size_per_rank=1") && Contains("overrides what the sweep doubles at"));

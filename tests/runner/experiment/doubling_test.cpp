@@ -9,7 +9,7 @@ using namespace fsdp;
 
 namespace {
 
-constexpr int64_t kLargest = 300;  // no set of values goes beyond
+constexpr int64_t kLargest = 300;  // the largest value in any set
 
 using Values = std::set<int64_t>;
 
@@ -41,7 +41,7 @@ struct Searched {
   std::optional<int64_t> does_not;
 };
 
-// A search on a device that fits values up to `limit`. Checks the properties of every search.
+// Searches on a device on which values up to `limit` fit. Checks what every search must do.
 Searched search(const DoublingRange& range, const Values& values, int64_t limit,
                 std::optional<int64_t> expected = {}) {
   Doubling doubling(range, in(values));
@@ -73,7 +73,7 @@ std::optional<int64_t> largest(const DoublingRange& range, const Values& values,
   return *std::prev(above);
 }
 
-// The values that doubling alone meets.
+// Returns the values that doubling tries without refinement.
 std::vector<int64_t> doubled_values(const DoublingRange& range, const Values& values) {
   std::vector<int64_t> doubled;
   for (auto value = values.find(range.from);
@@ -92,7 +92,7 @@ const Values kIntegers = multiples_of(1);
 const std::vector<Values> kValueSets{kIntegers,        multiples_of(6),  divisors_of(240),
                                      divisors_of(211), divisors_of(256), {1, 2, 3, 50, 51, 52}};
 
-// Calls check(range, values, limit) for every combination there is.
+// Calls check(range, values, limit) for every combination.
 template <typename Check>
 void for_every_search(bool refine, Check check) {
   for (const Values& values : kValueSets) {
@@ -246,7 +246,7 @@ std::optional<int64_t> largest_from_1(const NextValid& next_valid, const FitsAt&
 }  // namespace
 
 TEST_CASE("the largest value that fits is found among those that are allowed") {
-  for (const int64_t step : {1, 3, 8}) {  // allowed are its multiples
+  for (const int64_t step : {1, 3, 8}) {  // multiples of `step` are allowed
     const auto try_value = [&](int64_t value) {
       if (value % step != 0) throw ConfigError("", "", "is not this one");
     };

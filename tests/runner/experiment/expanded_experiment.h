@@ -19,7 +19,7 @@ inline Expansion expanded(const std::string& text, const ExpandOptions& options 
   return Experiment::load(folder.write("lab.yaml", text)).expand(options, resources);
 }
 
-// The message of the error that this causes.
+// Returns the message of the error that the experiment causes.
 inline std::string message(const std::string& text, const ExpandOptions& options = {},
                            const Resources& resources = kNoGpus) {
   const TemporaryFolder folder;

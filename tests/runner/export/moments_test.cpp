@@ -74,13 +74,13 @@ TEST_CASE(
   Store store(results.path());
   const int64_t run = running_run(store, 1);
   ingest(store, run, 1, 1'000, {started(0), step(1, 1.1), step(2, 1.2), step(3, 1.3)});
-  store.begin_attempt(run, attempt_start());  // 2: goes on from step 2, as 3 does
+  store.begin_attempt(run, attempt_start());  // attempt 2 resumes from step 2, as 3 does
   ingest(store, run, 2, 10'000,
          {started(2), step(3, 2.3), EvaluationDone{.step = 3, .loss = 9, .token_accuracy = 0},
           step(4, 2.4)});
   store.begin_attempt(run, attempt_start());
   ingest(store, run, 3, 20'000, {started(2), step(3, 3.3)});
-  store.begin_attempt(run, attempt_start());  // 4: reported nothing
+  store.begin_attempt(run, attempt_start());  // attempt 4 reports nothing
   store.begin_attempt(run, attempt_start());
   ingest(store, run, 5, 30'000, {started(3), step(4, 5.4)});
   using Figures = std::vector<std::pair<int64_t, double>>;
@@ -89,10 +89,10 @@ TEST_CASE(
   CHECK(figures(moments_of(store, run, 2), "validation/loss") == Figures{{3, 9}});
   CHECK(figures(moments_of(store, run, 5), "validation/loss").empty());
   store.begin_attempt(run, attempt_start());
-  ingest(store, run, 6, 40'000, {started(0), step(1, 6.1)});  // begun anew
+  ingest(store, run, 6, 40'000, {started(0), step(1, 6.1)});  // starts from the beginning
   CHECK(figures(moments_of(store, run, 6), "train/loss") == Figures{{1, 6.1}});
   store.begin_attempt(run, attempt_start());
-  ingest(store, run, 7, 50'000, {started(4), step(5, 7.5)});  // 6 never saw that checkpoint
+  ingest(store, run, 7, 50'000, {started(4), step(5, 7.5)});  // resumes from attempt 5
   CHECK(figures(moments_of(store, run, 7), "train/loss") ==
         Figures{{1, 1.1}, {2, 1.2}, {3, 3.3}, {4, 5.4}, {5, 7.5}});
 }

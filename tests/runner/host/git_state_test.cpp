@@ -17,7 +17,7 @@ void git(const TemporaryFolder& folder, const std::string& arguments) {
   REQUIRE(std::system(command.c_str()) == 0);
 }
 
-// PATH is `folder` alone for as long as the object is there.
+// Sets PATH to `folder` alone during its lifetime.
 class OnlyPath {
  public:
   explicit OnlyPath(const std::filesystem::path& folder) { setenv("PATH", folder.c_str(), 1); }
@@ -63,7 +63,7 @@ TEST_CASE("a file that git does not track is not taken for one of the commit") {
   git(folder, "commit -m first");
   CHECK(untracked("experiment.yaml") == false);
   folder.write("experiment.yaml", "two");
-  CHECK(untracked("experiment.yaml") == false);  // what the commit has of it is dirty
+  CHECK(untracked("experiment.yaml") == false);  // tracked, but changed
 
   std::filesystem::create_directory(folder / "below");
   folder.write("below/experiment.yaml", "one");
@@ -107,8 +107,8 @@ TEST_CASE("a git that does not answer in time is ended, and the state is not kno
   CHECK(kill(process, 0) != 0);
 }
 
-// A repository with one commit, the file `tracked`, and programs in its configuration that each
-// leave a mark.
+// A repository with one commit and the file `tracked`. Its configuration names programs that leave
+// a mark when they are started.
 class StrangersRepository {
  public:
   StrangersRepository() {
@@ -133,7 +133,7 @@ class StrangersRepository {
     git(folder_, "config core.hooksPath " + (folder_ / "hooks").string());
   }
 
-  // Its time differs from the one that git knows, so that contents have to be compared.
+  // Gives the file another time than git knows, so git has to compare contents.
   void write_tracked(const std::string& text) const {
     folder_.write("tracked", text);
     std::filesystem::last_write_time(

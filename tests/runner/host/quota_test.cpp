@@ -14,7 +14,7 @@
 namespace fsdp {
 namespace {
 
-// Puts programs in the place of all others on PATH, as long as it exists.
+// Replaces all programs on PATH during its lifetime.
 class Programs {
  public:
   Programs() : path_before_(getenv("PATH")) { setenv("PATH", folder_.path().c_str(), 1); }
@@ -41,7 +41,7 @@ std::string text_of(const std::optional<Quota>& quota) {
   return quota ? text_of(quota->bytes) + ", " + text_of(quota->files) : "none";
 }
 
-// As `quota -u -w -p` prints it.
+// Returns shell commands that print the row as `quota -u -w -p` does.
 std::string quota_lines(const std::string& row) {
   return "echo 'Disk quotas for user ann (uid 1000): '\n"
          "echo '     Filesystem  blocks   quota   limit   grace   files   quota   limit   grace'\n"

@@ -142,7 +142,7 @@ TEST_CASE("a file that a process has open is added to, not replaced") {
   const std::filesystem::path file = folder.write("output", "before\n");
   const int descriptor = open(file.c_str(), O_WRONLY | O_APPEND);
   REQUIRE(descriptor >= 0);
-  // /dev/stdout is such a link, to /proc/self/fd/1.
+  // /dev/stdout is also a link to such a file, /proc/self/fd/1.
   std::filesystem::create_symlink("/proc/self/fd/" + std::to_string(descriptor), folder / "stdout");
   write_whole_file(folder / "stdout", "text\n");
   REQUIRE(write(descriptor, "after\n", 6) == 6);

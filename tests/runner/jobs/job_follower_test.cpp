@@ -16,7 +16,7 @@ namespace {
 
 using Folders = std::set<std::filesystem::path>;
 
-// Records the folders that are opened. Opening makes an NFS client ask for new names in them.
+// Records which folders are opened. Opening a folder makes an NFS client look for new names in it.
 class OpenedFolders {
  public:
   OpenedFolders() : descriptor_(inotify_init1(IN_NONBLOCK | IN_CLOEXEC)) {
@@ -40,7 +40,7 @@ class OpenedFolders {
       for (ssize_t at = 0; at < size;) {
         inotify_event event{};
         std::memcpy(&event, buffer.data() + at, sizeof(event));
-        if (event.len == 0) folders.insert(folder_of_[event.wd]);  // not what is in it
+        if (event.len == 0) folders.insert(folder_of_[event.wd]);  // no event of a file in it
         at += static_cast<ssize_t>(sizeof(event) + event.len);
       }
     }
@@ -52,7 +52,7 @@ class OpenedFolders {
   std::map<int, std::filesystem::path> folder_of_;
 };
 
-// Jobs of one run, followed pass by pass.
+// A job of one run, which is followed pass by pass.
 struct Followed {
   explicit Followed(const RunRecord& planned_alone = planned_run("point", 1)) {
     const std::vector planned{planned_alone};
@@ -69,7 +69,7 @@ struct Followed {
   }
 
   RunPaths paths() const { return RunPaths(results.path() / run.folder); }
-  // Passes 2 s after the last time. Returns true if the run has ended.
+  // Makes a pass, 2 s after the last one. Returns true if the run has ended.
   bool pass(TaskPhase phase) {
     now += std::chrono::seconds(2);
     const std::vector<TaskState> states{

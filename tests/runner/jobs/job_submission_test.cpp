@@ -10,7 +10,7 @@ using enum RunStatus;
 
 namespace {
 
-// Stops a caller that calls sbatch again and again without a pause.
+// A cluster that stops a caller which calls sbatch again and again without a pause.
 class FullCluster : public FakeCluster {
  public:
   std::string submit(const std::filesystem::path& script) override {
@@ -19,7 +19,7 @@ class FullCluster : public FakeCluster {
   }
 };
 
-// Its controller keeps a record of refused jobs, as a real controller does in some cases.
+// A cluster whose controller keeps a record of refused jobs, as a real one does in some cases.
 class RecordingCluster : public FakeCluster {
  public:
   std::string submit(const std::filesystem::path& script) override {
@@ -28,7 +28,7 @@ class RecordingCluster : public FakeCluster {
   }
 };
 
-// Its sbatch refuses every script, even if the controller does not answer.
+// A cluster whose sbatch refuses every script, and whose controller then does not answer.
 class SilentCluster : public FakeCluster {
  public:
   std::string submit(const std::filesystem::path&) override {

@@ -7,7 +7,7 @@ using namespace fsdp;
 
 namespace {
 
-// A job for each mode, of three runs: one that finished, one that runs, one that waits.
+// Records a job of three runs: one has finished, one runs, and one waits. Returns their ids.
 std::vector<int64_t> runs_in_job(Store& store, const std::string& mode) {
   const auto records = store.plan(
       experiment("lab"),

@@ -17,7 +17,7 @@ struct TwoClusters {
     dawn.configuration.cluster = "dawn";
     dusk.configuration.cluster = "dusk";
   }
-  // A runner at dawn that submits runs and ends.
+  // Submits runs on the cluster dawn, by a runner that ends then.
   std::vector<RunRecord> submit_at_dawn(int count) {
     SlurmRunnerLife life(results, dawn);
     std::vector<RunRecord> runs = life.plan(runs_of_one_shape(count));
@@ -44,7 +44,7 @@ Pauses no_pauses() {
 TEST_CASE("a runner on another cluster asks nothing about a job and submits nothing again") {
   TwoClusters lab;
   const std::vector<RunRecord> runs = lab.submit_at_dawn(2);
-  // Somebody else's job.
+  // Somebody else's job on dusk has the same number.
   lab.dusk.ends("100_0", "FAILED");
   FakeJob job{lab.results.path(), runs[0]};
   job.starts(1, "100_0");

@@ -106,7 +106,7 @@ TEST_CASE_METHOD(OneRunner, "a requeued run is an attempt each time, and queued 
         lab.cluster.runs("100_0");
         job.starts(2, "100_0");
       },
-      [&] {  // its time limit came near; by the time of the next look it has begun again
+      [&] {  // its time limit comes near, and it starts again before the next pass
         job.is_asked_to_stop("time_limit");
         job.starts(3, "100_0");
       },
@@ -157,7 +157,7 @@ TEST_CASE_METHOD(OneRunner, "a controller that is down is waited for, and said t
       },
       [] {},
       [&] {
-        // The job's files are read, but its end is not known.
+        // The job's files were read, but Slurm has not reported its end.
         CHECK(life.attempts(runs[1].id) == Statuses{kRunning});
         lab.cluster.is_down = false;
       },
@@ -258,7 +258,7 @@ TEST_CASE_METHOD(OneRunner,
                  "a queue in which nothing changes is asked at most three times in two minutes") {
   const std::vector<RunRecord> runs = submitted(1);
   FakeJob job = lab.job(runs[0]);
-  constexpr int kWaitsOfTwoMinutes = 30;  // of 4 s
+  constexpr int kWaitsOfTwoMinutes = 30;  // a wait takes 4 s
   int earlier_queries = 0;
   life.happens.resize(kWaitsOfTwoMinutes, [] {});
   life.happens.push_back([&] { earlier_queries = lab.cluster.queries; });
@@ -268,7 +268,7 @@ TEST_CASE_METHOD(OneRunner,
     lab.cluster.runs("100_0");
     job.starts(1, "100_0");
   });
-  // When the files tell of the end, Slurm is asked soon.
+  // Slurm is asked soon after the files report the end.
   life.happens.resize(life.happens.size() + kWaitsOfTwoMinutes, [] {});
   life.happens.push_back([&] {
     CHECK(life.attempts(runs[0].id) == Statuses{kRunning});

@@ -87,12 +87,12 @@ class FakeCluster : public Queue {
   bool is_down = false;
   bool loses_answers = false;
   bool fails_to_submit = false;
-  std::string refused_script;  // a part of it
+  std::string refused_script;  // scripts with this text are refused
   int most_waiting = 1'000'000;
   int submissions = 0;
   int queries = 0;
   std::map<std::string, TaskState> known;                  // by task
-  std::map<std::filesystem::path, std::string> scripts{};  // -> job
+  std::map<std::filesystem::path, std::string> scripts{};  // job by script
   std::set<std::string> cancelled;
   QueueLimits configuration{.cluster = "here"};
 
@@ -115,7 +115,7 @@ class FakeCluster : public Queue {
   int next_id_ = 100;
 };
 
-// Runs of one rank that ask for the same.
+// Returns runs of one rank that ask for the same resources.
 inline std::vector<RunRecord> runs_of_one_shape(int count, int64_t checkpoint_steps = 0) {
   std::vector<RunRecord> runs;
   for (int i = 0; i < count; ++i) {
@@ -184,7 +184,7 @@ class FakeJob {
           R"({"ended_unix_ms": )" + std::to_string(time_unix_ms()) + R"(, "outcome": ")" + outcome +
               R"(", "reason": "", "first_rank": -1, "inputs_compared": false)" + more + "}");
   }
-  // A later start of the job finds that slurm.max_restarts is reached.
+  // Writes the end.json of a job that finds slurm.max_restarts reached.
   void gives_up(const std::string& outcome, int64_t starts) {
     says(outcome, R"(, "starts_in_a_row": )" + std::to_string(starts));
   }
@@ -205,15 +205,15 @@ class FakeJob {
   RunPaths paths_;
   int64_t ranks_;
   int attempt_ = 0;
-  std::vector<int64_t> sequences_{};  // by rank, of the next event
+  std::vector<int64_t> sequences_{};  // by rank: the sequence of its next event
   int64_t last_step_ = 0;
 };
 
-// Leaves the file of a run that the job of a submission has chosen by itself.
+// Writes the files of a run that a job has chosen by itself.
 inline void job_chooses(const std::filesystem::path& results, const JobRecord& job, int64_t number,
                         RunRecord run) {
   write_spec(RunPaths(results / run.folder), run.spec);
-  run.folder = std::filesystem::path("runs/lab") / run.point;  // as long as a real one
+  run.folder = std::filesystem::path("runs/lab") / run.point;  // as deep as a real one
   write_spec(RunPaths(results / run.folder), run.spec);
   write_record(results / job.folder / ("chosen-" + std::to_string(number) + ".json"), run);
 }
@@ -223,7 +223,7 @@ struct SlurmLaboratory {
   FakeCluster cluster;
 
   FakeJob job(const RunRecord& run) const { return {results.path(), run}; }
-  // The folder of the one open job.
+  // The folder of the only open job.
   std::filesystem::path submission(const Store& store) const {
     return results.path() / store.open_jobs("").at(0).folder;
   }
@@ -251,7 +251,7 @@ class RecordingProgress : public Progress {
   void update(ProgressClock::time_point) override {}
 };
 
-// One runner's life on a results folder: each of `happens` takes place when it waits next.
+// One runner on a results folder. Whenever it waits, it calls the next of `happens`.
 class SlurmRunnerLife {
  public:
   SlurmRunnerLife(const ResultsFolder& results, FakeCluster& cluster)
@@ -288,7 +288,7 @@ class SlurmRunnerLife {
   RecordingProgress progress;
   std::deque<std::function<void()>> happens;
   std::function<std::optional<RunRecord>(const RunRecord&, RunStatus)> follow_up;
-  std::vector<std::pair<int64_t, int64_t>> chosen_after{};  // runs
+  std::vector<std::pair<int64_t, int64_t>> chosen_after{};  // ids: ended run, chosen run
   bool is_asked_to_stop = false;
 
  private:
@@ -325,7 +325,7 @@ struct OneRunner {
   SlurmLaboratory lab;
   SlurmRunnerLife life{lab.results, lab.cluster};
 
-  // Submits this many runs that ask for the same.
+  // Submits `count` runs that ask for the same resources.
   std::vector<RunRecord> submitted(int count) {
     std::vector<RunRecord> runs = life.plan(runs_of_one_shape(count));
     REQUIRE(life.sweep.submit(runs));

@@ -119,7 +119,7 @@ TEST_CASE_METHOD(OneRunner, "what never reached Slurm is forgotten by the next r
   CHECK_FALSE(next.sweep.follows(runs[0].id));
   CHECK(next.store.open_jobs("").empty());
   CHECK(next.status(runs[0].id) == kPlanned);
-  CHECK(claim_submission(folder, "100") == kWithdrawn);  // should it reach Slurm later
+  CHECK(claim_submission(folder, "100") == kWithdrawn);  // if it reaches Slurm later
 }
 
 TEST_CASE_METHOD(OneRunner,

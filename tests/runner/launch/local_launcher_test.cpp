@@ -30,7 +30,7 @@ std::string text_of(const std::filesystem::path& file) {
   return text.str();
 }
 
-// Ranks find the folder as $TEST_FOLDER and write their findings into their logs.
+// Ranks find the folder in $TEST_FOLDER, and write to their logs.
 class Folder : public TemporaryFolder {
  public:
   Folder() { setenv("TEST_FOLDER", path().c_str(), 1); }
@@ -89,7 +89,7 @@ bool gone_soon(pid_t process) {
   return false;
 }
 
-// A shell's way to stay until a signal.
+// Makes a shell run until a signal.
 const std::string kHang = "while :; do sleep 1000; done";
 const std::string kWriteProcessId = "echo $$ > $TEST_FOLDER/process$RANK; ";
 // A descendant that left its process group and session.
@@ -173,7 +173,7 @@ TEST_CASE("launches run one at a time unless told otherwise") {
   CHECK_FALSE(has_room(one_at_a_time, two_ranks));
 
   LocalLauncher packed({.cpu_ranks = 4, .max_parallel = 3}, kShort);
-  CHECK(has_room(packed, shell(folder, 9, kHang)));  // wider than the host: alone
+  CHECK(has_room(packed, shell(folder, 9, kHang)));  // wider than the host: runs alone
   packed.start(two_ranks);
   CHECK_FALSE(has_room(packed, shell(folder, 3, kHang)));
   CHECK(has_room(packed, two_ranks));
@@ -347,7 +347,7 @@ TEST_CASE("ranks die with their supervisor, and the launch is over") {
       shell(folder, 1, kWriteProcessId + "echo $PPID > $TEST_FOLDER/supervisor; " + kHang));
   const pid_t rank = folder.process_id("process0");
   kill(folder.process_id("supervisor"), SIGKILL);
-  CHECK(gone_soon(rank));  // without the runner's help, which may be gone too
+  CHECK(gone_soon(rank));  // without the runner, which may be gone, too
   const AttemptEnd result = wait_for_one(launcher);
   CHECK(result.outcome == LaunchOutcome::kFailed);
   CHECK(result.reason == "the run's supervisor was killed");

@@ -38,9 +38,9 @@ TEST_CASE("a limit ended a process if it was hit and a process of the own cgroup
   CHECK(limit(counts(1, 4), counts(2, 5)) == 700);
   CHECK(limit(counts(1, 4, 7), counts(2, 4, 8)) == 900);
   CHECK(limit(counts(1, 4, 7), counts(2, 5, 8)) == 700);
-  // Reclaimed in time, and then somebody's kill -9.
+  // The limit was hit, but the kernel killed nothing: somebody called kill -9.
   CHECK_FALSE(limit_kills(counts(1, 4), counts(1, 99)));
-  // The host's memory ran out.
+  // No limit was hit: the host's memory ran out.
   CHECK_FALSE(limit_kills(counts(1, 4), counts(2, 4)));
   CHECK_FALSE(limit_kills({}, {}));
   CHECK_FALSE(limit_kills({}, counts(2, 5)));
@@ -90,7 +90,7 @@ TEST_CASE("a rank killed by signal 9 while memory ran out is told with what take
                                "container (cgroup), 0.684 GiB, was reached; ") &&
                  Catch::Contains("take less"));
   CHECK(attempt_end({}, ended).outcome == LaunchOutcome::kOutOfMemory);
-  ended.was_alone = false;  // the other run may have taken it
+  ended.was_alone = false;  // the other run may have taken the memory
   CHECK(attempt_end({}, ended).outcome == LaunchOutcome::kFailed);
   CHECK_THAT(attempt_end({}, ended).reason, Catch::Contains("--max-parallel 1"));
   ended.was_alone = true;

@@ -9,7 +9,7 @@
 namespace fsdp {
 namespace {
 
-// Each run in the states of its life, with progress that makes its cells wide.
+// Returns the run in each state, with progress that makes its cells wide.
 std::vector<RunProgress> states_of(const Run& run, ProgressClock::time_point now) {
   RunProgress queued = planned_progress(run.point, 1'000'000);
   queued.job = "123456789_1000";

@@ -43,7 +43,7 @@ TEST_CASE("what a run's trainer says of its steps outranks what was planned") {
 TEST_CASE("the time that a sweep takes follows from its finished runs and their steps") {
   const ProgressClock::time_point now = ProgressClock::now();
   std::vector<RunProgress> runs(2, planned_progress("planned", 100));
-  CHECK_FALSE(seconds_left(runs, now));  // nothing tells
+  CHECK_FALSE(seconds_left(runs, now));  // no run has taken a step
 
   runs.push_back(ended_progress("finished", RunStatus::kFinished, 50, 25));  // 0.5 s a step
   CHECK(seconds_left(runs, now) == 100);
@@ -67,7 +67,7 @@ TEST_CASE("the time left does not jump where the batches of runs differ") {
     run.tokens_of_step = tokens;
     return run;
   };
-  // Both take as many tokens: 48 steps of 4 rows, and 6 steps of 32.
+  // Both runs take equally many tokens: 48 steps of 4 rows, and 6 steps of 32.
   const std::vector<RunProgress> runs{
       with_batch(ended_progress("1 GPU", RunStatus::kFinished, 48, 24), 4 * 128),
       with_batch(planned_progress("batch 8", 6), 32 * 128)};

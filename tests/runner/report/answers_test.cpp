@@ -280,7 +280,7 @@ std::vector<Case> cases_of_repeats_without_room() {
   };
 }
 
-// Runs that waited for others on their host.
+// Runs that waited for CPU time that other processes took.
 std::vector<Case> cases_of_busy_hosts() {
   const ComparisonRows two = runs_at({{"A", 1000}, {"B", 2000}});
   const ComparisonRows three = runs_at({{"A", 1000}, {"B", 2000}, {"C", 9000}});
@@ -339,7 +339,7 @@ std::vector<Case> cases_of_changes() {
   };
 }
 
-// A varies so much that it is as fast as B and as C, and C is slower than B.
+// A varies so much that it ties with B and with C. C is slower than B.
 std::vector<Case> cases_of_rows_that_are_equal_to_one_only() {
   const std::vector<double> varying{700, 1010, 1500};
   const std::vector<double> ten_of_1000(10, 1000), ten_of_900(10, 900), ten_of_5000(10, 5000);

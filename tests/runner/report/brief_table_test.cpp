@@ -125,7 +125,7 @@ TEST_CASE("no line is longer than the terminal") {
     row.point += " optimizer.learning_rate=0.0003 data.sequence_length=2048";
     row.series = row.point;
   }
-  report.rows[3].reason.clear();  // whose log's path is one word
+  report.rows[3].reason.clear();  // its note has a log's path, which is never broken
   report.rows[4].reason.clear();
   for (const RowKind kind : {RowKind::kSeries, RowKind::kRun, RowKind::kRank}) {
     report.row_kind = kind;

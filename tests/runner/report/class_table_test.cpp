@@ -7,7 +7,7 @@
 #include "runner/table/terminal_text.h"
 #include "tests/runner/report/report_fixture.h"
 
-// One table of a whole class's measurements.
+// The table of a whole class's measurements.
 namespace fsdp {
 namespace {
 
@@ -108,7 +108,7 @@ TEST_CASE("figures of another device, version or processor are marked, and whose
     row->device_name = "a GPU";
     row->cpu_name = "another processor";
   }
-  report.rows[3].runner_version = "0.0.1";  // failed: no figure
+  report.rows[3].runner_version = "0.0.1";  // has no figure, as it failed
   report.rows[4].torch_version = "2.10.0";
   report.rows[5].torch_version = "2.10.0";
   report.rows[5].runner_version.clear();  // not known

@@ -59,7 +59,8 @@ TEST_CASE("no sentence about made-up experiments is false") {
   CHECK(verdicts.winners >= kExperiments / 10);
 }
 
-// Makes 200 experiments with equal rows. Counts those that name only some rows as fastest.
+// Makes 200 experiments whose rows are equally fast. Returns how many answers name only some rows
+// as fastest.
 int false_sentences(size_t rows, int64_t repeats, int noise_shape) {
   int found = 0;
   for (uint64_t seed = 0; seed < 200; ++seed) {

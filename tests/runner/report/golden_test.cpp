@@ -5,8 +5,8 @@
 #include "tests/runner/report/report_fixture.h"
 #include "tests/temporary_folder.h"
 
-// Every format from fixed databases, tests/golden/*.sql. To write the expected files anew after a
-// change that is meant: UPDATE_GOLDEN=1 build/release/report_test, and look at the diff.
+// Tests every format with fixed databases, tests/golden/*.sql. After an intended change, write the
+// expected files with UPDATE_GOLDEN=1 build/release/report_test, and look at the diff.
 namespace fsdp {
 namespace {
 

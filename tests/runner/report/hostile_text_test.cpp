@@ -52,7 +52,7 @@ TEST_CASE("names and reasons of others forge no row and move no cursor, in any f
     const std::string text = render(format, report);
     CAPTURE(name_of(format));
     CHECK(is_harmless(text));
-    CHECK((format == Format::kCsv || !has_forged_line(text)));  // a cell may hold lines
+    CHECK((format == Format::kCsv || !has_forged_line(text)));  // a CSV cell may hold line feeds
   }
   const auto read = nlohmann::json::parse(render(Format::kJson, report));
   CHECK(read["title"] == valid_utf8(kHostile));

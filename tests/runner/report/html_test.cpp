@@ -161,7 +161,7 @@ TEST_CASE("figures call runs by what their points do not share, whatever a datab
   };
   CHECK(name_of(0) == "batch=1");
   report.rows[2].series = report.rows[1].series;
-  report.rows[2].point = "x";  // not its series' name
+  report.rows[2].point = "x";  // not the name of its series
   CHECK(name_of(0) == "batch=1");
   CHECK(name_of(2) == "x");
 }

@@ -152,7 +152,8 @@ class LossSentences {
     return std::ranges::none_of(runs, [&](size_t place) { return run(place).losses.empty(); });
   }
 
-  // The steps that all runs have, if steps were read; otherwise the ends that all runs have.
+  // Returns the steps that all runs have. If a run has no losses by step, only the last step
+  // counts, and the first one if no run was resumed.
   std::set<int64_t> compared_steps(const Places& runs) const {
     std::set<int64_t> steps;
     const auto last = std::ssize(truth(*runs.begin()).losses);
@@ -167,7 +168,7 @@ class LossSentences {
     return steps;
   }
 
-  // Infinite where some, but not all, are not finite.
+  // Returns the relative difference. It is infinite if some, but not all, losses are not finite.
   double difference_at(const Places& runs, int64_t step) const {
     double least = 1e9, greatest = -1e9;
     size_t finite = 0;
@@ -292,7 +293,8 @@ class LossSentences {
     }
   }
 
-  // `reference`: the run that the others differ from. Without it the text names it, or it agrees.
+  // `reference`: the run that `runs` differ from. If absent, the text names that run, or it is any
+  // of agreeing().
   void check_reason(SentenceReader& reader, const Places& runs, std::optional<size_t> reference) {
     const std::string reason = reader.take_until("; ");
     std::string why = reason;
@@ -379,7 +381,7 @@ class LossSentences {
       {"model.config.hidden_size", "/model/config/hidden_size"}};
 
   const MadeUpExperiment& made_;
-  std::map<std::string, std::vector<size_t>> runs_of_;  // by how answers call a row or a run
+  std::map<std::string, std::vector<size_t>> runs_of_;  // by a row's or run's name in answers
   std::vector<std::string> names_;
   Places mentioned_;
   bool tells_all_ = true;

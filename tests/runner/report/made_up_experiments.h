@@ -11,22 +11,22 @@ namespace fsdp {
 // The truth about a run.
 struct TrueRun {
   std::vector<std::optional<double>> losses{};  // of each step from 1
-  int64_t first_known_step = 1;                 // of those that the database holds
+  int64_t first_known_step = 1;                 // the first step in the database
 };
 
 // The truth about a row.
 struct TrueRow {
   std::string name;
   double speed = 0;  // tokens per second, without noise
-  double fill = 1;   // the part of them that fills nothing up
+  double fill = 1;   // the part of the tokens that is not padding
   int64_t ranks = 1;
 };
 
 struct MadeUpExperiment {
   std::vector<TrueRow> truth{};
   ComparisonRows runs{};             // of all rows, row by row
-  std::vector<size_t> row_of_run{};  // its place in `truth`
-  std::vector<TrueRun> true_runs{};  // as `runs`
+  std::vector<size_t> row_of_run{};  // each run's index into `truth`
+  std::vector<TrueRun> true_runs{};  // in the order of `runs`
 };
 
 // Makes experiments. A seed gives the same experiment with every standard library.
@@ -50,7 +50,7 @@ class ExperimentMaker {
     return made;
   }
 
-  // Rows of one speed, with the most noise that runs were seen to have.
+  // Makes rows of equal speed, with the most noise that was seen in real runs.
   ComparisonRows equal_rows(size_t count, int64_t repeats, int noise_shape) {
     const DeviceKind device = chance(0.5) ? kCuda : kCpu;
     const double run_noise = device == kCuda ? 0.018 : 0.07;
@@ -88,7 +88,7 @@ class ExperimentMaker {
       case 1: {
         double squares = 0;
         for (int i = 0; i < 3; ++i) squares += std::pow(normal(), 2);
-        return normal() / std::sqrt(squares);  // Student's, with 3 degrees of freedom
+        return normal() / std::sqrt(squares);  // Student's t, 3 degrees of freedom
       }
       case 2:
         return 1 + std::log(1 - uniform());
@@ -130,7 +130,7 @@ class ExperimentMaker {
     }
   }
 
-  // Values that fit, and above them one that does not.
+  // Adds values up to `most`, which fit, and larger values, which do not.
   void add_doubled_rows(MadeUpExperiment& made) {
     const int64_t most = pick({0, 1, 2, 4});
     const int64_t last = pick({4, 8});
@@ -184,7 +184,7 @@ class ExperimentMaker {
     run.loss_digest = deciding.dump() + run.data_digest;
     const int64_t steps = spec["train"]["steps"];
     const double order_of_sums = pick({0.0, 1e-7, 1.49e-5, 3e-5}) * uniform();
-    const double wrong = chance(0.03) ? 0.1 : 0;  // something else is computed
+    const double wrong = chance(0.03) ? 0.1 : 0;  // the run computes something else
     const int64_t last_finite = chance(0.05) ? steps - 1 : steps;
     TrueRun truth;
     for (int64_t step = 1; step <= steps; ++step) {

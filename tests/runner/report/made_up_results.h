@@ -59,14 +59,14 @@ inline ComparisonRows repeated(
   return rows;
 }
 
-// The rows after a change of each.
+// Returns the rows after `change`.
 inline ComparisonRows with(ComparisonRows rows,
                            const std::function<void(ComparisonRows&)>& change) {
   change(rows);
   return rows;
 }
 
-// The run at `place`, where others took CPU time that it waited for.
+// Returns the rows. The run at `place` waited for CPU time that other processes took.
 inline ComparisonRows disturbed(ComparisonRows rows, size_t place) {
   rows[place].cpu_time_others_percent = 40;
   rows[place].run_queue_wait_percent = 60;
@@ -98,7 +98,7 @@ inline ComparisonRows with_losses(ComparisonRows rows,
   return rows;
 }
 
-// The first row as it is, the second with another value at `pointer`.
+// Returns two rows. The second row's specification has `value` at `pointer`.
 inline ComparisonRows that_differ_in(const char* pointer, const json& value, double first,
                                      double second) {
   ComparisonRows rows = runs_at({{"plain", first}, {"changed", second}});

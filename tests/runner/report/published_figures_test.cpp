@@ -86,7 +86,7 @@ TEST_CASE("measured figures stand beside the published ones with ratio and verdi
   CHECK(rows[0]["measured"] == 3 * kGibibyte);
   CHECK(rows[0]["ratio"] == Approx(3 / 2.75));
   CHECK(rows[0]["verdict"] == "ok");
-  CHECK(rows[1]["verdict"] == "ok");  // 83.456 s
+  CHECK(rows[1]["verdict"] == "ok");  // measured: 83.456 s
   CHECK(rows[2]["verdict"] == "not judged");
   CHECK(rows[3]["verdict"] == "ok");
   CHECK(rows[4]["verdict"] == "no run");

@@ -8,7 +8,7 @@
 
 #include "runner/report/report.h"
 
-// Rows as the store gives them, made up.
+// Made-up rows, as the store returns them.
 namespace fsdp {
 
 inline constexpr int64_t kGibibyte = int64_t{1} << 30;

@@ -121,8 +121,8 @@ TEST_CASE("json holds every field of a row, in full, and null for what was not m
   ComparisonRow::visit_fields(
       lab_report().rows[0], [&](const char* name, auto&, auto&&... sentence) {
         INFO(name);
-        // A specification is no column, but each of its keys may be one. Times that were held are
-        // hours.
+        // The specification has no column of its own: its keys are columns. Held times have columns
+        // in hours.
         CHECK(report["rows"][0].contains(name) == (sizeof...(sentence) > 0));
       });
 }

@@ -8,7 +8,7 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-// Repeats of a series; tokens per second follow the step times.
+// Adds the repeats of a series. Tokens per second follow from the step times.
 void add_repeats(Report& report, const std::string& series, std::vector<double> step_times_ms) {
   for (size_t i = 0; i < step_times_ms.size(); ++i) {
     ComparisonRow row = finished_row(static_cast<int64_t>(report.rows.size()) + 1,
@@ -108,7 +108,7 @@ TEST_CASE("ratios have an interval over the repeats, and none below three") {
   CHECK(rows[0]["tokens_per_second_ratio"] == 1);
   CHECK(rows[0]["tokens_per_second_ratio_low"].is_null());
 
-  // A run's own ratio is its own figure's; the interval is the series'.
+  // The ratio is of the run's own figure. The interval is the series'.
   const auto run = json_of(repeated_report())["rows"][5];
   CHECK(run["tokens_per_second_ratio"] == Approx(2.01));
   CHECK(run["tokens_per_second_ratio_low"] == rows[1]["tokens_per_second_ratio_low"]);
@@ -151,7 +151,7 @@ TEST_CASE("a median of losses counts those that are not finite as the greatest")
   report.rows[2].validation_loss_last.reset();
   CHECK(slow()["loss_last"].is_null());
   CHECK(slow()["validation_loss_last"].is_null());
-  report.rows[2].steps = 0;  // which has no loss, so that two of four are not finite
+  report.rows[2].steps = 0;  // has no loss: two of the other four are not finite
   CHECK(slow()["loss_last"].is_null());
   report.rows[1].steps = 0;
   CHECK(slow()["loss_last"] == 6);
@@ -246,7 +246,7 @@ TEST_CASE("--group makes blocks with a baseline each") {
   CHECK_THAT(render(Format::kLatex, report),
              Catch::Contains("\\midrule\n\\multicolumn{8}{l}{\\itshape strategy: ddp} \\\\\n"));
 
-  report.view.baseline = "DDP 2";  // in the other block it is the only one that is meant
+  report.view.baseline = "DDP 2";  // is the baseline of the other block, too
   CHECK(json_of(report)["rows"][0]["tokens_per_second_ratio"] == 1.5);
   CHECK(json_of(report)["rows"][2]["tokens_per_second_ratio"] == 0.75);
   report.view.sort = "-tokens_per_second";

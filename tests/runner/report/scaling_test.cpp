@@ -40,7 +40,7 @@ void change(ComparisonRow& row, const char* pointer, const json& value) {
 
 using Names = std::vector<std::string>;
 
-// "weak of 1 GPU: 90", or "" of a row that scales against none.
+// Returns "weak of 1 GPU: 90" for each row, or "" for a row without a baseline.
 Names scaling_of(const std::vector<ComparisonRow>& rows) {
   std::deque<Series> all = series_of(rows);
   put_scaling(all);

@@ -12,7 +12,7 @@ namespace fsdp {
 
 class SentenceReader {
  public:
-  // `names`: all that may stand in the sentence, as answers write them.
+  // `names`: all names that may be in the text, as answers write them.
   SentenceReader(std::string_view text, std::vector<std::string> names)
       : text_(text), rest_(text), names_(std::move(names)) {}
 
@@ -22,7 +22,7 @@ class SentenceReader {
     rest_.remove_prefix(word.size());
     return true;
   }
-  // True if one of the words is next.
+  // True if the word is next.
   bool sees(std::string_view word) const { return rest_.starts_with(word); }
   char next() const { return rest_.empty() ? '\0' : rest_.front(); }
   // True if the word is anywhere in the rest.
@@ -46,7 +46,7 @@ class SentenceReader {
     rest_.remove_prefix(static_cast<size_t>(end - rest_.data()));
     return number;
   }
-  // The longest name that is next.
+  // Takes the longest name that is next.
   std::optional<std::string> take_name() {
     const std::string* longest = nullptr;
     for (const std::string& name : names_) {
@@ -60,7 +60,7 @@ class SentenceReader {
     if (!name) fail("expected a name");
     return *name;
   }
-  // "a", "a and b", "a, b and c", "a, b and 3 more": then `more` is how many.
+  // "a", "a and b", "a, b and c", or "a, b and 3 more", where `more` is 3.
   struct NameList {
     std::vector<std::string> names{};
     size_t more = 0;

@@ -9,7 +9,8 @@
 #include "tests/runner/report/sentence_reader.h"
 
 // Compares the answers about fits, speed, changes and scaling with the truth. Throws
-// std::runtime_error for an error that noise cannot excuse; counts the other wrong sentences.
+// std::runtime_error for an error that noise cannot excuse. Remembers if noise made a sentence
+// wrong.
 namespace fsdp {
 
 class SpeedSentences {
@@ -28,7 +29,7 @@ class SpeedSentences {
     unit_ = most - least > 0.01 && !ranked.empty() ? "unpadded tokens/s" : "tokens/s";
   }
 
-  bool is_wrong() const { return is_wrong_; }      // by noise
+  bool is_wrong() const { return is_wrong_; }      // noise made a sentence wrong
   bool has_winner() const { return has_winner_; }  // a row is called fastest
 
   void check_fits(const std::string& text);
@@ -130,7 +131,7 @@ class SpeedSentences {
     return rows;
   }
 
-  // `chosen` are said to be faster than the other ones of `among`.
+  // Checks the sentence that `chosen` are faster than the other rows of `among`.
   void claim_fastest(const Rows& chosen, const Rows& among) {
     double most = 0;
     for (const size_t row : among) most = std::max(most, true_speed(row));
@@ -156,8 +157,8 @@ class SpeedSentences {
   bool has_winner_ = false;
 };
 
-// "; too few steps to tell: A (raise train.steps); not ranked, as repeats ran out of memory: B"
-// Returns the text before these.
+// Checks the parts "; too few steps to tell: A (raise train.steps); not ranked, as repeats ran out
+// of memory: B". Returns the text before them.
 inline std::string SpeedSentences::check_rows_left_out(const std::string& text) const {
   const size_t few = text.find("; too few steps to tell: ");
   const size_t no_room = text.find("; not ranked, as repeats ran out of memory: ");
@@ -383,7 +384,7 @@ inline void SpeedSentences::check_pair(SentenceReader& reader, const std::string
 }
 
 inline void SpeedSentences::check_change(const std::string& question, const std::string& text) {
-  if (text.starts_with("over ")) return;  // of many pairs only the least and the most are told
+  if (text.starts_with("over ")) return;  // of many pairs it tells only the extremes
   SentenceReader reader = reader_of(text);
   do {
     check_pair(reader, question);

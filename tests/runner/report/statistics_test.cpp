@@ -7,7 +7,7 @@
 namespace fsdp {
 namespace {
 
-// Sum of twelve uniform numbers: normal to a good approximation, and the same with every library.
+// Returns the sum of twelve uniform numbers: nearly normal, and the same with every library.
 double normal(std::mt19937_64& random) {
   double sum = -6;
   for (int i = 0; i < 12; ++i) sum += static_cast<double>(random() >> 11) * 0x1p-53;
@@ -20,7 +20,7 @@ std::vector<double> noisy_times(std::mt19937_64& random, size_t count, double me
   return times;
 }
 
-// In how many of 1,000 simulated comparisons the interval holds the true ratio 2.
+// Returns the fraction of 1,000 simulated comparisons whose interval holds the true ratio 2.
 double coverage(size_t repeats) {
   std::mt19937_64 random(1);
   Bootstrap bootstrap;
@@ -34,7 +34,7 @@ double coverage(size_t repeats) {
 }
 
 TEST_CASE("a 95 % interval holds the true ratio about as often as it says") {
-  CHECK(coverage(3) < 0.92);  // so what is said of three repeats is a range
+  CHECK(coverage(3) < 0.92);  // so reports call it a range, not an interval
   CHECK(coverage(5) > 0.94);
   CHECK(coverage(10) > 0.94);
   for (const size_t repeats : {5u, 10u, 30u}) CHECK(coverage(repeats) < 0.985);
@@ -86,7 +86,7 @@ TEST_CASE("an interval does not depend on what was asked before, nor on the orde
   const Ratio fresh = Bootstrap().ratio({1.5, 2, 3}, {0.75, 1, 1.25});
   CHECK(again.interval->low == fresh.interval->low);
   CHECK(again.interval->high == fresh.interval->high);
-  // The widest there is: three repeats at their extremes.
+  // The interval of three repeats is the ratio of their extremes.
   CHECK(fresh.interval->low == 1.2);
   CHECK(fresh.interval->high == 4);
 }

@@ -2,11 +2,12 @@
 
 #include "tests/runner/report/report_fixture.h"
 
-// Answers about as many rows as a sweep has.
+// Answers about the many rows of a sweep.
 namespace fsdp {
 namespace {
 
-// A sweep of 2 strategies x 4 batches. Speed doubles with the batch; losses depend on it alone.
+// A sweep of 2 strategies x 4 batches. Speed doubles with the batch. Losses depend only on the
+// batch.
 Report sweep() {
   Report report;
   for (const char* strategy : {"ddp", "fsdp"}) {

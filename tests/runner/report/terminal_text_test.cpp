@@ -18,7 +18,7 @@ TEST_CASE("a text that is too long loses its middle, and no character is torn") 
   CHECK(display_cut("FSDP size_per_rank=2", 12) == "FSDP s…ank=2");
   CHECK(display_cut("FSDP", 1) == "…");
   CHECK(display_cut("FSDP", 0).empty());
-  CHECK(display_cut("模型模型模型", 6) == "模…型");  // five columns: half a character is none
+  CHECK(display_cut("模型模型模型", 6) == "模…型");  // 5 columns, as the next character needs 2
   CHECK(display_cut("aaaae\u0301bb", 5) == "aa…bb");
   CHECK(display_cut("two\nlines\x1B[2J", 20) == "two\\nlines\\x1b[2J");
 }

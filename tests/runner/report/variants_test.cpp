@@ -10,7 +10,7 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-// A run with these keys changed, in the list or not.
+// A run with these changes of keys. `current`: the run is in the list.
 ComparisonRow row_of(int64_t run, const std::string& point, bool current,
                      const std::string& changes = "{}") {
   ComparisonRow row = finished_row(run, point, StrategyKind::kFsdp, 4, 100);

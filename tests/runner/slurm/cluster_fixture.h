@@ -24,12 +24,12 @@ inline constexpr const char* kAccounting =
     "echo 'AccountingStorageType   = accounting_storage/slurmdbd'\n"
     "echo 'MaxArraySize            = 30'\n";
 
-// A program that fails as Slurm's do.
+// Returns the bash lines of a program that fails as Slurm's programs do.
 inline std::string failing(const std::string& words) {
   return "echo \"" + words + "\" >&2; exit 1\n";
 }
 
-// "done", or the error of `action` and whether it is one to act on, to repeat or to wait with.
+// Returns "done", or the kind and the message of the error that `action` throws.
 inline std::string said_by(const std::function<void()>& action) {
   try {
     action();

@@ -27,7 +27,7 @@ inline std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-// Puts the fakes of tests/fakes/slurm first on PATH, as long as it exists.
+// Puts the fakes of tests/fakes/slurm first on PATH during its lifetime.
 class FakeSlurm {
  public:
   FakeSlurm() : path_before_(getenv("PATH")) {
@@ -43,11 +43,11 @@ class FakeSlurm {
   void let(const std::string& program, const std::string& lines) const {
     folder_.write(program + ".do", lines);
   }
-  // One line per call, with its arguments quoted for bash.
+  // Returns one line per call, with its arguments quoted for bash.
   std::vector<std::string> calls(const std::string& program) const {
     return lines_of(text_of(folder_ / (program + ".calls")));
   }
-  // Sorted.
+  // Returns the names of all programs that were called, sorted.
   std::vector<std::string> programs_called() const {
     std::vector<std::string> programs;
     for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) {

@@ -24,16 +24,16 @@ void check_golden(const std::string& name, const SlurmScript& script) {
   CHECK(text == read_text_file(file));
   const std::string quoted = shell_quoted(file.string());
   CHECK(std::system(("bash -n " + quoted).c_str()) == 0);
-  // SC1091: /etc/profile and what a prologue reads are elsewhere.
+  // SC1091: /etc/profile and files that a prologue reads are not on this host.
   CHECK(std::system(("shellcheck --exclude=SC1091 " + quoted).c_str()) == 0);
 }
 
-// The script of those runs of the shipped experiment that share an array with its run "FSDP".
+// Returns the script of the array with the shipped experiment's run "FSDP".
 SlurmScript chess_script(const Experiment& chess, const ExpandOptions& options) {
   const Expansion expansion = chess.expand(options, Resources{});
   const auto fsdp = std::ranges::find(expansion.runs, "FSDP", &Run::point);
   REQUIRE(fsdp != expansion.runs.end());
-  SlurmScript script = script_of_one_run();  // for the paths
+  SlurmScript script = script_of_one_run();  // its paths are used
   script.slurm = fsdp->spec.slurm;
   script.request = slurm_request(fsdp->spec);
   script.experiment = chess.name();
@@ -48,7 +48,8 @@ TEST_CASE("The runs of the cluster tutorial on four GPUs, from the shipped exper
                chess_script(Experiment::load(kChess), {.profile = "80gbx4", .on_cluster = true}));
 }
 
-// The site's partition, reservation, modules and environment are comments in the file.
+// In the file, the site's partition, reservation, modules and prologue are comments. The test
+// uncomments them.
 TEST_CASE("The published Slurm script on two GPUs, from the shipped experiment") {
   const std::string text =
       std::regex_replace(read_text_file(kChess),

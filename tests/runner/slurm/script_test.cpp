@@ -23,8 +23,8 @@ std::string refusal_of(const std::string& text, const SlurmScript& script) {
   return "accepted";
 }
 
-// The words that the real sbatch finds in a script's header. It needs no controller for that: a
-// plugin that is not there ends it right after.
+// Returns the words that the real sbatch reads in a script's header. No controller is needed, as a
+// missing plugin ends sbatch right after that.
 std::vector<std::string> words_of_sbatch(const std::string& text) {
   const TemporaryFolder folder;
   const auto script = folder.write("script.sh", text);

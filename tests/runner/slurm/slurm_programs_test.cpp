@@ -15,7 +15,7 @@ TEST_CASE("A program that hangs is given up") {
   fake.let("sbatch", "echo 'sbatch: error: Something of the site' >&2; sleep 1000");
   CHECK(cluster.submission(fake) ==
         "unavailable: sbatch had no answer within 0 s: Something of the site");
-  // Also one that closed its output, and one whose children hold it.
+  // Programs are given up, too, that closed their output or whose child holds it open.
   fake.let("squeue", "exec >&- 2>&-; sleep 1000");
   CHECK(said_by([&] { cluster.ask({"12"}); }) == "unavailable: squeue had no answer within 0 s");
   fake.let("squeue", "sleep 1000 & echo $! >\"$FAKE_SLURM/child\"; exit 0");

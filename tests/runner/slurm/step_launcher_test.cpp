@@ -55,7 +55,7 @@ class FakeSrun : public TemporaryFolder {
     FAIL("nobody wrote " << name);
     return "";
   }
-  // For an attempt at the run `name`.
+  // Returns the request for an attempt of the run `name`.
   LaunchRequest request(int64_t id, const std::string& name, int ranks) const {
     const std::filesystem::path attempt = path() / name / "attempt-2";
     std::filesystem::create_directories(attempt);
@@ -93,7 +93,7 @@ AttemptEnd run(const FakeSrun& slurm, const std::string& srun) {
   return wait_for_one(launcher);
 }
 
-// A shell's way to stay until a signal.
+// Makes a shell run until a signal.
 const std::string kHang = "echo > $TEST_FOLDER/started; while :; do sleep 0.01; done";
 
 }  // namespace
@@ -266,7 +266,7 @@ TEST_CASE("a step is asked to stop by the signal that srun forwards") {
 
 TEST_CASE("of an srun that had to be killed, the step is ended, and no other one") {
   const FakeSrun slurm;
-  // The step exists until it is cancelled, and for one more look.
+  // squeue lists the step until it is cancelled, and once more.
   slurm.program("squeue", R"(echo "$@" >> $TEST_FOLDER/squeue
 echo '12.batch batch'; echo '12.3 other/attempt-2'
 [ -e $TEST_FOLDER/gone ] || echo '12.4 lab/attempt-2'
@@ -313,7 +313,7 @@ TEST_CASE("an allocation has room for steps on the nodes that others leave") {
     launcher.start(request);
     CHECK(launcher.has_room(2, true));
     CHECK(launcher.has_room(4, true));        // on the other node
-    CHECK_FALSE(launcher.has_room(8, true));  // needs both
+    CHECK_FALSE(launcher.has_room(8, true));  // needs both nodes
     request = slurm.request(2, "two", 4);
     request.uses_gpus = true;
     launcher.start(request);

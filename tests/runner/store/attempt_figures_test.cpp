@@ -60,7 +60,7 @@ TEST_CASE("step times are those of the slowest rank, without the warm-up") {
   figures.add(0, 4'000, RunFinished{});
   figures.add(1, 4'500, RunFailed{});
 
-  // Slowest: 15, 20, 50, 40.
+  // Step times of the slowest rank: 15, 20, 50, 40.
   const AttemptSummary summary = figures.summary(false);
   CHECK(summary.steps == 5);
   CHECK(summary.step_time_ms_median == 30);
@@ -96,7 +96,7 @@ TEST_CASE("the time of a suspended job counted as a step's") {
   steps[2].suspended = true;
   AttemptFigures figures({.ranks = 2});
   add(figures, 0, steps);
-  add(figures, 1, steps_of({.step_times_ms = {10, 20, 3'600'000, 30}}));  // it waited
+  add(figures, 1, steps_of({.step_times_ms = {10, 20, 3'600'000, 30}}));  // rank 1 waited
   const AttemptSummary summary = figures.summary(false);
   CHECK(summary.step_time_ms_median == 20);
   CHECK(summary.step_time_ms_p75 == 25);
@@ -205,7 +205,7 @@ TEST_CASE("what a rank that says it has finished did not do or not report is tol
   };
   CHECK(missing(3, 0, {1, 2, 3}, 3).empty());
   CHECK(missing(5, 3, {4, 5}, 5).empty());
-  CHECK(missing(5, 5, {}, 5).empty());  // killed after its last checkpoint
+  CHECK(missing(5, 5, {}, 5).empty());  // resumed after the last step
   CHECK_THAT(missing(7, 0, {1}, 7), Contains("reports of 6 of its 7 steps are missing"));
   CHECK_THAT(missing(3, 0, {1, 3}, 3), Contains("reports of 1 of its 3 steps are missing"));
   CHECK_THAT(missing(7, 0, {1, 2}, 2), Contains("finished after 2 of 7 steps"));
@@ -220,7 +220,7 @@ TEST_CASE("steps are those of the attempt, whatever their numbers") {
   const AttemptFigures figures = figures_of({{.step_times_ms = {30, 10, 20}, .first_step = 101},
                                              {.step_times_ms = {1, 1, 1, 40}, .first_step = 99}});
   CHECK(figures.summary(false).steps == 3);
-  CHECK(figures.summary(false).step_time_ms_median == 35);  // of the steps 101 and 102
+  CHECK(figures.summary(false).step_time_ms_median == 35);  // both ranks have steps 101 and 102
   CHECK(figures.rank_summary(0).steps == 3);
 }
 
@@ -257,8 +257,8 @@ TEST_CASE("the time of communication is of each step's slowest rank, and of all 
   CHECK_FALSE(median());
 }
 
-// Two ranks on these devices. Their steps of 20 ms take 3 and 5 x 10^12 operations; recomputation
-// adds a fourth.
+// Returns the figures of two ranks on these devices. Their steps of 20 ms take 3 and 5 x 10^12
+// operations. Recomputation adds a quarter.
 AttemptSummary summary_of_flops(const std::vector<std::string>& device_names, Dtype compute) {
   AttemptFigures figures({.ranks = 2, .warmup_steps_excluded = 1, .compute = compute});
   for (size_t rank = 0; rank < 2; ++rank) {
@@ -284,7 +284,7 @@ TEST_CASE("MFU and HFU are of the dense peaks of the ranks' GPUs, where all are 
   CHECK(mixed.mfu_percent == Approx(100 * 400 / (312 + 989.4)));
   CHECK(summary_of_flops({a100, a100}, Dtype::kFp32).mfu_percent == Approx(100 * 200 / 19.5));
 
-  const std::string v100 = "Tesla V100-SXM2-16GB";  // which has no products of bf16
+  const std::string v100 = "Tesla V100-SXM2-16GB";  // has no bf16 products
   for (const std::string& other : {v100, std::string("AMD EPYC"), std::string()}) {
     const AttemptSummary unknown = summary_of_flops({a100, other}, Dtype::kBf16);
     CHECK(unknown.model_tflops_per_second_per_rank == 200);
@@ -368,7 +368,7 @@ RunStarted started(const std::string& host, const std::string& gpu) {
 TEST_CASE("energy and utilization are of the GPUs that the ranks use, not of the others") {
   AttemptFigures figures({.ranks = 2});
   figures.add(0, 0, started("a", "gpu:1"));
-  // The first node's samples come before the second node's rank says which GPU it has.
+  // Node a's samples come before the rank on node b reports its GPU.
   figures.add(0, 10'000, sample("a", "gpu:0", 100, 1'000));
   figures.add(0, 10'000, sample("a", "gpu:1", std::nullopt, 100));
   figures.add(0, 10'000, sample("a", "cpu", 10, 70));
@@ -399,7 +399,7 @@ TEST_CASE("without GPUs or power figures there is no energy") {
   CHECK(figures.summary(false).gpu_utilization_percent_mean == 5);
 }
 
-// A made-up rank on two CPUs for a second.
+// Returns the made-up use of two CPUs by a rank, over a second.
 CpuUse use_of_cpus(const std::string& cpus, double cpu_time_ms, std::optional<double> busy_time_ms,
                    std::optional<double> wait_time_ms) {
   return {.cpus = cpus,
@@ -437,7 +437,7 @@ TEST_CASE("ranks on CPUs or hosts of their own have others of their own") {
   CHECK(summary_of_uses(
             {{"a", use_of_cpus("0-1", 1000, 1400, 0)}, {"b", use_of_cpus("0-1", 1900, 1900, 0)}})
             .cpu_time_others_percent.value() == Approx(20));
-  // The kernel's ticks may give the CPUs less than their processes.
+  // Counted in ticks, the CPUs may be busy for less time than their processes.
   CHECK(summary_of_uses({{"a", use_of_cpus("0-1", 2000, 1990, 0)}}).cpu_time_others_percent == 0.0);
 }
 
@@ -455,7 +455,7 @@ TEST_CASE("use of CPUs that the kernel does not tell, or of no time, is no figur
   figures.add(0, 1, use_of_cpus("0-1", 500, 1500, 100));
   CHECK_FALSE(figures.summary(false).cpu_time_others_percent);
   CHECK_FALSE(figures.summary(false).run_queue_wait_percent);
-  // Ticks of 10 ms say nothing about a time this short.
+  // A time this short has too few ticks of 10 ms.
   CpuUse brief = use_of_cpus("0-1", 500, 1500, 100);
   brief.measured_time_ms = 499;
   CHECK_FALSE(summary_of_uses({{"a", brief}}).cpu_time_others_percent);

@@ -25,7 +25,7 @@ class TemporaryFilesIn {
   std::filesystem::path before_;
 };
 
-// A journal that can neither be opened nor copied: a socket.
+// The journal is a socket, which can neither be opened nor copied.
 TEST_CASE("a copy that fails leaves no temporary files") {
   const TemporaryFolder source, temporary;
   const std::filesystem::path file = source / "results.sqlite";
@@ -46,7 +46,7 @@ TEST_CASE("a pipe in the place of a database is refused, not waited for") {
   CHECK_THROWS_WITH(Database(pipe), Catch::Contains("is no file"));
 }
 
-// SQLite reads text as 0, cuts 2.5 to 2, and a column holds whatever was put there.
+// A column holds whatever was put there. SQLite would read text as 0, and cut 2.5 to 2.
 TEST_CASE("what is no number is not read as one") {
   const TemporaryFolder folder;
   Database database(folder / "results.sqlite");

@@ -25,7 +25,7 @@ struct Attempt {
   std::vector<std::string> warnings;
 };
 
-// The first line has the sequence 0.
+// Line 1 has the sequence 0.
 std::string line(int64_t number) {
   return to_json_line(event(number - 1, number, step_done(number, 10))) + '\n';
 }
@@ -116,7 +116,7 @@ TEST_CASE(
   EventTail tail = attempt.tail(2);
   attempt.append(1, line(1) + line(4) + "torn{\n" + line(7) + line(7) + line(8));
   CHECK(lines(tail.poll()[1]) == Lines{1, 4, 7, 8});
-  // 2 and 3; the torn one and the other of 5 and 6; the second 7.
+  // Lost: lines 2 and 3, lines 5 and 6 (one of them is torn), and the second line 7.
   CHECK(tail.skipped_lines() == std::vector<int64_t>{0, 5});
   CHECK(attempt.warnings.size() == 4);
   CHECK_THAT(attempt.warnings[0], Catch::Contains("2 lines before this one are missing"));

@@ -75,7 +75,7 @@ TEST_CASE("values that ran out of memory are known to all experiments, with thei
   CHECK(known[1].value == 6);
   CHECK(known[2].value == 8);
 
-  // The newest attempt counts, but for one that was interrupted.
+  // The newest attempt counts, except an interrupted one.
   ended(store, "other", run_of_family("one", 6), RunStatus::kInterrupted);
   CHECK(store.known_out_of_memory("one")[1].value == 6);
   ended(store, "other", run_of_family("one", 6), RunStatus::kFinished);

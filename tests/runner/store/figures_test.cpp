@@ -7,7 +7,7 @@
 namespace fsdp {
 namespace {
 
-// Everything that a rank of two may report, 40 steps of them.
+// Returns the events of one of two ranks: 40 steps, with everything that a rank may report.
 std::vector<Event> events_of(int rank) {
   std::vector<Event> events;
   const auto report = [&](decltype(Event::body) body) {

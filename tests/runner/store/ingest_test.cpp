@@ -131,7 +131,7 @@ TEST_CASE(
   };
   store.ingest(run_id, 1, 0,
                std::vector{event(11, 0, evaluated(4, 5)), event(12, 0, evaluated(8, 2.5)),
-                           event(13, 0, evaluated(10, 1))});  // which the checkpoint has not seen
+                           event(13, 0, evaluated(10, 1))});  // after the checkpoint
   store.end_attempt(run_id, 1, RunStatus::kInterrupted, "asked to stop", 2'000);
   CHECK(store.begin_attempt(run_id, attempt_start()) == 2);
   RunStarted started;

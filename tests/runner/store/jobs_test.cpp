@@ -149,7 +149,7 @@ TEST_CASE("running attempts of open jobs are not taken for those of a killed run
   store.set_slurm_job(id, "12");
   store.begin_attempt(runs[0], start_in("12_0"));
   store.begin_attempt(runs[1], start_in("7_1"));  // of a job that is not open
-  store.begin_attempt(runs[2], attempt_start());  // local
+  store.begin_attempt(runs[2], attempt_start());  // without a job
   auto running = store.running_attempts("lab");
   REQUIRE(running.size() == 2);
   CHECK(running[0].run.id == runs[1]);
@@ -254,7 +254,7 @@ TEST_CASE("attempts that were cut short hide no result, and the newest of them i
   store.begin_attempt(run, start_in("12_0", 3'000));
   store.ingest(run, 3, 0, step_events(5, 6));
   store.end_attempt(run, 3, RunStatus::kFinished, "", 9'000);
-  // Followed, as after a result that is run again, by one that is cut short.
+  // A rerun after this result is cut short.
   store.begin_attempt(run, start_in("13_0", 10'000));
   store.end_attempt(run, 4, cut, "cut again", 11'000);
   const ComparisonRow row = store.comparison("lab")[0];

@@ -91,7 +91,7 @@ TEST_CASE("everything that two people measured is in one database, and whose it 
   CHECK(rows[1].status == RunStatus::kPlanned);
   CHECK(rows[2].source == "bob");
   CHECK(rows[2].steps == 5);
-  // A run's files are where they were.
+  // The run's files stay in bob's folder.
   CHECK(std::filesystem::weakly_canonical(all.path() / rows[2].folder) ==
         std::filesystem::canonical(bob.path()) / "runs/one");
   CHECK(store.spec_text(rows[2].run) == Store(bob.path()).spec_text(1));

@@ -32,7 +32,7 @@ std::vector<std::string> with_next_version(const std::string& next) {
 
 }  // namespace
 
-// Columns follow from the fields of structs, so a field that comes or goes changes the schema.
+// Columns follow from the fields of structs, so a new or removed field changes the schema.
 TEST_CASE("a change of the schema is meant: it needs a new version once this one is released") {
   const std::string file = std::string(FSDP_GOLDEN_FOLDER) + "/schema.sql";
   if (std::getenv("UPDATE_GOLDEN") != nullptr) std::ofstream(file) << schema();

@@ -2,7 +2,7 @@
 
 #include "tests/runner/store/store_fixture.h"
 
-// Tests that prune keeps files, whatever the database says.
+// Tests which files prune removes and which it keeps, whatever the database says.
 namespace fsdp {
 namespace {
 
@@ -146,7 +146,7 @@ TEST_CASE("links lead prune nowhere") {
   CHECK(std::filesystem::exists(target / "step-1/trainer.json"));
 }
 
-// The rest of a run's folder after a prune that was killed.
+// Makes the rest of a run's folder that a killed prune leaves.
 path left_by_a_killed_prune(const ResultsFolder& results) {
   path rest = results.path() / "runs/lab/.a-01234567.pruned";
   std::filesystem::create_directories(rest / "checkpoints/step-1");

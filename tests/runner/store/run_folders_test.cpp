@@ -4,7 +4,7 @@
 
 #include "tests/runner/store/store_fixture.h"
 
-// One folder for one run.
+// Tests that each run has a folder of its own.
 namespace fsdp {
 namespace {
 
@@ -112,7 +112,7 @@ TEST_CASE("a folder is a run's own when links lead nowhere else") {
   CHECK_FALSE(is_own_run_folder(results.path(), "runs/lab/b"));
   CHECK_FALSE(is_own_run_folder(results.path(), "runs/linked/a"));
 
-  const ResultsFolder with_runs_elsewhere;  // as on a file system with more room
+  const ResultsFolder with_runs_elsewhere;  // as if on another file system
   std::filesystem::create_directory_symlink(elsewhere / "runs", with_runs_elsewhere / "runs");
   CHECK(is_own_run_folder(with_runs_elsewhere.path(), "runs/lab/a"));
 }

@@ -10,7 +10,7 @@
 #include "runner/store/store.h"
 #include "tests/temporary_folder.h"
 
-// A results folder of its own, and short ways to write runs and events.
+// A results folder for each test, and functions that write runs and events.
 namespace fsdp {
 
 class ResultsFolder : public TemporaryFolder {

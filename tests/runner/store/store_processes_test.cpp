@@ -9,7 +9,7 @@
 #include "runner/store/database.h"
 #include "tests/runner/store/store_fixture.h"
 
-// Several processes, full disks and kills, each caused for real.
+// Tests with several processes, full disks and kills. All of them are real.
 namespace fsdp {
 namespace {
 

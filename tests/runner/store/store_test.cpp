@@ -27,7 +27,7 @@ TEST_CASE("what is recorded in a batch is kept together or not at all") {
     Store::Batch lost(store);
     store.end_attempt(run, 1, RunStatus::kFinished, "", 5'000);
     store.begin_attempt(run, attempt_start());
-    CHECK(count(results, "attempts where status = 'running'") == 1);  // to others
+    CHECK(count(results, "attempts where status = 'running'") == 1);  // for other connections
   }
   CHECK(count(results, "attempts") == 1);
   CHECK(count(results, "attempts where status = 'running'") == 1);
@@ -200,7 +200,7 @@ TEST_CASE("the view comparison holds the newest attempt's figures, read by the s
     RunStarted started;
     started.device_name = "a processor";
     started.steps_planned = 5;
-    // Its process was started at 1'000 of its own clock.
+    // By its own clock, the process started at 1'000 ms.
     events[rank].push_back(
         {.sequence = 0, .time_unix_ms = 1'400, .elapsed_ms = 400, .body = started});
     for (int64_t step = 1; step <= 5; ++step) {
@@ -219,7 +219,8 @@ TEST_CASE("the view comparison holds the newest attempt's figures, read by the s
               "status,steps,step_time_ms_median,steps_per_second,tokens_per_second,"
               "memory_allocated_bytes_max,memory_reserved_bytes_max,loss_first,loss_last,"
               "total_time_ms,start_up_time_ms from comparison") ==
-      // Slowest ranks after warm-up: 20, 30, 40 ms. 4101 - 1000; 2000 - 500 - 1000.
+      // Step times of the slowest ranks after warm-up: 20, 30, 40 ms. Total time: 4101 - 1000.
+      // Start-up time: 2000 - 500 - 1000.
       "4xDDP,ddp,none,2,4,1,finished,5,30.0,33.3333333333333,33333.3333333333,500,1000,10.0,2.0,"
       "3101,500.0\n"
       "\"never run\",single,none,1,4,1,planned,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,"

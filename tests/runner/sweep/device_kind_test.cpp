@@ -20,7 +20,7 @@ TEST_CASE("what ran out of memory runs out under a limit that is no larger") {
   CHECK(runs_out_on("cpu, memory limit 800 MiB", spec, killed));
   CHECK_FALSE(runs_out_on("cpu, memory limit 1000 MiB", spec, killed));
   CHECK_FALSE(runs_out_on("cpu", spec, killed));
-  CHECK_FALSE(runs_out_on("cpu, memory limit 1000 MiB", spec, {"cpu"}));  // under which limit?
+  CHECK_FALSE(runs_out_on("cpu, memory limit 1000 MiB", spec, {"cpu"}));  // its limit is unknown
   CHECK(runs_out_on("cpu", spec, {"cpu", true}));
 }
 
@@ -51,7 +51,7 @@ TEST_CASE("a job's memory is known by its amount") {
   CHECK(with_memory_limit(slurm_device_kind(spec), 400 << 20) == "cpu, memory limit 400 MiB");
   CHECK(runs_out_on("cpu, memory limit 4096 MiB", spec, {slurm_device_kind(spec)}));
   CHECK_FALSE(runs_out_on("cpu, memory limit 8192 MiB", spec, {slurm_device_kind(spec)}));
-  spec.slurm.nodes = 2;  // each of them has this memory
+  spec.slurm.nodes = 2;  // each node has this memory
   CHECK_FALSE(runs_out_on(slurm_device_kind(spec), spec, {"cpu, memory limit 4096 MiB"}));
 }
 

@@ -17,7 +17,7 @@ using Catch::Matchers::StartsWith;
 
 namespace {
 
-int flock_fails_with = 0;  // 0: it does not
+int flock_fails_with = 0;  // an errno; 0: it does not fail
 
 }  // namespace
 

@@ -16,7 +16,7 @@ inline std::optional<std::filesystem::path> newest_checkpoint(const RunPaths& pa
     try {
       check_contents(folder, read_trainer_state(folder), 0, 1);
       return folder;
-    } catch (const ConfigError&) {  // not this one
+    } catch (const ConfigError&) {  // damaged, so an older one is tried
     }
   }
   return std::nullopt;

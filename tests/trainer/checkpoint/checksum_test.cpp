@@ -40,7 +40,7 @@ class Checkpoint {
     }
     return "";
   }
-  // With one bit of a byte of the file flipped.
+  // Returns damage() while one bit of this byte of the file is flipped.
   std::string damage_by_flip(const path& file, size_t byte) const {
     const std::string whole = text_of(file);
     std::string damaged = whole;

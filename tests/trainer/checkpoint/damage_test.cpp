@@ -128,7 +128,7 @@ TEST_CASE("a piece file's metadata is read, and refused when it is not as writte
              Contains("another model") && Contains("8 elements instead of 7"));
 }
 
-// A limit on the size of files, as a full disk would set one.
+// Limits the size of files during its lifetime. Longer writes fail as on a full disk.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
@@ -148,7 +148,7 @@ class FileSizeLimit {
 
 TEST_CASE("a write that fails says why and leaves earlier checkpoints as they were") {
   const StateDict state_dict = GENERATE(StateDict::kSharded, StateDict::kFull);
-  // In the header, in the data, near the end.
+  // Writing fails in the header, in the data, or near the end.
   const rlim_t limit = GENERATE(100, 1500, 4200);
   CAPTURE(state_dict, limit);
   const TwoCheckpoints written(state_dict);

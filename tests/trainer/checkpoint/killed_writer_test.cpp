@@ -12,7 +12,7 @@
 namespace fsdp {
 namespace {
 
-// writer_process in a run's folder.
+// Runs writer_process in a run's folder.
 class WriterProcess {
  public:
   WriterProcess(const RunPaths& paths, int64_t seed) {
@@ -70,7 +70,7 @@ int64_t write_until_killed(const RunPaths& paths, int64_t first_seed, std::mt199
   REQUIRE((seed = writer.next_seed()));
   const auto one_checkpoint = std::chrono::steady_clock::now() - begin;
   const double checkpoints = std::uniform_real_distribution(0.0, 4.0)(engine);
-  std::this_thread::sleep_for(one_checkpoint * checkpoints);  // a moment like any other
+  std::this_thread::sleep_for(one_checkpoint * checkpoints);  // up to four checkpoints later
   writer.kill();
   while (const auto later = writer.next_seed()) seed = later;
   return *seed;

@@ -14,7 +14,7 @@
 // Checkpoints of a small model, written by the ranks of a simulated run.
 namespace fsdp {
 
-// One of several ranks in one process, which call each operation in the order of their ranks.
+// One of several ranks in one process. The ranks call each operation in rank order.
 class SimulatedRank : public ProcessGroup {
  public:
   using Values = std::map<std::string, std::string>;
@@ -65,7 +65,7 @@ inline at::ScalarType dtype_of_state(const std::string& state) {
   return state == "exp_avg_sq" ? at::kBFloat16 : at::kFloat;
 }
 
-// The whole flattened state; other values for every parameter, state and seed.
+// Returns a whole flattened state. Its values differ for every parameter, state and seed.
 inline at::Tensor state_values(const std::string& state, const Parameter& parameter, int64_t seed) {
   const int64_t start = seed * 131 + static_cast<int64_t>(state.size()) * 17 +
                         static_cast<int64_t>(parameter.tensors().front().name.size());
@@ -88,7 +88,7 @@ struct WrittenCheckpoint {
   int64_t max_file_bytes = kMaxFileBytes;
 };
 
-// Boundaries of `parts` ranges of [0, count), some of them empty.
+// Returns the boundaries of `parts` random ranges of [0, count). Ranges may be empty.
 inline std::vector<int64_t> random_boundaries(int64_t count, int parts, std::mt19937& engine) {
   std::vector<int64_t> boundaries{0, count};
   std::uniform_int_distribution<int64_t> place(0, count);
@@ -97,7 +97,8 @@ inline std::vector<int64_t> random_boundaries(int64_t count, int parts, std::mt1
   return boundaries;
 }
 
-// The pieces of these states by rank: every parameter is cut at random into two pieces a rank.
+// Returns each rank's pieces of these states. Every parameter is cut at random into two pieces per
+// rank.
 inline std::vector<std::vector<Piece>> random_pieces(const std::vector<ParameterPtr>& parameters,
                                                      const std::vector<std::string>& states,
                                                      const WrittenCheckpoint& checkpoint) {
@@ -119,7 +120,7 @@ inline std::vector<std::vector<Piece>> random_pieces(const std::vector<Parameter
   return pieces;
 }
 
-// Writes it as every rank of the world would. Returns what rank 0 reports.
+// Writes the checkpoint as all ranks of the world do. Returns what rank 0 reports.
 inline CheckpointDone write_checkpoint(const RunPaths& paths,
                                        const std::vector<ParameterPtr>& parameters,
                                        const WrittenCheckpoint& checkpoint) {

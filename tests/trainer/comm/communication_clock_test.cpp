@@ -58,10 +58,10 @@ TEST_CASE("time that operations share counts once") {
     for (const auto& [begin_ms, end_ms] : spans) add(clock, begin_ms, end_ms);
     return clock.stop().milliseconds();
   };
-  CHECK(time_of({{0, 10}, {2, 15}}) == 15);                   // queued behind the first
-  CHECK(time_of({{0, 10}, {2, 5}}) == 10);                    // of another group, within it
+  CHECK(time_of({{0, 10}, {2, 15}}) == 15);  // the second is queued behind the first
+  CHECK(time_of({{0, 10}, {2, 5}}) == 10);   // the second, of another group, is within the first
   CHECK(time_of({{5, 10}, {0, 6}, {20, 21}}) == 11);          // in any order
-  CHECK(time_of({{0, 10}, {2, 4}, {3, 8}, {10, 12}}) == 12);  // one after the end of another
+  CHECK(time_of({{0, 10}, {2, 4}, {3, 8}, {10, 12}}) == 12);  // one begins at another's end
 }
 
 TEST_CASE("a device is asked for an operation's time when the sum is read, and lets go with it") {

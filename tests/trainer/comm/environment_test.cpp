@@ -23,7 +23,7 @@ WorldEnvironment read(const Variables& variables) {
       [](const std::string& node) { return "address of " + node; });
 }
 
-// The variable that the error names, or "" when there is none.
+// Returns the variable that the error names, or "" if there is no error.
 std::string blamed(const Variables& variables) {
   try {
     read(variables);
@@ -77,7 +77,7 @@ TEST_CASE("without a launcher there is one process") {
 
 TEST_CASE("torchrun's variables") {
   CHECK(read(kTorchrun) == WorldEnvironment{5, 8, 1, 4, "n1", 1234});
-  // On one host LOCAL_WORLD_SIZE follows.
+  // On one host LOCAL_WORLD_SIZE follows from WORLD_SIZE.
   const Variables local =
       with(without(kTorchrun, "LOCAL_WORLD_SIZE"), {{"MASTER_ADDR", "127.0.0.1"}});
   CHECK(read(local).local_world_size == 8);
@@ -136,7 +136,7 @@ TEST_CASE("jobs on one node, and steps of one job, meet at ports of their own") 
     }
   }
   CHECK(ports.size() == 50 * 100);
-  CHECK(port("1230042", "4294967290") == 24242);  // an interactive shell
+  CHECK(port("1230042", "4294967290") == 24242);  // the step of an interactive shell
 }
 
 TEST_CASE("Slurm's notation for hosts") {

@@ -21,7 +21,7 @@ c10::intrusive_ptr<c10d::Store> served_store() {
   return c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
 }
 
-// One rank's notice, and the first failure that it has told.
+// One rank's notice, and the first failure that the notice reports.
 class Rank {
  public:
   Rank(const c10::intrusive_ptr<c10d::Store>& store, int rank, int world_size,
@@ -39,7 +39,7 @@ class Rank {
   std::future<std::string> is_told_ = told_.get_future();
 
  public:
-  FailureNotice notice;  // ends first
+  FailureNotice notice;  // last member: destroyed first
 };
 
 // A store whose host does not answer.
@@ -67,7 +67,7 @@ TEST_CASE("every other rank is told of a failure, and the store stays until they
   Rank rank_1(store->clone(), 1, 3);
   Rank rank_2(store->clone(), 2, 3);
   CHECK(rank_2.notice.post("no memory").empty());
-  rank_2.notice.wait_until_seen();  // nobody else's connection ends with rank 2
+  rank_2.notice.wait_until_seen();  // returns at once: rank 2 does not serve the store
   CHECK(rank_0.wait() == "rank 2 of 3 failed: no memory");
   rank_0.notice.wait_until_seen();
   CHECK(store->check({"first_failure/seen_by/1"}));
@@ -94,7 +94,7 @@ TEST_CASE("a rank that fails itself soon after another one gives its own failure
   CHECK_FALSE(rank_0.is_told());
 }
 
-// A process of this host that does nothing, killed with the object.
+// An idle process of this host. The destructor kills it.
 struct IdleProcess {
   IdleProcess() : number(fork()) {
     while (number == 0) pause();

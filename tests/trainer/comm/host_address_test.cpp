@@ -10,7 +10,7 @@ using namespace fsdp;
 
 namespace {
 
-// No resolver knows it (RFC 2606).
+// A name that no resolver knows (RFC 2606).
 constexpr const char* kUnknownName = "n1.invalid";
 
 // A folder with a program scontrol that runs these lines of sh.

@@ -21,7 +21,7 @@ constexpr int kNobodyListens = 1;
 
 namespace {
 
-// Accepts connections and says nothing.
+// Accepts connections and never answers.
 struct Listener {
   Listener() {
     sockaddr_in address{};
@@ -92,14 +92,14 @@ TEST_CASE("ranks that hang while they meet are an error in time") {
   std::string reason;
   options.on_timeout = [&](const std::string& text) {
     reason = text;
-    shutdown(listener.descriptor, SHUT_RDWR);  // so that this process need not end
+    shutdown(listener.descriptor, SHUT_RDWR);  // ends the wait, so this process need not end
   };
   CHECK_THROWS_AS(make_process_group(at_silent_port, at::kCPU, options), CommunicationError);
   CHECK_THAT(reason, Catch::StartsWith("rendezvous on rank 1 of 2 took longer than 0.4 s"));
   CHECK_THAT(reason, Contains("never came to 127.0.0.1:") && Contains("MASTER_ADDR"));
   options.on_timeout = nullptr;
 
-  // A rank that reaches the store and then does not connect.
+  // Rank 1 never connects, though rank 0 reaches the store.
   c10d::TCPStoreOptions store_options;
   store_options.port = 0;
   store_options.isServer = true;

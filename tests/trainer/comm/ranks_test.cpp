@@ -29,7 +29,7 @@ at::Tensor contribution(int rank, int64_t count, at::ScalarType dtype) {
   return (at::arange(count, at::kDouble) * 0.37 + rank * 1.1).sin().mul(100).to(dtype);
 }
 
-// The sum in rank order.
+// Returns the sum of all contributions, added in rank order.
 at::Tensor expected_sum(int64_t count, at::ScalarType dtype) {
   const at::ScalarType sum_dtype = at::isReducedFloatingType(dtype) ? at::kFloat : dtype;
   at::Tensor sum = contribution(0, count, dtype).to(sum_dtype);
@@ -44,7 +44,7 @@ at::Tensor expected_sum(int64_t count, at::ScalarType dtype) {
 TEST_CASE("collectives are exact") {
   const at::ScalarType dtype =
       GENERATE(at::kFloat, at::kDouble, at::kBFloat16, at::kHalf, at::kLong);
-  // Empty, tiny, not a multiple of anything, and several chunks.
+  // Empty, tiny, odd, and of several chunks.
   const int64_t shard_size = GENERATE(0, 1, 1001, 700'001);
   const int64_t whole_size = shard_size * group->size();
   CAPTURE(dtype, shard_size);
@@ -202,7 +202,7 @@ class Reasons {
     reasons_.push_back(reason);
     added_.notify_all();
   }
-  // Waits for one that begins so.
+  // Waits for a reason with this beginning.
   void wait_for(const std::string& beginning) {
     std::unique_lock lock(mutex_);
     added_.wait(lock, [&] {
@@ -244,7 +244,7 @@ TEST_CASE("what waits too long for another rank is named: operation, unit, rank,
   const auto watched = make_process_group(world, at::kCPU, options);
   const std::string place =
       " on rank " + std::to_string(group->rank()) + " of " + std::to_string(group->size());
-  // Rank 0 comes to the operation only after all the others have said that it takes too long.
+  // Rank 0 calls the operation only after all others have reported that it takes too long.
   const auto held_up = [&](const std::string& name, const std::function<void()>& operation) {
     if (group->rank() == 0) {
       group->barrier();
@@ -273,7 +273,7 @@ TEST_CASE("what waits too long for another rank is named: operation, unit, rank,
   held_up("reduce_scatter of unit 0" + place_in_part,
           [&] { part->reduce_scatter(shard, whole, 0).wait(); });
   held_up("all_reduce" + place_in_part, [&] { part->all_reduce(whole).wait(); });
-  // Waiting is communication: three operations of both groups were too long on all ranks but one.
+  // Waiting counts as communication. On all ranks except 0, three operations waited over 50 ms.
   const double communication_time_ms = watched->clock().stop().milliseconds();
   CHECK(communication_time_ms > (group->rank() == 0 ? 0 : 3 * 50));
   watched->barrier();
@@ -294,7 +294,7 @@ TEST_CASE("ranks that were given the same device are known to all, before any co
   group->barrier();
 }
 
-// These come last, as they end the ranks' group. CMakeLists.txt chooses them by name.
+// These test cases come last, as they end the ranks' group. CMakeLists.txt chooses them by name.
 namespace {
 
 void check_that_others_fail_when_this_one_leaves(int leaver, at::ScalarType dtype) {
@@ -305,7 +305,7 @@ void check_that_others_fail_when_this_one_leaves(int leaver, at::ScalarType dtyp
   Pending second = group->all_gather(at::empty({10 * group->size()}), at::ones({10}));
   const auto named = StartsWith("all_reduce failed on rank " + std::to_string(group->rank()));
   CHECK_THROWS_WITH(first.wait(), named);
-  CHECK_THROWS_WITH(second.wait(), named);  // for the same reason
+  CHECK_THROWS_WITH(second.wait(), named);  // names the same failure
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ TEST_CASE("each rank gets its rows as micro-batches, in order") {
   CHECK(second.documents == nullptr);
 }
 
-// Documents of very different lengths, trained on in part.
+// Documents of very different lengths. Only some of their tokens are trained on.
 const TokenLists kUneven{
     {1, -2}, {-3, -4, -5, -6, -7, -8, -9, -10, -11}, {12, 13, 14, 15}, {16, 17, 18, -19}};
 

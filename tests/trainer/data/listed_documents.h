@@ -10,7 +10,7 @@ namespace fsdp {
 
 inline constexpr int64_t kPadding = 99;
 
-// Documents of these tokens; those that are trained on are negative.
+// Documents of these tokens. Tokens that are trained on are given as negative numbers.
 class ListedDocuments : public DocumentFile {
  public:
   explicit ListedDocuments(std::vector<std::vector<int64_t>> documents)

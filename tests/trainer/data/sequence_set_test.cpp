@@ -42,7 +42,7 @@ TEST_CASE("a padded row holds one document, and labels only what is trained on")
   CHECK(data_set.size_of(0).labels == 2);
   CHECK(read(data_set, 1).input_ids == Row(4, kPadding));
   CHECK(data_set.size_of(1).labels == 0);
-  CHECK(read(data_set, 2).input_ids == Row{6, 7, 8, 9});  // cut
+  CHECK(read(data_set, 2).input_ids == Row{6, 7, 8, 9});  // cut to the sequence length
   CHECK(read(data_set, 2).labels == Row{7, 8, 9, 10});
   CHECK(data_set.size_of(2).labels == 4);
 }
@@ -156,7 +156,7 @@ TEST_CASE("a split by seed is that of PyTorch's random_split") {
     }
     return rows;
   };
-  // torch.randperm(10, generator=torch.Generator().manual_seed(42))
+  // The order is torch.randperm(10, generator=torch.Generator().manual_seed(42)).
   CHECK(rows_of(data_sets.training()) == Row{2, 6, 1, 8, 4, 5, 0});
   CHECK(rows_of(*data_sets.validation()) == Row{9, 3, 7});
 }

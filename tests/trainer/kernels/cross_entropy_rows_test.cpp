@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kThreads = 7;
 
-// One row as a block goes through it. Returns the loss.
+// Computes one row as a block of the kernel does. Returns the loss.
 template <typename Logit>
 float cross_entropy(Logit* row, int64_t size, int64_t label) {
   const float label_logit = static_cast<float>(row[label]);
@@ -68,7 +68,7 @@ void check_row(const at::Tensor& logits, int64_t label) {
 TEMPLATE_TEST_CASE("a row's loss and gradient are those of fp64", "[cross_entropy]", float,
                    at::Half, at::BFloat16) {
   at::manual_seed(1);
-  // No, one and several packs of 16 bytes, with and without a rest.
+  // Rows of no, one and several packs of 16 bytes, with and without a remainder.
   const int64_t size = GENERATE(1, 3, 8, 31, 32, 1000, 1007);
   const at::TensorOptions type = c10::CppTypeToScalarType<TestType>::value;
   const at::Tensor logits = at::randn({size}).mul_(8).to(type);

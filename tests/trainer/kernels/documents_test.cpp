@@ -40,7 +40,7 @@ TEST_CASE("documents that do not fill rows, or go on in another, are refused") {
                     Contains("the documents end at token 3 of row 1, which has 4"));
 }
 
-// The bytes that attention allocates on a GPU besides the table, forward and backward.
+// Returns the sizes of attention's allocations on a GPU, forward and backward, without the table.
 std::pair<Numbers, Numbers> allocations_on_gpu(at::ScalarType type, const Numbers& lengths) {
   constexpr AttentionHeads kHeads = {.query = 4, .key_value = 2, .width = 64};
   const auto meta = at::device(at::kMeta).dtype(type);
@@ -73,7 +73,7 @@ TEST_CASE(
   const auto [forward, backward] = allocations_on_gpu(at::kBFloat16, {64, 33, 31});
   CHECK_THAT(forward, Contains(Numbers{kQuery * 2, 128 * 4 * 4}));
   CHECK_THAT(backward, Contains(Numbers{kQuery * 2, kKey * 2}));
-  // A log-sum-exp for 33 queries rounded up to 64 of every document.
+  // Every document's log-sum-exp has room for 64 queries: the longest has 33, rounded up.
   const auto [wide_forward, wide_backward] = allocations_on_gpu(at::kFloat, {31, 33, 31, 33});
   CHECK_THAT(wide_forward, Contains(Numbers{kQuery * 4, 4 * 4 * 64 * 4}));
   // Keys and values are expanded to every query head.

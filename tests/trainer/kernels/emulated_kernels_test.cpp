@@ -1,4 +1,4 @@
-// Runs our own kernels on the host as a GPU starts them.
+// Runs our own kernels on the host, with the blocks and threads of a GPU.
 #include "tests/fakes/emulated_kernels.h"
 
 #include <ATen/ATen.h>
@@ -38,7 +38,7 @@ at::Tensor rows_of(at::ScalarType type, int64_t rows, int64_t width, int64_t mis
       .view({rows, width});
 }
 
-// Zeros of `bytes` that take memory only where they are written.
+// `bytes` zeros, which take memory only where they are written.
 class SparseMemory {
  public:
   explicit SparseMemory(int64_t bytes)
@@ -52,7 +52,7 @@ class SparseMemory {
   SparseMemory& operator=(const SparseMemory&) = delete;
 
   void* data() const { return data_; }
-  // The last elements.
+  // Returns a tensor of the last elements.
   at::Tensor tail(at::IntArrayRef shape, at::ScalarType type) const {
     const auto count = static_cast<size_t>(c10::multiply_integers(shape));
     return at::from_blob(static_cast<char*>(data_) + bytes_ - count * c10::elementSize(type), shape,
@@ -211,7 +211,7 @@ TEST_CASE("Adam's kernel steps every element once, whatever the size and alignme
 }
 
 TEST_CASE("Adam's kernel for quantized state has the bits of the optimizer on the CPU") {
-  // Without fused multiply-adds libtorch rounds twice.
+  // Without fused multiply-adds libtorch rounds twice, so the bits differ.
   if (at::get_cpu_capability() == "DEFAULT") return;
   OptimizerSpec spec;
   spec.kind = GENERATE(OptimizerKind::kAdamW, OptimizerKind::kAdam);
@@ -219,7 +219,7 @@ TEST_CASE("Adam's kernel for quantized state has the bits of the optimizer on th
   spec.state_dtype = StateDtype::kInt8;
   spec.rounding = GENERATE(Rounding::kNearest, Rounding::kStochastic);
   const auto dtype = GENERATE(at::kFloat, at::kBFloat16);
-  // Fewer blocks than warps, and more than one for each.
+  // Fewer blocks of state than warps, and several for each warp.
   const int64_t size = kStateBlock * GENERATE(16, 20'000);
   CAPTURE(name_of(spec.kind), name_of(spec.rounding), dtype, size);
 

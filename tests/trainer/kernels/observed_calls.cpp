@@ -47,7 +47,7 @@ bool is_written(const c10::Argument& argument) {
   return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
 }
 
-// Inputs are there now only.
+// Reads the inputs, which are available only at the begin.
 std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& function) {
   auto context = std::make_unique<Context>();
   context->index = observed().size();

@@ -12,7 +12,7 @@ class ObservedCalls {
  public:
   struct Call {
     std::string name;
-    int64_t read_bytes = 0;  // expanded tensors once
+    int64_t read_bytes = 0;  // an expanded tensor's bytes count once
     int64_t written_bytes = 0;
     bool is_view = false;
     bool calls_others = false;
@@ -23,13 +23,13 @@ class ObservedCalls {
   ObservedCalls(const ObservedCalls&) = delete;
   ObservedCalls& operator=(const ObservedCalls&) = delete;
 
-  // The launches of a device, in order. Leaves out views, allocations and calls that only call
-  // others.
+  // Returns the launches of a device, in order. Leaves out views, allocations and calls that only
+  // call others.
   std::vector<Call> launches() const;
   std::vector<std::string> names_of_launches() const;
-  // Bytes of each allocation in order.
+  // Returns the bytes of each allocation, in order.
   std::vector<int64_t> allocations() const;
-  // The first of that name.
+  // Returns the first call with this name.
   Call call(const std::string& name) const;
 
   // One line per name: the number of calls, and their bytes for each of `tokens`.

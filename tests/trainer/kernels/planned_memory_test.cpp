@@ -1,4 +1,5 @@
-// The memory of kernels on meta if a GPU is planned. The sizes come from libtorch's own sources.
+// Tests the memory of kernels on meta tensors for a planned GPU. Sizes come from libtorch's
+// sources.
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -38,7 +39,7 @@ Bytes temporaries_of(Call&& call) {
   return temporaries;
 }
 
-// While it exists, libtorch is told to add in a fixed order.
+// Makes libtorch add in a fixed order during its lifetime.
 class Deterministic {
  public:
   Deterministic() { at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false); }
@@ -76,7 +77,7 @@ TEST_CASE("flash attention's backward adds dq up in fp32, in blocks of queries",
   const Deterministic deterministic;
   Bytes expected = gradients;
   expected.push_back(2 * 4 * 256 * 4);            // 150 queries are two blocks of 128
-  expected.push_back(17 * 2 * 256 * 4 * 64 * 4);  // 132 multiprocessors, 8 heads of sequences
+  expected.push_back(17 * 2 * 256 * 4 * 64 * 4);  // 17: 132 multiprocessors / 8 heads
   expected.insert(expected.end(), 2, 2 * 150 * 4 * 40 * 2);
   CHECK(temporaries_of_attention_backward(2, 150, grouped) == expected);
 }
@@ -89,7 +90,7 @@ TEST_CASE("attention is planned as the GPU that is planned for computes it",
   };
   const Bytes hopper = planned(9);
   const Bytes ampere = planned(8);
-  CHECK(ampere.size() > hopper.size());  // flash: dq in fp32, dk and dv of every query head
+  CHECK(ampere.size() > hopper.size());  // flash attention: dq in fp32, dk and dv per query head
   {
     const Deterministic deterministic;
     CHECK(planned(9).size() > hopper.size());
@@ -109,7 +110,7 @@ TEST_CASE("flash attention's backward sets documents apart by a block", "[not_de
   CHECK(temporaries_of_attention_backward(1, 300, heads, documents) == expected);
 
   const Deterministic deterministic;
-  expected.back() *= 11;  // 132 multiprocessors, 12 heads of documents
+  expected.back() *= 11;  // 132 multiprocessors / 12 heads of documents
   CHECK(temporaries_of_attention_backward(1, 300, heads, documents) == expected);
 }
 
@@ -152,7 +153,8 @@ TEST_CASE("attention with a bias on a GPU takes it once for each row, aligned") 
     forward = kernels.biased_attention(call, /*for_backward=*/true);
     return 0;
   });
-  CHECK(in_forward == Bytes{added, 70 * 8, 2 * 70});  // and keys' numbers, and which are unseen
+  // The bias of each row, the keys' positions, and the mask of unseen keys.
+  CHECK(in_forward == Bytes{added, 70 * 8, 2 * 70});
   CHECK(forward.saved[1].sizes() == at::IntArrayRef({2, 4, 64}));
 
   const at::Tensor dout = at::empty({2 * 50, 4 * 64}, kMetaBf16);
@@ -177,8 +179,8 @@ TEST_CASE("the gradient of an embedding sums up to 10 rows at a time") {
   };
   // dy and the sums are in fp32.
   CHECK(temporaries(3072) == Bytes{3072 * 8 * 4, 300 * 8 * 4, 300 * 8 * 2});
-  // CUB's sort: a copy of ids and places, 8 counts of 256 digits, 256 of each of 2 tiles, and its
-  // parts' alignment.
+  // CUB's sort: a copy of ids and places, 8 x 256 counts of digits, 256 counts of each of 2 tiles,
+  // and alignment.
   constexpr int64_t kSort = 2 * 4000 * 8 + 8 * 256 * 8 + 2 * 256 * 4 + 256 + 255;
   CHECK(temporaries(4000) == Bytes{4000 * 8 * 4, 4000 * 8, 4000 * 8, 4000 * 8, kSort, 300 * 8 * 4,
                                    4000 * 8, 300 * 8, 300 * 8, (400 + 300) * 8, (400 + 300) * 8 * 4,
@@ -199,9 +201,10 @@ TEST_CASE("the weight's gradient of RMSNorm is added up in parts for many short 
     });
   };
   CHECK(temporaries(65536, 64) == Bytes{64 * 2});
-  CHECK(temporaries(70000, 64 * 33) == Bytes{64 * 33 * 2});  // half of 132 blocks of 32 columns
-  CHECK(temporaries(70000, 64) == Bytes{64 * 2, 2188 * 64 * 2, 64 * 2});         // 32 rows a part
-  CHECK(temporaries(70000, 2000) == Bytes{2000 * 2, 520 * 2000 * 2, 2000 * 2});  // 32,768 blocks
+  CHECK(temporaries(70000, 64 * 33) == Bytes{64 * 33 * 2});  // 66 blocks of columns suffice
+  CHECK(temporaries(70000, 64) == Bytes{64 * 2, 2188 * 64 * 2, 64 * 2});  // parts of 32 rows
+  // 520 parts of 63 blocks of columns are at most 32,768 blocks.
+  CHECK(temporaries(70000, 2000) == Bytes{2000 * 2, 520 * 2000 * 2, 2000 * 2});
 }
 
 TEST_CASE("dropout on a GPU has a mask, and its result twice") {

@@ -182,7 +182,7 @@ TEST_CASE("RMSNorm on meta allocates and launches what it does on a GPU", "[tran
   GradientBuffer dx;
   {
     const at::Tensor dy = at::empty_like(x);
-    const ObservedCalls calls;  // in place, with nothing but the workspace
+    const ObservedCalls calls;  // in place, allocates only the workspace
     kernels.rms_norm_backward(dy, x, norm.reciprocal_rms_N1, weight, &dweight, dx);
     CHECK(dx.tensor.is_same(dy));
     CHECK((dx.is_written && dweight.is_written));
@@ -190,7 +190,7 @@ TEST_CASE("RMSNorm on meta allocates and launches what it does on a GPU", "[tran
     CHECK(calls.allocations() == Numbers{kWorkspace});
   }
   {
-    const ObservedCalls calls;  // adds to both
+    const ObservedCalls calls;  // adds to both gradients
     const at::Tensor residual = dx.tensor;
     kernels.rms_norm_backward(x, x, norm.reciprocal_rms_N1, weight, &dweight, dx);
     CHECK(dx.tensor.is_same(residual));
@@ -199,7 +199,7 @@ TEST_CASE("RMSNorm on meta allocates and launches what it does on a GPU", "[tran
     CHECK(calls.call("nvte_rmsnorm_bwd_add").read_bytes == 3 * bytes + kHidden * 2 + kTokens * 4);
   }
   {
-    const ObservedCalls calls;  // a gradient of a wider type
+    const ObservedCalls calls;  // the weight's gradient has a wider type
     GradientBuffer wide = {at::empty({kHidden}, meta.dtype(at::kFloat)), false};
     kernels.rms_norm_backward(x, x, norm.reciprocal_rms_N1, weight, &wide, dx);
     CHECK(calls.names_of_launches() == Strings{"nvte_rmsnorm_bwd_add", "aten::copy_"});
@@ -287,7 +287,7 @@ TEST_CASE("attention within documents on meta launches the same; cuDNN plans for
   }
 }
 
-// The loaded library has a copy of its own of every static variable that it is linked with.
+// The loaded library has its own copy of every static variable that it is linked with.
 TEST_CASE("the loaded library plans an A100's attention, and not always a Hopper GPU's",
           "[transformer_engine]") {
   const at::TensorOptions meta = options().device(at::kMeta);

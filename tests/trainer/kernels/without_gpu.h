@@ -4,7 +4,7 @@
 
 #include <string>
 
-// For calls with tensors in host memory, which have to end where CUDA is asked for a device.
+// For calls with tensors in host memory, which must fail where they ask CUDA for a device.
 
 template <typename Call>
 std::string error_of(Call&& call) {

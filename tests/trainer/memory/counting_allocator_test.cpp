@@ -60,7 +60,7 @@ TEST_CASE("tensors on the CPU are counted to the byte") {
   CHECK(at::empty({0}).data_ptr() == nullptr);
 }
 
-#ifndef __SANITIZE_ADDRESS__  // which places every block itself
+#ifndef __SANITIZE_ADDRESS__  // the sanitizer places every block itself
 TEST_CASE("blocks of libraries took a part of freed tensors, and the heap grew by whole ones") {
   installed();
   const auto tensor = [] { return at::empty({2 * kMib}, at::kByte); };
@@ -127,7 +127,7 @@ TEST_CASE("above the limit is out of memory, and below it goes on") {
   CHECK_NOTHROW(mebibytes(5));
 }
 
-#ifndef __SANITIZE_ADDRESS__  // whose own memory would not fit either
+#ifndef __SANITIZE_ADDRESS__  // the sanitizer's own memory would exceed the limit
 TEST_CASE("a system that refuses memory is out of memory too") {
   installed();
   const pid_t child = fork();

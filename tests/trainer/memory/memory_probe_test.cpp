@@ -11,7 +11,7 @@ using fsdp::CpuMemoryProbe;
 namespace {
 
 constexpr int64_t kMebibyte = 1 << 20;
-// Pages that the process touches for itself in between.
+// Allows for pages that the process touches for other reasons.
 constexpr int64_t kSlack = 8 * kMebibyte;
 
 [[maybe_unused]] bool near(int64_t bytes, int64_t expected) {
@@ -25,7 +25,7 @@ constexpr int64_t kSlack = 8 * kMebibyte;
 
 }  // namespace
 
-#ifndef __SANITIZE_ADDRESS__  // which keeps freed memory resident
+#ifndef __SANITIZE_ADDRESS__  // the sanitizer keeps freed memory resident
 TEST_CASE("the CPU's probe sees allocated and resident memory, now and at the peak") {
   const auto probe = fsdp::make_memory_probe(at::kCPU);
   const int64_t allocated = probe->allocated_bytes();
@@ -39,7 +39,7 @@ TEST_CASE("the CPU's probe sees allocated and resident memory, now and at the pe
   CHECK(probe->allocated_bytes_max() == allocated + 100 * kMebibyte);
   CHECK(near(probe->reserved_bytes_max(), reserved + 100 * kMebibyte));
 
-  // Above glibc's threshold a buffer goes back to the system, so the peak falls with a reset.
+  // glibc returns freed buffers of this size to the system, so a reset lowers the peak.
   probe->reset_peaks();
   CHECK(probe->allocated_bytes_max() == allocated);
   CHECK(near(probe->reserved_bytes_max(), reserved));
@@ -60,7 +60,7 @@ TEST_CASE("memory mapped from a file is not counted") {
   {
     const at::Tensor mapped = at::from_file(path, /*shared=*/false, 60 * kMebibyte, at::kByte);
     CHECK(mapped.eq('x').all().item<bool>());
-    CHECK(probe.reserved_bytes() < reserved + 70 * kMebibyte);  // the comparison's own result
+    CHECK(probe.reserved_bytes() < reserved + 70 * kMebibyte);  // the comparison's result counts
     CHECK(probe.reserved_bytes_max() < reserved + 70 * kMebibyte);
   }
 }

@@ -21,7 +21,7 @@ ModelConfig small_config(bool tied, std::optional<int64_t> head_dim = std::nullo
           .tie_word_embeddings = tied};
 }
 
-// Everything that a family has, in one of these.
+// Configurations that together have all features of the families.
 std::vector<ModelConfig> small_configs() {
   ModelConfig with_biases = small_config(false);
   with_biases.attention_bias = with_biases.mlp_bias = true;
@@ -51,7 +51,7 @@ Batch some_batch(at::Device device = at::kCPU) {
   return batch;
 }
 
-// A decoder in plain operations, from tensors by their checkpoint names.
+// A decoder in plain operations. `weights` are named as in checkpoints.
 class TextbookDecoder {
  public:
   TextbookDecoder(const ModelConfig& config, std::map<std::string, at::Tensor> weights)
@@ -152,7 +152,7 @@ TEST_CASE("a step of the modules equals autograd over the whole model") {
   }
 }
 
-// Tokens first to first + length of a batch as a row of their own.
+// Returns `length` tokens of a batch, beginning with `first`, as a row of their own.
 Batch row_of(const Batch& batch, int64_t first, int64_t length) {
   const auto row = [&](const at::Tensor& tokens_BT) {
     return tokens_BT.flatten().narrow(0, first, length).unsqueeze(0).contiguous();
@@ -178,7 +178,7 @@ TEST_CASE("packed documents give the losses and gradients of the same documents 
   at::Tensor loss = at::zeros({}, at::kDouble);
   at::Tensor figures = at::zeros({2}, at::kDouble);
   int64_t first = 0;
-  for (const int64_t length : lengths) {  // which adds up the gradients too
+  for (const int64_t length : lengths) {  // gradients are added up, too
     const Batch apart = row_of(packed, first, length);
     loss += forward_and_backward(model, apart);
     figures += forward_and_backward(model, apart, Tape::Mode::kNoGradients);

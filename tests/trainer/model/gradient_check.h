@@ -6,7 +6,7 @@
 #include "trainer/kernels/launch.h"
 #include "trainer/model/model.h"
 
-// How the tests compare a layer with plain autograd over a textbook composition.
+// Compares a layer with autograd over a textbook composition.
 namespace fsdp {
 
 // A parameter of random values. Its gradient buffer is full of NaN, as a layer must overwrite it.
@@ -26,7 +26,7 @@ struct LayerCall {
   Pass pass{kernels, batch, tape, activations};
 };
 
-// `value` as a layer's input whose gradient is wanted.
+// Returns `value` as a layer's input that wants a gradient.
 Activation input(const at::Tensor& value);
 
 // Runs `layer` on copies of `inputs`. Runs `reference` on autograd leaves: the inputs and the

@@ -48,7 +48,7 @@ TEST_CASE("linear_cross_entropy matches autograd whatever the chunk") {
   const at::Tensor labels = some_labels();
   const ParameterPtr weight = random_parameter({kVocabulary, 6}, options);
   const at::Tensor h = at::randn({kTokens, 6}, options);
-  // The loss itself is fp32 always.
+  // The loss is always in fp32.
   check_gradients(
       {h}, {weight},
       [&](Pass& pass, const std::vector<Activation>& x) {
@@ -145,7 +145,7 @@ TEST_CASE("evaluation gives the loss and how many unmasked labels are the most l
   }
 }
 
-// The peak of the head's forward and backward.
+// Returns the peak memory of the head's forward and backward.
 int64_t head_peak_bytes(int64_t tokens, c10::DeviceType device) {
   constexpr int64_t kWidth = 6;
   const at::TensorOptions meta = at::TensorOptions(at::kMeta).dtype(at::kFloat);

@@ -27,8 +27,8 @@ Model model_of(Method method) {
                     at::kFloat, method, lora);
 }
 
-// The second module of two is the block, whose launches are counted, forward and backward. Its
-// input has a gradient, as that of all blocks but the first.
+// Returns the launches of a block's forward and backward. The block is the model's second module.
+// Its input has a gradient, as in all blocks except the first.
 std::vector<ObservedCalls::Call> launches_of_block(Kernels& kernels,
                                                    const DocumentsPtr& documents = nullptr,
                                                    Method method = Method::kFull) {
@@ -49,7 +49,7 @@ std::vector<ObservedCalls::Call> launches_of_block(Kernels& kernels,
   Activations activations;
   Pass pass{kernels, batch, tape, activations};
   model.modules[0]->forward(pass);
-  model.modules[1]->forward(pass);  // makes the rotary table, once for all blocks
+  model.modules[1]->forward(pass);  // makes the rotary table, which all blocks share
   activations.at(kHidden).gradient = std::make_shared<GradientBuffer>();
 
   const ObservedCalls calls;
@@ -68,7 +68,7 @@ void check_block(Kernels& kernels, size_t launches_max, int64_t kilobytes_max) {
   CHECK(launches.size() <= launches_max);
   const int64_t bytes_per_token = ObservedCalls::bytes_moved(launches) / kTokensOfBlock;
   CHECK(bytes_per_token <= kilobytes_max * 1000);
-  // Norms, SwiGLU and rotations are there, and every product forward and twice backward.
+  // Norms, SwiGLU and rotations are counted. Each product occurs once forward and twice backward.
   CHECK(bytes_per_token > 300 * 1000);
   CHECK(ObservedCalls::count_products(launches) == 12);
 
@@ -89,7 +89,7 @@ TEST_CASE("a frozen weight has no gradient, no copy, and one product each way") 
   AtenKernels kernels(at::kCUDA);
   const auto launches = launches_of_block(kernels, nullptr, Method::kLora);
   INFO(ObservedCalls::table_of(launches, kTokensOfBlock));
-  // Four weights are stacked from seven. Forward has 4 products with them, 4 with A and 7 with B.
+  // Seven weights are stacked to four. Forward has 4 products with them, 4 with A and 7 with B.
   // Backward has 4 with the weights, twice 7 for B and u, and twice 4 for A and the input.
   CHECK(ObservedCalls::count_products(launches) == 15 + 26);
   // A copy of the smallest weight would move 32 kB a token.

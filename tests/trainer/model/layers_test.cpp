@@ -68,7 +68,7 @@ TEST_CASE("embedding gives and adds the gradient of its rows") {
   CHECK(at::equal(weight->gradient.tensor, occurrences * 2));
 }
 
-// With a bias, or without.
+// A linear layer with or without a bias.
 struct SomeLinear {
   explicit SomeLinear(int64_t outputs, int64_t inputs)
       : linear{.weight = random_parameter({outputs, inputs}, kDouble),
@@ -80,7 +80,7 @@ struct SomeLinear {
     if (linear.bias) all.push_back(linear.bias);
     return all;
   }
-  // `w`: parameters() as tensors.
+  // `w`: parameters() as tensors, from `first` on.
   static at::Tensor textbook(const at::Tensor& x, const Tensors& w, size_t first = 0) {
     const at::Tensor product = x.matmul(w[first].t());
     return w.size() > first + 1 ? product + w[first + 1] : product;

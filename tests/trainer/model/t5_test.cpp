@@ -48,7 +48,7 @@ Batch some_pairs(at::Device device = at::kCPU) {
   return batch;
 }
 
-// Computes the kinds as transformers does, with tensors.
+// Computes the kinds of distances (buckets) of all pairs of tokens, as transformers does.
 at::Tensor textbook_kinds(int64_t length, const ModelConfig& config, bool both_ways) {
   const at::Tensor positions = at::arange(length, at::kLong);
   const at::Tensor relative = positions.unsqueeze(0) - positions.unsqueeze(1);
@@ -69,7 +69,7 @@ at::Tensor textbook_kinds(int64_t length, const ModelConfig& config, bool both_w
   return result + at::where(distance.lt(exact), distance, beyond);
 }
 
-// T5 in plain operations, from tensors by their checkpoint names.
+// T5 in plain operations. `weights` are named as in checkpoints.
 class TextbookT5 {
  public:
   TextbookT5(const ModelConfig& config, std::map<std::string, at::Tensor> weights)
@@ -229,7 +229,7 @@ TEST_CASE("gradients with dropout are those of differences of the loss") {
   for (const auto& [name, weight] : weights) {
     INFO(name);
     const at::Tensor direction = at::randn_like(weight);
-    constexpr double kStep = 3e-3;  // the loss is in fp32
+    constexpr double kStep = 3e-3;  // large, as the loss is in fp32
     const auto moved = [&](double by) {
       weight.add_(direction, by);
       const double loss = loss_with(model, batch);

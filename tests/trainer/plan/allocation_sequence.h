@@ -7,7 +7,7 @@
 
 namespace fsdp::test {
 
-// An allocation, or with 0 bytes the free of one before.
+// An allocation. With 0 bytes it frees an earlier allocation.
 struct AllocatorCall {
   int64_t id;
   int64_t bytes;
@@ -47,7 +47,7 @@ inline std::vector<AllocatorCall> allocation_sequence(uint64_t seed, int64_t cal
     }
     const bool mostly_frees = allocations_left == 0 || below(4) == 0;
     if (frees_left > 0 && !live.empty() && mostly_frees) {
-      // The newest, the oldest, or any.
+      // Frees the newest, the oldest, or any allocation.
       const int64_t choice = below(3);
       const int64_t newest = static_cast<int64_t>(live.size()) - 1;
       const auto at = live.begin() + (choice == 0 ? newest : choice == 1 ? 0 : below(live.size()));
@@ -69,7 +69,7 @@ inline std::vector<AllocatorCall> allocation_sequence(uint64_t seed, int64_t cal
   return sequence;
 }
 
-// A sequence, and what libtorch's own allocator did with it: caching_allocator_cuda_test proves it.
+// A sequence, and the figures of libtorch's own allocator. caching_allocator_cuda_test checks them.
 struct RecordedAllocations {
   uint64_t seed;
   int64_t calls;
@@ -91,8 +91,8 @@ inline void digest(uint64_t& digest, const AllocatorFigures& figures) {
   }
 }
 
-// `allocator` has allocate(call), which says whether it fits, free(id) and figures(). An
-// allocation that did not fit is not freed.
+// Gives the sequence to `allocator`, which has allocate(call), free(id) and figures(). allocate()
+// returns false if the allocation does not fit. Such an allocation is not freed.
 template <class Allocator>
 RecordedAllocations record(RecordedAllocations of, Allocator& allocator) {
   of.out_of_memory = 0;

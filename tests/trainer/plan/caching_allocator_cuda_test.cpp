@@ -15,7 +15,7 @@ namespace {
 
 namespace libtorch = c10::cuda::CUDACachingAllocator;
 
-// libtorch's own allocator, over fake GPUs. One at a time.
+// libtorch's own allocator, over fake GPUs. Only one may exist at a time.
 class RealAllocator {
  public:
   RealAllocator(bool expandable_segments, int64_t memory_gib) {
@@ -62,7 +62,7 @@ class RealAllocator {
   std::unordered_map<int64_t, void*> live_;
 };
 
-// Makes every call to both.
+// Gives every call to both allocators.
 class BothAllocators {
  public:
   BothAllocators(bool expandable_segments, int64_t memory_gib)
@@ -101,7 +101,7 @@ class BothAllocators {
   int64_t calls_ = 0, last_bytes_ = 0;
 };
 
-// FSDP_ALLOCATOR_SEEDS: how many, for a long test.
+// Returns the number of seeds. FSDP_ALLOCATOR_SEEDS makes the test longer.
 uint64_t seeds() {
   const char* text = std::getenv("FSDP_ALLOCATOR_SEEDS");
   return text ? std::stoull(text) : 5;
@@ -131,7 +131,7 @@ TEST_CASE("replayed allocations take what libtorch's allocator takes, after ever
   }
   CAPTURE(calls);
   CHECK(out_of_memory > 100);
-  CHECK(retries > out_of_memory + 100);  // those that were of use
+  CHECK(retries > out_of_memory + 100);  // over 100 retries succeeded
   if (std::getenv("FSDP_ALLOCATOR_SEEDS")) {
     WARN(calls << " calls, " << retries << " retries, " << out_of_memory << " out of memory");
   }

@@ -10,7 +10,7 @@
 namespace fsdp::test {
 namespace {
 
-// libtorch warns of settings that it cannot read.
+// Drops libtorch's warnings about settings that it cannot read.
 class NoWarnings : public c10::WarningHandler {
   void process(const c10::Warning&) override {}
 };

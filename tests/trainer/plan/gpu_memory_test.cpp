@@ -11,7 +11,7 @@ namespace {
 
 TEST_CASE("cuBLAS's workspace is the GPU's first memory, before the parameters") {
   const auto backend = make_meta_backend(at::kCUDA);
-  constexpr int64_t kWorkspaceBytes = 32 << 20;  // on Hopper's GPUs
+  constexpr int64_t kWorkspaceBytes = 32 << 20;  // on Hopper GPUs
   constexpr int64_t kParameterBytes = 4 << 20;
   MemoryRecording recording(at::kCUDA);
   const at::Tensor parameters =

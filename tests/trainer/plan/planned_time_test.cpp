@@ -7,7 +7,7 @@
 namespace fsdp::test {
 namespace {
 
-// A millisecond for each element or byte.
+// Every element or byte takes a millisecond.
 WorkTimes unit_times() {
   return WorkTimes({{.work = "block", .width = 1, .time_ms = 1},
                     {.work = "optimizer", .width = 1, .time_ms = 1},
@@ -25,7 +25,7 @@ struct Planned {
   void run(StreamId stream, const char* name, int64_t width) {
     streams->run(stream, {}, [&] { const WorkScope work([&] { return Work{name, 1, width}; }); });
   }
-  // So long.
+  // Gathers for `time_ms`.
   void gather(int64_t time_ms) {
     const auto options = at::TensorOptions(at::kByte).device(at::kMeta);
     streams->run(StreamId::kGather, {}, [&] {

@@ -6,7 +6,7 @@
 
 namespace fsdp::test {
 
-// Our replay, on the GPU of tests/fakes/cuda/fake_cuda.h.
+// Our replay of libtorch's allocator, on a GPU as large as in tests/fakes/cuda/fake_cuda.h.
 class ReplayedAllocator {
  public:
   ReplayedAllocator(bool expandable_segments, int64_t memory_gib)

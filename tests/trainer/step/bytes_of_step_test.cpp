@@ -1,4 +1,5 @@
-// Counts the bytes that only clipping and loss scaling cost a GPU, on meta tensors.
+// Counts a step's launches and bytes on a GPU, with meta tensors. Tests what clipping and loss
+// scaling add.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <functional>
@@ -13,7 +14,7 @@
 namespace fsdp {
 namespace {
 
-// Allows for numbers of a whole step.
+// Allows for scalars of a whole step, such as the norm.
 constexpr int64_t kFewBytes = 2000;
 
 RunSpec tiny_run(PrecisionKind precision) {
@@ -36,7 +37,7 @@ struct StepBytes {
   int64_t of_gradients = 0;  // of all gradients
 };
 
-// Counts the second step.
+// Returns the bytes of the second step.
 StepBytes bytes_of_step(const RunSpec& spec) {
   MirrorGroup world(1);
   const Mesh mesh(spec.strategy, world);
@@ -61,7 +62,7 @@ StepBytes bytes_of_step(const RunSpec& spec) {
 
 struct Traffic {
   size_t launches;
-  int64_t kilobytes;  // besides products and attention
+  int64_t kilobytes;  // without products and attention
   bool operator==(const Traffic&) const = default;
 };
 
@@ -70,12 +71,12 @@ std::ostream& operator<<(std::ostream& out, const Traffic& traffic) {
 }
 
 struct TrafficOfStep {
-  Traffic forward;   // of the head also the loss and its gradient
-  Traffic backward;  // and what is rounded
+  Traffic forward;   // with the loss and its gradient
+  Traffic backward;  // with roundings
   Traffic update;    // norm, clipping, optimizer
 };
 
-// Reports the sum of the loss over ranks, which ends the backward.
+// Calls `sums` when the loss is summed over ranks, which is after the backward.
 class SummingGroup : public MirrorGroup {
  public:
   explicit SummingGroup(std::function<void()> sums) : MirrorGroup(1), sums_(std::move(sums)) {}
@@ -122,7 +123,7 @@ at::Tensor tokens(int64_t rows, int64_t columns) {
 
 }  // namespace
 
-// If a change needs less, lower the numbers; if it needs more, say why in its message.
+// If a change needs less, lower the numbers. If it needs more, say why in the commit message.
 TEST_CASE("a whole step of a LLaMA launches and moves as much as it did") {
   RunSpec spec = tiny_run(PrecisionKind::kBf16Mixed);
   spec.optimizer.gradient_clip_norm = 1.0;

@@ -91,14 +91,14 @@ class LateOptimizer : public Streams {
   void freed(Buffer) override {}
   void renamed(Buffer, Buffer) override {}
 
-  // The step was destroyed.
+  // Notes that the step was destroyed, and lets all work run.
   void step_is_gone() {
     is_step_gone_ = true;
     allow(kAll);
     streams_->drain();
   }
   int left_at_drain() const { return left_at_drain_; }
-  // Pieces of work that began when the step was gone.
+  // The number of pieces of work that began after the step was destroyed.
   int too_late() const { return too_late_; }
 
  private:
@@ -123,7 +123,7 @@ class LateOptimizer : public Streams {
   std::atomic<bool> is_step_gone_ = false;
   std::atomic<int> too_late_ = 0;
   int left_at_drain_ = 0;
-  std::unique_ptr<Streams> streams_ = make_streams(at::kCPU);  // its thread ends first
+  std::unique_ptr<Streams> streams_ = make_streams(at::kCPU);  // last: its thread ends first
 };
 
 RunSpec offloaded(StrategyKind kind, Offload offload, bool in_backward) {

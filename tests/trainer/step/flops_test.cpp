@@ -1,4 +1,4 @@
-// The reported floating point operations equal those in a step's products, on meta tensors.
+// Compares the reported floating point operations with a step's products, on meta tensors.
 #include "contract/families/flops.h"
 
 #include <ATen/core/Tensor.h>
@@ -54,7 +54,7 @@ class CountedFlops {
       const at::Tensor a = tensor(first);
       linear_ += 2.0 * static_cast<double>(a.numel() * tensor(first + 1).size(1));
     } else if (name == "flash_attention") {
-      const bool is_backward = function.inputs().size() > 3;  // and reads the output's gradient
+      const bool is_backward = function.inputs().size() > 3;  // its output's gradient is an input
       const at::Tensor q_BHTW = tensor(is_backward ? 1 : 0);
       add_attention(q_BHTW.numel() * q_BHTW.size(2), is_backward, /*is_causal=*/true);
     } else if (name.starts_with("biased_attention")) {
@@ -120,7 +120,7 @@ Batch meta_batch(const ModelConfig& config) {
           .input_counts_B = at::empty({kRows}, tokens)};
 }
 
-// Runs a step of two micro-batches and compares.
+// Runs a step of two micro-batches and compares its operations with the reported ones.
 void check_flops(const RunSpec& spec) {
   const ModelConfig& config = spec.model.config;
   const ForwardFlops forward = forward_flops(config, shape_of(config));

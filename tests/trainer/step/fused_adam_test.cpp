@@ -11,9 +11,9 @@ using namespace fsdp;
 
 namespace {
 
-constexpr int64_t kShardSize =
-    (1 << 18) + 4096;                    // more than one of the optimizer's blocks on the CPU
-constexpr int64_t kFirstElement = 1000;  // of the parameter, that a shard begins with
+// More than one of the optimizer's blocks on the CPU.
+constexpr int64_t kShardSize = (1 << 18) + 4096;
+constexpr int64_t kFirstElement = 1000;  // of the parameter, where the shard begins
 const std::string kShardName = "weight";
 
 struct DtypeCase {
@@ -34,7 +34,7 @@ FlatUnit shard_of(const at::Tensor& parameters) {
   return {parameters, {FlatPart{.parameter = kShardName, .first_element = kFirstElement}}};
 }
 
-// The pointer to a tensor's elements, as the kernel has them.
+// Calls `call` with the pointer to the tensor's elements, in the kernel's type.
 template <typename Call>
 void with_elements(const at::Tensor& tensor, Call&& call) {
   if (tensor.scalar_type() == at::kFloat) {
@@ -44,7 +44,7 @@ void with_elements(const at::Tensor& tensor, Call&& call) {
   }
 }
 
-// A step by parts of kPart elements.
+// Makes a step in parts of kPart elements.
 template <int kPart>
 void step_by_parts(const OptimizerSpec& spec, int64_t number, const at::Tensor& parameters,
                    const at::Tensor& gradient, const std::vector<at::Tensor>& state,

@@ -12,7 +12,7 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// Two ranks, seen by one of them.
+// A group of two ranks. The other rank adds `others_value` to each sum.
 class BesideAnother : public MirrorGroup {
  public:
   explicit BesideAnother(float others_value) : MirrorGroup(2), others_value_(others_value) {}

@@ -25,7 +25,7 @@ class FlatModule : public Module {
   void forward(Pass&) override {}
 };
 
-// In one module.
+// Returns a model of one module.
 Model model_of(const std::vector<ParameterSize>& sizes) {
   Model model;
   model.modules.push_back(std::make_unique<FlatModule>(sizes));
@@ -100,7 +100,8 @@ void train(const Shard& shard, const OptimizerSpec& spec, Elements& elements) {
   for (const auto& [name, tensor] : optimizer.state(0)) keep(name, tensor);
 }
 
-// Each of `rounded` is bfloat16's next number below or above its value, and some of each are.
+// Checks that each of `rounded` is the bfloat16 number next below or above its value, and that both
+// kinds occur.
 void check_neighbours(const at::Tensor& value, const at::Tensor& rounded) {
   REQUIRE(rounded.scalar_type() == at::kBFloat16);
   const at::Tensor below = value.view(at::kInt).bitwise_and(~0xffff);  // in magnitude
@@ -211,8 +212,8 @@ TEST_CASE("updates below a last digit are lost to nearest, and right in the mean
   };
   CHECK(mean_after_steps() == 0.5);
   spec.rounding = Rounding::kStochastic;
-  // A last digit is 2^-9 or, above, 2^-8: a walk of such steps has a deviation below 2^-8
-  // sqrt(2000).
+  // bfloat16 numbers are 2^-9 apart below 0.5, and 2^-8 above. A walk of 100 such steps has a
+  // standard deviation below 2^-8 sqrt(100) < 0.05.
   CHECK(mean_after_steps() == Approx(0.5 - kSteps * kRate).margin(5 * 0.05 / std::sqrt(kSize)));
 }
 

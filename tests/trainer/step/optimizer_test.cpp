@@ -49,7 +49,7 @@ struct Scalar {
   }
 };
 
-// A unit of them.
+// A unit of Scalars.
 struct ReferenceUnit {
   explicit ReferenceUnit(const at::Tensor& parameters) {
     const at::Tensor initial = parameters.to(at::kDouble);
@@ -127,7 +127,7 @@ TEST_CASE("a step with gradients that are not finite changes nothing") {
   }
 }
 
-// Elements that differ, of parameters and state.
+// Returns the number of elements of parameters and state that differ.
 int64_t count_different(const Stepped& one, const Stepped& other) {
   int64_t count = one.parameters.ne(other.parameters).sum().item<int64_t>();
   for (size_t i = 0; i < one.optimizer.state(0).size(); ++i) {
@@ -142,7 +142,7 @@ TEST_CASE("a step with a divisor is one with a gradient that was divided before"
   if (GENERATE(false, true))
     spec.state_dtype = dtype == at::kFloat ? StateDtype::kBf16 : StateDtype::kFp32;
   spec.rounding = GENERATE(Rounding::kNearest, Rounding::kStochastic);
-  const double divisor = dtype == at::kFloat ? 3.7 : 4;  // what bfloat16 divides exactly
+  const double divisor = dtype == at::kFloat ? 3.7 : 4;  // bfloat16 is divided by 4 exactly
   CAPTURE(name_of(spec.kind), dtype, spec.state_dtype.has_value(), name_of(spec.rounding));
   Stepped inside(spec, dtype);
   Stepped before(spec, dtype);
@@ -172,7 +172,7 @@ TEST_CASE("sgd with momentum of 16 bits steps as in fp32, and rounds once") {
     const at::Tensor velocity = momentum.to(at::kFloat) * spec.momentum + decayed;
     expected = (expected.to(at::kFloat) - velocity * rate_of_step(number)).to(dtype);
     momentum = velocity.to(dtype);
-    const double unit = dtype == at::kHalf ? 0x1p-10 : 0x1p-7;  // fused or not, a sum may round
+    const double unit = dtype == at::kHalf ? 0x1p-10 : 0x1p-7;  // a fused sum rounds differently
     CHECK(at::allclose(parameters.to(at::kFloat), expected.to(at::kFloat), unit, unit / 16));
     CHECK(at::allclose(optimizer.state(0).front().second.to(at::kFloat), momentum.to(at::kFloat),
                        unit, unit));

@@ -1,5 +1,5 @@
-// State of 8 bits: the codes against the definition, and steps against fp32 steps whose state is
-// rounded by libtorch's operators.
+// Compares state of 8 bits: its codes with the definition, and its steps with fp32 steps whose
+// state is rounded by libtorch's operators.
 #include "trainer/step/quantized_state.h"
 
 #include <cmath>
@@ -25,7 +25,7 @@ at::Tensor map_of(bool is_signed) {
   return at::tensor(at::ArrayRef<float>(map.values, 256));
 }
 
-// Returns the code of the nearest value, the lower one of two.
+// Returns the code of the nearest value. If two values are equally near, returns the lower code.
 int nearest_code(const BlockCodes& table, double number) {
   int nearest = 0;
   for (int code = 1; code < 256; ++code) {
@@ -135,7 +135,7 @@ TEST_CASE("a step with state of 8 bits is a step in fp32 whose state is rounded 
     CHECK(parameters.equal(plain.parameters));
     for (size_t i = 0; i < 2; ++i) {
       const at::Tensor rounded = rounded_by_blocks(plain.state(i), i == 0);
-      plain.state(i).copy_(rounded.nan_to_num(0));  // 0 / 0
+      plain.state(i).copy_(rounded.nan_to_num(0));  // 0 / 0 in blocks of zeros
     }
   }
 }
@@ -205,7 +205,7 @@ TEST_CASE("parameters below 4,096 elements keep fp32 state", "[int8]") {
     if (part.is_small) own.state_dtype = StateDtype::kFp32;
     expected.emplace_back(own, parameters.narrow(0, part.begin, part.size).clone());
     if (part.is_small) continue;
-    // An optimizer of its own needs whole blocks.
+    // A separate optimizer needs whole blocks.
     const int64_t padded = (part.size + kStateBlock - 1) / kStateBlock * kStateBlock;
     expected.back().parameters = at::zeros({padded}, dtype);
     expected.back()

@@ -1,4 +1,5 @@
-// Checks the bytes that activation checkpointing keeps after forward. It changes no number.
+// Checks that activation checkpointing changes no number, and the bytes that it keeps after
+// forward.
 #include <ATen/Parallel.h>
 
 #include <catch2/catch.hpp>
@@ -86,7 +87,7 @@ TEST_CASE("what is recomputed is not kept, and the same numbers come out") {
   for (const int64_t every : {1, 2}) {
     check_saving(CheckpointedPart::kMlp, every, gate_up + norm);
     check_saving(CheckpointedPart::kAttention, every, attention + norm);
-    // And the stream between attention and MLP.
+    // And the residual stream between attention and MLP.
     check_saving(CheckpointedPart::kBlock, every,
                  gate_up + attention + 2 * norm + kHiddenSize * int64_t{sizeof(float)});
   }

@@ -9,8 +9,8 @@
 
 namespace fsdp {
 
-// Does the work at once. Keeps a vector clock per stream: how much of the other streams it has
-// waited for, as on a GPU. Collects every access that a GPU could do too early:
+// Does the work at once. Keeps a vector clock per stream: how much work of the other streams the
+// stream has waited for. Collects every access that a GPU could do too early:
 //   - a read or write that has not waited for the buffer's last write,
 //   - a write that has not waited for a read,
 //   - a use of a buffer that was given back,
@@ -32,10 +32,11 @@ class RecordingStreams : public Streams {
 
   // One line per hazard; empty when the order is right.
   const std::vector<std::string>& hazards() const { return hazards_; }
-  // Buffers of a kind that are allocated now, and the most there were at a time.
+  // The number of a kind's buffers that are allocated now, and the most at any time.
   int live(BufferKind kind) const { return count(live_, kind); }
   int live_max(BufferKind kind) const { return count(live_max_, kind); }
-  // Every run() in order: "gather 3", "compute 2", ... by the first buffer written, else read.
+  // Every run() in order, such as "gather: whole 3": the stream and the first buffer written. The
+  // first buffer read if none is written.
   const std::vector<std::string>& log() const { return log_; }
 
  protected:

@@ -38,8 +38,8 @@ RunSpec strategy_of(StrategyKind kind, Offload offload = Offload::kNone) {
   return spec;
 }
 
-// Optimizer steps, each of another learning rate, and an evaluation after each if `evaluates`.
-// Returns all parameters.
+// Trains `steps` optimizer steps, each with another learning rate. Evaluates after each step if
+// `evaluates`. Returns all parameters.
 at::Tensor train(const RunSpec& spec, Streams& streams, ProcessGroup& world, int64_t steps,
                  bool evaluates) {
   at::set_num_threads(1);
@@ -67,7 +67,7 @@ at::Tensor train(const RunSpec& spec, Streams& streams, int64_t steps, bool eval
 
 void train(const RunSpec& spec, Streams& streams) { train(spec, streams, 2, true); }
 
-// Calls visit(spec) for every value of every member in turn: a product.
+// Calls visit(spec) for every combination of the members' values.
 template <typename Visit>
 void product(RunSpec spec, Visit visit) {
   visit(spec);
@@ -354,7 +354,7 @@ TEST_CASE("offloaded units that wait for clipping are stepped while the next for
   for (int unit = 0; unit < kUnits; ++unit) {
     CHECK(first[unit] == "optimizer: host parameters " + std::to_string(unit));
   }
-  // The unit itself, and the one that is gathered ahead.
+  // The host waits for the unit itself, and for the unit that is gathered ahead.
   const auto computed = std::find(first, log.end(), "compute: whole 0");
   CHECK(std::count(first, computed, "host waits") == 2);
 }
@@ -445,7 +445,7 @@ TEST_CASE("a replica converts its weights once a step, whatever the number of mi
   }
 }
 
-// With offload, one gradient is computed, one reduced, and one copied to the host.
+// With offload, one gradient is computed, one reduced and one copied to the host at a time.
 TEST_CASE("ddp keeps every gradient; offloaded or stepped in backward, each leaves early") {
   RunSpec spec = strategy_of(StrategyKind::kDdp);
   CHECK(most_at_a_time(spec, BufferKind::kGradient) == kUnits);

@@ -38,7 +38,7 @@ RunSpec run_of(StrategyKind kind, Sharding sharding = Sharding::kFullShard) {
   return spec;
 }
 
-// The name of libtorch's operation under way.
+// Follows which operation of libtorch runs on this thread.
 class CurrentOperation {
  public:
   CurrentOperation()
@@ -248,7 +248,7 @@ std::vector<Allocation> allocations(const StepCase& step_case, Backend& backend,
 std::vector<Allocation> without_workspace(std::vector<Allocation> log,
                                           const std::vector<std::string>& operations) {
   std::vector<Allocation> kept;
-  std::map<uintptr_t, size_t> inside;  // allocations in `kept`, of an operation that still runs
+  std::map<uintptr_t, size_t> inside;  // places in `kept`, of the running operation
   for (Allocation& allocation : log) {
     const bool is_inside = std::ranges::any_of(operations, [&](const std::string& operation) {
       return allocation.operation.starts_with(operation);

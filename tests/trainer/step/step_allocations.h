@@ -21,28 +21,28 @@ struct StepCase {
 // optimizers, an encoder with dropout, and documents.
 std::vector<StepCase> step_cases();
 
-// Is called for each allocation of a device's memory, and for its release.
+// Called for each allocation of a device's memory, and for its release.
 using Allocated = std::function<void(uintptr_t id, int64_t bytes, bool is_release)>;
 // Calls `Allocated` from now on; an empty function ends this.
 using ObserveAllocations = std::function<void(Allocated)>;
 ObserveAllocations observe(AllocationCounter& counter);
 
-// An allocation, or with a negative number a release.
+// An allocation. A release has negative bytes.
 struct Allocation {
   uintptr_t id;
   int64_t bytes;
-  std::string operation;  // of libtorch, which made it
+  std::string operation;  // the operation of libtorch that made it
 };
 
-// The allocations of two optimizer steps and evaluations, also of other lengths.
+// Returns the allocations of two optimizer steps and of evaluations with several lengths of rows.
 std::vector<Allocation> allocations(const StepCase& step_case, Backend& backend,
                                     const ObserveAllocations& observe);
 
-// Leaves out what one of these operations, such as "aten::sort", makes and releases while it runs.
+// Leaves out what these operations, such as "aten::sort", allocate and release while they run.
 std::vector<Allocation> without_workspace(std::vector<Allocation> log,
                                           const std::vector<std::string>& operations);
 
-// Fails at the first difference and names the operation under way.
+// Fails at the first difference and names the operation.
 void check_same_allocations(const StepCase& step_case, const std::vector<Allocation>& real,
                             const std::vector<Allocation>& planned);
 

@@ -1,4 +1,5 @@
-// A step on meta tensors allocates the same as on a device, in the same order. It does not compute.
+// A step on meta tensors computes nothing. It must allocate the same as on a device, in the same
+// order.
 #include <ATen/Parallel.h>
 
 #include <catch2/catch.hpp>

@@ -13,7 +13,8 @@ namespace {
 constexpr float kInfinite = std::numeric_limits<float>::infinity();
 constexpr int64_t kCount = 1 << 20;
 
-// Bounds that a right generator exceeds once in a million tries; seeds are fixed, so it never does.
+// A correct generator exceeds these bounds once in a million tries. Seeds are fixed, so the tests
+// always pass.
 constexpr double kDeviations = 5;
 
 at::Tensor rounded(const at::Tensor& values, const Draws& draws = {}) {
@@ -22,7 +23,7 @@ at::Tensor rounded(const at::Tensor& values, const Draws& draws = {}) {
   return result;
 }
 
-// 1 where a draw is rounded up: `slot` is its tensor's number.
+// Returns 1 where tensor number `slot` is rounded up, else 0.
 at::Tensor coins(const Draws& draws, size_t slot = 0) {
   std::vector<at::Tensor> to, from;
   for (size_t i = 0; i <= slot; ++i) {

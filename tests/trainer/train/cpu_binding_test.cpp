@@ -60,13 +60,13 @@ TEST_CASE("a rank is bound to the allowed CPUs next to its GPU, or left as it is
   CHECK(cpus_to_bind_to(all, {low, high}, 1) == high);
   CHECK(cpus_to_bind_to(all, {low, low, high, high}, 1) == low);
   CHECK(cpus_to_bind_to({2, 3, 4, 5, 6}, {low, high}, 1) == Cpus{4, 5, 6});
-  CHECK_FALSE(cpus_to_bind_to({2, 3, 4, 5, 6}, {low, high}, 0));  // two of five are no half
-  CHECK_FALSE(cpus_to_bind_to(all, {low, low}, 0));               // both would have four
+  CHECK_FALSE(cpus_to_bind_to({2, 3, 4, 5, 6}, {low, high}, 0));  // 2 CPUs of 5 are less than half
+  CHECK_FALSE(cpus_to_bind_to(all, {low, low}, 0));               // both would share four of eight
   CHECK_FALSE(cpus_to_bind_to(all, {high}, 0));                   // one rank may use all
-  CHECK_FALSE(cpus_to_bind_to({0, 1, 2, 3, 8}, {low, high}, 1));  // none is both
-  CHECK_FALSE(cpus_to_bind_to({4, 5}, {low, high}, 1));           // a launcher's choice
+  CHECK_FALSE(cpus_to_bind_to({0, 1, 2, 3, 8}, {low, high}, 1));  // no CPU is allowed and local
+  CHECK_FALSE(cpus_to_bind_to({4, 5}, {low, high}, 1));           // the launcher has chosen
   CHECK_FALSE(cpus_to_bind_to(all, {all, all}, 1));
-  CHECK_FALSE(cpus_to_bind_to(all, {{}, {}}, 1));  // the host does not say
+  CHECK_FALSE(cpus_to_bind_to(all, {{}, {}}, 1));  // the host lists no CPUs
 }
 
 TEST_CASE("what a host says of a device's CPUs") {

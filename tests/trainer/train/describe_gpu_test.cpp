@@ -3,7 +3,7 @@
 
 #include "trainer/train/device.h"
 
-// Over tests/fakes/nvml.cpp.
+// Tests with the fake NVML, tests/fakes/nvml.cpp.
 using namespace fsdp;
 
 TEST_CASE("a rank says on which GPU it is, what that may do, and who else is there") {
@@ -46,7 +46,7 @@ TEST_CASE("what the driver does not know or show stays empty") {
   CHECK(unknown.driver_version == "580.65.06");
   CHECK(unknown.gpu.empty());
   CHECK_FALSE(unknown.other_processes);
-  RunStarted in_container;  // where not even this process is shown
+  RunStarted in_container;  // NVML does not even list this process
   describe_gpu(in_container, "aaaaaaaa");
   CHECK(in_container.gpu == "gpu:0");
   CHECK_FALSE(in_container.other_processes);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kCublas = "CUBLAS_WORKSPACE_CONFIG";
 
-// Leaves the process as it was.
+// Sets cuBLAS's variable, or unsets it. The destructor resets all settings.
 class Context {
  public:
   explicit Context(const char* cublas) {

@@ -25,7 +25,7 @@ std::vector<Event> events_in(const std::filesystem::path& file) {
   return events;
 }
 
-// Waits until the file has so many whole lines.
+// Waits until the file has `count` whole lines.
 void wait_for_lines(const std::filesystem::path& file, int count) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   for (int lines = 0; lines < count;) {

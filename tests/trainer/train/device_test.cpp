@@ -79,7 +79,7 @@ TEST_CASE("each rank of a host has a GPU of its own") {
   CHECK(choose_gpu(local(0, 2), 2, visible) == 0);
   CHECK(choose_gpu(local(1, 2), 2, visible) == 1);
   CHECK(choose_gpu(local(1, 2), 8, unset) == 1);
-  CHECK(choose_gpu(local(3, 4), 1, unset) == 0);  // shown its own alone
+  CHECK(choose_gpu(local(3, 4), 1, unset) == 0);  // sees only its own GPU
   for (const int local_rank : {0, 3}) {
     CHECK_THROWS_WITH(choose_gpu(local(local_rank, 4), 2, visible),
                       Catch::Contains("4 ranks of this host need a GPU each, and local rank " +

@@ -34,7 +34,7 @@ struct Case {
   std::vector<double> rates;  // of all steps
 };
 
-// From torch.optim.lr_scheduler of PyTorch 2.11, by the expressions in schedule.h;
+// The rates are from torch.optim.lr_scheduler of PyTorch 2.11, by the expressions in schedule.h.
 // tests/parity/test_optimizers.py compares whole runs.
 const std::vector<Case> kCases{
     {3e-4, schedule_of(ScheduleKind::kConstant), {0.0003, 0.0003, 0.0003, 0.0003}},

@@ -11,7 +11,7 @@
 namespace fsdp {
 namespace {
 
-// Rank 0 says "told" to the others.
+// A group of two ranks. Rank 1 gets "told" from rank 0.
 class DigestGroup : public MirrorGroup {
  public:
   explicit DigestGroup(int rank) : MirrorGroup(2, rank) {}

@@ -23,7 +23,7 @@ at::Tensor slice(const FillParameter& fill, const Parameter& parameter, int64_t 
   return out;
 }
 
-// Every way to cut `parameter` gives the same values.
+// Checks that every way to cut `parameter` gives the same values.
 void check_slices(const FillParameter& fill, const Parameter& parameter, at::ScalarType dtype) {
   const int64_t numel = parameter.numel();
   const at::Tensor whole = slice(fill, parameter, 0, numel, dtype);
@@ -43,7 +43,7 @@ RunSpec checkpoint(const TemporaryFolder& folder, const std::string& bytes) {
   return spec;
 }
 
-// The items 1.5, -2.25 of one tensor `w`, as `dtype` has them; `pad` bytes shift the data.
+// Returns a safetensors file with one tensor `w` of two items. `pad` bytes shift the data.
 std::string two_items(const std::string& dtype, const std::string& data, size_t pad) {
   const std::string end = std::to_string(data.size());
   return safetensors_bytes(R"({"w":{"dtype":")" + dtype + R"(","shape":[2],"data_offsets":[0,)" +
