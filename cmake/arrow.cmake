@@ -1,6 +1,6 @@
-# The target fsdp_arrow: Apache Arrow's C++ libraries out of PyPI's wheel pyarrow in .venv, where
-# cmake/setup puts it when Parquet is asked for. Where there is none the target is missing, and all
-# else is built.
+# The target fsdp_arrow: Apache Arrow's C++ libraries, from PyPI's wheel pyarrow in .venv.
+# cmake/setup installs the wheel if Parquet is needed. Without the wheel the target is missing, and
+# everything else is built.
 
 file(GLOB arrow_places ${CMAKE_SOURCE_DIR}/.venv/lib/python3*/site-packages/pyarrow/include)
 find_path(ARROW_INCLUDE_DIR parquet/arrow/reader.h HINTS ${arrow_places} NO_DEFAULT_PATH)

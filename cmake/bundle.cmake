@@ -1,5 +1,5 @@
-# The target `bundle`: the built programs with all that they need but libtorch and CUDA, as a folder
-# and a .tar.gz that run on another machine.
+# The target `bundle`: the built programs with everything that they need except libtorch and CUDA.
+# It is a folder and a .tar.gz, for use on another machine.
 
 set(bundle ${CMAKE_BINARY_DIR}/fsdp-run-bundle)
 if(FSDP_CUDA)

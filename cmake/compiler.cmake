@@ -8,19 +8,20 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
 
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM)
-  # The sloppiness is what ccache's manual asks for with precompiled headers.
+  # ccache's manual requires this sloppiness for precompiled headers.
   set(CMAKE_CXX_COMPILER_LAUNCHER
       ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
       CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} ${CCACHE_PROGRAM})
 endif()
 
 add_library(fsdp_compile_options INTERFACE)
-# -fPIC: the kernels are in a shared library too, and a precompiled header is for one setting.
+# -fPIC everywhere: the kernels are also in a shared library, and a precompiled header works only
+# with the flags that it was compiled with.
 target_compile_options(fsdp_compile_options INTERFACE -Wall -Wextra -Wpedantic -Werror -fPIC)
 target_include_directories(fsdp_compile_options INTERFACE ${CMAKE_SOURCE_DIR})
 if(FSDP_SANITIZE)
-  # GCC finds uninitialised variables in its own library once it is instrumented, and does not see at
-  # -O0 that TORCH_CHECK(false) never returns.
+  # With sanitizers, GCC warns of uninitialised variables in its own library. At -O0 it does not see
+  # that TORCH_CHECK(false) never returns.
   target_compile_options(fsdp_compile_options INTERFACE -fsanitize=${FSDP_SANITIZE}
     -fno-omit-frame-pointer -fno-sanitize-recover=all -Wno-maybe-uninitialized -Wno-return-type)
   target_link_options(fsdp_compile_options INTERFACE -fsanitize=${FSDP_SANITIZE})

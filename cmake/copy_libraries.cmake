@@ -1,5 +1,6 @@
 # Copies to `folder` the shared libraries that `program` needs, except those of libtorch, CUDA, libc
-# and the compiler. A file that differs is replaced, not changed: a program may run with it.
+# and the compiler. A file that differs is replaced by a rename, so running programs and the hard
+# links of cmake/setup keep the old file.
 file(GET_RUNTIME_DEPENDENCIES EXECUTABLES ${program} RESOLVED_DEPENDENCIES_VAR libraries
   PRE_EXCLUDE_REGEXES "^libtorch" "^libc10" "^libcu([bdfps]|rand)" "^libnv" "^libnccl" "^libtransformer_engine"
                       "^libgomp" "^libstdc\\+\\+" "^libgcc_s" "^ld-linux" "^lib[alt]?san|^libubsan"

@@ -1,5 +1,6 @@
-# What fsdp_torch needs for CUDA and NCCL: the runtime of the major version that PyTorch was built
-# for, from the nvidia wheels beside it, a conda environment, or a toolkit (CUDA_HOME).
+# Adds CUDA and NCCL to fsdp_torch. The CUDA runtime has the major version that PyTorch was built
+# for. It comes from the nvidia wheels beside PyTorch, a conda environment, or a toolkit
+# (CUDA_HOME).
 
 if(NOT EXISTS ${torch_root}/lib/libc10_cuda.so)
   message(FATAL_ERROR "${torch_root} is a PyTorch without CUDA. Name one for CUDA 12 or 13 in "
@@ -27,7 +28,7 @@ target_include_directories(fsdp_torch SYSTEM INTERFACE
   ${CUDA_INCLUDE_DIR} ${NCCL_INCLUDE_DIR} ${wheel_include_dirs})
 
 # The GPUs that PyTorch has kernels for, such as "sm_75 sm_80". Only its Python library says so:
-# without it they are not known.
+# without it the list is empty.
 set(architectures "")
 if(EXISTS ${torch_root}/lib/libtorch_python.so)
   set(architecture "(sm|compute)_[0-9]+[a-z]?")
@@ -37,7 +38,7 @@ endif()
 target_compile_definitions(fsdp_torch INTERFACE FSDP_CUDA USE_C10D_NCCL
   FSDP_CUDA_ARCHITECTURES="${architectures}")
 
-# Nothing may refer to torch_cuda by name, yet its kernels must be there.
+# Links torch_cuda even if no code refers to its symbols, because its kernels must be loaded.
 target_link_options(fsdp_torch INTERFACE LINKER:--no-as-needed)
 fsdp_import_library(torch_cuda ${torch_root}/lib/libtorch_cuda.so)
 fsdp_import_library(c10_cuda ${torch_root}/lib/libc10_cuda.so)

@@ -1,4 +1,5 @@
-# embed(VARIABLE FILE...): reads the files, one after the other, and again when they change.
+# embed(VARIABLE FILE...): sets VARIABLE to the texts of the files, joined. A change of a file
+# configures again.
 macro(embed variable)
   set(${variable} "")
   foreach(file ${ARGN})

@@ -1,7 +1,8 @@
-# Imported targets over the libtorch of a PyTorch: the one that the environment names in FSDP_TORCH
-# (its folder torch/, or the folder around it), else PyPI's wheel in .venv, where cmake/setup puts it.
+# Imported targets for PyTorch's libtorch. The environment variable FSDP_TORCH names PyTorch's
+# folder torch/ or the parent of torch/. Without the variable, PyPI's wheel in .venv is used, which
+# cmake/setup installs.
 #
-# PyTorch's own TorchConfig.cmake wants a CUDA toolkit even for a CPU program, so the targets are
+# PyTorch's own TorchConfig.cmake needs a CUDA toolkit even for a CPU program, so the targets are
 # made here.
 
 if(NOT "$ENV{FSDP_TORCH}" STREQUAL "")
@@ -21,7 +22,7 @@ cmake_path(GET torch_root PARENT_PATH torch_parent)
 
 set(torch_version "")
 file(GLOB version_headers ${TORCH_INCLUDE_DIR}/torch/headeronly/version.h
-  ${TORCH_INCLUDE_DIR}/torch/csrc/api/include/torch/version.h)  # of old ones
+  ${TORCH_INCLUDE_DIR}/torch/csrc/api/include/torch/version.h)  # of older versions
 foreach(header ${version_headers})
   file(STRINGS ${header} numbers REGEX "define TORCH_VERSION_(MAJOR|MINOR|PATCH) ")
   list(APPEND torch_version ${numbers})
@@ -31,10 +32,10 @@ list(JOIN torch_version . torch_version)
 if(NOT torch_version MATCHES "^2\\.1[01]\\.")
   message(FATAL_ERROR "${torch_root} is PyTorch ${torch_version}; allowed: 2.10, 2.11.")
 endif()
-# What cmake/setup compares with what it is to build against.
+# cmake/setup compares this with the PyTorch that it is to build against.
 set(FSDP_TORCH_BUILT_AGAINST "${torch_version} ${torch_root}" CACHE INTERNAL "")
 
-# fsdp_import_library(NAME FILE): a shared library as the target fsdp_torch links.
+# fsdp_import_library(NAME FILE): makes the shared library a target, and links it to fsdp_torch.
 function(fsdp_import_library name file)
   add_library(${name} SHARED IMPORTED)
   set_target_properties(${name} PROPERTIES IMPORTED_LOCATION ${file})

@@ -1,6 +1,6 @@
-# fsdp_compile_cuda(SOURCE OBJECT): how our own CUDA kernels are compiled, with the nvcc of the wheel
-# nvidia-cuda-nvcc beside torch or of a toolkit, of the same CUDA as the runtime. Where NVCC_PROGRAM is
-# not found they are ATen's. After libtorch.cmake.
+# fsdp_compile_cuda(SOURCE OBJECT): compiles our own CUDA kernels. NVCC_PROGRAM is the nvcc of the
+# wheel nvidia-cuda-nvcc beside torch, or of a toolkit. Its major CUDA version is the runtime's.
+# Without NVCC_PROGRAM, ATen's kernels are used. Include this file after libtorch.cmake.
 
 if(NOT FSDP_CUDA)
   return()
@@ -31,7 +31,7 @@ foreach(code ${kernel_architectures})
   string(REGEX REPLACE "^[a-z]+" "compute" arch ${code})
   list(APPEND cuda_architectures -gencode arch=${arch},code=${code})
 endforeach()
-# Where there are none of our own, nothing is required.
+# Without kernels of our own, no architecture is required.
 list(JOIN kernel_architectures " " FSDP_KERNEL_ARCHITECTURES)
 if(NOT NVCC_PROGRAM)
   set(FSDP_KERNEL_ARCHITECTURES "")

@@ -1,8 +1,8 @@
-# The libraries that compute nodes need not have: an archive becomes part of a program, and a shared
-# library that has none goes to lib/ beside the programs, where they look for it first.
+# Libraries that compute nodes may lack. They are linked as archives. A library without an archive
+# is copied to lib/ beside the programs, which look there first.
 
-# fsdp_small_library(NAME HEADER [SHARED]): the target NAME over libNAME and the folder that has
-# HEADER. SHARED: never the archive, which would need the archives of all that it is made of.
+# fsdp_small_library(NAME HEADER [SHARED]): the target NAME for libNAME and the folder of HEADER.
+# SHARED never takes an archive, which would need the archives of all its dependencies.
 function(fsdp_small_library name header)
   set(CMAKE_FIND_LIBRARY_SUFFIXES .a .so)
   if(ARGN STREQUAL "SHARED")

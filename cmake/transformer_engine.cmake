@@ -1,6 +1,6 @@
-# The target transformer_engine_wheel: NVIDIA's Transformer Engine, its C library from PyPI's wheel
-# transformer-engine-cu13 (or -cu12) beside torch or in CMAKE_PREFIX_PATH. Where there is none the
-# target is missing and everything builds without it. After libtorch.cmake.
+# The target transformer_engine_wheel: the C library of NVIDIA's Transformer Engine, from PyPI's
+# wheel transformer-engine-cu13 (or -cu12) beside torch or in CMAKE_PREFIX_PATH. Without the wheel
+# the target is missing, and everything else is built. Include this file after libtorch.cmake.
 
 if(NOT FSDP_CUDA)
   return()
@@ -27,8 +27,8 @@ cmake_path(SET transformer_engine_library NORMALIZE
   ${TRANSFORMER_ENGINE_INCLUDE_DIR}/../../wheel_lib/libtransformer_engine.so)
 fsdp_link_transformer_engine(transformer_engine ${transformer_engine_library})
 
-# It has no run path, and does not name nvrtc: the program links what it needs, by full names, as the
-# wheels have no others.
+# libtransformer_engine has no run path and does not list nvrtc as needed. Our library links
+# these dependencies instead. Names include versions, because the wheels have no other names.
 file(GLOB nvidia_folders ${torch_parent}/nvidia/*/lib)
 foreach(name nvrtc.so.13,nvrtc.so.12 cublas.so.13,cublas.so.12 cublasLt.so.13,cublasLt.so.12
         cudnn.so.9 cudnn_graph.so.9 cudnn_engines_runtime_compiled.so.9 cudnn_ops.so.9 cudnn_cnn.so.9

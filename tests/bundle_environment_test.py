@@ -1,4 +1,4 @@
-"""Which libraries env.sh of a bundle finds: those of the torch that this machine's Python has."""
+"""env.sh of a bundle finds the libraries of the torch that this machine's Python has."""
 
 import pathlib
 import subprocess
@@ -8,10 +8,10 @@ SOURCE = pathlib.Path(__file__).resolve().parent.parent
 
 
 def source(path, site, libraries=None):
-    """What sourcing env.sh makes of LD_LIBRARY_PATH where Python's packages are in `site`."""
+    """Sources env.sh, and prints LD_LIBRARY_PATH. Python's packages are in `site`."""
     text = (SOURCE / "cmake/bundle/env.sh.in").read_text().replace("@torch_version@", "2.11.0")
     (path / "env.sh").write_text(text)
-    # Without the packages that this Python has itself.
+    # -S hides this Python's own packages.
     (path / "python").write_text(f'#!/bin/sh\nPYTHONPATH={site} exec {sys.executable} -S "$@"\n')
     (path / "python").chmod(0o755)
     environment = {"PATH": "/usr/bin:/bin", "PYTHON": str(path / "python")}

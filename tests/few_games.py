@@ -1,5 +1,5 @@
-"""The first of the shipped games. Every new folder of results begins by tokenizing its data. All 2,701
-games take 0.7 s of a core."""
+"""The first of the shipped games. Each new results folder tokenizes its data first, and all 2,701
+games would take 0.7 s of a core."""
 
 import tempfile
 from functools import cache
@@ -13,7 +13,7 @@ folder = tempfile.TemporaryDirectory()  # removed when this process ends
 
 @cache
 def few_games() -> Path:
-    """Returns the file, for data.train."""
+    """Returns a file for data.train."""
     file = Path(folder.name) / "games.csv"
     with SHIPPED.open() as games:
         file.write_text("".join(islice(games, 1 + COUNT)))

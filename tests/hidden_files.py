@@ -1,4 +1,4 @@
-"""A host that lacks some files, for one command: mounts in a namespace of its own, as root."""
+"""Hides files of this host from one command, by mounts in its own namespace. Needs root."""
 import shlex
 import subprocess
 
@@ -6,8 +6,8 @@ import pytest
 
 
 def command_that_hides(paths, replaced=()):
-    """What to put before a command, for which these files and folders are empty, and the first of each
-    replaced pair of files reads as the second."""
+    """Returns the words to put before a command. For that command the `paths` are empty, and the
+    first file of each pair in `replaced` has the contents of the second."""
     empty_folder = 'empty=$(mktemp -d)'
     mounts = [f'if [ -d {path} ]; then mount --bind "$empty" {path}; '
               f'else mount --bind /dev/null {path}; fi' for path in map(shlex.quote, map(str, paths))]

@@ -1,9 +1,11 @@
 """No braced initializer makes g++ 12 destroy members twice.
 
-g++ 12 does so if an initializer throws after a member that is itself an aggregate was left out or written
-as `{...}`, without its type: of `struct Rank { RunSpec spec; World world; }`, `Rank{.world = read()}`
-destroys the members of `spec` twice if read() throws. This test reads the sources as text: it knows
-the project's own aggregates, and initializers that name their type, their members or are returned.
+This happens if an initializer throws after a member that is itself an aggregate was left out, or
+was written as `{...}` without its type. Example: `struct Rank { RunSpec spec; World world; }`. If
+read() throws, `Rank{.world = read()}` destroys the members of `spec` twice.
+
+This test reads the sources as text. It knows the project's own aggregates. It finds initializers
+that name their type or their members, and returned ones.
 """
 
 import collections
@@ -12,7 +14,7 @@ import re
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FOLDERS = ("contract", "runner", "trainer", "tests")
-# These may be called: they throw nothing but std::bad_alloc.
+# An initializer may call these. They throw nothing but std::bad_alloc.
 HARMLESS = re.compile(
     r"(?<![\w:])(?:std::(?:move|exchange|to_string|string|size|ssize|make_pair|pair|forward|get|chrono::\w+)|"
     r"static_cast|sizeof|name_of|string|path|size|c_str|begin|end|empty|value_or|what|int64_t|double|u8)"
@@ -26,7 +28,7 @@ Member = collections.namedtuple("Member", "type name default")
 
 
 def code_of(file):
-    """Without comments, and with empty literals; every line stays where it is."""
+    """Returns the file without comments and with empty literals. Line numbers stay the same."""
     def blank(match):
         return re.sub(r"[^\n]", " ", match[0]) if match[0].startswith("/") else match[0][0] + match[0][0]
 
@@ -35,7 +37,7 @@ def code_of(file):
 
 
 def closing(code, opening):
-    """The place of the bracket that closes the one at `opening`."""
+    """Returns the position of the bracket that closes the bracket at `opening`."""
     depth = 0
     for place in range(opening, len(code)):
         depth += {"{": 1, "(": 1, "[": 1, "}": -1, ")": -1, "]": -1}.get(code[place], 0)
@@ -45,7 +47,7 @@ def closing(code, opening):
 
 
 def split(text, separator):
-    """`text` at each separator outside of brackets."""
+    """Splits `text` at each separator outside of brackets."""
     parts, depth, begin = [], 0, 0
     for place, letter in enumerate(text):
         depth += {"{": 1, "(": 1, "[": 1, "}": -1, ")": -1, "]": -1}.get(letter, 0)
@@ -56,7 +58,7 @@ def split(text, separator):
 
 
 def members_of(name, body):
-    """Nullopt for what is no aggregate."""
+    """Returns None if the type is not an aggregate."""
     while (function := re.search(r"\)(?:\s*(?:const|noexcept|override))*\s*(?=\{)", body)) is not None:
         body = body[:function.start()] + ");" + body[closing(body, function.end()) + 1:]
     if re.search(rf"(?<![\w~>]){name}\s*\(|\b(?:private|protected):|\bvirtual\b", body):
@@ -79,7 +81,8 @@ Aggregate = collections.namedtuple("Aggregate", "folder members")
 
 
 def read_sources():
-    """The code of each file, and the aggregates of each name; an enumeration is one without members."""
+    """Returns the code of each file, and the aggregates of each name. An enumeration counts as an
+    aggregate without members."""
     sources = {file.relative_to(ROOT): code_of(file) for folder in FOLDERS
                for file in sorted((ROOT / folder).glob("**/*")) if file.suffix in (".h", ".cpp", ".cu", ".cuh")}
     aggregates = collections.defaultdict(list)
@@ -93,13 +96,14 @@ def read_sources():
 
 
 def named(type_name, folder, aggregates):
-    """The aggregates that code in `folder` may mean by the name: its own, else all of this name."""
+    """Returns the aggregates that code in `folder` may mean by the name: the folder's own, or else
+    all aggregates of this name."""
     found = aggregates.get(re.split(r"::|\s", type_name)[-1], [])
     return [aggregate for aggregate in found if aggregate.folder == folder] or found
 
 
 def is_nested(member, folder, aggregates, depth=0):
-    """Whether the member is an aggregate with something to destroy."""
+    """True if the member is an aggregate with something to destroy."""
     if re.search(r"[&*<]", member.type) or depth > 8:
         return False
     return any(not SCALAR.match(part.type) and not part.type.endswith(("*", "&")) and
@@ -108,7 +112,7 @@ def is_nested(member, folder, aggregates, depth=0):
 
 
 def late_call(text, aggregate, aggregates):
-    """What is called too late in the initializer `{text}` of the aggregate; nothing: ""."""
+    """Returns the call that comes too late in the initializer `{text}` of the aggregate, or ""."""
     given = {}
     for place, part in enumerate(split(text, ",")):
         designated = re.match(r"\.(\w+)\s*=?\s*(.*)", part, re.S)
@@ -128,8 +132,8 @@ def late_call(text, aggregate, aggregates):
 
 
 def initializers(code, folder, aggregates):
-    """Every braced initializer of an aggregate: its place, its text, and the aggregates that it may be
-    one of. Of a list that names no type these are all with such members."""
+    """Yields each braced initializer of an aggregate: its position, its text, and the aggregates
+    that it may initialize. If it names no type, these are all aggregates with such members."""
     names = "|".join(map(re.escape, sorted(aggregates)))
     for found in re.finditer(rf"\b({names})(?:\s+\w+)?(?:\s*=)?\s*\{{", code):
         if not re.search(r"\b(?:struct|class|enum)\s+$", code[:found.start()][-12:]):

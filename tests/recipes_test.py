@@ -1,10 +1,10 @@
-"""What the documents say of places is true: links lead somewhere, and ARCHITECTURE's recipes name
-every place that an addition touches.
+"""Links in the documents lead somewhere, and ARCHITECTURE's recipes name every place that an
+addition touches.
 
-A recipe is a heading `### A ..., such as ...` with an example of such an addition, in one or
-several spellings, and a list of places. The first path of a line is a place that must name the
-example; the other paths, and the lines that begin with "if", are places that may. No other file of
-the programs names it."""
+A recipe has a heading `### A ..., such as ...` with an example of an addition, in one or several
+spellings. Below it is a list of places. The first path of a line must name the example. The other
+paths of the line, and the lines that begin with "if", may name it. No other file of the programs
+names it."""
 
 import fnmatch
 import functools
@@ -25,7 +25,7 @@ def without_code_blocks(document):
 
 
 def anchors(document):
-    """As GitHub makes them of headings."""
+    """Returns the anchors that GitHub makes of headings."""
     headings = re.findall(r"^#+ (.+)$", without_code_blocks(document), flags=re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -71,7 +71,8 @@ def names(file, words):
 
 
 def matches(path):
-    """The files that a path of a recipe means: a file, a folder with its `/`, a pattern."""
+    """Returns the files that a path of a recipe means. The path is a file, a folder with `/`, or a
+    pattern."""
     if path.endswith("/"):
         return [name for name in all_files() if name.startswith(path)]
     return fnmatch.filter(all_files(), path)
@@ -151,7 +152,7 @@ def test_no_place_is_forgotten(recipe):
     assert sorted(naming - listed) == []
 
 
-# --- every addition so far is in the places where all of its kind are ---
+# --- each earlier addition is in all the places that its recipe names ---
 
 
 def enum_names(file, enum):
@@ -160,7 +161,7 @@ def enum_names(file, enum):
 
 
 def fields(text):
-    """Name in YAML, JSON and SQL, and member in C++."""
+    """Returns pairs: the name in YAML, JSON and SQL, and the C++ member."""
     return re.findall(r'visit\(\s*"(\w+)",\s*self\.(\w+)', text)
 
 
@@ -210,7 +211,7 @@ def test_all_of_a_kind_are_named_in(members, place):
     assert [name for name in members if not any(names(file, [name]) for file in files)] == []
 
 
-# More places that name some figures, besides the recipe's, and the reasons.
+# More places than the recipe's that name some figures, with the reasons.
 USES_OF_FIGURES = {
     "runner/answers/warnings.cpp": "warnings are about them",
     "runner/report/notes_below.cpp": "lines below the table are about them",
@@ -240,7 +241,7 @@ USES_OF_FIGURES = {
 
 
 def test_figures_are_named_where_they_are_used_and_nowhere_else():
-    figures = [name for name in FIGURES if name != "steps"]  # which is a word of the language too
+    figures = [name for name in FIGURES if name != "steps"]  # `steps` is also an ordinary word
     recipe = next(recipe for recipe in RECIPES if recipe.title == "A figure")
     allowed = {file for place in [*recipe.places(), *USES_OF_FIGURES] for file in matches(place)}
     programs = [file for file in all_files() if file.startswith(PROGRAMS)]

@@ -1,4 +1,4 @@
-"""cmake/setup as an ordinary user of a host that lacks the packages it needs."""
+"""An ordinary user runs cmake/setup on a host without the packages that it needs."""
 import os
 import pathlib
 import re
@@ -10,7 +10,8 @@ from hidden_files import command_that_hides
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
 NOBODY = 65534
-# The user lacks the files of these packages. The library of libxxhash stays, as apt-get needs it.
+# The files of these packages are hidden from the user. libxxhash's library stays, because apt-get
+# needs it.
 LIBRARIES = ["libsentencepiece0", "libsimdjson14", "libyaml-cpp0.7"]
 HEADERS = ["catch2", "libcli11-dev", "libcmark-gfm-dev", "libcmark-gfm-extensions-dev", "libgloo-dev", "libpcre2-dev",
            "libsentencepiece-dev", "libsimdjson-dev", "libsqlite3-dev", "libutf8proc-dev",
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0 or shutil.which("dpkg-query") 
 
 
 def what_is_to_hide():
-    """The packages' files, headers by the folder they are in."""
+    """Returns the packages' files. Folders stand for the headers in them."""
     listed = subprocess.run(["dpkg-query", "--listfiles", *LIBRARIES, *HEADERS], check=True,
                             text=True, stdout=subprocess.PIPE).stdout
     hidden = set()
@@ -34,7 +35,8 @@ def what_is_to_hide():
 
 
 def status_without_packages():
-    """dpkg's list of what is installed, without what depends on them."""
+    """Returns dpkg's list of installed packages, without these packages and all that depend on
+    them."""
     stanzas = pathlib.Path("/var/lib/dpkg/status").read_text().split("\n\n")
     absent = set()
     found = {*LIBRARIES, *HEADERS}
@@ -56,7 +58,7 @@ def depends_of(stanza):
 
 @pytest.fixture
 def folder():
-    """A source folder of nobody's, whose parents it may enter."""
+    """A source folder that the user nobody owns. nobody may enter its parents."""
     made = pathlib.Path(subprocess.run(["mktemp", "-d"], check=True, text=True,
                                        stdout=subprocess.PIPE).stdout.strip())
     for name in ("CMakeLists.txt", "CMakePresets.json", "base", "cmake", "contract", "formats", "runner",

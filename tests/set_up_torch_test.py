@@ -1,5 +1,6 @@
-"""Which PyTorch cmake/setup takes: by the driver, the GPUs, FSDP_CUDA and FSDP_TORCH. In a copied folder
-where .venv's Python only notes which wheels it is to install, and cmake only what it is to build."""
+"""cmake/setup chooses a PyTorch by the driver, the GPUs, FSDP_CUDA and FSDP_TORCH. It runs in a
+copied folder. There, .venv's Python only notes which wheels to install, and cmake only what to
+build."""
 
 import os
 import pathlib
@@ -65,7 +66,7 @@ class Folder:
         program(self.path / "programs/nvidia-smi", text)
 
     def set_up(self, wheels="cpu cuda", before=(), where=".", **variables):
-        own = SOURCE / ".deps/usr"  # where set-up without root has put headers
+        own = SOURCE / ".deps/usr"  # set-up without root puts headers there
         environment = {"PATH": f"{self.path}/programs:/usr/bin:/bin:{own}/bin", "NOTES": self.notes,
                        "CMAKE_PREFIX_PATH": str(own), **variables}
         self.notes.write_text("")
@@ -74,7 +75,7 @@ class Folder:
             env=environment, text=True, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
 
     def installs(self, **arguments):
-        """The wheels that are installed, as a set."""
+        """Returns the set of wheels that setup installs."""
         ended = self.set_up(**arguments)
         assert ended.returncode in (0, 1), ended.stderr  # 1: nothing was built
         assert "cmake/setup: line" not in ended.stderr
@@ -160,7 +161,7 @@ def test_what_is_installed_and_fits_is_kept(folder):
     folder.has(DRIVER_13)
     assert folder.installs() == set()
     folder.installs(FSDP_CUDA="13")
-    folder.has(DRIVER_13, "7.0")  # its runs say what to do; nvidia-smi takes too long for every call
+    folder.has(DRIVER_13, "7.0")  # not asked again: nvidia-smi is slow, and runs refuse such a GPU
     assert folder.installs() == set()
 
 
@@ -224,11 +225,11 @@ def test_another_cuda_is_refused(folder, value):
     assert f"FSDP_CUDA is '{value}'; allowed: 12, 13" in folder.refuses(FSDP_CUDA=value)
 
 
-# --- a PyTorch that is there ---
+# --- a PyTorch of the user's ---
 
 
 def pytorch(path, version, cuda=None, header="headeronly/version.h"):
-    """A folder torch/ with as much as is looked at."""
+    """Makes a folder torch/ with only the files that setup reads."""
     header = path / "include/torch" / header
     header.parent.mkdir(parents=True)
     names = zip(("MAJOR", "MINOR", "PATCH"), version.split("."))
@@ -288,7 +289,7 @@ def test_the_tests_need_the_pytorch_of_the_venv(folder):
     assert "in .venv: unset it" in folder.refuses(FSDP_TORCH=str(torch), wheels="cpu cuda tests")
 
 
-# --- what CMake makes of it ---
+# --- how CMake configures with it ---
 
 
 def configured(folder, torch, **variables):

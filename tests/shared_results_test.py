@@ -1,4 +1,5 @@
-"""A results folder that a group shares: by umask and setgid its members work on it, others may watch."""
+"""A group shares a results folder. With umask and setgid its members can write to it. Others can
+read."""
 
 import os
 import pathlib
@@ -23,7 +24,7 @@ class Member:
         self.user, self.folder, self.programs, self.group = user, folder, programs, group
 
     def call(self, *arguments):
-        """Of fsdp-run, as this user, with the umask of a group."""
+        """Calls fsdp-run as this user, with a umask that lets the group write."""
         runner, stub = self.programs
         words = [str(word) for word in (runner, *arguments)]
         if "experiment.yaml" in words:

@@ -1,5 +1,6 @@
-"""A sweep goes on with the programs that it was started with, while set-up builds others: in a copied folder whose
-cmake takes the programs of this build, and cannot finish as long as there is a file `fail`."""
+"""A sweep keeps the programs that it was started with while set-up builds others. This runs in a
+copied folder. Its cmake takes the programs of this build, and fails as long as there is a file
+`fail`."""
 
 import os
 import pathlib

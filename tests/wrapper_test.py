@@ -1,4 +1,5 @@
-"""Which variant ./fsdp-run builds: in a copied folder whose cmake/setup only says what it was asked."""
+"""./fsdp-run builds the right variant. It runs in a copied folder whose cmake/setup only prints its
+arguments."""
 
 import pathlib
 import re

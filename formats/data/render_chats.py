@@ -1,17 +1,20 @@
-"""Writes chats as the chat template of a tokenizer does. The programs start it with this text as an argument; it needs
-jinja2 only. Each line of its input and of its output is an object of JSON.
+"""Writes chats with a tokenizer's chat template. The programs start Python with this text as an
+argument. It needs only jinja2. Each line of input and output is a JSON object.
 
-The first line has `template` and `variables`, such as bos_token. The answer is {}, {error}, or without jinja2
-{missing}. Each later line has `messages`, a list of {role, content, is_trained_on}. The answer is {text, trained,
-is_exact}, or {error}. `trained` lists [begin, end) in bytes of UTF-8: where `text` has what the model shall learn.
+The first input line has `template` and `variables`, such as bos_token. Its answer is {}, {error},
+or {missing} if Python has no usable jinja2. Each later line has `messages`, a list of {role,
+content, is_trained_on}. Its answer is {text, trained, is_exact}, or {error}. `trained` lists the
+parts of `text` that the model learns, as [begin, end) in bytes of UTF-8.
 
-If the template says so itself, by `{% generation %}` as transformers knows it, `is_exact` is true. Else the chat is
-written again with a pair of marks around what is trained on, and their places tell it. An answer begins behind the
-template's generation prompt, if that stands before it. A template that writes other text for a marked chat, or an answer
-twice or not at all, is an error.
+A template may name these parts itself with `{% generation %}`, a tag of transformers. Then
+`is_exact` is true. Otherwise the parts are the answers, which are the messages with is_trained_on.
+An answer also includes what the template writes between its generation prompt and the message. To
+find the parts, the chat is written a second time, with a pair of marks around each. A template that
+changes, repeats or drops a marked answer is an error.
 
-The environment is that of transformers' apply_chat_template, sandboxed. It has neither the day nor chance, so that equal
-data gives equal tokens. A chat may take SECONDS of a processor, and all of this BYTES of memory.
+The jinja2 environment equals that of transformers' apply_chat_template, which is sandboxed. It has
+no current date and no random numbers, so equal data gives equal tokens. A chat may take SECONDS of
+CPU time, and the process may take BYTES of memory.
 """
 import json
 import re
@@ -20,7 +23,7 @@ import signal
 import sys
 from datetime import datetime
 
-NEEDED = (3, 1, 6)  # before it, the sandbox can be left
+NEEDED = (3, 1, 6)  # templates can escape the sandbox of older versions
 try:
     import jinja2
     import jinja2.ext
@@ -34,21 +37,21 @@ except ImportError as error:
 SECONDS = 10
 BYTES = 2 << 30
 MOST_TEXT = 64 << 20  # characters
-TODAY = datetime(2024, 7, 26)  # which Llama 3's template takes where there is no strftime_now
+TODAY = datetime(2024, 7, 26)  # Llama 3's template has this date if strftime_now is undefined
 MARKS = range(0xF0000, 0xFFFFE)  # private use: no text has a meaning for them
-OF_REASONING = re.compile("(</?think>)")  # by which templates take an answer apart
+OF_REASONING = re.compile("(</?think>)")  # templates split an answer at these tags
 
 
 class Refused(Exception):
-    """What a user is told of a chat."""
+    """The chat or the template cannot be used. The text is for the user."""
 
 
 class OutOfTime(BaseException):
-    """No Exception, as jinja2 goes on after those while it compiles."""
+    """Not an Exception, because jinja2 catches those while it compiles, and continues."""
 
 
 class Generation(jinja2.ext.Extension):
-    """`{% generation %}`, whose text is written between marks while there are Marks to take them from."""
+    """The tag `{% generation %}`. Its text is written between two marks unless `marks` is None."""
 
     tags = {"generation"}
     marks = None
@@ -84,14 +87,14 @@ def environment():
 
 
 class Marks:
-    """Pairs of characters that a chat has not, each of which is written once: the n-th around the n-th part of an
-    answer."""
+    """Pairs of characters that do not occur in the chat. The n-th pair is written around the n-th
+    part to find. An answer has one or more parts."""
 
     def __init__(self, chat):
         there = re.findall(f"[{chr(MARKS[0])}-{chr(MARKS[-1])}]", chat)
         self.first = max((ord(mark) + 1 for mark in there), default=MARKS.start)
         self.pattern = re.compile(f"([{chr(self.first)}-{chr(MARKS[-1])}])")
-        self.answers = []  # of each pair, the number of its answer
+        self.answers = []  # the number of the answer, for each pair
         self.answer = -1
 
     def begin_answer(self):
@@ -105,8 +108,8 @@ class Marks:
         return chr(begin) + text + chr(begin + 1)
 
     def found_in(self, text):
-        """The text without marks, and of each answer the [begin, end) from its first pair to its last. None where a
-        mark is missing or stands twice, or they are not in their order."""
+        """Returns the text without marks, and for each answer [begin, end) from its first pair to
+        its last. The text is None if a mark is repeated, has no partner, or is out of order."""
         parts = self.pattern.split(text)
         places = []
         at = 0
@@ -131,14 +134,14 @@ def outside(text, marks):
 
 
 def inside(text, marks):
-    """The text with marks next to its white space, as templates strip it."""
+    """Puts the marks inside the white space around the text, because templates strip it."""
     bare = text.strip()
     begin = text.find(bare)
     return text[:begin] + marks.around(bare) + text[begin + len(bare):]
 
 
 def in_parts(place):
-    """As `place`, of each part of an answer that templates may take apart."""
+    """Applies `place` to each part of an answer that templates may split at OF_REASONING."""
     return lambda text, marks: "".join(
         part if OF_REASONING.fullmatch(part) or not part.strip() else place(part, marks)
         for part in OF_REASONING.split(text))
@@ -161,11 +164,11 @@ class Template:
         return text
 
     def generation_prompt(self):
-        """What the template writes behind a chat that the model shall go on with."""
+        """Returns what the template adds to a chat that the model is to continue."""
         question = [{"role": "user", "content": "x"}]
         try:
             chat, asked = self.render(question), self.render(question, add_generation_prompt=True)
-        except Exception:  # it wants other chats
+        except Exception:  # the template refuses this chat
             return ""
         return asked[len(chat):] if asked.startswith(chat) else ""
 
@@ -199,7 +202,8 @@ class Template:
                       "answer's; needed: {% generation %} in the template, or data.format")
 
     def from_prompts(self, text, ranges):
-        """The ranges, each from the end of the generation prompt before it, if there is one behind the last range."""
+        """Begins each range at the end of the generation prompt, if there is one between it and the
+        range before."""
         result = []
         after = 0
         for begin, end in ranges:
@@ -214,7 +218,7 @@ def marks_for(text, messages):
 
 
 def marked(messages, marks, place, marks_empty):
-    """The messages with marks in each answer."""
+    """Returns the messages with marks in each answer."""
     result = []
     for message in messages:
         if message["is_trained_on"]:
@@ -236,7 +240,7 @@ def in_bytes(text, ranges):
 
 
 def line_of(error):
-    """Of the template, where it failed."""
+    """Returns the template's line that failed, as text."""
     line = None
     trace = error.__traceback__
     while trace:
@@ -261,7 +265,8 @@ def stop(*_):
 
 
 def answer(make):
-    # The second ends this process, where one call of Python's own does not end.
+    # Python calls stop() only between two operations. SIGPROF has no handler, so it ends this
+    # process even if one operation never ends.
     signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS, 1)
     signal.setitimer(signal.ITIMER_PROF, 2 * SECONDS)
     try:

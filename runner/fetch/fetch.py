@@ -1,11 +1,14 @@
-"""Brings files of a Hugging Face hub into the cache. fsdp-run starts this text as an argument of Python. The library
-huggingface_hub makes the requests. If Python lacks the library, this installs it once.
+"""Downloads files of a Hugging Face hub into the cache. fsdp-run starts Python with this text as an
+argument. The library huggingface_hub 2 makes the requests. If Python lacks the library, it is
+installed once, into a folder of the user's.
 
-Each line of the input is a question, and each line of the output its answer: JSON objects. `ask` names one of QUESTIONS,
-and the other fields are its arguments. An answer comes within 0.1 s. It has `progress`, and `answer` or `error` once the
-function has ended. The question {} asks again, and at first for the end of start().
+Each input line is a question and each output line its answer, as JSON objects. `ask` names a
+function of QUESTIONS, and the other fields are its arguments. An answer comes within 0.1 s. It
+always has `progress`. It has `answer` or `error` if the function has ended. The question {} asks
+again about the function that was started last. At first this is start().
 
-A blob gets its name when its hash is right, so a kill at any moment leaves nothing wrong.
+A download gets the name of its blob only after its hash was checked, so a kill at any time leaves
+no wrong blob.
 """
 import concurrent.futures
 import contextlib
@@ -27,18 +30,19 @@ from pathlib import Path
 from urllib.parse import quote
 
 VERSION = "2.4.0"  # installed if there is no 2.*
-TRIES = 6  # without a new byte, as in the library
-RETRIED = (408, 425, 429, 500, 502, 503, 504)  # statuses
-SPARE_BYTES = 16 << 20  # for links and lists
+TRIES = 6  # in a row without a new byte, as in huggingface_hub
+RETRIED = (408, 425, 429, 500, 502, 503, 504)  # HTTP statuses
+SPARE_BYTES = 16 << 20  # of disk space, for links and listings
 MOST_PAGES = 1000
 
-lines = []  # to be shown
-wanted, done, parts = [], [], set()  # of the last get(): files, those that are there, parts that grow
-xet_hashes = {}  # by SHA-256
+lines = []  # texts to show to the user
+wanted, done, parts = [], [], set()  # of the last get(): all files, complete files, growing parts
+xet_hashes = {}  # by SHA-256 of the file
 
 
 class Failed(Exception):
-    """What the user is told. `is_users`: a name or a setting of the user is wrong."""
+    """An error with a text for the user. `is_users` is true if a name or a setting of the user is
+    wrong."""
 
     def __init__(self, text, is_users=False):
         super().__init__(text)
@@ -66,7 +70,7 @@ def start():
     except OSError as error:
         raise Failed(f"{place}: the token cannot be read: {error.strerror}; HF_TOKEN_PATH names another file, HF_HOME "
                      "another folder", is_users=True) from error
-    except ValueError:  # no text
+    except ValueError:  # the token is not text
         is_plain = False
     if not is_plain:
         raise Failed(f"{place}: is no token: it holds blanks or what is no ASCII", is_users=True)
@@ -121,7 +125,7 @@ def call(*words):
 
 @contextlib.contextmanager
 def explained(name, page, place):
-    """Turns errors of requests for `name`, and of files at `place`, into what the user is told."""
+    """Turns errors of requests for `name`, and of files at `place`, into Failed."""
     try:
         yield
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
@@ -171,7 +175,7 @@ def address(repository, path):
 
 
 def api(repository, url, read):
-    """Returns read(answer, the next page), or None if the hub has no such thing."""
+    """Returns read(answer, URL of the next page), or None if the hub answers 404."""
     with explained(repository["text"], page_of(repository), url):
         try:
             response = utils.http_backoff("GET", url, headers=utils.build_hf_headers(), retry_on_status_codes=RETRIED,
@@ -208,7 +212,7 @@ def list_files(repository, commit, folder, is_recursive):
                 found.append({key: each[key] for key in ("path", "size", "oid", "lfs") if key in each})
                 if each.get("lfs") and isinstance(each.get("xetHash"), str):
                     xet_hashes[each["lfs"]["oid"]] = each["xetHash"]
-        json.dumps(found, ensure_ascii=False, allow_nan=False).encode()  # an error for what is neither text nor number
+        json.dumps(found, ensure_ascii=False, allow_nan=False).encode()  # raises for NaN or broken Unicode
         if following and not is_of_hub(following):
             raise ValueError("the list goes on at another server")
         return following
@@ -227,9 +231,9 @@ def list_files(repository, commit, folder, is_recursive):
 
 
 def get(cache, files):
-    """Completes the blobs that are not whole."""
+    """Downloads the blobs that are missing or incomplete."""
     by_blob = {each["blob"]: each for each in files if not is_whole(each)}
-    wanted[:] = sorted(by_blob.values(), key=lambda each: -each["size"])  # no large one is left at the end
+    wanted[:] = sorted(by_blob.values(), key=lambda each: -each["size"])  # so no large one starts last
     done.clear()
     needed = sum(each["size"] - size_of(part_of(each)) for each in wanted)
     with explained("", "", cache):
@@ -239,7 +243,7 @@ def get(cache, files):
                      "make room, or name another folder with HF_HOME or HF_HUB_CACHE")
     side_by_side = concurrent.futures.ThreadPoolExecutor(4)
     for ended in concurrent.futures.as_completed([side_by_side.submit(get_blob, each) for each in wanted]):
-        ended.result()  # the first failure ends this process, and so all
+        ended.result()  # raises the first failure; fsdp-run then ends this process
 
 
 def get_blob(file):
@@ -256,7 +260,8 @@ def get_blob(file):
 
 
 def complete(file, part):
-    """Gets the missing bytes. Returns False if the bytes that were there were wrong. They are removed then."""
+    """Downloads the missing bytes. Returns False if the earlier bytes were wrong. The part is then
+    removed."""
     begin = size_of(part)
     if begin == 0 or begin > file["size"]:
         begin = remove(part)
@@ -308,7 +313,7 @@ def get_rest(file, part, may_use_xet):
     url = f"{page_of(repository)}/resolve/{file['commit']}/{quote(file['path'])}"
     with utils.http_stream_backoff("GET", url, headers=headers, timeout=constants.HF_HUB_DOWNLOAD_TIMEOUT,
                                    retry_on_exceptions=(), retry_on_status_codes=RETRIED) as response:
-        if response.status_code == 416:  # the server's file lacks the bytes that are there
+        if response.status_code == 416:  # the server's file is shorter than the part
             remove(part)
             raise httpx2.ReadError("the server has fewer bytes than it was asked for")
         utils.hf_raise_for_status(response)
@@ -322,7 +327,8 @@ def get_rest(file, part, may_use_xet):
 
 
 def check_begin(file, part, begin, response):
-    """Refuses an answer that cannot be the file's rest. Removes what is there if the answer is the whole file."""
+    """Raises if the response cannot be the rest of the file. Removes the part if the response is
+    the whole file."""
     size = str(file["size"])
     if response.status_code == 206:
         if not re.fullmatch(rf"bytes {begin}-\d+/{size}", response.headers.get("Content-Range", "")):
@@ -375,7 +381,7 @@ def part_of(file):
 
 
 def size_of(place):
-    """0 if there is no file, or something else than a file."""
+    """Returns 0 if `place` is no regular file."""
     try:
         found = os.lstat(place)
     except OSError:
@@ -413,7 +419,7 @@ def progress():
 
 
 def main():
-    output, sys.stdout = sys.stdout.buffer, sys.stderr  # no print() of a library comes between answers
+    output, sys.stdout = sys.stdout.buffer, sys.stderr  # no library's print() among the answers
     worker = concurrent.futures.ThreadPoolExecutor(1)
     running = worker.submit(answer_of, start, {})
     for line in sys.stdin.buffer:
@@ -425,7 +431,7 @@ def main():
         text = json.dumps({**answer, "progress": progress()}, ensure_ascii=False)
         output.write(text.encode(errors="replace") + b"\n")
         output.flush()
-    os._exit(0)  # whatever the threads wait for
+    os._exit(0)  # does not wait for the threads
 
 
 main()

@@ -1,29 +1,31 @@
 #!/usr/bin/env python3
-"""fsdp-train's sharded checkpoints against torch.distributed.checkpoint (DCP) of FSDP2: the time to
-save one and to go on from it. Run by hand, on two idle cores:
+"""Compares fsdp-train's sharded checkpoints with torch.distributed.checkpoint (DCP) of FSDP2: the
+time to save one and to resume from it. Run by hand, on two idle cores:
 
     .venv/bin/python tests/benchmark/checkpoint_against_pytorch.py \\
         --trainer build/release/fsdp-train
 
-Two ranks, fp32 weights and AdamW's state, the same model, folder and disk; both sides in turns
-(PyTorch, trainer, PyTorch, trainer, ...), medians. A run saves after every 8 of its steps; another
-one goes on from the last of them, and fails unless its loss is the same on both sides.
+Both sides have two ranks, fp32 weights and AdamW's state, and the same model, folder and disk. They
+run in turns (PyTorch, trainer, PyTorch, trainer, ...), and figures are medians. A run saves after
+every 8 steps. Another run resumes from the last checkpoint. Its loss must be the same on both
+sides.
 
-Save: from the end of a step until the checkpoint is complete. PyTorch's is get_state_dict and
-dcp.save, whose FileSystemWriter syncs each file (sync_files, on by default) and renames the metadata
-last; the trainer syncs each file and the folders, and renames the folder last.
+Save: the time from the end of a step until the checkpoint is complete. For PyTorch this is
+get_state_dict and dcp.save. DCP's FileSystemWriter syncs each file (sync_files, on by default) and
+renames the metadata last. The trainer syncs each file and the folders, and renames the folder last.
 
-Training stands still: from the end of a step until rank 0 begins the next one. The trainer goes on
-while files are synced, so the steps meanwhile are part of its save; PyTorch's save is all of it.
+Training stands still: the time from the end of a step until rank 0 begins the next step. The
+trainer continues to train while files are synced, so these steps are part of its save. PyTorch
+stands still for its whole save.
 
-Load: PyTorch's is get_state_dict, dcp.load and set_state_dict alone, of a model that is made and
-has its first weights already. The trainer loads while it makes its shards, so its figure is all of
-the time from the start of its processes until all ranks are about to begin a step: more than
-loading. The same of PyTorch is given, too, and includes importing it; and of runs that begin at the
-beginning. Files are in the page cache on both sides, since they were just written.
+Load: for PyTorch this is only get_state_dict, dcp.load and set_state_dict, of a model that already
+has its initial weights. The trainer loads while it makes its shards. Its figure is the whole time
+from the start of its processes until all ranks are about to begin a step, which is more than
+loading. This start-up time is also printed for PyTorch, where it includes importing torch, and for
+runs that do not resume. Files are in the page cache on both sides, because they were just written.
 
-Plain write: the bytes of the trainer's checkpoint, written to one file and synced by one process
-after each pair of runs: the disk's own share of a save.
+Plain write: after each pair of runs, one process writes the bytes of the trainer's checkpoint to
+one file and syncs it. This is the disk's own share of a save.
 """
 
 import argparse
@@ -57,7 +59,7 @@ STEPS_PER_SAVE = 8
 def save_and_resume(
     program: Path, spec: dict, saves: int, folder: Path
 ) -> tuple[Measurement, Measurement]:
-    """A run that saves, and one that goes on from its last checkpoint by one step."""
+    """Measures a run that saves, and a run that trains one more step from its last checkpoint."""
     saving = spec | {
         "train": {"steps": steps_of(saves) + 1},
         "checkpoint": {"every_steps": STEPS_PER_SAVE, "state_dict": "sharded"},
@@ -73,7 +75,7 @@ def steps_of(saves: int) -> int:
 
 
 def stops_ms(run: Measurement) -> list[float]:
-    """The time between the step before each checkpoint and the one after it."""
+    """Returns the time between the step before each checkpoint and the step after it."""
     steps = {event["step"]: event for event in of_kind("step", run.events)}
     saved = [step for step in steps if step % STEPS_PER_SAVE == 0]
     return [
@@ -122,7 +124,7 @@ def main() -> None:
         for round_number in range(1, arguments.rounds + 1):
             for side, program in programs.items():
                 folder = root / side
-                os.sync()  # what other programs have written does not wait for our fsync
+                os.sync()  # or our fsync would also write other programs' data
                 first, second = save_and_resume(program, spec, arguments.saves, folder)
                 last = f"step-{steps_of(arguments.saves)}"
                 sizes[side] = folder_bytes(folder / "first/checkpoints" / last)

@@ -39,7 +39,7 @@ MODELS = {
         vocab_size=16000,
         max_position_embeddings=512,
     ),
-    # With 4 x 128 tokens a rank, communication weighs more.
+    # With 4 x 128 tokens a rank, communication is a larger share of a step.
     "134M": dict(
         hidden_size=768,
         intermediate_size=2048,
@@ -54,8 +54,12 @@ MODELS = {
 
 @dataclass(frozen=True)
 class Measurement:
-    """Rank 0's events, the largest resident memory of any rank after the warm-up steps, and the
-    time from the start of the processes until all ranks were about to begin their first step."""
+    """What was measured of one training run.
+
+    events: of rank 0.
+    memory_bytes: the highest peak of resident memory of any rank, after the warm-up steps.
+    start_up_time_ms: from the start of the processes until all ranks are about to begin a step.
+    """
 
     events: list[dict]
     memory_bytes: int
@@ -101,7 +105,7 @@ def measure(
     trainer: Path, spec: dict, folder: Path, warmup: int = 0, threads: int = 1,
     preload: Path | None = None,
 ) -> Measurement:
-    """Trains `spec` in `folder`."""
+    """Trains `spec` in `folder`, and measures it."""
     started_unix_ms = time.time() * 1000
     processes = start(trainer, spec, folder, threads, preload)
     try:
@@ -117,7 +121,8 @@ def measure(
 
 
 def watch(processes: list[subprocess.Popen], events: Path, warmup: int) -> int:
-    """Waits for the end. Returns the peak of any rank's memory over the steps after the warm-up."""
+    """Waits until all processes end. Returns the highest memory of any rank after the warm-up
+    steps."""
     while any(process.poll() is None for process in processes):
         if any(process.poll() for process in processes):
             return 0
@@ -127,7 +132,7 @@ def watch(processes: list[subprocess.Popen], events: Path, warmup: int) -> int:
     running = [process.pid for process in processes if process.poll() is None]
     for pid in running:
         restart_peak(pid)
-    # The trainer restarts its own peak at every step, so the largest of many readings is taken.
+    # The trainer resets its peak (VmHWM) at every step, so this takes the maximum of many readings.
     memory_bytes = 0
     while any(process.poll() is None for process in processes):
         if any(process.poll() for process in processes):
@@ -145,14 +150,14 @@ def finished_steps(events: Path) -> int:
 
 
 def restart_peak(pid: int) -> None:
-    """Sets VmHWM to what is resident now (man 5 proc, clear_refs)."""
+    """Resets VmHWM to the memory that is resident now (man 5 proc, clear_refs)."""
     Path(f"/proc/{pid}/clear_refs").write_text("5")
 
 
 def resident_bytes(pid: int) -> int:
-    """The peak of resident memory that no file backs: VmHWM - RssFile, as read now. Mapped weights
-    and the pages of shared libraries can be dropped and read again; they are not counted. 0 when
-    the process is gone."""
+    """Returns the peak of resident memory that no file backs: VmHWM - RssFile. Mapped weights and
+    pages of shared libraries do not count, because they can be dropped and read again. 0 if the
+    process is gone."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:

@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""What `fsdp-run plan` says of the time of a step, after `fsdp-run calibrate`, against the step time
-of the runs themselves. Run by hand, on two idle cores:
+"""Compares the step time that `fsdp-run plan` predicts after `fsdp-run calibrate` with the step
+time of real runs. Run by hand, on two idle cores:
 
     .venv/bin/python tests/benchmark/predicted_step_times.py --runner build/release/fsdp-run
 
-Random runs on the CPU, of two families, strategies, sharding, wraps, depths, batches, accumulation,
-checkpointing, clipping and offload; the seed is printed. A host that is shared is by a fifth faster
-or slower for minutes at a time, so each round calibrates, plans and runs all of them anew. The error
-of a run is (planned - measured) / measured, of the medians over the rounds of its planned step and
-of its median step; the spread is that of the measured ones, (most - least) / median.
+The runs are random, on the CPU. They vary in family, strategy, sharding, wrap, depth, batch,
+accumulation, checkpointing, clipping and offload. The seed is printed. A shared host is up to a
+fifth faster or slower for minutes at a time. So each round calibrates, plans and runs everything
+again.
+
+The error of a run is (planned - measured) / measured. Both are medians over the rounds; a round's
+measured time is the median of its steps. The spread is (most - least) / median of the measured
+times.
 """
 
 import argparse
@@ -19,7 +22,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-# The models of the calibrations. The rest of a run is drawn.
+# The calibrated models. The other keys of a run are random.
 MODELS = {
     "llama": {
         "model.config": {
@@ -94,7 +97,7 @@ def quantile(values: list[float], share: float) -> float:
 
 
 def one_round(runner: Path, points: list[dict], steps: int) -> tuple[dict, dict]:
-    """The planned and the measured step time of each point, in ms."""
+    """Returns the planned and the measured step time of each point, in ms."""
     with tempfile.TemporaryDirectory() as folder:
         of_results = ("--results", Path(folder) / "results")
         experiment = Path(folder) / "times.yaml"

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What fsdp-run costs, measured with a stub in place of the trainer. Run by hand:
+"""Measures what fsdp-run itself costs, with a stub instead of the trainer. Run by hand:
 
     python3 tests/benchmark/runner_speed.py --build build/release
 
-Four figures: the dry run of 10,000 points; the time from the start of fsdp-run to its first trainer
-process; the time a rank takes to write one step's event; and the processor time of fsdp-run while
-four ranks report a step every 20 ms. Times are medians over --repeat runs, each with a new results
-folder.
+Prints four figures: the time of a dry run of 10,000 points, the time from the start of fsdp-run to
+its first trainer process, the time in which a rank writes one step's event, and the CPU time of
+fsdp-run while four ranks report a step every 20 ms. Times are medians over --repeat runs, each with
+a new results folder.
 """
 
 import argparse
@@ -79,7 +79,8 @@ def dry_run_ms(programs: Programs, folder: Path) -> float:
 
 
 def start_up_ms(programs: Programs, folder: Path) -> float:
-    """From before fsdp-run is started until the stub, having read its specification, reports."""
+    """Returns the time from the start of fsdp-run until the stub has read its run.yaml and
+    reports."""
     command = programs.command(write_experiment(folder), folder / "results")
     start_unix_ms = time.time_ns() / 1e6
     run_quietly(command)
@@ -87,7 +88,7 @@ def start_up_ms(programs: Programs, folder: Path) -> float:
 
 
 def event_writing_us(programs: Programs, folder: Path) -> float:
-    """The stub does nothing in a step but report it, as the trainer does."""
+    """Returns the time of a step of the stub, which only reports it, as the trainer does."""
     steps = 20_000
     (folder / "run.yaml").write_text(f"train: {{steps: {steps}}}\n")
     (folder / "attempt-1").mkdir()
@@ -99,13 +100,14 @@ def event_writing_us(programs: Programs, folder: Path) -> float:
 
 
 def processor_time_ns(pid: int) -> int:
-    """Of all its threads and none of its children (/proc/PID/task/TID/schedstat)."""
+    """Returns the CPU time of the process's threads, without children
+    (/proc/PID/task/TID/schedstat)."""
     threads = Path(f"/proc/{pid}/task").glob("*/schedstat")
     return sum(int(thread.read_text().split()[0]) for thread in threads)
 
 
 def recording_share(programs: Programs, folder: Path) -> float:
-    """Processor time of fsdp-run as a share of the time in which its ranks ran."""
+    """Returns the CPU time of fsdp-run as a share of the time in which its ranks ran."""
     experiment = write_experiment(folder, kind="ddp", ranks=4, steps=150)
     command = programs.command(experiment, folder / "results")
     runner = subprocess.Popen(
@@ -123,13 +125,13 @@ def recording_share(programs: Programs, folder: Path) -> float:
         time.sleep(0.05)
     if runner.wait() != 0:
         raise SystemExit(f"{' '.join(command)} ended with {runner.returncode}")
-    # Start-up and the table at the end are not recording.
+    # Leaves out the start and the final table, because they record nothing.
     (first_time, first_used), (last_time, last_used) = samples[5], samples[-5]
     return (last_used - first_used) / (last_time - first_time)
 
 
 def repeated(measure, programs: Programs, repeat: int) -> tuple[float, float, float]:
-    """Median, least and most."""
+    """Returns the median, the least and the most of `repeat` measurements."""
     figures = []
     for _ in range(repeat):
         with tempfile.TemporaryDirectory() as folder:

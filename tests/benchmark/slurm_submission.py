@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""What many runs cost on a cluster. Run by hand, on an idle machine:
+"""Measures what many runs cost on a cluster. Run by hand, on an idle machine:
 
     python3 tests/benchmark/slurm_submission.py --build build/release
 
-Starts a Slurm of its own (tests/slurm/cluster.py), submits 1,000 runs of a trainer that reports
-three steps, and follows them to the end. Prints the time from the command to its end with --detach,
-which plans, writes every run's folder and submits, the time of following, and how often each of
-Slurm's programs was started: the least is one sbatch an array, and one squeue a poll.
+Starts its own Slurm (tests/slurm/cluster.py), submits 1,000 runs of a trainer that reports three
+steps, and follows them to the end. Prints the time of the command with --detach, which plans,
+writes every run's folder and submits. Also prints the time of following, and how often each of
+Slurm's programs was started. The minimum is one sbatch an array, and one squeue a poll.
 
     python3 tests/benchmark/slurm_submission.py --build build/release --runs 5000 --watch 120
 
-lets the runs wait instead. One user follows them, another calls `status` every 5 seconds, for 120
-seconds. Prints the calls of Slurm's programs in that time, the times of status, report and cancel,
-and what a task of an array reads.
+lets the runs wait in the queue instead. For 120 seconds one user follows them, and another calls
+`status` every 5 seconds. Prints the calls of Slurm's programs in that time, the times of status,
+report and cancel, and the bytes that a task of an array reads.
 """
 
 import argparse
@@ -39,7 +39,7 @@ PROGRAMS = ("sbatch", "squeue", "sacct", "scontrol", "scancel")
 
 
 class Counter:
-    """Programs of the same names that note each start of them."""
+    """Replaces Slurm's programs by scripts of the same names, which note each start."""
 
     def __init__(self, folder: Path):
         self.folder = folder / "programs"
@@ -60,7 +60,8 @@ class Counter:
 
 @contextlib.contextmanager
 def sweep(build: Path, runs: int, settings: list[str], folder: Path):
-    """A Slurm with a sweep to submit: the command, its environment and the counter of programs."""
+    """Starts a Slurm and prepares a sweep. Yields the command that submits it, the environment of
+    the command, and the counter."""
     cluster = Cluster(folder / "slurm")
     counter = Counter(folder)
     cluster.start(**dict(setting.split("=", 1) for setting in settings))
@@ -91,7 +92,8 @@ def measure(build: Path, runs: int, settings: list[str], folder: Path) -> None:
 
 
 def bytes_read_by_a_task(command, folder, environment):
-    """The median over 8 tasks of a sweep of this size; ranks, which srun starts, are not counted."""
+    """Returns the median over 8 tasks of a sweep of this size. Ranks do not count: srun starts
+    them."""
     source = Path(__file__).resolve().parents[2] / "slurm_templates/job.sh"
     template = folder / "job.sh"
     template.write_text(source.read_text().replace("exec {{runner}}", "{{runner}}") +
@@ -108,7 +110,7 @@ def bytes_read_by_a_task(command, folder, environment):
 
 def watch(build: Path, runs: int, seconds: int, settings: list[str], folder: Path) -> None:
     waiting = ["--set", "slurm.partition=closed"]
-    # Slurm counts the cancelled tasks of the first sweep for five minutes.
+    # Slurm still counts the cancelled tasks of the first sweep for five minutes.
     settings = [f"MaxJobCount={4 * runs}", *settings]
     with sweep(build, runs, settings, folder) as (command, environment, counter):
         runner = command[0]

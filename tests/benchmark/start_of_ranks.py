@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What a start from a checkpoint reads and holds: the bytes that each rank reads of files, its
-largest RssAnon until the first step begins, and how long that takes, by program:
+"""Measures the start of ranks from a checkpoint: the bytes of files that each rank reads, its peak
+of RssAnon until the first step begins, and the time until then. Compares several programs:
 
     .venv/bin/python tests/benchmark/start_of_ranks.py MODEL build/release/fsdp-train [OTHER...]
         [--ranks 8] [--strategy '{kind: fsdp}'] [--optimizer sgd] [--cold]
 
-MODEL is a Hugging Face folder, of random weights for instance. Figures are sampled from /proc as
-often as it can be read. --cold drops the files from the page cache before each start.
+MODEL is a Hugging Face folder, which may have random weights. Figures are sampled from /proc
+without pause. --cold drops the files from the page cache before each start.
 """
 
 import argparse
@@ -39,7 +39,7 @@ class Rank:
         self.start_s = None
 
     def sample(self, began: float) -> bool:
-        """Returns whether the rank's start is over."""
+        """Takes one sample. Returns true if the rank's start is over."""
         try:
             status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
             io = pathlib.Path(f"/proc/{self.process.pid}/io").read_text()

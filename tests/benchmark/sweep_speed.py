@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""What a sweep of many short runs costs, beside JUBE. Run by hand, on an idle machine:
+"""Compares the cost of a sweep of many short runs with JUBE. Run by hand, on an idle machine:
 
     python3 tests/benchmark/sweep_speed.py --build build/release
 
-Sweeps of 250, 500 and 1,000 runs of a trainer that reports three steps and ends, one run after
-another through the local launcher: total and per run, which is the same for all where the cost is
-linear. Then the time of `fsdp-run report` and `status` over the largest. Beside it JUBE, in the same
-invocation: as many steps of a command as trivial (`true`), and its `result` (with `analyse` before
-it) and `status`. JUBE takes minutes for 1,000: --jube-counts says for how many it is measured, and
-figures for more are extrapolated by the growth between the largest two and marked with ~; without
-counts JUBE is left out.
+Sweeps have 250, 500 and 1,000 runs of a trainer that reports three steps and ends. The local
+launcher starts one run after another. Prints the time in total and per run, which stays equal if
+the cost is linear. Then prints the time of `fsdp-run report` and `status` over the largest sweep.
+
+JUBE runs as many steps of a trivial command (`true`), then `result` (after `analyse`) and `status`.
+It takes minutes for 1,000 steps, so --jube-counts gives the counts that are measured. Figures for
+larger counts are extrapolated from the growth between the largest two, and marked with ~. Without
+counts, JUBE is left out.
 """
 
 import argparse
@@ -99,7 +100,7 @@ class Jube:
 
 
 def extrapolated(figures: dict[int, dict[str, float]], count: int) -> dict[str, float]:
-    """By the power of the count with which each figure grew between the largest two."""
+    """Extrapolates each figure as a power of the count, from the two largest counts."""
     smaller, larger = sorted(figures)[-2:]
     grown = {}
     for what, seconds in figures[larger].items():

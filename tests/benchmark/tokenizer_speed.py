@@ -1,9 +1,11 @@
-"""Our tokenizers beside tokenizers (Rust), tiktoken and SentencePiece's C++ library, on one core.
+"""Compares our tokenizers' speed with tokenizers (Rust), tiktoken and SentencePiece (C++), on one
+core.
 
 By hand: cmake --build --preset release --target tokenizer_speed
          .venv/bin/python tests/benchmark/tokenizer_speed.py --program build/release/tokenizer_speed
 
-Each round all programs read the same texts, one after the other; a row is the median over the rounds.
+In each round all programs read the same texts, one after the other. A row has medians over the
+rounds.
 """
 
 import argparse
@@ -28,7 +30,7 @@ KINDS = ("documents", "odd texts")
 
 
 def documents(rng: random.Random) -> list[str]:
-    """Texts that the system has: licences, changelogs, code. Lines are joined to paragraphs."""
+    """Returns licences and code of this system. Lines are joined to paragraphs."""
     root = pathlib.Path("/usr/share")
     files = sorted([*root.glob("common-licenses/*"), *root.glob("perl/*/**/*.p[lm]"),
                     *pathlib.Path("/usr/lib/python3.11").glob("*.py")])
@@ -66,7 +68,7 @@ def rust(file: pathlib.Path, sample: list[str]):
 
     def run() -> tuple[float, int]:
         begin = time.perf_counter()
-        # Without offsets, the fastest of its calls.
+        # The library's fastest call, because it computes no offsets.
         encoded = tokenizer.encode_batch_fast(sample, add_special_tokens=False)
         return time.perf_counter() - begin, sum(len(each.ids) for each in encoded)
 

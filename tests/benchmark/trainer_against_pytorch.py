@@ -1,16 +1,20 @@
 #!/usr/bin/env python3
-"""fsdp-train against transformers under PyTorch (DDP, FSDP2, PEFT, bitsandbytes): step time and memory, with the same
-run.yaml, weights, tokens, threads and math library settings. Run by hand, on two idle cores:
+"""Compares step time and memory of fsdp-train with transformers under PyTorch (DDP, FSDP2, PEFT,
+bitsandbytes). Both have the same run.yaml, weights, tokens, threads and settings of math libraries.
+Run by hand, on two idle cores:
 
     .venv/bin/python tests/benchmark/trainer_against_pytorch.py --trainer build/release/fsdp-train
     ... --model 134M --sequence-length 128
 
 Both sides run in turns (PyTorch, trainer, PyTorch, trainer, ...), so that other load on the machine
-meets both; a step time is the median over all rounds without each run's first steps. Memory is
-what a rank has resident at its peak and no file backs: the largest VmHWM - RssFile of any rank
-after the first steps, read from /proc, so mapped weights and libraries do not count. What Python
-and its modules hold does (about 370 MiB before a model is made). glibc's allocator as it is by
-default, no torch.compile, sdpa attention, AdamW fused. Fails when the losses are not the same.
+affects both. A step time is the median over all rounds, without each run's first steps.
+
+Memory is the peak of resident memory that no file backs: the largest VmHWM - RssFile of any rank
+after the first steps, from /proc. So mapped weights and libraries do not count. The memory of
+Python and its modules counts, about 370 MiB before a model is made.
+
+glibc's allocator has its default settings. PyTorch uses sdpa attention and fused AdamW, but no
+torch.compile. Fails if the losses differ.
 """
 
 import argparse
@@ -34,7 +38,7 @@ class Setting:
     strategy: dict
     threads: int = 1
     precision: str = "fp32"
-    checkpoint_every: int = 0  # activations
+    checkpoint_every: int = 0  # activation_checkpointing.every
     by_default: bool = True
     method: str = "full"
 
@@ -118,7 +122,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def build_mkl_switch(folder: Path) -> Path:
-    """A library to preload whose answer makes MKL take its AVX-512 kernels on any processor."""
+    """Builds a library to preload, with which MKL uses its AVX-512 kernels on any CPU."""
     library = folder / "mkl_avx512.so"
     source = "int mkl_serv_intel_cpu_true(void) { return 1; }\n"
     subprocess.run(

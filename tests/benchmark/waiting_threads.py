@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""What the waiting policy of OpenMP's threads costs on an idle host, and on one where others work. Run by hand, on a
-host that is idle otherwise:
+"""Measures the cost of the waiting policy of OpenMP's threads, on an idle host and on a busy one.
+Run by hand, on a host that is otherwise idle:
 
     .venv/bin/python tests/benchmark/waiting_threads.py --trainer build/release/fsdp-train
 
-One rank trains with a thread for each core. Its step time is measured with the policy that the trainer chooses
-(`chosen`), and with libgomp's own (`libgomp`) or any other number of turns that a thread spins (--spins). Each is measured
-beside 0 and 1 processes that keep a core busy. The runs are interleaved; figures are medians of the runs' medians, and
-ratios are of runs side by side: `chosen` to `libgomp` on the idle host, and busy to idle for each.
+One rank trains with a thread per core. Its step time is measured with the policy that the trainer
+chooses (`chosen`), and with libgomp's default (`libgomp`) or other numbers of spins (--spins). Each
+policy is measured on an idle host, and beside one process that keeps a core busy. The runs are
+interleaved. Figures are medians of the runs' medians. Ratios compare neighbouring runs: `chosen` to
+`libgomp` on the idle host, and busy to idle for each policy.
 """
 
 import argparse
@@ -21,7 +22,7 @@ from pathlib import Path
 
 from measurement import MODELS, measure, write_inputs
 
-SPINS_OF_LIBGOMP = 300_000  # libgomp/env.c, where neither variable is set
+SPINS_OF_LIBGOMP = 300_000  # libgomp/env.c, if no variable sets it
 VARIABLE = "GOMP_SPINCOUNT"
 
 

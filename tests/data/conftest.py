@@ -28,7 +28,8 @@ def trainer(request) -> pathlib.Path:
 
 @dataclass(frozen=True)
 class Prepared:
-    """The documents of a prepared file, with labels as transformers has them: -100 where nothing is trained on."""
+    """The documents of a prepared file. Labels are -100 for tokens without a loss, as in
+    transformers."""
 
     tokens: list[list[int]]
     labels: list[list[int]]
@@ -36,7 +37,7 @@ class Prepared:
 
 
 def read_prepared(file: pathlib.Path) -> Prepared:
-    """As formats/data/prepared_file.h says."""
+    """Reads the format that formats/data/prepared_file.h describes."""
     contents = file.read_bytes()
     assert contents[:8] == b"FSDPTOKS"
     _, documents, count, trained, _, _, padding_id = numpy.frombuffer(contents[8:64], "<u8").tolist()
@@ -55,8 +56,8 @@ def read_prepared(file: pathlib.Path) -> Prepared:
 
 @pytest.fixture
 def try_prepare(runner, tmp_path):
-    """try_prepare(data): the finished process of `fsdp-run prepare` for a run with this section `data`, and what it
-    made, or None."""
+    """try_prepare(data) runs `fsdp-run prepare` on a run with this section `data`. Returns the
+    ended process, and the prepared file or None."""
 
     def call(data: dict, runner=runner, **options) -> tuple[subprocess.CompletedProcess, Prepared | None]:
         experiment = {"experiment": "reference",
@@ -76,7 +77,7 @@ def try_prepare(runner, tmp_path):
 
 @pytest.fixture
 def prepare(try_prepare):
-    """prepare(data): what `fsdp-run prepare` makes of a run with this section `data`."""
+    """prepare(data): the prepared file of a run with this section `data`."""
 
     def call(data: dict) -> Prepared:
         done, prepared = try_prepare(data)

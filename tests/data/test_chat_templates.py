@@ -1,7 +1,8 @@
-"""Chats without a data.format: tokens and labels equal transformers' apply_chat_template of the tokenizer's own template.
+"""Chats without a data.format have the tokens and labels of transformers' apply_chat_template, with
+the tokenizer's own template.
 
-The templates have the shape of published ones. Which tokens are trained on is compared with the same template in which
-`{% generation %}` stands around each answer and the token that ends it."""
+The templates resemble published ones. The expected labels come from the same template with `{%
+generation %}` around each answer and the token that ends it."""
 
 import json
 import random
@@ -127,7 +128,7 @@ MISTRAL = """{%- if messages[0]["role"] == "system" %}
     {%- endif %}
 {%- endfor %}"""
 
-SHAPES = {  # the template, and its special tokens: the first begins a text, the last ends it
+SHAPES = {  # template and special tokens; the first begins a text, the last ends it
     "smollm2": (SMOLLM2, ["<|im_start|>", "<|endoftext|>", "<|im_end|>"]),
     "qwen2.5": (QWEN2_5, ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]),
     "qwen3": (QWEN3, ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]),
@@ -150,7 +151,8 @@ def corpus():
 
 
 def folder_of(path, corpus, template, special, in_config=False):
-    """A byte-level BPE with these special tokens and the template, as a folder, and transformers' view of it."""
+    """Writes a folder with the template and a byte-level BPE with these special tokens. Returns the
+    tokenizer as transformers reads it."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -269,7 +271,7 @@ def test_a_template_that_writes_no_chat_is_an_error(try_prepare, tmp_path, corpu
 
 
 def test_a_template_that_writes_without_end_is_an_error(try_prepare, tmp_path, corpus, monkeypatch):
-    """With a limit of 1 s in place of 10 s."""
+    """The limit is 1 s here, instead of 10 s."""
     shorter = 'import sys\nexec(sys.argv.pop(1).replace("\\nSECONDS = 10\\n", "\\nSECONDS = 1\\n"))'
     python = tmp_path / "python"
     python.write_text(f"#!/bin/sh\nshift 2\nexec {sys.executable} -I -c '{shorter}' \"$@\"\n")
@@ -347,7 +349,7 @@ def test_another_python_is_refused_with_what_to_do(try_prepare, tmp_path, corpus
 
 
 def test_answers_that_have_the_marks_of_answers(prepare, corpus, tmp_path):
-    """Private-use characters, such as the renderer puts around answers."""
+    """The chat contains private-use characters, which render_chats.py uses as marks."""
     fast = folder_of(tmp_path / "tokenizer", corpus, TURNS, SHAPES["qwen2.5"][1])
     turns = [{"role": "user", "content": "\U000f0000"}, {"role": "assistant", "content": "a\U000f0000b\U000f0003"}]
     prepared = prepare({"kind": "messages", "tokenizer": str(tmp_path / "tokenizer"),

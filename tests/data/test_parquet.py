@@ -1,4 +1,4 @@
-"""Files of Parquet that differ in how they were written, and damaged ones, against pyarrow."""
+"""Parquet files that were written in different ways, and damaged ones, compared with pyarrow."""
 
 import os
 import random
@@ -16,7 +16,7 @@ TEXTS = [f"{i}. e4 e5 {i + 1}. Nf3 é\n" * (1 + i % 5) for i in range(500)]
 
 @pytest.fixture
 def prepare_file(try_prepare):
-    """prepare_file(file): try_prepare of texts."""
+    """prepare_file(file): try_prepare for a file of texts."""
     return lambda file, **options: try_prepare(
         {"kind": "text", "train": str(file), "tokenizer": str(TOKENIZER)}, **options)
 
@@ -78,7 +78,7 @@ def test_bytes_that_a_checksum_denies_are_not_read(prepare_file, tmp_path):
 
 
 def test_more_memory_than_any_text_takes_is_refused(prepare_file, tmp_path):
-    """16 rows of 20 MB, which are 10 KB in the file."""
+    """16 rows of 20 MiB each are less than 1 MiB in the file."""
     file = written(tmp_path / "a.parquet", ["short", *["e" * (20 << 20)] * 16], compression="zstd",
                    use_dictionary=False)
     assert file.stat().st_size < 1 << 20

@@ -1,4 +1,4 @@
-"""Text is tokenized once, whoever asks."""
+"""Text is tokenized once, even if several commands need it."""
 
 import contextlib
 import fcntl
@@ -75,7 +75,8 @@ def open_files(process):
 
 @contextlib.contextmanager
 def held_at_the_lock(runner, file, results):
-    """A runner that knows what the data was, and has not read it to make tokens of it. Goes on afterwards."""
+    """Yields a runner that has checked the data, but waits for the lock before it tokenizes the
+    data."""
     prepared = results / "prepared"
     prepared.mkdir(parents=True)
     with (prepared / ".lock").open("w") as lock:

@@ -37,7 +37,7 @@ def corpus() -> list[str]:
 
 @pytest.fixture(scope="module")
 def pieces(tmp_path_factory, corpus):
-    """A SentencePiece model with bytes, as LLaMA's, and its file."""
+    """A SentencePiece model with byte fallback, like LLaMA's, and its file."""
     prefix = tmp_path_factory.mktemp("pieces") / "llama"
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter("\n".join(corpus).split("\n")), model_prefix=str(prefix), vocab_size=900,
@@ -114,7 +114,8 @@ def test_instructions(prepare, pieces, tmp_path, template):
 
 
 def test_summaries(prepare, pieces, tmp_path):
-    """Cleaned as in PyTorch's tutorial of T5 under FSDP, with the prefix of T5's paper."""
+    """Texts are cleaned as in PyTorch's tutorial of T5 with FSDP. The prefix is that of T5's
+    paper."""
 
     def clean(text):
         for part in ("Example of text:", "Example of Summary:", "\n", "``", '"'):
@@ -222,15 +223,16 @@ SPECIAL = {"llama2": ["<s>", "</s>"], "mistral": ["<s>", "</s>"],
 
 
 def tokenizer_token(tokenizer, text):
-    """The added token of this text, with all that it says."""
+    """Returns the added token of this text, with all its attributes."""
     return next(token for token in tokenizer.get_added_tokens_decoder().values() if token.content == text)
 
 
 @pytest.fixture(params=[(form, strips) for form in TEMPLATES for strips in (False, True)],
                 ids=lambda param: param[0] + ("-strips" if param[1] else ""))
 def chat_tokenizer(request, tmp_path, corpus):
-    """A byte-level BPE with the format's special tokens, as a folder, and transformers' view of it. Where `strips`, each
-    special token takes the white space around it."""
+    """Returns the format, and a byte-level BPE with the format's special tokens: as transformers
+    reads it, and its folder. With `strips`, each special token also takes the white space around
+    it."""
     form, strips = request.param
     special = SPECIAL[form]
     tokenizer = Tokenizer(models.BPE())
@@ -279,7 +281,7 @@ ANSWERS = [[{"role": "user", "content": "Two plus two?"}, {"role": "assistant", 
 
 
 def chat_folder(tmp_path, corpus, form):
-    """As chat_tokenizer, for one format."""
+    """Returns a folder like chat_tokenizer's, for one format."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.train_from_iterator(corpus, trainers.BpeTrainer(

@@ -1,4 +1,5 @@
-"""However documents become rows, and however they are spread over ranks, the losses are the same."""
+"""The losses are the same for every way to make rows of documents, and to spread them over
+ranks."""
 
 import csv
 import json
@@ -38,7 +39,7 @@ def model(tmp_path_factory) -> pathlib.Path:
 
 
 def texts_of_places(pieces, least, most, count):
-    """Texts whose documents take that many places of a row."""
+    """Yields texts whose documents take `least` to `most` tokens of a row."""
     with (ROOT / "experiments/data/chess/games.csv").open(newline="") as lines:
         for game in csv.DictReader(lines):
             words = game["Moves"].split()
@@ -69,7 +70,7 @@ def spec(model, file, rows, total, strategy=None, size_per_rank=1, kind="text"):
 @pytest.mark.parametrize("strategy", [{"kind": "single", "ranks": 1}, {"kind": "fsdp", "ranks": 2}])
 @pytest.mark.parametrize("method", ["full", "lora", "qlora"])
 def test_packed_rows_have_the_losses_of_their_documents_apart(trainer, model, pieces, tmp_path, strategy, method):
-    # Three always fit in a row, four never do.
+    # Three documents always fit in a row, four never do.
     documents = list(texts_of_places(pieces, 13, 16, 6 * STEPS))
     assert len(documents) == 6 * STEPS
     file = tmp_path / "texts.jsonl"
@@ -86,7 +87,8 @@ def test_packed_rows_have_the_losses_of_their_documents_apart(trainer, model, pi
 
 
 def uneven(pieces, tmp_path):
-    """Instructions whose answers have from 1 to some 30 tokens; the first half of a step's are short."""
+    """Returns instructions with answers of 1 to about 30 tokens. The first half of each step has
+    the short answers."""
     short = ["1", "e4", "0-1"]
     long = list(texts_of_places(pieces, 26, 30, 2 * STEPS))
     records = []

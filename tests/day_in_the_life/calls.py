@@ -1,4 +1,5 @@
-"""The calls of a day: the sweep's runner, which is called again whenever it ends, and others."""
+"""The calls of a day: the sweep's runner, which is called again whenever it ends, and other
+commands."""
 import re
 import signal
 import time
@@ -10,21 +11,21 @@ from processes import Watch
 STANDSTILL_S = 90
 PAUSE_S = 0.02
 PAUSE_AFTER_REFUSAL_S = 0.5
-# The refusals that a call may get, whatever happened.
+# A call may always get these refusals.
 REFUSALS = ("another fsdp-run", "was not started yet, so it has no log")
 STOPS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1}
 
 
 class Calls:
     def __init__(self, workplace, runs, lasting, say):
-        """`lasting`: tells which kinds of faults are going on."""
+        """`lasting()` returns the kinds of faults that are in progress."""
         self.workplace, self.runs, self.lasting, self.say = workplace, runs, lasting, say
         self.main = None
         self.others = []  # (Watch, kind of fault)
         self.finished = set()  # runs of the sweep
         self.exits = Counter()
         self.findings = []
-        self.news = time.monotonic()  # when something last went on
+        self.news = time.monotonic()  # when there was last progress
         self._pause_until = 0
         self._calls_when_done = 0
 
@@ -37,15 +38,15 @@ class Calls:
         self.findings.append(text)
 
     def are_opening(self):
-        """Whether a call may not have looked for the results folder yet: it would rightly make one
-        where there is none."""
+        """True if a call may not have opened the results folder yet. If the folder were missing,
+        such a call would rightly make one."""
         return any(watch.attempt is None for watch in self.all())
 
     def add(self, kind, arguments):
         self.others.append((self._started(arguments), kind))
 
     def follow(self):
-        """Reads on, and calls the sweep's runner again where it has ended."""
+        """Reads new events, and calls the sweep's runner again if it has ended."""
         for watch, kind in list(self.others):
             if self._look(watch, kind) is not None:
                 self.others.remove((watch, kind))
@@ -55,13 +56,13 @@ class Calls:
         status = self._look(self.main)
         if status is None:
             return
-        if status == 0 and self.main.is_plain:  # also what finished while nobody looked
+        if status == 0 and self.main.is_plain:  # includes runs that finished unseen
             self.finished |= {f"run-{number}" for number in range(self.runs)}
         self._pause_until = time.monotonic() + (PAUSE_AFTER_REFUSAL_S if status == 2 else PAUSE_S)
         self.main = None
 
     def let_end(self):
-        """Waits for the sweep's call that still goes on; none follows."""
+        """Waits for the sweep's current call. No call follows."""
         while self.main is not None and self._look(self.main) is None:
             self.end_at_standstill()
             time.sleep(PAUSE_S)
@@ -77,15 +78,15 @@ class Calls:
 
     def _call_runner(self):
         if time.monotonic() < self._pause_until or "vanished" in self.lasting():
-            return  # a call without a folder would rightly make one
+            return  # a call would rightly make a new results folder
         for watch, kind in self.others:
-            if kind == "second runner" and watch.attempt is not None:  # it has the sweep
+            if kind == "second runner" and watch.attempt is not None:  # it runs the sweep now
                 self.main = watch
                 self.others.remove((watch, kind))
                 return
         more = []
         if len(self.finished) >= self.runs:
-            # The rest of the day disturbs runs that are run again.
+            # All runs have finished. Later faults disturb reruns.
             self._calls_when_done += 1
             if self._calls_when_done % 4 != 0:
                 more = ["--rerun", "--only", f"run {self._calls_when_done // 4 % self.runs}"]
@@ -98,7 +99,7 @@ class Calls:
         return watch
 
     def _look(self, watch, kind=None):
-        """Its exit status, once it has ended."""
+        """Reads new events of the call. Returns its exit status, or None if it still runs."""
         status = watch.runner.poll()
         if watch.look():
             self.news = time.monotonic()
@@ -112,7 +113,8 @@ class Calls:
         return status
 
     def _judge(self, watch, kind, status):
-        """Whether a call may end like this after what happened to it."""
+        """Checks that the call may end with this status, after the signals and faults that it
+        got."""
         name = watch.runner.printed.name
         errors = watch.runner.printed.with_suffix(".err").read_text(errors="replace")
         self.say(f"    call {name} ended with {status}")

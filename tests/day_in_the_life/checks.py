@@ -1,4 +1,4 @@
-"""What must hold when the day is over. Each check yields what does not."""
+"""The checks at the end of the day. Each yields what is wrong."""
 import csv
 import json
 import math
@@ -9,7 +9,7 @@ from collections import Counter
 import experiment
 from figures import attempt_figures, events_of, joined, of_kind, rank_figures
 
-# Every name that a results folder may hold, from its root on.
+# All paths that may be in a results folder, relative to it.
 NAMES = re.compile(r"""
     results\.sqlite(-journal)? | fsdp-run\.log(\.1)? | \.[^/]+\.lock | runs(/[^/]+(/[^/.][^/]*(/(
         run\.yaml |
@@ -37,7 +37,7 @@ def whole_database(database):
 
 
 def attempts_of(results, database, run):
-    """number -> each rank's events."""
+    """Returns attempt number -> each rank's events."""
     folder = results / run["folder"]
     return {row["attempt"]: [events_of(folder / f"attempt-{row['attempt']}/events.rank{rank}.jsonl")
                              for rank in range(run["ranks"])]
@@ -46,8 +46,8 @@ def attempts_of(results, database, run):
 
 
 def losses_of(results):
-    """(experiment, point, hash) -> (losses by step of each rank, validation losses by step) of the
-    runs that finished, current or not."""
+    """Returns the losses of all finished runs, current or not: (experiment, point, hash) -> (each
+    rank's losses by step, validation losses by step)."""
     database = open_results(results)
     found = {}
     for run in rows(database, "select * from runs where status = 'finished'"):
@@ -62,7 +62,7 @@ def losses_of(results):
 
 
 def every_run_once(database, expected):
-    """`expected`: (experiment, point, hash) of all that the experiments ask for at the end."""
+    """`expected`: (experiment, point, hash) of all runs that the experiments define at the end."""
     current = rows(database, "select * from runs where current = 1")
     found = Counter((run["experiment"], run["point"], run["hash"]) for run in current)
     for run, count in (found - Counter(expected)).items():
@@ -78,8 +78,8 @@ def every_run_once(database, expected):
 
 
 def losses_are_those_of(disturbed, undisturbed):
-    """Step by step, and to the last bit: the trainer is deterministic."""
-    for run in disturbed.keys() & undisturbed.keys():  # others had inputs that were being edited
+    """Compares each step to the last bit, because the trainer is deterministic."""
+    for run in disturbed.keys() & undisturbed.keys():  # others read edited inputs
         own, others = ([("validation", validation)] +
                        [(f"rank {rank}", losses) for rank, losses in enumerate(of_ranks)]
                        for of_ranks, validation in (disturbed[run], undisturbed[run]))
@@ -153,8 +153,9 @@ def _rank(results, database, run, number, rank, events, name):
 
 
 def nothing_stray(results, database):
-    """Every file has its place, and every run its folder."""
-    # A run with a result that was cut short in a later attempt keeps that state.
+    """Every file is expected, and every run has its folder."""
+    # A run that has finished may be interrupted in a later attempt, which leaves partial
+    # checkpoints.
     half_written = tuple(run["folder"] + "/checkpoints/" for run in rows(
         database, "select folder from runs r where 'finished' <> "
         "(select status from attempts where run = r.id order by attempt desc limit 1)"))
@@ -171,7 +172,7 @@ def nothing_stray(results, database):
         known = {row["attempt"] for row in rows(
             database, "select attempt from attempts where run = ?", run["id"])}
         for attempt in folder.glob("attempt-*"):
-            # A runner that was killed between creating the folder and recording it leaves it empty.
+            # The folder is empty if the runner was killed before it recorded the attempt.
             if int(attempt.name.split("-")[1]) not in known and any(attempt.iterdir()):
                 yield f"no attempt has the folder {attempt.relative_to(results)}"
 
@@ -179,7 +180,7 @@ def nothing_stray(results, database):
 def checkpoints_are_complete(results):
     for folder in results.glob("runs/*/*/**/step-*"):
         name = folder.relative_to(results)
-        if folder.suffix == ".partial":  # nothing ever goes on from it
+        if folder.suffix == ".partial":  # no run resumes from it
             continue
         if not (folder / "trainer.json").exists():
             yield f"{name} has no trainer.json"
@@ -193,7 +194,7 @@ def checkpoints_are_complete(results):
 
 
 def merged_is_the_same(results, merged):
-    """Figures of `results` in the database that they were merged into."""
+    """The merged database has the figures of `results`."""
     figures = ("select point, hash, attempt, attempts.status as status, summaries.* from attempts "
                "join runs on id = attempts.run left join summaries using (run, attempt) "
                "where runs.experiment = ? order by point, hash, attempt")
@@ -208,7 +209,7 @@ def merged_is_the_same(results, merged):
 
 
 def exported_losses(place, undisturbed):
-    """Curves as other programs get them: each step once."""
+    """Exported loss curves have each step once, with the undisturbed loss."""
     to = place.folder / "exported"
     ended = place.call("export", "--to", to, "--format", "wandb", "--results", place.results)
     if ended.returncode != 0:

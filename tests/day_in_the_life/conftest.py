@@ -14,7 +14,7 @@ def pytest_addoption(parser):
 
 @pytest.fixture(scope="session")
 def place(request, tmp_path_factory):
-    """With the results of a sweep of two runs, and what they were merged into."""
+    """A workplace with the results of a sweep of two runs, also merged into another folder."""
     from workplace import Workplace
 
     place = Workplace(tmp_path_factory.mktemp("day") / "day", 2, request.config.getoption("runner"),

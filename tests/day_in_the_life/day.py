@@ -1,4 +1,4 @@
-"""The day itself: the runner is called again and again, and faults come at their moments."""
+"""The day itself: the runner is called again and again, and each fault happens at its moment."""
 import time
 from collections import Counter
 
@@ -7,8 +7,8 @@ from faults import CALLS, OF_FOLDER
 from happenings import Happenings
 
 PAUSE_S = 0.002
-PATIENCE_S = 2  # that a moment is waited for
-RUN_PATIENCE_S = 15  # that a run's result is waited for, before the next fault
+PATIENCE_S = 2  # longest wait for a moment
+RUN_PATIENCE_S = 15  # longest wait for a run's result before the next fault
 
 
 class Day:
@@ -23,7 +23,7 @@ class Day:
         self._awaited_since = self._due = None
 
     def live(self):
-        """Until all faults have happened and what they began is over."""
+        """Runs until all faults have happened and their effects are over."""
         while (self._next < len(self.faults) or self.happenings.lasting() or self.calls.others):
             self.happenings.undo_what_is_over()
             self.calls.follow()
@@ -34,7 +34,7 @@ class Day:
         self.calls.let_end()
 
     def _meet(self, fault):
-        """Lets the fault happen when its moment has come, or has not come for long."""
+        """Makes the fault happen at its moment, or after a long wait for the moment."""
         now = time.monotonic()
         self._awaited_since = self._awaited_since or now
         waited_s = now - self._awaited_since

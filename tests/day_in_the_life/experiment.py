@@ -11,7 +11,7 @@ SEQUENCE_LENGTH = 16
 # Training sets: one stays as it is, one is edited and put back, and one is replaced for good.
 STEADY, EDITED, REPLACED = "steady.npy", "edited.npy", "replaced.npy"
 CONTENTS = {STEADY: 1, EDITED: 2, REPLACED: 3}  # seeds of their tokens
-EDITION, REPLACEMENT = 4, 5  # those of what they are edited to, and replaced by
+EDITION, REPLACEMENT = 4, 5  # seeds of the edited and of the replacing tokens
 SETS = (STEADY, EDITED, STEADY, REPLACED)
 
 STRATEGIES = (
@@ -45,10 +45,10 @@ points:
 
 
 def experiment(name, runs):
-    """Its text: so many points, of which no two train alike."""
+    """Returns the text of an experiment with `runs` points. No two points train alike."""
     points = []
     for number in range(runs):
-        turn = number + number // len(STRATEGIES)  # so that every strategy meets each of the others
+        turn = number + number // len(STRATEGIES)  # combines each strategy with every set
         points.append(f"  - {{name: run {number}, train.seed: {number}, "
                       f"data.train: {SETS[turn % len(SETS)]}, "
                       f"{STRATEGIES[number % len(STRATEGIES)]}, {SAVES[turn % len(SAVES)]}}}\n")

@@ -1,14 +1,14 @@
-"""What can happen on a day, and what of it happens on the day of a seed."""
+"""The faults that can happen, and the choice of a day's faults by a seed."""
 import random
 from dataclasses import dataclass, field
 
-# kind -> its number among 100 faults, if all faults are possible here.
+# kind -> its number among 100 faults, if this host allows all kinds.
 KINDS = {"signal": 44, "reader": 8, "full disk": 6, "vanished": 6, "read-only": 6, "edited": 7,
          "clock": 8, "second runner": 5, "other experiment": 3, "inquiry": 7}
 NEEDS_DISK = ("full disk", "read-only")
 # These last, and exclude each other.
 OF_FOLDER = ("full disk", "vanished", "read-only")
-CALLS = ("second runner", "other experiment", "inquiry")  # are one more call
+CALLS = ("second runner", "other experiment", "inquiry")  # faults that are one more call
 SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGKILL", "SIGKILL", "SIGSTOP")
 ROLES = ("runner", "runner", "supervisor", "rank", "rank")
 EDITS = ("another file", "in place", "appended", "cut short")
@@ -39,7 +39,7 @@ class Fault:
     moment: Moment
     what: str = ""  # the signal, the edit, ...
     role: str = ""
-    place: float = 0  # among several of the role, or of what may be edited
+    place: float = 0  # from 0 to 1, chooses one of several processes or files
     lasts_s: float = 0
     arguments: list = field(default_factory=list)
 
@@ -51,7 +51,7 @@ class Fault:
 
 
 def draw(seed, count, runs, steps, longest_s, has_disk, has_clock):
-    """The day's faults. They follow from the arguments alone."""
+    """Returns the day's faults. They depend only on the arguments."""
     choice = random.Random(seed)
     weights = {kind: weight for kind, weight in KINDS.items()
                if (has_disk or kind not in NEEDS_DISK) and (has_clock or kind != "clock")}
@@ -71,7 +71,7 @@ def _moment(choice, steps):
 
 
 def _lasting(choice, least_s, longest_s):
-    """Short ones more often: as many from 0.1 s to 1 s as from 1 s to 10 s."""
+    """Returns a duration, uniform on a logarithmic scale, so that short ones are more frequent."""
     return least_s * (longest_s / least_s) ** choice.random()
 
 

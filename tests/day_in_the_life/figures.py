@@ -1,12 +1,12 @@
-"""What an attempt's figures must be, computed from its events files alone. Written from
-docs/internals.md ("Numbers"), not from the runner's code."""
+"""Computes an attempt's expected figures from its events files. Follows docs/internals.md
+("Numbers"), not the runner's code."""
 import json
 
 import numpy
 
 
 def events_of(file):
-    """All whole lines; a rank that was killed may leave a torn last one."""
+    """Returns the events of all whole lines. A killed rank may leave a torn last line."""
     if not file.exists():
         return []
     return [json.loads(line) for line in file.read_text().split("\n")[:-1]]
@@ -21,8 +21,8 @@ def _after_warmup(values, excluded):
 
 
 def attempt_figures(ranks, run, earlier=()):
-    """`ranks`: each rank's events. `run`: the run's row of the table runs. `earlier`: rank 0's events
-    of each attempt before, in their order: losses begin with the run's first step."""
+    """`ranks` has each rank's events, and `run` the run's row in the table runs. `earlier` has rank
+    0's events of each earlier attempt, in order, because losses begin at the run's first step."""
     steps = [{event["step"]: event for event in of_kind("step", events)} for events in ranks]
     done_by_all = sorted(set.intersection(*map(set, steps)))
     figures = {"steps": min(map(len, steps))}
@@ -39,7 +39,7 @@ def attempt_figures(ranks, run, earlier=()):
         losses = [evaluation["loss"] for evaluation in evaluations]
         figures |= {"validation_loss_last": losses[-1],
                     "token_accuracy_last": evaluations[-1]["token_accuracy"]}
-    # An attempt without a first step has no losses, not even earlier ones.
+    # An attempt that did not reach run_started has no losses, not even earlier ones.
     course = [*earlier, ranks[0]] if of_kind("run_started", ranks[0]) else []
     if losses := joined(course, "step"):
         figures["loss_first"] = losses[min(losses)]
@@ -53,7 +53,7 @@ def attempt_figures(ranks, run, earlier=()):
 
 
 def _times(steps, done_by_all, run):
-    """A step takes as long as its slowest rank."""
+    """Returns the figures of step times. A step takes as long as its slowest rank."""
     if not done_by_all:
         return {}
     excluded = run["warmup_steps_excluded"]
@@ -81,7 +81,7 @@ def _times(steps, done_by_all, run):
 
 
 def _durations(ranks):
-    """Each by one rank's clock, from the start of its process on."""
+    """Returns durations by one rank's own clock, from the start of its process."""
     durations = []
     for events in ranks:
         for started in of_kind("run_started", events):
@@ -96,7 +96,8 @@ def _durations(ranks):
 
 
 def _use_of_cpus(ranks):
-    """Of ranks that may run on the same CPUs together; of half a second at least."""
+    """Returns the CPU time of other programs. Ranks that share CPUs count together. Needs at least
+    500 ms."""
     uses = [use for events in ranks for use in of_kind("cpu_use", events)]
     if len(uses) < len(ranks) or min(use["measured_time_ms"] for use in uses) < 500:
         return {}
@@ -113,7 +114,7 @@ def _use_of_cpus(ranks):
 
 
 def _memory(steps):
-    """Of each rank its largest over all steps; then of the rank with most and with least."""
+    """Takes each rank's peak over all steps. Returns the highest and the lowest of these."""
     figures = {}
     for kind in ("allocated", "reserved"):
         for moment in ("max", "forward"):
@@ -140,9 +141,9 @@ def rank_figures(events, run):
 
 
 def joined(attempts, kind):
-    """step -> loss over a run that was resumed, of the events of rank 0 of each of its attempts, in
-    their order: an attempt's own, and before them those that led to the checkpoint it began with.
-    Fails when one attempt has a step twice."""
+    """Returns step -> loss of a run over its attempts. `attempts` has the events of one rank in
+    each attempt, in order. The result has the last attempt's losses. Losses up to its checkpoint
+    come from earlier attempts. Fails if one attempt has a step twice."""
     losses, before = {}, None
     for events in reversed(attempts):
         started = of_kind("run_started", events)

@@ -8,7 +8,8 @@ import time
 from experiment import EDITED, EDITION, NAME, OTHER, REPLACED, REPLACEMENT
 from processes import send
 
-# Uses its own process, as a process loses its locks with the first descriptor that it closes.
+# Runs in its own process, because closing any descriptor of the file would drop this process's
+# locks.
 READER = """
 import sqlite3, sys, time
 database = sqlite3.connect(f"file:{sys.argv[1]}?mode=ro", uri=True, timeout=1)
@@ -25,13 +26,13 @@ except sqlite3.Error as error:
 class Happenings:
     def __init__(self, workplace, say):
         self.workplace, self.say = workplace, say
-        self.calls = None  # given later: calls ask what is going on
+        self.calls = None  # set later, because calls need this object
         self.is_replaced = False
         self._undo = []  # (when, kind, what)
         self._other_calls = 0
 
     def lasting(self):
-        """Kinds of faults that are going on."""
+        """Returns the kinds of faults that are in progress."""
         return {kind for _, kind, _ in self._undo}
 
     def undo_what_is_over(self):
@@ -43,11 +44,11 @@ class Happenings:
                 self.calls.news = time.monotonic()
 
     def happen(self, fault):
-        """Whether there was something for it to happen to."""
+        """Makes the fault happen. Returns false if there was nothing to disturb."""
         return getattr(self, "_" + fault.kind.replace(" ", "_").replace("-", "_"))(fault)
 
     def _last(self, fault, undo, kind=None):
-        """Undone when its time is over."""
+        """Registers `undo`, to be called when the fault's time is over."""
         self._undo.append((time.monotonic() + fault.lasts_s, kind or fault.kind, undo))
         for watch in self.calls.all():
             watch.disturbed_by.add(kind or fault.kind)
@@ -118,7 +119,7 @@ class Happenings:
                     case "cut short":
                         edited.truncate(half)
 
-        def put_back():  # size and time are then what they were
+        def put_back():  # restores size and time too
             with file.open("r+b") as edited:
                 edited.write(before)
                 edited.truncate()

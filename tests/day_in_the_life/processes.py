@@ -1,4 +1,4 @@
-"""The processes of a runner, and how far the run is that it trains."""
+"""The processes of a runner, and the progress of its run."""
 import json
 import os
 import signal
@@ -9,7 +9,7 @@ from host_processes import processes, program_of
 
 
 def send(pid, number):
-    """Whether there was such a process."""
+    """Sends a signal. Returns false if there is no such process."""
     try:
         os.kill(pid, number)
     except ProcessLookupError:
@@ -19,7 +19,7 @@ def send(pid, number):
 
 def children(pid):
     found = []
-    try:  # it, or a thread of it, may end meanwhile
+    try:  # the process or a thread may end meanwhile
         for tasks in Path(f"/proc/{pid}/task").glob("*/children"):
             found += map(int, tasks.read_text().split())
     except OSError:
@@ -35,14 +35,14 @@ def arguments_of(pid):
 
 
 def processes_of(workplace):
-    """All that a call has started, as {process: program}."""
+    """Returns all processes that calls have started, as {process id: program}."""
     mark = str(workplace.folder)
     return {pid: Path(program_of(pid)).name for pid, environment in processes()
             if environment.get("FSDP_TEST_DAY") == mark}
 
 
 class Attempt:
-    """What rank 0 of an attempt has reported, read while it goes on."""
+    """The events of rank 0 of an attempt, read while the attempt runs."""
 
     def __init__(self, run_folder, number):
         self.run_folder = run_folder
@@ -64,7 +64,7 @@ class Attempt:
             return False
 
     def read(self):
-        """Whether there was something new."""
+        """Reads new events. Returns true if there were any."""
         try:
             self._open = self._open or self.file.open()
         except OSError:
@@ -82,7 +82,7 @@ class Watch:
 
     def __init__(self, process, trainer, is_plain):
         self.runner = process
-        self.is_plain = is_plain  # asks for all runs, and none again
+        self.is_plain = is_plain  # the call is for all runs, without --rerun
         self.began = time.monotonic()
         self.trainer = trainer
         self.supervisors, self.ranks = [], []
@@ -92,12 +92,12 @@ class Watch:
         self.disturbed_by = set()  # kinds of lasting faults during its life
 
     def look(self):
-        """Reads on. Whether there was something new."""
+        """Looks for new processes and events. Returns true if there were any."""
         has_news = self._read()
         ranks = [rank for rank in self.ranks if program_of(rank)]
         if not ranks:
             self.supervisors = children(self.runner.pid)
-            # By rank: they are started in this order.
+            # Sorted by rank, because ranks are started in order.
             ranks = sorted(child for supervisor in self.supervisors
                            for child in children(supervisor)
                            if program_of(child) == str(self.trainer))
@@ -119,8 +119,8 @@ class Watch:
         return bool(self.ranks) and self.attempt is not None and not self.attempt.kinds
 
     def signal(self, role, place, number):
-        """Sends it to the process that plays this role; `place`, from 0 to 1, chooses among
-        several. Returns the process; None: there was none."""
+        """Sends a signal to a process with this role. `place`, from 0 to 1, chooses one of several.
+        Returns the process, or None if there is none."""
         if role == "runner":
             pids = [self.runner.pid] if self.runner.poll() is None else []
         else:

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""A day in the life of a results folder: a sweep of real runs with checkpoints, disturbed by faults
-that follow from a seed. At the end every run must be there once, its figures must follow from its
-events, and its losses must be those of a sweep that nothing disturbed.
+"""A day in the life of a results folder: faults disturb a sweep of real runs with checkpoints. The
+seed determines the faults. At the end every run must be there once. Its figures must follow from
+its events, and its losses must equal those of an undisturbed sweep.
 
     .venv/bin/python tests/day_in_the_life/run.py --seed 1                  200 faults on 30 runs
     .venv/bin/python tests/day_in_the_life/run.py --seed 1 --faults 12 --runs 6 --longest 2
 
-Exit status 0: nothing was found. Full disks and forbidden writing need a mount namespace, clock
-steps Debian's package faketime; what cannot be done here is left out, and said."""
+The exit status is 0 if nothing was found. Full disks and read-only folders need a mount namespace,
+and clock steps need Debian's package faketime. Faults that this host does not allow are left out,
+with a message."""
 import argparse
 import shutil
 import sys
@@ -43,10 +44,11 @@ def arguments():
 
 
 def undisturbed_sweeps(place):
-    """With the inputs as they are at first, and as they are once one is replaced for good. Returns
-    the losses of all runs, and for both what the experiments then ask for, and the inputs."""
+    """Runs both experiments with the first inputs, and with one input replaced. Returns the losses
+    of all runs. For both states, also returns the runs that the experiments define, and the inputs'
+    digests."""
     at_the_end = []
-    for seed in (REPLACEMENT, CONTENTS[REPLACED]):  # first what comes later
+    for seed in (REPLACEMENT, CONTENTS[REPLACED]):  # the initial inputs last, so they stay
         place.save_tokens(REPLACED, seed)
         for name in (NAME, OTHER):
             ended = place.call(*place.run_arguments(name, results=place.undisturbed))
@@ -60,7 +62,7 @@ def undisturbed_sweeps(place):
 
 
 def call_until_finished(day, place):
-    """Plainly, without faults. Returns how many calls it took."""
+    """Calls both experiments without faults until they finish. Returns the number of calls."""
     place.set_clock(0)
     calls = 0
     for name in (NAME, OTHER):

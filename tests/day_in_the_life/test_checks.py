@@ -1,4 +1,5 @@
-"""That the checks at the end of a day would notice: each is shown results that were tampered with."""
+"""The checks at the end of a day notice wrong results: each gets results that were tampered
+with."""
 import json
 import shutil
 import sqlite3
@@ -51,7 +52,7 @@ def test_a_changed_database_is_noticed(place, results, check, change):
 
 
 def lost_step(results):
-    """Of all that a rank has reported, and of the database."""
+    """Removes a step from a rank's events, but not from the database."""
     file = next(results.glob("runs/*/*/attempt-1/events.rank0.jsonl"))
     lines = file.read_text().splitlines(keepends=True)
     file.write_text("".join(line for line in lines if '"step":7,' not in line))

@@ -31,9 +31,9 @@ def _mount(*arguments, what=_libc.mount):
 
 
 class Workplace:
-    """project/ is where the programs are called, disk/ a small file system with the results (or a
-    plain folder: then nothing can fill it or forbid to write), home/ and tmp/ what nobody should
-    touch. Programs and all that they start are known by a variable of their environment."""
+    """Programs are called in project/. disk/ is a small file system with the results. It is a plain
+    folder on hosts without mounts, which then cannot be full or read-only. Nothing should change
+    home/ and tmp/. An environment variable marks the programs and all processes that they start."""
 
     def __init__(self, folder, runs, runner, trainer):
         self.folder = Path(folder).resolve()
@@ -83,8 +83,8 @@ class Workplace:
     # --- calls ---
 
     def start(self, *arguments):
-        """fsdp-run with these arguments, not waited for; what it prints goes to files, whose name
-        is `printed`."""
+        """Starts fsdp-run, and does not wait for it. `printed` is the name of the files with its
+        output."""
         self._calls += 1
         printed = self.folder / "calls" / f"{self._calls:04}"
         printed.with_suffix(".command").write_text(" ".join(map(str, arguments)) + "\n")
@@ -113,19 +113,19 @@ class Workplace:
     # --- what faults need ---
 
     def save_tokens(self, name, seed):
-        """As editors do: another file takes the name."""
+        """Replaces the file by another one, as editors do."""
         new = self.project / f"new-{name}"
         numpy.save(new, tokens(seed))
         new.rename(self.project / name)
 
     def set_clock(self, offset_s):
-        """Of all programs, from now on; monotonic clocks stay."""
+        """Moves the clock of all programs, from now on, except their monotonic clocks."""
         new = self.clock.with_suffix(".new")
         new.write_text(f"{offset_s:+}\n")
         new.rename(self.clock)
 
     def contents_outside(self):
-        """path -> digest of all files that are none of the results'."""
+        """Returns path -> digest of all files outside the results."""
         return {str(path.relative_to(self.folder)): hashlib.sha256(path.read_bytes()).hexdigest()
                 for name in ("project", "home", "tmp")
                 for path in (self.folder / name).rglob("*") if path.is_file()}
@@ -140,7 +140,7 @@ class Workplace:
         (self.disk / "filler").unlink(missing_ok=True)
 
     def forbid_writing(self):
-        """To whatever is opened from now on."""
+        """Makes the results read-only for files that are opened from now on."""
         _mount(self.results, self.results, None, MS_BIND, None)
         _mount(None, self.results, None, MS_REMOUNT | MS_BIND | MS_RDONLY, None)
 
@@ -148,7 +148,7 @@ class Workplace:
         _mount(self.results, MNT_DETACH, what=_libc.umount2)
 
     def end(self, kept):
-        """No process and no mount is left; with `kept`, what was on the disk is in disk-kept."""
+        """Ends all processes, and unmounts. With `kept`, first copies disk/ to disk-kept."""
         while started := processes_of(self):
             for process in started:
                 send(process, signal.SIGKILL)
@@ -161,7 +161,7 @@ class Workplace:
 
 
 def in_own_mounts():
-    """Executes this program again where it may mount; does nothing where that cannot be."""
+    """Executes this program again in a mount namespace. Does nothing if this host has none."""
     if os.environ.get("FSDP_TEST_OWN_MOUNTS"):
         return
     unshare = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-rm"]

@@ -1,4 +1,4 @@
-"""The shipped experiments on their profile for any machine, as they are but shorter."""
+"""Runs the shipped experiments with the profile for any machine, unchanged but shorter."""
 
 import json
 import pathlib
@@ -44,7 +44,8 @@ def call(request):
 
 @pytest.fixture(scope="module")
 def smollm2(tmp_path_factory):
-    """The settings that name the model, made as make_model.sh makes it out of the packages of the tests."""
+    """Makes the model like make_model.sh, with the tests' packages. Returns the settings that name
+    it."""
     folder = tmp_path_factory.mktemp("models") / "smollm2"
     subprocess.run([sys.executable, ROOT / "experiments/data/smollm2/convert.py", folder], check=True)
     return [f"model.source={folder}", f"data.tokenizer={folder}"]
@@ -57,7 +58,7 @@ def test_every_point_ends_and_equal_batches_have_equal_losses(call, tmp_path, sm
     results = tmp_path / "results"
     call(ROOT / f"experiments/{name}.yaml", "--profile", "cpu", "--results", results, *settings)
     report = json.loads(call("report", name, "--results", results, "--format", "json"))
-    # Cards of chess.yaml are too small for some of its points, by design.
+    # The memory limit of chess.yaml is too small for some of its points, by design.
     ends = {"finished", "out_of_memory"} if name == "chess" else {"finished"}
     assert {row["status"] for row in report["rows"]} == ends
     assert all(row["loss_last"] > 0 for row in report["rows"] if row["status"] == "finished")

@@ -24,7 +24,7 @@ def pytest_addoption(parser):
 
 
 class Workplace:
-    """A results folder of runs of the stub trainer, and the exports of it."""
+    """A results folder of the stub trainer's runs, and its exports."""
 
     def __init__(self, folder, runner, trainer):
         self.folder = folder
@@ -70,7 +70,7 @@ class Workplace:
             return [dict(row) for row in database.execute(sql, values)]
 
     def export(self, name, *arguments, environment=None):
-        """The folder `name`, written anew."""
+        """Exports to the folder `name`, which is removed first. Returns the folder."""
         folder = self.folder / name
         shutil.rmtree(folder, ignore_errors=True)
         done = self.call("export", "--to", name, *arguments, environment=environment)

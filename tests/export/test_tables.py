@@ -1,4 +1,4 @@
-"""csv and jsonl: every figure as SQLite has it."""
+"""csv and jsonl have every figure as SQLite has it."""
 
 import csv
 import json
@@ -23,7 +23,7 @@ def as_csv(value):
 
 
 def same(exported, stored):
-    """Whether a text of CSV is the value that SQLite holds."""
+    """True if a text of CSV is the value in SQLite."""
     if isinstance(stored, float) and exported != "":
         return float(exported) == stored
     return exported == ("" if stored is None else str(stored))
@@ -69,7 +69,7 @@ def test_the_runs_have_their_comparison_and_where_they_come_from(workplace):
     for theirs, ours, text in zip(stored, exported, from_csv, strict=True):
         assert list(ours) == list(text)
         for name, value in theirs.items():
-            # A text that is not there is an empty one.
+            # A missing text is exported as an empty one.
             assert ours[name] == value or (not ours[name] and value is None), name
             assert same(text[name], value) or (text[name] in ("", "0", "{}") and value is None), name
     assert [row["status"] for row in exported] == ["finished", "finished", "failed", "planned"]

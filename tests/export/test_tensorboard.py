@@ -1,4 +1,4 @@
-"""tensorboard: event files that TensorBoard itself reads."""
+"""tensorboard writes event files that TensorBoard itself reads."""
 
 import re
 import struct

@@ -1,4 +1,4 @@
-"""wandb: what upload.py sends, taken down by a module that stands for Weights & Biases."""
+"""wandb: a fake Weights & Biases module records the calls of upload.py."""
 
 import json
 import os
@@ -31,7 +31,7 @@ NO_NAMES = {"WANDB_ENTITY": "", "WANDB_PROJECT": ""}
 
 
 def upload(folder, tmp_path):
-    """The calls of each run, by its name."""
+    """Runs upload.py. Returns the calls of each run, by the run's name."""
     (tmp_path / "wandb.py").write_text(FAKE)
     calls = tmp_path / "calls"
     subprocess.run([sys.executable, folder / "upload.py"], cwd=tmp_path, check=True,

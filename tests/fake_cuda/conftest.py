@@ -52,6 +52,6 @@ def seed(request) -> int:
 
 @pytest.fixture
 def fake_cuda_with_order(fake_cuda, monkeypatch) -> str:
-    """An operator that comes before what it should wait for ends its rank."""
+    """Ends a rank if an operator runs before the work that it should wait for."""
     monkeypatch.setenv("FAKE_CUDA_WATCHES_ORDER", "1")
     return f"{fake_cuda} {fake_cuda.with_name('libfake_cuda_order.so')}"

@@ -1,4 +1,4 @@
-"""A run of some ranks on GPUs that keep accounts, and how its ranks ended."""
+"""A run of some ranks on fake GPUs, and how its ranks ended."""
 
 import json
 import os
@@ -9,7 +9,7 @@ from few_games import few_games
 from trainer import events_file, of_kind
 
 OUT_OF_MEMORY, COMMUNICATION = 3, 4
-LIMIT_S = 60  # of a test, for hosts that do much else
+LIMIT_S = 60  # of a test, enough for busy hosts
 
 
 def run(ranks: int) -> dict:
@@ -46,7 +46,7 @@ def wait_for_all(processes: list) -> list[int]:
 
 
 def events(folder: Path, rank: int) -> list[dict]:
-    """Those that are whole."""
+    """Returns the events of whole lines."""
     file = events_file(folder, rank)
     lines = file.read_text().splitlines(keepends=True) if file.exists() else []
     return [json.loads(line) for line in lines if line.endswith("\n")]
@@ -58,7 +58,7 @@ def reason(folder: Path, rank: int) -> str:
 
 
 def is_gone(process: int) -> bool:
-    """Also if it only waits to be reaped."""
+    """True if the process has ended, even if it is not reaped yet."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except OSError:
@@ -66,7 +66,7 @@ def is_gone(process: int) -> bool:
 
 
 def watched_by(process: int) -> int:
-    """How many other processes a rank would miss."""
+    """Returns the number of other processes that a rank watches."""
     count = 0
     for file in Path(f"/proc/{process}/fd").iterdir():
         try:
@@ -77,7 +77,8 @@ def watched_by(process: int) -> int:
 
 
 def write_trainer(folder: Path, trainer: Path, preload: Path, first: str = "true") -> Path:
-    """fsdp-train on those GPUs, for launchers that are not, after a command of the shell."""
+    """Writes a script that runs the shell command `first`, then fsdp-train on fake GPUs. Launchers
+    without fake GPUs start it."""
     script = folder / "fsdp-train"
     script.write_text(f'#!/bin/sh\n{first}\nLD_PRELOAD="{preload}" exec {trainer} "$@"\n')
     os.chmod(script, 0o755)

@@ -1,4 +1,4 @@
-"""A rank that fails takes the others with it, which name it, although they wait on their GPUs for NCCL."""
+"""If a rank fails, the other ranks end and name it, although they wait on their GPUs for NCCL."""
 
 import os
 import signal
@@ -33,7 +33,7 @@ def check_out_of_memory(codes: list[int], full: int, folder) -> None:
 
 
 @pytest.mark.parametrize(("ranks", "full"), [(2, 0), (2, 1), (4, 2)])
-@pytest.mark.parametrize("free_mib", [9, 14, 24])  # the workspace, the weights, a step
+@pytest.mark.parametrize("free_mib", [9, 14, 24])  # fails at the workspace, the weights, a step
 def test_one_rank_out_of_memory(trainer, fake_cuda, ranks, full, free_mib, tmp_path, monkeypatch):
     monkeypatch.setenv("FAKE_CUDA_FREE_MIB", f"{full}:{free_mib}")
     codes = wait_for_all(start(trainer, run(ranks), tmp_path / "run", preload=fake_cuda))

@@ -1,4 +1,4 @@
-"""A forked rank behaves as a started one does, also on GPUs that keep accounts."""
+"""A forked rank behaves like a started one, also on fake GPUs."""
 
 import fork_server
 from failing_run import run

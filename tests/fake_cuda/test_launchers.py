@@ -1,5 +1,5 @@
-"""Under fsdp-run and torchrun: a rank that is killed at any moment ends the run, which says so and goes on from its
-checkpoint."""
+"""If a rank is killed at any moment, a run under fsdp-run or torchrun ends and says so. The next
+one resumes from its checkpoint."""
 
 import json
 import os
@@ -26,7 +26,7 @@ def spec_of(ranks: int, seed: int) -> dict:
 
 
 class Lab:
-    """A folder of results and an experiment of one run."""
+    """A results folder and an experiment of one run."""
 
     def __init__(self, folder: Path, runner: Path, trainer: Path):
         self.folder, self.runner, self.trainer = folder, runner, trainer
@@ -59,7 +59,8 @@ def lab(runner, rank_program, fake_nvml, tmp_path, monkeypatch) -> Lab:
 
 
 def kill_at(event: int, killed: int, ranks: int, folder_of_run, launcher: subprocess.Popen) -> None:
-    """Kills a rank when it has told so many events. Returns when all are gone, which must be soon."""
+    """Kills the rank `killed` after `event` events. Returns when all processes are gone, which must
+    be soon."""
     def told(rank: int) -> list[dict]:
         folder = folder_of_run()
         return events(folder, rank) if folder else []

@@ -1,5 +1,5 @@
-"""On GPUs that keep accounts the allocator of libtorch takes what was planned: allocated memory to the byte, reserved
-memory to a page. And no stream is too early."""
+"""On fake GPUs, libtorch's allocator takes the planned memory: allocated to the byte, reserved to a
+page. No stream runs too early."""
 
 import random
 import shutil
@@ -18,7 +18,7 @@ def largest(steps: list[dict], figure: str) -> int:
 
 
 def run_and_plan(trainer, preload: str, spec: dict, results: Path, number: int, capability: int):
-    """The steps of each rank, and the plan."""
+    """Runs and plans `spec`. Returns the steps of each rank, and the plan."""
     folder = results / "runs" / "random" / str(number)
     wait_until_well_ended(start(trainer, spec, folder, preload=preload), folder)
     if (folder / "prepared").exists():
@@ -28,7 +28,7 @@ def run_and_plan(trainer, preload: str, spec: dict, results: Path, number: int, 
 
 
 def test_rows_of_many_lengths_take_no_cudnn_on_hopper(trainer, fake_cuda_with_order, tmp_path, monkeypatch):
-    """It would plan each new length; and nobody fakes it."""
+    """cuDNN would make a plan for each new length. The fake GPU has no cuDNN."""
     monkeypatch.setenv("FAKE_CUDA_CAPABILITY", "9.0")
     articles = write_articles(tmp_path / "articles.csv", random.Random(1))
     spec = {"model": {"config": {"num_hidden_layers": 2, "hidden_size": 64, "intermediate_size": 96,
@@ -59,7 +59,8 @@ def test_the_allocator_takes_what_was_planned(trainer, fake_cuda_with_order, req
             planned = plan[f"memory_{figure}_bytes_max"]
             # Steps do not report the peaks of evaluations, or of a save after the last step.
             is_of_steps = not spec.keys() & {"evaluation", "checkpoint"}
-            # No plan has CUB's workspaces of some kilobytes, nor the order of rows of many lengths. Holes may differ.
+            # Plans omit CUB's workspaces of some kilobytes and the order of rows of many lengths,
+            # so holes in reserved memory may differ.
             slack = PAGE_BYTES if figure == "reserved" else 0
             if measured > planned + slack or (is_of_steps and measured < planned - slack):
                 unequal.append((number, figure, planned - measured, measured, spec))

@@ -1,4 +1,4 @@
-"""What no kernel of a GPU can do is refused before the first step, by runs and by plans."""
+"""Runs and plans refuse what no kernel of the GPU can do, before the first step."""
 
 import json
 
@@ -39,5 +39,5 @@ def test_what_no_kernel_can_do(trainer, fake_cuda, capability, precision, head_d
     assert reason in log_file(folder, 0).read_text()
     request = json.dumps(request_of(spec, tmp_path / "results", compute_capability=capability)) + "\n"
     answer = fork_server.run([trainer, "--plan"], request)
-    if "head_dim" in reason or not reason:  # of bf16 without its hardware plans warn
+    if "head_dim" in reason or not reason:  # for bf16 without its hardware, plans only warn
         assert reason in json.loads(answer)["error"]

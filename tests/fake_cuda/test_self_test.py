@@ -1,4 +1,4 @@
-"""The self-test goes its way on a GPU: every part of it runs, and memory is what was planned."""
+"""Every part of the self-test runs on a fake GPU, with the planned memory."""
 
 import os
 import re
@@ -10,14 +10,15 @@ import pytest
 
 @pytest.fixture
 def without_transformer_engine(trainer, tmp_path):
-    """Its kernels lie beside the program, and the GPU that keeps accounts does not serve them."""
+    """A copy of the program without lib/ beside it. Fake GPUs cannot run Transformer Engine's
+    kernels."""
     return shutil.copy2(trainer, tmp_path / trainer.name)
 
 
 def self_test(trainer, preload: str, **variables: str) -> str:
     ended = subprocess.run([trainer, "--self-test"], env=os.environ | {"LD_PRELOAD": preload} | variables,
                            capture_output=True, text=True)
-    assert ended.returncode == 1, ended.stderr  # what a GPU does not compute is not right
+    assert ended.returncode == 1, ended.stderr  # fake GPUs compute nothing, so results are wrong
     assert ended.stderr == ""
     return ended.stdout
 

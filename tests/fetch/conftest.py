@@ -40,7 +40,7 @@ def random_tensors():
 
 
 def model_files():
-    """A small LLaMA in two shards, and what else such a repository has."""
+    """Returns a small LLaMA in two shards, with the other files of such a repository."""
     tensors = random_tensors()
     names = sorted(tensors)
     shards = {f"model-{number:05}-of-00002.safetensors": names[number - 1::2] for number in (1, 2)}
@@ -77,7 +77,7 @@ def hub():
 
 
 class Workplace:
-    """A folder with experiment.yaml, and a cache of a hub's files that is empty at first."""
+    """A folder with experiment.yaml and a cache for a hub's files. The cache is empty at first."""
 
     def __init__(self, folder, hub, runner, stub_trainer):
         self.folder, self.hub, self.runner, self.stub_trainer = folder, hub, runner, stub_trainer
@@ -136,7 +136,8 @@ class Workplace:
         return self.repository(name) / "snapshots" / self.hub.repositories[name].commit
 
     def check_snapshot(self, paths, name=MODEL):
-        """The snapshot has these files, whole and right, as links, and no other."""
+        """Checks that the snapshot has exactly these files, as relative links to the right
+        contents."""
         folder = self.snapshot(name)
         found = {str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir()}
         assert found == set(paths)
@@ -146,7 +147,8 @@ class Workplace:
             assert (folder / path).read_bytes() == self.hub.repositories[name].files[path]
 
     def check_nothing_wrong(self, name=MODEL):
-        """Whatever has a name in the cache that it is found by has the right contents."""
+        """Checks that every file in the cache has the right contents, except incomplete
+        downloads."""
         repository = self.hub.repositories[name]
         hashes = {}
         for path, data in repository.files.items():

@@ -1,5 +1,6 @@
-"""A Python for fetch.py: its arguments are -I -c SCRIPT. Waits between tries are a hundredth as long, and lists of files may
-have a hundredth as many pages. If FETCH_TEST_XET names an address, there is a library of Xet that gets files from it."""
+"""A Python for fetch.py, with the arguments -I -c SCRIPT. It divides waits between tries, and the
+largest number of pages of a file list, by 100. If FETCH_TEST_XET names an address, it provides a
+fake Xet library, which downloads files from the address."""
 import os
 import sys
 import time
@@ -11,7 +12,7 @@ time.sleep = lambda seconds: sleep(seconds / 100)
 
 
 class Group:
-    """A group of downloads of hf_xet: <address>/<Xet hash> has the file."""
+    """A fake of hf_xet's group of downloads. The URL of a file is <address>/<Xet hash>."""
 
     def __enter__(self):
         return self

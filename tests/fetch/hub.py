@@ -1,7 +1,8 @@
-"""A Hugging Face hub on this host, and a CDN on another port that large files are redirected to.
+"""A Hugging Face hub on this host. It redirects large files to a CDN on another port.
 
-Faults are put in for single requests: hub.faults["main"] or ["cdn"] is a function that is called
-with each request and may answer it itself (returning True), or change what is sent."""
+hub.faults["main"] and hub.faults["cdn"] make faults. Each is a function that is called with every
+request. It may answer the request itself, and then returns True. It may also change what is
+sent."""
 
 import hashlib
 import json
@@ -12,7 +13,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote, urlsplit
 
-LARGE_BYTES = 100_000  # files from here on are in Git LFS, which redirects to the CDN
+LARGE_BYTES = 100_000  # files of this size or more are in Git LFS, on the CDN
 
 
 def git_hash(data):
@@ -184,18 +185,18 @@ class QuietServer(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, *_):
-        pass  # clients go away in the middle
+        pass  # clients may disconnect during an answer
 
 
 class Hub:
     def __init__(self):
         self.repositories = {}  # "org/name" or "datasets/org/name" -> Repository
         self.blobs = {}
-        self.token = None  # that clients have to send
+        self.token = None  # the token that clients must send
         self.faults = {}
         self.requests = []
         self.page_size = 1000
-        self.has_xet = False  # large files can also be had by Xet, from the CDN
+        self.has_xet = False  # if true, the CDN also serves large files by Xet
         self.chunk_bytes = 1 << 16
         self.before_chunk = None
         self.sent_bytes = 0

@@ -1,4 +1,5 @@
-"""A hub that refuses, fails, hangs or lies: each is a clear error or is got over, and nothing wrong is left."""
+"""If a hub refuses, fails, hangs or lies, a fetch recovers or ends with a clear error. It leaves no
+wrong file."""
 import os
 import shutil
 import subprocess
@@ -13,7 +14,7 @@ SHARD = "model-00001-of-00002.safetensors"
 
 
 def large_model(workplace, large_bytes=3_000_000):
-    """A model whose one large file comes in many pieces."""
+    """Makes a model with one large file, which is sent in many pieces."""
     files = {"config.json": model_files()["config.json"], "model.safetensors": os.urandom(large_bytes)}
     workplace.hub.repositories[MODEL] = Repository(files)
     return files
@@ -25,7 +26,7 @@ def hash_of_large_file(workplace):
 
 
 def place_of_part(workplace):
-    """Where the part of the large file that has come lies. Small files may have parts beside it."""
+    """Returns the path of the incomplete download of the large file."""
     return workplace.repository() / "blobs" / f"{hash_of_large_file(workplace)}.incomplete"
 
 
@@ -34,7 +35,7 @@ def cdn_ranges(workplace):
 
 
 def first(count, answer):
-    """A fault that answers the first `count` requests."""
+    """Returns a fault that calls `answer` for the first `count` requests only."""
     left = [count]
 
     def fault(request):
@@ -52,7 +53,8 @@ def answering(status, body=b"", **headers):
 
 
 def refused(workplace, *texts, code, **environment):
-    """A fetch ends with this code and these texts, and leaves nothing that a run would take."""
+    """Checks that a fetch ends with this code and these texts, and leaves nothing that a run would
+    use."""
     ended = workplace.fetch(**environment)
     assert ended.returncode == code, ended.stderr
     for text in texts:
@@ -80,7 +82,7 @@ def test_a_gated_repository(workplace):
 
 
 def test_a_repository_whose_files_are_gated(workplace):
-    """The hub lists the files of such a repository to all."""
+    """The hub shows the list of files to everyone, but not the files."""
     workplace.hub.faults["main"] = lambda request: "/resolve/" in request.path and not answering(
         403, b"{}", X_Error_Message="Access to it is restricted")(request)
     refused(workplace, f"{MODEL}/model.safetensors.index.json: the server answered 403: Access to it is restricted",
@@ -120,7 +122,7 @@ def test_an_endpoint_that_is_none(workplace, endpoint, text):
     assert "secret" not in ended.stderr
 
 
-# --- faults that pass ---
+# --- temporary faults ---
 
 
 @pytest.mark.parametrize("server", ["main", "cdn"])
@@ -171,7 +173,7 @@ def test_a_connection_that_breaks_in_the_middle_is_taken_up(workplace):
 
 
 def leave_part(workplace, data):
-    """Leaves this of the large file, as an earlier fetch would."""
+    """Writes `data` as an earlier fetch's incomplete download of the large file."""
     place = place_of_part(workplace)
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_bytes(data)
@@ -293,7 +295,7 @@ def test_another_part_than_was_asked_for(workplace):
     files = large_model(workplace)
     leave_part(workplace, files["model.safetensors"][:2_000_000])
     workplace.hub.faults["cdn"] = other_range
-    assert workplace.fetch().returncode == 0  # without a part
+    assert workplace.fetch().returncode == 0  # by a request for the whole file
     workplace.check_snapshot(files)
 
 
@@ -307,7 +309,7 @@ def too_many_bytes(request):
 
 
 def too_few_bytes(request):
-    """An answer without its length that ends early, and has nothing more if it is asked again."""
+    """Answers without a length, and ends early. Later requests for the rest get no bytes."""
     request.send_response(206 if request.headers.get("Range") else 200)
     request.send_header("Transfer-Encoding", "chunked")
     if request.headers.get("Range"):
@@ -439,7 +441,7 @@ def test_a_cache_that_cannot_be_written(workplace):
 
 
 def test_names_that_are_written_under_cannot_be_known_before(workplace):
-    """They were the process's number, so that a folder of such a name ended the fetch."""
+    """Temporary names once had the process id, so a folder of that name ended the fetch."""
     commit = workplace.hub.repositories[MODEL].commit
     folders = [workplace.repository() / folder for folder in ("refs", f"snapshots/{commit}", f"listings/{commit}")]
     plant = 'for folder in "$@"; do [ "$folder" = -- ] && break; mkdir -p "$folder/.tmp-$$/full"; shift; done; shift'
@@ -478,7 +480,7 @@ def test_a_disk_that_is_full_in_the_middle(workplace):
     assert cdn_ranges(workplace) == ["bytes=1000000-"]
 
 
-# --- several, and none to the end ---
+# --- several fetches, and interrupted ones ---
 
 
 def test_two_at_once(workplace):

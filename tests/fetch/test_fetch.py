@@ -1,4 +1,4 @@
-"""What a fetch brings, and that runs and Hugging Face's library take it without the network."""
+"""A fetch brings the right files. Runs and Hugging Face's library use them without the network."""
 import json
 import os
 import re
@@ -57,7 +57,7 @@ def test_a_revision_is_that_and_no_other(workplace):
 
 
 def test_files_and_folders_of_data(workplace):
-    workplace.hub.page_size = 1  # lists in pages
+    workplace.hub.page_size = 1  # file lists of many pages
     workplace.write(None, **{"data.train": TRAIN})
     assert workplace.fetch().returncode == 0
     workplace.check_snapshot({"data/train.csv"}, "datasets/org/games")
@@ -88,11 +88,11 @@ def test_a_file_of_a_folder_is_not_the_folder(workplace):
     refused(workplace, f"'data.train': datasets/org/games/data is in {workplace.cache}, but the hub's list")
     assert workplace.fetch().returncode == 0
     ended = workplace.run()
-    assert "is a folder without one of the files" in ended.stderr  # what a kind of data says of it
+    assert "is a folder without one of the files" in ended.stderr  # a later check
 
 
 def test_a_file_of_a_repository_is_not_the_repository(workplace):
-    """A tokenizer without its settings gave other tokens."""
+    """A run used to accept a tokenizer without its settings, and got other tokens."""
     workplace.write(None, **{"data.tokenizer": f"hf://{MODEL}/tokenizer.model"})
     assert workplace.fetch().returncode == 0
     for keys, missing in (({"data.tokenizer": f"hf://{MODEL}", "source": None}, "config.json"),
@@ -107,7 +107,7 @@ def test_a_file_of_a_repository_is_not_the_repository(workplace):
 
 def test_a_fetch_of_one_file_does_not_end_another_fetch(workplace):
     assert workplace.fetch().returncode == 0
-    (workplace.snapshot() / "generation_config.json").unlink()  # where the other fetch was killed
+    (workplace.snapshot() / "generation_config.json").unlink()  # as if killed before
     workplace.write(None, **{"data.tokenizer": f"hf://{MODEL}/tokenizer.model"})
     assert workplace.fetch().returncode == 0
     workplace.write()
@@ -167,7 +167,7 @@ def test_runs_read_the_cache_when_the_server_is_gone(workplace):
     assert ended.returncode == 0, ended.stderr
     [spec] = workplace.results.glob("runs/trial/*/run.yaml")
     assert f'source: "{workplace.snapshot()}"' in spec.read_text()
-    # A run is what its files are, wherever they lie.
+    # A run's identity is the contents of its files, not their place.
     shutil.copytree(workplace.snapshot(), workplace.folder / "copy")
     workplace.write("copy", **{"data.train": TRAIN})
     again = workplace.run()
@@ -228,7 +228,7 @@ def test_a_list_that_is_damaged_is_asked_for_again(workplace):
 
 
 def test_a_cache_whose_folders_are_links(workplace):
-    """Links of a snapshot that lay elsewhere led nowhere, and the fetch ended as if they did not."""
+    """Links in a snapshot that was moved used to lead nowhere, and the fetch did not notice."""
     assert workplace.fetch().returncode == 0
     elsewhere = workplace.folder / "a/b/c/d"
     elsewhere.mkdir(parents=True)

@@ -1,4 +1,5 @@
-"""A fetch that is killed at random moments: FSDP_TEST_KILLS times, from FSDP_TEST_SEED."""
+"""Kills a fetch at random moments. FSDP_TEST_KILLS is the number of kills, FSDP_TEST_SEED the
+seed."""
 import os
 import random
 import signal
@@ -12,7 +13,7 @@ SEED = int(os.environ.get("FSDP_TEST_SEED", "1"))
 
 
 def bytes_there(workplace):
-    """How much there is of each blob."""
+    """Returns the number of bytes of each blob so far."""
     return {str(path).removesuffix(".incomplete"): path.stat().st_size
             for path in workplace.cache.glob("*/blobs/*")}
 
@@ -33,7 +34,7 @@ def test_nothing_wrong_is_left_and_nothing_is_begun_anew(workplace):
     left = [0]
 
     def count(request):
-        """Says when as many chunks have been sent as were to be before the kill."""
+        """Sets `asked` when enough chunks were sent for the next kill."""
         left[0] -= 1
         if left[0] <= 0:
             asked.set()

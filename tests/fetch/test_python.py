@@ -1,4 +1,4 @@
-"""The Python that a fetch needs, and the library that it installs if that Python has none."""
+"""The Python that a fetch needs, and the library that a fetch installs if Python has none."""
 import sys
 import zipfile
 from pathlib import Path
@@ -6,9 +6,9 @@ from pathlib import Path
 import huggingface_hub
 import pytest
 
-VERSION = huggingface_hub.__version__  # what is installed is what the tests have
+VERSION = huggingface_hub.__version__  # fetches install the version that the tests have
 
-# A stand-in that leads to the tests' own library.
+# A fake package that imports the tests' own library instead.
 LEADS_ON = f"""import sys
 sys.path.insert(0, {str(Path(huggingface_hub.__path__[0]).parent)!r})
 del sys.modules["huggingface_hub"]
@@ -34,13 +34,13 @@ def test_the_library_is_installed_once(workplace):
     wheels, caches = workplace.folder / "wheels", workplace.folder / "cache/fsdp-run"
     wheels.mkdir()
     variables = {"PIP_CONFIG_FILE": "/dev/null", "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheels)}
-    workplace.python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')  # without the library, with pip
+    workplace.python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')  # no library, but pip
     ended = workplace.fetch(**variables)
     assert ended.returncode == 1 and f"cannot be installed into {caches}/huggingface_hub-{VERSION}-" in ended.stderr, ended.stderr
     assert "pip says: ERROR: " in ended.stderr and "let FSDP_PYTHON name DIR/bin/python" in ended.stderr, ended.stderr
     assert list(caches.iterdir()) == [] and workplace.hub.requests == []
 
-    variables["FSDP_PYTHON"] = sys._base_executable  # without the library, and perhaps without pip
+    variables["FSDP_PYTHON"] = sys._base_executable  # no library, perhaps no pip
     wheel = wheels / f"huggingface_hub-{VERSION}-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
         information = f"huggingface_hub-{VERSION}.dist-info"

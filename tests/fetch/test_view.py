@@ -1,4 +1,4 @@
-"""What a terminal shows of a fetch."""
+"""The output of a fetch on a terminal."""
 import fcntl
 import os
 import pty
@@ -13,7 +13,8 @@ from conftest import model_files
 
 
 def shown(workplace, columns, **environment):
-    """What a fetch writes to a terminal of so many columns; a file waits until it has drawn."""
+    """Returns what a fetch writes to a terminal of this width. The hub delays a file until progress
+    is drawn."""
     main, terminal = pty.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     half, drawn = threading.Event(), threading.Event()
@@ -32,7 +33,7 @@ def shown(workplace, columns, **environment):
     while True:
         try:
             more = os.read(main, 1 << 16)
-        except OSError:  # its end
+        except OSError:  # the end of the output
             break
         text += more
         if half.is_set() and (b" files  " in text or columns < 40):
@@ -48,7 +49,7 @@ def test_one_bar_for_all_files_that_fits(workplace, columns):
     text = shown(workplace, columns)
     drawings = [part for part in text.split("\r\033[K") if part and not part.endswith("\n")]
     assert drawings and all(len(part.splitlines()[-1]) < columns for part in drawings)
-    assert text.endswith("\r\033[K")  # nothing is left of it
+    assert text.endswith("\r\033[K")  # the progress line is erased at the end
     if columns == 80:
         assert re.search(r"\[[=> ]{16}\] \d/7 files  \d+\.\d MiB of \d+\.\d MiB", text), text
 

@@ -1,5 +1,5 @@
-"""Writes the inputs that fuzzing begins with: valid files, one folder a program, into the folder
-that is given."""
+"""Writes the inputs that fuzzing begins with: valid files, in one folder per program below the
+given folder."""
 
 import csv
 import io
@@ -41,7 +41,7 @@ def pickle_in(file: bytes) -> bytes:
 
 
 def records() -> list[bytes]:
-    """One of each kind of data, in each format."""
+    """Returns a record of each kind of data, in each format."""
     chat = [{"role": role, "content": f" {role}'s text "} for role in ("user", "assistant") * 2]
     kinds = [
         {"Moves": "1. e4 e5", "Termination": "CHECKMATE", "Result": "1-0"},
@@ -64,7 +64,7 @@ def records() -> list[bytes]:
 
 
 def sentencepiece_models() -> list[bytes]:
-    """One of each type, with a small table of characters."""
+    """Returns a model of each type, with a small table of character rules."""
     models = []
     with tempfile.NamedTemporaryFile("w", suffix=".tsv") as rules:
         rules.write("41\t61\n41 42\t62 63\nFB01\t66 69\nA0\t20\n")
@@ -81,7 +81,7 @@ def sentencepiece_models() -> list[bytes]:
 
 
 def seeds() -> dict[str, list[bytes]]:
-    """By program."""
+    """Returns program -> its inputs."""
     tensors = {"a": torch.zeros(2, 3), "b": torch.zeros(1, dtype=torch.bfloat16)}
     return {
         "fuzz_torch_file": weights(),

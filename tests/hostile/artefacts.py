@@ -1,4 +1,5 @@
-"""Valid artefacts, made by real runs once per invocation; every case begins with copies of them."""
+"""Makes valid artefacts by real runs, once per invocation. Every case begins with copies of
+them."""
 
 import json
 import os
@@ -30,7 +31,7 @@ points:
 """
 RULES = "point=broken,step=3,fail=it broke; batch_above=3,step=2,out_of_memory=no room"
 
-# The trainer's: a model that starts and steps in no time.
+# The real trainer's experiment. The model is tiny, so it starts and steps fast.
 MODEL = {
     "num_hidden_layers": 1, "hidden_size": 16, "intermediate_size": 32, "num_attention_heads": 2,
     "num_key_value_heads": 2, "vocab_size": 64
@@ -70,9 +71,15 @@ base:
 
 
 def make(folder: pathlib.Path, programs: Programs) -> None:
-    """sweep/: an experiment and its results; training/: the same of the real trainer; model/,
-    sharded_model/, torch_model/ and sharded_torch_model/: Hugging Face folders; full/ and sharded/: checkpoints after step 2;
-    calibrated/: results with a calibration of training/'s first point; hub_cache/: the cache of a hub."""
+    """Makes these folders:
+
+    - sweep/: an experiment and its results, by the stub trainer
+    - training/: an experiment and its results, by the real trainer
+    - model/, sharded_model/, torch_model/, sharded_torch_model/: Hugging Face folders
+    - full/, sharded/: checkpoints after step 2
+    - calibrated/: results with a calibration of training/'s first point
+    - hub_cache/: the cache of a hub
+    """
     for name, experiment, trainer in (("sweep", SWEEP, programs.stub_trainer),
                                       ("training", TRAINING, programs.trainer)):
         part = folder / name
@@ -108,7 +115,7 @@ def call(programs: Programs, *arguments, folder: pathlib.Path, **environment: st
 
 
 def hub_repositories(folder: pathlib.Path) -> dict[str, Repository]:
-    """Files that begin with `unwanted` are not fetched."""
+    """Returns the hub's repositories. A fetch does not take files that begin with `unwanted`."""
     model = {file.name: file.read_bytes() for file in (folder / "sharded_model").iterdir()}
     tokens = (folder / "training/tokens.npy").read_bytes()
     return {HUB_MODEL: Repository({**model, "tokenizer_config.json": b"{}", "generation_config.json": b'{"a": 1}',
@@ -136,7 +143,8 @@ def write_tokens(file: pathlib.Path) -> None:
 
 
 def make_model_folders(folder: pathlib.Path) -> None:
-    """What a checkpoint has of a Hugging Face model, whole and in two shards with their index."""
+    """Makes Hugging Face folders of a checkpoint's model: one file, and two shards with an
+    index."""
     for name in ("model", "sharded_model"):
         (folder / name).mkdir()
         shutil.copyfile(folder / "full" / "config.json", folder / name / "config.json")
@@ -160,7 +168,7 @@ def make_model_folders(folder: pathlib.Path) -> None:
 
 
 def make_torch_folders(folder: pathlib.Path) -> None:
-    """The same models with the weights in files of torch.save."""
+    """Makes the same models with weights that torch.save writes."""
     import safetensors.torch
     import torch
     for source in ("model", "sharded_model"):

@@ -1,4 +1,4 @@
-"""Case: one hostile input in a folder of its own, the programs run on it, and what was wrong."""
+"""Case: one hostile input in its own folder, the programs that run on it, and their failures."""
 
 import contextlib
 import dataclasses
@@ -15,7 +15,7 @@ from tests.hostile.sandbox import Ended
 
 @dataclasses.dataclass(frozen=True)
 class Programs:
-    """The built programs. `sanitized`: so slower and without limits of memory."""
+    """The built programs. `sanitized` programs are slower, and get no memory limit."""
 
     runner: str
     trainer: str
@@ -28,10 +28,10 @@ class Programs:
 
 
 class Case:
-    """Everything random follows from the seed and the case's number.
+    """The seed, the case's number and its kind determine everything random.
 
-    `work` is where the programs run; `home` and `temporary` are theirs too. A kind's `attack(case)`
-    writes its inputs there, runs programs, and calls `fail` for what should not be so.
+    Programs run in `work`, and may also use `home` and `temporary`. A kind's `attack(case)` writes
+    its inputs there, runs programs, and calls `fail` for each wrong behaviour.
     """
     def __init__(self, seed: int, number: int, kind: str, folder: pathlib.Path, programs: Programs,
                  artefacts: pathlib.Path):
@@ -51,17 +51,17 @@ class Case:
         (self.work / "precious").write_text("not yours\n")
 
     def note(self, text: str) -> None:
-        """Says, for the reader of a failure, what was done to the input."""
+        """Notes a change of the input, for the reader of a failure."""
         self.notes.append(text)
 
     def fail(self, text: str) -> None:
-        """Once for each first line; kept printable and short."""
+        """Records a failure, printable and short. Failures with an equal first line count once."""
         lines = [ascii(line)[1:-1][:300] for line in text.splitlines()[:30]]
         if all(failure.splitlines()[0] != lines[0] for failure in self.failures):
             self.failures.append("\n".join(lines))
 
     def take(self, artefact: str, name: str = "") -> pathlib.Path:
-        """A copy of a valid artefact in the working folder."""
+        """Copies a valid artefact to the working folder. Returns the copy."""
         target = self.work / (name or artefact)
         source = self.artefacts / artefact
         if source.is_dir():
@@ -79,7 +79,7 @@ class Case:
 
     @contextlib.contextmanager
     def mounted(self):
-        """Programs that are run meanwhile see the file systems of the Mounts that this gives."""
+        """Yields Mounts. Programs that run meanwhile see their file systems."""
         self.mounts = Mounts(self.work)
         try:
             yield self.mounts
@@ -89,8 +89,8 @@ class Case:
 
     def fsdp_run(self, *arguments: str | bytes, may_change: tuple[str, ...] = (),
                  **options) -> Ended:
-        """Runs fsdp-run. `may_change`: what may differ afterwards, relative to the working folder;
-        all else must be as it was."""
+        """Runs fsdp-run. Only paths in `may_change`, relative to the working folder, may differ
+        afterwards."""
         return self.run([self.programs.runner, *arguments], may_change=may_change, **options)
 
     def train(self,
@@ -118,10 +118,11 @@ class Case:
             mute: bool = False,
             statuses: tuple[int, ...] = oracle.RUNNER_STATUSES,
             **options) -> Ended:
-        """`raw_output`: its output is somebody else's words; `mute`: it cannot say anything."""
+        """Runs a command and judges it. `raw_output`: its output may hold control characters of
+        others' text. `mute`: it cannot print a message."""
         before = snapshot.take(self.folder)
         variables = {**self.environment(), **(environment or {})}
-        if resource.RLIMIT_NPROC in options.get("limits", {}):  # the leak check is a process itself
+        if resource.RLIMIT_NPROC in options.get("limits", {}):  # the leak check is a process
             variables["ASAN_OPTIONS"] += ":detect_leaks=0"
         ended = sandbox.run(self.mounts.inside(command) if self.mounts else command,
                             self.work, variables,

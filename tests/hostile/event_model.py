@@ -1,4 +1,4 @@
-"""What an events file says, read by the letter of contract/record/event.h."""
+"""Reads an events file strictly as contract/record/event.h defines it."""
 
 import json
 import math
@@ -31,7 +31,7 @@ KINDS = {
     "run_started", "step", "evaluation", "checkpoint", "device_sample", "run_finished",
     "run_failed", "run_interrupted", "memory_peak", "cpu_use"
 }
-# A missing one would be taken for a measured 0.
+# These members must be there. A missing one would be read as a measured 0.
 REQUIRED = {
     "step": ("step", "step_time_ms", "tokens", "unpadded_tokens", "label_count",
              "learning_rate",
@@ -64,7 +64,7 @@ def fits(name: str, value) -> bool:
 
 
 def event_of(line: bytes) -> dict | None:
-    """None: the line is no event, and a reader has to skip it."""
+    """Returns None if the line is no event. Readers must skip such a line."""
     def no_constant(name: str):
         raise ValueError(name)
 
@@ -84,16 +84,16 @@ def event_of(line: bytes) -> dict | None:
 
 
 def last(contents: bytes, kind: str, member: str):
-    """What the last event of this kind says, of events that are whole; None: there is none."""
+    """Returns the member of the last event of this kind. None if there is no such event."""
     events = [event_of(line) for line in contents.split(b"\n")[:-1]]
     values = [event.get(member) for event in events if event and event["kind"] == kind]
     return values[-1] if values else None
 
 
 def is_whole(contents: bytes, steps: int) -> bool:
-    """Whether every line is an event, none is missing between them, each of `steps` was done once,
-    and the rank finished. An event that is there twice counts once; one of a kind that nobody knows
-    may be any of those that are missing."""
+    """True if every line is an event, no event is missing between two others, each of `steps` was
+    done once, and the rank finished. A repeated event counts once. An event of an unknown kind may
+    stand for any missing one."""
     sequence = -1
     unknown = 0
     done = []

@@ -1,4 +1,4 @@
-"""Figures of a results folder, read and computed without the programs under test."""
+"""Reads and computes the figures of a results folder, without the programs under test."""
 
 import contextlib
 import math
@@ -16,7 +16,7 @@ FINITE = (int, float)
 
 @contextlib.contextmanager
 def database(results: pathlib.Path):
-    """A copy of the results folder's database, so that reading changes nothing."""
+    """Opens a copy of the results folder's database, so that reading changes nothing."""
     with tempfile.TemporaryDirectory() as folder:
         for name in ("results.sqlite", "results.sqlite-journal"):
             if (results / name).is_file():
@@ -46,7 +46,7 @@ def equal(left, right) -> bool:
 
 
 def check_report(case: Case, results: pathlib.Path, **options) -> dict | None:
-    """Runs `report --format json`; each number in it must be SQLite's."""
+    """Runs `report --format json`, and compares each number with SQLite's."""
     ended = case.fsdp_run("report", "--format", "json", "--per-run", "--results", str(results),
                           **options)
     if not ended.ok:
@@ -62,7 +62,7 @@ def check_report(case: Case, results: pathlib.Path, **options) -> dict | None:
         case.fail(f"a report of a database that SQLite cannot read: {error}\n{ended.excerpt()}")
         return None
     if any("run" not in row for row in rows):
-        return report  # somebody else's view, which reports do not read
+        return report  # a changed view, which reports do not read
     stored = {row["run"]: row for row in rows}
     for row in report["rows"]:
         compare_row(case, row, stored.get(row.get("run")))
@@ -84,7 +84,7 @@ def compare_row(case: Case, shown: dict, stored: dict | None) -> None:
 
 
 def check_export(case: Case, folder: pathlib.Path, results: pathlib.Path) -> None:
-    """Every file of an export is well formed, and has as many steps as are stored."""
+    """Checks that each file of an export is well formed, and has as many steps as the database."""
     for file in sorted(folder.rglob("*")):
         try:
             if file.suffix == ".csv":
@@ -99,7 +99,7 @@ def check_export(case: Case, folder: pathlib.Path, results: pathlib.Path) -> Non
 
 
 def recomputed(connection: sqlite3.Connection, run: int, attempt: int) -> dict:
-    """An attempt's figures from its steps, by the definitions of docs/internals.md."""
+    """Computes an attempt's figures from its steps, as docs/internals.md defines them."""
     ranks, warmup = connection.execute("select ranks, warmup_steps_excluded from runs where id = ?",
                                        (run,)).fetchone()
     steps: dict[int, dict[int, sqlite3.Row]] = {}
@@ -109,7 +109,7 @@ def recomputed(connection: sqlite3.Connection, run: int, attempt: int) -> dict:
             "select * from steps where run = ? and attempt = ? "
             "order by rank, sequence", (run, attempt)):
         if row["step"] <= last.get(row["rank"], row["step"] - 1):
-            continue  # a rank's steps only rise
+            continue  # steps of a rank must increase
         last[row["rank"]] = row["step"]
         steps.setdefault(row["step"], {})[row["rank"]] = row
         counts[row["rank"]] = counts.get(row["rank"], 0) + 1
@@ -130,13 +130,13 @@ def recomputed(connection: sqlite3.Connection, run: int, attempt: int) -> dict:
                                          default=None),
         "loss_last": of_rank_0[-1]["loss"] if of_rank_0 else None,
     }
-    if not resumed:  # else it is that of the run's first step
+    if not resumed:  # a resumed attempt has the loss of the run's first step
         figures["loss_first"] = of_rank_0[0]["loss"] if of_rank_0 else None
     return figures
 
 
 def check_attempts(case: Case, results: pathlib.Path) -> None:
-    """Every stored figure of every attempt follows from its stored steps."""
+    """Checks that every stored figure of every attempt follows from its stored steps."""
     with database(results) as connection:
         attempts = connection.execute(
             "select s.*, a.status from summaries s join attempts a using (run, attempt)").fetchall(
@@ -152,7 +152,7 @@ def check_attempts(case: Case, results: pathlib.Path) -> None:
 
 
 def check_no_crash(case: Case, results: pathlib.Path) -> None:
-    """No rank of any attempt crashed, as far as reasons and logs tell."""
+    """Checks in reasons and logs that no rank crashed."""
     with database(results) as connection:
         for row in connection.execute("select run, attempt, reason from attempts"):
             if oracle.is_crash(row["reason"]):

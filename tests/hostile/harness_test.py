@@ -1,4 +1,4 @@
-"""The harness itself: what it must notice, and that a case is known by seed and number."""
+"""Tests the harness itself: what it must notice, and that seed and number reproduce a case."""
 
 import pathlib
 

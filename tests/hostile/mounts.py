@@ -1,4 +1,4 @@
-"""File systems that only the programs of one case see: a mount namespace that an ordinary user makes."""
+"""File systems that only the programs of one case see, in a mount namespace of an ordinary user."""
 
 import os
 import pathlib
@@ -9,7 +9,7 @@ ENTER = ["nsenter", "--user", "--mount", "--preserve-credentials", "--target"]
 
 
 class CannotMount(Exception):
-    """This host lets no ordinary user make a namespace."""
+    """This host does not let an ordinary user make a namespace."""
 
 
 class Mounts:
@@ -26,8 +26,9 @@ class Mounts:
             raise CannotMount(str(error)) from error
 
     def call(self, script: str) -> None:
-        """Runs a script in the namespace's shell, not in `folder`, which is its `$work`: a program that works there
-        counts as left behind. Throws OSError if the script fails."""
+        """Runs a script in the namespace's shell. `$work` is `folder`. The script must not change
+        to this folder, because programs that work there count as left behind. Raises OSError if it
+        fails."""
         assert self.shell.stdin and self.shell.stdout
         try:
             self.shell.stdin.write(f"work={self.folder}; if ({script}); then echo; echo done; else echo; echo failed; fi\n")
@@ -47,9 +48,10 @@ class Mounts:
         self.shell.communicate()
 
     def inside(self, command: list[str | bytes]) -> list[str | bytes]:
-        """The words that run `command` in the namespace, in `folder`, without the right to mount."""
+        """Returns the words that run `command` in the namespace and in `folder`, without the right
+        to mount."""
         return [*ENTER, str(self.shell.pid), "sh", "-c", 'cd "$0" && exec "$@"', str(self.folder), *command]
 
     def path(self, name: str) -> pathlib.Path:
-        """The path by which this process reaches what is `name` in `folder` in the namespace."""
+        """Returns the path by which this process reaches the namespace's `folder`/`name`."""
         return pathlib.Path(f"/proc/{self.shell.pid}/root{os.path.abspath(self.folder / name)}")

@@ -50,7 +50,7 @@ def number(random_: random.Random):
 
 
 def scalar(random_: random.Random):
-    """Of any type that JSON, YAML and SQLite have."""
+    """Returns an odd scalar, of any type that JSON, YAML and SQLite have."""
     return random_.choice([
         text, integer, number, lambda _: None, lambda _: True, lambda _: random_.choice(NOT_FINITE),
         lambda _: random_.choice(HUGE_INTEGERS)
@@ -58,19 +58,19 @@ def scalar(random_: random.Random):
 
 
 def nested(random_: random.Random, opening: str = "[", closing: str = "]") -> str:
-    """Brackets in brackets, deep enough to end a recursive reader."""
+    """Returns nested brackets, deep enough to crash a recursive reader."""
     depth = random_.choice([100, 1000, 20_000, 200_000])
     return opening * depth + ("1" if opening[-1] == ":" else "") + (closing * depth if
                                                                     random_.random() < 0.7 else "")
 
 
 def is_changeable(file: pathlib.Path) -> bool:
-    """Whether it is a file that an earlier change left as one."""
+    """True if `file` is still a regular file that can be read and written."""
     return file.is_file() and os.access(file, os.R_OK | os.W_OK)
 
 
 def damaged(random_: random.Random, contents: bytes) -> tuple[bytes, str]:
-    """Contents with some bytes changed, and what was done."""
+    """Returns the contents with some bytes changed, and a description of the change."""
     size = len(contents)
     at = random_.randrange(size) if size else 0
     length = random_.choice([1, 2, 8, 100, 4096])

@@ -1,4 +1,4 @@
-"""What every program must do, whatever it was given."""
+"""Rules that every program must follow for every input."""
 
 import csv
 import io
@@ -11,7 +11,7 @@ from tests.hostile.sandbox import Ended
 RUNNER_STATUSES = (0, 1, 2, 130)
 TRAINER_STATUSES = (0, 1, 2, 3, 4, 130)
 
-ERROR_LIMIT_BYTES = 64 << 10  # besides what is quoted of the command line
+ERROR_LIMIT_BYTES = 64 << 10  # in addition to quotes of the command line
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 SANITIZER = re.compile(rb"(?:Address|Leak|UndefinedBehavior|Thread)Sanitizer|: runtime error: ")
 CRASH = re.compile(
@@ -23,7 +23,7 @@ def problems(ended: Ended,
              statuses: tuple[int, ...],
              raw_output: bool = False,
              mute: bool = False) -> list[str]:
-    """What is wrong with how a program ended and with what it said."""
+    """Returns the problems of a program's end and output."""
     found = []
     if ended.timed_out:
         return ["hangs"]
@@ -33,7 +33,7 @@ def problems(ended: Ended,
         found.append(f"exit status {ended.status} is not one of {statuses}")
     if SANITIZER.search(ended.errors):
         found.append("a sanitizer's report")
-    # The reports of a sweep's JSON and of doctor go to standard output.
+    # A sweep's JSON and doctor explain failures on standard output.
     said = ended.errors or b'"kind":"report"' in ended.output or b"missing  " in ended.output
     if ended.status != 0 and not (said or mute):
         found.append(f"exit status {ended.status} without a word on stderr")
@@ -48,7 +48,7 @@ def problems(ended: Ended,
 
 
 def hostile_text(stream: str, text: bytes) -> list[str]:
-    """Why text is not fit for a terminal. Lines of CSV end in CR LF."""
+    """Returns why the text is not safe for a terminal. CR LF is allowed, because CSV has it."""
     try:
         raw = CONTROL.search(text.decode().replace("\r\n", "\n"))
     except UnicodeDecodeError as error:
@@ -57,7 +57,7 @@ def hostile_text(stream: str, text: bytes) -> list[str]:
 
 
 def strict_json(text: str | bytes):
-    """Throws ValueError for what is no JSON: NaN, Infinity and repeated keys too."""
+    """Raises ValueError for invalid JSON, including NaN, Infinity and repeated keys."""
     def no_constant(name: str):
         raise ValueError(f"{name} is no JSON")
 
@@ -73,7 +73,7 @@ def strict_json(text: str | bytes):
 
 
 def csv_rows(text: str | bytes) -> list[list[str]]:
-    """Throws ValueError when rows differ in their number of cells."""
+    """Raises ValueError if rows differ in their number of cells."""
     if isinstance(text, bytes):
         text = text.decode()
     csv.field_size_limit(1 << 30)
@@ -85,5 +85,5 @@ def csv_rows(text: str | bytes) -> list[list[str]]:
 
 
 def is_crash(reason: str | None) -> bool:
-    """Whether a run's reason tells of a trainer that crashed, rather than refused or failed."""
+    """True if the reason of a run shows a crash of the trainer, not a refusal or a failure."""
     return bool(reason and CRASH.search(reason))

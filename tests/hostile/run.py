@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Drives the built programs with hostile inputs, seeded and reproducible.
 
-    .venv/bin/python tests/hostile/run.py --cases 5000             at night
-    .venv/bin/python tests/hostile/run.py --seed 7 --case 123      once more, and keep the folder
+    .venv/bin/python tests/hostile/run.py --cases 5000             for a night
+    .venv/bin/python tests/hostile/run.py --seed 7 --case 123      runs it again, keeps the folder
     .venv/bin/python tests/hostile/run.py --build build/asan --only events
 
-A case is known by seed and number alone. Of one that fails, the folder stays and the command that
-runs it again is printed. Started as root, it becomes nobody before anything else.
+Seed and number reproduce a case. If a case fails, its folder is kept, and the command that runs the
+case again is printed. If started as root, this program first becomes the user nobody.
 """
 
 import argparse
@@ -51,8 +51,8 @@ def kind_of(number: int) -> str:
 
 
 def become_ordinary(needed: tuple[str, ...]) -> None:
-    """What is wrong with a program under test must not hurt this machine. Root stays root only
-    where nobody may not use what is `needed`."""
+    """Becomes the user nobody, so that a fault of a program under test cannot hurt this machine.
+    Stays root only if nobody may not use the `needed` programs."""
     if os.geteuid() != 0:
         return
     nobody = pwd.getpwnam("nobody")

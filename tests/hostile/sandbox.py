@@ -1,4 +1,4 @@
-"""Runs a program within limits of time and memory, and says how it ended."""
+"""Runs a program within limits of time and memory, and returns how it ended."""
 
 import dataclasses
 import os
@@ -17,11 +17,11 @@ ENDING = 4  # PF_EXITING of the kernel, in the flags of /proc/PROCESS/stat
 @dataclasses.dataclass
 class Ended:
     command: list[str | bytes]
-    status: int  # of the exit; below 0: the signal that ended it
+    status: int  # exit status, or minus the signal that ended the program
     output: bytes
     errors: bytes
     timed_out: bool
-    left_behind: list[str]  # processes that were still there
+    left_behind: list[str]  # processes that still ran
 
     @property
     def ok(self) -> bool:
@@ -32,7 +32,7 @@ class Ended:
         return shlex.join(os.fsdecode(word)[:300] for word in self.command)
 
     def excerpt(self) -> str:
-        """How it ended, with the beginning of what it said."""
+        """Returns the status and the beginning of the output."""
         said = [
             f"    | {line}" for text in (self.errors, self.output)
             for line in text[:3000].decode("utf-8", "backslashreplace").splitlines()[:12]
@@ -49,8 +49,8 @@ def run(command: list[str | bytes],
         limits: dict[int, int] | None = None,
         closed: tuple[int, ...] = (),
         input_bytes: bytes = b"") -> Ended:
-    """`limits`: of resources (resource.RLIMIT_*), besides the usual one of memory; `closed`: which
-    of the standard streams are closed."""
+    """`limits` are limits of resources (resource.RLIMIT_*), in addition to the memory limit.
+    `closed` lists the standard streams to close."""
     def prepare() -> None:
         if memory_limit:
             resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT_BYTES, MEMORY_LIMIT_BYTES))
@@ -91,8 +91,9 @@ def run(command: list[str | bytes],
 
 
 def processes_in(folder: pathlib.Path) -> dict[int, str]:
-    """Processes that work in the folder, by number, with what they run; none that ends already, as
-    does the leak checker's helper of a program that was killed, nor waits to be reaped."""
+    """Returns the processes whose working folder is `folder`: process id -> program. Leaves out
+    processes that are about to end or wait to be reaped, such as the leak checker's helper of a
+    killed program."""
     found = {}
     for process in os.listdir("/proc"):
         if not process.isdigit() or int(process) == os.getpid():
@@ -103,7 +104,7 @@ def processes_in(folder: pathlib.Path) -> dict[int, str]:
                     name, numbers = file.read().split("(", 1)[1].rsplit(") ", 1)
                 if int(numbers.split()[6]) & ENDING == 0:
                     found[int(process)] = name
-        except OSError:  # ended meanwhile, or somebody else's
+        except OSError:  # it ended meanwhile, or is another user's
             continue
     return found
 

@@ -1,4 +1,4 @@
-"""What is in a folder: names, kinds, modes, sizes and contents."""
+"""The contents of a folder: names, kinds, modes, sizes and bytes."""
 
 import fnmatch
 import hashlib
@@ -18,7 +18,7 @@ def take(folder: pathlib.Path) -> Snapshot:
         try:
             with os.scandir(unread.pop()) as items:
                 found = list(items)
-        except PermissionError:  # as the case made it
+        except PermissionError:  # the case made it unreadable
             continue
         for item in found:
             entries[os.fsdecode(item.path[root:])] = describe(item)
@@ -47,7 +47,8 @@ def digest(path: bytes) -> str:
 
 
 def changes(before: Snapshot, after: Snapshot, allowed: tuple[str, ...]) -> list[str]:
-    """What differs, but in what is allowed to: names, with `*` for anything, and what is below."""
+    """Returns the differences, except in `allowed` names and below them. `*` in a name matches
+    anything."""
 
     def may_differ(name: str) -> bool:
         return any(fnmatch.fnmatchcase(name, part) or name.startswith(part + "/")

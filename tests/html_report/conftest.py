@@ -34,7 +34,8 @@ def browser():
 
 @pytest.fixture
 def open_report(browser, results):
-    """Opens the report in a window of its own; whatever it complains of or asks for fails the test."""
+    """Opens the report in its own window. The test fails if the page logs a message, shows a
+    dialog or makes a request."""
     opened = []
 
     def open_it(file=results.page, **window):

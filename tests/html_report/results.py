@@ -1,5 +1,5 @@
-"""A results folder with something for every chart: runs of the stub trainer, whose database is then
-given what the stub does not measure."""
+"""A results folder with data for every chart. The runs are of the stub trainer. Figures that the
+stub does not measure are added to the database."""
 
 import json
 import math
@@ -52,12 +52,12 @@ FILE_TEXT = f"# {HOSTILE}\nexperiment: trial\n"
 class Results:
     folder: Path
     page: Path
-    large_page: Path  # of 1,100 runs more
-    many_ranks_page: Path  # a run of 64 ranks beside one of 2
-    band_gibibytes: tuple[float, float]  # the least and the most that those 64 ranks took
-    failures_page: Path  # of the runs that did not fit
+    large_page: Path  # with 1,100 more runs
+    many_ranks_page: Path  # has a run of 64 ranks, and one of 2
+    band_gibibytes: tuple[float, float]  # the least and the most memory of those 64 ranks
+    failures_page: Path  # has only the runs that did not fit
     notes_page: Path  # with a reader's notes
-    absurd_page: Path  # of figures that nothing measures
+    absurd_page: Path  # has impossible figures
     database: sqlite3.Connection
 
     def rows(self, query, *values):
@@ -107,7 +107,7 @@ def make_up_what_the_stub_does_not_measure(database):
 
 
 def plan_many_more_runs(database, count):
-    """Copies of the last run that have not been started."""
+    """Adds copies of the last run that have not been started."""
     columns = [column["name"] for column in database.execute("pragma table_info(runs)")]
     changed = {"id": "id + :n", "hash": "hash || :n", "position": "position + :n",
                "point": "'another ' || :n", "series": "'another ' || :n", "status": "'planned'"}
@@ -118,7 +118,7 @@ def plan_many_more_runs(database, count):
 
 
 def give_ranks(database, count):
-    """Makes the run with 4 ranks one of `count`; returns the least and the most GiB of its ranks."""
+    """Gives the run with 4 ranks `count` ranks. Returns the least and the most GiB of its ranks."""
     run = database.execute("select id from runs where point = '4xDDP'").fetchone()["id"]
     database.execute("update runs set point = :name, series = :name where id = :run",
                      {"name": f"{count} ranks", "run": run})
@@ -151,7 +151,7 @@ ABSURD_VALUES = (
 
 
 def make_absurd(database):
-    """Gives each column the values in turn, run by run, or row by row."""
+    """Gives each column of ABSURD_VALUES its values in turn: one per run, step or sample."""
     for table, column, values in ABSURD_VALUES:
         number = {"runs": "id", "steps": "sequence", "device_samples": "sequence"}.get(table, "run")
         for place, value in enumerate(values):

@@ -1,4 +1,4 @@
-"""Pictures of pages as people see them, to be looked at and laid beside those in pictures/:
+"""Takes pictures of pages as people see them, for comparison with those in pictures/:
 
 python tests/html_report/take_pictures.py FOLDER PAGE.html...
 

@@ -1,4 +1,4 @@
-"""The page of `fsdp-run report --class`, of merged results."""
+"""The page of `fsdp-run report --class` for merged results."""
 
 import json
 import shutil

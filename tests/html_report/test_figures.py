@@ -9,7 +9,7 @@ PER_RANK = "select * from comparison_per_rank where memory_allocated_bytes_max i
 
 
 def assert_ends(spans, values, pixel):
-    """Bars end where the values are, within a pixel."""
+    """Checks that bars end at the values, within a pixel."""
     assert len(spans) == len(values)
     for span, value in zip(spans, values):
         assert (span is None) == (value is None)

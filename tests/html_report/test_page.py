@@ -5,7 +5,7 @@ import pytest
 from results import FILE_TEXT, HOSTILE
 from window import READABLE, layout_problems, open_everything, wait_until
 
-# Every visible text, as [contrast to its background, the text].
+# Returns every visible text, as [contrast to its background, the text].
 CONTRASTS = """() => {
   const channels = (colour) => colour.match(/[\\d.]+/g).map(Number);
   const luminance = (colour) => {
@@ -200,7 +200,7 @@ def test_on_paper_nothing_is_cut_and_everything_can_be_read(open_report):
 
 
 def words_of(pdf):
-    """Each page's size, and its words with their boxes and the size of their letters, in points."""
+    """Yields each page's size and its words with their boxes, in points."""
     listing = subprocess.run(["pdftotext", "-bbox-layout", pdf, "-"], check=True, capture_output=True).stdout
     for sheet in ElementTree.fromstring(listing).findall(".//{*}page"):
         size = float(sheet.get("width")), float(sheet.get("height"))
@@ -254,7 +254,7 @@ def test_each_run_says_where_its_figures_come_from(page, results):
     details = page.locator(".run", has_text="4xDDP (finished)")
     details.locator("summary").press("Enter")
     specification = (results.folder / "results" / run["folder"] / "run.yaml").read_text()
-    specification = specification.replace("device: cpu", "device: cuda")  # as the results make up
+    specification = specification.replace("device: cpu", "device: cuda")  # as results.py does
     assert details.locator("pre").text_content() == specification
     shown = details.locator("dl").first.evaluate("""(list) => Object.fromEntries(
         [...list.querySelectorAll("dt")].map((dt) => [dt.textContent,
@@ -302,7 +302,7 @@ def test_figures_that_nothing_measures_leave_the_page_whole(open_report, results
     open_everything(page)
     text = page.locator("body").inner_text()
     assert "cannot be shown" not in text
-    assert "9223372036854776000 ms after 1970" in text  # of the attempts, as it is
+    assert "9223372036854776000 ms after 1970" in text  # the attempts' table shows it unchanged
     assert "NaN" not in page.locator("#figures").inner_html()
 
 

@@ -21,7 +21,7 @@ EXPERIMENT = {
 
 @pytest.fixture(scope="module")
 def planned(request, tmp_path_factory):
-    """The page, and the plans that have one."""
+    """The page, and the plans on it."""
     folder = tmp_path_factory.mktemp("plan")
     (folder / "trial.yaml").write_text(json.dumps(EXPERIMENT))
     runner, trainer = (request.config.getoption(name).resolve() for name in ("--runner", "--trainer"))

@@ -1,4 +1,4 @@
-"""A report in Chromium, without a network."""
+"""Opens a report in Chromium, without a network."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,7 +27,8 @@ def open_page(browser, file, width=1280, height=900, color_scheme="light"):
 
 
 def wait_until(page, condition):
-    """Looks at each frame: the page forbids the evaluation of text, which Playwright's own waiting needs."""
+    """Checks the condition at each frame. Playwright's own waiting evaluates text, which the page
+    forbids."""
     assert page.evaluate("""async () => {
       for (let frame = 0; frame < 600; ++frame) {
         if (CONDITION) return true;
@@ -62,7 +63,7 @@ READ = """(id) => {
 
 
 def bars(page, figure):
-    """Of each layer, by its label: where the bar of each row begins and ends, None where there is none."""
+    """Returns layer label -> the [begin, end] of each row's bar, or None without a bar."""
     return page.evaluate("""(id) => {
       const {box, numbers, place, reader} = READ(id);
       const x = reader("x", 0);
@@ -89,7 +90,7 @@ def row_labels(page, figure):
 
 
 def curves(page, figure, logarithmic_x=False):
-    """Of each series, by its label: the [x, y] of its line, and of its marks."""
+    """Returns series label -> the points [x, y] of its line and of its marks."""
     return page.evaluate("""([id, isLogarithmic]) => {
       const {box, numbers, place, reader} = READ(id);
       const x = reader("x", 0, isLogarithmic), y = reader("y", 1, false);
@@ -105,7 +106,7 @@ def curves(page, figure, logarithmic_x=False):
 
 
 def drawn_size(page, figure):
-    """One pixel of the figure, as values of its axes."""
+    """Returns the size of one pixel of the figure, in values of its axes."""
     return page.evaluate("""(id) => {
       const {box, reader} = READ(id);
       const x = reader("x", 0), y = box.querySelector(".axis.y") ? reader("y", 1) : () => 0;
@@ -113,8 +114,8 @@ def drawn_size(page, figure):
     }""".replace("READ", f"({READ})"), figure)
 
 
-# Finds errors of a page's layout. Texts of drawings may leave them, overlap or be too small to
-# read. Drawings may be cut, and the page may scroll sideways.
+# Finds errors of a page's layout. Texts must not leave their drawing, overlap or be too small to
+# read. Drawings must not be cut, and the page must not scroll sideways.
 LAYOUT = """(smallest) => {
   const problems = [];
   const width = document.documentElement.clientWidth;

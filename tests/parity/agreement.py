@@ -1,4 +1,4 @@
-"""Whether a run's figures are the expected ones, and a table of them when they are not."""
+"""Checks that a run's figures are the expected ones. Shows a table of them if they are not."""
 
 from trainer import TrainerRun
 
@@ -26,7 +26,7 @@ def assert_close(name: str, expected: list[float], got: list[float], tolerance: 
 
 
 def assert_ranks_agree(run: TrainerRun) -> None:
-    """The loss and the norm are of all ranks, so every rank reports the very same numbers."""
+    """Every rank must report equal numbers, because loss and norm are figures over all ranks."""
     for rank in range(1, len(run.steps)):
         for name in ("loss", "gradient_norm", "tokens", "label_count"):
             first = [step[name] for step in run.steps[0]]

@@ -1,4 +1,4 @@
-"""Small checkpoints of every family as transformers writes them, and tokens to train them on."""
+"""Writes small checkpoints of every family with transformers, and tokens to train them on."""
 
 import shutil
 from collections.abc import Callable
@@ -10,7 +10,7 @@ import safetensors.torch
 import torch
 import transformers
 
-torch.set_num_threads(1)  # of every reference
+torch.set_num_threads(1)  # for every reference
 
 VOCABULARY_SIZE = 97
 SEQUENCE_LENGTH = 13
@@ -57,7 +57,7 @@ VARIANTS = {
     "padding": Variant(dict(pad_token_id=3)),
     "tied_padding": Variant(dict(pad_token_id=3, tie_word_embeddings=True)),
     "several_files": Variant(shard_size="100KB"),
-    # Among the 5 frequencies, 2 stay, 1 is divided and 2 are between.
+    # There are 5 frequencies: 2 stay, 1 is divided and 2 are interpolated.
     "llama3_rope": Variant(
         dict(
             rope_parameters={
@@ -90,7 +90,8 @@ def write_checkpoint(name: str, folder: Path) -> None:
     model = architecture(architecture.config_class(**{**PLAIN_CONFIG, **variant.config}))
     with torch.no_grad():
         for parameter_name, parameter in model.named_parameters():
-            # Without this they are all ones or zeros, and an unread tensor would not show.
+            # By default norms are ones and biases zeros, so a tensor that is not read would go
+            # unnoticed.
             if "norm" in parameter_name:
                 parameter.uniform_(0.5, 1.5)
             if "bias" in parameter_name:
@@ -101,7 +102,7 @@ def write_checkpoint(name: str, folder: Path) -> None:
 def copy_with_changed_tensor(
     checkpoint: Path, folder: Path, name: str, change: Callable[[torch.Tensor], object]
 ) -> Path:
-    """Copies a checkpoint of one file; `change` works in place. Returns `folder`."""
+    """Copies a checkpoint of one file. `change` changes the tensor in place. Returns `folder`."""
     shutil.copytree(checkpoint, folder)
     file = folder / "model.safetensors"
     tensors = safetensors.torch.load_file(file)
@@ -111,7 +112,7 @@ def copy_with_changed_tensor(
 
 
 def write_tokens(file: Path) -> None:
-    """Writes rows for STEPS steps in which every second token follows from the one before."""
+    """Writes rows for STEPS steps. Every second token is a function of the token before it."""
     generator = numpy.random.default_rng(3)
     rows = generator.integers(0, VOCABULARY_SIZE, (STEPS * TOTAL_BATCH, SEQUENCE_LENGTH + 1))
     rows[:, 1::2] = (rows[:, 0::2] * 7 + 3) % VOCABULARY_SIZE

@@ -13,8 +13,8 @@ from trainer import start, wait_for
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))  # for few_games
 
-# Only fixtures import torch and transformers: they take seconds, and xdist's first process, which
-# reads this file too, runs no test.
+# Only fixtures import torch and transformers, which takes seconds. xdist's first process also reads
+# this file, but runs no test.
 
 
 def pytest_addoption(parser):
@@ -60,8 +60,8 @@ def quantizer(request) -> Path:
 
 @pytest.fixture
 def kill_at_call(request, monkeypatch, trainer):
-    """kill_at_call(call, spec, folder): trains `spec` until a rank is killed at this call, from 1, of
-    those of its that change a file system."""
+    """kill_at_call(call, spec, folder) trains `spec` until a rank is killed. `call` is the number,
+    from 1, of the rank's system call that changes a file system."""
     library = request.config.getoption("--kill-at-call")
     assert library, "give the library: --kill-at-call build/release/tests/fakes/libkill_at_call.so"
 
@@ -76,7 +76,7 @@ def kill_at_call(request, monkeypatch, trainer):
 
 
 class HeldDisk:
-    """No fsync of the ranks that it starts goes on before release()."""
+    """Starts ranks. Their calls of fsync block until release()."""
 
     def __init__(self, library: Path, fifo: Path, monkeypatch):
         self.library, self.fifo, self.monkeypatch = library.resolve(), fifo, monkeypatch
@@ -96,7 +96,7 @@ class HeldDisk:
 
     @contextmanager
     def released(self) -> Iterator[None]:
-        descriptor = os.open(self.fifo, os.O_RDWR)  # a reader, too, so that it waits for none
+        descriptor = os.open(self.fifo, os.O_RDWR)  # also a reader, so open() does not block
         yield
         os.close(descriptor)
 
@@ -112,7 +112,7 @@ def held_disk(request, monkeypatch, tmp_path) -> Iterator[HeldDisk]:
 
 @pytest.fixture(scope="session")
 def checkpoints(tmp_path_factory) -> dict[str, Path]:
-    """The folder of each variant."""
+    """variant -> its folder."""
     from checkpoints import VARIANTS, write_checkpoint
 
     folder = tmp_path_factory.mktemp("checkpoints")
@@ -123,7 +123,8 @@ def checkpoints(tmp_path_factory) -> dict[str, Path]:
 
 @pytest.fixture(scope="session")
 def large_gradients(checkpoints, tmp_path_factory) -> Path:
-    """A model whose gradients overflow float16 at the first loss scale, and fit after some steps."""
+    """A model whose gradients overflow float16 at the first loss scale, but not after some
+    steps."""
     from checkpoints import copy_with_changed_tensor
 
     folder = tmp_path_factory.mktemp("large_gradients") / "model"

@@ -1,5 +1,6 @@
-"""Which of many cases are run: as few as have every pair of values, so that whatever goes wrong where
-two of them meet is met. FSDP_RUN_FULL_PARITY=1 in the environment runs all cases."""
+"""Chooses few of many test cases, so that every pair of values still occurs in one of them
+(pairwise testing). This finds every fault that depends on one or two values. FSDP_RUN_FULL_PARITY=1
+in the environment runs all cases."""
 
 import os
 from collections.abc import Iterable
@@ -10,15 +11,16 @@ import pytest
 
 
 def pairs_of(case) -> set:
-    """Of the values of a tuple or dataclass, and of dataclasses in a tuple."""
+    """Returns the pairs of values in a case, each value with its position. A case is a tuple or a
+    dataclass. The values of a dataclass in a tuple count one by one."""
     parts = case if isinstance(case, tuple) else (case,)
     values = [astuple(part) if is_dataclass(part) else (part,) for part in parts]
     return set(combinations(enumerate(repr(value) for part in values for value in part), 2))
 
 
 def pairwise(cases: Iterable) -> list:
-    """Those of `cases`, in their order, that have between them every pair of values that any case
-    has: at each turn the first of those with most pairs that are missing."""
+    """Returns some of `cases`, in order, that together have every pair of values of all cases.
+    Chooses greedily: each time the first case with the most missing pairs."""
     cases = list(cases)
     if os.environ.get("FSDP_RUN_FULL_PARITY"):
         return cases
@@ -32,5 +34,6 @@ def pairwise(cases: Iterable) -> list:
 
 
 def pairwise_product(**values: list):
-    """What a `parametrize` for each of `values` would run, in a pairwise cover."""
+    """Parametrizes a test like one `parametrize` per item of `values`, but runs only a pairwise
+    cover."""
     return pytest.mark.parametrize(list(values), pairwise(product(*values.values())), ids=str)

@@ -17,9 +17,9 @@ from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 
-library: Path | None = None  # None: start programs
+library: Path | None = None  # if None, programs are started, not forked
 MOST_SERVERS = 4
-LONGEST_START_S = 300  # of a server on a busy machine
+LONGEST_START_S = 300  # of the start of a server on a busy machine
 # Variables that programs and preloaded libraries read only after they are loaded. A new value of any
 # other variable needs another server.
 READ_LATE = {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TMPDIR",
@@ -86,7 +86,7 @@ class Server:
         try:
             self.socket.sendmsg(["".join(f"{word}\0" for word in words).encode()],
                                 [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)])
-            answer = self.socket.recv(100)  # of the forked process
+            answer = self.socket.recv(100)  # the id of the forked process
         finally:
             os.close(folder)
         assert answer, f"the server of {args[0]} has ended"
@@ -130,7 +130,7 @@ def start(command: list, environment: dict[str, str], stdout, stderr=None,
     with open(os.devnull) as empty:
         try:
             return server.fork(args, late, stdin or empty, stdout, stderr or stdout)
-        except Exception:  # a late answer would be taken for that of the next start
+        except Exception:  # or the next start would read this late answer
             servers.pop(next(key for key, each in servers.items() if each is server)).end()
             raise
 

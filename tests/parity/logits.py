@@ -1,4 +1,4 @@
-"""The logits of a run's untrained model, and whether they are the expected ones."""
+"""Computes the logits of a run's untrained model, and compares them with expected ones."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +15,8 @@ class Logits:
 
 
 def first_logits(writer: Path, spec: dict, data: Path, folder: Path) -> Logits:
-    """Of a step that learns nothing and an evaluation on the rows that it read, the first of `data`.
-    `writer` is logits.cpp's program."""
+    """Runs one step with learning rate 0, and an evaluation on the same rows, the first of `data`.
+    `writer` is the program of logits.cpp."""
     ranks = spec["strategy"]["ranks"]
     size_per_rank = spec["batch"]["total"] // ranks
     spec = spec | {
@@ -38,7 +38,8 @@ def first_logits(writer: Path, spec: dict, data: Path, folder: Path) -> Logits:
 def assert_same_logits(
     expected: numpy.ndarray, got: numpy.ndarray, is_label=slice(None), tolerance: float = 1e-4
 ) -> None:
-    """`expected` [labels, vocabulary]; `got` flat, of which `is_label` are compared. The tolerance is absolute."""
+    """`expected` is [labels, vocabulary], `got` is flat. Compares only rows in `is_label`. The
+    tolerance is absolute."""
     assert got.size == expected.size, f"{got.size} logits instead of {expected.size}"
     difference = numpy.abs(got.reshape(expected.shape) - expected)[is_label]
     row, token = numpy.unravel_index(difference.argmax(), difference.shape)

@@ -1,6 +1,6 @@
-"""The ground truth of adapters: PEFT on transformers' models, trained by PyTorch in one process.
+"""The reference for adapters: PEFT on transformers' models, trained by PyTorch in one process.
 
-Quantized weights are bitsandbytes', on its CPU backend.
+bitsandbytes quantizes weights, with its CPU backend.
 """
 
 import importlib.util
@@ -13,7 +13,7 @@ from checkpoints import STEPS, TOTAL_BATCH
 from reference import adamw_of
 from transformers import AutoModelForCausalLM, BitsAndBytesConfig
 
-# PEFT imports Transformer Engine if it is found. Only its headers are installed.
+# PEFT imports Transformer Engine if Python finds it. But only its headers are installed.
 find_spec = importlib.util.find_spec
 importlib.util.find_spec = lambda name, *rest: (
     None if name.startswith("transformer_engine") else find_spec(name, *rest))
@@ -26,7 +26,7 @@ ALL_LINEAR = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "d
 
 @dataclass(frozen=True)
 class Adapters:
-    """An adapter as `lora` names it."""
+    """The settings of an adapter, as in run.yaml's section `lora`."""
 
     rank: int = 8
     alpha: float = 16.0
@@ -54,7 +54,8 @@ def load_model(checkpoint: Path, method: str = "lora"):
 
 
 def write_adapter(base, adapters: Adapters, folder: Path, names: list[str] | None = None) -> Path:
-    """Random adapters on a model, as PEFT saves them; with its B of zeros, half of the gradients were zero."""
+    """Saves random adapters of a model with PEFT. PEFT's default B is zero, which would make half
+    of the gradients zero."""
     torch.manual_seed(5)
     model = peft.get_peft_model(
         base, peft.LoraConfig(r=adapters.rank, lora_alpha=adapters.alpha,
@@ -73,7 +74,7 @@ def load_adapter(checkpoint: Path, folder: Path, is_trainable: bool = False, met
 
 
 def train_adapter(checkpoint: Path, folder: Path, tokens: Path, method: str = "lora") -> list[float]:
-    """Trains STEPS steps of TOTAL_BATCH rows in their order. Returns their losses."""
+    """Trains STEPS steps of TOTAL_BATCH rows, in order. Returns the losses."""
     model = load_adapter(checkpoint, folder, is_trainable=True, method=method).train()
     rows = torch.from_numpy(numpy.load(tokens).astype(numpy.int64))
     adamw = adamw_of(model)

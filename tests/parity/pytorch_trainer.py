@@ -1,9 +1,10 @@
-"""What fsdp-train does, done by transformers' LlamaForCausalLM under PyTorch: one process, DDP, or
-FSDP2 over gloo, with checkpoints by torch.distributed.checkpoint. With adapters it is PEFT's model, and
-with 4-bit weights bitsandbytes', in one process.
+"""Does the work of fsdp-train with transformers' LlamaForCausalLM under PyTorch: in one process,
+with DDP, or with FSDP2 over gloo. torch.distributed.checkpoint writes checkpoints. Adapters are
+PEFT's and 4-bit weights bitsandbytes', both in one process only.
 
-Has the command line, the environment and the events of fsdp-train, and of run.yaml's keys those
-that the tests and benchmarks against PyTorch need. Several --spec are trained one after the other.
+The command line, the environment variables and the events are those of fsdp-train. It reads only
+the keys of run.yaml that tests and benchmarks against PyTorch need. Several --spec are trained one
+after the other.
 """
 
 import argparse
@@ -115,7 +116,7 @@ class Trainer:
         self.optimizer = make_optimizer(spec, self.model)
 
     def step(self, step: int) -> float:
-        """Returns the loss."""
+        """Takes a step. Returns its loss."""
         first = (step - 1) * self.ranks * self.batch + self.first_row
         rows = self.rows[first : first + self.batch]
         logits = self.model(input_ids=rows[:, :-1], use_cache=False).logits
@@ -186,7 +187,7 @@ def main() -> None:
         train(file, arguments.attempt)
     if distributed.is_initialized():
         distributed.barrier()
-    os._exit(0)  # gloo's threads now and then abort or hang an orderly end
+    os._exit(0)  # in an orderly exit, gloo's threads sometimes abort or hang
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""The ground truth: transformers' models trained by PyTorch in one process.
+"""The reference: transformers' models trained by PyTorch in one process.
 
-Neither the number of ranks nor accumulation nor checkpointing changes what is computed, so there is
-one reference per checkpoint, precision, clipping and optimizer, whatever the strategy.
+Ranks, accumulation and checkpointing do not change the losses. So all strategies share one
+reference per checkpoint, precision, clipping and optimizer.
 """
 
 from dataclasses import dataclass
@@ -13,8 +13,9 @@ from transformers import AutoModelForCausalLM
 
 from checkpoints import STEPS, TOTAL_BATCH
 
-# AdamW hardly sees a gradient's scale if epsilon is small. A sum in place of a mean would then
-# pass. This epsilon makes a factor of two visible at 5e-3 relative after ten steps.
+# With a small epsilon, AdamW's steps hardly depend on the scale of gradients. A sum instead of a
+# mean would then pass. With this epsilon, a factor of two changes the losses by 5e-3 after ten
+# steps.
 OPTIMIZER = dict(learning_rate=3e-3, weight_decay=0.1, beta1=0.9, beta2=0.95, epsilon=1e-3)
 
 # The gradients' norms run from 1.8 down to 1.3: some steps are clipped and some are not.
@@ -28,7 +29,7 @@ class Reference:
 
 
 def adamw_of(model: torch.nn.Module, optimizer: dict = OPTIMIZER) -> torch.optim.AdamW:
-    """Steps what is trained of the model."""
+    """Returns an AdamW for the trained parameters of the model."""
     return torch.optim.AdamW(
         [parameter for parameter in model.parameters() if parameter.requires_grad],
         lr=optimizer["learning_rate"],
@@ -41,8 +42,8 @@ def adamw_of(model: torch.nn.Module, optimizer: dict = OPTIMIZER) -> torch.optim
 def train_reference(
     checkpoint: Path, tokens: Path, clip_norm: float | None, dtype: torch.dtype, optimizer: dict
 ) -> Reference:
-    """Trains STEPS steps of TOTAL_BATCH rows in their order. The loss is the sum of the cross
-    entropies over the whole batch divided by its number of labels."""
+    """Trains STEPS steps of TOTAL_BATCH rows, in order. The loss is the sum of cross entropies over
+    the whole batch, divided by its number of labels."""
     model = AutoModelForCausalLM.from_pretrained(checkpoint, dtype=dtype)
     rows = torch.from_numpy(numpy.load(tokens).astype(numpy.int64))
     adamw = adamw_of(model, optimizer)

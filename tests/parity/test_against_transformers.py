@@ -1,4 +1,4 @@
-"""fsdp-train computes what transformers computes, whatever the strategy."""
+"""fsdp-train computes what transformers computes, with every strategy."""
 
 from dataclasses import dataclass
 from itertools import chain, product
@@ -17,7 +17,7 @@ BF16_TOLERANCE = 3e-3
 
 @dataclass(frozen=True)
 class Case:
-    """One way to train. Everything but `clip` must leave the losses as they are."""
+    """One way to train. Only `clip` may change the losses."""
 
     kind: str
     offload: str = "none"
@@ -73,7 +73,7 @@ DISTRIBUTED = list(product(["ddp", "fsdp"], ["none", "optimizer"], [2, 3, 4]))
 
 
 def cases(*singly, many=()):
-    """Those written singly, and a pairwise cover of several groups of many."""
+    """Runs each case of `singly`, and a pairwise cover of the groups in `many`."""
     return pytest.mark.parametrize("case", [*singly, *pairwise(chain(*many))], ids=str)
 
 
@@ -111,7 +111,7 @@ def test_plain(trainer, case, checkpoints, tokens, reference_for, tmp_path):
     many=[(Case(k, o, r) for k, o, r in DISTRIBUTED if r != 3)],
 )
 def test_reported_norm(trainer, case, sharding, checkpoints, tokens, reference_for, tmp_path):
-    """Without clipping, and changing nothing."""
+    """The norm is reported without clipping, and the losses stay the same."""
     spec = case.spec(checkpoints["plain"], tokens)
     spec["strategy"] |= {"sharding": sharding, "shard_group_size": 2}
     spec["train"]["report_gradient_norm"] = True
@@ -162,7 +162,7 @@ def test_grouped_query(trainer, case, checkpoints, tokens, reference_for, tmp_pa
 
 @cases(Case("single"), Case("ddp", ranks=2, clip=True), Case("fsdp", ranks=3, checkpoint_every=1))
 def test_wide_heads(trainer, case, checkpoints, tokens, reference_for, tmp_path):
-    """Wider than hidden_size / num_attention_heads."""
+    """Heads are wider than hidden_size / num_attention_heads."""
     spec = case.spec(checkpoints["wide_heads"], tokens)
     reference = reference_for("wide_heads", CLIP_NORM if case.clip else None)
     check(trainer, case, reference, spec, tmp_path)
@@ -178,7 +178,8 @@ def test_wide_heads(trainer, case, checkpoints, tokens, reference_for, tmp_path)
     ],
 )
 def test_tied_embeddings(trainer, case, checkpoints, tokens, reference_for, tmp_path):
-    """The shared weight's gradient is whole only after both of its uses, in every micro-batch."""
+    """The shared weight's gradient is complete only after both of its uses, in every
+    micro-batch."""
     spec = case.spec(checkpoints["tied"], tokens)
     reference = reference_for("tied", CLIP_NORM if case.clip else None)
     check(trainer, case, reference, spec, tmp_path)
@@ -206,7 +207,7 @@ def test_checkpoint_in_several_files(trainer, case, checkpoints, tokens, referen
 
 @cases(Case("single"), Case("ddp", ranks=2), Case("fsdp", ranks=3))
 def test_small_epsilon(trainer, case, checkpoints, tokens, reference_for, tmp_path):
-    """AdamW as people run it; see OPTIMIZER for why the other tests use a large epsilon."""
+    """AdamW with the usual epsilon. OPTIMIZER says why the other tests use a large one."""
     epsilon = 1e-8
     spec = case.spec(checkpoints["plain"], tokens)
     spec["optimizer"]["epsilon"] = epsilon
@@ -226,5 +227,5 @@ def test_bf16(trainer, case, checkpoints, tokens, reference_for, tmp_path):
     run = train(trainer, spec, tmp_path)
     assert_ranks_agree(run)
     assert_close("loss", reference.losses, run.losses(), BF16_TOLERANCE)
-    with pytest.raises(AssertionError):  # the precision was really another one
+    with pytest.raises(AssertionError):  # proves that the precision differs
         assert_close("loss", reference_for("plain").losses, run.losses(), TOLERANCE)

@@ -1,5 +1,5 @@
-"""A run that goes on from a checkpoint computes what the uninterrupted run computes, whoever wrote
-the checkpoint, and transformers opens full ones."""
+"""A run that resumes from a checkpoint computes what the uninterrupted run computes, for
+checkpoints of every strategy. transformers opens full checkpoints."""
 
 import json
 import shutil
@@ -51,7 +51,8 @@ CASES = [
 
 
 def written(state_dict: str = "full", **keys) -> dict:
-    """`state_dict` is the key's value, or merged: adapters and the merged model."""
+    """Returns keys that write checkpoints. `state_dict` is the key's value, or `merged` for
+    adapters with the merged model."""
     if state_dict == "merged":
         adapters = {"method": "lora", "lora": {"rank": 4, "targets": ["attention"]}}
         return adapters | written("full", merge=True, **keys)
@@ -74,7 +75,7 @@ def names(run_folder: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def uninterrupted(trainer, checkpoints, tokens, tmp_path_factory):
-    """(case, variant, state_dict) -> (run, folder) of a run that writes checkpoints; each is run
+    """(case, variant, state_dict) -> (run, folder) of a run that writes checkpoints. Each runs
     once."""
 
     @cache
@@ -100,7 +101,7 @@ def resume(trainer, spec: dict, checkpoint: Path, folder: Path):
 def test_resumed_run_equals_the_uninterrupted_one(
     trainer, uninterrupted, checkpoints, tokens, tmp_path, case, state_dict
 ):
-    """To the last printed digit."""
+    """Figures are equal to the last printed digit."""
     run, folder = uninterrupted(case, state_dict=state_dict)
     spec = case.spec(checkpoints["plain"], tokens, **written(state_dict))
     again = resume(trainer, spec, folder / "checkpoints" / f"step-{MIDDLE}", tmp_path / "run")
@@ -144,7 +145,7 @@ INT8 = {"optimizer": {"kind": "adamw", "learning_rate": 3e-3, "state_dtype": "in
     ids=str,
 )
 def test_8_bit_state_is_resumed_to_the_bit(trainer, checkpoints, tokens, tmp_path, writer, reader):
-    """With two ranks, both strategies add gradients in the same order."""
+    """With two ranks, DDP and FSDP add gradients in the same order."""
     spec = writer.spec(checkpoints["plain"], tokens, **written("sharded"), **INT8)
     run = train(trainer, spec, tmp_path / "first")
     checkpoint = tmp_path / "first" / "checkpoints" / f"step-{MIDDLE}"
@@ -195,12 +196,12 @@ def test_auto_without_a_checkpoint_begins_at_the_beginning(
     assert run.losses() == uninterrupted(SINGLE)[0].losses()
 
 
-# A checkpoint's run and the run that continues it agree on these things
+# Keys that must be equal in a checkpoint's run and in the run that continues it
 
 
 @pytest.fixture(scope="module")
 def written_shuffled(trainer, checkpoints, tokens, tmp_path_factory):
-    """The specification and the checkpoint of a run with shuffled data."""
+    """The specification, the run and the checkpoint of a run with shuffled data."""
     folder = tmp_path_factory.mktemp("shuffled") / "run"
     spec = SINGLE.spec(checkpoints["plain"], tokens, **written("sharded"))
     spec["data"]["shuffle"] = True
@@ -277,7 +278,8 @@ def test_a_seed_that_orders_nothing_may_differ(
 
 
 def changed_state(checkpoint: Path, folder: Path, change) -> Path:
-    """A copy without checksums, as older versions wrote them, whose trainer.json is changed."""
+    """Copies a checkpoint and changes its trainer.json. The copy has no checksums, like those of
+    older versions."""
     shutil.copytree(checkpoint, folder)
     state = json.loads((folder / "trainer.json").read_text())
     del state["xxh3_128"]
@@ -301,8 +303,8 @@ def test_a_checkpoint_of_an_older_version_goes_on(trainer, written_shuffled, tmp
 
 # Kill -9
 
-# Each checkpoint takes 75 to 95 calls. These are during the second to the fourth one, two of them
-# while a merged model is written.
+# Each checkpoint takes 75 to 95 calls. These calls are in the second to the fourth checkpoint. Two
+# of them are while a merged model is written.
 CALLS = [100, 160, 230]
 
 
@@ -324,7 +326,7 @@ def test_killed_run_goes_on(
     assert names(tmp_path / "again") == sorted(f"step-{step}" for step in range(1, STEPS + 1))
 
 
-# The disk takes longer than steps
+# The disk is slower than steps
 
 
 def wait_for_step(step: int, folder: Path, processes: list) -> None:
@@ -347,7 +349,7 @@ def test_training_goes_on_while_a_checkpoint_is_synced(
     assert names(run) == sorted(f"step-{step}" for step in (MIDDLE, STEPS))
     saved = [event["step"] for event in of_kind("checkpoint", read_events(run))]
     assert saved == [MIDDLE, STEPS]
-    # The values belong to its step, not to a later one.
+    # The checkpoint has the values of its own step, not of a later one.
     train(trainer, spec | {"train": spec["train"] | {"steps": MIDDLE}}, folder)
     assert contents(run, MIDDLE) == contents(folder, MIDDLE)
     losses = uninterrupted(case, state_dict=state_dict)[0].losses()
@@ -430,7 +432,7 @@ def loss_of(logits: torch.Tensor, rows: torch.Tensor) -> float:
 
 @pytest.fixture(scope="module")
 def next_rows(tokens) -> torch.Tensor:
-    """What the step after the checkpoint reads."""
+    """The rows that the step after the checkpoint reads."""
     rows = numpy.load(tokens)[MIDDLE * TOTAL_BATCH : (MIDDLE + 1) * TOTAL_BATCH]
     return torch.from_numpy(rows.astype(numpy.int64))
 
@@ -442,7 +444,7 @@ def next_rows(tokens) -> torch.Tensor:
 def test_transformers_opens_a_full_checkpoint(uninterrupted, next_rows, case, variant):
     run, folder = uninterrupted(case, variant)
     logits = logits_of(folder / "checkpoints" / f"step-{MIDDLE}", next_rows)
-    # These parameters compute the next step's loss.
+    # The next step's loss was computed with these parameters.
     expected = run.losses()[MIDDLE]
     assert loss_of(logits, next_rows) == pytest.approx(expected, rel=TOLERANCE)
     single = uninterrupted(SINGLE, variant)[1] / "checkpoints" / f"step-{MIDDLE}"
@@ -495,7 +497,7 @@ def test_a_random_model_gets_a_config_that_transformers_reads(
     assert loss_of(logits, next_rows) == pytest.approx(expected, rel=TOLERANCE)
 
 
-# The checkpoints that are written and that stay
+# Checkpoints that are written and kept
 
 
 def test_the_newest_and_the_best_stay(trainer, checkpoints, tokens, tmp_path):

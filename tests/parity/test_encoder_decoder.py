@@ -1,4 +1,4 @@
-"""T5 as transformers' T5ForConditionalGeneration computes it, whatever the strategy; dropout and its
+"""T5 equals transformers' T5ForConditionalGeneration, with every strategy. Also dropout, and its
 resume."""
 
 import csv
@@ -35,7 +35,7 @@ VARIANTS = {
 
 def write_model(folder: Path, variant: str, dropout: float = 0.0) -> Path:
     torch.manual_seed(7)
-    # bitsandbytes' AVX-512 kernel dequantizes rows wrongly if 16 divides their width, and 64 does not.
+    # bitsandbytes' AVX-512 kernel is wrong for rows whose width is a multiple of 16 but not of 64.
     config = T5Config(
         vocab_size=1024, d_model=46, d_kv=10, d_ff=70, num_layers=2, num_decoder_layers=3, num_heads=5,
         relative_attention_num_buckets=8, relative_attention_max_distance=20, dropout_rate=dropout,
@@ -43,13 +43,13 @@ def write_model(folder: Path, variant: str, dropout: float = 0.0) -> Path:
     model = T5ForConditionalGeneration(config)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            if "layer_norm" in name:  # all ones otherwise
+            if "layer_norm" in name:  # otherwise all ones
                 parameter.uniform_(0.5, 1.5)
         if variant == "t5_1.1":
             model.lm_head.weight = torch.nn.Parameter(torch.randn(1024, 46) * 0.3)
     model.save_pretrained(folder)
     written = json.loads((folder / "config.json").read_text())
-    assert written["tie_word_embeddings"]  # by transformers 5 for 1.1 too
+    assert written["tie_word_embeddings"]  # transformers 5 writes this for T5 1.1 too
     assert written["scale_decoder_outputs"] == (variant == "t5")
     return folder
 
@@ -63,7 +63,7 @@ def model(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def articles(tmp_path_factory) -> Path:
-    """Texts from shorter than INPUT_LENGTH to longer, headlines likewise."""
+    """A file of texts, some shorter and some longer than INPUT_LENGTH. Headlines vary likewise."""
     draw = random.Random(3)
     words = ["e4", "Nf3", "d5", "O-O", "Qxf7#", "1.", "2.", "Bb5", "1-0"]
     file = tmp_path_factory.mktemp("articles") / "articles.csv"
@@ -108,7 +108,7 @@ def loss_of(model, pairs):
 
 
 def losses_of(model, pairs) -> list[float]:
-    """Trains STEPS steps of TOTAL_BATCH pairs in their order."""
+    """Trains STEPS steps of TOTAL_BATCH pairs, in order. Returns the losses."""
     adamw = adamw_of(model)
     losses = []
     for step in range(STEPS):
@@ -122,7 +122,7 @@ def losses_of(model, pairs) -> list[float]:
 
 @pytest.fixture(scope="module")
 def reference(model, pairs):
-    """variant -> losses of STEPS steps, and of the first batch after them, without dropout."""
+    """variant -> losses of STEPS steps without dropout, and then the loss of the first batch."""
 
     @cache
     def compute(variant: str) -> tuple[list[float], float]:
@@ -175,7 +175,8 @@ def test_t5(trainer, case, variant, model, articles, pairs, reference, tmp_path)
 
 @pytest.fixture(scope="module")
 def reference_logits(model, pairs):
-    """variant -> those of the first batch without dropout, and which positions have a label."""
+    """variant -> logits of the first batch without dropout, and a mask of the positions with a
+    label."""
 
     @cache
     def compute(variant: str):
@@ -208,7 +209,7 @@ def test_evaluation_drops_nothing_out(logits_writer, model, articles, reference_
         assert_same_logits(expected, logits.training, is_label)
 
 
-# Micro-batches of the same rows, with the same dropout.
+# These cases have micro-batches of the same rows, with the same dropout.
 FOURTHS = [Case("single", accumulation=4), Case("ddp", ranks=2, accumulation=2),
            Case("fsdp", ranks=4, checkpoint_every=1)]
 
@@ -234,7 +235,7 @@ def test_dropout_is_the_same_on_any_number_of_ranks_and_after_a_resume(trainer, 
                                              ("all-linear", "qlora")])
 @cases(*T5_CASES)
 def test_adapters(trainer, case, targets, method, model, articles, pairs, tmp_path):
-    """Are trained as PEFT trains them."""
+    """Adapters are trained as PEFT trains them."""
     adapters = Adapters(rank=4, targets=(targets,), method=method)
     attention, mlp = ["q", "k", "v", "o"], ["wi_0", "wi_1", "wo"]
     names = {"all-linear": attention + mlp, "attention": attention, "mlp": mlp}[targets]
@@ -256,7 +257,7 @@ def test_adapters(trainer, case, targets, method, model, articles, pairs, tmp_pa
 @pytest.mark.parametrize("variant, method", [*((variant, "lora") for variant in VARIANTS), ("t5_1.1", "qlora")])
 @cases(T5_CASES[0], T5_CASES[-1])
 def test_merged_models(trainer, case, variant, method, model, articles, pairs, tmp_path):
-    """Compute what PEFT computes with the adapters of the checkpoint."""
+    """A merged model computes what PEFT computes with the checkpoint's adapters."""
     spec = spec_of(case, model(variant), articles, method=method, lora={"rank": 4},
                    checkpoint={"at_end": True, "merge": True, "merge_dtype": "fp32"})
     train(trainer, spec, tmp_path)
@@ -269,7 +270,7 @@ def test_merged_models(trainer, case, variant, method, model, articles, pairs, t
     if method == "lora":
         reference = reference.merge_and_unload()
     inputs, mask, labels = batch_of(pairs[:TOTAL_BATCH])
-    with torch.no_grad():  # without dropout; bitsandbytes evaluates wide layers only
+    with torch.no_grad():  # train(), as bitsandbytes evaluates only wide layers
         ours, expected = (of.train()(input_ids=inputs, attention_mask=mask, labels=labels).logits
                           for of in (merged, reference))
     assert torch.allclose(ours, expected, rtol=0, atol=1e-5 if method == "lora" else 1e-4)

@@ -1,4 +1,4 @@
-"""Validation figures are those of the model under transformers, whatever the strategy."""
+"""Validation figures equal those of transformers, with every strategy."""
 
 import json
 
@@ -17,7 +17,7 @@ LOSS_TOLERANCE = 1e-5
 
 @pytest.fixture(scope="module")
 def validation(tokens, tmp_path_factory):
-    """Rows that divide by no number of ranks."""
+    """Rows whose number no number of ranks divides."""
     file = tmp_path_factory.mktemp("validation") / "validation.npy"
     numpy.save(file, numpy.load(tokens)[:37, ::-1])
     return file
@@ -29,7 +29,7 @@ def evaluations(folder, rank=0):
 
 
 def figures_of(folder, rows):
-    """Loss and token accuracy of a Hugging Face folder's model."""
+    """Returns loss and token accuracy of a Hugging Face folder's model."""
     model = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32)
     batch = torch.from_numpy(numpy.ascontiguousarray(rows).astype(numpy.int64))
     labels = batch[:, 1:].flatten()
@@ -67,7 +67,7 @@ def test_figures_of_the_last_model(
     assert relative_difference(loss, done[-1]["loss"]) < LOSS_TOLERANCE
     assert abs(accuracy - done[-1]["token_accuracy"]) < 1e-9
     assert done[-1]["label_count"] == rows.shape[0] * SEQUENCE_LENGTH
-    # Training goes on as if nothing had been evaluated.
+    # Evaluations do not change the training.
     for want, have in zip(reference_for(variant).losses, run.losses()):
         assert relative_difference(want, have) < LOSS_TOLERANCE
     for rank in range(1, case.ranks):
@@ -116,9 +116,9 @@ def test_a_part_of_the_training_set_is_held_out(trainer, checkpoints, tokens, tm
 
 @pytest.fixture
 def poison(checkpoints, tokens, tmp_path):
-    """A model of finite weights that gives token 0 a probability of 0 everywhere, and tokens that have
-    it in step 4 only: the first feature is large in every embedding, and the head's row of token 0
-    makes minus infinity of it."""
+    """A model of finite weights in which token 0 always has probability 0, and tokens in which only
+    step 4 has token 0. The first feature is large in every embedding. The head's row for token 0
+    turns it into minus infinity."""
     folder = copy_with_changed_tensor(
         checkpoints["plain"],
         tmp_path / "embeddings",
@@ -149,7 +149,7 @@ def test_a_loss_that_is_not_finite_stops_the_run(trainer, poison, tmp_path):
     assert [step["non_finite"] for step in steps] == [False, False, False, True]
     assert steps[-1]["loss"] is None
     newest = sorted((tmp_path / "run/checkpoints").iterdir())[-1]
-    assert newest.name == "step-3"  # nothing is saved after it
+    assert newest.name == "step-3"  # nothing is saved later
 
 
 def test_the_checkpoint_before_such_a_loss_is_completed(trainer, held_disk, poison, tmp_path):

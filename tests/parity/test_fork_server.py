@@ -1,4 +1,4 @@
-"""A forked rank behaves as a started one does."""
+"""A forked rank behaves like a started one."""
 
 import os
 import signal
@@ -9,9 +9,9 @@ import pytest
 from test_against_transformers import Case
 from trainer import free_port, log_file, rank_environment, read_events, train, write_spec
 
-# The figures that differ from run to run.
+# Figures that differ between runs.
 VARYING = ("_ms", "process_id", "memory_host_bytes_max")
-RESIDENT = ("memory_reserved_bytes_forward", "memory_reserved_bytes_max")  # on a CPU: the process's memory
+RESIDENT = ("memory_reserved_bytes_forward", "memory_reserved_bytes_max")  # CPU: the process's memory
 
 
 def figures(folder: Path, rank: int, varying: tuple = VARYING) -> list[dict]:

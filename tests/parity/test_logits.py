@@ -1,4 +1,4 @@
-"""fsdp-train's logits are those of transformers, as training and as evaluation compute them."""
+"""fsdp-train's logits equal those of transformers, in training and in evaluation."""
 
 from functools import cache
 
@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM
 
 @pytest.fixture(scope="module")
 def reference_logits(checkpoints, tokens):
-    """variant -> those of the first batch."""
+    """variant -> logits of the first batch."""
 
     @cache
     def compute(variant: str) -> numpy.ndarray:

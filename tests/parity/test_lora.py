@@ -1,4 +1,4 @@
-"""Adapters are trained as PEFT trains them, whatever the strategy, and PEFT reads what is saved."""
+"""Adapters are trained as PEFT trains them, with every strategy. PEFT reads the saved adapters."""
 
 import json
 from dataclasses import replace
@@ -23,7 +23,7 @@ from transformers import AutoModelForCausalLM
 
 @pytest.fixture(scope="module")
 def adapter(checkpoints, tmp_path_factory):
-    """(variant, adapters) -> the folder of one."""
+    """(variant, adapters) -> the folder of the saved adapter."""
     return cache(lambda variant, adapters: write_adapter(
         load_model(checkpoints[variant]), adapters, tmp_path_factory.mktemp("adapter") / variant))
 
@@ -50,11 +50,12 @@ STRATEGIES = [
     *(("ddp", "full_shard", 2, offload) for offload in ("none", "optimizer")),
     *product(["fsdp"], ["full_shard", "shard_grad_op"], [3], ["none", "optimizer", "parameters"]),
 ]
-NARROW = ("grouped_query", "mistral", "qwen3")  # keys and values are narrower than rank 37
+NARROW = ("grouped_query", "mistral", "qwen3")  # models with keys and values narrower than rank 37
 
 
 def adapters_of(variant, rank, targets, method):
-    """Scales that keep ten steps stable: a larger one amplifies the last bits of the losses."""
+    """Returns adapters with a scale at which ten steps are stable. A larger scale would amplify
+    rounding errors of the losses."""
     alpha = {1: 2.0, 8: 16.0, 37: 5.0}[rank]
     return Adapters(13 if rank == 37 and variant in NARROW else rank, alpha, targets, method=method)
 
@@ -137,7 +138,8 @@ def sharing(case: Case) -> int:
     ("qwen2", Adapters(use_rslora=True)),
 ], ids=str)
 def test_peft_reads_checkpoints(trainer, logits_writer, variant, adapters, checkpoints, tokens, adapter, tmp_path):
-    """And so does lora.adapter: both give the same logits, which are others than before."""
+    """lora.adapter reads them too. Both give the same logits, which differ from the untrained
+    ones."""
     case = Case("fsdp", ranks=2)
     spec = spec_of(case, checkpoints, tokens, adapter, variant, adapters)
     train(trainer, spec | {"checkpoint": {"at_end": True}}, tmp_path / "run")
@@ -167,7 +169,8 @@ def open_merged(checkpoint: Path, **keys):
 
 
 def logits_of(model, tokens: Path) -> torch.Tensor:
-    """A model of bitsandbytes has to be in training mode: its evaluations take wide layers only."""
+    """Returns the logits. A model of bitsandbytes must be in training mode: in evaluation it takes
+    only wide layers."""
     rows = torch.from_numpy(numpy.load(tokens)[:TOTAL_BATCH, :-1].astype(numpy.int64))
     with torch.no_grad():
         return model(input_ids=rows, use_cache=False).logits
@@ -188,7 +191,7 @@ def largest_difference(a: torch.Tensor, b: torch.Tensor) -> float:
     ("tied", Case("fsdp", ranks=2), Adapters(method="qlora", targets=("mlp",))),
 ], ids=str)
 def test_merged_models(trainer, variant, case, adapters, checkpoints, tokens, adapter, tmp_path):
-    """Compute what PEFT computes with the adapters of the checkpoint."""
+    """A merged model computes what PEFT computes with the checkpoint's adapters."""
     spec = spec_of(case, checkpoints, tokens, adapter, variant, adapters) | merged(adapters)
     train(trainer, spec, tmp_path)
     folder = tmp_path / f"checkpoints/step-{STEPS}"
@@ -212,7 +215,8 @@ def test_merged_models(trainer, variant, case, adapters, checkpoints, tokens, ad
     ("qlora", "bf16_mixed", "bf16", torch.bfloat16),
 ], ids=str)
 def test_dtypes_of_merged_models(trainer, method, precision, dtype, stored, checkpoints, tokens, adapter, tmp_path):
-    """The sums are computed in fp32, of the model's own values or those that the computation had."""
+    """Weights and adapters are added in fp32. The weights are the model's own, or those that
+    training computed with."""
     adapters = Adapters(rank=4, targets=("up_proj",), method=method)
     spec = spec_of(Case("single"), checkpoints, tokens, adapter, "plain", adapters) | merged(adapters, dtype)
     train(trainer, spec | {"precision": precision}, tmp_path)
@@ -236,7 +240,8 @@ def test_dtypes_of_merged_models(trainer, method, precision, dtype, stored, chec
 
 
 def test_dropout_follows_from_the_seed(trainer, checkpoints, tokens, adapter, tmp_path):
-    """Whatever the strategy; it differs between steps, and evaluations have none."""
+    """Dropout is the same with every strategy. It differs between steps, and evaluations have
+    none."""
     spec = spec_of(Case("single"), checkpoints, tokens, adapter, "plain", Adapters())
     spec["lora"]["dropout"] = 0.3
     losses = train(trainer, spec, tmp_path / "single").losses()

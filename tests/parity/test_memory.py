@@ -1,6 +1,7 @@
-"""What a rank allocates is what the theory of each strategy says, to within its activations.
+"""A rank allocates what the theory of its strategy says, except for activations.
 
-P: bytes of all parameters in fp32 (gradients have as many, AdamW's state twice), N: ranks,
+P: bytes of all parameters in fp32. Gradients take P too, and AdamW's state 2 P.
+N: number of ranks.
 U: bytes of the largest unit.
 """
 
@@ -13,15 +14,16 @@ BLOCK = 4 * HIDDEN**2 + 3 * HIDDEN * INTERMEDIATE + 2 * HIDDEN
 U = 4 * BLOCK
 P = 4 * (LAYERS * BLOCK + 2 * VOCABULARY * HIDDEN + HIDDEN)
 N = 4
-ACTIVATIONS = 0.35 * U  # of one sequence of 4 tokens, and small buffers
+ACTIVATIONS = 0.35 * U  # at most, for one sequence of 4 tokens and small buffers
 LEAST_EXCESS = -0.1 * U
 
 FULL_SHARD = {"kind": "fsdp", "ranks": N}
 
 
 def sharded(ranks, prefetch=1):
-    """Parameters, state and gradients in shards, but for the gradients of the units that are whole
-    at the peak, near the end of backward; 1 + prefetch whole units; two whole gradients."""
+    """Returns the bytes at the peak, near the end of backward: shards of parameters, state and
+    gradients (without gradients of the gathered units), 1 + prefetch gathered units, and two whole
+    gradients."""
     return 4 * P / ranks - (1 + prefetch) * U / ranks + (1 + prefetch) * U + 2 * U
 
 
@@ -30,7 +32,8 @@ EXPECTED = {
     "ddp": ({"kind": "ddp", "ranks": N}, False, 4 * P),
     "no_shard": (FULL_SHARD | {"sharding": "no_shard"}, False, 4 * P),
     "full_shard": (FULL_SHARD, False, sharded(N)),
-    # Early in backward: all but one unit is whole, with two whole gradients and one in a shard.
+    # The peak is early in backward: all units but one are gathered, and there are two whole
+    # gradients and the shard of one.
     "shard_grad_op": (
         FULL_SHARD | {"sharding": "shard_grad_op"}, False, 3 * P / N + P + U + U / N
     ),
@@ -39,10 +42,10 @@ EXPECTED = {
     ),
     "no prefetch": (FULL_SHARD | {"prefetch": 0}, False, sharded(N, 0)),
     "prefetch 3": (FULL_SHARD | {"prefetch": 3}, False, sharded(N, 3)),
-    # Gradient shards: one that is reduced, one that is stepped.
+    # Two gradient shards: one is being reduced, one is being stepped.
     "in_backward": (FULL_SHARD, True, 3 * P / N + 4 * U + 2 * U / N),
     "ddp in_backward": ({"kind": "ddp", "ranks": N}, True, 3 * P + 2 * U),
-    # ... and one that is copied to the host.
+    # A third gradient shard is being copied to the host.
     "offload optimizer": (FULL_SHARD | {"offload": "optimizer"}, False, P / N + 4 * U + 3 * U / N),
     "offload parameters": (FULL_SHARD | {"offload": "parameters"}, False, 4 * U + 3 * U / N),
 }
@@ -56,7 +59,7 @@ def tokens_file(tmp_path_factory):
 
 
 def allocated_bytes(trainer, tokens_file, folder, strategy, in_backward):
-    """The peak of a step, of the rank with most."""
+    """Returns the peak of a step, on the rank with the highest peak."""
     spec = {
         "model": {
             "config": {
@@ -90,7 +93,7 @@ def test_peak_is_what_theory_says(trainer, tokens_file, tmp_path, name):
 
 
 def test_theory_tells_the_strategies_apart():
-    """From the most to the least, with room between what passes for each."""
+    """From most to least memory, the ranges that pass do not overlap."""
 
     def is_above(more, less):
         least, most = EXPECTED[more][2] + LEAST_EXCESS, EXPECTED[less][2] + ACTIVATIONS

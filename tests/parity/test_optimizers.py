@@ -1,5 +1,5 @@
-"""Every optimizer steps as torch.optim's, and every schedule gives the rates of
-torch.optim.lr_scheduler's, seen through the losses of whole runs.
+"""Every optimizer steps like torch.optim's, and every schedule gives the rates of
+torch.optim.lr_scheduler's. Compares the losses of whole runs.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ from transformers import LlamaForCausalLM
 
 TOLERANCE = 1e-5
 RATE_TOLERANCE = 1e-12
-# Rounding the state changes these losses by 5e-6 to 9e-6; the reference rounds in the same places.
+# Rounding the state changes these losses by 5e-6 to 9e-6. The reference rounds in the same places.
 BF16_STATE_TOLERANCE = 2e-6
 BF16_STATE_TO_FP32_TOLERANCE = 2e-5
 
@@ -66,8 +66,8 @@ def train_reference(
     steps: int = STEPS,
     bf16_state: bool = False,
 ) -> Reference:
-    """The small LLaMA under PyTorch in one process: TOTAL_BATCH rows a step, in their order, and
-    again from the first one."""
+    """Trains the small LLaMA with PyTorch in one process. A step takes TOTAL_BATCH rows, in order.
+    After the last row, it starts again at the first."""
     model = LlamaForCausalLM.from_pretrained(checkpoint, dtype=torch.float32)
     optimizer = make_optimizer(list(model.parameters()))
     scheduler = make_scheduler(optimizer) if make_scheduler else None
@@ -115,14 +115,15 @@ TORCH_ADAM = dict(lr=OPTIMIZER["learning_rate"], betas=BETAS, eps=OPTIMIZER["eps
 def without_decay_of_norms(
     parameters: list[torch.nn.Parameter], weight_decay: float
 ) -> list[dict]:
-    """The small LLaMA's only vectors are the weights of its norms; it has no biases."""
+    """Returns groups with and without decay. The small LLaMA's only vectors are the weights of its
+    norms. It has no biases."""
     return [
         {"params": [p for p in parameters if p.dim() > 1], "weight_decay": weight_decay},
         {"params": [p for p in parameters if p.dim() == 1], "weight_decay": 0},
     ]
 
 
-# The optimizer's keys, and PyTorch's with the same settings.
+# name -> our keys of the optimizer, and PyTorch's optimizer with the same settings.
 OPTIMIZERS: dict[str, tuple[dict, MakeOptimizer]] = {
     "adamw": ({"kind": "adamw", **ADAM}, lambda p: AdamW(p, **TORCH_ADAM, weight_decay=0)),
     "adamw_decay": (
@@ -186,7 +187,7 @@ def test_optimizer(trainer, name, strategy, checkpoints, tokens, optimizer_refer
 
 
 def test_references_are_worth_comparing(optimizer_references):
-    """Each one's last loss differs from every other one's by far more than the tolerance."""
+    """The last losses of any two references differ by far more than the tolerance."""
     last = sorted(reference.losses[-1] for reference in optimizer_references.values())
     for smaller, larger in zip(last, last[1:]):
         assert larger - smaller > 50 * TOLERANCE * larger, last
@@ -220,15 +221,15 @@ def test_bf16_state(trainer, name, strategy, checkpoints, tokens, optimizer_refe
     assert_close("loss", rounded.losses, run.losses(), BF16_STATE_TOLERANCE)
     in_fp32 = optimizer_references[name].losses
     assert_close("loss", in_fp32, run.losses(), BF16_STATE_TO_FP32_TOLERANCE)
-    with pytest.raises(AssertionError):  # the state was really another dtype's
+    with pytest.raises(AssertionError):  # proves that the state has another dtype
         assert_close("loss", in_fp32, run.losses(), BF16_STATE_TOLERANCE)
 
 
 INT8 = {"kind": "adamw", **ADAM, "weight_decay": 0.3, "state_dtype": "int8"}
 INT8_STEPS = 50
-INT8_TOLERANCE = 1e-5  # a gradient whose last digit differs may give a moment the next code
+INT8_TOLERANCE = 1e-5  # rounding of a gradient may change a moment's code by one
 FSDP_2 = STRATEGIES["fsdp_2_ranks"]
-# The keys that differ, and the strategy.
+# name -> the keys that differ, and the strategy.
 INT8_RUNS = {
     "ddp": ({}, {"kind": "ddp", "ranks": 2}),
     "fsdp_2_ranks": ({}, FSDP_2),
@@ -242,8 +243,9 @@ INT8_RUNS = {
 
 @pytest.fixture(scope="module")
 def whole_blocks(tmp_path_factory):
-    """A LLaMA with matrices of at least 4,096 elements. Those of its blocks divide by 256, so that
-    they have the same blocks when they are joined. Its norms are small."""
+    """A LLaMA for 8-bit states, which are quantized in blocks of 256 elements. Its matrices have at
+    least 4,096 elements. The size of those in its layers is a multiple of 256, so joined matrices
+    have the same blocks. Its norms are small."""
     torch.manual_seed(5)
     sizes = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2}
     heads = {"num_attention_heads": 4, "num_key_value_heads": 4}
@@ -255,23 +257,23 @@ def whole_blocks(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def int8_run(trainer, whole_blocks, tokens, tmp_path_factory):
-    """A run and its folder, with a checkpoint of every step."""
+    """A run with a checkpoint of every step, and its folder."""
     folder = tmp_path_factory.mktemp("int8") / "run"
     spec = spec_for(whole_blocks, tokens, SINGLE, INT8, INT8_STEPS)
     return train(trainer, spec | {"checkpoint": {"every_steps": 1}}, folder), folder
 
 
 def quantize_to_the_nearest(values, code, absmax, out, blocksize):
-    """bitsandbytes' operator for other dtypes. Its operator for fp32 on a CPU first rounds to one
-    of 65,536 evenly spaced numbers."""
+    """Uses bitsandbytes' operator for other dtypes. Its operator for fp32 on a CPU first rounds to
+    one of 65,536 evenly spaced numbers."""
     codes, largest = torch.ops.bitsandbytes.quantize_blockwise(values.double(), code, blocksize)
     out.copy_(codes)
     absmax.copy_(largest)
 
 
-# Names of tensors that are one parameter of the trainer, under the first one's name.
+# The trainer joins these tensors to one parameter. The key is the name of the first.
 JOINED = {"q_proj": ["q_proj", "k_proj", "v_proj"], "gate_proj": ["gate_proj", "up_proj"]}
-# Of a state in bitsandbytes.
+# The trainer's name of a state -> bitsandbytes' name.
 STATE_NAMES = {
     "exp_avg_codes": "state1",
     "exp_avg_sq_codes": "state2",
@@ -283,7 +285,7 @@ STATE_NAMES = {
 
 
 def state_after(folder, step: int) -> dict[tuple[str, str], torch.Tensor]:
-    """The optimizer's state by tensor and bitsandbytes' name."""
+    """Returns the optimizer's state: (tensor, bitsandbytes' name of the state) -> values."""
     pieces = safetensors.torch.load_file(
         folder / "checkpoints" / f"step-{step}" / "optimizer.rank0.safetensors"
     )
@@ -301,7 +303,7 @@ def weights_after(folder, step: int) -> dict[str, torch.Tensor]:
 
 
 def step_with_bitsandbytes(model, optimizer, folder, step: int, batch) -> None:
-    """Takes the run's step from the weights and the state that the run had before it."""
+    """Repeats a step of the run, from the weights and the state that the run had before it."""
     group = optimizer.param_groups[0]
     before = state_after(folder, step - 1) if step > 1 else {}
     if step > 1:
@@ -320,7 +322,7 @@ def step_with_bitsandbytes(model, optimizer, folder, step: int, batch) -> None:
 
 
 def assert_same_state(what: str, expected: torch.Tensor, found: torch.Tensor) -> None:
-    """A moment between two codes may have either, as the gradients' last digits differ."""
+    """A moment between two codes may have either, because gradients differ by rounding."""
     assert found.dtype == expected.dtype, what
     if found.dtype == torch.uint8:
         differences = (found.int() - expected.view(-1).int()).abs()
@@ -332,7 +334,7 @@ def assert_same_state(what: str, expected: torch.Tensor, found: torch.Tensor) ->
 
 
 def test_int8_state_as_in_bitsandbytes(whole_blocks, tokens, int8_run, monkeypatch):
-    """Each of 50 steps."""
+    """Compares each of 50 steps."""
     monkeypatch.setattr(bitsandbytes_on_cpu, "_quant_blockwise_fp32_direct", quantize_to_the_nearest)
     _, folder = int8_run
     model = LlamaForCausalLM.from_pretrained(whole_blocks, dtype=torch.float32)
@@ -391,14 +393,15 @@ def test_stochastic_rounding_follows_fp32(
 
 
 def test_rounding_to_nearest_stalls(trainer, checkpoints, tokens, fp32_losses, tmp_path):
-    """Most updates of 1e-4 are below half a last digit of the weights."""
+    """Most updates of 1e-4 are less than half a unit in the last place of the weights."""
     losses = train_in_bf16(trainer, checkpoints["plain"], tokens, SINGLE, "nearest", tmp_path)
     assert losses[0] - losses[-1] < 0.3 * (fp32_losses[0] - fp32_losses[-1])
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """The keys of `schedule`, and what trainer/train/schedule.h says they are in PyTorch."""
+    """The keys of `schedule`, and the PyTorch scheduler that trainer/train/schedule.h names for
+    them."""
 
     kind: str
     warmup_steps: int = 0
@@ -458,7 +461,7 @@ SCHEDULES = [
              lambda optimizer, _: LinearLR(optimizer, 1, LOWEST_RATE / PEAK_RATE, 7 - 2)),
     Schedule("step", 0, {"step_size": 4, "gamma": 0.3}, step(4, 0.3)),
     Schedule("step", 2, {"step_size": 3}, step(3, 0.1)),
-    # The tokens are STEPS batches, so this decays once.
+    # An epoch has STEPS batches, so the rate decays once.
     Schedule("step", 0, {"gamma": 0.5}, step(STEPS, 0.5), steps=2 * STEPS),
 ]
 

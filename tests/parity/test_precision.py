@@ -1,4 +1,4 @@
-"""Mixed precision computes what FSDP2's MixedPrecisionPolicy does, and stays near fp32."""
+"""Mixed precision computes what FSDP2's MixedPrecisionPolicy computes, and stays near fp32."""
 
 from functools import cache
 
@@ -12,7 +12,7 @@ from trainer import train, train_under_pytorch
 
 TO_FP32 = 2e-2
 TO_FSDP2 = 5e-3
-# fp32 agrees with the reference to 2e-7; the least of the precisions here is 8e-6 away.
+# fp32 agrees with the reference to 2e-7. Each precision here differs from it by 8e-6 or more.
 ANOTHER = 1e-6
 
 PRECISIONS = {
@@ -47,7 +47,7 @@ def test_as_fsdp2(trainer, fsdp2, precision, ranks, reference_for, tmp_path):
     assert_ranks_agree(run)
     assert_close("loss", expected.losses(), run.losses(), TO_FSDP2)
     assert_close("loss", reference_for("plain").losses, run.losses(), TO_FP32)
-    with pytest.raises(AssertionError):  # the precision was really another one
+    with pytest.raises(AssertionError):  # proves that the precision differs
         assert_close("loss", reference_for("plain").losses, run.losses(), ANOTHER)
 
 
@@ -73,7 +73,7 @@ def test_every_strategy(trainer, precision, case, checkpoints, tokens, reference
     assert_ranks_agree(run)
     reference = reference_for("plain", CLIP_NORM if case.clip else None)
     assert_close("loss", reference.losses, run.losses(), TO_FP32)
-    if case.clip:  # of a gradient that is too small by a third the losses hardly tell
+    if case.clip:  # losses hardly show a gradient that is a third too small
         norms = run.gradient_norms()
         assert_close("gradient_norm", reference.gradient_norms, norms, TO_FP32)
 
@@ -93,7 +93,7 @@ def test_every_sharding(
 
 
 def test_buffers_are_rounded(trainer, checkpoints, tokens, reference_for, tmp_path):
-    """Rotary tables in bf16: angles lose digits, and nothing else does."""
+    """Only the rotary tables are in bf16, so only angles lose digits."""
     spec = Case("single").spec(checkpoints["plain"], tokens, precision={"buffers": "bf16"})
     run = train(trainer, spec, tmp_path)
     assert_close("loss", reference_for("plain").losses, run.losses(), TO_FP32)
@@ -102,8 +102,8 @@ def test_buffers_are_rounded(trainer, checkpoints, tokens, reference_for, tmp_pa
 
 
 def test_float16_scales_the_loss(trainer, large_gradients, tokens, tmp_path):
-    """The first scale overflows float16 gradients: steps are left out, counted, and the scale
-    halved, until they fit."""
+    """The first scale overflows float16 gradients. Steps are skipped and counted, and the scale is
+    halved, until gradients fit."""
     spec = Case("fsdp", ranks=2).spec(large_gradients, tokens, precision="fp16_mixed")
     run = train(trainer, spec, tmp_path)
     scales = [step["gradient_scale"] for step in run.steps[0]]

@@ -1,5 +1,5 @@
-"""Files config.json as they are published, made small: logits are those of transformers, or the file is
-refused with the reason. The weights decide where a file says one thing and holds another."""
+"""Published config.json files, with smaller sizes. Logits equal those of transformers, or the file
+is refused with a reason. If config.json and the weights disagree, the weights decide."""
 
 import json
 import shutil
@@ -42,9 +42,9 @@ QWEN_WINDOWS = dict(use_sliding_window=False, sliding_window=32768, max_window_l
 @dataclass(frozen=True)
 class Published:
     config: dict
-    refusal: str = ""  # what the reason says; empty: the file is taken
-    head: str = "own"  # how the weights hold it: own, tied (not at all), copy (of the embedding)
-    tensors: dict = field(default_factory=dict)  # that the weights hold besides
+    refusal: str = ""  # part of the reason; empty if the file is accepted
+    head: str = "own"  # in the weights: own, tied (absent), or copy (of the embedding)
+    tensors: dict = field(default_factory=dict)  # additional tensors in the weights
 
 
 def without(config: dict, *keys: str) -> dict:
@@ -196,7 +196,7 @@ def is_t5(published: Published) -> bool:
 
 
 def write(published: Published, folder: Path) -> Path:
-    """Writes the folder of the model as whoever published it did; the weights are random."""
+    """Writes the model's folder like the published one, but with random weights."""
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps(published.config))
     if published.refusal and not published.tensors and published.head == "own":

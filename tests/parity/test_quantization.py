@@ -1,4 +1,4 @@
-"""Weights are quantized to the bits of bitsandbytes' CPU backend."""
+"""Weights are quantized to the same bits as by bitsandbytes' CPU backend."""
 
 import subprocess
 
@@ -6,14 +6,15 @@ import bitsandbytes.functional
 import numpy
 import torch
 
-torch._dynamo.config.disable = True  # bitsandbytes compiles for each size
+torch._dynamo.config.disable = True  # or bitsandbytes compiles for each size
 
 TENSORS = 1000
 BLOCK, SCALES_BLOCK = 64, 256
 
 
 def random_tensor(number: int) -> torch.Tensor:
-    """Of odd sizes and any scale; some with zeros, blocks of zeros, subnormal numbers and infinities."""
+    """Returns a tensor of random size and scale. Some have zeros, blocks of zeros, subnormal
+    numbers or infinities."""
     draw = torch.Generator().manual_seed(number)
     integer = lambda most: int(torch.randint(most, (), generator=draw))  # noqa: E731
     numel = 1 + integer([70, 3000, 50_000][number % 3])
@@ -31,7 +32,8 @@ def random_tensor(number: int) -> torch.Tensor:
 
 
 def quantized(program, tensors):
-    """(values, scales of scales, mean, scales, the tensor in fp32 and bf16) of each."""
+    """Yields for each tensor: codes, scales of scales, mean, scales, and the tensor in fp32 and
+    bf16."""
     given = b"".join(numpy.int64(len(values)).tobytes() + values.numpy().tobytes() for values in tensors)
     left = bytearray(subprocess.run(program, input=given, stdout=subprocess.PIPE, check=True).stdout)
     left = memoryview(left)
@@ -55,7 +57,7 @@ def quantized(program, tensors):
 
 
 def assert_same_bits(ours, theirs):
-    """A number that is none, which follows from infinities, has many forms."""
+    """NaNs, which come from infinities, count as equal: they have many bit patterns."""
     theirs = theirs.flatten()
     assert ours.dtype == theirs.dtype and torch.equal(ours.isnan(), theirs.isnan())
     ours, theirs = (tensor[~tensor.isnan()].view(torch.uint8) for tensor in (ours, theirs))

@@ -1,5 +1,4 @@
-"""Every way to shard, wrap, gather ahead and step computes what transformers computes under
-PyTorch: none of them may change the losses."""
+"""Every way to shard, wrap, gather ahead and step has the losses of transformers under PyTorch."""
 
 from agreement import assert_close, assert_ranks_agree
 from checkpoints import STEPS

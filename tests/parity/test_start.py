@@ -1,4 +1,4 @@
-"""What ranks read and hold when they start from a checkpoint."""
+"""The bytes that ranks read, and the memory that they use, when they start from a checkpoint."""
 
 import json
 import math
@@ -18,7 +18,7 @@ MB = 2**20
 
 
 def write_zeros(config: dict, folder: Path) -> int:
-    """Writes a model of zeros, of which the file system keeps nothing. Returns how many weights."""
+    """Writes a model of zeros as a sparse file. Returns the number of weights."""
     with torch.device("meta"):
         model = LlamaForCausalLM(LlamaConfig(**config))
     header, end = {}, 0
@@ -67,7 +67,8 @@ def test_each_weight_is_read_once(trainer, case, strategy, tokens, tmp_path):
 
 
 def largest_rss_anon(processes: list, folder: Path) -> int:
-    """In bytes, of any rank, until all have begun to train; as far as it can be seen in /proc."""
+    """Returns the largest RssAnon of any rank until all have begun to train, in bytes, sampled from
+    /proc."""
     largest = 0
     deadline = time.monotonic() + TIME_LIMIT_S
     waiting = set(range(len(processes)))
@@ -108,5 +109,5 @@ def test_no_rank_holds_more_than_its_part_and_a_unit(trainer, optimizer, tokens,
             process.kill()
             process.wait()
     allowed = 4 * (weights // ranks + embedding) + 256 * MB
-    assert allowed < 4 * weights  # so that a rank that holds all is found
+    assert allowed < 4 * weights  # so a rank with all weights fails the test
     assert largest < allowed

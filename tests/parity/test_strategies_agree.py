@@ -1,6 +1,6 @@
-"""FSDP's loss equals DDP's equals single's at the same total batch, where no reference exists:
-random weights from a seed, shuffled chess games of unequal length, so that ranks and micro-batches
-hold different numbers of labels and a mean of means would be wrong."""
+"""FSDP, DDP and single have equal losses at the same total batch. There is no reference here,
+because weights are random. Data are shuffled chess games of unequal length. So ranks and
+micro-batches have different numbers of labels, and a mean of means would be wrong."""
 
 import pytest
 from agreement import assert_close, assert_ranks_agree
@@ -13,7 +13,7 @@ SEQUENCE_LENGTH = 192
 
 SINGLE = {"kind": "single", "ranks": 1}
 
-# strategy, sequences per rank and micro-batch, clipping
+# (strategy, sequences per rank and micro-batch, clipping)
 OTHERS = [
     ({"kind": "single", "ranks": 1}, 3, False),
     ({"kind": "single", "ranks": 1, "offload": "optimizer"}, 6, True),
@@ -56,7 +56,7 @@ def spec_for(strategy: dict, size_per_rank: int, clip: bool) -> dict:
 
 @pytest.fixture(scope="module")
 def single(trainer, tmp_path_factory):
-    """The runs of one process that reads the whole batch at once, by clipping."""
+    """clipping -> run of one process that reads the whole batch at once."""
     return {
         clip: train(
             trainer, spec_for(SINGLE, TOTAL_BATCH, clip), tmp_path_factory.mktemp("single") / "run"
@@ -81,7 +81,7 @@ def test_same_total_batch_same_loss(trainer, strategy, size_per_rank, clip, sing
 
 
 def test_single_run_is_worth_comparing(single):
-    """Batches are padded, each to another extent; the loss falls; clipping changes it."""
+    """Batches have different amounts of padding. The loss falls, and clipping changes it."""
     labels = [step["label_count"] for step in single[False].steps[0]]
     assert max(labels) < TOTAL_BATCH * SEQUENCE_LENGTH
     assert len(set(labels)) > 1

@@ -1,4 +1,4 @@
-"""Weights of torch.save train as those of safetensors, to the last digit."""
+"""Weights of torch.save train like weights of safetensors, to the last digit."""
 
 import json
 from pathlib import Path
@@ -14,8 +14,8 @@ STEPS = 3
 
 
 def write_torch_model(checkpoint: Path, folder: Path, files: int, dtype=None) -> Path:
-    """Writes what transformers 4 wrote with safe_serialization=False: the weights in one
-    pytorch_model.bin, or in several with an index. Returns `folder`."""
+    """Writes a model like transformers 4 with safe_serialization=False: weights in
+    pytorch_model.bin, or in several files with an index. Returns `folder`."""
     folder.mkdir()
     (folder / "config.json").write_bytes((checkpoint / "config.json").read_bytes())
     tensors = {}
@@ -23,7 +23,7 @@ def write_torch_model(checkpoint: Path, folder: Path, files: int, dtype=None) ->
         tensors |= safetensors.torch.load_file(file)
     if dtype is not None:
         tensors = {name: tensor.to(dtype) for name, tensor in tensors.items()}
-    if "lm_head.weight" not in tensors:  # as transformers 4 had it: tied tensors share a storage
+    if "lm_head.weight" not in tensors:  # in transformers 4, tied tensors shared a storage
         tensors["lm_head.weight"] = tensors["model.embed_tokens.weight"]
     if files == 1:
         torch.save(tensors, folder / "pytorch_model.bin")
@@ -66,7 +66,7 @@ def test_torch_weights_of_dtype(trainer, dtype, checkpoints, tokens, tmp_path):
 
 
 def test_parameters_and_views_of_one_storage(trainer, checkpoints, tokens, tmp_path):
-    """As a state dict of a module whose parameters were made as parts of one tensor."""
+    """The file is like a state dict of a module whose parameters are parts of one tensor."""
     tensors = safetensors.torch.load_file(checkpoints["plain"] / "model.safetensors")
     flat = torch.cat([tensor.flatten() for tensor in tensors.values()])
     parts = flat.split([tensor.numel() for tensor in tensors.values()])
@@ -89,7 +89,7 @@ def test_parameters_and_views_of_one_storage(trainer, checkpoints, tokens, tmp_p
 
 @pytest.mark.parametrize("rank", [0, 2])
 def test_weights_that_are_not_finite_end_the_start(trainer, rank, checkpoints, tokens, tmp_path):
-    """Whichever rank reads them."""
+    """The start ends for every rank that reads them."""
 
     def spoil(norm: torch.Tensor) -> None:
         norm[-1 if rank else 0] = float("nan")

@@ -1,6 +1,6 @@
-"""Runs a trainer as torchrun would: one process per rank, told who it is by its environment.
+"""Runs a trainer like torchrun: one process per rank, whose environment variables name the rank.
 
-A trainer is fsdp-train, or a Python script with its command line and its events (see
+A trainer is fsdp-train, or a Python script with fsdp-train's command line and events (see
 pytorch_trainer.py)."""
 
 import json
@@ -16,14 +16,14 @@ from pathlib import Path
 import fork_server
 import yaml
 
-TIME_LIMIT_S = 300  # hosts that do much else at the same time stand still for minutes
+TIME_LIMIT_S = 300  # busy hosts may stand still for minutes
 LAUNCHERS = ("SLURM_", "OMPI_", "PMI_", "TORCHELASTIC_")
 PYTORCH = Path(__file__).with_name("pytorch_trainer.py")
 
 
 @dataclass(frozen=True)
 class TrainerRun:
-    """What every rank reported; `steps[rank]` holds its step events in order."""
+    """The reports of all ranks. `steps[rank]` has the rank's step events in order."""
 
     steps: list[list[dict]]
 
@@ -35,7 +35,8 @@ class TrainerRun:
 
 
 def free_port() -> int:
-    """Below the ports of jobs and of outgoing connections, one of which could take it."""
+    """Returns a free port below the ports of jobs and of outgoing connections, which could take
+    it."""
     while True:
         port = random.randint(10000, 19999)
         with socket.socket() as listener:
@@ -68,7 +69,7 @@ def log_file(folder: Path, rank: int) -> Path:
 
 
 def write_spec(spec: dict, folder: Path) -> Path:
-    """Makes the folder of a run, with `spec` (the keys of run.yaml), whose file is returned."""
+    """Makes the folder of a run, and writes `spec` to its run.yaml. Returns this file."""
     (folder / "attempt-1").mkdir(parents=True)
     (folder / "run.yaml").write_text(yaml.safe_dump(spec, sort_keys=False))
     return folder / "run.yaml"
@@ -90,7 +91,7 @@ def start_ranks(
     threads: int = 1,
     preload: Path | str | None = None,
 ) -> list[subprocess.Popen]:
-    """Starts the ranks that train what `files` say; their output goes into `folder`."""
+    """Starts the ranks that train the specifications in `files`. Their output goes to `folder`."""
     interpreter = [sys.executable] if trainer.suffix == ".py" else []
     command = [*interpreter, str(trainer), "--attempt", "1", "--spec", *map(str, files)]
     port = free_port()
@@ -105,8 +106,7 @@ def start_ranks(
 
 
 def wait_for(processes: list[subprocess.Popen]) -> None:
-    """Returns when all have ended, or soon after one has ended badly or time has run out; kills the
-    others."""
+    """Waits until all processes end. If one fails or time runs out, soon kills the others."""
     deadline = time.monotonic() + TIME_LIMIT_S
     try:
         while any(process.poll() is None for process in processes):
@@ -122,7 +122,7 @@ def wait_for(processes: list[subprocess.Popen]) -> None:
 
 
 def wait_for_text(text: str, folder: Path, processes: list[subprocess.Popen]) -> None:
-    """Until it is in the events of rank 0."""
+    """Waits until the text is in the events of rank 0."""
     events = events_file(folder)
     deadline = time.monotonic() + TIME_LIMIT_S
     while not (events.exists() and text in events.read_text()):
@@ -147,7 +147,7 @@ def wait_until_well_ended(processes: list[subprocess.Popen], folder: Path) -> No
 
 
 def read_events(folder: Path, rank: int = 0) -> list[dict]:
-    """Of a rank that ended well."""
+    """Returns the events of a rank. Fails unless they are complete and the rank ended well."""
     events = [json.loads(line) for line in events_file(folder, rank).read_text().splitlines()]
     assert events[0]["kind"] == "run_started" and events[0]["rank"] == rank, events[0]
     assert events[-1]["kind"] == "run_finished", events[-1]
@@ -170,8 +170,8 @@ def train(trainer: Path, spec: dict, folder: Path) -> TrainerRun:
 
 
 def train_under_pytorch(specs: list[dict], folder: Path) -> list[TrainerRun]:
-    """Trains specifications with as many ranks one after the other, by one process per rank: most
-    of the time of a single one goes to starting Python."""
+    """Trains several specifications with equal ranks one after the other, in one process per rank.
+    Most of the time of a single one would go to starting Python."""
     ranks = specs[0]["strategy"]["ranks"]
     folders = [folder / str(number) for number in range(len(specs))]
     files = list(map(write_spec, specs, folders))

@@ -37,5 +37,5 @@ def seed(request) -> int:
 
 @pytest.fixture(autouse=True)
 def hidden_from_other_runners(tmp_path, monkeypatch):
-    """What is measured elsewhere on this host, which a calibration would not begin beside, is not seen."""
+    """Hides other measurements on this host, because a calibration would not begin beside them."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))

@@ -8,7 +8,7 @@ import yaml
 
 
 def request_of(spec: dict, results: Path, memory_bytes: int = 0, compute_capability: int = 0) -> dict:
-    """For a GPU of this compute capability; 0: for the CPU."""
+    """Returns a request for a GPU of this compute capability, or for the CPU if it is 0."""
     kind = "cuda" if compute_capability else "cpu"
     device = {"kind": kind, "memory_bytes": memory_bytes, "context_bytes": 0,
               "compute_capability": compute_capability, "name": ""}
@@ -18,7 +18,7 @@ def request_of(spec: dict, results: Path, memory_bytes: int = 0, compute_capabil
 
 
 def plans(trainer: Path, requests: list[dict]) -> list[dict]:
-    """One for each request. Fails if a run cannot be planned."""
+    """Returns a plan for each request. Fails if a run cannot be planned."""
     lines = "".join(json.dumps(request) + "\n" for request in requests)
     answers = [json.loads(line) for line in fork_server.run([trainer, "--plan"], lines).splitlines()]
     for request, answer in zip(requests, answers, strict=True):

@@ -1,4 +1,4 @@
-"""Specifications at random, of every kind that decides memory."""
+"""Random specifications, with all keys that change memory."""
 
 import copy
 import csv
@@ -11,7 +11,7 @@ VOCABULARY = 1024
 
 
 def write_articles(file: Path, draw: random.Random, count: int = 600) -> Path:
-    """From a word to many."""
+    """Writes articles of one to many words."""
     words = ["e4", "Nf3", "d5", "O-O", "Qxf7#", "1.", "2.", "Bb5", "1-0"]
     with file.open("w", newline="") as out:
         rows = csv.writer(out)
@@ -66,7 +66,7 @@ def data(draw: random.Random, is_pairs: bool, articles: Path) -> dict:
         return {"kind": "wikihow", "train": str(articles), "tokenizer": str(CHESS / "tokenizer.model"),
                 "prefix": "play: ", "input_length": draw.choice([16, 64]),
                 "target_length": draw.choice([8, 20]), "rows": rows}
-    if draw.random() < 0.5:  # rows of very different lengths, and packed ones of few to many documents
+    if draw.random() < 0.5:  # lengths vary much; packed rows have few or many documents
         return {"kind": "text", "train": str(articles), "tokenizer": str(CHESS / "tokenizer.model"),
                 "sequence_length": draw.choice([24, 64, 150]), "rows": rows}
     return {"kind": "chess", "sequence_length": draw.choice([24, 64, 150]), "rows": rows}
@@ -105,7 +105,7 @@ def optimizer(draw: random.Random, offload: str) -> dict:
 
 
 def with_value(spec: dict, key: str, value: int) -> dict:
-    """A copy with another value of one key, such as data.sequence_length."""
+    """Returns a copy with another value of one key, such as data.sequence_length."""
     changed = copy.deepcopy(spec)
     *sections, name = key.split(".")
     section = changed
@@ -116,7 +116,8 @@ def with_value(spec: dict, key: str, value: int) -> dict:
 
 
 def on_gpu(spec: dict) -> dict:
-    """With heads that libtorch's attention takes there, and no units that wait for a GPU that is behind."""
+    """Returns a copy for a GPU: with head widths that libtorch's attention accepts there, and with
+    a limit on gathered units, which otherwise depend on the GPU's speed."""
     config = spec["model"]["config"]
     width = config.get("head_dim", config.get("hidden_size", 0) // config["num_attention_heads"])
     alignment = 4 if spec["precision"] == "fp32" else 8

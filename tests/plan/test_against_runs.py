@@ -1,5 +1,4 @@
-"""What a plan says of random runs is what the runs report, to the byte: how much memory, when and
-for what."""
+"""Plans of random runs equal the runs' reports to the byte: how much memory, when and for what."""
 
 import json
 import random
@@ -11,11 +10,11 @@ from planning import plans, request_of
 from random_runs import VOCABULARY, random_spec, write_articles
 from trainer import check_ended_well, events_file, start, wait_for, wait_until_well_ended
 
-CHECKPOINT_TOLERANCE = 1024  # of trainer.json: figures that only a run knows
+CHECKPOINT_TOLERANCE = 1024  # bytes, for figures in trainer.json that only a run knows
 
 
 def reported_peak(folder: Path, ranks: int) -> dict:
-    """Of the rank with most."""
+    """Returns the peak of the rank with the highest peak."""
     peaks = []
     for rank in range(ranks):
         events = map(json.loads, events_file(folder, rank).read_text().splitlines())
@@ -32,7 +31,7 @@ def composition(peak: dict) -> dict:
 
 
 def checkpoint_bytes(folder: Path) -> int:
-    """Of the last checkpoint; 0: there is none."""
+    """Returns the size of the last checkpoint, or 0 if there is none."""
     events = map(json.loads, events_file(folder, 0).read_text().splitlines())
     sizes = [event["size_bytes"] for event in events if event["kind"] == "checkpoint"]
     return sizes[-1] if sizes else 0
@@ -52,7 +51,7 @@ def count(request) -> int:
 
 
 def keep_prepared(folder: Path, results: Path) -> None:
-    """Where other runs find it; there already, what an earlier one had prepared served."""
+    """Copies the run's prepared data, if it made any, to the results, where other runs find it."""
     if (folder / "prepared").exists():
         shutil.copytree(folder / "prepared", results / "prepared", dirs_exist_ok=True)
 
@@ -104,7 +103,7 @@ def test_plan_is_what_the_run_reports(trainer, seed, count, tmp_path):
     {"checkpoint": {"at_end": True, "merge": True, "merge_dtype": "bf16"}, "method": "qlora"},
 ])
 def test_the_size_of_a_checkpoint_is_planned(trainer, tmp_path, changes):
-    """Of every file of every rank."""
+    """The size includes every file of every rank."""
     spec = {"model": {"config": {"num_hidden_layers": 2, "hidden_size": 32, "intermediate_size": 40,
                                  "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": VOCABULARY}},
             "data": {"kind": "chess", "sequence_length": 16}, "batch": {"size_per_rank": 1}, "precision": "fp32",

@@ -1,5 +1,5 @@
-"""`fsdp-run calibrate`, and the step times that plans have by it. Errors of these times are measured by
-tests/benchmark/predicted_step_times.py."""
+"""`fsdp-run calibrate`, and the step times of plans after it.
+tests/benchmark/predicted_step_times.py measures the errors of these times."""
 
 import json
 import os
@@ -90,7 +90,7 @@ def test_calibrated_runs_have_step_times(fsdp_run, plans):
     planned = plans()
     assert planned["fsdp"]["step_time_ms"] is None
     assert planned["one"]["communication_exposed_ms"] == 0
-    # There are three times the blocks, and they take nearly all of the time.
+    # It has three times as many blocks, which take nearly all of the time.
     assert planned["deeper"]["step_time_ms"] > 1.5 * planned["one"]["step_time_ms"] > 0
     more_micro_batches = plans("--set", "batch.gradient_accumulation_steps=4")
     assert more_micro_batches["one"]["step_time_ms"] > 2 * planned["one"]["step_time_ms"]
@@ -198,7 +198,7 @@ def test_a_limit_on_memory_does_not_hold_for_a_calibration(fsdp_run, plans):
 
 
 def test_an_offloaded_optimizer_is_timed_on_the_host_alone(fsdp_run, tmp_path):
-    """A step with the device's own optimizer is what modules are timed in."""
+    """Modules are timed in steps of the device's own optimizer. Its time must be left out."""
     assert fsdp_run("calibrate", "--only", "offload", "--rounds", "1").returncode == 0
     [file] = tmp_path.glob("results/calibrations/*/*.json")
     widths = {}
@@ -217,7 +217,7 @@ def test_a_calibration_that_is_a_pipe_is_not_waited_for(fsdp_run, calibrated):
 
 
 def test_a_planner_ends_with_the_program_that_started_it(trainer):
-    """Also if its standard input stays open."""
+    """It ends even if its standard input stays open."""
     requests, held = os.pipe()
     starts = f"import subprocess, time; subprocess.Popen([{str(trainer)!r}, '--plan']); time.sleep(1000)"
     parent = subprocess.Popen([sys.executable, "-c", starts], stdin=requests, stdout=subprocess.PIPE)

@@ -110,7 +110,7 @@ def test_changes_that_save_memory_are_shown_with_what_they_cost(plan, rows):
     less = (given["memory_device_bytes_max"] - least["memory_device_bytes_max"]) / 2**30
     assert f"{less:.1f} GiB less." in text
     assert "offload optimizer: strategy.offload=optimizer; the CPU steps" in text
-    assert text.count("4xDDP: optimizer state") == 1  # what fills the memory of the run that was given
+    assert text.count("4xDDP: optimizer state") == 1  # what fills the original run
 
 
 def test_several_changes_are_suggested_where_none_is_enough(plan, rows):
@@ -192,7 +192,7 @@ sweep: {double: {batch.size_per_rank: {from: 2, to: 8}}}
 
 
 def test_what_the_sweep_doubles_is_not_set_besides(plan, rows, tmp_path):
-    """Every run would have the value that is set, and the name of another one."""
+    """Otherwise every run would have the set value, and the name of another value."""
     file = tmp_path / "doubled.yaml"
     file.write_text("""experiment: doubled
 base: {device: cpu, memory_limit_gib: 0.1, data: {kind: chess, sequence_length: 16}, train.steps: 2}
@@ -268,7 +268,7 @@ OFFLOAD = ("--profile", "a100x4", "--gpu", "a100-80", "--only", "offload")
 
 
 def test_a_gpu_run_is_judged_by_the_memory_of_its_host(rows, plan):
-    """744 GB were offloaded on a host that had less, and the run was killed."""
+    """A run once offloaded 744 GB on a host with less memory, and was killed."""
     [row] = rows(*OFFLOAD)
     assert row["fits"] and row["memory_node_limit_bytes"] is None
     # The optimizer's two states and the parameters of 13 billion, on one host.
@@ -304,7 +304,7 @@ def test_jobs_are_not_planned_for_the_login_node(rows):
 
 
 def test_jobs_have_the_memory_that_they_ask_for(rows):
-    """Of each node, which its ranks share."""
+    """The requested memory is that of each node. The node's ranks share it."""
     words = ["--launcher", "slurm", "--profile", "cpu", "--set", "slurm.mem=3G"]
     for row in rows(*words):
         assert row["memory_limit_bytes"] == (3 << 30) // row["ranks"]
@@ -358,7 +358,7 @@ def test_requests_that_are_none_are_answered(trainer):
 
 @pytest.mark.parametrize("gpu", ["v100-16", "rtx4090", "a100-80"])
 def test_a_plan_for_any_gpu_is_of_the_same_model(plan, rows, gpu):
-    """Another profile was taken for each, and for a V100 that of the CPU, which fitted."""
+    """Plans once took another profile for each GPU, and the CPU's profile for a V100."""
     for row in rows("--gpu", gpu):
         assert row["profile"] == "a100x4" and row["parameter_count"] == 6_738_415_616
         assert row["ranks"] == (1 if row["point"] == "1 GPU" else 4)

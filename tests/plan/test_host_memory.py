@@ -1,4 +1,4 @@
-"""What a plan says of the host's memory is what the processes of random runs take of it."""
+"""The planned host memory of random runs is what their processes use."""
 
 import json
 import random
@@ -17,7 +17,7 @@ MOST_OPERATIONS_IN_16_BITS = 4e9
 
 
 def enlarged(spec: dict, draw: random.Random) -> dict:
-    """With up to some hundred MiB of tensors."""
+    """Returns a copy with tensors of up to some hundred MiB."""
     config = spec["model"]["config"]
     factor = draw.choice([2, 4, 8, 12])
     wider = {name: config[name] * factor for name in ("hidden_size", "intermediate_size")}
@@ -26,7 +26,7 @@ def enlarged(spec: dict, draw: random.Random) -> dict:
 
 
 def operations(spec: dict) -> float:
-    """About, of all ranks."""
+    """Returns the approximate number of operations of all ranks."""
     config, data, batch = spec["model"]["config"], spec["data"], spec["batch"]
     hidden = config["hidden_size"]
     of_layer = hidden * (4 * hidden + 3 * config["intermediate_size"])
@@ -53,7 +53,8 @@ def run(trainer: Path, spec: dict, folder: Path) -> list[int]:
 
 
 def gathered_ahead_bytes(spec: dict) -> int:
-    """At most, of a unit that is planned when its gather begins and resident when it has arrived."""
+    """Returns the most by which a plan may exceed the measurement: a gathered unit is planned from
+    the start of its gather, but resident only when it has arrived."""
     config, strategy = spec["model"]["config"], spec["strategy"]
     is_ahead = strategy["kind"] == "fsdp" and strategy["prefetch"] > 0
     return 4 * config["vocab_size"] * config["hidden_size"] if is_ahead and "method" in spec else 0

@@ -1,5 +1,5 @@
-"""The largest value that a search finds is the one that a look at every value finds: `--max` by plans, and a
-doubled key with `refine` by runs. Of plans a quarter as many as --runs says, of sweeps an eighth."""
+"""A search finds the same largest value as a test of every value. `--max` searches by plans, and a
+doubled key with `refine` by runs. Tests --runs / 4 plans and --runs / 8 sweeps."""
 
 import json
 import random
@@ -47,7 +47,7 @@ def write_experiment(folder: Path, name: str, base: dict, sweep: dict) -> str:
 
 
 def limited(spec: dict, peak_bytes: int, draw: random.Random) -> dict:
-    """With a limit near the peak, on either side."""
+    """Returns a copy with a memory limit just below or above the peak."""
     return spec | {"memory_limit_gib": peak_bytes * draw.uniform(0.97, 1.05) / MEMORY_GIB}
 
 
@@ -74,12 +74,12 @@ def test_max_finds_what_a_plan_of_every_value_finds(trainer, fsdp_run, seed, cou
         rows = json.loads(fsdp_run("plan", file, "--format", "json", *words))
         fitting = [value for value, row in zip(values, rows, strict=True) if row["fits"]]
         if not fitting or fitting[-1] == values[-1]:
-            continue  # nothing to find, or more than what is looked at
+            continue  # no value fits, or the largest is beyond `values`
         file = write_experiment(tmp_path, "one", spec, {"product": {"train.seed": [spec["train"]["seed"]]}})
         [largest] = json.loads(fsdp_run("plan", file, "--format", "json", "--max", key, *words))
         found = int(largest["point"].split("=")[-1]) if largest["fits"] else None
         if found is not None and found > values[-1]:
-            continue  # some values take less than smaller ones, as other kernels compute them
+            continue  # with other kernels, some larger values take less
         compared += 1
         if found != fitting[-1]:
             wrong.append((key, fitting[-5:], found, spec))
@@ -95,7 +95,7 @@ def trainer_that_cannot_plan(trainer, tmp_path):
 
 
 def statuses(results: Path) -> dict[int, str]:
-    """By the value of the doubled key."""
+    """Returns value of the doubled key -> status."""
     with sqlite3.connect(results / "results.sqlite") as database:
         return dict(database.execute("SELECT family_value, status FROM comparison WHERE family_value IS NOT NULL"))
 

@@ -1,5 +1,6 @@
-"""The memory limit of a job or container: what is said of it, and what becomes of a run that exceeds it. In a
-cgroup of version 1 that the test makes for itself; where none can be made, as by an ordinary user, it is skipped."""
+"""The memory limit of a job or container: what users are told about it, and the end of a run
+that exceeds it. The test makes its own cgroup of version 1. It is skipped if it cannot, for example
+if it is not root."""
 
 import json
 import os
@@ -115,7 +116,7 @@ def test_a_run_that_its_cgroup_has_no_room_for_does_not_fit(fsdp_run, cgroup):
     assert found["large"]["status"] == "out_of_memory"
     assert "(cgroup), 0.312 GiB, was reached" in found["large"]["reason"]
     assert found["large"]["device_memory_bytes"] in (320 << 20, None)
-    # It has a result there, and none elsewhere.
+    # The run has a result under this limit, and none without it.
     _, output = fsdp_run(*fsdp_run.options, within=cgroup)
     assert "2 runs with a result already" in output, output
     code, output = fsdp_run(*fsdp_run.options)
@@ -140,7 +141,8 @@ def test_a_run_that_another_program_left_no_room_is_no_run_that_does_not_fit(fsd
 
 
 def test_another_limit_runs_nothing_again_that_it_does_not_concern(fsdp_run, cgroup):
-    """Not what finished, what came to its own limit, or what ran out under a larger one."""
+    """Runs that finished, that reached their own limit, or that failed under a larger limit are
+    kept."""
     own_limit = ("--set", "memory_limit_gib=0.05")
     code, output = fsdp_run(*fsdp_run.options, *own_limit)
     assert code == 0 and rows(fsdp_run)["large"]["status"] == "out_of_memory", output

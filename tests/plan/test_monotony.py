@@ -1,6 +1,6 @@
-"""A larger run takes no less memory, which searches for the largest value that fits rely on: plans of random
-runs, along every key that is searched. Where rows differ in length the data decides as well, so all are full
-here: no data is prepared."""
+"""A larger run takes no less memory. Searches for the largest value that fits rely on this. Tests
+plans of random runs along every key that can be searched. Rows are all full here: if their lengths
+differed, memory would also depend on the data, which is not prepared."""
 
 import random
 from pathlib import Path
@@ -9,28 +9,29 @@ import pytest
 from planning import plans, request_of
 from random_runs import CHESS, on_gpu, random_spec, with_value, write_articles
 
-COMPUTE_CAPABILITIES = (70, 80, 90)  # each chooses other kernels for attention
+COMPUTE_CAPABILITIES = (70, 80, 90)  # each uses other kernels for attention
 MIB = 2**20
 
 
 def some_up_to(most: int, draw: random.Random) -> list[int]:
-    """Of which some follow each other."""
+    """Returns random values, of which four are consecutive."""
     first = draw.randint(1, most - 4)
     return sorted({*range(first, first + 4), *draw.sample(range(1, most), 8)})
 
 
 def walks(spec: dict, draw: random.Random) -> list[tuple[str, list[int], int]]:
-    """Keys, with values along which memory grows and the bytes by which it may shrink from one to the next."""
+    """Returns keys, each with values in the order of growing memory, and the bytes by which memory
+    may still fall from one value to the next."""
     lengths = ["input_length", "target_length"] if spec["data"]["kind"] == "wikihow" else ["sequence_length"]
     all_walks = [(f"data.{length}", some_up_to(500, draw), 0) for length in lengths]
     all_walks.append(("batch.size_per_rank", some_up_to(40, draw), 0))
     if "evaluation" in spec:
         all_walks.append(("evaluation.size_per_rank", some_up_to(40, draw), 0))
     strategy = spec["strategy"]
-    # The number of layers decides which share a unit, and which units are whole on the device.
+    # With FSDP or offload, the number of layers also changes the units and how many are gathered.
     if strategy["kind"] != "fsdp" and strategy.get("offload") != "parameters":
         all_walks.append(("model.config.num_hidden_layers", list(range(1, 9)), 0))
-    if strategy["kind"] != "single":  # each buffer of a unit is filled up to a multiple of 64 bytes a rank
+    if strategy["kind"] != "single":  # a unit's buffers are padded to a multiple of 64 bytes a rank
         group = strategy.get("shard_group_size", 1)
         buffers = 2 * (2 * spec["model"]["config"]["num_hidden_layers"] + 2)
         ranks = [group * 2**power for power in range(6, 0, -1)]
@@ -47,7 +48,7 @@ def full_rows(spec: dict, articles: Path) -> dict:
 
 
 def steps_of(walk: list, planned: list[dict]) -> list[tuple]:
-    """Each value and the next, with what each takes."""
+    """Returns each value with the next one, and the plans of both."""
     return list(zip(walk, walk[1:], planned, planned[1:]))
 
 
@@ -73,7 +74,7 @@ def test_a_larger_run_takes_no_less_memory(trainer, seed, request, device, tmp_p
                     falls.append((key, value, next_value, fall, capability, spec))
                 largest_fall_of_reserved = max(largest_fall_of_reserved, fall_of_reserved)
     assert not falls, falls
-    # A GPU's allocator takes whole pages of 2 and 20 MiB from the device. Small changes of sizes
-    # fill them better or worse.
+    # A GPU's allocator takes whole pages of 2 and 20 MiB from the device. A small change of sizes
+    # may fill the pages better or worse.
     print(f"reserved memory fell by up to {largest_fall_of_reserved / MIB:.2f} MiB")
     assert largest_fall_of_reserved <= 40 * MIB

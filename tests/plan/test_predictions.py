@@ -1,5 +1,5 @@
-"""What runs are predicted to take before they begin: stored with them, shown beside what was measured, and
-used to leave out runs and to begin a search."""
+"""Predictions of memory and time before runs begin. They are stored with the runs, shown beside
+measured figures, and used to skip runs and to begin a search."""
 
 import json
 import re

@@ -1,20 +1,21 @@
 #!/usr/bin/env python3
-"""A Slurm cluster of its own on this host, for tests: munged, slurmctld and the nodes n1, n2, n3.
+"""A separate Slurm cluster on this host, for tests: munged, slurmctld and the nodes n1, n2, n3.
 
     tests/slurm/cluster.py start FOLDER [--accounting] [KEY=VALUE ...]
     tests/slurm/cluster.py stop FOLDER
 
-`start` returns when all nodes are idle and prints what to put into the environment:
+`start` returns when all nodes are idle, and prints the environment variables to set:
     eval "$(tests/slurm/cluster.py start /tmp/cluster)"; sinfo
-KEY=VALUE are settings of slurm.conf, or if they begin with Constrain of cgroup.conf. All files are in FOLDER, whose path may not have spaces; the
-ports are free ones. Nothing of a system's own Slurm, munge or MariaDB is read or touched. Runs as
-any user, root too; jobs run as that user. Needs Debian's slurmctld, slurmd, slurm-client and munge;
-with --accounting, slurmdbd, slurm-wlm-mysql-plugin, mariadb-server-core and mariadb-client-core.
+KEY=VALUE are settings of slurm.conf. Settings that begin with Constrain go to cgroup.conf. All
+files are in FOLDER, whose path must not have spaces. Ports are free ones. The system's own Slurm,
+munge and MariaDB are neither read nor changed. Any user can start a cluster, root too. Jobs run as
+that user. Needs Debian's slurmctld, slurmd, slurm-client and munge. --accounting also needs
+slurmdbd, slurm-wlm-mysql-plugin, mariadb-server-core and mariadb-client-core.
 
-Nodes have 4 CPUs, 8,000 MB and 2 GPUs without anything behind them. Partitions:
+Nodes have 4 CPUs, 8,000 MB and 2 fake GPUs. Partitions:
     main      the default; jobs are requeued when `high` preempts them
     cancel    the same, but preempted jobs are cancelled
-    grace     the same as main, but what is preempted has a minute to end by itself
+    grace     the same as main, but preempted jobs have a minute to end by themselves
     high      preempts the others
     short     at most one minute
     closed    starts nothing
@@ -37,8 +38,8 @@ STOP_S = 30
 
 
 class Cluster:
-    """The processes and files of a cluster in a folder. Daemons, and what slurmd starts, are known
-    by the environment they were started with, so that nobody needs to remember their ids."""
+    """The processes and files of a cluster in a folder. Environment variables mark the daemons and
+    the processes that slurmd starts, so their ids need not be stored."""
 
     def __init__(self, folder, node_prefix=()):
         """`node_prefix` is put before the command that starts a node's slurmd."""
@@ -71,19 +72,20 @@ class Cluster:
             raise
 
     def stop(self):
-        """Kills all processes, those of jobs too; again, as they may start others meanwhile."""
+        """Kills all processes, also those of jobs. Repeats this, because they may start others
+        meanwhile."""
         while processes := self.processes():
             self._end(processes, signal.SIGKILL)
 
     def processes(self):
-        """The ids of all processes of the daemons and of jobs that were submitted to them."""
+        """Returns the ids of all processes of the daemons and of their jobs."""
         return self._find(lambda environment: self._is_daemon(environment) or
                           self._is_job(environment))
 
     def processes_of_jobs(self):
-        """Those of them that are no daemon: what jobs started, and slurmstepd."""
+        """Returns the processes that are no daemons: those that jobs started, and slurmstepd."""
         return [pid for pid in self.processes()
-                if not Path(program_of(pid)).name.startswith(DAEMONS)]  # Debian's slurmd-wlm too
+                if not Path(program_of(pid)).name.startswith(DAEMONS)]  # also Debian's slurmd-wlm
 
     def stop_controller(self):
         self._end(self._daemons(["slurmctld"]), signal.SIGTERM)
@@ -93,7 +95,7 @@ class Cluster:
         self._await(["slurmctld"], lambda: self.call("scontrol", "ping").returncode == 0)
 
     def kill_node(self, node):
-        """As when the node loses its power: slurmd, and all that ran there, are gone."""
+        """Kills slurmd and all processes of the node, like a loss of power."""
         self._end(self._find(lambda environment: self._is_daemon(environment, f"slurmd-{node}") or
                              (self._is_job(environment) and
                               environment.get("SLURMD_NODENAME") == node)), signal.SIGKILL)
@@ -110,7 +112,7 @@ class Cluster:
         return states.stdout.split() == ["idle"] * len(NODES)
 
     def queue(self):
-        """Every task that waits, runs or ends."""
+        """Returns a line for every task that waits, runs or ends."""
         queue = self.call("squeue", "--noheader", "--array", "--format=%i %T %r")
         if queue.returncode != 0:
             raise ChildProcessError(queue.stderr)
@@ -125,7 +127,7 @@ class Cluster:
             time.sleep(pause)
 
     def log(self):
-        """The last words of each daemon."""
+        """Returns the last log lines of each daemon."""
         return "".join(
             f"--- {file.name}\n{''.join(file.read_text(errors='replace').splitlines(True)[-8:])}"
             for file in sorted(self.folder.glob("*.log")))
@@ -135,7 +137,7 @@ class Cluster:
         storage = ["--no-defaults", f"--user={user_name()}", f"--datadir={data}",
                    "--innodb-log-file-size=8M", "--innodb-buffer-pool-size=64M",
                    "--innodb-flush-method=nosync", "--innodb-doublewrite=0",
-                   f"--tmpdir={self.folder}"]  # each server deletes what another left in its own
+                   f"--tmpdir={self.folder}"]  # a server deletes other files in its folder
         made = self.call("mariadb-install-db", *storage, "--skip-test-db",
                          "--auth-root-authentication-method=normal")
         if made.returncode != 0:
@@ -150,7 +152,7 @@ class Cluster:
             "sacctmgr", "--immediate", "add", "cluster", "test").returncode == 0)
 
     def _start_daemon(self, name, *command, **environment):
-        """A child of init, with the log NAME.out of what it prints."""
+        """Starts a daemon as a child of init. Its output goes to NAME.out.log."""
         with open(self.folder / f"{name}.out.log", "ab") as output:
             subprocess.run(["setsid", "--fork", *command], stdin=subprocess.DEVNULL, stdout=output,
                            stderr=output, cwd=self.folder, check=True,
@@ -158,7 +160,7 @@ class Cluster:
                                 "FSDP_TEST_CLUSTER": str(self.folder), "FSDP_TEST_DAEMON": name})
 
     def _await(self, daemons, is_ready):
-        """Until the daemons that were started do their work."""
+        """Waits until the started daemons are ready."""
         deadline = time.monotonic() + START_S
         while not is_ready():
             for daemon in daemons:
@@ -181,7 +183,7 @@ class Cluster:
                                                   for name in names))
 
     def _end(self, pids, number):
-        """Sends the signal, and kills what has not ended in time."""
+        """Sends the signal, and kills the processes that have not ended in time."""
         deadline = time.monotonic() + STOP_S
         while pids:
             for pid in pids:

@@ -1,4 +1,4 @@
-"""The files of a cluster in a folder: slurm.conf and what goes with it."""
+"""The files of a cluster in a folder: slurm.conf and related files."""
 import os
 import pwd
 import random
@@ -81,7 +81,8 @@ def user_name():
 
 
 def free_ports(count):
-    """Neighbours, below those at which ranks of jobs meet."""
+    """Returns the first of `count` consecutive free ports, below the ports at which ranks of jobs
+    meet."""
     while True:
         first = random.randrange(10000, 19900)
         try:
@@ -94,7 +95,8 @@ def free_ports(count):
 
 
 def write_configuration(folder, accounting, settings):
-    """Of a cluster on free ports; `settings` are of slurm.conf, Constrain... of cgroup.conf."""
+    """Writes the files of a cluster on free ports. `settings` go to slurm.conf, and Constrain... to
+    cgroup.conf."""
     of_cgroups = {key: settings.pop(key) for key in list(settings) if key.startswith("Constrain")}
     for name in ("munge", "state", *(f"spool-{node}" for node in NODES)):
         (folder / name).mkdir(parents=True, exist_ok=True)
@@ -110,7 +112,7 @@ def write_configuration(folder, accounting, settings):
     lines[1:1] = [f"{key}={value}" for key, value in settings.items()]
     _write(folder / "slurm.conf", "\n".join(lines) + "\n")
     for gpu in ("gpu0", "gpu1"):
-        (folder / gpu).symlink_to("/dev/null")  # any device
+        (folder / gpu).symlink_to("/dev/null")  # any device file serves
     _write(folder / "gres.conf", f"Name=gpu File={folder}/gpu[0-1]\n")
     _write(folder / "cgroup.conf", "".join(f"{key}={value}\n" for key, value in of_cgroups.items()))
     (folder / "munge/key").write_bytes(os.urandom(128))

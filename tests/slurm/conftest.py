@@ -21,7 +21,7 @@ job_ids = itertools.count(1 + 30 * 97 * int(os.environ.get("PYTEST_XDIST_WORKER"
 
 
 def started(folder, accounting=False, node_prefix=(), **settings):
-    """A cluster for as long as the fixture is in use, which ends without processes."""
+    """Yields a cluster, and stops it afterwards. Fails if processes are left."""
     cluster = Cluster(folder / "slurm", node_prefix)
     # Ranks meet at a port that follows from the job's id, so clusters need different ids.
     cluster.start(accounting, FirstJobId=next(job_ids), **settings)
@@ -33,7 +33,7 @@ def started(folder, accounting=False, node_prefix=(), **settings):
 
 
 def left_empty(cluster):
-    """The cluster for one test, which has to leave it without a job and without their processes."""
+    """Yields the cluster for one test. Fails if the test leaves jobs or their processes."""
     yield cluster
     try:
         cluster.wait_until("all jobs have ended", lambda: cluster.queue() == [], 60)
@@ -51,7 +51,7 @@ def session_cluster(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def session_accounting_cluster(tmp_path_factory):
-    # After 10 seconds only sacct knows ended jobs.
+    # With this MinJobAge, only sacct knows jobs that ended 10 seconds ago.
     yield from started(tmp_path_factory.mktemp("cluster"), accounting=True, MinJobAge=2)
 
 
@@ -70,7 +70,7 @@ def with_accounting(request):
     return request.param == "with accounting"
 
 
-# For tests of a job's end. With accounts, Slurm is asked for it in another way.
+# For tests of a job's end, about which Slurm is asked in another way if there is accounting.
 @pytest.fixture
 def any_cluster(request, with_accounting):
     return request.getfixturevalue("accounting_cluster" if with_accounting else "cluster")
@@ -95,7 +95,7 @@ def any_own_cluster(own_cluster, with_accounting):
 
 @pytest.fixture
 def workplace(request, tmp_path):
-    """workplace(cluster, experiment): a folder with experiment.yaml, to be run on the cluster."""
+    """workplace(cluster, experiment) makes a folder with experiment.yaml, to run on the cluster."""
     programs = [Path(request.config.getoption(name)).resolve()
                 for name in ("--runner", "--trainer", "--stub-trainer")]
     made = []

@@ -1,18 +1,18 @@
-"""What runs on this host, as /proc tells."""
+"""The processes of this host, from /proc."""
 import os
 import time
 from pathlib import Path
 
 
 def processes():
-    """The id and environment of each that we may look at."""
+    """Yields the id and environment of each process that we may inspect."""
     for process in Path("/proc").glob("[0-9]*"):
         if environment := environment_of(int(process.name)):
             yield int(process.name), environment
 
 
 def environment_of(pid):
-    """Empty when it has ended, or is somebody else's."""
+    """Returns a process's environment. Empty if it has ended, or if it is another user's."""
     text = ""
     for _ in range(100):
         try:
@@ -21,12 +21,12 @@ def environment_of(pid):
             return {}
         if text or not program_of(pid):
             break
-        time.sleep(0.001)  # for a moment a process that executes another program shows none
+        time.sleep(0.001)  # during exec, the environment is empty for a moment
     return dict(line.split("=", 1) for line in text.split("\0") if "=" in line)
 
 
 def program_of(pid):
-    """The path of what it executes; empty when it has ended."""
+    """Returns the path of the process's program. Empty if the process has ended."""
     try:
         return os.readlink(f"/proc/{pid}/exe")
     except OSError:
@@ -34,7 +34,7 @@ def program_of(pid):
 
 
 def state_of(pid):
-    """The kernel's letter for it, such as R or T; Z when it has ended."""
+    """Returns the kernel's letter for the state, such as R or T. Z if the process has ended."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:

@@ -1,4 +1,4 @@
-"""The cluster that the other tests run on."""
+"""Tests the cluster on which the other tests run."""
 import subprocess
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What docs/cluster.md tells to type, typed."""
+"""Runs the commands in docs/cluster.md."""
 import re
 import shutil
 import subprocess
@@ -19,7 +19,7 @@ def commands_of(section):
 
 
 def test_the_lab_on_a_cluster_of_ones_own_gives_five_finished_rows(request, tmp_path):
-    """On nodes whose names no resolver knows, without a setting that says where ranks meet."""
+    """No resolver knows the nodes' names, and no setting says where ranks meet."""
     text = (REPOSITORY / "experiments/lab.yaml").read_text()
     for long, short in SHORTER.items():
         assert long in text
@@ -28,8 +28,8 @@ def test_the_lab_on_a_cluster_of_ones_own_gives_five_finished_rows(request, tmp_
     (tmp_path / "experiments/lab.yaml").write_text(text)
     (tmp_path / "tests").symlink_to(REPOSITORY / "tests")
     (tmp_path / "fsdp-run").symlink_to(Path(request.config.getoption("--runner")).resolve())
-    # The path is short, as on the page: its sockets' names have at most 107 characters, job ids
-    # included.
+    # The path is short, as in the document, because paths of sockets, with job ids, have at most
+    # 107 characters.
     cluster = Path(tempfile.mkdtemp()) / "cluster"
     commands = commands_of("Try it without a cluster")
     # Ranks of all clusters on this host meet at ports that follow from the jobs' ids.

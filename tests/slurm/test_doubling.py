@@ -1,4 +1,4 @@
-"""A key that is doubled until a run is out of memory, across jobs and inside of one."""
+"""A key is doubled until a run is out of memory, across jobs and inside of one job."""
 from workplace import experiment, modes
 
 SWEEP = "sweep: {double: {batch.size_per_rank: {from: 1, refine: true}}}\n"

@@ -1,4 +1,4 @@
-"""Who follows comes and goes: nothing is lost, nothing is done twice."""
+"""Followers start and stop at any time. No run is lost, and none is done twice."""
 import os
 import signal
 
@@ -51,7 +51,7 @@ def test_a_runner_killed_while_it_follows_is_replaced_by_the_next(cluster, workp
 
 def test_a_runner_killed_while_it_submits_submits_nothing_twice(cluster, workplace, tmp_path):
     work = workplace(cluster, experiment(THREE, "device: cpu, train.steps: 2"))
-    # This sbatch submits, but its answer never comes.
+    # This sbatch submits, but never answers.
     programs = tmp_path / "programs"
     programs.mkdir()
     submitted = tmp_path / "submitted"
@@ -136,7 +136,7 @@ def test_logs_of_a_rank(cluster, workplace, mode):
 
 
 def test_jobs_that_slurm_has_forgotten(accounting_cluster, own_cluster, workplace, tmp_path):
-    """What ranks wrote is known without it; what killed them is known to sacct only."""
+    """Files of ranks tell how they ended. Only sacct knows what killed them."""
     expected = {"with": "cancelled", "without": "unknown"}
     works = {}
     for name, cluster in (("with", accounting_cluster), ("without", own_cluster(MinJobAge=2))):
@@ -144,7 +144,7 @@ def test_jobs_that_slurm_has_forgotten(accounting_cluster, own_cluster, workplac
             ["{name: done}", "{name: killed, train.seed: 2}", "{name: waits, train.seed: 3}",
              "{name: waits too, train.seed: 4}"],
             "device: cpu, train.steps: 4",
-            # Only SIGKILL ends it, and also ends the script that would report it.
+            # Only SIGKILL ends this run, and it also ends the job's script, which would report it.
             f"max_parallel: 1, environment: ['STUB_RULES=point=killed,deaf=1; point=killed,step=3,"
             f"await={tmp_path}/never']"), folder=name)
         assert work.call(*work.with_stub("--detach")).returncode == 0

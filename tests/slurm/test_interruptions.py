@@ -1,11 +1,11 @@
-"""What a cluster does to runs: they go on elsewhere, later, to the same losses."""
+"""A cluster interrupts runs. They continue later or elsewhere, with the same losses."""
 import signal
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from workplace import MODES, TINY, experiment
 
-# The settings of a cluster that soon misses a dead node.
+# With these settings a cluster soon notices a dead node.
 QUICK_TO_MISS = {"SlurmdTimeout": 3, "MessageTimeout": 3}
 
 # Each step takes a few milliseconds. A run is held in the middle while the cluster acts.
@@ -16,9 +16,9 @@ WITH_SIBLING = ["{name: before, train.steps: 5, checkpoint.every_steps: 5}", *ON
 
 
 def hold_between_checkpoints(work):
-    """The ranks of its run, which stand still in the middle."""
+    """Stops the ranks of the run between two checkpoints. Returns the ranks."""
     ranks = work.hold("run", HELD)
-    # After a checkpoint's step it may be half written, until its event comes.
+    # After its step, a checkpoint may be half written until its event comes.
     while (step := work.last_step("run")) // CHECKPOINT * CHECKPOINT != work.last_step("run", kind="checkpoint"):
         work.release(ranks)
         ranks = work.hold("run", step + 1)
@@ -26,12 +26,13 @@ def hold_between_checkpoints(work):
 
 
 def start_and_hold(work):
-    """A follower and the ranks of its run."""
+    """Starts the experiment. Returns the follower and the stopped ranks of its run."""
     return work.start(*work.with_trainer()), hold_between_checkpoints(work)
 
 
 def start_and_hold_both_modes(workplace, cluster, base, slurm, points=ONE_RUN):
-    """Each mode's workplace, follower and ranks: beside each other, as what comes takes a while."""
+    """Starts both modes side by side, to save time. Returns each mode's workplace, follower and
+    ranks."""
     works = [workplace(cluster, experiment(points, base, f"mode: {mode}, {slurm}"), folder=mode)
              for mode in MODES]
     followers = [work.start(*work.with_trainer()) for work in works]
@@ -48,7 +49,8 @@ def check_that_it_went_on(work, follower, interrupted_as, from_where_it_was=True
 
 
 def check_resumption(work, from_where_it_was=True):
-    """From the checkpoint that was written on request, or else from the last periodic one."""
+    """Checks that the run resumed from the checkpoint written on request, or else from the last
+    periodic one."""
     assert work.losses() == work.local_losses()
     first, second = work.query(
         "select min(step) as first, max(step) as last from steps join runs on run = runs.id "
@@ -58,7 +60,7 @@ def check_resumption(work, from_where_it_was=True):
 
 
 def test_a_time_limit_comes_and_the_run_goes_on(any_cluster, workplace):
-    # Slurm sends the signal up to a minute early: here at its first look after 15 s.
+    # Slurm sends the signal up to a minute early: here at its first check, after 15 s.
     held = start_and_hold_both_modes(workplace, any_cluster, TINY,
                                      "time: 2, signal_before_end_s: 75", WITH_SIBLING)
     for work, _, ranks in held:
@@ -79,7 +81,8 @@ def test_a_time_limit_ends_a_run_that_keeps_no_checkpoints(cluster, workplace, t
 
 
 def preempt(cluster):
-    """By a job that takes all nodes. Slurm sends SIGCONT with the SIGTERM, so nobody stays held."""
+    """Preempts by a job that takes all nodes. Slurm sends SIGCONT with SIGTERM, so no rank stays
+    stopped."""
     taken = cluster.call("sbatch", "--partition=high", "--nodes=3", "--exclusive",
                          "--output=/dev/null", "--wrap=sleep 1")
     assert taken.returncode == 0, taken.stderr
@@ -92,7 +95,7 @@ def test_a_preempted_run_goes_on(any_cluster, workplace, partition):
     preempt(any_cluster)
     check_that_it_went_on(work, follower, "preempted")
     [row] = work.query("select reason from attempts where status = 'preempted'")
-    # Of a job that goes on, Slurm does not say who requeued it.
+    # If a job continues, Slurm does not say who requeued it.
     assert row["reason"].startswith("the job was requeued, by a preemption or by scontrol requeue"
                                     if partition == "main" else "another job took the nodes")
     # In one partition Slurm requeues the job, in the other the runner submits another.
@@ -108,8 +111,8 @@ def test_a_run_that_is_preempted_with_a_grace_time_goes_on(cluster, workplace):
         assert len(work.query("select * from jobs")) == 1
 
 
-# The nodes at the start, the node that dies, and the nodes afterwards. Ranks that stand still do
-# not see each other's end before Slurm does. The batch script runs on n1.
+# The nodes at the start, the node that dies, and the nodes afterwards. Stopped ranks do not notice
+# a rank's end before Slurm does. The batch script runs on n1.
 @pytest.mark.parametrize("nodes, dead, nodes_left, accounting", [
     ("n1", "n1", "n2", False), ("n1", "n1", "n2", True),
     ("n[1-2]", "n1", "n[2-3]", False), ("n[1-2]", "n2", "n[1,3]", False)])
@@ -135,7 +138,7 @@ def test_a_run_is_restarted_as_often_as_it_may_be(cluster, workplace):
     ended = work.end_of(follower)
     assert ended.returncode == 1
     assert work.attempts() == {"run": ["preempted"]}
-    # The next call continues there.
+    # The next call continues the run.
     again = work.call(*work.with_trainer())
     assert again.returncode == 0, again.stderr
     assert work.attempts() == {"run": ["preempted", "finished"]}
@@ -143,7 +146,7 @@ def test_a_run_is_restarted_as_often_as_it_may_be(cluster, workplace):
 
 
 def test_restarts_with_a_new_checkpoint_count_against_no_limit(cluster, workplace):
-    """They did. A requeue by the user is one, and is no preemption by another job."""
+    """They once counted. A requeue by the user is a restart, and no preemption by another job."""
     work = workplace(cluster, experiment(ONE_RUN, TINY, "time: 10, max_restarts: 1"))
     follower, ranks = start_and_hold(work)
     [row] = work.query("select slurm_job from jobs")
@@ -186,7 +189,7 @@ def test_a_suspension_is_no_time_of_a_step(cluster, workplace):
     ended = work.end_of(follower)
     assert ended.returncode == 0, ended.stderr
     steps = [row["step"] for row in work.query("select step from steps where suspended order by step")]
-    assert HELD < steps[0] < STEPS and len(steps) <= 4, steps  # Slurm may stop them twice
+    assert HELD < steps[0] < STEPS and len(steps) <= 4, steps  # Slurm may suspend them twice
 
 
 def test_an_allocation_that_is_preempted_goes_on_with_the_rest(any_cluster, workplace):

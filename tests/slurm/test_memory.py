@@ -1,4 +1,4 @@
-"""Memory limits of jobs: what the experiment asks about is an answer, what it does not is none."""
+"""Memory limits of jobs. Out of memory is a result only if the experiment sets the limit."""
 import os
 
 import pytest
@@ -23,7 +23,7 @@ def limiting_cluster(request, own_cluster):
 
 
 def test_a_limit_that_the_experiment_does_not_name_is_no_answer(limiting_cluster, workplace):
-    # Slurm needs some steps' time to look at the memory.
+    # Slurm needs the time of some steps to check the memory.
     work = workplace(limiting_cluster, experiment(["{name: run}"], f"{LARGE}, train.steps: 40"))
 
     def call(*more):
@@ -38,7 +38,7 @@ def test_a_limit_that_the_experiment_does_not_name_is_no_answer(limiting_cluster
     ended, status, reason = call("--set", "slurm.mem=120M")
     assert (ended.returncode, status) == (0, "out_of_memory"), ended.stderr
     assert reason.endswith("; the limit is 120 MiB of each node"), reason
-    # The same limit, or a smaller one, has the same answer. A larger one is tried.
+    # The result holds for the same limit and for smaller ones. A larger limit is tried.
     ended, _, _ = call("--set", "slurm.mem=110M")
     assert "1 run with a result already" in ended.stderr, ended.stderr
     ended, status, _ = call("--set", "slurm.mem=2000M")

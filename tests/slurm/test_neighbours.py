@@ -1,4 +1,4 @@
-"""Sweeps beside other people: members of a group who watch, and limits that hold for a whole sweep."""
+"""Sweeps on a shared cluster: group members watch them, and limits hold for a whole sweep."""
 import os
 import subprocess
 

@@ -1,4 +1,4 @@
-"""Calibrations in a job, and what runs in jobs are predicted to take."""
+"""Calibrations in a job, and predictions for runs in jobs."""
 import json
 
 from workplace import TINY, experiment, modes
@@ -8,7 +8,7 @@ STEPS = f"{TINY}, train.steps: 2"
 
 def test_a_job_calibrates_where_it_runs(cluster, workplace):
     work = workplace(cluster, experiment(["{name: FSDP, strategy: {kind: fsdp, ranks: 2}}"], STEPS))
-    # Hides the calibration from other tests' measurements, as it would not begin beside them.
+    # Hides other tests' measurements, because the calibration would not begin beside them.
     program = (f"TMPDIR={work.folder} {work.runner} calibrate {work.file} --trainer {work.trainer} "
                f"--results {work.results} --rounds 1")
     output = work.folder / "job.out"

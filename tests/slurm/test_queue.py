@@ -1,4 +1,4 @@
-"""Jobs that wait, never start, or whose controller is away; what the user is told."""
+"""What users are told if jobs wait or never start, or if the controller does not answer."""
 import os
 import select
 import time
@@ -10,7 +10,7 @@ BASE = "device: cpu, train.steps: 4"
 
 
 def read_until(follower, words):
-    """What it says until these words, and with them; the rest is left to end_of."""
+    """Returns the follower's messages up to these words. end_of returns the rest."""
     told, deadline = b"", time.monotonic() + PATIENCE_S
     while words.encode() not in told:
         patience_s = max(0, deadline - time.monotonic())
@@ -34,7 +34,7 @@ def test_a_request_that_slurm_refuses_is_said_at_once(cluster, workplace, tmp_pa
         ["{name: other}", f"{{name: never, train.seed: 2, slurm.{impossible}}}"], BASE,
         f"time: 10, environment: ['STUB_RULES=step=3,await={gate}']"))
     follower = work.start(*work.with_stub())
-    told = read_until(follower, words)  # said while the other cannot end
+    told = read_until(follower, words)  # said before the other run can end
     [row] = work.query("select reason from runs where status = 'failed'")
     assert "sbatch" in row["reason"]
     assert words in row["reason"]

@@ -1,4 +1,4 @@
-"""What a job asks Slurm for, its script, its containers, and where it writes what."""
+"""What a job requests from Slurm, its script, its containers, and where its files are."""
 import json
 import os
 import re
@@ -102,7 +102,7 @@ def test_ranks_in_containers_read_what_links_lead_to(cluster, workplace, tmp_pat
     digests = {row["point"]: row["trainer_digest"] for row in work.query(
         "select point, trainer_digest from attempts join runs on run = runs.id")}
     assert len(digests["outside"]) == 32
-    assert digests["image"] == ""  # which nobody outside can read
+    assert digests["image"] == ""  # the trainer in the image cannot be read from outside
 
 
 def test_an_attempt_comes_from_its_node_and_not_from_where_it_was_submitted(cluster, workplace):

@@ -1,4 +1,4 @@
-"""Runs that nothing disturbs: both modes, nodes, arrays, names; their losses and their rows."""
+"""Undisturbed runs: both modes, nodes, arrays and names, with their losses and rows."""
 import re
 import socket
 from contextlib import ExitStack
@@ -26,7 +26,8 @@ def test_the_lab_on_a_cluster_has_the_losses_of_the_lab_here(cluster, workplace,
     assert work.attempts() == {point: ["finished"] for point in expected}
     for point in expected:
         assert point in ended.stdout
-    # One array takes the runs of 4 tasks and one job the single rank; or one job takes all.
+    # One array has the runs of 4 tasks, and one job the single rank. Or one allocation has all
+    # runs.
     jobs = {record["slurm_job"].split("_")[0] for record in work.records("launch.json")}
     assert len(jobs) == (1 if mode == "allocation" else 2)
 

@@ -1,4 +1,4 @@
-"""Compute nodes have none of the small libraries that the login node has."""
+"""Runs work on compute nodes without the small libraries that the login node has."""
 import subprocess
 import sys
 from pathlib import Path

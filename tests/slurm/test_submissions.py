@@ -1,4 +1,5 @@
-"""One submission, one job: whatever becomes of sbatch's answer, no run is attempted twice, and none is lost."""
+"""One submission makes one job. No run is attempted twice or lost, even if sbatch's answer is
+lost."""
 import os
 import shutil
 import subprocess
@@ -10,7 +11,7 @@ BASE = "device: cpu, train.steps: 4"
 POINTS = ["{name: a}", "{name: b, train.seed: 2}"]
 ONCE = {"a": ["finished"], "b": ["finished"]}
 TIMED_OUT = "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation"
-# The parent of sbatch is the runner, which waits for its answer.
+# The parent of sbatch is the runner, which waits for sbatch's answer.
 KILL_RUNNER = "kill -9 $PPID"
 
 
@@ -20,7 +21,8 @@ def rounds(request):
 
 
 def path_with_sbatch(folder, script):
-    """PATH with an sbatch that runs this script at its first call. $SBATCH is Slurm's."""
+    """Returns a PATH with an sbatch that runs `script` at its first call. $SBATCH is Slurm's
+    sbatch."""
     folder.mkdir()
     program = folder / "sbatch"
     program.write_text(f"#!/bin/bash\nSBATCH={shutil.which('sbatch')}\n"
@@ -43,7 +45,7 @@ def test_slurm_takes_a_job_after_sbatch_had_no_answer(cluster, workplace, tmp_pa
             f"echo '{TIMED_OUT}' >&2; exit 1")
         work = workplace(cluster, experiment(POINTS, BASE), folder=f"late{number}.d")
         if number % 2:
-            gate.touch()  # it is in the queue when the runner looks, or not yet
+            gate.touch()  # the job is in the queue before the runner looks
         ended = work.call(*work.with_stub(), PATH=path)
         gate.touch()
         assert ended.returncode == 0, ended.stderr
@@ -65,7 +67,7 @@ def test_another_user_asks_for_the_status_of_a_killed_runners_submission(cluster
             continue
         folder.chmod(0o755)
     for number in rounds:
-        # Slurm has no answer for the other user, whose jobs these are not.
+        # Slurm does not answer the other user about jobs that are not theirs.
         path = path_with_sbatch(tmp_path / f"bin{number}", f'$SBATCH "$@"; {KILL_RUNNER}')
         work = workplace(cluster, experiment(POINTS, BASE), folder=f"shared{number}")
         assert work.call(*work.with_stub(), PATH=path).returncode == -9

@@ -17,7 +17,7 @@ from few_games import few_games  # noqa: E402
 
 PATIENCE_S = 150
 MODES = ("per_run", "allocation")
-LOCAL_LOSSES = {}  # of this process's tests
+LOCAL_LOSSES = {}  # kept for all tests of this process
 modes = pytest.mark.parametrize("mode", MODES)
 
 # A model for the real trainer: 2 layers that any machine trains in milliseconds a step.
@@ -28,7 +28,8 @@ TINY = """device: cpu, threads_per_rank: 1, resume: auto, train.warmup_steps_exc
 
 
 def experiment(points, base, slurm="time: 10"):
-    """The text of an experiment named trial; `base` and `slurm` are what stands between braces."""
+    """Returns the text of an experiment named trial. `base` and `slurm` are the texts between the
+    braces."""
     lines = "".join(f"  - {point}\n" for point in points)
     return f"experiment: trial\nbase: {{{base}, data.train: {few_games()}, slurm: {{{slurm}}}}}\npoints:\n{lines}"
 
@@ -49,7 +50,7 @@ class Workplace:
     # --- the runner ---
 
     def start(self, *arguments, **environment):
-        """fsdp-run with these arguments, not waited for."""
+        """Starts fsdp-run with these arguments, and does not wait for it."""
         self._started.append(subprocess.Popen(
             [self.runner, *map(str, arguments)], cwd=self.folder, text=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -58,7 +59,7 @@ class Workplace:
 
     @staticmethod
     def end_of(process):
-        """What it printed, when it has ended: .stdout, .stderr, .returncode."""
+        """Waits for the end. Returns .stdout, .stderr and .returncode."""
         output, errors = process.communicate(timeout=PATIENCE_S)
         return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
 
@@ -66,7 +67,7 @@ class Workplace:
         return self.end_of(self.start(*arguments, **environment))
 
     def with_stub(self, *more):
-        """The arguments that run the experiment on the cluster."""
+        """Returns the arguments that run the experiment on the cluster with the stub trainer."""
         return self._on_slurm(self.stub_trainer, *more)
 
     def with_trainer(self, *more):
@@ -77,8 +78,9 @@ class Workplace:
                 *more]
 
     def local_losses(self, *more):
-        """The losses of the same runs, with the real trainer, on this host without Slurm. Runners of
-        others, which TMPDIR hides, are not waited for. Runs that differ only in `slurm` have the same."""
+        """Returns the losses of the same runs on this host, without Slurm, with the real trainer.
+        TMPDIR hides other runners, so this does not wait for them. Runs that differ only in `slurm`
+        share losses."""
         runs = yaml.safe_load(self.file.read_text())
         runs["base"].pop("slurm", None)
         key = json.dumps([runs, *more])
@@ -104,12 +106,13 @@ class Workplace:
             return [dict(row) for row in database.execute(sql, values)]
 
     def statuses(self):
-        """point -> its run's status."""
+        """Returns point -> its run's status."""
         return {row["point"]: row["status"]
                 for row in self.query("select point, status from runs order by id")}
 
     def attempts(self):
-        """point -> its attempts' statuses, in order; each has one folder."""
+        """Returns point -> its attempts' statuses, in order. Checks that each attempt has its
+        folder."""
         attempts = {}
         for row in self.query("select point, folder, attempts.status as status, attempts.attempt "
                               "from attempts join runs on run = runs.id order by run, attempt"):
@@ -124,7 +127,7 @@ class Workplace:
         return attempts
 
     def losses(self, results=None):
-        """point -> step -> its loss, of the last attempt that did this step."""
+        """Returns point -> step -> loss, of the last attempt that did the step."""
         losses = {}
         for row in self.query("select point, step, loss from steps join runs on run = runs.id "
                               "where rank = 0 order by run, attempt, step", results=results):
@@ -132,7 +135,7 @@ class Workplace:
         return losses
 
     def run_folder(self, point):
-        """When it is there."""
+        """Waits for the run's folder, and returns it."""
         Cluster.wait_until(f"{point} has a folder", lambda: list(self._folders(point)))
         return next(self._folders(point))
 
@@ -140,14 +143,15 @@ class Workplace:
         return self.results.glob(f"runs/*/{point}-*")
 
     def records(self, name):
-        """All launch.json or end.json, in the order of runs and attempts."""
+        """Returns the contents of all launch.json or end.json, in the order of runs and
+        attempts."""
         return [json.loads(file.read_text())
                 for file in sorted(self.results.glob(f"runs/*/*/attempt-*/{name}"))]
 
     # --- the ranks ---
 
     def ranks(self, point):
-        """The ids of the processes that train it."""
+        """Returns the ids of the processes that train the point."""
         programs = (str(self.trainer), str(self.stub_trainer))
         folder = self.run_folder(point)
         return [pid for pid, environment in processes()
@@ -161,7 +165,7 @@ class Workplace:
                                 lambda: self.last_step(point, attempt) >= step, pause=0.002)
 
     def last_step(self, point, attempt=1, kind="step"):
-        """Of the last event of this kind that its first rank has reported; 0: none yet."""
+        """Returns the step of the last event of this kind that rank 0 has reported, or 0."""
         events = self.run_folder(point) / f"attempt-{attempt}/events.rank0.jsonl"
         if not events.exists():
             return 0
@@ -169,7 +173,7 @@ class Workplace:
                    default=0)
 
     def hold(self, point, step, attempt=1):
-        """Stops the run's ranks behind this step, until they get SIGCONT. Returns them."""
+        """Stops the run's ranks after this step, until they get SIGCONT. Returns the ranks."""
         self.wait_for_step(point, step, attempt)
         ranks = self.ranks(point)
         assert ranks != [], f"{point} was over too soon"
@@ -184,7 +188,7 @@ class Workplace:
             os.kill(rank, signal.SIGCONT)
 
     def release_when_sent(self, number, ranks):
-        """When Slurm has sent them this signal."""
+        """Releases the ranks when Slurm has sent them this signal."""
         for rank in ranks:
             self.cluster.wait_until(f"{rank} is sent {number.name}",
                                     lambda: number in pending_signals(rank), pause=0.02)

@@ -12,7 +12,7 @@ def pytest_addoption(parser):
 
 
 class Ours:
-    """The ids that our tokenizer of a file or folder gives."""
+    """The token ids that our tokenizer gives for texts, with the tokenizer of a file or folder."""
 
     def __init__(self, program: str, place: pathlib.Path, texts: list[str]):
         lines = "".join(json.dumps(text) + "\n" for text in texts)
@@ -34,7 +34,8 @@ def text_count(request) -> int:
 
 
 def shipped(package: str, path: str) -> pathlib.Path:
-    """A file that a package of the tests' wheels has; the package is not imported."""
+    """Returns the path of a file in a package of the tests' wheels, without importing the
+    package."""
     found = importlib.util.find_spec(package)
     assert found is not None, f"{package} is not in .venv; tests/run installs it"
     return pathlib.Path(found.submodule_search_locations[0]) / path

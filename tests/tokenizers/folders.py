@@ -1,4 +1,4 @@
-"""Hugging Face folders made by transformers out of the vocabularies that packages ship."""
+"""Makes Hugging Face folders with transformers, from vocabularies in Python packages."""
 
 import base64
 import json
@@ -39,7 +39,7 @@ def llama3_special() -> list[str]:
 
 
 def llama3(folder: pathlib.Path) -> pathlib.Path:
-    """As Meta's hub folder: a tokenizer.json with a template that adds the begin."""
+    """Makes a folder like Meta's: a tokenizer.json with a template that adds the begin token."""
     from tokenizers import processors
     from transformers.convert_slow_tokenizer import TikTokenConverter
     tokenizer = TikTokenConverter(str(shipped(*LLAMA3)),
@@ -84,7 +84,8 @@ def deepseek(folder: pathlib.Path) -> pathlib.Path:
 
 
 def tekken(folder: pathlib.Path) -> pathlib.Path:
-    """The pieces and the split pattern of Mistral's tekken file, without its special tokens."""
+    """Makes a folder with the pieces and split pattern of Mistral's tekken file, without special
+    tokens."""
     from transformers.convert_slow_tokenizer import TikTokenConverter
     file = shipped("mistral_common", "data/tekken_240911.json")
     document = json.loads(file.read_text(encoding="utf-8"))
@@ -104,7 +105,7 @@ def smollm2(folder: pathlib.Path) -> pathlib.Path:
 
 
 def llama2_json(folder: pathlib.Path) -> pathlib.Path:
-    """As the folders of Llama 2: BPE over characters with a normalizer that marks spaces."""
+    """Makes a folder like Llama 2's: BPE over characters, with a normalizer that marks spaces."""
     from tokenizers import normalizers
     from transformers import AutoTokenizer
     llama2(folder)

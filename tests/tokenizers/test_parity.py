@@ -1,4 +1,4 @@
-"""Our ids are those of sentencepiece, tiktoken and tokenizers, with the files that packages ship."""
+"""Our ids equal those of sentencepiece, tiktoken and tokenizers, for files in Python packages."""
 
 import unicodedata
 
@@ -15,14 +15,16 @@ SPLIT = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^
 
 
 def differs_for_t5(text: str) -> bool:
-    """Whether tokenizers gives other ids than SentencePiece, which T5 was trained with: it takes
-    U+0085 for a space, and maps clusters of characters (marks, joiners) where it maps characters."""
+    """True if tokenizers gives other ids than SentencePiece, with which T5 was trained. tokenizers
+    treats U+0085 as a space. It maps clusters of characters (with marks or joiners), but
+    SentencePiece maps single characters."""
     return any(each in text for each in "\x85\u200d") or any(unicodedata.category(each).startswith("M") for each in text)
 
 
 def differs_for_llama(text: str) -> bool:
-    """Whether transformers 5 gives other ids than SentencePiece, which LLaMA was trained with: of a
-    tokenizer.model it loses the scores that merge several spaces, and the space that goes before one."""
+    """True if transformers 5 gives other ids than SentencePiece, with which LLaMA was trained.
+    transformers drops two things of a tokenizer.model: the scores that merge several spaces, and
+    the space that is added before a leading space."""
     return any(each in text for each in ("  ", "▁", "s> ", "unk> ")) or text.startswith(" ")
 
 

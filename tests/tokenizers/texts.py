@@ -1,4 +1,4 @@
-"""Varied texts from a seed: the same on every machine."""
+"""Makes varied texts from a seed, equal on every machine."""
 
 import random
 import unicodedata
@@ -26,7 +26,7 @@ SPECIAL = ["<s>", "</s>", "<unk>", "<pad>", "<|eot_id|>", "<|im_start|>", "<|beg
 
 
 def text(rng: random.Random) -> str:
-    """One text of zero to a few hundred characters."""
+    """Returns a text of zero to a few hundred characters."""
     return "".join(part(rng) for _ in range(rng.choice([0, 1, 1, 2, 3, 5, 8, 13, 30])))
 
 
@@ -62,7 +62,7 @@ def letters(rng: random.Random, alphabet: str, most: int) -> str:
 
 
 def assigned_character(rng: random.Random) -> str:
-    """Any character that every library's tables know."""
+    """Returns any character that the tables of every library have."""
     while True:
         character = chr(rng.randrange(0x20, rng.choice([0x3000, 0x10000, 0x20000])))
         if unicodedata.category(character) not in ("Cn", "Cs", "Co"):

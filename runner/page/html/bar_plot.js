@@ -1,5 +1,5 @@
 // Draws {unit, names, layers, rowHeight}: horizontal bars, a row for each name.
-//   layers   {label, colour, values, thickness, lane, stack, mark}, a value per name, null: none.
+//   layers   {label, colour, values, thickness, lane, stack, mark}, a value per name. null: no bar.
 //            Values are numbers, or [from, to]. The bar fills the part `thickness` of its row or lane.
 //            `lane` is its place among bars side by side. A `stack` begins at the end of the layer
 //            before it. A `mark`, "diamond" or "limit", replaces the bar.

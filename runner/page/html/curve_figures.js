@@ -63,7 +63,8 @@ function pointsOf(curve, scale = 1) {
   return curve.x.map((x, index) => ({x: x * scale, y: curve.y[index]}));
 }
 
-// Returns losses over the sequences seen, if batches differ, and over steps.
+// Returns the figure of losses over steps. If batch sizes differ, a figure of losses over the
+// sequences seen comes first.
 function lossFigures(runs, name, title) {
   const drawn = runs.map((run, style) => ({run, style})).filter(({run}) => run[name].x.length > 0);
   if (drawn.length === 0) return [];

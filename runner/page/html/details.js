@@ -68,7 +68,7 @@ function experimentTexts(texts) {
 
 // --- how to run the experiment of the page again ---
 
-// Returns the value of all runs, or the list of their values. "" if no run has one.
+// Returns the distinct values of the runs, joined by commas. "" if no run has a value.
 function saidBy(runs, value) {
   return [...new Set(runs.map(value))].filter((text) => text !== undefined && text !== null && text !== "")
     .join(", ");

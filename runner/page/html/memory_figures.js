@@ -7,7 +7,7 @@ const FAR = 4; // a limit this many times the peak would squeeze the drawing
 const threeDigits = (value) => String(Number(value.toPrecision(3)));
 const gibibytes = (bytes) => bytes === null || bytes === undefined ? null : bytes / GIBIBYTE;
 
-// Returns the memory limit of a run on its device, in GiB. null: not known.
+// Returns the memory limit of a run on its device, in GiB. null if it is unknown.
 function limitOf({figures}) {
   const limits = [figures.memory_limit_gib || null, gibibytes(figures.device_memory_bytes)]
     .filter((limit) => limit !== null);

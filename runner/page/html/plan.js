@@ -61,7 +61,7 @@ function compositionFigure(runs) {
   };
 }
 
-// Draws calibrated runs alone. An estimate without a calibration ignores the strategy.
+// Draws only runs whose plan is calibrated. Estimates without a calibration ignore the strategy.
 function stepTimeFigure(all) {
   const runs = all.filter((run) => run.plan.communication_exposed_ms !== null);
   if (runs.length === 0) return null;

@@ -105,7 +105,7 @@ function comparisonTable(columns, {title, rows}, id, above = []) {
     scrollBox(`Comparison of the runs ${title}`.trim(), table), body.showAll, announced];
 }
 
-// Returns a switch for all columns of all tables and their explanations, instead of the brief ones.
+// Returns a switch that shows all columns of all tables, with their explanations.
 function columnSwitch(columns) {
   if (columns.every((column) => column.shown_at_first)) return [];
   const box = element("input", {type: "checkbox"});

@@ -1,6 +1,6 @@
 // Draws {height, x, y, series, limits, beyond, named}: values against values.
-//   x, y     {title, scale: "log" or absent, ticks: values or absent, text: of a tick, least, most,
-//            whole: ticks at whole numbers only}.
+//   x, y     {title, scale: "log" or absent, ticks: values or absent, text(value): a tick's label,
+//            least, most, whole: ticks at whole numbers only}.
 //   series   {label, style: seriesStyle(), points: [{x, y, text}], line, area, markers, width, cross}.
 //            A y of null was not measured. An `area` fills from the point's y0 up to its y.
 //            A `cross` on the axis marks a run that did not fit.
@@ -67,7 +67,7 @@ function addSeries(plot, series, x, y, text) {
   }
 }
 
-// Returns a free place for a name beside its point, {anchor, x, y}. null: there is none.
+// Returns a free place for a name beside its point, {anchor, x, y}. null if there is none.
 function roomBeside(name, at, taken, width, height) {
   const wide = textWidth(name);
   const places = [["start", 9, 4], ["end", -9, 4], ["middle", 0, -9], ["middle", 0, 19],

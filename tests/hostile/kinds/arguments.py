@@ -140,7 +140,7 @@ def odd_words(case: Case) -> None:
 
 
 def check_form(case: Case, ended, given: list) -> None:
-    """What is asked for as JSON or CSV is that."""
+    """Checks that output in JSON or CSV is well formed."""
     if not ended.ok or "--help" in given or "-h" in given:
         return
     try:
@@ -156,7 +156,7 @@ def check_form(case: Case, ended, given: list) -> None:
 
 
 def odd_output(case: Case) -> None:
-    """`--output` at a place that is not simply a new file."""
+    """`--output` names something that is not simply a new file."""
     target = case.work / "target"
     kind = case.random.choice([
         "file", "mode", "symlink", "dangling", "folder", "pipe", "missing", "in read-only",
@@ -219,7 +219,7 @@ def odd_output(case: Case) -> None:
 
 
 def odd_results(case: Case) -> None:
-    """`--results` where no results are."""
+    """`--results` names something that is no results folder."""
     results = case.work / "odd"
     kind = case.random.choice(
         ["file", "loop", "read-only", "missing", "long", "empty", "unreadable", "dangling"])
@@ -247,7 +247,7 @@ def odd_results(case: Case) -> None:
 
 
 def odd_set(case: Case) -> None:
-    """check and --dry-run agree on what `--set` may be."""
+    """check and --dry-run accept the same values of `--set`."""
     from tests.hostile.kinds import experiments
     given = []
     for _ in range(case.random.choice([1, 1, 2])):

@@ -1,5 +1,5 @@
-"""Calibrations that others wrote: damaged, huge, of other devices, with times that nothing takes. A plan is made all the
-same; its step time is that of a valid calibration, or none."""
+"""Calibrations that others wrote: damaged, huge, of other devices, with impossible times. A plan is
+still made. Its step time is that of a valid calibration, or unknown."""
 
 import json
 import math
@@ -34,7 +34,7 @@ def step_time_ms(case: Case) -> float | None:
 
 
 def judge(case: Case, ended, file: pathlib.Path, is_usable: bool | None) -> None:
-    """`file` is where the calibration should be; `is_usable` is None if nobody can tell."""
+    """`file` is where the calibration should be. `is_usable` is None if either answer is right."""
     if not ended.ok:
         case.fail(f"a plan ends with {ended.status}\n{ended.excerpt()}")
         return
@@ -85,7 +85,8 @@ def damage(case: Case, file: pathlib.Path) -> bool | None:
 
 
 def change_value(case: Case, file: pathlib.Path) -> bool | None:
-    """Of a time, which is not used if nothing can take it, or of what was measured."""
+    """Changes one value of the calibration: a time, which may become impossible, or what was
+    measured."""
     calibration = json.loads(file.read_bytes())
     random = case.random
     key = random.choice(["time_ms", "time_ms", "time_ms", "rows", "width", "work", "device", "libtorch", "ranks",
@@ -106,7 +107,7 @@ def change_value(case: Case, file: pathlib.Path) -> bool | None:
 
 
 def scale(case: Case, file: pathlib.Path) -> bool:
-    """A device on which all takes a multiple of the time."""
+    """Multiplies all times. The planned step time must grow equally."""
     factor = case.random.choice([2, 3, 1000])
     before_ms = step_time_ms(case)
     calibration = json.loads(file.read_bytes())
@@ -121,7 +122,8 @@ def scale(case: Case, file: pathlib.Path) -> bool:
 
 
 def move(case: Case, file: pathlib.Path) -> bool | None:
-    """A calibration in the place of another run's, or beside its own place; one that lacks a measurement."""
+    """Puts a calibration in another run's place, or at a wrong place, or removes a measurement from
+    it."""
     what = case.random.choice(["other ranks", "other folder", "other name", "without a measurement"])
     case.note(what)
     if what == "without a measurement":
@@ -133,7 +135,7 @@ def move(case: Case, file: pathlib.Path) -> bool | None:
         file.parent.rename(file.parent.with_name("0" * 32))
     elif what == "other name":
         file.rename(file.with_name("other.json"))
-    else:  # what names the folder is a digest of what is calibrated, which is not to be had of a plan
+    else:  # a real calibration makes the folder, because no plan shows the digest in its name
         case.fsdp_run("calibrate", "experiment.yaml", "--only", "sharded", "--rounds", "1", "--results", "others",
                       "--trainer", case.programs.trainer, may_change=("others",))
         [place] = (case.work / "others").glob("calibrations/*/*.json")

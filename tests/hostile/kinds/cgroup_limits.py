@@ -1,4 +1,5 @@
-"""Cgroup files with odd contents: the memory that there is, is the smallest limit that is a whole number."""
+"""Cgroup files with odd contents. The available memory is the smallest limit that is a whole
+number."""
 
 import json
 import os
@@ -32,7 +33,8 @@ def attack(case: Case) -> None:
 
 
 def folders() -> list[str]:
-    """Where fsdp-run looks for memory limits, relative to the mount, by this process's own cgroups."""
+    """Returns the folders in which fsdp-run looks for memory limits, relative to the mount. They
+    follow from this process's cgroups."""
     found = []
     for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines():
         _, controllers, own = line.split(":", 2)
@@ -70,7 +72,7 @@ def put(case: Case, file: pathlib.Path, text: str) -> None:
 
 
 def memory_there_is(groups: pathlib.Path) -> int:
-    """The smallest limit that is a whole number, at most the host's memory, in bytes."""
+    """Returns the smallest limit that is a whole number, at most the host's memory, in bytes."""
     smallest = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     for file in (groups / folder / name for folder in folders() for name in FILES):
         words = file.read_bytes().split() if file.is_file() else []
@@ -91,7 +93,7 @@ def check_plan(case: Case, limit_bytes: int) -> None:
 
 
 def check_run(case: Case, limit_bytes: int) -> None:
-    """The kernel holds no process to these limits, but the trainer holds itself to them."""
+    """The kernel does not enforce these made-up limits, but the trainer respects them."""
     case.train("experiment.yaml", "--only", "full", stub=False)
     [row] = [row for row in figures.comparison(case.work / "results") if row["point"] == "full"]
     if limit_bytes < ENOUGH_BYTES:

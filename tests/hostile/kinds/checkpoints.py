@@ -1,5 +1,5 @@
-"""Checkpoints that are resumed from: damaged, incomplete, foreign. What is resumed has the losses
-of the run that was never stopped, or fails and says why."""
+"""Runs resume from damaged, incomplete or foreign checkpoints. A run then has the losses of a run
+that was never stopped, or fails and says why."""
 
 import json
 import pathlib
@@ -42,7 +42,7 @@ def attack(case: Case) -> None:
 
 def continue_by_itself(case: Case, training: pathlib.Path, point: str,
                        checkpoint: pathlib.Path) -> pathlib.Path:
-    """The checkpoint becomes the newest one of an interrupted run, which resumes by itself."""
+    """Makes the checkpoint the newest of an interrupted run, which resumes by itself."""
     results = training / "results"
     with sqlite3.connect(results / "results.sqlite") as connection:
         connection.execute("update attempts set status = 'interrupted'")
@@ -58,7 +58,7 @@ def continue_by_itself(case: Case, training: pathlib.Path, point: str,
 
 
 def differs_unseen(original: pathlib.Path, checkpoint: pathlib.Path) -> str:
-    """A file with other contents, though trainer.json is as it was; else empty."""
+    """Returns the names of changed files if trainer.json is unchanged, and otherwise ""."""
     names = sorted(file.name for file in original.iterdir())
     before, after = ({
         name: (folder / name).read_bytes() if (folder / name).is_file() else None for name in names
@@ -69,7 +69,7 @@ def differs_unseen(original: pathlib.Path, checkpoint: pathlib.Path) -> str:
 
 
 def judge(case: Case, row: dict, damaged: str) -> None:
-    """What finished is the whole training, and its loss is the undisturbed one."""
+    """Checks that a finished run has trained all steps, and has the undisturbed loss."""
     undisturbed = {
         done["point"]: done for done in figures.comparison(case.artefacts / "training/results")
     }
@@ -123,7 +123,7 @@ def replace_file(case: Case, checkpoint: pathlib.Path) -> None:
 
 
 def change_state(case: Case, checkpoint: pathlib.Path) -> None:
-    """One member of trainer.json, with an odd value."""
+    """Gives one member of trainer.json an odd value."""
     file = checkpoint / "trainer.json"
     if not odd.is_changeable(file):
         return

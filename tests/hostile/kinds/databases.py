@@ -1,4 +1,4 @@
-"""results.sqlite, as strangers, torn disks and other programs leave it."""
+"""Copies of results.sqlite that other people, torn disks and other programs have changed."""
 
 import os
 import pathlib
@@ -15,7 +15,7 @@ NAMES_OF_FILES = (("runs", "folder"), ("runs", "experiment"), ("runs", "point"),
                   ("checkpoints", "path"), ("experiments", "name"), ("experiments", "file"))
 # SQLite makes these files if it reads a database that a stranger put into WAL mode.
 WAL_INDEX = ("sweep/results/results.sqlite-shm", "sweep/results/results.sqlite-wal")
-BEHIND_A_LINK = "behind_a_link"  # where a run makes its database, when its user linked it there
+BEHIND_A_LINK = "behind_a_link"  # a user's link leads here; the run makes its database here
 
 
 def attack(case: Case) -> None:
@@ -60,13 +60,13 @@ def change_values(case: Case, database: pathlib.Path) -> None:
                 connection.execute(f"update {table} set {column} = {value[0]} where {where}",
                                    value[1])
                 case.note(f"{table}.{column} = {value}")
-            except sqlite3.Error as error:  # not null, or not unique
+            except sqlite3.Error as error:  # violates `not null` or `unique`
                 case.note(f"{table}.{column} stays: {error}")
     connection.close()
 
 
 def odd_value(case: Case, column: str) -> tuple[str, tuple]:
-    """An expression of SQL with its parameters."""
+    """Returns an SQL expression and its parameters."""
     if column in ("folder", "path") and case.random.random() < 0.7:
         runs = sorted((case.artefacts / "sweep/results").glob("runs/*/*"))
         own = runs[case.random.randrange(len(runs))].relative_to(case.artefacts / "sweep/results")
@@ -136,7 +136,7 @@ def change_schema(case: Case, database: pathlib.Path) -> None:
 
 
 def replace(case: Case, database: pathlib.Path) -> None:
-    """Something else of that name."""
+    """Puts something else in place of the database."""
     what = case.random.choice([
         "foreign", "folder", "text", "symlink loop", "dangling symlink", "symlink", "not readable",
         "read-only", "pipe"
@@ -180,7 +180,8 @@ def name(results: pathlib.Path, case: Case) -> tuple[str, str]:
 
 
 def may_change(case: Case) -> tuple[str, ...]:
-    """A reading command may bring its database to this version, or play back a journal."""
+    """Returns the paths that a reading command may change, as it may upgrade the database or roll
+    back a journal."""
     return ("sweep/results/results.sqlite", "sweep/results/results.sqlite-journal",
             "sweep/results/results.sqlite-wal", "sweep/results/results.sqlite-shm")
 
@@ -219,7 +220,8 @@ def merge(case: Case, results: pathlib.Path) -> None:
 
 
 def merge_into_my_own(case: Case, results: pathlib.Path) -> None:
-    """Of a folder in one's results; pruning what came from it touches no file of a run."""
+    """Merges a folder that lies in the results. Pruning the merged runs changes no file of a
+    run."""
     mine = case.take("sweep/results", "mine")
     shutil.move(results, mine / "theirs")
     database = ("mine/results.sqlite", "mine/results.sqlite-journal",
@@ -260,7 +262,7 @@ def export(case: Case, results: pathlib.Path) -> None:
 
 
 def run_again(case: Case, results: pathlib.Path) -> None:
-    """A run writes to the database that it accepts."""
+    """A run writes to the database if it accepts it."""
     ended = case.train("sweep/experiment.yaml",
                        *case.random.choice([[], ["--rerun"], ["--only", "one"]]),
                        results=str(results.relative_to(case.work)),

@@ -1,4 +1,4 @@
-"""The environment: odd variables, closed streams, small limits. What finishes has the usual
+"""The environment: odd variables, closed streams, small limits. Finished runs have the usual
 figures."""
 
 import resource
@@ -79,7 +79,8 @@ def variables(case: Case) -> dict[str, str]:
 
 
 def run_stub(case: Case, **options) -> bool:
-    """A run of two ranks; returns whether it finished, with the figures that it always has."""
+    """Runs two ranks. Returns true if the run finished, and checks that it has the usual
+    figures."""
     ended = case.train("sweep/experiment.yaml", "--only", "ddp", **options)
     results = case.work / "results"
     if ended.ok:
@@ -149,7 +150,7 @@ def small_limits(case: Case) -> None:
     case.note(f"limit {kind}: {value}")
     # The dynamic linker exits with 127 if there is no room for the libraries.
     statuses = (0, 1, 2, 127, 130)
-    mute = kind == resource.RLIMIT_FSIZE  # what it says goes to a file
+    mute = kind == resource.RLIMIT_FSIZE  # its messages go to a file
     if case.random.random() < 0.6:
         run_stub(case, limits={kind: value}, statuses=statuses, mute=mute)
     else:
@@ -165,7 +166,7 @@ def small_limits(case: Case) -> None:
 
 
 def real_run(case: Case) -> None:
-    """The trainer itself, with variables that torch, gloo and launchers look at."""
+    """Runs the real trainer with variables that torch, gloo and launchers read."""
     if case.random.random() < 0.6:
         odd_variables(case)
         return

@@ -1,7 +1,6 @@
 """Events files, as torn disks, crashed ranks and other programs leave them.
 
-The ranks of one run leave prepared files, either through a trainer that only copies them, or as a
-runner that was killed left them.
+The ranks of one run leave prepared files. A trainer only copies them, or a killed runner left them.
 """
 
 import json
@@ -61,7 +60,7 @@ def run_with_trainer_that_copies(case: Case, contents: list[bytes]) -> None:
 
 def continue_a_killed_runner(case: Case, results: pathlib.Path, files: list[pathlib.Path],
                              contents: list[bytes]) -> None:
-    """A database in which the attempt is still running, of which nothing was read so far."""
+    """Changes the database: the attempt still runs, and none of its events were read yet."""
     connection = sqlite3.connect(results / "results.sqlite", isolation_level=None)
     [run] = connection.execute("select id from runs where point = 'ddp'").fetchone()
     for table in ("steps", "evaluations", "checkpoints", "device_samples", "summaries", "ranks"):
@@ -86,7 +85,7 @@ def judge(case: Case, results: pathlib.Path, contents: list[bytes]) -> None:
 
 
 def judge_finished(case: Case, row: dict, warnings: list[dict], contents: list[bytes]) -> None:
-    """A row that finished is whole, or says what it lacks."""
+    """Checks that a finished row is whole, or says what is missing."""
     whole = all(event_model.is_whole(text, STEPS) for text in contents)
     if not whole and not row["reason"] and not any("line" in warning["text"]
                                                    for warning in warnings):
@@ -146,7 +145,7 @@ def drop_lines(case: Case, contents: bytes) -> bytes:
 
 
 def change_value(case: Case, contents: bytes) -> bytes:
-    """One member of one event, with an odd value."""
+    """Gives one member of one event an odd value, or removes it."""
     lines = lines_of(contents)
     at = case.random.randrange(len(lines))
     try:
@@ -166,7 +165,7 @@ def change_value(case: Case, contents: bytes) -> bytes:
 
 
 def odd_line(case: Case, contents: bytes) -> bytes:
-    """A line that is no event, among them."""
+    """Inserts a line that is no event."""
     lines = lines_of(contents)
     at = case.random.randrange(len(lines) + 1)
     megabytes = case.random.choice([1, 1, 20, 100])

@@ -99,7 +99,7 @@ def attack(case: Case) -> None:
 
 
 def is_small(runs: list) -> bool:
-    """Whether the stub trainer is through with it in no time."""
+    """True if the stub trainer finishes these runs fast."""
     return len(runs) <= 8 and all(run["strategy"]["ranks"] <= 4 and min(
         run["train"]["steps"] or 1, run["train"]["max_steps"] or 10**9) <= 100 and
                                   run["checkpoint"]["every_steps"] != 0 for run in runs)
@@ -140,7 +140,7 @@ def name(case: Case) -> str:
 
 
 def settings(case: Case, count: int) -> dict:
-    """`count` keys, each with a sensible or an odd value."""
+    """Returns `count` keys, each with a sensible or an odd value."""
     chosen = {}
     for key in case.random.sample(list(SENSIBLE), count):
         if case.random.random() < 0.5:
@@ -191,7 +191,7 @@ class Dumper(yaml.SafeDumper):
     pass
 
 
-# Numbers that YAML's writer would quote or cannot write stay numbers.
+# Writes infinite and NaN floats, and floats that PyYAML would write as text, as YAML numbers.
 Dumper.add_representer(
     float, lambda dumper, value: dumper.represent_scalar(
         "tag:yaml.org,2002:float",
@@ -215,7 +215,7 @@ def damage(case: Case, text: str) -> str:
 
 
 def replace_value(case: Case, text: str) -> str:
-    """What stands behind a colon becomes something of YAML's that is seldom seen."""
+    """Replaces a value by rare YAML syntax."""
     values = [match.span(1) for match in re.finditer(r": ([^\n:{}\[\],]+)", text)]
     if not values:
         return text

@@ -1,4 +1,4 @@
-"""Results on a disk without room, which gets room while a command runs. With room, a sweep ends as it always does:
+"""Results on a full disk, which gets room while a command runs. With room, a sweep ends as usual:
 nothing is lost, doubled or wrong."""
 
 import contextlib
@@ -48,7 +48,7 @@ def sweep(case: Case, mounts: Mounts) -> None:
 
 
 def training(case: Case, mounts: Mounts) -> None:
-    """The real trainer, which writes checkpoints."""
+    """Runs the real trainer, which writes checkpoints."""
     for file in ("experiment.yaml", "tokens.npy"):
         case.take(f"training/{file}", file)
     mount(case, mounts, case.random.choice([32, 150, 200, 250, 300, 400, 500]), some_inodes(case))
@@ -70,7 +70,7 @@ def fill_and_repeat(case: Case, mounts: Mounts, experiment: str, *, stub: bool) 
 
 
 def commands(case: Case, mounts: Mounts) -> None:
-    """Commands on the results of a sweep, on a disk that holds these results and no byte or no inode more."""
+    """Runs commands on a sweep's results. The disk has no free byte or no free inode."""
     usual = case.artefacts / "sweep/results"
     mount(case, mounts, 20_000, 2_000)
     shutil.copytree(usual, mounts.path(RESULTS), symlinks=True)
@@ -127,7 +127,7 @@ def check(case: Case, mounts: Mounts, usual_results: pathlib.Path, pruned: set[s
 
 
 def steps_of(row: dict) -> int:
-    """Those before it was resumed, too."""
+    """Returns the number of steps, including those before it was resumed."""
     return (row["steps"] or 0) + (row["resumed_from_step"] or 0)
 
 

@@ -90,7 +90,7 @@ def other(case: Case) -> str | bytes:
 
 
 def damage_tokenizer(case: Case) -> None:
-    """A tokenizer is a foreign document too."""
+    """Damages a tokenizer, which is foreign data too."""
     root = pathlib.Path(__file__).resolve().parents[3]
     source = case.random.choice([
         root / "experiments/data/chess/tokenizer.model", root / "tests/fuzz/tokenizers/byte_level.json",

@@ -1,5 +1,5 @@
-"""The cache of a hub: a part of its files, links that lead nowhere, pipes, records that are damaged. A run takes only
-what is whole, and a fetch makes it whole."""
+"""The cache of a hub with missing files, dangling links, pipes and damaged records. A run uses only
+complete files, and a fetch completes the cache."""
 
 import json
 import os
@@ -22,7 +22,7 @@ class Cache:
         case.take("hub_cache/hf", "hf")
         case.write("experiment.yaml", artefacts.HUB_EXPERIMENT)
         self.repositories = artefacts.hub_repositories(case.artefacts)
-        self.may_be_refused = False  # files may have other contents, or may not be read
+        self.may_be_refused = False  # some files have other contents or are unreadable
 
     def folder(self, name: str) -> pathlib.Path:
         kind, name = ("datasets", name[9:]) if name.startswith("datasets/") else ("models", name)
@@ -57,7 +57,7 @@ def attack(case: Case) -> None:
 
 
 def judge(cache: Cache, environment: dict[str, str]) -> bool:
-    """check and --dry-run agree, and accept only what is whole."""
+    """Checks that check and --dry-run agree, and accept only complete files."""
     case = cache.case
     environment = {"HF_HOME": str(case.work / "hf"), **environment}
     checked = case.fsdp_run("check", "experiment.yaml", environment=environment)
@@ -87,7 +87,7 @@ def fetch_again(cache: Cache) -> None:
 
 
 def replace(case: Case, place: pathlib.Path, contents: bytes) -> str:
-    """Puts something else in the place of a file. Returns what."""
+    """Puts something else in place of a file. Returns its description."""
     if not os.path.lexists(place):
         return "gone already"
     what = case.random.choice(["gone", "folder", "loop", "dangling", "pipe", "longer", "shorter", "empty"])
@@ -113,7 +113,7 @@ def change_file(cache: Cache) -> None:
     place = cache.snapshot(name) / path
     if case.random.random() < 0.8:
         what = replace(case, place, data)
-    elif place.parent.exists() and case.random.random() < 0.5:  # as on a file system without links
+    elif place.parent.exists() and case.random.random() < 0.5:  # like a file system without links
         place.unlink(missing_ok=True)
         place.write_bytes(data)
         what = "a file itself"
@@ -133,7 +133,7 @@ def change_blob(cache: Cache) -> None:
         what = replace(case, blob, contents)
     else:
         blob.write_bytes(case.random.randbytes(len(contents)))
-        cache.may_be_refused = True  # of the same size
+        cache.may_be_refused = True  # wrong contents of the right size
         what = "noise of its size"
     case.note(f"blob {blob.name[:8]}: {what}")
 
@@ -187,7 +187,7 @@ def change_entry(case: Case, listing: pathlib.Path, contents: bytes) -> str:
 
 
 def move_folder(cache: Cache) -> None:
-    """A folder of the cache becomes a link to where it lies now."""
+    """Moves a folder of the cache, and leaves a link to it."""
     case = cache.case
     folder = cache.folder(case.random.choice(sorted(cache.repositories)))
     part = folder / case.random.choice(["", "snapshots", "blobs", "refs", "listings", "snapshots/*"])

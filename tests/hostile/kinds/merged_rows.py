@@ -1,5 +1,5 @@
-"""Rows of others with figures that nothing measures: merge refuses them by name, and pages of a database
-that holds them anyway have their table."""
+"""Rows of others with impossible figures. merge refuses them by name. If a database has them
+anyway, its page still has its table."""
 
 import json
 import pathlib
@@ -35,7 +35,7 @@ def is_plausible(column: str, value) -> bool:
 
 
 def change(case: Case, database: pathlib.Path) -> dict[str, bool]:
-    """Returns for each column that was changed whether its value is plausible."""
+    """Returns the changed columns. True means that the new value is plausible."""
     changed = {}
     connection = databases.connect(database)
     for _ in range(case.random.choice([1, 1, 3])):
@@ -77,7 +77,7 @@ def attack(case: Case) -> None:
 
 
 def page(case: Case, results: pathlib.Path) -> None:
-    """A page is made, and its data are JSON that holds every row."""
+    """Checks that a page is made, and that its data are JSON with every row."""
     ended = case.fsdp_run("report", "--format", "html", "--results", str(results.relative_to(case.work)),
                           may_change=(*databases.may_change(case), "all"))
     if not ended.ok:

@@ -1,5 +1,6 @@
-"""Ranks started by hand: wrong environments of launchers, and ranks of which one runs something else.
-A difference is refused by every rank with its name; without one all ranks finish with equal losses."""
+"""Ranks started by hand: with wrong variables of launchers, or with one rank that runs something
+else. Every rank refuses a difference and names it. Without a difference, all ranks finish with
+equal losses."""
 
 import concurrent.futures
 import json
@@ -22,13 +23,13 @@ FAMILIES = {
 NUMBERS = ["0", "1", "2", "3", "-1", "", "x", "1.0", " 1", "1 ", "+1", "0x1", "1e0", "2147483648", "1048577",
            "-9223372036854775809", "9" * 400, "٣", "1\n"]
 VALUES = {
-    # Only this host, and names that need no resolver.
+    # Only addresses of this host, and names that need no resolver.
     "MASTER_ADDR": ["127.0.0.1", "localhost", "::1", "", "127.0.0.999", "127.1", "\x1b", "0"],
     "SLURM_STEP_NODELIST": ["localhost", "localhost,localhost", "", "[", "l[]", "localhost["],
     "SLURM_STEP_TASKS_PER_NODE": ["1", "2", "1(x2)", "", "x", "2(x", "1(x0)", "0", "1,1", "1(x2147483648)"],
     "SLURM_STEP_ID": ["0", "batch", "x", ""],
 }
-# Other sections that a rank's run.yaml may have.
+# Sections by which one rank's run.yaml may differ.
 OTHER_KEYS = {
     "optimizer.learning_rate": ["optimizer: {learning_rate: 0.1}", "optimizer: {learning_rate: 2.0000000000000001e-5}"],
     "optimizer.kind": ["optimizer: {kind: sgd}"],
@@ -65,7 +66,7 @@ def free_port() -> str:
 
 
 def describe(case: Case, rank: int, ranks: int, sections: str = "", tokens: str = "tokens.npy") -> None:
-    """Writes the run.yaml of a rank, in a folder of its own."""
+    """Writes the run.yaml of a rank in its own folder."""
     model = ("{num_hidden_layers: 1, hidden_size: 8, intermediate_size: 16, num_attention_heads: 2, "
              "num_key_value_heads: 1, vocab_size: 1024}")
     usual = (f"strategy: {{kind: ddp, ranks: {ranks}}}\ndevice: cpu\nthreads_per_rank: 1\n"
@@ -87,7 +88,8 @@ def train(case: Case, rank: int, variables: dict[str, str], *arguments: str) -> 
 
 
 def wrong_environment(case: Case) -> None:
-    """One process alone. It runs as the only rank, finds nobody, or names the variable."""
+    """Starts one process. It runs as the only rank, finds no other rank, or names the wrong
+    variable."""
     case.take("training/tokens.npy", "tokens.npy")
     describe(case, 0, case.random.choice([1, 2]), "communication: {rendezvous_timeout_s: 1}")
     families = case.random.sample(list(FAMILIES), case.random.choice([1, 1, 1, 2, 3]))
@@ -117,7 +119,7 @@ def wrong_environment(case: Case) -> None:
 
 
 def other_run(case: Case) -> None:
-    """Several ranks, of which one may have another key, file or argument."""
+    """Starts several ranks. One rank may have another key, file or argument."""
     ranks = case.random.choice([2, 2, 2, 3, 4])
     one = case.random.randrange(ranks)
     tokens = case.take("training/tokens.npy", "tokens.npy")
@@ -154,7 +156,7 @@ def other_run(case: Case) -> None:
 
 
 def change_a_token(case: Case) -> None:
-    """Of the copy, whose size and time of change stay as they are."""
+    """Changes a token in the copy. The file keeps its size and times."""
     file = case.work / "other.npy"
     times = file.stat()
     contents = bytearray(file.read_bytes())

@@ -34,7 +34,8 @@ def attack(case: Case) -> None:
 
 
 def judge(case: Case, experiment: str, trains: bool) -> bool:
-    """check and --dry-run agree; what they accept, the trainer accepts. Returns whether they do."""
+    """Checks that check, --dry-run and the trainer agree. Returns true if they accept the
+    folder."""
     checked = case.fsdp_run("check", experiment)
     planned = case.fsdp_run(experiment, "--dry-run", "--trainer", case.programs.stub_trainer)
     if checked.ok and not planned.ok:
@@ -116,7 +117,7 @@ def a_header(case: Case, folder: pathlib.Path) -> None:
 
 
 def change_header(case: Case, file: pathlib.Path) -> None:
-    """A header of safetensors that does not say what is there."""
+    """Makes a header of safetensors wrong."""
     random = case.random
     try:
         header, data = artefacts.read_safetensors(file)

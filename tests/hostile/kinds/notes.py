@@ -1,5 +1,5 @@
-"""Notes for a page: tables, images and paths of strangers. A page that is made holds nothing that runs or loads
-something, and no file from outside the notes' folder."""
+"""Notes for a page, with tables, images and paths that others wrote. The page must not run or load
+anything, and must not contain files from outside the notes' folder."""
 
 import base64
 import html.parser
@@ -25,7 +25,7 @@ DEEP = ("[", "![", "![a](", "[a](", ">", "* ", "**a ", "`", "<", "<a ", "&", "|"
 
 
 class Reader(html.parser.HTMLParser):
-    """The tags of a page's notes."""
+    """Finds harmful tags and attributes in a page's notes."""
 
     def __init__(self):
         super().__init__()
@@ -54,7 +54,7 @@ def attack(case: Case) -> None:
         case.fail(f"a page with {page.count('<script')} scripts")
     if base64.b64encode(SECRET).decode() in page:
         case.fail("an image from outside the notes' folder is on the page")
-    if '<section class="reader">' not in page:  # of notes without any text
+    if '<section class="reader">' not in page:  # the notes have no text
         return
     begin, end = page.index('<section class="reader">'), page.index('<section id="comparison"')
     notes = page[begin:end].removeprefix('<section class="reader">').rstrip().removesuffix("</section>")
@@ -110,7 +110,7 @@ def script(case: Case) -> str:
 
 
 def deep(case: Case) -> str:
-    text, count = case.random.choice(DEEP), case.random.choice([100, 2_000])  # cmark-gfm takes time in the square of some
+    text, count = case.random.choice(DEEP), case.random.choice([100, 2_000])  # cmark-gfm is quadratic for some
     case.note(f"{count} times {text!a}")
     return text * count
 

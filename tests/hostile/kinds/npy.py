@@ -1,5 +1,5 @@
-"""Token arrays: headers that lie, other dtypes and orders, versions, damaged files. What is
-accepted, NumPy reads as the array that the run needs."""
+"""Token arrays: wrong headers, other dtypes, orders and versions, damaged files. NumPy must read an
+accepted file as the array that the run needs."""
 
 import io
 import os

@@ -31,7 +31,7 @@ def prepare(case: Case, results: str = "results", changes: tuple[str, ...] = ())
 
 
 def tokens(case: Case, results: str = "results") -> dict[str, bytes]:
-    """By name; without what leads elsewhere."""
+    """Returns the prepared files by name, except links."""
     return {file.name: file.read_bytes() for file in (case.work / results / "prepared").glob("*.tokens")
             if file.is_file() and not file.is_symlink()}
 
@@ -44,7 +44,7 @@ def made(case: Case, results: str) -> dict[str, bytes]:
 
 
 def damage(case: Case, file: pathlib.Path, contents: bytes) -> None:
-    """Leaves a regular file of another kind of damage at `file`."""
+    """Writes a damaged regular file to `file`."""
     random = case.random
     half = len(contents) // 2
     place = random.randrange(len(contents))
@@ -101,7 +101,8 @@ def planted(case: Case) -> None:
 
 
 def changing(case: Case) -> None:
-    """What has the name of the first or the second version is made of that version."""
+    """Data changes while it is prepared. A prepared file with the name of a version must have its
+    tokens."""
     random = case.random
     count = random.choice([40, 5_000, 40_000])
     versions = [lines(case, count)]
@@ -149,7 +150,7 @@ def alter(data: pathlib.Path, change: str, versions: list[bytes], after_s: float
 
 
 def replaced_at_start(case: Case) -> None:
-    """A prepared file that another one takes the place of while a run starts."""
+    """Replaces a prepared file by a damaged one while a run starts."""
     case.write("data.jsonl", lines(case, 40))
     [(name, contents)] = made(case, "results").items()
     file = case.work / PREPARED / name

@@ -1,4 +1,5 @@
-"""Records of text, instructions, chats and summaries: JSON that is none, bytes that are not UTF-8, absurd sizes."""
+"""Records of text, instructions, chats and summaries: invalid JSON, bytes that are not UTF-8,
+absurd sizes."""
 
 import io
 import json
@@ -46,7 +47,7 @@ def attack(case: Case) -> None:
 def parquet(records: list) -> bytes:
     try:
         return written_table(records)
-    except (pyarrow.ArrowException, UnicodeEncodeError):  # a column is of one type, and has no empty struct
+    except (pyarrow.ArrowException, UnicodeEncodeError):  # mixed types, or an empty struct
         return written_table([{key: repr(value) for key, value in record.items()} for record in records])
 
 

@@ -1,5 +1,5 @@
-"""Hugging Face folders whose weights torch.save wrote: pickles that want to run code, that lie, or
-hold something else; damaged archives; other formats."""
+"""Hugging Face folders with weights of torch.save: pickles that try to run code, that are wrong, or
+that hold something else. Also damaged archives, and other formats."""
 
 import io
 import json
@@ -17,7 +17,7 @@ from tests.hostile.kinds import model_folders
 
 
 class Runs:
-    """What a pickle calls when it is loaded."""
+    """A pickle of this object calls `function` when it is loaded."""
     def __init__(self, function, *arguments):
         self.call = (function, arguments)
 
@@ -83,7 +83,7 @@ def run_code(case: Case, folder: pathlib.Path) -> None:
 
 
 def change_tensors(case: Case, folder: pathlib.Path) -> None:
-    """A file that torch.save wrote of something else."""
+    """Replaces a file by other contents, which torch.save writes."""
     file = a_file(case, folder)
     if file is None or (tensors := load(file)) is None:
         return
@@ -147,7 +147,7 @@ def write_archive(file: pathlib.Path, members: dict[str, bytes],
 
 
 def change_pickle(case: Case, folder: pathlib.Path) -> None:
-    """With a checksum that is right."""
+    """Changes the pickle in an archive, and corrects its checksum."""
     file = a_file(case, folder)
     if file is None or (members := members_of(file)) is None:
         return

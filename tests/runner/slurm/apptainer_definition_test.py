@@ -1,4 +1,4 @@
-"""slurm_templates/fsdp-run.def as far as it can be checked where there is no Apptainer."""
+"""Checks slurm_templates/fsdp-run.def, as far as possible without Apptainer."""
 
 import pathlib
 import re
@@ -14,7 +14,7 @@ SHELL_SECTIONS = ["environment", "post", "runscript", "test"]
 
 
 def read():
-    """The header's keywords, and the lines of each section."""
+    """Returns the header's keywords, and the lines of each section."""
     header, sections, lines = {}, {}, None
     for line in DEFINITION.read_text().splitlines():
         if line.startswith("%"):

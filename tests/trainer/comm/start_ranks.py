@@ -2,7 +2,7 @@
 
     start_ranks.py RANKS PROGRAM [ARGUMENT...]
 
-If a rank fails, the others are ended. The exit status is 1 then.
+If a rank fails, the others are killed, and the exit status is 1.
 """
 
 import os
