@@ -1,13 +1,9 @@
 # Libraries that compute nodes may lack. They are linked as archives. A library without an archive
 # is copied to lib/ beside the programs, which look there first.
 
-# fsdp_small_library(NAME HEADER [SHARED]): the target NAME for libNAME and the folder of HEADER.
-# SHARED never takes an archive, which would need the archives of all its dependencies.
+# fsdp_small_library(NAME HEADER): the target NAME for libNAME and the folder of HEADER.
 function(fsdp_small_library name header)
   set(CMAKE_FIND_LIBRARY_SUFFIXES .a .so)
-  if(ARGN STREQUAL "SHARED")
-    set(CMAKE_FIND_LIBRARY_SUFFIXES .so)
-  endif()
   find_library(${name}_LIBRARY ${name} REQUIRED)
   find_path(${name}_INCLUDE_DIR ${header} REQUIRED)
   add_library(${name} INTERFACE)
