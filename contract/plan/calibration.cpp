@@ -21,10 +21,16 @@ std::string calibration_identity(const RunSpec& spec, const ModelConfig& config)
   optimizer.learning_rate = OptimizerSpec().learning_rate;
   optimizer.in_backward = false;
   optimizer.gradient_clip_norm.reset();
+  LoraSpec lora = spec.method == Method::kFull ? LoraSpec() : spec.lora;
+  lora.alpha = LoraSpec().alpha;
+  lora.use_rslora = false;
+  lora.adapter.clear();
   const bool is_checkpointed = spec.activation_checkpointing.every > 0;
   return text_digest(
       JsonObject()
           .add("model", model)
+          .add("method", spec.method)
+          .add("lora", lora)
           .add("optimizer", optimizer)
           .add("precision", spec.precision)
           .add("recomputed", is_checkpointed

@@ -116,14 +116,10 @@ def with_value(spec: dict, key: str, value: int) -> dict:
 
 
 def on_gpu(spec: dict) -> dict:
-    """Returns a copy for a GPU: with head widths that libtorch's attention accepts there, and with
-    a limit on gathered units, which otherwise depend on the GPU's speed."""
-    config = spec["model"]["config"]
-    width = config.get("head_dim", config.get("hidden_size", 0) // config["num_attention_heads"])
-    alignment = 4 if spec["precision"] == "fp32" else 8
-    widened = {"head_dim": -(-width // alignment) * alignment}
+    """Returns a copy for a GPU, with a limit on gathered units, which otherwise depend on the GPU's
+    speed."""
     strategy = spec["strategy"] | ({"limit_all_gathers": True} if spec["strategy"]["kind"] == "fsdp" else {})
-    return spec | {"model": {"config": config | widened}, "strategy": strategy, "device": "cuda"}
+    return spec | {"strategy": strategy, "device": "cuda"}
 
 
 def random_spec(draw: random.Random, articles: Path) -> dict:

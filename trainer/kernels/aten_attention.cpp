@@ -5,21 +5,32 @@
 namespace fsdp {
 namespace {
 
-// Views of a packed query-key-value product [N, E]; each is [B, T, heads, W].
+// Views of packed queries, keys and values [B, T, heads, W]; each has the same dimensions.
 struct Heads {
-  Heads(const at::Tensor& qkv_NE, int64_t sequence_length, const AttentionHeads& heads)
-      : packed(qkv_NE.view({-1, sequence_length, heads.query + 2 * heads.key_value, heads.width})),
-        query_key(packed.narrow(2, 0, heads.query + heads.key_value)),
-        query(packed.narrow(2, 0, heads.query)),
-        key(packed.narrow(2, heads.query, heads.key_value)),
-        value(packed.narrow(2, heads.query + heads.key_value, heads.key_value)) {}
+  Heads(const at::Tensor& packed_BTHW, const AttentionHeads& heads)
+      : query_key(packed_BTHW.narrow(2, 0, heads.query + heads.key_value)),
+        query(packed_BTHW.narrow(2, 0, heads.query)),
+        key(packed_BTHW.narrow(2, heads.query, heads.key_value)),
+        value(packed_BTHW.narrow(2, heads.query + heads.key_value, heads.key_value)) {}
 
-  at::Tensor packed;
   at::Tensor query_key;
   at::Tensor query;
   at::Tensor key;
   at::Tensor value;
 };
+
+// Returns a packed query-key-value product [N, E] as [B, T, heads, W].
+at::Tensor packed_heads(const at::Tensor& qkv_NE, int64_t sequence_length,
+                        const AttentionHeads& heads) {
+  return qkv_NE.view({-1, sequence_length, heads.query + 2 * heads.key_value, heads.width});
+}
+
+// Returns x [B, T, heads, W] with zeros behind each head, up to a multiple of `alignment`. Zeros
+// add nothing to scores and sums.
+at::Tensor padded_heads(const at::Tensor& x_BTHW, int64_t alignment) {
+  const int64_t over = x_BTHW.size(-1) % alignment;
+  return over == 0 ? x_BTHW : at::constant_pad_nd(x_BTHW, {0, alignment - over});
+}
 
 // Rotates x [B, T, heads, W] in place.
 void rotate(const at::Tensor& x_BTHW, const RotaryTable& table) {
@@ -59,27 +70,34 @@ RotaryTable AtenKernels::rotary_table(const at::Tensor& angles, const DocumentsP
   return {angles.size(0), documents, {stored(angles.cos()), stored(angles.sin())}, lengths_vary};
 }
 
-// libtorch reports a missing kernel only when it runs: "cutlassF: no kernel found to launch!".
-bool AtenKernels::has_attention(at::ScalarType dtype, int64_t head_width) const {
-  if (device_ != at::kCUDA) return true;
+bool AtenKernels::has_attention(at::ScalarType dtype) const {
+  return device_ != at::kCUDA || capability_major_ >= kAmpere || dtype != at::kBFloat16;
+}
+
+// libtorch's kernels for GPUs read 16 bytes at a time. For other widths it reports only when it
+// runs that there is none: "cutlassF: no kernel found to launch!".
+int64_t AtenKernels::head_alignment(at::ScalarType dtype) const {
   constexpr int64_t kAlignmentBytes = 16;
-  if (capability_major_ < kAmpere) return dtype != at::kBFloat16;
-  return head_width * static_cast<int64_t>(c10::elementSize(dtype)) % kAlignmentBytes == 0;
+  return device_ == at::kCUDA ? kAlignmentBytes / static_cast<int64_t>(c10::elementSize(dtype)) : 1;
 }
 
 Kernels::Attention AtenKernels::attention(at::Tensor qkv_NE, const AttentionHeads& heads,
                                           const RotaryTable& table, bool for_backward) {
-  const Heads packed(qkv_NE, table.sequence_length, heads);
-  rotate(packed.query_key, table);
-  const at::Tensor q = packed.query.transpose(1, 2);
-  const at::Tensor k = packed.key.transpose(1, 2);
-  const at::Tensor v = packed.value.transpose(1, 2);
+  const at::Tensor packed_BTHW = packed_heads(qkv_NE, table.sequence_length, heads);
+  rotate(Heads(packed_BTHW, heads).query_key, table);
+  const Heads padded(padded_heads(packed_BTHW, head_alignment(qkv_NE.scalar_type())), heads);
+  const at::Tensor q = padded.query.transpose(1, 2);
+  const at::Tensor k = padded.key.transpose(1, 2);
+  const at::Tensor v = padded.value.transpose(1, 2);
   const Within within(table, heads);
   const AttentionKernel kernel = choose_attention(device_, capability_major_, q, within);
   Tensors saved = launch_operator(
       name_of(kernel), {q, k, v}, [&] { return attend(kernel, q, k, v, within, for_backward); },
       [&] { return empty_outputs(kernel, q, k, v, within.documents, for_backward); });
-  const at::Tensor out = saved[kOut].transpose(1, 2).reshape({-1, heads.query * heads.width});
+  const at::Tensor out = saved[kOut]
+                             .transpose(1, 2)
+                             .narrow(-1, 0, heads.width)
+                             .reshape({-1, heads.query * heads.width});
   if (!for_backward) return {out, {}};
   saved[kOut] = qkv_NE;  // backward reads qkv_NE, and gets `out` separately
   return {out, std::move(saved)};
@@ -87,25 +105,32 @@ Kernels::Attention AtenKernels::attention(at::Tensor qkv_NE, const AttentionHead
 
 at::Tensor AtenKernels::attention_backward(const at::Tensor& dout, Attention forward,
                                            const AttentionHeads& heads, const RotaryTable& table) {
+  const int64_t alignment = head_alignment(dout.scalar_type());
   const auto as_BHTW = [&](const at::Tensor& x) {
-    return x.view({-1, table.sequence_length, heads.query, heads.width}).transpose(1, 2);
+    const at::Tensor x_BTHW = x.view({-1, table.sequence_length, heads.query, heads.width});
+    return padded_heads(x_BTHW, alignment).transpose(1, 2);
   };
   const at::Tensor qkv_NE = std::exchange(forward.saved[kOut], as_BHTW(forward.out));
-  const Heads packed(qkv_NE, table.sequence_length, heads);
-  const at::Tensor q = packed.query.transpose(1, 2);
-  const at::Tensor k = packed.key.transpose(1, 2);
-  const at::Tensor v = packed.value.transpose(1, 2);
+  const Heads padded(padded_heads(packed_heads(qkv_NE, table.sequence_length, heads), alignment),
+                     heads);
+  const at::Tensor q = padded.query.transpose(1, 2);
+  const at::Tensor k = padded.key.transpose(1, 2);
+  const at::Tensor v = padded.value.transpose(1, 2);
+  const at::Tensor dout_BHTW = as_BHTW(dout);
   const Within within(table, heads);
   const AttentionKernel kernel = choose_attention(device_, capability_major_, q, within);
   const Tensors gradients = launch_operator(
-      name_of(kernel), {dout, q, k, v, forward.out},
-      [&] { return attend_backward(kernel, as_BHTW(dout), q, k, v, forward.saved, within); },
+      name_of(kernel), {dout_BHTW, q, k, v, forward.saved[kOut]},
+      [&] { return attend_backward(kernel, dout_BHTW, q, k, v, forward.saved, within); },
       [&] { return empty_gradients(kernel, q, k, v, within.documents); });
+  const auto unpadded_BTHW = [&](const at::Tensor& gradient_BHTW) {
+    return gradient_BHTW.transpose(1, 2).narrow(-1, 0, heads.width);
+  };
   at::Tensor dqkv_NE = at::empty_like(qkv_NE);
-  const Heads d(dqkv_NE, table.sequence_length, heads);
-  rotate_back(d.query, gradients[0].transpose(1, 2), table);
-  rotate_back(d.key, gradients[1].transpose(1, 2), table);
-  d.value.copy_(gradients[2].transpose(1, 2));
+  const Heads d(packed_heads(dqkv_NE, table.sequence_length, heads), heads);
+  rotate_back(d.query, unpadded_BTHW(gradients[0]), table);
+  rotate_back(d.key, unpadded_BTHW(gradients[1]), table);
+  d.value.copy_(unpadded_BTHW(gradients[2]));
   return dqkv_NE;
 }
 

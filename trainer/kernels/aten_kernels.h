@@ -37,7 +37,7 @@ class AtenKernels : public Kernels {
   RotaryTable rotary_table(const at::Tensor& angles, const DocumentsPtr& documents,
                            at::ScalarType buffer_type, at::ScalarType type,
                            bool lengths_vary = false) override;
-  bool has_attention(at::ScalarType dtype, int64_t head_width) const override;
+  bool has_attention(at::ScalarType dtype) const override;
   Attention attention(at::Tensor qkv_NE, const AttentionHeads& heads, const RotaryTable& table,
                       bool for_backward) override;
   at::Tensor attention_backward(const at::Tensor& dout, Attention forward,
@@ -67,6 +67,8 @@ class AtenKernels : public Kernels {
 
  protected:
   int capability_major() const { return capability_major_; }
+  // Heads are padded to a multiple of this width for attention.
+  virtual int64_t head_alignment(at::ScalarType dtype) const;
 
  private:
   c10::DeviceType device_;

@@ -12,16 +12,15 @@ bool may_be_cudnn(at::ScalarType dtype, int capability_major) {
          !at::globalContext().deterministicAlgorithms();
 }
 
-// The 16-bit kernels need heads of certain widths, and flash also an Ampere GPU. libtorch offers
-// cuDNN's kernel only for equally long sequences of more than one token, and takes 0.1 to 1 s to
-// plan each new length. The memory-efficient kernel takes everything except grouped queries.
+// Flash needs an Ampere GPU, and cuDNN heads of at most 128. libtorch offers cuDNN's kernel only
+// for equally long sequences of more than one token, and takes 0.1 to 1 s to plan each new length.
+// The memory-efficient kernel takes everything except grouped queries.
 AttentionKernel choose_attention(c10::DeviceType device, int capability_major,
                                  const at::Tensor& q_BHTW, const Within& within) {
   if (device == at::kCPU) return AttentionKernel::kCpuFlash;
   const int64_t length = q_BHTW.size(2);
   const int64_t width = q_BHTW.size(3);
-  if (!at::isReducedFloatingType(q_BHTW.scalar_type()) || width % 8 != 0 ||
-      capability_major < kAmpere) {
+  if (!at::isReducedFloatingType(q_BHTW.scalar_type()) || capability_major < kAmpere) {
     return AttentionKernel::kEfficient;
   }
   if (may_be_cudnn(q_BHTW.scalar_type(), capability_major) && width <= 128 && length > 1 &&
@@ -54,22 +53,25 @@ Tensors attend(AttentionKernel kernel, const at::Tensor& q, const at::Tensor& k,
   switch (kernel) {
     case AttentionKernel::kCpuFlash: {
       auto [out, log_sum_exp] =
-          at::_scaled_dot_product_flash_attention_for_cpu(q, k, v, kNoDropout, kCausal);
+          at::_scaled_dot_product_flash_attention_for_cpu(q, k, v, kNoDropout, kCausal,
+                                                          /*attn_mask=*/std::nullopt, within.scale);
       return {out, log_sum_exp};
     }
     case AttentionKernel::kCudaFlash: {
-      auto result = at::_scaled_dot_product_flash_attention(q, k, v, kNoDropout, kCausal);
+      auto result = at::_scaled_dot_product_flash_attention(
+          q, k, v, kNoDropout, kCausal, /*return_debug_mask=*/false, within.scale);
       return {std::get<0>(result), std::get<1>(result), std::get<6>(result), std::get<7>(result)};
     }
     case AttentionKernel::kCudnn: {
-      auto result = at::_scaled_dot_product_cudnn_attention(q, k, v, /*attn_bias=*/std::nullopt,
-                                                            for_backward, kNoDropout, kCausal);
+      auto result = at::_scaled_dot_product_cudnn_attention(
+          q, k, v, /*attn_bias=*/std::nullopt, for_backward, kNoDropout, kCausal,
+          /*return_debug_mask=*/false, within.scale);
       return {std::get<0>(result), std::get<1>(result), std::get<6>(result), std::get<7>(result)};
     }
     case AttentionKernel::kEfficient: {
       auto [out, log_sum_exp, seed, offset] = at::_scaled_dot_product_efficient_attention(
           q, expanded_heads(k, q.size(1)), expanded_heads(v, q.size(1)),
-          /*attn_bias=*/std::nullopt, for_backward, kNoDropout, kCausal);
+          /*attn_bias=*/std::nullopt, for_backward, kNoDropout, kCausal, within.scale);
       return {out, log_sum_exp, seed, offset};
     }
   }
@@ -85,27 +87,29 @@ Tensors attend_backward(AttentionKernel kernel, const at::Tensor& dout, const at
   switch (kernel) {
     case AttentionKernel::kCpuFlash: {
       auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
-          dout, q, k, v, saved[kOut], saved[kLogSumExp], kNoDropout, kCausal);
+          dout, q, k, v, saved[kOut], saved[kLogSumExp], kNoDropout, kCausal,
+          /*attn_mask=*/std::nullopt, within.scale);
       return {dq, dk, dv};
     }
     case AttentionKernel::kCudaFlash: {
       auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_backward(
           dout, q, k, v, saved[kOut], saved[kLogSumExp], /*cum_seq_q=*/{}, /*cum_seq_k=*/{},
-          q.size(2), k.size(2), kNoDropout, kCausal, saved[kPhiloxSeed], saved[kPhiloxOffset]);
+          q.size(2), k.size(2), kNoDropout, kCausal, saved[kPhiloxSeed], saved[kPhiloxOffset],
+          within.scale);
       return {dq, dk, dv};
     }
     case AttentionKernel::kCudnn: {
       auto [dq, dk, dv] = at::_scaled_dot_product_cudnn_attention_backward(
           dout, q, k, v, saved[kOut], saved[kLogSumExp], saved[kPhiloxSeed], saved[kPhiloxOffset],
           /*attn_bias=*/{}, /*cum_seq_q=*/{}, /*cum_seq_k=*/{}, q.size(2), k.size(2), kNoDropout,
-          kCausal);
+          kCausal, within.scale);
       return {dq, dk, dv};
     }
     case AttentionKernel::kEfficient: {
       auto [dq, dk, dv, unused] = at::_scaled_dot_product_efficient_attention_backward(
           dout, q, expanded_heads(k, q.size(1)), expanded_heads(v, q.size(1)), /*attn_bias=*/{},
           saved[kOut], saved[kLogSumExp], saved[kPhiloxSeed], saved[kPhiloxOffset], kNoDropout,
-          {true, true, true, false}, kCausal);
+          {true, true, true, false}, kCausal, within.scale);
       return {dq, summed_heads(dk, k.size(1)), summed_heads(dv, v.size(1))};
     }
   }

@@ -1,13 +1,14 @@
 #pragma once
 
+#include <cmath>
+
 #include "trainer/kernels/aten_kernels.h"
 #include "trainer/kernels/documents.h"
 #include "trainer/kernels/kernels.h"
 #include "trainer/kernels/launch.h"
 
 // libtorch's kernels for causal attention, for aten_attention.cpp. Queries, keys and values are
-// views [B, heads, T, W], with any strides except W's. Scores are scaled by 1 / sqrt(W); there is
-// no dropout.
+// views [B, heads, T, W], with any strides except W's. There is no dropout.
 //
 // Shape suffixes: B sequences, T tokens of each, H query heads, K key/value heads, W head width.
 namespace fsdp {
@@ -17,17 +18,20 @@ inline constexpr bool kCausal = true;
 
 enum class AttentionKernel { kCpuFlash, kCudaFlash, kCudnn, kEfficient };
 
-// The bounds of attention. If `documents` is not null, they divide one sequence of all tokens (B is
-// 1). Only documents can have a window, the most tokens that a query sees.
+// The bounds of attention, and the scale of its scores. If `documents` is not null, they divide one
+// sequence of all tokens (B is 1). Only documents can have a window, the most tokens that a query
+// sees.
 struct Within {
   const Documents* documents = nullptr;
   int64_t window = 0;         // 0: none, or no document is longer
   bool lengths_vary = false;  // see RotaryTable
+  double scale = 1.0;         // 1 / sqrt(width) of heads before padding
 
   Within(const RotaryTable& table, const AttentionHeads& heads)
       : documents(table.documents.get()),
         window(documents != nullptr && heads.window < documents->longest ? heads.window : 0),
-        lengths_vary(table.lengths_vary) {}
+        lengths_vary(table.lengths_vary),
+        scale(1.0 / std::sqrt(static_cast<double>(heads.width))) {}
 };
 
 // The outputs that a kernel's backward reads: out_BHTW, the log-sum-exp of each query, and others.

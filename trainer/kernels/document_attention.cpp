@@ -14,8 +14,6 @@ namespace {
 // For the memory-efficient kernel: each query sees the keys up to its own position.
 constexpr int64_t kCausalMask = 1;
 
-constexpr std::optional<double> kDefaultScale;  // 1 / sqrt(width)
-
 // A window in the kernels' terms. All kernels take nullopt for no window.
 struct Window {
   explicit Window(int64_t window) {
@@ -75,7 +73,7 @@ Tensors attend_within(const Within& within, AttentionKernel kernel, const at::Te
       for_each_document(documents, saved, [&](const auto& of_document) {
         const auto mask = mask_of(of_document(q), within.window);
         auto [out, log_sum_exp] = at::_scaled_dot_product_flash_attention_for_cpu(
-            of_document(q), of_document(k), of_document(v), kNoDropout, !mask, mask);
+            of_document(q), of_document(k), of_document(v), kNoDropout, !mask, mask, within.scale);
         return Tensors{out, log_sum_exp};
       });
       return saved;
@@ -84,7 +82,7 @@ Tensors attend_within(const Within& within, AttentionKernel kernel, const at::Te
       const int64_t longest = longest_for_flash(documents);
       auto result = at::_flash_attention_forward(
           as_NHW(q), as_NHW(k), as_NHW(v), starts, starts, longest, longest, kNoDropout, kCausal,
-          /*return_debug_mask=*/false, kDefaultScale, window.left, window.right);
+          /*return_debug_mask=*/false, within.scale, window.left, window.right);
       return {from_NHW(std::get<0>(result)), std::get<1>(result), std::get<2>(result),
               std::get<3>(result)};
     }
@@ -92,8 +90,8 @@ Tensors attend_within(const Within& within, AttentionKernel kernel, const at::Te
       auto result = at::_efficient_attention_forward(
           q.transpose(1, 2), expanded_heads(k, q.size(1)).transpose(1, 2),
           expanded_heads(v, q.size(1)).transpose(1, 2), /*bias=*/std::nullopt, starts, starts,
-          documents.longest, documents.longest, kNoDropout, kCausalMask, for_backward,
-          kDefaultScale, /*seqlen_k=*/std::nullopt, window.tokens);
+          documents.longest, documents.longest, kNoDropout, kCausalMask, for_backward, within.scale,
+          /*seqlen_k=*/std::nullopt, window.tokens);
       return {std::get<0>(result).transpose(1, 2), std::get<1>(result), std::get<2>(result),
               std::get<3>(result)};
     }
@@ -116,7 +114,8 @@ Tensors attend_within_backward(const Within& within, AttentionKernel kernel, con
         const auto mask = mask_of(of_document(q), within.window);
         auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
             of_document(dout), of_document(q), of_document(k), of_document(v),
-            of_document(saved[kOut]), of_document(saved[kLogSumExp]), kNoDropout, !mask, mask);
+            of_document(saved[kOut]), of_document(saved[kLogSumExp]), kNoDropout, !mask, mask,
+            within.scale);
         return Tensors{dq, dk, dv};
       });
       return gradients;
@@ -126,7 +125,7 @@ Tensors attend_within_backward(const Within& within, AttentionKernel kernel, con
       auto [dq, dk, dv] = at::_flash_attention_backward(
           as_NHW(dout), as_NHW(q), as_NHW(k), as_NHW(v), as_NHW(saved[kOut]), saved[kLogSumExp],
           starts, starts, longest, longest, kNoDropout, kCausal, saved[kPhiloxSeed],
-          saved[kPhiloxOffset], kDefaultScale, window.left, window.right);
+          saved[kPhiloxOffset], within.scale, window.left, window.right);
       return {from_NHW(dq), from_NHW(dk), from_NHW(dv)};
     }
     case AttentionKernel::kEfficient: {
@@ -135,7 +134,7 @@ Tensors attend_within_backward(const Within& within, AttentionKernel kernel, con
           expanded_heads(v, q.size(1)).transpose(1, 2), /*bias=*/std::nullopt,
           saved[kOut].transpose(1, 2), starts, starts, documents.longest, documents.longest,
           saved[kLogSumExp], kNoDropout, saved[kPhiloxSeed], saved[kPhiloxOffset], kCausalMask,
-          /*bias_requires_grad=*/false, kDefaultScale, /*num_splits_key=*/std::nullopt,
+          /*bias_requires_grad=*/false, within.scale, /*num_splits_key=*/std::nullopt,
           window.tokens);
       return {dq.transpose(1, 2), summed_heads(dk.transpose(1, 2), k.size(1)),
               summed_heads(dv.transpose(1, 2), v.size(1))};

@@ -119,8 +119,8 @@ class Kernels {
                                    at::ScalarType buffer_type, at::ScalarType type,
                                    bool lengths_vary = false) = 0;
 
-  // True if there is attention for heads of this width in `dtype`.
-  virtual bool has_attention(at::ScalarType dtype, int64_t head_width) const = 0;
+  // True if there is attention in `dtype`.
+  virtual bool has_attention(at::ScalarType dtype) const = 0;
 
   // Computes causal attention after the rotary embedding of queries and keys, scaled by 1 /
   // sqrt(width). The embedding rotates element i of a head's first half with element i of its

@@ -172,9 +172,10 @@ void compare_attention(Kernels& kernels, Comparison& comparison, const Attention
                      gradients[0]);
 }
 
-// Includes grouped queries, and widths with and without 16-bit kernels.
+// Includes grouped queries, and widths that need padding on a GPU.
 constexpr std::array kHeadsToCompare = {AttentionHeads{4, 4, 64}, AttentionHeads{6, 2, 128},
-                                        AttentionHeads{3, 1, 40}, AttentionHeads{2, 2, 136}};
+                                        AttentionHeads{3, 1, 40}, AttentionHeads{2, 2, 136},
+                                        AttentionHeads{2, 1, 10}};
 
 void compare_attentions(Kernels& kernels, Comparison& comparison) {
   for (const AttentionHeads& heads : kHeadsToCompare) {

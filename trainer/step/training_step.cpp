@@ -45,18 +45,8 @@ void refuse_without_cuda_kernels(const RunSpec& spec, const Backend& backend) {
 // the run. Does not throw on meta if only bf16 is missing, because plans warn of it.
 const ModelConfig& with_kernels(const ModelConfig& config, const RunSpec& spec, Backend& backend) {
   refuse_without_cuda_kernels(spec, backend);
-  const auto has_attention = [&](at::ScalarType dtype) {
-    return backend.kernels().has_attention(dtype, config.head_width());
-  };
-  const at::ScalarType dtype = dtypes_of(spec.precision).compute;
-  if (has_attention(dtype)) return config;
-  if (dtype != at::kBFloat16 || !has_attention(at::kHalf)) {
-    throw ConfigError("", "model.config.head_dim",
-                      "is " + std::to_string(config.head_width()) +
-                          "; attention on a GPU takes heads whose width is a multiple of 4 in fp32 "
-                          "and of 8 in 16 bits; train another model, or set device: cpu");
-  }
-  if (backend.device().is_meta()) return config;
+  const bool has_attention = backend.kernels().has_attention(dtypes_of(spec.precision).compute);
+  if (has_attention || backend.device().is_meta()) return config;
   throw ConfigError("", "precision",
                     "bf16 needs a GPU of compute capability 8.0 (Ampere) or later; set precision: "
                     "fp16_mixed, or fp32");

@@ -80,5 +80,47 @@ TEST_CASE(
   CHECK_THAT(wide_backward, Contains(Numbers{kQuery * 4, kQuery * 4, kQuery * 4}));
 }
 
+// Pads heads on the CPU, as AtenKernels does on a GPU.
+class PaddingKernels : public AtenKernels {
+ public:
+  PaddingKernels() : AtenKernels(at::kCPU) {}
+
+ protected:
+  int64_t head_alignment(at::ScalarType) const override { return 8; }
+};
+
+TEST_CASE("padded heads have the same attention and the same gradients") {
+  constexpr int64_t kTokens = 12;
+  const AttentionHeads heads = {.query = 4, .key_value = 2, .width = 10, .window = 3};
+  const auto [documents, length] = GENERATE(
+      table<DocumentsPtr, int64_t>({{nullptr, 6}, {make_documents({5, 7}, 12, at::kCPU), 12}}));
+  at::manual_seed(1);
+  const at::Tensor qkv = at::randn({kTokens, 8 * heads.width});
+  const at::Tensor dout = at::randn({kTokens, heads.query * heads.width});
+  const at::Tensor angles = at::randn({length, heads.width / 2});
+  const auto outputs = [&](AtenKernels&& kernels) {
+    const RotaryTable table = kernels.rotary_table(angles, documents, at::kFloat, at::kFloat);
+    Kernels::Attention forward = kernels.attention(qkv.clone(), heads, table, true);
+    const at::Tensor out = forward.out;
+    return std::vector<at::Tensor>{
+        out, kernels.attention_backward(dout, std::move(forward), heads, table)};
+  };
+  const std::vector<at::Tensor> expected = outputs(AtenKernels(at::kCPU));
+  const std::vector<at::Tensor> padded = outputs(PaddingKernels());
+  CHECK(at::allclose(padded[0], expected[0], 1e-5, 1e-6));
+  CHECK(at::allclose(padded[1], expected[1], 1e-5, 1e-6));
+}
+
+TEST_CASE("heads of a width that a GPU has no attention for are planned padded") {
+  constexpr AttentionHeads kHeads = {.query = 4, .key_value = 4, .width = 100};
+  const auto meta = at::device(at::kMeta).dtype(at::kBFloat16);
+  AtenKernels kernels(at::kCUDA);
+  const RotaryTable table = kernels.rotary_table(at::empty({64, 50}, meta.dtype(at::kFloat)),
+                                                 nullptr, at::kFloat, at::kBFloat16);
+  const ObservedCalls calls;
+  kernels.attention(at::empty({64, 12 * kHeads.width}, meta), kHeads, table, false);
+  CHECK_THAT(calls.allocations(), Contains(Numbers{64 * 12 * 104 * 2, 64 * 4 * 104 * 2}));
+}
+
 }  // namespace
 }  // namespace fsdp
