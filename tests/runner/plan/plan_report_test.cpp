@@ -205,7 +205,7 @@ TEST_CASE("a run of one rank is not told to be one of several") {
              Catch::Contains("strategy.kind: fsdp, strategy.offload: parameters"));
   row.plan = enough;
   row.spec.strategy.offload = Offload::kOptimizer;
-  CHECK(remedy_for(row.spec, *row.plan) == "fewer sequences per rank, or shorter ones");
+  CHECK(remedy_for(row.spec, *row.plan) == "use fewer sequences per rank, or shorter ones");
 }
 
 }  // namespace
