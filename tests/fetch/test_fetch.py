@@ -148,7 +148,7 @@ def test_a_model_without_one_of_its_shards_is_not_taken(workplace):
     workplace.fetch()
     shard = workplace.snapshot() / "model-00002-of-00002.safetensors"
     shard.resolve().unlink()
-    assert f"'model.source': {MODEL} is not in" in workplace.run().stderr
+    assert f"'model.source': {MODEL} is not complete in" in workplace.run().stderr
     assert workplace.fetch().returncode == 0
     workplace.check_snapshot(WANTED)
 
