@@ -40,8 +40,8 @@ constexpr const char* kExamples = R"(Examples:
   fsdp-run report experiments/lab.yaml --format markdown
   fsdp-run run check                       a file named like a command
 
-Exit status: 0 all runs finished or did not fit, 1 some run or something around
-it failed (disk, rights, Slurm), 2 bad configuration, 130 interrupted.)";
+Exit status: 0 all runs finished or did not fit, 1 a run failed, or something
+around it (disk, rights, Slurm), 2 bad configuration, 130 interrupted.)";
 
 std::vector<const CLI::Option*> options_in_group(const CLI::App& run) {
   return run.get_options([](const CLI::Option* option) {
@@ -79,7 +79,7 @@ void refuse_mistyped_command(const std::string& word) {
       const std::string option = word.substr(0, word.find('='));
       throw ConfigError(
           "", "",
-          fmt::format("'{0}' is no option of fsdp-run {1}{2}; see fsdp-run {1} --help", option,
+          fmt::format("'{0}' is not an option of fsdp-run {1}{2}; see fsdp-run {1} --help", option,
                       command->get_name(), suggestion(option, options)));
     }
   }
@@ -142,14 +142,14 @@ int exit_status(std::vector<std::string> arguments) {
   } catch (const std::logic_error& error) {
     const std::string log_place = log_file().empty() ? "" : " and " + log_file().string();
     log(LogLevel::kError, "end", error.what());
-    std::cerr << "fsdp-run: a defect of fsdp-run, which is not your mistake: " << message_of(error)
+    std::cerr << "fsdp-run: this is a defect of fsdp-run, not your mistake: " << message_of(error)
               << "; please report it with the command" << visible_line(log_place) << '\n';
     return static_cast<int>(ExitCode::kRunFailed);
   } catch (const std::bad_alloc& error) {
     log(LogLevel::kError, "end", error.what());
     std::cerr
-        << "fsdp-run: memory ran out; `ulimit -v`, or the limit of the job or container, says "
-           "how much this process may have\n";
+        << "fsdp-run: memory ran out; see the memory limits of this process (`ulimit -v`) and "
+           "of its job or container\n";
     return static_cast<int>(ExitCode::kRunFailed);
   } catch (const std::exception& error) {
     log(LogLevel::kError, "end", error.what());

@@ -114,7 +114,7 @@ int main(int argc, char** argv) {
       ->check(CLI::PositiveNumber);
   std::string log_level = "info";
   CLI::Option* level =
-      app.add_option("--log-level", log_level, "From which level on diagnostics go to stderr");
+      app.add_option("--log-level", log_level, "The lowest level of diagnostics that go to stderr");
   level->check(CLI::IsMember({"debug", "info", "warning", "error", "off"}))->capture_default_str();
   bool is_self_test = false;
   app.add_flag(
@@ -129,8 +129,8 @@ int main(int argc, char** argv) {
       ->excludes(spec);
   std::string results;
   app.add_option("--calibrate", results,
-                 "Trains nothing: times what the run's steps are made of, for plans of what has "
-                 "this folder\nof results")
+                 "Trains nothing: times the parts of the run's steps, for plans with this folder "
+                 "of results")
       ->needs(spec);
   int rounds = 3;
   app.add_option("--rounds", rounds,

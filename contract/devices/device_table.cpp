@@ -92,8 +92,7 @@ DeviceModel DeviceTable::find(const std::string& name) const {
   if (const auto gib = gib_of_size(plain)) return {.name = name, .memory_gib = *gib};
   const std::string nearest = nearest_name(plain, names);
   throw ConfigError("--gpu", name,
-                    "is no GPU that is known; allowed: " + joined(names) +
-                        ", or a size such as 24GB" +
+                    "is not a known GPU; allowed: " + joined(names) + ", or a size such as 24GB" +
                         (nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
 }
 

@@ -42,7 +42,7 @@ void check_foreign_keys(const ModelFamily& family, const ModelConfig& config) {
   auto by_default = defaults.begin();
   ModelConfig::visit_fields(config, [&](const char* key, const auto& member, auto&&...) {
     if (json_text(member) == *by_default++ || takes_key(family, key)) return;
-    throw ConfigError("", key, "is no key of " + config.architecture + "; leave it out");
+    throw ConfigError("", key, "is not a key of " + config.architecture + "; leave it out");
   });
 }
 
@@ -79,12 +79,11 @@ static void check_quantization(const HuggingFaceConfig& file) {
                                {"bnb_4bit_use_double_quant", true}};
   for (const auto& [key, value] : read.items()) {
     if (found.is_object() && found.contains(key) && found.at(key) == value) continue;
-    file.refuse("",
-                "has a quantization_config without " + key + ' ' + value.dump() +
-                    ", so the weights are quantized in a way that is not read; allowed: NF4 of "
-                    "bitsandbytes with double quantization, for method qlora; else give the model "
-                    "that they were made from, or dequantize it (transformers: dequantize, then "
-                    "save_pretrained)");
+    file.refuse("", "has a quantization_config without " + key + ' ' + value.dump() +
+                        ", so the weights are quantized in a way that cannot be read; allowed: NF4 "
+                        "of bitsandbytes with double quantization, for method qlora. Otherwise "
+                        "give the model that they were made from, or dequantize it (transformers: "
+                        "dequantize, then save_pretrained)");
   }
 }
 

@@ -123,7 +123,9 @@ void HuggingFaceConfig::read_rope(ModelConfig& config) const {
   if (rope.is_null()) return;
   if (!rope.is_object()) refuse(key, rope.dump() + " is not an object");
   for (const auto& [name, value] : rope.items()) {
-    if (value.is_object()) refuse(key + '.' + name, "is an object; allowed: one for all layers");
+    if (value.is_object())
+      refuse(key + '.' + name,
+             "is an object for some of the layers; allowed: the same values for all layers");
   }
   read_rope_scaling(key, rope, config.rope_scaling);
   if (const json factor = rope.value("partial_rotary_factor", json(1.0)); factor != 1.0) {

@@ -131,8 +131,8 @@ struct ModelConfig {
     visit("pad_token_id", self.pad_token_id, "T5: what fills the rows of a batch.",
           from_to(0, 1e8));
     visit("padding_idx", self.padding_idx,
-          "Not T5: the token whose embedding does not learn from being read, which config.json "
-          "names pad_token_id; absent: none.",
+          "Not T5: the token whose embedding gets no gradient when it is read (pad_token_id in "
+          "config.json); absent: none.",
           from_to(0, 1e8));
   }
 };

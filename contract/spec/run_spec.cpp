@@ -152,7 +152,7 @@ void check_in_backward(const RunSpec& spec) {
 void check_state_dtype(const OptimizerSpec& optimizer) {
   if (optimizer.rounding == Rounding::kStochastic && optimizer.state_dtype == StateDtype::kFp16) {
     refuse("optimizer.rounding",
-           "stochastic rounds to bf16 alone, but optimizer.state_dtype is fp16; allowed with it: "
+           "stochastic rounds to bf16 only, but optimizer.state_dtype is fp16; allowed with it: "
            "bf16, fp32, int8, or no state_dtype");
   }
   const bool is_adam =

@@ -128,7 +128,8 @@ struct SlurmSpec {
     visit("gpu_type", self.gpu_type, "The type in that request, such as a100; absent: any.",
           one_line());
     visit("gpu_memory_gib", self.gpu_memory_gib,
-          "Memory of one of these GPUs, for what profiles require; absent: taken to be enough.",
+          "Memory of one of these GPUs, which profiles may require; absent: profiles take it to be "
+          "enough.",
           above_to(0, kMostMemoryGib));
     visit("cpus_per_task", self.cpus_per_task, "CPU cores of each rank.", from_to(1, 1e5));
     visit("mem", self.mem, "Memory of each node; absent: the cluster's default.", slurm_memory());
@@ -171,9 +172,8 @@ struct SlurmSpec {
           "side in the job, 0: one.",
           from_to(0, 1e6));
     visit("max_restarts", self.max_restarts,
-          "How often in a row a run that preemption or a failed node ended is started again; one "
-          "that its time limit ended, only where it keeps checkpoints. A new checkpoint begins "
-          "the count anew.",
+          "How many times in a row a run is started again after preemption or a failed node; after "
+          "its time limit, only if it keeps checkpoints. A new checkpoint resets the count.",
           from_to(0, 1e6));
     visit("signal_before_end_s", self.signal_before_end_s,
           "How long before its time limit a job asks runs that keep checkpoints to write one and "

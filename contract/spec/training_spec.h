@@ -223,9 +223,9 @@ struct OptimizerSpec {
         "codes of 8 bits with a scale for each 256 elements (Dettmers et al. 2022), and fp32 for "
         "parameters below 4,096 elements.");
     visit("rounding", self.rounding,
-          "How bf16 parameters and state are rounded after a step. nearest: what is less than half "
-          "a last digit is lost; stochastic: up or down at random, right in the mean, from "
-          "train.seed. What is fp32 is not rounded; not with state_dtype fp16.");
+          "How bf16 parameters and state are rounded after a step. nearest: changes of less than "
+          "half a last digit are lost; stochastic: up or down at random (from train.seed), correct "
+          "on average. fp32 is not rounded; not with state_dtype fp16.");
     visit("in_backward", self.in_backward,
           "Steps a unit as soon as its gradient is reduced and frees the gradient at once; not "
           "with gradient_clip_norm, report_gradient_norm, fp16_mixed or on_non_finite skip, which "
@@ -255,8 +255,8 @@ struct ScheduleSpec {
     visit("min_learning_rate", self.min_learning_rate, "Where linear and cosine end.",
           from_to(0, 1e6));
     visit("decay_steps", self.decay_steps,
-          "Last step of linear's and cosine's decay, which stay at min_learning_rate then; absent: "
-          "the run's last. With it a run of more train.steps has equal rates.",
+          "Last step of the decay of linear and cosine; the rate then stays at min_learning_rate. "
+          "Absent: the run's last step. If given, a run with more train.steps has the same rates.",
           from_to(1, kMostSteps));
     visit("step_size", self.step_size, "Optimizer steps between decays; absent: one epoch.",
           from_to(1, kMostSteps));
@@ -283,8 +283,8 @@ struct TrainSpec {
     visit("epochs", self.epochs, "Passes over the training set, instead of steps.",
           from_to(1, 1e9));
     visit("sequences", self.sequences,
-          "Sequences over all ranks and steps, instead of steps: the same data at any batch, but "
-          "for a last incomplete one.",
+          "Sequences over all ranks and steps, instead of steps: the same data at any batch, "
+          "except for a last incomplete batch.",
           from_to(1, 1e15));
     visit("max_steps", self.max_steps,
           "Most optimizer steps, whatever epochs or sequences ask for; absent: no limit.",

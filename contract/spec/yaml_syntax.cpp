@@ -115,7 +115,7 @@ class SyntaxChecker : public YAML::EventHandler {
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     for (const Collection& collection : open_) {
       if (collection.anchor == anchor) {
-        refuse(mark, "an alias stands inside of what it is an alias of");
+        refuse(mark, "an alias stands inside of the value that it repeats");
       }
     }
     key_end_ = std::string::npos;
@@ -208,7 +208,7 @@ class SyntaxChecker : public YAML::EventHandler {
     if (key_end_ == std::string::npos) return;
     const size_t next = text_.find_first_not_of(" \t", key_end_);
     if (next != std::string::npos && text_[next] == ':') return;
-    refuse(key_mark_, "'" + key_ + "' has no ':' behind it; allowed: KEY: VALUE");
+    refuse(key_mark_, "'" + key_ + "' has no ':' after it; allowed: KEY: VALUE");
   }
 
   // An unquoted value has the tag "?", a quoted one "!".
@@ -250,10 +250,9 @@ std::string explanation(const std::string& error) {
       Remedy{YAML::ErrorMsg::MAP_VALUE,
              "a ':' where no key can be; the keys of one map begin in one column, and text that "
              "holds ': ' stands in quotes"},
-      Remedy{
-          YAML::ErrorMsg::END_OF_MAP,
-          "this does not continue the map before it; its keys begin in one column, each with ': ' "
-          "behind it"},
+      Remedy{YAML::ErrorMsg::END_OF_MAP,
+             "this does not continue the map before it; its keys begin in one column, each with ': "
+             "' after it"},
       Remedy{YAML::ErrorMsg::END_OF_SEQ,
              "this does not continue the list before it; its items begin in one column, each with "
              "'- '"},
@@ -263,8 +262,9 @@ std::string explanation(const std::string& error) {
       Remedy{YAML::ErrorMsg::BLOCK_ENTRY, "a '-' where no item of a list can be"},
       Remedy{YAML::ErrorMsg::UNKNOWN_TOKEN,
              "no value begins with this character; put the value in quotes"},
-      Remedy{YAML::ErrorMsg::UNKNOWN_ANCHOR,
-             "no anchor has this name; '&NAME' marks a value, and '*NAME' behind it repeats it"},
+      Remedy{
+          YAML::ErrorMsg::UNKNOWN_ANCHOR,
+          "no anchor has this name; '&NAME' marks a value, and '*NAME' after it repeats the value"},
       Remedy{YAML::ErrorMsg::TAB_IN_INDENTATION, "a tab indents this line; allowed: spaces"},
       Remedy{YAML::ErrorMsg::BAD_FILE, "nested too deeply"},
   };

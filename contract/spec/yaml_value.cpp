@@ -74,10 +74,10 @@ std::optional<HubName> read_hub_name(const YamlEntry& entry, HubNames names) {
   const auto refuse = [&](const std::string& problem) {
     refuse_value(entry, text + ' ' + problem + "; allowed: " + allowed_paths(names));
   };
-  if (names == HubNames::kNone) refuse("names what a hub has");
+  if (names == HubNames::kNone) refuse("names something on a hub");
   try {
     const HubName name = parse_hub_name(text);
-    if (name.path.empty() && !may_be_repository) refuse("names a repository and no file in it");
+    if (name.path.empty() && !may_be_repository) refuse("names a repository, but no file in it");
     if (names == HubNames::kModel && (name.is_dataset || !name.path.empty())) {
       refuse("is no repository of a model");
     }
@@ -155,7 +155,7 @@ std::vector<YamlEntry> entries(const YAML::Node& map, const YamlOrigin& origin,
     const bool lacks_space = map.IsScalar() && map.Scalar().find(':') != std::string::npos;
     throw ConfigError(place, key,
                       found(map) + " is not a map; allowed: a map of keys to values" +
-                          (lacks_space ? "; a space is missing behind its ':'" : ""));
+                          (lacks_space ? "; a space is missing after its ':'" : ""));
   }
   std::map<std::string, std::string> seen;
   for (const auto& pair : map) {
@@ -269,7 +269,7 @@ std::string read_text(const YamlEntry& entry, const Range& range, const std::str
   require_one_line(text, entry, allowed);
   const bool is_free = text.empty() && range.form->may_be_empty;
   if (!is_free && range.form->holds && !range.form->holds(text)) {
-    refuse_value(entry, found(entry.value) + " is none of what it can be; allowed: " + allowed);
+    refuse_value(entry, found(entry.value) + " is not one of its values; allowed: " + allowed);
   }
   return std::string(text);
 }
@@ -311,8 +311,8 @@ std::filesystem::path read_path(const YamlEntry& entry, HubNames names) {
   const auto path = std::filesystem::absolute(entry.origin.folder / text).lexically_normal();
   if (!is_utf8(path.native())) {
     refuse_value(entry,
-                 "is, with the folder that it starts from, a path that is not UTF-8; allowed: what "
-                 "run.yaml can hold, UTF-8; rename the file or folder");
+                 "is not UTF-8 together with the folder that it starts from; allowed: a path in "
+                 "UTF-8; rename the file or folder");
   }
   return path.has_filename() ? path : path.parent_path();
 }

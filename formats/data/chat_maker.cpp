@@ -53,10 +53,10 @@ std::vector<std::string> environment_of_python() {
 
 [[noreturn]] void refuse_python(const ChatTemplate& chat_template, const std::string& problem) {
   throw ConfigError("", "data.format",
-                    "is absent, so that the chat template of " + chat_template.file.string() +
-                        " writes the chats; this takes Python with jinja2 3.1.6 or later, and " +
+                    "is absent, so the chat template of " + chat_template.file.string() +
+                        " writes the chats; this needs Python with jinja2 3.1.6 or later, and " +
                         problem +
-                        ". Install both (python3 -m pip install jinja2), let FSDP_PYTHON name a "
+                        ". Install them (python3 -m pip install jinja2), let FSDP_PYTHON name a "
                         "Python that has it, or give a format: llama2, llama3, chatml, mistral");
 }
 

@@ -177,8 +177,7 @@ void make_prepared(const DataSource& source, const path& file, const PrepareOpti
   if (name != file.filename()) {
     refuse_file(source.file,
                 "or its tokenizer, " + source.tokenizer.string() +
-                    ", is not what it was when this call began; run again when nothing writes to "
-                    "them");
+                    ", changed during this call; run again when nothing writes to them");
   }
   require_answers(source.file, written.turns);
   writer.set_turns(written.turns.text());

@@ -81,7 +81,7 @@ std::string json_problem(std::string_view json, simdjson::error_code error) {
     return "is not JSON: a text in it has a control character that is not escaped";
   }
   if (error == simdjson::STRING_ERROR) return "is not JSON: a text in it has an unknown escape";
-  if (error == simdjson::NUMBER_ERROR) return "is not JSON: it holds a number that is none";
+  if (error == simdjson::NUMBER_ERROR) return "is not JSON: it holds a malformed number";
   if (open > 0) return "is not JSON: it ends before its object does";
   return "is not JSON: a bracket, comma, colon or quote is missing or too many";
 }

@@ -105,14 +105,15 @@ OpenParquetRows* load_parquet_library(const std::filesystem::path& file) {
   const auto library = program.parent_path() / "lib/libfsdp-parquet.so";
   if (!std::filesystem::exists(library)) {
     refuse_file(file,
-                "is Parquet, and what reads it is not built; ./fsdp-run FILE builds it where FILE "
-                "or --set names a .parquet file. Or make it JSON lines: "
+                "is Parquet, and the reader of Parquet is not built; ./fsdp-run FILE builds it if "
+                "FILE or --set names a .parquet file. Or convert the data to JSON lines: "
                 "pandas.read_parquet(...).to_json(..., orient='records', lines=True)");
   }
   void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   void* open = handle == nullptr ? nullptr : dlsym(handle, kOpenParquetRows);
   if (open == nullptr) {
-    refuse_file(file, std::string("is Parquet, and what reads it does not load: ") + dlerror());
+    refuse_file(file,
+                std::string("is Parquet, and the reader of Parquet does not load: ") + dlerror());
   }
   return reinterpret_cast<OpenParquetRows*>(open);
 }
@@ -319,7 +320,7 @@ bool RecordFile::next_of_array(RawRecord& record) {
   if (rest().starts_with(']')) {
     take(1);
     skip_white_space();
-    if (!rest().empty()) refuse_line(path(), line_, "text behind the end of the array");
+    if (!rest().empty()) refuse_line(path(), line_, "text after the end of the array");
     is_at_end_ = true;
     return false;
   }
@@ -363,7 +364,8 @@ bool RecordFile::next_row(RawRecord& record) {
   try {
     if (!rows_->next(record.bytes)) {
       if (line_ - 1 == rows_->count()) return false;
-      throw std::runtime_error("its end says " + std::to_string(rows_->count()) + " rows");
+      throw std::runtime_error("the end of the file says " + std::to_string(rows_->count()) +
+                               " rows");
     }
   } catch (const std::runtime_error& error) {
     refuse_line(path(), line_, std::string("a row that cannot be read: ") + error.what());

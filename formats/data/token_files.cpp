@@ -322,8 +322,10 @@ std::unique_ptr<DocumentFile> open_bin(const path& name, int64_t sequence_length
   const int item_bytes = dtype == TokenDtype::kUint16 ? 2 : 4;
   const uint64_t bytes = file->size_bytes();
   if (bytes % static_cast<uint64_t>(item_bytes) != 0) {
-    refuse_file(name, "holds " + std::to_string(bytes) + " bytes, which are no whole tokens of " +
-                          std::to_string(item_bytes) + " bytes; it is cut short, or no .bin");
+    refuse_file(name, "holds " + std::to_string(bytes) +
+                          " bytes, which is not a whole number of tokens of " +
+                          std::to_string(item_bytes) +
+                          " bytes each; it is cut short, or not a .bin of tokens");
   }
   const auto tokens = static_cast<int64_t>(bytes) / item_bytes;
   const Rows rows{.count = std::max<int64_t>(0, tokens - 1) / sequence_length,

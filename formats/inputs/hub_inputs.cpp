@@ -190,8 +190,8 @@ path cached_input(const HubInput& input, const std::string& commit) {
   const auto require = [&](const ListedFile& file) {
     if (repository.has(commit, file)) return;
     throw ConfigError("", "",
-                      named(name) + " is not in " + hub_cache_folder().string() +
-                          " as a whole: " + (snapshot / file.path).string() +
+                      named(name) + " is not complete in " + hub_cache_folder().string() + ": " +
+                          (snapshot / file.path).string() +
                           " is missing, or is not what the hub lists; fetch the rest: fsdp-run "
                           "fetch EXPERIMENT");
   };

@@ -90,9 +90,9 @@ void refuse_what_is_no_model(const path& folder) {
   }
   if (input_exists(folder / "adapter_config.json")) {
     refuse_file(folder,
-                "is an adapter (adapter_config.json), which changes a model and is none; give the "
-                "folder of a merged model: a checkpoint's folder merged, which checkpoint.merge: "
-                "true writes, or peft's (merge_and_unload, then save_pretrained)");
+                "is an adapter (adapter_config.json), not a whole model; give the folder of a "
+                "merged model: a checkpoint's folder merged, which checkpoint.merge: true writes, "
+                "or peft's (merge_and_unload, then save_pretrained)");
   }
 }
 

@@ -119,8 +119,8 @@ class Unpickler {
   void charge(size_t bytes) {
     if (bytes > left_bytes_) {
       refuse(
-          "has a data.pkl of far more values than one of its size has that is full of tensors; "
-          "it is damaged, or " +
+          "has a data.pkl with far more values than the tensors in a file of its size need; it is "
+          "damaged, or " +
           kSaveAgain);
     }
     left_bytes_ -= bytes;

@@ -215,8 +215,10 @@ std::string differing_keys(const ComparisonRow& run, const ComparisonRow& other,
 // Returns why the losses of two runs need not be equal.
 std::string why_not_compared(const ComparisonRow& run, const ComparisonRow& other,
                              const Keys& other_keys) {
-  if (run.loss_digest.empty()) return "no record of what decides the losses";
-  if (other.loss_digest.empty()) return "no such record to compare with";
+  if (run.loss_digest.empty()) return "no record of the settings that decide the losses";
+  if (other.loss_digest.empty())
+    return fmt::format("a record of the settings that decide the losses, but {} has none",
+                       other.point);
   if (method_of(row_spec(run)) != method_of(row_spec(other))) return "another method";
   if (run.total_batch != other.total_batch) return "another total batch";
   const std::string keys = differing_keys(run, other, other_keys);

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/text/json.h"
+#include "contract/spec/yaml_value.h"
 #include "runner/answers/answers.h"
 #include "runner/series/run_keys.h"
 #include "runner/series/speeds.h"
@@ -27,13 +28,13 @@ std::string not_comparable(const SeriesRows& rows) {
   const auto reason = [](std::set<std::string> values, const char* different,
                          const char* unknown) -> std::string {
     if (values.size() < 2) return "";
-    return fmt::format("{}, so none is called fastest",
+    return fmt::format("no row is called fastest, because {}",
                        values.erase("") > 0 && values.size() < 2 ? unknown : different);
   };
-  const std::string of_devices =
-      reason(devices, "run on different devices", "run on devices that are not all known");
+  const std::string of_devices = reason(devices, "the rows ran on different devices",
+                                        "the devices of some rows are not known");
   if (!of_devices.empty()) return of_devices;
-  return reason(models, "of different models", "of models that are not all known");
+  return reason(models, "the rows have different models", "the models of some rows are not known");
 }
 
 // "950 to 1000"
@@ -119,15 +120,16 @@ std::string rows_left_out(const SeriesRows& unknown, const SeriesRows& disturbed
                           const SeriesRows& not_fitting) {
   std::string text;
   if (!unknown.empty()) {
-    text += fmt::format("; too few steps to tell: {} (raise train.steps)",
+    text += fmt::format("; not ranked, because of too few steps: {} (raise train.steps)",
                         names_in_words(points_of(unknown)));
   }
   if (!disturbed.empty()) {
-    text += fmt::format("; not ranked, as others took CPU time: {} (run again on a quiet host)",
-                        names_in_words(points_of(disturbed)));
+    text += fmt::format(
+        "; not ranked, because other processes took CPU time: {} (run again on a quiet host)",
+        names_in_words(points_of(disturbed)));
   }
   if (!not_fitting.empty()) {
-    text += fmt::format("; not ranked, as repeats ran out of memory: {}",
+    text += fmt::format("; not ranked, because repeats ran out of memory: {}",
                         names_in_words(points_of(not_fitting)));
   }
   return text;
@@ -144,7 +146,7 @@ std::string efficiency_of(const Series& row, const SpeedComparison& speeds) {
   const Series& base = *row.scaling->base;
   const Speed speed = speeds.against(row, base, &AttemptSummary::tokens_per_second_per_rank);
   if (speed == Speed::kDisturbed) {
-    return quoted_if_unclear(row.name) + " not known (others took CPU time)";
+    return quoted_if_unclear(row.name) + " not known (other processes took CPU time)";
   }
   const std::string percent =
       whole_percent(*scaling_efficiency_percent(row.scaling, row.median)) + " %";
@@ -179,7 +181,7 @@ std::string scaling_text(const SeriesRows& rows, const SpeedComparison& speeds) 
 
 using nlohmann::json;
 
-constexpr const char* kNotCompared = "not compared by speed, as others took CPU time";
+constexpr const char* kNotCompared = "not compared by speed, because other processes took CPU time";
 
 // A kind of difference between two rows.
 struct Change {
@@ -284,10 +286,10 @@ std::string many_pairs_text(const std::vector<Pair>& pairs, const SpeedCompariso
   });
   std::string speed = range_of_times(speeds.unit(), compared, speeds.figure());
   if (!speed.empty()) speed += doubts_of(compared, speeds);
-  const std::string figures =
-      joined_texts({range_of_times("memory", pairs, &AttemptSummary::memory_allocated_bytes_max),
-                    speed, disturbed > 0 ? fmt::format("{} {}", disturbed, kNotCompared) : ""},
-                   ", ");
+  const std::string figures = joined_texts(
+      {range_of_times("memory", pairs, &AttemptSummary::memory_allocated_bytes_max), speed,
+       disturbed > 0 ? counted(static_cast<int64_t>(disturbed), "pair") + ' ' + kNotCompared : ""},
+      ", ");
   return figures.empty() ? "" : fmt::format("over {} pairs of rows: {}", pairs.size(), figures);
 }
 
@@ -332,7 +334,7 @@ std::string speed_answer(Rows rows) {
   }
   const std::string reason = not_comparable(measured);
   const std::string range = fmt::format("{} {}", range_of(speeds, measured), speeds.unit());
-  if (!reason.empty()) return range + ", " + reason;
+  if (!reason.empty()) return range + "; " + reason;
   return (ranked.known.size() < 2 ? range : compared_rows(speeds, ranked.known)) +
          rows_left_out(ranked.unknown, ranked.disturbed, at_times);
 }

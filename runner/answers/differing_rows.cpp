@@ -58,7 +58,7 @@ DifferingRows lines_of(const std::vector<Difference>& found, const Runs& all) {
   }
   if (by_kind.size() > kMostLines) {
     differing.lines.push_back(
-        fmt::format("* And {} more differences; `fsdp-run diff` shows those of two runs.",
+        fmt::format("* And {} more differences. `fsdp-run diff` shows all differences of two runs.",
                     by_kind.size() - kMostLines));
   }
   return differing;

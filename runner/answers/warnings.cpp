@@ -143,11 +143,11 @@ std::string noisy_step_times(Rows rows) {
   }));
 }
 
-// "4xDDP (took 41 % of the CPU time, waited 62 % of the step time)"
+// "4xDDP (others took 41 % of the CPU time, ranks waited 62 % of the step time)"
 std::string busy_host(Rows rows) {
   return named_with(finished_runs(rows), [](const ComparisonRow& run) {
     if (!was_disturbed(run)) return std::string();
-    return fmt::format("(took {} % of the CPU time, waited {} % of the step time)",
+    return fmt::format("(others took {} % of the CPU time, ranks waited {} % of the step time)",
                        whole_percent(*run.cpu_time_others_percent),
                        whole_percent(*run.run_queue_wait_percent));
   });
@@ -251,10 +251,10 @@ struct Check {
 
 constexpr Check kChecks[] = {
     {"different_commit", different<started_runs, commit>,
-     "rows were run from different commits ({}); run them again from one, with --rerun"},
+     "rows were run from different commits ({}); run them again from one commit, with --rerun"},
     {"different_trainer", different<started_runs, trainer>,
-     "rows were run by different trainers, by their binaries' digests ({}); run them again with "
-     "one build, with --rerun"},
+     "rows were run by different builds of the trainer (digests of the binaries: {}); run them "
+     "again with one build, with --rerun"},
     {"different_versions", different<started_runs, versions>,
      "rows were run with different libraries ({}); run them again with one installation, with "
      "--rerun"},
@@ -262,21 +262,23 @@ constexpr Check kChecks[] = {
      "rows were run on different devices ({}); run them again on one kind, with --rerun, or tell "
      "them apart with --group device_name"},
     {"different_data", different<started_runs, data>,
-     "rows read different input files, by the digests of their contents ({}); give them one data "
-     "set and model, or tell them apart with --group data_digest"},
+     "rows read input files of different contents (digests: {}); give all rows one data set and "
+     "model, or tell them apart with --group data_digest"},
     {"different_total_batch", different<runs_compared_by_loss, total_batch>,
-     "losses are of different total batches ({}); give all rows one batch.total, or write compare: "
-     "throughput at the top of the experiment if that is its purpose"},
+     "rows have different total batches ({}), so their losses cannot be compared; give all rows "
+     "one batch.total. If the experiment is about throughput, write compare: throughput at its "
+     "top"},
     {"different_steps", different<runs_compared_by_loss, steps>,
-     "losses are after different numbers of steps ({}); give all rows the same train.steps, or "
-     "write compare: throughput at the top of the experiment if that is its purpose"},
+     "rows have different numbers of steps ({}), so their last losses cannot be compared; give all "
+     "rows the same train.steps. If the experiment is about throughput, write compare: throughput "
+     "at its top"},
     {"lost_events", lost_events, "{}; run these again with --rerun"},
     {"losses_disagree", losses_disagree,
      "losses do not agree although model, data, seed, total batch, steps and precision are equal: "
      "{}; the allowed relative difference is 0.0001 in fp32 and 0.02 in other precisions. Run "
      "these "
-     "again with --rerun. If they still differ, one of them computes something else: compare the "
-     "two with `fsdp-run diff`"},
+     "rows again with --rerun. If their losses still differ, one row computes something else: "
+     "compare the two rows with `fsdp-run diff`"},
     {"nothing_trained", nothing_trained,
      "no token was trained on, so a loss of 0 means nothing: {}; `fsdp-run prepare` counts the "
      "tokens that are trained on. If documents are cut before these tokens, raise "
@@ -290,18 +292,20 @@ constexpr Check kChecks[] = {
      "step times come from fewer than {}; train longer (train.steps, train.sequences)"},
     {"noisy_step_times", noisy_step_times,
      "step times vary a lot within a run (interquartile range above 20 % of the median on a GPU, "
-     "50 % on a CPU): {}; end what else runs there, and use more steps or repeats: 5"},
+     "50 % on a CPU): {}; end other programs on the host, and use more steps or repeats: 5"},
     {"busy_host", busy_host,
-     "processes of others took CPU time that ranks waited for: {}; a row is not compared by speed "
-     "if this holds for half of its runs. End what else runs there, then --rerun"},
+     "other processes took CPU time while ranks waited for a CPU: {}; a row is not compared by "
+     "speed if this happened in half of its runs. End other programs on the host, then use "
+     "--rerun"},
     {"other_processes", other_processes,
-     "processes of others were on a GPU when these began: {}; end them (nvidia-smi shows them) or "
-     "take other GPUs with --gpus, then --rerun"},
+     "other processes were on a GPU when these runs began: {}; end these processes (nvidia-smi "
+     "shows them) or take other GPUs with --gpus, then use --rerun"},
     {"side_by_side", side_by_side,
      "runs shared a node at the same time: {}; they disturb each other's timings: set "
      "slurm.exclusive or slurm.mode: allocation, or leave --max-parallel at 1"},
     {"resumed", resumed,
-     "times and memory are of the steps since a checkpoint: {}; --rerun trains from the beginning"},
+     "times and memory cover only the steps after a checkpoint: {}; --rerun trains from the "
+     "beginning"},
     {"repeats_differ", repeats_differ,
      "repeats of one point differ: {}; look at them one by one with --per-run, and run those that "
      "failed again"},

@@ -38,8 +38,8 @@ struct Advice {
 // waiting have a line. Details may follow a reason ("ReqNodeNotAvail, UnavailableNodes:n1").
 constexpr Advice kAdvice[] = {
     {"accounting/QOS policy", "", "",
-     "the site's limits for you: lower slurm.time, slurm.nodes, slurm.gpus_per_node or slurm.mem, "
-     "or choose another slurm.qos"},
+     "stay within your site's limits: lower slurm.time, slurm.nodes, slurm.gpus_per_node or "
+     "slurm.mem, or choose another slurm.qos"},
     {"partition name", "", "", "set slurm.partition to one that `sinfo -s` lists"},
     {"account", "InvalidAccount", "its account is not known",
      "set slurm.account, and slurm.partition, to what `sacctmgr show associations user=$USER` "
@@ -78,7 +78,7 @@ constexpr Advice kAdvice[] = {
     {"recognized option", "", "", "see slurm.sbatch_options"},
     {"", "PartitionInactive", "the partition takes no jobs",
      "set another slurm.partition (`sinfo -s`)"},
-    {"", "PartitionConfig", "the partition does not allow what it asks for",
+    {"", "PartitionConfig", "the partition does not allow what the job asks for",
      "set another slurm.partition, slurm.nodes or slurm.time (`scontrol show partition`)"},
     {"", "QOSNotAllowed", "its quality of service may not be used there",
      "set slurm.qos or slurm.partition"},
@@ -89,8 +89,8 @@ constexpr Advice kAdvice[] = {
      "all nodes that could run it are down, drained or reserved", "see `sinfo -R`"},
     {"", "DependencyNeverSatisfied", "a job that it depends on failed",
      "cancel it, and submit again"},
-    {"", "JobHeldAdmin", "an administrator holds it", "ask, or cancel it"},
-    {"", "JobHeldUser", "it is held", "`scontrol release` lets it go"},
+    {"", "JobHeldAdmin", "an administrator holds it", "ask the administrator, or cancel the job"},
+    {"", "JobHeldUser", "it is held", "`scontrol release` lets it start"},
     {"", "JobHoldMaxRequeue", "Slurm started it again too often and holds it",
      "see its output, then `scontrol release`"},
     {"", "launch failed requeued held", "it could not be started on its node, and Slurm holds it",
@@ -102,7 +102,7 @@ constexpr Advice kAdvice[] = {
     {"", "DeadLine", "its deadline has passed", "cancel it"},
     {"", "QOSUsageThreshold", "the account has used up its share for this quality of service",
      "set slurm.qos or slurm.account"},
-    {"", "QOSMin", "it asks for less than its quality of service is for", "set slurm.qos"}};
+    {"", "QOSMin", "it asks for less than its quality of service requires", "set slurm.qos"}};
 
 constexpr Advice kPerJob{
     "", "", "it asks for more than a job of this account or quality of service may have",

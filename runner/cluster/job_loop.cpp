@@ -47,7 +47,7 @@ Pauses real_pauses() {
 
 void QueuePatience::no_answer(TimePoint now, const std::string& problem, Progress& progress) {
   if (pause_ == std::chrono::seconds(0)) {
-    progress.warn("Slurm does not answer: " + problem + "; it is asked again");
+    progress.warn("Slurm does not answer: " + problem + "; fsdp-run asks it again");
     since_ = now;
   }
   pause_ = std::clamp(2 * pause_, std::chrono::seconds(1), kLongestPause);
@@ -161,7 +161,7 @@ ExitCode JobLoop::follow() {
   });
   if (not_reached > 0) {
     listeners_.progress.warn(counted(not_reached, "run") +
-                             " not reached by the job that was to come to it: call again");
+                             " not started before the job ended; call again");
   }
   return some_failed_ || not_reached > 0 || submission_.some_refused() ? ExitCode::kRunFailed
                                                                        : ExitCode::kOk;

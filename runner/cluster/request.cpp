@@ -47,8 +47,8 @@ std::vector<std::string> checked_options(const std::string& key,
       std::string joined = option;
       joined[name.find_first_of(" \t")] = '=';
       throw ConfigError("", key,
-                        fmt::format("'{}' is one word to the program; write '{}', or each word as "
-                                    "an item",
+                        fmt::format("'{}' would reach the program as one word; write '{}', or give "
+                                    "each word as an item of the list",
                                     option, joined));
     }
   }
@@ -111,9 +111,9 @@ void refuse_script_options(const SlurmSpec& slurm) {
     if (option.starts_with("--exclusive=") && !slurm.exclusive) continue;  // such as =user
     const std::string problem =
         own->name == "--clusters"
-            ? "sends jobs to a cluster that is not the one which is asked about them; leave it out "
-              "and call fsdp-run on a login node of that cluster"
-        : own->key.empty() ? "is for fsdp-run to set; leave it out"
+            ? "sends jobs to another cluster, but fsdp-run asks only this cluster about them; "
+              "leave it out and call fsdp-run on a login node of the other cluster"
+        : own->key.empty() ? "is set by fsdp-run; leave it out"
                            : fmt::format("is set by {}; set that key", own->key);
     throw ConfigError("", "slurm.sbatch_options", fmt::format("'{}' {}", option, problem));
   }
@@ -200,11 +200,12 @@ SlurmRequest request_on_gpus(const SlurmSpec& slurm, int64_t ranks) {
                                   counted(nodes, "node"), slurm.nodes, slurm.nodes * most_gpus));
   }
   if (ranks % nodes != 0) {
-    throw ConfigError("", "slurm.gpus_per_node",
-                      fmt::format("{} do not spread evenly over {} of {}; make strategy.ranks a "
-                                  "multiple of {}, or set as many GPUs a node as divide the ranks",
-                                  counted(ranks, "rank"), counted(nodes, "node"),
-                                  counted(most_gpus, "GPU"), most_gpus));
+    throw ConfigError(
+        "", "slurm.gpus_per_node",
+        fmt::format("{} do not spread evenly over {} of {}; make strategy.ranks a multiple of {}, "
+                    "or set slurm.gpus_per_node to a number that divides the ranks",
+                    counted(ranks, "rank"), counted(nodes, "node"), counted(most_gpus, "GPU"),
+                    most_gpus));
   }
   return {.nodes = nodes, .ranks_per_node = ranks / nodes, .gpus_per_node = ranks / nodes};
 }
@@ -252,7 +253,7 @@ std::string most_held_text(const std::vector<RunSpec>& runs) {
     const SlurmRequest& request = requests[i];
     const SlurmSpec& slurm = runs[i].slurm;
     const std::optional<int64_t> limit_s = seconds_of(slurm.time);
-    if (!limit_s) return "without slurm.time nothing but the partition limits what jobs hold";
+    if (!limit_s) return "without slurm.time, only the partition limits how long jobs run";
     const double hours = static_cast<double>(*limit_s * request.nodes) / 3600;
     const int64_t gpus = slurm.exclusive ? slurm.gpus_per_node : request.gpus_per_node;
     node_hours += hours;
@@ -308,11 +309,11 @@ std::vector<std::filesystem::path> folders_to_bind(
 void check_one_job(const std::string& one_point, const SlurmSpec& one,
                    const std::string& other_point, const SlurmSpec& other) {
   if (one == other) return;
-  throw ConfigError("", "slurm",
-                    fmt::format("'{}' and '{}' ask for different things, but with slurm.mode: "
-                                "allocation all runs are in one job; give both the same, or set "
-                                "slurm.mode: per_run",
-                                one_point, other_point));
+  throw ConfigError(
+      "", "slurm",
+      fmt::format("'{}' and '{}' have different slurm keys, but with slurm.mode: allocation all "
+                  "runs are in one job; give both the same keys, or set slurm.mode: per_run",
+                  one_point, other_point));
 }
 
 }  // namespace fsdp

@@ -40,11 +40,11 @@ std::string place_of_template(const SlurmSpec& slurm) {
 void check_time_to_run(const SlurmSpec& slurm) {
   const std::optional<int64_t> limit_s = seconds_of(slurm.time);
   if (!limit_s || *limit_s > slurm.signal_before_end_s) return;
-  throw ConfigError("", "slurm.signal_before_end_s",
-                    fmt::format("a run is asked to stop {} s before the end of its {} s "
-                                "(slurm.time), so none is left to run in; lower it or raise "
-                                "slurm.time",
-                                slurm.signal_before_end_s, *limit_s));
+  throw ConfigError(
+      "", "slurm.signal_before_end_s",
+      fmt::format("a run is asked to stop {} s before the end of its {} s (slurm.time), so no time "
+                  "is left to train; lower slurm.signal_before_end_s or raise slurm.time",
+                  slurm.signal_before_end_s, *limit_s));
 }
 
 // The value of --dependency: the user's jobs, and the earlier jobs that slurm.max_parallel waits
@@ -53,9 +53,10 @@ std::string dependencies(const SlurmScript& script) {
   const std::string& own = script.slurm.dependency;
   if (script.earlier_jobs.empty()) return own;
   if (own.find('?') != std::string::npos) {
-    throw ConfigError("", "slurm.dependency",
-                      "'?' (any of several) cannot be joined with the earlier jobs of the sweep, "
-                      "which slurm.max_parallel waits for; leave one of the two out");
+    throw ConfigError(
+        "", "slurm.dependency",
+        "'?' (any of several) cannot be combined with the earlier jobs of the sweep, for which "
+        "slurm.max_parallel waits; leave out the '?' or slurm.max_parallel");
   }
   return fmt::format("{}{}afterany:{}", own, own.empty() ? "" : ",",
                      fmt::join(script.earlier_jobs, ":"));
@@ -165,7 +166,7 @@ void check_options_come_first(std::string_view text, const std::string& place) {
     if (line.find_first_not_of(" \t") != std::string_view::npos && !line.starts_with('#')) {
       throw ConfigError(place, "slurm.template",
                         fmt::format("{{{{sbatch_options}}}} must be a line before the first "
-                                    "command, '{}': sbatch reads no options behind it",
+                                    "command, '{}': sbatch reads no options after it",
                                     line));
     }
   }
@@ -180,7 +181,7 @@ struct TemplateValue {
                          const std::vector<TemplateValue>& values) {
   std::vector<std::string> names;
   for (const TemplateValue& value : values) names.push_back("{{" + value.name + "}}");
-  throw ConfigError(place, "slurm.template", problem + "; its names: " + joined(names));
+  throw ConfigError(place, "slurm.template", problem + "; allowed: " + joined(names));
 }
 
 // Replaces every {{name}} in `text`. A line that holds only a name with an empty value is left out.
@@ -196,7 +197,8 @@ std::string filled_template(const std::string& text, const std::vector<TemplateV
        ++found) {
     const auto begin = (*found)[0].first;
     const auto value = std::ranges::find(values, found->str(1), &TemplateValue::name);
-    if (value == values.end()) refuse(place, found->str() + " is not a name of it", values);
+    if (value == values.end())
+      refuse(place, found->str() + " is not a name that a template may use", values);
     seen.insert(value->name);
     filled.append(from, begin).append(value->text);
     from = (*found)[0].second;
@@ -207,7 +209,7 @@ std::string filled_template(const std::string& text, const std::vector<TemplateV
   filled.append(from, text.end());
   for (const auto& [name, value] : values) {
     if (value.empty() || seen.contains(name)) continue;
-    refuse(place, "{{" + name + "}} is missing, whose value would have no effect", values);
+    refuse(place, "{{" + name + "}} is missing, so its value would have no effect", values);
   }
   return filled;
 }
@@ -354,9 +356,10 @@ void create_output_folders(const SlurmScript& script) {
     std::error_code error;
     std::filesystem::create_directories(folder, error);
     if (!error) continue;
-    throw ConfigError("", key,
-                      fmt::format("the folder {} cannot be created: {}; name a file in another one",
-                                  folder.string(), error.message()));
+    throw ConfigError(
+        "", key,
+        fmt::format("the folder {} cannot be created: {}; name a file in another folder",
+                    folder.string(), error.message()));
   }
 }
 

@@ -222,7 +222,8 @@ std::vector<TaskState> SlurmQueue::query(std::span<const std::string> ids, uid_t
   std::vector<std::string> unknown = unknown_ids(ids, tasks);
   if (unknown.empty()) return tasks;
   std::string why_unknown;
-  if (config().hides_jobs && user != geteuid()) why_unknown = "Slurm shows it to its user only";
+  if (config().hides_jobs && user != geteuid())
+    why_unknown = "Slurm shows the job to its user only";
   if (config().has_accounting) {
     const std::optional<std::vector<TaskState>> ended = query_sacct(unknown);
     if (ended) add_wanted(unknown, *ended, tasks);

@@ -257,10 +257,11 @@ std::string mount(const path& folder) {
 void check_environment_is_kept(const std::vector<std::string>& options) {
   for (const std::string& option : options) {
     if (option == "--cleanenv" || option == "-e" || option == "--containall" || option == "-C") {
-      throw ConfigError("", "slurm.container.options",
-                        fmt::format("'{}' takes away the environment by which srun tells a rank "
-                                    "which one it is; leave it out",
-                                    option));
+      throw ConfigError(
+          "", "slurm.container.options",
+          fmt::format(
+              "'{}' removes the environment variables that tell a rank its number; leave it out",
+              option));
     }
   }
 }

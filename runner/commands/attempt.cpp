@@ -190,8 +190,8 @@ ExitCode attempt(const std::filesystem::path& folder) {
   const ThisJob job = this_job(plan.mode);
   const std::string submitted = job_of(job.name);
   if (const std::string by = claim_submission(folder, submitted); by != submitted) {
-    std::cerr << "fsdp-run: this job does nothing, because its runs are "
-              << (by == kWithdrawn ? "submitted anew" : "of job " + by) << '\n';
+    std::cerr << "fsdp-run: this job does nothing, because its runs "
+              << (by == kWithdrawn ? "were submitted again" : "belong to job " + by) << '\n';
     return ExitCode::kOk;
   }
   const Outcome outcome = run_in(job, folder, plan);

@@ -213,7 +213,7 @@ ExitCode fetch_inputs(const Choice& choice) {
   const std::vector<HubInput> inputs = inputs_of(choice);
   if (inputs.empty()) {
     std::cout << visible_line(choice.file.string())
-              << " names nothing that is on a hub; nothing to fetch\n";
+              << " names no model or data on a hub; there is nothing to fetch\n";
     return ExitCode::kOk;
   }
   StopSignals signals;
@@ -231,8 +231,8 @@ ExitCode fetch_inputs(const Choice& choice) {
                 << '\n';
     }
   } catch (const Interrupted&) {
-    std::cerr << "fsdp-run: interrupted; what has come so far is kept, and the same command goes "
-                 "on from there\n";
+    std::cerr << "fsdp-run: interrupted; what was fetched so far is kept, and the same command "
+                 "continues from there\n";
     return ExitCode::kInterrupted;
   }
   return ExitCode::kOk;
@@ -278,7 +278,7 @@ CommandFunction add_doctor_command(CLI::App& command) {
   add_results_option(command, arguments->results);
   command.add_flag(
       "--self-test", arguments->is_self_test,
-      "Then lets the trainer check what it computes on this host's device, and time it");
+      "Also let the trainer check its results on this host's device, and measure its speed");
   command.add_option("--trainer", arguments->trainer)->group("");
   return [arguments] { return doctor(*arguments); };
 }

@@ -141,8 +141,8 @@ std::string unequal(const Preflight& preflight, const char* what, const char* re
     texts.push_back(fmt::format("{}: {}", value, joined_names(names)));
   }
   return fmt::format(
-      "{} differ ({}), so losses cannot be compared; {}, or write compare: throughput at the top "
-      "if that is meant",
+      "{} differ ({}), so losses cannot be compared; {}. If the experiment is about throughput, "
+      "write compare: throughput at its top",
       what, fmt::join(texts, "; "), remedy);
 }
 
@@ -161,22 +161,23 @@ std::vector<std::string> warnings_of_runs(const Preflight& preflight) {
         return spec.data.kind == DataKind::kChess && spec.data.tokenizer.empty() &&
                !spec.model.source.empty();
       },
-      "the shipped chess data has a tokenizer of its own, whose ids mean other words to a "
-      "pretrained model; name the model's with data.tokenizer");
+      "the shipped chess data uses its own tokenizer, but a pretrained model needs the tokenizer "
+      "that it was trained with; give that one with data.tokenizer");
   warn(
       [](const RunSpec& spec) {
         return spec.train.steps &&
                static_cast<double>(*spec.train.steps - spec.train.warmup_steps_excluded) <
                    kLeastMeasuredSteps;
       },
-      fmt::format("step times will be of fewer than {} steps after the warm-up; raise train.steps",
-                  kLeastMeasuredSteps));
+      fmt::format(
+          "step times will be based on fewer than {} steps after the warm-up; raise train.steps",
+          kLeastMeasuredSteps));
   warn(
       [&](const RunSpec& spec) {
         return !preflight.on_cluster && spec.device == DeviceKind::kCpu &&
                spec.strategy.ranks > preflight.host.cpu_cores;
       },
-      fmt::format("more ranks than this host's {}; their times say how they share these, not how "
+      fmt::format("more ranks than this host's {}; their times show how ranks share cores, not how "
                   "they scale",
                   counted(preflight.host.cpu_cores, "core")));
   return warnings;
@@ -246,7 +247,7 @@ std::vector<std::string> no_room_on_disk(const Preflight& preflight) {
 std::string oversized(const PlannedRow& row) {
   if (!row.plan) return visible_line(row.point + " cannot be planned: " + row.problem);
   if (row.plan->fit != Fit::kDoesNotFit) return "";
-  return visible_line(fmt::format("{} is predicted not to fit: {} on {}; {}", row.point,
+  return visible_line(fmt::format("{} is predicted not to fit: it needs {} on {}; {}", row.point,
                                   excess_text(*row.plan), row.device,
                                   remedy_for(row.spec, *row.plan)));
 }

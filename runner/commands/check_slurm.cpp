@@ -158,8 +158,9 @@ std::optional<double> planned_hours(const Preflight& preflight) {
 std::string cost_text(const Preflight& preflight) {
   const auto hours = planned_hours(preflight);
   return most_held_text(mapped(preflight.expansion.runs, &Run::spec)) +
-         (hours ? fmt::format("; the steps of all ranks take about {:.3g} hours by their plans",
-                              *hours)
+         (hours ? fmt::format(
+                      "; by the plans, the steps of all ranks together take about {:.3g} hours",
+                      *hours)
                 : "");
 }
 
@@ -208,8 +209,8 @@ void check_queue(const Preflight& preflight, const Print& print) {
       }
     }
   } catch (const std::runtime_error& error) {  // Slurm is not here, or does not answer
-    print("", fmt::format("what this cluster allows is not known: {}; check again where `sinfo` "
-                          "answers",
+    print("", fmt::format("the limits of this cluster are not known: {}; check again on a host "
+                          "where `sinfo` answers",
                           error.what()));
   }
 }

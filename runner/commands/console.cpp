@@ -205,7 +205,7 @@ int64_t moment_unix_ms(const std::string& text, int64_t now_unix_ms, const std::
   if (const auto moment = local_time_unix_ms(text)) return *moment;
   throw ConfigError(option, "",
                     "'" + text +
-                        "' is no time; allowed: 2026-11-21, 2026-11-21T14:30, or how long ago as "
+                        "' is not a time; allowed: 2026-11-21, 2026-11-21T14:30, or how long ago: "
                         "90s, 30m, 2h, 3d, 1w");
 }
 

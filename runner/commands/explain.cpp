@@ -105,7 +105,7 @@ std::string what_is_next(const Store& store, const RunRecord& run) {
                        visible_line(job_text(*newest_job(store, run))));
   }
   if (!run.current) {
-    return "It left its experiment's list: the file has other runs now.";
+    return "It is no longer in its experiment's list: the file has other runs now.";
   }
   switch (run.status) {
     case RunStatus::kFinished:
@@ -255,11 +255,11 @@ std::string explain_accounts(const Store& store, const RunRecord& run) {
     std::vector<std::string> texts;
     if (accounts->node_energy_joules) {
       texts.push_back(
-          fmt::format("{} kJ of its nodes",
+          fmt::format("the nodes used {} kJ",
                       three_digits(static_cast<double>(*accounts->node_energy_joules) / 1000)));
     }
     if (accounts->memory_bytes_max) {
-      texts.push_back(fmt::format("at most {} of one process (MaxRSS)",
+      texts.push_back(fmt::format("one process used at most {} (MaxRSS)",
                                   memory_text(*accounts->memory_bytes_max)));
     }
     return fmt::format("Slurm's accounting of the job {}: {}.\n", attempts.back().slurm_job,

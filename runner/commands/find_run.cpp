@@ -65,8 +65,8 @@ std::vector<RunRecord> variants_named(const Store& store, const std::vector<RunR
 [[noreturn]] void refuse_unknown(const std::vector<RunRecord>& runs, const std::string& word) {
   if (runs.empty()) throw ConfigError("", word, "there is no run in the results yet");
   throw ConfigError("", word,
-                    "names no run; allowed: a run's number, its point, EXPERIMENT/POINT, or the "
-                    "first 8 digits of its hash, as `fsdp-run status --all` lists them" +
+                    "names no run; allowed: a run's number, its point or EXPERIMENT/POINT, as "
+                    "`fsdp-run status --all` lists them, or the first 8 digits of its hash" +
                         suggestion(word, mapped(runs, &RunRecord::point)));
 }
 
@@ -151,9 +151,10 @@ std::set<int64_t> find_runs(const Store& store, const std::vector<std::string>& 
     if (!names.empty()) continue;
     const RunRecord run = find_run(store, word);
     if (purpose == Purpose::kRead && !run.current) {
-      throw ConfigError("", word,
-                        "is a run that left its experiment's list; put its point back into the "
-                        "file and call fsdp-run with it: its result is still there");
+      throw ConfigError(
+          "", word,
+          "is a run that is no longer in its experiment's list; put its point back into the file "
+          "and call fsdp-run with the file: its result is still stored");
     }
     chosen.insert(run.id);
   }
@@ -199,15 +200,15 @@ void refresh_open_jobs(Store& store, const std::filesystem::path& results,
     const std::set<std::string> not_asked =
         refresh_free_jobs(store, results, experiments, asks ? &queue : nullptr, real_pauses());
     for (const std::string& experiment : not_asked) {
-      std::cerr << "fsdp-run: Slurm does not answer; of the jobs of '" << visible_line(experiment)
-                << "' this tells what they wrote\n";
+      std::cerr << "fsdp-run: Slurm does not answer; the jobs of '" << visible_line(experiment)
+                << "' are shown as their own files report them\n";
     }
     if (!asks || !not_asked.empty()) return;
     const std::set<std::string> others = other_clusters(store, queue.limits().cluster, "");
     if (!others.empty()) std::cerr << "fsdp-run: " << visible_line(left_alone(others)) << '\n';
   } catch (const std::exception& error) {  // a host without Slurm, somebody else's results
-    std::cerr << "fsdp-run: open jobs of Slurm cannot be asked about: "
-              << visible_line(error.what()) << '\n';
+    std::cerr << "fsdp-run: cannot ask Slurm about open jobs: " << visible_line(error.what())
+              << '\n';
   }
 }
 
@@ -224,7 +225,7 @@ bool has_open_job(const Store& store, const RunRecord& run) {
 
 std::string job_text(const JobRecord& job) {
   const JobTask& task = job.tasks.front();
-  if (job.slurm_job.empty()) return "a job about which sbatch has not answered";
+  if (job.slurm_job.empty()) return "a job that sbatch has not confirmed";
   std::string text = "job " + slurm_name(job, task.task);
   if (task.over) return text + ", which is over";
   if (!task.node_list.empty()) return text + " on " + task.node_list;

@@ -77,7 +77,7 @@ void wait_for_end(Store& store, const CancelArguments& arguments, const JobsToCa
     if (std::ranges::none_of(chosen.tasks, is_open)) return;
     pauses.wait(std::chrono::seconds(1));
   } while (pauses.now() < end);
-  std::cout << "they take a while to end; fsdp-run status tells when they have\n";
+  std::cout << "the jobs take a while to end; fsdp-run status shows when they have ended\n";
 }
 
 // Names the tasks that Slurm refuses to end, and drops them from `tasks`. True if there are any.
@@ -156,7 +156,7 @@ void check_place(const ExportArguments& arguments) {
   const bool is_export =
       std::filesystem::exists(to / "runs.csv") || std::filesystem::exists(to / "runs.jsonl");
   if (!is_export || has_results(to)) {
-    refuse(" holds other things than an export; name a folder that is empty or not there");
+    refuse(" holds other things than an export; name an empty or a new folder");
   }
   if (!arguments.force) {
     refuse(" holds an export; --force replaces all of it, or name another folder");
@@ -213,7 +213,7 @@ MergeSource source_of(const std::string& word) {
   if (whose.filename() == "results") whose = whose.parent_path();  // alice/results are alice's
   std::string name = is_named ? word.substr(0, equals) : whose.filename().string();
   if (name.empty() || name.find('/') != std::string::npos) {
-    throw ConfigError("", word, "is not a name and a folder; write NAME=DIR, NAME without a '/'");
+    throw ConfigError("", word, "needs a name; write NAME=DIR, with a NAME without '/'");
   }
   return {.name = std::move(name), .results = std::move(folder)};
 }
@@ -226,8 +226,8 @@ std::vector<MergeSource> sources_of(const MergeArguments& arguments) {
     const auto [other, is_new] = word_of_name.emplace(source.name, word);
     if (!is_new) {
       throw ConfigError("", word,
-                        "would be called '" + source.name + "' as " + other->second +
-                            "; tell them apart: NAME=" + word);
+                        "would be named '" + source.name + "', like " + other->second +
+                            "; give it another name: NAME=" + word);
     }
     sources.push_back(std::move(source));
   }
@@ -352,8 +352,8 @@ bool is_confirmed(const PruneArguments& arguments) {
   if (arguments.yes) return true;
   if (isatty(STDIN_FILENO) == 0) {
     throw ConfigError("prune", "",
-                      "asks before it removes anything, and nobody is there to answer; "
-                      "call it with --yes");
+                      "asks before it removes anything, but standard input is not a terminal; call "
+                      "it with --yes");
   }
   std::cerr << "Remove them? [y/N] " << std::flush;
   std::string answer;
@@ -462,7 +462,7 @@ CommandFunction add_prune_command(CLI::App& command) {
   add_option(command, "--older-than TIME", arguments->older_than,
              "Only runs started before: 30d, 12h, 2026-01-31");
   command.add_flag("--not-current", wish.not_current,
-                   "Only runs that left their experiment's list");
+                   "Only runs that are no longer in their experiment's list");
   command.add_flag("--checkpoints", wish.checkpoints, "Only the checkpoints; figures stay");
   add_option(command, "--keep-last N", wish.keep_last, "Keep the N newest checkpoints of a run")
       ->check(CLI::Range(1, 1'000'000, "at least 1"));

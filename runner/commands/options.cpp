@@ -49,7 +49,7 @@ void add_choice_options(CLI::App& command, Choice& choice) {
                                                      "train.steps=20: as with --set")
       ->option_text("PATH=VALUE ...");
   add_option(command, "--only POINT", choice.expand.only,
-             "Only this point: names, A,B or patterns, FSDP*; may be repeated")
+             "Only these points: names (A,B) or patterns (FSDP*); may be repeated")
       ->allow_extra_args(false);
   add_option(command, "--profile NAME=auto", choice.expand.profile,
              "A profile of the file, or auto");
@@ -67,7 +67,7 @@ void add_choice_options(CLI::App& command, Choice& choice) {
 
 void add_results_option(CLI::App& command, std::filesystem::path& results) {
   add_option(command, "--results DIR=results", results,
-             "Folder of results.sqlite and runs/; else FSDP_RESULTS")
+             "Folder of results.sqlite and runs/; FSDP_RESULTS sets another default")
       ->envname("FSDP_RESULTS");
 }
 
@@ -92,8 +92,8 @@ std::filesystem::path find_trainer(const std::filesystem::path& option) {
   const std::filesystem::path trainer = trainer_path(option);
   if (access(trainer.c_str(), X_OK) != 0) {
     throw std::runtime_error("the trainer " + trainer.string() +
-                             " is not there or cannot be executed; start runs with ./fsdp-run of "
-                             "the repository, which builds it");
+                             " does not exist or cannot be executed; start runs with ./fsdp-run in "
+                             "the repository, which builds the trainer");
   }
   return trainer;
 }

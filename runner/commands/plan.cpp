@@ -31,9 +31,10 @@ struct PlanArguments : TrainerQuestion {
 std::vector<int64_t> rank_counts(const std::string& text) {
   const auto most = static_cast<int64_t>(range_of_key("strategy.ranks").maximum);
   const auto refuse = [&] {
-    throw ConfigError(
-        "--ranks", text,
-        fmt::format("is no list of numbers up to {}; allowed: 4, 1,2,8 or 1..1024", most));
+    throw ConfigError("--ranks", text,
+                      fmt::format("is not a list of numbers from 1 to {}; allowed: a number, a "
+                                  "list (1,2,8) or a range (1..1024)",
+                                  most));
   };
   const auto number = [&](std::string_view digits) {
     int64_t value = 0;
@@ -90,8 +91,7 @@ void add_costs(PlanReport& report, double price, const std::vector<int64_t>& rep
   }
   if (is_known) {
     report.remarks.push_back(
-        fmt::format("All runs with their repeats cost {} at {} an hour of a "
-                    "GPU.",
+        fmt::format("All runs, with their repeats, cost {} if an hour of a GPU costs {}.",
                     three_digits(all), three_digits(price)));
   } else if (std::ranges::none_of(report.rows,
                                   [](const PlannedRow& row) { return row.hours.has_value(); })) {
@@ -104,7 +104,7 @@ ExitCode plan(const PlanArguments& arguments) {
   const PlanFormat format = arguments.output.format();
   if (!arguments.largest.empty() && !is_integer_key(arguments.largest)) {
     throw ConfigError("--max", arguments.largest,
-                      "is no key that holds a number" + allowed_instead_of(arguments.largest));
+                      "is not a key that holds an integer" + allowed_instead_of(arguments.largest));
   }
   std::optional<Host> host = find_host(arguments.choice.gpus);
   if (arguments.choice.expand.on_cluster) host.reset();
@@ -170,7 +170,7 @@ CommandFunction add_plan_command(CLI::App& command) {
              "Memory of each node (default: slurm.mem, or this host's if the runs start here)")
       ->check(CLI::Range(0.001, kMostMemoryGib));
   auto* ranks = add_option(command, "--ranks LIST", arguments->ranks,
-                           "Plan ddp and fsdp with so many ranks: 4, 1,2,8 or 1..1024");
+                           "Plan ddp and fsdp with these numbers of ranks: 4, 1,2,8 or 1..1024");
   auto* largest = add_option(command, "--max KEY", arguments->largest,
                              "Show the largest value of a key that fits, such as "
                              "batch.size_per_rank or data.sequence_length");

@@ -46,9 +46,8 @@ void put_variants(Report& report, Listed listed) {
   if (listed == Listed::kNow) {
     std::erase_if(report.rows, is_variant);
     report.notes.push_back(
-        fmt::format("Not in the list any more, and not shown: {}, made with --set or before the "
-                    "file was edited; "
-                    "`fsdp-run report --all` shows all.",
+        fmt::format("Not shown: {} outside the experiment's list, made with --set or before the "
+                    "file was edited. `fsdp-run report --all` shows all runs.",
                     count == 1 ? "1 run" : fmt::format("{} runs", count)));
     return;
   }
@@ -59,7 +58,8 @@ void put_variants(Report& report, Listed listed) {
   std::ranges::stable_sort(report.rank_rows, {},
                            [&](const RankRow& rank) { return places.at(rank.run); });
   for (RankRow& rank : report.rank_rows) rank.point = report.rows[places.at(rank.run)].point;
-  report.notes.push_back("[...]: what changed in runs that are no longer in the list.");
+  report.notes.push_back(
+      "[...]: what differs in runs that are no longer in the experiment's list.");
 }
 
 Curve training_loss(const Store& store, const ComparisonRow& run) {

@@ -77,7 +77,7 @@ Answer beside_reference(ReportArguments& arguments, Store& store) {
   const std::vector<std::string> names = read_experiments(arguments, store, words);
   if (names.size() != 1) {
     throw ConfigError("--reference", "",
-                      "is laid beside one experiment; allowed: one of " + joined(names));
+                      "is compared with one experiment; allowed: one of " + joined(names));
   }
   report.title = reference.title;
   put_html_detail(arguments, store);
@@ -93,7 +93,8 @@ ComparisonRow find_row(Store& store, const std::string& word) {
   if (row == rows.end()) {  // a database of others
     throw ConfigError("--compare", word,
                       "is run " + run_label(run) +
-                          ", whose experiment the results do not hold; allowed: a run of `report`");
+                          ", but the results do not hold its experiment; allowed: a run that "
+                          "`fsdp-run report` shows");
   }
   return std::move(*row);
 }
@@ -105,11 +106,11 @@ Answer side_by_side(ReportArguments& arguments, Store& store) {
   const ComparisonRow& first = report.rows[0];
   const ComparisonRow& second = report.rows[1];
   if (first.run == second.run) {
-    throw ConfigError("--compare", "", "both words mean the run " + first.point);
+    throw ConfigError("--compare", "", "both words name the same run, " + first.point);
   }
   report.notes.push_back(
-      fmt::format("Columns in which the two differ. `fsdp-run diff {} {}` shows the keys that "
-                  "differ.",
+      fmt::format("The table has the columns in which the two runs differ. `fsdp-run diff {} {}` "
+                  "shows the keys that differ.",
                   first.run, second.run));
   if (arguments.format == Format::kHtml) {
     read_html_detail(report.html, store, std::array{&first, &second});
@@ -125,7 +126,7 @@ void read_head(ReportArguments& arguments) {
                       : !arguments.notes.empty() ? "--notes"
                                                  : nullptr;
   if (given != nullptr && arguments.format != Format::kHtml) {
-    throw ConfigError(given, "", "is for a page; add --format html or --output FILE.html");
+    throw ConfigError(given, "", "is for an HTML page; add --format html or --output FILE.html");
   }
   if (!arguments.notes.empty()) {
     head.notes = notes_html(read_text_file(arguments.notes), arguments.notes);
@@ -171,18 +172,18 @@ ExitCode report_command(ReportArguments& arguments) {
 
 void add_view_options(CLI::App& command, View& view) {
   add_option(command, "--columns A,B,...", view.columns,
-             "These, in this order; +NAME: beside the usual ones; help lists all")
+             "Show these, in this order; +NAME adds one to the usual columns; help lists all")
       ->delimiter(',')
       ->allow_extra_args(false);
   command.add_flag("--wide", view.wide, "Every usual column, however wide the table becomes");
   add_option(command, "--sort COLUMN", view.sort, "By this column; -COLUMN: the largest first");
   add_option(command, "--where CONDITION", view.where,
-             "\"COLUMN OP VALUE\", OP one of = != < <= > >= ~ (holds); may be repeated")
+             "\"COLUMN OP VALUE\", OP one of = != < <= > >= ~ (contains); may be repeated")
       ->allow_extra_args(false);
   add_option(command, "--baseline POINT", view.baseline,
-             "What ratios are to (default: the first row)");
+             "Ratios are to this point (default: the first row that finished)");
   add_option(command, "--group COLUMN", view.group,
-             "A block of rows, with its own baseline, per value");
+             "One block of rows, with its own baseline, for each value");
 }
 
 void add_page_options(CLI::App& command, ReportArguments& arguments) {
@@ -231,7 +232,8 @@ CommandFunction add_report_command(CLI::App& command) {
   fsdp-run report --reference results/reference/lab_a100x4.yaml
 )");
   command
-      .add_option("EXPERIMENT", arguments->experiments, "Names or files (default: every one there)")
+      .add_option("EXPERIMENT", arguments->experiments,
+                  "Experiments: names or files (default: all)")
       ->option_text("...");
   add_output_options(command, arguments->output);
   add_view_options(command, report.view);
@@ -242,8 +244,8 @@ CommandFunction add_report_command(CLI::App& command) {
              "Two runs side by side, by number, point or hash: what differs, and the ratio")
       ->expected(2);
   add_option(command, "--class A,B,...", arguments->class_figures,
-             "After merge: these columns of an experiment (--wide: all usual ones), a row per "
-             "person and a column per point, who misses which, and what differs")
+             "After merge: a table for each of these columns (--wide: all usual ones), with a row "
+             "per person and a column per point; who has no result, and what differs")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->excludes("--columns");

@@ -182,7 +182,9 @@ void prepare_data(const std::vector<RunRecord>& runs, const std::filesystem::pat
   } catch (const ConfigError&) {
     throw;
   } catch (const std::exception& error) {
-    progress.warn(std::string("warning: what runs read is not tokenized ahead: ") + error.what());
+    progress.warn(
+        std::string("warning: data is not tokenized before the runs, so each run tokenizes it: ") +
+        error.what());
   }
 }
 
@@ -305,11 +307,11 @@ CommandFunction add_run_command(CLI::App& command) {
   fsdp-run experiments/lab.yaml --time-limit 30m --json | ./watcher.py)");
   command.option_defaults()->group(kRunGroup);
   add_question_options(command, *options);
-  command.add_flag("--rerun", options->rerun, "Run also what has a result");
+  command.add_flag("--rerun", options->rerun, "Also run what has a result");
   command.add_flag("--skip-oversized", options->skip_oversized,
                    "Leave out runs that are predicted not to fit");
   command.add_flag("--share", options->share,
-                   "Run also where others use the devices; marks the rows");
+                   "Run even if others use the devices; their rows are marked");
   command.add_flag("--dry-run", options->dry_run, "Print each run's specification, do nothing");
   command.add_flag("--per-rank", options->per_rank, "Memory and time of each rank in the table");
   command
@@ -317,7 +319,9 @@ CommandFunction add_run_command(CLI::App& command) {
                   "Runs side by side; more than 1 disturbs timings")
       ->option_text("N=1")
       ->check(CLI::Range(1, 10'000, "from 1 to 10000"));
-  command.add_option("--time-limit", options->time_limit_seconds, "Of each run: 90s, 30m, 2h")
+  command
+      .add_option("--time-limit", options->time_limit_seconds,
+                  "Time limit of each run: 90s, 30m, 2h")
       ->transform(time_limit_units())
       ->check(CLI::Range(1.0, kLongestTimeLimitSeconds, "from 1s to 10000h"))
       ->option_text("TIME");
@@ -329,13 +333,14 @@ CommandFunction add_run_command(CLI::App& command) {
                                          "Submit to Slurm and return; the jobs go on");
   command
       .add_flag("--follow", options->slurm.follow,
-                "Follow jobs of Slurm; submit only what follows from ended runs")
+                "Follow jobs of Slurm; submit only runs that follow from ended ones")
       ->excludes(detach);
   std::map<std::string, LogLevel> levels;
   for (const std::string_view name : enum_names(LogLevel())) {
     levels.emplace(name, *enum_from_name<LogLevel>(name));
   }
-  command.add_option("--log-level", options->log_level, "Of fsdp-run.log and the ranks' logs")
+  command
+      .add_option("--log-level", options->log_level, "Level of fsdp-run.log and of the ranks' logs")
       ->transform(CLI::Transformer(levels))
       ->option_text("LEVEL=info");
   command.add_option("--query-interval", options->slurm.query_interval_s)->group("");

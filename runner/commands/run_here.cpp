@@ -50,7 +50,8 @@ class HeldDevices {
     StopSignals stop_signals;
     for (std::string holders, said; !try_to_take(devices, who, share, holders);) {
       if (std::exchange(said, holders) != holders) {
-        say("waits for " + holders + ": it measures on the same devices (--share: run beside it)");
+        say("waits for " + holders +
+            ", which measures on the same devices; --share runs at the same time");
       }
       if (stop_signals.take(kClaimInterval) != 0) return false;
     }
@@ -65,10 +66,12 @@ class HeldDevices {
         claim_.emplace(std::move(*claim));
       }
     } catch (const std::system_error& error) {
-      progress_.warn(std::string("other runners on these devices cannot be seen: ") + error.what());
+      progress_.warn(std::string("cannot see whether other runners use these devices: ") +
+                     error.what());
       return true;
     }
-    if (claim_ && !holders.empty()) say("beside " + holders + ": timings are disturbed");
+    if (claim_ && !holders.empty())
+      say("runs at the same time as " + holders + ": timings are disturbed");
     return claim_.has_value();
   }
 

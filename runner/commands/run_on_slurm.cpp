@@ -105,8 +105,9 @@ ExitCode SlurmRunner::run(std::vector<RunRecord> runs) {
   const ExitCode code = sweep_.follow();
   if (code == ExitCode::kInterrupted) return stopped();
   if (not_submitted_ == 0) return code;
-  listeners_.progress.warn(counted(static_cast<int64_t>(not_submitted_), "run") +
-                           " without a result in no job: " + again_ + " submits what is left");
+  listeners_.progress.warn(
+      counted(static_cast<int64_t>(not_submitted_), "run") +
+      " without a result, and in no job; to submit what is left, call: " + again_);
   return ExitCode::kRunFailed;
 }
 

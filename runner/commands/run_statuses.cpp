@@ -111,8 +111,8 @@ std::string outlook(const DoubledRows& series) {
          (open == series.end()
               ? " fits; the next call of fsdp-run with --launcher slurm submits the next value, if "
                 "there is one\n"
-              : ": the next value is submitted when this one's result is known, by the runner that "
-                "follows the jobs or else by the next call of fsdp-run with --launcher slurm\n");
+              : ": when its result is known, the fsdp-run that follows the jobs submits the next "
+                "value; if none follows them, the next call with --launcher slurm does\n");
 }
 
 }  // namespace

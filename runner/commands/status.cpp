@@ -179,7 +179,7 @@ ExitCode status(const StatusArguments& arguments) {
         "again\n";
   }
   if (std::ranges::any_of(states, &RunState::job_ends_first)) {
-    text += "\n* until the time limit of its job passes\n";
+    text += "\n*: until the time limit of the run's job, which comes before the run's last step\n";
   }
   text += why_they_wait(shown);
   const std::string outlook = doubling_outlook(comparison_of(store, rows));
@@ -280,8 +280,9 @@ class RunLogs {
       if (!known.empty()) {
         const int chosen = arguments_.attempt.value_or(known.back());
         if (std::ranges::find(known, chosen) != known.end()) return chosen;
-        throw ConfigError("--attempt", std::to_string(chosen),
-                          fmt::format("there is none; allowed: {}", fmt::join(known, ", ")));
+        throw ConfigError(
+            "--attempt", std::to_string(chosen),
+            fmt::format("there is no such attempt; allowed: {}", fmt::join(known, ", ")));
       }
       const std::string why = why_there_is_no_attempt();
       if (!may_come) throw ConfigError("", run_.point, why);
@@ -301,8 +302,8 @@ class RunLogs {
     printed_ = 0;
     if (!arguments_.follow && !std::filesystem::exists(log_)) {
       throw ConfigError("", log_.string(),
-                        fmt::format("is not there; rank {} was not started, is none of this "
-                                    "run's, or its log was deleted",
+                        fmt::format("does not exist: rank {} was not started, the run has no such "
+                                    "rank, or the log was deleted",
                                     rank));
     }
     std::cerr << "==> " << visible_line(log_.string()) << " <==\n";
@@ -385,8 +386,9 @@ CommandFunction add_status_command(CLI::App& command) {
   fsdp-run status lab --all
   watch -n 2 fsdp-run status)");
   command.add_option("EXPERIMENT", arguments->experiments,
-                     "Of these: names or files (default: of all)");
-  command.add_flag("--all", arguments->all, "Every run; else those that run or ended last");
+                     "Only these experiments: names or files (default: all)");
+  command.add_flag("--all", arguments->all,
+                   "Show every run (default: those that run or ended last)");
   add_results_option(command, arguments->results);
   return [arguments] { return status(*arguments); };
 }
@@ -398,9 +400,10 @@ CommandFunction add_logs_command(CLI::App& command) {
   fsdp-run logs 4xFSDP --follow            also while its job waits)");
   command.add_option("RUN", arguments->word, kRunWordHelp)->required();
   add_option(command, "--rank N", arguments->rank,
-             "Of this rank (default: the one that failed, else 0)")
+             "Log of this rank (default: the one that failed, else 0)")
       ->check(CLI::NonNegativeNumber);
-  add_option(command, "--attempt N", arguments->attempt, "Of this attempt (default: the newest)")
+  add_option(command, "--attempt N", arguments->attempt,
+             "Log of this attempt (default: the newest)")
       ->check(CLI::PositiveNumber);
   command.add_flag("--follow", arguments->follow, "Go on until the run has ended");
   add_results_option(command, arguments->results);

@@ -193,15 +193,15 @@ std::vector<Draft> draft_runs(const std::shared_ptr<const ExperimentFile>& file,
   }
   for (const Exclusion* exclusion : file->exclusions()) {
     if (matched.contains(exclusion) || ever_matches(exclusion, file)) continue;
-    throw ConfigError(exclusion->place(), "sweep.exclude",
-                      "leaves out nothing: no run of this block has all of these values; "
-                      "correct it, or take it away");
+    throw ConfigError(
+        exclusion->place(), "sweep.exclude",
+        "leaves out nothing: no run of this block has all of these values; correct or remove it");
   }
   check_names_differ(drafts);
   check_doubled_names_differ(drafts);
   if (drafts.empty()) {
     throw ConfigError(last_matched->place(), "sweep.exclude",
-                      "with this no run is left; allowed: exclusions that leave at least one");
+                      "leaves no run; allowed: exclusions that leave at least one run");
   }
   return drafts;
 }

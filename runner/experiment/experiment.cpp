@@ -107,8 +107,8 @@ void check_doubled_key(const Draft& draft, const Layers& layers) {
   if (draft.spec.device == DeviceKind::kCpu && draft.spec.memory_limit_gib == 0 &&
       !doubled.range.to) {
     throw ConfigError(doubled.place, doubled.key,
-                      "is doubled until a run is out of memory, which on the CPU is when this "
-                      "machine's memory is full; give `to`, or memory_limit_gib");
+                      "is doubled until a run is out of memory; on the CPU, this would fill this "
+                      "machine's memory; give `to`, or memory_limit_gib");
   }
 }
 
@@ -154,7 +154,7 @@ std::string remedy_for_ranks(const Resources& resources, const SlurmSpec& slurm)
         slurm.nodes, slurm.gpus_per_node, resources.gpu_count);
   }
   if (resources.gpu_count == 0) {
-    return "there are 0; allowed: device: cpu, or plan it without one: fsdp-run plan FILE --gpu "
+    return "there are none; allowed: device: cpu, or a plan without GPUs: fsdp-run plan FILE --gpu "
            "NAME";
   }
   return fmt::format("there are {0}; allowed: at most {0}, or device: cpu", resources.gpu_count);

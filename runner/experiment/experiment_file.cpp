@@ -90,7 +90,7 @@ std::vector<Point> read_points(const YamlEntry& entry) {
   require_list(entry, "maps with a name each");
   std::vector<Point> points;
   std::unordered_map<std::string, std::string> places;
-  for (const YamlEntry& item : items_of(entry, "point, or no such key")) {
+  for (const YamlEntry& item : items_of(entry, "point; or leave the key out")) {
     const Point& point = points.emplace_back(read_point(item));
     const auto [namesake, is_new] = places.emplace(point.name, point.place);
     if (!is_new) {
@@ -165,7 +165,8 @@ std::map<std::string, std::string> experiments_around(const std::filesystem::pat
   if (!other.empty()) {
     hint = fmt::format("; did you mean '{}'?", other);
   } else if (!around.empty()) {
-    hint = fmt::format("; experiments that are: {}", fmt::join(around | std::views::values, ", "));
+    hint =
+        fmt::format("; experiments that exist: {}", fmt::join(around | std::views::values, ", "));
   }
   throw ConfigError(file.string(), "", "there is no such file" + hint);
 }

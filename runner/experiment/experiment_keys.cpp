@@ -22,13 +22,14 @@ constexpr ExperimentKey kKeys[] = {
     {"experiment", "text; required", "The experiment's name."},
     {"title", "text", "One line for reports."},
     {"compare", "loss, throughput; default: loss",
-     "What the points are compared by. With throughput, different batches and step counts are "
-     "meant so, and reports do not warn of them."},
+     "What the points are compared by. With throughput, batches and step counts may differ, and "
+     "reports do not warn about them."},
     {"profiles", "a map from names to profiles",
      "What differs between kinds of hardware; --profile auto takes the first whose requirement "
      "is "
      "met."},
-    {"profiles.NAME.requires", "a map", "What must be there; absent: nothing."},
+    {"profiles.NAME.requires", "a map",
+     "What the host, or the request to Slurm, must have; absent: nothing."},
     {"profiles.NAME.requires.gpus", "an integer, at least 1 and at most 100000", "Number of GPUs."},
     {"profiles.NAME.requires.gpu_memory_gib", "a number, greater than 0",
      "Memory of the smallest GPU."},
@@ -40,8 +41,8 @@ constexpr ExperimentKey kKeys[] = {
     {"points.sweep", "as the experiment's sweep, or none",
      "This point's sweep, instead of the experiment's; none: the point runs once."},
     {"sweep", "a map, or a list of maps",
-     "Several runs of each point. A list holds blocks, whose runs come one block after another; "
-     "a block's product and zip are combined, what is written first outermost."},
+     "Several runs of each point. A list holds blocks; their runs come one block after another. A "
+     "block's product and zip are combined; the one that is written first varies slowest."},
     {"sweep.product", "a map from dotted keys to lists of values",
      "Every combination of the values; the last key varies fastest."},
     {"sweep.zip", "a map from dotted keys to lists of values of equal length",
@@ -49,8 +50,8 @@ constexpr ExperimentKey kKeys[] = {
     {"sweep.include", "a list of maps from dotted keys to a value",
      "Further combinations, after those of product and zip."},
     {"sweep.exclude", "a list of maps from a run's keys, or point, to a value or a list of values",
-     "What is left out: combinations whose run has, for every key of one map, one of its values. "
-     "Keys are looked up in the complete run, whatever gave them."},
+     "Combinations to leave out: those whose run has, for every key of one map, one of the key's "
+     "listed values. Keys are looked up in the complete run, wherever their values come from."},
     {"sweep.double", "a map from one key that holds an integer to where it begins and ends",
      "The key's largest value that fits: each combination is run with the first value, then with "
      "twice that, until a run ends out_of_memory. With batch.total, the total is kept and values "
@@ -65,8 +66,8 @@ constexpr ExperimentKey kKeys[] = {
      "How many times each combination is run; alone, each point."},
     {"sweep.repeats.count", "an integer, at least 1; required", "How many times."},
     {"sweep.repeats.change_seed", "true, false; default: false",
-     "Whether repeat N, counted from 0, has N added to train.seed; false: all have the same "
-     "seed, and should have the same losses."},
+     "true: repeat N, counted from 0, adds N to train.seed; false: all repeats have the same seed, "
+     "and should have the same losses."},
 };
 
 std::string hint_for_unknown(std::string_view section, const std::string& name,
@@ -183,7 +184,7 @@ std::string experiment_reference(const std::string& section) {
   }
   if (!text.empty()) return text;
   throw ConfigError("", section,
-                    "no key of an experiment begins so; `fsdp-run schema` lists them" +
+                    "no key of an experiment has this name; `fsdp-run schema` lists all keys" +
                         suggestion(section, keys));
 }
 

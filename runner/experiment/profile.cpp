@@ -73,8 +73,9 @@ ProfileChoice choose_first_with_gpus(const std::vector<Profile>& profiles) {
     if (&profile != &*first) others.push_back(profile.name);
   }
   return {&*first,
-          fmt::format("{}: the first that requires GPUs, {}{}", first->name, requirement(*first),
-                      others.empty() ? "" : "; --profile takes another: " + joined(others))};
+          fmt::format("{}: the first profile that requires GPUs ({}){}", first->name,
+                      requirement(*first),
+                      others.empty() ? "" : "; --profile NAME takes another: " + joined(others))};
 }
 
 constexpr const char* kModelConfig = "model.config";
@@ -167,8 +168,8 @@ void check_preset(const Overrides& base, const Profile& profile) {
   if (base.preset().empty() || !profile.set.preset().empty() || place.empty()) return;
   throw ConfigError(place, kModelConfig,
                     fmt::format("profile {} gives keys of a model, and base gives the preset {} at "
-                                "{}; together they are a model that neither names; take the "
-                                "profile's keys away, or give the profile the preset",
+                                "{}; together they are a model that neither names; remove the "
+                                "profile's keys, or give the preset in the profile",
                                 profile.name, base.preset(), base.place(kModelConfig)));
 }
 

@@ -53,7 +53,8 @@ SweepValue read_sweep_value(const YamlEntry& entry) {
                    .place = entry.value_place()};
   value.overrides.add(entry);
   if (holds_control_characters(value.text)) {
-    refuse_value(entry, "holds a control character, and would be part of a run's name");
+    refuse_value(entry,
+                 "holds a control character, but would become part of a run's name; remove it");
   }
   return value;
 }
@@ -86,10 +87,10 @@ DoublingRange read_range(const YamlEntry& entry) {
   keys.read("to", range.to, at_least(1));
   keys.read("refine", range.refine, any_value());
   if (!keys.find("from")) {
-    refuse_value(entry, "has no `from`; allowed: the value to begin with");
+    refuse_value(entry, "has no `from`; allowed: from: N, the first value");
   }
   if (range.to && *range.to < range.from) {
-    refuse_value(entry, fmt::format("ends at {}, below its `from` {}; allowed: at least that",
+    refuse_value(entry, fmt::format("ends at {0}, below its `from` {1}; allowed: at least {1}",
                                     *range.to, range.from));
   }
   return range;
@@ -134,10 +135,10 @@ Axis read_zip(const YamlEntry& form) {
   Axis axis(first.items.size());
   for (const auto& [entry, items] : lists) {
     if (items.size() != axis.size()) {
-      refuse_value(entry,
-                   fmt::format("has {}, but '{}' has {}; lists that are advanced together "
-                               "have equally many",
-                               counted(std::ssize(items), "value"), first.entry.path, axis.size()));
+      refuse_value(
+          entry,
+          fmt::format("has {}, but '{}' has {}; the lists of one zip have equally many values",
+                      counted(std::ssize(items), "value"), first.entry.path, axis.size()));
     }
     for (size_t i = 0; i < axis.size(); ++i) axis[i].push_back(items[i]);
   }
@@ -286,7 +287,8 @@ void lengthen_ambiguous_labels(SweepBlocks& blocks) {
 Exclusion::Exclusion(const YamlEntry& entry) : place_(entry.value_place()) {
   require_map(entry, "keys of a run, or point, to a value or a list of values");
   const auto keys = entries(entry.value, entry.origin, "", place_);
-  if (keys.empty()) refuse_value(entry, "is empty, and would leave out every run");
+  if (keys.empty())
+    refuse_value(entry, "is empty, and would leave out every run; give a key, or remove the item");
   for (const YamlEntry& key : keys) {
     if (key.path != "point") {
       read_key(key);

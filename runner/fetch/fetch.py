@@ -73,7 +73,7 @@ def start():
     except ValueError:  # the token is not text
         is_plain = False
     if not is_plain:
-        raise Failed(f"{place}: is no token: it holds blanks or what is no ASCII", is_users=True)
+        raise Failed(f"{place}: is not a token: it holds blanks or characters that are not ASCII", is_users=True)
 
 
 def load_library():

@@ -101,9 +101,8 @@ void examine_trainer(Findings& findings, const path& trainer,
   if (!build) {
     return findings.push_back(
         {kMissing, "fsdp-train", trainer.string() + " does not start here",
-         "Call it with --version to see why. Where its PyTorch comes from a module "
-         "or an environment, load that first; else call ./fsdp-run in the "
-         "repository."});
+         "Call it with --version to see why. If its PyTorch comes from a module or an environment, "
+         "load that first. Otherwise call ./fsdp-run in the repository."});
   }
   const bool has_cuda = !build->cuda_version.empty();
   findings.push_back(
@@ -115,10 +114,9 @@ void examine_trainer(Findings& findings, const path& trainer,
     findings.push_back(
         {kOk, "CUDA", build->cuda_version + ", NCCL " + build->nccl_version + kernels});
   } else if (has_gpus) {
-    findings.push_back(
-        {kWarning, "CUDA variant", "not built, but there are GPUs",
-         "Call ./fsdp-run in the repository: it builds the CUDA variant where there is a "
-         "driver; or export FSDP_VARIANT=cuda."});
+    findings.push_back({kWarning, "CUDA variant", "not built, but there are GPUs",
+                        "Call ./fsdp-run in the repository: it builds the CUDA variant if it finds "
+                        "a driver, or if FSDP_VARIANT=cuda is exported."});
   }
 }
 
@@ -131,10 +129,9 @@ void examine_gpus(Findings& findings, const NvidiaHost& host,
                       driver.version.empty() ? "no NVIDIA driver: runs use the CPU"
                                              : "NVIDIA " + driver.version + serves});
   if (!problem.empty()) {
-    findings.push_back(
-        {kWarning, "GPUs", problem,
-         "The driver is there and does not answer: see what nvidia-smi says; after an "
-         "update of the driver the host wants a restart."});
+    findings.push_back({kWarning, "GPUs", problem,
+                        "The driver is installed, but does not answer: see what nvidia-smi says. "
+                        "After an update of the driver, restart the host."});
   }
   for (const Gpu& gpu : gpus) {
     const std::string capability =
@@ -164,17 +161,17 @@ void examine_space(Findings& findings, const path& results) {
   const auto shared = space_of("/dev/shm");
   if (!shared || !std::filesystem::exists("/dev/shm", unknown)) {
     findings.push_back({kWarning, "/dev/shm", "not there",
-                        "NCCL's ranks share memory there: mount a tmpfs on it."});
+                        "Ranks of NCCL share memory there: mount a tmpfs on it."});
   } else {
     add_check(findings, shared->size_bytes >= kSmallSharedMemory, "/dev/shm",
               gib_text(shared->size_bytes),
-              "NCCL's ranks share memory there, and want 1 GiB or more: in a container, docker "
-              "run --shm-size=8g; else mount -o remount,size=8G /dev/shm.");
+              "Ranks of NCCL share memory there, and need 1 GiB or more. In a container: docker "
+              "run --shm-size=8g. Elsewhere: mount -o remount,size=8G /dev/shm.");
   }
   const auto disk = space_of(results);
   if (!disk || !disk->is_writable || disk->free_bytes < kNoDisk) {
     return findings.push_back(
-        {kMissing, "results", results.string() + ": no place to write",
+        {kMissing, "results", results.string() + ": cannot be written, or is full",
          "Choose another folder with --results, or make it writable and free space "
          "on its file system."});
   }
@@ -188,10 +185,10 @@ void examine_limits(Findings& findings, bool has_gpus) {
   const auto locked_bytes = soft_limit(RLIMIT_MEMLOCK);
   add_check(findings, !files || *files >= kFewFiles, "open files",
             files ? std::to_string(*files) : "unlimited",
-            "Many ranks and checkpoint files want more: ulimit -n 65536.");
+            "Many ranks and checkpoint files need more: ulimit -n 65536.");
   add_check(findings, !has_gpus || !locked_bytes, "locked memory",
             locked_bytes ? memory_text(static_cast<int64_t>(*locked_bytes)) : "unlimited",
-            "NCCL over InfiniBand and offload to pinned memory want it unlimited: ulimit -l "
+            "NCCL over InfiniBand and offload to pinned memory need it unlimited: ulimit -l "
             "unlimited, or limits.conf.");
 }
 
@@ -212,8 +209,8 @@ void examine_cpu(Findings& findings) {
       first_line("/sys/devices/system/clocksource/clocksource0/current_clocksource");
   add_check(findings, source != "hpet" && source != "acpi_pm" && source != "jiffies", "clock",
             source.empty() ? "not shown by this host" : source,
-            "Reading it is slow, which shows in short steps; the kernel fell back from tsc: "
-            "see dmesg.");
+            "The kernel does not use the clock tsc (see dmesg). Reading this clock is slow, so "
+            "short steps take longer.");
 }
 
 void examine_slurm(Findings& findings) {

@@ -70,7 +70,7 @@ std::vector<Gpu> choose_gpus(const std::vector<Gpu>& found, std::string_view lis
         std::ranges::find_if(found, [&](const Gpu& candidate) { return matches(candidate, item); });
     if (gpu == found.end()) {
       throw ConfigError(place, "",
-                        fmt::format("'{}' is none of this host's GPUs; allowed: {}{}", item,
+                        fmt::format("'{}' is not a GPU of this host; allowed: {}{}", item,
                                     found.empty() ? "none, no NVIDIA GPU was found" : "",
                                     fmt::join(found | std::views::transform(&Gpu::index), ", ")));
     }

@@ -130,15 +130,14 @@ std::vector<Column> plan_columns() {
            .when_known = true,
            .drop_order = 5},
           {.heading = "Allocated\n[GiB]",
-           .documentation = "The peak of what tensors take of the device.",
+           .documentation = "The peak of the memory that tensors take.",
            .drop_order = 8},
           {.heading = "Device\n[GiB]",
-           .documentation = "What the device has to have: what the allocator keeps for these "
-                            "tensors, CUDA's context, "
-                            "NCCL's buffers."},
-          {.heading = "Limit\n[GiB]", .documentation = "What there is.", .when_known = true},
+           .documentation = "The memory that the device needs: what the allocator keeps for "
+                            "these tensors, CUDA's context, NCCL's buffers."},
+          {.heading = "Limit\n[GiB]", .documentation = "The memory there is.", .when_known = true},
           {.heading = "Host\n[GiB]",
-           .documentation = "What all ranks of a node take of the host's memory; -: nothing is "
+           .documentation = "The host's memory that all ranks of a node take; -: nothing is "
                             "offloaded, and it fits.",
            .when_known = true,
            .drop_order = 7},
@@ -150,7 +149,7 @@ std::vector<Column> plan_columns() {
            .when_known = true,
            .drop_order = 1},
           {.heading = "MFU\n[%]",
-           .documentation = "Of the device's peak, what the model's products take.",
+           .documentation = "How much of the device's peak the model's products use.",
            .when_known = true,
            .drop_order = 2},
           {.heading = "Time\n[h]",
@@ -158,15 +157,15 @@ std::vector<Column> plan_columns() {
            .when_known = true,
            .drop_order = 8},
           {.heading = "Cost",
-           .documentation = "Of the run: its hours, times its ranks, times --price.",
+           .documentation = "Of the run: hours x ranks x --price.",
            .when_known = true},
           {.heading = "Fits", .documentation = "tight: above 85 % of the limit.", .is_left = true},
           {.heading = "Fullest in",
-           .documentation = "Part of the step, and unit of the model, at which the peak is.",
+           .documentation = "When the peak is: the part of the step, and the unit of the model.",
            .is_left = true,
            .drop_order = 3},
           {.heading = "Mostly",
-           .documentation = "The largest part of the peak.",
+           .documentation = "What takes the largest part of the peak.",
            .is_left = true,
            .drop_order = 4}};
 }
@@ -345,7 +344,7 @@ Table plan_table(const PlanReport& report) {
 std::string remedy_for(const RunSpec& spec, const RunPlan& plan) {
   if (!host_fits(plan) && spec.device != DeviceKind::kCpu) {
     return spec.strategy.offload == Offload::kNone
-               ? "fewer ranks on a node, or nodes with more memory (slurm.mem)"
+               ? "use fewer ranks on a node, or nodes with more memory (slurm.mem)"
                : "offload less (strategy.offload), shard over more nodes, or take nodes with more "
                  "memory (slurm.mem)";
   }
@@ -361,7 +360,7 @@ std::string remedy_for(const RunSpec& spec, const RunPlan& plan) {
                              spec.activation_checkpointing.what == CheckpointedPart::kBlock;
   if (state >= saved && has_ranks && !is_sharded) {
     return fmt::format(
-        "shard parameters, gradients and state over its {} ranks: strategy.kind: fsdp, "
+        "shard parameters, gradients and optimizer state over the {} ranks: strategy.kind: fsdp, "
         "strategy.sharding: full_shard",
         spec.strategy.ranks);
   }
@@ -369,7 +368,7 @@ std::string remedy_for(const RunSpec& spec, const RunPlan& plan) {
     const int64_t without_state = plan.memory_device_bytes_max - by_use[MemoryUse::kOptimizerState];
     const bool suffices = without_state <= plan.memory_limit_bytes.value_or(without_state);
     if (has_ranks) {
-      return std::string("more ranks, or strategy.offload: ") +
+      return std::string("use more ranks, or strategy.offload: ") +
              (suffices ? "optimizer" : "parameters");
     }
     return suffices ? "keep optimizer state on the host: strategy.offload: optimizer"
@@ -379,8 +378,8 @@ std::string remedy_for(const RunSpec& spec, const RunPlan& plan) {
   if (state < saved && !is_recomputed) {
     return "recompute activations: activation_checkpointing.every: 1";
   }
-  return has_ranks ? "fewer sequences per rank, shorter ones, or more ranks"
-                   : "fewer sequences per rank, or shorter ones";
+  return has_ranks ? "use fewer sequences per rank, shorter ones, or more ranks"
+                   : "use fewer sequences per rank, or shorter ones";
 }
 
 std::string render_plans(PlanFormat format, const PlanReport& report, size_t width) {

@@ -56,7 +56,7 @@ std::string fit_text(Fit fit);
 // 512 GiB of a node's memory".
 std::string excess_text(const RunPlan& plan);
 
-// Returns a change that saves memory: "more ranks, or strategy.offload: optimizer".
+// Returns a change that saves memory: "use more ranks, or strategy.offload: optimizer".
 std::string remedy_for(const RunSpec& spec, const RunPlan& plan);
 
 }  // namespace fsdp

@@ -21,13 +21,13 @@ std::span<const Change> changes() {
       Change{kRecomputation, "recompute nothing", "activation_checkpointing.every=0", ""},
       Change{kRecomputation, "recompute MLPs",
              "activation_checkpointing.every=1 activation_checkpointing.what=mlp",
-             "the MLP's first product once more"},
+             "computes the MLP's first product twice"},
       Change{kRecomputation, "recompute attention",
              "activation_checkpointing.every=1 activation_checkpointing.what=attention",
-             "attention and the products before it once more"},
+             "computes attention and the products before it twice"},
       Change{kRecomputation, "recompute blocks",
              "activation_checkpointing.every=1 activation_checkpointing.what=block",
-             "every block's forward once more, up to a third more time"},
+             "computes every block's forward twice, up to a third more time"},
       Change{kSharding, "ddp", "strategy.kind=ddp", ""},
       Change{kSharding, "shard_grad_op", "strategy.kind=fsdp strategy.sharding=shard_grad_op",
              "parameters are gathered for each step"},
@@ -47,7 +47,7 @@ std::span<const Change> changes() {
       Change{kOffload, "offload optimizer", "strategy.offload=optimizer",
              "the CPU steps; gradients and parameters are copied"},
       Change{kOffload, "offload parameters", "strategy.offload=parameters",
-             "as that, and parameters are copied for each use"}};
+             "as with offload optimizer, and parameters are copied for each use"}};
   return kChanges;
 }
 
@@ -170,7 +170,7 @@ std::string remark_on_fastest(const std::vector<Setting>& fastest) {
 // Returns a remark about a run that does not fit.
 std::string remark_on_least(const Run& run, const RunPlan& given, const Setting* least) {
   if (least == nullptr) {
-    return "does not fit, and none of the changes makes it fit: " + remedy_for(run.spec, given);
+    return "does not fit with any of these changes; " + remedy_for(run.spec, given);
   }
   return fmt::format("does not fit; the least change that makes it fit: {}, {}",
                      description(*least), compared(*least->row.plan, given));
@@ -224,9 +224,8 @@ Suggestions suggestions_for(ExperimentPlans& plans, const Run& run) {
   const std::vector<Setting> saving = changes_that_save(changes(), plans, run, given_row);
   for (const Setting& setting : saving) add(suggestions, setting);
   if (fits(given) && !is_calibrated(given)) {
-    remark(given.fit == Fit::kUnknown
-               ? "how much memory there is is not known; name the GPU with --gpu"
-               : "fits as it is");
+    remark(given.fit == Fit::kUnknown ? "the GPU's memory is not known; name the GPU with --gpu"
+                                      : "fits as it is");
     return suggestions;
   }
   const std::vector<Setting> fitting = settings_that_fit(plans, run);

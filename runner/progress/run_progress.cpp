@@ -65,7 +65,7 @@ class Experience {
 };
 
 std::string evaluation_text(const EvaluationDone& evaluation) {
-  if (!evaluation.token_accuracy) return "unknown: no row of the set has labels";
+  if (!evaluation.token_accuracy) return "unknown: no row of the validation set has labels";
   return fmt::format("{}  accuracy {} %", loss_text(evaluation.loss),
                      decimals(100 * *evaluation.token_accuracy, 1));
 }
@@ -90,10 +90,10 @@ std::vector<size_t> ranks_before(const RunProgress& run, RankStage stage) {
   return ranks_where(run, [&](const RankProgress& rank) { return rank.stage < stage; });
 }
 
-// "rank 2 has", "ranks 1, 3 have"
-std::string ranks_have(const std::vector<size_t>& ranks) {
-  return fmt::format("{} {} {}", ranks.size() == 1 ? "rank" : "ranks", joined_names(ranks),
-                     ranks.size() == 1 ? "has" : "have");
+// "rank 2 of 4 has", "ranks 1, 3 of 4 have"
+std::string ranks_have(const std::vector<size_t>& ranks, const RunProgress& run) {
+  return fmt::format("{} {} of {} {}", ranks.size() == 1 ? "rank" : "ranks", joined_names(ranks),
+                     run.ranks, ranks.size() == 1 ? "has" : "have");
 }
 
 bool is_due(int64_t step, int64_t every, int64_t done_step) {
@@ -105,12 +105,11 @@ std::pair<WaitsFor, std::string> before_start(const RunProgress& run) {
   const std::vector<size_t> not_there = ranks_before(run, RankStage::kBegun);
   if (not_there.size() == all) return {WaitsFor::kRanks, "no rank has begun"};
   if (!not_there.empty()) {
-    return {WaitsFor::kRanks,
-            fmt::format("rendezvous: {} not begun, of {}", ranks_have(not_there), all)};
+    return {WaitsFor::kRanks, fmt::format("rendezvous: {} not begun", ranks_have(not_there, run))};
   }
   const std::vector<size_t> not_started = ranks_before(run, RankStage::kStarted);
   if (not_started.size() < all) {
-    return {WaitsFor::kLoading, fmt::format("{} not loaded, of {}", ranks_have(not_started), all)};
+    return {WaitsFor::kLoading, fmt::format("{} not loaded", ranks_have(not_started, run))};
   }
   if (all == 1) return {WaitsFor::kLoading, "loading"};
   return {WaitsFor::kLoading, fmt::format("rendezvous of all {} ranks, or loading", all)};
@@ -121,8 +120,7 @@ std::pair<WaitsFor, std::string> when_all_have_started(const RunProgress& run) {
   const std::vector<size_t> behind =
       ranks_where(run, [&](const RankProgress& rank) { return rank.step < run.step; });
   if (!behind.empty()) {
-    return {WaitsFor::kStep,
-            fmt::format("{} not done step {}, of {}", ranks_have(behind), run.step, run.ranks)};
+    return {WaitsFor::kStep, fmt::format("{} not done step {}", ranks_have(behind, run), run.step)};
   }
   if (is_due(run.step, run.evaluates_every, run.evaluated_step)) {
     return {WaitsFor::kEvaluation, fmt::format("evaluation after step {}", run.step)};
@@ -132,9 +130,9 @@ std::pair<WaitsFor, std::string> when_all_have_started(const RunProgress& run) {
   }
   if (run.steps > 0 && run.step >= run.steps) {
     return {WaitsFor::kEnd,
-            "all steps are done; the end of the processes, or of the job, is not known"};
+            "all steps are done; waits for the end of the processes, or of the job"};
   }
-  return {WaitsFor::kStep, fmt::format("after step {}, where one took {} ms", run.step,
+  return {WaitsFor::kStep, fmt::format("after step {}; a step took {} ms", run.step,
                                        three_digits(run.step_time_ms))};
 }
 

@@ -29,9 +29,9 @@ struct Person {
 std::string require_one_experiment(const std::vector<RunRow>& rows) {
   const auto names = distinct(mapped(rows, [](auto& row) { return own_experiment(*row.run); }));
   if (names.size() > 1) {
-    throw ConfigError(
-        "--class", "",
-        fmt::format("is of one experiment; allowed in front of it: {}", fmt::join(names, " or ")));
+    throw ConfigError("--class", "",
+                      fmt::format("shows one experiment at a time; allowed before --class: {}",
+                                  fmt::join(names, " or ")));
   }
   return names.empty() ? "" : names.front();
 }
@@ -112,28 +112,28 @@ std::vector<Block> blocks_of(const std::vector<Person>& persons, const Points& p
   return blocks;
 }
 
-// "bob misses 2 of 5: 4xDDP (failed), offload (not there)", for each person who misses a point;
-// else one line that says that nobody does.
+// "bob has no result for 2 of 5 points: 4xDDP (failed), offload (not in the list)", for each person
+// who misses a point; else one line that says that nobody does.
 std::vector<std::string> lines_on_missing(const std::vector<Person>& persons,
                                           const Points& points) {
   std::vector<std::string> lines;
   for (const Person& person : persons) {
     if (person.rows.empty()) {
-      lines.push_back(fmt::format("{} has none of it.", person.name));
+      lines.push_back(fmt::format("{} has no runs in this table.", person.name));
       continue;
     }
     std::vector<std::string> missing;
     for (const std::string& point : points) {
       const RunRow* row = person.row_at(point);
       if (row != nullptr && has_result(*row)) continue;
-      missing.push_back(
-          fmt::format("{} ({})", point, row == nullptr ? "not there" : row->series->status_text()));
+      missing.push_back(fmt::format(
+          "{} ({})", point, row == nullptr ? "not in the list" : row->series->status_text()));
     }
     if (missing.empty()) continue;
-    lines.push_back(fmt::format("{} misses {} of {}: {}.", person.name, missing.size(),
-                                points.size(), joined_names(missing)));
+    lines.push_back(fmt::format("{} has no result for {} of {} points: {}.", person.name,
+                                missing.size(), points.size(), joined_names(missing)));
   }
-  if (lines.empty()) lines.push_back("Nobody misses a point.");
+  if (lines.empty()) lines.push_back("Everybody has a result for every point.");
   return lines;
 }
 
@@ -154,7 +154,7 @@ std::string render_class(Format format, const Report& report, const std::vector<
   if (are_named) {
     table.columns.push_back({"figure", "", "The name of the figure that the row shows.", true});
   }
-  table.columns.push_back({"source", "source", "Whose results they are.", true});
+  table.columns.push_back({"source", "source", "The person whose results the row shows.", true});
   for (const std::string& point : points) {
     table.columns.push_back(Column{point, in_short_lines(point), "The point " + point + "."});
   }

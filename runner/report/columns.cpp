@@ -163,7 +163,7 @@ bool Condition::holds(const RunRow& row) const {
   const Value figure = column->value(row);
   const bool is_absent = figure == Value();
   if (value.empty() && !comparison.is_equality()) {
-    refuse("has no VALUE; without one only = (absent) and != (there) are allowed");
+    refuse("has no VALUE; allowed without a VALUE: = (the figure is absent), != (it is present)");
   }
   if (value.empty()) return is_absent == (comparison.name == "=");
   if (is_absent) return comparison.name == "!=";
@@ -181,7 +181,8 @@ bool Condition::holds(const RunRow& row) const {
     return !std::ranges::search(words, value, {}, lower_case, lower_case).empty();
   }
   if (!comparison.is_equality()) {
-    refuse("asks for an order of text; allowed for '" + column->name + "': = != ~");
+    refuse("uses " + std::string(comparison.name) + " on text; allowed for '" + column->name +
+           "': = != ~");
   }
   return comparison.holds(words <=> value);
 }
@@ -268,10 +269,10 @@ std::string too_little_memory(const RunRow& row) {
 
 std::string columns_reference() {
   std::string text =
-      "Columns, in the order of csv and json, which have them all. Tables for people show those\n"
-      "marked *, and those marked + where a row has something for them. Figures of a series are\n"
-      "medians over its repeats. A column may be called by its heading too. Every key that\n"
-      "`fsdp-run schema` lists is a column as well: --columns +optimizer.learning_rate\n\n";
+      "All columns, in the order of csv and json. The other formats show with --wide those\n"
+      "marked *, and those marked + if a row has a value for them. Figures of a series are\n"
+      "medians over its repeats. A column's heading is accepted, too. Every key that\n"
+      "`fsdp-run schema` lists is also a column: --columns +optimizer.learning_rate\n\n";
   add_reference(text, columns());
   text += "\nWith --per-rank:\n\n";
   add_reference(text, rank_columns());

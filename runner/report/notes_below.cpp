@@ -60,7 +60,7 @@ std::string warmup_remark(RunRows rows) {
                                 : joined_names(warmups) + " steps are warm-up and are";
   const std::string text = fmt::format(". The first {} left out", steps);
   if (without.empty()) return text;
-  return fmt::format("{}, except for {}, which did no more steps", text, joined_names(without));
+  return fmt::format("{}, except for {}, which did no other steps", text, joined_names(without));
 }
 
 // Explains the shown columns.
@@ -131,7 +131,7 @@ std::string intervals_remark(bool has_confidence, bool has_range) {
   std::string what =
       has_confidence ? "95 % interval of the ratio, bootstrapped over the repeats" : range;
   if (has_confidence && has_range) {
-    what += fmt::format(" (of fewer than {}: {})", kLeastForConfidence, range);
+    what += fmt::format(" (of fewer than {} repeats: {})", kLeastForConfidence, range);
   }
   return fmt::format(
       " [low, high]: {}; ~: the interval contains 1, so the repeats show no difference.", what);
@@ -207,9 +207,8 @@ std::string held_line(const Runs& runs) {
   }
   if (*sum.node_time_ms == 0) return {};
   const std::string nodes = text(*sum.node_time_ms, "node-hours");
-  if (*sum.gpu_time_in_jobs_ms == 0)
-    return fmt::format("Held over all attempts in jobs: {}.", nodes);
-  return fmt::format("Held over all attempts in jobs: {}, of which ranks used {}, and {}.",
+  if (*sum.gpu_time_in_jobs_ms == 0) return fmt::format("Over all attempts, jobs held {}.", nodes);
+  return fmt::format("Over all attempts, jobs held {} (ranks used {}) and {}.",
                      text(*sum.gpu_time_in_jobs_ms, "GPU-hours"),
                      text(*sum.gpu_time_of_ranks_ms, "GPU-hours"), nodes);
 }

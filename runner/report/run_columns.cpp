@@ -168,9 +168,10 @@ void add_ratio_columns(std::vector<RunColumn>& columns, const std::string& name,
   const auto add_end = [&](const char* end, const char* of_few, double Interval::*value) {
     columns.push_back(
         {Column{fmt::format("{}_{}", name, end), "",
-                fmt::format("{} end of the 95 % interval of the series' ratio; of 3 or 4 repeats, "
-                            "here or in the baseline, the {} ratio between two; absent below 3.",
-                            value == &Interval::low ? "Low" : "High", of_few)},
+                fmt::format(
+                    "{} end of the 95 % interval of the series' ratio. With 3 or 4 repeats, here "
+                    "or in the baseline: the {} ratio between two repeats. Absent with fewer.",
+                    value == &Interval::low ? "Low" : "High", of_few)},
          [=](const RunRow& row) {
            const std::optional<Ratio>& known = row.series->*of_series;
            return known && known->interval ? Value((*known->interval).*value) : Value();
@@ -183,8 +184,8 @@ void add_ratio_columns(std::vector<RunColumn>& columns, const std::string& name,
 std::vector<RunColumn> speed_columns() {
   std::vector<RunColumn> columns{
       {Column{"speed_doubt", "speed from",
-              "What the speed rests on where that is too little to compare it: too few steps after "
-              "the warm-up, or a busy host; else empty.",
+              "What the speed is based on, if that is too little to compare it: too few steps "
+              "after the warm-up, or a busy host. Else empty.",
               true},
        [](auto& row) { return to_value(doubt(row)); }, doubt,
        [](auto& row) { return !doubt(row).empty(); }}};
@@ -333,28 +334,28 @@ std::vector<ComputedColumns> computed_columns() {
   };
   return {
       {"repeat",
-       {{Column{"repeats", "repeats", "Runs of the series; for people: that finished, of all."},
+       {{Column{"repeats", "repeats", "Runs of the series; for people: how many finished, of all."},
          [](auto& row) { return to_value(std::ssize(row.series->runs)); }, repeats,
          [](auto& row) { return row.series->runs.size() > 1; }}}},
       {"tokens_per_second", speed_columns()},
       {"tokens_per_second_per_rank",
        {figure_column("scaling_efficiency_percent", "scaling\n%",
-                      "tokens_per_second_per_rank of the scaling_base's; of rows that finished. "
-                      "More is better.",
+                      "tokens_per_second_per_rank in percent of the scaling_base's; of rows that "
+                      "finished. More is better.",
                       efficiency,
                       [](auto& row) {
                         const std::optional<double> known = efficiency(row);
                         return known ? whole_percent(*known) : "-";
                       }),
         {Column{"scaling_base", "",
-                "The row with fewest ranks that differs in nothing but their number, and in what "
-                "follows from it: accumulation or the total batch, steps, and from one rank the "
-                "strategy.",
+                "The row with the fewest ranks that differs only in the number of ranks and in "
+                "what follows from it: accumulation or the total batch, steps, and, if it has one "
+                "rank, the strategy.",
                 true},
          scaling_value([](const Scaling& scaling) { return scaling.base->median.point; })},
         {Column{"scaling", "",
-                "weak: the total batch grows with the ranks; strong: it stays; base: other rows' "
-                "scaling_base.",
+                "weak: the total batch grows with the ranks; strong: the total batch stays the "
+                "same; base: the row is the scaling_base of others.",
                 true},
          scaling_value([](const Scaling& scaling) { return scaling.kind; })}}},
       {"start_up_time_ms",
@@ -371,12 +372,12 @@ std::vector<ComputedColumns> computed_columns() {
       {"step_time_ms_predicted",
        {figure_column("memory_error_percent", "",
                       "memory_allocated_bytes_predicted against memory_allocated_bytes_max, of "
-                      "runs that finished; above 0: too much.",
+                      "runs that finished; above 0: the prediction was too high.",
                       [](auto& row) { return memory_error_percent(*row.run); }),
         figure_column("step_time_error_percent", "",
                       "step_time_ms_predicted against step_time_ms_median, of runs that finished.",
                       [](auto& row) { return step_time_error_percent(*row.run); }),
-        text_of_predictions("predicted", "Memory and step time as planned before, for people.",
+        text_of_predictions("predicted", "Predicted memory and step time, for people.",
                             [](auto& run) {
                               return fmt::format("{} GiB, {} ms",
                                                  gibibytes(run.memory_allocated_bytes_predicted),

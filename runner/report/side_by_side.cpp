@@ -113,7 +113,7 @@ void read_point(Reference& reference, const YAML::Node& node, const YamlEntry& l
                                     {"point", "figures"}, {"point", "figures"});
   const std::string point = read_text(keys.at("point"));
   if (is_among(reference.points, point)) {
-    refuse_value(keys.at("point"), "'" + point + "' is there twice");
+    refuse_value(keys.at("point"), "'" + point + "' is given twice");
   }
   reference.points.push_back(point);
   require_map(keys.at("figures"), "columns with their figures");
@@ -147,7 +147,7 @@ const std::vector<Column>& verdict_columns() {
       Column{"ratio", "ratio", "measured / published."},
       Column{"tolerance", "tolerance", "Relative difference that is allowed."},
       Column{"verdict", "verdict", "ok, differs, not judged, not measured, or no run.", true},
-      Column{"note", "note", "What is to be known of the published figure.", true}};
+      Column{"note", "note", "A remark on the published figure.", true}};
   return kColumns;
 }
 
@@ -245,8 +245,8 @@ ReferenceReport render_reference(Format format, const Report& report, const Refe
   std::erase(devices, "");
   if (!reference.source.empty()) table.notes.push_back("Published: " + reference.source + ".");
   add_list(table.notes, "Measured on", distinct(devices));
-  add_list(table.notes, "Published, and without a run here", distinct(without_run));
-  add_list(table.notes, "Run here, and not published",
+  add_list(table.notes, "Published, but not run here", distinct(without_run));
+  add_list(table.notes, "Run here, but not published",
            only(points, [&](auto& point) { return !is_among(reference.points, point); }));
   table.notes.push_back(fmt::format("{} within the tolerance, {} outside, {} not judged.",
                                     counted(counts["ok"], "figure"), counts["differs"],

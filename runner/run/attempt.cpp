@@ -117,8 +117,8 @@ void OpenAttempt::warn_of_clocks(std::span<const std::vector<Event>> events_of_r
     if (std::abs(ahead) < kClockDifferenceMs) continue;
     warned_of_clocks_ = true;
     progress_.warn(fmt::format(
-        "{}: the clock of {} is {} s {} its runner's: times of day are off, durations "
-        "are not; set it",
+        "{}: the clock of {} is {} s {} its runner's: times of day are wrong, durations are right; "
+        "set the clock",
         run_.point, started->host, std::abs(ahead) / 1000, ahead > 0 ? "ahead of" : "behind"));
   }
 }

@@ -82,7 +82,7 @@ void set_checkpoints_aside(const RunPaths& paths, int attempt) {
     std::filesystem::rename(paths.checkpoints(), aside);
   } catch (const std::filesystem::filesystem_error& error) {
     throw ResultsUnavailable(
-        fmt::format("{}: cannot be moved to {}: {}; make that possible, or move them yourself",
+        fmt::format("{}: cannot be moved to {}: {}; allow it, or move them yourself",
                     paths.checkpoints().string(), aside.string(), error.code().message()));
   }
 }

@@ -38,7 +38,7 @@ const RankEnd* silent_rank(std::span<const RankEnd> ranks) {
 }
 
 std::string last_words(const RankEnd& silent) {
-  return fmt::format("{} ended without a last event, {}", rank_name(silent),
+  return fmt::format("{} ended without reporting why, {}", rank_name(silent),
                      silent.last_step > 0 ? fmt::format("after step {}", silent.last_step)
                                           : "before its first step");
 }
@@ -191,7 +191,7 @@ Ending judge_without_result(std::span<const RankEnd> ranks, const AttemptEnd& en
                             const Ending& said) {
   const bool is_seen = end.outcome != LaunchOutcome::kUnseen;
   if (end.was_requeued && !is_seen) {
-    return cut_short(ranks, RunStatus::kNodeFailed, "the job was requeued without a word");
+    return cut_short(ranks, RunStatus::kNodeFailed, "the job was requeued without notice");
   }
   const EndOfTask* task = end.was_requeued ? nullptr : end_of(end.task);
   const bool is_of_any = task && task->status == RunStatus::kOutOfMemory && end.shares_memory;

@@ -181,7 +181,7 @@ void require_trained(const PreparedData& data) {
     throw ConfigError(
         data.source.string(), "data.sequence_length",
         fmt::format("{} leaves nothing to train on: each of {} documents has no token that is "
-                    "trained on, or is cut before the first one; needed: longer sequences",
+                    "trained on, or is cut before its first such token; needed: longer sequences",
                     cut.sequence_length, documents));
   }
 }
@@ -234,18 +234,21 @@ std::string summary_of(const PreparedData& data) {
         ", not by the chat template of the tokenizer's folder, which writes them if data.format "
         "is left out";
   }
+  const auto documents = [](auto count) {
+    return counted(static_cast<int64_t>(count), "document");
+  };
   if (data.cuts.empty() && data.header.untrained_documents > 0) {
-    text += fmt::format("; nothing is trained on in {}", data.header.untrained_documents);
+    text += "; without a trained token: " + documents(data.header.untrained_documents);
   }
   for (const PreparedData::Cut& cut : data.cuts) {
     if (cut.documents > 0) {
       text +=
-          fmt::format("; {} are cut at sequence_length {}, which loses {} of the trained tokens",
-                      cut.documents, cut.sequence_length, cut.lost.trained_tokens_lost);
+          fmt::format("; cut at sequence_length {}: {}, which loses {} of the trained tokens",
+                      cut.sequence_length, documents(cut.documents), cut.lost.trained_tokens_lost);
     }
     if (cut.lost.untrained_documents > 0) {
-      text += fmt::format("; nothing is trained on in {} at sequence_length {}",
-                          cut.lost.untrained_documents, cut.sequence_length);
+      text += fmt::format("; without a trained token at sequence_length {}: {}",
+                          cut.sequence_length, documents(cut.lost.untrained_documents));
     }
   }
   return text;

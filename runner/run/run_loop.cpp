@@ -93,8 +93,8 @@ void ResultsPatience::remind(const std::string& cause) {
   if (cause == reminded_of_ && now - reminded_at_ < kBetweenReminders) return;
   reminded_of_ = cause;
   reminded_at_ = now;
-  progress_.warn("waits: " + cause +
-                 "; runs under way go on, and what they report is kept in their files");
+  progress_.warn("waits to record results: " + cause +
+                 "; running runs go on, and their reports stay in their files");
 }
 
 void ResultsPatience::wait_without_runs(bool user_waits) {

@@ -42,14 +42,14 @@ std::string who_shared(const ProcessEnd& ended) {
   const LimitKills& kills = *ended.limit_kills;
   const int64_t little_bytes = std::max(kills.limit_bytes / kLittlePart, kLittleBytes);
   if (!ended.was_alone) {
-    return "runs beside each other share it: --max-parallel 1 runs one at a time";
+    return "runs at the same time share this limit: --max-parallel 1 runs one at a time";
   }
   if (kills.held_bytes > little_bytes) {
     return fmt::format("other programs hold {} of it: end them, or run where no other program does",
                        gib(kills.held_bytes));
   }
   if (kills.count > ended.ranks_killed) {
-    return "it ended other programs, too, which shared it: run where no other program does";
+    return "it also ended other programs, which shared this limit: run where no other program does";
   }
   return "";
 }
@@ -57,7 +57,7 @@ std::string who_shared(const ProcessEnd& ended) {
 // Judges a rank that was killed by SIGKILL. The run did not fit if the kernel killed processes at
 // the cgroup's memory limit and nobody else used that memory.
 void judge_kill(const ProcessEnd& ended, AttemptEnd& end) {
-  const std::string remedy = "a smaller model or batch, or fewer ranks on the host, take less";
+  const std::string remedy = "use a smaller model or batch, or fewer ranks on the host";
   if (ended.limit_kills) {
     const std::string limit = limit_text(ended.limit_kills->limit_bytes);
     const std::string others = who_shared(ended);

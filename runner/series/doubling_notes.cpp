@@ -80,11 +80,11 @@ std::string answer(const DoubledRows& series) {
   std::string text = series.name + ": ";
   if (!series.finished.empty()) {
     text += fmt::format("largest {} that {}fits: {}", series.key,
-                        is_bounded(series) ? "" : "was run ", series.finished.rbegin()->first);
+                        is_bounded(series) ? "" : "was run and ", series.finished.rbegin()->first);
     if (does_not) text += fmt::format(" ({} does not)", *does_not);
   } else {
     text += does_not ? fmt::format("{} {} does not fit", series.key, *does_not)
-                     : "nothing is known of " + series.key;
+                     : "no run has a result for " + series.key;
   }
   for (const ComparisonRow* row : series.others) {
     text += fmt::format("; {}: {}", *row->family_value, name_of(row->status));
@@ -108,7 +108,7 @@ std::string step_times(const DoubledRows& series) {
                      ratio(*last->step_time_ms_median / *first->step_time_ms_median));
 }
 
-// ". Compared with FSDP, a step takes x1.31 the time at 6, and the largest value is x2.67"
+// ". Compared with FSDP, a step at 6 takes x1.31 the time, and the largest value is x2.67"
 std::string compared(const DoubledRows& series, const DoubledRows& reference) {
   if (series.finished.empty()) return "";
   std::string text = ". Compared with " + quoted_if_unclear(reference.name) + ", ";
@@ -120,8 +120,8 @@ std::string compared(const DoubledRows& series, const DoubledRows& reference) {
     const ComparisonRow& own = *series.finished.at(value);
     if (own.step_time_ms_median && other->step_time_ms_median &&
         own.total_batch == other->total_batch) {
-      text += fmt::format("a step takes {} the time at {}, and ",
-                          ratio(*own.step_time_ms_median / *other->step_time_ms_median), value);
+      text += fmt::format("a step at {} takes {} the time, and ", value,
+                          ratio(*own.step_time_ms_median / *other->step_time_ms_median));
     }
   }
   const auto largest = static_cast<double>(series.finished.rbegin()->first);

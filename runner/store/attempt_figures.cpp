@@ -174,8 +174,8 @@ std::string AttemptFigures::what_is_missing(int64_t rank, const RunFinished& fin
   const int64_t left = planned - own.resumed_from_step;
   if (left < 0) {
     return fmt::format(
-        "nothing was left to do: it went on from step {} of {} steps; raise train.steps, or resume "
-        "from an earlier checkpoint",
+        "nothing was left to do: the run resumed from step {} of {} steps; raise train.steps, or "
+        "resume from an earlier checkpoint",
         own.resumed_from_step, planned);
   }
   if (finished.steps != planned) {

@@ -38,7 +38,7 @@ void EventTail::lose(File& file, int64_t& skipped_lines, int64_t lines, const st
   warn_(
       fmt::format("{}:{}: {}; figures of this attempt may lack a step; run it again with --rerun{}",
                   file.path.string(), file.line, what,
-                  is_last ? "; what else is wrong with this file is counted, not told" : ""));
+                  is_last ? "; further problems of this file are counted, but not shown" : ""));
 }
 
 bool EventTail::follows(File& file, int64_t& skipped_lines, const Event& event) {

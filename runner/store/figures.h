@@ -156,7 +156,7 @@ struct AttemptSummary {
     visit("validation_loss_best", self.validation_loss_best, "The least validation loss.", "",
           Better::kLess);
     visit("token_accuracy_last", self.token_accuracy_last,
-          "Part of the validation set's tokens that were the most likely ones, 0 to 1.",
+          "Part of the validation set's tokens that the model found the most likely, 0 to 1.",
           "token\naccuracy", Better::kMore, Shown::kWhereKnown);
     visit("checkpoint_write_time_ms_median", self.checkpoint_write_time_ms_median,
           "Median time of writing a checkpoint.", "", Better::kLess);
@@ -170,12 +170,12 @@ struct AttemptSummary {
                 "in 10^12, tokens that fill sequences up included, at the median step time.",
                 "", Better::kMore});
     visit("mfu_percent", self.mfu_percent,
-          "Model FLOPs utilization: model_tflops_per_second_per_rank of the GPU's dense peak in "
-          "the type that is computed in; where that peak is known.",
+          "Model FLOPs utilization: model_tflops_per_second_per_rank in percent of the GPU's dense "
+          "peak, in the type that the run computes in; if the peak is known.",
           "MFU\n%", Better::kMore, Shown::kWhereKnown);
     visit("hfu_percent", self.hfu_percent,
-          "Hardware FLOPs utilization: as mfu_percent, with what activation checkpointing "
-          "computes again.",
+          "Hardware FLOPs utilization: like mfu_percent, but also counts what activation "
+          "checkpointing computes again.",
           "", Better::kMore);
   }
 

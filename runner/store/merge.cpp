@@ -102,7 +102,7 @@ constexpr std::array kSoundnessRules = {
                   "  or '/' || folder || '/' like '%/../%') limit 1",
                   "has a run whose folder lies outside of its results: '{}'"},
     SoundnessRule{"select '' from runs where ranks not between 1 and 1000000 limit 1",
-                  "has runs of no or endless ranks"},
+                  "has runs whose number of ranks is not from 1 to 1000000"},
     SoundnessRule{"select '' from ranks k join runs r on r.id = k.run "
                   "where k.rank not between 0 and r.ranks - 1 limit 1",
                   "has ranks that their runs do not have"},
@@ -192,15 +192,15 @@ constexpr std::array kMergeRules = {
                   "join main.runs r on r.id = n.run "
                   "where n.source <> {name} and r.folder <> n.folder",
                   "{into} has runs of '{source}' from another place, {found}; give the source "
-                  "another name: NAME={results}; or, if it is the same one that was moved, let go "
-                  "of them first: fsdp-run prune {experiment}"},
+                  "another name: NAME={results}; or, if it is the same source that was moved, "
+                  "remove these runs first: fsdp-run prune {experiment}"},
     // Each run may be there only once.
-    SoundnessRule{"select n.folder, r.experiment from numbered n "
-                  "join main.runs r on r.folder = n.folder "
-                  "join main.experiments e on e.name = r.experiment where e.source <> n.source",
-                  "{into} has the run in {found} already, in '{experiment}', and would have it "
-                  "twice; leave {results} out, or let go of the others first: "
-                  "fsdp-run prune {experiment}"},
+    SoundnessRule{
+        "select n.folder, r.experiment from numbered n "
+        "join main.runs r on r.folder = n.folder "
+        "join main.experiments e on e.name = r.experiment where e.source <> n.source",
+        "{into} has the run in {found} already, in '{experiment}', and would have it twice; leave "
+        "{results} out, or remove the others first: fsdp-run prune {experiment}"},
     // Another experiment may have brought a text with the same digest.
     SoundnessRule{"select s.digest, '' from source.experiment_texts s "
                   "join main.experiment_texts t on t.digest = s.digest where t.text <> s.text",

@@ -124,7 +124,7 @@ TEST_CASE("a file that does not hold records is refused with its line") {
   CHECK_THAT(message("a.json", "[{\"text\":\"a\"}\n{\"text\":\"b\"}]"),
              Contains("a.json:2: no comma"));
   CHECK_THAT(message("a.json", "[{\"text\":\"a\"}]\nmore"),
-             Contains("a.json:2: text behind the end"));
+             Contains("a.json:2: text after the end"));
   const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
   CHECK_THAT(message("a.jsonl", "{\"text\":" + deep + "}"), Contains("a.jsonl:1: is not JSON"));
 }

@@ -85,9 +85,9 @@ TEST_CASE("a key of another family is refused") {
     return refusal([&] { check_model_config(config); });
   };
   CHECK(refusal_of_config({.sliding_window = 64}) ==
-        "'sliding_window': is no key of LlamaForCausalLM; leave it out");
+        "'sliding_window': is not a key of LlamaForCausalLM; leave it out");
   CHECK(refusal_of_config({.architecture = "MistralForCausalLM", .mlp_bias = true}) ==
-        "'mlp_bias': is no key of MistralForCausalLM; leave it out");
+        "'mlp_bias': is not a key of MistralForCausalLM; leave it out");
   CHECK_NOTHROW(check_model_config({.architecture = "MistralForCausalLM", .sliding_window = 64}));
 }
 

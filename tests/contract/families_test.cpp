@@ -87,7 +87,7 @@ TEST_CASE("an architecture that is in no table is refused with those that are") 
   for (const std::string name : {"Elman", "''"}) {
     CHECK_THAT(refusal([&] { applied("model.config.architecture: " + name); }),
                Contains("'model.config.architecture': '") &&
-                   Contains("' is none of what it can be; allowed: ") &&
+                   Contains("' is not one of its values; allowed: ") &&
                    Contains("LlamaForCausalLM"));
   }
   CHECK_THAT(refusal([] {

@@ -115,7 +115,7 @@ TEST_CASE("a preset, an adapter and quantized weights are told from a model's fo
              Contains("is an adapter (adapter_config.json)") && Contains("checkpoint.merge: true"));
   CHECK_THAT(config_refusal("\"dtype\": \"float32\"",
                             "\"quantization_config\": {\"quant_method\": \"bitsandbytes\"}"),
-             Contains("quantized in a way that is not read; allowed: NF4"));
+             Contains("quantized in a way that cannot be read; allowed: NF4"));
 }
 
 TEST_CASE("a config.json of another architecture is refused") {

@@ -157,7 +157,7 @@ TEST_CASE("keys that contradict each other are refused with the reason") {
   CHECK(contradiction(stochastic + "optimizer.state_dtype: bf16") == "no error");
   CHECK(contradiction("optimizer.state_dtype: fp16") == "no error");
   CHECK_THAT(contradiction(stochastic + "optimizer.state_dtype: fp16"),
-             Catch::StartsWith("'optimizer.rounding': stochastic rounds to bf16 alone"));
+             Catch::StartsWith("'optimizer.rounding': stochastic rounds to bf16 only"));
   const std::string int8 = "optimizer.state_dtype: int8\n";
   CHECK(contradiction(int8) == "no error");
   CHECK(contradiction(int8 + stochastic + "optimizer.kind: adam") == "no error");

@@ -174,7 +174,7 @@ TEST_CASE("weight decay leaves out roles that there are") {
   CHECK(applied("optimizer.no_decay: [bias, norm]").optimizer.no_decay == TextList{"bias", "norm"});
   CHECK(applied("optimizer.no_decay: []").optimizer.no_decay.empty());
   CHECK(message("optimizer.no_decay: [norm, layers]\n") ==
-        "lab.yaml:1:28: 'optimizer.no_decay': 'layers' is none of what it can be; allowed: a list, "
+        "lab.yaml:1:28: 'optimizer.no_decay': 'layers' is not one of its values; allowed: a list, "
         "each item norm or bias");
 }
 

@@ -91,7 +91,7 @@ TEST_CASE("a pickle whose values would take far more memory than it has bytes is
                    std::pair("dictionaries", list + repeated("}a", kMany)),
                    std::pair("names", names), std::pair("memo", memo));
   CAPTURE(what);
-  CHECK_THAT(refusal_of_pickle(begin + values + "."), Contains("of far more values"));
+  CHECK_THAT(refusal_of_pickle(begin + values + "."), Contains("with far more values"));
 }
 
 // Tensors of one number each, in one storage, as torch.save writes them. Each value that may be

@@ -50,7 +50,7 @@ def test_a_runner_without_the_reader_says_how_it_is_built(runner, prepare_file, 
     libraries = os.environ | {"LD_LIBRARY_PATH": str(runner.parent / "lib")}
     done, _ = prepare_file(written(tmp_path / "a.parquet"), runner=alone, env=libraries)
     assert done.returncode == 2
-    assert "a.parquet: is Parquet, and what reads it is not built; ./fsdp-run FILE builds it" in done.stderr
+    assert "a.parquet: is Parquet, and the reader of Parquet is not built; ./fsdp-run FILE builds it" in done.stderr
 
 
 def refusal(prepare_file, file):

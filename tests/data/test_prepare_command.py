@@ -39,7 +39,7 @@ def test_runners_that_ask_at_once_make_a_file_once(runner, tmp_path):
     assert [process.returncode for process in runners] == [0, 0, 0], outputs
     assert sorted("made " in out for out, _ in outputs) == [False, False, True]
     for out, _ in outputs:
-        assert "games.csv: 20000 documents" in out and "20000 are cut at sequence_length 8" in out
+        assert "games.csv: 20000 documents" in out and "cut at sequence_length 8: 20000 documents" in out
         assert "sequence_length 64" not in out
     made, = (tmp_path / "results/prepared").glob("*.tokens")
     assert len(read_prepared(made).tokens) == 20_000
@@ -104,7 +104,7 @@ def test_data_that_is_overwritten_meanwhile_gets_no_name_of_what_it_was(runner, 
         write("1. d4 d5")
     _, errors = process.communicate()
     assert process.returncode == 2
-    assert name in errors and "is not what it was when this call began" in errors
+    assert name in errors and "changed during this call" in errors
     assert [each.name for each in (results / "prepared").iterdir()] == [".lock"]
 
 

@@ -339,7 +339,7 @@ def test_turns_are_counted_by_role_and_documents_that_train_on_nothing(try_prepa
     chats.append({"messages": [{"role": "user", "content": "x", "name": "Ann"}, {"role": "critic", "content": "y"}]})
     done, _ = chats_that(try_prepare, tmp_path, corpus, chats)
     assert ("turns: 2 assistant (trained on), 3 user, 1 critic, 1 system; not read: 1 name; "
-            "nothing is trained on in 1 at sequence_length 256") in done.stdout
+            "without a trained token at sequence_length 256: 1 document") in done.stdout
 
 
 def test_a_file_without_answers_is_refused_with_its_roles(try_prepare, tmp_path, corpus):
@@ -357,8 +357,8 @@ def test_a_length_at_which_nothing_is_left_to_train_on_is_refused(try_prepare, t
     lost = sum(label != -100 for labels in prepared.labels for label in labels[shorter + 1:])
     done, _ = chats_that(try_prepare, tmp_path, corpus, chats, sequence_length=shorter)
     assert done.returncode == 0 and shorter < longer
-    assert (f"2 are cut at sequence_length {shorter}, which loses {lost} of the trained tokens; "
-            f"nothing is trained on in 1 at sequence_length {shorter}") in done.stdout
+    assert (f"cut at sequence_length {shorter}: 2 documents, which loses {lost} of the trained tokens; "
+            f"without a trained token at sequence_length {shorter}: 1 document") in done.stdout
     done, _ = chats_that(try_prepare, tmp_path, corpus, chats, sequence_length=4)
     assert done.returncode == 2
     assert "'data.sequence_length': 4 leaves nothing to train on: each of 2 documents has no token" in done.stderr

@@ -48,8 +48,8 @@ TEST_CASE("a run that shares its only CPU with busy loops is marked, and not com
   const ComparisonRow row = Store(workplace.results()).comparison("trial").at(0);
   CHECK(row.cpu_time_others_percent.value() > 25);
   CHECK(row.run_queue_wait_percent.value() > 25);
-  CHECK_THAT(ended.output, Contains("not ranked, as others took CPU time: one") &&
-                               Contains("Warning: processes of others took CPU time"));
+  CHECK_THAT(ended.output, Contains("not ranked, because other processes took CPU time: one") &&
+                               Contains("Warning: other processes took CPU time"));
 }
 
 TEST_CASE("a rank reports its use of CPUs once, unless no step comes after the warm-up") {

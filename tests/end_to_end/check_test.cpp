@@ -32,7 +32,7 @@ TEST_CASE("check shows what every run will do") {
   CHECK_THAT(said, Contains("experiment.yaml: 2 runs, no mistake found\n"));
   CHECK_THAT(said, Contains("\nfirst   ddp"));
   CHECK_THAT(in_words(said), Contains("Memory, whether runs fit, and the size of checkpoints are "
-                                      "not known: the trainer /nowhere/fsdp-train is not there"));
+                                      "not known: the trainer /nowhere/fsdp-train does not exist"));
   CHECK_THAT(said, !Contains("[GiB]"));
   const std::string equal = check(workplace, {"batch.total=24", "batch.size_per_rank=4"});
   CHECK_THAT(equal, Contains("\nEach run: 120 sequences, ") && !Contains("Sequences"));
@@ -47,7 +47,7 @@ TEST_CASE("check warns of what will make runs less than they look") {
   CHECK_THAT(in_words(check(workplace, {"strategy.ranks=64"})),
              Contains("warning: first, second: more ranks than this host's"));
   CHECK_THAT(in_words(check(workplace, {"train.steps=4"})),
-             Contains("step times will be of fewer than 4 steps after the warm-up; raise"));
+             Contains("step times will be based on fewer than 4 steps after the warm-up; raise"));
 }
 
 TEST_CASE("check, a dry run and a run say which keys of base have no effect") {

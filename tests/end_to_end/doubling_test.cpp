@@ -159,7 +159,7 @@ TEST_CASE("a run that fails ends its series, which goes on when the run is tried
                                            "batch_above=2,out_of_memory=no room"}});
   CHECK(ended.status == 1);
   CHECK(values(workplace) == "1 finished 1; 2 failed 1");
-  CHECK_THAT(ended.output, Contains("FSDP: largest batch.size_per_rank that was run fits: 1; "
+  CHECK_THAT(ended.output, Contains("FSDP: largest batch.size_per_rank that was run and fits: 1; "
                                     "2: failed"));
   CHECK_THAT(values(workplace, "after"), Contains("2 finished 1; 3 out_of_memory 1"));
   CHECK(workplace.run({"experiment.yaml"}, fits_up_to(3)).status == 0);

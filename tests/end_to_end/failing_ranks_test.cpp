@@ -159,7 +159,8 @@ TEST_CASE("ranks end when one of them is killed") {
     CHECK_THAT(
         run.last_words(rank).reason,
         Matches("(rank \\d of 3 failed: )?\\w+( of unit \\d)? failed on rank \\d of 3: .*") ||
-            StartsWith("rank " + std::to_string(killed) + " of 3 failed: its process is gone"));
+            StartsWith("rank " + std::to_string(killed) +
+                       " of 3 failed: its process ended without a message"));
   }
 }
 

@@ -53,7 +53,7 @@ TEST_CASE("runs begin and end while a reader holds the database, and are recorde
   touch(workplace / "go");
   for (const pid_t process : ranks) CHECK(gone_soon(process));
   runner.wait_for_error_text("second: finished");
-  runner.wait_for_error_text("waits: ");
+  runner.wait_for_error_text("waits to record results: ");
   SECTION("by the same runner") {
     reader.end();
     const Ended ended = runner.wait();

@@ -52,7 +52,8 @@ TEST_CASE("a mistyped option is answered with the nearest one") {
     return ended.errors;
   };
   CHECK_THAT(errors({"experiment.yaml", "--reslts", "x"}),
-             Contains("'--reslts' is no option of fsdp-run run; did you mean '--results'?"));
+             Contains("'--reslts' is not an option of fsdp-run run; did you mean '--results'?"));
   CHECK_THAT(errors({"report", "--per_rank"}), Contains("did you mean '--per-rank'?"));
-  CHECK_THAT(errors({"status", "--xyz"}), Contains("'--xyz' is no option of fsdp-run status; see"));
+  CHECK_THAT(errors({"status", "--xyz"}),
+             Contains("'--xyz' is not an option of fsdp-run status; see"));
 }

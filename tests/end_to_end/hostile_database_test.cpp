@@ -122,7 +122,7 @@ TEST_CASE("a run whose experiment a stranger's database does not hold is not com
   results.change("update runs set experiment = 'nowhere' where id = 2");
   const Ended ended = results.call({"report", "--compare", "1", "2"});
   CHECK(ended.status == 2);
-  CHECK_THAT(ended.errors, Catch::Contains("whose experiment the results do not hold"));
+  CHECK_THAT(ended.errors, Catch::Contains("but the results do not hold its experiment"));
 }
 
 }  // namespace

@@ -181,7 +181,7 @@ TEST_CASE("status shows a job that waits, and then its nodes, also in 80 columns
 TEST_CASE("status, called again and again, leaves Slurm alone for a while; report asks") {
   SubmittedRun run;
   write_text(run.path() / "slurm/.folder", "");
-  const std::string remark = "open jobs of Slurm cannot be asked about";
+  const std::string remark = "cannot ask Slurm about open jobs";
   CHECK_THAT(run.call({"status"}).errors, Contains(remark));
   CHECK_THAT(run.call({"status"}).errors, !Contains(remark));
   CHECK_THAT(run.call({"report"}).errors, Contains(remark));

@@ -45,8 +45,9 @@ TEST_CASE("the results of a class are one table, in which each run says whose it
                                "------  -----  ------\n"
                                "alice       5       5\n"
                                "bob         5  failed\n\n"));
-  CHECK_THAT(table.output, Contains("first, second (alice); ") && Contains(": first (bob); ") &&
-                               Contains("\nbob misses 1 of 2: second (failed).\n"));
+  CHECK_THAT(table.output,
+             Contains("first, second (alice); ") && Contains(": first (bob); ") &&
+                 Contains("\nbob has no result for 1 of 2 points: second (failed).\n"));
   CHECK_THAT(workplace.call({"explain", "bob/trial/second"}).output,
              Contains(": a reason\nIt was merged from bob, and runs there only.\n"));
   const Ended again = workplace.call({"merge", "class/alice", "class/bob"});
@@ -103,11 +104,12 @@ TEST_CASE("merge refuses what it cannot tell apart or find, and creates nothing"
     CHECK_FALSE(std::filesystem::exists(workplace.results()));
     return ended.errors;
   };
-  CHECK_THAT(refusal({"a/alice", "b/alice"}),
-             Contains("'b/alice': would be called 'alice' as a/alice; tell them apart: "
-                      "NAME=b/alice"));
+  CHECK_THAT(
+      refusal({"a/alice", "b/alice"}),
+      Contains(
+          "'b/alice': would be named 'alice', like a/alice; give it another name: NAME=b/alice"));
   CHECK_THAT(refusal({"nowhere"}), Contains("nowhere: there is no results.sqlite in nowhere"));
-  CHECK_THAT(refusal({"a/b=a/alice"}), Contains("NAME without a '/'"));
+  CHECK_THAT(refusal({"a/b=a/alice"}), Contains("a NAME without '/'"));
   CHECK_THAT(refusal({std::string(300, 'a') + "=nowhere"}),
              Contains("there is no results.sqlite in nowhere"));
   CHECK_THAT(workplace.call({"merge", "a/alice", "--results", "a/alice/results"}).errors,

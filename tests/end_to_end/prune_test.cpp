@@ -30,7 +30,7 @@ TEST_CASE("prune says what it needs to know, and asks; without a terminal it wan
   CHECK_THAT(workplace.call({"prune", "one", "--keep-last", "2"}).errors,
              Contains("--checkpoints"));
   CHECK_THAT(workplace.call({"prune", "--older-than", "yesterday"}).errors,
-             Contains("--older-than: 'yesterday' is no time"));
+             Contains("--older-than: 'yesterday' is not a time"));
   const Ended shown = workplace.call({"prune", "one", "--dry-run"});
   CHECK(shown.status == 0);
   CHECK_THAT(shown.output, Contains("1 (trial/one, ") && Contains("), finished\n1 run, "));

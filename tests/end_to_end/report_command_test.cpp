@@ -65,7 +65,7 @@ TEST_CASE("report's options choose rows, columns and times") {
   CHECK(csv({"--since", "1h"}) == "point,ranks\r\nfirst,3\r\nsecond,2\r\n");
   CHECK(csv({"--since", "2999-01-01"}) == "point,ranks\r\n");
   CHECK_THAT(run_report(workplace, {"--columns", "help"}).output,
-             StartsWith("Columns, in the order") && Contains("\n* point\n"));
+             StartsWith("All columns, in the order") && Contains("\n* point\n"));
   CHECK_THAT(run_report(workplace, {"--compare", "first", "second"}).output,
              Contains("\nstrategy ") && Contains("ddp") && Contains("fsdp"));
   CHECK(run_report(workplace, {"--compare", "first", "first"}).status == 2);
@@ -92,7 +92,7 @@ TEST_CASE("runs that left the list are told of, are rows on request, and are com
   REQUIRE(workplace.run().status == 0);
   REQUIRE(workplace.run({"experiment.yaml", "train.steps=7", "--only", "second"}).status == 0);
   CHECK_THAT(run_report(workplace, {}).output,
-             Contains("not shown: 2 runs") && Contains("`fsdp-run report --all`"));
+             Contains("Not shown: 2 runs outside") && Contains("`fsdp-run report --all`"));
   const std::string first = "first [train.steps=5]", second = "second [train.steps=5]";
   for (const char* option : {"--all", "--variants"}) {
     const Ended all =

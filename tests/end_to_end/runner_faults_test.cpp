@@ -68,8 +68,9 @@ TEST_CASE("--follow leaves alone what failed or was never submitted, and ends wi
             .status == 1);
   const Ended follows = workplace.run({"experiment.yaml", "--follow"});
   CHECK(follows.status == 1);
-  CHECK_THAT(follows.errors, Contains("2 runs without a result in no job: fsdp-run "
-                                      "experiment.yaml --launcher slurm submits what is left"));
+  CHECK_THAT(follows.errors,
+             Contains("2 runs without a result, and in no job; to submit what is left, call: "
+                      "fsdp-run experiment.yaml --launcher slurm"));
   CHECK(rows(workplace)[0].attempt == 1);
 }
 
@@ -195,7 +196,7 @@ TEST_CASE("a run that was interrupted or killed goes on from its newest checkpoi
   CHECK(ended.status == 0);
   CHECK_THAT(ended.errors, Contains("saves: started, 1 rank, 9 steps\n"
                                     "saves: resumed from step 6\n"));
-  CHECK_THAT(ended.output, Contains("of the steps since a checkpoint: saves from step 6; --rerun"));
+  CHECK_THAT(ended.output, Contains("the steps after a checkpoint: saves from step 6; --rerun"));
   const ComparisonRow row = rows(workplace).at(0);
   CHECK(row.status == RunStatus::kFinished);
   CHECK(row.attempt == 3);

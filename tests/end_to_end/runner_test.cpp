@@ -173,7 +173,7 @@ TEST_CASE("a runner waits for another one on its devices, or shares them") {
   }
   SECTION("shares") {
     Program second(two / ".", two.command({"experiment.yaml", "--share"}), until_told);
-    second.wait_for_error_text("beside " + first_claim);
+    second.wait_for_error_text("runs at the same time as " + first_claim);
     second.wait_for_error_text("second: started");
     std::ofstream(one / "told") << '\n';
     CHECK(first.wait().status == 0);

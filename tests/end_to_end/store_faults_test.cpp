@@ -160,7 +160,7 @@ ln -s ../../big small/results/runs
 cat /dev/zero > small/filler 2>/dev/null || true
 truncate -s -200K small/filler
 "$@" second.yaml --results small/results 2> full.txt & runner=$!
-until grep -q 'waits: ' full.txt || ! kill -0 $runner; do sleep 0.05; done
+until grep -q 'waits to record results: ' full.txt || ! kill -0 $runner; do sleep 0.05; done
 rm small/filler
 status=0
 wait $runner || status=$?
@@ -199,8 +199,8 @@ TEST_CASE("a full disk is told and waited for, and nothing is lost") {
   INFO(ended.errors);
   REQUIRE(ended.status == 0);
   const std::string errors = text_of(workplace / "full.txt");
-  CHECK_THAT(errors, Contains("waits: small/results/results.sqlite: ") && Contains("full") &&
-                         Contains("free space on its file system"));
+  CHECK_THAT(errors, Contains("waits to record results: small/results/results.sqlite: ") &&
+                         Contains("full") && Contains("free space on its file system"));
   CHECK(first_line_of(workplace / "full.status") == "0");
   const std::string steps_of =
       "select count(*) from steps s join runs r on r.id = s.run where "
@@ -221,7 +221,7 @@ mkdir big
 until grep -q 'one: started' full.txt || ! kill -0 $runner; do sleep 0.05; done
 cat /dev/zero > small/filler 2>/dev/null || true
 touch is_full
-until grep -q 'waits: ' full.txt || ! kill -0 $runner; do sleep 0.05; done
+until grep -q 'waits to record results: ' full.txt || ! kill -0 $runner; do sleep 0.05; done
 rm small/filler
 status=0
 wait $runner || status=$?

@@ -170,9 +170,9 @@ TEST_CASE("a damaged checkpoint is never trained from") {
   CHECK(folder.train().status == 0);
   const auto started = std::get<RunStarted>(folder.events().front().body);
   CHECK(started.resumed_from_step == 2);
-  CHECK_THAT(started.warning, StartsWith("the run goes on from step-2, as what is newer is "
-                                         "damaged: ") &&
-                                  Contains(damaged.string()));
+  CHECK_THAT(started.warning,
+             StartsWith("the run resumes from step-2, because newer checkpoints are damaged: ") &&
+                 Contains(damaged.string()));
 
   // The last attempt wrote step 4 again.
   CHECK(folder.train().status == 0);
@@ -182,7 +182,6 @@ TEST_CASE("a damaged checkpoint is never trained from") {
     folder.flip_bit(name + "/weights.rank0.safetensors");
   }
   CHECK(folder.train().status == 2);
-  CHECK_THAT(folder.reason(), Contains("'resume': auto finds no checkpoint that is as it was "
-                                       "written: ") &&
+  CHECK_THAT(folder.reason(), Contains("'resume': auto finds no undamaged checkpoint: ") &&
                                   Contains("to begin anew"));
 }

@@ -97,7 +97,7 @@ def test_a_run_that_left_its_list_is_refused(workplace):
     set_current(0)
     refused = workplace.call("export", "not run", "--to", "left")
     set_current(1)
-    assert refused.returncode == 2 and "left its experiment's list" in refused.stderr
+    assert refused.returncode == 2 and "is no longer in its experiment's list" in refused.stderr
 
 
 def test_nothing_is_overwritten_without_force(workplace):

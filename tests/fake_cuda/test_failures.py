@@ -71,7 +71,7 @@ def test_a_rank_that_is_killed_is_missed_by_those_of_its_host(trainer, fake_cuda
     assert codes == [-signal.SIGKILL if rank == killed else COMMUNICATION for rank in range(ranks)]
     for rank in range(ranks):
         if rank != killed:
-            assert reason(tmp_path / "run", rank).startswith(f"rank {killed} of {ranks} failed: its process is gone")
+            assert reason(tmp_path / "run", rank).startswith(f"rank {killed} of {ranks} failed: its process ended without a message")
 
 
 def test_a_rank_that_is_suspended_is_missed_by_the_watchdog(trainer, fake_cuda, tmp_path):
@@ -90,4 +90,4 @@ def test_a_rank_that_never_comes_is_named(trainer, fake_cuda, tmp_path):
     spec = run(3) | {"communication": {"rendezvous_timeout_s": 3}}
     absent = write_trainer(tmp_path, trainer, fake_cuda, first='[ "$RANK" = 1 ] && exit 0')
     assert wait_for_all(start(absent, spec, tmp_path / "run")) == [COMMUNICATION, 0, COMMUNICATION]
-    assert "these ranks never came: 1" in reason(tmp_path / "run", 0)
+    assert "these ranks never connected: 1" in reason(tmp_path / "run", 0)

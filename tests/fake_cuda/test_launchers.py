@@ -76,7 +76,7 @@ def kill_at(event: int, killed: int, ranks: int, folder_of_run, launcher: subpro
 def check_others_name(killed: int, ranks: int, folder: Path) -> None:
     for rank in range(ranks):
         if rank != killed:
-            assert reason(folder, rank).startswith(f"rank {killed} of {ranks} failed: its process is gone"), rank
+            assert reason(folder, rank).startswith(f"rank {killed} of {ranks} failed: its process ended without a message"), rank
 
 
 def last_checkpoint(folder: Path) -> int:

@@ -98,7 +98,7 @@ def test_a_file_of_a_repository_is_not_the_repository(workplace):
     for keys, missing in (({"data.tokenizer": f"hf://{MODEL}", "source": None}, "config.json"),
                           ({"source": MODEL}, "model.safetensors.index.json")):
         workplace.write(**keys)
-        refused(workplace, f"{MODEL} is not in {workplace.cache} as a whole", f"{missing} is missing")
+        refused(workplace, f"{MODEL} is not complete in {workplace.cache}", f"{missing} is missing")
     workplace.write(None, **{"data.tokenizer": f"hf://{MODEL}"})
     assert workplace.fetch().returncode == 0
     (workplace.snapshot() / "tokenizer_config.json").unlink()
@@ -148,7 +148,7 @@ def test_a_model_without_one_of_its_shards_is_not_taken(workplace):
     workplace.fetch()
     shard = workplace.snapshot() / "model-00002-of-00002.safetensors"
     shard.resolve().unlink()
-    assert f"'model.source': {MODEL} is not in" in workplace.run().stderr
+    assert f"'model.source': {MODEL} is not complete in" in workplace.run().stderr
     assert workplace.fetch().returncode == 0
     workplace.check_snapshot(WANTED)
 
@@ -179,7 +179,7 @@ def test_a_local_folder_of_that_name_is_taken(workplace):
     shutil.copytree(workplace.snapshot(), workplace.folder / MODEL)
     workplace.hub.requests.clear()
     ended = workplace.fetch()
-    assert "names nothing that is on a hub" in ended.stdout
+    assert "names no model or data on a hub" in ended.stdout
     assert workplace.hub.requests == []
 
 
@@ -194,7 +194,7 @@ def test_a_snapshot_whose_links_are_not_all_made_is_not_taken(workplace):
     workplace.fetch()
     for path in ("tokenizer_config.json", "model.safetensors.index.json"):
         (workplace.snapshot() / path).unlink()
-        refused(workplace, f"{MODEL} is not in {workplace.cache} as a whole", f"{path} is missing")
+        refused(workplace, f"{MODEL} is not complete in {workplace.cache}", f"{path} is missing")
         gets_nothing_again(workplace)
         workplace.check_snapshot(WANTED)
     assert workplace.run().returncode == 0

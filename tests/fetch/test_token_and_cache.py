@@ -39,11 +39,11 @@ def test_the_token_goes_to_the_hub_alone_and_nowhere_else(workplace, place):
 
 def test_a_token_that_would_be_another_header(workplace):
     ended = workplace.fetch(HF_TOKEN="a\r\nX-Evil: 1 2")
-    assert ended.returncode == 2 and "HF_TOKEN: is no token" in ended.stderr
+    assert ended.returncode == 2 and "HF_TOKEN: is not a token" in ended.stderr
     assert "X-Evil" not in ended.stderr and workplace.hub.requests == []
 
 
-@pytest.mark.parametrize("content, text", [(b"two words", "is no token"), (b"\xff\xfe", "is no token"),
+@pytest.mark.parametrize("content, text", [(b"two words", "is not a token"), (b"\xff\xfe", "is not a token"),
                                            (None, "the token cannot be read: Is a directory; HF_TOKEN_PATH names")])
 def test_a_token_file_that_holds_none(workplace, content, text):
     place = workplace.folder / "secret"
@@ -144,7 +144,7 @@ def test_ctrl_c_ends_it_at_once_and_keeps_what_has_come(workplace, stage):
     interrupt(process)
     _, errors = process.communicate(timeout=60)  # the server sends nothing more
     over.set()
-    assert process.returncode == 130 and "goes on from there" in errors, errors
+    assert process.returncode == 130 and "continues from there" in errors, errors
     workplace.check_nothing_wrong()
     workplace.hub.faults = {}
     assert workplace.fetch().returncode == 0

@@ -62,7 +62,7 @@ def test_it_shows_each_figure_of_each_person_and_what_differs(open_report, class
     assert [cell.startswith("*") for cell in cells[1][1:]] == [True, True]
     assert cells[2][1] == "-" and cells[2][2] == cells[0][2]
     notes = page.locator(".notes li").all_text_contents()
-    assert notes == ["carol misses 1 of 2: 1 GPU (not there).", "* PyTorch 2.9.1, not 2.11.0: bob."]
+    assert notes == ["carol has no result for 1 of 2 points: 1 GPU (not in the list).", "* PyTorch 2.9.1, not 2.11.0: bob."]
     assert "(alice, bob)" in page.locator(".warnings").text_content()
     open_everything(page)
     assert layout_problems(page) == []

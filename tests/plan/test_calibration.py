@@ -109,7 +109,7 @@ def test_a_price_gives_the_cost_of_each_run_and_of_all(fsdp_run, plans, calibrat
         assert row["hours"] == pytest.approx(1e6 * row["step_time_ms"] / 3.6e6)
         assert row["cost"] == pytest.approx(2 * ranks * row["hours"])
     text = " ".join(fsdp_run("plan", *words, "--price", "2").stdout.split())
-    said = float(text.split("All runs with their repeats cost ")[1].split()[0])
+    said = float(text.split("All runs, with their repeats, cost ")[1].split()[0])
     assert said == pytest.approx(sum(row["cost"] for row in planned.values()), rel=0.01)
     assert all(row["cost"] is None and row["hours"] > 0 for row in plans(*words).values())
 

@@ -122,7 +122,7 @@ def test_several_changes_are_suggested_where_none_is_enough(plan, rows):
     assert f"the least change that makes it fit: {changes}, " in " ".join(plan(*words).stdout.split())
     words[3] = "memory_limit_gib=0.001"
     text = " ".join(plan(*words).stdout.split())
-    assert "1 GPU: does not fit, and none of the changes makes it fit: " in text
+    assert "1 GPU: does not fit with any of these changes; " in text
 
 
 NEEDS_LORA = ["--only", "1 GPU", "--set", "memory_limit_gib=0.08"]
@@ -238,7 +238,7 @@ def test_where_no_memory_is_known_nothing_is_said_to_fit(plan):
     done = plan("--suggest", "--set", "device=cuda", "--only", "1 GPU")
     assert done.returncode == 0, done.stderr
     text = " ".join(done.stdout.split())
-    assert "1 GPU: how much memory there is is not known; name the GPU with --gpu." in text
+    assert "1 GPU: the GPU's memory is not known; name the GPU with --gpu." in text
     assert "fits as it is" not in text
 
 
@@ -319,12 +319,12 @@ def test_on_the_cpu_the_memory_of_this_host_is_the_limit(rows):
 
 
 @pytest.mark.parametrize("words, problem", [
-    (["--max", "batch.size"], "'batch.size': is no key that holds a number"),
-    (["--max", "strategy.kind"], "'strategy.kind': is no key that holds a number"),
-    (["--ranks", "0"], "'0': is no list of numbers up to 100000; allowed: 4, 1,2,8 or 1..1024"),
-    (["--ranks", "8..4"], "'8..4': is no list of numbers"),
-    (["--ranks", "9999999999999999999"], "is no list of numbers"),
-    (["--ranks", "1..9223372036854775807"], "is no list of numbers up to 100000"),
+    (["--max", "batch.size"], "'batch.size': is not a key that holds an integer"),
+    (["--max", "strategy.kind"], "'strategy.kind': is not a key that holds an integer"),
+    (["--ranks", "0"], "'0': is not a list of numbers from 1 to 100000; allowed: a number, a list (1,2,8) or a range (1..1024)"),
+    (["--ranks", "8..4"], "'8..4': is not a list of numbers"),
+    (["--ranks", "9999999999999999999"], "is not a list of numbers"),
+    (["--ranks", "1..9223372036854775807"], "is not a list of numbers from 1 to 100000"),
     (["--profile", "none"], "no such profile"),
 ])
 def test_mistakes_are_said(plan, words, problem):

@@ -100,8 +100,8 @@ std::string FailureNotice::of_gone(milliseconds patience) const {
   // Other ranks end only after may_others_end_ is set, which may have happened meanwhile.
   if (!rank || may_others_end_) return "";
   return failure_of_rank(*rank) +
-         "its process is gone without a word; it was killed, by the system if the host's memory "
-         "was full (see dmesg), or crashed (see the rank's log)";
+         "its process ended without a message: it crashed (see the rank's log) or was killed, by "
+         "the system if the host's memory was full (see dmesg)";
 }
 
 std::string FailureNotice::failure_of_rank(int rank) const {

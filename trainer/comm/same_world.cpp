@@ -47,11 +47,11 @@ std::string rank_text(int rank) { return "rank " + std::to_string(rank); }
 
 Verdict compare(const Arrival& own, const Arrival& other) {
   if (other.world_size != own.world_size) {
-    return {"WORLD_SIZE", rank_text(other.rank) + " was started as one of " +
-                              std::to_string(other.world_size) + " ranks, " + rank_text(own.rank) +
-                              " as one of " + std::to_string(own.world_size) +
-                              "; start all ranks of a run with the same WORLD_SIZE (or its like), "
-                              "and each run at a MASTER_PORT of its own"};
+    return {"WORLD_SIZE",
+            rank_text(other.rank) + " was started as one of " + std::to_string(other.world_size) +
+                " ranks, " + rank_text(own.rank) + " as one of " + std::to_string(own.world_size) +
+                "; start all ranks of a run with the same WORLD_SIZE (or the launcher's variable "
+                "for it), and each run at a MASTER_PORT of its own"};
   }
   if (other.device != own.device) {
     return {"device", rank_text(other.rank) + " runs on " + other.device + ", " +
@@ -65,7 +65,7 @@ Verdict compare(const Arrival& own, const Arrival& other) {
     return {"LOCAL_WORLD_SIZE", rank_text(other.rank) + " was started with " + hosts(other) + ", " +
                                     rank_text(own.rank) + " with " + hosts(own) +
                                     "; give each process the number of ranks on its host (in "
-                                    "LOCAL_WORLD_SIZE or its like)"};
+                                    "LOCAL_WORLD_SIZE or the launcher's variable for it)"};
   }
   return {};
 }
@@ -74,8 +74,8 @@ Verdict compare(const Arrival& own, const Arrival& other) {
 Verdict one_too_many(const Arrival& own) {
   return {"RANK", "more than " + std::to_string(own.world_size) + " processes came, so " +
                       rank_text(own.rank) +
-                      " or another one was started twice; give each process its own RANK (or its "
-                      "like), and each run a MASTER_PORT of its own"};
+                      " or another one was started twice; give each process its own RANK (or the "
+                      "launcher's variable for it), and each run a MASTER_PORT of its own"};
 }
 
 std::string missing_ranks(const std::map<int, int64_t>& arrived, int world_size) {
@@ -98,15 +98,16 @@ Verdict judge(const Arrival& own, c10d::Store& store, steady_clock::time_point d
     try {
       store.wait({arrival_key(place)}, std::max(left, milliseconds(1)));
     } catch (const std::exception&) {
-      throw std::runtime_error("these ranks never came: " + missing_ranks(arrived, own.world_size));
+      throw std::runtime_error("these ranks never connected: " +
+                               missing_ranks(arrived, own.world_size));
     }
     const Arrival other = read_arrival(store, place);
     if (Verdict found = compare(own, other); !found.key.empty()) return found;
     if (!arrived.emplace(other.rank, place).second) {
       return {"RANK", "two processes were started as " + rank_text(other.rank) + " of " +
                           std::to_string(own.world_size) +
-                          "; give each process its own RANK (or its like), and each run a "
-                          "MASTER_PORT of its own"};
+                          "; give each process its own RANK (or the launcher's variable for it), "
+                          "and each run a MASTER_PORT of its own"};
     }
   }
   return {};

@@ -217,16 +217,19 @@ RunPlan plan_run(const PlanRequest& request) {
   plan_host_memory(plan, recording, spec, request);
   plan.assumptions = batches.assumptions;
   if (is_cuda && request.device.compute_capability == 0) {
-    plan.assumptions.push_back("the GPU's kernels are those of a Hopper GPU; --gpu names another");
+    plan.assumptions.push_back(
+        "the kernels are those of a Hopper GPU; name another GPU with --gpu");
   }
   if (is_cuda && !spec.strategy.limit_all_gathers) {
     plan.assumptions.push_back(
-        "limit_all_gathers: false keeps units for a GPU that is behind: they are not counted");
+        "the units that limit_all_gathers: false keeps while the GPU lags behind the host are not "
+        "counted");
   }
   if (is_cuda && spec.data.rows == RowFill::kPadToLongest &&
       family_of(config).structure == ModelStructure::kDecoder) {
     plan.assumptions.push_back(
-        "attention is not cuDNN's, which would plan each new length of rows: pad_to_longest");
+        "with pad_to_longest, attention does not use cuDNN, which would make a new plan for each "
+        "length of rows");
   }
   plan_step_time(request, spec, config, batches, plan);
   plan.plan_time_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();

@@ -266,8 +266,9 @@ PlannedBatches planned_batches(const RunSpec& spec, const ModelConfig& config, c
     const auto data = std::make_shared<ReadData>(spec, config, results, digest_of);
     batches.steps = data->steps(data);
     if (!data->has_seen_all()) {
-      batches.assumptions.push_back("micro-batches behind the first " +
-                                    std::to_string(kMostLookedAt) + " are no wider than these");
+      batches.assumptions.push_back("no micro-batch after the first " +
+                                    std::to_string(kMostLookedAt) +
+                                    " has longer rows than these have");
     }
     batches.usual_steps = data->usual_steps(data);
     if (wants_evaluations(spec)) batches.evaluations = data->evaluations(data);
@@ -280,7 +281,7 @@ PlannedBatches planned_batches(const RunSpec& spec, const ModelConfig& config, c
         [=] { return full_batch(spec.data, config, evaluation_rows(spec), kMeta); });
   }
   if (spec.data.rows == RowFill::kPadToLongest) {
-    batches.assumptions.emplace_back("every micro-batch is as wide as rows may be");
+    batches.assumptions.emplace_back("every micro-batch has rows of the greatest possible length");
   }
   return batches;
 }

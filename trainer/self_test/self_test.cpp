@@ -68,7 +68,7 @@ void check_kernel_set(KernelSet set, at::Device device, Report& report) {
        }});
   if (!are_there) return;
   report.check({"Steps, and their memory against the plan, " + kernels,
-                "such steps train otherwise here, or take other memory than planned",
+                "such steps train differently here, or take other memory than planned",
                 [&](const ShowRow& show) { check_steps(device, set, show); }});
   if (!device.is_cuda()) return;
   report.check({"Tensors of more than 2^31 elements, " + kernels,
@@ -82,7 +82,7 @@ bool run_self_test(const WorldEnvironment& world, at::Device device, std::ostrea
   Report report(world.rank, out);
   check_kernel_set(KernelSet::kAten, device, report);
   report.check({"AdamW in bf16 against the CPU's bits",
-                "a run rounds otherwise here: do not set rounding: stochastic",
+                "a run rounds differently here: do not set rounding: stochastic",
                 [&](const ShowRow& show) { check_optimizer(device, show); }});
   report.check({"A run, and one that goes on from its checkpoint",
                 "an interrupted run does not end as it would have: begin it again",

@@ -103,7 +103,8 @@ void refuse_shared_gpu([[maybe_unused]] ProcessGroup& group, [[maybe_unused]] at
           " were given the same GPU, and each needs its own; rank " + std::to_string(group.rank()) +
           " has " + gpu + " and sees " + seen_gpus(cuda_device_count(), &environment_variable) +
           "; show all GPUs to every rank (srun --gpus-per-node) or each rank its own "
-          "(srun --gpus-per-task=1), or start fewer ranks; NCCL takes one slice (MIG) of a GPU");
+          "(srun --gpus-per-task=1), or start fewer ranks; NCCL can use only one slice (MIG) of a "
+          "GPU");
 #endif
 }
 

@@ -56,7 +56,7 @@ Resumed newest_whole_checkpoint(const RunPaths& paths, ProcessGroup& world) {
     if (folder.empty()) {
       world.barrier();  // rank 0 hosts the store, and must not end before all know the result
       throw ConfigError(paths.checkpoints().string(), "resume",
-                        "auto finds no checkpoint that is as it was written: " + damages +
+                        "auto finds no undamaged checkpoint: " + damages +
                             "; put one back, or move the folder away to begin anew");
     }
     const std::string damage =
@@ -64,8 +64,8 @@ Resumed newest_whole_checkpoint(const RunPaths& paths, ProcessGroup& world) {
     if (damage.empty()) {
       Resumed resumed{.reader = std::make_unique<CheckpointReader>(folder), .warning = {}};
       if (!damages.empty()) {
-        resumed.warning = "the run goes on from " + folder.filename().string() +
-                          ", as what is newer is damaged: " + damages;
+        resumed.warning = "the run resumes from " + folder.filename().string() +
+                          ", because newer checkpoints are damaged: " + damages;
       }
       return resumed;
     }

@@ -120,10 +120,9 @@ void Trainer::describe(RunStarted& started) const {
   const int64_t wanted = wanted_steps(spec_, steps_per_epoch_);
   if (steps_planned_ < wanted) {
     if (!started.warning.empty()) started.warning += "; ";
-    started.warning += "train.max_steps " + std::to_string(steps_planned_) + " x accumulation " +
-                       std::to_string(*spec_.batch.gradient_accumulation_steps) +
-                       " is less than the micro-batches of the " + std::to_string(wanted) +
-                       " steps asked for: the data is not read to its end";
+    started.warning += "train.max_steps ends the run after " + std::to_string(steps_planned_) +
+                       " of the " + std::to_string(wanted) +
+                       " steps that were asked for: the data is not read to its end";
   }
 }
 

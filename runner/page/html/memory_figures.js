@@ -105,7 +105,7 @@ function memoryFigure(runs) {
     id: "memory", title: "Memory of each rank", wide: true,
     note: "Peaks over all steps, and the most allocated at the end of a forward pass." +
       (of("range").some((range) => range !== null) ? ` Runs with more than ${MOST_RANKS_DRAWN} ranks have ` +
-        "a row, of the ranks with most." : "") + farLimitNote(of("limit"), most),
+        "one row, with the figures of the ranks with the most." : "") + farLimitNote(of("limit"), most),
     head: ["run", "rank", "allocated peak GiB", "reserved peak GiB", "allocated after forward GiB",
       "limit GiB"],
     rows: rows.map((row) =>

@@ -48,8 +48,8 @@ function compositionFigure(runs) {
       values: limits.map((limit) => isNear(limit) ? limit : null)}] : []),
   ];
   return {
-    id: "composition", title: "Memory of the rank with most, at its peak", wide: true,
-    note: "What tensors ask for, by what it is for; above it what the allocator rounds up and " +
+    id: "composition", title: "Memory at the peak, on the rank with the most", wide: true,
+    note: "The memory that tensors ask for, by its use; on top of it, what the allocator rounds up and " +
       "keeps, and what CUDA and NCCL take." +
       (far.length > 0 ? ` A limit of ${formatted(Math.min(...far))} GiB is far beyond the axis.`
         : ""),
@@ -113,8 +113,8 @@ function timelineFigure(run, number) {
   const phaseAt = (allocation) => starts.find(({value}) => value === allocation)?.phase ?? "";
   return {
     id: `timeline_${number}`, title: `Memory as the run begins: ${run.name}`, wide: true,
-    note: number > 0 ? "" : "What tensors ask for, in the order in which the rank asks: the start, each " +
-      "step that is planned, and evaluation and checkpoint where the run has them.",
+    note: number > 0 ? "" : "The memory that tensors ask for, in the order of their requests: the start, each " +
+      "planned step, then evaluation and checkpoint if the run has them.",
     head: ["allocations before", "moment", ...layers.map(({label}) => `${label} GiB`)],
     rows: timeline.map((moment, index) =>
       [moment.allocation, momentText(moment), ...layers.map(({data}) => data[index])]),

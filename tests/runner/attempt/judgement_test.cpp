@@ -248,7 +248,7 @@ TEST_CASE("of an attempt whose runner was killed ranks say how it ended") {
   CHECK(judge(kBroke, AttemptEnd()).reason == "rank 0: disk full");
   const Ending silent = judge(kSilent, AttemptEnd());
   CHECK(silent.status == kInterrupted);
-  CHECK(silent.reason == "the runner was killed; rank 0 ended without a last event, after step 3");
+  CHECK(silent.reason == "the runner was killed; rank 0 ended without reporting why, after step 3");
 }
 
 TEST_CASE("an attempt whose ranks could not be started says why, and no step") {

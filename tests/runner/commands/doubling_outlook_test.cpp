@@ -21,7 +21,7 @@ TEST_CASE("status says who submits the next value of a doubled key") {
              Catch::StartsWith("lab: FSDP: batch.size_per_rank=8 fits; the next call"));
   rows[1].status = RunStatus::kQueued;
   CHECK_THAT(doubling_outlook(rows), Catch::StartsWith("lab: FSDP: batch.size_per_rank=8: ") &&
-                                         Catch::Contains("when this one's result is known"));
+                                         Catch::Contains("when its result is known"));
   rows[1].status = RunStatus::kOutOfMemory;
   CHECK(doubling_outlook(rows).empty());
   rows[1].status = RunStatus::kFailed;
@@ -41,9 +41,9 @@ TEST_CASE("status names the point whose next value it speaks of") {
   }
   rows[1].point += " #2";
   const std::string lines = doubling_outlook(rows);
-  CHECK_THAT(lines, Catch::StartsWith("chess: FSDP: batch.size_per_rank=1: the next value"));
+  CHECK_THAT(lines, Catch::StartsWith("chess: FSDP: batch.size_per_rank=1: when its"));
   CHECK_THAT(lines,
-             Catch::Contains("\nchess: FSDP, checkpointing #2: batch.size_per_rank=1: the next"));
+             Catch::Contains("\nchess: FSDP, checkpointing #2: batch.size_per_rank=1: when its"));
 }
 
 }  // namespace

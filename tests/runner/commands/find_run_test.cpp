@@ -70,11 +70,10 @@ TEST_CASE("a word that names several runs or none is refused with what there is"
                        Catch::Matchers::Predicate<ConfigError>([](const ConfigError& error) {
                          return error.problem().starts_with("names 2 runs: ");
                        }));
-  CHECK_THROWS_MATCHES(
-      find_run(store, "twoo"), ConfigError,
-      Message("'twoo': names no run; allowed: a run's number, its point, EXPERIMENT/POINT, or the "
-              "first 8 digits of its hash, as `fsdp-run status --all` lists them; did you mean "
-              "'two'?"));
+  CHECK_THROWS_MATCHES(find_run(store, "twoo"), ConfigError,
+                       Message("'twoo': names no run; allowed: a run's number, its point or "
+                               "EXPERIMENT/POINT, as `fsdp-run status --all` lists them, or the "
+                               "first 8 digits of its hash; did you mean 'two'?"));
   CHECK_THROWS_AS(find_run(store, "aaaaaaa"), ConfigError);  // only seven digits
 }
 

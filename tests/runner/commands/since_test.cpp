@@ -35,8 +35,9 @@ TEST_CASE("anything else is refused with what is allowed") {
   for (const std::string text :
        {"", "2", "2x", "-2h", "h", "yesterday", "2026-11", "2026-11-31", "2026-11-21T", "1e30d"}) {
     INFO(text);
-    CHECK_THROWS_WITH(moment_unix_ms(text, kNow, "--since"),
-                      Catch::StartsWith("--since: '" + text + "' is no time; allowed: 2026-11-21"));
+    CHECK_THROWS_WITH(
+        moment_unix_ms(text, kNow, "--since"),
+        Catch::StartsWith("--since: '" + text + "' is not a time; allowed: 2026-11-21"));
   }
 }
 

@@ -33,8 +33,8 @@ TEST_CASE("a path that is not UTF-8 with its folder is refused at its place, not
   const auto expand = [](const std::filesystem::path& yaml, std::vector<std::string> set) {
     Experiment::load(yaml).expand({.set = std::move(set)}, {});
   };
-  CHECK_THROWS_WITH(expand(file, {}), Catch::Contains("lab.yaml:3:11") &&
-                                          Catch::Contains("a path that is not UTF-8"));
+  CHECK_THROWS_WITH(expand(file, {}),
+                    Catch::Contains("lab.yaml:3:11") && Catch::Contains("is not UTF-8"));
   CHECK_THROWS_WITH(expand(other, {"resume=/caf\xe9"}),
                     Catch::Contains("--set") && Catch::Contains("not UTF-8"));
 }
@@ -155,7 +155,7 @@ TEST_CASE("device auto follows the GPUs, and ranks must not outnumber them") {
       "lab.yaml:5:12: 'strategy.ranks': 4 ranks need 4 GPUs, but there are 2; allowed: at most 2, "
       "or device: cpu (in 'four')");
   CHECK_THAT(message(text, {.set = {"device=cuda"}}),
-             Catch::Contains("but there are 0; allowed: device: cpu, or plan it without one: "
+             Catch::Contains("but there are none; allowed: device: cpu, or a plan without GPUs: "
                              "fsdp-run plan FILE --gpu NAME (in 'four')"));
   CHECK(expanded(text, {.set = {"device=cpu"}}, {.gpu_count = 2}).runs.size() == 2);
   CHECK(expanded(text, {.only = {"one"}}, {.gpu_count = 2}).runs.size() == 1);
@@ -195,7 +195,8 @@ TEST_CASE("a malformed experiment names the place and what is allowed") {
 TEST_CASE("malformed points are refused") {
   const std::string head = "experiment: lab\npoints:";
   CHECK(message(head + " []") ==
-        "lab.yaml:2:9: 'points': is an empty list; allowed: at least one point, or no such key");
+        "lab.yaml:2:9: 'points': is an empty list; allowed: at least one point; or leave the key "
+        "out");
   CHECK(message(head + "\n  - {name: A}\n  - {name: B}\n  - {name: A}") ==
         "lab.yaml:5:12: 'name': 'A' is already the name of the point at lab.yaml:3:12");
   CHECK(message(head + "\n  - {train.seed: 1}") ==

@@ -61,8 +61,8 @@ TEST_CASE("what is planned for a GPU does not depend on the GPU") {
     const Expansion expansion = planned(kWithCpu, "auto", gib);
     CHECK(expansion.profile == "a100x4");
     CHECK(expansion.profile_reason ==
-          "a100x4: the first that requires GPUs, 4 GPUs of 79 GiB; --profile takes another: gpu, "
-          "cpu");
+          "a100x4: the first profile that requires GPUs (4 GPUs of 79 GiB); --profile NAME takes "
+          "another: gpu, cpu");
   }
   const Expansion named = planned(kWithCpu, "cpu", 15.8);
   CHECK(named.profile == "cpu");
@@ -102,11 +102,10 @@ TEST_CASE("what base gives in vain is said, with what the profile gives instead"
 TEST_CASE("a preset of base is not mixed with a profile's keys of a model") {
   const std::string head =
       "experiment: lab\nbase: {model.config: llama3-8b}\npoints: [{name: a}]\n";
-  CHECK(
-      refusal(head + "profiles:\n  cpu: {set: {model.config.num_hidden_layers: 2}}\n") ==
-      "lab.yaml:5:47: 'model.config': profile cpu gives keys of a model, and base gives the preset "
-      "llama3-8b at lab.yaml:2:22; together they are a model that neither names; take the "
-      "profile's keys away, or give the profile the preset");
+  CHECK(refusal(head + "profiles:\n  cpu: {set: {model.config.num_hidden_layers: 2}}\n") ==
+        "lab.yaml:5:47: 'model.config': profile cpu gives keys of a model, and base gives the "
+        "preset llama3-8b at lab.yaml:2:22; together they are a model that neither names; remove "
+        "the profile's keys, or give the preset in the profile");
   const Expansion whole = expanded(
       head + "profiles: {cpu: {set: {model.config: {preset: t5-small, num_hidden_layers: 2}}}}\n",
       "auto", {});
@@ -141,8 +140,8 @@ TEST_CASE("a profile named outright is taken even when its requirement is not me
         "a100x4: chosen with --profile, although a100x4 needs 4 GPUs, this host has 0");
   CHECK(expansion.runs[0].spec.device == DeviceKind::kCuda);
   CHECK(refusal(text, "a100x4") ==
-        "lab.yaml:6:37: 'strategy.ranks': 4 ranks need 4 GPUs, but there are 0; allowed: device: "
-        "cpu, or plan it without one: fsdp-run plan FILE --gpu NAME (in 'lab')");
+        "lab.yaml:6:37: 'strategy.ranks': 4 ranks need 4 GPUs, but there are none; allowed: "
+        "device: cpu, or a plan without GPUs: fsdp-run plan FILE --gpu NAME (in 'lab')");
   CHECK(expanded(kWithCpu, "cpu", {.gpu_count = 8}).profile_reason == "cpu: chosen with --profile");
 }
 

@@ -136,7 +136,7 @@ TEST_CASE("an exclude that matches nothing is refused, unless with another profi
   const std::string head = kLab + "sweep:\n  product: {train.seed: [1, 2]}\n  exclude:\n";
   CHECK(message(head + "    - {train.seed: 1}\n    - {train.seed: [3, 4]}\n") ==
         "lab.yaml:6:7: 'sweep.exclude': leaves out nothing: no run of this block has all of these "
-        "values; correct it, or take it away");
+        "values; correct or remove it");
   CHECK_THAT(message(head + "    - {point: lab, strategy.kind: fsdp}\n"),
              Catch::StartsWith("lab.yaml:5:7: 'sweep.exclude': leaves out nothing"));
   const std::string profiles =
@@ -278,10 +278,9 @@ TEST_CASE("malformed forms of a sweep are refused") {
   CHECK_THAT(message(head + "[]"), starts("8: 'sweep': is an empty list"));
   CHECK_THAT(message(head + "[{}]"), starts("9: 'sweep': is empty"));
   CHECK_THAT(message(head + "none"), starts("8: 'sweep': 'none' is not a map"));
-  CHECK(
-      message(head + "{zip: {train.seed: [1, 2], train.steps: [3]}}") ==
-      "lab.yaml:2:48: 'train.steps': has 1 value, but 'train.seed' has 2; lists that are advanced "
-      "together have equally many");
+  CHECK(message(head + "{zip: {train.seed: [1, 2], train.steps: [3]}}") ==
+        "lab.yaml:2:48: 'train.steps': has 1 value, but 'train.seed' has 2; the lists of one zip "
+        "have equally many values");
   CHECK_THAT(message(head + "{zip: {}}"), starts("14: 'sweep.zip': is empty"));
   CHECK_THAT(message(head + "{zip: {train.seed: 1}}"),
              starts("27: 'train.seed': '1' is not a list"));

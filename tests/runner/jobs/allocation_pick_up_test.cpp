@@ -229,5 +229,5 @@ TEST_CASE("a value that no job came to is left for the next call, which is told"
   REQUIRE(life.sweep.leave_to_allocation(left));
   lab.cluster.ends("100");
   CHECK(life.sweep.follow() == ExitCode::kRunFailed);
-  CHECK(life.progress.count("1 run not reached") == 1);
+  CHECK(life.progress.count("1 run not started before the job ended") == 1);
 }

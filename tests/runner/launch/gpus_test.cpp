@@ -37,7 +37,7 @@ TEST_CASE("a list chooses GPUs by index or UUID, in its order") {
   CHECK(chosen[1].index == 0);
   CHECK(choose_gpus(gpus, "", "--gpus").empty());
   CHECK_THROWS_WITH(choose_gpus(gpus, "0,3", "--gpus"),
-                    "--gpus: '3' is none of this host's GPUs; allowed: 0, 1, 2");
+                    "--gpus: '3' is not a GPU of this host; allowed: 0, 1, 2");
   CHECK_THROWS_WITH(choose_gpus(gpus, "0,0", "--gpus"), "--gpus: GPU 0 is named twice");
   CHECK_THROWS_WITH(choose_gpus({}, "0", "--gpus"), Contains("no NVIDIA GPU was found"));
 }

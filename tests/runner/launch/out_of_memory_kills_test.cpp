@@ -81,14 +81,14 @@ TEST_CASE("a rank killed by signal 9 while memory ran out is told with what take
   CHECK_THAT(attempt_end({}, ended).reason,
              Catch::StartsWith("rank 1 killed by signal 9: meanwhile the kernel ended a process "
                                "because the host's memory ran out; ") &&
-                 Catch::Contains("take less"));
+                 Catch::Contains("use a smaller model"));
   CHECK(attempt_end({}, ended).outcome == LaunchOutcome::kFailed);
   ended.ranks_killed = 1;
   ended.limit_kills = {.limit_bytes = 700 << 20, .count = 1};
   CHECK_THAT(attempt_end({}, ended).reason,
              Catch::StartsWith("rank 1 killed by signal 9 because the memory limit of its job or "
                                "container (cgroup), 0.684 GiB, was reached; ") &&
-                 Catch::Contains("take less"));
+                 Catch::Contains("use a smaller model"));
   CHECK(attempt_end({}, ended).outcome == LaunchOutcome::kOutOfMemory);
   ended.was_alone = false;  // the other run may have taken the memory
   CHECK(attempt_end({}, ended).outcome == LaunchOutcome::kFailed);
@@ -102,7 +102,7 @@ TEST_CASE("a rank killed by signal 9 while memory ran out is told with what take
              Catch::Contains("was reached; other programs hold 0.342 GiB of it: "));
   ended.limit_kills = {.limit_bytes = 700 << 20, .count = 2};
   CHECK(attempt_end({}, ended).outcome == LaunchOutcome::kFailed);
-  CHECK_THAT(attempt_end({}, ended).reason, Catch::Contains("it ended other programs, too"));
+  CHECK_THAT(attempt_end({}, ended).reason, Catch::Contains("it also ended other programs"));
   ended.wait_status = SIGTERM;
   CHECK(attempt_end({}, ended).reason == "rank 1 killed by signal 15");
 }

@@ -183,7 +183,7 @@ TEST_CASE("programs get every figure, and no figure for what has none") {
 TEST_CASE("what a user may do follows from what fills the memory") {
   PlannedRow row = row_of("a", 90, Fit::kDoesNotFit);
   CHECK_THAT(remedy_for(row.spec, *row.plan),
-             Catch::Contains("over its 4 ranks: strategy.kind: fsdp"));
+             Catch::Contains("over the 4 ranks: strategy.kind: fsdp"));
   row.spec.strategy.kind = StrategyKind::kFsdp;
   CHECK_THAT(remedy_for(row.spec, *row.plan), Catch::Contains("strategy.offload: optimizer"));
   row.plan->peak.by_use[MemoryUse::kMlp] = 30 * kGib;
@@ -205,7 +205,7 @@ TEST_CASE("a run of one rank is not told to be one of several") {
              Catch::Contains("strategy.kind: fsdp, strategy.offload: parameters"));
   row.plan = enough;
   row.spec.strategy.offload = Offload::kOptimizer;
-  CHECK(remedy_for(row.spec, *row.plan) == "fewer sequences per rank, or shorter ones");
+  CHECK(remedy_for(row.spec, *row.plan) == "use fewer sequences per rank, or shorter ones");
 }
 
 }  // namespace

@@ -36,20 +36,21 @@ std::vector<Case> cases_of_speed() {
       {"two as fast as each other, one slower", runs_at({{"A", 1000}, {"B", 2000}, {"C", 2020}}),
        "Speed", "C and B are fastest, with 2000 to 2020 tokens/s, equal within noise"},
       {"three steps tell nothing", with(two, [](auto& rows) { rows[1].steps = 5; }), "Speed",
-       "1000 to 2000 tokens/s; too few steps to tell: B (raise train.steps)"},
+       "1000 to 2000 tokens/s; not ranked, because of too few steps: B (raise train.steps)"},
       {"of runs of one step nothing is known",
        with(runs_at({{"A", 1020}, {"B", 102000}}),
             [](auto& rows) {
               for (ComparisonRow& row : rows) row.steps = 1;
             }),
-       "Speed", "1020 to 102000 tokens/s; too few steps to tell: B and A (raise train.steps)"},
+       "Speed",
+       "1020 to 102000 tokens/s; not ranked, because of too few steps: B and A (raise "
+       "train.steps)"},
       {"one of three has too few steps",
        with(runs_at({{"A", 1000}, {"B", 2000}, {"C", 9000}}),
             [](auto& rows) { rows[2].steps = 3; }),
        "Speed",
-       "B is fastest, with 2000 tokens/s (x2.00 of A); next is A, with 1000; too few steps to "
-       "tell: C (raise "
-       "train.steps)"},
+       "B is fastest, with 2000 tokens/s (x2.00 of A); next is A, with 1000; not ranked, because "
+       "of too few steps: C (raise train.steps)"},
       {"who is next is as uncertain as who is fastest",
        runs_at({{"A", 1000}, {"B", 2000}, {"C", 1010}}), "Speed",
        "B is fastest, with 2000 tokens/s (x2.00 of A); next are C and A, with 1000 to 1010, equal "
@@ -69,10 +70,12 @@ std::vector<Case> cases_of_speed() {
             }),
        "Speed", "B is fastest, with 2000 tokens/s (x2.00 of A); next is A, with 1000"},
       {"other devices", with(two, [](auto& rows) { rows[1].device_name = "another"; }), "Speed",
-       "1000 to 2000 tokens/s, run on different devices, so none is called fastest"},
+       "1000 to 2000 tokens/s; no row is called fastest, because the rows ran on different "
+       "devices"},
       {"other models",
        with(two, [](auto& rows) { rows[1].spec = R"({"model":{"config":{"hidden_size":8}}})"; }),
-       "Speed", "1000 to 2000 tokens/s, of different models, so none is called fastest"},
+       "Speed",
+       "1000 to 2000 tokens/s; no row is called fastest, because the rows have different models"},
       {"who failed does not win", ended(runs_at({{"A", 1000}, {"B", 9000}}), 1, RunStatus::kFailed),
        "Speed", "1000 tokens/s, 4096 ms a step"},
       {"nothing finished", ended(runs_at({{"A", 1000}}), 0, RunStatus::kOutOfMemory), "Speed", ""},
@@ -240,7 +243,8 @@ std::vector<Case> cases_of_unequal_runs() {
       {"an old database holds no digest",
        with(with_losses(three, {{3}, {3}, {3}}), [](auto& rows) { rows[2].loss_digest.clear(); }),
        "Loss",
-       "A and B are equal at the only step; C not compared: no record of what decides the losses"},
+       "A and B are equal at the only step; C not compared: no record of the settings that decide "
+       "the losses"},
       {"a digest differs and nobody knows why",
        with(with_losses(three, {{3}, {3}, {3}}), [](auto& rows) { rows[2].loss_digest = "x"; }),
        "Loss", "A and B are equal at the only step; C not compared: another loss_digest"},
@@ -276,7 +280,7 @@ std::vector<Case> cases_of_repeats_without_room() {
       {"a row that fits once in five times does not fit", mixed, "Fits",
        "1 of 2; B ran out of memory in 4 of 5 repeats; 2.00 GiB a rank"},
       {"a row that fits once in five times is not fastest", mixed, "Speed",
-       "100 tokens/s, 40960 ms a step; not ranked, as repeats ran out of memory: B"},
+       "100 tokens/s, 40960 ms a step; not ranked, because repeats ran out of memory: B"},
   };
 }
 
@@ -290,24 +294,25 @@ std::vector<Case> cases_of_busy_hosts() {
       with_memory(that_differ_in("/strategy/offload", "optimizer", 1000, 1490), {2048, 1024});
   return {
       {"who was disturbed is not beaten", disturbed(two, 0), "Speed",
-       "1000 to 2000 tokens/s; not ranked, as others took CPU time: A (run again on a quiet host)"},
+       "1000 to 2000 tokens/s; not ranked, because other processes took CPU time: A (run again on "
+       "a quiet host)"},
       {"a disturbed rival is not fastest", disturbed(three, 2), "Speed",
-       "B is fastest, with 2000 tokens/s (x2.00 of A); next is A, with 1000; not ranked, as others "
-       "took CPU "
-       "time: C (run again on a quiet host)"},
+       "B is fastest, with 2000 tokens/s (x2.00 of A); next is A, with 1000; not ranked, because "
+       "other processes took CPU time: C (run again on a quiet host)"},
       {"there is no ratio to a disturbed baseline", disturbed(three, 0), "Speed",
-       "C is fastest, with 9000 tokens/s; next is B, with 2000; not ranked, as others took CPU "
-       "time: A (run "
-       "again on a quiet host)"},
+       "C is fastest, with 9000 tokens/s; next is B, with 2000; not ranked, because other "
+       "processes took CPU time: A (run again on a quiet host)"},
       {"one disturbed row alone", disturbed(runs_at({{"A", 1000}}), 0), "Speed",
-       "1000 tokens/s, 4096 ms a step; not ranked, as others took CPU time: A (run again on a "
-       "quiet host)"},
+       "1000 tokens/s, 4096 ms a step; not ranked, because other processes took CPU time: A (run "
+       "again on a quiet host)"},
       {"two of five disturbed repeats move no median", disturbed(disturbed(repeats, 5), 6), "Speed",
        "B is fastest, with 122 tokens/s (x1.20 of A); next is A, with 102"},
       {"three of five do", disturbed(disturbed(disturbed(repeats, 5), 6), 7), "Speed",
-       "102 to 122 tokens/s; not ranked, as others took CPU time: B (run again on a quiet host)"},
+       "102 to 122 tokens/s; not ranked, because other processes took CPU time: B (run again on a "
+       "quiet host)"},
       {"what offload costs is not told of a disturbed run", disturbed(pair, 1), "Offload",
-       "changed against plain: memory x0.50, not compared by speed, as others took CPU time"},
+       "changed against plain: memory x0.50, not compared by speed, because other processes took "
+       "CPU time"},
       {"memory and losses are untouched", disturbed(with_memory(two, {2048, 1024}), 1), "Fits",
        "all 2; least memory: B, 1.00 GiB a rank, x0.50 of A"},
   };

@@ -51,17 +51,18 @@ TEST_CASE("a class is a row for each person and a column for each point, in its 
         "bob     failed          81900\n"
         "carol    10200  out_of_memory\n"
         "dave         -              -\n\n"
-        "bob misses 1 of 2: 4xDDP (failed).\n"
-        "dave has none of it.\n");
+        "bob has no result for 1 of 2 points: 4xDDP (failed).\n"
+        "dave has no runs in this table.\n");
 }
 
 TEST_CASE("a point that a person never had is told apart from one that did not finish") {
   Report report = class_report();
   report.rows.erase(report.rows.begin() + 3);
-  CHECK_THAT(rendered(Format::kTable, report), Contains("bob misses 1 of 2: 4xDDP (not there)."));
+  CHECK_THAT(rendered(Format::kTable, report),
+             Contains("bob has no result for 1 of 2 points: 4xDDP (not in the list)."));
   report.rows.resize(2);
   CHECK_THAT(render_class(Format::kTable, report, {"tokens/s"}, {}),
-             Contains("Nobody misses a point."));
+             Contains("Everybody has a result for every point."));
 }
 
 TEST_CASE("programs read a class's figures in full, and nothing where there is none") {
@@ -73,7 +74,7 @@ TEST_CASE("programs read a class's figures in full, and nothing where there is n
   const json read = json::parse(rendered(Format::kJson));
   CHECK(read["rows"][0]["4xDDP"] == 20480.0);
   CHECK(read["rows"][1]["4xDDP"].is_null());
-  CHECK(read["notes"][0] == "bob misses 1 of 2: 4xDDP (failed).");
+  CHECK(read["notes"][0] == "bob has no result for 1 of 2 points: 4xDDP (failed).");
 }
 
 TEST_CASE("what ran here stands among those whose results were merged") {
@@ -91,7 +92,7 @@ TEST_CASE("an experiment of this folder is nobody else's, whatever is in front o
         "source  4xDDP\n"
         "------  -----\n"
         "here    41000\n\n"
-        "Nobody misses a point.\n");
+        "Everybody has a result for every point.\n");
 }
 
 TEST_CASE("figures of another device, version or processor are marked, and whose they are told") {
@@ -121,8 +122,8 @@ TEST_CASE("figures of another device, version or processor are marked, and whose
         "bob     failed          *81900\n"
         "carol   *10200  *out_of_memory\n"
         "dave         -               -\n\n"
-        "bob misses 1 of 2: 4xDDP (failed).\n"
-        "dave has none of it.\n"
+        "bob has no result for 1 of 2 points: 4xDDP (failed).\n"
+        "dave has no runs in this table.\n"
         "* fsdp-run 0.1.0, not 0.2.0: alice (4xDDP).\n"
         "* PyTorch 2.10.0, not 2.11.0: carol.\n"
         "* device a GPU, not a processor: bob.\n"
@@ -200,8 +201,8 @@ TEST_CASE("several figures are a block each, and a wide report has every usual o
         "bob     failed           3.00\n"
         "carol     3.00  out_of_memory\n"
         "dave         -              -\n\n"
-        "bob misses 1 of 2: 4xDDP (failed).\n"
-        "dave has none of it.\n");
+        "bob has no result for 1 of 2 points: 4xDDP (failed).\n"
+        "dave has no runs in this table.\n");
   CHECK_THAT(rendered(Format::kCsv, class_report(), figures),
              Contains("figure,source,4xDDP,4xFSDP\r\ntokens_per_second,alice,20480,40960\r\n") &&
                  Contains("\r\nmemory_allocated_bytes_max,carol,3221225472,\r\n"));
@@ -216,8 +217,9 @@ TEST_CASE("warnings below a class's table say whose rows they are of") {
   Report report = class_report();
   CHECK_THAT(rendered(Format::kTable, report), !Contains("Warning"));
   report.rows[1].other_processes = report.rows[2].other_processes = 1;
-  CHECK_THAT(rendered(Format::kTable, report),
-             Contains("processes of others were on a GPU when these began: 4xFSDP (alice, bob); "));
+  CHECK_THAT(
+      rendered(Format::kTable, report),
+      Contains("other processes were on a GPU when these runs began: 4xFSDP (alice, bob); "));
   CHECK(json::parse(rendered(Format::kJson, report))["warnings"][0]["name"] == "other_processes");
 }
 
@@ -246,7 +248,7 @@ TEST_CASE("a class of many points goes on below, in lines no longer than the ter
 TEST_CASE("a page of a class shows all of its columns") {
   const std::string page = rendered(Format::kHtml);
   CHECK_THAT(page, Contains("\"heading\":\"4xFSDP\"") && !Contains("\"shown_at_first\":false"));
-  CHECK_THAT(page, Contains("bob misses 1 of 2"));
+  CHECK_THAT(page, Contains("bob has no result for 1 of 2 points"));
 }
 
 TEST_CASE("a page of a class keeps the title and the author that it was given") {
@@ -260,9 +262,10 @@ TEST_CASE("a class's table is of one experiment and of a column that there is") 
   Report report = class_report();
   CHECK_THROWS_AS(rendered(Format::kTable, report, {"tokens"}), ConfigError);
   report.rows[0].experiment = "alice/chess";
-  CHECK_THROWS_MATCHES(rendered(Format::kTable, report), ConfigError,
-                       Catch::Matchers::Message(
-                           "--class: is of one experiment; allowed in front of it: chess or lab"));
+  CHECK_THROWS_MATCHES(
+      rendered(Format::kTable, report), ConfigError,
+      Catch::Matchers::Message(
+          "--class: shows one experiment at a time; allowed before --class: chess or lab"));
 }
 
 }  // namespace

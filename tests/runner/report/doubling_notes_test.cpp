@@ -35,25 +35,24 @@ TEST_CASE("the answer of each doubled key in words, compared with the first that
       doubled_row("recomputed", 2, 4, kFits, 131),  doubled_row("recomputed", 2, 8, kFits, 125),
       doubled_row("recomputed", 2, 16, kFits, 126),
   };
-  CHECK(
-      doubling_notes(rows) ==
-      std::vector<std::string>{
-          "single: batch.size_per_rank 1 does not fit.",
-          "FSDP: largest batch.size_per_rank that fits: 6 (7 does not). A step takes 120 ms at "
-          "1, 96.0 ms at 6 (x0.80).",
-          "recomputed: largest batch.size_per_rank that was run fits: 16. A step takes 131 ms at "
-          "4, 126 ms at 16 (x0.96). Compared with FSDP, a step takes x1.31 the time at 4, and the "
-          "largest value that was run is x2.67."});
+  CHECK(doubling_notes(rows) ==
+        std::vector<std::string>{
+            "single: batch.size_per_rank 1 does not fit.",
+            "FSDP: largest batch.size_per_rank that fits: 6 (7 does not). A step takes 120 ms at "
+            "1, 96.0 ms at 6 (x0.80).",
+            "recomputed: largest batch.size_per_rank that was run and fits: 16. A step takes 131 "
+            "ms at 4, 126 ms at 16 (x0.96). Compared with FSDP, a step at 4 takes x1.31 the time, "
+            "and the largest value that was run is x2.67."});
 }
 
 TEST_CASE("what is not known is said") {
   const std::vector rows{doubled_row("FSDP", 0, 1, kFits, 120),
                          doubled_row("FSDP", 0, 2, RunStatus::kFailed),
                          doubled_row("later", 1, 1, RunStatus::kPlanned)};
-  CHECK(
-      doubling_notes(rows) ==
-      std::vector<std::string>{"FSDP: largest batch.size_per_rank that was run fits: 1; 2: failed.",
-                               "later: nothing is known of batch.size_per_rank; 1: planned."});
+  CHECK(doubling_notes(rows) ==
+        std::vector<std::string>{
+            "FSDP: largest batch.size_per_rank that was run and fits: 1; 2: failed.",
+            "later: no run has a result for batch.size_per_rank; 1: planned."});
 }
 
 TEST_CASE("a value that failed between what fits and what does not may fit") {
@@ -64,7 +63,7 @@ TEST_CASE("a value that failed between what fits and what does not may fit") {
       doubled_row("above", 2, 2, kDoesNot), doubled_row("above", 2, 4, RunStatus::kFailed)};
   CHECK(doubling_notes(rows) ==
         std::vector<std::string>{
-            "FSDP: largest batch.size_per_rank that was run fits: 1 (4 does not); 2: failed.",
+            "FSDP: largest batch.size_per_rank that was run and fits: 1 (4 does not); 2: failed.",
             "later: batch.size_per_rank 4 does not fit; 2: running.",
             "above: largest batch.size_per_rank that fits: 1 (2 does not); 4: failed. "
             "Compared with FSDP, the largest value that was run is x1.00."});
@@ -79,8 +78,8 @@ TEST_CASE("step times are compared at equal totals only, series within their exp
   rows[1].total_batch = 128;
   rows[2].experiment = "another";
   CHECK(doubling_notes(rows) ==
-        std::vector<std::string>{"FSDP: largest batch.size_per_rank that was run fits: 2.",
-                                 "again: largest batch.size_per_rank that was run fits: 1."});
+        std::vector<std::string>{"FSDP: largest batch.size_per_rank that was run and fits: 2.",
+                                 "again: largest batch.size_per_rank that was run and fits: 1."});
 }
 
 TEST_CASE("repeats and lengthened labels keep their names; other rows have no note") {

@@ -332,8 +332,10 @@ class LossSentences {
 
   static bool is_true_reason(const std::string& why, const ComparisonRow& run,
                              const ComparisonRow& other) {
-    if (why == "no record of what decides the losses") return run.loss_digest.empty();
-    if (why == "no such record to compare with") return other.loss_digest.empty();
+    if (why == "no record of the settings that decide the losses") return run.loss_digest.empty();
+    if (why.starts_with("a record of the settings that decide the losses, but ")) {
+      return other.loss_digest.empty();
+    }
     if (run.loss_digest == other.loss_digest) return false;
     if (why == "another total batch") return run.total_batch != other.total_batch;
     if (run.total_batch != other.total_batch) return false;

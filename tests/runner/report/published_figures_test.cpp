@@ -95,8 +95,8 @@ TEST_CASE("measured figures stand beside the published ones with ratio and verdi
   CHECK(report.passed);
   CHECK_THAT(report.text,
              Catch::Contains("  2.75 GiB    3.00 GiB  x1.09     10.0 %  ok") &&
-                 Catch::Contains("without a run here: never run.") &&
-                 Catch::Contains("Run here, and not published: 4xDDP.") &&
+                 Catch::Contains("Published, but not run here: never run.") &&
+                 Catch::Contains("Run here, but not published: 4xDDP.") &&
                  Catch::Contains("3 figures within the tolerance, 0 outside, 1 not judged."));
 }
 
@@ -129,7 +129,7 @@ TEST_CASE("a mistake in a reference is refused with its place and what is allowe
                  Catch::Contains("allowed: a number, or one with bytes, KiB, MiB, GiB"));
   CHECK_THAT(error_after("tolerance: 0.5", "tolerance: -1"), Catch::Contains("at least 0"));
   CHECK_THAT(error_after("value: 60 s, ", ""), Catch::Contains("'value': is missing"));
-  CHECK_THAT(error_after("\"never run\"", "1 GPU"), Catch::Contains("'1 GPU' is there twice"));
+  CHECK_THAT(error_after("\"never run\"", "1 GPU"), Catch::Contains("'1 GPU' is given twice"));
 }
 
 TEST_CASE("the shipped reference is the published lab") {

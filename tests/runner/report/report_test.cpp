@@ -99,7 +99,7 @@ TEST_CASE("the remark about the warm-up says what was left out of which run") {
   report.rows.push_back(finished_row(2, "short", StrategyKind::kDdp, 2, 10));
   report.rows[1].steps = 2;
   CHECK(remark() ==
-        ". The first 2 steps are warm-up and are left out, except for short, which did no more "
+        ". The first 2 steps are warm-up and are left out, except for short, which did no other "
         "steps");
   report.rows.erase(report.rows.begin());
   CHECK(remark() == ". All steps count, because no run did more steps than its warm-up");

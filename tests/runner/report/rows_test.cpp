@@ -386,14 +386,14 @@ TEST_CASE("what jobs held over all attempts is told below the table") {
   CHECK(render(Format::kTable, report).find("Held") == std::string::npos);
   report.rows[0].held = {.node_time_ms = 1'800'000};
   CHECK_THAT(render(Format::kTable, report),
-             Catch::Contains("Held over all attempts in jobs: 0.500 node-hours."));
+             Catch::Contains("Over all attempts, jobs held 0.500 node-hours."));
   report.rows[1].held = {.gpu_time_in_jobs_ms = 14'400'000,
                          .gpu_time_of_ranks_ms = 7'200'000,
                          .node_time_ms = 3'600'000};
   report.rows[2].held = {.gpu_time_ms = 3'600'000};  // not in a job
   CHECK_THAT(render(Format::kTable, report),
-             Catch::Contains("Held over all attempts in jobs: 4.00 GPU-hours, of which ranks used "
-                             "2.00 GPU-hours, and 1.50 node-hours."));
+             Catch::Contains("Over all attempts, jobs held 4.00 GPU-hours (ranks used 2.00 "
+                             "GPU-hours) and 1.50 node-hours."));
 }
 
 }  // namespace

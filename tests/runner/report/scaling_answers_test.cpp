@@ -43,7 +43,7 @@ std::vector<Case> cases_of_scaling() {
        "90 % (too few steps to tell)"},
       {"others took CPU time", disturbed(weak, 0), "Scaling",
        "weak scaling (the total batch grows with the ranks), tokens/s of a rank relative to 1: 4 "
-       "not known (others took CPU time)"},
+       "not known (other processes took CPU time)"},
       {"five repeats show a fifth on a CPU too",
        scaled_repeats({100, 101, 99, 100, 100}, {80, 81, 79, 80, 80}), "Scaling",
        "weak scaling (the total batch grows with the ranks), tokens/s of a rank relative to 1: 4 "

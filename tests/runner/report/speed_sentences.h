@@ -157,11 +157,11 @@ class SpeedSentences {
   bool has_winner_ = false;
 };
 
-// Checks the parts "; too few steps to tell: A (raise train.steps); not ranked, as repeats ran out
-// of memory: B". Returns the text before them.
+// Checks the parts "; not ranked, because of too few steps: A (raise train.steps); not ranked,
+// because repeats ran out of memory: B". Returns the text before them.
 inline std::string SpeedSentences::check_rows_left_out(const std::string& text) const {
-  const size_t few = text.find("; too few steps to tell: ");
-  const size_t no_room = text.find("; not ranked, as repeats ran out of memory: ");
+  const size_t few = text.find("; not ranked, because of too few steps: ");
+  const size_t no_room = text.find("; not ranked, because repeats ran out of memory: ");
   Rows unknown, at_times;
   for (const size_t row : ranked_rows()) {
     if (!is_known(row)) unknown.push_back(row);
@@ -179,9 +179,9 @@ inline std::string SpeedSentences::check_rows_left_out(const std::string& text) 
     std::ranges::sort(said);
     require(list.more > 0 || said == rows, "other rows are left out: " + text);
   };
-  check(few, "; too few steps to tell: ", " (raise train.steps)", unknown);
-  check(no_room, "; not ranked, as repeats ran out of memory: ", "", at_times);
-  const bool is_compared = text.find("so none is called fastest") == std::string::npos;
+  check(few, "; not ranked, because of too few steps: ", " (raise train.steps)", unknown);
+  check(no_room, "; not ranked, because repeats ran out of memory: ", "", at_times);
+  const bool is_compared = text.find("no row is called fastest, because ") == std::string::npos;
   const bool is_one = ranked_rows().size() < 2;
   require(!is_compared || is_one || unknown.empty() == (few == std::string::npos),
           "rows of few steps are not told of: " + text);
@@ -210,8 +210,10 @@ inline void SpeedSentences::check_speed(const std::string& whole) {
       devices.insert(made_.runs[i].device_name);
     }
   }
-  if (is_reason("on different devices")) return require(devices.size() > 1, "one device: " + text);
-  if (is_reason("of different models") || is_reason("not all known")) return;
+  if (is_reason("the rows ran on different devices"))
+    return require(devices.size() > 1, "one device: " + text);
+  if (is_reason("the rows have different models") || is_reason("of some rows are not known"))
+    return;
   require(devices.size() == 1 || ranked.size() == 1, "devices differ: " + text);
   if (const std::optional<std::string> name = reader.take_name();
       name && reader.take(" is fastest, with ")) {

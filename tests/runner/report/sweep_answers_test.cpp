@@ -48,9 +48,10 @@ TEST_CASE("many pairs of rows are told as what lies between the least and the mo
   report.rows[1].tokens_per_second = 101;
   CHECK_THAT(render(Format::kTable, report), Catch::Contains("to x8.00 (1 within noise)\n"));
   report.rows[4].cpu_time_others_percent = report.rows[4].run_queue_wait_percent = 50;
-  CHECK_THAT(render(Format::kTable, report),
-             Catch::Contains("memory x1.10 to x1.70, tokens/s x1.01 to x8.00 (1 within noise), 3 "
-                             "not compared by speed, as others took CPU time\n"));
+  CHECK_THAT(
+      render(Format::kTable, report),
+      Catch::Contains("memory x1.10 to x1.70, tokens/s x1.01 to x8.00 (1 within noise), 3 pairs "
+                      "not compared by speed, because other processes took CPU time\n"));
 }
 
 TEST_CASE(

@@ -61,13 +61,14 @@ TEST_CASE("a warning of merged rows names those whose rows they are") {
       report.rows.push_back(row);
     }
   }
-  CHECK_THAT(render(Format::kTable, report),
-             Catch::Contains("when these began: 4xDDP, 4xFSDP (alice, carol); 4xFSDP (bob); end"));
+  CHECK_THAT(
+      render(Format::kTable, report),
+      Catch::Contains("when these runs began: 4xDDP, 4xFSDP (alice, carol); 4xFSDP (bob); end"));
   for (ComparisonRow& row : report.rows) row.other_processes = 1;
   CHECK_THAT(render(Format::kTable, report), Catch::Contains("4xDDP, 4xFSDP (everybody); end"));
   report.rows.resize(2);
   for (ComparisonRow& row : report.rows) row.source.clear();
-  CHECK_THAT(render(Format::kTable, report), Catch::Contains("began: 4xDDP, 4xFSDP; end them"));
+  CHECK_THAT(render(Format::kTable, report), Catch::Contains("began: 4xDDP, 4xFSDP; end these"));
 }
 
 TEST_CASE("a warning is there once, whatever the number of groups") {
@@ -134,7 +135,7 @@ TEST_CASE("each difference in where rows come from is a warning of its own with 
   }
   CHECK(text_after(cases[0].second) ==
         "rows were run from different commits (4xDDP: 01234567; 4xFSDP: fedcba98); run them again "
-        "from one, with --rerun");
+        "from one commit, with --rerun");
   CHECK_THAT(text_after(cases[1].second), Catch::Contains("4xFSDP: 01234567 with changes"));
 }
 
@@ -240,15 +241,15 @@ TEST_CASE("too few steps, lost events, noise, other processes and checkpoints ar
   CHECK(names_after(busy(5.1, 5.1)) == Names{"busy_host"});
   CHECK_THAT(
       text_after(busy(41.4, 120)),
-      Catch::Contains("4xFSDP (took 41 % of the CPU time, waited 120 % of the step time);") &&
+      Catch::Contains(
+          "4xFSDP (others took 41 % of the CPU time, ranks waited 120 % of the step time);") &&
           Catch::Contains("--rerun"));
   CHECK(names_after([](auto& rows) { rows[0].other_processes = 0; }).empty());
   CHECK_THAT(text_after([](auto& rows) { rows[0].other_processes = 2; }),
-             Catch::Contains("when these began: 4xDDP;") && Catch::Contains("nvidia-smi"));
+             Catch::Contains("when these runs began: 4xDDP;") && Catch::Contains("nvidia-smi"));
   CHECK(text_after([](auto& rows) { rows[1].resumed_from_step = 20; }) ==
-        "times and memory are of the steps since a checkpoint: 4xFSDP from step 20; --rerun trains "
-        "from the "
-        "beginning");
+        "times and memory cover only the steps after a checkpoint: 4xFSDP from step 20; --rerun "
+        "trains from the beginning");
 }
 
 TEST_CASE("runs that ran at the same time on the same node are warned of") {

@@ -36,7 +36,7 @@ TEST_CASE("The output of an array's task has what is known of the task") {
   CHECK(output_of(script_of_one_run(), "%x-%j.out", "12_3") == "/project/codellama-chess-%j.out");
 }
 
-TEST_CASE("The output of a job about which sbatch has not answered keeps the ids' patterns") {
+TEST_CASE("The output of a job that sbatch has not confirmed keeps the ids' patterns") {
   CHECK(output_of(script_of_one_run(), "%x-%A_%a.out", "") == "/project/codellama-chess-%A_%a.out");
 }
 
@@ -70,7 +70,7 @@ TEST_CASE("A folder of a job's output is created, or refused with its key") {
   script.slurm.error = folder.write("file", "") / "c/%j.err";
   CHECK_THROWS_WITH(create_output_folders(script),
                     Catch::StartsWith("'slurm.error': the folder ") &&
-                        Catch::EndsWith("Not a directory; name a file in another one"));
+                        Catch::EndsWith("Not a directory; name a file in another folder"));
 }
 
 TEST_CASE("Without slurm.job_name the output's %x is the experiment") {

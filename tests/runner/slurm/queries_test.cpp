@@ -91,7 +91,7 @@ TEST_CASE("another user's job that Slurm hides is not gone") {
         Tasks{{.job = "12_3",
                .phase = TaskPhase::kEnding,
                .state = "UNKNOWN",
-               .reason = "Slurm shows it to its user only"}});
+               .reason = "Slurm shows the job to its user only"}});
   CHECK(cluster.ask({"12_3"}).empty());
 }
 

@@ -72,8 +72,8 @@ TEST_CASE("What does not fit is refused with what to set") {
   const Refusal odd = refusal_of(run_of(DeviceKind::kCuda, 7, 2, 4));
   CHECK(odd.key == "slurm.gpus_per_node");
   CHECK(odd.problem ==
-        "7 ranks do not spread evenly over 2 nodes of 4 GPUs; make strategy.ranks a multiple of "
-        "4, or set as many GPUs a node as divide the ranks");
+        "7 ranks do not spread evenly over 2 nodes of 4 GPUs; make strategy.ranks a multiple of 4, "
+        "or set slurm.gpus_per_node to a number that divides the ranks");
 
   const Refusal on_cpus = refusal_of(run_of(DeviceKind::kCpu, 3, 2, 0));
   CHECK(on_cpus.key == "slurm.nodes");

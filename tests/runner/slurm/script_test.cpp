@@ -146,21 +146,21 @@ TEST_CASE("Options, assignments and paths of a wrong form are refused with the r
   for (const std::string option : {"--clusters=dawn", "--cluster=dawn", "--clusters"}) {
     CHECK(refusal([&](SlurmScript& s) {
             s.slurm.sbatch_options = {"--nice", option};
-          }) ==
-          "'slurm.sbatch_options': '" + option +
-              "' sends jobs to a cluster that is not the one which is asked about them; leave it "
-              "out and call fsdp-run on a login node of that cluster");
+          }) == "'slurm.sbatch_options': '" + option +
+                    "' sends jobs to another cluster, but fsdp-run asks only this cluster about "
+                    "them; leave it out and call fsdp-run on a login node of the other cluster");
   }
   CHECK(refusal([](SlurmScript& s) { s.slurm.sbatch_options = {"--nice 100"}; }) ==
-        "'slurm.sbatch_options': '--nice 100' is one word to the program; write '--nice=100', or "
-        "each word as an item");
+        "'slurm.sbatch_options': '--nice 100' would reach the program as one word; write "
+        "'--nice=100', or give each word as an item of the list");
   CHECK(refusal([](SlurmScript& s) { s.slurm.environment = {"A B=1"}; }) ==
         "'slurm.environment': 'A B=1' is not NAME=value");
   CHECK(refusal([](SlurmScript& s) { s.slurm.environment = {"$(touch pwned)=1"}; }) ==
         "'slurm.environment': '$(touch pwned)=1' is not NAME=value");
   CHECK(refusal([](SlurmScript& s) { s.slurm.time = "2:00"; }) ==
         "'slurm.signal_before_end_s': a run is asked to stop 120 s before the end of its 120 s "
-        "(slurm.time), so none is left to run in; lower it or raise slurm.time");
+        "(slurm.time), so no time is left to train; lower slurm.signal_before_end_s or raise "
+        "slurm.time");
 }
 
 TEST_CASE("An option of sbatch that a key or the script sets is not overridden without a word") {
@@ -179,7 +179,7 @@ TEST_CASE("An option of sbatch that a key or the script sets is not overridden w
   CHECK(refusal("--mem-per-cpu=4G") == set_by("--mem-per-cpu=4G", "slurm.mem; set that key"));
   CHECK(refusal("--exclusive") == set_by("--exclusive", "slurm.exclusive; set that key"));
   CHECK(refusal("--open-mode=truncate") ==
-        "'slurm.sbatch_options': '--open-mode=truncate' is for fsdp-run to set; leave it out");
+        "'slurm.sbatch_options': '--open-mode=truncate' is set by fsdp-run; leave it out");
   CHECK(refusal("--gres=nvme:1") == set_by("--gres=nvme:1", "slurm.gpu_request; set that key"));
   CHECK(refusal("--gres=nvme:1", GpuRequest::kGpusPerNode) == "accepted");
   SlurmScript exclusive = script_of_one_run();
@@ -225,17 +225,19 @@ TEST_CASE("A user's template is refused when names are unknown, missing or come 
     return text;
   };
   const std::string names =
-      "; its names: {{sbatch_options}}, {{working_directory}}, {{modules}}, {{environment}}, "
+      "; allowed: {{sbatch_options}}, {{working_directory}}, {{modules}}, {{environment}}, "
       "{{prologue}}, {{runner}}, {{submission_folder}}";
-  CHECK(refusal_of(replaced("{{modules}}", "{{module}}"), script) ==
-        "slurm_templates/job.sh: 'slurm.template': {{module}} is not a name of it" + names);
+  CHECK(
+      refusal_of(replaced("{{modules}}", "{{module}}"), script) ==
+      "slurm_templates/job.sh: 'slurm.template': {{module}} is not a name that a template may use" +
+          names);
   CHECK(refusal_of(replaced("{{prologue}}", ""), script) ==
-        "slurm_templates/job.sh: 'slurm.template': {{prologue}} is missing, whose value would "
+        "slurm_templates/job.sh: 'slurm.template': {{prologue}} is missing, so its value would "
         "have no effect" +
             names);
   CHECK(refusal_of(replaced("#!/bin/bash", "#!/bin/bash\nset -e"), script) ==
-        "slurm_templates/job.sh: 'slurm.template': {{sbatch_options}} must be a line before "
-        "the first command, 'set -e': sbatch reads no options behind it");
+        "slurm_templates/job.sh: 'slurm.template': {{sbatch_options}} must be a line before the "
+        "first command, 'set -e': sbatch reads no options after it");
 
   SlurmScript without_prologue = script;
   without_prologue.slurm.prologue.clear();

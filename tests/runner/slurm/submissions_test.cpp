@@ -63,7 +63,7 @@ TEST_CASE("A limit on submitted jobs is for later, other limits are not") {
     const std::string answer = cluster.submission(fake);
     CHECK(answer.starts_with("refused: sbatch refuses the job: " + limit + "; Job violates"));
     CHECK(
-        answer.ends_with("; the site's limits for you: lower slurm.time, slurm.nodes, "
+        answer.ends_with("; stay within your site's limits: lower slurm.time, slurm.nodes, "
                          "slurm.gpus_per_node or slurm.mem, or choose another slurm.qos"));
   }
 }

@@ -107,7 +107,7 @@ TEST_CASE("of a file of damaged lines a few are told of, and all are counted") {
   CHECK(tail.poll()[0].empty());
   CHECK(tail.skipped_lines() == std::vector<int64_t>{1000});
   REQUIRE(attempt.warnings.size() == 10);
-  CHECK_THAT(attempt.warnings[9], Catch::Contains("is counted, not told"));
+  CHECK_THAT(attempt.warnings[9], Catch::Contains("are counted, but not shown"));
 }
 
 TEST_CASE(

@@ -41,8 +41,9 @@ TEST_CASE("a run that could not be submitted is refused at the place that asks f
                         Catch::Contains("3 ranks do not spread evenly over 2 nodes"));
   CHECK_THROWS_WITH(check("slurm: {mode: allocation}"),
                     Catch::Contains("lab.yaml:5:") &&
-                        Catch::Contains("'plain' and 'second' ask for different things"));
+                        Catch::Contains("'plain' and 'second' have different slurm keys"));
   const auto mine = folder.write("mine.sh", "#!/bin/bash\n{{sbatch_option}}\n");
-  CHECK_THROWS_WITH(check("slurm: {template: " + mine.string() + "}"),
-                    Catch::Contains("mine.sh: {{sbatch_option}} is not a name of it"));
+  CHECK_THROWS_WITH(
+      check("slurm: {template: " + mine.string() + "}"),
+      Catch::Contains("mine.sh: {{sbatch_option}} is not a name that a template may use"));
 }

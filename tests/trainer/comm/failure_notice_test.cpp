@@ -134,8 +134,10 @@ TEST_CASE("a rank that is killed is noticed by those of its host, also if it ser
   if (serves_store) wait_until_met(2);
   process.end();
   if (serves_store) store.reset();
-  CHECK_THAT(rank_1.wait(), Catch::StartsWith("rank 0 of 3 failed: its process is gone"));
-  CHECK_THAT(rank_2.wait(), Catch::StartsWith("rank 0 of 3 failed: its process is gone"));
+  CHECK_THAT(rank_1.wait(),
+             Catch::StartsWith("rank 0 of 3 failed: its process ended without a message"));
+  CHECK_THAT(rank_2.wait(),
+             Catch::StartsWith("rank 0 of 3 failed: its process ended without a message"));
 }
 
 TEST_CASE("a rank that ends when all have ended their work has not failed") {
