@@ -131,7 +131,7 @@ Resources requested(const SlurmSpec& slurm) {
   return {.gpu_count = slurm.nodes * slurm.gpus_per_node,
           .gpu_memory_gib = slurm.gpu_memory_gib.value_or(std::numeric_limits<double>::infinity()),
           .cpu_cores = slurm.cpus_per_task,
-          .are_requested = true};
+          .source = ResourceSource::kSlurmRequest};
 }
 
 // The resources that base, the profile and --set request from Slurm.
@@ -147,7 +147,7 @@ Resources requested_by(const Profile& profile, const ExperimentFile& file, const
 
 // The remedy for more ranks than GPUs.
 std::string remedy_for_ranks(const Resources& resources, const SlurmSpec& slurm) {
-  if (resources.are_requested) {
+  if (resources.source == ResourceSource::kSlurmRequest) {
     return fmt::format(
         "slurm.nodes {} x slurm.gpus_per_node {} ask for {}; raise one of these, or set device: "
         "cpu",

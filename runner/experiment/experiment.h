@@ -15,12 +15,14 @@
 // A YAML experiment and its expansion into runs. Only reads the file; starts and stores nothing.
 namespace fsdp {
 
+enum class ResourceSource { kThisHost, kSlurmRequest, kPlannedGpu };
+
 // The resources for runs. Profiles and rank counts are checked against them.
 struct Resources {
   int64_t gpu_count = 0;
   double gpu_memory_gib = 0;  // of the smallest GPU
   int64_t cpu_cores = 1;
-  bool are_requested = false;  // of Slurm; false: this host has them
+  ResourceSource source = ResourceSource::kThisHost;
 };
 
 // The measure that compares an experiment's runs. Reports warn if the comparison is unfair.

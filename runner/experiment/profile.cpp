@@ -12,13 +12,21 @@ namespace fsdp {
 namespace {
 
 std::string_view who_has(const Resources& resources) {
-  return resources.are_requested ? "asks Slurm for" : "this host has";
+  switch (resources.source) {
+    case ResourceSource::kThisHost:
+      return "this host has";
+    case ResourceSource::kSlurmRequest:
+      return "asks Slurm for";
+    case ResourceSource::kPlannedGpu:
+      return "the planned GPU has";
+  }
+  return "";
 }
 
 // Returns "a100x4 needs 4 GPUs, this host has 0". Empty if the requirement is met.
 std::string shortfall(const Profile& profile, const Resources& resources) {
   const std::string memory =
-      resources.gpu_count > 0 ? shortest(resources.gpu_memory_gib) + " GiB" : "none";
+      resources.gpu_count > 0 ? fmt::format("{:.3g} GiB", resources.gpu_memory_gib) : "none";
   if (profile.gpus && resources.gpu_count < *profile.gpus) {
     return fmt::format("{} needs {}, {} {}", profile.name, counted(*profile.gpus, "GPU"),
                        who_has(resources), resources.gpu_count);
@@ -36,7 +44,7 @@ std::string merit(const Profile& profile, const Resources& resources) {
   std::string memory;
   if (profile.gpu_memory_gib) {
     memory = std::isfinite(resources.gpu_memory_gib)
-                 ? " of " + shortest(resources.gpu_memory_gib) + " GiB"
+                 ? " of " + fmt::format("{:.3g} GiB", resources.gpu_memory_gib)
                  : ", whose memory slurm.gpu_memory_gib does not say";
   }
   return fmt::format("{} {}{}", who_has(resources), counted(resources.gpu_count, "GPU"), memory);

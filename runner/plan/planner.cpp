@@ -199,6 +199,7 @@ Resources planned_resources(const PlanTarget& target, const std::optional<Host>&
   if (target.gpu) {
     resources.gpu_count = kAnyNumber;
     resources.gpu_memory_gib = device_table().find(*target.gpu).memory_gib;
+    resources.source = ResourceSource::kPlannedGpu;
   }
   return resources;
 }

@@ -73,8 +73,9 @@ TEST_CASE("--set takes a list of text") {
   };
   CHECK(modules("[gcc/12, 'a b']") == Names{"gcc/12", "a b"});
   CHECK(modules("[]").empty());
-  CHECK(message("experiment: lab", {.set = {"slurm.modules=gcc"}}) ==
-        "--set slurm.modules=gcc: 'slurm.modules': 'gcc' is not a list; allowed: a list, each item "
+  CHECK(message("experiment: lab", {.set = {"slurm.modules=gcc,cuda"}}) ==
+        "--set slurm.modules=gcc,cuda: 'slurm.modules': 'gcc,cuda' is not a list; allowed: a list, "
+        "each item "
         "one line of text");
 }
 
