@@ -54,6 +54,7 @@ ALL = "fsdp-train fsdp-run-program"
 READING = [
     ["report", "lab"],
     ["status"],
+    ["doctor"],
     ["logs", "chess", "--follow"],
     ["check", "chess.yaml"],
     ["chess.yaml", "--dry-run", "--set", "device=cuda"],
@@ -98,6 +99,7 @@ def test_jobs_that_ask_for_gpus_need_the_cuda_variant(folder, arguments):
     [
         ["chess.yaml"],
         ["chess.yaml", "--launcher", "local"],
+        ["doctor", "--self-test"],
         [*TO_SLURM, "--profile", "cpu"],
         [*TO_SLURM, "--profile=cpu"],
         ["chess.yaml", "--detach", "--profile", "cpu"],
