@@ -158,7 +158,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kFilesPause{1000};
 
-// Shows nothing: the report tells the user.
+// Shows nothing: the command that refreshes the jobs shows their state afterwards.
 class SilentProgress : public Progress {
  public:
   void say(std::string_view) override {}

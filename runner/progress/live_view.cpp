@@ -27,8 +27,8 @@ constexpr std::string_view kErasedLine = "\r\033[K";
 // The places of a row's cells.
 enum Place : size_t { kName, kState, kSteps, kStepTime, kMemory, kLoss, kTime, kWait, kCellCount };
 
-// Returns the columns. A narrow terminal first leaves out the column with the smallest
-// `drop_order`.
+// Returns the columns. On a narrow terminal the column with `drop_order` 1 is left out first.
+// Columns without a `drop_order` stay.
 std::vector<Column> columns_of_view() {
   return {{.is_left = true, .least = 1, .first_cut_to = kNarrowestName},
           {.is_left = true},

@@ -72,8 +72,10 @@ std::string columns_remark(std::span<const RunRow> rows, const ShownColumns& sho
                                 per_rank ? "rank's steps" : "slowest rank ± interquartile range",
                                 warmup_remark(rows)));
   } else if (shown.has("tokens_per_second")) {
-    texts.push_back(fmt::format("tokens/s: the speed of the slowest rank at its median step{}.",
-                                warmup_remark(rows)));
+    texts.push_back(fmt::format(
+        "tokens/s: of all ranks, at the median step. A step takes as long as its slowest "
+        "rank{}.",
+        warmup_remark(rows)));
   }
   if (shown.has("memory_allocated_bytes_max")) {
     texts.push_back(per_rank ? "Memory: each rank's peak over all steps."

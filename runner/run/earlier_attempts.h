@@ -27,10 +27,10 @@ std::vector<int> import_attempts(Store& store, const std::filesystem::path& resu
 void import_attempts_by_hand(Store& store, const std::filesystem::path& results,
                              std::string_view experiment, const WarnOfFile& say);
 
-// Refreshes the names in the run's folder, and in its attempts' folders from `attempt` on, from the
-// file server. An NFS client that did not find a name treats it as absent for up to a minute,
-// unless it asks the server about the folder: see lookupcache and acdirmax in nfs(5). Stops at the
-// first folder that cannot be opened.
+// Makes an NFS client ask its server again which names are in the run's folder, and in the folders
+// of attempt `attempt` and later ones. Otherwise a name that the client once did not find stays
+// absent for up to a minute: see lookupcache and acdirmax in nfs(5). Stops at the first folder that
+// cannot be opened.
 void ask_again_for_names(const RunPaths& run, int attempt);
 
 // Closes the attempts of runners that were killed or could not record the end. Some attempts are

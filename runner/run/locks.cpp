@@ -196,7 +196,7 @@ bool is_full(const std::error_code& error) {
       error, "cannot lock " + file.string() +
                  ", which keeps two runners from the same experiment; mount its file system so "
                  "that flock() works (Lustre: with -o flock; NFS: with its lock service), or "
-                 "choose a folder on another one with --results");
+                 "choose a folder on another file system with --results");
 }
 
 // Returns the lock's descriptor. Returns -1 if another process has the lock, and sets `owner` to

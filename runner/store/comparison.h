@@ -205,7 +205,7 @@ struct ComparisonRow : AttemptSummary {
     visit("git_untracked", self.git_untracked,
           "1: git did not track the experiment's file, so that the commit says nothing of it.");
     visit("experiment_text_digest", self.experiment_text_digest,
-          "Digest of the experiment's file as it was.");
+          "Digest of the experiment's file when the attempt began.");
     visit("runner_version", self.runner_version, "Version of fsdp-run.");
     visit("trainer_digest", self.trainer_digest, "Digest of the trainer's binary.");
     visit("torch_version", self.torch_version, "Version of libtorch.");
@@ -232,7 +232,7 @@ struct ComparisonRow : AttemptSummary {
 };
 
 // One line of the view `comparison_per_rank`: one rank of an attempt in the view `comparison`. A
-// run without any report has one line without a rank.
+// run of which no rank has reported anything has one line, without a rank.
 struct RankRow : RankSummary {
   std::string experiment;
   int64_t position = 0;

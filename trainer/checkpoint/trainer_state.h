@@ -64,12 +64,12 @@ struct TrainerState {
   static constexpr int64_t kFormat = 1;
 
   int64_t format = kFormat;
-  int64_t step = 0;        // optimizer steps done
+  int64_t step = 0;        // steps done, skipped ones too
   int64_t sequences = 0;   // read by all ranks so far: the position in the data
   int64_t world_size = 1;  // the number of ranks that wrote it
   StateDict state_dict = StateDict::kFull;
   OptimizerKind optimizer = OptimizerKind::kAdamW;
-  int64_t optimizer_steps = 0;            // steps that were not skipped
+  int64_t optimizer_steps = 0;            // of these, those that changed the parameters
   std::optional<double> validation_loss;  // of these parameters; null if they were not evaluated
   std::optional<double> best_validation_loss;  // so far
   std::optional<GradientScalerState> gradient_scaler;

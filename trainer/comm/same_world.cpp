@@ -16,7 +16,7 @@ constexpr const char* kArrivals = "world/arrivals";
 constexpr const char* kVerdict = "world/verdict";
 constexpr const char* kHeard = "world/heard";
 
-// A process's statement on arrival.
+// What each process writes to the store when it starts. Rank 0 compares these.
 struct Arrival {
   int rank = 0;
   int world_size = 1;

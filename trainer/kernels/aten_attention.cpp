@@ -25,13 +25,6 @@ at::Tensor packed_heads(const at::Tensor& qkv_NE, int64_t sequence_length,
   return qkv_NE.view({-1, sequence_length, heads.query + 2 * heads.key_value, heads.width});
 }
 
-// Returns x [B, T, heads, W] with zeros behind each head, up to a multiple of `alignment`. Zeros
-// add nothing to scores and sums.
-at::Tensor padded_heads(const at::Tensor& x_BTHW, int64_t alignment) {
-  const int64_t over = x_BTHW.size(-1) % alignment;
-  return over == 0 ? x_BTHW : at::constant_pad_nd(x_BTHW, {0, alignment - over});
-}
-
 // Rotates x [B, T, heads, W] in place.
 void rotate(const at::Tensor& x_BTHW, const RotaryTable& table) {
   const int64_t half = x_BTHW.size(-1) / 2;

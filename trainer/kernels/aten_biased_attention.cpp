@@ -204,40 +204,55 @@ Tensors reads_of(const Call& call) {
   return reads;
 }
 
+Kernels::BiasedAttention with_padded_heads(Call call, int64_t alignment) {
+  for (at::Tensor* x : {&call.q_BTHW, &call.k_BSHW, &call.v_BSHW}) *x = padded_heads(*x, alignment);
+  return call;
+}
+
 }  // namespace
 
 // `saved` holds the kernel's tensors (see SavedByAttention). On the CPU backward reads none.
 Kernels::Attention AtenKernels::biased_attention(const BiasedAttention& call, bool for_backward) {
   const at::Tensor& q = call.q_BTHW;
   const bool is_on_cpu = device_ == at::kCPU;
+  const BiasedAttention padded = with_padded_heads(call, head_alignment(q.scalar_type()));
   Tensors saved = launch_operator(
-      "biased_attention", reads_of(call),
+      "biased_attention", reads_of(padded),
       [&] {
-        return is_on_cpu ? Tensors{attend_by_rows(*this, call)}
-                         : attend_efficiently(call, for_backward);
+        return is_on_cpu ? Tensors{attend_by_rows(*this, padded)}
+                         : attend_efficiently(padded, for_backward);
       },
-      [&] { return empty_outputs(call, is_on_cpu, for_backward); });
-  const at::Tensor out = saved[kOut].reshape({q.size(0) * q.size(1), q.size(2) * q.size(3)});
+      [&] { return empty_outputs(padded, is_on_cpu, for_backward); });
+  const at::Tensor out =
+      saved[kOut].narrow(-1, 0, q.size(3)).reshape({q.size(0) * q.size(1), q.size(2) * q.size(3)});
   saved[kOut].reset();
   return {out, for_backward ? std::move(saved) : Tensors{}};
 }
 
 Kernels::BiasedAttentionGradients AtenKernels::biased_attention_backward(
     const at::Tensor& dout, const Attention& forward, const BiasedAttention& call) {
-  const auto as_BTHW = [&](const at::Tensor& x) { return x.view(call.q_BTHW.sizes()); };
+  const int64_t alignment = head_alignment(call.q_BTHW.scalar_type());
+  const BiasedAttention padded = with_padded_heads(call, alignment);
+  const auto as_BTHW = [&](const at::Tensor& x) {
+    return padded_heads(x.view(call.q_BTHW.sizes()), alignment);
+  };
+  const at::Tensor dout_BTHW = as_BTHW(dout);
+  const at::Tensor out_BTHW = as_BTHW(forward.out);
   BiasedAttentionGradients gradients;
   const Tensors tensors = launch_operator(
-      "biased_attention_backward", reads_of(call),
+      "biased_attention_backward", reads_of(padded),
       [&] {
         gradients = device_ == at::kCPU
-                        ? attend_by_rows_backward(*this, as_BTHW(dout), call)
-                        : attend_efficiently_backward(as_BTHW(dout), as_BTHW(forward.out),
-                                                      forward.saved, call);
+                        ? attend_by_rows_backward(*this, dout_BTHW, padded)
+                        : attend_efficiently_backward(dout_BTHW, out_BTHW, forward.saved, padded);
         return Tensors{gradients.dq_BTHW, gradients.dk_BSHW, gradients.dv_BSHW,
                        gradients.dbias_HTS};
       },
-      [&] { return empty_gradients(call, device_ == at::kCPU); });
-  return {tensors[0], tensors[1], tensors[2], tensors[3]};
+      [&] { return empty_gradients(padded, device_ == at::kCPU); });
+  const auto unpadded = [&](const at::Tensor& x) {
+    return x.narrow(-1, 0, call.q_BTHW.size(3)).contiguous();
+  };
+  return {unpadded(tensors[0]), unpadded(tensors[1]), unpadded(tensors[2]), tensors[3]};
 }
 
 }  // namespace fsdp

@@ -7,7 +7,8 @@
 
 namespace fsdp {
 
-// Calls start(a null pointer to the type). Returns the result of starting a kernel.
+// Calls `start`, which starts a kernel, with a null pointer to the C++ type of `type`. Returns its
+// result.
 template <typename Start>
 cudaError_t with_type(FloatType type, Start&& start) {
   switch (type) {

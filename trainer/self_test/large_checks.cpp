@@ -132,7 +132,7 @@ void check_7b_layer(at::Device device, KernelSet kernels, const ShowRow& show) {
   };
   const double expected = loss_by(1);
   const double found = loss_by(kRows);
-  show({"a layer of 7B, 8192 tokens", "loss " + with_decimals(found, 4), with_decimals(expected, 4),
+  show({"one layer of a 7B model, 8192 tokens", "loss " + with_decimals(found, 4), with_decimals(expected, 4),
         std::abs(found / expected - 1) <= kTolerance});
 }
 
@@ -160,7 +160,7 @@ void check_large_sizes(at::Device device, KernelSet set, const ShowRow& show) {
     check(name, [&] { compare(name, work(backend->kernels(), options), show); });
   }
   check("AdamW", [&] { check_optimizer_step(options, show); });
-  check("a layer of 7B, 8192 tokens", [&] { check_7b_layer(device, set, show); });
+  check("one layer of a 7B model, 8192 tokens", [&] { check_7b_layer(device, set, show); });
 }
 
 }  // namespace fsdp

@@ -64,7 +64,9 @@ struct AdamElement {
 
 FSDP_HOST_DEVICE float float_of(float value) { return value; }
 
-// Writes `value` to `to`. `slot` is the tensor's number among those that share an element's draw.
+// Writes `value` to `to`. bf16 is rounded at random if `is_random`, else to the nearest. An
+// element's parameter and its two moments, slots 0 to 2, use different bits of one random number,
+// `draw`.
 FSDP_HOST_DEVICE void put(float value, float& to, bool, uint64_t, int) { to = value; }
 FSDP_HOST_DEVICE void put(float value, Bfloat16Bits& to, bool is_random, uint64_t draw, int slot) {
   const uint32_t bits = bits_of(value);

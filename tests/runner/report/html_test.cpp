@@ -190,7 +190,7 @@ TEST_CASE("lines of a page say nothing of columns that are shown on request") {
     return data_of(render(Format::kHtml, report))["notes"].at(0).get<std::string>();
   };
   Report report = lab_report();
-  CHECK_THAT(line(report), Catch::Contains("tokens/s: the speed of") &&
+  CHECK_THAT(line(report), Catch::Contains("tokens/s: of all ranks") &&
                                Catch::Contains("Memory: ") && Catch::Contains("Loss: ") &&
                                !Catch::Contains("Step time:"));
   report.view.wide = true;
