@@ -107,9 +107,8 @@ TEST_CASE("a loss that is not finite is told apart from one that nobody measured
 
 TEST_CASE("what is said of columns is said of those that are shown") {
   Report report = two_rows();
-  CHECK_THAT(
-      render(Format::kTable, report),
-      Catch::Contains("tokens/s: of all ranks") && !Catch::Contains("Step time:"));
+  CHECK_THAT(render(Format::kTable, report),
+             Catch::Contains("tokens/s: of all ranks") && !Catch::Contains("Step time:"));
   report.view.columns = {"point", "loss_last"};
   CHECK_THAT(render(Format::kTable, report),
              !Catch::Contains("tokens/s: at") && !Catch::Contains("Ratios are"));
