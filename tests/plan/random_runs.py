@@ -117,7 +117,10 @@ def with_value(spec: dict, key: str, value: int) -> dict:
 
 def on_gpu(spec: dict) -> dict:
     """Returns a copy for a GPU, with a limit on gathered units, which otherwise depend on the GPU's
-    speed."""
+    speed. Does not merge adapters: a fake GPU's numbers are not finite, and merging refuses these."""
+    if "checkpoint" in spec:
+        kept = {key: value for key, value in spec["checkpoint"].items() if not key.startswith("merge")}
+        spec = spec | {"checkpoint": kept}
     strategy = spec["strategy"] | ({"limit_all_gathers": True} if spec["strategy"]["kind"] == "fsdp" else {})
     return spec | {"strategy": strategy, "device": "cuda"}
 
