@@ -78,15 +78,86 @@ void quantize_scales(std::span<const float> scales, std::span<uint8_t> codes, fl
   }
 }
 
+// 16 values or indices, as one AVX-512 register has them.
+using Floats [[gnu::vector_size(64)]] = float;
+using Indices [[gnu::vector_size(64)]] = int32_t;
+constexpr int64_t kLanes = 16;
+
+// Dequantizes `count` values of one block.
 template <typename T>
-void dequantize_block(const uint8_t* values, float scale, int64_t count, T* out) {
-  std::array<T, 16> table;
-  for (size_t i = 0; i < table.size(); ++i) table[i] = static_cast<T>(kNf4Codes[i] * scale);
-  for (int64_t i = 0; i < count / 2; ++i) {
-    out[2 * i] = table[values[i] >> 4];
-    out[2 * i + 1] = table[values[i] & 15];
+[[gnu::always_inline]] inline void dequantize_block(const uint8_t* bytes, float scale,
+                                                    int64_t count, T* out) {
+  Floats codes;
+  std::memcpy(&codes, kNf4Codes, sizeof(codes));
+  const Floats table = codes * scale;
+  Nf4Indices indices{};
+  for (int64_t i = 0; i < (count + 1) / 2; ++i) {
+    indices[2 * i] = bytes[i] >> 4;
+    indices[2 * i + 1] = bytes[i] & 15;
   }
-  if (count % 2 == 1) out[count - 1] = table[values[count / 2] >> 4];
+  for (int64_t first = 0; first < count; first += kLanes) {
+    Indices lanes;
+    std::memcpy(&lanes, &indices[first], sizeof(lanes));
+    const Floats values = __builtin_shuffle(table, lanes);
+    for (int64_t i = 0; i < std::min(kLanes, count - first); ++i) {
+      out[first + i] = static_cast<T>(values[i]);
+    }
+  }
+}
+
+// NF4 of one tensor on the CPU, and the tensor's values.
+template <typename T>
+struct Nf4Blocks {
+  const uint8_t* bytes;
+  Nf4Layout layout;
+  T* values;
+};
+
+template <typename T>
+[[gnu::always_inline]] inline void dequantize_blocks(const Nf4Blocks<T>& blocks, int64_t begin,
+                                                     int64_t end) {
+  for (int64_t block = begin; block < end; ++block) {
+    const int64_t first = block * kNf4Block;
+    const uint8_t* bytes = blocks.bytes + first / 2;
+    const float scale = nf4_scale(blocks.bytes, blocks.layout, block);
+    T* values = blocks.values + first;
+    const int64_t count = blocks.layout.numel - first;
+    // Most blocks are whole. Their loops have a known number of turns.
+    if (count >= kNf4Block) {
+      dequantize_block(bytes, scale, kNf4Block, values);
+    } else {
+      dequantize_block(bytes, scale, count, values);
+    }
+  }
+}
+
+template <typename T>
+using DequantizeBlocks = void (*)(const Nf4Blocks<T>&, int64_t, int64_t);
+
+template <typename T>
+void dequantize_anywhere(const Nf4Blocks<T>& blocks, int64_t begin, int64_t end) {
+  dequantize_blocks(blocks, begin, end);
+}
+
+#ifdef __x86_64__
+template <typename T>
+[[gnu::target("avx512f,avx512bw,avx512vl")]] void dequantize_with_avx512(const Nf4Blocks<T>& blocks,
+                                                                         int64_t begin,
+                                                                         int64_t end) {
+  dequantize_blocks(blocks, begin, end);
+}
+#endif
+
+// Returns the fastest variant for this CPU. All variants give the same bits.
+template <typename T>
+DequantizeBlocks<T> fastest_here() {
+#ifdef __x86_64__
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512vl")) {
+    return dequantize_with_avx512<T>;
+  }
+#endif
+  return dequantize_anywhere<T>;
 }
 
 }  // namespace
@@ -154,15 +225,12 @@ void dequantize_on_cpu(const at::Tensor& bytes, const Nf4Layout& layout, const a
   // The iterator uses libtorch's threads, as in Nf4Quantizer::add.
   AT_DISPATCH_FLOATING_TYPES_AND2(
       at::kBFloat16, at::kHalf, out.scalar_type(), "dequantize_nf4", [&] {
-        scalar_t* values = out.data_ptr<scalar_t>();
+        static const DequantizeBlocks<scalar_t> dequantize_range = fastest_here<scalar_t>();
+        const Nf4Blocks<scalar_t> blocks{data, layout, out.data_ptr<scalar_t>()};
         at::TensorIterator::nullary_op(scales).for_each(
             [&](char** ranges, const int64_t*, int64_t size, int64_t) {
               const int64_t begin = ranges[0] - first_scale;
-              for (int64_t block = begin; block < begin + size; ++block) {
-                const int64_t first = block * kNf4Block;
-                dequantize_block(data + first / 2, nf4_scale(data, layout, block),
-                                 std::min(kNf4Block, layout.numel - first), values + first);
-              }
+              dequantize_range(blocks, begin, begin + size);
             },
             kBlocksOfThread);
       });
