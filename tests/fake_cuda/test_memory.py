@@ -43,6 +43,22 @@ def test_rows_of_many_lengths_take_no_cudnn_on_hopper(trainer, fake_cuda_with_or
     assert any("attention does not use cuDNN" in line for line in plan["assumptions"])
 
 
+def test_the_largest_step_is_the_one_whose_batches_have_the_most_blocks(trainer, fake_cuda_with_order,
+                                                                        tmp_path, monkeypatch):
+    """With these articles, the allocator rounds a step with fewer bytes of batches to more blocks."""
+    monkeypatch.setenv("FAKE_CUDA_CAPABILITY", f"{CAPABILITY / 10}")
+    articles = write_articles(tmp_path / "articles.csv", random.Random(33))
+    spec = {"model": {"config": {"num_hidden_layers": 1, "hidden_size": 32, "intermediate_size": 48,
+                                 "num_attention_heads": 2, "num_key_value_heads": 2, "vocab_size": 1024}},
+            "data": {"kind": "text", "train": str(articles), "tokenizer": str(CHESS / "tokenizer.model"),
+                     "sequence_length": 64, "rows": "pad_to_longest"},
+            "strategy": {"kind": "single", "ranks": 1},
+            "batch": {"size_per_rank": 4, "gradient_accumulation_steps": 5},
+            "precision": "bf16_true", "train": {"steps": 4}, "device": "cuda", "kernels": "aten"}
+    [steps], plan = run_and_plan(trainer, fake_cuda_with_order, spec, tmp_path / "results", 0, CAPABILITY)
+    assert largest(steps, "allocated") == plan["memory_allocated_bytes_max"]
+
+
 def test_the_allocator_takes_what_was_planned(trainer, fake_cuda_with_order, request, seed, tmp_path,
                                               monkeypatch):
     monkeypatch.setenv("FAKE_CUDA_CAPABILITY", f"{CAPABILITY / 10}")

@@ -45,13 +45,15 @@ int64_t CachingAllocator::Pool::page_bytes() const {
   return is_small ? kSmallSegmentBytes : kLargeSegmentBytes;
 }
 
+int64_t CachingAllocator::rounded(int64_t bytes) { return round_up(bytes, kRoundingBytes); }
+
 // malloc (:1482) and alloc_found_block (:1651).
 void CachingAllocator::allocate(int64_t id, int64_t bytes, int stream) {
   if (bytes == 0) {
     allocations_.emplace(id, nullptr);
     return;
   }
-  const int64_t rounded_bytes = round_up(bytes, kRoundingBytes);
+  const int64_t rounded_bytes = rounded(bytes);
   Pool& pool = pool_of(rounded_bytes, stream);
   Block* block = find_cached(pool, rounded_bytes);
   if (!block) block = take_new(pool, rounded_bytes);

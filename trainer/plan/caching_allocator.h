@@ -32,6 +32,9 @@ class CachingAllocator {
     using std::runtime_error::runtime_error;
   };
 
+  // Returns the size of the block for a tensor of `bytes`.
+  static int64_t rounded(int64_t bytes);
+
   explicit CachingAllocator(Options options) : options_(options) {}
   CachingAllocator(const CachingAllocator&) = delete;
   CachingAllocator& operator=(const CachingAllocator&) = delete;

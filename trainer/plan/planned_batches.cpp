@@ -16,6 +16,7 @@
 #include "trainer/data/data_sets.h"
 #include "trainer/data/full_batch.h"
 #include "trainer/memory/memory_label.h"
+#include "trainer/plan/caching_allocator.h"
 
 namespace fsdp {
 namespace {
@@ -71,17 +72,26 @@ int64_t evaluation_rows(const RunSpec& spec) {
   return spec.evaluation.size_per_rank.value_or(spec.batch.size_per_rank);
 }
 
-int64_t bytes_of(const Batch& batch) {
-  std::vector<at::Tensor> tensors{batch.input_ids_BT, batch.labels_BT};
-  if (batch.decoder_input_ids_BT.defined()) tensors.push_back(batch.decoder_input_ids_BT);
-  if (batch.documents) {
-    tensors.push_back(batch.documents->starts_on_device);
-    tensors.push_back(batch.documents->position_ids_N);
+// The bytes of batches: as requested, and as libtorch's allocator of GPU memory rounds them.
+struct BatchBytes {
+  int64_t requested = 0;
+  int64_t rounded = 0;
+
+  void add(const at::Tensor& tensor) {
+    requested += static_cast<int64_t>(tensor.nbytes());
+    rounded += CachingAllocator::rounded(static_cast<int64_t>(tensor.nbytes()));
   }
-  int64_t bytes = 0;
-  for (const at::Tensor& tensor : tensors) bytes += static_cast<int64_t>(tensor.nbytes());
-  return bytes;
-}
+
+  void add(const Batch& batch) {
+    add(batch.input_ids_BT);
+    add(batch.labels_BT);
+    if (batch.decoder_input_ids_BT.defined()) add(batch.decoder_input_ids_BT);
+    if (batch.documents) {
+      add(batch.documents->starts_on_device);
+      add(batch.documents->position_ids_N);
+    }
+  }
+};
 
 // The data of a run, and the positions of its largest micro-batches.
 class ReadData {
@@ -147,7 +157,7 @@ class ReadData {
 
  private:
   // The quantities with which a micro-batch's memory grows, see size_of.
-  using Size = std::array<int64_t, 7>;
+  using Size = std::array<int64_t, 8>;
 
   // A micro-batch that may take the most memory.
   struct Candidate {
@@ -162,8 +172,8 @@ class ReadData {
     std::vector<int64_t> rows;
   };
 
-  // `bytes_beside` counts the batches that are in memory at the same time.
-  Size size_of(const Batch& batch, int64_t bytes_beside = 0) const {
+  // `step` counts the batches that are in memory at the same time.
+  Size size_of(const Batch& batch, const BatchBytes& step = {}) const {
     const BatchShape shape = shape_of(batch);
     const auto documents = std::ssize(shape.document_tokens);
     const int64_t longest = batch.documents ? batch.documents->longest : 0;
@@ -171,13 +181,8 @@ class ReadData {
     // (planned_attention.cpp). Then only micro-batches with equally many sequences can be compared.
     const bool takes_less_for_more = spec_.train.deterministic;
     const int64_t sequences = documents > 0 ? documents : shape.rows;
-    return {shape.rows,
-            shape.tokens,
-            shape.decoder_tokens,
-            documents,
-            longest,
-            bytes_beside,
-            takes_less_for_more ? -sequences : 0};
+    return {shape.rows, shape.tokens,   shape.decoder_tokens, documents,
+            longest,    step.requested, step.rounded,         takes_less_for_more ? -sequences : 0};
   }
 
   // Adds `candidate` unless another one is at least as large in every quantity. Removes candidates
@@ -218,10 +223,10 @@ class ReadData {
     const UncountedMemory not_the_runs;
     const int64_t accumulation = *spec_.batch.gradient_accumulation_steps;
     std::vector<Batch> batches;
-    int64_t bytes = 0;
+    BatchBytes bytes;
     for (const auto& rows : sampler_.rank_rows(step, rank, spec_.strategy.ranks,
                                                spec_.batch.size_per_rank, accumulation)) {
-      bytes += bytes_of(batches.emplace_back(sets_.training().load(rows, kMeta)));
+      bytes.add(batches.emplace_back(sets_.training().load(rows, kMeta)));
     }
     for (int64_t i = 0; i < accumulation; ++i) {
       add_candidate(largest[place_of(i, accumulation)],

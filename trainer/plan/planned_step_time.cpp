@@ -161,8 +161,7 @@ void plan_step_time(const PlanRequest& request, const RunSpec& spec, const Model
   const std::optional<double> peak = peak_flops_per_ms(gpu, spec);
   if (!peak) return;
   const StepFlops flops =
-      step ? step->flops
-           : flops_of(batches.usual_steps.front()(), config, spec);
+      step ? step->flops : flops_of(batches.usual_steps.front()(), config, spec);
   const bool is_alike =  // like the runs that gave hfu_percent
       spec.precision.compute() != Dtype::kFp32 && spec.strategy.offload == Offload::kNone;
   if (!plan.step_time_ms && gpu->hfu_percent && is_alike) {
