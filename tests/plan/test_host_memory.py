@@ -7,7 +7,7 @@ from pathlib import Path
 
 import fork_server
 from planning import plans, request_of
-from random_runs import random_spec, write_articles
+from random_runs import CHESS, random_spec, write_articles
 from trainer import read_events, start, wait_until_well_ended
 
 MIB = 2**20
@@ -63,6 +63,21 @@ def gathered_ahead_bytes(spec: dict) -> int:
 def is_near(planned: int, measured: int, spec: dict) -> bool:
     tolerance = max(0.03 * measured, 32 * MIB)
     return -tolerance <= planned - measured <= tolerance + gathered_ahead_bytes(spec)
+
+
+def test_rows_of_many_lengths_keep_little_code_of_products_in_16_bits(trainer, tmp_path, monkeypatch):
+    monkeypatch.setattr(fork_server, "library", None)
+    articles = write_articles(tmp_path / "articles.csv", random.Random(1))
+    spec = {"model": {"config": {"architecture": "T5ForConditionalGeneration", "num_hidden_layers": 1, "hidden_size": 64,
+                                 "intermediate_size": 80, "num_attention_heads": 2, "head_dim": 8, "vocab_size": 1024}},
+            "data": {"kind": "wikihow", "train": str(articles), "tokenizer": str(CHESS / "tokenizer.model"),
+                     "input_length": 16, "target_length": 20, "rows": "pad_to_longest"},
+            "strategy": {"kind": "single", "ranks": 1},
+            "batch": {"size_per_rank": 2, "gradient_accumulation_steps": 3},
+            "precision": "bf16_true", "train": {"steps": 10}, "device": "cpu", "threads_per_rank": 1}
+    [measured] = run(trainer, spec, tmp_path / "results" / "runs" / "random" / "0")
+    [plan] = plans(trainer, [request_of(spec, tmp_path / "results")])
+    assert is_near(plan["memory_host_bytes_max"], measured, spec), measured / MIB
 
 
 def test_plan_is_what_processes_take_of_the_host(trainer, seed, request, tmp_path, monkeypatch):

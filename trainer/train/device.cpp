@@ -198,6 +198,15 @@ void set_memory_limit(const RunSpec& spec, at::Device device) {
   }
 }
 
+void limit_kept_products(const RunSpec& spec, at::Device device) {
+  const bool is_narrow = spec.precision.compute() != Dtype::kFp32;
+  if (!device.is_cpu() || !is_narrow || spec.data.rows != RowFill::kPadToLongest) return;
+  const char* const products = "32";  // more than the layers of one length have
+  for (const char* variable : {"LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY"}) {
+    setenv(variable, products, /*overwrite=*/0);
+  }
+}
+
 void begin_attention([[maybe_unused]] const RunSpec& spec, [[maybe_unused]] at::Device device) {
 #ifdef FSDP_CUDA
   const bool lengths_vary = spec.data.rows == RowFill::kPadToLongest;

@@ -49,6 +49,11 @@ void set_allocator(at::Device device);
 // limit of memory, that limit applies on the CPU.
 void set_memory_limit(const RunSpec& spec, at::Device device);
 
+// Limits the number of products in 16 bits whose code libtorch and oneDNN keep on the CPU, if rows
+// have many lengths. By default, they keep up to 1 MiB for each of 1,024 products. Limits that the
+// environment sets stay. Call it before the first tensor.
+void limit_kept_products(const RunSpec& spec, at::Device device);
+
 // Makes cuDNN's handle on a GPU where cuDNN may compute attention, before the weights fill the GPU.
 void begin_attention(const RunSpec& spec, at::Device device);
 

@@ -100,6 +100,7 @@ RankRun::Rank RankRun::start() {
   if (spec.train.deterministic) make_deterministic();
   begin_start_up_part("opening the device");
   rank.device = pick_device(spec.device, world);
+  limit_kept_products(spec, rank.device);
   begin_start_up_part("starting its threads");
   const int cores = available_cores();
   rank.bound_cpus = bind_to_device(spec, world, rank.device);
