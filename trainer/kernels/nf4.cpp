@@ -81,76 +81,55 @@ void quantize_scales(std::span<const float> scales, std::span<uint8_t> codes, fl
 // 16 values or indices, as one AVX-512 register has them.
 using Floats [[gnu::vector_size(64)]] = float;
 using Indices [[gnu::vector_size(64)]] = int32_t;
-constexpr int64_t kLanes = 16;
 
-// Dequantizes `count` values of one block.
+// Dequantizes blocks `begin` to `end` - 1 of a tensor. For an incomplete block it also reads some
+// of the scales, which follow.
 template <typename T>
-[[gnu::always_inline]] inline void dequantize_block(const uint8_t* bytes, float scale,
-                                                    int64_t count, T* out) {
+[[gnu::always_inline]] inline void dequantize_blocks(const uint8_t* bytes, const Nf4Layout& layout,
+                                                     int64_t begin, int64_t end, T* out) {
   Floats codes;
   std::memcpy(&codes, kNf4Codes, sizeof(codes));
-  const Floats table = codes * scale;
-  Nf4Indices indices{};
-  for (int64_t i = 0; i < (count + 1) / 2; ++i) {
-    indices[2 * i] = bytes[i] >> 4;
-    indices[2 * i + 1] = bytes[i] & 15;
-  }
-  for (int64_t first = 0; first < count; first += kLanes) {
-    Indices lanes;
-    std::memcpy(&lanes, &indices[first], sizeof(lanes));
-    const Floats values = __builtin_shuffle(table, lanes);
-    for (int64_t i = 0; i < std::min(kLanes, count - first); ++i) {
-      out[first + i] = static_cast<T>(values[i]);
-    }
-  }
-}
-
-// NF4 of one tensor on the CPU, and the tensor's values.
-template <typename T>
-struct Nf4Blocks {
-  const uint8_t* bytes;
-  Nf4Layout layout;
-  T* values;
-};
-
-template <typename T>
-[[gnu::always_inline]] inline void dequantize_blocks(const Nf4Blocks<T>& blocks, int64_t begin,
-                                                     int64_t end) {
   for (int64_t block = begin; block < end; ++block) {
     const int64_t first = block * kNf4Block;
-    const uint8_t* bytes = blocks.bytes + first / 2;
-    const float scale = nf4_scale(blocks.bytes, blocks.layout, block);
-    T* values = blocks.values + first;
-    const int64_t count = blocks.layout.numel - first;
-    // Most blocks are whole. Their loops have a known number of turns.
-    if (count >= kNf4Block) {
-      dequantize_block(bytes, scale, kNf4Block, values);
-    } else {
-      dequantize_block(bytes, scale, count, values);
+    const Floats table = codes * nf4_scale(bytes, layout, block);
+    Nf4Indices indices;
+    for (int64_t i = 0; i < kNf4Block / 2; ++i) {
+      const uint8_t byte = bytes[first / 2 + i];
+      indices[2 * i] = byte >> 4;
+      indices[2 * i + 1] = byte & 15;
     }
+    const bool is_whole = first + kNf4Block <= layout.numel;
+    std::array<T, kNf4Block> last;
+    T* values = is_whole ? out + first : last.data();
+    for (int64_t i = 0; i < kNf4Block; i += 16) {
+      Indices part;
+      std::memcpy(&part, &indices[i], sizeof(part));
+      const Floats found = __builtin_shuffle(table, part);
+      for (int64_t lane = 0; lane < 16; ++lane) values[i + lane] = static_cast<T>(found[lane]);
+    }
+    if (!is_whole) std::copy_n(values, layout.numel - first, out + first);
   }
 }
 
 template <typename T>
-using DequantizeBlocks = void (*)(const Nf4Blocks<T>&, int64_t, int64_t);
-
-template <typename T>
-void dequantize_anywhere(const Nf4Blocks<T>& blocks, int64_t begin, int64_t end) {
-  dequantize_blocks(blocks, begin, end);
+void dequantize_anywhere(const uint8_t* bytes, const Nf4Layout& layout, int64_t begin, int64_t end,
+                         T* out) {
+  dequantize_blocks(bytes, layout, begin, end, out);
 }
 
 #ifdef __x86_64__
 template <typename T>
-[[gnu::target("avx512f,avx512bw,avx512vl")]] void dequantize_with_avx512(const Nf4Blocks<T>& blocks,
-                                                                         int64_t begin,
-                                                                         int64_t end) {
-  dequantize_blocks(blocks, begin, end);
+[[gnu::target("avx512f,avx512bw,avx512vl")]] void dequantize_with_avx512(const uint8_t* bytes,
+                                                                         const Nf4Layout& layout,
+                                                                         int64_t begin, int64_t end,
+                                                                         T* out) {
+  dequantize_blocks(bytes, layout, begin, end, out);
 }
 #endif
 
 // Returns the fastest variant for this CPU. All variants give the same bits.
 template <typename T>
-DequantizeBlocks<T> fastest_here() {
+auto fastest_here() {
 #ifdef __x86_64__
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512vl")) {
@@ -225,12 +204,12 @@ void dequantize_on_cpu(const at::Tensor& bytes, const Nf4Layout& layout, const a
   // The iterator uses libtorch's threads, as in Nf4Quantizer::add.
   AT_DISPATCH_FLOATING_TYPES_AND2(
       at::kBFloat16, at::kHalf, out.scalar_type(), "dequantize_nf4", [&] {
-        static const DequantizeBlocks<scalar_t> dequantize_range = fastest_here<scalar_t>();
-        const Nf4Blocks<scalar_t> blocks{data, layout, out.data_ptr<scalar_t>()};
+        static const auto dequantize_range = fastest_here<scalar_t>();
+        scalar_t* values = out.data_ptr<scalar_t>();
         at::TensorIterator::nullary_op(scales).for_each(
             [&](char** ranges, const int64_t*, int64_t size, int64_t) {
               const int64_t begin = ranges[0] - first_scale;
-              dequantize_range(blocks, begin, begin + size);
+              dequantize_range(data, layout, begin, begin + size, values);
             },
             kBlocksOfThread);
       });
