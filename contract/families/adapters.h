@@ -21,12 +21,18 @@ enum class Method { kFull, kLora, kQlora };
 
 constexpr auto enum_names(Method) { return std::array{"full"sv, "lora"sv, "qlora"sv}; }
 
+// The biases that are trained with adapters, as in PEFT's key of this name.
+enum class AdapterBias { kNone };
+
+constexpr auto enum_names(AdapterBias) { return std::array{"none"sv}; }
+
 // Low-rank adaptation (Hu et al. 2021): y = W x + scale * B (A x), with frozen weights W.
 struct LoraSpec {
   int64_t rank = 8;
   double alpha = 16.0;
   double dropout = 0.0;
   TextList targets = {"all-linear"};
+  AdapterBias bias = AdapterBias::kNone;
   bool use_rslora = false;
   std::filesystem::path adapter;
 
@@ -42,6 +48,7 @@ struct LoraSpec {
     visit("targets", self.targets,
           "The weights of blocks that get adapters: names such as q_proj; attention; mlp; "
           "all-linear.");
+    visit("bias", self.bias, "The biases that are trained.");
     visit("use_rslora", self.use_rslora,
           "Whether the scale is alpha / sqrt(rank) (Kalajdzievski 2023).");
     visit("adapter", self.adapter,

@@ -194,9 +194,33 @@ void check_tensor(const path& folder, const StoredTensors& stored, const NamedTe
 
 }  // namespace
 
+namespace {
+
+// Refuses kinds of adapters that have the same tensors, but compute otherwise or belong to changed
+// weights.
+void require_plain_adapter(const path& file, const json& object) {
+  const auto refuse = [&](const std::string& key, const json& value) {
+    refuse_file(file, "has " + key + ' ' + value.dump() +
+                          ", which is another kind of adapter; only plain LoRA can be read");
+  };
+  for (const char* key : {"alpha_pattern", "use_dora", "use_qalora", "use_bdlora", "kasa_config",
+                          "monteclora_config", "arrow_config", "alora_invocation_tokens"}) {
+    const json value = object.value(key, json());
+    if (!value.empty() && value != false) refuse(key, value);
+  }
+  const json start = object.value("init_lora_weights", json());
+  const std::set<json> of_unchanged_weights{"gaussian", "eva", "orthogonal"};
+  if (start.is_string() && !of_unchanged_weights.contains(start))
+    refuse("init_lora_weights", start);
+}
+
+}  // namespace
+
 void check_adapter(const path& folder, const ModelConfig& config, const LoraSpec& lora) {
   const path file = folder / "adapter_config.json";
-  const json object = parse_json_object(file, read_input_file(file));
+  json object = parse_json_object(file, read_input_file(file));
+  require_plain_adapter(file, object);
+  object.emplace("use_rslora", false);  // PEFT before 0.8 has no such key
   const auto require = [&](const char* key, const json& value, const std::string& asker) {
     const auto found = object.find(key);
     if (found != object.end() && *found == value) return;

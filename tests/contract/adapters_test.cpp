@@ -87,8 +87,10 @@ TEST_CASE("a folder of other adapters than the run's is refused") {
   CHECK_NOTHROW(check_adapter(folder.path(), kSmall, lora));
   write(R"("r": 2, "lora_alpha": 16, "use_rslora": false)", tensors);
   CHECK_THAT(message(), Contains("has lora_alpha 16, but lora.alpha is 4"));
-  write(R"("r": 2, "lora_alpha": 4)", tensors);
-  CHECK_THAT(message(), Contains("has use_rslora not given"));
+  write(R"("r": 2, "lora_alpha": 4, "use_rslora": true)", tensors);
+  CHECK_THAT(message(), Contains("has use_rslora true, but lora.use_rslora is false"));
+  write(R"("r": 2)", tensors);
+  CHECK_THAT(message(), Contains("has lora_alpha not given"));
   write(keys, tensors_of_adapters(lora_of(2, {"v_proj", "o_proj"})));
   CHECK_THAT(message(), Contains("o_proj.lora_A.weight' is no adapter of lora.targets"));
   tensors.begin()->second = {3, 8};
@@ -97,6 +99,26 @@ TEST_CASE("a folder of other adapters than the run's is refused") {
   tensors.erase(tensors.begin());
   write(keys, tensors);
   CHECK_THAT(message(), Contains("lora_A.weight' is missing"));
+}
+
+TEST_CASE("adapters that compute otherwise than their tensors tell are refused") {
+  const LoraSpec lora = lora_of(2, {"v_proj"}, 4);
+  const TemporaryFolder folder;
+  folder.write("adapter_model.safetensors", counting_safetensors(tensors_of_adapters(lora)));
+  const auto check = [&](const std::string& key) {
+    folder.write("adapter_config.json",
+                 R"({"peft_type": "LORA", "bias": "none", "r": 2, "lora_alpha": 4, )" + key + "}");
+    check_adapter(folder.path(), kSmall, lora);
+  };
+  const std::string key =
+      GENERATE(R"("alpha_pattern": {"v_proj": 8})", R"("use_dora": true)", R"("use_qalora": true)",
+               R"("kasa_config": {"beta": 1})", R"("alora_invocation_tokens": [1])",
+               R"("init_lora_weights": "pissa_niter_4")", R"("init_lora_weights": "loftq")");
+  CHECK_THAT(refusal([&] { check(key); }), Contains("only plain LoRA can be read"));
+  const std::string plain =
+      GENERATE(R"("alpha_pattern": {}, "use_dora": false, "kasa_config": null)",
+               R"("init_lora_weights": "gaussian")", R"("init_lora_weights": false)");
+  CHECK_NOTHROW(check(plain));
 }
 
 }  // namespace
