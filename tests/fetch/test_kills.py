@@ -13,9 +13,14 @@ SEED = int(os.environ.get("FSDP_TEST_SEED", "1"))
 
 
 def bytes_there(workplace):
-    """Returns the number of bytes of each blob so far."""
-    return {str(path).removesuffix(".incomplete"): path.stat().st_size
-            for path in workplace.cache.glob("*/blobs/*")}
+    """Returns the number of bytes of each blob so far. A child of the killed process may still
+    rename a blob that it has completed."""
+    while True:
+        try:
+            return {str(path).removesuffix(".incomplete"): path.stat().st_size
+                    for path in workplace.cache.glob("*/blobs/*")}
+        except FileNotFoundError:
+            continue
 
 
 def test_nothing_wrong_is_left_and_nothing_is_begun_anew(workplace):

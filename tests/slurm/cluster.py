@@ -33,6 +33,7 @@ from configuration import NODES, user_name, write_configuration
 from host_processes import is_running, processes, program_of
 
 DAEMONS = ("munged", "slurmctld", "slurmd", "slurmdbd", "mariadbd")
+SOCKET_PATH_MAX = 107
 START_S = 60
 STOP_S = 30
 
@@ -50,6 +51,8 @@ class Cluster:
     def start(self, accounting=False, **settings):
         if " " in str(self.folder):
             raise OSError(f"Slurm cannot read paths with spaces: {self.folder}")
+        if len(f"{self.folder}/spool-n1/n1_123456.4294967291") > SOCKET_PATH_MAX:
+            raise OSError(f"the path is too long for the sockets of jobs: {self.folder}")
         if self.folder.exists() and any(self.folder.iterdir()):
             raise FileExistsError(f"{self.folder} is not empty")
         if shutil.which("slurmctld", path=self._path()) is None:

@@ -77,12 +77,14 @@ def any_cluster(request, with_accounting):
 
 
 @pytest.fixture
-def own_cluster(tmp_path):
-    """Starts a cluster that a test may break: own_cluster(accounting=False, node_prefix=(), **settings)."""
+def own_cluster(tmp_path_factory):
+    """Starts a cluster that a test may break: own_cluster(accounting=False, node_prefix=(), **settings).
+    Its folder has a short name, because it holds sockets."""
     with ExitStack() as clusters:
 
         def start(**settings):
-            cluster = clusters.enter_context(contextmanager(started)(tmp_path, **settings))
+            folder = tmp_path_factory.mktemp("own")
+            cluster = clusters.enter_context(contextmanager(started)(folder, **settings))
             return clusters.enter_context(contextmanager(left_empty)(cluster))
 
         yield start

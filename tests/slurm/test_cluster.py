@@ -31,8 +31,8 @@ def test_accounting_knows_a_job_that_the_controller_forgot(accounting_cluster):
         "--format=State").stdout.split() == ["COMPLETED"])
 
 
-def test_two_clusters_side_by_side_and_nothing_is_left(tmp_path):
-    one, two = tmp_path / "one", tmp_path / "two"
+def test_two_clusters_side_by_side_and_nothing_is_left(tmp_path_factory):
+    one, two = tmp_path_factory.mktemp("one"), tmp_path_factory.mktemp("two")
     first, second = start(one), start(two, "MaxArraySize=7")
     assert first.stdout == f"export SLURM_CONF={one}/slurm.conf\n"
     assert second.stdout == f"export SLURM_CONF={two}/slurm.conf\n"
@@ -49,16 +49,23 @@ def test_two_clusters_side_by_side_and_nothing_is_left(tmp_path):
 
 
 @pytest.mark.parametrize("broken", ["slurmctld", "slurmd", "munged"])
-def test_a_start_that_fails_says_why_and_leaves_nothing(tmp_path, broken):
+def test_a_start_that_fails_says_why_and_leaves_nothing(tmp_path, tmp_path_factory, broken):
     programs = tmp_path / "programs"
     programs.mkdir()
     (programs / broken).write_text("#!/bin/sh\necho no room for me\nexit 1\n")
     (programs / broken).chmod(0o755)
-    failed = start(tmp_path / "cluster", env={"PATH": f"{programs}:/usr/bin:/bin:/usr/sbin:/sbin"})
+    folder = tmp_path_factory.mktemp("cluster")
+    failed = start(folder, env={"PATH": f"{programs}:/usr/bin:/bin:/usr/sbin:/sbin"})
     assert failed.returncode == 1
     assert "no room for me" in failed.stderr
     assert f"the cluster did not start: {broken}" in failed.stderr
-    assert Cluster(tmp_path / "cluster").processes() == []
+    assert Cluster(folder).processes() == []
+
+
+def test_a_path_that_is_too_long_for_the_sockets_of_jobs_is_refused(tmp_path):
+    failed = start(tmp_path / ("long" * 20))
+    assert failed.returncode == 1
+    assert "the path is too long for the sockets of jobs" in failed.stderr
 
 
 def test_a_node_dies_and_comes_back_and_so_does_the_controller(own_cluster):
