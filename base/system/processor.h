@@ -7,6 +7,16 @@ namespace fsdp {
 // "AMD EPYC 9554P 64-Core Processor", as the kernel names it.
 std::string processor_name();
 
+// True if the CPU has AVX-512 with its parts BW, DQ and VL.
+inline bool has_avx512() {
+#ifdef __x86_64__
+  return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512vl");
+#else
+  return false;
+#endif
+}
+
 // The number of cores this process may use: its affinity mask, or its cgroup's quota if less.
 int available_cores();
 

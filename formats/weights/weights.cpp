@@ -192,10 +192,6 @@ void check_tensor(const path& folder, const StoredTensors& stored, const NamedTe
   }
 }
 
-}  // namespace
-
-namespace {
-
 // Refuses kinds of adapters that have the same tensors, but compute otherwise or belong to changed
 // weights.
 void require_plain_adapter(const path& file, const json& object) {

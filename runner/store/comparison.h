@@ -231,8 +231,8 @@ struct ComparisonRow : AttemptSummary {
   }
 };
 
-// One line of the view `comparison_per_rank`: one rank of an attempt in the view `comparison`. A
-// run of which no rank has reported anything has one line, without a rank.
+// One line of the view `comparison_per_rank`: one rank of an attempt in the view `comparison`. If
+// no rank of a run has reported anything, the run has one line without a rank.
 struct RankRow : RankSummary {
   std::string experiment;
   int64_t position = 0;

@@ -27,16 +27,20 @@ def run_and_plan(trainer, preload: str, spec: dict, results: Path, number: int, 
     return [of_kind("step", read_events(folder, rank)) for rank in range(spec["strategy"]["ranks"])], plan
 
 
+def spec_of_many_lengths(articles: Path) -> dict:
+    return {"data": {"kind": "text", "train": str(articles), "tokenizer": str(CHESS / "tokenizer.model"),
+                     "sequence_length": 64, "rows": "pad_to_longest"},
+            "strategy": {"kind": "single", "ranks": 1}, "device": "cuda", "kernels": "aten"}
+
+
 def test_rows_of_many_lengths_take_no_cudnn_on_hopper(trainer, fake_cuda_with_order, tmp_path, monkeypatch):
     """cuDNN would make a plan for each new length. The fake GPU has no cuDNN."""
     monkeypatch.setenv("FAKE_CUDA_CAPABILITY", "9.0")
     articles = write_articles(tmp_path / "articles.csv", random.Random(1))
-    spec = {"model": {"config": {"num_hidden_layers": 2, "hidden_size": 64, "intermediate_size": 96,
-                                 "num_attention_heads": 2, "num_key_value_heads": 2, "vocab_size": 1024}},
-            "data": {"kind": "text", "train": str(articles), "tokenizer": str(CHESS / "tokenizer.model"),
-                     "sequence_length": 64, "rows": "pad_to_longest"},
-            "strategy": {"kind": "single", "ranks": 1}, "batch": {"size_per_rank": 2},
-            "precision": "bf16_mixed", "train": {"steps": 3}, "device": "cuda", "kernels": "aten"}
+    spec = spec_of_many_lengths(articles) | {
+        "model": {"config": {"num_hidden_layers": 2, "hidden_size": 64, "intermediate_size": 96,
+                             "num_attention_heads": 2, "num_key_value_heads": 2, "vocab_size": 1024}},
+        "batch": {"size_per_rank": 2}, "precision": "bf16_mixed", "train": {"steps": 3}}
     [steps], plan = run_and_plan(trainer, fake_cuda_with_order, spec, tmp_path / "results", 0, capability=90)
     assert largest(steps, "allocated") == plan["memory_allocated_bytes_max"]
     assert largest(steps, "reserved") == plan["memory_reserved_bytes_max"]
@@ -48,13 +52,11 @@ def test_the_largest_step_is_the_one_whose_batches_have_the_most_blocks(trainer,
     """With these articles, the allocator rounds a step with fewer bytes of batches to more blocks."""
     monkeypatch.setenv("FAKE_CUDA_CAPABILITY", f"{CAPABILITY / 10}")
     articles = write_articles(tmp_path / "articles.csv", random.Random(33))
-    spec = {"model": {"config": {"num_hidden_layers": 1, "hidden_size": 32, "intermediate_size": 48,
-                                 "num_attention_heads": 2, "num_key_value_heads": 2, "vocab_size": 1024}},
-            "data": {"kind": "text", "train": str(articles), "tokenizer": str(CHESS / "tokenizer.model"),
-                     "sequence_length": 64, "rows": "pad_to_longest"},
-            "strategy": {"kind": "single", "ranks": 1},
-            "batch": {"size_per_rank": 4, "gradient_accumulation_steps": 5},
-            "precision": "bf16_true", "train": {"steps": 4}, "device": "cuda", "kernels": "aten"}
+    spec = spec_of_many_lengths(articles) | {
+        "model": {"config": {"num_hidden_layers": 1, "hidden_size": 32, "intermediate_size": 48,
+                             "num_attention_heads": 2, "num_key_value_heads": 2, "vocab_size": 1024}},
+        "batch": {"size_per_rank": 4, "gradient_accumulation_steps": 5},
+        "precision": "bf16_true", "train": {"steps": 4}}
     [steps], plan = run_and_plan(trainer, fake_cuda_with_order, spec, tmp_path / "results", 0, CAPABILITY)
     assert largest(steps, "allocated") == plan["memory_allocated_bytes_max"]
 

@@ -16,7 +16,7 @@ constexpr const char* kArrivals = "world/arrivals";
 constexpr const char* kVerdict = "world/verdict";
 constexpr const char* kHeard = "world/heard";
 
-// What each process writes to the store when it starts. Rank 0 compares these.
+// Each process writes this to the store when it starts. Rank 0 compares them.
 struct Arrival {
   int rank = 0;
   int world_size = 1;

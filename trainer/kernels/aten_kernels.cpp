@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/system/processor.h"
 #include "trainer/kernels/launch.h"
 #include "trainer/kernels/nf4.h"
 #include "trainer/kernels/wide_type.h"
@@ -26,24 +27,13 @@ struct ChunkSize {
 constexpr ChunkSize kChunkOnCpu{.logits_bytes = 16 << 20, .tokens_min = 256};
 constexpr ChunkSize kChunkOnGpu{.logits_bytes = 64 << 20, .tokens_min = 1024};
 
-// True if the CPU has the instructions that mkldnn_matmul requires, even for fp32. Without them it
-// throws.
-bool has_mkldnn_matmul() {
-#ifdef __x86_64__
-  static const bool has = __builtin_cpu_supports("avx512bw") &&
-                          __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
-  return has;
-#else
-  return false;
-#endif
-}
-
 // On the AMD CPUs that were measured, oneDNN is 7 to 10 % faster than MKL. It is not faster for the
 // gradients of weights, where both operands are long and thin. For a narrow product, such as an
 // adapter's, oneDNN generates about 0.1 MiB of code for each number of rows, and keeps the code.
+// Without AVX-512, mkldnn_matmul throws, even for fp32.
 bool is_faster_with_mkldnn(const at::Tensor& a, const at::Tensor& b) {
   constexpr int64_t kNarrow = 64;
-  return has_mkldnn_matmul() && std::min(a.size(1), b.size(1)) >= kNarrow;
+  return has_avx512() && std::min(a.size(1), b.size(1)) >= kNarrow;
 }
 
 // Returns x * factor * weight, rounded to the type of x after each product, like Hugging Face's

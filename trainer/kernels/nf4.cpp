@@ -11,6 +11,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/system/processor.h"
 #include "trainer/kernels/nf4.cuh"
 #ifdef FSDP_CUDA_KERNELS
 #include <c10/cuda/CUDAException.h>
@@ -119,10 +120,10 @@ void dequantize_anywhere(const uint8_t* bytes, const Nf4Layout& layout, int64_t 
 
 #ifdef __x86_64__
 template <typename T>
-[[gnu::target("avx512f,avx512bw,avx512vl")]] void dequantize_with_avx512(const uint8_t* bytes,
-                                                                         const Nf4Layout& layout,
-                                                                         int64_t begin, int64_t end,
-                                                                         T* out) {
+[[gnu::target("avx512dq,avx512bw,avx512vl")]] void dequantize_with_avx512(const uint8_t* bytes,
+                                                                          const Nf4Layout& layout,
+                                                                          int64_t begin,
+                                                                          int64_t end, T* out) {
   dequantize_blocks(bytes, layout, begin, end, out);
 }
 #endif
@@ -131,10 +132,7 @@ template <typename T>
 template <typename T>
 auto fastest_here() {
 #ifdef __x86_64__
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512vl")) {
-    return dequantize_with_avx512<T>;
-  }
+  if (has_avx512()) return dequantize_with_avx512<T>;
 #endif
   return dequantize_anywhere<T>;
 }

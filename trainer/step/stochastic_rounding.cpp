@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/files/digest.h"
+#include "base/system/processor.h"
 #include "trainer/kernels/launch.h"
 #include "trainer/kernels/on_meta.h"
 #include "trainer/step/bfloat16_bits.cuh"
@@ -71,10 +72,7 @@ void round_anywhere(const Rounding& rounding, int64_t begin, int64_t end) {
 // Returns the fastest variant for this CPU. All variants give the same bits.
 RoundElements fastest_here() {
 #ifdef __x86_64__
-  if (__builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512vl")) {
-    return round_with_avx512;
-  }
+  if (has_avx512()) return round_with_avx512;
   if (__builtin_cpu_supports("avx2")) return round_with_avx2;
 #endif
   return round_anywhere;
