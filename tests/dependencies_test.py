@@ -27,7 +27,7 @@ ALLOWED = {
                        "formats/tokenizers", "formats/data", "formats/weights"},
     "trainer/comm": SHARED,
     "trainer/memory": {"contract/record"},
-    "trainer/kernels": {"trainer/memory"},
+    "trainer/kernels": {"base/system", "trainer/memory"},
     "trainer/backend": {*SHARED, "contract/devices", "trainer/memory", "trainer/kernels"},
     "trainer/model": {*SHARED, "trainer/memory", "trainer/kernels"},
     "trainer/engine": {*SHARED, "trainer/memory", "trainer/kernels", "trainer/backend", "trainer/model"},

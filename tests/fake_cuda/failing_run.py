@@ -65,17 +65,6 @@ def is_gone(process: int) -> bool:
         return True
 
 
-def watched_by(process: int) -> int:
-    """Returns the number of other processes that a rank watches."""
-    count = 0
-    for file in Path(f"/proc/{process}/fd").iterdir():
-        try:
-            count += "pidfd" in os.readlink(file)
-        except OSError:  # closed meanwhile
-            pass
-    return count
-
-
 def write_trainer(folder: Path, trainer: Path, preload: Path, first: str = "true") -> Path:
     """Writes a script that runs the shell command `first`, then fsdp-train on fake GPUs. Launchers
     without fake GPUs start it."""

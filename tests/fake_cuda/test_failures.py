@@ -12,7 +12,6 @@ from failing_run import (
     run,
     wait_for_all,
     wait_until,
-    watched_by,
     write_trainer,
 )
 from trainer import of_kind, start
@@ -65,7 +64,7 @@ def test_one_rank_out_of_memory_in(trainer, fake_cuda_with_order, phase, operati
 @pytest.mark.parametrize(("ranks", "killed"), [(2, 0), (4, 3)])  # rank 0 serves the store
 def test_a_rank_that_is_killed_is_missed_by_those_of_its_host(trainer, fake_cuda, ranks, killed, tmp_path):
     processes = start(trainer, run(ranks), tmp_path / "run", preload=fake_cuda)
-    wait_until(lambda: all(watched_by(process.pid) == ranks - 1 for process in processes))
+    wait_until(lambda: all(events(tmp_path / "run", rank) for rank in range(ranks)))
     processes[killed].kill()
     codes = wait_for_all(processes)
     assert codes == [-signal.SIGKILL if rank == killed else COMMUNICATION for rank in range(ranks)]

@@ -1,6 +1,5 @@
 #include "trainer/comm/failure_notice.h"
 
-#include <algorithm>
 #include <chrono>
 #include <utility>
 #include <vector>
@@ -10,13 +9,14 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kFirstInterval{20};  // short, to meet the other ranks of this host soon
 constexpr milliseconds kLookInterval = std::chrono::seconds(1);
 constexpr milliseconds kPatience = std::chrono::seconds(2);  // for this rank to fail by itself
 constexpr milliseconds kPostLimit = std::chrono::seconds(2);
 constexpr milliseconds kGoneLimit = std::chrono::seconds(1);  // a process outlives its connections
 constexpr milliseconds kSeenLimit = std::chrono::seconds(3);
 constexpr milliseconds kSeenInterval{20};
+
+constexpr int kServingRank = 0;
 
 const std::string kFirstFailure = "first_failure";
 
@@ -36,6 +36,7 @@ FailureNotice::~FailureNotice() {
 void FailureNotice::open(c10::intrusive_ptr<c10d::Store> store, int rank, int world_size,
                          bool serves_store) {
   const std::lock_guard lock(mutex_);
+  fellows_.meet(*store);
   store_ = std::move(store);
   rank_ = rank;
   world_size_ = world_size;
@@ -46,15 +47,9 @@ void FailureNotice::open(c10::intrusive_ptr<c10d::Store> store, int rank, int wo
 
 void FailureNotice::look() {
   const auto ends_itself = [this] { return stopping_ || !own_failure_.empty(); };
-  try {
-    fellows_.join(*store_, rank_);
-  } catch (const std::exception&) {  // the store's host has ended: ask() fails, too
-  }
-  milliseconds interval = kFirstInterval;
   std::unique_lock lock(mutex_);
   while (!stopping_ && first_failure_.empty()) {
-    wake_.wait_for(lock, interval, ends_itself);
-    interval = std::min(2 * interval, kLookInterval);
+    wake_.wait_for(lock, kLookInterval, ends_itself);
     if (stopping_) break;
     const std::string own_failure = own_failure_;
     lock.unlock();
@@ -64,7 +59,9 @@ void FailureNotice::look() {
       first = ask(own_failure);
     } catch (const std::exception&) {  // the store's host has ended, as at the end of a run
       is_answered = false;
-      first = of_gone(kGoneLimit);
+      // Other ranks may be gone, too: they have noticed before this one.
+      const bool is_gone = !may_others_end_ && fellows_.is_gone(kServingRank, kGoneLimit);
+      if (is_gone) first = of_gone(kServingRank);
     }
     lock.lock();
     first_failure_ = first;
@@ -82,9 +79,9 @@ void FailureNotice::look() {
 
 std::string FailureNotice::ask(const std::string& own_failure) {
   std::string first;
-  fellows_.meet(*store_);
+  std::string failure = own_failure;
   // A failing rank posts its failure before its process ends. compareSet then returns its report.
-  const std::string failure = own_failure.empty() ? of_gone(milliseconds(0)) : own_failure;
+  if (const auto gone = fellows_.find_gone(); gone && failure.empty()) failure = of_gone(*gone);
   if (!failure.empty()) {
     first = store_->compareSet(kFirstFailure, "", failure);
   } else if (store_->check({kFirstFailure})) {
@@ -94,12 +91,10 @@ std::string FailureNotice::ask(const std::string& own_failure) {
   return first;
 }
 
-std::string FailureNotice::of_gone(milliseconds patience) const {
+std::string FailureNotice::of_gone(int rank) const {
+  // Other ranks end only after this is set, which may have happened since `rank` was found gone.
   if (may_others_end_) return "";
-  const std::optional<int> rank = fellows_.find_gone(patience);
-  // Other ranks end only after may_others_end_ is set, which may have happened meanwhile.
-  if (!rank || may_others_end_) return "";
-  return failure_of_rank(*rank) +
+  return failure_of_rank(rank) +
          "its process ended without a message: it crashed (see the rank's log) or was killed, by "
          "the system if the host's memory was full (see dmesg)";
 }

@@ -33,8 +33,9 @@ class FailureNotice {
   FailureNotice(const FailureNotice&) = delete;
   FailureNotice& operator=(const FailureNotice&) = delete;
 
-  // Starts to watch the key. Call it once; nobody else may use `store`. `serves_store`: the other
-  // ranks' connections end with this process.
+  // Starts to watch the key, and the ranks of this host that are registered in `store`. Call it
+  // once; nobody else may use `store`. `serves_store`: the other ranks' connections end with this
+  // process. Throws std::exception if the store's host has ended.
   void open(c10::intrusive_ptr<c10d::Store> store, int rank, int world_size, bool serves_store);
 
   // Lets other ranks end without a failure from now on. Call it before the last barrier.
@@ -52,8 +53,8 @@ class FailureNotice {
   void look();
   // Asks the store once. Returns the line of the rank that failed first; empty if none has.
   std::string ask(const std::string& own_failure);
-  // Returns the line of a rank whose process is gone. Waits up to `patience`; empty if all exist.
-  std::string of_gone(std::chrono::milliseconds patience) const;
+  // Returns the line of `rank`, whose process is gone; empty if ranks may end.
+  std::string of_gone(int rank) const;
   std::string failure_of_rank(int rank) const;
 
   const OnFailure on_failure_;
@@ -62,7 +63,7 @@ class FailureNotice {
   int rank_ = 0;
   int world_size_ = 1;
   bool serves_store_ = false;
-  FellowProcesses fellows_;  // used by the notice's thread
+  FellowProcesses fellows_;
   std::atomic<bool> may_others_end_ = false;
 
   std::mutex mutex_;

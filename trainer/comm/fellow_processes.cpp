@@ -3,26 +3,32 @@
 #include <poll.h>
 #include <sys/syscall.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <string>
 
 namespace fsdp {
 namespace {
 
-// Returns a text for one boot and one PID namespace. Processes with the same text see each other's
-// ids.
-std::string place_of_processes() {
+// Returns the key for the processes of one boot and one PID namespace. They see each other's ids.
+std::string key_of_host() {
   std::string boot;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
   std::error_code unknown;
-  return boot + '/' + std::filesystem::read_symlink("/proc/self/ns/pid", unknown).string();
+  const auto ids = std::filesystem::read_symlink("/proc/self/ns/pid", unknown);
+  return "processes/" + boot + '/' + ids.string() + '/';
 }
 
 }  // namespace
 
-FellowProcesses::FellowProcesses() : key_("processes/" + place_of_processes() + '/') {}
+void register_process(c10d::Store& store, int rank, pid_t process) {
+  const std::string key = key_of_host();
+  const int64_t place = store.add(key, 1);
+  store.set(key + std::to_string(place), std::to_string(rank) + ' ' + std::to_string(process));
+}
 
 FellowProcesses::~FellowProcesses() {
   for (const Fellow& fellow : fellows_) {
@@ -30,15 +36,12 @@ FellowProcesses::~FellowProcesses() {
   }
 }
 
-void FellowProcesses::join(c10d::Store& store, int rank, pid_t process) {
-  const int64_t place = store.add(key_, 1);
-  store.set(key_ + std::to_string(place), std::to_string(rank) + ' ' + std::to_string(process));
-}
-
 void FellowProcesses::meet(c10d::Store& store) {
-  for (const int64_t joined = store.add(key_, 0); met_ < joined; ++met_) {
-    const std::string key = key_ + std::to_string(met_ + 1);
-    if (!store.check({key})) return;
+  const std::string host = key_of_host();
+  const int64_t registered = store.add(host, 0);
+  for (int64_t place = 1; place <= registered; ++place) {
+    const std::string key = host + std::to_string(place);
+    if (!store.check({key})) continue;  // its process was started too often and is refused
     int rank = 0;
     pid_t process = 0;
     std::istringstream(store.get_to_str(key)) >> rank >> process;
@@ -48,19 +51,21 @@ void FellowProcesses::meet(c10d::Store& store) {
   }
 }
 
-std::optional<int> FellowProcesses::find_gone(std::chrono::milliseconds patience) const {
-  std::vector<pollfd> ends;
+bool FellowProcesses::Fellow::is_gone(std::chrono::milliseconds patience) const {
+  pollfd end{.fd = descriptor, .events = POLLIN, .revents = 0};
+  return descriptor < 0 || poll(&end, 1, static_cast<int>(patience.count())) > 0;
+}
+
+std::optional<int> FellowProcesses::find_gone() const {
   for (const Fellow& fellow : fellows_) {
-    if (fellow.descriptor < 0) return fellow.rank;
-    ends.push_back({.fd = fellow.descriptor, .events = POLLIN, .revents = 0});
-  }
-  if (ends.empty() || poll(ends.data(), ends.size(), static_cast<int>(patience.count())) <= 0) {
-    return std::nullopt;
-  }
-  for (size_t i = 0; i < ends.size(); ++i) {
-    if (ends[i].revents != 0) return fellows_[i].rank;
+    if (fellow.is_gone(std::chrono::milliseconds(0))) return fellow.rank;
   }
   return std::nullopt;
+}
+
+bool FellowProcesses::is_gone(int rank, std::chrono::milliseconds patience) const {
+  const auto found = std::ranges::find(fellows_, rank, &Fellow::rank);
+  return found != fellows_.end() && found->is_gone(patience);
 }
 
 }  // namespace fsdp

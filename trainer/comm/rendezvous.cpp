@@ -9,6 +9,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <vector>
 
+#include "trainer/comm/fellow_processes.h"
 #include "trainer/comm/same_world.h"
 #include "trainer/comm/sign_post.h"
 
@@ -88,6 +89,7 @@ c10::intrusive_ptr<c10d::Store> meet_at_store(const WorldEnvironment& world, at:
   if (!world.store_prefix.empty()) {
     store = c10::make_intrusive<c10d::PrefixStore>(world.store_prefix, std::move(store));
   }
+  register_process(*store, world.rank);
   require_same_world(world, device, *store, timeout);
   return store;
 }

@@ -11,9 +11,10 @@
 
 namespace fsdp {
 
-// Returns the store at which the ranks of one start meet, once all have come to it. Rank 0 serves
-// it, unless the launcher does. Throws ConfigError on every rank if they are of different worlds
-// (see same_world.h). Throws std::exception if it takes longer than `timeout`.
+// Returns the store at which the ranks of one start meet, once all have come to it and registered
+// their processes there. Rank 0 serves it, unless the launcher does. Throws ConfigError on every
+// rank if they are of different worlds (see same_world.h). Throws std::exception if it takes longer
+// than `timeout`.
 c10::intrusive_ptr<c10d::Store> meet_at_store(const WorldEnvironment& world, at::Device device,
                                               std::chrono::milliseconds timeout);
 

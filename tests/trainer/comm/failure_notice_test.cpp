@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
-#include <filesystem>
 #include <future>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -110,28 +109,13 @@ struct IdleProcess {
   pid_t number;
 };
 
-// Waits until `count` ranks of this process watch the other process.
-void wait_until_met(int count) {
-  const auto watched = [] {
-    int watched = 0;
-    for (const auto& file : std::filesystem::directory_iterator("/proc/self/fd")) {
-      std::error_code closed;
-      const auto target = std::filesystem::read_symlink(file, closed).string();
-      if (target.find("pidfd") != target.npos) ++watched;
-    }
-    return watched;
-  };
-  while (watched() < count) std::this_thread::yield();
-}
-
 TEST_CASE("a rank that is killed is noticed by those of its host, also if it serves the store") {
   IdleProcess process;
   auto store = served_store();
-  FellowProcesses().join(*store, 0, process.number);
+  register_process(*store, 0, process.number);
   Rank rank_1(store->clone(), 1, 3);
   Rank rank_2(store->clone(), 2, 3);
   const bool serves_store = GENERATE(false, true);
-  if (serves_store) wait_until_met(2);
   process.end();
   if (serves_store) store.reset();
   CHECK_THAT(rank_1.wait(),
@@ -140,12 +124,23 @@ TEST_CASE("a rank that is killed is noticed by those of its host, also if it ser
              Catch::StartsWith("rank 0 of 3 failed: its process ended without a message"));
 }
 
+TEST_CASE("a rank that ended because of a killed rank is not taken for it") {
+  IdleProcess killed, ended;
+  auto store = served_store();
+  register_process(*store, 1, ended.number);
+  register_process(*store, 0, killed.number);
+  Rank rank_2(store->clone(), 2, 3);
+  ended.end();
+  killed.end();
+  store.reset();
+  CHECK_THAT(rank_2.wait(), Catch::StartsWith("rank 0 of 3 failed"));
+}
+
 TEST_CASE("a rank that ends when all have ended their work has not failed") {
   IdleProcess process;
   auto store = served_store();
-  FellowProcesses().join(*store, 0, process.number);
+  register_process(*store, 0, process.number);
   Rank rank_1(store->clone(), 1, 2);
-  wait_until_met(1);
   rank_1.notice.let_others_end();
   process.end();
   store.reset();
