@@ -10,7 +10,9 @@ from random_runs import CHESS, on_gpu, random_spec, write_articles
 from trainer import of_kind, read_events, start, wait_until_well_ended
 
 CAPABILITY = 80
+CAPABILITIES = [80, 86, 89, 120]  # attention on others uses cuDNN, or there is no bf16
 PAGE_BYTES = 2**21
+SORT_EXCESS_BYTES = 2**13  # on Blackwell, CUB sorts in larger tiles than plans count, each with 1 KiB
 
 
 def largest(steps: list[dict], figure: str) -> int:
@@ -63,7 +65,6 @@ def test_the_largest_step_is_the_one_whose_batches_have_the_most_blocks(trainer,
 
 def test_the_allocator_takes_what_was_planned(trainer, fake_cuda_with_order, request, seed, tmp_path,
                                               monkeypatch):
-    monkeypatch.setenv("FAKE_CUDA_CAPABILITY", f"{CAPABILITY / 10}")
     draw = random.Random(seed)
     print(f"seed {seed}")
     articles = write_articles(tmp_path / "articles.csv", draw)
@@ -71,7 +72,9 @@ def test_the_allocator_takes_what_was_planned(trainer, fake_cuda_with_order, req
     unequal = []
     for number in range(request.config.getoption("--runs")):
         spec = on_gpu(random_spec(draw, articles)) | {"kernels": "aten"}
-        steps, plan = run_and_plan(trainer, fake_cuda_with_order, spec, results, number, CAPABILITY)
+        capability = draw.choice(CAPABILITIES)
+        monkeypatch.setenv("FAKE_CUDA_CAPABILITY", f"{capability / 10}")
+        steps, plan = run_and_plan(trainer, fake_cuda_with_order, spec, results, number, capability)
         for figure in ("allocated", "reserved"):
             measured = max(largest(of_rank, figure) for of_rank in steps)
             planned = plan[f"memory_{figure}_bytes_max"]
@@ -80,7 +83,8 @@ def test_the_allocator_takes_what_was_planned(trainer, fake_cuda_with_order, req
             # Plans omit CUB's workspaces of some kilobytes and the order of rows of many lengths,
             # so holes in reserved memory may differ.
             slack = PAGE_BYTES if figure == "reserved" else 0
-            if measured > planned + slack or (is_of_steps and measured < planned - slack):
-                unequal.append((number, figure, planned - measured, measured, spec))
+            excess = slack or (SORT_EXCESS_BYTES if capability >= 100 else 0)
+            if measured > planned + slack or (is_of_steps and measured < planned - excess):
+                unequal.append((number, figure, planned - measured, measured, capability, spec))
     print("\n".join(map(str, unequal)))
     assert not unequal

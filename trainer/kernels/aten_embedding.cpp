@@ -17,7 +17,7 @@ namespace {
 
 // The workspace of CUB's radix sort of `count` keys and values of 8 bytes
 // (cub/device/dispatch/dispatch_radix_sort.cuh). It holds copies of the keys and of the values, and
-// counts of digits: of all keys, and of each tile.
+// counts of digits: of all keys, and of each tile. Blackwell's tiles are larger, so it needs less.
 int64_t sort_workspace_bytes(int64_t count) {
   constexpr int64_t kTile = 3840;
   constexpr int64_t kPart = 256;  // bytes; each part begins at a multiple

@@ -106,6 +106,15 @@ Capability capability_of(int device) {
   return {std::atoi(text), std::atoi(std::strchr(text, '.') + 1)};
 }
 
+// Returns the version of the code that runs on a GPU, of those that PyTorch's wheel for CUDA 13
+// has. CUB knows no others.
+int code_version(Capability capability) {
+  constexpr int kVersions[] = {75, 80, 86, 90, 100, 120};
+  const int version = 10 * capability.major + capability.minor;
+  const int* newer = std::ranges::upper_bound(kVersions, version);
+  return newer == kVersions ? version : newer[-1];
+}
+
 std::set<fsdp::fake_cuda::Wait> waits_done;
 std::optional<fsdp::fake_cuda::Wait> left_out;
 
@@ -423,7 +432,7 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void*) {
   attributes->maxThreadsPerBlock = kThreadsPerBlock;
   attributes->numRegs = 32;
   attributes->ptxVersion = attributes->binaryVersion =
-      10 * capability_of(current_device()).major + capability_of(current_device()).minor;
+      code_version(capability_of(current_device()));
   attributes->maxDynamicSharedSizeBytes = kSharedBytes;
   return cudaSuccess;
 }
