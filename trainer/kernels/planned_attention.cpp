@@ -43,8 +43,9 @@ int64_t queries_of_log_sum_exp(int64_t queries) {
   return rounded_up(queries, kAlignment);
 }
 
-// Allocates as attention_backward.cu and kernel_backward.h do, for compute capability 8 and above.
-// The fp32 dk and dv of 16-bit heads wider than 128 are left out.
+// Allocates as attention_backward.cu and kernel_backward.h do, for compute capability 8 and above,
+// and for heads of at most 64 on 7.5. The fp32 dk and dv of 16-bit heads wider than 128 are left
+// out.
 Tensors efficient_backward_workspace(const at::Tensor& q, const Documents* documents) {
   const at::TensorOptions wide = q.options().dtype(at::kFloat);
   const int64_t heads = q.size(1);
