@@ -35,8 +35,8 @@ FailureNotice::~FailureNotice() {
 
 void FailureNotice::open(c10::intrusive_ptr<c10d::Store> store, int rank, int world_size,
                          bool serves_store) {
+  fellows_.meet(*store);  // without the lock: the store may not answer, and post() must return
   const std::lock_guard lock(mutex_);
-  fellows_.meet(*store);
   store_ = std::move(store);
   rank_ = rank;
   world_size_ = world_size;

@@ -44,7 +44,7 @@ int64_t queries_of_log_sum_exp(int64_t queries) {
 }
 
 // Allocates as attention_backward.cu and kernel_backward.h do, for compute capability 8 and above,
-// and for heads of at most 64 on 7.5. The fp32 dk and dv of 16-bit heads wider than 128 are left
+// and for heads of at most 64 on 7.5. For 16-bit heads wider than 128, the fp32 dk and dv are left
 // out.
 Tensors efficient_backward_workspace(const at::Tensor& q, const Documents* documents) {
   const at::TensorOptions wide = q.options().dtype(at::kFloat);

@@ -4,8 +4,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <future>
+#include <thread>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
@@ -49,11 +51,17 @@ class SilentStore : public c10d::HashStore {
                                   const std::vector<uint8_t>&) override {
     return wait(), std::vector<uint8_t>();
   }
+  void wait_until_asked() { is_asked_.wait(false); }
   void answer() { answer_.set_value(); }
 
  private:
-  void wait() const { is_answered_.wait(); }
+  void wait() {
+    is_asked_ = true;
+    is_asked_.notify_all();
+    is_answered_.wait();
+  }
 
+  std::atomic<bool> is_asked_ = false;
   std::promise<void> answer_;
   std::shared_future<void> is_answered_ = answer_.get_future();
 };
@@ -161,6 +169,17 @@ TEST_CASE("a store that does not answer holds up no rank that fails, and is no f
   rank.notice.wait_until_seen();
   CHECK_FALSE(rank.is_told());
   store->answer();  // or the notice's thread would never end
+}
+
+TEST_CASE("a store that does not answer when ranks meet holds up no rank that fails") {
+  const auto store = c10::make_intrusive<SilentStore>();
+  register_process(*store, 0);
+  FailureNotice notice([](const std::string&) { FAIL(); });
+  std::thread meeting([&] { notice.open(store, 1, 2, /*serves_store=*/false); });
+  store->wait_until_asked();
+  CHECK(notice.post("no memory").empty());
+  store->answer();
+  meeting.join();
 }
 
 TEST_CASE("a store whose host is gone is no failure: a run may have ended") {
