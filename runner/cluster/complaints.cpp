@@ -187,8 +187,10 @@ bool says_node_failed(std::string_view complaint) {
   return has_any(complaint, {"Node failure on ", "DUE TO NODE FAILURE"});
 }
 
-std::string first_line(const std::filesystem::path& log, bool (*says)(std::string_view)) {
+std::string first_line(const std::filesystem::path& log, bool (*says)(std::string_view),
+                       uintmax_t begin) {
   std::ifstream file(log);
+  file.seekg(static_cast<std::streamoff>(begin));
   for (std::string line; std::getline(file, line);) {
     if (says(line)) return line;
   }

@@ -23,8 +23,10 @@ bool says_job_is_gone(std::string_view complaint);
 bool says_out_of_memory(std::string_view complaint);
 // True if a line of srun or slurmstepd reports a failed node of the job or step.
 bool says_node_failed(std::string_view complaint);
-// Returns the first line of the file that satisfies `says`. Empty if none does.
-std::string first_line(const std::filesystem::path& log, bool (*says)(std::string_view));
+// Returns the first line of the file that satisfies `says`, from the byte `begin` on. Empty if none
+// does.
+std::string first_line(const std::filesystem::path& log, bool (*says)(std::string_view),
+                       uintmax_t begin = 0);
 // The reason of a run that hit the job's memory limit while other runs of the job shared it.
 inline constexpr std::string_view kSharedLimitReached =
     "the job's memory limit (slurm.mem) was reached, which runs beside each other share: "

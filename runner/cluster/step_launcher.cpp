@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/wait.h>
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <iterator>
 #include <optional>
 #include <regex>
@@ -30,6 +32,16 @@ constexpr std::chrono::seconds kTimeToAnswer{20};
 // Both are equally long.
 constexpr std::string_view kErrorOfSrun = "srun: error: ";
 constexpr std::string_view kFatalErrorOfSrun = "srun: fatal: ";
+
+// The job's output, if it is a file. Slurm's daemon writes to it, too.
+constexpr const char* kJobOutput = "/proc/self/fd/2";
+
+// Returns 0 if it is no file.
+uintmax_t bytes_of(const std::filesystem::path& output) {
+  std::error_code error;
+  return std::filesystem::is_regular_file(output, error) ? std::filesystem::file_size(output, error)
+                                                         : 0;
+}
 
 // The file for srun's own messages, beside the ranks' logs.
 std::filesystem::path srun_log(const LaunchRequest& request) {
@@ -109,6 +121,11 @@ bool is_error_of_srun(std::string_view line) {
   return line.starts_with(kErrorOfSrun) || line.starts_with(kFatalErrorOfSrun);
 }
 
+bool has_killed_rank(const ProcessEnd& srun) {
+  constexpr int kStatus = 128 + SIGKILL;
+  return WIFEXITED(srun.wait_status) && WEXITSTATUS(srun.wait_status) == kStatus;
+}
+
 // True if one of `assignments`, NAME=value, sets the variable.
 bool is_named(const std::vector<std::string>& assignments, const std::string& name) {
   return std::ranges::any_of(assignments, [&](const std::string& assignment) {
@@ -146,7 +163,8 @@ void StepLauncher::start(const LaunchRequest& request) {
   const auto ranks = static_cast<int64_t>(request.rank_logs.size());
   const Step step{.id = request.id,
                   .name = step_name(request),
-                  .size = slurm_request(allocation_.slurm, ranks, request.uses_gpus)};
+                  .size = slurm_request(allocation_.slurm, ranks, request.uses_gpus),
+                  .job_output_begin = bytes_of(kJobOutput)};
   const SlurmRequest& size = allocation_.size;
   if (!fit(size, std::array{step.size})) {
     throw ConfigError("", "strategy.ranks",
@@ -197,6 +215,17 @@ std::vector<AttemptEnd> StepLauncher::wait(std::chrono::milliseconds timeout) {
   return ends;
 }
 
+// If JobAcctGather (OverMemoryKill) kills a step, only the job's output says why. An output file
+// that the user names may have lines of other jobs.
+bool StepLauncher::says_limit_reached(const Step& step, const LaunchRequest& request,
+                                      const ProcessEnd& srun) const {
+  if (!first_line(srun_log(request), says_out_of_memory).empty()) return true;
+  const SlurmSpec& slurm = allocation_.slurm;
+  const bool is_own_file = slurm.output.empty() && slurm.error.empty();
+  return is_own_file && has_killed_rank(srun) && bytes_of(kJobOutput) > step.job_output_begin &&
+         !first_line(kJobOutput, says_out_of_memory, step.job_output_begin).empty();
+}
+
 // The supervisor saw srun end, not the ranks. The status of srun is the largest status of its
 // ranks. Status 130 means that all unsuccessful ranks were asked to stop, as Slurm does at the
 // job's end.
@@ -209,7 +238,7 @@ AttemptEnd StepLauncher::end_of(const Step& step, const LaunchRequest& request,
   const bool stopped = srun.outcome == LaunchOutcome::kInterrupted;
   // Slurm's message does not tell the rank: if one task runs out of memory, Slurm reports it for
   // all tasks of the node.
-  if (failed && !first_line(log, says_out_of_memory).empty()) {
+  if (failed && says_limit_reached(step, request, srun)) {
     end.outcome = srun.was_alone ? LaunchOutcome::kOutOfMemory : LaunchOutcome::kFailed;
     end.reason = srun.was_alone ? kSlurmLimitReached : kSharedLimitReached;
   } else if ((failed || stopped) && !first_line(log, says_node_failed).empty()) {

@@ -39,9 +39,12 @@ class StepLauncher : public Launcher {
     int64_t id = 0;  // the request's id
     std::string name;
     SlurmRequest size;
+    uintmax_t job_output_begin = 0;  // of what the job's output gets during the step
   };
 
   SupervisorPlan plan(const LaunchRequest& request, const Step& step) const;
+  bool says_limit_reached(const Step& step, const LaunchRequest& request,
+                          const ProcessEnd& srun) const;
   AttemptEnd end_of(const Step& step, const LaunchRequest& request, const ProcessEnd& srun) const;
 
   Allocation allocation_;

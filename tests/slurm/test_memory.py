@@ -4,7 +4,7 @@ import os
 import pytest
 from workplace import experiment
 
-# A model whose state takes 270 MB. The default memory of a CPU is 100 MB.
+# A model whose state takes 270 MB. Before a run starts, a job needs up to 150 MB to plan it.
 LARGE = """device: cpu, threads_per_rank: 1, train.warmup_steps_excluded: 0, data.sequence_length: 16,
   batch.size_per_rank: 1, model.config: {num_hidden_layers: 4, hidden_size: 512,
     intermediate_size: 2048, num_attention_heads: 8, num_key_value_heads: 8, vocab_size: 1024}"""
@@ -19,7 +19,7 @@ LIMITS = {
 def limiting_cluster(request, own_cluster):
     if request.param == "cgroups" and not os.access("/sys/fs/cgroup/memory", os.W_OK):
         pytest.skip("no cgroup can be made")
-    return own_cluster(**LIMITS[request.param])
+    return own_cluster(DefMemPerCPU=200, **LIMITS[request.param])
 
 
 def test_a_limit_that_the_experiment_does_not_name_is_no_answer(limiting_cluster, workplace):
@@ -33,13 +33,13 @@ def test_a_limit_that_the_experiment_does_not_name_is_no_answer(limiting_cluster
 
     ended, status, reason = call()
     assert (ended.returncode, status) == (1, "out_of_host_memory"), ended.stderr
-    assert "the limit is 100 MiB of each node; raise slurm.mem" in reason
+    assert "the limit is 200 MiB of each node; raise slurm.mem" in reason
     assert "not fit" not in ended.stdout
-    ended, status, reason = call("--set", "slurm.mem=120M")
+    ended, status, reason = call("--set", "slurm.mem=220M")
     assert (ended.returncode, status) == (0, "out_of_memory"), ended.stderr
-    assert reason.endswith("; the limit is 120 MiB of each node"), reason
+    assert reason.endswith("; the limit is 220 MiB of each node"), reason
     # The result holds for the same limit and for smaller ones. A larger limit is tried.
-    ended, _, _ = call("--set", "slurm.mem=110M")
+    ended, _, _ = call("--set", "slurm.mem=210M")
     assert "1 run with a result already" in ended.stderr, ended.stderr
     ended, status, _ = call("--set", "slurm.mem=2000M")
     assert (ended.returncode, status) == (0, "finished"), ended.stderr

@@ -1,6 +1,8 @@
 #include "runner/cluster/step_launcher.h"
 
+#include <fcntl.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
@@ -228,6 +230,38 @@ TEST_CASE("srun's exit status says how ranks ended, and what it says first which
     CHECK_THAT(result.reason, Contains("srun exited with status 127"));
     CHECK_THAT(slurm.text("lab/attempt-2/srun.log"), Contains("srun"));
   }
+}
+
+// This process's stderr is a file while this exists, as a job's is.
+class JobOutput {
+ public:
+  explicit JobOutput(const std::filesystem::path& file) : before_(dup(STDERR_FILENO)) {
+    const int output = open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+    dup2(output, STDERR_FILENO);
+    close(output);
+  }
+  ~JobOutput() {
+    dup2(before_, STDERR_FILENO);
+    close(before_);
+  }
+  JobOutput(const JobOutput&) = delete;
+
+ private:
+  int before_;
+};
+
+TEST_CASE("of a step that OverMemoryKill kills, only the job's output may say why") {
+  const FakeSrun slurm;
+  const JobOutput output(slurm.path() / "12.out");
+  const std::string complaint =
+      "echo 'slurmstepd-n1: error: Exceeded job memory limit' >> $TEST_FOLDER/12.out";
+  const AttemptEnd first = run(slurm, complaint + "; exit 137");
+  CHECK(first.outcome == LaunchOutcome::kOutOfMemory);
+  CHECK(first.reason == "the job's memory limit (slurm.mem) was reached");
+  const AttemptEnd later = run(slurm, "exit 137");
+  CHECK(later.outcome == LaunchOutcome::kFailed);
+  const AttemptEnd not_killed = run(slurm, complaint + "; exit 1");
+  CHECK(not_killed.outcome == LaunchOutcome::kFailed);
 }
 
 TEST_CASE("a memory limit that steps share says of none of them that it does not fit") {
