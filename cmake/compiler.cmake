@@ -6,8 +6,15 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
 
+# ccache only makes builds faster. It is left out if it cannot compile here: it may lack a library,
+# or may not write to its cache.
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM)
+  file(WRITE ${CMAKE_BINARY_DIR}/ccache_check.cpp "")
+  execute_process(COMMAND ${CCACHE_PROGRAM} ${CMAKE_CXX_COMPILER} -c ccache_check.cpp -o ccache_check.o
+    WORKING_DIRECTORY ${CMAKE_BINARY_DIR} RESULT_VARIABLE ccache_fails OUTPUT_QUIET ERROR_QUIET)
+endif()
+if(CCACHE_PROGRAM AND NOT ccache_fails)
   # ccache's manual requires this sloppiness for precompiled headers.
   set(CMAKE_CXX_COMPILER_LAUNCHER
       ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime

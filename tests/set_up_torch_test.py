@@ -29,6 +29,7 @@ if [[ $* =~ \\ install\\ .*\\ ?torch==([0-9]+).([0-9]+).([0-9]+) ]]; then
 fi
 """
 CMAKE = """#!/usr/bin/env bash
+[[ $1 != --version ]] || { echo "cmake version ${CMAKE_VERSION:-3.25.1}"; exit; }
 echo "cmake $* FSDP_TORCH=${FSDP_TORCH:-}" >> "$NOTES"
 """
 NVIDIA_SMI = """#!/usr/bin/env bash
@@ -97,7 +98,7 @@ def folder(tmp_path):
 def wheels_of(cuda, *lists):
     lines = [line for name in lists
              for line in (WHEELS / f"cuda{cuda}" / f"{name}.txt").read_text().splitlines()]
-    return {line for line in lines if not line.startswith("#")}
+    return {line.split()[0] for line in lines if not line.startswith("#")}
 
 
 ALL_12 = wheels_of(12, "cpu", "cuda")
@@ -195,6 +196,19 @@ def test_a_build_against_another_pytorch_is_made_anew(folder):
     folder.has(DRIVER_13)
     folder.set_up(FSDP_TORCH=str(pytorch(folder.path / "torch", "2.11.0", 13)))
     assert "cmake --fresh --preset cuda" in folder.notes.read_text()
+
+
+@pytest.mark.parametrize("version, is_refused", [("3.9.6", True), ("3.24.4", True), ("3.25.0", False), ("4.1.2", False)])
+def test_a_cmake_that_is_too_old_is_refused_by_its_version(folder, version, is_refused):
+    ended = folder.set_up(CMAKE_VERSION=version)
+    assert (f"is CMake {version}; allowed: 3.25 or newer" in ended.stderr) == is_refused
+    assert (ended.returncode == 2) == is_refused
+
+
+def test_a_download_is_told_in_megabytes(folder):
+    wheels = [line for line in (WHEELS / "cuda13/cpu.txt").read_text().splitlines() if not line.startswith("#")]
+    size = sum(float(line.split()[2]) for line in wheels)
+    assert f"installing {len(wheels)} wheels into .venv ({size:.0f} MB)" in folder.set_up(wheels="cpu", FSDP_CUDA="13").stderr
 
 
 @with_own_driver
@@ -337,6 +351,19 @@ def test_cuda_comes_from_the_wheels_beside_pytorch(folder):
     assert cached(folder, "CUDART_LIBRARY") == f"{wheels}/cuda_runtime/lib/libcudart.so.99"
     assert cached(folder, "CUDA_INCLUDE_DIR") == f"{wheels}/cuda_runtime/include"
     assert cached(folder, "NCCL_INCLUDE_DIR") == f"{wheels}/nccl/include"
+
+
+def test_a_ccache_that_cannot_compile_is_left_out(folder):
+    torch = pytorch(folder.path / "torch", "2.10.0", 99)
+    home = toolkit(folder.path / "toolkit-99", 99)
+    path = f"{folder.path}/programs:{os.environ['PATH']}"
+    (folder.path / "programs/cmake").unlink()
+    for ends, is_used in (('exec "$@"', True), ("exit 1", False)):
+        program(folder.path / "programs/ccache", f"#!/bin/sh\n{ends}\n")
+        shutil.rmtree(folder.path / "build", ignore_errors=True)
+        ended = configured(folder, torch, CUDA_HOME=str(home), PATH=path)
+        assert ended.returncode == 0, ended.stdout
+        assert ("CCACHE_BASEDIR" in (folder.path / "build/CMakeFiles/rules.ninja").read_text()) == is_used
 
 
 @pytest.mark.parametrize("version, cuda, said", [

@@ -13,6 +13,7 @@ import pytest
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
 BUILD = SOURCE / "build/release"
 CMAKE = f"""#!/usr/bin/env bash
+[[ $1 != --version ]] || {{ echo "cmake version 3.25.1"; exit; }}
 [[ $1 == --build ]] || exit 0
 mkdir -p build/release
 [[ -e build/release/lib ]] || cp -a {BUILD}/lib build/release
