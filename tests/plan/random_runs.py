@@ -46,18 +46,12 @@ def decoder(draw: random.Random) -> dict:
 
 
 def encoder_decoder(draw: random.Random) -> dict:
-    return {
-        "architecture": "T5ForConditionalGeneration",
-        "num_hidden_layers": draw.randint(1, 3),
-        "hidden_size": draw.choice([32, 48, 64]),
-        "intermediate_size": draw.choice([40, 96]),
-        "num_attention_heads": draw.choice([2, 4]),
-        "head_dim": draw.choice([8, 10, 16]),
-        "vocab_size": VOCABULARY + draw.choice([0, 3000]),
-        "tie_word_embeddings": draw.random() < 0.5,
-        "dropout_rate": draw.choice([0.0, 0.1]),
-        "feed_forward_proj": draw.choice(["relu", "gated-gelu"]),
-    }
+    return {"architecture": "T5ForConditionalGeneration", "num_hidden_layers": draw.randint(1, 3),
+            "hidden_size": draw.choice([32, 48, 64]), "intermediate_size": draw.choice([40, 96]),
+            "num_attention_heads": draw.choice([2, 4]), "head_dim": draw.choice([8, 10, 16]),
+            "vocab_size": VOCABULARY + draw.choice([0, 3000]),
+            "tie_word_embeddings": draw.random() < 0.5, "dropout_rate": draw.choice([0.0, 0.1]),
+            "feed_forward_proj": draw.choice(["relu", "gated-gelu"])}
 
 
 def data(draw: random.Random, is_pairs: bool, articles: Path) -> dict:

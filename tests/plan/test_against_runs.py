@@ -1,6 +1,5 @@
 """Plans of random runs equal the runs' reports to the byte: how much memory, when and for what."""
 
-import json
 import random
 import shutil
 from pathlib import Path
@@ -8,17 +7,14 @@ from pathlib import Path
 import pytest
 from planning import plans, request_of
 from random_runs import VOCABULARY, random_spec, write_articles
-from trainer import check_ended_well, events_file, start, wait_for, wait_until_well_ended
+from trainer import check_ended_well, of_kind, read_events, start, wait_for, wait_until_well_ended
 
 CHECKPOINT_TOLERANCE = 1024  # bytes, for figures in trainer.json that only a run knows
 
 
 def reported_peak(folder: Path, ranks: int) -> dict:
     """Returns the peak of the rank with the highest peak."""
-    peaks = []
-    for rank in range(ranks):
-        events = map(json.loads, events_file(folder, rank).read_text().splitlines())
-        peaks.append([event for event in events if event["kind"] == "memory_peak"][-1])
+    peaks = [of_kind("memory_peak", read_events(folder, rank))[-1] for rank in range(ranks)]
     return max(peaks, key=lambda peak: peak["memory_allocated_bytes_max"])
 
 
@@ -32,22 +28,12 @@ def composition(peak: dict) -> dict:
 
 def checkpoint_bytes(folder: Path) -> int:
     """Returns the size of the last checkpoint, or 0 if there is none."""
-    events = map(json.loads, events_file(folder, 0).read_text().splitlines())
-    sizes = [event["size_bytes"] for event in events if event["kind"] == "checkpoint"]
+    sizes = [event["size_bytes"] for event in of_kind("checkpoint", read_events(folder))]
     return sizes[-1] if sizes else 0
 
 
 def parameter_counts(figures: dict) -> tuple:
     return figures["parameter_count"], figures["trained_parameter_count"]
-
-
-def started(folder: Path) -> dict:
-    return json.loads(events_file(folder, 0).read_text().splitlines()[0])
-
-
-@pytest.fixture
-def count(request) -> int:
-    return request.config.getoption("--runs")
 
 
 def keep_prepared(folder: Path, results: Path) -> None:
@@ -56,9 +42,9 @@ def keep_prepared(folder: Path, results: Path) -> None:
         shutil.copytree(folder / "prepared", results / "prepared", dirs_exist_ok=True)
 
 
+@pytest.mark.quick
 def test_plan_is_what_the_run_reports(trainer, seed, count, tmp_path):
     draw = random.Random(seed)
-    print(f"seed {seed}")
     articles = write_articles(tmp_path / "articles.csv", draw)
     results = tmp_path / "results"
     unequal, moments, compositions, checkpoints = [], [], [], []
@@ -69,7 +55,7 @@ def test_plan_is_what_the_run_reports(trainer, seed, count, tmp_path):
         wait_until_well_ended(processes, folder)
         keep_prepared(folder, results)
         [plan] = plans(trainer, [request_of(spec, results)])
-        assert parameter_counts(plan) == parameter_counts(started(folder)), spec
+        assert parameter_counts(plan) == parameter_counts(read_events(folder)[0]), spec
         peak = reported_peak(folder, spec["strategy"]["ranks"])
         planned = plan["peak"]
         reported_bytes = peak["memory_allocated_bytes_max"]
@@ -142,9 +128,9 @@ def limit_near(peak_bytes: int, is_enough: bool, draw: random.Random) -> int:
                                             round(peak_bytes * draw.uniform(0, 0.3))])
 
 
+@pytest.mark.quick
 def test_what_fits_under_a_limit_fits_and_nothing_else(trainer, seed, count, tmp_path):
     draw = random.Random(seed + 1)
-    print(f"seed {seed}")
     articles = write_articles(tmp_path / "articles.csv", draw)
     results = tmp_path / "results"
     said, wrong = {True: 0, False: 0}, []

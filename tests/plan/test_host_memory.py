@@ -1,6 +1,5 @@
 """The planned host memory of random runs is what their processes use."""
 
-import json
 import random
 import shutil
 from pathlib import Path
@@ -80,15 +79,13 @@ def test_rows_of_many_lengths_keep_little_code_of_products_in_16_bits(trainer, t
     assert is_near(plan["memory_host_bytes_max"], measured, spec), measured / MIB
 
 
-def test_plan_is_what_processes_take_of_the_host(trainer, seed, request, tmp_path, monkeypatch):
+def test_plan_is_what_processes_take_of_the_host(trainer, seed, count, tmp_path, monkeypatch):
     monkeypatch.setattr(fork_server, "library", None)  # a forked rank shares memory with its server
     draw = random.Random(seed + 2)
-    print(f"seed {seed}")
     articles = write_articles(tmp_path / "articles.csv", draw)
     results = tmp_path / "results"
-    count = request.config.getoption("--runs") // 2
     far, differences = [], []
-    for number in range(count):
+    for number in range(count // 2):
         spec = large_spec(draw, articles)
         folder = results / "runs" / "random" / str(number)
         measured = run(trainer, spec, folder)
@@ -105,7 +102,7 @@ def test_plan_is_what_processes_take_of_the_host(trainer, seed, request, tmp_pat
         if not all(is_near(planned, each, spec) for each in measured):
             far.append((planned, measured, spec))
         shutil.rmtree(folder)
-    print(f"of {count} runs, {len(differences)} ranks: from {min(differences):.1f} to {max(differences):.1f} MiB more than "
+    print(f"of {count // 2} runs, {len(differences)} ranks: from {min(differences):.1f} to {max(differences):.1f} MiB more than "
           f"planned; {len(far)} runs are farther than 3 % and 32 MiB from their plan")
     for case in far:
         print(case)

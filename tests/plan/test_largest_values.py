@@ -4,7 +4,6 @@ doubled key with `refine` by runs. Tests --runs / 4 plans and --runs / 8 sweeps.
 import json
 import random
 import sqlite3
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -16,19 +15,10 @@ MEMORY_GIB = 2**30
 
 
 @pytest.fixture
-def count(request) -> int:
-    return max(1, request.config.getoption("--runs") // 4)
-
-
-@pytest.fixture
-def fsdp_run(request, trainer, tmp_path):
-    runner = request.config.getoption("--runner").resolve()
-
+def fsdp_run(call, trainer):
     def run(*words: str, program: Path = trainer) -> str:
         options = [] if words[0] in ("prepare", "report") else ["--trainer", program]
-        done = subprocess.run([runner, *words, *options], cwd=tmp_path, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        return call(*words, *options).stdout
 
     return run
 
@@ -54,11 +44,10 @@ def limited(spec: dict, peak_bytes: int, draw: random.Random) -> dict:
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_max_finds_what_a_plan_of_every_value_finds(trainer, fsdp_run, seed, count, device, tmp_path):
     draw = random.Random(seed)
-    print(f"seed {seed}")
     articles = write_articles(tmp_path / "articles.csv", draw, count=6000)
     wrong, compared, capability = [], 0, 80 if device == "cuda" else 0
     words = ["--gpu", "a100-80"] if device == "cuda" else []
-    while compared < count:
+    while compared < max(1, count // 4):
         spec = random_spec(draw, articles)
         spec = on_gpu(spec) if device == "cuda" else spec
         spec["batch"]["gradient_accumulation_steps"] = min(2, spec["batch"]["gradient_accumulation_steps"])
@@ -86,14 +75,6 @@ def test_max_finds_what_a_plan_of_every_value_finds(trainer, fsdp_run, seed, cou
     assert not wrong, wrong
 
 
-@pytest.fixture
-def trainer_that_cannot_plan(trainer, tmp_path):
-    program = tmp_path / "trainer"
-    program.write_text(f'#!/bin/sh\ncase "$1" in --plan) exit 2 ;; esac\nexec {trainer} "$@"\n')
-    program.chmod(0o755)
-    return program
-
-
 def statuses(results: Path) -> dict[int, str]:
     """Returns value of the doubled key -> status."""
     with sqlite3.connect(results / "results.sqlite") as database:
@@ -103,10 +84,9 @@ def statuses(results: Path) -> dict[int, str]:
 def test_a_refined_sweep_finds_what_a_run_of_every_value_finds(
         trainer, trainer_that_cannot_plan, fsdp_run, seed, count, tmp_path):
     draw = random.Random(seed)
-    print(f"seed {seed}")
     articles = write_articles(tmp_path / "articles.csv", draw)
     wrong, compared, last = [], 0, 10
-    while compared < max(1, count // 2):
+    while compared < max(1, count // 8):
         spec = random_spec(draw, articles)
         if spec["strategy"]["ranks"] > 2:
             continue

@@ -53,12 +53,11 @@ def steps_of(walk: list, planned: list[dict]) -> list[tuple]:
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_a_larger_run_takes_no_less_memory(trainer, seed, request, device, tmp_path):
+def test_a_larger_run_takes_no_less_memory(trainer, seed, count, device, tmp_path):
     draw = random.Random(seed)
-    print(f"seed {seed}")
     articles = write_articles(tmp_path / "articles.csv", draw)
     falls, largest_fall_of_reserved = [], 0
-    for _ in range(request.config.getoption("--runs")):
+    for _ in range(count):
         spec = full_rows(random_spec(draw, articles), articles)
         spec = on_gpu(spec) if device == "cuda" else spec
         capability = draw.choice(COMPUTE_CAPABILITIES) if device == "cuda" else 0

@@ -37,8 +37,9 @@ class StatusText {
     return kib * 1024;
   }
 
+  int64_t file_bytes() const { return bytes("RssFile:") + bytes("RssShmem:"); }
   // Returns the peak of resident memory, without mapped files.
-  int64_t peak_bytes() const { return bytes("VmHWM:") - bytes("RssFile:") - bytes("RssShmem:"); }
+  int64_t peak_bytes() const { return bytes("VmHWM:") - file_bytes(); }
 
  private:
   std::array<char, 4096> text_;
@@ -84,15 +85,17 @@ std::optional<AllocationPeak> CpuMemoryProbe::allocation_peak() {
 }
 
 int64_t CpuMemoryProbe::reserved_bytes() {
-  const int64_t bytes = StatusText(status_).bytes("RssAnon:");
+  const StatusText status(status_);
+  const int64_t bytes = status.bytes("RssAnon:");
   sampled_bytes_max_ = std::max(sampled_bytes_max_, bytes);
+  file_bytes_max_ = std::max(file_bytes_max_, status.file_bytes());
   return bytes;
 }
 
 int64_t CpuMemoryProbe::reserved_bytes_max() {
   reserved_bytes();
   if (clear_refs_ < 0) return sampled_bytes_max_;
-  return std::max(StatusText(status_).peak_bytes(), sampled_bytes_max_);
+  return std::max(StatusText(status_).bytes("VmHWM:") - file_bytes_max_, sampled_bytes_max_);
 }
 
 int64_t CpuMemoryProbe::host_bytes_max() {
@@ -106,6 +109,7 @@ void CpuMemoryProbe::reset_peaks() {
   // The value 5 resets the peak resident size (proc(5)).
   if (clear_refs_ >= 0 && pwrite(clear_refs_, "5", 1, 0) != 1) stop_resetting();
   sampled_bytes_max_ = 0;
+  file_bytes_max_ = 0;
   reserved_bytes();
 }
 

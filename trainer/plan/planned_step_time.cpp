@@ -7,7 +7,6 @@
 #include "base/files/input_file.h"
 #include "base/system/processor.h"
 #include "base/text/config_error.h"
-#include "base/text/foreign_json.h"
 #include "base/text/json_fields.h"
 #include "contract/devices/device_table.h"
 #include "contract/families/flops.h"
@@ -41,7 +40,7 @@ int64_t threads_of(const RunSpec& spec, const PlannedDevice& device) {
 std::optional<Calibration> read_calibration(const std::filesystem::path& file) {
   if (!input_exists(file)) return std::nullopt;
   Calibration calibration;
-  JsonFields(file.string()).read("", parse_foreign_json(read_input_file(file)), calibration);
+  JsonFields(file.string()).read("", read_json_object(file), calibration);
   return calibration;
 }
 

@@ -11,10 +11,9 @@
 #include <thread>
 #include <vector>
 
-using fsdp::CountingAllocator;
-using fsdp::UncountedMemory;
+#include "tests/trainer/error_of.h"
 
-namespace {
+namespace fsdp::counting_allocator_test {
 
 constexpr int64_t kMib = 1 << 20;
 
@@ -26,17 +25,6 @@ CountingAllocator& installed() {
 }
 
 at::Tensor mebibytes(int64_t count) { return at::empty({count * kMib}, at::kByte); }
-
-std::string out_of_memory_message(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const c10::OutOfMemoryError& error) {
-    return error.what_without_backtrace();
-  }
-  return "";
-}
-
-}  // namespace
 
 TEST_CASE("tensors on the CPU are counted to the byte") {
   CountingAllocator& allocator = installed();
@@ -114,15 +102,14 @@ TEST_CASE("above the limit is out of memory, and below it goes on") {
   const int64_t before = allocator.allocated_bytes();
   allocator.reset_peak();
   allocator.set_limit(before + 4 * kMib);
-  const std::string message = out_of_memory_message([] { mebibytes(5); });
+  const std::string message = error_of([] { mebibytes(5); });
   CHECK_THAT(message, Catch::StartsWith("CPU out of memory. Tried to allocate 5.00 MiB; limit "));
   CHECK_THAT(message, Catch::EndsWith(" allocated"));
   CHECK(allocator.allocated_bytes() == before);
   CHECK(allocator.allocated_bytes_max() == before);
   CHECK_NOTHROW(mebibytes(4));
   allocator.set_limit(before + 4 * kMib, "the limit of its job");
-  CHECK_THAT(out_of_memory_message([] { mebibytes(5); }),
-             Catch::Contains(" MiB, the limit of its job, "));
+  CHECK_THAT(error_of([] { mebibytes(5); }), Catch::Contains(" MiB, the limit of its job, "));
   allocator.set_limit(0);
   CHECK_NOTHROW(mebibytes(5));
 }
@@ -134,7 +121,7 @@ TEST_CASE("a system that refuses memory is out of memory too") {
   if (child == 0) {
     const rlimit limit{256 * kMib, 256 * kMib};
     const bool limited = setrlimit(RLIMIT_AS, &limit) == 0;
-    const std::string message = out_of_memory_message([] { mebibytes(1024); });
+    const std::string message = error_of([] { mebibytes(1024); });
     _exit(limited && message.find("the system refused") != std::string::npos ? 0 : 1);
   }
   int status = -1;
@@ -162,3 +149,5 @@ TEST_CASE("memory of the host is neither counted nor limited") {
   CHECK(allocator.allocated_bytes() == before);
   allocator.set_limit(0);
 }
+
+}  // namespace fsdp::counting_allocator_test

@@ -2,8 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace fsdp {
-namespace {
+namespace fsdp::host_heap_test {
 
 TEST_CASE("the smallest hole that suffices is taken, else addresses behind the last block") {
   HostHeap heap;
@@ -41,5 +40,4 @@ TEST_CASE("what is freed at the end is taken again, and was resident") {
   CHECK(heap.bytes_max() == 128 + 1280);
 }
 
-}  // namespace
-}  // namespace fsdp
+}  // namespace fsdp::host_heap_test

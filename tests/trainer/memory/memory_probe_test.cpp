@@ -6,9 +6,7 @@
 
 #include "tests/temporary_folder.h"
 
-using fsdp::CpuMemoryProbe;
-
-namespace {
+namespace fsdp::memory_probe_test {
 
 constexpr int64_t kMebibyte = 1 << 20;
 // Allows for pages that the process touches for other reasons.
@@ -22,8 +20,6 @@ constexpr int64_t kSlack = 8 * kMebibyte;
 [[maybe_unused]] at::Tensor fresh(int64_t mebibytes) {
   return at::ones({mebibytes * kMebibyte}, at::kByte);
 }
-
-}  // namespace
 
 #ifndef __SANITIZE_ADDRESS__  // the sanitizer keeps freed memory resident
 TEST_CASE("the CPU's probe sees allocated and resident memory, now and at the peak") {
@@ -65,6 +61,21 @@ TEST_CASE("memory mapped from a file is not counted") {
   }
 }
 
+TEST_CASE("pages of files that the kernel takes back do not count at the peak") {
+  const fsdp::TemporaryFolder process;
+  const auto write = [&](int peak_kib, int file_kib) {
+    process.write("status", "VmHWM:\t " + std::to_string(peak_kib) +
+                                " kB\nRssAnon:\t 1000 kB\nRssFile:\t " + std::to_string(file_kib) +
+                                " kB\n");
+  };
+  process.write("clear_refs", "");
+  write(90'000, 80'000);
+  CpuMemoryProbe probe(process.path());
+  write(95'000, 30'000);
+  CHECK(probe.reserved_bytes_max() == 15'000 * 1024);
+  CHECK(probe.host_bytes_max() == 15'000 * 1024);
+}
+
 TEST_CASE("where the kernel's peak cannot be reset the probe samples") {
   const fsdp::TemporaryFolder process;
   const auto write = [&](int kib) {
@@ -83,3 +94,5 @@ TEST_CASE("where the kernel's peak cannot be reset the probe samples") {
   CHECK(probe.reserved_bytes_max() == 2000 * 1024);
   CHECK(probe.host_bytes_max() == 3000 * 1024);
 }
+
+}  // namespace fsdp::memory_probe_test

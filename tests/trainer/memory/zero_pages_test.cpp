@@ -7,7 +7,7 @@
 #include "trainer/memory/counting_allocator.h"
 #include "trainer/memory/memory_probe.h"
 
-using namespace fsdp;
+namespace fsdp::zero_pages_test {
 
 TEST_CASE("zeros on demand are zeros, where memory was used before too") {
   const int64_t count = GENERATE(0, 1, 1000, 1 << 18, (1 << 20) + 3, 12'345'679);
@@ -21,3 +21,5 @@ TEST_CASE("zeros on demand are zeros, where memory was used before too") {
   CHECK(zeros.equal(at::zeros({count}, options)));
   CHECK(neighbour_before.equal(neighbour_after));
 }
+
+}  // namespace fsdp::zero_pages_test
