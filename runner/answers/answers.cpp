@@ -1,195 +1,202 @@
 #include "runner/answers/answers.h"
 
 #include <algorithm>
-#include <functional>
 #include <map>
-#include <set>
 
-#include "contract/spec/yaml_value.h"
-#include "runner/series/doubling_notes.h"
-#include "runner/series/run_keys.h"
-#include "runner/series/speeds.h"
+#include "runner/answers/facts.h"
 #include "runner/table/names.h"
 #include "runner/table/number_text.h"
 
-// Describes the set-up of rows, says which of them fit, and which take least memory.
+// The words of answers about memory and speed.
 namespace fsdp {
 namespace {
 
-// --- the set-up ---
+using Texts = std::vector<std::string>;
 
-// Returns the text that `of` gives for every row. Rows without a text do not count. Empty if texts
-// differ, or if no row has one.
-template <typename Of>
-std::string common(Rows rows, Of of) {
-  std::set<std::string> texts;
-  for (const Series* series : rows) {
-    const std::string text = of(*series);
-    if (!text.empty()) texts.insert(text);
+// --- what fits ---
+
+// "6 for FSDP (8 does not)"
+std::string largest_value(const DoublingResult& doubled) {
+  const auto& does_not = doubled.smallest_that_does_not;
+  const std::string remark = doubled.may_be_larger ? " so far"
+                             : does_not            ? fmt::format(" ({} does not)", *does_not)
+                                                   : " (no larger value was tried)";
+  return fmt::format(
+      "{} for {}{}",
+      doubled.largest_that_fits ? std::to_string(*doubled.largest_that_fits) : "none",
+      quoted_if_unclear(doubled.name), remark);
+}
+
+// "largest batch.size_per_rank that fits: 6 for FSDP (8 does not), none for DDP (1 does not)"
+Texts largest_values(const MemoryFacts& facts) {
+  return mapped(grouped(facts.doubled, &DoublingResult::key), [](const auto& alike) {
+    return fmt::format("largest {} that fits: {}", alike.first,
+                       fmt::join(mapped(alike.second, largest_value), ", "));
+  });
+}
+
+// True if the runs could exceed a limit: a GPU's memory, or memory_limit_gib.
+bool has_limit(const Series* row) {
+  return row->median.device == DeviceKind::kCuda || row->median.memory_limit_gib > 0;
+}
+
+// "3 of 5; 1 GPU and 4xDDP do not fit in 24.0 GiB; failed: offload"
+std::string rows_that_fit_text(const MemoryFacts& facts) {
+  const size_t fitting = facts.fitting.size();
+  const size_t count =
+      fitting + facts.without_room.size() + facts.at_times.size() + facts.unknown.size();
+  if (count == 0) return "";
+  if (fitting == count) {
+    const bool is_known = std::ranges::all_of(facts.fitting, has_limit);
+    return is_known ? fmt::format("all {}", fitting) : "";
   }
-  return texts.size() == 1 ? *texts.begin() : "";
-}
-
-std::string model_name(const Series& series) {
-  const std::filesystem::path source = text_at(series.spec, "/model/source");
-  if (!source.empty()) return (source.has_filename() ? source : source.parent_path()).filename();
-  const std::string architecture = text_at(series.spec, "/model/config/architecture");
-  return architecture.substr(0, architecture.find("For"));
-}
-
-// "Llama 6.62M"
-std::string model(const Series& series) {
-  const std::string name = model_name(series);
-  const std::optional<int64_t>& count = series.median.parameter_count;
-  const std::string size = count ? short_count(static_cast<double>(*count)) : "";
-  if (name.find(size) != std::string::npos) return name;  // such as SmolLM2-135M
-  return name.empty() ? size : name + ' ' + size;
-}
-
-std::string data_kind(const Series& series) {
-  const std::string kind = text_at(series.spec, "/data/kind");
-  return kind.empty() ? "" : kind + " data";
-}
-
-std::string row_length(const Series& series) {
-  const int64_t tokens = series.median.sequence_length;
-  return tokens > 0 ? fmt::format("{} tokens a row", tokens) : "";
-}
-
-// Returns the threads of each rank: "1 thread", or "1-2 threads" if rows differ.
-std::string threads(Rows rows) {
-  std::set<int64_t> counts;
-  for (const Series* series : rows) {
-    const ComparisonRow& run = series->median;
-    if (run.threads && run.device == DeviceKind::kCpu) counts.insert(*run.threads);
+  Texts texts{fmt::format("{} of {}", fitting, count)};
+  if (const SeriesRows& rows = facts.without_room; !rows.empty()) {
+    const auto& limit = facts.exceeded_limit_bytes;
+    texts.push_back(fmt::format("{} {} not fit{}", names_of(rows), rows.size() == 1 ? "does" : "do",
+                                limit ? fmt::format(" in {} GiB", gibibytes(limit)) : ""));
   }
-  if (counts.empty()) return "";
-  if (counts.size() == 1) return counted(*counts.begin(), "thread");
-  return fmt::format("{}-{} threads", *counts.begin(), *counts.rbegin());
-}
-
-// "Intel Xeon (CPU)" for "Intel(R) Xeon(R) Processor"
-std::string device(const Series& series) {
-  std::string name = series.median.device_name;
-  for (const std::string_view ornament : {"(R)", "(TM)", " Processor"}) {
-    for (size_t at = 0; (at = name.find(ornament)) != std::string::npos;) {
-      name.erase(at, ornament.size());
-    }
+  for (const Series* row : facts.at_times) {
+    texts.push_back(fmt::format("{} ran out of memory in {} of {} repeats",
+                                quoted_if_unclear(row->name), out_of_memory_count(*row),
+                                row->runs.size()));
   }
-  return name.empty() || series.median.device == DeviceKind::kCuda ? name : name + " (CPU)";
+  for (const auto& [status, rows] : grouped(facts.unknown, &Series::status_text)) {
+    texts.push_back(fmt::format("{}: {}", status, names_of(rows)));
+  }
+  return joined_texts(texts, "; ");
 }
 
 // --- memory ---
 
-// Memory within this factor counts as equal. Between repeats, only the memory that libraries
-// request differs.
-constexpr double kEqualMemory = 1.01;
+// "0.0074": GiB with two digits.
+std::string short_gibibytes(double bytes) {
+  constexpr double kTwoDigits = 10;
+  const double figure = bytes / kBytesPerGibibyte;
+  return figure < kTwoDigits ? fmt::format("{:.2g}", figure) : decimals(figure, 0);
+}
 
-// " in 24.0 GiB" if all runs of the rows exceeded the same limit; else empty.
-std::string limit_of(const SeriesRows& rows) {
-  std::set<std::string> limits;
-  for (const Series* series : rows) {
-    for (const ComparisonRow* run : series->runs) {
-      const std::optional<double> bytes = run->exceeded_limit_bytes();
-      limits.insert(bytes ? fmt::format(" in {} GiB", gibibytes(bytes)) : "");
-    }
+// "weights and optimizer state"
+std::string parts_in_words(const std::vector<MemoryPart>& parts, std::string_view last) {
+  return fmt::format("{}", fmt::join(mapped(parts, [](auto part) { return name_of(part); }), last));
+}
+
+// "1/4 of weights, no optimizer state (on the host), 0.0074 more gathered weights"
+std::string difference_text(const MemoryDifference& difference) {
+  Texts texts;
+  for (const auto& [count, parts] : difference.divided) {
+    texts.push_back(fmt::format("1/{} of {}", count, parts_in_words(parts, " and ")));
   }
-  return limits.size() == 1 ? *limits.begin() : "";
-}
-
-// "B ran out of memory in 4 of 5 repeats". Other runs of each row did not.
-std::string at_times_text(const SeriesRows& rows) {
-  std::string text;
-  for (const Series* series : rows) {
-    text +=
-        fmt::format("; {} ran out of memory in {} of {} repeats", quoted_if_unclear(series->name),
-                    out_of_memory_count(*series), series->runs.size());
+  if (!difference.absent.empty()) {
+    const bool is_on_host = difference.row->median.offload != Offload::kNone;
+    texts.push_back(fmt::format("no {}{}", parts_in_words(difference.absent, " or "),
+                                is_on_host ? " (on the host)" : ""));
   }
-  return text;
-}
-
-// "all 5", "yes" for one, "3 of 5"; if there are other rows, "3 of 4 that finished or did not fit".
-std::string share_of(size_t fitting, size_t known, bool are_all) {
-  if (known == 0) return "not known";
-  if (!are_all) return fmt::format("{} of {} that finished or did not fit", fitting, known);
-  if (fitting < known) return fmt::format("{} of {}", fitting, known);
-  return known == 1 ? "yes" : fmt::format("all {}", known);
-}
-
-// Counts rows without a doubled key: "3 of 5; do not fit in 24.0 GiB: 1 GPU and 4xDDP". Rows that
-// neither finished nor ran out of memory may fit, and are not counted.
-std::string count_that_fit(const SeriesRows& rows) {
-  SeriesRows without_room, at_times;
-  std::map<std::string, SeriesRows> by_status;
-  for (const Series* series : rows) {
-    if (fits(*series)) continue;
-    const size_t count = out_of_memory_count(*series);
-    SeriesRows& alike = count == 0                     ? by_status[series->status_text()]
-                        : count == series->runs.size() ? without_room
-                                                       : at_times;
-    alike.push_back(series);
+  for (const auto& [part, bytes] : difference.changed) {
+    texts.push_back(fmt::format("{} {} {}", short_gibibytes(std::abs(bytes)),
+                                bytes < 0 ? "less" : "more", name_of(part)));
   }
-  const size_t fitting = rows_that_fit(rows).size();
-  std::string text =
-      share_of(fitting, fitting + without_room.size() + at_times.size(), by_status.empty());
-  if (!without_room.empty()) {
-    text += fmt::format("; {} not fit{}: {}", without_room.size() == 1 ? "does" : "do",
-                        limit_of(without_room), names_in_words(points_of(without_room)));
+  return joined_texts(texts, ", ");
+}
+
+// "at its peak, 1 GPU holds weights 0.024, activations 0.044 GiB. A rank differs in", and a line
+// for each difference: "4xFSDP: 1/4 of weights".
+Texts memory_differences(const MemoryFacts& facts) {
+  constexpr size_t kMostShown = 4;
+  const auto alike = grouped(facts.differences, difference_text);
+  if (alike.empty()) return {};
+  const auto part_text = [](const auto& part) {
+    return fmt::format("{} {}", name_of(part.first), short_gibibytes(part.second));
+  };
+  Texts texts{fmt::format("at its peak, {} holds {} GiB. What differs on a rank of",
+                          quoted_if_unclear(facts.differences.front().row->baseline->name),
+                          fmt::join(mapped(facts.parts_of_baseline, part_text), ", "))};
+  for (const auto& [text, differences] : alike | std::views::take(kMostShown)) {
+    const SeriesRows rows = mapped(differences, &MemoryDifference::row);
+    texts.push_back(fmt::format("{}: {}", names_of(rows), text));
   }
-  text += at_times_text(at_times);
-  for (const auto& [status, others] : by_status) {
-    text += fmt::format("; {}: {}", status, joined_names(points_of(others)));
+  return texts;
+}
+
+// "offload takes least, 0.0625 GiB a rank"
+std::string least_memory(const MemoryFacts& facts) {
+  if (facts.measured.empty()) return "";
+  const auto [least, most] = std::ranges::minmax(facts.least, {}, allocated_bytes);
+  const std::string figure = gibibytes(allocated_bytes(least), allocated_bytes(most));
+  if (facts.measured.size() == 1) return figure + " GiB a rank";
+  if (facts.least.size() == facts.measured.size()) {
+    return fmt::format("each row takes {} GiB a rank", figure);
   }
-  return text;
+  return fmt::format("{} {} least, {} GiB a rank", names_of(facts.least),
+                     facts.least.size() == 1 ? "takes" : "take", figure);
 }
 
-double allocated_bytes(const Series* series) {
-  return static_cast<double>(series->median.memory_allocated_bytes_max.value_or(0));
+// --- speed ---
+
+// "950 to 1000 tokens/s"
+std::string range_of(const SeriesRows& from_fastest) {
+  return range_text(short_number(speed_of(*from_fastest.back())),
+                    short_number(speed_of(*from_fastest.front()))) +
+         " tokens/s";
 }
 
-SeriesRows with_measured_memory(Rows rows) {
-  return only(rows_that_fit(rows), [](auto* series) { return allocated_bytes(series) > 0; });
-}
-
-SeriesRows with_least_of(const SeriesRows& measured) {
-  const double least = allocated_bytes(*std::ranges::min_element(measured, {}, allocated_bytes));
-  return only(measured, [&](const Series* series) {
-    return allocated_bytes(series) <= kEqualMemory * least;
-  });
-}
-
-// "least memory: offload, 0.0625 GiB a rank, x0.51 of 1 GPU"
-std::string least_memory(Rows rows) {
-  const SeriesRows measured = with_measured_memory(rows);
-  if (measured.empty()) return "";
-  const SeriesRows with_least = with_least_of(measured);
-  const auto [least_row, most_row] = std::ranges::minmax(with_least, {}, allocated_bytes);
-  const double least = allocated_bytes(least_row), most = allocated_bytes(most_row);
-  const std::string figure = gibibytes(least, most) + " GiB a rank";
-  if (measured.size() == 1) return figure;
-  if (with_least.size() == measured.size()) return "each takes " + figure;
-  std::string text =
-      fmt::format("least memory: {}, {}", names_in_words(points_of(with_least)), figure);
-  const Series& first = *with_least.front();
-  const double of_baseline = first.baseline == nullptr ? 0 : allocated_bytes(first.baseline);
-  if (!(of_baseline > 0) || is_among(with_least, first.baseline)) {
-    return text;
+const char* why_none_ranked(Speed why) {
+  switch (why) {
+    case Speed::kOtherDevice:
+      return "not compared, because the devices differ or are not known";
+    case Speed::kOtherModel:
+      return "not compared, because the models differ";
+    default:
+      return "not compared, because some rows are faster only if tokens that fill sequences up "
+             "count";
   }
-  const std::string ratios = ratios_of_baseline(first, least / of_baseline, most / of_baseline);
-  return ratios.empty() ? text : text + ", " + ratios;
+}
+
+std::string ranked_rows(const SpeedFacts& facts) {
+  if (facts.fastest.size() == facts.ranked.size()) return "no difference exceeds the noise";
+  if (facts.fastest.size() > 1) {
+    return fmt::format("{} are fastest, equal within noise: {}", names_of(facts.fastest),
+                       range_of(facts.fastest));
+  }
+  return fmt::format("{} is fastest, {}; next {} {}, {}", names_of(facts.fastest),
+                     range_of(facts.fastest), facts.next.size() == 1 ? "is" : "are",
+                     names_of(facts.next), range_of(facts.next));
+}
+
+// "not compared: A and B (a busy host), C (3 steps)". Empty: no row is left out.
+std::string rows_left_out(const SpeedFacts& facts) {
+  SeriesRows rows = facts.disturbed;
+  rows.insert(rows.end(), facts.too_few_steps.begin(), facts.too_few_steps.end());
+  rows.insert(rows.end(), facts.at_times.begin(), facts.at_times.end());
+  if (rows.empty()) return "";
+  const auto why = [](const Series* row) {
+    return fits(*row) ? doubt_of(*row) : std::string("out of memory at times");
+  };
+  const auto text = [&](const auto& alike) {
+    const size_t count = alike.second.size();
+    const bool are_all = count > 1 && count == facts.measured.size() + facts.at_times.size();
+    return fmt::format("{} ({})", are_all ? fmt::format("all {}", count) : names_of(alike.second),
+                       alike.first);
+  };
+  return "not compared: " + joined_texts(mapped(grouped(rows, why), text), ", ");
+}
+
+std::string speed_answer(const SpeedFacts& facts) {
+  if (facts.measured.empty()) return "";
+  if (facts.why_none_ranked) return why_none_ranked(*facts.why_none_ranked);
+  std::string text = facts.ranked.empty() ? "" : ranked_rows(facts);
+  if (facts.measured.size() == 1) {
+    text = fmt::format("{}, {} ms a step", range_of(facts.measured),
+                       three_digits(facts.measured.front()->median.step_time_ms_median));
+  }
+  return joined_texts({text, rows_left_out(facts)}, "; ");
 }
 
 }  // namespace
 
-std::vector<std::string> points_of(Rows rows) {
-  return mapped(rows, [](const Series* series) { return quoted_if_unclear(series->name); });
-}
-
-std::string ratios_of_baseline(const Series& series, double least, double most) {
-  const Series* baseline = series.baseline;
-  if (baseline == nullptr || baseline == &series || baseline->finished_count == 0) return "";
-  return fmt::format("{} of {}", range_text(ratio(least), ratio(most)),
-                     quoted_if_unclear(baseline->name));
+std::string names_of(Rows rows) {
+  return names_in_words(
+      mapped(rows, [](const Series* row) { return quoted_if_unclear(row->name); }));
 }
 
 std::vector<Answer> answers_for(Rows rows) {
@@ -197,51 +204,16 @@ std::vector<Answer> answers_for(Rows rows) {
     return series->median.attempt.has_value() || series->median.status != RunStatus::kPlanned;
   };
   if (std::ranges::none_of(rows, is_started)) return {};
-  std::vector<Answer> answers{{"Fits", memory_answer(rows)},
-                              {"Speed", speed_answer(rows)},
-                              {"Loss", loss_answer(rows)},
-                              {"Scaling", scaling_answer(rows)}};
-  std::ranges::move(change_answers(rows), std::back_inserter(answers));
+  const MemoryFacts memory = memory_facts(rows);
+  std::vector<Answer> answers;
+  for (const std::string& text : largest_values(memory)) answers.push_back({"Fits", text});
+  answers.push_back({"Fits", rows_that_fit_text(memory)});
+  for (const std::string& text : memory_differences(memory)) answers.push_back({"Memory", text});
+  if (memory.differences.empty()) answers.push_back({"Memory", least_memory(memory)});
+  answers.push_back({"Speed", speed_answer(speed_facts(rows))});
+  answers.push_back({"Loss", loss_answer(loss_facts(rows), rows)});
   std::erase_if(answers, [](const Answer& answer) { return answer.text.empty(); });
   return answers;
-}
-
-std::string set_up_of(Rows rows) {
-  const auto precision = [](const Series& series) { return series.median.precision; };
-  const auto ranks = [](const Series& series) { return counted(series.median.ranks, "rank"); };
-  const auto method = [](const Series& series) { return method_of(series.spec); };
-  const std::string common_method = common(rows, method);
-  const bool is_full = common_method == name_of(Method::kFull);
-  const std::string task =
-      joined_texts({common(rows, model), is_full ? "" : common_method, common(rows, precision),
-                    common(rows, row_length), common(rows, data_kind)},
-                   ", ");
-  const std::string hardware =
-      joined_texts({common(rows, device), threads(rows), common(rows, ranks)}, ", ");
-  return joined_texts({task, hardware}, "; ");
-}
-
-BestRows rows_with_least_memory(Rows rows) {
-  const SeriesRows measured = with_measured_memory(rows);
-  BestRows best{measured.size() < 2 ? measured : with_least_of(measured),
-                "memory_allocated_bytes_max"};
-  if (best.rows.size() == measured.size()) best.rows.clear();
-  return best;
-}
-
-std::string memory_answer(Rows rows) {
-  const auto is_doubled = [](const Series* series) {
-    return series->median.family_value.has_value();
-  };
-  const auto doubled =
-      mapped(only(rows, is_doubled), [](const Series* series) { return series->median; });
-  const SeriesRows others = only(rows, std::not_fn(is_doubled));
-  std::vector<std::string> texts = largest_that_fit(doubled);
-  if (!others.empty()) {
-    texts.push_back(count_that_fit(others));
-    texts.push_back(least_memory(others));
-  }
-  return joined_texts(texts, "; ");
 }
 
 }  // namespace fsdp

@@ -8,39 +8,38 @@
 #include "runner/series/series.h"
 #include "runner/table/table.h"
 
-// Answers a reader's questions about a comparison in sentences. Do the runs fit, how fast are they,
-// how much memory do they take, are losses the same, what does each change bring? Every sentence
-// gives its figure. No sentence names a winner if noise may explain the difference. Pure.
+// Answers a reader's questions about a comparison in sentences. Do the runs fit, how much memory do
+// they take and why, how fast are they, are losses the same? No sentence names a winner if noise
+// may explain the difference. Pure.
 namespace fsdp {
 
 // Returns answers for rows of one experiment with one baseline. Empty if no run was started.
+// Several answers in a row may have the same question.
 std::vector<Answer> answers_for(Rows rows);
 
 // Returns the set-up that all rows share: "Llama 6.62M, fp32, 128 tokens a row, chess data; AMD
-// EPYC (CPU), 1 thread, 4 ranks".
+// EPYC (CPU), 1 thread a rank, 4 ranks".
 std::string set_up_of(Rows rows);
+// Returns what runs without a GPU say about GPUs. Empty: some runs are on GPUs.
+std::string device_remark(Rows rows);
 
-// Parts of answers_for(). Empty: nothing to say.
-std::string memory_answer(Rows rows);
-std::string speed_answer(Rows rows);
-std::string loss_answer(Rows rows);
-std::string scaling_answer(Rows rows);
-// Returns an answer for each kind of change, such as a larger batch, offload or another method: its
-// effect on memory and speed. The rows of each pair that is compared differ in nothing else.
-std::vector<Answer> change_answers(Rows rows);
+struct LossFacts;
+// Returns the answer about losses. Empty: no run has a loss.
+std::string loss_answer(const LossFacts& facts, Rows rows);
+// Explains the `*` at losses that are not comparable with those of most rows. Empty: no loss is
+// marked.
+std::string loss_legend(const LossFacts& facts);
 
 // The rows that tie for best in a column, within noise.
 struct BestRows {
-  SeriesRows rows;  // empty if all rows tie, or if they cannot be compared
-  std::string column;
+  SeriesRows rows{};  // empty if all rows tie, or if they cannot be compared
+  std::string column{};
 };
 BestRows fastest_rows(Rows rows);
 BestRows rows_with_least_memory(Rows rows);  // within 1 %
 
-std::vector<std::string> points_of(Rows rows);
-// "x0.51 of 1 GPU", or "x0.50 to x0.51 of 1 GPU" if `least` and `most` are printed differently.
-// Empty if the row is the baseline, or no run of the baseline finished.
-std::string ratios_of_baseline(const Series& series, double least, double most);
+// "4xDDP, 4xFSDP and offload"
+std::string names_of(Rows rows);
 
 // --- warnings: problems of a comparison, each with a remedy ---
 

@@ -28,8 +28,11 @@ Runs runs_compared_by_loss(Rows rows) {
               [](auto* run) { return run->compare != "throughput" && run->has_losses(); });
 }
 
+// A warning names at most this many rows, so that it takes at most three lines.
+constexpr size_t kMostNamed = 3;
+
 std::string names_of(const Runs& runs) {
-  return joined_names(runs | std::views::transform(&ComparisonRow::point));
+  return first_names(mapped(runs, &ComparisonRow::point), kMostNamed);
 }
 
 // Names runs with a text about each: "4xDDP (3 of 10)". Leaves out runs with an empty text.
@@ -40,7 +43,7 @@ std::string named_with(const Runs& runs, TextOf text_of) {
     const std::string text = text_of(*run);
     if (!text.empty()) names.push_back(run->point + ' ' + text);
   }
-  return joined_names(names);
+  return first_names(names, kMostNamed - 1);
 }
 
 // --- figures that differ between rows ---
@@ -48,7 +51,7 @@ std::string named_with(const Runs& runs, TextOf text_of) {
 // "1 GPU: a1b2; 4xDDP, 4xFSDP: c3d4" if runs have different values. Missing values do not count.
 template <Runs (*runs_of)(Rows), auto value_of>
 std::string different(Rows rows) {
-  constexpr size_t kMostShown = 4;
+  constexpr size_t kMostShown = 3;
   auto by_value = grouped(runs_of(rows), [](const ComparisonRow* run) {
     return std::string(std::invoke(value_of, *run));
   });
@@ -98,8 +101,7 @@ std::string lost_events(Rows rows) {
   double lines = 0;
   for (const ComparisonRow* run : runs) lines += static_cast<double>(run->skipped_lines);
   return fmt::format("{:.0f} line{}", lines, lines == 1 ? "" : "s") +
-         " of the ranks' reports could not be read, so figures of these runs are incomplete: " +
-         names_of(runs);
+         " of the ranks' reports could not be read, so figures are incomplete: " + names_of(runs);
 }
 
 std::string losses_disagree(Rows rows) {
@@ -112,7 +114,7 @@ std::string losses_disagree(Rows rows) {
     found.push_back(fmt::format("{}, {} (step {})", text(agreement.least), text(agreement.greatest),
                                 *agreement.parted_at));
   }
-  return joined_names(found);
+  return first_names(found, kMostNamed);
 }
 
 std::string nothing_trained(Rows rows) {
@@ -143,14 +145,14 @@ std::string noisy_step_times(Rows rows) {
   }));
 }
 
-// "4xDDP (others took 41 % of the CPU time, ranks waited 62 % of the step time)"
+// "41 % of the CPU time while ranks waited for a CPU: 4xDDP"
 std::string busy_host(Rows rows) {
-  return named_with(finished_runs(rows), [](const ComparisonRow& run) {
-    if (!was_disturbed(run)) return std::string();
-    return fmt::format("(others took {} % of the CPU time, ranks waited {} % of the step time)",
-                       whole_percent(*run.cpu_time_others_percent),
-                       whole_percent(*run.run_queue_wait_percent));
-  });
+  const Runs runs = only(finished_runs(rows), [](auto* run) { return was_disturbed(*run); });
+  if (runs.empty()) return "";
+  const double most =
+      std::ranges::max(mapped(runs, [](auto* run) { return *run->cpu_time_others_percent; }));
+  return fmt::format("{} % of the CPU time while ranks waited for a CPU: {}", whole_percent(most),
+                     names_of(runs));
 }
 
 std::string other_processes(Rows rows) {
@@ -182,7 +184,7 @@ std::string repeats_differ(Rows rows) {
       names.push_back(series->median.point + " (step times)");
     }
   }
-  return joined_names(names);
+  return first_names(names, kMostNamed);
 }
 
 // --- runs at the same time ---
@@ -238,9 +240,11 @@ std::string side_by_side(Rows rows) {
       }
     }
   }
-  return joined_names(pairs | std::views::transform([&](const auto& pair) {
-                        return runs[pair.first]->point + " and " + runs[pair.second]->point;
-                      }));
+  return first_names(mapped(pairs,
+                            [&](const auto& pair) {
+                              return runs[pair.first]->point + " and " + runs[pair.second]->point;
+                            }),
+                     kMostNamed - 1);
 }
 
 struct Check {
@@ -251,64 +255,51 @@ struct Check {
 
 constexpr Check kChecks[] = {
     {"different_commit", different<started_runs, commit>,
-     "rows were run from different commits ({}); run them again from one commit, with --rerun"},
+     "rows are of different commits ({}); run them again from one commit, with --rerun"},
     {"different_trainer", different<started_runs, trainer>,
-     "rows were run by different builds of the trainer (digests of the binaries: {}); run them "
-     "again with one build, with --rerun"},
-    {"different_versions", different<started_runs, versions>,
-     "rows were run with different libraries ({}); run them again with one installation, with "
+     "rows are of different builds of the trainer ({}); run them again with one build, with "
      "--rerun"},
+    {"different_versions", different<started_runs, versions>,
+     "rows used different libraries ({}); run them again with one installation, with --rerun"},
     {"different_device", different<started_runs, &ComparisonRow::device_name>,
-     "rows were run on different devices ({}); run them again on one kind, with --rerun, or tell "
-     "them apart with --group device_name"},
+     "rows ran on different devices ({}); use --rerun on one kind, or tell them apart with --group "
+     "device_name"},
     {"different_data", different<started_runs, data>,
-     "rows read input files of different contents (digests: {}); give all rows one data set and "
-     "model, or tell them apart with --group data_digest"},
+     "rows read different input files (digests: {}); give all rows the same, or tell them apart "
+     "with --group data_digest"},
     {"different_total_batch", different<runs_compared_by_loss, total_batch>,
-     "rows have different total batches ({}), so their losses cannot be compared; give all rows "
-     "one batch.total. If the experiment is about throughput, write compare: throughput at its "
-     "top"},
+     "total batches differ ({}), so losses are not comparable; set one batch.total, or compare: "
+     "throughput at the experiment's top"},
     {"different_steps", different<runs_compared_by_loss, steps>,
-     "rows have different numbers of steps ({}), so their last losses cannot be compared; give all "
-     "rows the same train.steps. If the experiment is about throughput, write compare: throughput "
-     "at its top"},
+     "numbers of steps differ ({}), so last losses are not comparable; set one train.steps, or "
+     "compare: throughput at the experiment's top"},
     {"lost_events", lost_events, "{}; run these again with --rerun"},
     {"losses_disagree", losses_disagree,
-     "losses do not agree although model, data, seed, total batch, steps and precision are equal: "
-     "{}; the allowed relative difference is 0.0001 in fp32 and 0.02 in other precisions. Run "
-     "these "
-     "rows again with --rerun. If their losses still differ, one row computes something else: "
-     "compare the two rows with `fsdp-run diff`"},
+     "losses that must be equal (to 0.0001 in fp32, to 0.02 in others) differ: {}; use --rerun. If "
+     "they differ again, compare the runs with `fsdp-run diff`"},
     {"nothing_trained", nothing_trained,
-     "no token was trained on, so a loss of 0 means nothing: {}; `fsdp-run prepare` counts the "
-     "tokens that are trained on. If documents are cut before these tokens, raise "
-     "data.sequence_length or data.target_length"},
+     "no token was trained on, so a loss of 0 means nothing: {}; `fsdp-run prepare` counts such "
+     "tokens. If documents are cut before them, raise data.sequence_length"},
     {"skipped_steps", skipped_steps,
-     "steps changed no parameter, because their loss or a gradient was not finite: {}; the losses "
-     "are those of fewer updates, and skipped steps take less time. In fp16 a few skipped steps at "
-     "the start are normal, because the loss scale is still being found. Otherwise, lower "
-     "optimizer.learning_rate, or set precision: bf16"},
+     "steps with a non-finite loss or gradient changed nothing: {}; lower "
+     "optimizer.learning_rate, or set precision: bf16 (in fp16 some are normal)"},
     {"few_steps", few_steps,
      "step times come from fewer than {}; train longer (train.steps, train.sequences)"},
     {"noisy_step_times", noisy_step_times,
-     "step times vary a lot within a run (interquartile range above 20 % of the median on a GPU, "
-     "50 % on a CPU): {}; end other programs on the host, and use more steps or repeats: 5"},
-    {"busy_host", busy_host,
-     "other processes took CPU time while ranks waited for a CPU: {}; a row is not compared by "
-     "speed if this happened in half of its runs. End other programs on the host, then use "
-     "--rerun"},
+     "step times vary a lot within a run: {}; end other programs on the host, and use more steps "
+     "or sweep: {{repeats: 5}}"},
+    {"busy_host", busy_host, "other processes took up to {}; end them, then use --rerun"},
     {"other_processes", other_processes,
-     "other processes were on a GPU when these runs began: {}; end these processes (nvidia-smi "
-     "shows them) or take other GPUs with --gpus, then use --rerun"},
+     "other processes were on a GPU when these runs began: {}; end them (nvidia-smi shows them) or "
+     "choose other GPUs with --gpus, then use --rerun"},
     {"side_by_side", side_by_side,
-     "runs shared a node at the same time: {}; they disturb each other's timings: set "
-     "slurm.exclusive or slurm.mode: allocation, or leave --max-parallel at 1"},
+     "runs at the same time on a node disturb each other: {}; set slurm.exclusive or slurm.mode: "
+     "allocation, or --max-parallel 1"},
     {"resumed", resumed,
      "times and memory cover only the steps after a checkpoint: {}; --rerun trains from the "
      "beginning"},
     {"repeats_differ", repeats_differ,
-     "repeats of one point differ: {}; look at them one by one with --per-run, and run those that "
-     "failed again"},
+     "repeats of one point differ: {}; --per-run shows each; run those that failed again"},
 };
 
 // Returns the persons whose results the rows are.

@@ -8,7 +8,6 @@
 #include <set>
 #include <utility>
 
-#include "runner/series/doubling_notes.h"
 #include "runner/series/run_keys.h"
 #include "runner/table/names.h"
 
@@ -34,6 +33,17 @@ void read_losses(std::vector<ComparisonRow>& rows, const Store& store) {
     for (ComparisonRow* row : equal) {
       row->losses = store.losses(row->run, static_cast<int>(*row->attempt));
     }
+  }
+}
+
+// Reads the uses of memory at the peaks of finished runs.
+void read_memory_uses(std::vector<ComparisonRow>& rows, const Store& store) {
+  for (ComparisonRow& row : rows) {
+    if (row.status != RunStatus::kFinished || row.device != DeviceKind::kCpu) continue;
+    const auto peak = store.memory_peak(row.run, static_cast<int>(*row.attempt));
+    const bool is_of_row =
+        peak && peak->memory_allocated_bytes_max == row.memory_allocated_bytes_max;
+    if (is_of_row) row.memory_by_use = peak->by_use;
   }
 }
 
@@ -144,7 +154,7 @@ void read_rows(Report& report, const Store& store, const std::vector<std::string
   }
   put_variants(report, listed);
   read_losses(report.rows, store);
-  std::ranges::move(doubling_notes(report.rows), std::back_inserter(report.notes));
+  read_memory_uses(report.rows, store);
 }
 
 void read_html_detail(HtmlDetail& html, Store& store, std::span<const ComparisonRow* const> runs) {

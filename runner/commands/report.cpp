@@ -181,7 +181,7 @@ void add_view_options(CLI::App& command, View& view) {
              "\"COLUMN OP VALUE\", OP one of = != < <= > >= ~ (contains); may be repeated")
       ->allow_extra_args(false);
   add_option(command, "--baseline POINT", view.baseline,
-             "Ratios are to this point (default: the first row that finished)");
+             "Percentages are of this point (default: the first row that finished)");
   add_option(command, "--group COLUMN", view.group,
              "One block of rows, with its own baseline, for each value");
 }

@@ -13,7 +13,7 @@
 #include "runner/commands/console.h"
 #include "runner/host/host.h"
 #include "runner/progress/run_progress.h"
-#include "runner/series/doubling_notes.h"
+#include "runner/series/doubling.h"
 #include "runner/store/quantile.h"
 #include "runner/table/names.h"
 #include "runner/table/number_text.h"

@@ -8,8 +8,11 @@
 #include <string_view>
 
 #include "base/text/config_error.h"
+#include "base/text/utf8.h"
 #include "contract/spec/yaml_value.h"
+#include "runner/table/names.h"
 #include "runner/table/number_text.h"
+#include "runner/table/terminal_text.h"
 
 namespace fsdp {
 namespace {
@@ -37,17 +40,35 @@ std::string most_memory(const RunRow& row) {
   return limit.empty() ? gibibytes(row.run->memory_allocated_bytes_max) : limit;
 }
 
+// "fsdp+offload x4"
+std::string strategy_and_ranks(const RunRow& row) {
+  const std::string strategy = find_column(columns(), "strategy", "").text_for(row);
+  if (row.run->strategy == StrategyKind::kSingle) return strategy;
+  return fmt::format("{} x{}", strategy, row.run->ranks);
+}
+
 std::string short_speed(const RunRow& row) {
   const std::optional<double>& speed = row.run->tokens_per_second;
   return speed ? short_number(*speed) : "-";
 }
 
+// "12 x 16"
+std::string steps_and_batch(const RunRow& row) {
+  const auto& steps = row.run->steps_planned ? row.run->steps_planned : row.run->steps;
+  return steps ? fmt::format("{} x {}", *steps, row.run->total_batch) : "-";
+}
+
+std::string brief_loss(std::optional<double> loss, bool was_measured) {
+  constexpr int kDecimals = 3;
+  return loss ? decimals(*loss, kDecimals) : loss_text(loss, was_measured);
+}
+
 std::string last_loss(const RunRow& row) {
-  return loss_text(row.run->loss_last, row.run->has_losses());
+  return brief_loss(row.run->loss_last, row.run->has_losses()) + loss_mark(row);
 }
 
 std::string last_validation_loss(const RunRow& row) {
-  return loss_text(row.run->validation_loss_last, row.run->has_validation_losses());
+  return brief_loss(row.run->validation_loss_last, row.run->has_validation_losses());
 }
 
 constexpr BriefColumn kBriefColumns[] = {
@@ -55,18 +76,25 @@ constexpr BriefColumn kBriefColumns[] = {
     {"source", BriefWhen::kUsual},
     {"point", BriefWhen::kAlways},
     {"repeats", BriefWhen::kUsual},
-    {"strategy", BriefWhen::kDiffers},
-    {"ranks", BriefWhen::kDiffers},
-    {"batch_size_per_rank", BriefWhen::kDiffers},
-    {"memory_allocated_bytes_max", BriefWhen::kAlways, "memory\nGiB", most_memory},
+    {"strategy", BriefWhen::kDiffers, nullptr, strategy_and_ranks},
+    {"memory_allocated_bytes_max", BriefWhen::kAlways, "memory\nGiB\na rank", most_memory},
+    {"memory_allocated_ratio", BriefWhen::kSeveralRows},
     {"mfu_percent", BriefWhen::kUsual},
     {"tokens_per_second", BriefWhen::kAlways, nullptr, short_speed},
-    {"speed_doubt", BriefWhen::kUsual, "speed\nfrom"},
-    {"tokens_per_second_ratio", BriefWhen::kSeveralRows, "ratio"},
-    {"scaling_efficiency_percent", BriefWhen::kDiffers},
+    {"tokens_per_second_ratio", BriefWhen::kSeveralRows},
+    {"steps", BriefWhen::kDiffers, "steps\nx batch", steps_and_batch},
     {"loss_last", BriefWhen::kAlways, nullptr, last_loss},
     {"validation_loss_last", BriefWhen::kUsual, "validation\nloss", last_validation_loss},
     {"status", BriefWhen::kNotFinished}};
+
+// Returns the column's text without " %".
+std::function<std::string(const RunRow&)> without_unit(const RunColumn& column) {
+  return [column](const RunRow& row) {
+    std::string text = column.text_for(row);
+    if (const size_t unit = text.find(" %"); unit != std::string::npos) text.erase(unit, 2);
+    return text;
+  };
+}
 
 bool is_shown(BriefWhen when, const RunColumn& column, std::span<const RunRow> rows) {
   const auto differs_from = [&](std::string_view text) {
@@ -82,8 +110,11 @@ bool is_shown(BriefWhen when, const RunColumn& column, std::span<const RunRow> r
              std::ranges::any_of(rows, differs_from(column.text_for(rows.front())));
     case BriefWhen::kSeveralRows:
       return rows.size() > 1;
-    case BriefWhen::kNotFinished:
-      return std::ranges::any_of(rows, differs_from(name_of(RunStatus::kFinished)));
+    case BriefWhen::kNotFinished:  // the memory tells that a row is out of memory
+      return std::ranges::any_of(rows, [&](const RunRow& row) {
+        return column.text_for(row) != name_of(RunStatus::kFinished) &&
+               !too_little_memory(row).starts_with('>');
+      });
   }
   return true;
 }
@@ -208,8 +239,10 @@ bool RunColumn::is_shown_for_any(std::span<const RunRow> rows) const {
 }
 
 std::string heading_meant(const RunColumn& column, const std::string& name) {
+  constexpr std::string_view kOfARank = " a rank";
   for (const auto& shown : {with_heading, in_brief}) {
-    const std::string heading = shown(column).heading_line();
+    std::string heading = shown(column).heading_line();
+    if (heading.ends_with(kOfARank)) heading.resize(heading.size() - kOfARank.size());
     if (heading == name) return heading;
     const size_t space = heading.rfind(' ');
     if (space == std::string::npos || heading.substr(0, space) != name) continue;
@@ -249,11 +282,25 @@ RunColumn in_brief(RunColumn column) {
   return column;
 }
 
+std::string percent_heading(std::span<const RunRow> rows) {
+  constexpr size_t kWidth = 8;
+  const auto baselines = distinct(mapped(rows, [](auto& row) { return row.series->baseline; }));
+  const bool is_one = baselines.size() == 1 && baselines.front() != nullptr;
+  const std::string name = is_one ? visible_line(baselines.front()->name) : "";
+  return "% of\n" + (name.empty() || display_width(name) > kWidth ? "baseline" : name);
+}
+
 std::vector<RunColumn> brief_columns(std::span<const RunRow> rows, std::span<const RunColumn> all) {
   std::vector<RunColumn> columns;
   for (const BriefColumn& brief : kBriefColumns) {
     const RunColumn& column = *std::ranges::find(all, brief.name, &RunColumn::name);
-    if (is_shown(brief.when, column, rows)) columns.push_back(in_brief(column));
+    RunColumn brief_column = in_brief(column);
+    if (!is_shown(brief.when, brief_column, rows)) continue;
+    if (column.name.ends_with("_ratio")) {
+      brief_column.heading = percent_heading(rows);
+      brief_column.text = without_unit(brief_column);
+    }
+    columns.push_back(std::move(brief_column));
   }
   keep_most_important(columns);
   return columns;

@@ -48,8 +48,14 @@ RunColumn in_brief(RunColumn column);
 
 // Returns the most important of these columns, at most kMostBriefColumns: differences between rows,
 // memory, speed, loss.
-inline constexpr size_t kMostBriefColumns = 8;
+inline constexpr size_t kMostBriefColumns = 9;
+// Returns the heading of percentages in the brief table: "% of\n1 GPU", or "% of\nbaseline" if
+// there are several baselines or the name is long.
+std::string percent_heading(std::span<const RunRow> rows);
 std::vector<RunColumn> brief_columns(std::span<const RunRow> rows, std::span<const RunColumn> all);
+
+// Returns " *" if the row's losses are not comparable with those of most rows.
+inline const char* loss_mark(const RunRow& row) { return row.series->has_other_losses ? " *" : ""; }
 
 // Returns the memory limit that the run exceeded: "> 80.0" GiB, "-" if unknown. Empty: the row
 // fits.
@@ -108,17 +114,23 @@ std::vector<Warning> warnings_of(const ReportRows& comparison);
 struct ShownColumns {
   std::set<std::string> names{};
   bool are_brief = false;
+  bool has_baseline_in_heading = false;
   bool is_device_told = false;  // true: the lines above the rows name the device
 
   bool has(const std::string& name) const { return names.contains(name); }
 };
 
+// Returns the lines below the rows: what marks mean, and in a brief table what its headings mean.
+std::vector<std::string> legend_below(const RowGroup& group, const ShownColumns& shown);
+// Returns what to do about what the rows of one experiment leave open: at most two commands.
+std::vector<Answer> next_steps(Rows rows);
 // Returns the lines below the table: explanations of the figures, and the reasons of runs' ends.
 std::vector<std::string> notes_below(const ReportRows& comparison, const ShownColumns& shown);
-std::vector<std::string> reasons_below(const ReportRows& comparison);
+std::vector<std::string> reasons_below(const ReportRows& comparison, const ShownColumns& shown);
 
-// Returns a sentence about the errors of the runs' predictions. Empty: there are none.
-std::string predictions_line(std::span<const ComparisonRow* const> runs);
+// Returns a sentence about the errors of the runs' predictions. Empty: there are none, or, if
+// `are_brief`, they are small.
+std::string predictions_line(std::span<const ComparisonRow* const> runs, bool are_brief);
 
 bool is_for_programs(Format format);
 

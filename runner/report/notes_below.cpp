@@ -1,11 +1,10 @@
 #include <algorithm>
 #include <cmath>
-#include <set>
 
 #include "contract/record/run_paths.h"
 #include "contract/spec/yaml_value.h"
+#include "runner/answers/facts.h"
 #include "runner/report/columns.h"
-#include "runner/series/speeds.h"
 #include "runner/store/quantile.h"
 #include "runner/table/names.h"
 #include "runner/table/number_text.h"
@@ -35,82 +34,18 @@ std::string reason_line(const Runs& runs, const std::filesystem::path& results) 
                      paths.log(attempt, static_cast<int>(*run.reason_rank)).string());
 }
 
-// ". The first 2 steps are warm-up and are left out". All steps count if a run did no more than the
-// warm-up.
-std::string warmup_remark(RunRows rows) {
-  std::set<std::string> warmups;
-  Names without;
-  for (const RunRow& row : rows) {
-    const std::optional<int64_t> steps = row.rank ? row.rank->steps : row.run->steps;
-    if (steps.value_or(0) == 0) continue;
-    const int64_t warmup = row.run->warmup_steps_excluded;
-    if (*steps > warmup) {
-      warmups.insert(std::to_string(warmup));
-    } else if (without.empty() || without.back() != row.run->point) {
-      without.push_back(row.run->point);
-    }
-  }
-  if (warmups.empty()) {
-    return without.empty() ? ""
-                           : ". All steps count, because no run did more steps than its warm-up";
-  }
-  if (warmups == std::set<std::string>{"0"}) return "";
-  const std::string steps = warmups == std::set<std::string>{"1"}
-                                ? "step is warm-up and is"
-                                : joined_names(warmups) + " steps are warm-up and are";
-  const std::string text = fmt::format(". The first {} left out", steps);
-  if (without.empty()) return text;
-  return fmt::format("{}, except for {}, which did no other steps", text, joined_names(without));
-}
-
-// Explains the shown columns.
-std::string columns_remark(std::span<const RunRow> rows, const ShownColumns& shown) {
-  const bool per_rank = rows.front().rank != nullptr;
-  Names texts;
-  if (shown.has("step_time_ms_median")) {
-    texts.push_back(fmt::format("Step time: median of the {}{}.",
-                                per_rank ? "rank's steps" : "slowest rank ± interquartile range",
-                                warmup_remark(rows)));
-  } else if (shown.has("tokens_per_second")) {
-    texts.push_back(fmt::format(
-        "tokens/s: of all ranks, at the median step. A step takes as long as its slowest "
-        "rank{}.",
-        warmup_remark(rows)));
-  }
-  if (shown.has("memory_allocated_bytes_max")) {
-    texts.push_back(per_rank ? "Memory: each rank's peak over all steps."
-                    : shown.are_brief
-                        ? "Memory: the peak of allocated memory, on the rank with the highest peak."
-                        : "Memory: the peaks over all steps, from the rank with the lowest to the "
-                          "rank with the highest.");
-  }
-  if (shown.has("scaling_efficiency_percent")) {
-    texts.push_back(
-        "Scaling: tokens/s of a rank, relative to the comparable row with the fewest ranks.");
-  }
-  if (shown.has("loss_last")) {
-    texts.push_back(fmt::format("Loss: {}the mean over all tokens that a step trains on.",
-                                shown.are_brief ? "of the last step, " : ""));
-  }
-  return fmt::format("{}", fmt::join(texts, " "));
-}
-
-// Explains the figures.
-std::string figures_line(const ReportRows& comparison, const ShownColumns& shown) {
-  std::set<std::string> devices;
-  bool measured = false;
-  bool on_cpu = false;
-  for (const ComparisonRow* run : comparison.runs()) {
+// Names the devices, and says what the CPU's times mean.
+std::string device_line(const Runs& runs) {
+  Names devices;
+  bool is_on_cpu = false;
+  for (const ComparisonRow* run : runs) {
     if (!run->steps) continue;
-    measured = true;
-    if (!run->device_name.empty()) devices.insert(run->device_name);
-    on_cpu = on_cpu || run->device == DeviceKind::kCpu;
+    if (!run->device_name.empty()) devices.push_back(run->device_name);
+    is_on_cpu = is_on_cpu || run->device == DeviceKind::kCpu;
   }
-  if (!measured) return {};
-  const bool is_device_told = devices.empty() || shown.is_device_told;
-  return joined_texts({columns_remark(comparison.rows, shown),
-                       is_device_told ? "" : "Device: " + joined_names(devices) + ".",
-                       on_cpu ? "CPU timings: they say nothing about a GPU." : ""},
+  std::ranges::sort(devices);
+  return joined_texts({devices.empty() ? "" : "Device: " + joined_names(distinct(devices)) + ".",
+                       is_on_cpu ? "CPU timings: they say nothing about a GPU." : ""},
                       " ");
 }
 
@@ -127,19 +62,7 @@ std::string repeats_line(RunRows rows) {
 }
 
 // Explains [low, high] for the rows that have it.
-std::string intervals_remark(bool has_confidence, bool has_range) {
-  if (!has_confidence && !has_range) return {};
-  const std::string range = "range of the ratios between repeats";
-  std::string what =
-      has_confidence ? "95 % interval of the ratio, bootstrapped over the repeats" : range;
-  if (has_confidence && has_range) {
-    what += fmt::format(" (of fewer than {} repeats: {})", kLeastForConfidence, range);
-  }
-  return fmt::format(
-      " [low, high]: {}; ~: the interval contains 1, so the repeats show no difference.", what);
-}
-
-std::string ratios_line(RunRows rows, const View& view) {
+std::string intervals_remark(RunRows rows) {
   bool has_confidence = false;
   bool has_range = false;
   for (const RunRow& row : rows) {
@@ -147,42 +70,30 @@ std::string ratios_line(RunRows rows, const View& view) {
     if (!row.is_series() || !ratio || !ratio->interval) continue;
     (ratio->is_confidence ? has_confidence : has_range) = true;
   }
+  if (!has_confidence && !has_range) return {};
+  if (!has_confidence) return "[low, high]: least and greatest of the repeats";
+  return std::string("[low, high]: 95 % interval over the repeats") +
+         (has_range ? "; of fewer than 5 the least and greatest" : "");
+}
+
+// "1 GPU". Empty: no row has a baseline.
+std::string baselines_in_words(RunRows rows) {
   SeriesRows baselines = distinct(mapped(rows, [](auto& row) { return row.series->baseline; }));
   std::erase(baselines, nullptr);
-  const Names names = mapped(baselines, [](const Series* series) {
+  return joined_names(mapped(baselines, [](const Series* series) {
     return series->median.point + (series->finished_count > 0 ? "" : ", which has not finished");
-  });
+  }));
+}
+
+std::string ratios_line(RunRows rows, const View& view) {
+  const std::string names = baselines_in_words(rows);
   if (names.empty()) return {};
   const char* which = !view.baseline.empty() ? ""
                       : view.group.empty()   ? "the first row that finished: "
                                              : "the first row of a block that finished: ";
-  return fmt::format("Ratios are to {}{}.{}", which, joined_names(names),
-                     intervals_remark(has_confidence, has_range));
-}
-
-// Suggests a way to separate rows from their baseline if the difference is within noise.
-std::string noise_line(const std::vector<RowGroup>& groups) {
-  bool has_few_steps = false;
-  bool has_few_repeats = false;
-  for (const RowGroup& group : groups) {
-    SeriesRows rows;
-    for (const RunRow& row : group.rows) {
-      if (row.is_series()) rows.push_back(row.series);
-    }
-    const SpeedComparison speeds(rows);
-    for (const Series* row : speeds.rows()) {
-      const Series* baseline = row->baseline;
-      if (baseline == nullptr || baseline == row || !row->tokens_per_second_ratio) continue;
-      const Speed speed = speeds.against(*row, *baseline);
-      has_few_steps = has_few_steps || speed == Speed::kTooFewSteps;
-      if (speed != Speed::kNoDifference) continue;
-      has_few_repeats = has_few_repeats || std::min(row->finished_count, baseline->finished_count) <
-                                               kLeastForConfidence;
-    }
-  }
-  if (!has_few_steps && !has_few_repeats) return {};
-  return fmt::format("Use {} to separate speeds that are within noise.",
-                     has_few_steps ? "more steps (train.steps)" : "`repeats: 5`");
+  return joined_texts({fmt::format("Ratios are to {}{}", which, names), intervals_remark(rows)},
+                      ". ") +
+         '.';
 }
 
 // "allocated memory was off by 0.0 % (median of 12 runs; worst +0.3 %)"
@@ -217,39 +128,114 @@ std::string held_line(const Runs& runs) {
 
 }  // namespace
 
-std::string predictions_line(std::span<const ComparisonRow* const> runs) {
+std::string predictions_line(std::span<const ComparisonRow* const> runs, bool are_brief) {
   std::vector<double> of_memory;
   std::vector<double> of_step_times;
   for (const ComparisonRow* run : runs) {
     if (const auto error = memory_error_percent(*run)) of_memory.push_back(*error);
     if (const auto error = step_time_error_percent(*run)) of_step_times.push_back(*error);
   }
-  if (of_memory.empty()) return "";
+  const auto is_small = [](double largest) {
+    return [=](double error) { return std::abs(error) <= largest; };
+  };
+  constexpr double kSmallOfMemory = 5, kSmallOfTimes = 20;  // percent
+  const bool are_small = std::ranges::all_of(of_memory, is_small(kSmallOfMemory)) &&
+                         std::ranges::all_of(of_step_times, is_small(kSmallOfTimes));
+  if (of_memory.empty() || (are_brief && are_small)) return "";
   std::string line = "The predicted " + errors_text("allocated memory was off", of_memory);
   if (!of_step_times.empty()) line += ", the " + errors_text("step time", of_step_times);
   return line + '.';
 }
 
+std::vector<std::string> legend_below(const RowGroup& group, const ShownColumns& shown) {
+  const std::vector<RunRow>& rows = group.rows;
+  if (rows.empty() || rows.front().rank) return {};
+  Names headings;
+  if (shown.has("memory_allocated_bytes_max")) headings.push_back("memory: peak of a rank");
+  if (shown.has("tokens_per_second")) {
+    headings.push_back(shown.has("steps") ? "tokens/s and batch (sequences a step): of all ranks"
+                                          : "tokens/s: of all ranks");
+  }
+  Names lines{shown.are_brief ? joined_texts(headings, "; ") : ""};
+  if (shown.are_brief && std::ranges::any_of(rows, [](const RunRow& row) {
+        return too_little_memory(row).starts_with('>');
+      })) {
+    lines.push_back("> this much: the run needs more, and ended out of memory");
+  }
+  if (shown.has("tokens_per_second_ratio")) {
+    const std::string baselines = baselines_in_words(rows);
+    const bool is_named = shown.are_brief && shown.has_baseline_in_heading;
+    if (shown.are_brief && !is_named && !baselines.empty()) {
+      lines.push_back("baseline: " + baselines);
+    }
+    const auto is_unsure = [](const RunRow& row) {
+      return row.series->against_baseline == Speed::kNoDifference;
+    };
+    if (std::ranges::any_of(rows, is_unsure)) {
+      lines.push_back("? may be noise: the row is not known to be faster or slower than " +
+                      (is_named ? baselines : "its baseline"));
+    }
+    if (shown.are_brief) lines.push_back(intervals_remark(rows));
+  }
+  const auto is_marked = [](const RunRow& row) { return row.series->has_other_losses; };
+  if (shown.has("loss_last") && std::ranges::any_of(rows, is_marked)) {
+    const auto experiment = [](const RunRow& row) { return row.run->experiment; };
+    const bool is_one = distinct(mapped(rows, experiment)).size() == 1;
+    lines.push_back(is_one ? loss_legend(loss_facts(distinct(mapped(rows, &RunRow::series))))
+                           : "* losses are not comparable with those of most rows");
+  }
+  std::erase(lines, "");
+  return lines;
+}
+
+std::vector<Answer> next_steps(Rows rows) {
+  constexpr size_t kMostShown = 2;
+  if (rows.empty()) return {};
+  Names texts;
+  const SpeedFacts speed = speed_facts(rows);
+  const auto needs_repeats = [](const Series* row) {
+    return row->against_baseline == Speed::kNoDifference &&
+           std::min(row->finished_count, row->baseline->finished_count) < kLeastForConfidence;
+  };
+  for (const Series* row : rows) {
+    const auto failed = std::ranges::find(row->runs, RunStatus::kFailed, &ComparisonRow::status);
+    if (failed == row->runs.end()) continue;
+    texts.push_back(fmt::format("`fsdp-run explain \"{}\"` says why it failed", (*failed)->point));
+    break;
+  }
+  if (!speed.too_few_steps.empty()) {
+    texts.push_back("a larger `train.steps` makes speeds comparable");
+  } else if (std::ranges::any_of(rows, needs_repeats)) {
+    texts.push_back("`sweep: {repeats: 5}` in the file may separate speeds marked ?");
+  }
+  texts.push_back(fmt::format("`fsdp-run report {} --wide` shows step times and all other columns",
+                              rows.front()->median.experiment));
+  texts.resize(std::min(texts.size(), kMostShown));
+  return mapped(texts, [](const std::string& text) { return Answer{"Next", text}; });
+}
+
 std::vector<std::string> notes_below(const ReportRows& comparison, const ShownColumns& shown) {
   const Report& report = comparison.report;
-  const bool has_ratios = shown.has("tokens_per_second_ratio");
-  std::vector<std::string> lines{figures_line(comparison, shown),
-                                 repeats_line(comparison.rows),
-                                 has_ratios ? ratios_line(comparison.rows, report.view) : "",
-                                 noise_line(comparison.groups),
-                                 predictions_line(comparison.runs()),
-                                 held_line(comparison.runs())};
+  const bool has_ratios = shown.has("tokens_per_second_ratio") && !shown.are_brief;
+  std::vector<std::string> lines{
+      shown.is_device_told ? "" : device_line(comparison.runs()), repeats_line(comparison.rows),
+      has_ratios ? ratios_line(comparison.rows, report.view) : "",
+      predictions_line(comparison.runs(), shown.are_brief), held_line(comparison.runs())};
   std::erase(lines, "");
   lines.insert(lines.end(), report.notes.begin(), report.notes.end());
   return lines;
 }
 
-std::vector<std::string> reasons_below(const ReportRows& comparison) {
+std::vector<std::string> reasons_below(const ReportRows& comparison, const ShownColumns& shown) {
   Runs runs = comparison.runs();
   // Runs out of memory are last, because the table already says that they do not fit.
   std::ranges::stable_partition(
       runs, [](const ComparisonRow* run) { return run->status != RunStatus::kOutOfMemory; });
-  std::erase_if(runs, [](const ComparisonRow* run) { return run->reason.empty(); });
+  std::erase_if(runs, [&](const ComparisonRow* run) {
+    const bool is_in_table = shown.are_brief && run->status == RunStatus::kOutOfMemory &&
+                             run->exceeded_limit_bytes().has_value();
+    return run->reason.empty() || is_in_table;
+  });
   const auto cause = [](const ComparisonRow* run) { return std::pair(run->status, run->reason); };
   return mapped(grouped(runs, cause), [&](const auto& group) {
     return reason_line(group.second, comparison.report.results);

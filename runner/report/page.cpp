@@ -3,7 +3,6 @@
 #include "base/text/json.h"
 #include "runner/page/html_page.h"
 #include "runner/report/columns.h"
-#include "runner/series/speeds.h"
 #include "runner/table/names.h"
 
 namespace fsdp {
@@ -55,6 +54,7 @@ JsonObject block_data(const Block& block) {
   return JsonObject()
       .add("title", block.title)
       .add("set_up", joined_texts(block.introduction, " "))
+      .add("legend", block.legend)
       .add("answers", mapped(block.answers, answer_data))
       .add("rows", mapped(block.rows, row_data));
 }
@@ -98,11 +98,9 @@ std::string page_data(const Table& table, const Report& report, const std::deque
   const SeriesRows scaled = only(rows, [](auto* one) { return one->scaling.has_value(); });
   JsonObject texts;
   for (const auto& [digest, text] : html.experiment_texts) texts.add(digest, text);
-  const SpeedComparison speeds(rows);
   const std::string question = html.head.title.empty() ? "" : table.title;
   return JsonObject()
       .add("head", JsonObject().add("question", question).add("author", html.head.author))
-      .add("speed", JsonObject().add("figure", speeds.column_name()).add("unit", speeds.unit()))
       .add("results", report.results)
       .add("experiments", mapped(html.experiments, experiment_data))
       .add("scaling", mapped(scaled, scaling_data))

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "runner/answers/answers.h"
+#include "runner/answers/facts.h"
 #include "runner/report/columns.h"
 #include "runner/table/names.h"
 #include "runner/table/terminal_text.h"
@@ -56,6 +56,20 @@ void put_row_groups(ReportRows& comparison) {
   for (auto& [group, rows] : grouped(comparison.rows, group_of)) {
     comparison.groups.push_back(
         {.title = column.empty() ? "" : column + ": " + group, .rows = std::move(rows)});
+  }
+}
+
+// Sets what the marks of figures say about the rows that are shown together.
+void put_marks(std::deque<Series>& all, const RowGroup& group) {
+  const auto experiment = [](const Series* row) { return row->median.experiment; };
+  for (const auto& [name, rows] :
+       grouped(distinct(mapped(group.rows, &RunRow::series)), experiment)) {
+    put_speeds(all, rows);
+    for (const auto& [why, apart] : incomparable(loss_facts(rows))) {
+      for (Series& series : all) {
+        series.has_other_losses = series.has_other_losses || is_among(apart, &series);
+      }
+    }
   }
 }
 
@@ -157,6 +171,21 @@ void put_best(std::vector<Row>& rows, std::span<const RunRow> from, const Series
   }
 }
 
+// Right-aligned figures stand below each other whether or not a mark follows them.
+void align_marks(std::vector<Row>& rows) {
+  const auto is_marked = [](const std::string& text) {
+    return text.ends_with(" ?") || text.ends_with(" *");
+  };
+  const size_t columns = rows.empty() ? 0 : rows.front().cells.size();
+  for (size_t i = 1; i < columns; ++i) {
+    const auto text_of = [i](auto& row) -> std::string& { return row.cells[i].text; };
+    if (std::ranges::none_of(rows, is_marked, text_of)) continue;
+    for (Row& row : rows) {
+      if (!is_marked(text_of(row))) text_of(row) += "  ";
+    }
+  }
+}
+
 // Returns a block. It has answers if its rows are runs of one experiment with the usual columns.
 Block block_of(const RowGroup& group, const RowStyle& style, bool has_answers) {
   Block block{.title = group.title};
@@ -164,14 +193,47 @@ Block block_of(const RowGroup& group, const RowStyle& style, bool has_answers) {
   if (!has_answers) return block;
   const SeriesRows compared = series_of_one_experiment(group.rows);
   block.answers = answers_for(compared);
-  const std::string set_up = block.answers.empty() ? "" : set_up_of(compared);
-  if (!set_up.empty()) block.introduction = {set_up};
+  if (!block.answers.empty()) {
+    block.introduction = {set_up_of(compared)};
+    std::erase(block.introduction, "");
+  }
   if (style.format == Format::kHtml) put_best(block.rows, group.rows, compared);
   return block;
 }
 
 Terminal terminal_of(const Report& report) {
   return {.width = report.width, .colour = report.colour};
+}
+
+// Returns the columns, and sets how a narrow terminal or page shortens them.
+std::vector<Column> columns_of_table(const RowStyle& style, const ShownColumns& shown,
+                                     bool may_be_shortened) {
+  std::vector<Column> columns;
+  for (const RunColumn& column : style.columns) {
+    columns.push_back(column);
+    columns.back().is_shown_first = shown.has(column.name);
+    if (may_be_shortened) continue;
+    columns.back().drop_order = 0;
+    columns.back().least = 0;
+  }
+  return columns;
+}
+
+// Adds the lines below the rows of each block, the warnings and the notes.
+void put_lines_below(Table& table, const ReportRows& comparison, const ShownColumns& shown,
+                     Format format, bool has_answers) {
+  for (size_t i = 0; i < table.blocks.size(); ++i) {
+    Block& block = table.blocks[i];
+    const RowGroup& group = comparison.groups[i];
+    if (!is_for_programs(format)) block.legend = legend_below(group, shown);
+    if (format != Format::kTable) continue;
+    align_marks(block.rows);
+    if (!shown.are_brief || !has_answers) continue;
+    std::ranges::move(next_steps(series_of_one_experiment(group.rows)),
+                      std::back_inserter(block.answers));
+  }
+  table.warnings = warnings_of(comparison);
+  table.notes = notes_below(comparison, shown);
 }
 
 Table table_of(Format format, const ReportRows& comparison) {
@@ -187,7 +249,9 @@ Table table_of(Format format, const ReportRows& comparison) {
   const DifferingRows differing =
       is_of_ranks || is_csv ? DifferingRows() : differing_rows(comparison.rows);
   style.marked = differing.runs;
-  ShownColumns shown{.are_brief = has_brief && !is_page};
+  ShownColumns shown{
+      .are_brief = has_brief && !is_page,
+      .has_baseline_in_heading = !percent_heading(comparison.rows).ends_with("baseline")};
   for (const RunColumn& column :
        is_page ? chosen_columns(format, comparison, has_brief) : style.columns) {
     if (!column.heading.empty()) shown.names.insert(column.name);
@@ -195,29 +259,28 @@ Table table_of(Format format, const ReportRows& comparison) {
 
   Table table{.title = report.title};
   if (!comparison.rows.empty()) table.label = comparison.rows.front().run->experiment;
-  for (const RunColumn& column : style.columns) {
-    table.columns.push_back(column);
-    table.columns.back().is_shown_first = shown.has(column.name);
-    if (fits_terminal || is_page) continue;
-    table.columns.back().drop_order = 0;
-    table.columns.back().least = 0;
-  }
+  table.columns = columns_of_table(style, shown, fits_terminal || is_page);
   const bool has_answers = !is_of_ranks && !is_csv && has_usual_columns(report.view);
   for (const RowGroup& group : comparison.groups) {
     table.blocks.push_back(block_of(group, style, has_answers));
     shown.is_device_told = shown.is_device_told || !table.blocks.back().introduction.empty();
   }
   if (is_csv) return table;
+  if (shown.is_device_told) {
+    const std::string remark = device_remark(distinct(mapped(comparison.rows, &RunRow::series)));
+    if (!remark.empty()) table.blocks.front().introduction.push_back(remark);
+  }
   if (fits_terminal) {
     const ColumnNumbers fitting = lay_out(table, terminal_of(report)).shown;
     table = with_columns(std::move(table), fitting);
     shown.names.clear();
     for (const Column& column : table.columns) shown.names.insert(column.name);
   }
-  table.warnings = warnings_of(comparison);
-  table.notes = notes_below(comparison, shown);
+  put_lines_below(table, comparison, shown, format, has_answers);
   std::ranges::copy(differing.lines, std::back_inserter(table.notes));
-  if (!is_page) std::ranges::move(reasons_below(comparison), std::back_inserter(table.notes));
+  if (!is_page) {
+    std::ranges::move(reasons_below(comparison, shown), std::back_inserter(table.notes));
+  }
   return table;
 }
 
@@ -250,6 +313,7 @@ ReportRows compare(RowKind row_kind, const Report& report) {
   filter(comparison.rows, view.where, all);
   sort(comparison.rows, view.sort, all);
   put_row_groups(comparison);
+  for (const RowGroup& group : comparison.groups) put_marks(comparison.series, group);
   return comparison;
 }
 

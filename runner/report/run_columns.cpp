@@ -133,25 +133,39 @@ std::optional<Ratio> ratio_to_baseline(const RunRow& row,
   return Ratio{.value = *figure / *other};
 }
 
-// "x1.25", "x1.25 [1.20, 1.31]" with its interval, "~ x1.02" if the interval contains 1.
-std::string ratio_text(const std::optional<Ratio>& known) {
-  if (!known) return "-";
-  const std::string text = ratio(known->value);
-  if (known->is_no_difference()) return "~ " + text;
-  if (!known->interval) return text;
-  const auto& [low, high] = *known->interval;
-  return fmt::format("{} [{}, {}]", text, decimals(low, 2), decimals(high, 2));
+// "86 %", "86 % [80, 92]" with its interval.
+std::string percent_text(const std::optional<Ratio>& ratio) {
+  constexpr double kPercent = 100;
+  if (!ratio) return "-";
+  const std::string text = whole_percent(kPercent * ratio->value) + " %";
+  if (!ratio->interval) return text;
+  const auto& [low, high] = *ratio->interval;
+  return fmt::format("{} [{}, {}]", text, whole_percent(kPercent * low),
+                     whole_percent(kPercent * high));
+}
+
+// Returns the text of a ratio of speeds: "86 % ?" if the difference may be noise, "-" if the row is
+// not compared with its baseline.
+std::string speed_percent_text(const RunRow& row, const std::optional<Ratio>& ratio) {
+  if (row.series == row.series->baseline) return percent_text(ratio);
+  const std::optional<Speed>& speed = row.series->against_baseline;
+  if (!speed || *speed > Speed::kFaster) return "-";
+  return percent_text(ratio) + (*speed == Speed::kNoDifference ? " ?" : "");
 }
 
 RunColumn ratio_column(const std::string& name, const char* heading,
                        const std::string& documentation,
-                       const std::function<std::optional<Ratio>(const RunRow&)>& ratio_of) {
+                       const std::function<std::optional<Ratio>(const RunRow&)>& ratio_of,
+                       bool is_of_speed) {
   return {Column{name, heading, documentation},
           [=](const RunRow& row) {
             const std::optional<Ratio> known = ratio_of(row);
             return known ? Value(known->value) : Value();
           },
-          [=](const RunRow& row) { return ratio_text(ratio_of(row)); }};
+          [=](const RunRow& row) {
+            return is_of_speed ? speed_percent_text(row, ratio_of(row))
+                               : percent_text(ratio_of(row));
+          }};
 }
 
 // Adds a column with the ratios of a series, and one for each end of their intervals.
@@ -164,7 +178,8 @@ void add_ratio_columns(std::vector<RunColumn>& columns, const std::string& name,
       fmt::format("{} / the baseline's median over its repeats; of rows that finished.", figure),
       [=](const RunRow& row) {
         return row.is_series() ? row.series->*of_series : ratio_to_baseline(row, member);
-      }));
+      },
+      /*is_of_speed=*/true));
   const auto add_end = [&](const char* end, const char* of_few, double Interval::*value) {
     columns.push_back(
         {Column{fmt::format("{}_{}", name, end), "",
@@ -195,9 +210,9 @@ std::vector<RunColumn> speed_columns() {
                     &AttemptSummary::step_time_ms_median, &Series::step_time_ratio);
   columns.push_back(ratio_column(
       "memory_allocated_ratio", "memory\nratio",
-      "memory_allocated_bytes_max / the baseline's; of rows that finished.", [](auto& row) {
-        return ratio_to_baseline(row, &AttemptSummary::memory_allocated_bytes_max);
-      }));
+      "memory_allocated_bytes_max / the baseline's; of rows that finished.",
+      [](auto& row) { return ratio_to_baseline(row, &AttemptSummary::memory_allocated_bytes_max); },
+      /*is_of_speed=*/false));
   return columns;
 }
 
@@ -262,7 +277,7 @@ std::string step_time(const RunRow& row) {
 std::string losses(const RunRow& row) {
   const ComparisonRow& run = *row.run;
   if (!run.has_losses()) return "-";
-  return loss_text(run.loss_first, true) + " -> " + loss_text(run.loss_last, true);
+  return loss_text(run.loss_first, true) + " -> " + loss_text(run.loss_last, true) + loss_mark(row);
 }
 
 bool has_validation(const RunRow& row) {
@@ -397,10 +412,11 @@ std::vector<ComputedColumns> computed_columns() {
 constexpr std::pair<std::string_view, int> kDropOrder[] = {{"ranks", 1},
                                                            {"memory_reserved_bytes_forward", 1},
                                                            {"scaling_efficiency_percent", 2},
-                                                           {"steps", 2},
-                                                           {"mfu_percent", 3},
+                                                           {"mfu_percent", 2},
+                                                           {"memory_allocated_ratio", 3},
                                                            {"memory_allocated_bytes_forward", 3},
                                                            {"strategy", 4},
+                                                           {"steps", 5},
                                                            {"batch_size_per_rank", 5},
                                                            {"device", 5},
                                                            {"tokens_per_second_ratio", 6},

@@ -70,6 +70,19 @@ class Bootstrap {
 
 struct Series;
 
+// How the speed of a row compares with another row's. From kTooFewSteps on, the two rows are not
+// compared.
+enum class Speed {
+  kSlower,
+  kNoDifference,  // the difference may be noise
+  kFaster,
+  kTooFewSteps,  // one of the rows has no speed, or an unknown variance
+  kDisturbed,    // other processes influenced the speed of one of the rows
+  kOtherDevice,  // the devices differ, or one is not known
+  kOtherModel,
+  kOtherFilling,  // they differ only if tokens that fill sequences up count
+};
+
 // weak: each rank does the same work; the total batch grows with the ranks. strong: the total batch
 // is constant; each rank accumulates fewer micro-batches.
 enum class ScalingKind { kBase, kWeak, kStrong };
@@ -96,6 +109,9 @@ struct Series {
   // Series with the same experiment and group compare with the same baseline.
   std::string group{};
   const Series* baseline = nullptr;  // null: no series of the group has finished
+  // Set by put_speeds() for rows that are shown together with a finished baseline.
+  std::optional<Speed> against_baseline{};
+  bool has_other_losses = false;  // not comparable with those of most rows; set by reports
   std::optional<Ratio> tokens_per_second_ratio{};
   std::optional<Ratio> step_time_ratio{};
   std::optional<Scaling> scaling{};  // set by put_scaling()

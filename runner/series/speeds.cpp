@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <set>
 
 #include "runner/store/quantile.h"
 #include "runner/table/names.h"
@@ -47,7 +48,7 @@ bool has_few_repeats(const Series& row) {
 }
 
 // True if the middle halves of the rows' step times, converted to speeds, overlap.
-bool do_quartiles_overlap(const Series& row, const Series& other, SpeedFigure figure) {
+bool do_quartiles_overlap(const Series& row, const Series& other, auto figure) {
   const auto quartiles = [&](const ComparisonRow& run) {
     const double tokens = *(run.*figure) * *run.step_time_ms_median;
     return Interval{.low = tokens / *run.step_time_ms_p75, .high = tokens / *run.step_time_ms_p25};
@@ -57,7 +58,8 @@ bool do_quartiles_overlap(const Series& row, const Series& other, SpeedFigure fi
   return own.low <= others.high && others.low <= own.high;
 }
 
-std::optional<Estimate> estimate_of(const Series& row, SpeedFigure figure) {
+std::optional<Estimate> estimate_of(const Series& row,
+                                    std::optional<double> AttemptSummary::*figure) {
   const std::vector<double> speeds = figures_of(row, figure);
   if (speeds.empty() || (has_few_repeats(row) && !has_quartiles(row.median))) return std::nullopt;
   const auto count = static_cast<double>(speeds.size());
@@ -84,6 +86,20 @@ std::optional<double> fill_of(const Series& row) {
     if (run->status == RunStatus::kFinished && fill > 0 && fill <= 1) fills.push_back(fill);
   }
   return fills.empty() ? std::nullopt : std::optional(median(std::move(fills)));
+}
+
+// Returns the devices of finished runs. Unknown devices have an empty name.
+std::set<std::string> devices_of(const Series& row) {
+  std::set<std::string> devices;
+  for (const ComparisonRow* run : row.runs) {
+    if (is_finished(run)) devices.insert(run->device_name);
+  }
+  return devices;
+}
+
+// Returns the keys of the model. Null: not known.
+nlohmann::json model_of(const Series& row) {
+  return row.spec.contains("model") ? row.spec.at("model") : nlohmann::json();
 }
 
 bool differ_in_fill(const SeriesRows& rows) {
@@ -144,6 +160,15 @@ size_t out_of_memory_count(const Series& row) {
 
 bool fits(const Series& row) { return row.finished_count > 0 && out_of_memory_count(row) == 0; }
 
+double speed_of(const Series& row) {
+  const double speed = row.median.tokens_per_second.value_or(0);
+  return std::isfinite(speed) && speed > 0 ? speed : 0;
+}
+
+bool is_speed_known(const Series& row) {
+  return estimate_of(row, &AttemptSummary::tokens_per_second).has_value();
+}
+
 SeriesRows rows_that_fit(Rows rows) {
   return only(rows, [](const Series* row) { return fits(*row); });
 }
@@ -165,18 +190,14 @@ double student_tails(double t, int64_t freedom) {
 }
 
 SpeedComparison::SpeedComparison(Rows rows) : rows_(rows_that_fit(rows)) {
-  std::erase_if(rows_, [](const Series* row) {
-    const double speed = row->median.tokens_per_second.value_or(0);
-    return !(speed > 0) || !std::isfinite(speed);
-  });
-  if (differ_in_fill(rows_)) figure_ = &AttemptSummary::unpadded_tokens_per_second;
-  std::ranges::stable_sort(rows_, std::greater(),
-                           [&](const Series* row) { return speed_of(*row); });
+  std::erase_if(rows_, [](const Series* row) { return speed_of(*row) == 0; });
+  do_rows_differ_in_filling_ = differ_in_fill(rows_);
+  std::ranges::stable_sort(rows_, std::greater(), [](const Series* row) { return speed_of(*row); });
   const auto count = static_cast<double>(rows_.size());
   level_ = kChanceOfError / std::max(1.0, count * (count - 1) / 2);
 }
 
-Speed SpeedComparison::against(const Series& row, const Series& other, SpeedFigure figure) const {
+Speed SpeedComparison::test(const Series& row, const Series& other, Figure figure) const {
   if (is_disturbed(row) || is_disturbed(other)) return Speed::kDisturbed;
   const std::optional<Estimate> own = estimate_of(row, figure);
   const std::optional<Estimate> others = estimate_of(other, figure);
@@ -194,17 +215,24 @@ Speed SpeedComparison::against(const Series& row, const Series& other, SpeedFigu
   return difference > 0 ? Speed::kFaster : Speed::kSlower;
 }
 
-bool SpeedComparison::is_known(const Series& row) const {
-  return estimate_of(row, figure_).has_value();
+Speed SpeedComparison::against(const Series& row, const Series& other) const {
+  if (devices_of(row) != devices_of(other)) return Speed::kOtherDevice;
+  if (model_of(row) != model_of(other)) return Speed::kOtherModel;
+  const Speed speed = test(row, other, &AttemptSummary::tokens_per_second);
+  const bool is_difference = speed == Speed::kSlower || speed == Speed::kFaster;
+  if (!is_difference || !do_rows_differ_in_filling_) return speed;
+  const Speed without_filling = test(row, other, &AttemptSummary::unpadded_tokens_per_second);
+  return without_filling == speed ? speed : Speed::kOtherFilling;
 }
 
-const char* SpeedComparison::unit() const {
-  return figure_ == &AttemptSummary::tokens_per_second ? "tokens/s" : "unpadded tokens/s";
-}
-
-const char* SpeedComparison::column_name() const {
-  return figure_ == &AttemptSummary::tokens_per_second ? "tokens_per_second"
-                                                       : "unpadded_tokens_per_second";
+void put_speeds(std::deque<Series>& all, Rows shown_together) {
+  const SpeedComparison speeds(shown_together);
+  for (Series& row : all) {
+    const bool has_other_baseline = row.baseline != nullptr && row.baseline != &row;
+    if (!has_other_baseline || !is_among(shown_together, &row)) continue;
+    if (!fits(row) || speed_of(row) == 0 || row.baseline->finished_count == 0) continue;
+    row.against_baseline = speeds.against(row, *row.baseline);
+  }
 }
 
 }  // namespace fsdp

@@ -1,11 +1,12 @@
 #pragma once
 
+#include <deque>
+#include <string>
+
 #include "runner/series/series.h"
 
 // Tests if one row is faster than another, given their repeats or steps. Pure.
 namespace fsdp {
-
-enum class Speed { kSlower, kNoDifference, kFaster, kTooFewSteps, kDisturbed };
 
 // Quartiles need at least this many steps; with fewer they would rest on two or three numbers. The
 // lab's shortest row has 4 after its warm-up.
@@ -23,8 +24,6 @@ bool was_disturbed(const ComparisonRow& run);
 // True if at least half of the finished runs were disturbed.
 bool is_disturbed(const Series& row);
 
-using SpeedFigure = std::optional<double> AttemptSummary::*;
-
 // Compares the speeds of rows that are shown together. The chance that noise alone makes any pair
 // differ is below 5 %, however many rows there are.
 //
@@ -40,28 +39,21 @@ class SpeedComparison {
  public:
   explicit SpeedComparison(Rows rows);
 
-  // kTooFewSteps: one of the rows has no speed, or an unknown variance. kDisturbed: other processes
-  // influenced the speed of one of the rows.
-  Speed against(const Series& row, const Series& other) const {
-    return against(row, other, figure_);
-  }
-  Speed against(const Series& row, const Series& other, SpeedFigure figure) const;
+  Speed against(const Series& row, const Series& other) const;
   // Returns the rows that fit and have a speed, from the fastest.
   const SeriesRows& rows() const { return rows_; }
-  // True if the row has enough steps, or repeats, to be compared.
-  bool is_known(const Series& row) const;
-
-  // Returns tokens per second. If the rows differ in their padding, padding tokens do not count.
-  SpeedFigure figure() const { return figure_; }
-  double speed_of(const Series& row) const { return (row.median.*figure_).value_or(0); }
-  const char* unit() const;         // "tokens/s"
-  const char* column_name() const;  // "tokens_per_second"
 
  private:
+  using Figure = std::optional<double> AttemptSummary::*;
+  Speed test(const Series& row, const Series& other, Figure figure) const;
+
   SeriesRows rows_;
-  SpeedFigure figure_ = &AttemptSummary::tokens_per_second;
+  bool do_rows_differ_in_filling_ = false;
   double level_ = 0;  // significance level of each pair's test
 };
+
+// Sets Series::against_baseline of rows that are shown together.
+void put_speeds(std::deque<Series>& all, Rows shown_together);
 
 // Returns the probability that a value of Student's distribution is at least as far from 0 as `t`,
 // on either side. `freedom` is the degrees of freedom, at least 1.
@@ -71,6 +63,11 @@ double student_tails(double t, int64_t freedom);
 // "a busy host". Empty: it can be compared, or no run finished.
 std::string doubt_of(const ComparisonRow& run);
 std::string doubt_of(const Series& row);
+
+// Returns tokens per second; 0: not known.
+double speed_of(const Series& row);
+// True if the row has enough steps, or repeats, to be compared.
+bool is_speed_known(const Series& row);
 
 // True if a run of the row finished and none ran out of memory.
 bool fits(const Series& row);

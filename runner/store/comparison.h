@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "contract/record/host_memory.h"
+#include "contract/record/memory_peak.h"
 #include "contract/spec/run_spec.h"
 #include "runner/store/figures.h"
 #include "runner/store/run_status.h"
@@ -47,8 +48,8 @@ struct HeldTime {
 
 // One line of the view `comparison`: one run and the attempt that stands for it. This is the newest
 // attempt that was not cut short, else the newest. All members, and those in `held`, are columns of
-// the view, except `current`, `spec` and `losses`. The figures are empty until an attempt has
-// begun.
+// the view, except `current`, `spec`, `losses` and `memory_by_use`. The figures are empty until an
+// attempt has begun.
 struct ComparisonRow : AttemptSummary {
   // Its place in the experiment.
   std::string experiment;
@@ -120,6 +121,8 @@ struct ComparisonRow : AttemptSummary {
   HeldTime held{};
   std::string spec;                // as JSON
   std::vector<StepLoss> losses{};  // of each step; only for runs that must have equal losses
+  // The uses of the memory that was allocated at memory_allocated_bytes_max; nullopt: not recorded.
+  std::optional<MemoryByUse> memory_by_use{};
 
   // True if the run measured its loss. A missing loss was then not finite.
   bool has_losses() const { return steps.value_or(0) > 0; }

@@ -209,6 +209,12 @@ template std::vector<Recorded<EvaluationDone>> Store::events(int64_t, int) const
 template std::vector<Recorded<CheckpointDone>> Store::events(int64_t, int) const;
 template std::vector<Recorded<DeviceSample>> Store::events(int64_t, int) const;
 
+std::optional<MemoryPeak> Store::memory_peak(int64_t run_id, int attempt) const {
+  const std::string peaks = event_table<MemoryPeak>.name + kOfAttempt;
+  return sql(select<MemoryPeak>(peaks + " order by memory_allocated_bytes_max desc limit 1"))
+      .value<MemoryPeak>(run_id, attempt);
+}
+
 std::vector<StepDone> Store::newest_steps(int64_t run_id, int attempt, int rank, int count) const {
   auto steps =
       sql(select<StepDone>("steps" + kOfAttempt + " and rank = ? order by step desc limit ?"))

@@ -199,7 +199,8 @@ std::span<const std::string> schema_versions() {
                             "alter table jobs drop column cpu_cores;"
                             "alter table jobs drop column memory_total_bytes;"
                             "alter table jobs drop column environment;"
-                            "alter table jobs drop column experiment_text_digest;")};
+                            "alter table jobs drop column experiment_text_digest;"),
+      std::string()};
   return kVersions;
 }
 

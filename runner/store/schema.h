@@ -43,6 +43,8 @@ template <>
 inline constexpr EventTable event_table<DeviceSample>{"device_samples", "sequence"};
 template <>
 inline constexpr EventTable event_table<CpuUse>{"cpu_uses", "sequence"};
+template <>
+inline constexpr EventTable event_table<MemoryPeak>{"memory_peaks", "sequence"};
 
 // Calls visit(std::type_identity<Body>()) for each Body with a table.
 template <typename Visit>
@@ -52,6 +54,7 @@ void visit_event_tables(Visit&& visit) {
   visit(std::type_identity<CheckpointDone>());
   visit(std::type_identity<DeviceSample>());
   visit(std::type_identity<CpuUse>());
+  visit(std::type_identity<MemoryPeak>());
 }
 
 }  // namespace fsdp

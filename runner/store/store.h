@@ -251,6 +251,8 @@ class Store {
   // DeviceSample, ordered by rank and then by step or event.
   template <typename Body>
   std::vector<Recorded<Body>> events(int64_t run_id, int attempt) const;
+  // Returns the attempt's highest peak of allocated memory on any rank. nullopt: none was reported.
+  std::optional<MemoryPeak> memory_peak(int64_t run_id, int attempt) const;
   // Returns the newest steps of one rank, at most `count`, the last one last.
   std::vector<StepDone> newest_steps(int64_t run_id, int attempt, int rank, int count) const;
   // Returns the last sample of each device of each node.

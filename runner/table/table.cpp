@@ -59,10 +59,17 @@ std::string markdown_headings(const std::vector<Column>& columns) {
 std::string markdown_head(const Block& block) {
   std::string text;
   for (const std::string& line : block.introduction) text += paragraph(line) + "\n\n";
+  return text;
+}
+
+std::string markdown_below(const Block& block) {
+  std::string text;
+  for (const std::string& line : block.legend) text += '\n' + paragraph(line) + '\n';
+  if (!block.answers.empty()) text += '\n';
   for (const auto& [question, answer] : block.answers) {
     text += "- **" + markdown_escaped(question) + ":** " + markdown_escaped(answer) + '\n';
   }
-  return block.answers.empty() ? text : text + '\n';
+  return text;
 }
 
 // --- LaTeX ---
@@ -251,6 +258,7 @@ std::string table_markdown(const Table& table) {
       for (const Cell& cell : row.cells) text += ' ' + markdown_escaped(cell.text) + " |";
       text += '\n';
     }
+    text += markdown_below(block);
   }
   if (table.blocks.empty()) text += markdown_headings(table.columns);
   for (const Warning& warning : table.warnings) {
@@ -271,6 +279,9 @@ std::string table_latex(const Table& table) {
   }
   for (const Block& block : table.blocks) {
     for (const std::string& line : block.introduction) {
+      text += '\n' + latex_escaped(line) + "\\par\n";
+    }
+    for (const std::string& line : block.legend) {
       text += '\n' + latex_escaped(line) + "\\par\n";
     }
     for (const auto& [question, answer] : block.answers) {

@@ -80,7 +80,7 @@ struct Row {
   std::string reason{};                     // why the row has its status
 };
 
-// A question about the rows and its answer.
+// A question about the rows and its answer. Answers with the same question follow each other.
 struct Answer {
   std::string question;  // "Fits"
   std::string text;      // without a full stop at its end
@@ -95,8 +95,9 @@ struct Warning {
 struct Block {
   std::string title{};                      // empty if there is only one block
   std::vector<std::string> introduction{};  // lines above the rows
-  std::vector<Answer> answers{};            // below these lines
   std::vector<Row> rows{};
+  std::vector<std::string> legend{};  // lines below the rows: what marks and headings mean
+  std::vector<Answer> answers{};      // below these lines
 };
 
 struct Table {

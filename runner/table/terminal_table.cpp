@@ -173,18 +173,27 @@ std::string paragraph(const std::string& text, const Terminal& terminal,
   return styled(label, style, terminal) + lines.substr(label.size());
 }
 
-// Returns the lines above the rows of a block. Empty if there are none.
-std::string head_of(const Block& block, const Terminal& terminal) {
+std::string introduction_of(const Block& block, const Terminal& terminal) {
   std::string text;
+  for (const std::string& line : block.introduction) text += paragraph(line, terminal);
+  return text.empty() ? "" : text + '\n';
+}
+
+// Returns the lines below the rows of a block. Empty if there are none.
+std::string lines_below(const Block& block, const Terminal& terminal) {
+  std::string legend, answers;
+  for (const std::string& line : block.legend) legend += paragraph(line, terminal);
   size_t indent = 0;
   for (const Answer& answer : block.answers) {
     indent = std::max(indent, answer.question.size() + 2);
   }
-  for (const std::string& line : block.introduction) text += paragraph(line, terminal);
+  std::string last;
   for (const auto& [question, answer] : block.answers) {
-    text += paragraph(answer, terminal, question + ':', kBold, indent);
+    const std::string label = question == last ? "" : question + ':';
+    answers += paragraph(answer, terminal, label, kBold, indent);
+    last = question;
   }
-  return text.empty() ? "" : text + '\n';
+  return (legend.empty() ? "" : '\n' + legend) + (answers.empty() ? "" : '\n' + answers);
 }
 
 }  // namespace
@@ -192,7 +201,7 @@ std::string head_of(const Block& block, const Terminal& terminal) {
 std::string table_text(const Table& table, const Terminal& terminal) {
   const TableLines lines = lay_out(table, terminal);
   const bool has_no_title = !table.blocks.empty() && table.blocks.front().title.empty();
-  const std::string head = has_no_title ? head_of(table.blocks.front(), terminal) : "";
+  const std::string head = has_no_title ? introduction_of(table.blocks.front(), terminal) : "";
   std::string text = table.title.empty() ? "" : paragraph(table.title, terminal);
   text += !table.title.empty() && head.empty() ? "\n" : head;
   for (const std::string& line : lines.heading) text += line + '\n';
@@ -201,9 +210,10 @@ std::string table_text(const Table& table, const Terminal& terminal) {
   for (const Block& block : table.blocks) {
     if (!block.title.empty()) {
       text += '\n' + styled(visible_line(block.title), kBold, terminal) + '\n';
-      text += head_of(block, terminal);
+      text += introduction_of(block, terminal);
     }
     for (size_t i = 0; i < block.rows.size(); ++i) text += *line++ + '\n';
+    text += lines_below(block, terminal);
   }
   if (!table.notes.empty() || !table.warnings.empty()) text += '\n';
   for (const Warning& warning : table.warnings) {

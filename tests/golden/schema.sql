@@ -285,6 +285,30 @@ create table cpu_uses (
   primary key (run, attempt, rank, sequence),
   foreign key (run, attempt, rank) references ranks (run, attempt, rank)
 ) without rowid;
+create table memory_peaks (
+  run integer not null,
+  attempt integer not null,
+  rank integer not null,
+  sequence integer not null,
+  time_unix_ms integer not null,
+  step integer not null,
+  phase text not null,
+  unit integer,
+  memory_allocated_bytes_max integer not null,
+  parameters_bytes integer not null,
+  whole_bytes integer not null,
+  gradients_bytes integer not null,
+  optimizer_state_bytes integer not null,
+  attention_bytes integer not null,
+  mlp_bytes integer not null,
+  hidden_bytes integer not null,
+  head_bytes integer not null,
+  activation_gradients_bytes integer not null,
+  batch_bytes integer not null,
+  other_bytes integer not null,
+  primary key (run, attempt, rank, sequence),
+  foreign key (run, attempt, rank) references ranks (run, attempt, rank)
+) without rowid;
 create table jobs (
   id integer not null,
   experiment text not null,

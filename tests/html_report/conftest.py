@@ -1,33 +1,18 @@
-import os
-import shutil
-from pathlib import Path
-
 import pytest
 from playwright.sync_api import sync_playwright
 from results import make_results
-from window import open_page
-
-
-def pytest_addoption(parser):
-    parser.addoption("--runner", type=Path, required=True, help="the fsdp-run program to test")
-    parser.addoption("--trainer", type=Path, required=True, help="fsdp-train, which plans")
-    parser.addoption("--stub-trainer", required=True, help="tests/fakes/stub_trainer, built")
+from window import launch, open_page
 
 
 @pytest.fixture(scope="session")
-def results(request, tmp_path_factory):
-    programs = [Path(request.config.getoption(name)).resolve()
-                for name in ("--runner", "--stub-trainer")]
-    return make_results(tmp_path_factory.mktemp("results"), *programs)
+def results(runner, stub_trainer, tmp_path_factory):
+    return make_results(tmp_path_factory.mktemp("results"), runner, stub_trainer)
 
 
 @pytest.fixture(scope="session")
 def browser():
     with sync_playwright() as playwright:
-        # CI runs as root, which may not use Chromium's sandbox. The page is our own.
-        browser = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"),
-            args=["--no-sandbox"] if os.geteuid() == 0 else [])
+        browser = launch(playwright)
         yield browser
         browser.close()
 

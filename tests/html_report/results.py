@@ -1,6 +1,7 @@
 """A results folder with data for every chart. The runs are of the stub trainer. Figures that the
 stub does not measure are added to the database."""
 
+import contextlib
 import json
 import math
 import os
@@ -58,10 +59,10 @@ class Results:
     failures_page: Path  # has only the runs that did not fit
     notes_page: Path  # with a reader's notes
     absurd_page: Path  # has impossible figures
-    database: sqlite3.Connection
 
     def rows(self, query, *values):
-        return [dict(row) for row in self.database.execute(query, values)]
+        with opened(self.folder / "results") as database:
+            return [dict(row) for row in database.execute(query, values)]
 
 
 def make_up_what_the_stub_does_not_measure(database):
@@ -136,7 +137,7 @@ def give_ranks(database, count):
 ABSURD_VALUES = (
     ("attempts", "started_unix_ms", ("9223372036854775807", "-62167219200000", "0")),
     ("attempts", "environment", ("'{'", "'[]'", "'null'", "''")),
-    ("summaries", "tokens_per_second", ("9e999", "-1", "1e300")),
+    ("summaries", "tokens_per_second", ("9e999", "-1", "1e300", "100")),
     ("summaries", "step_time_ms_median", ("1e300", "-9e999", "0")),
     ("summaries", "step_time_ms_p25", ("9e999", "null", "-1e308")),
     ("summaries", "memory_allocated_bytes_max", ("-5", "9223372036854775807", "0")),
@@ -159,11 +160,21 @@ def make_absurd(database):
                              f"and {number} % {len(values)} = {place}")
 
 
-def run_program(runner, folder, arguments, **variables):
-    done = subprocess.run([runner, *arguments], cwd=folder, capture_output=True,
+def run_program(runner, folder, *words, **variables):
+    """Returns the output of fsdp-run, which must end well."""
+    done = subprocess.run([runner, *words], cwd=folder, capture_output=True, text=True,
                           env=os.environ | {"TMPDIR": str(folder)} | variables)
-    assert done.returncode == 0, done.stderr.decode()
+    assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+@contextlib.contextmanager
+def opened(results):
+    """Yields the database of a results folder. Its changes are committed."""
+    database = sqlite3.connect(results / "results.sqlite")
+    database.row_factory = sqlite3.Row
+    with contextlib.closing(database), database:
+        yield database
 
 
 def make_results(folder, runner, stub_trainer):
@@ -171,25 +182,19 @@ def make_results(folder, runner, stub_trainer):
     (folder / "notes.md").write_text(NOTES)
     (folder / "figures").mkdir()
     (folder / "figures/loss.svg").write_text(SVG)
-    run_program(runner, folder, ["experiment.yaml", "--trainer", stub_trainer, "--max-parallel", "4"],
+    run_program(runner, folder, "experiment.yaml", "--trainer", stub_trainer, "--max-parallel", "4",
                 STUB_RULES=RULES)
-    database = sqlite3.connect(folder / "results/results.sqlite")
-    database.row_factory = sqlite3.Row
-    make_up_what_the_stub_does_not_measure(database)
-    database.commit()
+    with opened(folder / "results") as database:
+        make_up_what_the_stub_does_not_measure(database)
 
     def write_page(name, *words):
-        run_program(runner, folder, ["report", "experiment.yaml", "--output", name, *words])
+        run_program(runner, folder, "report", "experiment.yaml", "--output", name, *words)
         return folder / name
 
     def changed_copy(name, change):
         shutil.copytree(folder / "results", folder / name)
-        copy = sqlite3.connect(folder / name / "results.sqlite")
-        copy.row_factory = sqlite3.Row
-        with copy:
-            made = change(copy)
-        copy.close()
-        return made
+        with opened(folder / name) as copy:
+            return change(copy)
 
     changed_copy("many", lambda copy: plan_many_more_runs(copy, 1100))
     changed_copy("absurd", make_absurd)
@@ -199,4 +204,4 @@ def make_results(folder, runner, stub_trainer):
         write_page("ranks.html", "--results", "ranks", "--where", "point ~ ranks"), band,
         write_page("failures.html", "--where", "status = out_of_memory"),
         write_page("notes.html", "--notes", "notes.md"),
-        write_page("absurd.html", "--results", "absurd"), database)
+        write_page("absurd.html", "--results", "absurd"))

@@ -5,13 +5,11 @@ python tests/html_report/take_pictures.py FOLDER PAGE.html...
 writes into the folder, for each page, PAGE-WIDTH-light.png and -dark.png at every width, and
 PAGE-print.pdf for A4."""
 
-import os
-import shutil
 import sys
 from pathlib import Path
 
 from playwright.sync_api import sync_playwright
-from window import open_page
+from window import launch, open_page
 
 WIDTHS = (1440, 1280, 800, 390, 320)
 MARGINS = dict.fromkeys(("top", "bottom", "left", "right"), "1cm")
@@ -32,8 +30,7 @@ def main():
     folder, *files = map(Path, sys.argv[1:])
     folder.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"),
-                                             args=["--no-sandbox"] if os.geteuid() == 0 else [])
+        browser = launch(playwright)
         for file in files:
             take_pictures(browser, file.resolve(), folder)
         browser.close()

@@ -2,11 +2,10 @@
 
 import json
 import shutil
-import sqlite3
 import subprocess
-from pathlib import Path
 
 import pytest
+from results import opened, run_program
 from window import layout_problems, open_everything
 
 EXPERIMENT = {
@@ -25,27 +24,20 @@ CHANGES = {
 
 
 @pytest.fixture(scope="module")
-def class_page(request, tmp_path_factory):
+def class_page(runner, stub_trainer, tmp_path_factory):
     folder = tmp_path_factory.mktemp("class")
     (folder / "lab.yaml").write_text(json.dumps(EXPERIMENT))
-    runner, trainer = (Path(request.config.getoption(name)).resolve()
-                       for name in ("--runner", "--stub-trainer"))
-
-    def call(*words):
-        return subprocess.run([runner, *words], cwd=folder, capture_output=True, text=True)
-
-    call("lab.yaml", "--trainer", trainer)
+    run_program(runner, folder, "lab.yaml", "--trainer", stub_trainer)
     for name, change in CHANGES.items():
         shutil.copytree(folder / "results", folder / name)
-        database = sqlite3.connect(folder / name / "results.sqlite")
-        database.executescript("update ranks set torch_version = '2.11.0';" + change)
-        database.close()
+        with opened(folder / name) as database:
+            database.executescript("update ranks set torch_version = '2.11.0';" + change)
     (folder / "dave").mkdir()
-    merged = call("merge", *CHANGES, "dave", "--results", "all")
+    merged = subprocess.run([runner, "merge", *CHANGES, "dave", "--results", "all"], cwd=folder, text=True,
+                            capture_output=True)
     assert merged.returncode == 1 and "dave: there is no results.sqlite" in merged.stderr
-    made = call("report", "lab", "--results", "all", "--class", "tokens/s,memory", "--output", "class.html",
-                "--title", "Lab 3")
-    assert made.returncode == 0, made.stderr
+    run_program(runner, folder, "report", "lab", "--results", "all", "--class", "tokens/s,memory", "--output",
+                "class.html", "--title", "Lab 3")
     return folder / "class.html"
 
 
@@ -53,7 +45,7 @@ def class_page(request, tmp_path_factory):
 def test_it_shows_each_figure_of_each_person_and_what_differs(open_report, class_page, width):
     page = open_report(class_page, width=width)
     assert page.locator("h1").text_content() == "Lab 3"
-    assert page.locator("#comparison h3").all_text_contents() == ["tokens/s", "memory GiB", "Warnings"]
+    assert page.locator("#comparison h3").all_text_contents() == ["tokens/s", "memory GiB a rank", "Warnings"]
     tables = page.locator("table.comparison")
     assert tables.count() == 2
     speeds = tables.first.locator("tbody tr")

@@ -2,9 +2,9 @@ import re
 
 import pytest
 from playwright.sync_api import expect
+from results import GIBIBYTE
 from window import bars, curves, drawn_size, row_labels
 
-GIBIBYTE = 2**30
 PER_RANK = "select * from comparison_per_rank where memory_allocated_bytes_max is not null"
 
 

@@ -1,13 +1,11 @@
 """The page of `fsdp-run plan --format html`."""
 
 import json
-import subprocess
 
 import pytest
-from results import HOSTILE
+from results import GIBIBYTE, HOSTILE, run_program
 from window import bars, curves, drawn_size, layout_problems, open_everything
 
-GIBIBYTE = 2**30
 EXPERIMENT = {
     "experiment": "trial",
     "base": {"device": "cuda", "memory_limit_gib": 2, "train.steps": 6, "precision": "bf16_true"},
@@ -20,15 +18,14 @@ EXPERIMENT = {
 
 
 @pytest.fixture(scope="module")
-def planned(request, tmp_path_factory):
+def planned(runner, trainer, tmp_path_factory):
     """The page, and the plans on it."""
     folder = tmp_path_factory.mktemp("plan")
     (folder / "trial.yaml").write_text(json.dumps(EXPERIMENT))
-    runner, trainer = (request.config.getoption(name).resolve() for name in ("--runner", "--trainer"))
 
     def plan(*words):
-        return subprocess.run([runner, "plan", "trial.yaml", "--gpu", "a100-80", "--trainer", trainer, *words],
-                              cwd=folder, check=True, capture_output=True, text=True).stdout
+        return run_program(runner, folder, "plan", "trial.yaml", "--gpu", "a100-80", "--trainer", trainer,
+                           *words)
 
     plan("--format", "html", "--output", "plan.html")
     return folder / "plan.html", [row for row in json.loads(plan("--format", "json")) if row["fits"] is not None]

@@ -1,5 +1,7 @@
 """Opens a report in Chromium, without a network."""
 
+import os
+import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,12 @@ class Window:
     file: Path
     complaints: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
+
+
+def launch(playwright):
+    # CI runs as root, which may not use Chromium's sandbox. The pages are our own.
+    return playwright.chromium.launch(executable_path=shutil.which("chromium"),
+                                      args=["--no-sandbox"] if os.geteuid() == 0 else [])
 
 
 def open_page(browser, file, width=1280, height=900, color_scheme="light"):
@@ -42,6 +50,20 @@ def open_everything(page):
     """Unfolds every folded part and waits until each is filled."""
     page.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
     wait_until(page, "[...document.querySelectorAll('details')].every((part) => part.childElementCount > 1)")
+
+
+def texts(page, choice, arguments=None):
+    """Returns what `choice`, the text of a function (element, text, arguments), returns for each text of the
+    page, except null."""
+    return page.evaluate("""(arguments) => {
+      const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+      const found = [];
+      while (walker.nextNode()) {
+        const text = walker.currentNode.data.trim();
+        if (text) found.push((CHOICE)(walker.currentNode.parentElement, text, arguments));
+      }
+      return found.filter((each) => each !== null);
+    }""".replace("CHOICE", choice), arguments)
 
 
 # Reads the values of a figure off its drawing, by the labels of its axes.

@@ -21,9 +21,9 @@ function farLimitNote(limits, most) {
 }
 
 // Returns a figure with a mark for each run: its speed against its memory.
-function throughputMemoryFigure(runs, speed) {
+function throughputMemoryFigure(runs) {
   const drawn = runs.map((run, style) => ({run, style, memory: gibibytes(run.figures.memory_allocated_bytes_max)}))
-    .filter(({run, memory}) => memory !== null && run.figures[speed.figure] !== null &&
+    .filter(({run, memory}) => memory !== null && run.figures.tokens_per_second !== null &&
       run.figures.status !== "out_of_memory");
   if (drawn.length === 0) return null;
   const beyond = runs.filter(({figures}) => figures.status === "out_of_memory");
@@ -34,17 +34,17 @@ function throughputMemoryFigure(runs, speed) {
     id: "throughput_memory", title: "Throughput against memory", wide: true,
     note: "Memory is the peak of allocated memory, on the rank with the highest peak. Higher is faster, and further " +
       "left takes less." + farLimitNote(limits, most),
-    head: ["run", "memory GiB", speed.unit, "limit GiB", "status"],
+    head: ["run", "memory GiB", "tokens/s", "limit GiB", "status"],
     rows: [...drawn.map(({run, memory}) =>
-      [run.name, memory, run.figures[speed.figure], limitOf(run), run.figures.status]),
+      [run.name, memory, run.figures.tokens_per_second, limitOf(run), run.figures.status]),
     ...beyond.map((run) => [run.name, null, null, limitOf(run), run.figures.status])],
     draw: (width) => drawXy({
       height: 320, named: true,
       x: {title: "memory, GiB", least: 0},
-      y: {title: speed.unit, least: 0},
+      y: {title: "tokens/s", least: 0},
       series: drawn.map(({run, style, memory}) => ({
         label: run.name, style: seriesStyle(style), markers: true,
-        points: [{x: memory, y: run.figures[speed.figure]}],
+        points: [{x: memory, y: run.figures.tokens_per_second}],
       })),
       limits: near.map((limit) => ({x: limit, label: `limit ${threeDigits(limit)} GiB`})),
       beyond: beyond.map((run) => ({label: run.name, text: run.figures.reason})),

@@ -59,16 +59,15 @@ function showHead({question, author}) {
 }
 
 function allFigures(report, runs) {
-  const speed = report.speed;
   const scaling = report.scaling.map(plausibleFigures)
     .filter(({ranks, tokens_per_second: tokens}) => ranks > 0 && tokens !== null);
   return [
-    ["Throughput against memory", () => [throughputMemoryFigure(runs, speed)]],
+    ["Throughput against memory", () => [throughputMemoryFigure(runs)]],
     ["Memory of each rank", () => [memoryFigure(runs)]],
     ["Step time", () => [stepTimeFigure(runs)]],
     ["Training loss", () => lossFigures(runs, "training_loss", "Training loss")],
     ["Validation loss", () => lossFigures(runs, "validation_loss", "Validation loss")],
-    ["Doubled keys", () => doublingFigures(runs, speed)],
+    ["Doubled keys", () => doublingFigures(runs)],
     ["Throughput against ranks", () => [scalingFigure({scaling})]],
     ["Utilization", () => utilizationFigures(runs)],
   ].flatMap(([what, make]) => madeOr([], what, make, sayBelowTable)).filter((figure) => figure !== null);

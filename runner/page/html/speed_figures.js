@@ -29,8 +29,8 @@ function stepTimeFigure(all) {
 
 // --- doubled keys ---
 
-const doublingFiguresOf = (speed) => [
-  {id: "throughput", figure: speed.figure, title: "Throughput", unit: speed.unit, scale: 1},
+const DOUBLING_FIGURES = [
+  {id: "throughput", figure: "tokens_per_second", title: "Throughput", unit: "tokens/s", scale: 1},
   {id: "doubling_step_time", figure: "step_time_ms_median", title: "Step time", unit: "ms",
     scale: 1},
   {id: "doubling_memory", figure: "memory_allocated_bytes_max", title: "Allocated memory, peak",
@@ -88,12 +88,12 @@ function doublingFigure(found, key, {id, figure, title, unit, scale}) {
   };
 }
 
-function doublingFigures(runs, speed) {
+function doublingFigures(runs) {
   const all = families(runs);
   const keys = [...new Set(all.map(({members}) => members[0].figures.family_key))];
   return keys.flatMap((key, index) => {
     const found = all.filter(({members}) => members[0].figures.family_key === key);
-    return doublingFiguresOf(speed).map((figure) => doublingFigure(found, key,
+    return DOUBLING_FIGURES.map((figure) => doublingFigure(found, key,
       index === 0 ? figure : {...figure, id: `${figure.id}_${index}`}));
   });
 }

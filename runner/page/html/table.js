@@ -71,15 +71,18 @@ class TableBody {
   }
 }
 
-// Returns the set-up that the rows share, and the answers about them.
+// Returns the set-up that the rows share, and the answers about them. Answers to one question are
+// below each other.
 function answerList({set_up, answers}) {
+  const isFirst = ({question}, index) => index === 0 || answers[index - 1].question !== question;
   return [...(set_up === "" ? [] : [element("p", {class: "set-up"}, ...sentence(set_up))]),
     ...(answers.length === 0 ? [] : [element("dl", {class: "answers"}, ...answers.flatMap(
-      ({question, text}) => [element("dt", {}, question), element("dd", {}, ...sentence(text))]))])];
+      (answer, index) => [element("dt", {}, isFirst(answer, index) ? answer.question : ""),
+        element("dd", {}, ...sentence(answer.text))]))])];
 }
 
 // `above` is shown between the title and the table.
-function comparisonTable(columns, {title, rows}, id, above = []) {
+function comparisonTable(columns, {title, rows, legend = []}, id, above = []) {
   const headings = columns.map(headingCell);
   const body = new TableBody(columns, rows);
   const announced = element("p", {class: "visually-hidden", role: "status"});
@@ -102,7 +105,8 @@ function comparisonTable(columns, {title, rows}, id, above = []) {
       "descending, and back to the report's own order.")] : []),
     element("thead", {}, element("tr", {}, ...headings)), body.body);
   return [...(title === "" ? [] : [element("h3", {class: "group"}, title)]), ...above,
-    scrollBox(`Comparison of the runs ${title}`.trim(), table), body.showAll, announced];
+    scrollBox(`Comparison of the runs ${title}`.trim(), table), body.showAll, announced,
+    ...legend.map((line) => element("p", {class: "remark"}, ...sentence(line)))];
 }
 
 // Returns a switch that shows all columns of all tables, with their explanations.

@@ -176,13 +176,13 @@ TEST_CASE("tables of merged rows mark such rows too, and those of one person mar
   for (ComparisonRow& row : report.rows) row.torch_version = "2.11.0";
   report.rows[2].torch_version = report.rows[3].torch_version = "2.9.1";
   report.view.columns = {"point", "source", "status"};
-  CHECK_THAT(render(Format::kTable, report), Contains("4xFSDP *  bob     finished\n") &&
-                                                 Contains("4xDDP     bob     failed\n") &&
-                                                 Contains("4xFSDP    alice   finished\n") &&
-                                                 Contains("\n* PyTorch 2.9.1, not 2.11.0: bob.\n"));
+  CHECK_THAT(table_of(report), Contains("4xFSDP *  bob     finished\n") &&
+                                   Contains("4xDDP     bob     failed\n") &&
+                                   Contains("4xFSDP    alice   finished\n") &&
+                                   Contains("\n* PyTorch 2.9.1, not 2.11.0: bob.\n"));
   CHECK_THAT(render(Format::kCsv, report), !Contains("*"));
   for (ComparisonRow& row : report.rows) row.source.clear();
-  CHECK_THAT(render(Format::kTable, report), !Contains("4xFSDP *") && !Contains("* PyTorch"));
+  CHECK_THAT(table_of(report), !Contains("4xFSDP *") && !Contains("* PyTorch"));
 }
 
 TEST_CASE("several figures are a block each, and a wide report has every usual one") {
@@ -196,7 +196,7 @@ TEST_CASE("several figures are a block each, and a wide report has every usual o
         "bob     failed          81900\n"
         "carol    10200  out_of_memory\n"
         "dave         -              -\n\n"
-        "memory GiB\n"
+        "memory GiB a rank\n"
         "alice     3.00           3.00\n"
         "bob     failed           3.00\n"
         "carol     3.00  out_of_memory\n"
@@ -209,7 +209,7 @@ TEST_CASE("several figures are a block each, and a wide report has every usual o
   Report wide = class_report();
   wide.view.wide = true;
   const std::string text = rendered(Format::kTable, wide, {"memory"});
-  CHECK(text.find("\nmemory GiB\n") < text.find("\nstrategy\n"));
+  CHECK(text.find("\nmemory GiB a rank\n") < text.find("\nstrategy\n"));
   CHECK_THAT(text, Contains("\ntokens/s\n") && Contains("\nstatus\n") && !Contains("MFU"));
 }
 

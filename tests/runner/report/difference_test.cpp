@@ -38,7 +38,7 @@ TEST_CASE("a comparison of two runs is a table too, with warnings and notes") {
   const std::string table = render_differences(Format::kTable, report);
   CHECK_THAT(table, Catch::Contains("4xDDP") && Catch::Contains("4xFSDP") &&
                         Catch::Contains("\nallocated GiB ") && Catch::Contains("x1.25"));
-  CHECK_THAT(table, Catch::Contains("Warning: rows were run on different devices"));
+  CHECK_THAT(table, Catch::Contains("Warning: rows ran on different devices"));
   CHECK_THAT(table, Catch::EndsWith("A note.\n"));
   report.rows.pop_back();
   CHECK_THROWS_AS(render_differences(Format::kTable, report), std::logic_error);

@@ -67,7 +67,7 @@ TEST_CASE("names and reasons of others forge no row and move no cursor, in any f
 TEST_CASE("cells of a table stay below each other whatever a name holds") {
   Report report = hostile_report();
   report.view.columns = {"point", "ranks"};
-  std::istringstream lines(render(Format::kTable, report));
+  std::istringstream lines(table_of(report));
   std::string title, empty, heading, rule, row;
   std::getline(lines, title);
   std::getline(lines, empty);

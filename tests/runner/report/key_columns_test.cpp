@@ -49,7 +49,7 @@ TEST_CASE("every key of a run is a column, a condition, a group and an order") {
   CHECK(csv({.columns = {"resume"}, .where = {"resume = "}}) == "resume\r\n\r\n\r\n\r\n");
   Report grouped = report_of_specs();
   grouped.view = {.group = "schedule.kind"};
-  CHECK_THAT(render(Format::kTable, grouped),
+  CHECK_THAT(table_of(grouped),
              Contains("schedule.kind: constant") && Contains("schedule.kind: cosine"));
 }
 

@@ -7,7 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "runner/answers/answers.h"
+#include "runner/answers/facts.h"
+#include "runner/table/names.h"
 #include "tests/runner/report/report_fixture.h"
 
 // Made-up results with a known truth.
@@ -98,45 +99,6 @@ inline ComparisonRows with_losses(ComparisonRows rows,
   return rows;
 }
 
-// Returns two rows. The second row's specification has `value` at `pointer`.
-inline ComparisonRows that_differ_in(const char* pointer, const json& value, double first,
-                                     double second) {
-  ComparisonRows rows = runs_at({{"plain", first}, {"changed", second}});
-  json spec = json::parse(rows[1].spec);
-  spec[json::json_pointer(pointer)] = value;
-  rows[1].spec = spec.dump();
-  return rows;
-}
-
-// A run on `ranks` ranks. Each rank takes 4 sequences at a time.
-inline ComparisonRow on_ranks(const std::string& point, int64_t ranks, double speed_of_rank,
-                              DeviceKind device = DeviceKind::kCuda, int64_t accumulation = 1) {
-  ComparisonRow row = run_at(point, speed_of_rank * static_cast<double>(ranks), device);
-  row.tokens_per_second_per_rank = speed_of_rank;
-  row.ranks = ranks;
-  row.gradient_accumulation_steps = accumulation;
-  row.total_batch = 4 * ranks * accumulation;
-  json spec = json::parse(row.spec);
-  spec["batch"]["total"] = row.total_batch;
-  spec["strategy"]["ranks"] = ranks;
-  row.spec = spec.dump();
-  return row;
-}
-
-// Repeats on one rank and on four.
-inline ComparisonRows scaled_repeats(const std::vector<double>& of_one,
-                                     const std::vector<double>& of_four) {
-  ComparisonRows rows;
-  for (const auto& [ranks, speeds] : {std::pair(1, of_one), std::pair(4, of_four)}) {
-    for (const double speed : speeds) {
-      const std::string number = std::to_string(rows.size());
-      rows.push_back(on_ranks(number, ranks, speed, DeviceKind::kCpu));
-      rows.back().series = std::to_string(ranks);
-    }
-  }
-  return rows;
-}
-
 inline ComparisonRows doubled(const std::vector<std::pair<int64_t, RunStatus>>& values) {
   ComparisonRows rows;
   for (const auto& [value, status] : values) {
@@ -152,33 +114,15 @@ inline ComparisonRows doubled(const std::vector<std::pair<int64_t, RunStatus>>& 
   return rows;
 }
 
-inline std::string answer_of(const ComparisonRows& rows, std::string_view question,
-                             const std::string& baseline = "") {
+// Returns the answers to the question, one a line.
+inline std::string answer_of(const ComparisonRows& rows, std::string_view question) {
   std::deque<Series> all = series_of(rows);
-  put_baselines(all, baseline);
+  put_baselines(all, "");
   put_ratios(all);
-  put_scaling(all);
-  std::vector<const Series*> pointers;
-  for (const Series& series : all) pointers.push_back(&series);
-  for (const Answer& answer : answers_for(pointers)) {
-    if (answer.question == question) return answer.text;
-  }
-  return "";
-}
-
-// A question about results, and the answer that is true of them.
-struct Case {
-  const char* truth;
-  ComparisonRows rows;
-  const char* question;
-  const char* answer;
-};
-
-inline void check(const std::vector<Case>& cases) {
-  for (const Case& one : cases) {
-    INFO(one.truth);
-    CHECK(answer_of(one.rows, one.question) == one.answer);
-  }
+  const std::vector<Answer> answers =
+      only(answers_for(mapped(all, [](const Series& row) { return &row; })),
+           [&](const Answer& answer) { return answer.question == question; });
+  return joined_texts(mapped(answers, &Answer::text), "\n");
 }
 
 }  // namespace fsdp

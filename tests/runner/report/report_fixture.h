@@ -3,8 +3,11 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "runner/report/report.h"
 
@@ -170,6 +173,27 @@ inline void check_golden(const std::string& name, const std::string& text) {
   std::stringstream expected;
   expected << file.rdbuf();
   CHECK(text == expected.str());
+}
+
+// Compares the report with tests/golden/<name>.<extension> in each of these formats.
+inline void check_golden_formats(const std::string& name, const Report& report,
+                                 const std::vector<Format>& formats) {
+  const std::map<Format, const char*> extensions{{Format::kTable, ".txt"},
+                                                 {Format::kMarkdown, ".md"},
+                                                 {Format::kCsv, ".csv"},
+                                                 {Format::kJson, ".json"},
+                                                 {Format::kLatex, ".tex"}};
+  for (const Format format : formats) {
+    check_golden(name + extensions.at(format), render(format, report));
+  }
+}
+
+// The report as a terminal shows it.
+inline std::string table_of(const Report& report) { return render(Format::kTable, report); }
+
+// The rows as programs read them.
+inline nlohmann::json json_rows(const Report& report) {
+  return nlohmann::json::parse(render(Format::kJson, report))["rows"];
 }
 
 }  // namespace fsdp

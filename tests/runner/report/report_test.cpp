@@ -10,23 +10,11 @@
 namespace fsdp {
 namespace {
 
-TEST_CASE("formats are as in tests/golden") {
-  check_golden("report.txt", render(Format::kTable, lab_report()));
-  check_golden("report.md", render(Format::kMarkdown, lab_report()));
-  check_golden("report.csv", render(Format::kCsv, lab_report()));
-  check_golden("report.json", render(Format::kJson, lab_report()));
-  check_golden("report.tex", render(Format::kLatex, lab_report()));
-}
-
-TEST_CASE("reports per rank are as in tests/golden") {
-  check_golden("report_per_rank.txt", render(Format::kTable, per_rank_report()));
-  check_golden("report_per_rank.csv", render(Format::kCsv, per_rank_report()));
-}
-
-TEST_CASE("reports of runs that evaluate, skip and resume are as in tests/golden") {
-  check_golden("report_training.txt", render(Format::kTable, training_report()));
-  check_golden("report_training.md", render(Format::kMarkdown, training_report()));
-  check_golden("report_training.csv", render(Format::kCsv, training_report()));
+TEST_CASE("reports of a lab, per rank and of training features are as in tests/golden") {
+  using enum Format;
+  check_golden_formats("report", lab_report(), {kTable, kMarkdown, kCsv, kJson, kLatex});
+  check_golden_formats("report_per_rank", per_rank_report(), {kTable, kCsv});
+  check_golden_formats("report_training", training_report(), {kTable, kMarkdown, kCsv});
 }
 
 TEST_CASE("columns that no run has something for are not shown, and are in csv and json") {
@@ -79,35 +67,10 @@ TEST_CASE("a run of which no rank has reported has its row in a report per rank"
   row.attempt = 1;
   row.status = RunStatus::kFailed;
   report.rank_rows.push_back(row);
-  CHECK_THAT(render(Format::kTable, report),
-             Catch::Contains("\noffload  fsdp+offload     -  -       "));
-  const auto json = nlohmann::json::parse(render(Format::kJson, report))["rows"].at(2);
+  CHECK_THAT(table_of(report), Catch::Contains("\noffload  fsdp+offload     -  -       "));
+  const auto json = json_rows(report).at(2);
   CHECK(json["rank"].is_null());
   CHECK(json["status"] == "failed");
-}
-
-TEST_CASE("the remark about the warm-up says what was left out of which run") {
-  Report report;
-  report.view.wide = true;
-  report.rows = {finished_row(1, "long", StrategyKind::kSingle, 1, 10)};
-  const auto remark = [&] {
-    const std::string text = render(Format::kTable, report);
-    const size_t begin = text.find(" range") + 6;
-    return text.substr(begin, text.find(". Memory", begin) - begin);
-  };
-  CHECK(remark() == ". The first 2 steps are warm-up and are left out");
-  report.rows.push_back(finished_row(2, "short", StrategyKind::kDdp, 2, 10));
-  report.rows[1].steps = 2;
-  CHECK(remark() ==
-        ". The first 2 steps are warm-up and are left out, except for short, which did no other "
-        "steps");
-  report.rows.erase(report.rows.begin());
-  CHECK(remark() == ". All steps count, because no run did more steps than its warm-up");
-  report.rows[0].warmup_steps_excluded = 0;
-  CHECK(remark() == "");
-  report.rows[0].steps = 0;
-  report.rows[0].step_time_ms_median.reset();
-  CHECK(render(Format::kTable, report).find("warm-up") == std::string::npos);
 }
 
 TEST_CASE("json holds every field of a row, in full, and null for what was not measured") {
@@ -155,7 +118,7 @@ TEST_CASE("what people read of a figure follows from the unit in its name") {
            {"energy kJ > 40", 1}, {"energy kJ > 42", 0}, {"energy_joules > 42", 1}}) {
     report.view.where = {condition};
     INFO(condition);
-    CHECK(nlohmann::json::parse(render(Format::kJson, report))["rows"].size() == count);
+    CHECK(json_rows(report).size() == count);
   }
 }
 
@@ -170,9 +133,9 @@ TEST_CASE("the reference of columns says what each is and which direction is bet
 
 TEST_CASE("colour is used only when asked for, and changes no width") {
   Report report = lab_report();
-  const std::string plain = render(Format::kTable, report);
+  const std::string plain = table_of(report);
   report.colour = true;
-  std::string coloured = render(Format::kTable, report);
+  std::string coloured = table_of(report);
   CHECK(plain.find('\033') == std::string::npos);
   CHECK_THAT(coloured, Catch::Contains("\033[32mfinished"));
   CHECK_THAT(coloured, Catch::Contains("\033[31mfailed"));
@@ -191,18 +154,18 @@ TEST_CASE("ratios are to the first row of the same experiment that finished") {
   Report report = lab_report();
   report.rows[0].status = RunStatus::kOutOfMemory;
   report.rows[2].experiment = "another";
-  const auto rows = nlohmann::json::parse(render(Format::kJson, report))["rows"];
+  const auto rows = json_rows(report);
   CHECK(rows[0]["tokens_per_second_ratio"].is_null());
   CHECK(rows[1]["tokens_per_second_ratio"] == 1.0);
   CHECK(rows[2]["tokens_per_second_ratio"] == 1.0);
-  CHECK_THAT(render(Format::kTable, report),
-             Catch::Contains("experiment") && Catch::Contains("finished: 4×DDP, FSDP, batch 8"));
+  CHECK_THAT(table_of(report),
+             Catch::Contains("experiment") && Catch::Contains("\nbaseline: 4×DDP, FSDP, batch 8"));
 }
 
 TEST_CASE("a report without rows is a heading, and still valid JSON") {
   const Report report;
-  CHECK_THAT(render(Format::kTable, report), Catch::Contains("point"));
-  CHECK(nlohmann::json::parse(render(Format::kJson, report))["rows"].empty());
+  CHECK_THAT(table_of(report), Catch::Contains("point"));
+  CHECK(json_rows(report).empty());
   CHECK_THAT(render(Format::kCsv, report), Catch::EndsWith("reason_rank\r\n"));
 }
 

@@ -107,42 +107,34 @@ TEST_CASE("what is asked of a queue, and how many steps are done, is no differen
 
 TEST_CASE(
     "neither another device or experiment is a base, nor what did not finish or cannot be read") {
-  const std::vector<ComparisonRow> rows{row_of("1 GPU", 1, 1, 1000), row_of("4 GPUs", 4, 1, 900)};
-  const Names none{"", ""};
-  std::vector<ComparisonRow> changed = rows;
-  changed[0].device_name = "another";
-  CHECK(scaling_of(changed) == none);
-  changed = rows;
-  changed[0].experiment = "another";
-  CHECK(scaling_of(changed) == none);
-  changed = rows;
-  changed[0].status = RunStatus::kOutOfMemory;
-  CHECK(scaling_of(changed) == none);
-  changed = rows;
-  changed[1].tokens_per_second_per_rank.reset();
-  CHECK(scaling_of(changed) == none);
-  for (const std::string& spec : {std::string(1'000'000, '['), std::string("[]"),
-                                  std::string(R"({"strategy":[],"batch":3})")}) {
-    changed = rows;
-    changed[0].spec = spec;
-    CHECK(scaling_of(changed) == none);
+  const std::vector<std::function<void(std::vector<ComparisonRow>&)>> changes{
+      [](auto& rows) { rows[0].device_name = "another"; },
+      [](auto& rows) { rows[0].experiment = "another"; },
+      [](auto& rows) { rows[0].status = RunStatus::kOutOfMemory; },
+      [](auto& rows) { rows[1].tokens_per_second_per_rank.reset(); },
+      [](auto& rows) { rows[0].spec = std::string(1'000'000, '['); },
+      [](auto& rows) { rows[0].spec = "[]"; },
+      [](auto& rows) { rows[0].spec = R"({"strategy":[],"batch":3})"; }};
+  for (size_t i = 0; i < changes.size(); ++i) {
+    CAPTURE(i);
+    std::vector<ComparisonRow> rows{row_of("1 GPU", 1, 1, 1000), row_of("4 GPUs", 4, 1, 900)};
+    changes[i](rows);
+    CHECK(scaling_of(rows) == Names{"", ""});
   }
 }
 
-TEST_CASE("the column is there where rows scale, for people too") {
+TEST_CASE("the column is there where rows scale, for people with --wide") {
   Report report;
   report.rows = {row_of("1 GPU", 1, 1, 1000), row_of("4 GPUs", 4, 1, 900)};
+  CHECK_THAT(table_of(report), !Catch::Contains("caling"));
+  report.view.wide = true;
   CHECK_THAT(render(Format::kMarkdown, report), Catch::Contains("| scaling % |"));
-  CHECK_THAT(render(Format::kTable, report),
-             Catch::Contains("Scaling: tokens/s of a rank, relative"));
-  const auto json = json::parse(render(Format::kJson, report))["rows"];
+  const auto json = json_rows(report);
   CHECK(json[0]["scaling"] == "base");
   CHECK(json[1]["scaling_efficiency_percent"] == 90.0);
   CHECK(json[1]["scaling_base"] == "1 GPU");
   CHECK(json[1]["scaling"] == "weak");
   report.rows.pop_back();
-  CHECK_THAT(render(Format::kTable, report), !Catch::Contains("caling"));
-  report.view.wide = true;
   CHECK_THAT(render(Format::kMarkdown, report), !Catch::Contains("caling"));
 }
 
@@ -153,7 +145,7 @@ TEST_CASE("of repeats the medians scale, and each run against the base's median"
   CHECK(scaling_of(rows).back() == "weak of 1 GPU: 85");
   Report report;
   report.rows = rows;
-  const auto json = json::parse(render(Format::kJson, report))["rows"];
+  const auto json = json_rows(report);
   CHECK(json[2]["scaling_efficiency_percent"] == 80.0);
 }
 

@@ -47,7 +47,8 @@ Table two_blocks() {
               .blocks = {Block{.title = "first", .introduction = {"A line."}}},
               .warnings = {{.name = "a_warning", .text = "a remedy"}},
               .notes = {"A note.", "A reason."}};
-  table.blocks[0].answers.push_back({.question = "Fits", .text = "yes"});
+  table.blocks[0].legend = {"? may be noise"};
+  table.blocks[0].answers = {{"Fits", "yes"}, {"Memory", "1 GiB"}, {"Memory", "as planned"}};
   table.add({{"a", "a"}, {int64_t{1} << 30, "1.00"}});
   table.blocks.emplace_back().title = "second";
   table.add({{"b", "b"}, {Value(), "-"}});
@@ -60,8 +61,12 @@ TEST_CASE("a terminal shows all blocks below one heading, with sentences around 
         "       memory\n"
         "point     GiB\n"
         "-----  ------\n"
-        "\nfirst\nA line.\nFits: yes\n\n"
-        "a        1.00\n"
+        "\nfirst\nA line.\n\n"
+        "a        1.00\n\n"
+        "? may be noise\n\n"
+        "Fits:   yes\n"
+        "Memory: 1 GiB\n"
+        "        as planned\n"
         "\nsecond\n"
         "b           -\n\n"
         "Warning: a remedy.\nA note.\nA reason.\n");
@@ -70,13 +75,15 @@ TEST_CASE("a terminal shows all blocks below one heading, with sentences around 
 
 TEST_CASE("people read texts in Markdown and LaTeX, programs read values in CSV and JSON") {
   const Table table = two_blocks();
-  CHECK_THAT(table_markdown(table), Catch::Contains("### A title\n") &&
-                                        Catch::Contains("A line.\n\n- **Fits:** yes\n") &&
-                                        Catch::Contains("| point | memory GiB |\n| --- | ---: |\n"
-                                                        "| a | 1.00 |\n") &&
-                                        Catch::Contains("\n**Warning:** a remedy.\n\nA note.\n"));
+  CHECK_THAT(table_markdown(table),
+             Catch::Contains("### A title\n") && Catch::Contains("A line.\n\n| point") &&
+                 Catch::Contains("\n\n? may be noise\n\n- **Fits:** yes\n") &&
+                 Catch::Contains("| point | memory GiB |\n| --- | ---: |\n"
+                                 "| a | 1.00 |\n") &&
+                 Catch::Contains("\n**Warning:** a remedy.\n\nA note.\n"));
   CHECK_THAT(table_latex(table), Catch::Contains("\\label{tab:a-label}") &&
                                      Catch::Contains("a & 1.00 \\\\\n") &&
+                                     Catch::Contains("\n? may be noise\\par\n") &&
                                      Catch::Contains("\nA reason.\\par\n"));
   CHECK(table_csv(table) == "point,memory_bytes\r\na,1073741824\r\nb,\r\n");
   const auto json = nlohmann::json::parse(table_json(table));

@@ -28,9 +28,7 @@ int64_t ended(Store& store, const std::string& experiment, const RunRecord& run,
 
 }  // namespace
 
-TEST_CASE("runs of one position are listed by their value of the doubled key") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(StoreTest, "runs of one position are listed by their value of the doubled key") {
   std::vector runs{run_of_family("one", 1), planned_run("last", 1)};
   runs.back().position = 1;
   store.plan(experiment("lab"), runs);
@@ -40,9 +38,7 @@ TEST_CASE("runs of one position are listed by their value of the doubled key") {
   CHECK(points == std::vector<std::string>{"one=1", "one=4", "one=6", "one=8", "last"});
 }
 
-TEST_CASE("a run is found whether it is in the current list or not") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(StoreTest, "a run is found whether it is in the current list or not") {
   const std::vector runs{run_of_family("one", 1)};
   const int64_t id = store.plan(experiment("lab"), runs).front().id;
   store.plan(experiment("lab"), {});
@@ -52,9 +48,8 @@ TEST_CASE("a run is found whether it is in the current list or not") {
   CHECK_FALSE(store.recorded_run("another", "one=1", "hash1"));
 }
 
-TEST_CASE("values that ran out of memory are known to all experiments, with their device") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(StoreTest,
+                 "values that ran out of memory are known to all experiments, with their device") {
   store.plan(experiment("lab"), {});
   store.plan(experiment("other"), {});
   CHECK(store.known_out_of_memory("one").empty());
@@ -82,17 +77,14 @@ TEST_CASE("values that ran out of memory are known to all experiments, with thei
   CHECK(store.known_out_of_memory("one")[1].value == 8);
 }
 
-TEST_CASE("a run without a family is no evidence") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(StoreTest, "a run without a family is no evidence") {
   store.plan(experiment("lab"), {});
   ended(store, "lab", planned_run("plain", 1), RunStatus::kOutOfMemory);
   CHECK(store.known_out_of_memory("").empty());
 }
 
-TEST_CASE("a run may be recorded as out of memory without an attempt, which is no evidence") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(
+    StoreTest, "a run may be recorded as out of memory without an attempt, which is no evidence") {
   store.plan(experiment("lab"), {});
   const int64_t id = store.plan_one_more("lab", run_of_family("one", 8)).id;
   store.record_status(id, RunStatus::kOutOfMemory, "6 is known not to fit");
@@ -104,9 +96,9 @@ TEST_CASE("a run may be recorded as out of memory without an attempt, which is n
   CHECK(store.known_out_of_memory("one").empty());
 }
 
-TEST_CASE("a job that runs its experiment comes to the values of keys that it doubles, no others") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(
+    StoreTest,
+    "a job that runs its experiment comes to the values of keys that it doubles, no others") {
   store.plan(experiment("lab"), {});
   const auto plan = [&](const std::string& family, int64_t value) {
     return store.plan_one_more("lab", run_of_family(family, value)).id;
@@ -141,9 +133,8 @@ TEST_CASE("a job that runs its experiment comes to the values of keys that it do
   }
 }
 
-TEST_CASE("what ran out of memory in results that were merged says nothing of this machine") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(
+    StoreTest, "what ran out of memory in results that were merged says nothing of this machine") {
   store.plan(experiment("lab"), {});
   ended(store, "lab", run_of_family("one", 4), RunStatus::kOutOfMemory);
   REQUIRE(store.known_out_of_memory("one").size() == 1);

@@ -106,9 +106,8 @@ TEST_CASE("what was rolled back is in no figure") {
   CHECK(recorded(store) == expected(events));
 }
 
-TEST_CASE("figures of a long running attempt lag behind by a small part of its events") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(StoreTest,
+                 "figures of a long running attempt lag behind by a small part of its events") {
   const int64_t run_id = running_run(store, 1);
   const Store::Batch quick(store);
   for (int64_t step = 1; step <= 1'000; ++step) {

@@ -5,9 +5,8 @@
 namespace fsdp {
 namespace {
 
-TEST_CASE("ingesting the same events twice records them once, and later ones are added") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(StoreTest,
+                 "ingesting the same events twice records them once, and later ones are added") {
   const int64_t run_id = running_run(store, 1);
   store.ingest(run_id, 1, 0, step_events(1, 10));
   store.ingest(run_id, 1, 0, step_events(1, 10));
@@ -22,9 +21,7 @@ TEST_CASE("ingesting the same events twice records them once, and later ones are
   CHECK(count(results, "steps") == 13);
 }
 
-TEST_CASE("every value of a step is recorded under its key") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(StoreTest, "every value of a step is recorded under its key") {
   const int64_t run_id = running_run(store, 1);
   StepDone done;
   done.step = 7;
@@ -49,9 +46,8 @@ TEST_CASE("every value of a step is recorded under its key") {
         "1,1,0,7,3,99,NULL,1,1.5,2,3,1.0e-05,0.25,4,5,6,1099511627776,1,65536.0\n");
 }
 
-TEST_CASE("evaluations, checkpoints and samples of devices are recorded once each") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(StoreTest,
+                 "evaluations, checkpoints and samples of devices are recorded once each") {
   const int64_t run_id = running_run(store, 1);
   const EvaluationDone evaluation{.step = 7,
                                   .loss = 1.5,
@@ -100,9 +96,7 @@ TEST_CASE("evaluations, checkpoints and samples of devices are recorded once eac
         "1,1,0,4,30,\"\",cpu,\"\",NULL,NULL,NULL,NULL,NULL,NULL,NULL\n");
 }
 
-TEST_CASE("use of CPUs is recorded, and is a figure for another process too") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(StoreTest, "use of CPUs is recorded, and is a figure for another process too") {
   const int64_t run_id = running_run(store, 1);
   const CpuUse use{.cpus = "0-1",
                    .cpu_count = 2,
@@ -120,10 +114,26 @@ TEST_CASE("use of CPUs is recorded, and is a figure for another process too") {
   CHECK(row.run_queue_wait_percent.value() == Approx(25));
 }
 
-TEST_CASE(
+TEST_CASE_METHOD(StoreTest, "the highest peak of memory on any rank is read with its uses") {
+  const int64_t run_id = running_run(store, 2);
+  CHECK_FALSE(store.memory_peak(run_id, 1));
+  const auto peak = [](int64_t bytes) {
+    MemoryPeak peak;
+    peak.phase = "backward";
+    peak.unit = 6;
+    peak.memory_allocated_bytes_max = bytes;
+    peak.by_use[MemoryUse::kParameters] = bytes - 1;
+    peak.by_use[MemoryUse::kBatch] = 1;
+    return peak;
+  };
+  store.ingest(run_id, 1, 0, std::vector{event(0, 10, peak(100)), event(1, 20, peak(300))});
+  store.ingest(run_id, 1, 1, std::vector{event(0, 10, peak(200))});
+  CHECK(store.memory_peak(run_id, 1) == peak(300));
+}
+
+TEST_CASE_METHOD(
+    StoreTest,
     "an attempt that goes on from a checkpoint has its own times, and all losses of the run") {
-  const ResultsFolder results;
-  Store store(results.path());
   const int64_t run_id = running_run(store, 1);
   store.ingest(run_id, 1, 0, step_events(1, 10));
   const auto evaluated = [](int64_t step, double loss) {
@@ -156,9 +166,8 @@ TEST_CASE(
   CHECK(store.rank_ends(run_id, 2).at(0).last_step == 12);
 }
 
-TEST_CASE("a rank that was killed when it had just begun has lived until its only event") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(StoreTest,
+                 "a rank that was killed when it had just begun has lived until its only event") {
   const int64_t run_id = running_run(store, 1);
   Event begun = event(0, 5'000, RunStarted{});
   begun.elapsed_ms = 600;
@@ -173,9 +182,7 @@ TEST_CASE("a rank that was killed when it had just begun has lived until its onl
   CHECK(store.comparison("lab").at(0).total_time_ms == 600);
 }
 
-TEST_CASE("events of an attempt that was never begun are refused") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(StoreTest, "events of an attempt that was never begun are refused") {
   CHECK_THROWS_WITH(store.ingest(1, 1, 0, step_events(1, 1)),
                     Catch::Contains("results.sqlite: attempt 1 of run 1 was never begun"));
   CHECK(count(results, "steps") == 0);

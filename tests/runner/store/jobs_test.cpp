@@ -38,9 +38,8 @@ AttemptStart start_in(const std::string& slurm_job, int64_t started_unix_ms = 1'
 
 RunRecord record_of(const Store& store, int64_t run) { return store.run(run).value(); }
 
-TEST_CASE("a job is there before sbatch answers, and open until all its tasks are over") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(StoreTest,
+                 "a job is there before sbatch answers, and open until all its tasks are over") {
   const auto runs = plan_runs(store, 2);
   const int64_t id = store.record_job(job_of(runs));
   auto open = store.open_jobs("lab");
@@ -90,9 +89,7 @@ TEST_CASE("an allocation's runs share its job's name") {
   CHECK(slurm_name(job, 3) == "12");
 }
 
-TEST_CASE("the same token is not recorded twice") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(StoreTest, "the same token is not recorded twice") {
   const auto runs = plan_runs(store, 1);
   store.record_job(job_of(runs));
   CHECK_THROWS_AS(store.record_job(job_of(runs)), std::runtime_error);
@@ -100,9 +97,7 @@ TEST_CASE("the same token is not recorded twice") {
   CHECK(store.jobs_of_run(runs[0]).size() == 1);
 }
 
-TEST_CASE("a job may get more runs while it is open") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(StoreTest, "a job may get more runs while it is open") {
   const auto runs = plan_runs(store, 2);
   JobRecord job = job_of({runs[0]});
   job.tasks[0].device_kind = "cpu";
@@ -115,9 +110,7 @@ TEST_CASE("a job may get more runs while it is open") {
   CHECK(found.tasks[1] == more);
 }
 
-TEST_CASE("a job that Slurm refused is forgotten, its runs are not") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(StoreTest, "a job that Slurm refused is forgotten, its runs are not") {
   const auto runs = plan_runs(store, 1);
   const int64_t refused = store.record_job(job_of(runs, "refused"));
   store.record_job(job_of(runs));
@@ -129,9 +122,9 @@ TEST_CASE("a job that Slurm refused is forgotten, its runs are not") {
   CHECK_FALSE(store.run(99));
 }
 
-TEST_CASE("while sbatch has not answered, attempts of any job are left alone, local ones are not") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(
+    StoreTest,
+    "while sbatch has not answered, attempts of any job are left alone, local ones are not") {
   const auto runs = plan_runs(store, 2);
   store.record_job(job_of(runs));
   store.begin_attempt(runs[0], start_in("12_0"));
@@ -141,9 +134,8 @@ TEST_CASE("while sbatch has not answered, attempts of any job are left alone, lo
   CHECK(running[0].run.id == runs[1]);
 }
 
-TEST_CASE("running attempts of open jobs are not taken for those of a killed runner") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(StoreTest,
+                 "running attempts of open jobs are not taken for those of a killed runner") {
   const auto runs = plan_runs(store, 3);
   const int64_t id = store.record_job(job_of(runs));
   store.set_slurm_job(id, "12");
@@ -162,9 +154,7 @@ TEST_CASE("running attempts of open jobs are not taken for those of a killed run
   CHECK(store.running_attempts("lab").size() == 3);
 }
 
-TEST_CASE("running attempts of an open allocation are left alone too") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(StoreTest, "running attempts of an open allocation are left alone too") {
   const auto runs = plan_runs(store, 1);
   JobRecord job = job_of(runs);
   job.mode = "allocation";
@@ -174,9 +164,7 @@ TEST_CASE("running attempts of an open allocation are left alone too") {
   CHECK(store.running_attempts("lab").empty());
 }
 
-TEST_CASE("the status of a queued run names its job and why it waits") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(StoreTest, "the status of a queued run names its job and why it waits") {
   const auto runs = plan_runs(store, 2);
   const int64_t id = store.record_job(job_of(runs));
   store.record_status(runs[0], RunStatus::kQueued, "");
@@ -217,9 +205,7 @@ TEST_CASE("the status of a queued run names its job and why it waits") {
   CHECK(store.statuses("lab").size() == 2);
 }
 
-TEST_CASE("a run that is submitted again is shown once, with its newest job") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(StoreTest, "a run that is submitted again is shown once, with its newest job") {
   const auto runs = plan_runs(store, 1);
   JobRecord job = job_of(runs);
   job.slurm_job = "12";
@@ -265,9 +251,7 @@ TEST_CASE("attempts that were cut short hide no result, and the newest of them i
   CHECK(record_of(store, run).status == RunStatus::kFinished);
 }
 
-TEST_CASE("a status without an attempt is the run's, but hides no result") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(StoreTest, "a status without an attempt is the run's, but hides no result") {
   const int64_t run = plan_runs(store, 1)[0];
   store.record_status(run, RunStatus::kFailed, "sbatch: invalid partition");
   CHECK(record_of(store, run).status == RunStatus::kFailed);
@@ -288,9 +272,7 @@ TEST_CASE("a status without an attempt is the run's, but hides no result") {
   CHECK(record_of(store, run).reason.empty());
 }
 
-TEST_CASE("more may become known of an attempt's end") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(StoreTest, "more may become known of an attempt's end") {
   const int64_t run = plan_runs(store, 1)[0];
   store.begin_attempt(run, start_in("12_0"));
   store.ingest(run, 1, 0, step_events(1, 3));
@@ -303,9 +285,8 @@ TEST_CASE("more may become known of an attempt's end") {
   CHECK(row.steps == 4);
 }
 
-TEST_CASE("a run is not pruned while its job is open, and goes with its jobs afterwards") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(StoreTest,
+                 "a run is not pruned while its job is open, and goes with its jobs afterwards") {
   const auto runs = plan_runs(store, 2);
   JobRecord job = job_of(runs);
   job.slurm_job = "12";

@@ -35,15 +35,16 @@ int64_t fill(const ResultsFolder& results, int64_t steps = 3) {
       event(steps + 2, 5'000, CheckpointDone{.step = 1, .path = "checkpoints/step-1"}));
   events.push_back(event(steps + 3, 5'000, DeviceSample{}));
   events.push_back(event(steps + 4, 5'500, CpuUse{}));
-  events.push_back(event(steps + 5, 6'000, RunFinished{.steps = steps}));
+  events.push_back(event(steps + 5, 5'600, MemoryPeak()));
+  events.push_back(event(steps + 6, 6'000, RunFinished{.steps = steps}));
   store.ingest(run, attempt, 0, events);
   store.end_attempt(run, attempt, RunStatus::kFinished, "", 7'000);
   return run;
 }
 
 const std::vector<std::string> kTables{
-    "experiments", "experiment_texts", "runs",           "attempts",  "ranks",   "steps",
-    "evaluations", "checkpoints",      "device_samples", "summaries", "cpu_uses"};
+    "experiments", "experiment_texts", "runs",           "attempts",  "ranks",    "steps",
+    "evaluations", "checkpoints",      "device_samples", "summaries", "cpu_uses", "memory_peaks"};
 
 std::map<std::string, int64_t> counts(const ResultsFolder& results) {
   std::map<std::string, int64_t> found;
@@ -125,6 +126,19 @@ TEST_CASE("merging again adds nothing, keeps the runs' numbers, and takes over w
   CHECK(rows[0].step_time_ms_median == 20);
   CHECK(rows[1].point == "three");
   CHECK(store.runs().size() == 3);
+}
+
+TEST_CASE("what was pruned from a source leaves the lists when it is merged again") {
+  const ResultsFolder alice, all;
+  const int64_t run = fill(alice);
+  const std::vector<MergeSource> sources{{"alice", alice.path()}};
+  merge_results(all.path(), sources);
+  REQUIRE(Store(alice.path()).delete_run(run));
+  CHECK(merge_results(all.path(), sources)[0].skipped.empty());
+  CHECK(Store(all.path()).comparison("alice/lab").size() == 1);
+  REQUIRE(Store(alice.path()).delete_run(run + 1));
+  CHECK(merge_results(all.path(), sources)[0].skipped.empty());
+  CHECK(Store(all.path()).comparison("").empty());
 }
 
 TEST_CASE("sources stay as they are, also one that cannot be written") {

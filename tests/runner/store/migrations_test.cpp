@@ -42,7 +42,7 @@ TEST_CASE("a change of the schema is meant: it needs a new version once this one
 TEST_CASE("an empty file becomes a database of the newest version") {
   const ResultsFolder results;
   { const Store store(results.path()); }
-  check_is_whole(results, 2);
+  check_is_whole(results, 3);
 }
 
 // Returns all tables, columns, indexes and views, in an order that migrations do not change.
@@ -63,7 +63,7 @@ TEST_CASE("results of 0.1.0 keep what they hold and get what is new") {
                "pragma user_version = 1; pragma application_id = " +
                std::to_string(kApplicationId));
   { const Store store(old.path()); }
-  check_is_whole(old, 2);
+  check_is_whole(old, 3);
   CHECK(structure(old) == structure(fresh));
   CHECK(sqlite3(old, "select name, title from experiments") == "lab,\"a title\"\n");
 }
@@ -85,9 +85,9 @@ TEST_CASE("the next version keeps every figure of this one") {
     CHECK(Statement(database, "select count(*) from steps where colour is null").value<int>() == 5);
   }
   CHECK(sqlite3(results, "select * from comparison") == before);
-  check_is_whole(results, 3);
+  check_is_whole(results, 4);
   CHECK_THROWS_WITH(Store(results.path()), Contains("written by a newer fsdp-run") &&
-                                               Contains("reads up to version 2") &&
+                                               Contains("reads up to version 3") &&
                                                Contains("update fsdp-run"));
 }
 
@@ -128,9 +128,7 @@ TEST_CASE("results of before 0.1.0 are refused, with what to do") {
   CHECK(read_text_file(results.database()) == before);
 }
 
-TEST_CASE("settings of a run are columns of its specification") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(StoreTest, "settings of a run are columns of its specification") {
   RunRecord run = planned_run("point", 4);
   const auto column = [&](const std::string& name) {
     store.plan(experiment("lab"), std::vector{run});

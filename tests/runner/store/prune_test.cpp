@@ -18,6 +18,13 @@ RunRecord run_with_files(Store& store, const ResultsFolder& results, const std::
   return record;
 }
 
+// A whole checkpoint, as the trainer leaves it.
+void write_checkpoint(const path& folder) {
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "weights") << "weights";
+  std::ofstream(folder / "trainer.json") << R"({"files": [{"name": "weights", "size_bytes": 7}]})";
+}
+
 PruneWish wish_for(std::set<int64_t> runs, bool checkpoints = false) {
   PruneWish wish;
   wish.runs = std::move(runs);
@@ -30,9 +37,8 @@ void prune_all(Store& store, const ResultsFolder& results, const PruneWish& wish
 }
 
 // A trainer was killed between the two renames that replace a checkpoint.
-TEST_CASE("the checkpoint that was about to be replaced counts until another has its name") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(StoreTest,
+                 "the checkpoint that was about to be replaced counts until another has its name") {
   const RunRecord run = run_with_files(store, results, "lab");
   const path checkpoints = results.path() / run.folder / "checkpoints";
   for (const char* name : {"step-2.replaced", "step-2.partial"}) {
@@ -58,9 +64,33 @@ TEST_CASE("the checkpoint that was about to be replaced counts until another has
   }
 }
 
-TEST_CASE("a folder that two runs share goes with the last of them") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(StoreTest, "of the checkpoints to keep only whole ones count") {
+  const RunRecord run = run_with_files(store, results, "lab");
+  const path checkpoints = results.path() / run.folder / "checkpoints";
+  write_checkpoint(checkpoints / "step-1");
+  write_checkpoint(checkpoints / "step-2");
+  const std::string file = GENERATE("weights", "trainer.json");
+  SECTION("one without a file") { std::filesystem::remove(checkpoints / "step-2" / file); }
+  SECTION("one with half a file") {
+    const path half = checkpoints / "step-2" / file;
+    std::filesystem::resize_file(half, std::filesystem::file_size(half) / 2);
+  }
+  PruneWish wish = wish_for({run.id}, true);
+  wish.keep_last = 1;
+  prune_all(store, results, wish);
+  CHECK(names_in(checkpoints) == std::vector<std::string>{"step-1"});
+}
+
+TEST_CASE_METHOD(StoreTest, "a merged run goes whatever it did when it was merged") {
+  const RunRecord run = run_with_files(store, results, "eve");
+  store.begin_attempt(run.id, attempt_start());
+  const bool is_merged = GENERATE(true, false);
+  if (is_merged) Database(results.database()).execute("update experiments set source = 'eve'");
+  prune_all(store, results, wish_for({run.id}));
+  CHECK(store.runs().empty() == is_merged);
+}
+
+TEST_CASE_METHOD(StoreTest, "a folder that two runs share goes with the last of them") {
   const RunRecord one = run_with_files(store, results, "lab");
   const RunRecord two = run_with_files(store, results, "other");
   Database(results.database()).execute("update runs set folder = '" + one.folder.string() + "'");
@@ -84,9 +114,8 @@ TEST_CASE("a folder that two runs share goes with the last of them") {
   }
 }
 
-TEST_CASE("a merged run is forgotten, and no file goes with it, whatever folder it names") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(StoreTest,
+                 "a merged run is forgotten, and no file goes with it, whatever folder it names") {
   const RunRecord own = run_with_files(store, results, "lab");
   const RunRecord merged = run_with_files(store, results, "eve");
   const std::string folder =
@@ -153,9 +182,8 @@ path left_by_a_killed_prune(const ResultsFolder& results) {
   return rest;
 }
 
-TEST_CASE("the rest of a pruned run is removed, also once a run of its folder is planned") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(StoreTest,
+                 "the rest of a pruned run is removed, also once a run of its folder is planned") {
   const path rest = left_by_a_killed_prune(results);
   const bool is_planned_first = GENERATE(true, false);
   if (is_planned_first) run_with_files(store, results, "lab");
@@ -168,9 +196,7 @@ TEST_CASE("the rest of a pruned run is removed, also once a run of its folder is
   CHECK(std::filesystem::exists(results / "runs/lab/a-01234567/checkpoints/step-1/trainer.json"));
 }
 
-TEST_CASE("a folder that a new run has got while prune asked stays") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(StoreTest, "a folder that a new run has got while prune asked stays") {
   const RunRecord run = run_with_files(store, results, "lab");
   const std::vector<PruneItem> items = find_prunable(store, results.path(), wish_for({run.id}));
   Store other(results.path());
@@ -182,9 +208,9 @@ TEST_CASE("a folder that a new run has got while prune asked stays") {
   CHECK(store.runs().size() == 2);
 }
 
-TEST_CASE("a run whose folder was renamed before its rows went is forgotten by the next prune") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(
+    StoreTest,
+    "a run whose folder was renamed before its rows went is forgotten by the next prune") {
   const RunRecord run = run_with_files(store, results, "lab");
   const path folder = results.path() / run.folder;
   const path renamed = folder.parent_path() / ".a-01234567.pruned";
@@ -224,9 +250,7 @@ TEST_CASE("a run whose folder was renamed before its rows went is forgotten by t
   }
 }
 
-TEST_CASE("two prunes may find the same rest: the second has nothing to do") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(StoreTest, "two prunes may find the same rest: the second has nothing to do") {
   const path rest = left_by_a_killed_prune(results);
   const std::vector<PruneItem> items = find_prunable(store, results.path(), wish_for({}));
   REQUIRE(items.size() == 1);
@@ -236,9 +260,7 @@ TEST_CASE("two prunes may find the same rest: the second has nothing to do") {
   }
 }
 
-TEST_CASE("the rest of an earlier prune of the same folder is not in the way") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(StoreTest, "the rest of an earlier prune of the same folder is not in the way") {
   left_by_a_killed_prune(results);
   const RunRecord run = run_with_files(store, results, "lab");
   std::vector<PruneItem> items = find_prunable(store, results.path(), wish_for({run.id}));
@@ -247,9 +269,8 @@ TEST_CASE("the rest of an earlier prune of the same folder is not in the way") {
   CHECK_FALSE(std::filesystem::exists(results / "runs/lab"));
 }
 
-TEST_CASE("the folder of an experiment in which a run is planned stays when a rest goes") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(StoreTest,
+                 "the folder of an experiment in which a run is planned stays when a rest goes") {
   const path folder = left_by_a_killed_prune(results);
   RunRecord planned = planned_run("b", 1);
   planned.folder = "runs/lab/b-01234567";
@@ -269,9 +290,8 @@ RunRecord run_that_resumes(Store& store, const ResultsFolder& results, const std
   return store.plan(experiment(name), std::vector{planned}).front();
 }
 
-TEST_CASE("what another run resumes from stays, also when that is planned while prune asks") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(
+    StoreTest, "what another run resumes from stays, also when that is planned while prune asks") {
   const RunRecord first = run_with_files(store, results, "first");
   const path checkpoint = results.path() / first.folder / "checkpoints/step-1";
   const bool checkpoints = GENERATE(true, false);

@@ -22,9 +22,7 @@ path folder_of(Store& store, const std::string& experiment_name, const RunRecord
   return store.plan(experiment(experiment_name), std::vector{run}).front().folder;
 }
 
-TEST_CASE("runs that want one folder get one each, and keep it") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(StoreTest, "runs that want one folder get one each, and keep it") {
   const path wanted = "runs/lab/a-01234567";
   const std::vector<std::pair<std::string, RunRecord>> runs{
       {"my lab", wanting("a", wanted)},
@@ -41,17 +39,16 @@ TEST_CASE("runs that want one folder get one each, and keep it") {
   for (const path& folder : folders) CHECK(is_run_folder(folder));
 }
 
-TEST_CASE("a run keeps the folder that was recorded when its folder would be called otherwise") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(
+    StoreTest,
+    "a run keeps the folder that was recorded when its folder would be called otherwise") {
   folder_of(store, "lab", wanting("2 layers", "runs/lab/2-layers-01234567"));
   CHECK(folder_of(store, "lab", wanting("2 layers", "runs/lab/2-layers~1-01234567")) ==
         "runs/lab/2-layers-01234567");
 }
 
-TEST_CASE("a run that shares its folder with another since an earlier version gets its own") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(
+    StoreTest, "a run that shares its folder with another since an earlier version gets its own") {
   folder_of(store, "lab", wanting("2-layers", "runs/lab/2-layers-01234567"));
   folder_of(store, "other", wanting("2 layers", "runs/other/2-layers~1-01234567"));
   Database(results.database()).execute("update runs set folder = 'runs/lab/2-layers-01234567'");
@@ -61,9 +58,8 @@ TEST_CASE("a run that shares its folder with another since an earlier version ge
         "runs/lab/2-layers-01234567");
 }
 
-TEST_CASE("a folder that is recorded outside of the results' runs is not used again") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(StoreTest,
+                 "a folder that is recorded outside of the results' runs is not used again") {
   const auto run = wanting("a", "runs/lab/a-01234567");
   folder_of(store, "lab", run);
   const std::string recorded =
@@ -72,9 +68,7 @@ TEST_CASE("a folder that is recorded outside of the results' runs is not used ag
   CHECK(folder_of(store, "lab", run) == "runs/lab/a-01234567");
 }
 
-TEST_CASE("nothing is planned in an experiment that was merged from elsewhere") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(StoreTest, "nothing is planned in an experiment that was merged from elsewhere") {
   const auto run = wanting("a", "runs/alice-lab/a-01234567");
   folder_of(store, "alice/lab", run);
   Database(results.database())
@@ -85,9 +79,7 @@ TEST_CASE("nothing is planned in an experiment that was merged from elsewhere") 
   CHECK(store.run(1)->folder == "../alice/x");
 }
 
-TEST_CASE("a run whose folder a merged run claims keeps it") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(StoreTest, "a run whose folder a merged run claims keeps it") {
   const auto run = wanting("a", "runs/lab/a-01234567");
   folder_of(store, "lab", run);
   folder_of(store, "eve/lab", wanting("a", "runs/eve-lab/a-01234567"));

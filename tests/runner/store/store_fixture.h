@@ -18,6 +18,12 @@ class ResultsFolder : public TemporaryFolder {
   std::filesystem::path database() const { return path() / "results.sqlite"; }
 };
 
+// An empty store for a test.
+struct StoreTest {
+  const ResultsFolder results;
+  Store store{results.path()};
+};
+
 inline int64_t count(const ResultsFolder& results, const std::string& table) {
   Database database(results.database());
   return Statement(database, "select count(*) from " + table).value<int64_t>().value();

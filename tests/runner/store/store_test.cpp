@@ -12,16 +12,14 @@ TEST_CASE("an empty folder gets the schema, and opening it again keeps everythin
   const ResultsFolder results;
   { running_run(*std::make_unique<Store>(results.path() / "."), 1); }
   Database database(results.database());
-  CHECK(Statement(database, "pragma user_version").value<int>() == 2);
+  CHECK(Statement(database, "pragma user_version").value<int>() == 3);
   CHECK(Statement(database, "pragma foreign_keys").value<int>() == 1);
   CHECK(Statement(database, "pragma journal_mode").value<std::string>() == "truncate");
   Store again(results.path());
   CHECK(again.comparison("lab").size() == 1);
 }
 
-TEST_CASE("what is recorded in a batch is kept together or not at all") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(StoreTest, "what is recorded in a batch is kept together or not at all") {
   const int64_t run = running_run(store, 1);
   {
     Store::Batch lost(store);
@@ -58,9 +56,7 @@ TEST_CASE("a file that is not a database is refused by name") {
                     Catch::Contains("results.sqlite") && Catch::Contains("move it away"));
 }
 
-TEST_CASE("planning again keeps what was recorded and renews the current list") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(StoreTest, "planning again keeps what was recorded and renews the current list") {
   const auto first = in_order({planned_run("a", 1), planned_run("b", 1), planned_run("c", 2)});
   const auto before = store.plan(experiment("lab"), first);
   REQUIRE(before.size() == 3);
@@ -99,17 +95,13 @@ TEST_CASE("planning again keeps what was recorded and renews the current list") 
   CHECK(store.comparison_per_rank("lab", Listed::kEver).size() == 4);
 }
 
-TEST_CASE("the file that an experiment was last planned from is known") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(StoreTest, "the file that an experiment was last planned from is known") {
   CHECK_FALSE(store.experiment_file("lab"));
   store.plan(experiment("lab"), {});
   CHECK(store.experiment_file("lab") == "lab.yaml");
 }
 
-TEST_CASE("the experiments that were ever planned are listed by name") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(StoreTest, "the experiments that were ever planned are listed by name") {
   CHECK(store.experiments().empty());
   ExperimentRecord sweep = experiment("sweep");
   sweep.title = "A sweep";
@@ -125,33 +117,14 @@ TEST_CASE("the experiments that were ever planned are listed by name") {
   CHECK(experiments[1].compare == "throughput");
 }
 
-TEST_CASE("an interrupted attempt does not hide an earlier result") {
-  const ResultsFolder results;
-  Store store(results.path());
-  const std::vector runs{planned_run("a", 1)};
-  const int64_t run_id = store.plan(experiment("lab"), runs).front().id;
-  store.end_attempt(run_id, store.begin_attempt(run_id, attempt_start()), RunStatus::kFinished, "",
-                    5'000);
-  const int second = store.begin_attempt(run_id, attempt_start());
-  CHECK(store.comparison("lab").front().status == RunStatus::kRunning);
-  store.end_attempt(run_id, second, RunStatus::kInterrupted, "after step 3", 6'000);
-  CHECK(store.comparison("lab").front().status == RunStatus::kFinished);
-  CHECK(store.comparison("lab").front().attempt == 1);
-  CHECK(store.plan(experiment("lab"), runs).front().status == RunStatus::kFinished);
-}
-
-TEST_CASE("an attempt's number skips those that are taken outside the database") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(StoreTest, "an attempt's number skips those that are taken outside the database") {
   const std::vector runs{planned_run("a", 1)};
   const int64_t run_id = store.plan(experiment("lab"), runs).front().id;
   CHECK(store.begin_attempt(run_id, attempt_start(), 3) == 3);
   CHECK(store.begin_attempt(run_id, attempt_start(), 1) == 4);
 }
 
-TEST_CASE("the view comparison tells runs of one strategy apart") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(StoreTest, "the view comparison tells runs of one strategy apart") {
   auto runs = in_order({planned_run("a", 4), planned_run("b", 4), planned_run("c", 4)});
   RunSpec& hybrid = runs[0].spec;
   hybrid.strategy.kind = StrategyKind::kFsdp;
@@ -184,9 +157,9 @@ TEST_CASE("the view comparison tells runs of one strategy apart") {
   CHECK(rows[1].precision == "bf16/fp32/fp32");
 }
 
-TEST_CASE("the view comparison holds the newest attempt's figures, read by the sqlite3 program") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(
+    StoreTest,
+    "the view comparison holds the newest attempt's figures, read by the sqlite3 program") {
   const auto runs = in_order({planned_run("4xDDP", 2), planned_run("never run", 1)});
   const int64_t run_id = store.plan(experiment("lab"), runs).front().id;
   store.begin_attempt(run_id, attempt_start(500));
@@ -243,9 +216,7 @@ TEST_CASE("the view comparison holds the newest attempt's figures, read by the s
   CHECK_FALSE(ranks[2].steps);
 }
 
-TEST_CASE("figures of a running attempt are those of the steps so far") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(StoreTest, "figures of a running attempt are those of the steps so far") {
   const int64_t run_id = running_run(store, 1);
   store.ingest(run_id, 1, 0, step_events(1, 5));
   auto rows = store.comparison("lab");
@@ -257,9 +228,9 @@ TEST_CASE("figures of a running attempt are those of the steps so far") {
   CHECK(store.comparison("")[0].steps == 6);
 }
 
-TEST_CASE("attempts left running by a killed runner are found with what their ranks said last") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(
+    StoreTest,
+    "attempts left running by a killed runner are found with what their ranks said last") {
   const int64_t run_id = running_run(store, 3);
   store.ingest(run_id, 1, 0, step_events(1, 4));
   store.ingest(run_id, 1, 1,
@@ -288,9 +259,8 @@ TEST_CASE("attempts left running by a killed runner are found with what their ra
   CHECK(store.running_attempts("lab").empty());
 }
 
-TEST_CASE("a late end of an older attempt leaves the run's status to the newest") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(StoreTest,
+                 "a late end of an older attempt leaves the run's status to the newest") {
   const int64_t run_id = running_run(store, 1);
   CHECK(store.begin_attempt(run_id, attempt_start()) == 2);
   store.end_attempt(run_id, 2, RunStatus::kFinished, "", 2'000);
@@ -299,9 +269,8 @@ TEST_CASE("a late end of an older attempt leaves the run's status to the newest"
   CHECK(store.plan(experiment("lab"), runs).front().status == RunStatus::kFinished);
 }
 
-TEST_CASE("GPU-hours were those of one attempt of several, and of the ranks only") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(StoreTest,
+                 "GPU-hours were those of one attempt of several, and of the ranks only") {
   const auto held = [&] { return store.comparison("lab").at(0).held; };
   std::vector runs{planned_run("point", 2)};
   for (const DeviceKind device : {DeviceKind::kCpu, DeviceKind::kCuda}) {
@@ -327,9 +296,7 @@ TEST_CASE("GPU-hours were those of one attempt of several, and of the ranks only
   CHECK(held().node_time_ms == 2 * 10'000);
 }
 
-TEST_CASE("a digest is remembered until the file changes") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(StoreTest, "a digest is remembered until the file changes") {
   const auto file = results.path() / "tokens.npy";
   std::ofstream(file) << "one";
   CHECK_FALSE(store.digest(state_of(file)));
@@ -344,9 +311,8 @@ TEST_CASE("a digest is remembered until the file changes") {
   CHECK_FALSE(store.digest(state_of(file)));
 }
 
-TEST_CASE("a store's version changes when another one records, not when it does so itself") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(StoreTest,
+                 "a store's version changes when another one records, not when it does so itself") {
   const int64_t before = store.version();
   store.plan(experiment("lab"), {});
   CHECK(store.version() == before);

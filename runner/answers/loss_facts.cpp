@@ -1,0 +1,152 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "runner/answers/facts.h"
+#include "runner/series/run_keys.h"
+#include "runner/table/names.h"
+
+namespace fsdp {
+namespace {
+
+// --- the comparison of losses ---
+
+constexpr double kAllowedInFp32 = 1e-4;
+constexpr double kAllowedInOthers = 2e-2;
+
+// Returns the first and the last loss. For a resumed run only the last one: its first loss may
+// belong to the step from which it resumed.
+std::vector<StepLoss> ends_of(const ComparisonRow& run) {
+  const int64_t steps_done = run.steps.value_or(0);  // of the whole run, unless the run was resumed
+  const int64_t last_step = run.steps_planned.value_or(
+      is_resumed(run) ? std::numeric_limits<int64_t>::max() : steps_done);
+  const StepLoss last{.step = last_step, .loss = run.loss_last};
+  if (is_resumed(run) || last_step <= 1) return {last};
+  return {{.step = 1, .loss = run.loss_first}, last};
+}
+
+double relative_difference(double low, double high) {
+  return low == high ? 0 : (high - low) / std::max(std::abs(low), std::abs(high));
+}
+
+void compare_step(LossAgreement& agreement, int64_t step, const std::vector<LossOfRun>& losses) {
+  const auto finite = std::ranges::count_if(losses, [](auto& of) { return of.loss.has_value(); });
+  ++agreement.step_count;
+  if (finite == 0) {
+    ++agreement.not_finite_count;
+    return;
+  }
+  const auto [least, greatest] = std::ranges::minmax(losses, {}, &LossOfRun::loss);
+  const double difference = finite < std::ssize(losses)
+                                ? std::numeric_limits<double>::infinity()
+                                : relative_difference(*least.loss, *greatest.loss);
+  agreement.difference = std::max(agreement.difference, difference);
+  if (difference <= agreement.allowed || agreement.parted_at) return;
+  agreement.parted_at = step;
+  agreement.least = least;
+  agreement.greatest = greatest;
+}
+
+LossAgreement agreement_of(Runs runs) {
+  const bool is_every_step =
+      std::ranges::none_of(runs, [](const ComparisonRow* run) { return run->losses.empty(); });
+  std::map<int64_t, std::vector<LossOfRun>> by_step;
+  for (const ComparisonRow* run : runs) {
+    for (const auto& [step, loss] : is_every_step ? run->losses : ends_of(*run)) {
+      std::vector<LossOfRun>& known = by_step[step];
+      if (known.empty() || known.back().run != run) known.push_back({run, loss});
+    }
+  }
+  const bool is_fp32 = runs.front()->precision == "fp32";
+  LossAgreement agreement{.runs = std::move(runs),
+                          .is_every_step = is_every_step,
+                          .allowed = is_fp32 ? kAllowedInFp32 : kAllowedInOthers};
+  for (const auto& [step, losses] : by_step) {
+    if (losses.size() == agreement.runs.size()) compare_step(agreement, step, losses);
+  }
+  const bool is_from_first_step = !by_step.empty() && by_step.begin()->first == 1;
+  agreement.is_whole = is_from_first_step && agreement.step_count == by_step.size();
+  return agreement;
+}
+
+// --- runs that are not compared ---
+
+// Returns the differences between two runs that may change losses: "other optimizer.learning_rate,
+// train.seed". `other_keys` are the keys of `other`. Empty if no difference is found.
+std::string differing_keys(const ComparisonRow& run, const ComparisonRow& other,
+                           const Keys& other_keys) {
+  std::vector<std::string> names;
+  if (run.data_digest != other.data_digest) names.push_back("input files");
+  for (const auto& [key, value] : changed_keys(other_keys, keys_beyond(Effect::kNotLosses, run))) {
+    if (!key.starts_with("batch.")) names.push_back(key);  // the total batches are equal
+  }
+  return names.empty() ? "" : "other " + first_names(names, kMostNamedKeys);
+}
+
+// Returns why the losses of two runs need not be equal.
+std::string why_not_compared(const ComparisonRow& run, const ComparisonRow& other,
+                             const Keys& other_keys) {
+  if (run.loss_digest.empty()) return "no record of the settings that decide the losses";
+  if (other.loss_digest.empty())
+    return fmt::format("a record of the settings that decide the losses, but {} has none",
+                       other.point);
+  if (method_of(row_spec(run)) != method_of(row_spec(other))) return kAnotherMethod;
+  if (run.total_batch != other.total_batch) return "another batch";
+  const std::string keys = differing_keys(run, other, other_keys);
+  return keys.empty() ? "another loss_digest" : keys;
+}
+
+bool has_loss(const ComparisonRow* run) { return is_finished(run) && run->steps.value_or(0) > 0; }
+
+SeriesRows rows_of(const LossAgreement& agreement, Rows rows) {
+  return only(rows, [&](const Series* row) {
+    return std::ranges::any_of(agreement.runs, [&](auto* run) { return row->has(run); });
+  });
+}
+
+}  // namespace
+
+bool is_resumed(const ComparisonRow& run) { return run.resumed_from_step.value_or(0) != 0; }
+
+std::vector<LossAgreement> loss_agreements(Rows rows) {
+  const Runs runs = only(finished_runs(rows), [](const ComparisonRow* run) {
+    return !run->loss_digest.empty() && (!run->losses.empty() || run->steps.value_or(0) > 0);
+  });
+  std::vector<LossAgreement> agreements;
+  for (auto& [digest, alike] : grouped(runs, [](auto* run) { return run->loss_digest; })) {
+    if (alike.size() > 1) agreements.push_back(agreement_of(std::move(alike)));
+  }
+  return agreements;
+}
+
+std::vector<std::pair<std::string, SeriesRows>> incomparable(const LossFacts& facts) {
+  if (facts.agreements.empty()) return {};
+  return only(facts.apart, [](const auto& apart) { return apart.first != kAnotherMethod; });
+}
+
+LossFacts loss_facts(Rows rows) {
+  const SeriesRows finished =
+      only(rows, [](const Series* row) { return std::ranges::any_of(row->runs, has_loss); });
+  LossFacts facts{.runs = only(finished_runs(finished), has_loss),
+                  .agreements = loss_agreements(finished)};
+  if (facts.runs.empty()) return facts;
+  const ComparisonRow* reference = facts.runs.front();
+  facts.reference_rows = {finished.front()};
+  for (const LossAgreement& agreement : facts.agreements) {
+    const SeriesRows agreeing = rows_of(agreement, finished);
+    const bool is_first = &agreement == &facts.agreements.front();
+    if (!is_first && agreeing.size() <= facts.reference_rows.size()) continue;
+    facts.reference_rows = agreeing;
+    reference = agreement.runs.front();
+  }
+  const Keys keys = keys_beyond(Effect::kNotLosses, *reference);
+  const SeriesRows others =
+      only(finished, [&](const Series* row) { return !is_among(facts.reference_rows, row); });
+  facts.apart = grouped(others, [&](const Series* row) {
+    return why_not_compared(**std::ranges::find_if(row->runs, has_loss), *reference, keys);
+  });
+  return facts;
+}
+
+}  // namespace fsdp
