@@ -99,9 +99,8 @@ def write_checkpoint(name: str, folder: Path) -> None:
     model.save_pretrained(folder, max_shard_size=variant.shard_size)
 
 
-def copy_with_changed_tensor(
-    checkpoint: Path, folder: Path, name: str, change: Callable[[torch.Tensor], object]
-) -> Path:
+def copy_with_changed_tensor(checkpoint: Path, folder: Path, name: str,
+                             change: Callable[[torch.Tensor], object]) -> Path:
     """Copies a checkpoint of one file. `change` changes the tensor in place. Returns `folder`."""
     shutil.copytree(checkpoint, folder)
     file = folder / "model.safetensors"

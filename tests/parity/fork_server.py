@@ -14,26 +14,17 @@ import socket
 import subprocess
 import tempfile
 from collections import OrderedDict
-from collections.abc import Callable
 from pathlib import Path
+
+from waiting import LIMIT_S
 
 library: Path | None = None  # if None, programs are started, not forked
 MOST_SERVERS = 4
-LONGEST_START_S = 300  # of the start of a server on a busy machine
 # Variables that programs and preloaded libraries read only after they are loaded. A new value of any
 # other variable needs another server.
 READ_LATE = {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TMPDIR",
              "KILL_AT_CALL", "HOLD_FSYNC", "FAKE_CUDA_CAPABILITY", "FAKE_CUDA_FREE_MIB", "FAKE_CUDA_FULL_IN",
              "PYTEST_CURRENT_TEST"}
-
-
-def add_option(parser) -> None:
-    parser.addoption("--fork-server", type=Path, help="tests/fakes/fork_server, built: fork programs with it")
-
-
-def configure(config) -> None:
-    global library
-    library = config.getoption("--fork-server")
 
 
 class ForkedProcess:
@@ -77,7 +68,7 @@ class Server:
         variables = environment | {"LD_PRELOAD": preload, "FORK_SERVER": str(theirs.fileno())}
         self.process = subprocess.Popen([program], env=variables, pass_fds=[theirs.fileno()])
         theirs.close()
-        self.socket.settimeout(LONGEST_START_S)
+        self.socket.settimeout(LIMIT_S)
 
     def fork(self, args: list[str], variables: dict[str, str], stdin, stdout, stderr) -> ForkedProcess:
         words = [*args, "", *(f"{name}={value}" for name, value in variables.items())]

@@ -35,9 +35,8 @@ def first_logits(writer: Path, spec: dict, data: Path, folder: Path) -> Logits:
     return Logits(of_all_ranks("training"), of_all_ranks("evaluation"))
 
 
-def assert_same_logits(
-    expected: numpy.ndarray, got: numpy.ndarray, is_label=slice(None), tolerance: float = 1e-4
-) -> None:
+def assert_same_logits(expected: numpy.ndarray, got: numpy.ndarray, is_label=slice(None),
+                       tolerance: float = 1e-4) -> None:
     """`expected` is [labels, vocabulary], `got` is flat. Compares only rows in `is_label`. The
     tolerance is absolute."""
     assert got.size == expected.size, f"{got.size} logits instead of {expected.size}"

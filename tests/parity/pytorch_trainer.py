@@ -59,9 +59,8 @@ def fully_shard_options(spec: dict) -> dict:
             options["reshard_after_forward"] = False
         case "hybrid_shard":
             group = strategy["shard_group_size"]
-            options["mesh"] = init_device_mesh(
-                "cpu", (strategy["ranks"] // group, group), mesh_dim_names=("replicate", "shard")
-            )
+            options["mesh"] = init_device_mesh("cpu", (strategy["ranks"] // group, group),
+                                               mesh_dim_names=("replicate", "shard"))
     if strategy.get("offload") == "parameters":
         options["offload_policy"] = CPUOffloadPolicy(pin_memory=False)
     return options
@@ -78,9 +77,8 @@ def make_adapted_model(spec: dict) -> torch.nn.Module:
 def make_model(spec: dict) -> torch.nn.Module:
     if "method" in spec:
         return make_adapted_model(spec)
-    model = LlamaForCausalLM.from_pretrained(
-        spec["model"]["source"], dtype=torch.float32, attn_implementation="sdpa"
-    )
+    model = LlamaForCausalLM.from_pretrained(spec["model"]["source"], dtype=torch.float32,
+                                             attn_implementation="sdpa")
     model.train()
     if spec.get("activation_checkpointing", {}).get("every") == 1:
         model.gradient_checkpointing_enable({"use_reentrant": False})
@@ -96,14 +94,11 @@ def make_model(spec: dict) -> torch.nn.Module:
 
 def make_optimizer(spec: dict, model: torch.nn.Module) -> torch.optim.Optimizer:
     keys = spec["optimizer"]
-    return torch.optim.AdamW(
-        [parameter for parameter in model.parameters() if parameter.requires_grad],
-        lr=keys["learning_rate"],
-        betas=(keys.get("beta1", 0.9), keys.get("beta2", 0.95)),
-        eps=keys.get("epsilon", 1e-8),
-        weight_decay=keys.get("weight_decay", 0.0),
-        fused=True,
-    )
+    return torch.optim.AdamW([parameter for parameter in model.parameters()
+                              if parameter.requires_grad], lr=keys["learning_rate"],
+                             betas=(keys.get("beta1", 0.9), keys.get("beta2", 0.95)),
+                             eps=keys.get("epsilon", 1e-8), weight_decay=keys.get("weight_decay",
+                                                                                  0.0), fused=True)
 
 
 class Trainer:
@@ -120,9 +115,8 @@ class Trainer:
         first = (step - 1) * self.ranks * self.batch + self.first_row
         rows = self.rows[first : first + self.batch]
         logits = self.model(input_ids=rows[:, :-1], use_cache=False).logits
-        loss = torch.nn.functional.cross_entropy(
-            logits.flatten(0, 1).float(), rows[:, 1:].flatten()
-        )
+        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1).float(), rows[:,
+                                                                                    1:].flatten())
         del logits
         loss.backward()
         self.optimizer.step()
@@ -142,10 +136,8 @@ class Trainer:
     def load(self, folder: Path) -> None:
         state = self.state()
         dcp.load(state, checkpoint_id=folder)
-        set_state_dict(
-            self.model, self.optimizer,
-            model_state_dict=state["model"], optim_state_dict=state["optimizer"],
-        )
+        set_state_dict(self.model, self.optimizer, model_state_dict=state["model"],
+                       optim_state_dict=state["optimizer"])
 
 
 def elapsed_ms(start: float) -> float:

@@ -30,18 +30,14 @@ class Reference:
 
 def adamw_of(model: torch.nn.Module, optimizer: dict = OPTIMIZER) -> torch.optim.AdamW:
     """Returns an AdamW for the trained parameters of the model."""
-    return torch.optim.AdamW(
-        [parameter for parameter in model.parameters() if parameter.requires_grad],
-        lr=optimizer["learning_rate"],
-        betas=(optimizer["beta1"], optimizer["beta2"]),
-        eps=optimizer["epsilon"],
-        weight_decay=optimizer["weight_decay"],
-    )
+    return torch.optim.AdamW([parameter for parameter in model.parameters()
+                              if parameter.requires_grad], lr=optimizer["learning_rate"],
+                             betas=(optimizer["beta1"], optimizer["beta2"]),
+                             eps=optimizer["epsilon"], weight_decay=optimizer["weight_decay"])
 
 
-def train_reference(
-    checkpoint: Path, tokens: Path, clip_norm: float | None, dtype: torch.dtype, optimizer: dict
-) -> Reference:
+def train_reference(checkpoint: Path, tokens: Path, clip_norm: float | None, dtype: torch.dtype,
+                    optimizer: dict) -> Reference:
     """Trains STEPS steps of TOTAL_BATCH rows, in order. The loss is the sum of cross entropies over
     the whole batch, divided by its number of labels."""
     model = AutoModelForCausalLM.from_pretrained(checkpoint, dtype=dtype)
@@ -51,9 +47,8 @@ def train_reference(
     for batch in rows.split(TOTAL_BATCH)[:STEPS]:
         logits = model(batch[:, :-1], use_cache=False).logits
         labels = batch[:, 1:]
-        cross_entropy = torch.nn.functional.cross_entropy(
-            logits.flatten(0, 1).float(), labels.flatten(), reduction="sum"
-        )
+        cross_entropy = torch.nn.functional.cross_entropy(logits.flatten(0, 1).float(),
+                                                          labels.flatten(), reduction="sum")
         loss = cross_entropy / labels.numel()
         loss.backward()
         norm = torch.nn.utils.clip_grad_norm_(model.parameters(), clip_norm or float("inf"))

@@ -6,6 +6,7 @@ import json
 import random
 import shutil
 from functools import cache
+from pathlib import Path
 
 import pytest
 import sentencepiece
@@ -15,10 +16,8 @@ from logits import assert_same_logits, first_logits
 from peft_reference import NF4, Adapters, peft, write_adapter
 from reference import adamw_of
 from test_against_transformers import TOLERANCE, Case, cases
-from trainer import events_file, train
+from trainer import of_kind, read_events, train
 from transformers import T5Config, T5ForConditionalGeneration
-
-from pathlib import Path
 
 TOKENIZER = Path(__file__).parents[2] / "experiments/data/chess/tokenizer.model"
 STEPS = 10
@@ -26,11 +25,9 @@ TOTAL_BATCH = 12
 INPUT_LENGTH = 24
 TARGET_LENGTH = 10
 PREFIX = "play: "
-VARIANTS = {
-    "t5": dict(feed_forward_proj="relu"),
-    "t5_1.1": dict(feed_forward_proj="gated-gelu", tie_word_embeddings=False),
-    "t5_1.1_without_head": dict(feed_forward_proj="gated-gelu", tie_word_embeddings=False),
-}
+VARIANTS = {"t5": dict(feed_forward_proj="relu"), "t5_1.1": dict(feed_forward_proj="gated-gelu",
+                                                                 tie_word_embeddings=False),
+            "t5_1.1_without_head": dict(feed_forward_proj="gated-gelu", tie_word_embeddings=False)}
 
 
 def write_model(folder: Path, variant: str, dropout: float = 0.0) -> Path:
@@ -61,12 +58,10 @@ def model(tmp_path_factory):
         tmp_path_factory.mktemp("model") / variant, variant, dropout))
 
 
-@pytest.fixture(scope="module")
-def articles(tmp_path_factory) -> Path:
-    """A file of texts, some shorter and some longer than INPUT_LENGTH. Headlines vary likewise."""
+def write_articles(file: Path) -> Path:
+    """Writes texts, some shorter and some longer than INPUT_LENGTH. Headlines vary likewise."""
     draw = random.Random(3)
     words = ["e4", "Nf3", "d5", "O-O", "Qxf7#", "1.", "2.", "Bb5", "1-0"]
-    file = tmp_path_factory.mktemp("articles") / "articles.csv"
     with file.open("w", newline="") as out:
         rows = csv.writer(out)
         rows.writerow(["headline", "title", "text"])
@@ -76,8 +71,7 @@ def articles(tmp_path_factory) -> Path:
     return file
 
 
-@pytest.fixture(scope="module")
-def pairs(articles) -> list[tuple[list[int], list[int]]]:
+def tokenized(articles: Path) -> list[tuple[list[int], list[int]]]:
     pieces = sentencepiece.SentencePieceProcessor(model_file=str(TOKENIZER))
 
     def tokens(text, length):
@@ -86,6 +80,16 @@ def pairs(articles) -> list[tuple[list[int], list[int]]]:
     with articles.open(newline="") as lines:
         return [(tokens(PREFIX + row["text"], INPUT_LENGTH), tokens(row["headline"], TARGET_LENGTH))
                 for row in csv.DictReader(lines)]
+
+
+@pytest.fixture(scope="module")
+def articles(tmp_path_factory) -> Path:
+    return write_articles(tmp_path_factory.mktemp("articles") / "articles.csv")
+
+
+@pytest.fixture(scope="module")
+def pairs(articles) -> list[tuple[list[int], list[int]]]:
+    return tokenized(articles)
 
 
 def batch_of(pairs):
@@ -102,9 +106,8 @@ def batch_of(pairs):
 def loss_of(model, pairs):
     inputs, mask, labels = batch_of(pairs)
     logits = model(input_ids=inputs, attention_mask=mask, labels=labels).logits
-    return torch.nn.functional.cross_entropy(
-        logits.flatten(0, 1).float(), labels.flatten(), reduction="sum"
-    ) / labels.ne(-100).sum()
+    return torch.nn.functional.cross_entropy(logits.flatten(0, 1).float(), labels.flatten(),
+                                             reduction="sum") / labels.ne(-100).sum()
 
 
 def losses_of(model, pairs) -> list[float]:
@@ -162,8 +165,7 @@ def test_t5(trainer, case, variant, model, articles, pairs, reference, tmp_path)
     run = train(trainer, spec, tmp_path / "run")
     assert_ranks_agree(run)
     assert_close("loss", losses, run.losses(), TOLERANCE)
-    lines = events_file(tmp_path / "run").read_text().splitlines()
-    [evaluation] = [event for event in map(json.loads, lines) if event["kind"] == "evaluation"]
+    [evaluation] = of_kind("evaluation", read_events(tmp_path / "run"))
     assert evaluation["loss"] == pytest.approx(evaluated, rel=TOLERANCE)
 
     written, report = T5ForConditionalGeneration.from_pretrained(
@@ -231,9 +233,10 @@ def test_dropout_is_the_same_on_any_number_of_ranks_and_after_a_resume(trainer, 
         assert resumed.losses() == runs[case].losses()[STEPS // 2 :]
 
 
-@pytest.mark.parametrize("targets, method", [("all-linear", "lora"), ("attention", "lora"), ("mlp", "lora"),
-                                             ("all-linear", "qlora")])
-@cases(*T5_CASES)
+@pytest.mark.parametrize("case, targets, method", [
+    *((case, "all-linear", "lora") for case in T5_CASES),
+    *((case, *adapters) for case in (T5_CASES[0], T5_CASES[-1])
+      for adapters in [("attention", "lora"), ("mlp", "lora"), ("all-linear", "qlora")])], ids=str)
 def test_adapters(trainer, case, targets, method, model, articles, pairs, tmp_path):
     """Adapters are trained as PEFT trains them."""
     adapters = Adapters(rank=4, targets=(targets,), method=method)

@@ -1,7 +1,5 @@
 """Validation figures equal those of transformers, with every strategy."""
 
-import json
-
 import numpy
 import pytest
 import torch
@@ -9,7 +7,7 @@ from agreement import relative_difference
 from checkpoints import SEQUENCE_LENGTH, STEPS, TOTAL_BATCH, copy_with_changed_tensor
 from cover import pairwise_product
 from test_against_transformers import Case
-from trainer import train, wait_for, wait_for_text
+from trainer import of_kind, read_events, train, wait_for, wait_for_text
 from transformers import LlamaForCausalLM
 
 LOSS_TOLERANCE = 1e-5
@@ -24,8 +22,7 @@ def validation(tokens, tmp_path_factory):
 
 
 def evaluations(folder, rank=0):
-    lines = (folder / f"attempt-1/events.rank{rank}.jsonl").read_text().splitlines()
-    return [event for event in map(json.loads, lines) if event["kind"] == "evaluation"]
+    return of_kind("evaluation", read_events(folder, rank))
 
 
 def figures_of(folder, rows):
@@ -50,15 +47,12 @@ CASES = [
 
 
 @pairwise_product(case=CASES, variant=["plain", "tied"])
-def test_figures_of_the_last_model(
-    trainer, case, variant, checkpoints, tokens, validation, reference_for, tmp_path
-):
-    spec = case.spec(
-        checkpoints[variant],
-        tokens,
-        evaluation={"data": str(validation), "every_steps": 5, "size_per_rank": 3},
-        checkpoint={"at_end": True},
-    )
+def test_figures_of_the_last_model(trainer, case, variant, checkpoints, tokens, validation,
+                                   reference_for, tmp_path):
+    spec = case.spec(checkpoints[variant], tokens, evaluation={"data": str(validation),
+                                                               "every_steps": 5,
+                                                               "size_per_rank": 3},
+                     checkpoint={"at_end": True})
     run = train(trainer, spec, tmp_path)
     done = evaluations(tmp_path)
     assert [event["step"] for event in done] == [5, 10]
@@ -76,12 +70,10 @@ def test_figures_of_the_last_model(
 
 
 def test_a_limited_number_of_batches(trainer, checkpoints, tokens, validation, tmp_path):
-    spec = Case("fsdp", ranks=2).spec(
-        checkpoints["plain"],
-        tokens,
-        evaluation={"data": str(validation), "every_steps": STEPS, "size_per_rank": 2, "batches": 3},
-        checkpoint={"at_end": True},
-    )
+    spec = Case("fsdp", ranks=2).spec(checkpoints["plain"], tokens,
+                                      evaluation={"data": str(validation), "every_steps": STEPS,
+                                                  "size_per_rank": 2, "batches": 3},
+                                      checkpoint={"at_end": True})
     train(trainer, spec, tmp_path)
     [done] = evaluations(tmp_path)
     assert done["label_count"] == 2 * 2 * 3 * SEQUENCE_LENGTH
@@ -93,12 +85,9 @@ def test_a_limited_number_of_batches(trainer, checkpoints, tokens, validation, t
 def test_a_part_of_the_training_set_is_held_out(trainer, checkpoints, tokens, tmp_path):
     """The last fifth is evaluated at each epoch's end and never trained on."""
     rows = numpy.load(tokens)
-    spec = Case("ddp", ranks=2).spec(
-        checkpoints["plain"],
-        tokens,
-        evaluation={"fraction": 0.2, "each_epoch": True},
-        checkpoint={"at_end": True},
-    )
+    spec = Case("ddp", ranks=2).spec(checkpoints["plain"], tokens, evaluation={"fraction": 0.2,
+                                                                               "each_epoch": True},
+                                     checkpoint={"at_end": True})
     spec["train"] = {"epochs": 2}
     run = train(trainer, spec, tmp_path)
     trained = len(rows) - len(rows) // 5
@@ -144,8 +133,7 @@ def test_a_loss_that_is_not_finite_stops_the_run(trainer, poison, tmp_path):
     spec = Case("fsdp", ranks=2).spec(folder, tokens, checkpoint={"every_steps": 1})
     with pytest.raises(AssertionError, match="the loss of step 4 is not finite"):
         train(trainer, spec, tmp_path / "run")
-    events = (tmp_path / "run/attempt-1/events.rank0.jsonl").read_text().splitlines()
-    steps = [event for event in map(json.loads, events) if event["kind"] == "step"]
+    steps = of_kind("step", read_events(tmp_path / "run", ends_with="run_failed"))
     assert [step["non_finite"] for step in steps] == [False, False, False, True]
     assert steps[-1]["loss"] is None
     newest = sorted((tmp_path / "run/checkpoints").iterdir())[-1]

@@ -8,6 +8,7 @@ import fork_server
 import pytest
 from test_against_transformers import Case
 from trainer import free_port, log_file, rank_environment, read_events, train, write_spec
+from waiting import LIMIT_S
 
 # Figures that differ between runs.
 VARYING = ("_ms", "process_id", "memory_host_bytes_max")
@@ -55,5 +56,5 @@ def test_its_exit_code_and_its_words_are_the_programs(trainer, tmp_path):
     log = tmp_path / "log"
     with log.open("w") as output:
         refused = fork_server.start([trainer, "--spec", "nowhere"], dict(os.environ) | {"RANK": "1"}, output)
-    assert refused.wait(timeout=60) == 2
+    assert refused.wait(timeout=LIMIT_S) == 2
     assert "'WORLD_SIZE': is not set although RANK is" in log.read_text()

@@ -83,9 +83,8 @@ def test_strategies(trainer, variant, adapters, case, sharding, checkpoints, tok
     (Adapters(rank=3, targets=("down_proj",)), Case("fsdp", "optimizer", 4, 2), {"sharding": "no_shard"}),
     (Adapters(targets=("mlp",)), Case("ddp", "optimizer", 4, 2), {}),
 ], ids=str)
-def test_rare_strategies(
-    trainer, adapters, case, strategy, method, checkpoints, tokens, adapter, reference, tmp_path
-):
+def test_rare_strategies(trainer, adapters, case, strategy, method, checkpoints, tokens, adapter,
+                         reference, tmp_path):
     adapters = replace(adapters, method=method)
     spec = spec_of(case, checkpoints, tokens, adapter, "grouped_query", adapters)
     spec["strategy"] |= strategy
@@ -133,10 +132,9 @@ def sharing(case: Case) -> int:
     return case.ranks if case.kind == "fsdp" else 1
 
 
-@pytest.mark.parametrize("variant, adapters", [
-    ("plain", Adapters(rank=3, targets=("mlp", "v_proj"))),
-    ("qwen2", Adapters(use_rslora=True)),
-], ids=str)
+@pytest.mark.parametrize("variant, adapters", [("plain", Adapters(rank=3, targets=("mlp",
+                                                                                   "v_proj"))),
+                                               ("qwen2", Adapters(use_rslora=True))], ids=str)
 def test_peft_reads_checkpoints(trainer, logits_writer, variant, adapters, checkpoints, tokens, adapter, tmp_path):
     """lora.adapter reads them too. Both give the same logits, which differ from the untrained
     ones."""

@@ -61,16 +61,8 @@ def tokens_file(tmp_path_factory):
 def allocated_bytes(trainer, tokens_file, folder, strategy, in_backward):
     """Returns the peak of a step, on the rank with the highest peak."""
     spec = {
-        "model": {
-            "config": {
-                "num_hidden_layers": LAYERS,
-                "hidden_size": HIDDEN,
-                "intermediate_size": INTERMEDIATE,
-                "num_attention_heads": 4,
-                "num_key_value_heads": 4,
-                "vocab_size": VOCABULARY,
-            }
-        },
+        "model": {"config": {"num_hidden_layers": LAYERS, "hidden_size": HIDDEN, "intermediate_size": INTERMEDIATE,
+                             "num_attention_heads": 4, "num_key_value_heads": 4, "vocab_size": VOCABULARY}},
         "data": {"kind": "tokens", "train": str(tokens_file), "sequence_length": 4},
         "strategy": strategy,
         "batch": {"size_per_rank": 1},

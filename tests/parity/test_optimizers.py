@@ -4,6 +4,7 @@ torch.optim.lr_scheduler's. Compares the losses of whole runs.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import product
 
 import numpy
 import pytest
@@ -13,17 +14,12 @@ import transformers
 from agreement import assert_close, assert_ranks_agree
 from bitsandbytes.backends.cpu import ops as bitsandbytes_on_cpu
 from bitsandbytes.optim import AdamW8bit
-from checkpoints import PLAIN_CONFIG, SEQUENCE_LENGTH, STEPS, TOTAL_BATCH
+from checkpoints import PLAIN_CONFIG, STEPS, TOTAL_BATCH
 from reference import OPTIMIZER
 from torch.optim import SGD, Adadelta, Adam, AdamW
-from torch.optim.lr_scheduler import (
-    ConstantLR,
-    CosineAnnealingLR,
-    LinearLR,
-    LRScheduler,
-    SequentialLR,
-    StepLR,
-)
+from torch.optim.lr_scheduler import (ConstantLR, CosineAnnealingLR, LinearLR, LRScheduler,
+                                      SequentialLR, StepLR)
+from test_against_transformers import Case
 from trainer import train
 from transformers import LlamaForCausalLM
 
@@ -58,14 +54,9 @@ def round_state_to_bf16(optimizer: torch.optim.Optimizer) -> None:
                 value.copy_(value.bfloat16())
 
 
-def train_reference(
-    checkpoint,
-    tokens,
-    make_optimizer: MakeOptimizer,
-    make_scheduler: MakeScheduler | None = None,
-    steps: int = STEPS,
-    bf16_state: bool = False,
-) -> Reference:
+def train_reference(checkpoint, tokens, make_optimizer: MakeOptimizer,
+                    make_scheduler: MakeScheduler | None = None, steps: int = STEPS,
+                    bf16_state: bool = False) -> Reference:
     """Trains the small LLaMA with PyTorch in one process. A step takes TOTAL_BATCH rows, in order.
     After the last row, it starts again at the first."""
     model = LlamaForCausalLM.from_pretrained(checkpoint, dtype=torch.float32)
@@ -90,21 +81,8 @@ def train_reference(
 
 
 def spec_for(checkpoint, tokens, strategy: dict, optimizer: dict, steps: int = STEPS) -> dict:
-    return {
-        "model": {"source": str(checkpoint)},
-        "data": {
-            "kind": "tokens",
-            "train": str(tokens),
-            "sequence_length": SEQUENCE_LENGTH,
-            "shuffle": False,
-        },
-        "strategy": strategy,
-        "batch": {"size_per_rank": TOTAL_BATCH // strategy["ranks"], "total": TOTAL_BATCH},
-        "optimizer": optimizer,
-        "train": {"steps": steps, "seed": 1},
-        "device": "cpu",
-        "threads_per_rank": 1,
-    }
+    spec = Case(strategy["kind"], ranks=strategy["ranks"]).spec(checkpoint, tokens, strategy=strategy)
+    return spec | {"optimizer": optimizer, "train": {"steps": steps, "seed": 1}}
 
 
 BETAS = (OPTIMIZER["beta1"], OPTIMIZER["beta2"])
@@ -112,15 +90,11 @@ ADAM = {name: OPTIMIZER[name] for name in ("learning_rate", "beta1", "beta2", "e
 TORCH_ADAM = dict(lr=OPTIMIZER["learning_rate"], betas=BETAS, eps=OPTIMIZER["epsilon"])
 
 
-def without_decay_of_norms(
-    parameters: list[torch.nn.Parameter], weight_decay: float
-) -> list[dict]:
+def without_decay_of_norms(parameters: list[torch.nn.Parameter], weight_decay: float) -> list[dict]:
     """Returns groups with and without decay. The small LLaMA's only vectors are the weights of its
     norms. It has no biases."""
-    return [
-        {"params": [p for p in parameters if p.dim() > 1], "weight_decay": weight_decay},
-        {"params": [p for p in parameters if p.dim() == 1], "weight_decay": 0},
-    ]
+    return [{"params": [p for p in parameters if p.dim() > 1], "weight_decay": weight_decay},
+            {"params": [p for p in parameters if p.dim() == 1], "weight_decay": 0}]
 
 
 # name -> our keys of the optimizer, and PyTorch's optimizer with the same settings.
@@ -176,8 +150,10 @@ def optimizer_references(checkpoints, tokens) -> dict[str, Reference]:
     }
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("name", OPTIMIZERS)
+# Each kind with every strategy; the variants of a kind where shards cut parameters, too.
+@pytest.mark.parametrize("name, strategy", [
+    *product(["adamw_no_decay", "adam_decay", "sgd_momentum_decay", "adadelta_decay"], STRATEGIES),
+    *product(["adamw", "adamw_decay", "sgd", "sgd_momentum", "sgd_no_decay", "adadelta"], ["single", "fsdp_4_ranks"])])
 def test_optimizer(trainer, name, strategy, checkpoints, tokens, optimizer_references, tmp_path):
     keys, _ = OPTIMIZERS[name]
     spec = spec_for(checkpoints["plain"], tokens, STRATEGIES[strategy], keys)
@@ -208,14 +184,13 @@ def test_no_decay_is_worth_comparing(name, decay, checkpoints, tokens, optimizer
         assert_close("loss", optimizer_references[name].losses, decayed.losses, 50 * TOLERANCE)
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("name", ["adamw_decay", "adam_decay", "sgd_momentum"])
+@pytest.mark.parametrize("name, strategy", [
+    *product(["adamw_decay"], STRATEGIES), *product(["adam_decay", "sgd_momentum"], ["single", "fsdp_2_ranks_offload"])])
 def test_bf16_state(trainer, name, strategy, checkpoints, tokens, optimizer_references, tmp_path):
     keys, make_optimizer = OPTIMIZERS[name]
     rounded = train_reference(checkpoints["plain"], tokens, make_optimizer, bf16_state=True)
-    spec = spec_for(
-        checkpoints["plain"], tokens, STRATEGIES[strategy], {**keys, "state_dtype": "bf16"}
-    )
+    spec = spec_for(checkpoints["plain"], tokens, STRATEGIES[strategy], {**keys,
+                                                                         "state_dtype": "bf16"})
     run = train(trainer, spec, tmp_path)
     assert_ranks_agree(run)
     assert_close("loss", rounded.losses, run.losses(), BF16_STATE_TOLERANCE)
@@ -226,7 +201,7 @@ def test_bf16_state(trainer, name, strategy, checkpoints, tokens, optimizer_refe
 
 
 INT8 = {"kind": "adamw", **ADAM, "weight_decay": 0.3, "state_dtype": "int8"}
-INT8_STEPS = 50
+INT8_STEPS = 20
 INT8_TOLERANCE = 1e-5  # rounding of a gradient may change a moment's code by one
 FSDP_2 = STRATEGIES["fsdp_2_ranks"]
 # name -> the keys that differ, and the strategy.
@@ -334,14 +309,13 @@ def assert_same_state(what: str, expected: torch.Tensor, found: torch.Tensor) ->
 
 
 def test_int8_state_as_in_bitsandbytes(whole_blocks, tokens, int8_run, monkeypatch):
-    """Compares each of 50 steps."""
+    """Compares each of 20 steps."""
     monkeypatch.setattr(bitsandbytes_on_cpu, "_quant_blockwise_fp32_direct", quantize_to_the_nearest)
     _, folder = int8_run
     model = LlamaForCausalLM.from_pretrained(whole_blocks, dtype=torch.float32)
     names = {parameter: name for name, parameter in model.named_parameters()}
-    optimizer = AdamW8bit(
-        list(names), lr=ADAM["learning_rate"], betas=BETAS, eps=ADAM["epsilon"], weight_decay=0.3
-    )
+    optimizer = AdamW8bit(list(names), lr=ADAM["learning_rate"], betas=BETAS, eps=ADAM["epsilon"],
+                          weight_decay=0.3)
     state_of = {name: optimizer.state[parameter] for parameter, name in names.items()}
     batches = torch.from_numpy(numpy.load(tokens).astype(numpy.int64)).split(TOTAL_BATCH)
     for step in range(1, INT8_STEPS + 1):
@@ -354,9 +328,8 @@ def test_int8_state_as_in_bitsandbytes(whole_blocks, tokens, int8_run, monkeypat
 
 
 @pytest.mark.parametrize("name", INT8_RUNS)
-def test_int8_state_does_not_depend_on_ranks(
-    trainer, whole_blocks, tokens, int8_run, tmp_path, name
-):
+def test_int8_state_does_not_depend_on_ranks(trainer, whole_blocks, tokens, int8_run, tmp_path,
+                                             name):
     keys, strategy = INT8_RUNS[name]
     spec = spec_for(whole_blocks, tokens, strategy, INT8) | keys
     run = train(trainer, spec, tmp_path)
@@ -383,12 +356,10 @@ def train_in_bf16(trainer, checkpoint, tokens, strategy, rounding, folder) -> li
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_stochastic_rounding_follows_fp32(
-    trainer, strategy, checkpoints, tokens, fp32_losses, tmp_path
-):
-    losses = train_in_bf16(
-        trainer, checkpoints["plain"], tokens, STRATEGIES[strategy], "stochastic", tmp_path
-    )
+def test_stochastic_rounding_follows_fp32(trainer, strategy, checkpoints, tokens, fp32_losses,
+                                          tmp_path):
+    losses = train_in_bf16(trainer, checkpoints["plain"], tokens, STRATEGIES[strategy],
+                           "stochastic", tmp_path)
     assert_close("loss", fp32_losses, losses, 3e-3)
 
 
@@ -467,13 +438,9 @@ SCHEDULES = [
 
 
 def check_schedule(trainer, schedule, strategy, checkpoint, tokens, folder):
-    reference = train_reference(
-        checkpoint,
-        tokens,
-        lambda p: AdamW(p, **TORCH_ADAM, weight_decay=0.1),
-        schedule.scheduler,
-        schedule.steps,
-    )
+    reference = train_reference(checkpoint, tokens, lambda p: AdamW(p, **TORCH_ADAM,
+                                                                    weight_decay=0.1),
+                                schedule.scheduler, schedule.steps)
     optimizer = {"kind": "adamw", **ADAM, "weight_decay": 0.1}
     spec = spec_for(checkpoint, tokens, strategy, optimizer, schedule.steps)
     spec["schedule"] = schedule.spec()

@@ -1,7 +1,5 @@
 """Mixed precision computes what FSDP2's MixedPrecisionPolicy computes, and stays near fp32."""
 
-from functools import cache
-
 import pytest
 from agreement import assert_close, assert_ranks_agree
 from checkpoints import STEPS
@@ -23,29 +21,24 @@ PRECISIONS = {
 }
 
 
+def spec_of(checkpoints, tokens, precision, ranks=2):
+    return Case("fsdp", ranks=ranks).spec(checkpoints["plain"], tokens, precision=PRECISIONS[precision])
+
+
 @pytest.fixture(scope="module")
 def fsdp2(checkpoints, tokens, tmp_path_factory):
-    """ranks -> precision -> (specification, its run under PyTorch)"""
-
-    @cache
-    def train_all(ranks: int):
-        specs = [
-            Case("fsdp", ranks=ranks).spec(checkpoints["plain"], tokens, precision=precision)
-            for precision in PRECISIONS.values()
-        ]
-        runs = train_under_pytorch(specs, tmp_path_factory.mktemp("fsdp2"))
-        return dict(zip(PRECISIONS, zip(specs, runs)))
-
-    return train_all
+    """precision -> its losses under PyTorch, on two ranks."""
+    specs = [spec_of(checkpoints, tokens, precision) for precision in PRECISIONS]
+    runs = train_under_pytorch(specs, tmp_path_factory.mktemp("fsdp2"))
+    return dict(zip(PRECISIONS, [run.losses() for run in runs]))
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("ranks", [2, 4])
-def test_as_fsdp2(trainer, fsdp2, precision, ranks, reference_for, tmp_path):
-    spec, expected = fsdp2(ranks)[precision]
-    run = train(trainer, spec, tmp_path)
+def test_as_fsdp2(trainer, fsdp2, precision, ranks, checkpoints, tokens, reference_for, tmp_path):
+    run = train(trainer, spec_of(checkpoints, tokens, precision, ranks), tmp_path)
     assert_ranks_agree(run)
-    assert_close("loss", expected.losses(), run.losses(), TO_FSDP2)
+    assert_close("loss", fsdp2[precision], run.losses(), TO_FSDP2)
     assert_close("loss", reference_for("plain").losses, run.losses(), TO_FP32)
     with pytest.raises(AssertionError):  # proves that the precision differs
         assert_close("loss", reference_for("plain").losses, run.losses(), ANOTHER)
@@ -64,9 +57,7 @@ STRATEGIES = [
 ]
 
 
-@pairwise_product(
-    case=STRATEGIES, precision=["bf16_mixed", "fp16_mixed", "bf16_reduced_in_bf16"]
-)
+@pairwise_product(case=STRATEGIES, precision=["bf16_mixed", "fp16_mixed", "bf16_reduced_in_bf16"])
 def test_every_strategy(trainer, precision, case, checkpoints, tokens, reference_for, tmp_path):
     spec = case.spec(checkpoints["plain"], tokens, precision=PRECISIONS[precision])
     run = train(trainer, spec, tmp_path)
@@ -80,12 +71,9 @@ def test_every_strategy(trainer, precision, case, checkpoints, tokens, reference
 
 @pytest.mark.parametrize("sharding", ["shard_grad_op", "no_shard", "hybrid_shard"])
 @pytest.mark.parametrize("precision", ["bf16_mixed", "bf16_reduced_in_bf16"])
-def test_every_sharding(
-    trainer, precision, sharding, checkpoints, tokens, reference_for, tmp_path
-):
-    spec = Case("fsdp", ranks=4, accumulation=2).spec(
-        checkpoints["plain"], tokens, precision=PRECISIONS[precision]
-    )
+def test_every_sharding(trainer, precision, sharding, checkpoints, tokens, reference_for, tmp_path):
+    spec = Case("fsdp", ranks=4, accumulation=2).spec(checkpoints["plain"], tokens,
+                                                      precision=PRECISIONS[precision])
     spec["strategy"] |= {"sharding": sharding, "shard_group_size": 2}
     run = train(trainer, spec, tmp_path)
     assert_ranks_agree(run)

@@ -20,15 +20,8 @@ def check(trainer, reference, spec, folder):
 
 
 def fsdp_spec(checkpoint, tokens, ranks, accumulation=1, clip=False, checkpoint_every=0, **strategy):
-    case = Case(
-        "fsdp",
-        strategy.pop("offload", "none"),
-        ranks,
-        accumulation,
-        checkpoint_every,
-        strategy.pop("accumulate", "sharded"),
-        clip,
-    )
+    case = Case("fsdp", strategy.pop("offload", "none"), ranks, accumulation, checkpoint_every,
+                strategy.pop("accumulate", "sharded"), clip)
     spec = case.spec(checkpoint, tokens)
     if strategy.get("sharding") == "hybrid_shard":
         strategy["shard_group_size"] = 2
@@ -37,22 +30,18 @@ def fsdp_spec(checkpoint, tokens, ranks, accumulation=1, clip=False, checkpoint_
 
 
 @pairwise_product(sharding=SHARDINGS, offload=OFFLOADS, accumulation=[1, 2], ranks=[2, 4])
-def test_sharding(
-    trainer, sharding, offload, accumulation, ranks, checkpoints, tokens, reference_for, tmp_path
-):
-    spec = fsdp_spec(
-        checkpoints["plain"], tokens, ranks, accumulation, sharding=sharding, offload=offload
-    )
+def test_sharding(trainer, sharding, offload, accumulation, ranks, checkpoints, tokens,
+                  reference_for, tmp_path):
+    spec = fsdp_spec(checkpoints["plain"], tokens, ranks, accumulation, sharding=sharding,
+                     offload=offload)
     check(trainer, reference_for("plain"), spec, tmp_path)
 
 
 @pairwise_product(sharding=SHARDINGS, accumulate=["sharded", "unsharded"])
-def test_sharding_with_clipping(
-    trainer, sharding, accumulate, checkpoints, tokens, reference_for, tmp_path
-):
-    spec = fsdp_spec(
-        checkpoints["plain"], tokens, 4, 2, clip=True, sharding=sharding, accumulate=accumulate
-    )
+def test_sharding_with_clipping(trainer, sharding, accumulate, checkpoints, tokens, reference_for,
+                                tmp_path):
+    spec = fsdp_spec(checkpoints["plain"], tokens, 4, 2, clip=True, sharding=sharding,
+                     accumulate=accumulate)
     check(trainer, reference_for("plain", clip_norm=CLIP_NORM), spec, tmp_path)
 
 
@@ -64,16 +53,14 @@ def test_wrap(trainer, wrap, variant, ranks, checkpoints, tokens, reference_for,
 
 @pairwise_product(prefetch=[0, 1, 2, 9], limit=[True, False], ranks=[2, 4])
 def test_prefetch(trainer, prefetch, limit, ranks, checkpoints, tokens, reference_for, tmp_path):
-    spec = fsdp_spec(
-        checkpoints["plain"], tokens, ranks, prefetch=prefetch, limit_all_gathers=limit
-    )
+    spec = fsdp_spec(checkpoints["plain"], tokens, ranks, prefetch=prefetch,
+                     limit_all_gathers=limit)
     check(trainer, reference_for("plain"), spec, tmp_path)
 
 
 @pairwise_product(kind=["single", "ddp", "fsdp"], offload=OFFLOADS, accumulation=[1, 2])
-def test_step_in_backward(
-    trainer, kind, offload, accumulation, checkpoints, tokens, reference_for, tmp_path
-):
+def test_step_in_backward(trainer, kind, offload, accumulation, checkpoints, tokens, reference_for,
+                          tmp_path):
     case = Case(kind, offload, 1 if kind == "single" else 2, accumulation)
     spec = case.spec(checkpoints["tied"], tokens)
     spec["optimizer"]["in_backward"] = True

@@ -4,15 +4,15 @@ import json
 import math
 import re
 import struct
-import time
 from pathlib import Path
 
 import pytest
 import torch
 from checkpoints import PLAIN_CONFIG
 from test_against_transformers import Case
-from trainer import TIME_LIMIT_S, events_file, log_file, start, train
+from trainer import events_file, log_file, start, train
 from transformers import LlamaConfig, LlamaForCausalLM
+from waiting import wait_until
 
 MB = 2**20
 
@@ -69,33 +69,24 @@ def test_each_weight_is_read_once(trainer, case, strategy, tokens, tmp_path):
 def largest_rss_anon(processes: list, folder: Path) -> int:
     """Returns the largest RssAnon of any rank until all have begun to train, in bytes, sampled from
     /proc."""
-    largest = 0
-    deadline = time.monotonic() + TIME_LIMIT_S
-    waiting = set(range(len(processes)))
-    while waiting:
-        assert time.monotonic() < deadline
-        for rank in list(waiting):
-            assert processes[rank].poll() is None, log_file(folder, rank).read_text()
-            status = Path(f"/proc/{processes[rank].pid}/status").read_text()
-            if size := re.search(r"RssAnon:\s+(\d+)", status):
-                largest = max(largest, int(size[1]) * 1024)
-            events = events_file(folder, rank)
-            if events.exists() and "run_started" in events.read_text():
-                waiting.remove(rank)
-        time.sleep(0.005)
-    return largest
+    sizes = []
+
+    def has_begun(rank: int) -> bool:
+        assert processes[rank].poll() is None, log_file(folder, rank).read_text()
+        status = Path(f"/proc/{processes[rank].pid}/status").read_text()
+        sizes.extend(int(size) * 1024 for size in re.findall(r"RssAnon:\s+(\d+)", status))
+        events = events_file(folder, rank)
+        return events.exists() and "run_started" in events.read_text()
+
+    wait_until("all ranks train", lambda: all([has_begun(rank) for rank in range(len(processes))]))
+    return max(sizes)
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
 def test_no_rank_holds_more_than_its_part_and_a_unit(trainer, optimizer, tokens, tmp_path):
-    config = PLAIN_CONFIG | dict(
-        vocab_size=16000,
-        hidden_size=1024,
-        intermediate_size=2816,
-        num_hidden_layers=12,
-        num_attention_heads=16,
-        num_key_value_heads=16,
-    )
+    config = PLAIN_CONFIG | dict(vocab_size=16000, hidden_size=1024, intermediate_size=2816,
+                                 num_hidden_layers=12, num_attention_heads=16,
+                                 num_key_value_heads=16)
     ranks = 4
     weights = write_zeros(config, tmp_path / "model")
     embedding = config["vocab_size"] * config["hidden_size"]

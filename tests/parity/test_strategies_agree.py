@@ -34,16 +34,8 @@ def spec_for(strategy: dict, size_per_rank: int, clip: bool) -> dict:
     if clip:
         optimizer["gradient_clip_norm"] = 0.33
     return {
-        "model": {
-            "config": {
-                "num_hidden_layers": 2,
-                "hidden_size": 50,
-                "intermediate_size": 91,
-                "num_attention_heads": 5,
-                "num_key_value_heads": 5,
-                "vocab_size": 1024,
-            }
-        },
+        "model": {"config": {"num_hidden_layers": 2, "hidden_size": 50, "intermediate_size": 91,
+                             "num_attention_heads": 5, "num_key_value_heads": 5, "vocab_size": 1024}},
         "data": {"kind": "chess", "train": str(few_games()), "sequence_length": SEQUENCE_LENGTH, "shuffle": True},
         "strategy": strategy,
         "batch": {"size_per_rank": size_per_rank, "total": TOTAL_BATCH},
@@ -57,12 +49,8 @@ def spec_for(strategy: dict, size_per_rank: int, clip: bool) -> dict:
 @pytest.fixture(scope="module")
 def single(trainer, tmp_path_factory):
     """clipping -> run of one process that reads the whole batch at once."""
-    return {
-        clip: train(
-            trainer, spec_for(SINGLE, TOTAL_BATCH, clip), tmp_path_factory.mktemp("single") / "run"
-        )
-        for clip in (False, True)
-    }
+    return {clip: train(trainer, spec_for(SINGLE, TOTAL_BATCH, clip),
+                        tmp_path_factory.mktemp("single") / "run") for clip in (False, True)}
 
 
 def name_of(value) -> str:

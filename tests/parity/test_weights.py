@@ -1,6 +1,7 @@
 """Weights of torch.save train like weights of safetensors, to the last digit."""
 
 import json
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -39,52 +40,46 @@ def write_torch_model(checkpoint: Path, folder: Path, files: int, dtype=None) ->
     return folder
 
 
+@pytest.fixture(scope="module")
+def losses_of(trainer, tokens, tmp_path_factory):
+    """(model, case) -> losses of some steps. Each is trained once."""
+    keys = {"train": {"steps": STEPS, "seed": 1}}
+    return cache(lambda model, case: train(
+        trainer, case.spec(model, tokens, **keys), tmp_path_factory.mktemp("run") / "run").losses())
+
+
 @pytest.mark.parametrize("files", [1, 3])
 @pytest.mark.parametrize("case", [Case("single"), Case("fsdp", ranks=3)], ids=str)
 @pytest.mark.parametrize("variant", ["plain", "tied", "several_files"])
-def test_torch_weights(trainer, variant, case, files, checkpoints, tokens, tmp_path):
+def test_torch_weights(losses_of, variant, case, files, checkpoints, tmp_path):
     folder = write_torch_model(checkpoints[variant], tmp_path / "model", files)
-    overrides = {"train": {"steps": STEPS, "seed": 1}}
-    expected = train(trainer, case.spec(checkpoints[variant], tokens, **overrides), tmp_path / "a")
-    run = train(trainer, case.spec(folder, tokens, **overrides), tmp_path / "b")
-    assert run.losses() == expected.losses()
+    assert losses_of(folder, case) == losses_of(checkpoints[variant], case)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_torch_weights_of_dtype(trainer, dtype, checkpoints, tokens, tmp_path):
+def test_torch_weights_of_dtype(losses_of, dtype, checkpoints, tmp_path):
     torch_folder = write_torch_model(checkpoints["plain"], tmp_path / "torch", 1, dtype)
     tensors = torch.load(torch_folder / "pytorch_model.bin")
     folder = tmp_path / "safetensors"
     folder.mkdir()
     (folder / "config.json").write_bytes((torch_folder / "config.json").read_bytes())
     safetensors.torch.save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-    overrides = {"train": {"steps": STEPS, "seed": 1}}
     case = Case("fsdp", ranks=2)
-    expected = train(trainer, case.spec(folder, tokens, **overrides), tmp_path / "a")
-    run = train(trainer, case.spec(torch_folder, tokens, **overrides), tmp_path / "b")
-    assert run.losses() == expected.losses()
+    assert losses_of(torch_folder, case) == losses_of(folder, case)
 
 
-def test_parameters_and_views_of_one_storage(trainer, checkpoints, tokens, tmp_path):
+def test_parameters_and_views_of_one_storage(losses_of, checkpoints, tmp_path):
     """The file is like a state dict of a module whose parameters are parts of one tensor."""
     tensors = safetensors.torch.load_file(checkpoints["plain"] / "model.safetensors")
     flat = torch.cat([tensor.flatten() for tensor in tensors.values()])
     parts = flat.split([tensor.numel() for tensor in tensors.values()])
-    saved = {
-        name: torch.nn.Parameter(part.view(tensor.shape))
-        for (name, tensor), part in zip(tensors.items(), parts)
-    }
+    saved = {name: torch.nn.Parameter(part.view(tensor.shape))
+             for (name, tensor), part in zip(tensors.items(), parts)}
     folder = tmp_path / "model"
     folder.mkdir()
     (folder / "config.json").write_bytes((checkpoints["plain"] / "config.json").read_bytes())
     torch.save(saved, folder / "pytorch_model.bin")
-    overrides = {"train": {"steps": STEPS, "seed": 1}}
-    case = Case("single")
-    expected = train(
-        trainer, case.spec(checkpoints["plain"], tokens, **overrides), tmp_path / "a"
-    )
-    run = train(trainer, case.spec(folder, tokens, **overrides), tmp_path / "b")
-    assert run.losses() == expected.losses()
+    assert losses_of(folder, Case("single")) == losses_of(checkpoints["plain"], Case("single"))
 
 
 @pytest.mark.parametrize("rank", [0, 2])
@@ -97,8 +92,6 @@ def test_weights_that_are_not_finite_end_the_start(trainer, rank, checkpoints, t
     tensor = "lm_head.weight"
     folder = copy_with_changed_tensor(checkpoints["plain"], tmp_path / "model", tensor, spoil)
     run = tmp_path / "run"
-    processes = start(trainer, Case("fsdp", ranks=3).spec(folder, tokens), run)
-    wait_for(processes)
-    assert processes[rank].returncode == 2
+    assert wait_for(start(trainer, Case("fsdp", ranks=3).spec(folder, tokens), run))[rank] == 2
     assert f"tensor '{tensor}' is nan at [{96 if rank else 0}, 0]" in log_file(run, rank).read_text()
     assert all('"kind":"step"' not in events_file(run, other).read_text() for other in range(3))

@@ -9,14 +9,16 @@ import random
 import socket
 import subprocess
 import sys
-import time
+from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import fork_server
 import yaml
+from waiting import wait_until
 
-TIME_LIMIT_S = 300  # busy hosts may stand still for minutes
+END_AFTER_A_FAILURE_S = 120  # in which the other ranks must end by themselves
 LAUNCHERS = ("SLURM_", "OMPI_", "PMI_", "TORCHELASTIC_")
 PYTORCH = Path(__file__).with_name("pytorch_trainer.py")
 
@@ -34,30 +36,27 @@ class TrainerRun:
         return [step["gradient_norm"] for step in self.steps[rank]]
 
 
+own_ports = deque(maxlen=50)  # of the last runs; each socket's name keeps other tests from its port
+
+
 def free_port() -> int:
     """Returns a free port below the ports of jobs and of outgoing connections, which could take
     it."""
     while True:
         port = random.randint(10000, 19999)
-        with socket.socket() as listener:
-            try:
-                listener.bind(("", port))
-                return port
-            except OSError:
-                continue
+        own = socket.socket(socket.AF_UNIX)
+        with socket.socket() as listener, suppress(OSError):
+            own.bind(f"\0fsdp-test-port-{port}")
+            listener.bind(("", port))
+            own_ports.append(own)
+            return port
 
 
 def rank_environment(rank: int, ranks: int, port: int, threads: int = 1) -> dict[str, str]:
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(LAUNCHERS)}
-    return inherited | {
-        "RANK": str(rank),
-        "LOCAL_RANK": str(rank),
-        "WORLD_SIZE": str(ranks),
-        "LOCAL_WORLD_SIZE": str(ranks),
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
-        "OMP_NUM_THREADS": str(threads),
-    }
+    return inherited | {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(ranks),
+                        "LOCAL_WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1",
+                        "MASTER_PORT": str(port), "OMP_NUM_THREADS": str(threads)}
 
 
 def events_file(folder: Path, rank: int = 0) -> Path:
@@ -75,22 +74,15 @@ def write_spec(spec: dict, folder: Path) -> Path:
     return folder / "run.yaml"
 
 
-def start(
-    trainer: Path, spec: dict, folder: Path, threads: int = 1, preload: Path | str | None = None
-) -> list[subprocess.Popen]:
+def start(trainer: Path, spec: dict, folder: Path, threads: int = 1,
+          preload: Path | str | None = None) -> list[subprocess.Popen]:
     """Starts the ranks that train `spec` in `folder`."""
     files = [write_spec(spec, folder)]
     return start_ranks(trainer, files, spec["strategy"]["ranks"], folder, threads, preload)
 
 
-def start_ranks(
-    trainer: Path,
-    files: list[Path],
-    ranks: int,
-    folder: Path,
-    threads: int = 1,
-    preload: Path | str | None = None,
-) -> list[subprocess.Popen]:
+def start_ranks(trainer: Path, files: list[Path], ranks: int, folder: Path, threads: int = 1,
+                preload: Path | str | None = None) -> list[subprocess.Popen]:
     """Starts the ranks that train the specifications in `files`. Their output goes to `folder`."""
     interpreter = [sys.executable] if trainer.suffix == ".py" else []
     command = [*interpreter, str(trainer), "--attempt", "1", "--spec", *map(str, files)]
@@ -105,30 +97,32 @@ def start_ranks(
     return processes
 
 
-def wait_for(processes: list[subprocess.Popen]) -> None:
-    """Waits until all processes end. If one fails or time runs out, soon kills the others."""
-    deadline = time.monotonic() + TIME_LIMIT_S
+def wait_for(processes: list[subprocess.Popen]) -> list[int]:
+    """Waits until all processes end. Returns their exit codes. Kills those that go on for long after
+    another has failed."""
+    def have_ended() -> bool:
+        return all(process.poll() is not None for process in processes)
+
     try:
-        while any(process.poll() is None for process in processes):
-            if any(process.poll() for process in processes):
-                deadline = min(deadline, time.monotonic() + 5)
-            if time.monotonic() > deadline:
-                break
-            time.sleep(0.005)
+        wait_until("a rank fails or all end", lambda: have_ended() or any(process.poll() for process in processes))
+        with suppress(TimeoutError):
+            wait_until("the others end", have_ended, END_AFTER_A_FAILURE_S)
     finally:
         for process in processes:
             process.kill()
             process.wait()
+    return [process.returncode for process in processes]
 
 
-def wait_for_text(text: str, folder: Path, processes: list[subprocess.Popen]) -> None:
-    """Waits until the text is in the events of rank 0."""
-    events = events_file(folder)
-    deadline = time.monotonic() + TIME_LIMIT_S
-    while not (events.exists() and text in events.read_text()):
-        assert [process.poll() for process in processes] == [None] * len(processes)
-        assert time.monotonic() < deadline, f"{events} has no {text}"
-        time.sleep(0.001)
+def wait_for_text(text: str, folder: Path, processes: list[subprocess.Popen], rank: int = 0) -> None:
+    """Waits until the text is in the events of a rank."""
+    def have_ended() -> bool:
+        return any(process.poll() is not None for process in processes)
+
+    events = events_file(folder, rank)
+    wait_until(f"{events} has {text}", lambda: have_ended() or events.exists() and text in events.read_text(),
+               pause_s=0.001)
+    assert not have_ended()
 
 
 def check_ended_well(processes: list[subprocess.Popen], folder: Path) -> None:
@@ -146,11 +140,12 @@ def wait_until_well_ended(processes: list[subprocess.Popen], folder: Path) -> No
     check_ended_well(processes, folder)
 
 
-def read_events(folder: Path, rank: int = 0) -> list[dict]:
-    """Returns the events of a rank. Fails unless they are complete and the rank ended well."""
+def read_events(folder: Path, rank: int = 0, ends_with: str = "run_finished") -> list[dict]:
+    """Returns the events of a rank. Fails unless they are complete, and the last one says how the rank
+    ended."""
     events = [json.loads(line) for line in events_file(folder, rank).read_text().splitlines()]
     assert events[0]["kind"] == "run_started" and events[0]["rank"] == rank, events[0]
-    assert events[-1]["kind"] == "run_finished", events[-1]
+    assert events[-1]["kind"] == ends_with, events[-1]
     assert [event["sequence"] for event in events] == list(range(len(events)))
     return events
 
