@@ -37,16 +37,13 @@ import tempfile
 import time
 from pathlib import Path
 
-from measurement import PYTORCH, Measurement, measure, median, of_kind, write_inputs
+from measurement import PYTORCH, Measurement, measure, median, of_kind, parser_of, write_inputs
 
 SIDES = ("PyTorch", "trainer")
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--trainer", type=Path, required=True, help="fsdp-train")
+    parser = parser_of(__doc__)
     parser.add_argument("--rounds", type=int, default=5, help="runs of each side (default 5)")
     parser.add_argument("--saves", type=int, default=3, help="checkpoints of a run (default 3)")
     parser.add_argument("--folder", type=Path, help="where to write (default: the temporary one)")
@@ -56,34 +53,24 @@ def parse_arguments() -> argparse.Namespace:
 STEPS_PER_SAVE = 8
 
 
-def save_and_resume(
-    program: Path, spec: dict, saves: int, folder: Path
-) -> tuple[Measurement, Measurement]:
+def save_and_resume(program: Path, spec: dict, steps: int, folder: Path) -> tuple[Measurement, Measurement]:
     """Measures a run that saves, and a run that trains one more step from its last checkpoint."""
-    saving = spec | {
-        "train": {"steps": steps_of(saves) + 1},
-        "checkpoint": {"every_steps": STEPS_PER_SAVE, "state_dict": "sharded"},
-    }
+    spec = spec | {"train": {"steps": steps + 1}}
+    saving = spec | {"checkpoint": {"every_steps": STEPS_PER_SAVE, "state_dict": "sharded"}}
     first = measure(program, saving, folder / "first")
-    resume = str(folder / "first" / "checkpoints" / f"step-{steps_of(saves)}")
-    going_on = spec | {"train": {"steps": steps_of(saves) + 1}, "resume": resume}
-    return first, measure(program, going_on, folder / "second")
+    return first, measure(program, spec | {"resume": str(last_checkpoint(steps, folder))}, folder / "second")
 
 
-def steps_of(saves: int) -> int:
-    return saves * STEPS_PER_SAVE
+def last_checkpoint(steps: int, folder: Path) -> Path:
+    return folder / "first" / "checkpoints" / f"step-{steps}"
 
 
 def stops_ms(run: Measurement) -> list[float]:
     """Returns the time between the step before each checkpoint and the step after it."""
     steps = {event["step"]: event for event in of_kind("step", run.events)}
     saved = [step for step in steps if step % STEPS_PER_SAVE == 0]
-    return [
-        steps[step + 1]["time_unix_ms"]
-        - steps[step + 1]["step_time_ms"]
-        - steps[step]["time_unix_ms"]
-        for step in saved
-    ]
+    return [steps[step + 1]["time_unix_ms"] - steps[step + 1]["step_time_ms"] - steps[step]["time_unix_ms"]
+            for step in saved]
 
 
 def write_times_ms(run: Measurement) -> list[float]:
@@ -102,10 +89,6 @@ def plain_write_time_ms(file: Path, size_bytes: int) -> float:
     return elapsed_ms
 
 
-def folder_bytes(folder: Path) -> int:
-    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-
-
 def print_row(name: str, pytorch_ms: float, trainer_ms: float) -> None:
     print(f"| {name} | {pytorch_ms:.0f} | {trainer_ms:.0f} | {trainer_ms / pytorch_ms:.2f} |")
 
@@ -115,19 +98,18 @@ def main() -> None:
     programs = dict(zip(SIDES, (PYTORCH, arguments.trainer)))
     runs = {side: [] for side in SIDES}
     sizes, plain_ms = {}, []
+    steps = arguments.saves * STEPS_PER_SAVE
     with tempfile.TemporaryDirectory(dir=arguments.folder) as temporary:
         root = Path(temporary)
-        spec = write_inputs(root, rows=2 * (steps_of(arguments.saves) + 1), sequence_length=64) | {
-            "strategy": {"kind": "fsdp", "ranks": 2},
-            "batch": {"size_per_rank": 1},
-        }
+        spec = write_inputs(root, rows=2 * (steps + 1), sequence_length=64)
+        spec |= {"strategy": {"kind": "fsdp", "ranks": 2}, "batch": {"size_per_rank": 1}}
         for round_number in range(1, arguments.rounds + 1):
             for side, program in programs.items():
                 folder = root / side
                 os.sync()  # or our fsync would also write other programs' data
-                first, second = save_and_resume(program, spec, arguments.saves, folder)
-                last = f"step-{steps_of(arguments.saves)}"
-                sizes[side] = folder_bytes(folder / "first/checkpoints" / last)
+                first, second = save_and_resume(program, spec, steps, folder)
+                sizes[side] = sum(file.stat().st_size for file in last_checkpoint(steps, folder).rglob("*")
+                                  if file.is_file())
                 shutil.rmtree(folder)
                 runs[side].append((first, second))
                 saved = ", ".join(f"{ms:.0f}" for ms in write_times_ms(first))

@@ -1,5 +1,6 @@
 """Runs a trainer (see tests/parity/trainer.py) and measures its ranks from outside."""
 
+import argparse
 import json
 import statistics
 import subprocess
@@ -14,7 +15,8 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 from transformers.utils.logging import disable_progress_bar
 
-sys.path.append(str(Path(__file__).resolve().parent.parent / "parity"))
+TESTS = Path(__file__).resolve().parent.parent
+sys.path += [str(TESTS / "parity"), str(TESTS)]
 from trainer import (  # noqa: E402
     PYTORCH,
     check_ended_well,
@@ -24,31 +26,17 @@ from trainer import (  # noqa: E402
     start,
 )
 
-__all__ = ["MODELS", "PYTORCH", "Measurement", "measure", "median", "of_kind", "write_adapters",
+__all__ = ["MODELS", "PYTORCH", "Measurement", "measure", "median", "of_kind", "parser_of", "write_adapters",
            "write_inputs"]
 
 POLL_S = 0.02
 
+SIZES = ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
+         "num_key_value_heads", "vocab_size", "max_position_embeddings")
 MODELS = {
-    "26M": dict(
-        hidden_size=384,
-        intermediate_size=1024,
-        num_hidden_layers=8,
-        num_attention_heads=6,
-        num_key_value_heads=6,
-        vocab_size=16000,
-        max_position_embeddings=512,
-    ),
+    "26M": dict(zip(SIZES, (384, 1024, 8, 6, 6, 16000, 512))),
     # With 4 x 128 tokens a rank, communication is a larger share of a step.
-    "134M": dict(
-        hidden_size=768,
-        intermediate_size=2048,
-        num_hidden_layers=12,
-        num_attention_heads=12,
-        num_key_value_heads=12,
-        vocab_size=32000,
-        max_position_embeddings=512,
-    ),
+    "134M": dict(zip(SIZES, (768, 2048, 12, 12, 12, 32000, 512))),
 }
 
 
@@ -73,13 +61,18 @@ class Measurement:
         return [event[name] for event in of_kind(kind, self.events)]
 
 
+def parser_of(description: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=description,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--trainer", type=Path, required=True, help="fsdp-train")
+    return parser
+
+
 def median(runs: list[Measurement], figures: Callable[[Measurement], list[float]]) -> float:
     return statistics.median(figure for run in runs for figure in figures(run))
 
 
-def write_inputs(
-    folder: Path, rows: int, sequence_length: int, model: str = "26M"
-) -> dict:
+def write_inputs(folder: Path, rows: int, sequence_length: int, model: str = "26M") -> dict:
     """Writes random weights and tokens; returns the keys of run.yaml that name them."""
     disable_progress_bar()
     torch.manual_seed(1)
@@ -101,10 +94,8 @@ def write_inputs(
     }
 
 
-def measure(
-    trainer: Path, spec: dict, folder: Path, warmup: int = 0, threads: int = 1,
-    preload: Path | None = None,
-) -> Measurement:
+def measure(trainer: Path, spec: dict, folder: Path, warmup: int = 0, threads: int = 1,
+            preload: Path | None = None) -> Measurement:
     """Trains `spec` in `folder`, and measures it."""
     started_unix_ms = time.time() * 1000
     processes = start(trainer, spec, folder, threads, preload)
@@ -126,12 +117,14 @@ def watch(processes: list[subprocess.Popen], events: Path, warmup: int) -> int:
     while any(process.poll() is None for process in processes):
         if any(process.poll() for process in processes):
             return 0
-        if finished_steps(events) >= warmup:
+        lines = events.read_text().splitlines(keepends=True) if events.exists() else []
+        whole = [json.loads(line) for line in lines if line.endswith("\n")]
+        if len(of_kind("step", whole)) >= warmup:
             break
         time.sleep(POLL_S)
     running = [process.pid for process in processes if process.poll() is None]
     for pid in running:
-        restart_peak(pid)
+        Path(f"/proc/{pid}/clear_refs").write_text("5")  # resets VmHWM to what is resident now (man 5 proc)
     # The trainer resets its peak (VmHWM) at every step, so this takes the maximum of many readings.
     memory_bytes = 0
     while any(process.poll() is None for process in processes):
@@ -140,18 +133,6 @@ def watch(processes: list[subprocess.Popen], events: Path, warmup: int) -> int:
         memory_bytes = max([memory_bytes, *map(resident_bytes, running)])
         time.sleep(POLL_S)
     return memory_bytes
-
-
-def finished_steps(events: Path) -> int:
-    if not events.exists():
-        return 0
-    lines = [line for line in events.read_text().splitlines(keepends=True) if line.endswith("\n")]
-    return len(of_kind("step", [json.loads(line) for line in lines]))
-
-
-def restart_peak(pid: int) -> None:
-    """Resets VmHWM to the memory that is resident now (man 5 proc, clear_refs)."""
-    Path(f"/proc/{pid}/clear_refs").write_text("5")
 
 
 def resident_bytes(pid: int) -> int:

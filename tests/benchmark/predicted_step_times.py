@@ -48,9 +48,8 @@ STRATEGIES = ("single", "ddp", "fsdp")
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runner", type=Path, required=True, help="fsdp-run")
     parser.add_argument("--runs", type=int, default=50)
     parser.add_argument("--seed", type=int, default=17)
@@ -92,10 +91,6 @@ def json_of(*command: str | Path) -> list[dict]:
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
-def quantile(values: list[float], share: float) -> float:
-    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
-
-
 def one_round(runner: Path, points: list[dict], steps: int) -> tuple[dict, dict]:
     """Returns the planned and the measured step time of each point, in ms."""
     with tempfile.TemporaryDirectory() as folder:
@@ -111,10 +106,8 @@ def one_round(runner: Path, points: list[dict], steps: int) -> tuple[dict, dict]
         plans = json_of(runner, "plan", experiment, "--format", "json", *of_results)
         subprocess.run([runner, experiment, "--quiet", *of_results], stdout=subprocess.DEVNULL)
         rows = json_of(runner, "report", "times", "--format", "json", *of_results)["rows"]
-    return (
-        {plan["point"]: plan["step_time_ms"] for plan in plans},
-        {row["point"]: row["step_time_ms_median"] for row in rows},
-    )
+    return ({plan["point"]: plan["step_time_ms"] for plan in plans},
+            {row["point"]: row["step_time_ms_median"] for row in rows})
 
 
 def main() -> None:
@@ -122,10 +115,8 @@ def main() -> None:
     random_ = random.Random(arguments.seed)
     points = [random_point(random_, i) for i in range(arguments.runs)]
     print(f"seed {arguments.seed}", flush=True)
-    rounds = [
-        one_round(arguments.runner.resolve(), points, arguments.steps)
-        for _ in range(arguments.rounds)
-    ]
+    rounds = [one_round(arguments.runner.resolve(), points, arguments.steps)
+              for _ in range(arguments.rounds)]
     errors = {kind: [] for kind in STRATEGIES[: arguments.runs]}
     spreads = []
     for name in (point["name"] for point in points):
@@ -136,17 +127,14 @@ def main() -> None:
         spread = 100 * (max(times) - min(times)) / measured
         errors[name.split()[1]].append(error)
         spreads.append(spread)
-        print(
-            f"{name:18} planned {planned:8.1f} ms, measured {measured:8.1f} ms, {error:+6.1f} %, "
-            f"spread {spread:5.1f} %"
-        )
+        print(f"{name:18} planned {planned:8.1f} ms, measured {measured:8.1f} ms, {error:+6.1f} %, "
+              f"spread {spread:5.1f} %")
     for kind, of_kind in errors.items():
-        sizes = [abs(error) for error in of_kind]
-        print(
-            f"{kind}: {len(sizes)} runs, median error {statistics.median(sizes):.1f} %, "
-            f"90 % of them within {quantile(sizes, 0.9):.1f} %, worst {max(sizes):.1f} %, "
-            f"mean {statistics.mean(of_kind):+.1f} %"
-        )
+        sizes = sorted(map(abs, of_kind))
+        print(f"{kind}: {len(sizes)} runs, median error {statistics.median(sizes):.1f} %, "
+              f"90 % of them within {sizes[min(len(sizes) - 1, int(0.9 * len(sizes)))]:.1f} %, "
+              f"worst {max(sizes):.1f} %, "
+              f"mean {statistics.mean(of_kind):+.1f} %")
     print(f"of one run over the rounds: median spread {statistics.median(spreads):.1f} %")
 
 

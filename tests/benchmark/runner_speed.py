@@ -3,13 +3,14 @@
 
     python3 tests/benchmark/runner_speed.py --build build/release
 
-Prints four figures: the time of a dry run of 10,000 points, the time from the start of fsdp-run to
-its first trainer process, the time in which a rank writes one step's event, and the CPU time of
-fsdp-run while four ranks report a step every 20 ms. Times are medians over --repeat runs, each with
-a new results folder.
+Prints the time of a dry run of 10,000 points, the time from the start of fsdp-run to its first trainer
+process, the time in which a rank writes one step's event, the CPU time of fsdp-run while four ranks
+report a step every 20 ms, and the time of a sweep of 250 and 1,000 runs, whose time per run stays equal
+if the cost is linear. Times are medians over --repeat runs, each with a new results folder.
 """
 
 import argparse
+import functools
 import json
 import os
 import statistics
@@ -20,14 +21,9 @@ from pathlib import Path
 
 EXPERIMENT = """\
 experiment: speed
-base:
-  strategy: {{kind: {kind}, ranks: {ranks}}}
-  train: {{steps: {steps}}}
-  device: cpu
-points:
-  - {{name: stub}}
+base: {{strategy: {{kind: {kind}, ranks: {ranks}}}, train: {{steps: {steps}}}, device: cpu}}
+points: [{{name: stub}}]
 """
-
 SWEEP = """\
 sweep:
   product:
@@ -40,17 +36,13 @@ sweep:
 
 class Programs:
     def __init__(self, build: Path):
-        self.runner = build / "fsdp-run"
-        self.stub = build / "stub_trainer"
+        self.runner, self.stub = build / "fsdp-run", build / "stub_trainer"
         for program in (self.runner, self.stub):
             if not program.exists():
                 raise SystemExit(f"{program} is missing; build fsdp-run-program and stub_trainer")
 
     def command(self, experiment: Path, results: Path) -> list[str]:
-        return [
-            str(self.runner), str(experiment), "--results", str(results),
-            "--trainer", str(self.stub),
-        ]  # fmt: skip
+        return [str(self.runner), str(experiment), "--results", str(results), "--trainer", str(self.stub)]
 
 
 def write_experiment(folder: Path, kind="single", ranks=1, steps=1, sweep="") -> Path:
@@ -59,10 +51,12 @@ def write_experiment(folder: Path, kind="single", ranks=1, steps=1, sweep="") ->
     return file
 
 
-def run_quietly(command: list[str]) -> None:
+def time_ms(command: list[str]) -> float:
+    start = time.perf_counter()
     ended = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     if ended.returncode != 0:
         raise SystemExit(f"{' '.join(command)} ended with {ended.returncode}:\n{ended.stderr}")
+    return (time.perf_counter() - start) * 1000
 
 
 def read_events(folder: Path) -> list[dict]:
@@ -71,11 +65,14 @@ def read_events(folder: Path) -> list[dict]:
 
 
 def dry_run_ms(programs: Programs, folder: Path) -> float:
-    experiment = write_experiment(folder, sweep=SWEEP)
-    command = [*programs.command(experiment, folder / "results"), "--dry-run"]
-    start = time.perf_counter()
-    run_quietly(command)
-    return (time.perf_counter() - start) * 1000
+    return time_ms([*programs.command(write_experiment(folder, sweep=SWEEP), folder / "results"), "--dry-run"])
+
+
+def sweep_ms(programs: Programs, folder: Path, runs: int) -> float:
+    """Returns the time of a run of the sweep."""
+    seeds = ",".join(map(str, range(1, runs + 1)))
+    experiment = write_experiment(folder, steps=3, sweep=f"sweep: {{product: {{train.seed: [{seeds}]}}}}\n")
+    return time_ms(programs.command(experiment, folder / "results")) / runs
 
 
 def start_up_ms(programs: Programs, folder: Path) -> float:
@@ -83,7 +80,7 @@ def start_up_ms(programs: Programs, folder: Path) -> float:
     reports."""
     command = programs.command(write_experiment(folder), folder / "results")
     start_unix_ms = time.time_ns() / 1e6
-    run_quietly(command)
+    time_ms(command)
     return read_events(folder)[0]["time_unix_ms"] - start_unix_ms
 
 
@@ -99,27 +96,17 @@ def event_writing_us(programs: Programs, folder: Path) -> float:
     return (events[-1]["time_unix_ms"] - events[0]["time_unix_ms"]) * 1000 / steps
 
 
-def processor_time_ns(pid: int) -> int:
-    """Returns the CPU time of the process's threads, without children
-    (/proc/PID/task/TID/schedstat)."""
-    threads = Path(f"/proc/{pid}/task").glob("*/schedstat")
-    return sum(int(thread.read_text().split()[0]) for thread in threads)
-
-
-def recording_share(programs: Programs, folder: Path) -> float:
+def recording_percent(programs: Programs, folder: Path) -> float:
     """Returns the CPU time of fsdp-run as a share of the time in which its ranks ran."""
-    experiment = write_experiment(folder, kind="ddp", ranks=4, steps=150)
-    command = programs.command(experiment, folder / "results")
-    runner = subprocess.Popen(
-        command,
-        env=os.environ | {"STUB_STEP_MS": "20"},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    command = programs.command(write_experiment(folder, kind="ddp", ranks=4, steps=150), folder / "results")
+    runner = subprocess.Popen(command, env=os.environ | {"STUB_STEP_MS": "20"}, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL)
     samples = []
     while runner.poll() is None:
         try:
-            samples.append((time.monotonic_ns(), processor_time_ns(runner.pid)))
+            threads = Path(f"/proc/{runner.pid}/task").glob("*/schedstat")  # without children
+            used_ns = sum(int(thread.read_text().split()[0]) for thread in threads)
+            samples.append((time.monotonic_ns(), used_ns))
         except OSError:
             break
         time.sleep(0.05)
@@ -127,36 +114,29 @@ def recording_share(programs: Programs, folder: Path) -> float:
         raise SystemExit(f"{' '.join(command)} ended with {runner.returncode}")
     # Leaves out the start and the final table, because they record nothing.
     (first_time, first_used), (last_time, last_used) = samples[5], samples[-5]
-    return (last_used - first_used) / (last_time - first_time)
-
-
-def repeated(measure, programs: Programs, repeat: int) -> tuple[float, float, float]:
-    """Returns the median, the least and the most of `repeat` measurements."""
-    figures = []
-    for _ in range(repeat):
-        with tempfile.TemporaryDirectory() as folder:
-            figures.append(measure(programs, Path(folder)))
-    return statistics.median(figures), min(figures), max(figures)
+    return 100 * (last_used - first_used) / (last_time - first_time)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=Path, default=Path("build/release"))
     parser.add_argument("--repeat", type=int, default=5)
     arguments = parser.parse_args()
     programs = Programs(arguments.build.resolve())
-
     print("| | median | least | most |\n| --- | --: | --: | --: |")
-    for name, measure, repeat, unit, scale in [
-        ("dry run of 10,000 points", dry_run_ms, arguments.repeat, "ms", 1),
-        ("start to first trainer process", start_up_ms, 4 * arguments.repeat, "ms", 1),
-        ("writing one step's event", event_writing_us, arguments.repeat, "us", 1),
-        ("fsdp-run beside 4 ranks, 50 steps/s each", recording_share, 1, "% of a core", 100),
+    for name, measure, repeat, unit in [
+        ("dry run of 10,000 points", dry_run_ms, arguments.repeat, "ms"),
+        ("start to first trainer process", start_up_ms, 4 * arguments.repeat, "ms"),
+        ("writing one step's event", event_writing_us, arguments.repeat, "us"),
+        ("fsdp-run beside 4 ranks, 50 steps/s each", recording_percent, 1, "% of a core"),
+        *((f"a run of {runs}", functools.partial(sweep_ms, runs=runs), 1, "ms") for runs in (250, 1000)),
     ]:
-        figures = [f"{figure * scale:.1f} {unit}" for figure in repeated(measure, programs, repeat)]
-        print(f"| {name} | " + " | ".join(figures) + " |", flush=True)
+        figures = []
+        for _ in range(repeat):
+            with tempfile.TemporaryDirectory() as folder:
+                figures.append(measure(programs, Path(folder)))
+        shown = [f"{figure:.1f} {unit}" for figure in (statistics.median(figures), min(figures), max(figures))]
+        print(f"| {name} | " + " | ".join(shown) + " |", flush=True)
 
 
 if __name__ == "__main__":

@@ -98,14 +98,22 @@ def bytes_read_by_a_task(command, folder, environment):
     template = folder / "job.sh"
     template.write_text(source.read_text().replace("exec {{runner}}", "{{runner}}") +
                         f"grep rchar /proc/$$/io >{folder}/read-$SLURM_ARRAY_TASK_ID\n")
-    timed([*command, "--set", f"slurm.template={template}",
-           "--set", "slurm.partition=main", "--detach", "--results", folder / "reads"],
-          env=environment, cwd=folder)
+    timed([*command, "--set", f"slurm.template={template}", "--set", "slurm.partition=main",
+           "--detach", "--results", folder / "reads"], env=environment, cwd=folder)
     while len(files := list(folder.glob("read-*"))) < 8 or not all(file.stat().st_size for file in files):
         time.sleep(0.5)
     timed([command[0], "cancel", "many", "--results", folder / "reads"], env=environment, cwd=folder)
     reads = sorted(int(file.read_text().split()[1]) for file in files)
     return reads[len(reads) // 2]
+
+
+def watch_the_status(runner, folder, environment, counter, what, seconds) -> None:
+    counter.take()
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        timed([runner, "status"], env=environment, cwd=folder)
+        time.sleep(5)
+    print(f"{what}, {seconds} s: {counter.take()}", flush=True)
 
 
 def watch(build: Path, runs: int, seconds: int, settings: list[str], folder: Path) -> None:
@@ -120,20 +128,10 @@ def watch(build: Path, runs: int, seconds: int, settings: list[str], folder: Pat
         print(f"{runs} runs submitted: {took:.2f} s", flush=True)
         follower = subprocess.Popen([*command, *waiting, "--follow"], env=environment, cwd=folder,
                                     stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        counter.take()
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            timed([runner, "status"], env=environment, cwd=folder)
-            time.sleep(5)
-        print(f"a follower and a watcher, {seconds} s: {counter.take()}", flush=True)
+        watch_the_status(runner, folder, environment, counter, "a follower and a watcher", seconds)
         follower.terminate()
         follower.wait()
-        counter.take()
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            timed([runner, "status"], env=environment, cwd=folder)
-            time.sleep(5)
-        print(f"a watcher alone, {seconds} s: {counter.take()}", flush=True)
+        watch_the_status(runner, folder, environment, counter, "a watcher alone", seconds)
         for words in (["status"], ["report"], ["cancel", "many"], ["report"]):
             took, output = timed([runner, *words], env=environment, cwd=folder)
             print(f"{' '.join(words)}: {took:.2f} s, {output.count(chr(10))} lines; {counter.take()}",
@@ -141,9 +139,8 @@ def watch(build: Path, runs: int, seconds: int, settings: list[str], folder: Pat
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=Path, default=Path("build/release"))
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--watch", type=int, metavar="SECONDS", help="let the runs wait, and watch them")

@@ -23,10 +23,10 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
-from measurement import MODELS, PYTORCH, Measurement, measure, median, write_adapters, write_inputs
+from measurement import MODELS, PYTORCH, Measurement, measure, median, parser_of, write_adapters, write_inputs
 
 FULL_SHARD = {"kind": "fsdp", "ranks": 2}
 LOSS_TOLERANCE = {"fp32": 1e-5, "bf16_mixed": 5e-3}  # relative
@@ -44,11 +44,8 @@ class Setting:
 
     def keys(self, adapters: dict) -> dict:
         method = {} if self.method == "full" else {"method": self.method, "lora": adapters}
-        return method | {
-            "strategy": self.strategy,
-            "precision": self.precision,
-            "activation_checkpointing": {"every": self.checkpoint_every},
-        }
+        return method | {"strategy": self.strategy, "precision": self.precision,
+                         "activation_checkpointing": {"every": self.checkpoint_every}}
 
 
 # PyTorch's names for our settings. full_shard is FSDP2's default of reshard_after_forward (all but
@@ -76,25 +73,8 @@ SETTINGS = {
 }
 
 
-@dataclass(frozen=True)
-class Comparison:
-    setting: str
-    pytorch_step_time_ms: float
-    trainer_step_time_ms: float
-    step_time_ratio: float
-    pytorch_memory_bytes: int
-    trainer_memory_bytes: int
-    memory_ratio: float
-    loss_difference_max: float  # relative
-    loss_first: float
-    loss_last: float
-
-
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--trainer", type=Path, required=True, help="fsdp-train")
+    parser = parser_of(__doc__)
     parser.add_argument(
         "--model", choices=MODELS, default="26M",
         help=f"by its number of parameters: {', '.join(MODELS)} (default 26M)",
@@ -132,18 +112,16 @@ def build_mkl_switch(folder: Path) -> Path:
     return library
 
 
-def run_in_turns(
-    setting: Setting, spec: dict, arguments: argparse.Namespace, preload: Path | None
-) -> dict[str, list[Measurement]]:
+def run_in_turns(setting: Setting, spec: dict, arguments: argparse.Namespace,
+                 preload: Path | None) -> dict[str, list[Measurement]]:
     runs: dict[str, list[Measurement]] = {"PyTorch": [], "trainer": []}
     for round_number in range(1, arguments.rounds + 1):
         for side, program in {"PyTorch": PYTORCH, "trainer": arguments.trainer}.items():
             with tempfile.TemporaryDirectory() as folder:
-                run = measure(
-                    program, spec, Path(folder), arguments.warmup, setting.threads, preload
-                )
+                run = measure(program, spec, Path(folder), arguments.warmup, setting.threads,
+                              preload)
             runs[side].append(run)
-            step_time_ms = statistics.median(step_times_ms(run, arguments.warmup))
+            step_time_ms = statistics.median(run.figures("step", "step_time_ms")[arguments.warmup:])
             print(
                 f"{setting.description}: round {round_number}, {side}: {step_time_ms:.0f} ms, "
                 f"{run.memory_bytes / 2**20:.0f} MiB, "
@@ -153,46 +131,32 @@ def run_in_turns(
     return runs
 
 
-def step_times_ms(run: Measurement, warmup: int) -> list[float]:
-    return run.figures("step", "step_time_ms")[warmup:]
-
-
-def compare(setting: Setting, runs: dict[str, list[Measurement]], warmup: int) -> Comparison:
+def compare(setting: Setting, runs: dict[str, list[Measurement]], warmup: int) -> dict:
     pytorch, trainer = runs["PyTorch"], runs["trainer"]
-    times = [median(side, lambda run: step_times_ms(run, warmup)) for side in (pytorch, trainer)]
+    times = [median(side, lambda run: run.figures("step", "step_time_ms")[warmup:])
+             for side in (pytorch, trainer)]
     memory = [round(median(side, lambda run: [run.memory_bytes])) for side in (pytorch, trainer)]
-    difference = max(
-        abs(have - want) / want
-        for run in trainer
-        for want, have in zip(pytorch[0].losses, run.losses, strict=True)
-    )
+    difference = max(abs(have - want) / want for run in trainer for want,
+                     have in zip(pytorch[0].losses, run.losses, strict=True))
     if difference > LOSS_TOLERANCE[setting.precision]:
         raise SystemExit(f"{setting.description}: losses differ by {difference:.1e}")
-    return Comparison(
-        setting=setting.description,
-        pytorch_step_time_ms=times[0],
-        trainer_step_time_ms=times[1],
-        step_time_ratio=times[1] / times[0],
-        pytorch_memory_bytes=memory[0],
-        trainer_memory_bytes=memory[1],
-        memory_ratio=memory[1] / memory[0],
-        loss_difference_max=difference,
-        loss_first=trainer[0].losses[0],
-        loss_last=trainer[0].losses[-1],
-    )
+    return {"setting": setting.description, "pytorch_step_time_ms": times[0],
+            "trainer_step_time_ms": times[1], "step_time_ratio": times[1] / times[0],
+            "pytorch_memory_bytes": memory[0],
+            "trainer_memory_bytes": memory[1], "memory_ratio": memory[1] / memory[0],
+            "loss_difference_max": difference, "loss_first": trainer[0].losses[0],
+            "loss_last": trainer[0].losses[-1]}
 
 
-def print_table(comparisons: list[Comparison]) -> None:
+def print_table(comparisons: list[dict]) -> None:
     print("\n| | PyTorch ms/step | trainer ms/step | ratio | PyTorch MiB | trainer MiB | ratio "
-          "| loss | largest loss difference |")  # fmt: skip
+          "| loss | largest loss difference |")
     print("| --- | --: | --: | --: | --: | --: | --: | --- | --: |")
     for row in comparisons:
-        print(
-            f"| {row.setting} | {row.pytorch_step_time_ms:.0f} | {row.trainer_step_time_ms:.0f} "
-            f"| {row.step_time_ratio:.2f} | {row.pytorch_memory_bytes / 2**20:.0f} "
-            f"| {row.trainer_memory_bytes / 2**20:.0f} | {row.memory_ratio:.2f} "
-            f"| {row.loss_first:.4f} -> {row.loss_last:.4f} | {row.loss_difference_max:.0e} |",
-        )
+        mib = {f"{side}_mib": row[f"{side}_memory_bytes"] / 2**20 for side in ("pytorch", "trainer")}
+        print("| {setting} | {pytorch_step_time_ms:.0f} | {trainer_step_time_ms:.0f} | {step_time_ratio:.2f} "
+              "| {pytorch_mib:.0f} | {trainer_mib:.0f} | {memory_ratio:.2f} "
+              "| {loss_first:.4f} -> {loss_last:.4f} | {loss_difference_max:.0e} |".format(**row, **mib))
 
 
 def main() -> None:
@@ -202,13 +166,8 @@ def main() -> None:
     comparisons = []
     with tempfile.TemporaryDirectory() as folder:
         rows = arguments.steps * arguments.batch * ranks
-        common = write_inputs(
-            Path(folder), rows, arguments.sequence_length, arguments.model
-        )
-        common |= {
-            "batch": {"size_per_rank": arguments.batch},
-            "train": {"steps": arguments.steps},
-        }
+        common = write_inputs(Path(folder), rows, arguments.sequence_length, arguments.model)
+        common |= {"batch": {"size_per_rank": arguments.batch}, "train": {"steps": arguments.steps}}
         adapters = write_adapters(Path(folder), common)
         preload = build_mkl_switch(Path(folder)) if arguments.mkl == "avx512" else None
         for setting in settings:
@@ -216,7 +175,7 @@ def main() -> None:
             comparisons.append(compare(setting, runs, arguments.warmup))
     print_table(comparisons)
     if arguments.json is not None:
-        arguments.json.write_text(json.dumps([asdict(row) for row in comparisons], indent=2) + "\n")
+        arguments.json.write_text(json.dumps(comparisons, indent=2) + "\n")
 
 
 if __name__ == "__main__":

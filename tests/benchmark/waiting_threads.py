@@ -11,7 +11,6 @@ interleaved. Figures are medians of the runs' medians. Ratios compare neighbouri
 `libgomp` on the idle host, and busy to idle for each policy.
 """
 
-import argparse
 import contextlib
 import os
 import statistics
@@ -20,7 +19,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from measurement import MODELS, measure, write_inputs
+from measurement import MODELS, measure, parser_of, write_inputs
 
 SPINS_OF_LIBGOMP = 300_000  # libgomp/env.c, if no variable sets it
 VARIABLE = "GOMP_SPINCOUNT"
@@ -47,8 +46,7 @@ def step_time_ms(trainer: Path, spec: dict, spins: int | None, busy: int, warmup
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--trainer", type=Path, required=True)
+    parser = parser_of(__doc__)
     parser.add_argument("--model", choices=MODELS, default="26M")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--steps", type=int, default=12)

@@ -9,6 +9,7 @@ namespace fsdp {
 namespace {
 
 using Catch::Contains;
+using Tensors = std::map<std::string, std::vector<int64_t>>;  // shapes by name
 
 const ModelConfig kSmall = {.num_hidden_layers = 1,
                             .hidden_size = 8,

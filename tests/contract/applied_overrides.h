@@ -15,10 +15,14 @@ inline void apply_overrides(RunSpec& spec, const YAML::Node& overrides, const Ya
   layer.apply(spec);
 }
 
+inline void overlay(RunSpec& spec, const std::string& text) {
+  apply_overrides(spec, parse_yaml(text, kOrigin), kOrigin);
+}
+
 // The default run with the overrides that `text` gives.
 inline RunSpec applied(const std::string& text) {
   RunSpec spec;
-  apply_overrides(spec, parse_yaml(text, kOrigin), kOrigin);
+  overlay(spec, text);
   return spec;
 }
 

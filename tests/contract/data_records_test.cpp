@@ -1,3 +1,5 @@
+#include <array>
+
 #include "formats/data/document_maker.h"
 #include "formats/data/records.h"
 #include "tests/contract/input_fixtures.h"
@@ -22,6 +24,11 @@ Texts texts_of(const std::filesystem::path& file, const std::string& column) {
   return texts;
 }
 
+std::string refused(const std::string& name, const std::string& text) {
+  const TemporaryFolder folder;
+  return refusal([&] { texts_of(folder.write(name, text), "text"); });
+}
+
 TEST_CASE("records are read from CSV, a JSON array, JSON lines and lines of text") {
   const TemporaryFolder folder;
   const Texts expected{"one", "two \"quoted\"\nlines", "é,"};
@@ -41,6 +48,11 @@ TEST_CASE("records are read from CSV, a JSON array, JSON lines and lines of text
                  "text") == expected);
   CHECK(texts_of(folder.write("a.txt", "one\n\n  \ntwo\r\nthree"), "text") ==
         Texts{"one", "two", "three"});
+  const auto games =
+      folder.write("games.csv", "Site,Moves,Result\r\nRiga,1. e4,1-0\r\n,\"1. d4\",0-1");
+  CHECK(texts_of(games, "Moves") == Texts{"1. e4", "1. d4"});
+  CHECK(texts_of(games, "Result") == Texts{"1-0", "0-1"});
+  CHECK(texts_of(games, "Site") == Texts{"Riga", ""});
   CHECK(texts_of(folder.write("empty.json", "[]"), "text").empty());
   CHECK(texts_of(folder.write("empty.jsonl", ""), "text").empty());
 }
@@ -58,29 +70,8 @@ TEST_CASE("text that the caller keeps is read like a file") {
   CHECK((text == before));
 }
 
-TEST_CASE("games are read from any CSV with their columns") {
-  const TemporaryFolder folder;
-  const auto file = folder.write("games.csv",
-                                 "\xEF\xBB\xBFResult,Site,Moves,Termination\r\n"
-                                 "1-0,\"Riga, \"\"old\"\"\ntown\",1. e4 e5,CHECKMATE\r\n"
-                                 "\r\n"
-                                 "0-1,,\"1. d4\",RESIGNED");
-  CHECK(texts_of(file, "Moves") == Texts{"1. e4 e5", "1. d4"});
-  CHECK(texts_of(file, "Termination") == Texts{"CHECKMATE", "RESIGNED"});
-  CHECK(texts_of(file, "Site") == Texts{"Riga, \"old\"\ntown", ""});
-}
-
 TEST_CASE("a record or a header with a name twice is refused with its line") {
   const TemporaryFolder folder;
-  const auto message = [&](const std::string& name, const std::string& text) {
-    return refusal([&] { texts_of(folder.write(name, text), "text"); });
-  };
-  CHECK_THAT(message("a.jsonl", "{\"text\": \"a\"}\n{\"text\": \"a\", \"te\\u0078t\": \"b\"}"),
-             Contains("a.jsonl:2: has 'text' twice"));
-  CHECK_THAT(message("a.json", "[\n{\"b\": 1, \"text\": \"a\", \"b\": 1}]"),
-             Contains("a.json:2: has 'b' twice"));
-  CHECK_THAT(message("a.csv", "text,b,text\na,b,c\n"),
-             Contains("a.csv:1: has the column 'text' twice"));
   CHECK(texts_of(folder.write("b.csv", "text,,\na,b,c\n"), "text") == Texts{"a"});
   RecordFile records("turns.jsonl",
                      R"({"messages": [{"role": "user", "role": "system", "content": "a"}]})");
@@ -94,91 +85,83 @@ TEST_CASE("a record or a header with a name twice is refused with its line") {
 }
 
 TEST_CASE("a file that does not hold records is refused with its line") {
-  const TemporaryFolder folder;
-  const auto message = [&](const std::string& name, const std::string& text) {
-    return refusal([&] { texts_of(folder.write(name, text), "text"); });
-  };
-  CHECK_THAT(message("a.csv", ""), Contains("a.csv: is empty"));
-  CHECK_THAT(message("a.csv", "Text\nx\n"), Contains("a.csv:2: has no 'text'"));
-  CHECK_THAT(message("a.csv", "text,b\n\"a\nb\",c\nd\n"),
-             Contains("a.csv:4: has 1 fields; needed: 2"));
-  CHECK_THAT(message("a.csv", "text,b\n\"a,b\n"), Contains("a.csv:2: a quoted field without"));
-  CHECK_THAT(message("a.csv", "text,b\n\"a\"b,c\n"), Contains("text after a closing quote"));
-  CHECK_THAT(message("a.csv", "text,b\na\"b\"c,d\n"), Contains("a quote inside a field"));
-  CHECK_THAT(message("a.csv", "text\nfine\n\xFF\xFE\n"),
-             Contains("a.csv:3: holds bytes that are not"));
-  CHECK_THAT(message("a.txt", "fine\n\xFF\xFE\n"),
-             Contains("a.txt:2: holds bytes that are not UTF-8"));
-  CHECK_THAT(message("a.jsonl", "{\"text\":\"a\"}\n{\"text\":\"\xFF\"}\n"),
-             Contains("a.jsonl:2: holds bytes that are not UTF-8"));
-  CHECK_THAT(message("a.jsonl", "{\"text\":\"a\"}\n{\"text\":\n"),
-             Contains("a.jsonl:2: is not JSON"));
-  CHECK_THAT(message("a.jsonl", "[1]\n"), Contains("a.jsonl:1: is no JSON object"));
-  CHECK_THAT(message("a.jsonl", "{\"text\": 5}\n"), Contains("something else than text in 'text'"));
-  CHECK_THAT(message("a.jsonl", "{\"text\": null}\n"), Contains("a.jsonl:1: has no 'text'"));
-  CHECK_THAT(message("a.json", "[{\"text\":\"a\"},\n{\"text\":\"b\""),
-             Contains("a.json:2: a record that does not end"));
-  CHECK_THAT(message("a.json", "[{\"text\":\"a\"},\n"),
-             Contains("an element that is no JSON object"));
-  CHECK_THAT(message("a.json", "[{\"text\":\"a\"}\n"), Contains("the array does not end"));
-  CHECK_THAT(message("a.json", "[{\"text\":\"a\"}\n{\"text\":\"b\"}]"),
-             Contains("a.json:2: no comma"));
-  CHECK_THAT(message("a.json", "[{\"text\":\"a\"}]\nmore"),
-             Contains("a.json:2: text after the end"));
   const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
-  CHECK_THAT(message("a.jsonl", "{\"text\":" + deep + "}"), Contains("a.jsonl:1: is not JSON"));
+  const std::string much((16 << 20) + 1, 'e');
+  for (const auto& [name, text, words] : std::vector<std::array<std::string, 3>>{
+           {"a.csv", "", "a.csv: is empty"},
+           {"a.csv", "Text\nx\n", "a.csv:2: has no 'text'"},
+           {"a.csv", "text,b\n\"a\nb\",c\nd\n", "a.csv:4: has 1 fields; needed: 2"},
+           {"a.csv", "text,b\n\"a,b\n", "a.csv:2: a quoted field without"},
+           {"a.csv", "text,b\n\"a\"b,c\n", "text after a closing quote"},
+           {"a.csv", "text,b\na\"b\"c,d\n", "a quote inside a field"},
+           {"a.csv", "text\nfine\n\xFF\xFE\n", "a.csv:3: holds bytes that are not"},
+           {"a.txt", "fine\n\xFF\xFE\n", "a.txt:2: holds bytes that are not UTF-8"},
+           {"a.jsonl", "{\"text\":\"a\"}\n{\"text\":\"\xFF\"}\n",
+            "a.jsonl:2: holds bytes that are not UTF-8"},
+           {"a.jsonl", "{\"text\":\"a\"}\n{\"text\":\n", "a.jsonl:2: is not JSON"},
+           {"a.jsonl", "[1]\n", "a.jsonl:1: is no JSON object"},
+           {"a.jsonl", "{\"text\": 5}\n", "something else than text in 'text'"},
+           {"a.jsonl", "{\"text\": null}\n", "a.jsonl:1: has no 'text'"},
+           {"a.json", "[{\"text\":\"a\"},\n{\"text\":\"b\"",
+            "a.json:2: a record that does not end"},
+           {"a.json", "[{\"text\":\"a\"},\n", "an element that is no JSON object"},
+           {"a.json", "[{\"text\":\"a\"}\n", "the array does not end"},
+           {"a.json", "[{\"text\":\"a\"}\n{\"text\":\"b\"}]", "a.json:2: no comma"},
+           {"a.json", "[{\"text\":\"a\"}]\nmore", "a.json:2: text after the end"},
+           {"a.jsonl", "{\"text\":" + deep + "}", "a.jsonl:1: is not JSON"},
+           {"a.jsonl", "{\"text\": \"a\"}\n{\"text\": \"a\", \"te\\u0078t\": \"b\"}",
+            "a.jsonl:2: has 'text' twice"},
+           {"a.json", "[\n{\"b\": 1, \"text\": \"a\", \"b\": 1}]", "a.json:2: has 'b' twice"},
+           {"a.csv", "text,b,text\na,b,c\n", "a.csv:1: has the column 'text' twice"},
+           {"a.csv", "text\n\"" + much + "\"\n", "a.csv:2: a record of more than 16777216 bytes"},
+           {"a.jsonl", "\n{\"text\":\"" + much + "\"}", "a.jsonl:2: a record of more"},
+           {"a.json", "[{\"text\":\"" + much + "\"}]", "a.json:1: a record of more"}}) {
+    CHECK_THAT(refused(name, text), Contains(words));
+  }
 }
 
-TEST_CASE("a file that is something else than records in UTF-8 is named, with a remedy") {
-  const TemporaryFolder folder;
-  const auto message = [&](const std::string& name, const std::string& text) {
-    return refusal([&] { texts_of(folder.write(name, text), "text"); });
-  };
+TEST_CASE(
+    "a file that is something else than records in UTF-8 and plain JSON is named, with a remedy") {
   using namespace std::string_literals;
-  CHECK_THAT(message("a.jsonl.gz", "\x1f\x8b\x08\0\0\0\0\0"s),
-             Contains("a.jsonl.gz: is compressed by gzip; `gunzip --keep FILE`"));
-  CHECK_THAT(message("a.json", "\x28\xb5\x2f\xfd\0\0\0\0"s),
-             Contains("compressed by Zstandard; `zstd --decompress FILE`"));
-  CHECK_THAT(message("a.txt", "BZh91AY&SY"), Contains("is compressed by bzip2"));
-  CHECK(texts_of(folder.write("b.txt", "BZhang plays"), "text") == Texts{"BZhang plays"});
-  CHECK_THAT(message("a.csv", "PK\x03\x04\x14\0\0\0"s), Contains("is a zip archive"));
-  CHECK_THAT(message("a.csv", "\xff\xfet\0e\0x\0"s),
-             Contains("is text in UTF-16; `iconv -f UTF-16 -t UTF-8 FILE > OTHER`"));
-  CHECK_THAT(message("a.txt", "t\0e\0x\0t\0"s), Contains("iconv -f UTF-16LE"));
-  CHECK_THAT(message("a.jsonl", "\0{\0\"\0t\0e"s), Contains("iconv -f UTF-16BE"));
-  CHECK_THAT(message("a.csv", "id|\"text\"\n1|a\n"),
-             Contains(R"(by '|', not by commas: id, "text";)"));
-  CHECK_THAT(message("a.csv", "id;text\n1;\"a\",\"b\"\n"),
-             Contains("a.csv:1: has its columns separated by ';', not by commas: id, text; "));
-  CHECK_THAT(message("a.tsv", "id\ttext\n1\ta\n"),
-             Contains("separated by '\\t', not by commas: id, text; `python3"));
-  CHECK_THAT(message("a.json", "{\n  \"data\": [\n    {\"text\": \"a\"}\n  ]\n}\n"),
-             Contains("a.json:1: an object that does not end in its line") &&
-                 Contains("in its list 'data', `jq '.\"data\"' FILE > OTHER.json`"));
-  CHECK_THAT(message("a.jsonl", "\n{\n  \"text\": \"a\"\n}\n"),
-             Contains("`jq -c . FILE > OTHER.jsonl` writes each object on one line"));
-  CHECK_THAT(message("a.json", "{\"data\": [{\"text\": \"a\"}]}\n"),
-             Contains("has no 'text'; it has 'data' (a list); if the records are in this list, "
-                      "`jq '.\"data\"' FILE"));
-}
-
-TEST_CASE("JSON that Python writes and others do not read is refused by what it holds") {
+  for (const auto& [name, text, words] : std::vector<std::array<std::string, 3>>{
+           {"a.jsonl.gz", "\x1f\x8b\x08\0\0\0\0\0"s,
+            "a.jsonl.gz: is compressed by gzip; `gunzip --keep FILE`"},
+           {"a.json", "\x28\xb5\x2f\xfd\0\0\0\0"s,
+            "compressed by Zstandard; `zstd --decompress FILE`"},
+           {"a.txt", "BZh91AY&SY", "is compressed by bzip2"},
+           {"a.csv", "PK\x03\x04\x14\0\0\0"s, "is a zip archive"},
+           {"a.csv", "\xff\xfet\0e\0x\0"s,
+            "is text in UTF-16; `iconv -f UTF-16 -t UTF-8 FILE > OTHER`"},
+           {"a.txt", "t\0e\0x\0t\0"s, "iconv -f UTF-16LE"},
+           {"a.jsonl", "\0{\0\"\0t\0e"s, "iconv -f UTF-16BE"},
+           {"a.csv", "id|\"text\"\n1|a\n", R"(by '|', not by commas: id, "text";)"},
+           {"a.csv", "id;text\n1;\"a\",\"b\"\n",
+            "a.csv:1: has its columns separated by ';', not by commas: id, text; "},
+           {"a.tsv", "id\ttext\n1\ta\n", "separated by '\\t', not by commas: id, text; `python3"},
+           {"a.jsonl", "\n{\n  \"text\": \"a\"\n}\n",
+            "`jq -c . FILE > OTHER.jsonl` writes each object on one line"},
+           {"a.json", "{\"data\": [{\"text\": \"a\"}]}\n",
+            "has no 'text'; it has 'data' (a list); if the records are in this list, "
+            "`jq '.\"data\"' FILE"},
+           {"a.jsonl", R"({"text": "NaN", "score": NaN})",
+            "it holds NaN, which JSON does not know; write null"},
+           {"a.jsonl", R"({"text": "a", "score": -Infinity})", "it holds Infinity, which"},
+           {"a.jsonl", R"({"text": "a \\ud83d \ud83d"})",
+            R"(holds \ud83d, half of a surrogate pair)"},
+           {"a.jsonl", R"({"text": "\uDE00"})", R"(holds \uDE00, half of)"},
+           {"a.jsonl", R"({"text": "a" "b": 1})", "a bracket, comma, colon or quote"},
+           {"a.jsonl", R"({"text": "a)", "does not end"},
+           {"a.jsonl", "{\"text\": \"a\tb\"}", "a control character"},
+           {"a.jsonl", R"({"text": 01})", "is not JSON: "}}) {
+    CHECK_THAT(refused(name, text), Contains(words));
+  }
   const TemporaryFolder folder;
-  const auto message = [&](const std::string& line) {
-    return refusal([&] { texts_of(folder.write("a.jsonl", line + "\n"), "text"); });
-  };
-  CHECK_THAT(message(R"({"text": "NaN", "score": NaN})"),
-             Contains("it holds NaN, which JSON does not know; write null"));
-  CHECK_THAT(message(R"({"text": "a", "score": -Infinity})"), Contains("it holds Infinity, which"));
-  CHECK_THAT(message(R"({"text": "a \\ud83d \ud83d"})"),
-             Contains(R"(holds \ud83d, half of a surrogate pair)"));
-  CHECK_THAT(message(R"({"text": "\uDE00"})"), Contains(R"(holds \uDE00, half of)"));
-  CHECK_THAT(message(R"({"text": "a" "b": 1})"), Contains("a bracket, comma, colon or quote"));
-  CHECK_THAT(message(R"({"text": "a)"), Contains("does not end"));
-  CHECK_THAT(message("{\"text\": \"a\tb\"}"), Contains("a control character"));
-  CHECK_THAT(message(R"({"text": 01})"), Contains("is not JSON: "));
+  CHECK(texts_of(folder.write("b.txt", "BZhang plays"), "text") == Texts{"BZhang plays"});
   CHECK(texts_of(folder.write("b.jsonl", R"({"text": "\ud83d\ude00 NaN \\ud83d"})"), "text") ==
         Texts{"\xF0\x9F\x98\x80 NaN \\ud83d"});
+  CHECK_THAT(refused("a.json", "{\n  \"data\": [\n    {\"text\": \"a\"}\n  ]\n}\n"),
+             Contains("a.json:1: an object that does not end in its line") &&
+                 Contains("in its list 'data', `jq '.\"data\"' FILE > OTHER.json`"));
 }
 
 TEST_CASE("a shard that is missing is not taken for one beside it") {
@@ -193,20 +176,6 @@ TEST_CASE("a shard that is missing is not taken for one beside it") {
                            Contains("such as train-00001-of-00002.jsonl, but this one is missing"));
   CHECK(of_shard.find("did you mean") == std::string::npos);
   CHECK_THAT(message("gmes.csv"), Contains("did you mean"));
-}
-
-TEST_CASE("a record that goes on without end is refused with its line") {
-  const TemporaryFolder folder;
-  const std::string much((16 << 20) + 1, 'e');
-  const auto message = [&](const std::string& name, const std::string& text) {
-    return refusal([&] { texts_of(folder.write(name, text), "text"); });
-  };
-  CHECK_THAT(message("games.csv", "text\n\"" + much + "\"\n"),
-             Contains("games.csv:2: a record of more than 16777216 bytes"));
-  CHECK_THAT(message("a.jsonl", "\n{\"text\":\"" + much + "\"}"),
-             Contains("a.jsonl:2: a record of more"));
-  CHECK_THAT(message("a.json", "[{\"text\":\"" + much + "\"}]"),
-             Contains("a.json:1: a record of more"));
 }
 
 }  // namespace

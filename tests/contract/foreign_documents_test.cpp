@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <fstream>
-#include <functional>
 #include <new>
 
 #include "base/text/foreign_json.h"
@@ -27,20 +26,18 @@ TEST_CASE("a document nested 100,000 deep is refused, and does not end the proce
   const TemporaryFolder folder;
   const std::string deep = nested(100'000);
   const auto in_key = [&](const std::string& key) { return "{\"" + key + "\":" + deep + "}"; };
-  const auto refusal_of = [](const std::function<void()>& read) { return refusal(read); };
-
   folder.write("config.json", in_key("architectures"));
-  CHECK_THAT(refusal_of([&] { read_hugging_face_config(folder.path()); }),
+  CHECK_THAT(refusal([&] { read_hugging_face_config(folder.path()); }),
              Contains("config.json: is not JSON") && Contains("more than 64 deep"));
   const auto index = folder.write("model.safetensors.index.json", in_key("weight_map"));
-  CHECK_THAT(refusal_of([&] { read_weights(folder.path()); }),
+  CHECK_THAT(refusal([&] { read_weights(folder.path()); }),
              Contains(index.string()) && Contains("more than 64 deep"));
   const auto tensors =
       folder.write("model.safetensors", safetensors_bytes(in_key("__metadata__"), ""));
-  CHECK_THAT(refusal_of([&] { read_weights(folder.path()); }),
+  CHECK_THAT(refusal([&] { read_weights(folder.path()); }),
              Contains(tensors.string()) && Contains("more than 64 deep"));
   const auto array = folder.write("a.npy", npy_bytes("{'descr': " + nested(30'000) + "}", ""));
-  CHECK_THAT(refusal_of([&] { open_token_file(array, 1, 10); }), Contains("more than 64 deep"));
+  CHECK_THAT(refusal([&] { open_token_file(array, 1, 10); }), Contains("more than 64 deep"));
   CHECK_THROWS(event_from_json_line(in_key("version")));
 }
 

@@ -48,10 +48,10 @@ inline std::string npy_of(int64_t rows, int64_t columns, const std::vector<int32
   return npy_bytes(header, bytes_of(tokens));
 }
 
-using Tensors = std::map<std::string, std::vector<int64_t>>;  // shapes by name
-
-// A safetensors file of these tensors in F32, whose elements are 0, 1, 2, ... throughout.
-inline std::string counting_safetensors(const Tensors& tensors) {
+// A safetensors file of tensors of these names and shapes in F32, whose elements are 0, 1, 2, ...
+// throughout.
+inline std::string counting_safetensors(
+    const std::map<std::string, std::vector<int64_t>>& tensors) {
   std::string header = "{";
   std::vector<float> data;
   for (const auto& [name, shape] : tensors) {

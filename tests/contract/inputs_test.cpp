@@ -1,5 +1,7 @@
 #include "formats/inputs/inputs.h"
 
+#include <array>
+
 #include "contract/record/run_paths.h"
 #include "formats/tokenizers/tokenizer.h"
 #include "tests/contract/applied_overrides.h"
@@ -9,6 +11,7 @@ namespace fsdp {
 namespace {
 
 using Catch::Contains;
+using Tensors = std::map<std::string, std::vector<int64_t>>;  // shapes by name
 
 const std::string kConfig = R"({
   "architectures": ["LlamaForCausalLM"], "attention_bias": false, "attention_dropout": 0.0,
@@ -66,6 +69,9 @@ struct TokenRun {
   std::string message() const {
     return refusal([&] { check_inputs(spec); });
   }
+  void write_tensors(const Tensors& tensors) const {
+    folder.write("model.safetensors", counting_safetensors(tensors));
+  }
   TemporaryFolder folder;
   RunSpec spec;
 };
@@ -118,38 +124,33 @@ TEST_CASE("a preset, an adapter and quantized weights are told from a model's fo
              Contains("quantized in a way that cannot be read; allowed: NF4"));
 }
 
-TEST_CASE("a config.json of another architecture is refused") {
-  CHECK_THAT(config_refusal("LlamaForCausalLM", "PhiForCausalLM"),
-             Contains("PhiForCausalLM") &&
-                 Contains("allowed: [\"LlamaForCausalLM\"], [\"MistralForCausalLM\"], "));
-  CHECK_THAT(config_refusal("dropout\": 0.0", "dropout\": 0.1"), Contains("'attention_dropout'"));
-  CHECK_THAT(config_refusal("silu", "gelu"), Contains("'hidden_act'"));
-  CHECK_THAT(config_refusal("\"default\"", "\"yarn\""),
-             Contains("'rope_parameters.rope_type': \"yarn\" is not supported; allowed: "
-                      "[\"default\",\"linear\",\"llama3\"]"));
-  CHECK_THAT(config_refusal("\"pad_token_id\": null", R"("rope_scaling": {"type": "dynamic"})"),
-             Contains("'rope_scaling.rope_type': \"dynamic\""));
-  CHECK_THAT(config_refusal("\"pad_token_id\": null", R"("rope_scaling": {"type": "linear"})"),
-             Contains("'rope_scaling.factor': is missing"));
-}
-
-TEST_CASE("a damaged config.json is refused") {
-  CHECK_THAT(config_refusal("\"vocab_size\": 16}", ""), Contains("is not JSON"));
-  CHECK_THAT(config_refusal("\"vocab_size\": 16", "\"vocab\": 16"),
-             Contains("'vocab_size': is missing"));
-  CHECK_THAT(config_refusal("\"vocab_size\": 16", "\"vocab_size\": 1.5"),
-             Contains("1.5 is not a whole number at least 2"));
-  CHECK_THAT(config_refusal("\"hidden_size\": 8", "\"hidden_size\": 1000000000000000000"),
-             Contains("at most 1000000"));
-  CHECK_THAT(config_refusal("\"hidden_size\": 8", "\"hidden_size\": 9"),
-             Contains("2 does not divide hidden_size 9"));
-  CHECK_THAT(config_refusal("\"head_dim\": 4", "\"head_dim\": 5"),
-             Contains("'head_dim': 5 is odd; allowed: even numbers"));
-  CHECK_THAT(config_refusal("\"num_hidden_layers\": 1", "\"num_hidden_layers\": 1000000000"),
-             Contains("'num_hidden_layers': 1000000000") && Contains("at most 100000"));
-  CHECK_THAT(config_refusal("\"num_key_value_heads\": 1", "\"num_key_value_heads\": 3"),
-             Contains("'num_key_value_heads': 3"));
-  CHECK_THAT(config_refusal("1e-06", "\"small\""), Contains("'rms_norm_eps'"));
+TEST_CASE("a config.json of another architecture, or a damaged one, is refused") {
+  using Replacement = std::array<const char*, 3>;  // what is replaced, by what, and the message
+  for (const auto& [before, after, words] : std::vector<Replacement>{
+           {"LlamaForCausalLM", "PhiForCausalLM", "PhiForCausalLM"},
+           {"LlamaForCausalLM", "PhiForCausalLM",
+            "allowed: [\"LlamaForCausalLM\"], [\"MistralForCausalLM\"], "},
+           {"dropout\": 0.0", "dropout\": 0.1", "'attention_dropout'"},
+           {"silu", "gelu", "'hidden_act'"},
+           {"\"default\"", "\"yarn\"",
+            "'rope_parameters.rope_type': \"yarn\" is not supported; allowed: "
+            "[\"default\",\"linear\",\"llama3\"]"},
+           {"\"pad_token_id\": null", R"("rope_scaling": {"type": "dynamic"})",
+            "'rope_scaling.rope_type': \"dynamic\""},
+           {"\"pad_token_id\": null", R"("rope_scaling": {"type": "linear"})",
+            "'rope_scaling.factor': is missing"},
+           {"\"vocab_size\": 16}", "", "is not JSON"},
+           {"vocab_size\": 16", "vocab\": 16", "'vocab_size': is missing"},
+           {"vocab_size\": 16", "vocab_size\": 1.5", "1.5 is not a whole number at least 2"},
+           {"hidden_size\": 8", "hidden_size\": 1000000000000000000", "at most 1000000"},
+           {"hidden_size\": 8", "hidden_size\": 9", "2 does not divide hidden_size 9"},
+           {"head_dim\": 4", "head_dim\": 5", "'head_dim': 5 is odd; allowed: even numbers"},
+           {"layers\": 1", "layers\": 1000000000", "'num_hidden_layers': 1000000000"},
+           {"layers\": 1", "layers\": 1000000000", "at most 100000"},
+           {"value_heads\": 1", "value_heads\": 3", "'num_key_value_heads': 3"},
+           {"1e-06", "\"small\"", "'rms_norm_eps'"}}) {
+    CHECK_THAT(config_refusal(before, after), Contains(words));
+  }
 }
 
 TEST_CASE("inputs that fit are accepted and listed") {
@@ -165,41 +166,31 @@ TEST_CASE("inputs that fit are accepted and listed") {
 TEST_CASE("a checkpoint that does not fit its config.json is refused") {
   TokenRun run;
   Tensors tensors = tensors_of_config();
-  SECTION("missing tensor") {
-    tensors.erase("model.norm.weight");
-    run.folder.write("model.safetensors", counting_safetensors(tensors));
-    CHECK_THAT(run.message(), Contains("'model.norm.weight' is missing"));
-  }
-  SECTION("wrong shape") {
-    tensors["model.norm.weight"] = {9};
-    run.folder.write("model.safetensors", counting_safetensors(tensors));
-    CHECK_THAT(run.message(), Contains("has shape [9], but config.json asks for [8]"));
-  }
-  SECTION("a tensor that the architecture does not have") {
-    tensors["model.layers.0.self_attn.q_proj.bias"] = {8};
-    run.folder.write("model.safetensors", counting_safetensors(tensors));
-    CHECK_THAT(run.message(), Contains("q_proj.bias' is not part"));
-  }
-  SECTION("wrong dtype") {
-    std::string bytes = counting_safetensors(tensors);
-    bytes.replace(bytes.find("F32"), 3, "I32");
-    run.folder.write("model.safetensors", bytes);
-    CHECK_THAT(run.message(), Contains("has dtype I32; allowed: F32, BF16, F16"));
-  }
-  SECTION("no file") {
-    std::filesystem::remove(run.folder.path() / "model.safetensors");
-    CHECK_THAT(run.message(), Contains("'model.source': holds neither"));
-  }
+  std::string bytes = counting_safetensors(tensors);
+  run.folder.write("model.safetensors", bytes.replace(bytes.find("F32"), 3, "I32"));
+  CHECK_THAT(run.message(), Contains("has dtype I32; allowed: F32, BF16, F16"));
+  std::filesystem::remove(run.folder.path() / "model.safetensors");
+  CHECK_THAT(run.message(), Contains("'model.source': holds neither"));
+  tensors["model.norm.weight"] = {9};
+  run.write_tensors(tensors);
+  CHECK_THAT(run.message(), Contains("has shape [9], but config.json asks for [8]"));
+  tensors.erase("model.norm.weight");
+  run.write_tensors(tensors);
+  CHECK_THAT(run.message(), Contains("'model.norm.weight' is missing"));
+  tensors = tensors_of_config();
+  tensors["model.layers.0.self_attn.q_proj.bias"] = {8};
+  run.write_tensors(tensors);
+  CHECK_THAT(run.message(), Contains("q_proj.bias' is not part"));
 }
 
 TEST_CASE("a tied checkpoint needs no head, and an old one may hold rotary constants") {
   TokenRun run;
   Tensors tensors = tensors_of_config();
   tensors["model.layers.0.self_attn.rotary_emb.inv_freq"] = {2};
-  run.folder.write("model.safetensors", counting_safetensors(tensors));
+  run.write_tensors(tensors);
   CHECK_NOTHROW(check_inputs(run.spec));
   tensors.erase("lm_head.weight");
-  run.folder.write("model.safetensors", counting_safetensors(tensors));
+  run.write_tensors(tensors);
   CHECK_THAT(run.message(), Contains("'lm_head.weight' is missing"));
   run.folder.write("config.json", config_with("embeddings\": false", "embeddings\": true"));
   CHECK_NOTHROW(check_inputs(run.spec));
@@ -213,7 +204,7 @@ TEST_CASE("a config.json that asks for a tied head has one of its own if the wei
   CHECK_NOTHROW(check_inputs(run.spec));
   SECTION("no head") {
     tensors.erase("lm_head.weight");
-    run.folder.write("model.safetensors", counting_safetensors(tensors));
+    run.write_tensors(tensors);
   }
   SECTION("a copy of the embedding, which is next in the file") {
     constexpr size_t kSize = 16 * 8 * sizeof(float);
@@ -238,39 +229,25 @@ TEST_CASE("a checkpoint has heads of the width that its config.json says") {
   tensors[attention + "k_proj.weight"] = {6, 8};
   tensors[attention + "v_proj.weight"] = {6, 8};
   tensors[attention + "o_proj.weight"] = {8, 12};
-  run.folder.write("model.safetensors", counting_safetensors(tensors));
+  run.write_tensors(tensors);
   CHECK_NOTHROW(check_inputs(run.spec));
 }
 
 TEST_CASE("tokens that do not fit the run are refused") {
   TokenRun run;
-  SECTION("row length") {
-    run.folder.write("tokens.npy", npy_of(2, 4, {0, 1, 2, 3, 4, 5, 6, 7}));
-    CHECK_THAT(run.message(), Contains("'data.train': has rows of 4 tokens") &&
-                                  Contains("sequence_length + 1 = 5"));
-  }
-  SECTION("beyond the vocabulary") {
-    run.folder.write("tokens.npy", npy_of(2, 5, {0, 1, 2, 3, 4, 5, 6, 7, 8, 16}));
-    CHECK_THAT(run.message(), Contains("the token 16") && Contains("has 16 tokens") &&
-                                  Contains("allowed: 0 to 15"));
-  }
-  SECTION("negative") {
-    run.folder.write("tokens.npy", npy_of(2, 5, {0, 1, 2, 3, 4, -100, 6, 7, 8, 15}));
-    CHECK_THAT(run.message(), Contains("the token -100"));
-  }
-  SECTION("too few rows") {
-    run.folder.write("tokens.npy", npy_of(1, 5, {0, 1, 2, 3, 4}));
-    CHECK_THAT(run.message(), Contains("has 1 rows") && Contains("batch.total = 2"));
-  }
-  SECTION("no file") {
-    run.spec.data.train = "/nowhere.npy";
-    CHECK_THAT(run.message(), Contains("/nowhere.npy: 'data.train': cannot be read"));
-  }
-}
-
-TEST_CASE("a sequence longer than the source's positions is refused") {
-  TokenRun run;
-  run.spec.data.sequence_length = 65;
+  const auto message = [&](int64_t rows, int64_t columns, const std::vector<int32_t>& tokens) {
+    run.folder.write("tokens.npy", npy_of(rows, columns, tokens));
+    return run.message();
+  };
+  CHECK_THAT(message(2, 4, {0, 1, 2, 3, 4, 5, 6, 7}),
+             Contains("'data.train': has rows of 4 tokens") && Contains("sequence_length + 1 = 5"));
+  CHECK_THAT(message(2, 5, {0, 1, 2, 3, 4, 5, 6, 7, 8, 16}),
+             Contains("the token 16") && Contains("has 16 tokens") && Contains("allowed: 0 to 15"));
+  CHECK_THAT(message(2, 5, {0, 1, 2, 3, 4, -100, 6, 7, 8, 15}), Contains("the token -100"));
+  CHECK_THAT(message(1, 5, {0, 1, 2, 3, 4}), Contains("has 1 rows") && Contains("batch.total = 2"));
+  run.spec.data.train = "/nowhere.npy";
+  CHECK_THAT(run.message(), Contains("/nowhere.npy: 'data.train': cannot be read"));
+  run.spec.data.sequence_length = 65;  // the model has 64 positions
   CHECK_THAT(run.message(), Contains("'data.sequence_length': 65") && Contains("at most 64"));
 }
 

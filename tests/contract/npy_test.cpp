@@ -56,8 +56,7 @@ TEST_CASE("int32 and int64 arrays of .npy versions 1 to 3 are read") {
 }
 
 TEST_CASE("an empty token array has no rows") {
-  const TemporaryFolder folder;
-  CHECK(open_rows(folder.write("tokens.npy", npy_of(0, 3, {})))->count() == 0);
+  CHECK(open_rows(TemporaryFolder().write("tokens.npy", npy_of(0, 3, {})))->count() == 0);
 }
 
 TEST_CASE("a .npy file cut short anywhere is refused, and one with bytes left over") {

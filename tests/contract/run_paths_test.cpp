@@ -45,6 +45,9 @@ TEST_CASE("names that differ have names of files that differ, which a file syste
     CHECK(file.front() != '.');
     CHECK(file.find('/') == std::string::npos);
   }
+  for (const std::string name : {"lab", "4xDDP", "a_b", "v1.2", "2-layers"}) {
+    CHECK(file_name_of(name) == name);
+  }
 }
 
 TEST_CASE("a new attempt comes after all that have a folder") {
@@ -58,10 +61,4 @@ TEST_CASE("a new attempt comes after all that have a folder") {
   }
   CHECK(first_free_attempt(paths) == 11);
   CHECK(attempts_with_folder(paths) == std::vector{2, 10});
-}
-
-TEST_CASE("a short name that is safe is its file's name") {
-  for (const std::string name : {"lab", "4xDDP", "a_b", "v1.2", "2-layers"}) {
-    CHECK(file_name_of(name) == name);
-  }
 }

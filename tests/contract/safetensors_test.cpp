@@ -41,20 +41,13 @@ TEST_CASE("tensors of a safetensors file are found") {
   CHECK(b.offset + b.size_bytes == b.file->size_bytes());
 }
 
-TEST_CASE("a safetensors file with a wrong header length is refused") {
+TEST_CASE("a safetensors file with a wrong header length, or cut short anywhere, is refused") {
   CHECK_THAT(refusal_of(""), Contains("holds 0 bytes"));
   CHECK_THAT(refusal_of("1234567"), Contains("holds 7 bytes"));
   CHECK_THAT(refusal_of(bytes_of<uint64_t>({3}) + "{}"), Contains("announces a header of 3 bytes"));
   CHECK_THAT(refusal_of(bytes_of<uint64_t>({~0ull}) + "{}"), Contains("cut short"));
-}
-
-TEST_CASE("a safetensors file cut short anywhere is refused") {
   const std::string whole = safetensors_bytes(kTwoTensors, "ABCDEFGHijklmn");
-  for (size_t size = 0; size < whole.size(); ++size) {
-    const TemporaryFolder folder;
-    folder.write("model.safetensors", whole.substr(0, size));
-    CHECK_THROWS_AS(read_weights(folder.path()), ConfigError);
-  }
+  for (size_t size = 0; size < whole.size(); ++size) refusal_of(whole.substr(0, size));
 }
 
 TEST_CASE("a safetensors header that is not JSON as the format has it is refused") {
@@ -67,10 +60,10 @@ TEST_CASE("a safetensors header that is not JSON as the format has it is refused
              Contains("unknown dtype 'F33'"));
   CHECK_THAT(refusal_of(with_tensor(R"("dtype":"F32","shape":[-1],"data_offsets":[0,4])", 4)),
              Contains("not a list of sizes: [-1]"));
-  CHECK_THAT(refusal_of(with_tensor(R"("dtype":"F32","shape":[1],"data_offsets":[4,0])", 4)),
-             Contains("not a begin and an end: [4,0]"));
-  CHECK_THAT(refusal_of(with_tensor(R"("dtype":"F32","shape":[1],"data_offsets":[4])", 4)),
-             Contains("not a begin and an end: [4]"));
+  for (const std::string offsets : {"[4,0]", "[4]"}) {
+    CHECK_THAT(refusal_of(with_tensor(R"("dtype":"F32","shape":[1],"data_offsets":)" + offsets, 4)),
+               Contains("not a begin and an end: " + offsets));
+  }
 }
 
 TEST_CASE("a safetensors header with a name twice is refused") {

@@ -9,6 +9,11 @@
 namespace fsdp {
 namespace {
 
+// A number of two bytes, as a ModelProto has it.
+std::string varint(size_t size) {
+  return {static_cast<char>(size | 0x80), static_cast<char>(size >> 7)};
+}
+
 // The NormalizerSpec of a ModelProto. Its precompiled_charsmap maps A to B, and AB to C. Each node
 // of the double array has its value and its children in a block of 256 units of its own.
 struct CharacterTable {
@@ -24,9 +29,6 @@ struct CharacterTable {
   }
 
   std::string message() const {
-    const auto varint = [](size_t size) {
-      return std::string{static_cast<char>(size | 0x80), static_cast<char>(size >> 7)};
-    };
     const std::string table =
         bytes_of<uint32_t>({4096}) + bytes_of(units) + std::string("B\0C\0", 4);
     const std::string spec = "\x12" + varint(table.size()) + table;
@@ -75,9 +77,6 @@ TEST_CASE("a SentencePiece model that its library would read past a buffer is re
     return refusal([&] { model.encoded_with(more, "aaa"); });
   };
   const auto piece = [](const std::string& text, const std::string& type = "") {
-    const auto varint = [](size_t size) {
-      return std::string{static_cast<char>(size | 0x80), static_cast<char>(size >> 7)};
-    };
     const std::string message = "\x0A" + varint(text.size()) + text + type;
     return "\x0A" + varint(message.size()) + message;
   };

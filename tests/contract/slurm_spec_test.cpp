@@ -19,19 +19,21 @@ TEST_CASE("a list of text is read, and a later layer's takes its place") {
       applied("slurm:\n  modules: [cuda/12.4, gcc]\n  prologue:\n    - ulimit -n 4096\n");
   CHECK(spec.slurm.modules == Lines{"cuda/12.4", "gcc"});
   CHECK(spec.slurm.prologue == Lines{"ulimit -n 4096"});
-  apply_overrides(spec, parse_yaml("slurm.modules: [python]", kOrigin), kOrigin);
+  overlay(spec, "slurm.modules: [python]");
   CHECK(spec.slurm.modules == Lines{"python"});
   for (const std::string none : {"slurm.modules:", "slurm.modules: []"}) {
     RunSpec cleared = spec;
-    apply_overrides(cleared, parse_yaml(none, kOrigin), kOrigin);
+    overlay(cleared, none);
     CHECK(cleared.slurm.modules.empty());
   }
 }
 
-TEST_CASE("a single word is a list of one item") {
+TEST_CASE("a single word is a list of one item, and a shell's variable in an item no expression") {
   CHECK(applied("slurm.modules: cuda/12.4").slurm.modules == Lines{"cuda/12.4"});
   CHECK(applied("slurm.environment: A=b").slurm.environment == Lines{"A=b"});
   CHECK_THAT(slurm_message("environment: A"), Catch::Contains("allowed: a list"));
+  CHECK(applied("slurm.environment: ['A=${SLURM_JOB_ID}']").slurm.environment ==
+        Lines{"A=${SLURM_JOB_ID}"});
 }
 
 TEST_CASE("a list of text is written as YAML and as JSON") {
@@ -49,19 +51,14 @@ TEST_CASE("what is no list of text is refused with its place") {
     CHECK(slurm_message("modules: " + several) ==
           "lab.yaml:1:16: 'slurm.modules': '" + several + "' is not a list" + allowed);
   }
-  CHECK(slurm_message("modules: ''") ==
-        "lab.yaml:1:16: 'slurm.modules': '' in quotes is text, not a list" + allowed);
-  CHECK(slurm_message("modules: {a: b}") ==
-        "lab.yaml:1:16: 'slurm.modules': a map is not a list" + allowed);
-  CHECK(slurm_message("modules: [a, [b]]") ==
-        "lab.yaml:1:20: 'slurm.modules': a list is not text" + allowed);
-  CHECK(slurm_message("modules: [a, '']") ==
-        "lab.yaml:1:20: 'slurm.modules': an item is empty" + allowed);
-}
-
-TEST_CASE("a shell's variable in an item is no expression") {
-  CHECK(applied("slurm.environment: ['A=${SLURM_JOB_ID}']").slurm.environment ==
-        Lines{"A=${SLURM_JOB_ID}"});
+  for (const auto& [modules, column, words] :
+       {std::tuple("''", "16", "'' in quotes is text, not a list"),
+        std::tuple("{a: b}", "16", "a map is not a list"),
+        std::tuple("[a, [b]]", "20", "a list is not text"),
+        std::tuple("[a, '']", "20", "an item is empty")}) {
+    CHECK(slurm_message(std::string("modules: ") + modules) ==
+          std::string("lab.yaml:1:") + column + ": 'slurm.modules': " + words + allowed);
+  }
 }
 
 TEST_CASE("no text of the section holds a line feed or another control character") {

@@ -39,6 +39,14 @@ struct TokenizerFile {
 
   std::filesystem::path write() const { return folder.write("tokenizer.json", json.dump()); }
   std::unique_ptr<Tokenizer> open() const { return open_tokenizer(write()); }
+  // Splits text by the pattern before it is encoded.
+  void split_by(const char* pattern) {
+    json["pre_tokenizer"] = {
+        {"type", "Sequence"},
+        {"pretokenizers",
+         {{{"type", "Split"}, {"pattern", {{"Regex", pattern}}}, {"behavior", "Isolated"}},
+          {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}}}}};
+  }
   std::string refused() const {
     return refusal([&] { open(); });
   }
@@ -164,48 +172,40 @@ TEST_CASE("threads encode with one tokenizer") {
   CHECK(same == 800);
 }
 
-TEST_CASE("a tokenizer.json of another kind says which part") {
-  const auto refused = [](const char* pointer, const nlohmann::json& value) {
+TEST_CASE("a tokenizer.json of another kind, or a damaged one, is refused with its key") {
+  using Change = std::tuple<const char*, nlohmann::json, const char*>;
+  const nlohmann::json two = {{{"type", "ByteLevel"}}, {{"type", "Digits"}}};
+  for (const auto& [pointer, value, words] : std::vector<Change>{
+           {"/model/type", "WordPiece",
+            "tokenizer.json: 'model.type': is \"WordPiece\"; allowed: BPE"},
+           {"/model/byte_fallback", true, "'model.byte_fallback': is true"},
+           {"/model/dropout", 0.1, "'model.dropout': is 0.1; allowed: null"},
+           {"/model/continuing_subword_prefix", "##", "\"##\"; allowed: null"},
+           {"/normalizer",
+            {{"type", "Lowercase"}},
+            "'normalizer.type': is \"Lowercase\"; allowed: Sequence, NFC"},
+           {"/pre_tokenizer", {{"type", "Whitespace"}}, "'model.byte_fallback'"},
+           {"/pre_tokenizer",
+            {{"type", "Sequence"}, {"pretokenizers", two}},
+            "'pre_tokenizer.pretokenizers[0]': is followed by another"},
+           {"/post_processor", {{"type", "BertProcessing"}}, "'post_processor.type'"},
+           {"/model", nullptr, "has no model"},
+           {"/model/vocab", 3, "'model.vocab': is 3; allowed: an object"},
+           {"/model/vocab/a", 1, "'model.vocab."},
+           {"/model/vocab/a", 1, "has the id 1"},
+           {"/model/vocab/a", -1, "'model.vocab.a': is -1; allowed: 0 to 16777215"},
+           {"/model/vocab/a", int64_t{1} << 31, "'model.vocab.a': is 2147483648; allowed: 0 to "},
+           {"/model/vocab/a", 1.5, "'model.vocab.a': is 1.5; allowed: 0 to 16777215"},
+           {"/model/vocab/a", "1", "'model.vocab.a': is \"1\"; allowed: 0 to 16777215"},
+           {"/model/merges/0", "a zz", "'model.merges[0]': names 'zz'"},
+           {"/model/merges/0", "a c", "names 'ac', which is not in model.vocab"},
+           {"/model/merges/0", "a", "allowed: two pieces"},
+           {"/added_tokens/0/id", 3, "'added_tokens[0].id'"},
+           {"/added_tokens/0/content", "", "is an empty text"}}) {
     TokenizerFile file;
     file.json[nlohmann::json::json_pointer(pointer)] = value;
-    return file.refused();
-  };
-  CHECK_THAT(refused("/model/type", "WordPiece"),
-             Contains("tokenizer.json: 'model.type': is \"WordPiece\"; allowed: BPE"));
-  CHECK_THAT(refused("/model/byte_fallback", true), Contains("'model.byte_fallback': is true"));
-  CHECK_THAT(refused("/model/dropout", 0.1), Contains("'model.dropout': is 0.1; allowed: null"));
-  CHECK_THAT(refused("/model/continuing_subword_prefix", "##"), Contains("\"##\"; allowed: null"));
-  CHECK_THAT(refused("/normalizer", {{"type", "Lowercase"}}),
-             Contains("'normalizer.type': is \"Lowercase\"; allowed: Sequence, NFC"));
-  CHECK_THAT(refused("/pre_tokenizer", {{"type", "Whitespace"}}),
-             Contains("'model.byte_fallback'"));
-  CHECK_THAT(refused("/pre_tokenizer",
-                     {{"type", "Sequence"},
-                      {"pretokenizers", {{{"type", "ByteLevel"}}, {{"type", "Digits"}}}}}),
-             Contains("'pre_tokenizer.pretokenizers[0]': is followed by another"));
-  CHECK_THAT(refused("/post_processor", {{"type", "BertProcessing"}}),
-             Contains("'post_processor.type'"));
-}
-
-TEST_CASE("a damaged tokenizer.json is refused with its key") {
-  const auto refused = [](const char* pointer, const nlohmann::json& value) {
-    TokenizerFile file;
-    file.json[nlohmann::json::json_pointer(pointer)] = value;
-    return file.refused();
-  };
-  CHECK_THAT(refused("/model", nullptr), Contains("has no model"));
-  CHECK_THAT(refused("/model/vocab", 3), Contains("'model.vocab': is 3; allowed: an object"));
-  CHECK_THAT(refused("/model/vocab/a", 1), Contains("'model.vocab.") && Contains("has the id 1"));
-  for (const nlohmann::json& id : {nlohmann::json(-1), nlohmann::json(int64_t{1} << 31),
-                                   nlohmann::json(1.5), nlohmann::json("1")}) {
-    CHECK_THAT(refused("/model/vocab/a", id), Contains("'model.vocab.a'") && Contains("16777215"));
+    CHECK_THAT(file.refused(), Contains(words));
   }
-  CHECK_THAT(refused("/model/merges/0", "a zz"), Contains("'model.merges[0]': names 'zz'"));
-  CHECK_THAT(refused("/model/merges/0", "a c"),
-             Contains("names 'ac', which is not in model.vocab"));
-  CHECK_THAT(refused("/model/merges/0", "a"), Contains("allowed: two pieces"));
-  CHECK_THAT(refused("/added_tokens/0/id", 3), Contains("'added_tokens[0].id'"));
-  CHECK_THAT(refused("/added_tokens/0/content", ""), Contains("is an empty text"));
   const TemporaryFolder folder;
   const auto text_refused = [&](const std::string& text) {
     return refusal([&] { open_tokenizer(folder.write("tokenizer.json", text)); });
@@ -266,30 +266,17 @@ TEST_CASE("a token that begins or ends a sequence is below vocab_size") {
 
 TEST_CASE("a class of a pattern may begin with its closing bracket") {
   TokenizerFile file;
-  const auto tokenizer = [&](const char* pattern) {
-    file.json["pre_tokenizer"] = {
-        {"type", "Sequence"},
-        {"pretokenizers",
-         {{{"type", "Split"}, {"pattern", {{"Regex", pattern}}}, {"behavior", "Isolated"}},
-          {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}}}}};
-    return file.open();
-  };
-  CHECK(encoded(*tokenizer("[]\\s]"), " a").size() == 2);
-  CHECK(encoded(*tokenizer("[^]\\s]"), " a").size() == 2);
-  CHECK(encoded(*tokenizer("[]c]"), " a").size() == 1);
+  for (const auto& [pattern, count] :
+       {std::pair("[]\\s]", 2U), std::pair("[^]\\s]", 2U), std::pair("[]c]", 1U)}) {
+    file.split_by(pattern);
+    CHECK(encoded(*file.open(), " a").size() == count);
+  }
 }
 
 TEST_CASE("a pattern that does not compile or tries for ever is refused") {
   TokenizerFile file;
-  const auto set_pattern = [&](const char* pattern) {
-    file.json["pre_tokenizer"] = {
-        {"type", "Sequence"},
-        {"pretokenizers",
-         {{{"type", "Split"}, {"pattern", {{"Regex", pattern}}}, {"behavior", "Isolated"}},
-          {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}}}}};
-  };
   const auto refused = [&](const char* pattern) {
-    set_pattern(pattern);
+    file.split_by(pattern);
     return file.refused();
   };
   const std::string key = "'pre_tokenizer.pretokenizers[0].pattern.Regex': ";
@@ -297,7 +284,7 @@ TEST_CASE("a pattern that does not compile or tries for ever is refused") {
   CHECK_THAT(refused("[a[bc]]"), Contains(key + "it has a class within a class"));
   CHECK_THAT(refused("\\h"), Contains(key + "it holds \\h"));
   CHECK_THAT(refused("\\C"), Contains("\\C is disabled"));  // matches a part of a character
-  set_pattern("(a+)+$");
+  file.split_by("(a+)+$");
   const auto tokenizer = file.open();
   std::string text(4000, 'a');
   text.push_back('b');
@@ -358,11 +345,7 @@ TEST_CASE("a split pattern has a limit for a text, not for each match") {
   const std::string word(400'000, 'a');
   for (const char* const pattern : {"(?:[a-z][a-z])*!|[a-z]", "[a-z]*!|[a-z]", "[a-z]+!"}) {
     CAPTURE(pattern);
-    file.json["pre_tokenizer"] = {
-        {"type", "Sequence"},
-        {"pretokenizers",
-         {{{"type", "Split"}, {"pattern", {{"Regex", pattern}}}, {"behavior", "Isolated"}},
-          {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}}}}};
+    file.split_by(pattern);
     const auto tokenizer = file.open();
     CHECK_THAT(
         refusal([&] { encoded(*tokenizer, word); }),

@@ -1,29 +1,46 @@
 import pathlib
 import subprocess
 from dataclasses import dataclass
+from functools import cache
 
 import numpy
 import pytest
 import yaml
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TRAINED_ON = 1 << 31
 HEADER_BYTES = 664
 
 
-def pytest_addoption(parser):
-    parser.addoption("--runner", type=pathlib.Path, help="fsdp-run, built")
-    parser.addoption("--trainer", type=pathlib.Path, help="fsdp-train, built")
+TEXTS = [
+    "Give three tips for staying healthy.", "¿Qué es un átomo? Un átomo…", "def f(x):\n    return x ** 2\n",
+    "人类的基本权利有哪些?", "emoji 😀👍🏽 and\ttabs", "  spaces  at  both  ends  ", "a\n\n\nb", "",
+    "\"quoted\", with commas", "1234567890 3.14 1e-5", "<s> is no token here, nor is </s>"
+]
 
 
 @pytest.fixture(scope="session")
-def runner(request) -> pathlib.Path:
-    return request.config.getoption("--runner").resolve()
+def corpus() -> list[str]:
+    return [(ROOT / name).read_text() for name in ("README.md", "ARCHITECTURE.md", "docs/trainer.md")] + TEXTS
 
 
 @pytest.fixture(scope="session")
-def trainer(request) -> pathlib.Path:
-    return request.config.getoption("--trainer").resolve()
+def byte_level(corpus):
+    """byte_level(special, strips) returns the tokenizer.json of a byte-level BPE with these special
+    tokens. With `strips`, each takes the white space around it. Each is trained once."""
+
+    @cache
+    def trained(special: tuple[str, ...], strips: bool = False) -> str:
+        tokenizer = Tokenizer(models.BPE())
+        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        tokenizer.decoder = decoders.ByteLevel()
+        tokenizer.train_from_iterator(corpus, trainers.BpeTrainer(
+            vocab_size=1500, special_tokens=[AddedToken(text, lstrip=strips, rstrip=strips) for text in special],
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+        return tokenizer.to_str()
+
+    return lambda special, strips=False: Tokenizer.from_str(trained(tuple(special), strips))
 
 
 @dataclass(frozen=True)

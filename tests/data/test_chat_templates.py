@@ -10,9 +10,8 @@ import shutil
 import sys
 
 import pytest
-from conftest import ROOT
-from test_prepared import chat_folder, texts, written
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+from test_prepared import chatml, texts, written  # noqa: F401
+from tokenizers import AddedToken, Tokenizer
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 # GEN and END enclose the text that is trained on.
@@ -145,19 +144,15 @@ def with_generation(template):
     return template.replace("GEN", "{%- generation %}").replace("END", "{%- endgeneration %}")
 
 
-@pytest.fixture(scope="module")
-def corpus():
-    return [(ROOT / name).read_text() for name in ("README.md", "ARCHITECTURE.md")] + texts(9)
+@pytest.fixture
+def folder_of(tmp_path, byte_level):
+    """folder_of(template, special) writes the folder `name` with the template and a byte-level BPE with
+    these special tokens. Returns the tokenizer as transformers reads it."""
+    return lambda template, special, name="tokenizer", in_config=False: write_folder(
+        tmp_path / name, byte_level(special), template, special, in_config)
 
 
-def folder_of(path, corpus, template, special, in_config=False):
-    """Writes a folder with the template and a byte-level BPE with these special tokens. Returns the
-    tokenizer as transformers reads it."""
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.train_from_iterator(corpus, trainers.BpeTrainer(
-        vocab_size=1500, special_tokens=special, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+def write_folder(path, tokenizer, template, special, in_config):
     tokenizer.add_tokens([AddedToken(text, special=False, normalized=False) for text in ("<think>", "</think>")])
     fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token=special[0], eos_token=special[-1])
     fast.chat_template = template
@@ -192,11 +187,11 @@ def random_chats(seed, count, shape):
 
 @pytest.mark.parametrize("marks", ["answers", "generation"])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_chats_by_the_template_of_the_tokenizer(prepare, corpus, tmp_path, shape, marks):
+def test_chats_by_the_template_of_the_tokenizer(prepare, folder_of, tmp_path, shape, marks):
     template, special = SHAPES[shape]
-    reference = folder_of(tmp_path / "reference", corpus, with_generation(template), special)
+    reference = folder_of(with_generation(template), special, "reference")
     own = with_generation(template) if marks == "generation" else without_generation(template)
-    fast = folder_of(tmp_path / "tokenizer", corpus, own, special, in_config=shape == "qwen2.5")
+    fast = folder_of(own, special, in_config=shape == "qwen2.5")
     chats = random_chats(3, 80, shape)
     file = tmp_path / ("chats.parquet" if shape == "mistral" else "chats.jsonl")
     prepared = prepare({"kind": "messages", "train": written(file, [{"messages": turns} for turns in chats]),
@@ -212,31 +207,32 @@ def test_chats_by_the_template_of_the_tokenizer(prepare, corpus, tmp_path, shape
 CHATS = [{"messages": [{"role": "user", "content": "Two plus two?"}, {"role": "assistant", "content": "Four."}]}]
 
 
-def tried(try_prepare, tmp_path, corpus, template, chats=CHATS, **data):
-    folder = tmp_path / "tokenizer"
-    chat_folder(tmp_path, corpus, "chatml")
-    (folder / "chat_template.jinja").write_text(template)
-    return try_prepare({"kind": "messages", "tokenizer": str(folder), **data,
-                        "train": written(tmp_path / "chats.jsonl", chats)})
+@pytest.fixture
+def tried(try_prepare, tmp_path, chatml):  # noqa: F811
+    def call(template, chats=CHATS, **data):
+        (tmp_path / "tokenizer/chat_template.jinja").write_text(template)
+        return try_prepare({"kind": "messages", "tokenizer": chatml, **data,
+                            "train": written(tmp_path / "chats.jsonl", chats)})
+
+    return call
 
 
-def test_a_format_outranks_the_template_and_says_so(try_prepare, tmp_path, corpus):
-    done, by_format = tried(try_prepare, tmp_path, corpus, without_generation(SMOLLM2), format="chatml")
+def test_a_format_outranks_the_template_and_says_so(tried):
+    done, by_format = tried(without_generation(SMOLLM2), format="chatml")
     assert ("written by data.format chatml, not by the chat template of the tokenizer's folder, which writes them if "
             "data.format is left out") in done.stdout
-    done, by_template = tried(try_prepare, tmp_path, corpus, without_generation(SMOLLM2))
+    done, by_template = tried(without_generation(SMOLLM2))
     assert "data.format" not in done.stdout and len(by_template.tokens[0]) > len(by_format.tokens[0])
 
 
-def test_a_changed_template_makes_other_tokens(try_prepare, tmp_path, corpus):
-    first = tried(try_prepare, tmp_path, corpus, without_generation(SMOLLM2))[1]
-    second = tried(try_prepare, tmp_path, corpus, without_generation(SMOLLM2).replace("SmolLM", "Smol"))[1]
+def test_a_changed_template_makes_other_tokens(tried):
+    first = tried(without_generation(SMOLLM2))[1]
+    second = tried(without_generation(SMOLLM2).replace("SmolLM", "Smol"))[1]
     assert first.tokens != second.tokens
 
 
-def test_chats_without_format_and_template_are_refused(try_prepare, tmp_path, corpus):
-    folder = chat_folder(tmp_path, corpus, "chatml")
-    done, _ = try_prepare({"kind": "messages", "tokenizer": folder, "train": written(tmp_path / "chats.jsonl", CHATS)})
+def test_chats_without_format_and_template_are_refused(try_prepare, tmp_path, chatml):  # noqa: F811
+    done, _ = try_prepare({"kind": "messages", "tokenizer": chatml, "train": written(tmp_path / "chats.jsonl", CHATS)})
     assert done.returncode == 2 and "'data.format': is missing" in done.stderr
     assert "llama2, llama3, chatml, mistral, or a tokenizer's folder that has a chat template" in done.stderr
 
@@ -252,7 +248,6 @@ TURNS = "{% for m in messages %}<|im_start|>{{ m.role }} {{ m.content }}<|im_end
     ("{{ messages[-1].content.split('our')[-1] }}", "it changes, repeats or leaves out an answer"),
     ("{% for m in messages if m.role == 'user' %}{{ m.content }}{% endfor %}", "it changes, repeats or leaves out an answer"),
     ("{% if false %}{% generation %}x{% endgeneration %}{% endif %}hello", "'data.train': has nothing to train on: not one token"),
-    ("{{ (7**9999999) % 3 }}" * 50, "has a chat template that cannot be read: it takes more than 10 s"),
     ("{{ ['a', 'b'] | random }}", "No filter named 'random'"),
     ("{{ 'a' * 70000000 }}", "it writes more than 67108864 characters"),
     ("{{ messages[0].nothing.at_all }}", "has no attribute 'nothing' (line 1 of the template)"),
@@ -263,22 +258,23 @@ TURNS = "{% for m in messages %}<|im_start|>{{ m.role }} {{ m.content }}<|im_end
     ("{{ 'a' * 10000000000 }}", "it takes more than 2 GiB of memory"),
     ("{% include '/etc/passwd' %}", "it fails with TypeError: no loader for this environment specified"),
 ])
-def test_a_template_that_writes_no_chat_is_an_error(try_prepare, tmp_path, corpus, template, problem):
-    done, prepared = tried(try_prepare, tmp_path, corpus, template)
+def test_a_template_that_writes_no_chat_is_an_error(tried, tmp_path, template, problem):
+    done, prepared = tried(template)
     assert done.returncode == 2 and prepared is None
     assert problem in " ".join(done.stderr.split()) and "Traceback" not in done.stderr
     assert not (tmp_path / "escaped").exists()
 
 
-def test_a_template_that_writes_without_end_is_an_error(try_prepare, tmp_path, corpus, monkeypatch):
+@pytest.mark.parametrize("template", [
+    "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}", "{{ (7**9999999) % 3 }}" * 50])
+def test_a_template_that_writes_without_end_is_an_error(tried, tmp_path, monkeypatch, template):
     """The limit is 1 s here, instead of 10 s."""
     shorter = 'import sys\nexec(sys.argv.pop(1).replace("\\nSECONDS = 10\\n", "\\nSECONDS = 1\\n"))'
     python = tmp_path / "python"
     python.write_text(f"#!/bin/sh\nshift 2\nexec {sys.executable} -I -c '{shorter}' \"$@\"\n")
     python.chmod(0o755)
     monkeypatch.setenv("FSDP_PYTHON", str(python))
-    done, prepared = tried(try_prepare, tmp_path, corpus,
-                           "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}")
+    done, prepared = tried(template)
     assert done.returncode == 2 and prepared is None
     assert "it takes more than 1 s" in " ".join(done.stderr.split()) and "Traceback" not in done.stderr
 
@@ -286,8 +282,8 @@ def test_a_template_that_writes_without_end_is_an_error(try_prepare, tmp_path, c
 @pytest.mark.parametrize("answer", [
     "<think>\nlet me see\n</think>\n\nFour.", "<think>\n\n</think>Four.", "It ends in </think>", "<think></think>", "",
     "  ", "Four.\n", "\n Four.", "{{ messages }}", "a\r\nb\0c", "x" * 100_000])
-def test_a_whole_answer_is_trained_on_with_its_end(prepare, corpus, tmp_path, answer):
-    fast = folder_of(tmp_path / "tokenizer", corpus, TURNS, SHAPES["qwen2.5"][1])
+def test_a_whole_answer_is_trained_on_with_its_end(prepare, folder_of, tmp_path, answer):
+    fast = folder_of(TURNS, SHAPES["qwen2.5"][1])
     turns = [{"role": "user", "content": "Two plus two?"}, {"role": "assistant", "content": answer},
              {"role": "user", "content": "And?"}, {"role": "assistant", "content": "Five."}]
     prepared = prepare({"kind": "messages", "tokenizer": str(tmp_path / "tokenizer"),
@@ -300,9 +296,9 @@ def test_a_whole_answer_is_trained_on_with_its_end(prepare, corpus, tmp_path, an
 
 @pytest.mark.parametrize("token", [AddedToken("<|im_end|>", special=False, normalized=False),
                                    AddedToken("<|im_end|>", special=True, normalized=True)], ids=["plain", "normalized"])
-def test_the_token_that_ends_an_answer_need_not_be_marked_as_special(prepare, corpus, tmp_path, token):
+def test_the_token_that_ends_an_answer_need_not_be_marked_as_special(prepare, folder_of, tmp_path, token):
     folder = tmp_path / "tokenizer"
-    fast = folder_of(folder, corpus, TURNS, ["<|endoftext|>", "<|im_start|>"])
+    fast = folder_of(TURNS, ["<|endoftext|>", "<|im_start|>"])
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.add_tokens([token])
     fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=token)
@@ -314,14 +310,14 @@ def test_the_token_that_ends_an_answer_need_not_be_marked_as_special(prepare, co
     assert prepared.labels[0][-1] == fast.convert_tokens_to_ids("<|im_end|>")
 
 
-def test_answers_that_no_token_ends_are_counted(try_prepare, tmp_path, corpus):
-    done, _ = tried(try_prepare, tmp_path, corpus, "{% for m in messages %}{{ m.content }}. {% endfor %}", CHATS * 3)
+def test_answers_that_no_token_ends_are_counted(tried):
+    done, _ = tried("{% for m in messages %}{{ m.content }}. {% endfor %}", CHATS * 3)
     assert "turns: 3 assistant (trained on), 3 user; no token ends 3 of the answers" in " ".join(done.stdout.split())
 
 
-def test_a_template_knows_all_tokens_of_the_config(prepare, corpus, tmp_path):
+def test_a_template_knows_all_tokens_of_the_config(prepare, folder_of, tmp_path):
     folder = tmp_path / "tokenizer"
-    folder_of(folder, corpus, TURNS + "{{ image_token }}{{ boi_token }}{{ eos_token }}", SHAPES["qwen2.5"][1])
+    folder_of(TURNS + "{{ image_token }}{{ boi_token }}{{ eos_token }}", SHAPES["qwen2.5"][1])
     config = json.loads((folder / "tokenizer_config.json").read_text())
     more = {"image_token": "<|im_start|>", "extra_special_tokens": {"boi_token": "<|endoftext|>"}}
     (folder / "tokenizer_config.json").write_text(json.dumps(config | more))
@@ -335,22 +331,22 @@ def test_a_template_knows_all_tokens_of_the_config(prepare, corpus, tmp_path):
     ("exit 1", "ended without an answer"), ("echo Loading module; cat", "parse error"), ("echo []; cat", "answers something else"),
     ("echo '{\"missing\": \"jinja2 is 3.1.2; needed: 3.1.6, or later\"}'", "jinja2 is 3.1.2"),
     ("read line; echo {}; exec sleep 0.1", "ended without an answer"), (None, "No such file or directory")])
-def test_another_python_is_refused_with_what_to_do(try_prepare, tmp_path, corpus, monkeypatch, script, problem):
+def test_another_python_is_refused_with_what_to_do(tried, tmp_path, monkeypatch, script, problem):
     python = tmp_path / "python"
     if script:
         python.write_text(f"#!/bin/sh\n{script}\n")
         python.chmod(0o755)
     monkeypatch.setenv("FSDP_PYTHON", str(python))
     chats = [{"messages": [{"role": "user", "content": "x" * 1_000_000}, {"role": "assistant", "content": "y"}]}]
-    done, prepared = tried(try_prepare, tmp_path, corpus, TURNS, chats)
+    done, prepared = tried(TURNS, chats)
     assert done.returncode == 2 and prepared is None and problem in done.stderr
     if "read line" not in str(script):
         assert "let FSDP_PYTHON name a Python that has it, or give a format" in " ".join(done.stderr.split())
 
 
-def test_answers_that_have_the_marks_of_answers(prepare, corpus, tmp_path):
+def test_answers_that_have_the_marks_of_answers(prepare, folder_of, tmp_path):
     """The chat contains private-use characters, which render_chats.py uses as marks."""
-    fast = folder_of(tmp_path / "tokenizer", corpus, TURNS, SHAPES["qwen2.5"][1])
+    fast = folder_of(TURNS, SHAPES["qwen2.5"][1])
     turns = [{"role": "user", "content": "\U000f0000"}, {"role": "assistant", "content": "a\U000f0000b\U000f0003"}]
     prepared = prepare({"kind": "messages", "tokenizer": str(tmp_path / "tokenizer"),
                         "train": written(tmp_path / "chats.jsonl", [{"messages": turns}])})
@@ -359,8 +355,8 @@ def test_answers_that_have_the_marks_of_answers(prepare, corpus, tmp_path):
     assert fast.decode(trained) == " a\U000f0000b\U000f0003<|im_end|>"
 
 
-def test_the_date_of_a_template_is_always_the_same(prepare, corpus, tmp_path):
-    fast = folder_of(tmp_path / "tokenizer", corpus, "{{ strftime_now('%d %b %Y') }}" + TURNS, SHAPES["qwen2.5"][1])
+def test_the_date_of_a_template_is_always_the_same(prepare, folder_of, tmp_path):
+    fast = folder_of("{{ strftime_now('%d %b %Y') }}" + TURNS, SHAPES["qwen2.5"][1])
     prepared = prepare({"kind": "messages", "tokenizer": str(tmp_path / "tokenizer"),
                         "train": written(tmp_path / "chats.jsonl", CHATS)})
     assert fast.decode(prepared.tokens[0]).startswith("26 Jul 2024<|im_start|>user")

@@ -9,6 +9,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 from conftest import ROOT
+from waiting import LIMIT_S
 
 TOKENIZER = ROOT / "experiments/data/chess/tokenizer.model"
 TEXTS = [f"{i}. e4 e5 {i + 1}. Nf3 é\n" * (1 + i % 5) for i in range(500)]
@@ -91,7 +92,7 @@ def test_damaged_files_are_refused_or_read_and_end_nothing(prepare_file, expecte
              for each in ("none", "snappy", "zstd")]
     file = tmp_path / "damaged.parquet"
     limit = 8 << 30
-    for i in range(90):
+    for i in range(60):
         contents = bytearray(chosen.choice(whole))
         if i % 3 == 0:
             del contents[chosen.randrange(len(contents)):]
@@ -101,7 +102,7 @@ def test_damaged_files_are_refused_or_read_and_end_nothing(prepare_file, expecte
                 contents[chosen.choice(span)] ^= 1 << chosen.randrange(8)
         file.write_bytes(contents)
         done, prepared = prepare_file(
-            file, timeout=60, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
+            file, timeout=LIMIT_S, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
         assert done.returncode in (0, 2), (i, done.returncode, done.stderr)
         assert prepared is None or len(prepared.tokens) == len(TEXTS)
         if done.returncode == 2:

@@ -8,8 +8,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 import sentencepiece
-from conftest import ROOT
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+from conftest import ROOT, TEXTS
 from transformers import PreTrainedTokenizerFast
 
 ALPACA = {
@@ -22,18 +21,6 @@ ALPACA = {
         "Write a response that appropriately completes the request.\n\n"
         "### Instruction:\n{instruction}\n\n### Response:"),
 }
-
-TEXTS = [
-    "Give three tips for staying healthy.", "¿Qué es un átomo? Un átomo…", "def f(x):\n    return x ** 2\n",
-    "人类的基本权利有哪些?", "emoji 😀👍🏽 and\ttabs", "  spaces  at  both  ends  ", "a\n\n\nb", "",
-    "\"quoted\", with commas", "1234567890 3.14 1e-5", "<s> is no token here, nor is </s>"
-]
-
-
-@pytest.fixture(scope="module")
-def corpus() -> list[str]:
-    return [(ROOT / name).read_text() for name in ("README.md", "ARCHITECTURE.md", "docs/trainer.md")] + TEXTS
-
 
 @pytest.fixture(scope="module")
 def pieces(tmp_path_factory, corpus):
@@ -173,11 +160,10 @@ def test_columns_of_other_names_make_the_same_tokens(try_prepare, prepare, piece
     assert done.returncode == 2 and f"it has {there}; data.columns says which column is which" in done.stderr
 
 
-def test_lists_of_a_fixed_size_are_read_from_parquet(prepare, corpus, tmp_path):
-    folder = chat_folder(tmp_path, corpus, "chatml")
+def test_lists_of_a_fixed_size_are_read_from_parquet(prepare, chatml, tmp_path):
     turns = [[{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}],
              [{"role": "user", "content": "c"}, {"role": "assistant", "content": "d"}]]
-    data = {"kind": "messages", "format": "chatml", "tokenizer": folder}
+    data = {"kind": "messages", "format": "chatml", "tokenizer": chatml}
     usual = prepare(data | {"train": written(tmp_path / "a.jsonl", [{"messages": each} for each in turns])})
     turn = pyarrow.struct([("role", pyarrow.string()), ("content", pyarrow.string())])
     for kind in [pyarrow.list_(turn, 2), pyarrow.large_list(turn)]:
@@ -229,18 +215,13 @@ def tokenizer_token(tokenizer, text):
 
 @pytest.fixture(params=[(form, strips) for form in TEMPLATES for strips in (False, True)],
                 ids=lambda param: param[0] + ("-strips" if param[1] else ""))
-def chat_tokenizer(request, tmp_path, corpus):
+def chat_tokenizer(request, tmp_path, byte_level):
     """Returns the format, and a byte-level BPE with the format's special tokens: as transformers
     reads it, and its folder. With `strips`, each special token also takes the white space around
     it."""
     form, strips = request.param
     special = SPECIAL[form]
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.train_from_iterator(corpus, trainers.BpeTrainer(
-        vocab_size=1500, special_tokens=[AddedToken(text, lstrip=strips, rstrip=strips) for text in special],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+    tokenizer = byte_level(special, strips)
     folder = tmp_path / "tokenizer"
     fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token=tokenizer_token(tokenizer, special[0]),
                                    eos_token=tokenizer_token(tokenizer, special[1]))
@@ -280,13 +261,10 @@ ANSWERS = [[{"role": "user", "content": "Two plus two?"}, {"role": "assistant", 
             {"role": "assistant", "content": "Seven."}]]
 
 
-def chat_folder(tmp_path, corpus, form):
-    """Returns a folder like chat_tokenizer's, for one format."""
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.train_from_iterator(corpus, trainers.BpeTrainer(
-        vocab_size=1500, special_tokens=SPECIAL[form], initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=SPECIAL[form][-1])
+@pytest.fixture
+def chatml(tmp_path, byte_level) -> str:
+    """A folder like chat_tokenizer's, for ChatML, without a template."""
+    fast = PreTrainedTokenizerFast(tokenizer_object=byte_level(SPECIAL["chatml"]), eos_token=SPECIAL["chatml"][-1])
     fast.save_pretrained(tmp_path / "tokenizer")
     return str(tmp_path / "tokenizer")
 
@@ -301,11 +279,9 @@ def written(file, records):
 
 @pytest.mark.parametrize("name", ["chats.jsonl", "chats.parquet"])
 @pytest.mark.parametrize("answer", ["gpt", "model", "bot", "Assistant"])
-def test_chats_of_other_shapes_train_on_the_same_answers(prepare, corpus, tmp_path, answer, name):
-    folder = chat_folder(tmp_path, corpus, "chatml")
-
+def test_chats_of_other_shapes_train_on_the_same_answers(prepare, chatml, tmp_path, answer, name):
     def prepared(records, **more):
-        return prepare({"kind": "messages", "format": "chatml", "tokenizer": folder,
+        return prepare({"kind": "messages", "format": "chatml", "tokenizer": chatml,
                         "train": written(tmp_path / name, records)} | more)
 
     usual = prepared([{"messages": turns} for turns in ANSWERS])
@@ -327,39 +303,38 @@ def test_chats_of_other_shapes_train_on_the_same_answers(prepare, corpus, tmp_pa
     assert prepared(renamed, columns={"messages": "chat", "role": "speaker", "content": "says"}) == usual
 
 
-def chats_that(try_prepare, tmp_path, corpus, chats, **data):
-    folder = chat_folder(tmp_path, corpus, "chatml")
-    done, prepared = try_prepare({"kind": "messages", "format": "chatml", "tokenizer": folder,
-                                  "train": written(tmp_path / "chats.jsonl", chats)} | data)
-    return done, prepared
+@pytest.fixture
+def try_chats(try_prepare, chatml, tmp_path):
+    return lambda chats, **data: try_prepare({"kind": "messages", "format": "chatml", "tokenizer": chatml,
+                                              "train": written(tmp_path / "chats.jsonl", chats)} | data)
 
 
-def test_turns_are_counted_by_role_and_documents_that_train_on_nothing(try_prepare, tmp_path, corpus):
+def test_turns_are_counted_by_role_and_documents_that_train_on_nothing(try_chats):
     chats = [{"messages": turns} for turns in ANSWERS]
     chats.append({"messages": [{"role": "user", "content": "x", "name": "Ann"}, {"role": "critic", "content": "y"}]})
-    done, _ = chats_that(try_prepare, tmp_path, corpus, chats)
+    done, _ = try_chats(chats)
     assert ("turns: 2 assistant (trained on), 3 user, 1 critic, 1 system; not read: 1 name; "
             "without a trained token at sequence_length 256: 1 document") in done.stdout
 
 
-def test_a_file_without_answers_is_refused_with_its_roles(try_prepare, tmp_path, corpus):
-    done, prepared = chats_that(try_prepare, tmp_path, corpus,
-                                [{"messages": [{"role": "user", "content": "x"}, {"role": "critic", "content": "y"}]}])
+def test_a_file_without_answers_is_refused_with_its_roles(try_chats):
+    done, prepared = try_chats(
+       [{"messages": [{"role": "user", "content": "x"}, {"role": "critic", "content": "y"}]}])
     assert done.returncode == 2 and prepared is None
     assert "has no answer to train on; its turns: 1 critic, 1 user; needed: turns of the role assistant" in done.stderr
 
 
-def test_a_length_at_which_nothing_is_left_to_train_on_is_refused(try_prepare, tmp_path, corpus):
+def test_a_length_at_which_nothing_is_left_to_train_on_is_refused(try_chats):
     chats = [{"messages": turns} for turns in ANSWERS]
-    done, prepared = chats_that(try_prepare, tmp_path, corpus, chats)
+    done, prepared = try_chats(chats)
     shorter, longer = sorted(labels.index(next(label for label in labels if label != -100))
                              for labels in prepared.labels)
     lost = sum(label != -100 for labels in prepared.labels for label in labels[shorter + 1:])
-    done, _ = chats_that(try_prepare, tmp_path, corpus, chats, sequence_length=shorter)
+    done, _ = try_chats(chats, sequence_length=shorter)
     assert done.returncode == 0 and shorter < longer
     assert (f"cut at sequence_length {shorter}: 2 documents, which loses {lost} of the trained tokens; "
             f"without a trained token at sequence_length {shorter}: 1 document") in done.stdout
-    done, _ = chats_that(try_prepare, tmp_path, corpus, chats, sequence_length=4)
+    done, _ = try_chats(chats, sequence_length=4)
     assert done.returncode == 2
     assert "'data.sequence_length': 4 leaves nothing to train on: each of 2 documents has no token" in done.stderr
 
@@ -378,6 +353,6 @@ def test_a_length_at_which_nothing_is_left_to_train_on_is_refused(try_prepare, t
     ({"messages": ["x"]}, "turn 1 is text, not an object"),
     ({"dialogue": [], "id": 1}, "has no 'messages'; it has 'dialogue' (a list), 'id'; data.columns"),
 ])
-def test_what_a_chat_has_and_is_not_read_is_named(try_prepare, tmp_path, corpus, record, problem):
-    done, _ = chats_that(try_prepare, tmp_path, corpus, [record])
+def test_what_a_chat_has_and_is_not_read_is_named(try_chats, record, problem):
+    done, _ = try_chats([record])
     assert done.returncode == 2 and "chats.jsonl:1: " in done.stderr and problem in done.stderr

@@ -4,17 +4,14 @@ ranks."""
 import csv
 import json
 import pathlib
-import sys
 
 import pytest
 import sentencepiece
 import torch
+from agreement import assert_close, assert_ranks_agree
 from conftest import ROOT
+from trainer import train
 from transformers import LlamaConfig, LlamaForCausalLM
-
-sys.path.append(str(ROOT / "tests/parity"))
-from agreement import assert_close, assert_ranks_agree  # noqa: E402
-from trainer import train  # noqa: E402
 
 TOKENIZER = ROOT / "experiments/data/chess/tokenizer.model"
 SEQUENCE_LENGTH = 48

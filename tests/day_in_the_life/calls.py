@@ -118,18 +118,11 @@ class Calls:
         name = watch.runner.printed.name
         errors = watch.runner.printed.with_suffix(".err").read_text(errors="replace")
         self.say(f"    call {name} ended with {status}")
-        if status in (0, 1):
-            return
-        if status == -signal.SIGKILL and signal.SIGKILL in watch.sent:
-            return
-        if status == 130 and watch.sent & STOPS:
-            return
         is_refused = any(refusal in errors for refusal in REFUSALS)
         had_begun = ": started," in errors
-        if -status in watch.sent & STOPS and not had_begun:
-            return
-        could_not_begin = watch.disturbed_by and not had_begun
-        if status == 2 and (is_refused or could_not_begin):
+        if (status in (0, 1) or status == -signal.SIGKILL and signal.SIGKILL in watch.sent or
+                status == 130 and watch.sent & STOPS or -status in watch.sent & STOPS and not had_begun or
+                status == 2 and (is_refused or watch.disturbed_by and not had_begun)):
             return
         self.find(f"call {name}{f' ({kind})' if kind else ''} ended with {status} after signals "
                   f"{sorted(number.name for number in watch.sent)} and "

@@ -7,18 +7,12 @@ import pytest
 sys.path.append(str(Path(__file__).resolve().parents[1] / "slurm"))  # host_processes
 
 
-def pytest_addoption(parser):
-    for option in ("--runner", "--trainer"):
-        parser.addoption(option, type=Path, required=True)
-
-
 @pytest.fixture(scope="session")
-def place(request, tmp_path_factory):
+def place(runner, trainer, tmp_path_factory):
     """A workplace with the results of a sweep of two runs, also merged into another folder."""
     from workplace import Workplace
 
-    place = Workplace(tmp_path_factory.mktemp("day") / "day", 2, request.config.getoption("runner"),
-                      request.config.getoption("trainer"))
+    place = Workplace(tmp_path_factory.mktemp("day") / "day", 2, runner, trainer)
     assert place.call(*place.run_arguments()).returncode == 0
     merged = place.call("merge", f"mine={place.results}", "--results", place.merged)
     assert merged.returncode == 0

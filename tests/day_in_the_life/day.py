@@ -70,15 +70,8 @@ class Day:
         watch = self.calls.main
         if watch is None or watch.attempt is None:
             return moment.phase == "any" or (moment.phase == "calling" and watch is not None)
-        match moment.phase:
-            case "calling":
-                return False
-            case "starting":
-                return watch.is_starting_ranks()
-            case "step":
-                return bool(watch.ranks) and watch.attempt.step >= moment.step
-            case "saving":
-                return bool(watch.ranks) and watch.attempt.is_saving()
-            case "ended":
-                return watch.attempt.has_ended
-        return True
+        is_training = bool(watch.ranks)
+        return {"calling": False, "any": True, "starting": watch.is_starting_ranks(),
+                "step": is_training and watch.attempt.step >= moment.step,
+                "saving": is_training and watch.attempt.is_saving(),
+                "ended": watch.attempt.has_ended}[moment.phase]

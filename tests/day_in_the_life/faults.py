@@ -70,14 +70,9 @@ def _moment(choice, steps):
     return Moment(phase, choice.randint(1, steps), choice.uniform(0, longest))
 
 
-def _lasting(choice, least_s, longest_s):
-    """Returns a duration, uniform on a logarithmic scale, so that short ones are more frequent."""
-    return least_s * (longest_s / least_s) ** choice.random()
-
-
 def _fault(choice, kind, runs, steps, longest_s):
     moment = _moment(choice, steps)
-    lasts_s = _lasting(choice, 0.1, longest_s)
+    lasts_s = 0.1 * (longest_s / 0.1) ** choice.random()  # short ones are more frequent
     match kind:
         case "signal":
             what = choice.choice(SIGNALS)

@@ -129,15 +129,13 @@ def _memory(steps):
 
 def rank_figures(events, run):
     steps = of_kind("step", events)
-    figures = {"steps": len(steps)}
-    if steps:
-        figures["step_time_ms_median"] = numpy.median(_after_warmup(
-            [step["step_time_ms"] for step in steps], run["warmup_steps_excluded"]))
-    for name in ("memory_allocated_bytes_forward", "memory_reserved_bytes_forward",
-                 "memory_allocated_bytes_max", "memory_reserved_bytes_max"):
-        if steps:
-            figures[name] = max(step[name] for step in steps)
-    return figures
+    if not steps:
+        return {"steps": 0}
+    times = _after_warmup([step["step_time_ms"] for step in steps], run["warmup_steps_excluded"])
+    memory = [f"memory_{kind}_bytes_{moment}" for kind in ("allocated", "reserved")
+              for moment in ("forward", "max")]
+    return {"steps": len(steps), "step_time_ms_median": numpy.median(times),
+            **{name: max(step[name] for step in steps) for name in memory}}
 
 
 def joined(attempts, kind):

@@ -29,7 +29,7 @@ class Happenings:
         self.calls = None  # set later, because calls need this object
         self.is_replaced = False
         self._undo = []  # (when, kind, what)
-        self._other_calls = 0
+        self._more_of_other = []
 
     def lasting(self):
         """Returns the kinds of faults that are in progress."""
@@ -79,7 +79,7 @@ class Happenings:
 
     def _full_disk(self, fault):
         self.workplace.fill_disk(int(fault.place))
-        return self._last(fault, self.workplace.empty_disk)
+        return self._last(fault, lambda: (self.workplace.disk / "filler").unlink(missing_ok=True))
 
     def _read_only(self, fault):
         if not self.workplace.results.exists():
@@ -108,16 +108,11 @@ class Happenings:
             self.workplace.save_tokens(EDITED, EDITION)
         else:
             half = len(before) // 2
+            contents = {"in place": before[:half] + bytes(len(before) - half), "appended": before + bytes(68),
+                        "cut short": before[:half]}[fault.what]
             with file.open("r+b") as edited:
-                match fault.what:
-                    case "in place":
-                        edited.seek(half)
-                        edited.write(bytes(len(before) - half))
-                    case "appended":
-                        edited.seek(len(before))
-                        edited.write(bytes(68))
-                    case "cut short":
-                        edited.truncate(half)
+                edited.write(contents)
+                edited.truncate()
 
         def put_back():  # restores size and time too
             with file.open("r+b") as edited:
@@ -140,9 +135,8 @@ class Happenings:
         return True
 
     def _other_experiment(self, fault):
-        self._other_calls += 1
-        more = ["--rerun"] if self._other_calls > 1 else []
-        self.calls.add(fault.kind, self.workplace.run_arguments(OTHER, *more))
+        self.calls.add(fault.kind, self.workplace.run_arguments(OTHER, *self._more_of_other))
+        self._more_of_other = ["--rerun"]
         return True
 
     def _inquiry(self, fault):

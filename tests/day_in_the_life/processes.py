@@ -1,4 +1,5 @@
 """The processes of a runner, and the progress of its run."""
+import contextlib
 import json
 import os
 import signal
@@ -19,19 +20,10 @@ def send(pid, number):
 
 def children(pid):
     found = []
-    try:  # the process or a thread may end meanwhile
+    with contextlib.suppress(OSError):  # the process or a thread may end meanwhile
         for tasks in Path(f"/proc/{pid}/task").glob("*/children"):
             found += map(int, tasks.read_text().split())
-    except OSError:
-        pass
     return found
-
-
-def arguments_of(pid):
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_text().split("\0")
-    except OSError:
-        return []
 
 
 def processes_of(workplace):
@@ -93,7 +85,9 @@ class Watch:
 
     def look(self):
         """Looks for new processes and events. Returns true if there were any."""
-        has_news = self._read()
+        has_news = self.attempt is not None and self.attempt.read()
+        if has_news and "run_finished" in self.attempt.kinds:
+            self.finished.add(self.attempt.run_folder)
         ranks = [rank for rank in self.ranks if program_of(rank)]
         if not ranks:
             self.supervisors = children(self.runner.pid)
@@ -102,17 +96,11 @@ class Watch:
                            for child in children(supervisor)
                            if program_of(child) == str(self.trainer))
         if ranks and ranks != self.ranks:
-            arguments = arguments_of(ranks[0])
-            if "--spec" in arguments:
+            with contextlib.suppress(OSError, ValueError):  # the rank has ended, or has no arguments yet
+                arguments = Path(f"/proc/{ranks[0]}/cmdline").read_text().split("\0")
                 self.attempt = Attempt(Path(arguments[arguments.index("--spec") + 1]).parent,
                                        arguments[arguments.index("--attempt") + 1])
         self.ranks = ranks
-        return has_news
-
-    def _read(self):
-        has_news = self.attempt is not None and self.attempt.read()
-        if has_news and "run_finished" in self.attempt.kinds:
-            self.finished.add(self.attempt.run_folder)
         return has_news
 
     def is_starting_ranks(self):
@@ -121,14 +109,10 @@ class Watch:
     def signal(self, role, place, number):
         """Sends a signal to a process with this role. `place`, from 0 to 1, chooses one of several.
         Returns the process, or None if there is none."""
-        if role == "runner":
-            pids = [self.runner.pid] if self.runner.poll() is None else []
-        else:
-            pids = self.supervisors if role == "supervisor" else self.ranks
-        if not pids:
-            return None
-        pid = pids[int(place * len(pids))]
-        if not send(pid, number):
+        runner = [self.runner.pid] if self.runner.poll() is None else []
+        pids = {"runner": runner, "supervisor": self.supervisors, "rank": self.ranks}[role]
+        pid = pids[int(place * len(pids))] if pids else None
+        if pid is None or not send(pid, number):
             return None
         if role == "runner" and number != signal.SIGCONT:
             self.sent.add(number)

@@ -18,14 +18,15 @@ from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.append(str(ROOT / "tests/slurm"))  # host_processes
+sys.path += [str(ROOT / "tests/slurm"), str(ROOT / "tests")]  # host_processes, waiting
 
 import checks  # noqa: E402
 from day import Day  # noqa: E402
 from experiment import CONTENTS, NAME, OTHER, REPLACED, REPLACEMENT, STEPS  # noqa: E402
 from faults import draw  # noqa: E402
 from processes import processes_of  # noqa: E402
-from workplace import Workplace, in_own_mounts, wait_until  # noqa: E402
+from waiting import wait_until  # noqa: E402
+from workplace import Workplace, in_own_mounts  # noqa: E402
 
 CALM_CALLS = 4
 

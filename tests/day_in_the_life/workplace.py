@@ -50,20 +50,17 @@ class Workplace:
             (self.project / f"{name}.yaml").write_text(experiment(name, count))
         self.clock = self.folder / "clock"
         self.set_clock(0)
-        self.has_disk = self._mount_disk()
+        self.has_disk = True
+        try:
+            _mount("none", self.disk, "tmpfs", 0, f"size={DISK_MIB}m,mode=755")
+        except OSError:
+            self.has_disk = False
         self.environment = self._environment()
         self._calls = 0
 
     @property
     def has_clock(self):
         return "LD_PRELOAD" in self.environment
-
-    def _mount_disk(self):
-        try:
-            _mount("none", self.disk, "tmpfs", 0, f"size={DISK_MIB}m,mode=755")
-        except OSError:
-            return False
-        return True
 
     def _environment(self):
         environment = {name: value for name, value in os.environ.items()
@@ -136,9 +133,6 @@ class Workplace:
         with (self.disk / "filler").open("wb") as filler, contextlib.suppress(OSError):
             os.posix_fallocate(filler.fileno(), 0, max(size, 1))
 
-    def empty_disk(self):
-        (self.disk / "filler").unlink(missing_ok=True)
-
     def forbid_writing(self):
         """Makes the results read-only for files that are opened from now on."""
         _mount(self.results, self.results, None, MS_BIND, None)
@@ -171,11 +165,3 @@ def in_own_mounts():
     os.environ["FSDP_TEST_OWN_MOUNTS"] = "1"
     sys.stdout.flush()
     os.execvp(unshare[0], [*unshare, sys.executable, "-B", *sys.argv])
-
-
-def wait_until(what, condition, seconds=30):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"waited {seconds} s in vain until {what}")
-        time.sleep(0.02)

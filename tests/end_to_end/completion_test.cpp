@@ -86,7 +86,7 @@ TEST_CASE("bash completes with its script") {
   shell.completes("fsdp-run report --forma", "fsdp-run|report|--format|");
 }
 
-TEST_CASE("zsh completes with its script") {
+TEST_CASE("zsh completes with its script", "[shell]") {
   const Workplace workplace(kPoints);
   Shell shell(workplace, {"zsh", "-f"},
               "autoload -U compinit && compinit -u -D; bindkey -e; unsetopt zle_bracketed_paste; "
@@ -97,7 +97,7 @@ TEST_CASE("zsh completes with its script") {
   shell.completes("fsdp-run report --forma", "fsdp-run|report|--format|");
 }
 
-TEST_CASE("fish completes with its script") {
+TEST_CASE("fish completes with its script", "[shell]") {
   const Workplace workplace(kPoints);
   std::ofstream(workplace / "words") << "fsdp-run completion fish | source\n"
                                         "complete -C 'fsdp-run experi'\n"

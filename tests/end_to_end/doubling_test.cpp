@@ -70,7 +70,8 @@ TEST_CASE("a key is doubled until a run is out of memory, and refined") {
       "8 out_of_memory 1";
   CHECK(values(workplace) == found);
   CHECK(values(workplace, "after") == found);
-  CHECK_THAT(first.output, Contains("FSDP: largest batch.size_per_rank that fits: 5 (6 does not)"));
+  CHECK_THAT(first.output,
+             Contains("largest batch.size_per_rank that fits: 5 for FSDP (6 does not)"));
   CHECK(started(first.errors) ==
         "FSDP 1, FSDP 2, FSDP 4, FSDP 8, FSDP 6, FSDP 5, after 1, after 2, "
         "after 4, after 8, after 6, after 5");
@@ -79,7 +80,7 @@ TEST_CASE("a key is doubled until a run is out of memory, and refined") {
   CHECK(second.output == first.output);
   CHECK_THAT(second.errors, Contains("12 runs with a result already") && !Contains("started"));
   CHECK_THAT(without_trainer(workplace, {"report", "experiment.yaml"}).output,
-             Contains("FSDP: largest batch.size_per_rank that fits: 5 (6 does not)"));
+             Contains("largest batch.size_per_rank that fits: 5 for FSDP (6 does not)"));
 
   // Fewer values fit in the rerun. It ignores the recorded outcomes of other values.
   CHECK(workplace.run({"experiment.yaml", "--rerun", "--only", "FSDP"}, fits_up_to(2)).status == 0);
@@ -87,41 +88,22 @@ TEST_CASE("a key is doubled until a run is out of memory, and refined") {
   CHECK(values(workplace, "after") == found);
 }
 
-TEST_CASE("a total batch is kept: values that do not divide it are passed over") {
-  const Workplace workplace(
-      "  - {name: FSDP, strategy: {kind: fsdp, ranks: 2}}\nsweep: " + kRefined,
-      "{device: cpu, train.steps: 2, memory_limit_gib: 1, batch.total: 48}");
-  CHECK(workplace.run({"experiment.yaml"}, fits_up_to(7)).status == 0);
-  CHECK(values(workplace) ==
-        "1 finished 1; 2 finished 1; 4 finished 1; 6 finished 1; 8 out_of_memory 1");
-  for (const ComparisonRow& row : rows(workplace)) {
-    CHECK(row.total_batch == 48);
-    CHECK(row.gradient_accumulation_steps == 24 / row.batch_size_per_rank);
-  }
-}
-
 TEST_CASE("a runner killed in the middle of a series: the next one goes on where it was") {
   const Workplace workplace = doubling("  - {name: FSDP}\n");
-  for (const char* above : {"1", "7", "5"}) {  // killed at 2, at 8, and at 6
+  // Killed at 2, at 8, and at 6, which comes next if 8 does not fit.
+  for (const std::string rules :
+       {"batch_above=1", "batch_above=7", "batch_above=7,out_of_memory=no room; batch_above=5"}) {
     std::filesystem::remove(workplace / "marker");
+    const std::string last = rules.substr(rules.rfind("batch_above"));
     Program runner(workplace / ".", workplace.command({"experiment.yaml"}),
-                   {{"STUB_RULES", "batch_above=" + std::string(above) + ",spawn=marker; " +
-                                       "batch_above=" + above + ",hang=1"}});
+                   {{"STUB_RULES", rules + ",spawn=marker; " + last + ",hang=1"}});
     first_line_of(workplace / "marker");
     runner.send(SIGKILL);
     runner.wait();
-    if (std::string(above) == "7") {  // 8 does not fit, so 6 comes next
-      CHECK(workplace
-                .run({"experiment.yaml", "--time-limit", "1s"},
-                     {{"STUB_RULES",
-                       "batch_above=7,out_of_memory=no room; "
-                       "batch_above=5,await=nothing"}})
-                .status == 1);
-    }
   }
   CHECK(workplace.run({"experiment.yaml"}, fits_up_to(6)).status == 0);
   CHECK(values(workplace) ==
-        "1 finished 1; 2 finished 2; 4 finished 1; 6 finished 3; 7 out_of_memory 1; "
+        "1 finished 1; 2 finished 2; 4 finished 1; 6 finished 2; 7 out_of_memory 1; "
         "8 out_of_memory 2");
 }
 
@@ -135,8 +117,8 @@ TEST_CASE("what ran out of memory is not launched again in another experiment, b
   const Ended later = workplace.run({"later.yaml"});
   CHECK(later.status == 0);
   CHECK(values(workplace, "FSDP", "later") == "3 finished 1; 5 finished 1; 6 out_of_memory -");
-  CHECK_THAT(later.output,
-             Contains("FSDP size_per_rank=6: out_of_memory: not launched: batch.size_per_rank=6 "
+  CHECK_THAT(later.errors,
+             Contains("FSDP size_per_rank=6: not launched: batch.size_per_rank=6 "
                       "ran out of memory ('FSDP size_per_rank=6' of the experiment 'trial')"));
   // `other` has no recorded outcome. Its values are doubled until the training set is too small.
   CHECK_THAT(values(workplace, "other", "later"), Contains("6 finished 1; 12 finished 1"));
@@ -159,8 +141,7 @@ TEST_CASE("a run that fails ends its series, which goes on when the run is tried
                                            "batch_above=2,out_of_memory=no room"}});
   CHECK(ended.status == 1);
   CHECK(values(workplace) == "1 finished 1; 2 failed 1");
-  CHECK_THAT(ended.output, Contains("FSDP: largest batch.size_per_rank that was run and fits: 1; "
-                                    "2: failed"));
+  CHECK_THAT(ended.output, Contains("largest batch.size_per_rank that fits: 1 for FSDP so far"));
   CHECK_THAT(values(workplace, "after"), Contains("2 finished 1; 3 out_of_memory 1"));
   CHECK(workplace.run({"experiment.yaml"}, fits_up_to(3)).status == 0);
   CHECK(values(workplace) == "1 finished 1; 2 finished 2; 3 finished 1; 4 out_of_memory 1");
@@ -189,29 +170,6 @@ TEST_CASE("the next value of a key that an open job of Slurm doubles is left to 
   store.update_task(id, job.tasks[0]);
   CHECK(workplace.run({"experiment.yaml"}, fits_up_to(3)).status == 0);
   CHECK(values(workplace) == "1 finished 1; 2 finished 2; 3 finished 1; 4 out_of_memory 1");
-}
-
-TEST_CASE("series run side by side") {
-  const Workplace workplace =
-      doubling(kTwoFamilies, "{double: {batch.size_per_rank: {from: 1, to: 2}}}\n");
-  // At the second value, each point's run waits for a file that the other run makes.
-  const Ended ended =
-      workplace.run({"experiment.yaml", "--max-parallel", "2", "--time-limit", "5s"},
-                    {{"STUB_RULES",
-                      "point=FSDP,batch_above=1,spawn=one; point=FSDP,batch_above=1,await=two; "
-                      "point=after,batch_above=1,spawn=two; point=after,batch_above=1,await=one"}});
-  INFO(ended.output + ended.errors);
-  CHECK(ended.status == 0);
-  CHECK(values(workplace) == "1 finished 1; 2 finished 1");
-  CHECK(values(workplace, "after") == "1 finished 1; 2 finished 1");
-}
-
-TEST_CASE("a start that does not fit is an answer") {
-  const Workplace workplace = doubling("  - {name: FSDP}\n");
-  const Ended ended = workplace.run({"experiment.yaml"}, fits_up_to(0));
-  CHECK(ended.status == 0);
-  CHECK(values(workplace) == "1 out_of_memory 1");
-  CHECK_THAT(ended.output, Contains("FSDP: batch.size_per_rank 1 does not fit."));
 }
 
 TEST_CASE("check and --dry-run show the first run and what may follow") {

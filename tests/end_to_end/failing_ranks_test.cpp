@@ -164,13 +164,19 @@ TEST_CASE("ranks end when one of them is killed") {
   }
 }
 
-TEST_CASE("a rank that is suspended ends nobody, not even if it serves the store") {
-  const int suspended = GENERATE(0, 1);
+TEST_CASE("a rank that hangs ends nobody, and is an error of the others, which say what they did") {
+  const int suspended = GENERATE(0, 1);  // rank 0 serves the key-value store
   FailingRun run(2, suspended, "communication: {timeout_s: 4}");
   run.start(/*never_ends=*/false);
   run.process(suspended).send(SIGSTOP);
   const int other = 1 - suspended;
-  CHECK(run.wait(other).status == 4);
-  CHECK_THAT(run.last_words(other).reason, Contains(" took longer than 4 s; "));
+  const Ended ended = run.wait(other);
+  CHECK(ended.status == 4);
+  CHECK(run.last_words(other).exit_code == 4);
+  CHECK_THAT(
+      run.last_words(other).reason,
+      Matches("(all_gather of unit \\d|reduce_scatter of unit \\d|all_reduce) on rank \\d of 2 "
+              "took longer than 4 s; .*raise communication.timeout_s.*"));
+  CHECK_THAT(ended.errors, Contains(run.last_words(other).reason));
 }
 #endif

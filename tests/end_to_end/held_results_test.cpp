@@ -128,11 +128,15 @@ TEST_CASE(
     "a run that ended under a lock keeps all its steps if its folder is away when it is read") {
   const Workplace workplace("  - {name: only}\n");
   Program runner(workplace / ".", workplace.command({"experiment.yaml"}),
-                 {{"STUB_RULES", "step=2,await=go"}, {"STUB_STEP_MS", "400"}});
+                 {{"STUB_RULES", "step=2,await=go; step=4,await=end"}});
   runner.wait_for_error_text("only: started");
   REQUIRE(soon([&] { return workplace.reported_processes().size() == 1; }));
+  const std::filesystem::path events =
+      workplace.results() / rows(workplace)[0].folder / "attempt-1/events.rank0.jsonl";
   PausedReader reader(workplace);
   touch(workplace / "go");
+  REQUIRE(soon([&] { return text_of(events).find("\"step\":3") != std::string::npos; }));
+  touch(workplace / "end");
   runner.wait_for_error_text("only: finished");
   std::filesystem::rename(workplace.results(), workplace / "away");
   runner.wait_for_error_text("no longer where it was; put");

@@ -43,17 +43,3 @@ TEST_CASE("an error that quotes what is long is short") {
   CHECK_THAT(ended.errors, Contains("--launcher: 999"));
   CHECK(ended.errors.size() < 10'000);
 }
-
-TEST_CASE("a mistyped option is answered with the nearest one") {
-  const Workplace workplace("  - {name: one}\n");
-  const auto errors = [&](const std::vector<std::string>& arguments) {
-    const Ended ended = workplace.call(arguments);
-    CHECK(ended.status == 2);
-    return ended.errors;
-  };
-  CHECK_THAT(errors({"experiment.yaml", "--reslts", "x"}),
-             Contains("'--reslts' is not an option of fsdp-run run; did you mean '--results'?"));
-  CHECK_THAT(errors({"report", "--per_rank"}), Contains("did you mean '--per-rank'?"));
-  CHECK_THAT(errors({"status", "--xyz"}),
-             Contains("'--xyz' is not an option of fsdp-run status; see"));
-}

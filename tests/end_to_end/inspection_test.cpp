@@ -47,23 +47,6 @@ TEST_CASE("status counts runs and shows those under way with figures of their ne
              Contains("runner gone") && Contains("Call it again"));
 }
 
-TEST_CASE("status shows the last runs of many, or all") {
-  const Workplace workplace("  - {name: one}\n");
-  std::ofstream(workplace / "experiment.yaml")
-      << "experiment: trial\nbase: {device: cpu, train.steps: 1}\npoints: [{name: run}]\n"
-         "sweep: {product: {train.seed: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, "
-         "17, 18, 19, 20, 21, 22]}}\n";
-  REQUIRE(workplace.run().status == 0);
-  const std::string shown = workplace.call({"status", "experiment.yaml"}).output;
-  CHECK_THAT(shown, Contains("22 runs: 22 finished") && Contains("run seed=22") &&
-                        Contains("and 2 more; --all") && !Contains("run seed=1 "));
-  CHECK_THAT(workplace.call({"status", "--all"}).output,
-             Contains("run seed=1 ") && !Contains("more"));
-  const Ended mistyped = workplace.call({"status", "trail"});
-  CHECK(mistyped.status == 2);
-  CHECK_THAT(mistyped.errors, Contains("did you mean 'trial'?"));
-}
-
 TEST_CASE("logs prints a rank's log: of the one that failed, or of the one named") {
   const Workplace workplace(kTwoPoints);
   CHECK(workplace.run({"experiment.yaml"}, {{"STUB_RULES", "point=first,rank=1,step=2,fail=no"}})

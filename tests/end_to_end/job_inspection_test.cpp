@@ -147,37 +147,6 @@ TEST_CASE("logs of the newest attempt are there before anybody imports it") {
   CHECK_THAT(run.call({"logs", "point", "--attempt", "3"}).errors, Contains("allowed: 1, 2"));
 }
 
-TEST_CASE("status shows a job that waits, and then its nodes, also in 80 columns") {
-  SubmittedRun run;
-  CHECK_THAT(run.call({"status"}).output,
-             Contains("1 queued") && Contains("12_3") && Contains("(Resources)"));
-  run.update("RUNNING", "", "n[1-2]");
-  const int attempt = run.begin("n1");
-  RunStarted started;
-  started.steps_planned = 100;
-  DeviceSample sample;
-  sample.host = "n1";
-  sample.device = "cpu";
-  sample.cpu_count = 64;
-  sample.memory_total_bytes = int64_t{512} << 30;
-  sample.memory_used_bytes = int64_t{32} << 30;
-  sample.memory_free_bytes = int64_t{300} << 30;
-  run.store().ingest(run.id(), attempt, 0,
-                     std::vector{event(0, 1'000, started), event(1, 2'000, step_done(30, 2'000)),
-                                 event(2, 2'000, sample)});
-  const std::string shown = run.call({"status"}).output;
-  CHECK_THAT(shown, Contains("1 running") && Contains("30/100") && Contains("2m 20s") &&
-                        Contains("n[1-2]") && Contains("available GiB") && Contains("480") &&
-                        !Contains("runner gone"));
-  Variables narrow = kNoSlurm;
-  narrow["COLUMNS"] = "80";
-  std::istringstream lines(run.call({"status"}, narrow).output);
-  for (std::string line; std::getline(lines, line);) {
-    CAPTURE(line);
-    CHECK(line.size() <= 80);
-  }
-}
-
 TEST_CASE("status, called again and again, leaves Slurm alone for a while; report asks") {
   SubmittedRun run;
   write_text(run.path() / "slurm/.folder", "");

@@ -6,9 +6,9 @@
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <random>
 
-#include "tests/end_to_end/pruned_runs.h"
+#include "runner/store/database.h"
+#include "tests/end_to_end/stub_runs.h"
 
 // fsdp-run prune
 using namespace fsdp;
@@ -20,6 +20,36 @@ namespace {
 const std::string kWithCheckpoints =
     "  - {name: one, train.steps: 6, checkpoint.every_steps: 1}\n"
     "  - {name: two, checkpoint.every_steps: 2}\n";
+
+std::vector<RunRecord> runs(const Workplace& workplace) {
+  return Store(workplace.results()).runs();
+}
+
+path folder_of(const Workplace& workplace, int64_t run) {
+  return workplace.results() / runs(workplace).at(static_cast<size_t>(run - 1)).folder;
+}
+
+int64_t count(const Workplace& workplace, const std::string& table) {
+  Database database(workplace.results() / "results.sqlite");
+  return Statement(database, "select count(*) from " + table).value<int64_t>().value();
+}
+
+// Makes a checkpoint complete, as the trainer leaves it.
+void complete(const path& checkpoint) {
+  nlohmann::json state{{"step", 1}};
+  std::ofstream(checkpoint / "weights") << "weights";
+  state["files"] = {{{"name", "weights"}, {"size_bytes", 7}}};
+  std::ofstream(checkpoint / "trainer.json") << state;
+}
+
+const Variables kKill{{"LD_PRELOAD", KILL_AT_CALL_LIBRARY},
+                      {"ASAN_OPTIONS", "verify_asan_link_order=0"}};
+
+Variables kill_at(int call) {
+  Variables variables = kKill;
+  variables["KILL_AT_CALL"] = std::to_string(call);
+  return variables;
+}
 
 }  // namespace
 
@@ -87,33 +117,6 @@ TEST_CASE("prune takes what is old, or what left its experiment's list, with all
   CHECK(names_in(workplace.results() / "runs").empty());
 }
 
-TEST_CASE("names that are alike are of runs with folders of their own, which prune tells apart") {
-  const Workplace workplace(
-      "  - {name: 2 layers, checkpoint.every_steps: 2}\n"
-      "  - {name: 2-layers, checkpoint.every_steps: 2}\n");
-  CHECK(workplace.run().status == 0);
-  for (const std::string name : {"my trial", "my-trial", "実験", "试验"}) {
-    std::ofstream(workplace / "experiment.yaml")
-        << "experiment: " << name << "\nbase: {device: cpu, train.steps: 5}\n"
-        << "points: [{name: one, checkpoint.every_steps: 2, resume: auto}]\n";
-    const Ended ended = workplace.run();
-    CHECK(ended.status == 0);
-    CHECK_THAT(ended.errors, Contains("one: started"));
-  }
-  std::vector<path> folders;
-  for (const RunRecord& run : runs(workplace)) folders.push_back(workplace.results() / run.folder);
-  REQUIRE(folders.size() == 6);
-  for (const path& folder : folders) {
-    CHECK(names_in(folder) == std::vector<std::string>{"attempt-1", "checkpoints", "run.yaml"});
-  }
-  CHECK(workplace.call({"prune", "2 layers", "my trial", "実験", "--yes"}).status == 0);
-  const std::vector<RunRecord> left = runs(workplace);
-  REQUIRE(left.size() == 3);
-  for (const RunRecord& run : left) {
-    CHECK(std::filesystem::exists(workplace.results() / run.folder / "checkpoints/step-4"));
-  }
-}
-
 TEST_CASE("prune keeps the newest checkpoints, and the runs' figures") {
   const Workplace workplace(kWithCheckpoints);
   CHECK(workplace.run().status == 0);
@@ -130,19 +133,6 @@ TEST_CASE("prune keeps the newest checkpoints, and the runs' figures") {
   CHECK(count(workplace, "checkpoints") == 5);
   CHECK(count(workplace, "steps") == 11);
   CHECK_THAT(workplace.run().errors, Contains("2 runs with a result already"));
-}
-
-TEST_CASE("prune keeps checkpoints that are whole, and takes damaged ones") {
-  const Workplace workplace("  - {name: one, train.steps: 6, checkpoint.every_steps: 2}\n");
-  CHECK(workplace.run().status == 0);
-  const path one = folder_of(workplace, 1) / "checkpoints";
-  for (const char* step : {"step-2", "step-4", "step-6"}) complete(one / step);
-  SECTION("a file is cut short") { std::filesystem::resize_file(one / "step-6/weights", 3); }
-  SECTION("a file is missing") { std::filesystem::remove(one / "step-6/weights"); }
-  SECTION("trainer.json is damaged") { std::ofstream(one / "step-6/trainer.json") << "{"; }
-  SECTION("trainer.json is missing") { std::filesystem::remove(one / "step-6/trainer.json"); }
-  CHECK(workplace.call({"prune", "--checkpoints", "--keep-last", "1", "--yes"}).status == 0);
-  CHECK(names_in(one) == std::vector<std::string>{"step-4"});
 }
 
 TEST_CASE("a checkpoint that another run resumes from is neither pruned nor moved by --rerun") {
@@ -166,17 +156,9 @@ TEST_CASE("a checkpoint that another run resumes from is neither pruned nor move
                                  Contains("link/step-2; wait until that run ends"));
   std::ofstream(workplace / "go");
   CHECK(runner.wait().status == 0);
-
   const Ended kept = workplace.call({"prune", "trial", "--yes"});
   CHECK(kept.output == "nothing to remove\n");
   CHECK_THAT(kept.errors, Contains("left alone: ") && Contains("from which 2 (other/two, "));
-  CHECK_THAT(
-      workplace.call({"prune", "trial", "--checkpoints", "--keep-last", "1", "--yes"}).output,
-      Contains("1 checkpoint, "));
-  CHECK(names_in(checkpoints) == std::vector<std::string>{"step-2", "step-6"});
-  CHECK(workplace.call({"prune", "trial", "other", "--yes"}).status == 0);
-  CHECK(runs(workplace).empty());
-  CHECK_FALSE(std::filesystem::exists(checkpoints));
 }
 
 TEST_CASE("prune and cancel take an experiment for the one of its own name, not for merged ones") {
@@ -191,8 +173,11 @@ TEST_CASE("prune and cancel take an experiment for the one of its own name, not 
   CHECK(runs(workplace)[0].experiment == "alice/trial");
   CHECK_THAT(workplace.call({"prune", "trial", "--yes"}).errors, Contains("names no run"));
   CHECK_THAT(workplace.call({"cancel", "trial"}).errors, Contains("names no run"));
-  CHECK(workplace.call({"prune", "alice/trial", "--yes"}).status == 0);
+  const path theirs = folder_of(workplace, 1);
+  CHECK_THAT(workplace.call({"prune", "alice/trial", "--yes"}).output,
+             Contains("stay in ../alice"));
   CHECK(runs(workplace).empty());
+  CHECK(std::filesystem::exists(theirs / "run.yaml"));
 }
 
 TEST_CASE("prune leaves alone what another runner works on") {
@@ -220,34 +205,6 @@ TEST_CASE("prune leaves alone what another runner works on") {
   CHECK(runs(workplace).size() == 1);
 }
 
-TEST_CASE("a merged run goes from the database; its files belong to whom it was merged from") {
-  const Workplace workplace("  - {name: one, checkpoint.every_steps: 1}\n");
-  CHECK(workplace.run().status == 0);
-  std::filesystem::create_directory(workplace / "alice");
-  std::filesystem::rename(workplace.results(), workplace / "alice" / "results");
-  CHECK(workplace.call({"merge", "alice"}).status == 0);
-  const path folder = folder_of(workplace, 1);
-  CHECK(workplace.call({"prune", "--checkpoints", "--yes"}).output == "nothing to remove\n");
-  CHECK_THAT(workplace.call({"prune", "alice/trial", "--yes"}).output,
-             Contains("stay in ../alice"));
-  CHECK(runs(workplace).empty());
-  CHECK(names_in(folder) == std::vector<std::string>{"attempt-1", "checkpoints", "run.yaml"});
-}
-
-TEST_CASE("a run that was merged while it was running can be pruned") {
-  const Workplace workplace("  - {name: one}\n");
-  CHECK(workplace.run().status == 0);
-  Database(workplace.results() / "results.sqlite")
-      .execute(
-          "update attempts set status = 'running', ended_unix_ms = null;"
-          "update runs set status = 'running'");
-  std::filesystem::rename(workplace.results(), workplace / "alice");
-  CHECK(workplace.call({"merge", "alice"}).status == 0);
-  CHECK(runs(workplace).size() == 1);
-  CHECK_THAT(workplace.call({"prune", "alice/trial", "--yes"}).output, Contains("1 run, "));
-  CHECK(runs(workplace).empty());
-}
-
 // Kills prune at every call that changes the file system, one after the other.
 TEST_CASE(
     "prune may be killed at any moment: no run is left without its files, none of its files "
@@ -270,9 +227,7 @@ TEST_CASE(
     CAPTURE(killed);
     std::filesystem::remove_all(workplace.results());
     std::filesystem::copy(sound, workplace.results(), std::filesystem::copy_options::recursive);
-    ended = workplace.call(call, {{"LD_PRELOAD", KILL_AT_CALL_LIBRARY},
-                                  {"ASAN_OPTIONS", "verify_asan_link_order=0"},
-                                  {"KILL_AT_CALL", std::to_string(killed + 1)}});
+    ended = workplace.call(call, kill_at(killed + 1));
     REQUIRE((ended.status == 0 || ended.status == 128 + SIGKILL));
 
     const std::vector<RunRecord> left = runs(workplace);
@@ -311,4 +266,115 @@ TEST_CASE(
     }
   }
   CHECK(killed > 10);
+}
+
+namespace {
+
+// Prunes run `one`, or the checkpoints, on a small file system without a free byte or inode. The
+// file system is in a mount namespace of its own. With KILL_EVERY, kills prune at that many calls
+// and its multiples, each time on a fresh copy of the results, and calls prune again.
+constexpr const char* kPruneFullDisk = R"sh(
+set -eu
+words=$1
+limits=$2
+fill() {
+  if [ "$limits" = size=16m ]; then cat /dev/zero > small/filler 2>/dev/null || true
+  else i=0; while true > small/filler$i; do i=$((i + 1)); done 2>/dev/null; fi
+}
+place() {
+  mount -t tmpfs -o $limits none small || exit 99
+  cp -r results small/results
+  fill
+}
+prune() { TMPDIR=$PWD/small "$RUNNER" prune $words --yes --results small/results; }
+place
+prune > prune.txt 2>&1 && echo 0 > prune.status || echo $? > prune.status
+cp -r small/results after
+umount small
+call=${KILL_EVERY-}
+while [ -n "$call" ]; do
+  place
+  status=0
+  TMPDIR=$PWD/small LD_PRELOAD=$KILLER KILL_AT_CALL=$call "$RUNNER" prune $words --yes \
+    --results small/results || status=$?
+  [ $status = 137 ] || break
+  prune || "$RUNNER" prune --not-current --yes --results small/results  # no run is named so any more
+  cp -r small/results after-$call
+  umount small
+  call=$((call + KILL_EVERY))
+done
+)sh";
+
+// Returns false if this host cannot mount a file system.
+bool prune_full_disk(const Workplace& workplace, const std::string& words,
+                     const std::string& limits, Variables variables = {}) {
+  std::filesystem::create_directory(workplace / "small");
+  std::ofstream(workplace / "full_disk.sh") << kPruneFullDisk;
+  variables["RUNNER"] = FSDP_RUN_PROGRAM;
+  const std::string unshare = geteuid() == 0 ? "unshare -m" : "unshare -rm";
+  const Ended ended =
+      Program(workplace / ".",
+              {"/bin/sh", "-c", unshare + " sh full_disk.sh '" + words + "' " + limits}, variables)
+          .wait();
+  INFO(words << " " << limits << ": " << text_of(workplace / "prune.txt") << ended.errors);
+  if (ended.status == 99)
+    WARN("skipped: a file system cannot be mounted here: " << ended.errors);
+  else
+    CHECK(first_line_of(workplace / "prune.status") == "0");
+  return ended.status != 99;
+}
+
+// Checks that run `one` is gone with its files and rows, and that run `two` is there.
+void check_one_is_gone(const path& results) {
+  CAPTURE(results);
+  const std::vector<RunRecord> left = Store(results).runs();
+  REQUIRE(left.size() == 1);
+  CHECK(left[0].point == "two");
+  CHECK(left[0].status == RunStatus::kFinished);
+  CHECK(names_in(results / "runs/trial") ==
+        std::vector<std::string>{left[0].folder.filename().string()});
+  Database database(results / "results.sqlite");
+  CHECK(Statement(database, "pragma integrity_check").value<std::string>() == "ok");
+  CHECK(Statement(database, "select count(*) from steps").value<int64_t>() > 0);
+  CHECK_FALSE(Statement(database, "pragma foreign_key_check").value<std::string>());
+}
+
+}  // namespace
+
+TEST_CASE("prune makes room on a disk without a free byte or inode") {
+  const Workplace workplace(
+      "  - {name: one, train.steps: 2000, checkpoint.every_steps: 500}\n"
+      "  - {name: two}\n");
+  REQUIRE(workplace.run().status == 0);
+  for (const char* step : {"step-500", "step-1000", "step-1500", "step-2000"}) {
+    complete(folder_of(workplace, 1) / "checkpoints" / step);
+  }
+  const std::string limits = GENERATE("size=16m", "size=24m,nr_inodes=90");
+  SECTION("of runs") {
+    if (prune_full_disk(workplace, "one", limits)) check_one_is_gone(workplace / "after");
+  }
+  SECTION("of checkpoints") {
+    if (!prune_full_disk(workplace, "--checkpoints", limits)) return;
+    const Store store(workplace / "after");
+    REQUIRE(store.runs().size() == 2);
+    CHECK(store.events<CheckpointDone>(1, 1).empty());
+    CHECK(names_in(workplace / "after" / store.run(1)->folder / "checkpoints").empty());
+  }
+}
+
+TEST_CASE("a prune of a full disk that is killed is finished by the next") {
+  const Workplace workplace("  - {name: one, train.steps: 2000}\n  - {name: two}\n");
+  REQUIRE(workplace.run().status == 0);
+  Variables variables = kKill;
+  variables.erase("LD_PRELOAD");
+  variables["KILLER"] = KILL_AT_CALL_LIBRARY;
+  variables["KILL_EVERY"] = "4";
+  if (!prune_full_disk(workplace, "one", "size=16m", variables)) return;
+  int killed = 0;
+  for (const std::string& name : names_in(workplace / ".")) {
+    if (!name.starts_with("after")) continue;
+    check_one_is_gone(workplace / name);
+    ++killed;
+  }
+  CHECK(killed > 4);
 }

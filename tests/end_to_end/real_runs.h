@@ -25,7 +25,7 @@ void wait_for_file(const std::filesystem::path& file);
 // Waits until the rank has reported that it finished.
 void wait_for_the_end(const std::filesystem::path& events_file);
 
-// True if all processes in the workplace's folder end within 10 s: ranks, supervisors and all
+// True if all processes in the workplace's folder end soon: ranks, supervisors and all
 // others. A process that only waits to be reaped has ended.
 bool nobody_left_in(const Workplace& workplace);
 

@@ -2,13 +2,10 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
-#include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <limits>
 #include <memory>
-#include <random>
-#include <thread>
 
 #include "contract/record/run_paths.h"
 #include "runner/store/database.h"
@@ -91,8 +88,8 @@ TEST_CASE("two runners of different experiments share a results folder and lose 
   std::ofstream(workplace / "other.yaml") << "experiment: other" << text.substr(text.find('\n'));
   std::vector<std::unique_ptr<Program>> runners;
   for (const std::string file : {"experiment.yaml", "other.yaml"}) {
-    runners.push_back(std::make_unique<Program>(workplace / ".", workplace.command({file}),
-                                                Variables{{"STUB_STEP_MS", "1"}}));
+    runners.push_back(
+        std::make_unique<Program>(workplace / ".", workplace.command({file}), Variables()));
   }
   for (const auto& runner : runners) {
     const Ended ended = runner->wait();
@@ -111,38 +108,34 @@ TEST_CASE("two runners of different experiments share a results folder and lose 
   check_holds_all_events(workplace.results());
 }
 
-// FSDP_TEST_KILLS and FSDP_TEST_SEED in the environment change the number and the moments of kills.
-TEST_CASE(
-    "a runner killed by signal 9 at random points leaves a whole database, the next goes on") {
-  const auto setting = [](const char* name, int otherwise) {
-    const char* value = std::getenv(name);
-    return value == nullptr ? otherwise : std::atoi(value);
-  };
-  std::mt19937 random(static_cast<unsigned>(setting("FSDP_TEST_SEED", 1)));
+// FSDP_TEST_EVERY_CALL=1 in the environment tries each call, not some early and late ones.
+TEST_CASE("a runner killed by signal 9 at any call leaves a whole database, and the next goes on") {
+  const bool every_call = std::getenv("FSDP_TEST_EVERY_CALL") != nullptr;
   const Workplace workplace(kTwoPoints, "{train.steps: 25, device: cpu}");
   const std::filesystem::path database = workplace.results() / "results.sqlite";
-  const auto start = [&] {
-    return std::make_unique<Program>(workplace / ".",
-                                     workplace.command({"experiment.yaml", "--rerun"}),
-                                     Variables{{"STUB_STEP_MS", "2"}});
+  // The supervisor of a runner that was killed may still hold the lock.
+  const auto run = [&](const Variables& variables) {
+    Ended ended;
+    REQUIRE(soon([&] {
+      ended = workplace.run({"experiment.yaml", "--rerun"}, variables);
+      return ended.errors.find("another fsdp-run") == std::string::npos;
+    }));
+    return ended;
   };
-  const auto begin = std::chrono::steady_clock::now();
-  CHECK(start()->wait().status == 0);
-  const std::chrono::duration<double> whole_time = std::chrono::steady_clock::now() - begin;
-  std::uniform_real_distribution<double> part(0, 1);
-  for (int kill_number = 0; kill_number < setting("FSDP_TEST_KILLS", 10); ++kill_number) {
-    auto runner = start();
-    std::this_thread::sleep_for(part(random) * whole_time);
-    runner->send(SIGKILL);
-    runner->wait();
+  CHECK(run({}).status == 0);
+  int killed = 0;
+  Ended ended;
+  ended.status = 128 + SIGKILL;
+  for (int call = 2; ended.status == 128 + SIGKILL; call += every_call ? 1 : call / 2, ++killed) {
+    CAPTURE(call);
+    ended = run({{"LD_PRELOAD", KILL_AT_CALL_LIBRARY},
+                 {"ASAN_OPTIONS", "verify_asan_link_order=0"},
+                 {"KILL_AT_CALL", std::to_string(call)}});
     for (const pid_t process : workplace.reported_processes()) REQUIRE(gone_soon(process));
     check_is_whole(database);
   }
-  Ended ended;
-  REQUIRE(soon([&] {  // the supervisor of a killed runner may still hold the lock
-    ended = start()->wait();
-    return ended.errors.find("another fsdp-run") == std::string::npos;
-  }));
+  CHECK(killed > 8);
+  ended = run({});
   INFO(ended.errors);
   CHECK(ended.status == 0);
   for (const ComparisonRow& row : rows(workplace)) CHECK(row.steps == 25);
@@ -150,70 +143,9 @@ TEST_CASE(
   check_holds_all_events(workplace.results());
 }
 
-// Fills the file system of the database, of 2 MiB, in a mount namespace of its own.
+// Fills the file system of the database and of the ranks' files, of 6 MiB, in a mount namespace of
+// its own.
 constexpr const char* kFullDisk = R"sh(
-set -eu
-mount -t tmpfs -o size=2m none small || exit 99
-mkdir big small/results
-ln -s ../../big small/results/runs
-"$@" first.yaml --results small/results
-cat /dev/zero > small/filler 2>/dev/null || true
-truncate -s -200K small/filler
-"$@" second.yaml --results small/results 2> full.txt & runner=$!
-until grep -q 'waits to record results: ' full.txt || ! kill -0 $runner; do sleep 0.05; done
-rm small/filler
-status=0
-wait $runner || status=$?
-echo $status > full.status
-cp small/results/results.sqlite after.sqlite
-)sh";
-
-// Runs the script full_disk.sh. Its argument is a program that calls fsdp-run with the trainer.
-Ended in_mount_namespace(const Workplace& workplace, const Variables& variables = {}) {
-  const std::string unshare = geteuid() == 0 ? "unshare -m" : "unshare -rm";
-  const std::string trainer = STUB_TRAINER_PROGRAM;
-  std::ofstream(workplace / "run.sh")
-      << "#!/bin/sh\nexec " FSDP_RUN_PROGRAM " \"$@\" --trainer " << trainer << "\n";
-  std::filesystem::permissions(workplace / "run.sh", std::filesystem::perms::owner_all);
-  return Program(workplace / ".", {"/bin/sh", "-c", unshare + " sh full_disk.sh ./run.sh"},
-                 variables)
-      .wait();
-}
-
-TEST_CASE("a full disk is told and waited for, and nothing is lost") {
-  const Workplace workplace("  - {name: one}\n");
-  std::filesystem::create_directory(workplace / "small");
-  const auto write = [&](const std::string& name, int steps) {
-    std::ofstream(workplace / (name + ".yaml"))
-        << "experiment: " << name << "\nbase: {device: cpu, train.steps: " << steps
-        << "}\npoints: [{name: one}]\n";
-  };
-  write("first", 100);
-  write("second", 5'000);
-  std::ofstream(workplace / "full_disk.sh") << kFullDisk;
-  const Ended ended = in_mount_namespace(workplace);
-  if (!std::filesystem::exists(workplace / "big")) {
-    WARN("skipped: a file system cannot be mounted here: " << ended.errors);
-    return;
-  }
-  INFO(ended.errors);
-  REQUIRE(ended.status == 0);
-  const std::string errors = text_of(workplace / "full.txt");
-  CHECK_THAT(errors, Contains("waits to record results: small/results/results.sqlite: ") &&
-                         Contains("full") && Contains("free space on its file system"));
-  CHECK(first_line_of(workplace / "full.status") == "0");
-  const std::string steps_of =
-      "select count(*) from steps s join runs r on r.id = s.run where "
-      "r.experiment = ";
-  check_is_whole(workplace / "after.sqlite");
-  CHECK(number(workplace / "after.sqlite", steps_of + "'first'") == 100);
-  CHECK(number(workplace / "after.sqlite",
-               "select min(steps) from comparison where status = 'finished'") == 100);
-  CHECK(number(workplace / "after.sqlite", "select max(steps) from comparison") == 5'000);
-}
-
-// Like kFullDisk, but the ranks write to the full file system, too. It has 6 MiB.
-constexpr const char* kFullDiskOfRanks = R"sh(
 set -eu
 mount -t tmpfs -o size=6m none small || exit 99
 mkdir big
@@ -229,20 +161,29 @@ cp -r small/results results
 exit $status
 )sh";
 
-TEST_CASE("ranks train on while their disk is full, and lose no event") {
+TEST_CASE("a full disk is told and waited for: ranks train on, and no event is lost") {
   const Workplace workplace("  - {name: one, strategy: {kind: ddp, ranks: 2}}\n",
                             "{device: cpu, train.steps: 1500}");
   std::filesystem::create_directory(workplace / "small");
-  std::ofstream(workplace / "full_disk.sh") << kFullDiskOfRanks;
-  const Ended ended = in_mount_namespace(
-      workplace,
-      {{"STUB_STEP_MS", "2"}, {"STUB_RULES", "step=3,await=" + (workplace / "is_full").string()}});
+  std::ofstream(workplace / "full_disk.sh") << kFullDisk;
+  const std::string unshare = geteuid() == 0 ? "unshare -m" : "unshare -rm";
+  const std::string trainer = STUB_TRAINER_PROGRAM;
+  std::ofstream(workplace / "run.sh")
+      << "#!/bin/sh\nexec " FSDP_RUN_PROGRAM " \"$@\" --trainer " << trainer << "\n";
+  std::filesystem::permissions(workplace / "run.sh", std::filesystem::perms::owner_all);
+  const Ended ended =
+      Program(workplace / ".", {"/bin/sh", "-c", unshare + " sh full_disk.sh ./run.sh"},
+              {{"STUB_RULES", "step=3,await=" + (workplace / "is_full").string()}})
+          .wait();
   if (!std::filesystem::exists(workplace / "big")) {
     WARN("skipped: a file system cannot be mounted here: " << ended.errors);
     return;
   }
-  INFO(text_of(workplace / "full.txt"));
+  const std::string errors = text_of(workplace / "full.txt");
+  INFO(errors);
   CHECK(ended.status == 0);
+  CHECK_THAT(errors, Contains("waits to record results: small/results/results.sqlite: ") &&
+                         Contains("full") && Contains("free space on its file system"));
   CHECK(rows(workplace)[0].status == RunStatus::kFinished);
   CHECK(rows(workplace)[0].steps == 1500);
   check_holds_all_events(workplace.results());

@@ -19,7 +19,7 @@
 
 namespace fsdp {
 
-constexpr int kPatienceMs = 30'000;
+constexpr int kPatienceMs = 120'000;
 
 Terminal::Terminal(const std::filesystem::path& folder, const std::vector<std::string>& command,
                    unsigned short columns, unsigned short lines, const Variables& environment) {

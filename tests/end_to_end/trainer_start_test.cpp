@@ -64,6 +64,28 @@ TEST_CASE("more threads than any machine has are refused, from the environment t
   CHECK_THAT(from_key.reason(), Contains("'threads_per_rank': 1000000 is out of range"));
 }
 
+TEST_CASE("tokens beyond the vocabulary are refused before a launch, by the trainer alone too") {
+  const std::string data = "data: {kind: tokens, train: tokens.npy, sequence_length: 16}";
+  std::string run = kTinyRun;
+  run.replace(run.find("data: {"), run.find("}", run.find("data: {")) + 1 - run.find("data: {"),
+              data);
+  const Workplace workplace("  - {name: only}\n", run, FSDP_TRAIN_PROGRAM);
+  write_tokens(workplace / "tokens.npy", 4, 17, 1024);
+  const std::string said = "holds the token 1024, but the model's vocabulary has 1024";
+  const Ended refused = workplace.run();
+  CHECK(refused.status == 2);
+  CHECK_THAT(refused.errors,
+             StartsWith("fsdp-run: ") && Contains("'data.train': ") && Contains(said));
+  CHECK_FALSE(std::filesystem::exists(workplace.results()));
+
+  std::ofstream(workplace / "run.yaml") << run << '\n';
+  const Ended alone = Program(workplace / ".", {FSDP_TRAIN_PROGRAM, "--spec", "run.yaml"}).wait();
+  CHECK(alone.status == 2);
+  CHECK_THAT(alone.errors,
+             StartsWith("fsdp-train: ") && Contains("tokens.npy: 'data.train': " + said));
+  CHECK_FALSE(std::filesystem::exists(workplace / "attempt-1"));
+}
+
 TEST_CASE("a self-test that was set up wrongly ends with 2 and says what is wrong") {
   const Workplace folder("");
   const Ended ended =
@@ -82,7 +104,7 @@ TEST_CASE("units gathered ahead are at most those that there are") {
     !defined(__SANITIZE_THREAD__)  // their libraries would have to be preloaded first
 TEST_CASE("a thread that cannot be had ends the run with its remedy") {
   // A library that is refused a thread fails or hangs. In both cases the run ends with the cause.
-  const RunFolder folder("threads_per_rank: 3, communication.start_up_timeout_s: 1");
+  const RunFolder folder("threads_per_rank: 3, communication.start_up_timeout_s: 5");
   const Ended ended = folder.train({{"LD_PRELOAD", THREAD_LIMIT_LIBRARY}, {"THREAD_LIMIT", "1"}});
   INFO(ended.errors);
   CHECK(ended.status == 1);
@@ -123,13 +145,13 @@ TEST_CASE("a self-test in which something fails ends with 1") {
 }
 
 TEST_CASE("a start that hangs ends within its time and says what it did last") {
-  const RunFolder folder("threads_per_rank: 3, communication.start_up_timeout_s: 1");
+  const RunFolder folder("threads_per_rank: 3, communication.start_up_timeout_s: 5");
   const Ended ended = folder.train(
       {{"LD_PRELOAD", THREAD_LIMIT_LIBRARY}, {"THREAD_LIMIT", "1"}, {"THREAD_LIMIT_HANGS", "1"}});
   INFO(ended.errors);
   CHECK(ended.status == 1);
   CHECK_THAT(folder.reason(), StartsWith("the start did not get past starting its threads within "
-                                         "1 s; ") &&
+                                         "5 s; ") &&
                                   Contains("communication.start_up_timeout_s") &&
                                   Contains("ulimit -u"));
   CHECK_THAT(ended.errors, Contains(folder.reason()));

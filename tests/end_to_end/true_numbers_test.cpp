@@ -12,14 +12,13 @@ namespace {
 
 const std::string kDataOfItsOwn = "{train.steps: 5, device: cpu, data.train: set/games.csv}";
 
-void write_games(const Workplace& workplace, const std::string& first_move,
-                 const std::string& folder = "set") {
-  std::filesystem::create_directories(workplace / folder);
-  std::ofstream file(workplace / folder / "games.csv");
+void write_games(const Workplace& workplace, const std::string& first_move) {
+  std::filesystem::create_directories(workplace / "set");
+  std::ofstream file(workplace / "set/games.csv");
   file << "Moves,Termination,Result\n";
   for (int i = 0; i < 64; ++i) file << "1. " + first_move + " e5 2. Nf3 Nc6,CHECKMATE,1-0\n";
   file.close();
-  std::filesystem::last_write_time(workplace / folder / "games.csv", {});
+  std::filesystem::last_write_time(workplace / "set/games.csv", {});
 }
 
 // Writes a trainer that copies these lines into the events file of its only rank.
@@ -50,20 +49,6 @@ std::string step(int64_t step, int64_t time_unix_ms) {
 
 }  // namespace
 
-TEST_CASE("a folder of data that was swapped for another of equal size and times is other data") {
-  const Workplace workplace("  - {name: one}\n", kDataOfItsOwn);
-  write_games(workplace, "e4");
-  write_games(workplace, "d4", "other");
-  CHECK(workplace.run().status == 0);
-  const std::string first = rows(workplace)[0].data_digest;
-  std::filesystem::rename(workplace / "set", workplace / "away");
-  std::filesystem::rename(workplace / "other", workplace / "set");
-  const Ended ended = workplace.run();
-  CHECK(ended.status == 0);
-  CHECK_THAT(ended.errors, Contains("one: started") && !Contains("result already"));
-  CHECK(rows(workplace)[0].data_digest != first);
-}
-
 TEST_CASE("data that is edited during a sweep gives no result under the old data's name") {
   const Workplace workplace("  - {name: first}\n  - {name: second}\n", kDataOfItsOwn);
   write_games(workplace, "e4");
@@ -83,24 +68,6 @@ TEST_CASE("data that is edited during a sweep gives no result under the old data
 
   CHECK(workplace.run().status == 0);  // with the edited data
   for (const ComparisonRow& row : rows(workplace)) CHECK(row.status == RunStatus::kFinished);
-}
-
-TEST_CASE("a run that goes on from another checkpoint is run, and has no earlier one's figures") {
-  const Workplace workplace("  - {name: one}\n");
-  for (const std::string name : {"a", "b"}) {
-    std::filesystem::create_directory(workplace / name);
-    std::ofstream(workplace / name / "trainer.json")
-        << R"({"files": [{"name": "weights", "size_bytes": 1}]})";
-    std::ofstream(workplace / name / "weights") << name;
-  }
-  const auto run_from = [&](const std::string& name) {
-    return workplace.run({"experiment.yaml", "--set", "resume=" + (workplace / name).string()});
-  };
-  CHECK_THAT(run_from("a").errors, Contains("one: started"));
-  CHECK_THAT(run_from("a").errors, Contains("result already"));
-  CHECK_THAT(run_from("b").errors, Contains("one: started"));
-  std::filesystem::rename(workplace / "a", workplace / "moved");
-  CHECK_THAT(run_from("moved").errors, Contains("result already"));
 }
 
 TEST_CASE("a run of which steps were lost is not finished, and its row warns for good") {

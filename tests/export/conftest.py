@@ -2,7 +2,6 @@ import os
 import shutil
 import sqlite3
 import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -16,11 +15,6 @@ points:
   - {name: 'said "no", and ended', train.steps: 7}
 """
 NOT_RUN = "  - {name: not run, train.steps: 8}\n"
-
-
-def pytest_addoption(parser):
-    parser.addoption("--runner", required=True, help="the fsdp-run program to test")
-    parser.addoption("--stub-trainer", required=True, help="tests/fakes/stub_trainer, built")
 
 
 class Workplace:
@@ -84,7 +78,5 @@ class Workplace:
 
 
 @pytest.fixture(scope="session")
-def workplace(request, tmp_path_factory):
-    runner, trainer = [Path(request.config.getoption(name)).resolve()
-                       for name in ("--runner", "--stub-trainer")]
-    return Workplace(tmp_path_factory.mktemp("workplace"), runner, trainer)
+def workplace(runner, stub_trainer, tmp_path_factory):
+    return Workplace(tmp_path_factory.mktemp("workplace"), runner, stub_trainer)

@@ -10,8 +10,7 @@
 #include "trainer/kernels/aten_kernels.h"
 #include "trainer/kernels/attention_operators.h"
 
-namespace fsdp {
-namespace {
+namespace fsdp::attention_test {
 
 struct Gpu {
   c10::DeviceIndex index;
@@ -99,5 +98,4 @@ TEST_CASE("a causal bias gradient is cleared above the diagonal before it is sum
   CHECK(*(sum - 1) == "aten::tril_");
 }
 
-}  // namespace
-}  // namespace fsdp
+}  // namespace fsdp::attention_test

@@ -10,12 +10,12 @@
 
 #include "tests/fake_cuda/gpu_allocations.h"
 #include "tests/fakes/cuda/order.h"
+#include "tests/trainer/small_decoder.h"
 #include "trainer/comm/backends.h"
 #include "trainer/kernels/aten_kernels.h"
 #include "trainer/step/training_step.h"
 
-namespace fsdp {
-namespace {
+namespace fsdp::breaks_test {
 
 using Catch::VectorContains;
 using Catch::Matchers::Contains;
@@ -29,13 +29,7 @@ StepCase sharded_step() {
   spec.strategy.kind = StrategyKind::kFsdp;
   spec.strategy.ranks = 2;
   spec.batch.gradient_accumulation_steps = 1;
-  spec.model.config = {.num_hidden_layers = 3,
-                       .hidden_size = 64,
-                       .intermediate_size = 96,
-                       .num_attention_heads = 4,
-                       .num_key_value_heads = 2,
-                       .vocab_size = 96,
-                       .max_position_embeddings = 32};
+  spec.model.config = small_decoder(3, 96);
   return step_case;
 }
 
@@ -439,5 +433,4 @@ TEST_CASE("break: a collective is issued on a stream that waits for nobody") {
   CHECK(names(hazards_of_ranks<Broken>(), "reduce_scatter", "aten::index_add_"));
 }
 
-}  // namespace
-}  // namespace fsdp
+}  // namespace fsdp::breaks_test

@@ -12,8 +12,7 @@
 #include "tests/fake_cuda/gpu_allocations.h"
 #include "tests/fakes/cuda/order.h"
 
-namespace fsdp {
-namespace {
+namespace fsdp::step_test {
 
 TEST_CASE(
     "every kind of step allocates on a GPU what it does on meta, and no stream is too early") {
@@ -141,5 +140,4 @@ TEST_CASE(
   fake_cuda::forget_hazards();
 }
 
-}  // namespace
-}  // namespace fsdp
+}  // namespace fsdp::step_test

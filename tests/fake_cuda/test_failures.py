@@ -4,17 +4,9 @@ import os
 import signal
 
 import pytest
-from failing_run import (
-    COMMUNICATION,
-    OUT_OF_MEMORY,
-    events,
-    reason,
-    run,
-    wait_for_all,
-    wait_until,
-    write_trainer,
-)
-from trainer import of_kind, start
+from failing_run import COMMUNICATION, OUT_OF_MEMORY, events, reason, run, write_trainer
+from trainer import of_kind, start, wait_for
+from waiting import LIMIT_S, wait_until
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +27,7 @@ def check_out_of_memory(codes: list[int], full: int, folder) -> None:
 @pytest.mark.parametrize("free_mib", [9, 14, 24])  # fails at the workspace, the weights, a step
 def test_one_rank_out_of_memory(trainer, fake_cuda, ranks, full, free_mib, tmp_path, monkeypatch):
     monkeypatch.setenv("FAKE_CUDA_FREE_MIB", f"{full}:{free_mib}")
-    codes = wait_for_all(start(trainer, run(ranks), tmp_path / "run", preload=fake_cuda))
+    codes = wait_for(start(trainer, run(ranks), tmp_path / "run", preload=fake_cuda))
     check_out_of_memory(codes, full, tmp_path / "run")
     assert "CUDA out of memory" in reason(tmp_path / "run", full)
 
@@ -55,7 +47,7 @@ def test_one_rank_out_of_memory_in(trainer, fake_cuda_with_order, phase, operati
                      "checkpoint": {"every_steps": 1}}
     if phase == "checkpoint":
         del spec["evaluation"]
-    codes = wait_for_all(start(trainer, spec, tmp_path / "run", preload=fake_cuda_with_order))
+    codes = wait_for(start(trainer, spec, tmp_path / "run", preload=fake_cuda_with_order))
     check_out_of_memory(codes, 1, tmp_path / "run")
     kinds = [event["kind"] for event in events(tmp_path / "run", 1)]
     assert kinds.count("evaluation") == kinds.count("checkpoint") == 0
@@ -64,9 +56,9 @@ def test_one_rank_out_of_memory_in(trainer, fake_cuda_with_order, phase, operati
 @pytest.mark.parametrize(("ranks", "killed"), [(2, 0), (4, 3)])  # rank 0 serves the store
 def test_a_rank_that_is_killed_is_missed_by_those_of_its_host(trainer, fake_cuda, ranks, killed, tmp_path):
     processes = start(trainer, run(ranks), tmp_path / "run", preload=fake_cuda)
-    wait_until(lambda: all(events(tmp_path / "run", rank) for rank in range(ranks)))
+    wait_until("all have begun", lambda: all(events(tmp_path / "run", rank) for rank in range(ranks)))
     processes[killed].kill()
-    codes = wait_for_all(processes)
+    codes = wait_for(processes)
     assert codes == [-signal.SIGKILL if rank == killed else COMMUNICATION for rank in range(ranks)]
     for rank in range(ranks):
         if rank != killed:
@@ -74,19 +66,19 @@ def test_a_rank_that_is_killed_is_missed_by_those_of_its_host(trainer, fake_cuda
 
 
 def test_a_rank_that_is_suspended_is_missed_by_the_watchdog(trainer, fake_cuda, tmp_path):
-    spec = run(2) | {"communication": {"timeout_s": 4}}
+    spec = run(2) | {"communication": {"timeout_s": 10}}
     processes = start(trainer, spec, tmp_path / "run", preload=fake_cuda)
-    wait_until(lambda: of_kind("step", events(tmp_path / "run", 1)))
+    wait_until("rank 1 steps", lambda: of_kind("step", events(tmp_path / "run", 1)))
     os.kill(processes[1].pid, signal.SIGSTOP)
-    assert processes[0].wait(timeout=60) == COMMUNICATION
-    wait_for_all(processes[:1])
+    assert processes[0].wait(timeout=LIMIT_S) == COMMUNICATION
+    wait_for(processes[:1])
     processes[1].kill()
     processes[1].wait()
-    assert "took longer than 4 s" in reason(tmp_path / "run", 0)
+    assert "took longer than 10 s" in reason(tmp_path / "run", 0)
 
 
 def test_a_rank_that_never_comes_is_named(trainer, fake_cuda, tmp_path):
-    spec = run(3) | {"communication": {"rendezvous_timeout_s": 3}}
+    spec = run(3) | {"communication": {"rendezvous_timeout_s": 15}}
     absent = write_trainer(tmp_path, trainer, fake_cuda, first='[ "$RANK" = 1 ] && exit 0')
-    assert wait_for_all(start(absent, spec, tmp_path / "run")) == [COMMUNICATION, 0, COMMUNICATION]
+    assert wait_for(start(absent, spec, tmp_path / "run")) == [COMMUNICATION, 0, COMMUNICATION]
     assert "these ranks never connected: 1" in reason(tmp_path / "run", 0)

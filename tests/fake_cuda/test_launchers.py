@@ -7,15 +7,14 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 import yaml
-from failing_run import events, is_gone, reason, run, wait_until, write_trainer
+from failing_run import events, is_gone, reason, run, write_trainer
 from trainer import of_kind, write_spec
+from waiting import LIMIT_S, wait_until
 
-ALL_GONE_S = 10
 STEPS = 200
 CHECKPOINT_EVERY = 7
 
@@ -46,9 +45,12 @@ class Lab:
 
 
 @pytest.fixture
-def rank_program(trainer, fake_cuda, tmp_path, monkeypatch) -> Path:
+def rank_program(trainer, fake_cuda, hold_at_step, tmp_path, monkeypatch) -> Path:
+    """A first attempt waits after its last step but one, so it does not end before its kill."""
     monkeypatch.setenv("FAKE_CUDA_CAPABILITY", "8.0")
-    return write_trainer(tmp_path, trainer, fake_cuda)
+    monkeypatch.setenv("HOLD_FOLDER", str(tmp_path))
+    (tmp_path / "attempt-1").write_text(str(STEPS - 1))
+    return write_trainer(tmp_path, trainer, f"{fake_cuda} {hold_at_step}")
 
 
 @pytest.fixture
@@ -59,18 +61,17 @@ def lab(runner, rank_program, fake_nvml, tmp_path, monkeypatch) -> Lab:
 
 
 def kill_at(event: int, killed: int, ranks: int, folder_of_run, launcher: subprocess.Popen) -> None:
-    """Kills the rank `killed` after `event` events. Returns when all processes are gone, which must
-    be soon."""
+    """Kills the rank `killed` after `event` events. Returns when all processes are gone."""
     def told(rank: int) -> list[dict]:
         folder = folder_of_run()
         return events(folder, rank) if folder else []
 
-    wait_until(lambda: len(told(killed)) >= event or launcher.poll() is not None)
+    wait_until("it is time for the kill", lambda: len(told(killed)) >= event or launcher.poll() is not None)
     assert launcher.poll() is None
-    wait_until(lambda: all(told(rank) for rank in range(ranks)))
+    wait_until("all have begun", lambda: all(told(rank) for rank in range(ranks)))
     processes = [told(rank)[0]["process_id"] for rank in range(ranks)]
     os.kill(processes[killed], signal.SIGKILL)
-    wait_until(lambda: all(map(is_gone, processes)), ALL_GONE_S)
+    wait_until("all are gone", lambda: all(map(is_gone, processes)))
 
 
 def check_others_name(killed: int, ranks: int, folder: Path) -> None:
@@ -88,7 +89,6 @@ def attempt(folder: Path, number: int) -> list[dict]:
 
 
 def test_random_kills_under_fsdp_run(lab, request, seed):
-    print(f"seed {seed}")
     draw = random.Random(seed)
     for number in range(request.config.getoption("--kills")):
         ranks, name = draw.choice([2, 4]), f"kill{number}"
@@ -97,20 +97,20 @@ def test_random_kills_under_fsdp_run(lab, request, seed):
         spec = spec_of(ranks, number)
         runner = lab.start(name, spec)
         kill_at(event, killed, ranks, lambda: lab.run_folder(name), runner)
-        assert runner.wait(timeout=ALL_GONE_S) == 1
+        assert runner.wait(timeout=LIMIT_S) == 1
         assert f"{name}: failed: rank {killed} killed by signal 9, " in lab.output()
         folder = lab.run_folder(name)
         check_others_name(killed, ranks, folder)
         checkpoint = last_checkpoint(folder)
-        assert lab.start(name, spec).wait(timeout=60) == 0, lab.output()
+        assert lab.start(name, spec).wait(timeout=LIMIT_S) == 0, lab.output()
         second = attempt(folder, 2)
-        assert checkpoint <= second[0]["resumed_from_step"] <= STEPS // 2 + CHECKPOINT_EVERY
+        assert checkpoint <= second[0]["resumed_from_step"] < STEPS
         assert second[-1]["kind"] == "run_finished" and second[-1]["steps"] == STEPS
 
 
 def test_one_rank_out_of_memory_under_fsdp_run(lab):
     runner = lab.start("full", spec_of(4, 0), FAKE_CUDA_FREE_MIB="2:14")
-    assert runner.wait(timeout=60) == 0
+    assert runner.wait(timeout=LIMIT_S) == 0
     assert "full: out_of_memory: rank 2: CUDA out of memory. Tried to allocate" in lab.output()
 
 
@@ -124,7 +124,7 @@ def test_a_rank_that_is_killed_under_torchrun(rank_program, ranks, killed, tmp_p
         launcher = subprocess.Popen(words, stdout=output, stderr=subprocess.STDOUT)
     try:
         kill_at(20, killed, ranks, lambda: folder, launcher)
-        launcher.wait(timeout=60)
+        launcher.wait(timeout=LIMIT_S)
     finally:
         launcher.terminate()
         launcher.wait()

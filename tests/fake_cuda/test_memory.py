@@ -67,11 +67,10 @@ def test_the_largest_step_is_the_one_whose_batches_have_the_most_blocks(trainer,
 def test_the_allocator_takes_what_was_planned(trainer, fake_cuda_with_order, request, seed, tmp_path,
                                               monkeypatch):
     draw = random.Random(seed)
-    print(f"seed {seed}")
     articles = write_articles(tmp_path / "articles.csv", draw)
     results = tmp_path / "results"
     unequal = []
-    for number in range(request.config.getoption("--runs")):
+    for number in range(request.config.getoption("--runs") or 12):
         spec = on_gpu(random_spec(draw, articles)) | {"kernels": "aten"}
         capability = draw.choice(CAPABILITIES + [TURING] * ("bf16" not in str(spec)))
         monkeypatch.setenv("FAKE_CUDA_CAPABILITY", f"{capability / 10}")

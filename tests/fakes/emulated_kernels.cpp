@@ -8,6 +8,7 @@
 #include <numeric>
 #include <random>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 namespace emulated {
@@ -23,9 +24,17 @@ constexpr size_t kStackBytes = 64 << 10;
 
 enum class State { kRuns, kWaitsForBlock, kWaitsForWarp, kEnded };
 
+// Returns the stack of a thread, which all blocks use in turn.
+char* stack_of(size_t thread) {
+  static std::vector<std::unique_ptr<char[]>> stacks;
+  while (stacks.size() <= thread) {
+    stacks.push_back(std::make_unique_for_overwrite<char[]>(kStackBytes));
+  }
+  return stacks[thread].get();
+}
+
 struct Thread {
   ucontext_t context{};
-  std::unique_ptr<char[]> stack = std::make_unique_for_overwrite<char[]>(kStackBytes);
   State state = State::kRuns;
   int shuffles = 0;
   uint64_t slots[2]{};  // two, as a lane may be one shuffle ahead of another
@@ -35,7 +44,7 @@ struct Thread {
 class Block {
  public:
   Block(int threads, const std::function<void()>& kernel) : kernel_(kernel), threads_(threads) {
-    for (Thread& thread : threads_) prepare(thread);
+    for (size_t i = 0; i < threads_.size(); ++i) prepare(threads_[i], stack_of(i));
   }
 
   void run() {
@@ -59,9 +68,9 @@ class Block {
   static inline Block* running = nullptr;
 
  private:
-  void prepare(Thread& thread) {
+  void prepare(Thread& thread, char* stack) {
     getcontext(&thread.context);
-    thread.context.uc_stack.ss_sp = thread.stack.get();
+    thread.context.uc_stack.ss_sp = stack;
     thread.context.uc_stack.ss_size = kStackBytes;
     thread.context.uc_link = &turns_;
     makecontext(&thread.context, &Block::begin_thread, 0);

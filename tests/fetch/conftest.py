@@ -1,6 +1,5 @@
 import json
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -9,16 +8,11 @@ import numpy
 import pytest
 from hub import Hub, Repository
 from safetensors.numpy import save
+from waiting import LIMIT_S
 
-PATIENCE_S = 120
 HASTY_PYTHON = f'#!/bin/sh\nexec {sys.executable} -I {Path(__file__).parent / "hasty_python.py"} "$@"\n'
 MODEL = "org/tiny-llama"
 LAYERS, HIDDEN, INNER, VOCABULARY = 2, 64, 128, 1024
-
-
-def pytest_addoption(parser):
-    parser.addoption("--runner", required=True, help="the fsdp-run program to test")
-    parser.addoption("--stub-trainer", required=True, help="tests/fakes/stub_trainer, built")
 
 
 def random_tensors():
@@ -107,9 +101,11 @@ class Workplace:
                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                 env=self.environment(**environment))
 
-    def call(self, *arguments, prefix=(), **environment):
+    def call(self, *arguments, prefix=(), status=0, **environment):
+        """Runs fsdp-run, whose exit status must be `status`; any, if that is None."""
         process = self.start(*arguments, prefix=prefix, **environment)
-        output, errors = process.communicate(timeout=PATIENCE_S)
+        output, errors = process.communicate(timeout=LIMIT_S)
+        assert status in (None, process.returncode), output + errors
         return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
 
     def start_fetch(self, **environment):
@@ -117,6 +113,12 @@ class Workplace:
 
     def fetch(self, **environment):
         return self.call("fetch", self.experiment, **environment)
+
+    def fetch_whole(self, paths, name=MODEL, **environment):
+        """Fetches. Checks that the snapshot then has exactly these files."""
+        ended = self.fetch(**environment)
+        self.check_snapshot(paths, name)
+        return ended
 
     def run(self, *arguments, **environment):
         return self.call(self.experiment, "--results", self.results, "--trainer", self.stub_trainer,
@@ -168,10 +170,5 @@ class Workplace:
 
 
 @pytest.fixture
-def workplace(request, tmp_path, hub):
-    programs = [Path(request.config.getoption(name)).resolve() for name in ("--runner", "--stub-trainer")]
-    return Workplace(tmp_path, hub, *programs)
-
-
-def interrupt(process):
-    process.send_signal(signal.SIGINT)
+def workplace(runner, stub_trainer, tmp_path, hub):
+    return Workplace(tmp_path, hub, runner, stub_trainer)

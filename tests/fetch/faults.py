@@ -42,6 +42,11 @@ def first(count, answer):
     return fault
 
 
+def to(part, answer):
+    """Returns a fault that calls `answer` for requests with this part of a path."""
+    return lambda request: part in request.path and not answer(request)
+
+
 def answering(status, body=b"", **headers):
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return lambda request: request.send_text(status, body, named)
@@ -57,10 +62,9 @@ def part_of_file(request, sent_bytes, end):
 def refused(workplace, *texts, code, **environment):
     """Checks that a fetch ends with this code and these texts, and leaves nothing that a run would
     use."""
-    ended = workplace.fetch(**environment)
-    assert ended.returncode == code, ended.stderr
+    ended = workplace.fetch(status=code, **environment)
     for text in texts:
         assert text in ended.stderr, ended.stderr
     workplace.check_nothing_wrong()
-    assert "is not in" in workplace.run(**environment).stderr
+    assert "is not in" in workplace.run(status=None, **environment).stderr
     return ended

@@ -11,7 +11,7 @@ import socket
 import struct
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 LARGE_BYTES = 100_000  # files of this size or more are in Git LFS, on the CDN
 
@@ -67,29 +67,19 @@ class Handler(BaseHTTPRequestHandler):
         self.do_GET()
 
     def do_GET(self):
-        url = urlsplit(self.path)
         self.hub.requests.append((self.server.name, self.command, self.path, {name.title(): value for name, value in self.headers.items()}))
         fault = self.hub.faults.get(self.server.name)
         if fault and fault(self):
             return
-        path = unquote(url.path)
+        path = unquote(urlsplit(self.path).path)
         if self.server.name == "cdn":
             self.send_file(self.hub.blobs[path.strip("/")], {"ETag": '"cdn-has-another"'})
-        elif match := re.fullmatch(r"/api/(models|datasets)/([^/]+/[^/]+)/revision/(.+)", path):
-            self.with_repository(match, lambda repository: self.send_json({
-                "id": match[2], "sha": repository.commit, "siblings": []}))
-        elif match := re.fullmatch(r"/api/(models|datasets)/([^/]+/[^/]+)/tree/([^/]+)/?(.*)", path):
-            query = parse_qs(url.query)
-            self.with_repository(match, lambda repository: self.send_tree(
-                repository, match[4], "recursive" in query and query["recursive"][0].lower() == "true",
-                int(query.get("page", ["0"])[0])))
-        elif match := re.fullmatch(r"/api/(models|datasets)/([^/]+/[^/]+)/xet-read-token/(.+)", path):
-            self.with_repository(match, lambda _: self.send_text(200, b"{}", {
-                "X-Xet-Cas-Url": self.hub.cdn_url, "X-Xet-Access-Token": "of-xet", "X-Xet-Token-Expiration": "9999999999"}))
-        elif match := re.fullmatch(r"/(datasets/)?([^/]+/[^/]+)/resolve/([^/]+)/(.+)", path):
-            self.with_repository(match, lambda repository: self.send_resolved(repository, match[4]))
-        else:
-            self.send_text(404, b"no such page")
+            return
+        for pattern, answer in ANSWERS.items():
+            if match := re.fullmatch(pattern, path):
+                self.with_repository(match, answer)
+                return
+        self.send_text(404, b"no such page")
 
     def with_repository(self, match, answer):
         kind = "datasets/" if (match[1] or "").startswith("datasets") else ""
@@ -102,9 +92,19 @@ class Handler(BaseHTTPRequestHandler):
         elif not repository.has_revision(match[3]):
             self.send_text(404, b"{}", {"X-Error-Code": "RevisionNotFound"})
         else:
-            answer(repository)
+            answer(self, repository, match)
 
-    def send_tree(self, repository, folder, is_recursive, page):
+    def send_commit(self, repository, match):
+        self.send_text(200, json.dumps({"id": match[2], "sha": repository.commit, "siblings": []}).encode())
+
+    def send_xet_token(self, *_):
+        self.send_text(200, b"{}", {"X-Xet-Cas-Url": self.hub.cdn_url, "X-Xet-Access-Token": "of-xet",
+                                    "X-Xet-Token-Expiration": "9999999999"})
+
+    def send_tree(self, repository, match):
+        query = dict(parse_qsl(urlsplit(self.path).query))
+        folder, page = match[4], int(query.get("page", 0))
+        is_recursive = query.get("recursive", "").lower() == "true"
         entries = repository.tree(folder, is_recursive)
         if folder and not entries:
             self.send_text(404, b"{}", {"X-Error-Code": "EntryNotFound"})
@@ -122,7 +122,8 @@ class Handler(BaseHTTPRequestHandler):
         entries = self.hub.change_tree(entries[page * size:(page + 1) * size])
         self.send_text(200, json.dumps(entries).encode(), headers)
 
-    def send_resolved(self, repository, path):
+    def send_resolved(self, repository, match):
+        path = match[4]
         if path not in repository.files:
             self.send_text(404, b"{}", {"X-Error-Code": "EntryNotFound"})
             return
@@ -147,9 +148,6 @@ class Handler(BaseHTTPRequestHandler):
         if first:
             headers["Content-Range"] = f"bytes {first}-{len(data) - 1}/{len(data)}"
         self.send_text(206 if first else 200, data[first:], headers)
-
-    def send_json(self, value):
-        self.send_text(200, json.dumps(value).encode(), {"Content-Type": "application/json"})
 
     def send_text(self, status, body, headers=None):
         self.send_response(status)
@@ -179,6 +177,14 @@ class Handler(BaseHTTPRequestHandler):
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.close_connection = True
         self.connection.close()
+
+
+ANSWERS = {
+    r"/api/(models|datasets)/([^/]+/[^/]+)/revision/(.+)": Handler.send_commit,
+    r"/api/(models|datasets)/([^/]+/[^/]+)/tree/([^/]+)/?(.*)": Handler.send_tree,
+    r"/api/(models|datasets)/([^/]+/[^/]+)/xet-read-token/(.+)": Handler.send_xet_token,
+    r"/(datasets/)?([^/]+/[^/]+)/resolve/([^/]+)/(.+)": Handler.send_resolved,
+}
 
 
 class QuietServer(ThreadingHTTPServer):

@@ -17,17 +17,12 @@ from faults import (
     part_of_file,
     place_of_part,
     refused,
+    to,
 )
 from hub import Repository
 
 
 # --- refusals ---
-
-
-def test_a_repository_that_is_not_there(workplace):
-    workplace.write("org/absent")
-    refused(workplace, f"{workplace.experiment}:2:", "'model.source': org/absent: the server answered 401",
-            "HF_TOKEN is not set, and there is no token file", f"{workplace.hub.url}/org/absent", code=2)
 
 
 def test_a_gated_repository(workplace):
@@ -40,18 +35,22 @@ def test_a_gated_repository(workplace):
 
 def test_a_repository_whose_files_are_gated(workplace):
     """The hub shows the list of files to everyone, but not the files."""
-    workplace.hub.faults["main"] = lambda request: "/resolve/" in request.path and not answering(
-        403, b"{}", X_Error_Message="Access to it is restricted")(request)
+    workplace.hub.faults["main"] = to("/resolve/", answering(
+        403, b"{}", X_Error_Message="Access to it is restricted"))
     refused(workplace, f"{MODEL}/model.safetensors.index.json: the server answered 403: Access to it is restricted",
             f"agreed to at {workplace.hub.url}/{MODEL}, or", code=2)
 
 
-def test_a_revision_or_file_that_is_not_there(workplace):
-    workplace.write(f"{MODEL}@v9")
-    refused(workplace, f"{MODEL}@v9 is not on {workplace.hub.url}", "no revision 'v9'", code=2)
-    workplace.write(None, **{"data.train": "hf://datasets/org/games/data/trane.csv"})
-    refused(workplace, "'data.train': datasets/org/games has no file 'data/trane.csv'",
-            "did you mean 'data/train.csv'?", code=2)
+@pytest.mark.parametrize("source, train, texts", [
+    ("org/absent", None, ("{experiment}:2:", "'model.source': org/absent: the server answered 401",
+                          "HF_TOKEN is not set, and there is no token file", "{hub.url}/org/absent")),
+    (f"{MODEL}@v9", None, (f"{MODEL}@v9 is not on {{hub.url}}", "no revision 'v9'")),
+    (None, "hf://datasets/org/games/data/trane.csv", (
+        "'data.train': datasets/org/games has no file 'data/trane.csv'", "did you mean 'data/train.csv'?"))])
+def test_a_repository_revision_or_file_that_is_not_there(workplace, source, train, texts):
+    workplace.write(source, **{"data.train": train})
+    named = {"experiment": workplace.experiment, "hub": workplace.hub}
+    refused(workplace, *(text.format(**named) for text in texts), code=2)
 
 
 @pytest.mark.parametrize("absent, text", [("config.json", "has no config.json"),
@@ -65,8 +64,8 @@ def test_a_repository_that_lacks_something(workplace, absent, text):
 
 
 def test_nothing_is_asked_offline(workplace):
-    ended = workplace.fetch(HF_HUB_OFFLINE="1")
-    assert ended.returncode == 2 and "HF_HUB_OFFLINE: is set" in ended.stderr
+    ended = workplace.fetch(HF_HUB_OFFLINE="1", status=2)
+    assert "HF_HUB_OFFLINE: is set" in ended.stderr
     assert workplace.hub.requests == []
 
 
@@ -74,7 +73,7 @@ def test_nothing_is_asked_offline(workplace):
     ("ftp://x", "an unsupported protocol 'ftp://'."), ("http://me:secret@127.0.0.1:1", "holds a user's name"),
     ("http://127.0.0.1:1", "(6 times); fetch on a host that reaches the internet")])
 def test_an_endpoint_that_is_none(workplace, endpoint, text):
-    ended = workplace.fetch(HF_ENDPOINT=endpoint)
+    ended = workplace.fetch(status=None, HF_ENDPOINT=endpoint)
     assert ended.returncode != 0 and text in ended.stderr, ended.stderr
     assert "secret" not in ended.stderr
 
@@ -86,9 +85,7 @@ def test_an_endpoint_that_is_none(workplace, endpoint, text):
 def test_what_passes_is_got_over(workplace, server):
     passing = iter([answering(500), answering(429, Retry_After="1"), answering(503, b"<html>"), lambda request: request.reset()])
     workplace.hub.faults[server] = first(4, lambda request: next(passing)(request))
-    ended = workplace.fetch()
-    assert ended.returncode == 0, ended.stderr
-    workplace.check_snapshot(WANTED)
+    workplace.fetch_whole(WANTED)
     assert next(passing, None) is None
 
 
@@ -102,9 +99,9 @@ def test_a_server_that_goes_on_failing(workplace):
 def test_a_server_that_hangs(workplace):
     over = threading.Event()
     workplace.hub.faults["cdn"] = lambda request: over.wait()
-    ended = workplace.fetch(HF_HUB_DOWNLOAD_TIMEOUT="1")
+    ended = workplace.fetch(status=1, HF_HUB_DOWNLOAD_TIMEOUT="1")
     over.set()
-    assert ended.returncode == 1 and "the server sent nothing for 1 s (6 times)" in ended.stderr, ended.stderr
+    assert "the server sent nothing for 1 s (6 times)" in ended.stderr
 
 
 def close(request):
@@ -116,9 +113,7 @@ def test_a_connection_that_breaks_in_the_middle_is_taken_up(workplace):
     files = large_model(workplace)
     begun = 1_000_000
     workplace.hub.faults["cdn"] = first(1, lambda request: part_of_file(request, begun, close))
-    ended = workplace.fetch()
-    assert ended.returncode == 0, ended.stderr
-    workplace.check_snapshot(files)
+    workplace.fetch_whole(files)
     assert cdn_ranges(workplace) == [None, f"bytes={begun}-"]
 
 
@@ -139,23 +134,16 @@ def test_what_an_earlier_fetch_left_is_taken_up(workplace):
         shutil.rmtree(workplace.repository(), ignore_errors=True)
         leave_part(workplace, left)
         workplace.hub.requests.clear()
-        ended = workplace.fetch()
-        assert ended.returncode == 0, ended.stderr
-        workplace.check_snapshot(files)
+        workplace.fetch_whole(files)
         assert cdn_ranges(workplace) == ranges
 
 
 def test_a_server_that_knows_no_ranges(workplace):
     files = large_model(workplace)
 
-    def whole(request):
-        del request.headers["Range"]
-        return False
-
-    workplace.hub.faults["cdn"] = whole
+    workplace.hub.faults["cdn"] = lambda request: request.headers.__delitem__("Range")
     leave_part(workplace, files["model.safetensors"][:2_000_000])
-    assert workplace.fetch().returncode == 0
-    workplace.check_snapshot(files)
+    workplace.fetch_whole(files)
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, lambda place: place.symlink_to("/dev/full"), lambda place: place.touch()],
@@ -165,8 +153,7 @@ def test_what_is_no_part_of_a_file_is_replaced(workplace, make):
     place = leave_part(workplace, b"")
     place.unlink()
     make(place)
-    assert workplace.fetch().returncode == 0
-    workplace.check_snapshot(files)
+    workplace.fetch_whole(files)
 
 
 # --- Xet ---
@@ -175,9 +162,7 @@ def test_what_is_no_part_of_a_file_is_replaced(workplace, make):
 def test_large_files_come_by_xet(workplace):
     files = large_model(workplace)
     workplace.hub.has_xet = True
-    ended = workplace.fetch(FETCH_TEST_XET=workplace.hub.cdn_url)
-    assert ended.returncode == 0, ended.stderr
-    workplace.check_snapshot(files)
+    workplace.fetch_whole(files, FETCH_TEST_XET=workplace.hub.cdn_url)
     [path] = workplace.hub.fetched_paths("cdn")
     assert path.strip("/") == hash_of_large_file(workplace)[::-1]
     assert not any("/resolve/" in path and "safetensors" in path for path in workplace.hub.fetched_paths())
@@ -188,10 +173,8 @@ def test_what_xet_does_not_end_comes_without_it(workplace, begun, ranges):
     files = large_model(workplace)
     workplace.hub.has_xet = True
     of_xet = hash_of_large_file(workplace)[::-1]
-    workplace.hub.faults["cdn"] = lambda request: of_xet in request.path and not part_of_file(request, begun, close)
-    ended = workplace.fetch(FETCH_TEST_XET=workplace.hub.cdn_url)
-    assert ended.returncode == 0, ended.stderr
-    workplace.check_snapshot(files)
+    workplace.hub.faults["cdn"] = to(of_xet, lambda request: part_of_file(request, begun, close))
+    workplace.fetch_whole(files, FETCH_TEST_XET=workplace.hub.cdn_url)
     assert cdn_ranges(workplace) == ranges
 
 
@@ -218,20 +201,12 @@ def test_wrong_bytes(workplace):
             code=1)
     assert not place_of_part(workplace).exists()
     workplace.hub.faults = {}
-    assert workplace.fetch().returncode == 0
-    workplace.check_snapshot(files)
+    workplace.fetch_whole(files)
 
 
 def test_wrong_bytes_of_a_small_file(workplace):
     right = workplace.hub.repositories[MODEL].files["generation_config.json"]
-
-    def fault(request):
-        if not request.path.endswith("/generation_config.json"):
-            return False
-        request.send_text(200, b"[" + right[1:], {})
-        return True
-
-    workplace.hub.faults["main"] = fault
+    workplace.hub.faults["main"] = to("/generation_config.json", answering(200, b"[" + right[1:]))
     refused(workplace, "generation_config.json: the server sent wrong bytes: their git's sha1 is", code=1)
 
 
@@ -245,7 +220,7 @@ def test_another_part_than_was_asked_for(workplace):
     files = large_model(workplace)
     leave_part(workplace, files["model.safetensors"][:2_000_000])
     workplace.hub.faults["cdn"] = other_range
-    assert workplace.fetch().returncode == 0  # by a request for the whole file
+    workplace.fetch()  # by a request for the whole file
     workplace.check_snapshot(files)
 
 
@@ -302,8 +277,7 @@ def test_a_page_instead_of_the_hubs_answers(workplace):
     ({"lfs": {"oid": 5}}, "another form"), ({"lfs": 5, "xetHash": "5"}, "than a hub would"), ({"type": 5, "path": []}, "")])
 def test_a_list_that_wants_harm(workplace, change, text):
     workplace.hub.change_tree = lambda entries: [{**entries[0], **change}, *entries[1:]]
-    ended = workplace.fetch()
-    assert ended.returncode == (1 if text else 0) and text in ended.stderr, ended.stderr
+    assert text in workplace.fetch(status=1 if text else 0).stderr
     assert not (workplace.folder / "evil").exists()
 
 
@@ -322,13 +296,7 @@ def test_an_index_that_wants_harm(workplace):
 @pytest.mark.parametrize("following, text", [
     ("{hub.url}{path}", "has a list of files without an end"), ("{hub.cdn_url}/", "something else than a hub would")])
 def test_a_list_that_goes_on_for_ever_or_elsewhere(workplace, following, text):
-    def fault(request):
-        if "/tree/" not in request.path:
-            return False
-        place = following.format(hub=workplace.hub, path=request.path)
-        request.send_text(200, b"[]", {"Link": f'<{place}>; rel="next"'})
-        return True
-
-    workplace.hub.faults["main"] = fault
+    workplace.hub.faults["main"] = to("/tree/", lambda request: request.send_text(
+        200, b"[]", {"Link": f'<{following.format(hub=workplace.hub, path=request.path)}>; rel="next"'}))
     refused(workplace, text, code=1)
     assert workplace.hub.fetched_paths("cdn") == []

@@ -10,6 +10,7 @@ import threading
 
 import pytest
 from conftest import model_files
+from waiting import LIMIT_S
 
 
 def shown(workplace, columns, **environment):
@@ -22,7 +23,7 @@ def shown(workplace, columns, **environment):
     def wait_for_a_drawing(request):
         if request.server.name == "cdn":
             half.set()
-            drawn.wait(60)
+            drawn.wait(LIMIT_S)
 
     workplace.hub.before_chunk = wait_for_a_drawing
     process = subprocess.Popen([workplace.runner, "fetch", workplace.experiment], stdin=subprocess.DEVNULL,

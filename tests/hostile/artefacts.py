@@ -8,6 +8,8 @@ import shutil
 import struct
 import subprocess
 
+import numpy
+
 from tests.fetch.hub import Hub, Repository
 from tests.hostile.case import Programs
 
@@ -32,10 +34,8 @@ points:
 RULES = "point=broken,step=3,fail=it broke; batch_above=3,step=2,out_of_memory=no room"
 
 # The real trainer's experiment. The model is tiny, so it starts and steps fast.
-MODEL = {
-    "num_hidden_layers": 1, "hidden_size": 16, "intermediate_size": 32, "num_attention_heads": 2,
-    "num_key_value_heads": 2, "vocab_size": 64
-}
+MODEL = {"num_hidden_layers": 1, "hidden_size": 16, "intermediate_size": 32,
+         "num_attention_heads": 2, "num_key_value_heads": 2, "vocab_size": 64}
 TRAINING = """\
 experiment: training
 base:
@@ -84,21 +84,13 @@ def make(folder: pathlib.Path, programs: Programs) -> None:
                                       ("training", TRAINING, programs.trainer)):
         part = folder / name
         part.mkdir(parents=True)
-        write_tokens(part / "tokens.npy")
+        rows = numpy.random.default_rng(7).integers(0, MODEL["vocab_size"], (40, 17), dtype=numpy.int32)
+        numpy.save(part / "tokens.npy", rows)
         (part / "experiment.yaml").write_text(experiment)
-        ended = subprocess.run(
-            [programs.runner, "experiment.yaml", "--trainer", trainer],
-            cwd=part,
-            text=True,
-            capture_output=True,
-            env={**os.environ, "TMPDIR": str(folder), "STUB_RULES": RULES,
-                 "LSAN_OPTIONS": "exitcode=99"})
-        if ended.returncode != (1 if name == "sweep" else 0):
-            raise SystemExit(f"the valid {name} ended with {ended.returncode}:\n"
-                             f"{ended.stdout}{ended.stderr}")
+        call(programs, "experiment.yaml", "--trainer", trainer, folder=part,
+             status=1 if name == "sweep" else 0, TMPDIR=str(folder), STUB_RULES=RULES)
     for name in ("full", "sharded"):
-        [checkpoint
-        ] = (folder / "training" / "results").glob(f"runs/training/*{name}-*/checkpoints/step-2")
+        [checkpoint] = (folder / "training" / "results").glob(f"runs/training/*{name}-*/checkpoints/step-2")
         shutil.copytree(checkpoint, folder / name)
     make_model_folders(folder)
     make_torch_folders(folder)
@@ -107,10 +99,10 @@ def make(folder: pathlib.Path, programs: Programs) -> None:
     make_hub_cache(folder, programs)
 
 
-def call(programs: Programs, *arguments, folder: pathlib.Path, **environment: str) -> None:
+def call(programs: Programs, *arguments, folder: pathlib.Path, status: int = 0, **environment: str) -> None:
     ended = subprocess.run([programs.runner, *arguments], cwd=folder, text=True, capture_output=True,
                            env={**os.environ, "LSAN_OPTIONS": "exitcode=99", **environment})
-    if ended.returncode != 0:
+    if ended.returncode != status:
         raise SystemExit(f"the valid {arguments[0]} ended with {ended.returncode}:\n{ended.stdout}{ended.stderr}")
 
 
@@ -134,12 +126,6 @@ def make_hub_cache(folder: pathlib.Path, programs: Programs) -> None:
         call(programs, "fetch", "experiment.yaml", folder=place, HF_HOME=str(place / "hf"), HF_ENDPOINT=hub.url)
     finally:
         hub.stop()
-
-
-def write_tokens(file: pathlib.Path) -> None:
-    import numpy
-    rows = numpy.random.default_rng(7).integers(0, MODEL["vocab_size"], (40, 17), dtype=numpy.int32)
-    numpy.save(file, rows)
 
 
 def make_model_folders(folder: pathlib.Path) -> None:

@@ -7,8 +7,9 @@ import pathlib
 import random
 import resource
 import shutil
+from typing import ClassVar
 
-from tests.hostile import oracle, sandbox, snapshot
+from tests.hostile import odd, oracle, sandbox, snapshot
 from tests.hostile.mounts import Mounts
 from tests.hostile.sandbox import Ended
 
@@ -21,10 +22,7 @@ class Programs:
     trainer: str
     stub_trainer: str
     sanitized: bool
-
-    @property
-    def limit_s(self) -> float:
-        return 300 if self.sanitized else 30
+    limit_s: ClassVar[float] = 300
 
 
 class Case:
@@ -54,11 +52,35 @@ class Case:
         """Notes a change of the input, for the reader of a failure."""
         self.notes.append(text)
 
+    def damaged(self, contents: bytes, name: str) -> bytes:
+        """Returns the contents with some bytes changed, and notes the change."""
+        contents, what = odd.damaged(self.random, contents)
+        self.note(f"{name}: {what}")
+        return contents
+
+    def damage(self, file: pathlib.Path) -> None:
+        file.write_bytes(self.damaged(file.read_bytes(), file.name))
+
+    def replace(self, file: pathlib.Path, kinds: list[str]) -> str:
+        """Puts one of these kinds in place of the file, notes it and returns it."""
+        what = self.random.choice(kinds)
+        if what == "link":
+            shutil.move(file, self.work / "moved")
+            file.symlink_to(self.work / "moved")
+        else:
+            odd.put(file, what)
+        self.note(f"{file.name}: {what}")
+        return what
+
     def fail(self, text: str) -> None:
         """Records a failure, printable and short. Failures with an equal first line count once."""
         lines = [ascii(line)[1:-1][:300] for line in text.splitlines()[:30]]
         if all(failure.splitlines()[0] != lines[0] for failure in self.failures):
             self.failures.append("\n".join(lines))
+
+    def take_training(self) -> None:
+        for name in ("experiment.yaml", "tokens.npy"):
+            self.take(f"training/{name}", name)
 
     def take(self, artefact: str, name: str = "") -> pathlib.Path:
         """Copies a valid artefact to the working folder. Returns the copy."""
@@ -93,42 +115,37 @@ class Case:
         afterwards."""
         return self.run([self.programs.runner, *arguments], may_change=may_change, **options)
 
-    def train(self,
-              *arguments: str | bytes,
-              stub: bool = True,
-              results: str = "results",
-              also_changes: tuple[str, ...] = (),
-              **options) -> Ended:
+    def train(self, *arguments: str | bytes, stub: bool = True, results: str = "results",
+              also_changes: tuple[str, ...] = (), **options) -> Ended:
         """Runs fsdp-run with a trainer, which may change the results folder."""
         trainer = self.programs.stub_trainer if stub else self.programs.trainer
-        return self.fsdp_run(*arguments,
-                             "--trainer",
-                             trainer,
-                             "--results",
-                             results,
-                             may_change=(results, *also_changes),
-                             **options)
+        return self.fsdp_run(*arguments, "--trainer", trainer, "--results", results,
+                             may_change=(results, *also_changes), **options)
 
-    def run(self,
-            command: list[str | bytes],
-            *,
-            may_change: tuple[str, ...] = (),
-            environment: dict[str, str] | None = None,
-            raw_output: bool = False,
-            mute: bool = False,
-            statuses: tuple[int, ...] = oracle.RUNNER_STATUSES,
-            **options) -> Ended:
+    def check_and_plan(self, experiment: str, *words: str, check_sees_more: bool = False,
+                       **options) -> tuple[Ended, Ended]:
+        """Runs check and --dry-run, which must agree. check may still refuse more if it
+        `check_sees_more`."""
+        checked = self.fsdp_run("check", experiment, *words, **options)
+        planned = self.fsdp_run(experiment, "--dry-run", *words, "--trainer", self.programs.stub_trainer,
+                                **options)
+        if checked.ok != planned.ok and not (check_sees_more and planned.ok):
+            self.fail(f"check says {checked.status}, --dry-run {planned.status}\n{checked.excerpt()}\n"
+                      f"{planned.excerpt()}")
+        return checked, planned
+
+    def run(self, command: list[str | bytes], *, may_change: tuple[str, ...] = (),
+            environment: dict[str, str] | None = None, raw_output: bool = False, mute: bool = False,
+            statuses: tuple[int, ...] = oracle.RUNNER_STATUSES, **options) -> Ended:
         """Runs a command and judges it. `raw_output`: its output may hold control characters of
         others' text. `mute`: it cannot print a message."""
         before = snapshot.take(self.folder)
         variables = {**self.environment(), **(environment or {})}
         if resource.RLIMIT_NPROC in options.get("limits", {}):  # the leak check is a process
             variables["ASAN_OPTIONS"] += ":detect_leaks=0"
-        ended = sandbox.run(self.mounts.inside(command) if self.mounts else command,
-                            self.work, variables,
-                            limit_s=self.programs.limit_s,
-                            memory_limit=not self.programs.sanitized,
-                            **options)
+        ended = sandbox.run(self.mounts.inside(command) if self.mounts else command, self.work,
+                            variables, limit_s=self.programs.limit_s,
+                            memory_limit=not self.programs.sanitized, **options)
         for problem in oracle.problems(ended, statuses, raw_output, mute):
             self.fail(f"{problem}\n    of: {ended.command_line}\n{ended.excerpt()}")
         # Runners see each other in fsdp-run.devices. Each removes its files when it ends.

@@ -3,34 +3,25 @@
 import json
 import math
 
-BYTES_BY_USE = (
-    "parameters_bytes", "whole_bytes", "gradients_bytes", "optimizer_state_bytes", "attention_bytes",
-    "mlp_bytes", "hidden_bytes", "head_bytes", "activation_gradients_bytes", "batch_bytes",
-    "other_bytes"
-)
-INTEGERS = {
-    "version", "sequence", "time_unix_ms", "step", "steps", "rank", "world_size", "local_rank",
-    "process_id", "threads", "steps_planned", "parameter_count", "resumed_from_step", "tokens",
-    "unpadded_tokens", "label_count", "memory_allocated_bytes_forward", "memory_reserved_bytes_forward",
-    "memory_allocated_bytes_max", "memory_reserved_bytes_max", "size_bytes", "exit_code",
-    *BYTES_BY_USE, "cpu_count"
-}
-REALS = {
-    "step_time_ms", "learning_rate", "evaluation_time_ms", "write_time_ms", "token_accuracy",
-    "measured_time_ms", "cpu_time_ms"
-}
-OPTIONAL_REALS = {
-    "loss", "gradient_norm", "gradient_scale", "communication_time_ms", "power_limit_watts",
-    "sm_clock_mhz_max", "model_flops", "hardware_flops", "cpus_busy_time_ms", "run_queue_wait_time_ms"
-}
-OPTIONAL_INTEGERS = {
-    "device_memory_bytes", "memory_host_bytes_max", "other_processes", "trained_parameter_count", "unit"
-}
+BYTES_BY_USE = ("parameters_bytes", "whole_bytes", "gradients_bytes", "optimizer_state_bytes",
+                "attention_bytes", "mlp_bytes", "hidden_bytes", "head_bytes",
+                "activation_gradients_bytes", "batch_bytes", "other_bytes")
+INTEGERS = {"version", "sequence", "time_unix_ms", "step", "steps", "rank", "world_size",
+            "local_rank", "process_id", "threads", "steps_planned", "parameter_count",
+            "resumed_from_step", "tokens", "unpadded_tokens", "label_count",
+            "memory_allocated_bytes_forward", "memory_reserved_bytes_forward",
+            "memory_allocated_bytes_max", "memory_reserved_bytes_max", "size_bytes", "exit_code",
+            *BYTES_BY_USE, "cpu_count"}
+REALS = {"step_time_ms", "learning_rate", "evaluation_time_ms", "write_time_ms", "token_accuracy",
+         "measured_time_ms", "cpu_time_ms"}
+OPTIONAL_REALS = {"loss", "gradient_norm", "gradient_scale", "communication_time_ms",
+                  "power_limit_watts", "sm_clock_mhz_max", "model_flops", "hardware_flops",
+                  "cpus_busy_time_ms", "run_queue_wait_time_ms"}
+OPTIONAL_INTEGERS = {"device_memory_bytes", "memory_host_bytes_max", "other_processes",
+                     "trained_parameter_count", "unit"}
 FLAGS = {"non_finite", "skipped", "suspended"}
-KINDS = {
-    "run_started", "step", "evaluation", "checkpoint", "device_sample", "run_finished",
-    "run_failed", "run_interrupted", "memory_peak", "cpu_use"
-}
+KINDS = {"run_started", "step", "evaluation", "checkpoint", "device_sample", "run_finished",
+         "run_failed", "run_interrupted", "memory_peak", "cpu_use"}
 # These members must be there. A missing one would be read as a measured 0.
 REQUIRED = {
     "step": ("step", "step_time_ms", "tokens", "unpadded_tokens", "label_count",
@@ -43,11 +34,9 @@ REQUIRED = {
     "memory_peak": ("step", "memory_allocated_bytes_max", *BYTES_BY_USE),
     "cpu_use": ("cpu_count", "measured_time_ms", "cpu_time_ms"),
 }
-TEXTS = {
-    "kind", "host", "device", "device_name", "warning", "torch_version", "cuda_version",
-    "nccl_version", "driver_version", "compute_capability", "gpu", "allocator_settings",
-    "bound_cpus", "path", "reason", "phase", "cpus"
-}
+TEXTS = {"kind", "host", "device", "device_name", "warning", "torch_version", "cuda_version",
+         "nccl_version", "driver_version", "compute_capability", "gpu", "allocator_settings",
+         "bound_cpus", "path", "reason", "phase", "cpus"}
 
 
 def fits(name: str, value) -> bool:
@@ -72,15 +61,11 @@ def event_of(line: bytes) -> dict | None:
         event = json.loads(line.decode(), parse_constant=no_constant)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(event, dict):
-        return None
-    if not all(name in event for name in ("version", "kind", "sequence", "time_unix_ms")):
-        return None
-    if not all(fits(name, value) for name, value in event.items()):
-        return None
-    if not all(name in event for name in REQUIRED.get(event["kind"], ())):
-        return None
-    return event
+    required = ("version", "kind", "sequence", "time_unix_ms")
+    is_event = (isinstance(event, dict) and all(name in event for name in required) and
+                all(fits(name, value) for name, value in event.items()) and
+                all(name in event for name in REQUIRED.get(event["kind"], ())))
+    return event if is_event else None
 
 
 def last(contents: bytes, kind: str, member: str):

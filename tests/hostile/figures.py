@@ -35,6 +35,11 @@ def comparison(results: pathlib.Path) -> list[dict]:
         return [dict(row) for row in connection.execute("select * from comparison")]
 
 
+def row_of(results: pathlib.Path, point: str) -> dict:
+    [row] = [row for row in comparison(results) if row["point"] == point]
+    return row
+
+
 def is_number(value) -> bool:
     return isinstance(value, FINITE) and not isinstance(value, bool)
 
@@ -105,9 +110,8 @@ def recomputed(connection: sqlite3.Connection, run: int, attempt: int) -> dict:
     steps: dict[int, dict[int, sqlite3.Row]] = {}
     counts = dict.fromkeys(range(ranks), 0)
     last: dict[int, int] = {}
-    for row in connection.execute(
-            "select * from steps where run = ? and attempt = ? "
-            "order by rank, sequence", (run, attempt)):
+    for row in connection.execute("select * from steps where run = ? and attempt = ? "
+                                  "order by rank, sequence", (run, attempt)):
         if row["step"] <= last.get(row["rank"], row["step"] - 1):
             continue  # steps of a rank must increase
         last[row["rank"]] = row["step"]
@@ -121,15 +125,13 @@ def recomputed(connection: sqlite3.Connection, run: int, attempt: int) -> dict:
     resumed = connection.execute(
         "select 1 from ranks where run = ? and attempt = ? and resumed_from_step > 0",
         (run, attempt)).fetchone()
-    figures = {
-        "steps": min(counts.values(), default=0),
-        "step_time_ms_median": statistics.median(after_warmup) if after_warmup else None,
-        "memory_allocated_bytes_max": max((row["memory_allocated_bytes_max"] for row in rows),
-                                          default=None),
-        "memory_reserved_bytes_max": max((row["memory_reserved_bytes_max"] for row in rows),
-                                         default=None),
-        "loss_last": of_rank_0[-1]["loss"] if of_rank_0 else None,
-    }
+    figures = {"steps": min(counts.values(), default=0),
+               "step_time_ms_median": statistics.median(after_warmup) if after_warmup else None,
+               "memory_allocated_bytes_max": max((row["memory_allocated_bytes_max"]
+                                                  for row in rows), default=None),
+               "memory_reserved_bytes_max": max((row["memory_reserved_bytes_max"] for row in rows),
+                                                default=None), "loss_last": of_rank_0[-1]["loss"]
+               if of_rank_0 else None}
     if not resumed:  # a resumed attempt has the loss of the run's first step
         figures["loss_first"] = of_rank_0[0]["loss"] if of_rank_0 else None
     return figures
@@ -149,6 +151,15 @@ def check_attempts(case: Case, results: pathlib.Path) -> None:
                 if not equal(attempt[name], value):
                     case.fail(f"run {attempt['run']}, attempt {attempt['attempt']}: {name} is "
                               f"{attempt[name]}, its steps say {value}")
+
+
+def check_results(case: Case, results: pathlib.Path, **options) -> list[dict]:
+    """Checks all that a run or command left, if it made results. Returns the rows of their report."""
+    if not (results / "results.sqlite").exists():
+        return []
+    check_no_crash(case, results)
+    check_attempts(case, results)
+    return (check_report(case, results, **options) or {"rows": []})["rows"]
 
 
 def check_no_crash(case: Case, results: pathlib.Path) -> None:

@@ -19,9 +19,7 @@ CRASH = re.compile(
     re.IGNORECASE)
 
 
-def problems(ended: Ended,
-             statuses: tuple[int, ...],
-             raw_output: bool = False,
+def problems(ended: Ended, statuses: tuple[int, ...], raw_output: bool = False,
              mute: bool = False) -> list[str]:
     """Returns the problems of a program's end and output."""
     found = []
@@ -67,15 +65,13 @@ def strict_json(text: str | bytes):
             raise ValueError("a key is there twice")
         return object_
 
-    if isinstance(text, bytes):
-        text = text.decode()
+    text = text.decode() if isinstance(text, bytes) else text
     return json.loads(text, parse_constant=no_constant, object_pairs_hook=no_repetition)
 
 
 def csv_rows(text: str | bytes) -> list[list[str]]:
     """Raises ValueError if rows differ in their number of cells."""
-    if isinstance(text, bytes):
-        text = text.decode()
+    text = text.decode() if isinstance(text, bytes) else text
     csv.field_size_limit(1 << 30)
     rows = list(csv.reader(io.StringIO(text, newline=""), strict=True))
     for row in rows:

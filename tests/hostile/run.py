@@ -102,18 +102,13 @@ def remove(folder: pathlib.Path) -> None:
 
 
 def report(outcome: Outcome, arguments: argparse.Namespace, scratch: pathlib.Path) -> None:
-    print(
-        f"\ncase {outcome.number}, {outcome.kind}: " + "; ".join(
-            ascii(note)[1:200] for note in outcome.notes)
-    )
+    print(f"\ncase {outcome.number}, {outcome.kind}: " + "; ".join(ascii(note)[1:200]
+                                                                   for note in outcome.notes))
     for failure in outcome.failures:
         print("  " + failure)
-    print(
-        f"  folder: {scratch}/case-{outcome.number}\n"
-        f"  again: .venv/bin/python tests/hostile/run.py --build {arguments.build} "
-        f"--seed {arguments.seed} "
-        f"--case {outcome.number}",
-        flush=True)
+    print(f"  folder: {scratch}/case-{outcome.number}\n"
+          f"  again: .venv/bin/python tests/hostile/run.py --build {arguments.build} "
+          f"--seed {arguments.seed} " f"--case {outcome.number}", flush=True)
 
 
 def summarise(outcomes: list[Outcome]) -> None:
@@ -160,16 +155,12 @@ def main() -> int:
     os.umask(0o022)
     scratch = pathlib.Path(arguments.scratch or tempfile.mkdtemp(prefix="fsdp-hostile-"))
     artefacts.make(scratch / "artefacts", programs)
-    numbers = arguments.case or [
-        number for number in range(arguments.cases)
-        if not arguments.only or kind_of(number) in arguments.only
-    ]
+    numbers = arguments.case or [number for number in range(arguments.cases) if not arguments.only
+                                 or kind_of(number) in arguments.only]
     outcomes = []
     with concurrent.futures.ProcessPoolExecutor(arguments.jobs) as workers:
-        futures = [
-            workers.submit(attack, arguments.seed, number, scratch, programs, bool(arguments.case))
-            for number in numbers
-        ]
+        futures = [workers.submit(attack, arguments.seed, number, scratch, programs,
+                                  bool(arguments.case)) for number in numbers]
         for future in concurrent.futures.as_completed(futures):
             outcomes.append(future.result())
             if outcomes[-1].failures:

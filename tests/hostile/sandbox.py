@@ -33,22 +33,14 @@ class Ended:
 
     def excerpt(self) -> str:
         """Returns the status and the beginning of the output."""
-        said = [
-            f"    | {line}" for text in (self.errors, self.output)
-            for line in text[:3000].decode("utf-8", "backslashreplace").splitlines()[:12]
-        ]
+        said = [f"    | {line}" for text in (self.errors, self.output)
+                for line in text[:3000].decode("utf-8", "backslashreplace").splitlines()[:12]]
         return "\n".join([f"    status {self.status}", *said])
 
 
-def run(command: list[str | bytes],
-        folder: pathlib.Path,
-        environment: dict[str, str],
-        *,
-        limit_s: float,
-        memory_limit: bool = True,
-        limits: dict[int, int] | None = None,
-        closed: tuple[int, ...] = (),
-        input_bytes: bytes = b"") -> Ended:
+def run(command: list[str | bytes], folder: pathlib.Path, environment: dict[str, str], *,
+        limit_s: float, memory_limit: bool = True, limits: dict[int, int] | None = None,
+        closed: tuple[int, ...] = (), input_bytes: bytes = b"") -> Ended:
     """`limits` are limits of resources (resource.RLIMIT_*), in addition to the memory limit.
     `closed` lists the standard streams to close."""
     def prepare() -> None:
@@ -64,14 +56,8 @@ def run(command: list[str | bytes],
             tempfile.TemporaryFile() as errors:
         given.write(input_bytes)
         given.seek(0)
-        process = subprocess.Popen(command,
-                                   cwd=folder,
-                                   env=environment,
-                                   stdin=given,
-                                   stdout=output,
-                                   stderr=errors,
-                                   start_new_session=True,
-                                   preexec_fn=prepare)
+        process = subprocess.Popen(command, cwd=folder, env=environment, stdin=given, stdout=output,
+                                   stderr=errors, start_new_session=True, preexec_fn=prepare)
         timed_out = False
         try:
             process.wait(timeout=limit_s)

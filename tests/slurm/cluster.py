@@ -29,13 +29,15 @@ import sys
 import time
 from pathlib import Path
 
-from configuration import NODES, user_name, write_configuration
-from host_processes import is_running, processes, program_of
+sys.path.append(str(Path(__file__).resolve().parents[1]))  # waiting
+
+from configuration import NODES, user_name, write_configuration  # noqa: E402
+from host_processes import is_running, processes, program_of  # noqa: E402
+from waiting import wait_until  # noqa: E402
 
 DAEMONS = ("munged", "slurmctld", "slurmd", "slurmdbd", "mariadbd")
 SOCKET_PATH_MAX = 107
-START_S = 60
-STOP_S = 30
+STOP_S = 120
 
 
 class Cluster:
@@ -122,12 +124,8 @@ class Cluster:
         return queue.stdout.splitlines()
 
     @staticmethod
-    def wait_until(what, condition, seconds=120, pause=0.25):
-        deadline = time.monotonic() + seconds
-        while not condition():
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"waited {seconds} s in vain until {what}")
-            time.sleep(pause)
+    def wait_until(what, condition, pause=0.1):
+        return wait_until(what, condition, pause_s=pause)
 
     def log(self):
         """Returns the last log lines of each daemon."""
@@ -164,14 +162,13 @@ class Cluster:
 
     def _await(self, daemons, is_ready):
         """Waits until the started daemons are ready."""
-        deadline = time.monotonic() + START_S
-        while not is_ready():
+        def is_over():
             for daemon in daemons:
                 if not self._daemons([daemon]):
                     raise ChildProcessError(f"{daemon} ended")
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"not ready after {START_S} s: {', '.join(daemons)}")
-            time.sleep(0.05)
+            return is_ready()
+
+        self.wait_until(f"{', '.join(daemons)} are ready", is_over, pause=0.05)
 
     def _is_daemon(self, environment, name=None):
         return (environment.get("FSDP_TEST_CLUSTER") == str(self.folder) and

@@ -1,4 +1,5 @@
 """The files of a cluster in a folder: slurm.conf and related files."""
+import contextlib
 import os
 import pwd
 import random
@@ -80,18 +81,21 @@ def user_name():
     return pwd.getpwuid(os.getuid()).pw_name
 
 
+own_ports = []  # sockets whose names keep other tests from the ports (tests/parity/trainer.py)
+
+
 def free_ports(count):
     """Returns the first of `count` consecutive free ports, below the ports at which ranks of jobs
     meet."""
     while True:
         first = random.randrange(10000, 19900)
-        try:
+        with contextlib.suppress(OSError):
             for port in range(first, first + count):
+                own_ports.append(socket.socket(socket.AF_UNIX))
+                own_ports[-1].bind(f"\0fsdp-test-port-{port}")
                 with socket.socket() as taken:
                     taken.bind(("", port))
             return first
-        except OSError:
-            continue
 
 
 def write_configuration(folder, accounting, settings):

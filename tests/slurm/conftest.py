@@ -2,7 +2,6 @@ import functools
 import itertools
 import os
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 
 import pytest
 from cluster import Cluster
@@ -11,9 +10,6 @@ from workplace import Workplace
 
 
 def pytest_addoption(parser):
-    parser.addoption("--runner", required=True, help="the fsdp-run program to test")
-    parser.addoption("--trainer", required=True, help="fsdp-train, built")
-    parser.addoption("--stub-trainer", required=True, help="tests/fakes/stub_trainer, built")
     parser.addoption("--rounds", type=int, default=1, help="how often each submission is tried")
 
 
@@ -36,9 +32,9 @@ def left_empty(cluster):
     """Yields the cluster for one test. Fails if the test leaves jobs or their processes."""
     yield cluster
     try:
-        cluster.wait_until("all jobs have ended", lambda: cluster.queue() == [], 60)
+        cluster.wait_until("all jobs have ended", lambda: cluster.queue() == [])
         cluster.wait_until("the jobs' processes have ended",
-                           lambda: cluster.processes_of_jobs() == [], 60)
+                           lambda: cluster.processes_of_jobs() == [])
     except TimeoutError:
         cluster.call("scancel", f"--user={user_name()}")
         raise
@@ -91,19 +87,23 @@ def own_cluster(tmp_path_factory):
 
 
 @pytest.fixture
+def gate(tmp_path):
+    """A file that does not exist yet, for which ranks wait."""
+    return tmp_path / "gate"
+
+
+@pytest.fixture
 def any_own_cluster(own_cluster, with_accounting):
     return functools.partial(own_cluster, accounting=with_accounting)
 
 
 @pytest.fixture
-def workplace(request, tmp_path):
+def workplace(runner, trainer, stub_trainer, tmp_path):
     """workplace(cluster, experiment) makes a folder with experiment.yaml, to run on the cluster."""
-    programs = [Path(request.config.getoption(name)).resolve()
-                for name in ("--runner", "--trainer", "--stub-trainer")]
     made = []
 
     def make(cluster, experiment, folder="work"):
-        made.append(Workplace(tmp_path / folder, cluster, experiment, *programs))
+        made.append(Workplace(tmp_path / folder, cluster, experiment, runner, trainer, stub_trainer))
         return made[-1]
 
     yield make

@@ -27,7 +27,7 @@ def test_a_limit_that_the_experiment_does_not_name_is_no_answer(limiting_cluster
     work = workplace(limiting_cluster, experiment(["{name: run}"], f"{LARGE}, train.steps: 40"))
 
     def call(*more):
-        ended = work.call(*work.with_trainer(*more))
+        ended = work.call(*work.with_trainer(*more), status=None)
         [row] = work.query("select status, reason from runs")
         return ended, row["status"], row["reason"]
 

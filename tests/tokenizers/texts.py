@@ -11,12 +11,11 @@ CHINESE = "你好世界人工智能模型训练数据，。！？《》「」的
 JAPANESE = "こんにちは世界カタカナひらがなアイウエオ漢字ー〜・"
 EMOJI = "😀🎉🏳️‍🌈👩‍👩‍👧‍👦👍🏽❤️🇪🇸🇨🇳🧑‍💻🫠✨"
 OTHER_SCRIPTS = "Привет мир Ελλάδα שלום עולם مرحبا بالعالم नमस्ते ไทย한국어ქართული አማርኛ ພາສາ"
-CODE = [
-    "def f(x):\n    return x ** 2  # squared\n", "for (int i = 0; i < n; ++i) {\n\t\tsum += a[i];\n\t}",
-    "<div class=\"a\">&nbsp;</div>\r\n", "SELECT * FROM t WHERE id = 42;", "https://example.com/?q=1&r=%20",
-    "\\frac{1}{2}", "0xDEADBEEF", "{\"k\": [1, 2.5e-3, null]}", "std::vector<int>()", "a->b", "!!!???",
-    "-----", "#include <a.h>", "x=1;y=2", "@user #tag $100 50% 3.14159265358979"
-]
+CODE = ["def f(x):\n    return x ** 2  # squared\n",
+        "for (int i = 0; i < n; ++i) {\n\t\tsum += a[i];\n\t}", "<div class=\"a\">&nbsp;</div>\r\n",
+        "SELECT * FROM t WHERE id = 42;", "https://example.com/?q=1&r=%20", "\\frac{1}{2}",
+        "0xDEADBEEF", "{\"k\": [1, 2.5e-3, null]}", "std::vector<int>()", "a->b", "!!!???", "-----",
+        "#include <a.h>", "x=1;y=2", "@user #tag $100 50% 3.14159265358979"]
 SPACES = [" ", "  ", "   ", "\t", "\n", "\r\n", "\n\n\n", " \n ", "\u00a0", "\u3000", "\u2028", "\u180e",
           "\u200b", "\ufeff", "        ", " \t ", "\x85", "\x0b", "\x1c"]
 MARKS = "\u0301\u0308\u0327\u0323\u0345\u20dd\u0f72\u093f\u0bc6\u1161\u11a8"

@@ -32,10 +32,8 @@ COMMANDS = {
         "--older-than", "--not-current", "--checkpoints", "--keep-last", "--dry-run"
     ],
 }
-FLAGS = {
-    "--rerun", "--dry-run", "--per-rank", "--quiet", "--json", "--per-run", "--detach", "--follow",
-    "--per-series", "--all", "--force", "--not-current", "--checkpoints"
-}
+FLAGS = {"--rerun", "--dry-run", "--per-rank", "--quiet", "--json", "--per-run", "--detach",
+         "--follow", "--per-series", "--all", "--force", "--not-current", "--checkpoints"}
 SENSIBLE = {
     "--format": [
         "table", "markdown", "csv", "json", "latex", "html", "jsonl", "tensorboard", "wandb"
@@ -68,10 +66,9 @@ SENSIBLE = {
     "--keep-last": ["1", "0", "-1"],
     "--older-than": ["1d", "0s", "99999999999999d", "2026-13-45"],
 }
-POSITIONALS = [
-    "one", "trial", "trial/one", "1", "2", "0", "-1", "sweep/experiment.yaml", "sweep", "99",
-    "nobody", "sweep/results", "x=sweep/results", "=sweep/results", "x=", "bash", "zsh", "fish"
-]
+POSITIONALS = ["one", "trial", "trial/one", "1", "2", "0", "-1", "sweep/experiment.yaml", "sweep",
+               "99", "nobody", "sweep/results", "x=sweep/results", "=sweep/results", "x=", "bash",
+               "zsh", "fish"]
 REFERENCE = "experiment: trial\nfigures: {}\n"
 
 
@@ -109,12 +106,11 @@ def words(case: Case, command: str) -> list[str | bytes]:
         else:
             given += [option, value(case, option)]
     if random.random() < 0.2:
-        given.insert(
-            random.randrange(len(given) + 1),
-            random.choice([
-                "--", "-", "--nonsense", "-h", "--set=", "---", "--results", b"\xff\xfe", "",
-                "--version", "--format=json", "-x" * 500, "--=", "--help=1", "@file"
-            ]))
+        given.insert(random.randrange(len(given) + 1), random.choice(["--", "-", "--nonsense", "-h",
+                                                                      "--set=", "---", "--results",
+                                                                      b"\xff\xfe", "", "--version",
+                                                                      "--format=json", "-x" * 500,
+                                                                      "--=", "--help=1", "@file"]))
     return given
 
 
@@ -122,17 +118,12 @@ def odd_words(case: Case) -> None:
     command = case.random.choice(list(COMMANDS))
     given = words(case, command)
     case.note(f"{command} {given!a}"[:300])
-    may_change: tuple[str, ...] = ()
     if command == "run":
         given += ["--trainer", case.programs.stub_trainer]
-        may_change = ("results",)
     elif command == "export":
         given += ["--to", "exported"]
-        may_change = ("exported",)
-    elif command == "merge":
-        may_change = ("results",)
-    elif command == "prune":
-        may_change = ("sweep/results",)
+    may_change = {"run": ("results",), "merge": ("results",), "export": ("exported",),
+                  "prune": ("sweep/results",)}.get(command, ())
     if command not in ("run", "merge", "check", "schema", "completion", "complete"):
         given += ["--results", "sweep/results"]
     ended = case.fsdp_run(command, *given, may_change=may_change)
@@ -158,56 +149,44 @@ def check_form(case: Case, ended, given: list) -> None:
 def odd_output(case: Case) -> None:
     """`--output` names something that is not simply a new file."""
     target = case.work / "target"
-    kind = case.random.choice([
-        "file", "mode", "symlink", "dangling", "folder", "pipe", "missing", "in read-only",
-        "neighbour", "loop", "hard link", "long"
-    ])
+    kind = case.random.choice(["file", "mode", "symlink", "dangling", "folder", "pipe", "missing",
+                               "in read-only", "neighbour", "loop", "hard link", "long"])
     case.note(f"--output: {kind}")
     given, changes, reader = "target", ["target"], None
-    if kind in ("file", "mode"):
-        target.write_text("old\n")
-        target.chmod(0o644 if kind == "file" else case.random.choice([0o600, 0o640, 0o755]))
-    elif kind == "symlink":
-        case.write("linked", "old\n")
-        target.symlink_to("linked")
+    if kind in ("symlink", "dangling", "hard link"):
         changes = ["linked"]
-    elif kind == "dangling":
-        target.symlink_to("linked")
-        changes = ["linked"]
-    elif kind == "folder":
-        target.mkdir()
-        changes = []
-    elif kind == "pipe":
-        os.mkfifo(target)
-        reader = subprocess.Popen(["cat", target], stdout=subprocess.DEVNULL, cwd="/")
-        changes = []
-    elif kind == "missing":
-        given = "no/such/folder/target"
-    elif kind == "in read-only":
-        (case.work / "closed").mkdir(mode=0o555)
-        given = "closed/target"
-    elif kind == "neighbour":
-        for name in ("target.new", ".target.new", "target.tmp", "target~"):
-            case.write(name, "precious\n")
-    elif kind == "loop":
-        target.symlink_to("target")
-    elif kind == "hard link":
-        case.write("linked", "old\n")
-        os.link(case.work / "linked", target)
-        changes = ["target", "linked"]
-    elif kind == "long":
-        given = case.random.choice(["t" * 300, "d/" * 3000 + "x", "t" * 250])
-        changes = [given] if len(given) == 250 else []
+        if kind != "dangling":
+            case.write("linked", "old\n")
+    match kind:
+        case "file" | "mode":
+            target.write_text("old\n")
+            target.chmod(0o644 if kind == "file" else case.random.choice([0o600, 0o640, 0o755]))
+        case "symlink" | "dangling":
+            target.symlink_to("linked")
+        case "hard link":
+            os.link(case.work / "linked", target)
+            changes += ["target"]
+        case "folder" | "pipe" | "loop":
+            odd.put(target, kind)
+            if kind != "loop":
+                changes = []
+            if kind == "pipe":
+                reader = subprocess.Popen(["cat", target], stdout=subprocess.DEVNULL, cwd="/")
+        case "missing":
+            given = "no/such/folder/target"
+        case "in read-only":
+            (case.work / "closed").mkdir(mode=0o555)
+            given = "closed/target"
+        case "neighbour":
+            for name in ("target.new", ".target.new", "target.tmp", "target~"):
+                case.write(name, "precious\n")
+        case "long":
+            given = case.random.choice(["t" * 300, "d/" * 3000 + "x", "t" * 250])
+            changes = [given] if len(given) == 250 else []
     form = case.random.choice(["table", "markdown", "csv", "json", "latex", "html"])
     mode = target.stat().st_mode if kind in ("file", "mode") else None
-    ended = case.fsdp_run("report",
-                          "--format",
-                          form,
-                          "--output",
-                          given,
-                          "--results",
-                          "sweep/results",
-                          may_change=tuple(changes))
+    ended = case.fsdp_run("report", "--format", form, "--output", given, "--results",
+                          "sweep/results", may_change=tuple(changes))
     if mode is not None and target.stat().st_mode != mode:
         case.fail(f"the mode was {stat.filemode(mode)}, is {stat.filemode(target.stat().st_mode)}")
     if ended.ok and form == "json" and kind in ("file", "mode", "symlink", "neighbour",
@@ -228,10 +207,8 @@ def odd_results(case: Case) -> None:
                                   ["merge", "sweep/results"], ["doctor"], ["run"]])
     case.note(f"--results: {kind}, {command[0]}")
     given = "odd"
-    if kind == "file":
-        results.write_text("no folder\n")
-    elif kind in ("loop", "dangling"):
-        results.symlink_to("odd" if kind == "loop" else "nowhere")
+    if kind in ("file", "loop", "dangling"):
+        odd.put(results, kind, b"no folder\n")
     elif kind in ("read-only", "unreadable", "empty"):
         results.mkdir(mode={"read-only": 0o555, "unreadable": 0, "empty": 0o755}[kind])
     elif kind == "long":
@@ -240,9 +217,8 @@ def odd_results(case: Case) -> None:
     writes = command[0] in ("merge", "run")
     changes = (given.split("/")[0], "nowhere") if writes else ()
     if command[0] == "run":
-        command = [
-            "run", "sweep/experiment.yaml", "--only", "one", "--trainer", case.programs.stub_trainer
-        ]
+        command = ["run", "sweep/experiment.yaml", "--only", "one", "--trainer",
+                   case.programs.stub_trainer]
     case.fsdp_run(*command, "--results", given, may_change=changes)
 
 
@@ -259,11 +235,4 @@ def odd_set(case: Case) -> None:
         ]).replace("\x00", "")
         given += ["--set", f"{key}={text}"]
     case.note(f"{given!a}"[:300])
-    checked = case.fsdp_run("check", "sweep/experiment.yaml", *given)
-    planned = case.fsdp_run("sweep/experiment.yaml", "--dry-run", *given, "--trainer",
-                            case.programs.stub_trainer)
-    if checked.ok != planned.ok:
-        case.fail(
-            f"check says {checked.status}, --dry-run {planned.status}\n{checked.excerpt()}\n"
-            f"{planned.excerpt()}"
-        )
+    case.check_and_plan("sweep/experiment.yaml", *given)

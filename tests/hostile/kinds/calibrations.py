@@ -14,8 +14,7 @@ HUGE_COUNT = 200_000
 
 
 def attack(case: Case) -> None:
-    case.take("training/experiment.yaml", "experiment.yaml")
-    case.take("training/tokens.npy", "tokens.npy")
+    case.take_training()
     case.take("calibrated", "results")
     [file] = (case.work / "results").glob("calibrations/*/*.json")
     change = case.random.choice([replace, replace, damage, change_value, change_value, make_huge, scale, move])
@@ -26,11 +25,6 @@ def attack(case: Case) -> None:
 def plan(case: Case, point: str = POINT, results: str = "results"):
     return case.fsdp_run("plan", "experiment.yaml", "--only", point, "--format", "json", "--results", results,
                          "--trainer", case.programs.trainer)
-
-
-def step_time_ms(case: Case) -> float | None:
-    [planned] = json.loads(plan(case).output)
-    return planned["step_time_ms"]
 
 
 def judge(case: Case, ended, file: pathlib.Path, is_usable: bool | None) -> None:
@@ -47,41 +41,27 @@ def judge(case: Case, ended, file: pathlib.Path, is_usable: bool | None) -> None
         case.fail(f"a valid calibration is not used: {planned['assumptions']}")
     if is_usable is False and time_ms is not None:
         case.fail(f"a step takes {time_ms} ms by what is no calibration of it")
-    if time_ms is None and os.path.lexists(file) and not is_said and not is_broken_link(file):
+    if time_ms is None and os.path.lexists(file) and not is_said and not (
+            file.is_symlink() and not file.exists()):
         case.fail(f"nothing says why there is no step time: {planned['assumptions']}")
 
 
-def is_broken_link(file: pathlib.Path) -> bool:
-    return file.is_symlink() and not file.exists()
-
-
 def replace(case: Case, file: pathlib.Path) -> bool:
-    what = case.random.choice(["gone", "folder", "loop", "dangling", "pipe", "unreadable", "link", "pipe by a link"])
-    moved = case.work / "moved"
-    if what == "unreadable":
-        file.chmod(0)
-    else:
-        file.rename(moved)
-    if what == "folder":
-        file.mkdir()
-    elif what == "pipe":
-        os.mkfifo(file)
-    elif what == "pipe by a link":
-        os.mkfifo(case.work / "pipe")
+    what = case.replace(file, ["gone", "folder", "loop", "dangling", "pipe", "unreadable", "link",
+                               "pipe by a link"])
+    if what == "pipe by a link":
+        odd.put(case.work / "pipe", "pipe")
+        file.unlink()
         file.symlink_to(case.work / "pipe")
-    elif what in ("loop", "dangling", "link"):
-        file.symlink_to({"loop": file.name, "dangling": "nowhere", "link": moved}[what])
-    case.note(what)
     return what == "link"
 
 
-def damage(case: Case, file: pathlib.Path) -> bool | None:
-    contents, what = odd.damaged(case.random, file.read_bytes())
+def damage(case: Case, file: pathlib.Path) -> None:
     if case.random.random() < 0.3:
-        contents, what = odd.nested(case.random).encode(), "deep"
-    file.write_bytes(contents)
-    case.note(what)
-    return None
+        file.write_text(odd.nested(case.random))
+        case.note("deep")
+    else:
+        case.damage(file)
 
 
 def change_value(case: Case, file: pathlib.Path) -> bool | None:
@@ -109,13 +89,13 @@ def change_value(case: Case, file: pathlib.Path) -> bool | None:
 def scale(case: Case, file: pathlib.Path) -> bool:
     """Multiplies all times. The planned step time must grow equally."""
     factor = case.random.choice([2, 3, 1000])
-    before_ms = step_time_ms(case)
+    before_ms = json.loads(plan(case).output)[0]["step_time_ms"]
     calibration = json.loads(file.read_bytes())
     for time in calibration["times"]:
         time["time_ms"] *= factor
     file.write_text(json.dumps(calibration))
     case.note(f"all times {factor}-fold")
-    after_ms = step_time_ms(case)
+    after_ms = json.loads(plan(case).output)[0]["step_time_ms"]
     if before_ms is None or after_ms is None or not math.isclose(after_ms, factor * before_ms, rel_tol=1e-3):
         case.fail(f"a step takes {after_ms} ms if all takes {factor} times as long, otherwise {before_ms} ms")
     return True
@@ -145,7 +125,7 @@ def move(case: Case, file: pathlib.Path) -> bool | None:
     return False
 
 
-def make_huge(case: Case, file: pathlib.Path) -> bool | None:
+def make_huge(case: Case, file: pathlib.Path) -> None:
     calibration = json.loads(file.read_bytes())
     what = case.random.choice(["many times", "spaces", "a long name", "twice"])
     if what == "many times":
@@ -160,4 +140,3 @@ def make_huge(case: Case, file: pathlib.Path) -> bool | None:
     else:
         file.write_text(text[:-1] + ', "ranks": 7}' if what == "twice" else text)
     case.note(what)
-    return None

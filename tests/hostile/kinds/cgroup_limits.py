@@ -22,8 +22,7 @@ def attack(case: Case) -> None:
     groups = case.work / "cgroups"
     make(case, groups)
     limit_bytes = memory_there_is(groups)
-    case.take("training/experiment.yaml", "experiment.yaml")
-    case.take("training/tokens.npy", "tokens.npy")
+    case.take_training()
     with case.mounted() as mounts:
         mounts.call("mount --rbind $work/cgroups /sys/fs/cgroup")
         check_plan(case, limit_bytes)
@@ -95,12 +94,12 @@ def check_plan(case: Case, limit_bytes: int) -> None:
 def check_run(case: Case, limit_bytes: int) -> None:
     """The kernel does not enforce these made-up limits, but the trainer respects them."""
     case.train("experiment.yaml", "--only", "full", stub=False)
-    [row] = [row for row in figures.comparison(case.work / "results") if row["point"] == "full"]
+    row = figures.row_of(case.work / "results", "full")
     if limit_bytes < ENOUGH_BYTES:
         if row["status"] != "out_of_memory":
             case.fail(f"the run is {row['status']}, of {limit_bytes} bytes: {row['reason']}")
         return
-    [usual] = [row for row in figures.comparison(case.artefacts / "training/results") if row["point"] == "full"]
+    usual = figures.row_of(case.artefacts / "training/results", "full")
     if row["status"] != "finished" or abs(row["loss_last"] - usual["loss_last"]) > 1e-5:
         case.fail(f"the run is {row['status']} with loss {row['loss_last']}: {row['reason']}")
     if row["device_memory_bytes"] != limit_bytes:

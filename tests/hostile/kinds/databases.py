@@ -1,6 +1,5 @@
 """Copies of results.sqlite that other people, torn disks and other programs have changed."""
 
-import os
 import pathlib
 import shutil
 import sqlite3
@@ -15,6 +14,8 @@ NAMES_OF_FILES = (("runs", "folder"), ("runs", "experiment"), ("runs", "point"),
                   ("checkpoints", "path"), ("experiments", "name"), ("experiments", "file"))
 # SQLite makes these files if it reads a database that a stranger put into WAL mode.
 WAL_INDEX = ("sweep/results/results.sqlite-shm", "sweep/results/results.sqlite-wal")
+# A reading command may change these, as it may upgrade the database or roll back a journal.
+MAY_CHANGE = (*WAL_INDEX, "sweep/results/results.sqlite", "sweep/results/results.sqlite-journal")
 BEHIND_A_LINK = "behind_a_link"  # a user's link leads here; the run makes its database here
 
 
@@ -22,19 +23,11 @@ def attack(case: Case) -> None:
     folder = case.take("sweep")
     results = folder / "results"
     database = results / "results.sqlite"
-    case.random.choice([
-        damage, change_values, change_values, change_values, change_pragma, change_schema, replace,
-        add_journal
-    ])(case, database)
+    case.random.choice([Case.damage, change_values, change_values, change_values, change_schema,
+                        change_schema, replace, add_journal])(case, database)
     for command in case.random.sample(
         [report, others, merge, merge_into_my_own, prune, export, run_again], 2):
         command(case, results)
-
-
-def damage(case: Case, database: pathlib.Path) -> None:
-    contents, what = odd.damaged(case.random, database.read_bytes())
-    database.write_bytes(contents)
-    case.note("database: " + what)
 
 
 def connect(database: pathlib.Path) -> sqlite3.Connection:
@@ -90,17 +83,10 @@ def odd_value(case: Case, column: str) -> tuple[str, tuple]:
     return "?", (odd.text(case.random).encode("utf-8", "replace").decode(),)
 
 
-def change_pragma(case: Case, database: pathlib.Path) -> None:
-    pragma = case.random.choice(["user_version", "application_id"])
-    value = case.random.choice([-1, -2**31, 0, 1, 2, 3, 4, 5, 6, 7, 100, 2**31 - 1, 1178878804])
-    with connect(database) as connection:
-        connection.execute(f"pragma {pragma} = {value}")
-    connection.close()
-    case.note(f"{pragma} = {value}")
-
-
 def change_schema(case: Case, database: pathlib.Path) -> None:
     table = case.random.choice(TABLES)
+    pragma = case.random.choice(["user_version", "application_id"])
+    number = case.random.choice([-1, -2**31, 0, 1, 2, 3, 4, 5, 6, 7, 100, 2**31 - 1, 1178878804])
     statement = case.random.choice([
         f"drop table {table}",
         "drop view comparison",
@@ -120,6 +106,7 @@ def change_schema(case: Case, database: pathlib.Path) -> None:
         f"insert into {table} select * from {table} where 0",
         "pragma journal_mode = wal",
         "pragma encoding = 'UTF-16'",
+        *[f"pragma {pragma} = {number}"] * 20,
         f"create unique index stranger on {table} (1)",
         "delete from runs where id = 1",
         "delete from attempts where run = 2",
@@ -137,33 +124,22 @@ def change_schema(case: Case, database: pathlib.Path) -> None:
 
 def replace(case: Case, database: pathlib.Path) -> None:
     """Puts something else in place of the database."""
-    what = case.random.choice([
-        "foreign", "folder", "text", "symlink loop", "dangling symlink", "symlink", "not readable",
-        "read-only", "pipe"
-    ])
+    what = case.random.choice(["foreign", "folder", "text", "loop", "dangling", "symlink", "unreadable",
+                               "read-only", "pipe"])
     case.note(what)
-    other = database.parent / "other"
-    if what in ("read-only", "not readable"):
-        return database.chmod(0o444 if what == "read-only" else 0)
     if what == "symlink":
-        shutil.move(database, other)
+        shutil.move(database, database.parent / "other")
         return database.symlink_to("other")
-    database.unlink()
-    if what == "foreign":
+    odd.put(database, what, odd.text(case.random).encode() * 100 if what == "text" else b"")
+    if what == "dangling":
+        database.unlink()
+        database.symlink_to(case.work / BEHIND_A_LINK)
+    elif what == "foreign":
         with sqlite3.connect(database) as connection:
             connection.execute("create table bookmarks (url text, runs integer)")
             connection.execute("insert into bookmarks values ('\x1b[2J', 1)")
         connection.close()
-    elif what == "folder":
-        database.mkdir()
-    elif what == "text":
-        database.write_text(odd.text(case.random) * 100)
-    elif what == "symlink loop":
-        database.symlink_to(database.name)
-    elif what == "dangling symlink":
-        database.symlink_to(case.work / BEHIND_A_LINK)
-    else:
-        os.mkfifo(database)
+    return None
 
 
 def add_journal(case: Case, database: pathlib.Path) -> None:
@@ -175,45 +151,30 @@ def add_journal(case: Case, database: pathlib.Path) -> None:
     case.note(f"noise in {journal.name}")
 
 
-def name(results: pathlib.Path, case: Case) -> tuple[str, str]:
-    return "--results", str(results.relative_to(case.work))
-
-
-def may_change(case: Case) -> tuple[str, ...]:
-    """Returns the paths that a reading command may change, as it may upgrade the database or roll
-    back a journal."""
-    return ("sweep/results/results.sqlite", "sweep/results/results.sqlite-journal",
-            "sweep/results/results.sqlite-wal", "sweep/results/results.sqlite-shm")
+def read(case: Case, results: pathlib.Path, *words: str, may_change: tuple[str, ...] = ()):
+    return case.fsdp_run(*words, "--results", str(results.relative_to(case.work)),
+                         may_change=(*MAY_CHANGE, *may_change))
 
 
 def report(case: Case, results: pathlib.Path) -> None:
-    where = name(results, case)
-    case.fsdp_run("report",
-                  "--format",
-                  case.random.choice(["table", "markdown", "csv", "latex", "html", "json"]),
-                  *where,
-                  *case.random.choice([[], ["--per-rank"], ["--per-series"], ["trial"],
-                                       ["--compare", "1", "2"], ["--since", "1d"]]),
-                  may_change=may_change(case))
+    read(case, results, "report", "--format",
+         case.random.choice(["table", "markdown", "csv", "latex", "html", "json"]),
+         *case.random.choice([[], ["--per-rank"], ["--per-series"], ["trial"], ["--compare", "1", "2"],
+                              ["--since", "1d"]]))
     if case.random.random() < 0.7:
-        figures.check_report(case, results, may_change=may_change(case))
+        figures.check_report(case, results, may_change=MAY_CHANGE)
 
 
 def others(case: Case, results: pathlib.Path) -> None:
-    where = name(results, case)
     for words in case.random.sample(
         [["status", "--all"], ["status"], ["logs", "one"], ["logs", "2"], ["explain", "broken"],
-         ["explain", "1"], ["diff", "1", "2"], ["diff", "one", "fsdp"], ["cancel"], ["doctor"],
-         ["complete", "fsdp-run", "logs", ""]], 3):
-        where_ = () if words[0] == "complete" else where
-        case.fsdp_run(*words, *where_, may_change=may_change(case))
+         ["explain", "1"], ["diff", "1", "2"], ["diff", "one", "fsdp"], ["cancel"], ["doctor"]], 3):
+        read(case, results, *words)
+    case.fsdp_run("complete", "fsdp-run", "logs", "", may_change=MAY_CHANGE)
 
 
 def merge(case: Case, results: pathlib.Path) -> None:
-    ended = case.fsdp_run("merge",
-                          f"alice={results.relative_to(case.work)}",
-                          "--results",
-                          "all",
+    ended = case.fsdp_run("merge", f"alice={results.relative_to(case.work)}", "--results", "all",
                           may_change=("all", *WAL_INDEX))
     if ended.ok:
         figures.check_report(case, case.work / "all")
@@ -231,33 +192,21 @@ def merge_into_my_own(case: Case, results: pathlib.Path) -> None:
     if not ended.ok:
         return
     shutil.copytree(results, mine / "theirs", symlinks=True)
-    case.fsdp_run("prune",
-                  "--yes",
-                  *case.random.choice([["alice/trial"], ["--checkpoints", "alice/trial"]]),
-                  "--results",
-                  "mine",
-                  may_change=(*database, "mine/.*.lock"))
+    case.fsdp_run("prune", "--yes", *case.random.choice([["alice/trial"], ["--checkpoints",
+                                                                           "alice/trial"]]),
+                  "--results", "mine", may_change=(*database, "mine/.*.lock"))
 
 
 def prune(case: Case, results: pathlib.Path) -> None:
-    case.fsdp_run("prune",
-                  *case.random.choice([["--dry-run"], ["--yes"], ["--yes", "--checkpoints"],
-                                       ["--yes", "--not-current"], ["--yes", "trial"],
-                                       ["--yes", "--checkpoints", "--keep-last", "1"]]),
-                  *name(results, case),
-                  may_change=("sweep/results",))
+    words = case.random.choice([["--dry-run"], ["--yes"], ["--yes", "--checkpoints"],
+                                ["--yes", "--not-current"], ["--yes", "trial"],
+                                ["--yes", "--checkpoints", "--keep-last", "1"]])
+    read(case, results, "prune", *words, may_change=("sweep/results",))
 
 
 def export(case: Case, results: pathlib.Path) -> None:
     form = case.random.choice(["csv", "jsonl", "tensorboard", "wandb"])
-    ended = case.fsdp_run("export",
-                          "--to",
-                          "exported",
-                          "--format",
-                          form,
-                          *name(results, case),
-                          may_change=("exported", *may_change(case)))
-    if ended.ok:
+    if read(case, results, "export", "--to", "exported", "--format", form, may_change=("exported",)).ok:
         figures.check_export(case, case.work / "exported", results)
 
 
@@ -268,4 +217,4 @@ def run_again(case: Case, results: pathlib.Path) -> None:
                        results=str(results.relative_to(case.work)),
                        also_changes=(BEHIND_A_LINK, BEHIND_A_LINK + "-journal"))
     if ended.status in (0, 1):
-        figures.check_report(case, results, may_change=may_change(case))
+        figures.check_report(case, results, may_change=MAY_CHANGE)

@@ -78,62 +78,48 @@ def variables(case: Case) -> dict[str, str]:
     return chosen
 
 
-def run_stub(case: Case, **options) -> bool:
-    """Runs two ranks. Returns true if the run finished, and checks that it has the usual
-    figures."""
-    ended = case.train("sweep/experiment.yaml", "--only", "ddp", **options)
+def run_or_read(case: Case, run_share: float, **options) -> None:
+    """Runs two ranks, whose results must be as usual if the run finishes, or reads results."""
+    if case.random.random() < run_share:
+        if case.train("sweep/experiment.yaml", "--only", "ddp", **options).ok:
+            judge(case, "sweep", "ddp")
+    else:
+        read(case, **options)
+
+
+def read(case: Case, **options) -> None:
+    command = case.random.choice(COMMANDS)
+    case.fsdp_run(*command, "--results", "sweep/results", **options,
+                  may_change=("exported",) if command[0] == "export" else ())
+
+
+def judge(case: Case, usual_run: str, point: str) -> None:
     results = case.work / "results"
-    if ended.ok:
-        judge(case, results, case.artefacts / "sweep/results", "ddp")
-    return ended.ok
-
-
-def judge(case: Case, results, usual_results, point: str) -> None:
-    figures.check_attempts(case, results)
-    figures.check_report(case, results)
-    [row] = [row for row in figures.comparison(results) if row["point"] == point]
-    [usual] = [row for row in figures.comparison(usual_results) if row["point"] == point]
+    figures.check_results(case, results)
+    row, usual = (figures.row_of(place, point) for place in (results, case.artefacts / usual_run / "results"))
     for name in ("steps", "loss_first", "loss_last", "hash8", "ranks", "status"):
-        if row[name] != usual[name] and not isinstance(row[name], float):
-            case.fail(f"{name} is {row[name]}, usually {usual[name]}")
-        elif isinstance(row[name], float) and abs(row[name] - usual[name]) > 1e-5:
+        is_loss = isinstance(row[name], float)
+        if abs(row[name] - usual[name]) > 1e-5 if is_loss else row[name] != usual[name]:
             case.fail(f"{name} is {row[name]}, usually {usual[name]}")
 
 
 def odd_variables(case: Case) -> None:
-    chosen = variables(case)
-    if case.random.random() < 0.5:
-        run_stub(case, environment=chosen)
-        return
-    for command in case.random.sample(COMMANDS, 2):
-        changes = ("exported",) if command[0] == "export" else ()
-        case.fsdp_run(*command,
-                      "--results",
-                      "sweep/results",
-                      environment=chosen,
-                      may_change=changes)
+    run_or_read(case, 0.5, environment=variables(case))
 
 
 def closed_streams(case: Case) -> None:
-    closed = tuple(case.random.choice([(0,), (1,), (2,), (0, 1), (1, 2), (0, 1, 2), (0, 2)]))
+    closed = case.random.choice([(0,), (1,), (2,), (0, 1), (1, 2), (0, 1, 2), (0, 2)])
     case.note(f"closed: {closed}")
     if case.random.random() < 0.5:
-        case.train("sweep/experiment.yaml", "--only", "ddp", closed=closed, mute=2 in closed)
-        results = case.work / "results"
-        if (results / "results.sqlite").exists():
-            judge(case, results, case.artefacts / "sweep/results", "ddp")
-        for lock in results.glob(".*.lock"):
-            if b"ddp" in lock.read_bytes():
-                case.fail(f"progress in {lock.name}: {lock.read_bytes()[:200]!a}")
+        read(case, closed=closed, mute=2 in closed)
         return
-    command = case.random.choice(COMMANDS)
-    changes = ("exported",) if command[0] == "export" else ()
-    case.fsdp_run(*command,
-                  "--results",
-                  "sweep/results",
-                  closed=closed,
-                  may_change=changes,
-                  mute=2 in closed)
+    case.train("sweep/experiment.yaml", "--only", "ddp", closed=closed, mute=2 in closed)
+    results = case.work / "results"
+    if (results / "results.sqlite").exists():
+        judge(case, "sweep", "ddp")
+    for lock in results.glob(".*.lock"):
+        if b"ddp" in lock.read_bytes():
+            case.fail(f"progress in {lock.name}: {lock.read_bytes()[:200]!a}")
 
 
 def small_limits(case: Case) -> None:
@@ -148,21 +134,10 @@ def small_limits(case: Case) -> None:
         return
     value = case.random.choice(values)
     case.note(f"limit {kind}: {value}")
-    # The dynamic linker exits with 127 if there is no room for the libraries.
-    statuses = (0, 1, 2, 127, 130)
-    mute = kind == resource.RLIMIT_FSIZE  # its messages go to a file
-    if case.random.random() < 0.6:
-        run_stub(case, limits={kind: value}, statuses=statuses, mute=mute)
-    else:
-        command = case.random.choice(COMMANDS)
-        changes = ("exported",) if command[0] == "export" else ()
-        case.fsdp_run(*command,
-                      "--results",
-                      "sweep/results",
-                      limits={kind: value},
-                      may_change=changes,
-                      statuses=statuses,
-                      mute=mute)
+    # The dynamic linker exits with 127 if there is no room for the libraries. If the size of files is
+    # limited, messages have no room, because they go to a file.
+    run_or_read(case, 0.6, limits={kind: value}, statuses=(0, 1, 2, 127, 130),
+                mute=kind == resource.RLIMIT_FSIZE)
 
 
 def real_run(case: Case) -> None:
@@ -170,26 +145,12 @@ def real_run(case: Case) -> None:
     if case.random.random() < 0.6:
         odd_variables(case)
         return
-    case.take("training/tokens.npy", "tokens.npy")
-    case.take("training/experiment.yaml", "experiment.yaml")
+    case.take_training()
     chosen = variables(case)
     point = case.random.choice(["full", "sharded"])
-    case.train("experiment.yaml",
-               "--only",
-               point,
-               "--set",
-               "checkpoint.every_steps=null",
-               stub=False,
-               environment=chosen)
-    results = case.work / "results"
-    if not (results / "results.sqlite").exists():
-        return
-    figures.check_no_crash(case, results)
-    figures.check_attempts(case, results)
-    [row] = [row for row in figures.comparison(results) if row["point"] == point]
-    [usual] = [
-        row for row in figures.comparison(case.artefacts / "training/results")
-        if row["point"] == point
-    ]
-    if row["status"] == "finished" and abs(row["loss_last"] - usual["loss_last"]) > 1e-5:
-        case.fail(f"the loss is {row['loss_last']}, usually {usual['loss_last']}")
+    case.train("experiment.yaml", "--only", point, "--set", "checkpoint.every_steps=null",
+               stub=False, environment=chosen)
+    for row in figures.check_results(case, case.work / "results"):
+        usual = figures.row_of(case.artefacts / "training/results", point)
+        if row["status"] == "finished" and abs(row["loss_last"] - usual["loss_last"]) > 1e-5:
+            case.fail(f"the loss is {row['loss_last']}, usually {usual['loss_last']}")

@@ -65,9 +65,8 @@ def continue_a_killed_runner(case: Case, results: pathlib.Path, files: list[path
     [run] = connection.execute("select id from runs where point = 'ddp'").fetchone()
     for table in ("steps", "evaluations", "checkpoints", "device_samples", "summaries", "ranks"):
         connection.execute(f"delete from {table} where run = ?", (run,))
-    connection.execute(
-        "update attempts set status = 'running', ended_unix_ms = null, "
-        "runner_process_id = 999999999 where run = ?", (run,))
+    connection.execute("update attempts set status = 'running', ended_unix_ms = null, "
+                       "runner_process_id = 999999999 where run = ?", (run,))
     connection.execute("update runs set status = 'running' where id = ?", (run,))
     connection.close()
     for file, text in zip(files, contents):
@@ -100,74 +99,58 @@ def judge_finished(case: Case, row: dict, warnings: list[dict], contents: list[b
         case.fail(f"its events are whole, but it has {row['steps']} steps")
 
 
-def lines_of(contents: bytes) -> list[bytes]:
-    return contents.split(b"\n")[:-1] or [b""]
+def damage(case: Case, contents: bytes) -> bytes:
+    return case.damaged(contents, "events")
 
 
-def joined(lines: list[bytes]) -> bytes:
+def change_lines(case: Case, contents: bytes) -> bytes:
+    lines = contents.split(b"\n")[:-1] or [b""]
+    at, other = (case.random.randrange(len(lines)) for _ in range(2))
+    change = case.random.choice([tear_line, repeat_line, exchange_lines, drop_lines, *[change_value] * 3,
+                                 *[odd_line] * 2])
+    change(case, lines, at, other)
     return b"".join(line + b"\n" for line in lines)
 
 
-def damage(case: Case, contents: bytes) -> bytes:
-    contents, what = odd.damaged(case.random, contents)
-    case.note("events: " + what)
-    return contents
-
-
-def tear_line(case: Case, contents: bytes) -> bytes:
-    lines = lines_of(contents)
-    at = case.random.randrange(len(lines))
+def tear_line(case: Case, lines: list[bytes], at: int, _: int) -> None:
     lines[at] = lines[at][:case.random.randrange(len(lines[at]) + 1)]
     case.note(f"line {at + 1} torn")
-    return joined(lines)
 
 
-def repeat_lines(case: Case, contents: bytes) -> bytes:
-    lines = lines_of(contents)
-    at = case.random.randrange(len(lines))
+def repeat_line(case: Case, lines: list[bytes], at: int, _: int) -> None:
     case.note(f"line {at + 1} repeated")
-    return joined(lines[:at] + [lines[at]] * case.random.choice([2, 3, 1000]) + lines[at + 1:])
+    lines[at:at + 1] = [lines[at]] * case.random.choice([2, 3, 1000])
 
 
-def reorder_lines(case: Case, contents: bytes) -> bytes:
-    lines = lines_of(contents)
-    first, second = (case.random.randrange(len(lines)) for _ in range(2))
-    lines[first], lines[second] = lines[second], lines[first]
-    case.note(f"lines {first + 1} and {second + 1} exchanged")
-    return joined(lines)
+def exchange_lines(case: Case, lines: list[bytes], at: int, other: int) -> None:
+    lines[at], lines[other] = lines[other], lines[at]
+    case.note(f"lines {at + 1} and {other + 1} exchanged")
 
 
-def drop_lines(case: Case, contents: bytes) -> bytes:
-    lines = lines_of(contents)
-    at = case.random.randrange(len(lines))
+def drop_lines(case: Case, lines: list[bytes], at: int, _: int) -> None:
     case.note(f"lines from {at + 1} left out")
-    return joined(lines[:at] + lines[at + case.random.choice([1, 1, 2, 100]):])
+    del lines[at:at + case.random.choice([1, 1, 2, 100])]
 
 
-def change_value(case: Case, contents: bytes) -> bytes:
+def change_value(case: Case, lines: list[bytes], at: int, _: int) -> None:
     """Gives one member of one event an odd value, or removes it."""
-    lines = lines_of(contents)
-    at = case.random.randrange(len(lines))
     try:
         event = json.loads(lines[at])
         key = case.random.choice(list(event))
     except (ValueError, TypeError, IndexError):
-        return contents
+        return
     if case.random.random() < 0.15:
         del event[key]
         case.note(f"line {at + 1} without {key}")
     else:
         event[key] = case.random.choice([odd.scalar, odd.number])(case.random)
         case.note(f"line {at + 1}: {key} = {str(event[key])[:80]}")
-    lines[at] = json.dumps(event, ensure_ascii=case.random.random()
-                           < 0.5).encode("utf-8", "surrogateescape")
-    return joined(lines)
+    lines[at] = odd.json_of(case.random, event)
 
 
-def odd_line(case: Case, contents: bytes) -> bytes:
+def odd_line(case: Case, lines: list[bytes], at: int, _: int) -> None:
     """Inserts a line that is no event."""
-    lines = lines_of(contents)
-    at = case.random.randrange(len(lines) + 1)
+    at += case.random.randrange(2)
     megabytes = case.random.choice([1, 1, 20, 100])
     line, what = case.random.choice([
         (b"", "empty line"),
@@ -187,7 +170,7 @@ def odd_line(case: Case, contents: bytes) -> bytes:
          b'"reason":"\\u001b[2J\\nforged | row"}', "a failure with control characters"),
     ])
     case.note(f"{what} as line {at + 1}")
-    return joined(lines[:at] + [line] + lines[at:])
+    lines.insert(at, line)
 
 
 def no_last_line_feed(case: Case, contents: bytes) -> bytes:
@@ -195,5 +178,4 @@ def no_last_line_feed(case: Case, contents: bytes) -> bytes:
     return contents.rstrip(b"\n")
 
 
-MUTATIONS = (damage, damage, tear_line, repeat_lines, reorder_lines, drop_lines, change_value,
-             change_value, change_value, odd_line, odd_line, no_last_line_feed)
+MUTATIONS = (damage, damage, *[change_lines] * 9, no_last_line_feed)

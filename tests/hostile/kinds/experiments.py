@@ -7,10 +7,9 @@ import yaml
 from tests.hostile import figures, odd
 from tests.hostile.case import Case
 
-POINT_NAMES = [
-    "one", "ONE", "a b", "a-b", "a/b", "..", ".", "名前", "層", "x" * 300, "y" * 100, "-x", "\u202ex",
-    "a\x1bb", "a\nb", "tab\there", " lead", "trail ", "", "null", "1", "true", "a.b", "#", "e\u0301"
-]
+POINT_NAMES = ["one", "ONE", "a b", "a-b", "a/b", "..", ".", "名前", "層", "x" * 300, "y" * 100, "-x",
+               "\u202ex", "a\x1bb", "a\nb", "tab\there", " lead", "trail ", "", "null", "1", "true",
+               "a.b", "#", "e\u0301"]
 
 # Keys with sensible values, so odd ones stand out.
 SENSIBLE = {
@@ -77,11 +76,7 @@ def attack(case: Case) -> None:
     if case.random.random() < 0.5:
         text = case.random.choice(TEXT_MUTATIONS)(case, text)
     case.write("experiment.yaml", text)
-    checked = case.fsdp_run("check", "experiment.yaml")
-    planned = case.fsdp_run("experiment.yaml", "--dry-run", "--trainer", case.programs.stub_trainer)
-    if checked.ok != planned.ok:
-        case.fail(f"check says {checked.status}, --dry-run {planned.status}\n{checked.excerpt()}\n"
-                  f"{planned.excerpt()}")
+    _, planned = case.check_and_plan("experiment.yaml")
     if not planned.ok:
         return
     try:
@@ -94,8 +89,7 @@ def attack(case: Case) -> None:
         if ended.status == 2:
             case.fail(f"check finds no mistake, but the run says\n{ended.excerpt()}")
         if ended.status in (0, 1):
-            figures.check_attempts(case, case.work / "results")
-            figures.check_report(case, case.work / "results")
+            figures.check_results(case, case.work / "results")
 
 
 def is_small(runs: list) -> bool:
@@ -107,27 +101,24 @@ def is_small(runs: list) -> bool:
 
 def experiment(case: Case) -> dict:
     random = case.random
-    base = {
-        "train.steps": 2, "device": "cpu",
-        "data": {"kind": "tokens", "train": "sweep/tokens.npy",
-                 "sequence_length": 16}, "batch.size_per_rank": 1
-    }
+    base = {"train.steps": 2, "device": "cpu", "data": {"kind": "tokens",
+                                                        "train": "sweep/tokens.npy",
+                                                        "sequence_length": 16},
+            "batch.size_per_rank": 1}
     base.update(settings(case, random.choice([0, 1, 1, 2, 3])))
     document: dict = {"experiment": random.choice(["trial", "trial", name(case)]), "base": base}
     if random.random() < 0.3:
         document["title"] = odd.text(random)
     if random.random() < 0.7:
-        document["points"] = [{
-            "name": random.choice(["p", name(case)]) if random.random() < 0.6 else f"p{i}",
-            **settings(case, random.choice([0, 0, 1, 2]))
-        } for i in range(random.choice([1, 1, 2, 3]))]
+        document["points"] = [{"name": random.choice(["p", name(case)]) if random.random() < 0.6
+                               else f"p{i}", **settings(case, random.choice([0, 0, 1, 2]))}
+                              for i in range(random.choice([1, 1, 2, 3]))]
     if random.random() < 0.4:
         document["sweep"] = sweep(case)
     if random.random() < 0.15:
-        document["profiles"] = {
-            name(case): {"requires": {"gpus": odd.integer(random)}, "set": settings(case, 1)},
-            "cpu": {"set": settings(case, 1)}
-        }
+        document["profiles"] = {name(case): {"requires": {"gpus": odd.integer(random)},
+                                             "set": settings(case, 1)},
+                                "cpu": {"set": settings(case, 1)}}
     if random.random() < 0.1:
         document[odd.text(random)] = odd.scalar(random)
     if random.random() < 0.05:
@@ -188,30 +179,21 @@ def sweep(case: Case):
 
 
 class Dumper(yaml.SafeDumper):
-    pass
+    """Writes infinite and NaN floats, and floats that PyYAML would write as text, as YAML numbers."""
 
 
-# Writes infinite and NaN floats, and floats that PyYAML would write as text, as YAML numbers.
-Dumper.add_representer(
-    float, lambda dumper, value: dumper.represent_scalar(
-        "tag:yaml.org,2002:float",
-        repr(value) if value == value and abs(value) != float("inf") else
-        {"inf": ".inf", "-inf": "-.inf", "nan": ".nan"}[repr(value)]))
+Dumper.add_representer(float, lambda dumper, value: dumper.represent_scalar(
+    "tag:yaml.org,2002:float", {"inf": ".inf", "-inf": "-.inf", "nan": ".nan"}.get(repr(value), repr(value))))
 
 
 def write(case: Case, document: dict) -> str:
-    return yaml.dump(document,
-                     Dumper=Dumper,
-                     allow_unicode=case.random.random() < 0.5,
-                     default_flow_style=case.random.choice([None, True, False]),
-                     sort_keys=False,
+    return yaml.dump(document, Dumper=Dumper, allow_unicode=case.random.random() < 0.5,
+                     default_flow_style=case.random.choice([None, True, False]), sort_keys=False,
                      width=case.random.choice([80, 10**9]))
 
 
 def damage(case: Case, text: str) -> str:
-    contents, what = odd.damaged(case.random, text.encode())
-    case.note("text: " + what)
-    return contents.decode("utf-8", "surrogateescape")
+    return case.damaged(text.encode(), "text").decode("utf-8", "surrogateescape")
 
 
 def replace_value(case: Case, text: str) -> str:
@@ -220,14 +202,13 @@ def replace_value(case: Case, text: str) -> str:
     if not values:
         return text
     begin, end = case.random.choice(values)
-    new = case.random.choice([
-        "&a x", "*a", "!!binary AAAA", "!!int 1", "!tag x", "|\n  text", ">-\n  text", "? x",
-        "{<<: *a}", "2026-01-01", "1_000", "0o17", "0b1", "1:30", ".inf", ".NaN", "+.5", "1.",
-        "0x1F", "1e3", "~", "", "'", '"', "@x", "`x", "%x", "[1, 2", "{a: 1", "- 1", "yes", "<<",
-        "\"\\x1b[2J\"", "\"\\u0085\"", "\"\\0\"", "\"\\ud800\"", "!!python/object:os.system x",
-        odd.nested(case.random),
-        odd.nested(case.random, "{a: ", "}"), "9" * 10000
-    ])
+    new = case.random.choice(["&a x", "*a", "!!binary AAAA", "!!int 1", "!tag x", "|\n  text",
+                              ">-\n  text", "? x", "{<<: *a}", "2026-01-01", "1_000", "0o17", "0b1",
+                              "1:30", ".inf", ".NaN", "+.5", "1.", "0x1F", "1e3", "~", "", "'", '"',
+                              "@x", "`x", "%x", "[1, 2", "{a: 1", "- 1", "yes", "<<",
+                              "\"\\x1b[2J\"", "\"\\u0085\"", "\"\\0\"", "\"\\ud800\"",
+                              "!!python/object:os.system x", odd.nested(case.random),
+                              odd.nested(case.random, "{a: ", "}"), "9" * 10000])
     case.note(f"a value became {new[:40]!a}")
     return text[:begin] + new + text[end:]
 
@@ -255,16 +236,10 @@ def line_ends(case: Case, text: str) -> str:
 def grow(case: Case, text: str) -> str:
     what = case.random.choice(["points", "comment", "blanks", "key"])
     case.note(f"grown by {what}")
-    match what:
-        case "points":
-            return "experiment: many\npoints:\n" + "".join(
-                f"  - {{name: p{i}}}\n" for i in range(3000))
-        case "comment":
-            return "# " + "c" * (2 << 20) + "\n" + text
-        case "blanks":
-            return text + "\n" * 200_000
-        case _:
-            return "k" * 100_000 + ": 1\n" + text
+    return {"points": "experiment: many\npoints:\n" + "".join(f"  - {{name: p{i}}}\n" for i in range(3000)),
+            "comment": "# " + "c" * (2 << 20) + "\n" + text,
+            "blanks": text + "\n" * 200_000,
+            "key": "k" * 100_000 + ": 1\n" + text}[what]
 
 
 TEXT_MUTATIONS = (damage, replace_value, replace_value, insert_line, insert_line, line_ends, grow)

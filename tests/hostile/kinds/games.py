@@ -6,27 +6,18 @@ from tests.hostile import odd
 from tests.hostile.case import Case
 from tests.hostile.kinds import model_folders
 
-EXPERIMENT = """\
-experiment: games
-base:
-  train: {steps: 2}
-  device: cpu
-  threads_per_rank: 1
-  data: {kind: chess, train: games.csv, sequence_length: 16}
-  batch: {size_per_rank: 2}
-  model:
-    config: {num_hidden_layers: 1, hidden_size: 16, intermediate_size: 32,
-             num_attention_heads: 2, num_key_value_heads: 2, vocab_size: 1024}
-"""
+EXPERIMENT = model_folders.experiment(model_folders.tiny_model(1024),
+                                      "{kind: chess, train: games.csv, sequence_length: 16}")
 HEADING = "Moves,Termination,Result"
 GAME = "e4 e5 Nf3 Nc6 Bb5 a6 Ba4 Nf6 O-O Be7,Normal,1-0"
+GAMES = "\n".join([HEADING] + [GAME] * 40) + "\n"
 LARGE_CELL_BYTES = 8 << 20
 
 
 def attack(case: Case) -> None:
     case.write("experiment.yaml", EXPERIMENT)
     if case.random.random() < 0.15:
-        case.write("games.csv", "\n".join([HEADING] + [GAME] * 40) + "\n")
+        case.write("games.csv", GAMES)
         damage_tokenizer(case)
     else:
         case.write("games.csv",
@@ -71,20 +62,17 @@ def odd_heading(case: Case) -> str:
         "Moves;Termination;Result", "M" * 1_000_000
     ])
     case.note(f"heading {heading[:40]!a}")
-    return "\n".join([heading] + [GAME] * 40) + "\n"
+    return GAMES.replace(HEADING, heading, 1)
 
 
 def damaged(case: Case) -> bytes:
-    contents, what = odd.damaged(case.random, ("\n".join([HEADING] + [GAME] * 40) + "\n").encode())
-    case.note(what)
-    return contents
+    return case.damaged(GAMES.encode(), "games")
 
 
 def other(case: Case) -> str | bytes:
-    contents = case.random.choice([
-        "", "\n", "\n" * 100_000, '"', '"' * 99_999, "\x00" * 5000, HEADING, HEADING + "\n",
-        "," * 200_000, b"\xff\xfe\x00", "a" * 3_000_000
-    ])
+    contents = case.random.choice(["", "\n", "\n" * 100_000, '"', '"' * 99_999, "\x00" * 5000,
+                                   HEADING, HEADING + "\n", "," * 200_000, b"\xff\xfe\x00",
+                                   "a" * 3_000_000])
     case.note(f"only {contents[:20]!a}")
     return contents
 
@@ -96,9 +84,7 @@ def damage_tokenizer(case: Case) -> None:
         root / "experiments/data/chess/tokenizer.model", root / "tests/fuzz/tokenizers/byte_level.json",
         root / "tests/fuzz/tokenizers/characters.json", root / "tests/fuzz/tokenizers/ranks.tiktoken"
     ])
-    contents, what = odd.damaged(case.random, source.read_bytes())
     name = "tokenizer" + (".json" if source.suffix == ".json" else ".model")
-    case.write(name, contents)
+    case.write(name, case.damaged(source.read_bytes(), f"tokenizer like {source.name}"))
     case.write("experiment.yaml",
                EXPERIMENT.replace("train: games.csv", f"train: games.csv, tokenizer: {name}"))
-    case.note(f"tokenizer like {source.name}: {what}")

@@ -31,19 +31,21 @@ class Cache:
     def snapshot(self, name: str) -> pathlib.Path:
         return self.folder(name) / "snapshots" / self.repositories[name].commit
 
-    def wanted(self) -> list[tuple[pathlib.Path, int]]:
-        """The files that a run needs, with their sizes."""
-        return [(self.snapshot(name) / path, len(data)) for name, repository in self.repositories.items()
-                for path, data in repository.files.items() if not path.startswith("unwanted")]
-
     def what_is_missing(self) -> list[str]:
+        """Returns the files that a run needs and that are not there in their size."""
         def is_there(path: pathlib.Path, size: int) -> bool:
             try:
                 return path.is_file() and path.stat().st_size == size
             except OSError:
                 return False
 
-        return [path.name for path, size in self.wanted() if not is_there(path, size)]
+        return [path for name, repository in self.repositories.items()
+                for path, data in repository.files.items()
+                if not path.startswith("unwanted") and not is_there(self.snapshot(name) / path, len(data))]
+
+    def a_file(self, pattern: str) -> pathlib.Path | None:
+        file = self.case.random.choice(sorted((self.case.work / CACHE).glob(pattern)) or [None])
+        return file if file and odd.is_changeable(file) else None
 
 
 def attack(case: Case) -> None:
@@ -51,20 +53,15 @@ def attack(case: Case) -> None:
     changes = [change_file, change_file, change_blob, change_ref, change_listing, change_listing, move_folder, forbid]
     for _ in range(case.random.choice([1, 1, 2, 4])):
         case.random.choice(changes)(cache)
-    judge(cache, {})
+    judge(cache)
     if case.random.random() < 0.5:
         fetch_again(cache)
 
 
-def judge(cache: Cache, environment: dict[str, str]) -> bool:
+def judge(cache: Cache) -> bool:
     """Checks that check and --dry-run agree, and accept only complete files."""
     case = cache.case
-    environment = {"HF_HOME": str(case.work / "hf"), **environment}
-    checked = case.fsdp_run("check", "experiment.yaml", environment=environment)
-    planned = case.fsdp_run("experiment.yaml", "--dry-run", "--trainer", case.programs.stub_trainer,
-                            environment=environment)
-    if checked.ok != planned.ok:
-        case.fail(f"check says {checked.status}, --dry-run {planned.status}\n{planned.excerpt()}")
+    checked, _ = case.check_and_plan("experiment.yaml", environment={"HF_HOME": str(case.work / "hf")})
     missing = cache.what_is_missing()
     if checked.ok and missing:
         case.fail(f"check accepts a cache without {', '.join(missing)}\n{checked.excerpt()}")
@@ -81,7 +78,7 @@ def fetch_again(cache: Cache) -> None:
                                 environment=environment)
     finally:
         hub.stop()
-    is_accepted = judge(cache, {})
+    is_accepted = judge(cache)
     if fetched.ok and not is_accepted and not cache.may_be_refused:
         case.fail("a run does not take what was fetched")
 
@@ -91,18 +88,7 @@ def replace(case: Case, place: pathlib.Path, contents: bytes) -> str:
     if not os.path.lexists(place):
         return "gone already"
     what = case.random.choice(["gone", "folder", "loop", "dangling", "pipe", "longer", "shorter", "empty"])
-    if place.is_dir() and not place.is_symlink():
-        shutil.rmtree(place)
-    else:
-        place.unlink()
-    if what == "folder":
-        place.mkdir()
-    elif what in ("loop", "dangling"):
-        place.symlink_to(place.name if what == "loop" else "nowhere")
-    elif what == "pipe":
-        os.mkfifo(place)
-    elif what != "gone":
-        place.write_bytes({"longer": contents + b"x", "shorter": contents[:-1], "empty": b""}[what])
+    odd.put(place, what, {"longer": contents + b"x", "shorter": contents[:-1]}.get(what, b""))
     return what
 
 
@@ -125,8 +111,7 @@ def change_file(cache: Cache) -> None:
 
 def change_blob(cache: Cache) -> None:
     case = cache.case
-    blob = case.random.choice(sorted((case.work / CACHE).glob("*/blobs/*")) or [None])
-    if blob is None or not odd.is_changeable(blob):
+    if not (blob := cache.a_file("*/blobs/*")):
         return
     contents = blob.read_bytes()
     if case.random.random() < 0.7:
@@ -152,16 +137,14 @@ def change_ref(cache: Cache) -> None:
 
 def change_listing(cache: Cache) -> None:
     case = cache.case
-    listing = case.random.choice(sorted((case.work / CACHE).glob("*/listings/*/*")) or [None])
-    if listing is None or not odd.is_changeable(listing):
+    if not (listing := cache.a_file("*/listings/*/*")):
         return
     contents = listing.read_bytes()
     what = case.random.choice(["replaced", "damaged", "deep", "entry", "entry", "of another folder", "large"])
     if what == "replaced":
         what = replace(case, listing, contents)
     elif what == "damaged":
-        damaged, what = odd.damaged(case.random, contents)
-        listing.write_bytes(damaged)
+        case.damage(listing)
     elif what == "deep":
         listing.write_text(odd.nested(case.random))
     elif what == "of another folder":
@@ -192,7 +175,7 @@ def move_folder(cache: Cache) -> None:
     folder = cache.folder(case.random.choice(sorted(cache.repositories)))
     part = folder / case.random.choice(["", "snapshots", "blobs", "refs", "listings", "snapshots/*"])
     found = sorted(part.parent.glob(part.name))
-    if not found or found[0].is_symlink() or not found[0].is_dir():
+    if not found or found[0].is_symlink() or not found[0].is_dir() or not os.access(found[0], os.W_OK):
         return
     elsewhere = case.work / "hf/a/b/c" / f"{len(case.notes)}-{found[0].name}"
     elsewhere.parent.mkdir(parents=True, exist_ok=True)

@@ -80,8 +80,7 @@ def describe(case: Case, rank: int, ranks: int, sections: str = "", tokens: str 
 def train(case: Case, rank: int, variables: dict[str, str], *arguments: str) -> sandbox.Ended:
     ended = sandbox.run([case.programs.trainer, "--spec", "run.yaml", *arguments],
                         case.work / f"rank{rank}", {**case.environment(), **variables},
-                        limit_s=2 * case.programs.limit_s,
-                        memory_limit=not case.programs.sanitized)
+                        limit_s=2 * case.programs.limit_s, memory_limit=not case.programs.sanitized)
     for problem in oracle.problems(ended, oracle.TRAINER_STATUSES):
         case.fail(f"rank {rank}: {problem}\n{ended.excerpt()}")
     return ended
@@ -137,7 +136,11 @@ def other_run(case: Case) -> None:
         if key == "same":
             os.utime(case.work / "other.npy", (1, 1))
         else:
-            change_a_token(case)
+            times = tokens.stat()  # the copy keeps its size and times
+            contents = bytearray(tokens.read_bytes())
+            contents[128 + 4 * case.random.randrange((len(contents) - 128) // 4)] ^= 1
+            case.write("other.npy", bytes(contents))
+            os.utime(case.work / "other.npy", ns=(times.st_atime_ns, times.st_mtime_ns))
     case.note(f"{ranks} ranks; rank {one} has another {key}")
     port = free_port()
     with concurrent.futures.ThreadPoolExecutor(ranks) as starts:
@@ -153,16 +156,6 @@ def other_run(case: Case) -> None:
             case.fail(f"rank {rank} does not name {key}\n{end.excerpt()}")
     if not differs:
         check_equal_losses(case, ranks)
-
-
-def change_a_token(case: Case) -> None:
-    """Changes a token in the copy. The file keeps its size and times."""
-    file = case.work / "other.npy"
-    times = file.stat()
-    contents = bytearray(file.read_bytes())
-    contents[128 + 4 * case.random.randrange((len(contents) - 128) // 4)] ^= 1
-    file.write_bytes(contents)
-    os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
 def check_equal_losses(case: Case, ranks: int) -> None:

@@ -2,22 +2,32 @@
 
 import json
 import pathlib
-import shutil
 import struct
 
 from tests.hostile import artefacts, figures, odd
 from tests.hostile.case import Case
 
-EXPERIMENT = """\
-experiment: pretrained
+
+
+def experiment(model: str, data: str = "{kind: tokens, train: tokens.npy, sequence_length: 16}") -> str:
+    return f"""\
+experiment: hostile
 base:
-  model: {source: model}
-  train: {steps: 2}
+  model: {model}
+  train: {{steps: 2}}
   device: cpu
   threads_per_rank: 1
-  data: {kind: tokens, train: tokens.npy, sequence_length: 16}
-  batch: {size_per_rank: 2}
+  data: {data}
+  batch: {{size_per_rank: 2}}
 """
+
+
+def tiny_model(vocabulary: int) -> str:
+    return ("{config: {num_hidden_layers: 1, hidden_size: 16, intermediate_size: 32, num_attention_heads: 2, "
+            f"num_key_value_heads: 2, vocab_size: {vocabulary}}}}}")
+
+
+EXPERIMENT = experiment("{source: model}")
 LARGE_INDEX_TENSORS = 20_000
 
 
@@ -26,29 +36,19 @@ def attack(case: Case) -> None:
     case.write("experiment.yaml", EXPERIMENT)
     folder = case.take(case.random.choice(["model", "sharded_model"]), "model")
     for _ in range(case.random.choice([1, 1, 2])):
-        case.random.choice([
-            change_config, change_config, replace_json, a_header, a_header, damage, change_index,
-            replace_file
-        ])(case, folder)
+        case.random.choice([change_config, change_config, replace_json, change_header, change_header, damage,
+                            change_index, replace_file])(case, folder)
     judge(case, "experiment.yaml", trains=case.random.random() < 0.12)
 
 
 def judge(case: Case, experiment: str, trains: bool) -> bool:
     """Checks that check, --dry-run and the trainer agree. Returns true if they accept the
     folder."""
-    checked = case.fsdp_run("check", experiment)
-    planned = case.fsdp_run(experiment, "--dry-run", "--trainer", case.programs.stub_trainer)
-    if checked.ok and not planned.ok:
-        case.fail(f"check says {checked.status}, --dry-run {planned.status}\n{planned.excerpt()}")
+    checked, _ = case.check_and_plan(experiment, check_sees_more=True)
     if not checked.ok or not trains:
         return checked.ok
     case.train(experiment, stub=False)
-    results = case.work / "results"
-    if not (results / "results.sqlite").exists():
-        return True
-    figures.check_no_crash(case, results)
-    figures.check_attempts(case, results)
-    for row in (figures.check_report(case, results) or {"rows": []})["rows"]:
+    for row in figures.check_results(case, case.work / "results"):
         if row["status"] == "failed" and "'" in (row["reason"] or
                                                  "") and "allowed" in row["reason"]:
             case.fail(f"check finds no mistake, but the trainer refuses it: {row['reason']}")
@@ -58,10 +58,8 @@ def judge(case: Case, experiment: str, trains: bool) -> bool:
 def change_config(case: Case, folder: pathlib.Path) -> None:
     try:
         config = json.loads((folder / "config.json").read_bytes())
-        keys = [
-            *config, "rope_scaling", "rope_parameters", "attention_bias", "quantization_config",
-            "head_dim"
-        ]
+        keys = [*config, "rope_scaling", "rope_parameters", "attention_bias", "quantization_config",
+                "head_dim"]
     except (ValueError, OSError, TypeError, RecursionError):
         return
     if not isinstance(config, dict):
@@ -71,27 +69,20 @@ def change_config(case: Case, folder: pathlib.Path) -> None:
         config.pop(key, None)
         case.note(f"config.json without {key}")
     else:
-        config[key] = case.random.choice([
-            odd.scalar, odd.integer, odd.number,
-            lambda random: {"rope_type": odd.text(random), "factor": odd.number(random)},
-            lambda random: [odd.scalar(random)]
-        ])(case.random)
+        config[key] = case.random.choice([odd.scalar, odd.integer, odd.number,
+                                          lambda random: {"rope_type": odd.text(random),
+                                                          "factor": odd.number(random)},
+                                          lambda random: [odd.scalar(random)]])(case.random)
         case.note(f"config.json: {key} = {str(config[key])[:60]!a}")
-    write_json(case, folder / "config.json", config)
-
-
-def write_json(case: Case, file: pathlib.Path, value) -> None:
-    text = json.dumps(value, ensure_ascii=case.random.random() < 0.5)
-    file.write_bytes(text.encode("utf-8", "surrogateescape"))
+    (folder / "config.json").write_bytes(odd.json_of(case.random, config))
 
 
 def replace_json(case: Case, folder: pathlib.Path) -> None:
     file = case.random.choice(sorted(folder.glob("*.json")) or [folder / "config.json"])
-    contents = case.random.choice([
-        odd.nested(case.random),
-        odd.nested(case.random, '{"a":', "}"), "[]", "null", "", "{}", '{"a": 1, "a": 2}',
-        "\ufeff{}", "{" + '"k":1,' * 100_000 + '"l":2}', '{"vocab_size": 1e999}', "\x00", "{} {}"
-    ])
+    contents = case.random.choice([odd.nested(case.random), odd.nested(case.random, '{"a":', "}"),
+                                   "[]", "null", "", "{}", '{"a": 1, "a": 2}', "\ufeff{}",
+                                   "{" + '"k":1,' * 100_000 + '"l":2}', '{"vocab_size": 1e999}',
+                                   "\x00", "{} {}"])
     if file.exists() and not odd.is_changeable(file) or file.is_symlink():
         return
     file.write_text(contents)
@@ -100,24 +91,17 @@ def replace_json(case: Case, folder: pathlib.Path) -> None:
 
 def damage(case: Case, folder: pathlib.Path) -> None:
     file = case.random.choice(sorted(filter(odd.is_changeable, folder.iterdir())) or [None])
-    if file is None:
-        return
-    contents, what = odd.damaged(case.random, file.read_bytes())
-    file.write_bytes(contents)
-    case.note(f"{file.name}: {what}")
+    if file is not None:
+        case.damage(file)
 
 
-def a_header(case: Case, folder: pathlib.Path) -> None:
-    files = [
-        file for file in sorted(folder.glob("*.safetensors"))
-        if odd.is_changeable(file) and file.stat().st_size > 9
-    ]
-    if files:
-        change_header(case, case.random.choice(files))
-
-
-def change_header(case: Case, file: pathlib.Path) -> None:
+def change_header(case: Case, folder: pathlib.Path) -> None:
     """Makes a header of safetensors wrong."""
+    files = [file for file in sorted(folder.rglob("*.safetensors")) if odd.is_changeable(file)
+             and file.stat().st_size > 9]
+    if not files:
+        return
+    file = case.random.choice(files)
     random = case.random
     try:
         header, data = artefacts.read_safetensors(file)
@@ -130,10 +114,9 @@ def change_header(case: Case, file: pathlib.Path) -> None:
         ["shape", "offsets", "dtype", "raw", "deep", "names", "length", "metadata", "overlap"])
     contents: bytes
     if what == "shape":
-        tensor["shape"] = random.choice([[], [0], [-1], [2**63], [2**32, 2**32],
-                                         [1] * 5000, tensor["shape"][::-1], [2**64 - 1, 0],
-                                         [odd.scalar(random)],
-                                         odd.scalar(random), [1.5]])
+        tensor["shape"] = random.choice([[], [0], [-1], [2**63], [2**32, 2**32], [1] * 5000,
+                                         tensor["shape"][::-1], [2**64 - 1, 0],
+                                         [odd.scalar(random)], odd.scalar(random), [1.5]])
     elif what == "offsets":
         begin, end = tensor["data_offsets"]
         tensor["data_offsets"] = random.choice([[end, begin], [begin, end + 1], [-1, end], [begin],
@@ -142,9 +125,8 @@ def change_header(case: Case, file: pathlib.Path) -> None:
                                                 [odd.scalar(random), end],
                                                 odd.scalar(random)])
     elif what == "dtype":
-        tensor["dtype"] = random.choice(
-            ["F64", "BF16", "I8", "F8_E4M3", "", "f32",
-             odd.scalar(random)])
+        tensor["dtype"] = random.choice(["F64", "BF16", "I8", "F8_E4M3", "", "f32",
+                                         odd.scalar(random)])
     elif what == "names":
         header[odd.text(random)] = header.pop(random.choice(names))
     elif what == "metadata":
@@ -160,18 +142,16 @@ def change_header(case: Case, file: pathlib.Path) -> None:
         text, _ = odd.damaged(random, text)
     contents = artefacts.safetensors(text, data)
     if what == "length":
-        length = random.choice(
-            [0, 1, 2**63, 2**64 - 1, 2**64 - 8,
-             len(contents), 100_000_001,
-             len(text) - 1])
+        length = random.choice([0, 1, 2**63, 2**64 - 1, 2**64 - 8, len(contents), 100_000_001,
+                                len(text) - 1])
         contents = struct.pack("<Q", length) + contents[8:]
     file.write_bytes(contents)
     case.note(f"{file.name}: header, {what}")
 
 
 def change_index(case: Case, folder: pathlib.Path) -> None:
-    file = folder / "model.safetensors.index.json"
     try:
+        [file] = folder.glob("*.index.json")
         index = json.loads(file.read_bytes())
         names = list(index["weight_map"])
     except (ValueError, OSError, TypeError, KeyError, RecursionError):
@@ -181,7 +161,7 @@ def change_index(case: Case, folder: pathlib.Path) -> None:
     if what == "shard":
         index["weight_map"][random.choice(names)] = random.choice([
             "../precious", "/etc/passwd", "config.json", "", ".",
-            "model-00009-of-00002.safetensors", "model.safetensors.index.json", "x" * 300,
+            "model-00009-of-00002.safetensors", file.name, "gone.bin", "x" * 300,
             odd.scalar(random)
         ])
     elif what == "name":
@@ -190,25 +170,11 @@ def change_index(case: Case, folder: pathlib.Path) -> None:
         index["weight_map"] = random.choice([odd.scalar(random), [], {}])
     else:
         index["weight_map"].update({f"t{i}": names[0] for i in range(LARGE_INDEX_TENSORS)})
-    write_json(case, file, index)
+    file.write_bytes(odd.json_of(case.random, index))
     case.note(f"index: {what}")
 
 
 def replace_file(case: Case, folder: pathlib.Path) -> None:
     file = case.random.choice(sorted(folder.iterdir()))
-    if file.is_dir() or file.is_symlink():
-        return
-    what = case.random.choice(
-        ["gone", "folder", "loop", "dangling", "unreadable", "link to itself elsewhere"])
-    if what == "unreadable":
-        file.chmod(0)
-    elif what == "link to itself elsewhere":
-        shutil.move(file, case.work / "moved")
-        file.symlink_to(case.work / "moved")
-    else:
-        file.unlink()
-        if what == "folder":
-            file.mkdir()
-        elif what != "gone":
-            file.symlink_to(file.name if what == "loop" else "nowhere")
-    case.note(f"{file.name}: {what}")
+    if not file.is_dir() and not file.is_symlink():
+        case.replace(file, ["gone", "folder", "loop", "dangling", "unreadable", "link"])

@@ -45,8 +45,7 @@ def attack(case: Case) -> None:
     parts = [case.random.choice([image, image, link, table, script, deep, noise])(case)
              for _ in range(case.random.choice([1, 1, 3, 8]))]
     case.write("notes/notes.md", case.random.choice(["\n\n", "\n", " | ", "\r"]).join(parts))
-    ended = case.fsdp_run("report", "--format", "html", "--notes", "notes/notes.md", "--results",
-                          str(results.relative_to(case.work)), may_change=databases.may_change(case))
+    ended = databases.read(case, results, "report", "--format", "html", "--notes", "notes/notes.md")
     if not ended.ok:
         return
     page = ended.output.decode()
@@ -116,6 +115,5 @@ def deep(case: Case) -> str:
 
 
 def noise(case: Case) -> str:
-    contents, what = odd.damaged(case.random, b"# a\n\n| a | b |\n|---|--:|\n| ![x](a.png) | [y](https://example.org) |\n")
-    case.note(what)
-    return contents.decode("utf-8", "surrogateescape")
+    text = b"# a\n\n| a | b |\n|---|--:|\n| ![x](a.png) | [y](https://example.org) |\n"
+    return case.damaged(text, "notes").decode("utf-8", "surrogateescape")

@@ -12,34 +12,20 @@ from tests.hostile import odd
 from tests.hostile.case import Case
 from tests.hostile.kinds import model_folders
 
-EXPERIMENT = """\
-experiment: tokens
-base:
-  train: {steps: 2}
-  device: cpu
-  threads_per_rank: 1
-  data: {kind: tokens, train: tokens.npy, sequence_length: 16}
-  batch: {size_per_rank: 2}
-  model:
-    config: {num_hidden_layers: 1, hidden_size: 16, intermediate_size: 32,
-             num_attention_heads: 2, num_key_value_heads: 2, vocab_size: 64}
-"""
+EXPERIMENT = model_folders.experiment(model_folders.tiny_model(64))
 MAGIC = b"\x93NUMPY"
 
 
 def attack(case: Case) -> None:
     file = case.take("training/tokens.npy", "tokens.npy")
-    experiment = EXPERIMENT
+    evaluation = ""
     if case.random.random() < 0.2:
-        experiment = experiment.replace(
-            "  batch:", "  evaluation: {every_steps: 1, data: other.npy}\n  batch:")
-        case.take("training/tokens.npy", "other.npy")
-        file = case.work / "other.npy"
-    case.write("experiment.yaml", experiment)
-    case.random.choice([change_header, change_header, change_header, other_array, damage,
+        evaluation = "  evaluation: {every_steps: 1, data: other.npy}\n"
+        file = case.take("training/tokens.npy", "other.npy")
+    case.write("experiment.yaml", EXPERIMENT + evaluation)
+    case.random.choice([change_header, change_header, change_header, other_array, Case.damage,
                         replace])(case, file)
-    accepted = model_folders.judge(case, "experiment.yaml", trains=case.random.random() < 0.12)
-    if accepted:
+    if model_folders.judge(case, "experiment.yaml", trains=case.random.random() < 0.12):
         judge_array(case, file)
 
 
@@ -66,10 +52,9 @@ def change_header(case: Case, file: pathlib.Path) -> None:
         "(1e1, 17)", "(True, 17)", "('a', 17)", "40", "(40, 17", "((40, 17),)",
         "(9223372036854775808, 2)", f"({'9' * 500}, 17)", "(" * 20000, "(40L, 17)", "(0x28, 17)"
     ])
-    descr = random.choice(["'<i4'"] * 4 + [
-        "'<i8'", "'>i4'", "'<f4'", "'|O'", "'<u4'", "'=i4'", "'i4'", "'|i4'", "[('a', '<i4')]",
-        "''", "None", "'<i3'", "'<i4\\x1b'", "1", "'" + "x" * 5000 + "'"
-    ])
+    descr = random.choice(["'<i4'"] * 4 + ["'<i8'", "'>i4'", "'<f4'", "'|O'", "'<u4'", "'=i4'",
+                                           "'i4'", "'|i4'", "[('a', '<i4')]", "''", "None", "'<i3'",
+                                           "'<i4\\x1b'", "1", "'" + "x" * 5000 + "'"])
     order = random.choice(["False"] * 4 + ["True", "0", "None", "'False'", "false"])
     text = random.choice(
         [f"{{'descr': {descr}, 'fortran_order': {order}, 'shape': {shape}, }}"] * 5 + [
@@ -92,50 +77,24 @@ def change_header(case: Case, file: pathlib.Path) -> None:
 
 def other_array(case: Case, file: pathlib.Path) -> None:
     good = numpy.load(file)
-    array = case.random.choice([
-        numpy.asfortranarray(good),
-        good.astype(">i4"),
-        good.astype("<i8"),
-        good.astype("<i2"),
-        good.astype("f8"),
-        good.astype(bool), good[:0], good[:1], good[:, :16],
-        good.reshape(-1), good + 1, good - 1, -good,
-        good.astype("<i8") + 2**32,
-        numpy.full_like(good, 63),
-        numpy.full_like(good, -2**31),
-        good.astype("u4"),
-        numpy.array([[1] * 17] * 3, dtype="<i4"),
-        good.astype("S3"),
-        numpy.zeros((2, 0), "<i4")
-    ])
+    array = case.random.choice([numpy.asfortranarray(good), good.astype(">i4"), good.astype("<i8"),
+                                good.astype("<i2"), good.astype("f8"), good.astype(bool), good[:0],
+                                good[:1], good[:, :16], good.reshape(-1), good + 1, good - 1, -good,
+                                good.astype("<i8") + 2**32, numpy.full_like(good, 63),
+                                numpy.full_like(good, -2**31), good.astype("u4"),
+                                numpy.array([[1] * 17] * 3, dtype="<i4"), good.astype("S3"),
+                                numpy.zeros((2, 0), "<i4")])
     buffer = io.BytesIO()
     numpy.save(buffer, array)
     file.write_bytes(buffer.getvalue())
     case.note(f"{array.dtype} {array.shape}")
 
 
-def damage(case: Case, file: pathlib.Path) -> None:
-    contents, what = odd.damaged(case.random, file.read_bytes())
-    file.write_bytes(contents)
-    case.note(what)
-
-
 def replace(case: Case, file: pathlib.Path) -> None:
-    what = case.random.choice(
-        ["folder", "loop", "dangling", "gone", "unreadable", "npz", "large hole"])
-    case.note(what)
-    if what == "unreadable":
-        return file.chmod(0)
-    if what == "large hole":
-        with open(file, "r+b") as opened:
-            opened.truncate(1 << 20)
-        return None
-    file.unlink()
-    if what == "folder":
-        file.mkdir()
-    elif what == "npz":
+    if case.random.random() < 1 / 7:
+        case.note("large hole")
+        return os.truncate(file, 1 << 20)
+    if case.replace(file, ["folder", "loop", "dangling", "gone", "unreadable", "npz"]) == "npz":
         with open(file, "wb") as opened:
             numpy.savez(opened, numpy.zeros(3))
-    elif what != "gone":
-        os.symlink(file.name if what == "loop" else "nowhere", file)
     return None

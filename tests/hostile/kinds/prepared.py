@@ -14,9 +14,7 @@ HEADER_BYTES = 664
 
 
 def attack(case: Case) -> None:
-    tokenizer = pathlib.Path(__file__).resolve().parents[3] / "experiments/data/chess/tokenizer.model"
-    case.write("experiment.yaml", texts.EXPERIMENT.format(
-        kind="text", name="data.jsonl", tokenizer=tokenizer, rows=case.random.choice(["pad", "pack"])))
+    case.write("experiment.yaml", texts.experiment("text", "data.jsonl", case.random.choice(["pad", "pack"])))
     case.random.choice([damaged, damaged, planted, changing, changing, replaced_at_start])(case)
 
 
@@ -168,9 +166,6 @@ def replaced_at_start(case: Case) -> None:
     thread.start()
     ended = case.train("experiment.yaml", stub=False)
     thread.join()
-    if not ended.ok and name.encode() not in ended.errors + ended.output + logs(case):
+    logs = b"".join(log.read_bytes() for log in (case.work / "results").glob("runs/*/*/attempt-*/*.log"))
+    if not ended.ok and name.encode() not in ended.errors + ended.output + logs:
         case.fail(f"a run fails without the name of its prepared file\n{ended.excerpt()}")
-
-
-def logs(case: Case) -> bytes:
-    return b"".join(log.read_bytes() for log in (case.work / "results").glob("runs/*/*/attempt-*/*.log"))

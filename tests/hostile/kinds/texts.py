@@ -12,18 +12,7 @@ from tests.hostile import odd
 from tests.hostile.case import Case
 from tests.hostile.kinds import model_folders
 
-EXPERIMENT = """\
-experiment: texts
-base:
-  train: {{steps: 2}}
-  device: cpu
-  threads_per_rank: 1
-  data: {{kind: {kind}, train: {name}, tokenizer: {tokenizer}, sequence_length: 16, rows: {rows}, format: mistral}}
-  batch: {{size_per_rank: 2}}
-  model:
-    config: {{num_hidden_layers: 1, hidden_size: 16, intermediate_size: 32,
-             num_attention_heads: 2, num_key_value_heads: 2, vocab_size: 1024}}
-"""
+TOKENIZER = pathlib.Path(__file__).resolve().parents[3] / "experiments/data/chess/tokenizer.model"
 RECORDS = {
     "text": {"text": "1. e4 e5"},
     "instructions": {"instruction": "Say e4.", "input": "", "output": "e4"},
@@ -37,11 +26,14 @@ def attack(case: Case) -> None:
     kind = random.choice(list(RECORDS))
     name = random.choice(["data.json", "data.jsonl", "data.csv", "data.txt", "data.parquet", "data"])
     case.write(name, random.choice([odd_records, odd_records, damaged, other])(case, kind, name))
-    tokenizer = pathlib.Path(__file__).resolve().parents[3] / "experiments/data/chess/tokenizer.model"
-    case.write("experiment.yaml", EXPERIMENT.format(
-        kind=kind, name=name, tokenizer=tokenizer,
-        rows=random.choice(["pad", "pad_to_longest", "pack"])))
+    case.write("experiment.yaml", experiment(kind, name, random.choice(["pad", "pad_to_longest", "pack"])))
     model_folders.judge(case, "experiment.yaml", trains=random.random() < 0.15)
+
+
+def experiment(kind: str, name: str, rows: str) -> str:
+    return model_folders.experiment(
+        model_folders.tiny_model(1024), f"{{kind: {kind}, train: {name}, tokenizer: {TOKENIZER}, "
+        f"sequence_length: 16, rows: {rows}, format: mistral}}")
 
 
 def parquet(records: list) -> bytes:
@@ -87,9 +79,7 @@ def odd_records(case: Case, kind: str, name: str) -> bytes:
 
 
 def damaged(case: Case, kind: str, name: str) -> bytes:
-    contents, what = odd.damaged(case.random, written([RECORDS[kind]] * 40, name))
-    case.note(what)
-    return contents
+    return case.damaged(written([RECORDS[kind]] * 40, name), name)
 
 
 def other(case: Case, _kind: str, _name: str) -> str | bytes:

@@ -2,7 +2,6 @@
 that hold something else. Also damaged archives, and other formats."""
 
 import io
-import json
 import pathlib
 import pickle
 import pickletools
@@ -32,14 +31,17 @@ def attack(case: Case) -> None:
     for _ in range(case.random.choice([1, 1, 2])):
         case.random.choice([
             run_code, change_tensors, change_tensors, change_pickle, change_pickle, change_archive,
-            change_index, damage, model_folders.replace_file
+            model_folders.change_index, damage, model_folders.replace_file
         ])(case, folder)
     model_folders.judge(case, "experiment.yaml", trains=case.random.random() < 0.12)
 
 
-def a_file(case: Case, folder: pathlib.Path) -> pathlib.Path | None:
+def a_file(case: Case, folder: pathlib.Path, read=lambda file: True) -> tuple:
+    """Returns a file of weights and what `read` makes of it; twice None if there is none that it can read."""
     files = [file for file in sorted(folder.glob("*.bin")) if odd.is_changeable(file)]
-    return case.random.choice(files) if files else None
+    file = case.random.choice(files or [None])
+    contents = read(file) if file else None
+    return (file, contents) if contents else (None, None)
 
 
 def saved(value, **options) -> bytes:
@@ -61,14 +63,12 @@ def load(file: pathlib.Path) -> dict | None:
 def run_code(case: Case, folder: pathlib.Path) -> None:
     import os
     import subprocess
-    file = a_file(case, folder)
-    if file is None or (tensors := load(file)) is None:
+    file, tensors = a_file(case, folder, load)
+    if file is None:
         return
-    runs = case.random.choice([
-        Runs(os.system, "touch pwned"), Runs(eval, "open('pwned', 'w')"),
-        Runs(subprocess.call, ["touch", "pwned"]), Runs(open, "pwned", "w"),
-        Runs(print, "x" * 100_000), Runs(getattr, Runs(str), "join")
-    ])
+    runs = case.random.choice([Runs(os.system, "touch pwned"), Runs(eval, "open('pwned', 'w')"),
+                               Runs(subprocess.call, ["touch", "pwned"]), Runs(open, "pwned", "w"),
+                               Runs(print, "x" * 100_000), Runs(getattr, Runs(str), "join")])
     where = case.random.choice(["name", "tensor", "value", "all", "metadata"])
     if where == "all":
         tensors = runs
@@ -84,49 +84,40 @@ def run_code(case: Case, folder: pathlib.Path) -> None:
 
 def change_tensors(case: Case, folder: pathlib.Path) -> None:
     """Replaces a file by other contents, which torch.save writes."""
-    file = a_file(case, folder)
-    if file is None or (tensors := load(file)) is None:
+    file, tensors = a_file(case, folder, load)
+    if file is None:
         return
     random = case.random
     name = random.choice(list(tensors))
     tensor = tensors[name]
-    options = {}
-    what = random.choice([
-        "nan", "nested", "other", "name", "transposed", "dtype", "shape", "legacy", "protocol",
-        "list", "sparse", "quantized", "view", "extra", "empty"
-    ])
-    if what == "nan":
-        tensor.view(-1)[random.randrange(tensor.numel())] = random.choice(odd.NOT_FINITE)
-    elif what == "nested":
-        tensors = {"model": tensors, "epoch": odd.scalar(random)}
-    elif what == "other":
-        tensors[name] = odd.scalar(random)
-    elif what == "name":
-        tensors[odd.text(random)] = tensors.pop(name)
-    elif what == "transposed":
-        tensors[name] = tensor.t().contiguous().t() if tensor.dim() == 2 else tensor[::2]
-    elif what == "dtype":
-        tensors[name] = tensor.to(
-            random.choice([torch.bfloat16, torch.float16, torch.float64, torch.int8, torch.complex64,
-                           torch.float8_e4m3fn, torch.bool]))
-    elif what == "shape":
-        tensors[name] = random.choice([tensor[:1], tensor.flatten(), tensor[:0], tensor[None]])
-    elif what == "legacy":
-        options["_use_new_zipfile_serialization"] = False
-    elif what == "protocol":
-        options["pickle_protocol"] = random.choice([3, 4, 5])
-    elif what == "list":
-        tensors = random.choice([list(tensors.values()), tensor, None, {1: tensor}, {}])
-    elif what == "sparse":
-        tensors[name] = tensor.to_sparse()
-    elif what == "quantized":
-        tensors[name] = torch.quantize_per_tensor(tensor, 0.1, 0, torch.qint8)
-    elif what == "view":
-        tensors[name] = torch.cat([tensor.flatten()] * 2)[tensor.numel():].view(tensor.shape)
-    elif what == "extra":
-        tensors[odd.text(random)] = torch.zeros(2)
-    else:
-        tensors = {}
+    what = random.choice(["nan", "nested", "other", "name", "transposed", "dtype", "shape",
+                          "legacy", "protocol", "list", "sparse", "quantized", "view", "extra",
+                          "empty"])
+
+    def changed(tensor):
+        return {**tensors, name: tensor}
+
+    tensors = {
+        "nan": lambda: changed(tensor.flatten().index_fill(
+            0, torch.tensor([random.randrange(tensor.numel())]),
+            random.choice(odd.NOT_FINITE)).view(tensor.shape)),
+        "nested": lambda: {"model": tensors, "epoch": odd.scalar(random)},
+        "other": lambda: changed(odd.scalar(random)),
+        "name": lambda: {odd.text(random): tensors.pop(name), **tensors},
+        "transposed": lambda: changed(tensor.t().contiguous().t() if tensor.dim() == 2 else tensor[::2]),
+        "dtype": lambda: changed(tensor.to(random.choice([
+            torch.bfloat16, torch.float16, torch.float64, torch.int8, torch.complex64, torch.float8_e4m3fn,
+            torch.bool]))),
+        "shape": lambda: changed(random.choice([tensor[:1], tensor.flatten(), tensor[:0], tensor[None]])),
+        "list": lambda: random.choice([list(tensors.values()), tensor, None, {1: tensor}, {}]),
+        "sparse": lambda: changed(tensor.to_sparse()),
+        "quantized": lambda: changed(torch.quantize_per_tensor(tensor, 0.1, 0, torch.qint8)),
+        "view": lambda: changed(torch.cat([tensor.flatten()] * 2)[tensor.numel():].view(tensor.shape)),
+        "extra": lambda: {**tensors, odd.text(random): torch.zeros(2)},
+        "empty": lambda: {},
+    }.get(what, lambda: tensors)()
+    options = {"legacy": {"_use_new_zipfile_serialization": False},
+               "protocol": {"pickle_protocol": random.choice([3, 4, 5])}}.get(what, {})
     file.write_bytes(saved(tensors, **options))
     case.note(f"{file.name}: {what}")
 
@@ -148,10 +139,8 @@ def write_archive(file: pathlib.Path, members: dict[str, bytes],
 
 def change_pickle(case: Case, folder: pathlib.Path) -> None:
     """Changes the pickle in an archive, and corrects its checksum."""
-    file = a_file(case, folder)
-    if file is None or (members := members_of(file)) is None:
-        return
-    name = next((name for name in members if name.endswith("data.pkl")), None)
+    file, members = a_file(case, folder, members_of)
+    name = next((name for name in members or () if name.endswith("data.pkl")), None)
     if name is None:
         return
     random = case.random
@@ -189,8 +178,8 @@ def change_pickle(case: Case, folder: pathlib.Path) -> None:
 
 
 def change_archive(case: Case, folder: pathlib.Path) -> None:
-    file = a_file(case, folder)
-    if file is None or (members := members_of(file)) is None or not members:
+    file, members = a_file(case, folder, members_of)
+    if file is None:
         return
     random = case.random
     name = random.choice(list(members))
@@ -209,39 +198,17 @@ def change_archive(case: Case, folder: pathlib.Path) -> None:
             b"<html>404</html>", b"\x93NUMPY"
         ]))
     else:
-        if what == "gone":
-            members.pop(name)
-        elif what == "longer":
-            members[name] += b"\0" * random.choice([1, 4, 64])
-        elif what == "name":
-            members[odd.text(random).partition("\0")[0] or "x"] = members.pop(name)
-        else:
-            members = {key: b"big" if key.endswith("byteorder") else value
-                       for key, value in members.items()}
-        write_archive(file, members)
+        contents = members.pop(name)
+        write_archive(file, {
+            "gone": members,
+            "longer": {**members, name: contents + b"\0" * random.choice([1, 4, 64])},
+            "name": {**members, odd.text(random).partition("\0")[0] or "x": contents},
+            "order": {key: b"big" if key.endswith("byteorder") else value
+                      for key, value in {**members, name: contents}.items()}}[what])
     case.note(f"{file.name}: archive, {what}")
 
 
-def change_index(case: Case, folder: pathlib.Path) -> None:
-    file = folder / "pytorch_model.bin.index.json"
-    try:
-        index = json.loads(file.read_bytes())
-        names = list(index["weight_map"])
-    except (ValueError, OSError, TypeError, KeyError, RecursionError):
-        return
-    random = case.random
-    if random.random() < 0.5:
-        index["weight_map"][random.choice(names)] = random.choice(
-            ["../precious", "config.json", "", ".", file.name, "gone.bin", odd.scalar(random)])
-    else:
-        index["weight_map"][odd.text(random)] = index["weight_map"].pop(random.choice(names))
-    model_folders.write_json(case, file, index)
-    case.note("index")
-
-
 def damage(case: Case, folder: pathlib.Path) -> None:
-    file = a_file(case, folder)
-    if file is not None:
-        contents, what = odd.damaged(case.random, file.read_bytes())
-        file.write_bytes(contents)
-        case.note(f"{file.name}: {what}")
+    file, _ = a_file(case, folder)
+    if file:
+        case.damage(file)

@@ -203,6 +203,13 @@ TEST_CASE("a rank that said why is believed") {
   CHECK(outcome.reason == "rank 0: disk full");
 }
 
+TEST_CASE("of ranks that failed the one that said so first is believed") {
+  std::vector failed{rank_end(0, Said::kFailed, 1, "last"), rank_end(1, Said::kFailed, 1, "first"),
+                     rank_end(2, Said::kFailed, 1, "second")};
+  failed[0].last_event_unix_ms = 9'000;
+  CHECK(judge(failed, AttemptEnd()).reason == "rank 1: first");
+}
+
 TEST_CASE("one rank out of memory makes the run so, seen by either side") {
   const std::vector said{rank_end(0, Said::kFailed, 4, "connection reset"),
                          rank_end(1, Said::kFailed, 3, "needs 3 GiB")};

@@ -22,9 +22,8 @@ void fill(Store& store) {
   store.plan(experiment("batch"), in_order({planned_run("two", 1, kHashC)}));
 }
 
-TEST_CASE("a run is found by its number, its point, its experiment and point, or its hash") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(StoreTest,
+                 "a run is found by its number, its point, its experiment and point, or its hash") {
   fill(store);
   CHECK(find_run(store, "1").hash == kHashA);
   CHECK(find_run(store, "lab/two").id == 2);
@@ -34,18 +33,15 @@ TEST_CASE("a run is found by its number, its point, its experiment and point, or
   CHECK_FALSE(find_run(store, "1").current);
 }
 
-TEST_CASE("a point means the run of the current list; an older one has its number and hash") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(
+    StoreTest, "a point means the run of the current list; an older one has its number and hash") {
   fill(store);
   CHECK(find_run(store, "one").id == 3);
   store.plan(experiment("lab"), in_order({planned_run("two", 1, kHashB)}));
   CHECK_THROWS_AS(find_run(store, "one"), ConfigError);  // two runs that left the list
 }
 
-TEST_CASE("a run that left the list is found by the name that reports give it") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(StoreTest, "a run that left the list is found by the name that reports give it") {
   RunRecord longer = planned_run("one", 1, kHashB);
   longer.spec.train.steps = 20;
   store.plan(experiment("lab"), in_order({planned_run("one", 1, kHashA)}));
@@ -56,9 +52,8 @@ TEST_CASE("a run that left the list is found by the name that reports give it") 
   CHECK_THROWS_AS(find_run(store, "one [train.steps=20]"), ConfigError);  // its name is `one`
 }
 
-TEST_CASE("a word that names several runs or none is refused with what there is") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(StoreTest,
+                 "a word that names several runs or none is refused with what there is") {
   CHECK_THROWS_MATCHES(find_run(store, "one"), ConfigError,
                        Message("'one': there is no run in the results yet"));
   fill(store);

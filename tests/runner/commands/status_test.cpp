@@ -173,9 +173,8 @@ TEST_CASE("what was not sampled is said to be unknown") {
              Catch::Contains("500 W") && !Catch::Contains("GPUs"));
 }
 
-TEST_CASE("nodes are those of runs under way, by the newest sample of each device") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(StoreTest,
+                 "nodes are those of runs under way, by the newest sample of each device") {
   const auto runs =
       store.plan(experiment("lab"), in_order({planned_run("one", 2), planned_run("two", 1)}));
   store.begin_attempt(runs[0].id, attempt_start());
@@ -210,9 +209,7 @@ TEST_CASE("nodes are those of runs under way, by the newest sample of each devic
   CHECK(later[0].gpus.at(0).memory_used_bytes == 60 * kGibibyte);
 }
 
-TEST_CASE("time left is until the job's limit where that comes first") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(StoreTest, "time left is until the job's limit where that comes first") {
   const auto runs = store.plan(experiment("lab"), std::vector{planned_run("one", 1)});
   JobRecord job;
   job.experiment = "lab";

@@ -94,51 +94,6 @@ sweep:
 )")) == Names{"lab size_per_rank=2"});
 }
 
-TEST_CASE("an expression that has no result is refused at its place") {
-  const auto problem = [](const std::string& value, const std::string& key = "train.seed") {
-    return message(kBase + "  " + key + ": " + value + "\n");
-  };
-  CHECK(problem("${batch.size}") ==
-        "lab.yaml:3:15: 'train.seed': '${batch.size}': 'batch.size': unknown key; allowed: "
-        "size_per_rank, total, gradient_accumulation_steps; did you mean 'size_per_rank'?");
-  CHECK_THAT(problem("${train.sed} * 2"), Catch::Contains("did you mean 'seed'?"));
-  CHECK_THAT(problem("${ranks}"), Catch::Contains("did you mean 'strategy.ranks'?"));
-  CHECK_THAT(
-      problem("${batch}"),
-      Catch::Contains("'batch' is no value but a section; allowed: one of its keys, dotted"));
-  CHECK_THAT(problem("${}"), Catch::Contains("is no value; allowed"));
-  CHECK_THAT(problem("${batch.size_per_rank"), Catch::Contains("is not closed; allowed: ${KEY}"));
-  CHECK_THAT(problem("${strategy.ranks} + 1"),
-             Catch::Contains("is followed by '+ 1'; allowed: references and numbers joined by *"));
-  CHECK_THAT(problem("${strategy.ranks} *"), Catch::Contains("'' is neither a reference nor"));
-  CHECK_THAT(problem("two ${strategy.ranks}"), Catch::Contains("'two' is neither a reference nor"));
-  CHECK_THAT(problem("${strategy.ranks} * inf"), Catch::Contains("'inf' is neither"));
-  CHECK(problem("${strategy.ranks} * 1.5") ==
-        "lab.yaml:3:15: 'train.seed': '${strategy.ranks} * 1.5' gives 1.5: '1.5' is not an "
-        "integer; allowed: an integer, at least 0 and at most 9007199254740992 (in 'lab')");
-  CHECK_THAT(problem("${strategy.ranks} * -1"), Catch::Contains("-1 is out of range"));
-  CHECK_THAT(problem("${strategy.ranks} / ${train.warmup_steps_excluded} * 0 / 0"),
-             Catch::Contains("is not a finite number; does it divide by 0?"));
-  CHECK_THAT(problem("${train.epochs}"),
-             Catch::Contains("'train.epochs' has no value in this run; give it one"));
-  CHECK_THAT(problem("${strategy.kind} * 2"),
-             Catch::Contains("'strategy.kind' is 'single', which is not a number"));
-  CHECK_THAT(problem("${strategy.kind}"), Catch::Contains("'single' is not an integer"));
-  CHECK_THAT(problem("${train.seed}"), Catch::Contains("'train.seed' is itself derived"));
-  CHECK_THAT(problem("${train.steps}\n  train.steps: ${strategy.ranks}"),
-             Catch::StartsWith("lab.yaml:3:15: 'train.seed': '${train.steps}': 'train.steps' is "
-                               "itself derived, at lab.yaml:4:16; refer to the keys"));
-  CHECK_THAT(problem("${model.config.hidden_size}\n  model.source: m"),
-             Catch::Contains("'model.config.hidden_size' means nothing here, because "
-                             "'model.source' is given"));
-  CHECK_THAT(message("experiment: lab\nsweep: {product: {train.seed: [1, 2]}, exclude: "
-                     "[{train.seed: '${strategy.ranks}'}]}"),
-             Catch::Contains("is an expression; allowed: a value"));
-  CHECK_THAT(message("experiment: lab\nbase: {train.seed: ${strategy.ranks}}"),
-             Catch::StartsWith("lab.yaml:2:21: not well-formed YAML") &&
-                 Catch::Contains("stands in quotes"));
-}
-
 TEST_CASE("a run that --only leaves out may have an expression without a result") {
   const Expansion expansion = expanded(
       "experiment: lab\npoints:\n  - {name: A}\n  - {name: B, train.seed: '${train.epochs}'}\n",

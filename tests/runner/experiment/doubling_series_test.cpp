@@ -193,31 +193,6 @@ TEST_CASE("doubling ends at the largest value that a key can have") {
              Contains("then batch.size_per_rank 524288, until"));
 }
 
-TEST_CASE("what is doubled is refused when it cannot be") {
-  CHECK_THAT(refusal("{}"), Contains("lab.yaml:4:11") && Contains("has 0 keys; allowed: one"));
-  CHECK_THAT(refusal("{batch.size_per_rank: {from: 1}, train.steps: {from: 1}}"),
-             Contains("has 2 keys; allowed: one"));
-  CHECK_THAT(refusal("{batch.size_per_rank: 4}"), Contains("from, to, refine"));
-  CHECK_THAT(refusal("{batch.size_per_rank: {to: 4}}"), Contains("has no `from`"));
-  CHECK_THAT(refusal("{batch.size_per_rank: {from: 0}}"),
-             Contains("lab.yaml:4:40") && Contains("at least 1"));
-  CHECK_THAT(refusal("{batch.size_per_rank: {from: 4, to: 3}}"),
-             Contains("ends at 3, below its `from` 4"));
-  CHECK_THAT(refusal("{batch.size_per_rank: {from: 1, until: 3}}"), Contains("unknown key"));
-  CHECK_THAT(refusal("{batch.size_per_rank: {from: 1, refine: often}}"), Contains("true, false"));
-  CHECK_THAT(refusal("{batch.size: {from: 1}}"),
-             Contains("unknown key") && Contains("size_per_rank"));
-  CHECK_THAT(refusal("{optimizer.learning_rate: {from: 1}}"),
-             Contains("lab.yaml:4:12") && Contains("holds no integer"));
-  CHECK_THAT(refusal("{optimizer.in_backward: {from: 1}}"), Contains("true, false"));
-  CHECK_THAT(refusal("{batch.size_per_rank: {from: 5}}"), Contains("does not divide"));
-  CHECK_THAT(refusal("{batch.size_per_rank: {from: 1}}\n  product: {batch.size_per_rank: [1, 2]}"),
-             Contains("duplicate key"));
-  CHECK_THAT(refusal("{batch.gradient_accumulation_steps: {from: 1}}\n  include: [{batch.total: "
-                     "8}]"),
-             Contains("excludes"));
-}
-
 TEST_CASE("nothing else may give the key that is doubled") {
   CHECK_THAT(
       refusal("{batch.size_per_rank: {from: 1}}", {.set = {"batch.size_per_rank=2"}}),

@@ -174,40 +174,4 @@ TEST_CASE("a contradiction between layers names the one that came last") {
         "lab.yaml:2:19: 'data.train': is missing; data.kind tokens needs a file (in 'lab')");
 }
 
-TEST_CASE("a malformed experiment names the place and what is allowed") {
-  CHECK(message("title: x") == "lab.yaml: 'experiment': is missing; allowed: experiment: NAME");
-  CHECK(message("") == "lab.yaml: 'experiment': is missing; allowed: experiment: NAME");
-  CHECK(message("experiment: lab\npoint: []") ==
-        "lab.yaml:2:1: 'point': unknown key; allowed: experiment, title, compare, profiles, base, "
-        "points, sweep; did you mean 'points'?");
-  CHECK_THAT(message("experiment: ''"),
-             Catch::StartsWith("lab.yaml:1:13: 'experiment': is not a "));
-  CHECK_THAT(message("experiment: [a]"), Catch::Contains("a list is not text"));
-  CHECK(message("experiment: lab\nbase:\n  strategy.kind: fdsp") ==
-        "lab.yaml:3:18: 'strategy.kind': 'fdsp' is not one of its values; allowed: single, ddp, "
-        "fsdp; did you mean 'fsdp'?");
-  CHECK_THAT(message("experiment: lab\nbase: [a]"),
-             Catch::StartsWith("lab.yaml:2:7: 'base': a list is not a map"));
-  CHECK_THAT(message("experiment: [\n"), Catch::Contains("not well-formed YAML"));
-  CHECK_THROWS_AS(Experiment::load("/nowhere/lab.yaml"), ConfigError);
-}
-
-TEST_CASE("malformed points are refused") {
-  const std::string head = "experiment: lab\npoints:";
-  CHECK(message(head + " []") ==
-        "lab.yaml:2:9: 'points': is an empty list; allowed: at least one point; or leave the key "
-        "out");
-  CHECK(message(head + "\n  - {name: A}\n  - {name: B}\n  - {name: A}") ==
-        "lab.yaml:5:12: 'name': 'A' is already the name of the point at lab.yaml:3:12");
-  CHECK(message(head + "\n  - {train.seed: 1}") ==
-        "lab.yaml:3:5: 'points': a point has no name; allowed: a map with name: TEXT");
-  CHECK_THAT(message(head + "\n  - A"), Catch::Contains("'A' is not a map"));
-  CHECK_THAT(message(head + " {name: A}"), Catch::Contains("a map is not a list"));
-  CHECK_THAT(message(head + "\n  - {name: A, strategy: {rank: 1}}"),
-             Catch::StartsWith("lab.yaml:3:26: 'strategy.rank': unknown key"));
-  CHECK_THAT(message(head + "\n  - {name: A}\n  - {name: A train=y}\n"
-                            "sweep: {product: {data.train: [x, y train=x]}}"),
-             Catch::Contains("two runs are named 'A train=y train=x'"));
-}
-
 }  // namespace fsdp

@@ -123,13 +123,6 @@ TEST_CASE("a profile without requirement fits anywhere") {
   CHECK(expansion.profile_reason == "any: it requires nothing");
 }
 
-TEST_CASE("auto fails when no profile fits") {
-  CHECK(
-      refusal(kTwoProfiles) ==
-      "lab.yaml:2:1: 'profiles': none fits: a100x4 needs 4 GPUs, this host has 0; gpu needs 1 GPU, "
-      "this host has 0; choose one with --profile NAME, or add one");
-}
-
 TEST_CASE("a profile named outright is taken even when its requirement is not met") {
   const std::string text = kWithCpu + "base: {strategy: {kind: ddp, ranks: 4}}\n";
   const TemporaryFolder folder;
@@ -151,22 +144,6 @@ TEST_CASE("an unknown profile is refused") {
       "--profile: 'cpx': no such profile in this experiment; allowed: auto, a100x4, gpu, cpu; did "
       "you mean 'cpu'?");
   CHECK_THAT(refusal("experiment: lab", "cpu"), Catch::Contains("no such profile"));
-}
-
-TEST_CASE("malformed profiles are refused") {
-  const std::string head = "experiment: lab\nprofiles:\n  p: ";
-  CHECK(refusal(head + "{require: {gpus: 1}}") ==
-        "lab.yaml:3:7: 'profiles.p.require': unknown key; allowed: requires, set; did you mean "
-        "'requires'?");
-  CHECK(
-      refusal(head + "{requires: {gpus: 0}}") ==
-      "lab.yaml:3:24: 'profiles.p.requires.gpus': 0 is out of range; allowed: an integer, at least "
-      "1 and at most 100000, or null");
-  CHECK_THAT(refusal(head + "{requires: {gpu: 1}}"), Catch::Contains("did you mean 'gpus'?"));
-  CHECK_THAT(refusal(head + "{set: {train.sed: 1}}"), Catch::Contains("did you mean 'seed'?"));
-  CHECK_THAT(refusal(head + "[a]"), Catch::Contains("a list is not a map"));
-  CHECK_THAT(refusal("experiment: lab\nprofiles: {auto: {}}"),
-             Catch::Contains("cannot be a profile's name"));
 }
 
 }  // namespace fsdp

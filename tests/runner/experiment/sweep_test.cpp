@@ -212,110 +212,12 @@ TEST_CASE("--only takes a series with its repeats, or one of them") {
   CHECK(one.left_out.size() == 3);
 }
 
-TEST_CASE("runs that are the same are refused, with both places") {
-  CHECK(message(kLab + R"(sweep:
-  product: {batch.size_per_rank: [1, 2], train.seed: [3]}
-  include:
-    - {train.seed: 3, batch.size_per_rank: 2}
-)") == "lab.yaml:5:44: the runs 'lab size_per_rank=2 seed=3' and 'lab seed=3 size_per_rank=2' are "
-       "the same; the first comes from lab.yaml:3:55; leave one out");
-  CHECK_THAT(message(kLab + "sweep: {product: {optimizer.learning_rate: [1e-3, 0.001]}}"),
-             Catch::Contains("are the same; the first comes from lab.yaml:2:45"));
-  CHECK(message(kLab + R"(sweep:
-  - product: {train.seed: [1, 2]}
-  - product: {train.seed: [2, 3]}
-)") == "lab.yaml:4:28: two runs are named 'lab seed=2'; the first comes from lab.yaml:3:31; leave "
-       "one out, or rename a point");
-  CHECK_THAT(message("experiment: lab\npoints: [{name: A}, {name: 'A #2', sweep: none}]\n"
-                     "sweep: {repeats: 2}"),
-             Catch::StartsWith("lab.yaml:2:28: two runs are named 'A #2'; the first comes from "
-                               "lab.yaml:3:8"));
-}
-
 TEST_CASE("--set of a key that the sweep varies does not make runs the same under two names") {
   const std::string text = kLab + "sweep: {product: {train.seed: [1, 2]}}";
   CHECK(message(text, {.set = {"train.seed=3"}}) ==
         "--set train.seed=3: 'train.seed': overrides what the sweep varies, so that the runs "
         "'lab seed=1' and 'lab seed=2' are the same; choose from the sweep with --only");
   CHECK(expanded(text, {.set = {"train.seed=3"}, .only = {"lab seed=1"}}).runs.size() == 1);
-}
-
-TEST_CASE("malformed sweeps are refused") {
-  const std::string head = "experiment: lab\nsweep:\n  product:";
-  CHECK(message(head + "\n    train.seed: []") ==
-        "lab.yaml:4:17: 'train.seed': is an empty list; allowed: at least one value");
-  CHECK_THAT(message(head + " {}"), Catch::Contains("'sweep.product': is empty"));
-  CHECK_THAT(message("experiment: lab\nsweep: {}"),
-             Catch::Contains("'sweep': is empty; allowed: one or more of: product, zip"));
-  CHECK_THAT(message("experiment: lab\nsweep: {prodct: {}}"),
-             Catch::Contains("'sweep.prodct': unknown key; allowed: product, zip, include, "
-                             "exclude, double, repeats; did you mean 'product'"));
-  CHECK_THAT(message(head + " {train.seed: 1}"), Catch::Contains("'1' is not a list"));
-  CHECK_THAT(message(head + " {train.seed: [1, x]}"),
-             Catch::StartsWith("lab.yaml:3:29: 'train.seed': 'x' is not an integer"));
-  CHECK_THAT(message(head + " {train.sed: [1]}"), Catch::Contains("did you mean 'seed'?"));
-  CHECK_THAT(message(head + " {train.seed: [1, 2, 1]}"), Catch::Contains("'1' comes twice"));
-  CHECK_THAT(message(head + " {strategy: [{kind: ddp}]}"),
-             Catch::Contains("a map is not one value"));
-  CHECK_THAT(message(head + " {strategy.wrap: [none, {blocks: 2}]}"),
-             Catch::Contains("allowed: one of the keys below 'strategy.wrap', dotted"));
-  CHECK_THAT(message(head + " {train.steps: [1], train.epochs: [null, 2]}"),
-             Catch::Contains("excludes 'train.steps'"));
-  std::string huge = head;
-  for (const char* key : {"train.seed", "train.steps", "strategy.ranks", "batch.size_per_rank"}) {
-    huge += "\n    " + std::string(key) + ": [1";
-    for (int value = 2; value <= 50; ++value) huge += ", " + std::to_string(value);
-    huge += "]";
-  }
-  CHECK_THAT(message(huge), Catch::Contains("more combinations than allowed"));
-}
-
-TEST_CASE("malformed forms of a sweep are refused") {
-  const std::string head = kLab + "sweep: ";
-  const auto starts = [](const std::string& text) {
-    return Catch::StartsWith("lab.yaml:2:" + text);
-  };
-  CHECK_THAT(message(head + "[]"), starts("8: 'sweep': is an empty list"));
-  CHECK_THAT(message(head + "[{}]"), starts("9: 'sweep': is empty"));
-  CHECK_THAT(message(head + "none"), starts("8: 'sweep': 'none' is not a map"));
-  CHECK(message(head + "{zip: {train.seed: [1, 2], train.steps: [3]}}") ==
-        "lab.yaml:2:48: 'train.steps': has 1 value, but 'train.seed' has 2; the lists of one zip "
-        "have equally many values");
-  CHECK_THAT(message(head + "{zip: {}}"), starts("14: 'sweep.zip': is empty"));
-  CHECK_THAT(message(head + "{zip: {train.seed: 1}}"),
-             starts("27: 'train.seed': '1' is not a list"));
-  CHECK_THAT(message(head + "{product: {train.seed: [1]}, zip: {train.seed: [2]}}"),
-             starts("43: 'train.seed': duplicate key; first given at lab.yaml:2:32"));
-  CHECK_THAT(message(head + "{zip: {train.steps: [1, 2], train.epochs: [null, 2]}}"),
-             starts("57: 'train.epochs': excludes 'train.steps'"));
-  CHECK_THAT(message(head + "{include: {train.seed: 1}}"),
-             starts("18: 'sweep.include': a map is not a list"));
-  CHECK_THAT(message(head + "{include: []}"), starts("18: 'sweep.include': is an empty list"));
-  CHECK_THAT(message(head + "{include: [{}]}"), starts("19: 'sweep.include': is empty"));
-  CHECK_THAT(message(head + "{include: [{train.seed: [1]}]}"),
-             starts("32: 'train.seed': a list is not an integer"));
-  CHECK_THAT(message(head + "{include: [{train.sed: 1}]}"),
-             Catch::Contains("did you mean 'seed'?"));
-  CHECK_THAT(message(head + "{exclude: [{}]}"), starts("19: 'sweep.exclude': is empty, and would"));
-  CHECK_THAT(message(head + "{exclude: [{train.sed: 1}]}"), starts("20: 'train.sed': unknown key"));
-  CHECK_THAT(message(head + "{exclude: [{train.seed: x}]}"),
-             starts("32: 'train.seed': 'x' is not an integer"));
-  CHECK_THAT(message(head + "{exclude: [{train.seed: []}]}"),
-             starts("32: 'train.seed': is an empty list"));
-  CHECK_THAT(message(head + "{repeats: 0}"),
-             starts("18: 'sweep.repeats': 0 is out of range; allowed: an integer, at least 1"));
-  CHECK_THAT(message(head + "{repeats: 1.5}"),
-             starts("18: 'sweep.repeats': '1.5' is not an integer"));
-  CHECK_THAT(message(head + "{repeats: {change_seed: true}}"),
-             starts("18: 'sweep.repeats': has no count"));
-  CHECK_THAT(message(head + "{repeats: {count: 2, seed: 1}}"),
-             starts("29: 'sweep.repeats.seed': unknown key; allowed: count, change_seed"));
-  CHECK_THAT(message(head + "{repeats: {count: 2, change_seed: yes}}"),
-             starts("42: 'sweep.repeats.change_seed': 'yes' is not a truth value"));
-  CHECK_THAT(message(head + "{product: {data.train: [\"a\\nb\"]}}"),
-             starts("32: 'data.train': holds a control character"));
-  CHECK_THAT(message(head + "{repeats: 90000, product: {train.seed: [1, 2]}}"),
-             starts("8: the experiment has more runs than allowed: at most 100000"));
 }
 
 TEST_CASE("compare says what an experiment's rows are compared by") {

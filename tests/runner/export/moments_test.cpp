@@ -39,9 +39,8 @@ std::vector<std::pair<int64_t, double>> figures(const std::vector<Moment>& momen
   return found;
 }
 
-TEST_CASE("a step takes as long as its slowest rank; memory is that of the rank with most") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(StoreTest,
+                 "a step takes as long as its slowest rank; memory is that of the rank with most") {
   const int64_t run = running_run(store, 2);
   StepDone slow = step(1, 5.0);
   slow.step_time_ms = 30;
@@ -68,10 +67,9 @@ TEST_CASE("a step takes as long as its slowest rank; memory is that of the rank 
   CHECK(moments[0].figures == expected);
 }
 
-TEST_CASE(
+TEST_CASE_METHOD(
+    StoreTest,
     "a curve goes on from the checkpoint; what came after it in earlier attempts is left out") {
-  const ResultsFolder results;
-  Store store(results.path());
   const int64_t run = running_run(store, 1);
   ingest(store, run, 1, 1'000, {started(0), step(1, 1.1), step(2, 1.2), step(3, 1.3)});
   store.begin_attempt(run, attempt_start());  // attempt 2 resumes from step 2, as 3 does
@@ -97,9 +95,8 @@ TEST_CASE(
         Figures{{1, 1.1}, {2, 1.2}, {3, 3.3}, {4, 5.4}, {5, 7.5}});
 }
 
-TEST_CASE("a sample of a device is at the last step done by then; hosts are told apart") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(StoreTest,
+                 "a sample of a device is at the last step done by then; hosts are told apart") {
   const int64_t run = running_run(store, 1);
   DeviceSample sample;
   sample.host = "node1";
@@ -115,9 +112,7 @@ TEST_CASE("a sample of a device is at the last step done by then; hosts are told
   CHECK(figures(moments_of(store, run, 1), "device/node2/gpu:0/power_watts") == Figures{{2, 250}});
 }
 
-TEST_CASE("what was not finite is left out of a curve") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(StoreTest, "what was not finite is left out of a curve") {
   const int64_t run = running_run(store, 1);
   StepDone lost = step(1, 0);
   lost.loss.reset();

@@ -1,15 +1,13 @@
 #include <catch2/catch.hpp>
 
-#include "runner/cluster/open_jobs.h"
 #include "tests/runner/jobs/slurm_fixture.h"
 
 using namespace fsdp;
 using enum RunStatus;
 
-TEST_CASE("a job that has ended before its runner looks has done all values of a doubled key") {
-  const ResultsFolder results;
-  FakeCluster cluster;
-  SlurmRunnerLife life(results, cluster);
+TEST_CASE_METHOD(
+    OneRunner,
+    "a job that has ended before its runner looks has done all values of a doubled key") {
   std::vector<RunRecord> planned;
   for (const char* value : {"1", "2", "4"}) {
     planned.push_back(planned_run(value, 1, value));
@@ -25,14 +23,14 @@ TEST_CASE("a job that has ended before its runner looks has done all values of a
   };
   REQUIRE(life.sweep.submit({runs[0]}));
   const JobRecord job = life.store.open_jobs("").at(0);
-  job_chooses(results.path(), job, 0, runs[1]);
-  job_chooses(results.path(), job, 1, runs[2]);
+  job_chooses(lab.results.path(), job, 0, runs[1]);
+  job_chooses(lab.results.path(), job, 1, runs[2]);
   for (const RunRecord& run : runs) {
-    FakeJob ranks(results.path(), run);
+    FakeJob ranks(lab.results.path(), run);
     ranks.starts(1, "100");
     ranks.finishes();
   }
-  cluster.ends("100");
+  lab.cluster.ends("100");
   SECTION("the runner that submitted it") {
     CHECK(life.sweep.follow() == ExitCode::kOk);
     CHECK(asked == std::vector{runs[2].id});
@@ -41,44 +39,27 @@ TEST_CASE("a job that has ended before its runner looks has done all values of a
     CHECK(life.chosen_after == chosen);
   }
   SECTION("two calls of status, each of which looks once") {
-    std::chrono::steady_clock::time_point now{};
-    const Pauses pauses{.now = [&] { return now; },
-                        .wait =
-                            [&](std::chrono::milliseconds time) {
-                              now += time;
-                              return false;
-                            }};
-    for (int i = 0; i < 2; ++i) {
-      CHECK(refresh_free_jobs(life.store, results.path(), experiments_in_jobs(life.store), &cluster,
-                              pauses)
-                .empty());
-    }
+    for (int i = 0; i < 2; ++i) CHECK(refresh(life.store, lab.results, &lab.cluster).empty());
   }
   for (const RunRecord& run : runs) {
     CHECK(life.attempts(run.id) == std::vector{RunStatus::kFinished});
   }
-  CHECK(cluster.submissions == 1);
+  CHECK(lab.cluster.submissions == 1);
   CHECK(life.store.open_jobs("").empty());
 }
 
-TEST_CASE("a run that has ended in a job stays so when the job is requeued") {
-  const ResultsFolder results;
-  FakeCluster cluster;
-  SlurmRunnerLife life(results, cluster);
-  auto planned = in_order({planned_run("first", 1, "1"), planned_run("second", 1, "2")});
-  for (auto& run : planned) run.spec.slurm.mode = SlurmMode::kAllocation;
-  const std::vector<RunRecord> runs = life.plan(planned);
-  REQUIRE(life.sweep.submit(runs));
-  FakeJob first(results.path(), runs[0]), second(results.path(), runs[1]);
+TEST_CASE_METHOD(OneRunner, "a run that has ended in a job stays so when the job is requeued") {
+  const std::vector<RunRecord> runs = submitted(two_runs(SlurmMode::kAllocation));
+  FakeJob first(lab.results.path(), runs[0]), second(lab.results.path(), runs[1]);
   life.happens = {[&] {
-                    cluster.runs("100");
+                    lab.cluster.runs("100");
                     first.starts(1, "100");
                     first.finishes();
                     second.starts(1, "100");
                   },
                   [&] {
                     second.is_asked_to_stop("time_limit");
-                    cluster.waits_again("100");
+                    lab.cluster.waits_again("100");
                   },
                   [] {},
                   [] {},
@@ -86,10 +67,10 @@ TEST_CASE("a run that has ended in a job stays so when the job is requeued") {
                   [&] {
                     CHECK(life.status(runs[0].id) == RunStatus::kFinished);
                     CHECK(life.status(runs[1].id) == RunStatus::kQueued);
-                    cluster.runs("100");
+                    lab.cluster.runs("100");
                     second.starts(2, "100");
                     second.finishes();
-                    cluster.ends("100");
+                    lab.cluster.ends("100");
                   }};
   CHECK(life.sweep.follow() == ExitCode::kOk);
   CHECK(life.status(runs[0].id) == RunStatus::kFinished);
@@ -106,13 +87,11 @@ TEST_CASE_METHOD(
   const JobRecord job = life.store.open_jobs("").at(0);
   CHECK(lab.cluster.submissions == 1);
   CHECK(lab.cluster.known.contains("100"));
-  std::vector<FakeJob> jobs;
-  for (const RunRecord& run : runs) jobs.push_back(lab.job(run));
+  std::vector<FakeJob> jobs = lab.jobs_of(runs);
   SECTION("what a doubled key comes to next is done in it") {
     life.happens = {
         [&] {
-          lab.cluster.runs("100");
-          jobs[0].starts(1, "100");
+          lab.begins(jobs[0], "100");
           jobs[0].finishes();
         },
         [&] {
@@ -147,15 +126,13 @@ TEST_CASE_METHOD(
   SECTION("a run that came near the time limit goes on in it when it is requeued") {
     life.happens = {
         [&] {
-          lab.cluster.runs("100");
-          jobs[0].starts(1, "100");
+          lab.begins(jobs[0], "100");
           jobs[0].is_asked_to_stop("time_limit");
         },
         [&] { lab.cluster.waits_again("100"); },
         [&] {
           CHECK(life.attempts(runs[0].id) == Statuses{kTimeLimit});
-          lab.cluster.runs("100");
-          jobs[0].starts(2, "100");
+          lab.begins(jobs[0], "100", 2);
           jobs[0].finishes();
           jobs[1].starts(1, "100");
         },

@@ -8,14 +8,12 @@ using enum RunStatus;
 namespace {
 
 // Two runs in one job, whose runner has ended.
-struct Detached {
+struct Detached : SlurmLaboratory {
   Detached() {
-    std::vector<RunRecord> planned{planned_run("first", 1, "1"), planned_run("second", 1, "2")};
-    for (auto& run : planned) run.spec.slurm.mode = SlurmMode::kAllocation;
     SlurmRunnerLife life(results, cluster);
-    runs = life.plan(in_order(planned));
+    runs = life.plan(two_runs(SlurmMode::kAllocation));
     REQUIRE(life.sweep.submit(runs));
-    jobs = {FakeJob(results.path(), runs[0]), FakeJob(results.path(), runs[1])};
+    jobs = jobs_of(runs);
   }
   int64_t id(size_t run) const { return runs[run].id; }
   // The run, as the next call of the user reads it.
@@ -25,8 +23,6 @@ struct Detached {
     return record;
   }
 
-  ResultsFolder results;
-  FakeCluster cluster;
   std::vector<RunRecord> runs;
   std::vector<FakeJob> jobs;
 };
@@ -35,8 +31,7 @@ struct Detached {
 
 TEST_CASE("a run that its job goes on with once requeued is in that job for the next runner too") {
   Detached lab;
-  lab.cluster.runs("100");
-  lab.jobs[0].starts(1, "100");
+  lab.begins(lab.jobs[0], "100");
   lab.jobs[0].is_asked_to_stop("time_limit");
   const bool is_seen_before = GENERATE(false, true);
   if (is_seen_before) {
@@ -61,12 +56,9 @@ TEST_CASE("a run that its job goes on with once requeued is in that job for the 
   }
   CHECK(life.sweep.follows(lab.id(0)));
   life.happens = {[&] {
-    lab.cluster.runs("100");
-    lab.jobs[0].starts(2, "100");
+    lab.begins(lab.jobs[0], "100", 2);
     lab.jobs[0].finishes();
-    lab.jobs[1].starts(1, "100");
-    lab.jobs[1].finishes();
-    lab.cluster.ends("100");
+    lab.begins_and_finishes(lab.jobs[1], "100");
   }};
   CHECK(life.sweep.follow() == ExitCode::kOk);
   CHECK(life.attempts(lab.id(0)) == Statuses{kTimeLimit, kFinished});
@@ -74,8 +66,7 @@ TEST_CASE("a run that its job goes on with once requeued is in that job for the 
 
 TEST_CASE("a run that is cancelled while its requeued job waits does not stay queued") {
   Detached lab;
-  lab.cluster.runs("100");
-  lab.jobs[0].starts(1, "100");
+  lab.begins(lab.jobs[0], "100");
   lab.jobs[0].is_asked_to_stop("time_limit");
   SlurmRunnerLife life(lab.results, lab.cluster);
   REQUIRE(life.sweep.pick_up());
@@ -90,22 +81,12 @@ TEST_CASE("a run that is cancelled while its requeued job waits does not stay qu
 
 TEST_CASE("an attempt is followed by the job that began it, not by an earlier job of its run") {
   Detached lab;
-  lab.cluster.runs("100");
-  lab.jobs[0].starts(1, "100");
+  lab.begins(lab.jobs[0], "100");
   lab.jobs[0].fails();
   lab.jobs[1].starts(1, "100");
-  const auto second_job_begins = [&] {
-    lab.cluster.runs("101");
-    lab.jobs[0].starts(2, "101");
-  };
-  const auto second_job_ends = [&] {
-    lab.jobs[0].finishes();
-    lab.cluster.ends("101");
-  };
-  const auto first_job_ends = [&] {
-    lab.jobs[1].finishes();
-    lab.cluster.ends("100");
-  };
+  const auto second_job_begins = [&] { lab.begins(lab.jobs[0], "101", 2); };
+  const auto second_job_ends = [&] { lab.finishes(lab.jobs[0], "101"); };
+  const auto first_job_ends = [&] { lab.finishes(lab.jobs[1], "100"); };
   {
     SlurmRunnerLife life(lab.results, lab.cluster);
     REQUIRE(life.sweep.pick_up());
@@ -164,8 +145,7 @@ TEST_CASE("a run whose answer from sbatch was lost is queued, though it failed b
 
 TEST_CASE("a run whose ranks died without a word has ended while its job goes on") {
   Detached lab;
-  lab.cluster.runs("100");
-  lab.jobs[0].starts(1, "100");
+  lab.begins(lab.jobs[0], "100");
   lab.jobs[0].says("failed");
   lab.jobs[1].starts(1, "100");
   SlurmRunnerLife life(lab.results, lab.cluster);
@@ -174,15 +154,13 @@ TEST_CASE("a run whose ranks died without a word has ended while its job goes on
                   [&] {
                     CHECK(life.status(lab.id(0)) == kFailed);
                     CHECK_FALSE(life.sweep.follows(lab.id(0)));
-                    lab.jobs[1].finishes();
-                    lab.cluster.ends("100");
+                    lab.finishes(lab.jobs[1], "100");
                   }};
   CHECK(life.sweep.follow() == ExitCode::kRunFailed);
 }
 
 TEST_CASE("a doubled key's next value is left to the job that doubles that key, and no other") {
-  const ResultsFolder results;
-  FakeCluster cluster;
+  SlurmLaboratory lab;
   std::vector<RunRecord> planned;
   for (const char* name : {"one=1", "one=2", "two=2"}) {
     planned.push_back(planned_run(name, 1, name));
@@ -191,23 +169,21 @@ TEST_CASE("a doubled key's next value is left to the job that doubles that key, 
   }
   planned = in_order(planned);
   {
-    SlurmRunnerLife detached(results, cluster);
+    SlurmRunnerLife detached(lab.results, lab.cluster);
     REQUIRE(detached.sweep.submit({detached.plan(planned)[0]}));
   }
-  cluster.runs("100");
-  SlurmRunnerLife life(results, cluster);
+  lab.cluster.runs("100");
+  SlurmRunnerLife life(lab.results, lab.cluster);
   const std::vector<RunRecord> runs = life.plan(planned);
   REQUIRE(life.sweep.pick_up());
   CHECK(life.sweep.leave_to_allocation(runs[1]));
   CHECK_FALSE(life.sweep.leave_to_allocation(runs[2]));
-  job_chooses(results.path(), life.store.open_jobs("").at(0), 0, runs[1]);
+  job_chooses(lab.results.path(), life.store.open_jobs("").at(0), 0, runs[1]);
   life.happens = {[&] {
     for (const RunRecord& run : {runs[0], runs[1]}) {
-      FakeJob job(results.path(), run);
-      job.starts(1, "100");
-      job.finishes();
+      FakeJob job = lab.job(run);
+      lab.begins_and_finishes(job, "100");
     }
-    cluster.ends("100");
   }};
   CHECK(life.sweep.follow() == ExitCode::kOk);
   CHECK(life.attempts(runs[1].id) == Statuses{kFinished});

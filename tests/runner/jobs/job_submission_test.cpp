@@ -38,12 +38,6 @@ class SilentCluster : public FakeCluster {
   }
 };
 
-std::vector<RunRecord> two_runs(SlurmMode mode) {
-  auto planned = in_order({planned_run("first", 1, "1"), planned_run("second", 1, "2")});
-  for (auto& run : planned) run.spec.slurm.mode = mode;
-  return planned;
-}
-
 }  // namespace
 
 TEST_CASE("one job for all runs that meets a limit on submitted jobs waits, and is whole") {
@@ -89,28 +83,17 @@ TEST_CASE_METHOD(OneRunner, "a job starts the runner by the path that the submis
   CHECK_THAT(text, Catch::Matchers::Contains("\nexec /opt/fsdp-run attempt "));
 }
 
-TEST_CASE("a refused job that squeue shows as a failed one was not submitted") {
+TEMPLATE_TEST_CASE("a refusal is told at once, whatever squeue says of the job, or nothing", "",
+                   RecordingCluster, SilentCluster) {
   const ResultsFolder results;
-  RecordingCluster cluster;
+  TestType cluster;
   SlurmRunnerLife life(results, cluster);
   const std::vector<RunRecord> runs = life.plan(two_runs(SlurmMode::kPerRun));
   REQUIRE(life.sweep.submit(runs));
   CHECK(cluster.submissions == 1);
   CHECK_FALSE(life.sweep.follows(runs[1].id));
   CHECK(life.status(runs[0].id) == RunStatus::kFailed);
-  CHECK(life.progress.count("Invalid partition name") == 2);
-  CHECK(life.store.open_jobs("").empty());
-}
-
-TEST_CASE("a refusal is told at once, also while nobody says whether the job was taken") {
-  const ResultsFolder results;
-  SilentCluster cluster;
-  SlurmRunnerLife life(results, cluster);
-  const std::vector<RunRecord> runs = life.plan(two_runs(SlurmMode::kPerRun));
-  REQUIRE(life.sweep.submit(runs));
-  CHECK(cluster.submissions == 1);
-  CHECK(life.status(runs[0].id) == RunStatus::kFailed);
-  CHECK(life.progress.count("Invalid --mem specification") == 2);
+  CHECK(life.progress.count("sbatch refuses the job: Invalid ") == 2);
   CHECK(life.store.open_jobs("").empty());
 }
 
@@ -141,12 +124,10 @@ TEST_CASE_METHOD(OneRunner, "runs that are refused when they are to run again ke
   CHECK(life.sweep.follow() == ExitCode::kRunFailed);
 }
 
-TEST_CASE("where submitted jobs are limited, what fits is submitted, and the rest later") {
-  SlurmLaboratory lab;
+TEST_CASE_METHOD(OneRunner,
+                 "where submitted jobs are limited, what fits is submitted, and the rest later") {
   lab.cluster.most_waiting = 3;
-  SlurmRunnerLife life(lab.results, lab.cluster);
-  const std::vector<RunRecord> runs = life.plan(runs_of_one_shape(5));
-  REQUIRE(life.sweep.submit(runs));
+  const std::vector<RunRecord> runs = submitted(5);
   const auto queued = [&] {
     return std::ranges::count_if(
         runs, [&](const RunRecord& run) { return life.status(run.id) == kQueued; });
@@ -158,9 +139,7 @@ TEST_CASE("where submitted jobs are limited, what fits is submitted, and the res
       if (jobs.empty() || jobs.back().tasks[0].over) continue;
       const std::string task = slurm_name(jobs.back(), jobs.back().tasks[0].task);
       FakeJob job = lab.job(run);
-      job.starts(1, task);
-      job.finishes();
-      lab.cluster.ends(task);
+      lab.begins_and_finishes(job, task);
     }
   };
   life.happens = {all_finish, [] {}, all_finish};
@@ -168,12 +147,9 @@ TEST_CASE("where submitted jobs are limited, what fits is submitted, and the res
   for (const RunRecord& run : runs) CHECK(life.attempts(run.id) == Statuses{kFinished});
 }
 
-TEST_CASE("an array has no more tasks than the cluster allows") {
-  SlurmLaboratory lab;
+TEST_CASE_METHOD(OneRunner, "an array has no more tasks than the cluster allows") {
   lab.cluster.configuration.max_array_size = 2;
-  SlurmRunnerLife life(lab.results, lab.cluster);
-  const std::vector<RunRecord> runs = life.plan(runs_of_one_shape(5));
-  REQUIRE(life.sweep.submit(runs));
+  const std::vector<RunRecord> runs = submitted(5);
   CHECK(lab.cluster.submissions == 3);
   CHECK(lab.cluster.known.contains("102_0"));
   CHECK_FALSE(lab.cluster.known.contains("100_2"));
@@ -220,9 +196,8 @@ TEST_CASE_METHOD(OneRunner, "slurm.max_parallel holds over all arrays of a sweep
   CHECK(found == awaited);
 }
 
-TEST_CASE("a task that is held or waits in vain keeps no later job from starting") {
-  SlurmLaboratory lab;
-  SlurmRunnerLife life(lab.results, lab.cluster);
+TEST_CASE_METHOD(OneRunner,
+                 "a task that is held or waits in vain keeps no later job from starting") {
   lab.cluster.configuration.max_array_size = 1;
   std::vector<RunRecord> planned = runs_of_one_shape(2);
   for (RunRecord& run : planned) run.spec.slurm.max_parallel = 1;

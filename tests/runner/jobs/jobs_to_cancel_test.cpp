@@ -37,9 +37,8 @@ using Names = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("a whole job is cancelled by its name, and only runs that it ends are told") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(StoreTest,
+                 "a whole job is cancelled by its name, and only runs that it ends are told") {
   const std::string mode = GENERATE("per_run", "allocation");
   const std::vector<int64_t> ids = runs_in_job(store, mode);
   const JobsToCancel jobs = jobs_to_cancel(store, {ids.begin(), ids.end()}, "here");
@@ -47,17 +46,14 @@ TEST_CASE("a whole job is cancelled by its name, and only runs that it ends are 
   CHECK(points(jobs) == Names{"runs", "waits"});
 }
 
-TEST_CASE("a run of an array is cancelled by itself") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(StoreTest, "a run of an array is cancelled by itself") {
   const std::vector<int64_t> ids = runs_in_job(store, "per_run");
   CHECK(jobs_to_cancel(store, {ids[2]}, "here").names == Names{"12_2"});
   CHECK(jobs_to_cancel(store, {ids[0]}, "here").names.empty());
 }
 
-TEST_CASE("a run of an allocation is not cancelled with others that nobody named") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(StoreTest,
+                 "a run of an allocation is not cancelled with others that nobody named") {
   const std::vector<int64_t> ids = runs_in_job(store, "allocation");
   CHECK_THROWS_WITH(jobs_to_cancel(store, {ids[2]}, "here"),
                     Catch::Contains("'waits' is in job 12 with other runs") &&

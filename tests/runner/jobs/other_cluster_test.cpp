@@ -1,6 +1,5 @@
 #include <catch2/catch.hpp>
 
-#include "runner/cluster/open_jobs.h"
 #include "tests/runner/jobs/slurm_fixture.h"
 
 // Two clusters share the results folder. Each leaves the other's submissions alone.
@@ -30,14 +29,6 @@ struct TwoClusters {
   FakeCluster dawn;
   FakeCluster dusk;
 };
-
-Pauses no_pauses() {
-  return {.now =
-              [now = std::chrono::steady_clock::time_point()]() mutable {
-                return now += std::chrono::seconds(5);
-              },
-          .wait = [](std::chrono::milliseconds) { return false; }};
-}
 
 }  // namespace
 
@@ -93,9 +84,7 @@ TEST_CASE("a report on another cluster tells what jobs wrote, and takes none for
   const std::vector<RunRecord> runs = lab.submit_at_dawn(2);
   FakeJob(lab.results.path(), runs[0]).starts(1, "100_0");
   Store store(lab.results.path());
-  CHECK(refresh_free_jobs(store, lab.results.path(), experiments_in_jobs(store), &lab.dusk,
-                          no_pauses())
-            .empty());
+  CHECK(refresh(store, lab.results, &lab.dusk).empty());
   CHECK(store.run(runs[0].id)->status == kRunning);
   CHECK(store.run(runs[1].id)->status == kQueued);
   CHECK(store.open_jobs("").at(0).tasks.at(1).over == false);

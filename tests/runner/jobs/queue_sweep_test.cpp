@@ -14,20 +14,17 @@ TEST_CASE_METHOD(OneRunner,
   CHECK(lab.cluster.submissions == 1);
   for (const RunRecord& run : runs) CHECK(life.status(run.id) == kQueued);
 
-  std::vector<FakeJob> jobs;
-  for (const RunRecord& run : runs) jobs.push_back(lab.job(run));
+  std::vector<FakeJob> jobs = lab.jobs_of(runs);
   life.happens = {
       [&] {
-        lab.cluster.runs("100_0");
-        jobs[0].starts(1, "100_0");
+        lab.begins(jobs[0], "100_0");
         jobs[0].steps(1);
       },
       [&] {
         CHECK(life.status(runs[0].id) == kRunning);
         CHECK(life.status(runs[1].id) == kQueued);
         CHECK(life.store.newest_steps(runs[0].id, 1, 0, 9).size() == 1);
-        jobs[0].finishes();
-        lab.cluster.ends("100_0");
+        lab.finishes(jobs[0], "100_0");
         for (int i : {1, 2}) {
           const std::string task = "100_" + std::to_string(i);
           jobs[static_cast<size_t>(i)].starts(1, task);
@@ -53,31 +50,24 @@ TEST_CASE_METHOD(
     OneRunner,
     "what a reader of the database keeps the follower from recording is recorded after it") {
   const std::vector<RunRecord> runs = submitted(2);
-  std::vector<FakeJob> jobs;
-  for (const RunRecord& run : runs) jobs.push_back(lab.job(run));
+  std::vector<FakeJob> jobs = lab.jobs_of(runs);
   Database reader(lab.results.database());
   life.happens = {
       [&] {
-        lab.cluster.runs("100_0");
-        jobs[0].starts(1, "100_0");
+        lab.begins(jobs[0], "100_0");
         jobs[0].steps(1);
         reader.execute("begin; select count(*) from runs");
       },
       [&] {
         jobs[0].steps(2);
-        jobs[0].finishes();
-        lab.cluster.ends("100_0");
+        lab.finishes(jobs[0], "100_0");
       },
       [&] {
         CHECK(life.attempts(runs[0].id).empty());
         reader.execute("commit");
-        lab.cluster.runs("100_1");
-        jobs[1].starts(1, "100_1");
+        lab.begins(jobs[1], "100_1");
       },
-      [&] {
-        jobs[1].finishes();
-        lab.cluster.ends("100_1");
-      },
+      [&] { lab.finishes(jobs[1], "100_1"); },
   };
   CHECK(life.sweep.follow() == ExitCode::kOk);
   for (const RunRecord& run : runs) CHECK(life.attempts(run.id) == Statuses{kFinished});
@@ -92,8 +82,7 @@ TEST_CASE_METHOD(OneRunner, "a requeued run is an attempt each time, and queued 
   FakeJob job = lab.job(runs[0]);
   life.happens = {
       [&] {
-        lab.cluster.runs("100_0");
-        job.starts(1, "100_0");
+        lab.begins(job, "100_0");
         job.steps(1);
       },
       [&] {
@@ -103,8 +92,7 @@ TEST_CASE_METHOD(OneRunner, "a requeued run is an attempt each time, and queued 
       [&] {
         CHECK(life.attempts(run) == Statuses{kPreempted});
         CHECK(life.status(run) == kQueued);
-        lab.cluster.runs("100_0");
-        job.starts(2, "100_0");
+        lab.begins(job, "100_0", 2);
       },
       [&] {  // its time limit comes near, and it starts again before the next pass
         job.is_asked_to_stop("time_limit");
@@ -112,8 +100,7 @@ TEST_CASE_METHOD(OneRunner, "a requeued run is an attempt each time, and queued 
       },
       [&] {
         CHECK(life.attempts(run) == Statuses{kPreempted, kTimeLimit, kRunning});
-        job.finishes();
-        lab.cluster.ends("100_0");
+        lab.finishes(job, "100_0");
       },
   };
   CHECK(life.sweep.follow() == ExitCode::kOk);
@@ -139,9 +126,7 @@ TEST_CASE_METHOD(OneRunner, "a controller that is down is waited for, and said t
   const std::vector<RunRecord> runs = life.plan(runs_of_one_shape(2));
   REQUIRE(life.sweep.submit({runs[0]}));
   FakeJob first = lab.job(runs[0]);
-  first.starts(1, "100_0");
-  first.finishes();
-  lab.cluster.ends("100_0");
+  lab.begins_and_finishes(first, "100_0");
   lab.cluster.is_down = true;
   life.happens = {[] {}, [] {}, [&] { lab.cluster.is_down = false; }};
   REQUIRE(life.sweep.submit({runs[1]}));
@@ -151,9 +136,7 @@ TEST_CASE_METHOD(OneRunner, "a controller that is down is waited for, and said t
   life.happens = {
       [&] {
         lab.cluster.is_down = true;
-        job.starts(1, "101_0");
-        job.finishes();
-        lab.cluster.ends("101_0");
+        lab.begins_and_finishes(job, "101_0");
       },
       [] {},
       [&] {
@@ -181,6 +164,9 @@ TEST_CASE_METHOD(OneRunner, "a job that Slurm has forgotten is what its files sa
   CHECK(life.attempts(runs[1].id) == Statuses{kUnknown});
   CHECK(life.attempts(runs[2].id).empty());
   CHECK(life.status(runs[2].id) == kUnknown);
+  SlurmRunnerLife next(lab.results, lab.cluster);
+  REQUIRE(next.sweep.pick_up());
+  CHECK_FALSE(next.sweep.follows(runs[2].id));
 }
 
 TEST_CASE_METHOD(OneRunner, "files that come later than Slurm's word are waited for") {
@@ -208,9 +194,7 @@ TEST_CASE_METHOD(
     return [&, index] {
       const std::string task = std::to_string(100 + index) + "_0";
       FakeJob job = lab.job(runs[index]);
-      job.starts(1, task);
-      job.finishes();
-      lab.cluster.ends(task);
+      lab.begins_and_finishes(job, task);
     };
   };
   life.happens = {finishes(0), finishes(1)};
@@ -229,11 +213,7 @@ TEST_CASE_METHOD(OneRunner, "two experiments in one folder are followed apart") 
   SlurmRunnerLife next(lab.results, lab.cluster);
   REQUIRE(next.sweep.pick_up());
   FakeJob job = lab.job(runs[0]);
-  next.happens = {[&] {
-    job.starts(1, "100_0");
-    job.finishes();
-    lab.cluster.ends("100_0");
-  }};
+  next.happens = {[&] { lab.begins_and_finishes(job, "100_0"); }};
   CHECK(next.sweep.follow() == ExitCode::kOk);
   CHECK(next.store.open_jobs("lab").empty());
   CHECK(next.store.open_jobs("other").size() == 1);
@@ -265,15 +245,13 @@ TEST_CASE_METHOD(OneRunner,
   life.happens.resize(life.happens.size() + kWaitsOfTwoMinutes, [] {});
   life.happens.push_back([&] {
     CHECK(lab.cluster.queries - earlier_queries <= 3);
-    lab.cluster.runs("100_0");
-    job.starts(1, "100_0");
+    lab.begins(job, "100_0");
   });
   // Slurm is asked soon after the files report the end.
   life.happens.resize(life.happens.size() + kWaitsOfTwoMinutes, [] {});
   life.happens.push_back([&] {
     CHECK(life.attempts(runs[0].id) == Statuses{kRunning});
-    job.finishes();
-    lab.cluster.ends("100_0");
+    lab.finishes(job, "100_0");
   });
   life.happens.push_back([] {});
   life.happens.push_back([] {});
@@ -281,18 +259,15 @@ TEST_CASE_METHOD(OneRunner,
   CHECK(life.sweep.follow() == ExitCode::kOk);
 }
 
-TEST_CASE("runs that Slurm does not take are given up after a time, and found by the next call") {
-  SlurmLaboratory lab;
-  std::vector<RunRecord> runs;
-  {
-    SlurmRunnerLife life(lab.results, lab.cluster);
-    runs = life.plan(runs_of_one_shape(1));
-    lab.cluster.loses_answers = true;
-    life.happens = {[&] { lab.cluster.is_down = true; }};
-    CHECK_THROWS_WITH(life.sweep.submit(runs), Catch::Contains("has not answered for 6") &&
-                                                   Catch::Contains("1 run to be submitted") &&
-                                                   Catch::Contains("sinfo"));
-  }
+TEST_CASE_METHOD(
+    OneRunner,
+    "runs that Slurm does not take are given up after a time, and found by the next call") {
+  const std::vector<RunRecord> runs = life.plan(runs_of_one_shape(1));
+  lab.cluster.loses_answers = true;
+  life.happens = {[&] { lab.cluster.is_down = true; }};
+  CHECK_THROWS_WITH(life.sweep.submit(runs), Catch::Contains("has not answered for 6") &&
+                                                 Catch::Contains("1 run to be submitted") &&
+                                                 Catch::Contains("sinfo"));
   lab.cluster.is_down = lab.cluster.loses_answers = false;
   SlurmRunnerLife next(lab.results, lab.cluster);
   REQUIRE(next.sweep.pick_up());
@@ -300,24 +275,16 @@ TEST_CASE("runs that Slurm does not take are given up after a time, and found by
   CHECK(lab.cluster.submissions == 1);
 }
 
-TEST_CASE("a run that was unknown goes on if its ranks report more") {
-  SlurmLaboratory lab;
-  std::vector<RunRecord> runs;
-  FakeJob job(lab.results.path(), planned_run("run0", 1, "0"));
-  {
-    SlurmRunnerLife life(lab.results, lab.cluster);
-    runs = life.plan(runs_of_one_shape(1));
-    job = lab.job(runs[0]);
-    REQUIRE(life.sweep.submit(runs));
-    life.happens = {[&] {
-                      job.starts(1, "100_0");
-                      job.steps(1);
-                      lab.cluster.runs("100_0");
-                    },
-                    [&] { lab.cluster.known.clear(); }};
-    CHECK(life.sweep.follow() == ExitCode::kRunFailed);
-    CHECK(life.attempts(runs[0].id) == Statuses{kUnknown});
-  }
+TEST_CASE_METHOD(OneRunner, "a run that was unknown goes on if its ranks report more") {
+  const std::vector<RunRecord> runs = submitted(1);
+  FakeJob job = lab.job(runs[0]);
+  life.happens = {[&] {
+                    lab.begins(job, "100_0");
+                    job.steps(1);
+                  },
+                  [&] { lab.cluster.known.clear(); }};
+  CHECK(life.sweep.follow() == ExitCode::kRunFailed);
+  CHECK(life.attempts(runs[0].id) == Statuses{kUnknown});
   SlurmRunnerLife before(lab.results, lab.cluster);
   REQUIRE(before.sweep.pick_up());
   CHECK_FALSE(before.sweep.follows(runs[0].id));
@@ -327,10 +294,7 @@ TEST_CASE("a run that was unknown goes on if its ranks report more") {
   REQUIRE(next.sweep.pick_up());
   CHECK(next.sweep.follows(runs[0].id));
   CHECK(next.attempts(runs[0].id) == Statuses{kRunning});
-  next.happens = {[&] {
-    job.finishes();
-    lab.cluster.ends("100_0");
-  }};
+  next.happens = {[&] { lab.finishes(job, "100_0"); }};
   CHECK(next.sweep.follow() == ExitCode::kOk);
   CHECK(next.attempts(runs[0].id) == Statuses{kFinished});
   CHECK(lab.cluster.submissions == 1);
@@ -338,33 +302,11 @@ TEST_CASE("a run that was unknown goes on if its ranks report more") {
 
 TEST_CASE_METHOD(OneRunner,
                  "a node's clock that is behind is warned of, however long the job waited") {
-  const std::vector<RunRecord> runs = submitted(1);
-  FakeJob job = lab.job(runs[0]);
+  FakeJob job = lab.job(submitted(1)[0]);
   job.clock_ms = -90'000;
-  life.happens = {[&] {
-                    job.starts(1, "100_0");
-                    lab.cluster.runs("100_0");
-                  },
-                  [&] {
-                    job.finishes();
-                    lab.cluster.ends("100_0");
-                  }};
+  life.happens = {[&] { lab.begins(job, "100_0"); }, [&] { lab.finishes(job, "100_0"); }};
   CHECK(life.sweep.follow() == ExitCode::kOk);
   CHECK(life.progress.count("s behind its runner's") == 1);
-}
-
-TEST_CASE("an unknown run that never began keeps no later call from its work") {
-  SlurmLaboratory lab;
-  {
-    SlurmRunnerLife life(lab.results, lab.cluster);
-    REQUIRE(life.sweep.submit(life.plan(runs_of_one_shape(1))));
-    life.happens = {[&] { lab.cluster.known.clear(); }};
-    CHECK(life.sweep.follow() == ExitCode::kRunFailed);
-  }
-  SlurmRunnerLife next(lab.results, lab.cluster);
-  CHECK(next.status(1) == kUnknown);
-  REQUIRE(next.sweep.pick_up());
-  CHECK_FALSE(next.sweep.follows(1));
 }
 
 TEST_CASE_METHOD(OneRunner,
@@ -398,11 +340,7 @@ TEST_CASE_METHOD(OneRunner,
   };
   FakeJob first = lab.job(runs[0]), second = lab.job(runs[1]);
   lab.cluster.fails_to_submit = true;
-  life.happens.push_back([&] {
-    first.starts(1, "100_0");
-    first.finishes();
-    lab.cluster.ends("100_0");
-  });
+  life.happens.push_back([&] { lab.begins_and_finishes(first, "100_0"); });
   life.happens.resize(30, [] {});  // two minutes
   life.happens.push_back([&] {
     CHECK(lab.cluster.submissions - 1 <= 8);
@@ -412,9 +350,7 @@ TEST_CASE_METHOD(OneRunner,
   life.happens.resize(life.happens.size() + 16, [] {});
   life.happens.push_back([&] {
     const std::string task = lab.cluster.known.rbegin()->first;
-    second.starts(1, task);
-    second.finishes();
-    lab.cluster.ends(task);
+    lab.begins_and_finishes(second, task);
   });
   CHECK(life.sweep.follow() == ExitCode::kOk);
   CHECK(life.attempts(runs[1].id) == Statuses{kFinished});

@@ -16,6 +16,7 @@
 #include "contract/record/run_paths.h"
 #include "runner/cluster/job_loop.h"
 #include "runner/cluster/job_submission.h"
+#include "runner/cluster/open_jobs.h"
 #include "runner/cluster/queue.h"
 #include "runner/progress/progress.h"
 #include "runner/run/attempt_files.h"
@@ -82,6 +83,10 @@ class FakeCluster : public Queue {
   void ends(const std::string& task, const std::string& state = "COMPLETED") {
     becomes(task, TaskPhase::kEnded, state);
   }
+  void forgets_all() {
+    scripts.clear();
+    known.clear();
+  }
   void waits_again(const std::string& task) { becomes(task, TaskPhase::kQueued, "PENDING", ""); }
 
   bool is_down = false;
@@ -124,6 +129,12 @@ inline std::vector<RunRecord> runs_of_one_shape(int count, int64_t checkpoint_st
     runs.push_back(std::move(run));
   }
   return in_order(std::move(runs));
+}
+
+inline std::vector<RunRecord> two_runs(SlurmMode mode) {
+  auto planned = in_order({planned_run("first", 1, "1"), planned_run("second", 1, "2")});
+  for (auto& run : planned) run.spec.slurm.mode = mode;
+  return planned;
 }
 
 // Writes the files of one run's ranks and batch script.
@@ -223,6 +234,25 @@ struct SlurmLaboratory {
   FakeCluster cluster;
 
   FakeJob job(const RunRecord& run) const { return {results.path(), run}; }
+  std::vector<FakeJob> jobs_of(const std::vector<RunRecord>& runs) const {
+    std::vector<FakeJob> jobs;
+    for (const RunRecord& run : runs) jobs.push_back(job(run));
+    return jobs;
+  }
+  // Slurm starts the task, and its ranks begin an attempt.
+  void begins(FakeJob& job, const std::string& task, int attempt = 1) {
+    cluster.runs(task);
+    job.starts(attempt, task);
+  }
+  // The ranks finish, and then the task ends.
+  void finishes(FakeJob& job, const std::string& task) {
+    job.finishes();
+    cluster.ends(task);
+  }
+  void begins_and_finishes(FakeJob& job, const std::string& task) {
+    begins(job, task);
+    finishes(job, task);
+  }
   // The folder of the only open job.
   std::filesystem::path submission(const Store& store) const {
     return results.path() / store.open_jobs("").at(0).folder;
@@ -320,15 +350,35 @@ class SlurmRunnerLife {
   JobLoop sweep;
 };
 
+// Reads open jobs as a report does, by a clock that only waits move. Returns the experiments whose
+// jobs Slurm could not be asked about.
+inline std::set<std::string> refresh(Store& store, const ResultsFolder& results, Queue* queue) {
+  std::chrono::steady_clock::time_point now{};
+  const auto wait = [&](std::chrono::milliseconds time) {
+    now += time;
+    return false;
+  };
+  return refresh_free_jobs(store, results.path(), experiments_in_jobs(store), queue,
+                           {.now = [&] { return now; }, .wait = wait});
+}
+
 // A laboratory with one runner.
 struct OneRunner {
   SlurmLaboratory lab;
   SlurmRunnerLife life{lab.results, lab.cluster};
 
-  // Submits `count` runs that ask for the same resources.
-  std::vector<RunRecord> submitted(int count) {
-    std::vector<RunRecord> runs = life.plan(runs_of_one_shape(count));
+  std::vector<RunRecord> submitted(const std::vector<RunRecord>& planned) {
+    std::vector<RunRecord> runs = life.plan(planned);
     REQUIRE(life.sweep.submit(runs));
+    return runs;
+  }
+  // Submits `count` runs that ask for the same resources.
+  std::vector<RunRecord> submitted(int count) { return submitted(runs_of_one_shape(count)); }
+  // Submits runs with a runner that ends before Slurm answers.
+  std::vector<RunRecord> submitted_without_answer(int count) {
+    std::vector<RunRecord> runs = life.plan(runs_of_one_shape(count));
+    lab.cluster.loses_answers = life.is_asked_to_stop = true;
+    REQUIRE_FALSE(life.sweep.submit(runs));
     return runs;
   }
 };

@@ -4,72 +4,48 @@
 #include <catch2/catch.hpp>
 
 #include "runner/cluster/job_plan.h"
-#include "runner/cluster/open_jobs.h"
 #include "tests/runner/jobs/slurm_fixture.h"
 
 using namespace fsdp;
 using enum RunStatus;
 
-TEST_CASE("a runner that ends leaves all to the next, which submits nothing again") {
-  SlurmLaboratory lab;
-  std::vector<RunRecord> runs;
-  {
-    SlurmRunnerLife life(lab.results, lab.cluster);
-    runs = life.plan(runs_of_one_shape(2));
-    REQUIRE(life.sweep.submit(runs));
-    life.is_asked_to_stop = true;
-    CHECK(life.sweep.follow() == ExitCode::kInterrupted);
-  }
+TEST_CASE_METHOD(OneRunner,
+                 "a runner that ends leaves all to the next, which submits nothing again") {
+  const std::vector<RunRecord> runs = submitted(2);
+  life.is_asked_to_stop = true;
+  CHECK(life.sweep.follow() == ExitCode::kInterrupted);
   FakeJob first = lab.job(runs[0]);
-  first.starts(1, "100_0");
-  first.finishes();
-  lab.cluster.ends("100_0");
+  lab.begins_and_finishes(first, "100_0");
   FakeJob second = lab.job(runs[1]);
-  second.starts(1, "100_1");
-  lab.cluster.runs("100_1");
+  lab.begins(second, "100_1");
 
-  SlurmRunnerLife life(lab.results, lab.cluster);
-  REQUIRE(life.sweep.pick_up());
-  CHECK_FALSE(life.sweep.follows(runs[0].id));
-  CHECK(life.sweep.follows(runs[1].id));
-  life.happens = {[&] {
-    second.finishes();
-    lab.cluster.ends("100_1");
-  }};
-  CHECK(life.sweep.follow() == ExitCode::kOk);
-  CHECK(life.attempts(runs[0].id) == Statuses{kFinished});
-  CHECK(life.attempts(runs[1].id) == Statuses{kFinished});
+  SlurmRunnerLife next(lab.results, lab.cluster);
+  REQUIRE(next.sweep.pick_up());
+  CHECK_FALSE(next.sweep.follows(runs[0].id));
+  CHECK(next.sweep.follows(runs[1].id));
+  next.happens = {[&] { lab.finishes(second, "100_1"); }};
+  CHECK(next.sweep.follow() == ExitCode::kOk);
+  for (const RunRecord& run : runs) CHECK(next.attempts(run.id) == Statuses{kFinished});
   CHECK(lab.cluster.submissions == 1);
 }
 
-TEST_CASE("an attempt that an earlier runner began to follow goes on") {
-  SlurmLaboratory lab;
-  std::vector<RunRecord> runs;
-  std::optional<FakeJob> job;
-  {
-    SlurmRunnerLife life(lab.results, lab.cluster);
-    runs = life.plan(runs_of_one_shape(1));
-    job.emplace(lab.job(runs[0]));
-    REQUIRE(life.sweep.submit(runs));
-    life.happens = {[&] {
-                      job->starts(1, "100_0");
-                      job->steps(1);
-                      lab.cluster.runs("100_0");
-                    },
-                    [&] { life.is_asked_to_stop = true; }};
-    CHECK(life.sweep.follow() == ExitCode::kInterrupted);
-    CHECK(life.status(runs[0].id) == kRunning);
-  }
-  job->steps(2);
-  SlurmRunnerLife life(lab.results, lab.cluster);
-  REQUIRE(life.sweep.pick_up());
+TEST_CASE_METHOD(OneRunner, "an attempt that an earlier runner began to follow goes on") {
+  const std::vector<RunRecord> runs = submitted(1);
+  FakeJob job = lab.job(runs[0]);
   life.happens = {[&] {
-    job->finishes();
-    lab.cluster.ends("100_0");
-  }};
-  CHECK(life.sweep.follow() == ExitCode::kOk);
-  CHECK(life.store.newest_steps(runs[0].id, 1, 0, 99).size() == 20);
-  CHECK(life.attempts(runs[0].id) == Statuses{kFinished});
+                    lab.begins(job, "100_0");
+                    job.steps(1);
+                  },
+                  [&] { life.is_asked_to_stop = true; }};
+  CHECK(life.sweep.follow() == ExitCode::kInterrupted);
+  CHECK(life.status(runs[0].id) == kRunning);
+  job.steps(2);
+  SlurmRunnerLife next(lab.results, lab.cluster);
+  REQUIRE(next.sweep.pick_up());
+  next.happens = {[&] { lab.finishes(job, "100_0"); }};
+  CHECK(next.sweep.follow() == ExitCode::kOk);
+  CHECK(next.store.newest_steps(runs[0].id, 1, 0, 99).size() == 20);
+  CHECK(next.attempts(runs[0].id) == Statuses{kFinished});
 }
 
 TEST_CASE_METHOD(OneRunner, "a submission whose answer was lost is not repeated") {
@@ -94,8 +70,7 @@ TEST_CASE_METHOD(OneRunner, "a submission whose answer was lost is not repeated"
   SECTION("by the next one, the job having started, ended and been forgotten") {
     life.is_asked_to_stop = true;
     REQUIRE_FALSE(life.sweep.submit(runs));
-    lab.cluster.scripts.clear();
-    lab.cluster.known.clear();
+    lab.cluster.forgets_all();
     REQUIRE(claim_submission(lab.submission(life.store), "100") == "100");
     FakeJob job = lab.job(runs[0]);
     job.starts(1, "100_0");
@@ -107,12 +82,8 @@ TEST_CASE_METHOD(OneRunner, "a submission whose answer was lost is not repeated"
 }
 
 TEST_CASE_METHOD(OneRunner, "what never reached Slurm is forgotten by the next runner") {
-  const std::vector<RunRecord> runs = life.plan(runs_of_one_shape(1));
-  lab.cluster.loses_answers = true;
-  life.is_asked_to_stop = true;
-  REQUIRE_FALSE(life.sweep.submit(runs));
-  lab.cluster.scripts.clear();
-  lab.cluster.known.clear();
+  const std::vector<RunRecord> runs = submitted_without_answer(1);
+  lab.cluster.forgets_all();
   const std::filesystem::path folder = lab.submission(life.store);
   SlurmRunnerLife next(lab.results, lab.cluster);
   REQUIRE(next.sweep.pick_up());
@@ -124,10 +95,7 @@ TEST_CASE_METHOD(OneRunner, "what never reached Slurm is forgotten by the next r
 
 TEST_CASE_METHOD(OneRunner,
                  "a submission that Slurm takes up after its runner gave it up does nothing") {
-  const std::vector<RunRecord> runs = life.plan(runs_of_one_shape(2));
-  lab.cluster.loses_answers = true;
-  life.is_asked_to_stop = true;
-  REQUIRE_FALSE(life.sweep.submit(runs));
+  const std::vector<RunRecord> runs = submitted_without_answer(2);
   const std::filesystem::path first = lab.submission(life.store);
   lab.cluster.scripts.clear();
   lab.cluster.loses_answers = life.is_asked_to_stop = false;
@@ -139,22 +107,16 @@ TEST_CASE_METHOD(OneRunner,
   CHECK(claim_submission(lab.submission(life.store), "101") == "101");
 }
 
-TEST_CASE("another user who is to submit withdraws a submission without an answer") {
+TEST_CASE_METHOD(OneRunner,
+                 "another user who is to submit withdraws a submission without an answer") {
   if (geteuid() != 0) return;  // nobody else can be another user
-  SlurmLaboratory lab;
-  SlurmRunnerLife life(lab.results, lab.cluster);
-  const std::vector<RunRecord> runs = life.plan(runs_of_one_shape(1));
-  lab.cluster.loses_answers = true;
-  life.is_asked_to_stop = true;
-  REQUIRE_FALSE(life.sweep.submit(runs));
+  const std::vector<RunRecord> runs = submitted_without_answer(1);
   const std::filesystem::path folder = lab.submission(life.store);
-  lab.cluster.scripts.clear();
-  lab.cluster.known.clear();
+  lab.cluster.forgets_all();
   constexpr uid_t kSomeoneElse = 65534;
   REQUIRE(chown(folder.c_str(), kSomeoneElse, static_cast<gid_t>(-1)) == 0);
   SECTION("but not one who only asks for the status") {
-    CHECK(refresh_free_jobs(life.store, lab.results.path(), {"lab"}, &lab.cluster, real_pauses())
-              .empty());
+    CHECK(refresh(life.store, lab.results, &lab.cluster).empty());
     CHECK(life.store.open_jobs("").size() == 1);
     CHECK(job_of_submission(folder) == std::nullopt);
     CHECK(claim_submission(folder, "100") == "100");
@@ -175,16 +137,12 @@ TEST_CASE("another user who is to submit withdraws a submission without an answe
   }
 }
 
-TEST_CASE("a submission of another user that cannot be withdrawn is an error with what to do") {
+TEST_CASE_METHOD(
+    OneRunner,
+    "a submission of another user that cannot be withdrawn is an error with what to do") {
   if (geteuid() != 0) return;  // nobody else can be another user
-  SlurmLaboratory lab;
-  SlurmRunnerLife life(lab.results, lab.cluster);
-  const std::vector<RunRecord> runs = life.plan(runs_of_one_shape(1));
-  lab.cluster.loses_answers = true;
-  life.is_asked_to_stop = true;
-  REQUIRE_FALSE(life.sweep.submit(runs));
-  lab.cluster.scripts.clear();
-  lab.cluster.known.clear();
+  const std::vector<RunRecord> runs = submitted_without_answer(1);
+  lab.cluster.forgets_all();
   const std::filesystem::path folder = lab.submission(life.store);
   const bool is_hidden = GENERATE(false, true);
   std::filesystem::permissions(lab.results.path(), std::filesystem::perms(is_hidden ? 0700 : 0755));
@@ -203,12 +161,10 @@ TEST_CASE("a submission of another user that cannot be withdrawn is an error wit
   CHECK(claim_submission(folder, "100") == "100");
 }
 
-TEST_CASE("an attempt without an event holds its nodes until the last sign of life") {
+TEST_CASE_METHOD(OneRunner,
+                 "an attempt without an event holds its nodes until the last sign of life") {
   using std::chrono::hours;
-  SlurmLaboratory lab;
-  SlurmRunnerLife life(lab.results, lab.cluster);
-  const std::vector<RunRecord> runs = life.plan(runs_of_one_shape(1));
-  REQUIRE(life.sweep.submit(runs));
+  const std::vector<RunRecord> runs = submitted(1);
   FakeJob job = lab.job(runs[0]);
   job.clock_ms = -std::chrono::milliseconds(hours(3)).count();
   job.starts(1, "100_0");
@@ -239,43 +195,25 @@ TEST_CASE("an attempt without an event holds its nodes until the last sign of li
 TEST_CASE_METHOD(OneRunner, "a report brings open jobs up to date and submits nothing") {
   std::vector<RunRecord> planned = runs_of_one_shape(2, /*checkpoint_steps=*/1);
   for (auto& run : planned) run.spec.slurm.time = "1:00:00";
-  const std::vector<RunRecord> runs = life.plan(planned);
-  REQUIRE(life.sweep.submit(runs));
+  const std::vector<RunRecord> runs = submitted(planned);
   FakeJob job = lab.job(runs[0]);
   job.starts(1, "100_0");
   job.steps(1);
   lab.cluster.ends("100_0", "PREEMPTED");
-  std::chrono::steady_clock::time_point now{};
-  const Pauses pauses{.now = [&] { return now; },
-                      .wait =
-                          [&](std::chrono::milliseconds time) {
-                            now += time;
-                            return false;
-                          }};
-  CHECK(refresh_free_jobs(life.store, lab.results.path(), experiments_in_jobs(life.store),
-                          &lab.cluster, pauses)
-            .empty());
+  CHECK(refresh(life.store, lab.results, &lab.cluster).empty());
   CHECK(life.attempts(runs[0].id) == Statuses{kPreempted});
   CHECK(lab.cluster.submissions == 1);
   CHECK(life.store.open_jobs("").size() == 1);
 
+  const int queries = lab.cluster.queries;
+  lab.job(runs[1]).starts(1, "100_1");
   SECTION("between two questions to Slurm it reads files") {
-    const int queries = lab.cluster.queries;
-    FakeJob other = lab.job(runs[1]);
-    other.starts(1, "100_1");
-    CHECK(refresh_free_jobs(life.store, lab.results.path(), experiments_in_jobs(life.store),
-                            nullptr, pauses)
-              .empty());
-    CHECK(life.attempts(runs[1].id) == Statuses{kRunning});
+    CHECK(refresh(life.store, lab.results, nullptr).empty());
     CHECK(lab.cluster.queries == queries);
   }
-
   SECTION("what it cannot ask about, it reads") {
     lab.cluster.is_down = true;
-    FakeJob other = lab.job(runs[1]);
-    other.starts(1, "100_1");
-    CHECK(refresh_free_jobs(life.store, lab.results.path(), experiments_in_jobs(life.store),
-                            &lab.cluster, pauses) == std::set<std::string>{"lab"});
-    CHECK(life.attempts(runs[1].id) == Statuses{kRunning});
+    CHECK(refresh(life.store, lab.results, &lab.cluster) == std::set<std::string>{"lab"});
   }
+  CHECK(life.attempts(runs[1].id) == Statuses{kRunning});
 }

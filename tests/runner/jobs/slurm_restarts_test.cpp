@@ -8,50 +8,45 @@ using enum RunStatus;
 static const auto kRestartsRanOut =
     Catch::EndsWith("; slurm.max_restarts is reached: 1 start in a row without a new checkpoint");
 
-TEST_CASE_METHOD(OneRunner,
+namespace {
+
+// A run whose jobs end one after the other, each in its first attempt.
+struct RestartedRun : OneRunner {
+  // Lets the next job of the run make a step more and end in this state.
+  void ends_next(FakeJob& job, const std::string& state, bool saves = false) {
+    if (attempts > 0) life.happens.resize(life.happens.size() + 2, [] {});
+    life.happens.push_back([this, &job, state, saves, attempt = ++attempts] {
+      const std::string task = std::to_string(99 + attempt) + "_0";
+      job.starts(attempt, task);
+      job.steps(attempt);
+      if (saves) job.saves();
+      lab.cluster.ends(task, state);
+    });
+  }
+  int attempts = 0;
+};
+
+}  // namespace
+
+TEST_CASE_METHOD(RestartedRun,
                  "what the cluster ended without requeue is submitted again, not for ever") {
   std::vector<RunRecord> planned = runs_of_one_shape(1, /*checkpoint_steps=*/1);
   planned[0].spec.slurm.max_restarts = 2;
   planned[0].spec.slurm.time = "1:00:00";
-  const std::vector<RunRecord> runs = life.plan(planned);
-  REQUIRE(life.sweep.submit(runs));
+  const std::vector<RunRecord> runs = submitted(planned);
   FakeJob job = lab.job(runs[0]);
-  const auto ends_as = [&](int attempt, const std::string& state) {
-    return [&, attempt, state] {
-      const std::string task = std::to_string(99 + attempt) + "_0";
-      job.starts(attempt, task);
-      job.steps(attempt);
-      lab.cluster.ends(task, state);
-    };
-  };
-  const auto nothing = [] {};
-  life.happens = {ends_as(1, "PREEMPTED"), nothing, nothing,
-                  ends_as(2, "NODE_FAIL"), nothing, nothing,
-                  ends_as(3, "TIMEOUT")};
+  for (const char* state : {"PREEMPTED", "NODE_FAIL", "TIMEOUT"}) ends_next(job, state);
   CHECK(life.sweep.follow() == ExitCode::kRunFailed);
   CHECK(life.attempts(runs[0].id) == Statuses{kPreempted, kNodeFailed, kTimeLimit});
   CHECK(lab.cluster.submissions == 3);
 }
 
-TEST_CASE_METHOD(OneRunner, "restarts that made progress counted against slurm.max_restarts") {
+TEST_CASE_METHOD(RestartedRun, "restarts that made progress counted against slurm.max_restarts") {
   std::vector<RunRecord> planned = runs_of_one_shape(1, /*checkpoint_steps=*/1);
   planned[0].spec.slurm.max_restarts = 1;
-  const std::vector<RunRecord> runs = life.plan(planned);
-  REQUIRE(life.sweep.submit(runs));
+  const std::vector<RunRecord> runs = submitted(planned);
   FakeJob job = lab.job(runs[0]);
-  const auto is_preempted = [&](int attempt, bool has_checkpoint) {
-    return [&, attempt, has_checkpoint] {
-      const std::string task = std::to_string(99 + attempt) + "_0";
-      job.starts(attempt, task);
-      job.steps(attempt);
-      if (has_checkpoint) job.saves();
-      lab.cluster.ends(task, "PREEMPTED");
-    };
-  };
-  const auto nothing = [] {};
-  life.happens = {is_preempted(1, true), nothing, nothing, is_preempted(2, true),  nothing, nothing,
-                  is_preempted(3, true), nothing, nothing, is_preempted(4, false), nothing, nothing,
-                  is_preempted(5, false)};
+  for (const bool saves : {true, true, true, false, false}) ends_next(job, "PREEMPTED", saves);
   CHECK(life.sweep.follow() == ExitCode::kRunFailed);
   CHECK(life.attempts(runs[0].id) == Statuses(4, kPreempted));
 }
@@ -78,12 +73,10 @@ TEST_CASE_METHOD(OneRunner,
   CHECK(lab.cluster.submissions == 1);
 }
 
-TEST_CASE(
+TEST_CASE_METHOD(
+    OneRunner,
     "a task that was cancelled while it waited ended as unknown where Slurm keeps no record") {
-  SlurmLaboratory lab;
-  SlurmRunnerLife life(lab.results, lab.cluster);
-  const std::vector<RunRecord> runs = life.plan(runs_of_one_shape(2));
-  REQUIRE(life.sweep.submit(runs));
+  const std::vector<RunRecord> runs = submitted(2);
   life.happens = {[&] {
     Store(lab.results.path()).record_status(runs[0].id, kCancelled, "");  // as cancel does
     lab.cluster.known.clear();
@@ -96,13 +89,9 @@ TEST_CASE(
 TEST_CASE_METHOD(OneRunner, "a run whose job was requeued once too often is what ended it") {
   std::vector<RunRecord> planned = runs_of_one_shape(1);
   planned[0].spec.slurm.max_restarts = 0;
-  const std::vector<RunRecord> runs = life.plan(planned);
-  REQUIRE(life.sweep.submit(runs));
+  const std::vector<RunRecord> runs = submitted(planned);
   FakeJob job = lab.job(runs[0]);
-  life.happens = {[&] {
-                    lab.cluster.runs("100_0");
-                    job.starts(1, "100_0");
-                  },
+  life.happens = {[&] { lab.begins(job, "100_0"); },
                   [&] {
                     job.is_asked_to_stop("interrupted");
                     lab.cluster.waits_again("100_0");
@@ -117,13 +106,11 @@ TEST_CASE_METHOD(OneRunner, "a run whose job was requeued once too often is what
   CHECK(lab.cluster.submissions == 1);
 }
 
-TEST_CASE("restarts that ran out while nobody watched are told as if somebody had") {
-  SlurmLaboratory lab;
-  SlurmRunnerLife life(lab.results, lab.cluster);
+TEST_CASE_METHOD(OneRunner,
+                 "restarts that ran out while nobody watched are told as if somebody had") {
   std::vector<RunRecord> planned = runs_of_one_shape(1);
   planned[0].spec.slurm.max_restarts = 0;
-  const std::vector<RunRecord> runs = life.plan(planned);
-  REQUIRE(life.sweep.submit(runs));
+  const std::vector<RunRecord> runs = submitted(planned);
   FakeJob job = lab.job(runs[0]);
   job.starts(1, "100_0");
   const auto [outcome, status] = GENERATE(table<std::string, RunStatus>(

@@ -9,16 +9,23 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-void set_fake(const char* gpus, const char* processes) {
-  unsetenv("CUDA_VISIBLE_DEVICES");
-  setenv("FAKE_NVML_GPUS", gpus, 1);
-  setenv("FAKE_NVML_PROCESSES", processes, 1);
-}
+// These GPUs and processes are there while the object exists.
+struct Fake {
+  Fake(const char* gpus, const char* processes) {
+    unsetenv("CUDA_VISIBLE_DEVICES");
+    setenv("FAKE_NVML_GPUS", gpus, 1);
+    setenv("FAKE_NVML_PROCESSES", processes, 1);
+  }
+  ~Fake() {
+    unsetenv("FAKE_NVML_GPUS");
+    unsetenv("FAKE_NVML_PROCESSES");
+  }
+};
 
 }  // namespace
 
 TEST_CASE("GPUs are read from NVML") {
-  set_fake("80 40", "");
+  const Fake fake("80 40", "");
   const std::vector<Gpu> gpus = find_host({}).gpus;
   REQUIRE(gpus.size() == 2);
   CHECK(gpus[1].index == 1);
@@ -29,7 +36,7 @@ TEST_CASE("GPUs are read from NVML") {
 }
 
 TEST_CASE("a list chooses GPUs by index or UUID, in its order") {
-  set_fake("80 80 80", "");
+  const Fake fake("80 80 80", "");
   const std::vector<Gpu> gpus = find_host({}).gpus;
   const std::vector<Gpu> chosen = choose_gpus(gpus, "2, GPU-aaaa", "--gpus");
   REQUIRE(chosen.size() == 2);
@@ -43,7 +50,7 @@ TEST_CASE("a list chooses GPUs by index or UUID, in its order") {
 }
 
 TEST_CASE("GPUs that other processes hold are left alone, and named when too few are free") {
-  set_fake("80 80 80", "1 4242 3");
+  const Fake fake("80 80 80", "1 4242 3");
   const std::vector<Gpu> gpus = find_host({}).gpus;
   const std::vector<Gpu> unheld = unheld_gpus(gpus, 2);
   REQUIRE(unheld.size() == 2);
@@ -58,13 +65,13 @@ TEST_CASE("GPUs that other processes hold are left alone, and named when too few
 TEST_CASE("more processes than fit the first call are all seen") {
   std::string processes;
   for (int i = 0; i < 40; ++i) processes += "0 " + std::to_string(100 + i) + " 1 ";
-  set_fake("80", processes.c_str());
+  const Fake fake("80", processes.c_str());
   CHECK_THROWS_WITH(unheld_gpus(find_host({}).gpus, 1),
                     Contains("process 100 ") && Contains("process 139 "));
 }
 
 TEST_CASE("a launch takes only GPUs that nobody holds, and never more than there are") {
-  set_fake("80 80", "0 4242 3");
+  const Fake fake("80 80", "0 4242 3");
   LocalLauncher launcher({.gpus = find_host({}).gpus});
   LaunchRequest request{.trainer = "/bin/true", .uses_gpus = true};
   request.rank_logs.assign(2, "/dev/null");

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <exception>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -43,14 +45,35 @@ inline std::string said_by(const std::function<void()>& action) {
   return "done";
 }
 
+// Returns "12_0 running: RUNNING on n1 (None), 60 s" for each task.
+inline Strings told(const Tasks& tasks) {
+  const std::map<TaskPhase, const char*> phases{{TaskPhase::kQueued, "queued"},
+                                                {TaskPhase::kRunning, "running"},
+                                                {TaskPhase::kEnding, "ending"},
+                                                {TaskPhase::kEnded, "ended"}};
+  Strings lines;
+  for (const TaskState& task : tasks) {
+    lines.push_back(fmt::format("{} {}: {} on {} ({})", task.job, phases.at(task.phase), task.state,
+                                task.node_list, task.reason));
+    if (task.seconds_left) lines.back() += fmt::format(", {} s", *task.seconds_left);
+  }
+  return lines;
+}
+
 class Cluster : public SlurmQueue {
  public:
   using SlurmQueue::SlurmQueue;
   Tasks ask(const Strings& jobs, uid_t user = geteuid()) { return query(jobs, user); }
-  // Returns the message of submitting a script.
-  std::string submission(const FakeSlurm& fake) {
+  // Returns the message of submitting a script to an sbatch that runs these bash lines.
+  std::string submission(const FakeSlurm& fake, const std::string& sbatch) {
+    fake.let("sbatch", sbatch);
     return said_by([&] { submit(fake.folder().write("script.sh", "#!/bin/bash\n")); });
   }
+};
+
+struct ClusterTest {
+  const FakeSlurm fake;
+  Cluster cluster;
 };
 
 }  // namespace fsdp

@@ -23,21 +23,26 @@ SlurmScript allocation() {
   return script;
 }
 
-TEST_CASE("The output of a job that is no array has its name and id") {
-  CHECK(output_of(allocation(), "%x-%j.out", "12") == "/project/codellama-chess-12.out");
-  CHECK(output_of(allocation(), "/logs/%A.out", "12") == "/logs/12.out");
-  CHECK(output_of(allocation(), "", "12") == "/project/results/slurm/chess-5f0c/12.out");
-}
-
-TEST_CASE("The output of an array's task has what is known of the task") {
-  CHECK(output_of(script_of_one_run(), "", "12_3") == "/project/results/slurm/chess-5f0c/12_3.out");
-  CHECK(output_of(script_of_one_run(), "logs/%x/%A/%a.out", "12_3") ==
-        "/project/logs/codellama-chess/12/3.out");
-  CHECK(output_of(script_of_one_run(), "%x-%j.out", "12_3") == "/project/codellama-chess-%j.out");
-}
-
-TEST_CASE("The output of a job that sbatch has not confirmed keeps the ids' patterns") {
-  CHECK(output_of(script_of_one_run(), "%x-%A_%a.out", "") == "/project/codellama-chess-%A_%a.out");
+TEST_CASE("The output of a job has its name and what is known of its task") {
+  const SlurmScript array = script_of_one_run();
+  SlurmScript unnamed = allocation(), hostile = allocation();
+  unnamed.slurm.job_name = "";  // the experiment's is used
+  hostile.slurm.job_name = "a \"b\" #hetjob";
+  hostile.working_directory = "/a folder";
+  for (const auto& [script, output, task, expected] :
+       std::vector<std::tuple<SlurmScript, const char*, const char*, const char*>>{
+           {allocation(), "%x-%j.out", "12", "/project/codellama-chess-12.out"},
+           {allocation(), "/logs/%A.out", "12", "/logs/12.out"},
+           {allocation(), "", "12", "/project/results/slurm/chess-5f0c/12.out"},
+           {array, "", "12_3", "/project/results/slurm/chess-5f0c/12_3.out"},
+           {array, "logs/%x/%A/%a.out", "12_3", "/project/logs/codellama-chess/12/3.out"},
+           {array, "%x-%j.out", "12_3", "/project/codellama-chess-%j.out"},
+           {array, "%x-%A_%a.out", "", "/project/codellama-chess-%A_%a.out"},  // no answer yet
+           {unnamed, "%x.out", "12", "/project/chess.out"},
+           {hostile, "100%% %x%", "12", "/a folder/100% a \"b\" #hetjob%"}}) {
+    CHECK(output_of(script, output, task) == expected);
+  }
+  CHECK(job_output("/results/slurm/gone", "12_3") == "/results/slurm/gone/12_3.out");
 }
 
 TEST_CASE("The messages of a job with slurm.error are in that file") {
@@ -71,23 +76,6 @@ TEST_CASE("A folder of a job's output is created, or refused with its key") {
   CHECK_THROWS_WITH(create_output_folders(script),
                     Catch::StartsWith("'slurm.error': the folder ") &&
                         Catch::EndsWith("Not a directory; name a file in another folder"));
-}
-
-TEST_CASE("Without slurm.job_name the output's %x is the experiment") {
-  SlurmScript script = allocation();
-  script.slurm.job_name = "";
-  CHECK(output_of(script, "%x.out", "12") == "/project/chess.out");
-}
-
-TEST_CASE("The output's name is that which sbatch reads, whatever is in it") {
-  SlurmScript script = allocation();
-  script.slurm.job_name = "a \"b\" #hetjob";
-  script.working_directory = "/a folder";
-  CHECK(output_of(script, "100%% %x%", "12") == "/a folder/100% a \"b\" #hetjob%");
-}
-
-TEST_CASE("Where the script is gone, the output is named as the shipped pattern has it") {
-  CHECK(job_output("/results/slurm/gone", "12_3") == "/results/slurm/gone/12_3.out");
 }
 
 }  // namespace

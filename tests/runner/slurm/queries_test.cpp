@@ -6,9 +6,12 @@
 namespace fsdp {
 namespace {
 
-TEST_CASE("One squeue tells all tasks of all jobs") {
-  const FakeSlurm fake;
-  Cluster cluster;
+// What scontrol does where only the accounting knows of a job.
+const std::string kOnlyAccounting =
+    std::string("case $* in 'show config')\n") + kAccounting + ";; *) " +
+    failing("slurm_load_jobs error: Invalid job id specified") + ";; esac";
+
+TEST_CASE_METHOD(ClusterTest, "One squeue tells all tasks of all jobs") {
   fake.let("scontrol", kNoAccounting);
   fake.let("squeue",
            "cat <<'END'\n"
@@ -20,30 +23,14 @@ TEST_CASE("One squeue tells all tasks of all jobs") {
            "15|PENDING|4:00:00||Nodes required for job are DOWN, DRAINED or reserved for jobs in "
            "higher priority partitions\n"
            "END\n");
-  const Tasks tasks = cluster.ask({"12", "15"});
-  REQUIRE(tasks.size() == 8);
-  CHECK(tasks[0] == TaskState{.job = "12_0",
-                              .phase = TaskPhase::kRunning,
-                              .state = "RUNNING",
-                              .reason = "",
-                              .node_list = "n[1-2]",
-                              .seconds_left = 93784});
-  CHECK(tasks[1].seconds_left == std::nullopt);
-  CHECK(tasks[2].phase == TaskPhase::kEnding);
-  CHECK(tasks[3] == TaskState{.job = "12_3",
-                              .phase = TaskPhase::kEnded,
-                              .state = "OUT_OF_MEMORY",
-                              .reason = "OutOfMemory",
-                              .node_list = "n3"});
-  CHECK(tasks[4] == TaskState{.job = "12_4",
-                              .phase = TaskPhase::kQueued,
-                              .state = "PENDING",
-                              .reason = "JobArrayTaskLimit",
-                              .node_list = ""});
-  CHECK(tasks[5].job == "12_5");
-  CHECK(tasks[6].job == "12_7");
-  CHECK(tasks[7].job == "15");
-  CHECK(tasks[7].reason.starts_with("Nodes required for job are DOWN, DRAINED"));
+  CHECK(told(cluster.ask({"12", "15"})) ==
+        Strings{"12_0 running: RUNNING on n[1-2] (), 93784 s", "12_1 running: RUNNING on n3 ()",
+                "12_2 ending: COMPLETING on n3 ()", "12_3 ended: OUT_OF_MEMORY on n3 (OutOfMemory)",
+                "12_4 queued: PENDING on  (JobArrayTaskLimit)",
+                "12_5 queued: PENDING on  (JobArrayTaskLimit)",
+                "12_7 queued: PENDING on  (JobArrayTaskLimit)",
+                "15 queued: PENDING on  (Nodes required for job are DOWN, DRAINED or reserved for "
+                "jobs in higher priority partitions)"});
   CHECK(fake.arguments("squeue") == Strings{"--noheader", "--all", "--array", "--states=all",
                                             fmt::format("--user={}", geteuid()), "--jobs=12,15",
                                             "--format=%i|%T|%L|%N|%r"});
@@ -51,9 +38,8 @@ TEST_CASE("One squeue tells all tasks of all jobs") {
   CHECK(fake.programs_called() == Strings{"squeue"});
 }
 
-TEST_CASE("one job is asked for without a user, since the controller sends it alone") {
-  const FakeSlurm fake;
-  Cluster cluster;
+TEST_CASE_METHOD(ClusterTest,
+                 "one job is asked for without a user, since the controller sends it alone") {
   fake.let("scontrol", kNoAccounting);
   fake.let("squeue", "echo '12_0|RUNNING|1:00|n1|None'");
   CHECK(cluster.ask({"12_0"}).size() == 1);
@@ -61,9 +47,8 @@ TEST_CASE("one job is asked for without a user, since the controller sends it al
                                             "--jobs=12", "--format=%i|%T|%L|%N|%r"});
 }
 
-TEST_CASE("energy and memory of a task come from the accounting, where it has some") {
-  const FakeSlurm fake;
-  Cluster cluster;
+TEST_CASE_METHOD(ClusterTest,
+                 "energy and memory of a task come from the accounting, where it has some") {
   fake.let("scontrol", kAccounting);
   fake.let("sacct", "echo '12_3|7200|'; echo '12_3.batch|100|2048K'; echo '12_3.0|7000|1536M'");
   CHECK(cluster.accounts("12_3") ==
@@ -80,46 +65,31 @@ TEST_CASE("energy and memory of a task come from the accounting, where it has so
   CHECK_FALSE(Cluster().accounts("12_3"));
 }
 
-TEST_CASE("another user's job that Slurm hides is not gone") {
-  const FakeSlurm fake;
-  Cluster cluster;
+TEST_CASE_METHOD(ClusterTest, "another user's job that Slurm hides is not gone") {
   fake.let("scontrol", std::string("case $* in 'show config')\n") + kNoAccounting +
                            "echo 'PrivateData = accounts,jobs';; *) " +
                            failing("slurm_load_jobs error: Invalid job id specified") + ";; esac");
   fake.let("squeue", "");
-  CHECK(cluster.ask({"12_3"}, geteuid() + 1) ==
-        Tasks{{.job = "12_3",
-               .phase = TaskPhase::kEnding,
-               .state = "UNKNOWN",
-               .reason = "Slurm shows the job to its user only"}});
+  CHECK(told(cluster.ask({"12_3"}, geteuid() + 1)) ==
+        Strings{"12_3 ending: UNKNOWN on  (Slurm shows the job to its user only)"});
   CHECK(cluster.ask({"12_3"}).empty());
 }
 
-TEST_CASE("A job that squeue has forgotten is told by sacct where there is one") {
-  const FakeSlurm fake;
-  Cluster cluster;
+TEST_CASE_METHOD(ClusterTest,
+                 "A job that squeue has forgotten is told by sacct where there is one") {
   fake.let("scontrol", kAccounting);
   fake.let("squeue", failing("slurm_load_jobs error: Invalid job id specified"));
   fake.let("sacct", "echo '12_0|COMPLETED|n1'; echo '12_1|CANCELLED by 1000|None assigned'");
-  CHECK(cluster.ask({"12"}) == Tasks{{.job = "12_0",
-                                      .phase = TaskPhase::kEnded,
-                                      .state = "COMPLETED",
-                                      .reason = "",
-                                      .node_list = "n1"},
-                                     {.job = "12_1",
-                                      .phase = TaskPhase::kEnded,
-                                      .state = "CANCELLED",
-                                      .reason = "",
-                                      .node_list = ""}});
+  CHECK(told(cluster.ask({"12"})) ==
+        Strings{"12_0 ended: COMPLETED on n1 ()", "12_1 ended: CANCELLED on  ()"});
   CHECK(fake.arguments("sacct") == Strings{"--allocations", "--noheader", "--parsable2",
                                            "--jobs=12", "--format=JobID,State,NodeList"});
 }
 
-TEST_CASE("A job that nobody knows any more is absent, and asked for once only by scontrol") {
-  const FakeSlurm fake;
-  Cluster cluster;
-  fake.let("scontrol", std::string("case $* in 'show config')\n") + kAccounting + ";; *) " +
-                           failing("slurm_load_jobs error: Invalid job id specified") + ";; esac");
+TEST_CASE_METHOD(
+    ClusterTest,
+    "A job that nobody knows any more is absent, and asked for once only by scontrol") {
+  fake.let("scontrol", kOnlyAccounting);
   fake.let("squeue", "echo '14_0|RUNNING|1:00|n1|None'");
   fake.let("sacct", "");
   CHECK(cluster.ask({"12", "14"}).size() == 1);
@@ -128,9 +98,8 @@ TEST_CASE("A job that nobody knows any more is absent, and asked for once only b
   CHECK(fake.calls("sacct").size() == 2);
 }
 
-TEST_CASE("Without accounting, or while its database is down, scontrol is asked") {
-  const FakeSlurm fake;
-  Cluster cluster;
+TEST_CASE_METHOD(ClusterTest,
+                 "Without accounting, or while its database is down, scontrol is asked") {
   const std::string jobs =
       ";; *) echo 'JobId=30 ArrayJobId=12 ArrayTaskId=3 JobName=a b=c JobState=TIMEOUT "
       "Reason=TimeLimit Dependency=(null) NodeList=n1 BatchHost=n1'\n"
@@ -138,45 +107,27 @@ TEST_CASE("Without accounting, or while its database is down, scontrol is asked"
       "Reason=Resources NodeList=(null)'\n;; esac";
   fake.let("squeue", "");
   fake.let("scontrol", std::string("case $* in 'show config')\n") + kNoAccounting + jobs);
-  const Tasks expected = {{.job = "12_3",
-                           .phase = TaskPhase::kEnded,
-                           .state = "TIMEOUT",
-                           .reason = "TimeLimit",
-                           .node_list = "n1"},
-                          {.job = "12_5",
-                           .phase = TaskPhase::kQueued,
-                           .state = "PENDING",
-                           .reason = "Resources",
-                           .node_list = ""},
-                          {.job = "12_6",
-                           .phase = TaskPhase::kQueued,
-                           .state = "PENDING",
-                           .reason = "Resources",
-                           .node_list = ""}};
-  CHECK(cluster.ask({"12"}) == expected);
+  const Strings expected = {"12_3 ended: TIMEOUT on n1 (TimeLimit)",
+                            "12_5 queued: PENDING on  (Resources)",
+                            "12_6 queued: PENDING on  (Resources)"};
+  CHECK(told(cluster.ask({"12"})) == expected);
   CHECK(fake.calls("sacct").empty());
 
   Cluster with_accounting;
   fake.let("scontrol", std::string("case $* in 'show config')\n") + kAccounting + jobs);
   fake.let("sacct", failing("sacct: error: slurm_persist_conn_open: Connection refused"));
-  CHECK(with_accounting.ask({"12"}) == expected);
+  CHECK(told(with_accounting.ask({"12"})) == expected);
 }
 
-TEST_CASE("A job that only the accounting can know is not gone while that does not answer") {
-  const FakeSlurm fake;
-  Cluster cluster;
-  fake.let("scontrol", std::string("case $* in 'show config')\n") + kAccounting + ";; *) " +
-                           failing("slurm_load_jobs error: Invalid job id specified") + ";; esac");
+TEST_CASE_METHOD(ClusterTest,
+                 "A job that only the accounting can know is not gone while that does not answer") {
+  fake.let("scontrol", kOnlyAccounting);
   fake.let("squeue", "echo '14|RUNNING|1:00|n1|None'");
   fake.let("sacct", failing("sacct: error: slurm_persist_conn_open: Connection refused"));
   for (int query = 0; query < 2; ++query) {
-    const Tasks tasks = cluster.ask({"12_3", "14"});
-    REQUIRE(tasks.size() == 2);
-    CHECK(tasks[0].job == "14");
-    CHECK(tasks[1] == TaskState{.job = "12_3",
-                                .phase = TaskPhase::kEnding,
-                                .state = "UNKNOWN",
-                                .reason = "sacct does not answer"});
+    CHECK(told(cluster.ask({"12_3", "14"})) ==
+          Strings{"14 running: RUNNING on n1 (), 60 s",
+                  "12_3 ending: UNKNOWN on  (sacct does not answer)"});
   }
   fake.let("sacct", "echo '12_3|TIMEOUT|n1'");
   CHECK(cluster.ask({"12_3", "14"})[1].state == "TIMEOUT");
@@ -184,77 +135,63 @@ TEST_CASE("A job that only the accounting can know is not gone while that does n
   CHECK(cluster.ask({"12_3", "14"}).size() == 1);
 }
 
-TEST_CASE(
+TEST_CASE_METHOD(
+    ClusterTest,
     "Tasks that squeue has forgotten while others of their array go on are asked for by name") {
-  const FakeSlurm fake;
-  Cluster cluster;
-  fake.let("scontrol", std::string("case $* in 'show config')\n") + kAccounting + ";; *) " +
-                           failing("slurm_load_jobs error: Invalid job id specified") + ";; esac");
+  fake.let("scontrol", kOnlyAccounting);
   fake.let("squeue", "echo '12_0|RUNNING|1:00|n1|None'; echo '12_3|RUNNING|1:00|n2|None'");
   fake.let("sacct", "echo '12_1|OUT_OF_MEMORY|n1'; echo '12_2|RUNNING|n2'");
-  const Tasks tasks = cluster.ask({"12_0", "12_1", "12_2"});
-  REQUIRE(tasks.size() == 2);
-  CHECK(tasks[0].job == "12_0");
-  CHECK(tasks[1].job == "12_1");
-  CHECK(tasks[1].state == "OUT_OF_MEMORY");
+  CHECK(told(cluster.ask({"12_0", "12_1", "12_2"})) ==
+        Strings{"12_0 running: RUNNING on n1 (), 60 s", "12_1 ended: OUT_OF_MEMORY on n1 ()"});
   CHECK(fake.arguments("squeue")[4] == "--jobs=12");
   CHECK(fake.arguments("sacct")[3] == "--jobs=12");
 }
 
-TEST_CASE("tasks that were cancelled while they waited ended as unknown") {
-  const FakeSlurm fake;
-  Cluster cluster;
+TEST_CASE_METHOD(ClusterTest, "tasks that were cancelled while they waited ended as unknown") {
   fake.let("scontrol", kAccounting);
   fake.let("squeue", "");
   for (const std::string id : {"12", "12_[0-4%1]"}) {
     fake.let("sacct", "echo '" + id + "|CANCELLED by 1000|None assigned'");
-    const Tasks tasks = cluster.ask({"12_1", "12_3"});
-    REQUIRE(tasks.size() == 2);
-    CHECK(tasks[0].job == "12_1");
-    CHECK(tasks[1].job == "12_3");
-    CHECK(tasks[1].state == "CANCELLED");
+    CHECK(told(cluster.ask({"12_1", "12_3"})) ==
+          Strings{"12_1 ended: CANCELLED on  ()", "12_3 ended: CANCELLED on  ()"});
   }
 }
 
-TEST_CASE("Lists of an array's tasks are asked for in full, and may have a step") {
-  const FakeSlurm fake;
-  Cluster cluster;
+TEST_CASE_METHOD(ClusterTest,
+                 "Lists of an array's tasks are asked for in full, and may have a step") {
   fake.let("scontrol", kAccounting);
   fake.let("squeue", "");
   const std::string list = "12_[0-8:4,11%2]|CANCELLED by 1000|None assigned";
   const std::string cut = "12_[0,2-3,5,7-8,10,...]|CANCELLED by 1000|None assigned";
   fake.let("sacct", "[[ ${SLURM_BITSTR_LEN-} == 0 ]] && echo '" + list + "' || echo '" + cut + "'");
-  Strings names;
-  for (const TaskState& task : cluster.ask({"12"})) names.push_back(task.job);
-  CHECK(names == Strings{"12_0", "12_4", "12_8", "12_11"});
+  CHECK(told(cluster.ask({"12"})) ==
+        Strings{"12_0 ended: CANCELLED on  ()", "12_4 ended: CANCELLED on  ()",
+                "12_8 ended: CANCELLED on  ()", "12_11 ended: CANCELLED on  ()"});
   fake.let("sacct", "echo '12_[0-8:0]|CANCELLED|n1'");
   CHECK(said_by([&] { cluster.ask({"12"}); }) ==
         "unavailable: sacct answers what is not its format: '0-8:0'");
 }
 
-TEST_CASE("A controller that is down or babbles is not taken for jobs that are gone") {
-  const FakeSlurm fake;
-  Cluster cluster;
-  const auto said = [&] { return said_by([&] { cluster.ask({"12"}); }); };
-  fake.let("squeue", failing("slurm_load_jobs error: Unable to contact slurm controller (connect "
-                             "failure)"));
-  CHECK(said() ==
-        "unavailable: squeue: slurm_load_jobs error: Unable to contact slurm controller (connect "
-        "failure)");
-  fake.let("squeue", "echo 'The cluster is closed on Friday'");
-  CHECK(said() ==
-        "unavailable: squeue answers what is not its format: 'The cluster is closed on Friday'");
-  fake.let("squeue", "echo 'twelve|RUNNING|1:00|n1|None'");
-  CHECK(said() == "unavailable: squeue answers what is not its format: 'twelve'");
-  fake.let("squeue", "echo '12_[0-99999999999]|PENDING|1:00||None'");
-  CHECK(said().starts_with("unavailable: "));
-  fake.let("squeue", "exit 3");
-  CHECK(said() == "unavailable: squeue: exited with status 3");
+TEST_CASE_METHOD(ClusterTest,
+                 "A controller that is down or babbles is not taken for jobs that are gone") {
+  const std::string down = "slurm_load_jobs error: Unable to contact slurm controller";
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {failing(down), "squeue: " + down},
+      {"echo 'The cluster is closed'",
+       "squeue answers what is not its format: 'The cluster is closed'"},
+      {"echo 'twelve|RUNNING|1:00|n1|None'", "squeue answers what is not its format: 'twelve'"},
+      {"echo '12_[0-99999999999]|PENDING|1:00||None'",
+       "squeue answers what is not its format: '0-99999999999'"},
+      {"exit 3", "squeue: exited with status 3"}};
+  for (const auto& [squeue, words] : cases) {
+    fake.let("squeue", squeue);
+    const std::string said = said_by([&] { cluster.ask({"12"}); });
+    CHECK(said == "unavailable: " + words);
+  }
 }
 
-TEST_CASE("So many jobs that no argument could hold their ids are still one squeue") {
-  const FakeSlurm fake;
-  Cluster cluster;
+TEST_CASE_METHOD(ClusterTest,
+                 "So many jobs that no argument could hold their ids are still one squeue") {
   Strings jobs;
   for (int job = 1'000'000; job < 1'020'000; ++job) jobs.push_back(std::to_string(job));
   fake.let("squeue",

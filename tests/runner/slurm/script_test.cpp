@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <functional>
 
 #include "base/system/program.h"
 #include "base/text/config_error.h"
@@ -21,6 +22,13 @@ std::string refusal_of(const std::string& text, const SlurmScript& script) {
     return error.what();
   }
   return "accepted";
+}
+
+// Returns the refusal of a script of one run after the change.
+std::string refusal_after(const std::function<void(SlurmScript&)>& change) {
+  SlurmScript script = script_of_one_run();
+  change(script);
+  return refusal_of(template_text(script.slurm), script);
 }
 
 // Returns the words that the real sbatch reads in a script's header. No controller is needed, as a
@@ -103,89 +111,75 @@ TEST_CASE("The shipped output file is in the submission's folder, whose % is no 
 TEST_CASE("A run that is never queued again asks for no requeue") {
   SlurmScript script = script_of_one_run();
   script.slurm.max_restarts = 0;
-  CHECK(render_script(template_text(script.slurm), script).find("#SBATCH --no-requeue\n") !=
-        std::string::npos);
-}
-
-TEST_CASE("A run without checkpoints may use its time to the end") {
-  SlurmScript script = script_of_one_run();
-  script.keeps_checkpoints = false;
-  CHECK(render_script(template_text(script.slurm), script).find("--signal") == std::string::npos);
+  CHECK_THAT(render_script(template_text(script.slurm), script),
+             Catch::Contains("#SBATCH --no-requeue\n"));
 }
 
 TEST_CASE("A value with a line break is refused wherever it stands") {
-  const auto refusal = [](auto change) {
-    SlurmScript script = script_of_one_run();
-    change(script);
-    return refusal_of(template_text(script.slurm), script);
-  };
   const std::string problem =
       ": has a line break or another control character, which a script cannot hold";
   const std::string bad = "a\ntouch pwned";
-  CHECK(refusal([&](SlurmScript& s) { s.slurm.job_name = bad; }) == "'slurm.job_name'" + problem);
-  CHECK(refusal([&](SlurmScript& s) { s.slurm.partition = bad; }) == "'slurm.partition'" + problem);
-  CHECK(refusal([&](SlurmScript& s) { s.slurm.gpu_type = bad; }) == "'slurm.gpu_type'" + problem);
-  CHECK(refusal([&](SlurmScript& s) { s.slurm.output = bad; }) == "'slurm.output'" + problem);
-  CHECK(refusal([&](SlurmScript& s) { s.slurm.sbatch_options = {"--nice=" + bad}; }) ==
-        "'slurm.sbatch_options'" + problem);
-  CHECK(refusal([&](SlurmScript& s) { s.slurm.modules = {bad}; }) == "'slurm.modules'" + problem);
-  CHECK(refusal([&](SlurmScript& s) { s.slurm.prologue = {bad}; }) == "'slurm.prologue'" + problem);
-  CHECK(refusal([&](SlurmScript& s) { s.slurm.environment = {"A=" + bad}; }) ==
-        "'slurm.environment'" + problem);
-  CHECK(refusal([&](SlurmScript& s) { s.working_directory = "/" + bad; }).find(problem) !=
-        std::string::npos);
-  CHECK(refusal([&](SlurmScript& s) { s.runner = "/" + bad; }).find(problem) != std::string::npos);
+  const std::vector<std::pair<const char*, std::function<void(SlurmScript&)>>> cases{
+      {"job_name", [&](auto& s) { s.slurm.job_name = bad; }},
+      {"partition", [&](auto& s) { s.slurm.partition = bad; }},
+      {"gpu_type", [&](auto& s) { s.slurm.gpu_type = bad; }},
+      {"output", [&](auto& s) { s.slurm.output = bad; }},
+      {"sbatch_options", [&](auto& s) { s.slurm.sbatch_options = {"--nice=" + bad}; }},
+      {"modules", [&](auto& s) { s.slurm.modules = {bad}; }},
+      {"prologue", [&](auto& s) { s.slurm.prologue = {bad}; }},
+      {"environment", [&](auto& s) { s.slurm.environment = {"A=" + bad}; }}};
+  for (const auto& [key, change] : cases) {
+    CHECK(refusal_after(change) == fmt::format("'slurm.{}'{}", key, problem));
+  }
+  for (auto path : {&SlurmScript::working_directory, &SlurmScript::runner}) {
+    CHECK_THAT(refusal_after([&](auto& s) { s.*path = "/" + bad; }), Catch::Contains(problem));
+  }
 }
 
 TEST_CASE("Options, assignments and paths of a wrong form are refused with the right one") {
-  const auto refusal = [](auto change) {
-    SlurmScript script = script_of_one_run();
-    change(script);
-    return refusal_of(template_text(script.slurm), script);
-  };
   for (const std::string option : {"--clusters=dawn", "--cluster=dawn", "--clusters"}) {
-    CHECK(refusal([&](SlurmScript& s) {
+    CHECK(refusal_after([&](auto& s) {
             s.slurm.sbatch_options = {"--nice", option};
           }) == "'slurm.sbatch_options': '" + option +
                     "' sends jobs to another cluster, but fsdp-run asks only this cluster about "
                     "them; leave it out and call fsdp-run on a login node of the other cluster");
   }
-  CHECK(refusal([](SlurmScript& s) { s.slurm.sbatch_options = {"--nice 100"}; }) ==
+  CHECK(refusal_after([](auto& s) { s.slurm.sbatch_options = {"--nice 100"}; }) ==
         "'slurm.sbatch_options': '--nice 100' would reach the program as one word; write "
         "'--nice=100', or give each word as an item of the list");
-  CHECK(refusal([](SlurmScript& s) { s.slurm.environment = {"A B=1"}; }) ==
-        "'slurm.environment': 'A B=1' is not NAME=value");
-  CHECK(refusal([](SlurmScript& s) { s.slurm.environment = {"$(touch pwned)=1"}; }) ==
-        "'slurm.environment': '$(touch pwned)=1' is not NAME=value");
-  CHECK(refusal([](SlurmScript& s) { s.slurm.time = "2:00"; }) ==
+  for (const std::string item : {"A B=1", "$(touch pwned)=1"}) {
+    CHECK(refusal_after([&](auto& s) { s.slurm.environment = {item}; }) ==
+          "'slurm.environment': '" + item + "' is not NAME=value");
+  }
+  CHECK(refusal_after([](auto& s) { s.slurm.time = "2:00"; }) ==
         "'slurm.signal_before_end_s': a run is asked to stop 120 s before the end of its 120 s "
         "(slurm.time), so no time is left to train; lower slurm.signal_before_end_s or raise "
         "slurm.time");
 }
 
 TEST_CASE("An option of sbatch that a key or the script sets is not overridden without a word") {
-  const auto refusal = [](const std::string& option, GpuRequest request = GpuRequest::kGres) {
-    SlurmScript script = script_of_one_run();
-    script.slurm.sbatch_options = {option};
-    script.slurm.gpu_request = request;
-    script.slurm.exclusive = false;
-    return refusal_of(template_text(script.slurm), script);
+  const auto refusal = [](const std::string& option, GpuRequest request = GpuRequest::kGres,
+                          bool is_exclusive = false) {
+    return refusal_after([&](auto& script) {
+      script.slurm.sbatch_options = {option};
+      script.slurm.gpu_request = request;
+      script.slurm.exclusive = is_exclusive;
+    });
   };
   const auto set_by = [](const std::string& option, const std::string& key) {
     return "'slurm.sbatch_options': '" + option + "' is set by " + key;
   };
-  CHECK(refusal("--nodes=4") == set_by("--nodes=4", "slurm.nodes; set that key"));
-  CHECK(refusal("--part=gpu") == set_by("--part=gpu", "slurm.partition; set that key"));
-  CHECK(refusal("--mem-per-cpu=4G") == set_by("--mem-per-cpu=4G", "slurm.mem; set that key"));
-  CHECK(refusal("--exclusive") == set_by("--exclusive", "slurm.exclusive; set that key"));
+  for (const auto& [option, key] : {std::pair("--nodes=4", "nodes"),
+                                    {"--part=gpu", "partition"},
+                                    {"--mem-per-cpu=4G", "mem"},
+                                    {"--exclusive", "exclusive"},
+                                    {"--gres=nvme:1", "gpu_request"}}) {
+    CHECK(refusal(option) == set_by(option, std::string("slurm.") + key + "; set that key"));
+  }
   CHECK(refusal("--open-mode=truncate") ==
-        "'slurm.sbatch_options': '--open-mode=truncate' is set by fsdp-run; leave it out");
-  CHECK(refusal("--gres=nvme:1") == set_by("--gres=nvme:1", "slurm.gpu_request; set that key"));
+        set_by("--open-mode=truncate", "fsdp-run; leave it out"));
   CHECK(refusal("--gres=nvme:1", GpuRequest::kGpusPerNode) == "accepted");
-  SlurmScript exclusive = script_of_one_run();
-  exclusive.slurm.exclusive = true;
-  exclusive.slurm.sbatch_options = {"--exclusive=user"};
-  CHECK(refusal_of(template_text(exclusive.slurm), exclusive) ==
+  CHECK(refusal("--exclusive=user", GpuRequest::kGres, true) ==
         set_by("--exclusive=user", "slurm.exclusive; set that key"));
   for (const std::string free :
        {"--comment=ml", "--nice", "--time-min=10", "--gres-flags=none", "--ntasks-per-core=1",
@@ -288,34 +282,32 @@ TEST_CASE("What would keep a run from being submitted is found from its specific
   RunSpec spec;
   spec.device = DeviceKind::kCpu;
   spec = resolved(spec);
-  const auto key_of_refusal = [](const RunSpec& of) {
+  const auto key_of_refusal = [&](const std::function<void(RunSpec&)>& change) {
+    RunSpec wrong = spec;
+    change(wrong);
     try {
-      check_script(of);
+      check_script(wrong);
     } catch (const ConfigError& error) {
       return error.key();
     }
     return std::string("accepted");
   };
-  CHECK(key_of_refusal(spec) == "accepted");
+  CHECK(key_of_refusal([](auto&) {}) == "accepted");
   spec.slurm.mode = SlurmMode::kAllocation;
-  CHECK(key_of_refusal(spec) == "accepted");
-  RunSpec wrong = spec;
-  wrong.device = DeviceKind::kCuda;
-  CHECK(key_of_refusal(wrong) == "slurm.gpus_per_node");
-  wrong = spec;
-  wrong.slurm.sbatch_options = {"--nice 100"};
-  CHECK(key_of_refusal(wrong) == "slurm.sbatch_options");
-  wrong = spec;
-  wrong.checkpoint.every_steps = 10;
-  wrong.slurm.time = "1";
-  CHECK(key_of_refusal(wrong) == "slurm.signal_before_end_s");
-  wrong = spec;
-  wrong.slurm.container.engine = ContainerEngine::kPyxis;
-  CHECK(key_of_refusal(wrong) == "slurm.container.image");
-  wrong.slurm.container.engine = ContainerEngine::kApptainer;
-  wrong.slurm.container.image = "i.sif";
-  wrong.slurm.container.options = {"--cleanenv"};
-  CHECK(key_of_refusal(wrong) == "slurm.container.options");
+  const std::vector<std::pair<const char*, std::function<void(RunSpec&)>>> cases{
+      {"accepted", [](auto&) {}},
+      {"slurm.gpus_per_node", [](auto& run) { run.device = DeviceKind::kCuda; }},
+      {"slurm.sbatch_options", [](auto& run) { run.slurm.sbatch_options = {"--nice 100"}; }},
+      {"slurm.signal_before_end_s",
+       [](auto& run) { run.checkpoint.every_steps = 10, run.slurm.time = "1"; }},
+      {"slurm.container.image",
+       [](auto& run) { run.slurm.container.engine = ContainerEngine::kPyxis; }},
+      {"slurm.container.options", [](auto& run) {
+         run.slurm.container.engine = ContainerEngine::kApptainer;
+         run.slurm.container.image = "i.sif";
+         run.slurm.container.options = {"--cleanenv"};
+       }}};
+  for (const auto& [key, change] : cases) CHECK(key_of_refusal(change) == key);
 }
 
 }  // namespace

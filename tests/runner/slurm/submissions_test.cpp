@@ -6,9 +6,7 @@
 namespace fsdp {
 namespace {
 
-TEST_CASE("A submission's answer is the job's id") {
-  const FakeSlurm fake;
-  Cluster cluster;
+TEST_CASE_METHOD(ClusterTest, "A submission's answer is the job's id") {
   const auto script = fake.folder().write("script.sh", "#!/bin/bash\n");
   fake.let("sbatch", "echo 'sbatch: a word of the site' >&2; echo 12");
   CHECK(cluster.submit(script) == "12");
@@ -19,48 +17,39 @@ TEST_CASE("A submission's answer is the job's id") {
   CHECK(fake.programs_called() == Strings{"sbatch"});
 }
 
-TEST_CASE("An answer that is no id may be that of an accepted job") {
-  const FakeSlurm fake;
-  Cluster cluster;
-  fake.let("sbatch", "echo 'Welcome to the cluster'");
-  CHECK(cluster.submission(fake) ==
+TEST_CASE_METHOD(ClusterTest, "A refused submission has sbatch's words and a remedy") {
+  // An answer that is no id may be that of an accepted job.
+  CHECK(cluster.submission(fake, "echo 'Welcome to the cluster'") ==
         "unavailable: sbatch answers what is not its format: 'Welcome to the cluster'");
+  const std::string failed = "sbatch: error: Batch job submission failed: ";
+  const std::string refused = "refused: sbatch refuses the job: ";
+  CHECK(cluster.submission(fake, failing("sbatch: error: invalid partition specified: gpus\n" +
+                                         failed + "Invalid partition name specified")) ==
+        refused +
+            "invalid partition specified: gpus; Invalid partition name specified; set "
+            "slurm.partition to one that `sinfo -s` lists");
+  CHECK(
+      cluster.submission(fake, failing(failed + "Requested node configuration is not available")) ==
+      refused +
+          "Requested node configuration is not available; no node has all of "
+          "slurm.gpus_per_node, cpus_per_task, mem and constraint: see `sinfo -o '%P %D %c "
+          "%m %G %f'`");
+  CHECK(cluster.submission(fake, failing("sbatch: error: the site wants a ticket")) ==
+        refused + "the site wants a ticket");
 }
 
-TEST_CASE("A refused submission has sbatch's words and a remedy") {
-  const FakeSlurm fake;
-  Cluster cluster;
-  fake.let("sbatch", failing("sbatch: error: invalid partition specified: gpus\n"
-                             "sbatch: error: Batch job submission failed: Invalid partition name "
-                             "specified"));
-  CHECK(cluster.submission(fake) ==
-        "refused: sbatch refuses the job: invalid partition specified: gpus; Invalid partition "
-        "name specified; set slurm.partition to one that `sinfo -s` lists");
-  fake.let("sbatch", failing("sbatch: error: Batch job submission failed: Requested node "
-                             "configuration is not available"));
-  CHECK(cluster.submission(fake) ==
-        "refused: sbatch refuses the job: Requested node configuration is not available; no node "
-        "has all of slurm.gpus_per_node, cpus_per_task, mem and constraint: see `sinfo -o '%P %D "
-        "%c %m %G %f'`");
-  fake.let("sbatch", failing("sbatch: error: the site wants a ticket"));
-  CHECK(cluster.submission(fake) == "refused: sbatch refuses the job: the site wants a ticket");
-}
-
-TEST_CASE("A limit on submitted jobs is for later, other limits are not") {
-  const FakeSlurm fake;
-  Cluster cluster;
+TEST_CASE_METHOD(ClusterTest, "A limit on submitted jobs is for later, other limits are not") {
   const std::string policy =
       "\nsbatch: error: Batch job submission failed: Job violates accounting/QOS policy (job "
       "submit "
       "limit, user's size and/or time limits)";
   for (const std::string limit :
        {"AssocMaxSubmitJobLimit", "QOSMaxSubmitJobPerUserLimit", "AssocGrpSubmitJobsLimit"}) {
-    fake.let("sbatch", failing("sbatch: error: " + limit + policy));
-    CHECK(cluster.submission(fake).starts_with("later: sbatch: " + limit + "; Job violates"));
+    CHECK(cluster.submission(fake, failing("sbatch: error: " + limit + policy))
+              .starts_with("later: sbatch: " + limit + "; Job violates"));
   }
   for (const std::string limit : {"QOSMaxWallDurationPerJobLimit", "AssocMaxNodePerJobLimit"}) {
-    fake.let("sbatch", failing("sbatch: error: " + limit + policy));
-    const std::string answer = cluster.submission(fake);
+    const auto answer = cluster.submission(fake, failing("sbatch: error: " + limit + policy));
     CHECK(answer.starts_with("refused: sbatch refuses the job: " + limit + "; Job violates"));
     CHECK(
         answer.ends_with("; stay within your site's limits: lower slurm.time, slurm.nodes, "
@@ -68,43 +57,26 @@ TEST_CASE("A limit on submitted jobs is for later, other limits are not") {
   }
 }
 
-TEST_CASE("A controller that does not answer is no refusal") {
-  const FakeSlurm fake;
-  Cluster cluster;
-  for (const std::string words :
-       {"sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect "
-        "failure)",
-        "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation",
-        "sbatch: error: Batch job submission failed: Zero Bytes were transmitted or received"}) {
-    fake.let("sbatch", failing(words));
-    CHECK(cluster.submission(fake).starts_with("unavailable: sbatch: "));
-  }
-}
-
-TEST_CASE("What sbatch itself refuses is refused, and not asked again") {
-  const FakeSlurm fake;
-  Cluster cluster;
+TEST_CASE_METHOD(ClusterTest, "What sbatch itself refuses is refused, and not asked again") {
   for (const std::string words :
        {"sbatch: error: Invalid --mail-type specification", "sbatch: unrecognized option '--oops'",
         "sbatch: error: Invalid --begin specification"}) {
-    fake.let("sbatch", "echo \"" + words + "\" >&2; exit 255");
-    CHECK(cluster.submission(fake).starts_with("refused: sbatch refuses the job: "));
+    CHECK(cluster.submission(fake, "echo \"" + words + "\" >&2; exit 255")
+              .starts_with("refused: sbatch refuses the job: "));
   }
 }
 
 TEST_CASE("A controller with too many jobs takes fewer, or the same later") {
   const FakeSlurm fake;
   Cluster cluster{std::chrono::milliseconds(300)};
-  fake.let(
-      "sbatch",
+  const std::string sbatch =
       "echo 'sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying' >&2\n" +
-          GENERATE(as<std::string>(), "exit 1", "sleep 1000"));
-  CHECK(cluster.submission(fake).starts_with("later: sbatch: Slurm temporarily unable"));
+      GENERATE(as<std::string>(), "exit 1", "sleep 1000");
+  CHECK(cluster.submission(fake, sbatch).starts_with("later: sbatch: Slurm temporarily unable"));
 }
 
-TEST_CASE("A submission is found again by its script, however its path is written") {
-  const FakeSlurm fake;
-  Cluster cluster;
+TEST_CASE_METHOD(ClusterTest,
+                 "A submission is found again by its script, however its path is written") {
   fake.let("squeue",
            "printf '12|/r/slurm/lab-5f0c/script.sh\\n12|/r/slurm/lab-5f0c/script.sh\\n13|(null)\\n"
            "14|/home/./a|b/slurm/lab-77/script.sh\\n'");
@@ -115,9 +87,7 @@ TEST_CASE("A submission is found again by its script, however its path is writte
   CHECK(fake.arguments("squeue")[2] == "--user=1000");
 }
 
-TEST_CASE("A job is requeued, or Slurm's words say why not") {
-  const FakeSlurm fake;
-  Cluster cluster;
+TEST_CASE_METHOD(ClusterTest, "A job is requeued, or Slurm's words say why not") {
   cluster.requeue("12");
   CHECK(fake.arguments("scontrol") == Strings{"requeue", "12"});
   fake.let("scontrol", failing("Requested operation is presently disabled for job 12"));
@@ -127,9 +97,8 @@ TEST_CASE("A job is requeued, or Slurm's words say why not") {
   CHECK_THROWS_AS(cluster.requeue("12"), QueueUnavailable);
 }
 
-TEST_CASE("Jobs and tasks are cancelled; one that is over already is no error") {
-  const FakeSlurm fake;
-  Cluster cluster;
+TEST_CASE_METHOD(ClusterTest,
+                 "Jobs and tasks are cancelled; one that is over already is no error") {
   std::map<std::string, std::string> refused;
   const auto cancel = [&](const Strings& jobs) {
     return said_by([&] { refused = cluster.cancel(jobs); });

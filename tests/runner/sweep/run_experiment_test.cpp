@@ -35,9 +35,8 @@ class RecordingLauncher : public Launcher {
 
 }  // namespace
 
-TEST_CASE("a run that writes checkpoints has the time to write one when it is asked to stop") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(
+    StoreTest, "a run that writes checkpoints has the time to write one when it is asked to stop") {
   auto planned = in_order({planned_run("plain", 1), planned_run("saves", 2)});
   planned[1].spec.checkpoint.at_end = true;
   const auto records = store.plan(experiment("lab"), planned);
@@ -56,9 +55,9 @@ TEST_CASE("a run that writes checkpoints has the time to write one when it is as
   CHECK(launcher.requests[1].time_to_stop == std::chrono::seconds(60));
 }
 
-TEST_CASE("in a job the time to write a checkpoint is that between Slurm's signal and its limit") {
-  const ResultsFolder results;
-  Store store(results.path());
+TEST_CASE_METHOD(
+    StoreTest,
+    "in a job the time to write a checkpoint is that between Slurm's signal and its limit") {
   auto planned =
       in_order({planned_run("long", 1), planned_run("short", 2), planned_run("none", 3)});
   planned[0].spec.slurm.signal_before_end_s = 600;

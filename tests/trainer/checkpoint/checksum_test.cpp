@@ -1,12 +1,13 @@
 #include "trainer/checkpoint/checksum.h"
 
+#include <numeric>
+
 #include "base/files/digest.h"
 #include "tests/contract/input_fixtures.h"
-#include "tests/trainer/checkpoint/checked_checkpoint.h"
+#include "tests/trainer/checkpoint/written_checkpoint.h"
 #include "trainer/checkpoint/output_file.h"
 
-namespace fsdp {
-namespace {
+namespace fsdp::checksum_test {
 
 using Catch::Contains;
 using std::filesystem::path;
@@ -20,15 +21,12 @@ void write_text(const path& file, const std::string& text) {
   std::ofstream(file, std::ios::binary) << text;
 }
 
-class Checkpoint {
- public:
+struct Checkpoint : CheckpointedRun {
   explicit Checkpoint(StateDict state_dict) {
-    write_checkpoint(
-        RunPaths(folder_.path()), test_parameters(),
-        {.world_size = 2, .shard_ranks = 2, .state_dict = state_dict, .max_file_bytes = 1000});
+    write({.world_size = 2, .shard_ranks = 2, .state_dict = state_dict, .max_file_bytes = 1000});
   }
 
-  path at() const { return RunPaths(folder_.path()).checkpoint(1); }
+  path at() const { return paths.checkpoint(1); }
   // Checks the contents as two ranks. Returns the first error, or "".
   std::string damage() const {
     for (const int rank : {0, 1}) {
@@ -50,9 +48,6 @@ class Checkpoint {
     write_text(file, whole);
     return found;
   }
-
- private:
-  TemporaryFolder folder_;
 };
 
 TEST_CASE("the checksum is XXH3-128") {
@@ -60,32 +55,31 @@ TEST_CASE("the checksum is XXH3-128") {
 }
 
 TEST_CASE("one flipped bit of any file of a checkpoint is found, and the file named") {
-  const Checkpoint checkpoint(GENERATE(StateDict::kFull, StateDict::kSharded));
+  const StateDict state_dict = GENERATE(StateDict::kFull, StateDict::kSharded);
+  const Checkpoint checkpoint(state_dict);
   REQUIRE(checkpoint.damage().empty());
   const auto names = names_in(checkpoint.at());
   REQUIRE(names.size() >= 5);
   for (const std::string& name : names) {
     const path file = checkpoint.at() / name;
     const size_t size = std::filesystem::file_size(file);
-    for (const size_t byte : {size_t{0}, size / 2, size - 1}) {
+    std::vector<size_t> bytes{0, size / 2, size - 1};
+    if (name == kTrainerStateName && state_dict == StateDict::kSharded) {
+      bytes.resize(size);
+      std::iota(bytes.begin(), bytes.end(), size_t{0});
+    }
+    for (const size_t byte : bytes) {
       CAPTURE(name, byte);
-      CHECK_THAT(checkpoint.damage_by_flip(file, byte), Contains(file.string()));
+      const std::string damage = checkpoint.damage_by_flip(file, byte);
+      CHECK_FALSE(damage.empty());
+      // A flip in trainer.json may be in another file's checksum.
+      if (name != kTrainerStateName) CHECK_THAT(damage, Contains(file.string()));
     }
   }
   const path last = checkpoint.at() / "optimizer.rank1.safetensors";
   CHECK_THAT(checkpoint.damage_by_flip(last, std::filesystem::file_size(last) - 1),
              Contains("changed after it was written (checksum") && Contains("written: ") &&
                  Contains("resume from another"));
-}
-
-TEST_CASE("one flipped bit of any byte of trainer.json is found") {
-  const Checkpoint checkpoint(StateDict::kSharded);
-  const path file = checkpoint.at() / kTrainerStateName;
-  const size_t size = std::filesystem::file_size(file);
-  for (size_t byte = 0; byte < size; ++byte) {
-    CAPTURE(byte);
-    CHECK_FALSE(checkpoint.damage_by_flip(file, byte).empty());
-  }
 }
 
 TEST_CASE("a checkpoint of a version that wrote no checksums is read") {
@@ -114,5 +108,4 @@ TEST_CASE("a file that was written out of order has the checksum of its bytes") 
   CHECK(checksum_of_file(folder.path() / "file") == text_digest("one two three"));
 }
 
-}  // namespace
-}  // namespace fsdp
+}  // namespace fsdp::checksum_test

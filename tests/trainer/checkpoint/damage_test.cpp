@@ -4,26 +4,22 @@
 #include <csignal>
 
 #include "tests/contract/input_fixtures.h"
-#include "tests/trainer/checkpoint/checked_checkpoint.h"
-#include "trainer/checkpoint/checkpoint_folders.h"
+#include "tests/trainer/checkpoint/written_checkpoint.h"
 #include "trainer/checkpoint/output_file.h"
 
-namespace fsdp {
-namespace {
+namespace fsdp::damage_test {
 
 using Catch::Contains;
 
 // A run's folder with complete checkpoints of steps 1 and 2.
-class TwoCheckpoints {
- public:
+struct TwoCheckpoints : CheckpointedRun {
   explicit TwoCheckpoints(StateDict state_dict = StateDict::kSharded) {
     for (const int64_t step : {1, 2}) {
-      write_checkpoint(paths, parameters,
-                       {.step = step,
-                        .world_size = 2,
-                        .shard_ranks = 2,
-                        .state_dict = state_dict,
-                        .seed = step});
+      write({.step = step,
+             .world_size = 2,
+             .shard_ranks = 2,
+             .state_dict = state_dict,
+             .seed = step});
     }
   }
 
@@ -34,10 +30,6 @@ class TwoCheckpoints {
   }
 
   std::filesystem::path newer(const std::string& name) const { return paths.checkpoint(2) / name; }
-
-  TemporaryFolder folder;
-  RunPaths paths{folder.path()};
-  std::vector<ParameterPtr> parameters = test_parameters();
 };
 
 TEST_CASE(
@@ -69,23 +61,11 @@ TEST_CASE("a checkpoint without trainer.json, or with another's, is refused") {
   CHECK_THAT(written.refusal_of_newer(), Contains("is no complete checkpoint"));
 }
 
-TEST_CASE("files whose bytes were changed are refused by name") {
-  const TwoCheckpoints written;
-  const auto file = written.newer("weights.rank0.safetensors");
-  const auto size = std::filesystem::file_size(file);
-  std::ofstream(file, std::ios::binary) << std::string(size, 'x');
-  CHECK_THAT(refusal([&] { CheckpointReader(written.paths.checkpoint(2)); }),
-             Contains(file.string()) && Contains("announces a header"));
-}
-
 TEST_CASE("a state that no rank wrote in full is refused when it is read") {
-  const TemporaryFolder folder;
-  const RunPaths paths(folder.path());
-  const auto parameters = test_parameters();
-  write_checkpoint(paths, parameters,
-                   {.world_size = 3, .shard_ranks = 3, .rank_without_pieces = 1});
-  const CheckpointReader reader(paths.checkpoint(1));
-  const Parameter& parameter = *parameters[3];
+  const CheckpointedRun run;
+  run.write({.world_size = 3, .shard_ranks = 3, .rank_without_pieces = 1});
+  const CheckpointReader reader(run.paths.checkpoint(1));
+  const Parameter& parameter = *run.parameters[3];
   const auto message = [&](const std::string& state) {
     return refusal([&] { reader.read(state, parameter, 0, at::empty({parameter.numel()})); });
   };
@@ -154,8 +134,7 @@ TEST_CASE("a write that fails says why and leaves earlier checkpoints as they we
   const TwoCheckpoints written(state_dict);
   const auto write = [&](int64_t step) {
     const FileSizeLimit limited(limit);
-    write_checkpoint(written.paths, written.parameters,
-                     {.step = step, .state_dict = state_dict, .seed = 9, .keep = 1});
+    written.write({.step = step, .state_dict = state_dict, .seed = 9, .keep = 1});
   };
   for (const int64_t step : {2, 3}) {
     CHECK_THROWS_WITH(write(step), Contains("cannot be written; ") && Contains("File too large") &&
@@ -163,11 +142,11 @@ TEST_CASE("a write that fails says why and leaves earlier checkpoints as they we
   }
   CHECK(newest_checkpoint(written.paths) == written.paths.checkpoint(2));
   CHECK(CheckpointReader(written.paths.checkpoint(2)).state().sequences == 2);
-  check_checkpoint(written.paths.checkpoint(1), written.parameters, 1);
-  check_checkpoint(written.paths.checkpoint(2), written.parameters, 1);
+  written.check(1, 1);
+  written.check(2, 1);
 
   remove_partial_checkpoints(written.paths);
-  CHECK(names_in(written.paths.checkpoints()) == std::vector<std::string>{"step-1", "step-2"});
+  CHECK(written.names() == std::vector<std::string>{"step-1", "step-2"});
 }
 
 TEST_CASE("a full disk is told from other errors") {
@@ -186,5 +165,4 @@ TEST_CASE("a folder that cannot be made is an error with its path") {
       Contains((in_the_way / "step-1.partial").string()) && Contains("Not a directory"));
 }
 
-}  // namespace
-}  // namespace fsdp
+}  // namespace fsdp::damage_test

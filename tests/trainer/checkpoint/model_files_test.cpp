@@ -5,8 +5,7 @@
 #include "tests/contract/input_fixtures.h"
 #include "trainer/checkpoint/full_weights_writer.h"
 
-namespace fsdp {
-namespace {
+namespace fsdp::model_files_test {
 
 nlohmann::json config_in(const std::filesystem::path& folder) {
   const auto file = folder / "config.json";
@@ -71,5 +70,4 @@ TEST_CASE("a merged model's config.json says its dtype, and no quantization") {
   CHECK(config_of_merged() == nlohmann::json::parse(R"({"dtype":"float16"})"));
 }
 
-}  // namespace
-}  // namespace fsdp
+}  // namespace fsdp::model_files_test

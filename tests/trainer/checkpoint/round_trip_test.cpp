@@ -1,52 +1,44 @@
 #include "formats/weights/weights.h"
 #include "tests/contract/input_fixtures.h"
-#include "tests/trainer/checkpoint/checked_checkpoint.h"
+#include "tests/trainer/checkpoint/written_checkpoint.h"
 #include "trainer/checkpoint/checksum.h"
 
-namespace fsdp {
-namespace {
+namespace fsdp::round_trip_test {
 
 using Catch::Contains;
 using Names = std::vector<std::string>;
 
 TEST_CASE("what any number of ranks wrote in any pieces, any number of ranks reads") {
-  const auto parameters = test_parameters();
   const int writers = GENERATE(1, 2, 3, 4);
   const StateDict state_dict = GENERATE(StateDict::kSharded, StateDict::kFull);
   for (int64_t seed = 1; seed <= 5; ++seed) {
-    const TemporaryFolder folder;
-    const RunPaths paths(folder.path());
-    write_checkpoint(paths, parameters,
-                     {.step = 3,
-                      .world_size = writers,
-                      .shard_ranks = writers,
-                      .state_dict = state_dict,
-                      .seed = seed});
+    const CheckpointedRun run;
+    run.write({.step = 3,
+               .world_size = writers,
+               .shard_ranks = writers,
+               .state_dict = state_dict,
+               .seed = seed});
     for (int readers = 1; readers <= 4; ++readers) {
       CAPTURE(writers, readers, seed, state_dict);
-      check_checkpoint(paths.checkpoint(3), parameters, readers);
+      run.check(3, readers);
     }
   }
 }
 
 TEST_CASE("replicated state is written once") {
-  const TemporaryFolder folder;
-  const RunPaths paths(folder.path());
-  const auto parameters = test_parameters();
-  write_checkpoint(paths, parameters, {.world_size = 4, .shard_ranks = 2});
-  CHECK(names_in(paths.checkpoint(1)) ==
+  const CheckpointedRun run;
+  run.write({.world_size = 4, .shard_ranks = 2});
+  CHECK(names_in(run.paths.checkpoint(1)) ==
         Names{"optimizer.rank0.safetensors", "optimizer.rank1.safetensors", "trainer.json",
               "weights.rank0.safetensors", "weights.rank1.safetensors"});
-  check_checkpoint(paths.checkpoint(1), parameters, 3);
+  run.check(1, 3);
 }
 
 TEST_CASE("a read of any range converts to another dtype when asked") {
-  const TemporaryFolder folder;
-  const RunPaths paths(folder.path());
-  const auto parameters = test_parameters();
-  write_checkpoint(paths, parameters, {.world_size = 3, .shard_ranks = 3});
-  const CheckpointReader reader(paths.checkpoint(1));
-  const Parameter& parameter = *parameters[3];
+  const CheckpointedRun run;
+  run.write({.world_size = 3, .shard_ranks = 3});
+  const CheckpointReader reader(run.paths.checkpoint(1));
+  const Parameter& parameter = *run.parameters[3];
   const at::Tensor expected = state_values("exp_avg", parameter, 0);
   for (int64_t begin = 0; begin < parameter.numel(); begin += 83) {
     const int64_t count = std::min<int64_t>(parameter.numel() - begin, begin % 300);
@@ -99,18 +91,15 @@ TEST_CASE("the trainer's state comes back as it was, and finish tells what was w
 }
 
 TEST_CASE("full weights above the limit are several files and an index") {
-  const TemporaryFolder folder;
-  const RunPaths paths(folder.path());
-  const auto parameters = test_parameters();
-  write_checkpoint(paths, parameters,
-                   {.state_dict = StateDict::kFull, .seed = 4, .max_file_bytes = 200});
-  CHECK(names_in(paths.checkpoint(1)) ==
+  const CheckpointedRun run;
+  run.write({.state_dict = StateDict::kFull, .seed = 4, .max_file_bytes = 200});
+  CHECK(names_in(run.paths.checkpoint(1)) ==
         Names{"model-00001-of-00003.safetensors", "model-00002-of-00003.safetensors",
               "model-00003-of-00003.safetensors", "model.safetensors.index.json",
               "optimizer.rank0.safetensors", "trainer.json"});
-  check_checkpoint(paths.checkpoint(1), parameters, 2);
+  run.check(1, 2);
   // "query" and "key" are one parameter of the model, two tensors of the file.
-  const auto tensors = read_weights(paths.checkpoint(1));
+  const auto tensors = read_weights(run.paths.checkpoint(1));
   CHECK(tensors.at("query").shape == std::vector<int64_t>{3, 4});
   CHECK(tensors.at("key").shape == std::vector<int64_t>{2, 4});
   CHECK(tensors.at("key").dtype == "F32");
@@ -118,17 +107,15 @@ TEST_CASE("full weights above the limit are several files and an index") {
 
 TEST_CASE("the size of full weights is known before they are written") {
   for (const int64_t max_file_bytes : {int64_t{200}, kMaxFileBytes}) {
-    const TemporaryFolder folder;
-    const RunPaths paths(folder.path());
-    const auto parameters = test_parameters();
-    write_checkpoint(paths, parameters,
-                     {.state_dict = StateDict::kFull, .max_file_bytes = max_file_bytes});
+    const CheckpointedRun run;
+    run.write({.state_dict = StateDict::kFull, .max_file_bytes = max_file_bytes});
     int64_t bytes = 0;
-    for (const std::string& name : names_in(paths.checkpoint(1))) {
+    for (const std::string& name : names_in(run.paths.checkpoint(1))) {
       if (!name.starts_with("model")) continue;
-      bytes += static_cast<int64_t>(std::filesystem::file_size(paths.checkpoint(1) / name));
+      bytes += static_cast<int64_t>(std::filesystem::file_size(run.paths.checkpoint(1) / name));
     }
-    CHECK(full_weights_bytes(parameters, at::kFloat, {.max_file_bytes = max_file_bytes}) == bytes);
+    CHECK(full_weights_bytes(run.parameters, at::kFloat, {.max_file_bytes = max_file_bytes}) ==
+          bytes);
   }
 }
 
@@ -145,5 +132,4 @@ TEST_CASE("weights that were not all written are no complete files") {
                     Contains("Half"));
 }
 
-}  // namespace
-}  // namespace fsdp
+}  // namespace fsdp::round_trip_test

@@ -5,10 +5,8 @@
 
 #include "tests/temporary_folder.h"
 #include "tests/trainer/checkpoint/written_checkpoint.h"
-#include "trainer/checkpoint/checkpoint_folders.h"
 
-namespace fsdp {
-namespace {
+namespace fsdp::writer_thread_test {
 
 std::vector<char> bytes_of_file(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -83,5 +81,4 @@ TEST_CASE("the error of a write in the background names the file, in what follow
   CHECK(checkpoints_newest_first(paths).empty());
 }
 
-}  // namespace
-}  // namespace fsdp
+}  // namespace fsdp::writer_thread_test

@@ -3,9 +3,7 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
-using namespace fsdp;
-
-namespace {
+namespace fsdp::communication_clock_test {
 
 using Clock = std::chrono::steady_clock;
 
@@ -32,8 +30,6 @@ class DeviceInterval : public CommunicationClock::Interval {
   double end_ms_;
   int& times_asked_;
 };
-
-}  // namespace
 
 TEST_CASE("operations between start and stop count") {
   CommunicationClock clock;
@@ -94,3 +90,5 @@ TEST_CASE("groups add from their threads") {
   other.join();
   CHECK(clock.stop().milliseconds() == 2 * kOperations);
 }
+
+}  // namespace fsdp::communication_clock_test

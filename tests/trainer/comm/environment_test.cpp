@@ -7,10 +7,7 @@
 #include "base/text/config_error.h"
 #include "base/text/utf8.h"
 
-using fsdp::ConfigError;
-using fsdp::WorldEnvironment;
-
-namespace {
+namespace fsdp::environment_test {
 
 using Variables = std::map<std::string, std::string>;
 
@@ -23,15 +20,17 @@ WorldEnvironment read(const Variables& variables) {
       [](const std::string& node) { return "address of " + node; });
 }
 
-// Returns the variable that the error names, or "" if there is no error.
-std::string blamed(const Variables& variables) {
+// Returns the error of these variables; without a key if there is none.
+ConfigError error_of(const Variables& variables) {
   try {
     read(variables);
   } catch (const ConfigError& error) {
-    return error.key();
+    return error;
   }
-  return "";
+  return ConfigError("", "", "");
 }
+
+std::string blamed(const Variables& variables) { return error_of(variables).key(); }
 
 Variables with(Variables variables, const Variables& more) {
   for (const auto& [name, value] : more) variables[name] = value;
@@ -59,8 +58,6 @@ const Variables kOpenMpi{{"OMPI_COMM_WORLD_RANK", "3"},
                          {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}};
 const Variables kMpich{
     {"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MPI_LOCALRANKID", "1"}, {"MPI_LOCALNRANKS", "2"}};
-
-}  // namespace
 
 TEST_CASE("torchrun's agent serves the store, anew at each restart") {
   CHECK(read(kTorchrun).store_prefix.empty());
@@ -182,13 +179,8 @@ TEST_CASE("the innermost launcher counts") {
 }
 
 TEST_CASE("a variable's value cannot move the cursor") {
-  const auto said = [](const Variables& variables) -> std::string {
-    try {
-      read(variables);
-    } catch (const ConfigError& error) {
-      return error.what();
-    }
-    return "";
+  const auto said = [](const Variables& variables) {
+    return std::string(error_of(variables).what());
   };
   const std::string odd = "1\x1b[2J\n";
   for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_PORT", "MASTER_ADDR"}) {
@@ -200,3 +192,5 @@ TEST_CASE("a variable's value cannot move the cursor") {
   const Variables srun{{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}, {"SLURM_LOCALID", "0"}};
   CHECK_FALSE(fsdp::holds_control_characters(said(with(srun, {{"SLURM_TASKS_PER_NODE", odd}}))));
 }
+
+}  // namespace fsdp::environment_test

@@ -11,9 +11,7 @@
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
-using namespace fsdp;
-
-namespace {
+namespace fsdp::failure_notice_test {
 
 c10::intrusive_ptr<c10d::Store> served_store() {
   c10d::TCPStoreOptions options;
@@ -65,8 +63,6 @@ class SilentStore : public c10d::HashStore {
   std::promise<void> answer_;
   std::shared_future<void> is_answered_ = answer_.get_future();
 };
-
-}  // namespace
 
 TEST_CASE("every other rank is told of a failure, and the store stays until they have seen it") {
   const auto store = served_store();
@@ -189,3 +185,5 @@ TEST_CASE("a store whose host is gone is no failure: a run may have ended") {
   CHECK(rank.notice.post("no memory").empty());
   CHECK_FALSE(rank.is_told());
 }
+
+}  // namespace fsdp::failure_notice_test

@@ -13,13 +13,11 @@
 #include "trainer/comm/membership.h"
 #include "trainer/comm/sign_post.h"
 
-using namespace fsdp;
+namespace fsdp::process_group_test {
 
 using Catch::Matchers::Contains;
 
 constexpr int kNobodyListens = 1;
-
-namespace {
 
 // Accepts connections and never answers.
 struct Listener {
@@ -41,8 +39,6 @@ struct Listener {
 };
 
 int free_port() { return Listener().port; }
-
-}  // namespace
 
 TEST_CASE("ranks that follow each other tell which of them are on one host") {
   const auto spans_hosts = [](std::vector<int> ranks) {
@@ -178,8 +174,8 @@ TEST_CASE("ranks of different worlds are refused on all of them") {
   CHECK_THAT(start(world(1, 2)), Contains("environment: 'RANK': more than 2 processes came"));
 }
 
-#ifndef FSDP_CUDA
 TEST_CASE("a CUDA group in a CPU build says what to do") {
   CHECK_THROWS_AS(make_process_group({}, at::Device(at::kCUDA, 0)), ConfigError);
 }
-#endif
+
+}  // namespace fsdp::process_group_test

@@ -1,6 +1,6 @@
 // One rank of several: start it with torchrun (see CMakeLists.txt). All ranks run the same test
 // cases in the same order, over one group of real processes.
-#define CATCH_CONFIG_RUNNER
+#define CATCH_CONFIG_EXTERNAL_INTERFACES
 #include <ATen/ATen.h>
 #include <unistd.h>
 
@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <future>
+#include <iostream>
 #include <mutex>
 #include <numeric>
 #include <thread>
@@ -17,10 +18,9 @@
 #include "trainer/comm/process_group.h"
 #include "trainer/comm/shared_device.h"
 
-using namespace fsdp;
-using Catch::Matchers::StartsWith;
+namespace fsdp::ranks_test {
 
-namespace {
+using Catch::Matchers::StartsWith;
 
 std::unique_ptr<ProcessGroup> group;
 
@@ -39,9 +39,7 @@ at::Tensor expected_sum(int64_t count, at::ScalarType dtype) {
   return sum.to(dtype);
 }
 
-}  // namespace
-
-TEST_CASE("collectives are exact") {
+TEST_CASE("collectives are exact", "[.ranks]") {
   const at::ScalarType dtype =
       GENERATE(at::kFloat, at::kDouble, at::kBFloat16, at::kHalf, at::kLong);
   // Empty, tiny, odd, and of several chunks.
@@ -73,7 +71,8 @@ TEST_CASE("collectives are exact") {
   CHECK(own_part(own).equal(shard));
 }
 
-TEST_CASE("all_reduce takes any count and gives the same bits every time and everywhere") {
+TEST_CASE("all_reduce takes any count and gives the same bits every time and everywhere",
+          "[.ranks]") {
   const at::ScalarType dtype =
       GENERATE(at::kFloat, at::kDouble, at::kBFloat16, at::kHalf, at::kLong);
   const int64_t count = GENERATE(1, 2, 7, 1'000'003);
@@ -89,7 +88,7 @@ TEST_CASE("all_reduce takes any count and gives the same bits every time and eve
   CHECK(all.eq(tensor).all().item<bool>());
 }
 
-TEST_CASE("operations may be in flight together and be waited for in any order") {
+TEST_CASE("operations may be in flight together and be waited for in any order", "[.ranks]") {
   const int64_t count = 300'000;
   const int64_t whole_size = count * group->size();
   const at::Tensor input = contribution(group->rank(), whole_size, at::kFloat);
@@ -107,7 +106,7 @@ TEST_CASE("operations may be in flight together and be waited for in any order")
   CHECK(other.equal(expected_sum(5, at::kDouble)));
 }
 
-TEST_CASE("the time of every collective is known") {
+TEST_CASE("the time of every collective is known", "[.ranks]") {
   const auto measured_ms = [](const std::function<void()>& operation) {
     group->clock().start();
     operation();
@@ -126,26 +125,26 @@ TEST_CASE("the time of every collective is known") {
   CHECK(measured_ms([] {}) == 0);
 }
 
-TEST_CASE("ranks agree on rank 0's value, each time anew") {
+TEST_CASE("ranks agree on rank 0's value, each time anew", "[.ranks]") {
   const std::string mine = "from " + std::to_string(group->rank());
   CHECK(group->agree("folder", mine) == "from 0");
   CHECK(group->agree("folder", mine + " again") == "from 0 again");
 }
 
-TEST_CASE("a write to a rank that is gone is an error, not a signal") {
+TEST_CASE("a write to a rank that is gone is an error, not a signal", "[.ranks]") {
   struct sigaction action {};
   REQUIRE(::sigaction(SIGPIPE, nullptr, &action) == 0);
   CHECK(action.sa_handler == SIG_IGN);
 }
 
-TEST_CASE("shards that do not fit their buffer are refused") {
+TEST_CASE("shards that do not fit their buffer are refused", "[.ranks]") {
   const at::Tensor shard = at::empty({3});
   CHECK_THROWS_AS(group->all_gather(at::empty({3 * group->size() + 1}), shard), c10::Error);
   CHECK_THROWS_AS(group->reduce_scatter(shard, at::empty({3 * group->size()}, at::kDouble)),
                   c10::Error);
 }
 
-TEST_CASE("a subgroup counts its ranks in the order they are named") {
+TEST_CASE("a subgroup counts its ranks in the order they are named", "[.ranks]") {
   std::vector<int> reversed(group->size());
   std::iota(reversed.rbegin(), reversed.rend(), 0);
   const auto backwards = group->subgroup("backwards", reversed);
@@ -159,7 +158,7 @@ TEST_CASE("a subgroup counts its ranks in the order they are named") {
   backwards->barrier();
 }
 
-TEST_CASE("a subgroup of one rank communicates with nobody") {
+TEST_CASE("a subgroup of one rank communicates with nobody", "[.ranks]") {
   const auto alone = group->subgroup("alone", {group->rank()});
   CHECK(alone->size() == 1);
   const at::Tensor tensor = at::full({3}, group->rank(), at::kLong);
@@ -167,7 +166,7 @@ TEST_CASE("a subgroup of one rank communicates with nobody") {
   CHECK(tensor.eq(group->rank()).all().item<bool>());
 }
 
-TEST_CASE("rows and columns of ranks communicate at the same time") {
+TEST_CASE("rows and columns of ranks communicate at the same time", "[.ranks]") {
   if (group->size() != 4) return;
   const int row = group->rank() / 2;
   const int column = group->rank() % 2;
@@ -192,8 +191,6 @@ TEST_CASE("rows and columns of ranks communicate at the same time") {
   group->barrier();
 }
 
-namespace {
-
 // The reasons that a group's watchdog gave.
 class Reasons {
  public:
@@ -217,24 +214,35 @@ class Reasons {
   std::vector<std::string> reasons_;
 };
 
-}  // namespace
-
-TEST_CASE("an operation may take longer than ranks may take to meet") {
+// Returns a group of all ranks, and the time that they had to meet: enough for a busy host.
+std::pair<std::unique_ptr<ProcessGroup>, std::chrono::seconds> group_that_met_quickly() {
   ProcessGroupOptions options;
-  options.rendezvous_timeout = std::chrono::seconds(2);
-  WorldEnvironment world = read_world_environment();
-  world.store_prefix += "/slow";
-  const auto slow = make_process_group(world, at::kCPU, options);
-  group->barrier();
-  if (group->rank() == 0) {
-    std::this_thread::sleep_for(options.rendezvous_timeout + std::chrono::seconds(1));
+  for (std::chrono::seconds time(1);; time *= 2) {
+    options.rendezvous_timeout = time;
+    WorldEnvironment world = read_world_environment();
+    world.store_prefix += "/slow" + std::to_string(time.count());
+    std::unique_ptr<ProcessGroup> met;
+    try {
+      met = make_process_group(world, at::kCPU, options);
+    } catch (const CommunicationError&) {  // tried again
+    }
+    const at::Tensor ranks_that_met = at::full({1}, met ? 1 : 0, at::kLong);
+    group->all_reduce(ranks_that_met).wait();
+    if (ranks_that_met.item<int64_t>() == group->size()) return {std::move(met), time};
   }
+}
+
+TEST_CASE("an operation may take longer than ranks may take to meet", "[.ranks]") {
+  const auto [slow, time_to_meet] = group_that_met_quickly();
+  // Longer, so a limit on the operation would end it.
+  if (group->rank() == 0) std::this_thread::sleep_for(time_to_meet + std::chrono::seconds(1));
   const at::Tensor sum = at::ones({5});
   slow->all_reduce(sum).wait();
   CHECK(sum[0].item<float>() == float(group->size()));
 }
 
-TEST_CASE("what waits too long for another rank is named: operation, unit, rank, group") {
+TEST_CASE("what waits too long for another rank is named: operation, unit, rank, group",
+          "[.ranks]") {
   Reasons reasons;
   ProcessGroupOptions options;
   options.operation_timeout = std::chrono::milliseconds(50);
@@ -279,7 +287,8 @@ TEST_CASE("what waits too long for another rank is named: operation, unit, rank,
   watched->barrier();
 }
 
-TEST_CASE("ranks that were given the same device are known to all, before any collective") {
+TEST_CASE("ranks that were given the same device are known to all, before any collective",
+          "[.ranks]") {
   const auto group_named = [](const std::string& name) {
     WorldEnvironment world = read_world_environment();
     world.store_prefix += "/" + name;
@@ -295,7 +304,6 @@ TEST_CASE("ranks that were given the same device are known to all, before any co
 }
 
 // These test cases come last, as they end the ranks' group. CMakeLists.txt chooses them by name.
-namespace {
 
 void check_that_others_fail_when_this_one_leaves(int leaver, at::ScalarType dtype) {
   const at::Tensor tensor = at::ones({1'000'000}, dtype);
@@ -308,31 +316,43 @@ void check_that_others_fail_when_this_one_leaves(int leaver, at::ScalarType dtyp
   CHECK_THROWS_WITH(second.wait(), named);  // names the same failure
 }
 
-}  // namespace
-
-TEST_CASE("rank 0 leaves in the middle: the others fail, they do not hang", "[.leaves]") {
+TEST_CASE("rank 0 leaves in the middle: the others fail, they do not hang", "[.leaves][ranks]") {
   check_that_others_fail_when_this_one_leaves(0, at::kFloat);
 }
 
-TEST_CASE("rank 1 leaves in the middle: the others fail, they do not hang", "[.leaves]") {
+TEST_CASE("rank 1 leaves in the middle: the others fail, they do not hang", "[.leaves][ranks]") {
   check_that_others_fail_when_this_one_leaves(1, at::kBFloat16);
 }
 
-int main(int argc, char** argv) {
-  WorldEnvironment world = read_world_environment();
-  if (std::getenv("AS_ON_SEVERAL_HOSTS") != nullptr) world.local_world_size = 1;
-  if (world.world_size < 2) {
-    std::cerr << "start it with torchrun --no-python --nproc-per-node 2 or more\n";
-    return 2;
+// Makes the ranks' group before their first test case, and ends it behind the last one.
+class Ranks : public Catch::TestEventListenerBase {
+ public:
+  using TestEventListenerBase::TestEventListenerBase;
+
+  void testCaseStarting(const Catch::TestCaseInfo& test_case) override {
+    if (group || std::ranges::find(test_case.lcaseTags, "ranks") == test_case.lcaseTags.end())
+      return;
+    WorldEnvironment world = read_world_environment();
+    if (std::getenv("AS_ON_SEVERAL_HOSTS") != nullptr) world.local_world_size = 1;
+    if (world.world_size < 2) {
+      std::cerr << "start it with torchrun --no-python --nproc-per-node 2 or more\n";
+      std::exit(2);
+    }
+    group = make_process_group(world, at::kCPU);
   }
-  group = make_process_group(world, at::kCPU);
-  const int failed = Catch::Session().run(argc, argv);
-  if (failed != 0) _exit(1);  // the others may not come to the barrier
-  try {
-    group->barrier();
-  } catch (const CommunicationError&) {
-    _exit(0);  // a rank has left, as the test case wanted
+
+  void testRunEnded(const Catch::TestRunStats& run) override {
+    if (!group) return;
+    std::cout.flush();
+    if (run.totals.assertions.failed > 0) _exit(1);  // the others may not come to the barrier
+    try {
+      group->barrier();
+    } catch (const CommunicationError&) {
+      _exit(0);  // a rank has left, as the test case wanted
+    }
+    group.reset();
   }
-  group.reset();
-  return 0;
-}
+};
+CATCH_REGISTER_LISTENER(Ranks)
+
+}  // namespace fsdp::ranks_test

@@ -6,8 +6,7 @@
 
 #include "tests/trainer/data/listed_documents.h"
 
-namespace fsdp {
-namespace {
+namespace fsdp::batches_test {
 
 RunSpec spec_of(int64_t ranks, int64_t size_per_rank, int64_t total) {
   RunSpec spec;
@@ -20,15 +19,25 @@ RunSpec spec_of(int64_t ranks, int64_t size_per_rank, int64_t total) {
 
 using TokenLists = std::vector<std::vector<int64_t>>;
 
+struct Share {
+  int64_t step = 0, rank = 0, ranks = 1, size_per_rank = 1, total = 2;
+};
+
+// Loads one rank's share of a step, without shuffling.
+StepBatches load(SequenceSet data_set, const Share& share) {
+  Sampler sampler(data_set.rows(), share.total, /*shuffle=*/false, 1);
+  return load_step(data_set, sampler, share.step, share.rank,
+                   spec_of(share.ranks, share.size_per_rank, share.total), at::kCPU);
+}
+
 TEST_CASE("each rank gets its rows as micro-batches, in order") {
   TokenLists documents;  // row r holds 10 r, 10 r + 1, 10 r + 2
   for (int64_t row = 1; row <= 16; ++row) {
     documents.push_back({-10 * row, -10 * row - 1, -10 * row - 2});
   }
-  SequenceSet data_set = listed(documents, 2, RowFill::kPad);
-  Sampler sampler(16, 8, /*shuffle=*/false, 1);
-  // Step 1, rank 1 of 2, micro-batches of 2: rows 12, 13 and 14, 15.
-  const StepBatches step = load_step(data_set, sampler, 1, 1, spec_of(2, 2, 8), at::kCPU);
+  // Rows 12, 13 and 14, 15.
+  const StepBatches step = load(listed(documents, 2, RowFill::kPad),
+                                {.step = 1, .rank = 1, .ranks = 2, .size_per_rank = 2, .total = 8});
   CHECK(step.label_count == 16);
   CHECK(step.tokens == 16);
   REQUIRE(step.micro_batches.size() == 2);
@@ -67,10 +76,8 @@ TEST_CASE("every label of a step weighs the same, however uneven the ranks' shar
 
 TEST_CASE("a step counts what is read, what fills nothing up, and what is trained on") {
   const auto counts = [](RowFill fill, int64_t size_per_rank, int64_t total) {
-    SequenceSet data_set = listed(kUneven, 8, fill);
-    Sampler sampler(data_set.rows(), total, /*shuffle=*/false, 1);
     const StepBatches step =
-        load_step(data_set, sampler, 0, 0, spec_of(1, size_per_rank, total), at::kCPU);
+        load(listed(kUneven, 8, fill), {.size_per_rank = size_per_rank, .total = total});
     return std::vector<int64_t>{step.tokens, step.unpadded_tokens, step.label_count};
   };
   CHECK(counts(RowFill::kPad, 2, 4) == std::vector<int64_t>{32, 15, 10});
@@ -87,9 +94,8 @@ TEST_CASE("packed rows say where their documents begin, what fills them up being
 }
 
 TEST_CASE("a step that trains on nothing has a loss of 0, not of 0 / 0") {
-  SequenceSet data_set = listed({{1, 2, 3}, {4, 5}}, 4, RowFill::kPad);
-  Sampler sampler(2, 2, false, 1);
-  const StepBatches step = load_step(data_set, sampler, 0, 0, spec_of(1, 2, 2), at::kCPU);
+  const StepBatches step =
+      load(listed({{1, 2, 3}, {4, 5}}, 4, RowFill::kPad), {.size_per_rank = 2});
   CHECK(step.label_count == 0);
   CHECK(step.micro_batches[0].loss_scale == 0.0);
 }
@@ -99,10 +105,9 @@ TEST_CASE("the seed of a micro-batch follows from its place among those of all r
   const auto seeds = [&](int64_t step, int64_t ranks) {
     std::vector<uint64_t> all;
     for (int64_t rank = 0; rank < ranks; ++rank) {
-      SequenceSet data_set = listed(documents, 2, RowFill::kPad);
-      Sampler sampler(16, 8, /*shuffle=*/false, 1);
       const StepBatches own =
-          load_step(data_set, sampler, step, rank, spec_of(ranks, 2, 8), at::kCPU);
+          load(listed(documents, 2, RowFill::kPad),
+               {.step = step, .rank = rank, .ranks = ranks, .size_per_rank = 2, .total = 8});
       for (const Batch& batch : own.micro_batches) all.push_back(batch.seed);
     }
     return all;
@@ -116,9 +121,7 @@ TEST_CASE("the seed of a micro-batch follows from its place among those of all r
 }
 
 TEST_CASE("what is computed of a batch are its rows with their filling, and its documents") {
-  SequenceSet padded = listed(kUneven, 8, RowFill::kPad);
-  Sampler sampler(padded.rows(), 2, /*shuffle=*/false, 1);
-  const StepBatches step = load_step(padded, sampler, 0, 0, spec_of(1, 2, 2), at::kCPU);
+  const StepBatches step = load(listed(kUneven, 8, RowFill::kPad), {.size_per_rank = 2});
   const BatchShape shape = shape_of(step.micro_batches.front());
   CHECK(shape.rows == 2);
   CHECK(shape.tokens == 8);
@@ -136,5 +139,4 @@ TEST_CASE("what is computed of a batch are its rows with their filling, and its 
   CHECK(shape_of(pairs).decoder_tokens == 5);
 }
 
-}  // namespace
-}  // namespace fsdp
+}  // namespace fsdp::batches_test

@@ -6,8 +6,7 @@
 
 #include "tests/trainer/data/listed_documents.h"
 
-namespace fsdp {
-namespace {
+namespace fsdp::pair_set_test {
 
 using Row = std::vector<int64_t>;
 
@@ -65,5 +64,4 @@ TEST_CASE("of an empty input the decoder sees the filling") {
   CHECK(batch.decoder_input_ids_BT.equal(rows_of({{7, 5, 9}})));
 }
 
-}  // namespace
-}  // namespace fsdp
+}  // namespace fsdp::pair_set_test

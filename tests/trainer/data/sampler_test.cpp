@@ -4,8 +4,7 @@
 #include <catch2/catch.hpp>
 #include <set>
 
-namespace fsdp {
-namespace {
+namespace fsdp::sampler_test {
 
 using Rows = std::vector<int64_t>;
 
@@ -95,5 +94,4 @@ TEST_CASE("shares that do not add up to the total are an error") {
   CHECK_THROWS_AS(sampler.rank_rows(0, 0, 2, 4, 1), std::invalid_argument);
 }
 
-}  // namespace
-}  // namespace fsdp
+}  // namespace fsdp::sampler_test

@@ -13,8 +13,7 @@
 #include "trainer/data/data_sets.h"
 #include "trainer/model/model.h"
 
-namespace fsdp {
-namespace {
+namespace fsdp::sequence_set_test {
 
 using Row = std::vector<int64_t>;
 
@@ -103,8 +102,16 @@ TEST_CASE("packing loses and doubles nothing, whatever the lengths") {
 }
 
 struct ChessRun {
+  std::string refusal_of() const {
+    return refusal([&] { DataSets(spec, spec.model.config, run_folder, file_digest); });
+  }
+
   TemporaryFolder folder;
+  std::filesystem::path run_folder = folder.path() / "results/runs/chess/run";
+  std::filesystem::path prepared = prepared_folder(results_of_run(run_folder));
   RunSpec spec = resolved({});
+  DataSource source = data_source(spec, training_file(spec.data));
+  std::string name = prepared_name(source, file_digest);
 };
 
 TEST_CASE("the shipped games make a data set, whose rows decode to moves and result") {
@@ -162,32 +169,24 @@ TEST_CASE("a split by seed is that of PyTorch's random_split") {
 }
 
 TEST_CASE("a prepared file of the results that is half zeroed is refused by a rank") {
-  ChessRun run;
-  const std::filesystem::path run_folder = run.folder.path() / "results/runs/chess/run";
-  const DataSource source = data_source(run.spec, training_file(run.spec.data));
-  const std::filesystem::path prepared = prepared_folder(results_of_run(run_folder));
-  const std::string name = prepared_name(source, file_digest);
-  prepared_file(source, prepared, name);
-  const auto size = std::filesystem::file_size(prepared / name);
-  std::filesystem::resize_file(prepared / name, size / 2);
-  std::filesystem::resize_file(prepared / name, size);
-  CHECK_THAT(refusal([&] { DataSets(run.spec, run.spec.model.config, run_folder, file_digest); }),
-             Catch::Contains(name + ": is damaged"));
+  const ChessRun run;
+  prepared_file(run.source, run.prepared, run.name);
+  const auto size = std::filesystem::file_size(run.prepared / run.name);
+  std::filesystem::resize_file(run.prepared / run.name, size / 2);
+  std::filesystem::resize_file(run.prepared / run.name, size);
+  CHECK_THAT(run.refusal_of(), Catch::Contains(run.name + ": is damaged"));
 }
 
 TEST_CASE("a prepared file of another vocabulary is refused by a rank, whatever its checksums") {
-  ChessRun run;
-  const std::filesystem::path run_folder = run.folder.path() / "results/runs/chess/run";
-  const DataSource source = data_source(run.spec, training_file(run.spec.data));
-  const std::filesystem::path prepared = prepared_folder(results_of_run(run_folder));
-  std::filesystem::create_directories(prepared);
+  const ChessRun run;
+  std::filesystem::create_directories(run.prepared);
   const int64_t vocab_size = run.spec.model.config.vocab_size;
   const auto [token, padding_id] =
       GENERATE_REF(std::pair(vocab_size, int64_t{0}), std::pair(int64_t{0}, vocab_size));
-  PreparedWriter writer(prepared / prepared_name(source, file_digest), padding_id);
+  PreparedWriter writer(run.prepared / run.name, padding_id);
   for (int i = 0; i < 100; ++i) writer.add({1, static_cast<uint32_t>(token) | kTrainedOn});
   writer.finish();
-  CHECK_THAT(refusal([&] { DataSets(run.spec, run.spec.model.config, run_folder, file_digest); }),
+  CHECK_THAT(run.refusal_of(),
              Catch::Contains(".tokens: holds the token " + std::to_string(vocab_size) +
                              ", but the model's vocabulary has"));
 }
@@ -203,10 +202,7 @@ TEST_CASE("a packed data set of too few rows is refused") {
   run.spec.data.rows = RowFill::kPack;
   run.spec.data.train = run.folder.write(
       "g.csv", "Moves,Termination,Result\n1. e4,a,1-0\n1. e4,a,1-0\n1. e4,a,1-0\n1. e4,a,1-0\n");
-  CHECK_THAT(
-      refusal([&] { DataSets(run.spec, run.spec.model.config, run.folder.path(), file_digest); }),
-      Catch::Contains("has 4 documents, which make 1 rows"));
+  CHECK_THAT(run.refusal_of(), Catch::Contains("has 4 documents, which make 1 rows"));
 }
 
-}  // namespace
-}  // namespace fsdp
+}  // namespace fsdp::sequence_set_test

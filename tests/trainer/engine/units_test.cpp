@@ -4,9 +4,7 @@
 
 #include "trainer/model/families.h"
 
-using namespace fsdp;
-
-namespace {
+namespace fsdp::units_test {
 
 // Embedding and head have 80 + 8 parameters. A block has 8 + 192 + 64 + 8 + 256 + 128 = 656.
 Model six_blocks(bool is_tied = false) {
@@ -28,19 +26,9 @@ Units wrapped(const Model& model, const WrapSpec& wrap) {
   return units;
 }
 
-WrapSpec every_blocks(int64_t blocks) {
-  WrapSpec wrap;
-  wrap.blocks = blocks;
-  return wrap;
+WrapSpec wrap_of(std::optional<int64_t> blocks, std::optional<int64_t> min_parameters = {}) {
+  return {WrapPolicy::kTransformerBlock, blocks, min_parameters};
 }
-
-WrapSpec min_parameters(int64_t parameters) {
-  WrapSpec wrap;
-  wrap.min_parameters = parameters;
-  return wrap;
-}
-
-}  // namespace
 
 TEST_CASE("wrap policies join modules to units") {
   const Model model = six_blocks();
@@ -49,18 +37,18 @@ TEST_CASE("wrap policies join modules to units") {
         Units{{0, 0}, {1, 1}, {2, 2}, {3, 3}, {4, 4}, {5, 5}, {6, 6}, {7, 7}});
   wrap.policy = WrapPolicy::kNone;
   CHECK(wrapped(model, wrap) == Units{{0, 7}});
-  CHECK(wrapped(model, every_blocks(2)) == Units{{0, 0}, {1, 2}, {3, 4}, {5, 6}, {7, 7}});
-  CHECK(wrapped(model, every_blocks(4)) == Units{{0, 0}, {1, 4}, {5, 6}, {7, 7}});
+  CHECK(wrapped(model, wrap_of(2)) == Units{{0, 0}, {1, 2}, {3, 4}, {5, 6}, {7, 7}});
+  CHECK(wrapped(model, wrap_of(4)) == Units{{0, 0}, {1, 4}, {5, 6}, {7, 7}});
 }
 
 TEST_CASE("units by size have as many parameters at least, the rest joins the last") {
   const Model model = six_blocks();
-  CHECK(wrapped(model, min_parameters(1)).size() == 8);
-  CHECK(wrapped(model, min_parameters(81)) ==
+  CHECK(wrapped(model, wrap_of({}, 1)).size() == 8);
+  CHECK(wrapped(model, wrap_of({}, 81)) ==
         Units{{0, 1}, {2, 2}, {3, 3}, {4, 4}, {5, 5}, {6, 6}, {7, 7}});
-  CHECK(wrapped(model, min_parameters(700)) == Units{{0, 1}, {2, 3}, {4, 5}, {6, 7}});
-  CHECK(wrapped(model, min_parameters(1400)) == Units{{0, 3}, {4, 7}});
-  CHECK(wrapped(model, min_parameters(1'000'000)) == Units{{0, 7}});
+  CHECK(wrapped(model, wrap_of({}, 700)) == Units{{0, 1}, {2, 3}, {4, 5}, {6, 7}});
+  CHECK(wrapped(model, wrap_of({}, 1400)) == Units{{0, 3}, {4, 7}});
+  CHECK(wrapped(model, wrap_of({}, 1'000'000)) == Units{{0, 7}});
 }
 
 TEST_CASE("a unit is shared when one of its modules is") {
@@ -69,3 +57,5 @@ TEST_CASE("a unit is shared when one of its modules is") {
   CHECK_FALSE(is_shared(model, {1, 7}));
   CHECK(parameters_of(model, {0, 1}).size() == 7);
 }
+
+}  // namespace fsdp::units_test

@@ -5,17 +5,11 @@
 
 #include <catch2/catch.hpp>
 
-using namespace fsdp;
+#include "tests/trainer/model/gradient_check.h"
 
-namespace {
+namespace fsdp::aten_kernels_test {
 
 const at::TensorOptions kDouble = at::TensorOptions(at::kDouble);
-
-double distance(const at::Tensor& a, const at::Tensor& b) {
-  return ((a - b).norm() / b.norm()).item<double>();
-}
-
-}  // namespace
 
 TEST_CASE("swiglu and swiglu_backward match autograd") {
   AtenKernels kernels(at::kCPU);
@@ -25,10 +19,10 @@ TEST_CASE("swiglu and swiglu_backward match autograd") {
   const at::Tensor dh = at::randn({5, 6}, kDouble);
   const at::Tensor expected_gradient = torch::autograd::grad({expected}, {gate_up}, {dh})[0];
 
-  CHECK(distance(kernels.swiglu(gate_up.detach()), expected.detach()) < 1e-12);
+  CHECK(relative_error(kernels.swiglu(gate_up.detach()), expected.detach()) < 1e-12);
   const auto [h, d_gate_up] = kernels.swiglu_backward(dh.clone(), gate_up.detach());
-  CHECK(distance(h, expected.detach()) < 1e-12);
-  CHECK(distance(d_gate_up, expected_gradient) < 1e-12);
+  CHECK(relative_error(h, expected.detach()) < 1e-12);
+  CHECK(relative_error(d_gate_up, expected_gradient) < 1e-12);
 }
 
 TEST_CASE("rms_norm_backward adds to what the residual stream has") {
@@ -40,9 +34,10 @@ TEST_CASE("rms_norm_backward adds to what the residual stream has") {
   const auto expected = torch::autograd::grad({y}, {x, weight}, {dy});
 
   const auto norm = kernels.rms_norm(x.detach(), weight.detach(), 0.1);
-  CHECK(distance(norm.y_ND, y.detach()) < 1e-12);
-  CHECK(distance(kernels.rms_norm_again(x.detach(), norm.reciprocal_rms_N1, weight.detach(), 0.1),
-                 y.detach()) < 1e-12);
+  CHECK(relative_error(norm.y_ND, y.detach()) < 1e-12);
+  CHECK(relative_error(
+            kernels.rms_norm_again(x.detach(), norm.reciprocal_rms_N1, weight.detach(), 0.1),
+            y.detach()) < 1e-12);
   const at::Tensor residual = at::randn({5, 8}, kDouble);
   GradientBuffer dx{.tensor = residual.clone(), .is_written = true};
   GradientBuffer dweight{.tensor = at::full({8}, NAN, kDouble)};
@@ -50,8 +45,8 @@ TEST_CASE("rms_norm_backward adds to what the residual stream has") {
   kernels.rms_norm_backward(dy.clone(), x.detach(), norm.reciprocal_rms_N1, weight.detach(),
                             &dweight, dx);
   CHECK(dx.tensor.data_ptr() == buffer);
-  CHECK(distance(dx.tensor, expected[0] + residual) < 1e-12);
-  CHECK(distance(dweight.tensor, expected[1]) < 1e-12);
+  CHECK(relative_error(dx.tensor, expected[0] + residual) < 1e-12);
+  CHECK(relative_error(dweight.tensor, expected[1]) < 1e-12);
 }
 
 TEST_CASE("a gradient's first writer overwrites, later ones add, its reader takes it") {
@@ -75,7 +70,7 @@ TEST_CASE("a gradient in fp32 takes products of bf16, and adds to them") {
   const at::Tensor expected = a.to(at::kDouble).mm(b.to(at::kDouble));
   GradientBuffer gradient{.tensor = at::full({6, 5}, NAN)};
   kernels.multiply_gradient(gradient, a, b, 0.5);
-  CHECK(distance(gradient.tensor, expected * 0.5) < 3e-3);
+  CHECK(relative_error(gradient.tensor, expected * 0.5) < 3e-3);
   const at::Tensor once = gradient.tensor.clone();
   kernels.multiply_gradient(gradient, a, b, 0.5);
   CHECK(gradient.tensor.equal(once * 2));
@@ -95,3 +90,5 @@ TEST_CASE("embedding_backward sums the rows of equal tokens, as a GPU does too")
   kernels.embedding_backward(dy.to(type), ids, gradient);
   CHECK(gradient.tensor.equal(expected * 2));
 }
+
+}  // namespace fsdp::aten_kernels_test

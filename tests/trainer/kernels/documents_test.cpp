@@ -7,8 +7,7 @@
 #include "tests/trainer/kernels/observed_calls.h"
 #include "trainer/kernels/aten_kernels.h"
 
-namespace fsdp {
-namespace {
+namespace fsdp::documents_test {
 
 using Catch::Matchers::Contains;
 using Numbers = std::vector<int64_t>;
@@ -38,46 +37,6 @@ TEST_CASE("documents that do not fill rows, or go on in another, are refused") {
                     Contains("document 0 has 5 tokens, but row 0 has room for 4"));
   CHECK_THROWS_WITH(make_documents({4, 3}, 4, at::kCPU),
                     Contains("the documents end at token 3 of row 1, which has 4"));
-}
-
-// Returns the sizes of attention's allocations on a GPU, forward and backward, without the table.
-std::pair<Numbers, Numbers> allocations_on_gpu(at::ScalarType type, const Numbers& lengths) {
-  constexpr AttentionHeads kHeads = {.query = 4, .key_value = 2, .width = 64};
-  const auto meta = at::device(at::kMeta).dtype(type);
-  AtenKernels kernels(at::kCUDA);
-  const RotaryTable table =
-      kernels.rotary_table(at::empty({128, kHeads.width / 2}, meta.dtype(at::kFloat)),
-                           make_documents(lengths, 64, at::kMeta), at::kFloat, type);
-  const at::Tensor qkv = at::empty({128, 8 * kHeads.width}, meta);
-  const at::Tensor dout = at::empty({128, 4 * kHeads.width}, meta);
-  const auto of_attention = [](const ObservedCalls& calls) {
-    CHECK(calls.call("flash_attention").written_bytes > 0);
-    return calls.allocations();
-  };
-  std::pair<Numbers, Numbers> allocations;
-  Kernels::Attention forward;
-  {
-    const ObservedCalls calls;
-    forward = kernels.attention(qkv, kHeads, table, /*for_backward=*/true);
-    allocations.first = of_attention(calls);
-  }
-  const ObservedCalls calls;
-  kernels.attention_backward(dout, std::move(forward), kHeads, table);
-  allocations.second = of_attention(calls);
-  return allocations;
-}
-
-TEST_CASE(
-    "on a GPU flash attention is planned within documents, in fp32 the memory-efficient one") {
-  constexpr int64_t kQuery = 128 * 4 * 64, kKey = 128 * 2 * 64;
-  const auto [forward, backward] = allocations_on_gpu(at::kBFloat16, {64, 33, 31});
-  CHECK_THAT(forward, Contains(Numbers{kQuery * 2, 128 * 4 * 4}));
-  CHECK_THAT(backward, Contains(Numbers{kQuery * 2, kKey * 2}));
-  // Every document's log-sum-exp has room for 64 queries: the longest has 33, rounded up.
-  const auto [wide_forward, wide_backward] = allocations_on_gpu(at::kFloat, {31, 33, 31, 33});
-  CHECK_THAT(wide_forward, Contains(Numbers{kQuery * 4, 4 * 4 * 64 * 4}));
-  // Keys and values are expanded to every query head.
-  CHECK_THAT(wide_backward, Contains(Numbers{kQuery * 4, kQuery * 4, kQuery * 4}));
 }
 
 // Pads heads on the CPU, as AtenKernels does on a GPU.
@@ -122,5 +81,4 @@ TEST_CASE("heads of a width that a GPU has no attention for are planned padded")
   CHECK_THAT(calls.allocations(), Contains(Numbers{64 * 12 * 104 * 2, 64 * 4 * 104 * 2}));
 }
 
-}  // namespace
-}  // namespace fsdp
+}  // namespace fsdp::documents_test

@@ -4,10 +4,14 @@
 #include <ATen/ATen.h>
 #include <sys/mman.h>
 
+#include <array>
 #include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
 #include <stdexcept>
 
 #include "trainer/kernels/cross_entropy.h"
+#include "trainer/kernels/float_type_of.h"
 #include "trainer/kernels/nf4.cuh"
 #include "trainer/kernels/nf4_kernel.h"
 #include "trainer/kernels/state_block.h"
@@ -15,15 +19,9 @@
 #include "trainer/step/adam_kernel.h"
 #include "trainer/step/optimizer.h"
 
-namespace fsdp {
-namespace {
+namespace fsdp::emulated_kernels_test {
 
 constexpr int64_t kLarge = int64_t{1} << 32;
-
-FloatType float_type(at::ScalarType type) {
-  if (type == at::kFloat) return FloatType::kFloat32;
-  return type == at::kHalf ? FloatType::kFloat16 : FloatType::kBFloat16;
-}
 
 double rounding_of(at::ScalarType type) {
   if (type == at::kFloat) return 1e-6;
@@ -64,8 +62,6 @@ class SparseMemory {
   void* data_;
 };
 
-}  // namespace
-
 TEST_CASE("threads that wait at different barriers are an error") {
   const auto run = [](const std::function<void()>& kernel) { emulated::run_grid(1, 64, kernel); };
   CHECK_THROWS_AS(run([] {
@@ -80,39 +76,75 @@ TEST_CASE("threads that wait at different barriers are an error") {
   CHECK(sum == 63 * 64 / 2);
 }
 
+// Runs both kernels over rows of logits and compares them with fp64. The logits become the
+// gradient.
+void check_cross_entropy(const at::Tensor& logits, const std::vector<int64_t>& labels_of_rows) {
+  const at::ScalarType type = logits.scalar_type();
+  const int64_t rows = logits.size(0), vocabulary = logits.size(1);
+  const at::Tensor labels = at::tensor(labels_of_rows);
+  const at::Tensor losses = at::full({rows}, -1.0f);
+  const at::Tensor tokens = at::full({rows}, -1, at::kLong);
+  const at::Tensor wide = logits.to(at::kDouble);
+  const at::Tensor expected = -wide.log_softmax(1).gather(1, labels.unsqueeze(1)).squeeze(1);
+  const at::Tensor gradient =
+      wide.softmax(1).scatter_add(1, labels.unsqueeze(1), at::full({rows, 1}, -1.0, at::kDouble));
+
+  start_cross_entropy_evaluation(logits.data_ptr(), *float_type_of(logits),
+                                 labels.data_ptr<int64_t>(), losses.data_ptr<float>(),
+                                 tokens.data_ptr<int64_t>(), rows, vocabulary, nullptr);
+  CHECK(at::allclose(losses.to(at::kDouble), expected, 1e-5, 1e-5));
+  CHECK(at::equal(tokens, wide.argmax(1)));
+  CHECK(at::equal(logits.to(at::kDouble), wide));
+  losses.fill_(-1);
+  start_cross_entropy(logits.data_ptr(), *float_type_of(logits), labels.data_ptr<int64_t>(),
+                      losses.data_ptr<float>(), rows, vocabulary, nullptr);
+  CHECK(emulated::blocks_of_last_grid() == rows);
+  CHECK(at::allclose(losses.to(at::kDouble), expected, 1e-5, 1e-5));
+  CHECK(at::allclose(logits.to(at::kDouble), gradient, rounding_of(type), 1e-6));
+}
+
 TEST_CASE("cross-entropy's kernel gives losses, gradients and tokens of fp64") {
   const at::ScalarType type = GENERATE(at::kFloat, at::kHalf, at::kBFloat16);
   const int64_t vocabulary = GENERATE(1, 7, 512, 1001, 5000);
   const int64_t misaligned = GENERATE(0, 1, 3);
   at::manual_seed(1);
-  const at::Tensor logits = rows_of(type, 3, vocabulary, misaligned);
-  const at::Tensor labels = at::tensor({int64_t{0}, vocabulary / 2, vocabulary - 1});
-  const at::Tensor losses = at::full({3}, -1.0f);
-  const at::Tensor tokens = at::full({3}, -1, at::kLong);
-  const at::Tensor wide = logits.to(at::kDouble);
-  const at::Tensor expected = -wide.log_softmax(1).gather(1, labels.unsqueeze(1)).squeeze(1);
-  const at::Tensor gradient =
-      wide.softmax(1).scatter_add(1, labels.unsqueeze(1), at::full({3, 1}, -1.0, at::kDouble));
-
-  start_cross_entropy_evaluation(logits.data_ptr(), float_type(type), labels.data_ptr<int64_t>(),
-                                 losses.data_ptr<float>(), tokens.data_ptr<int64_t>(), 3,
-                                 vocabulary, nullptr);
-  CHECK(at::allclose(losses.to(at::kDouble), expected, 1e-5, 1e-5));
-  CHECK(at::equal(tokens, wide.argmax(1)));
-  losses.fill_(-1);
-  start_cross_entropy(logits.data_ptr(), float_type(type), labels.data_ptr<int64_t>(),
-                      losses.data_ptr<float>(), 3, vocabulary, nullptr);
-  CHECK(emulated::blocks_of_last_grid() == 3);
-  CHECK(at::allclose(losses.to(at::kDouble), expected, 1e-5, 1e-5));
-  CHECK(at::allclose(logits.to(at::kDouble), gradient, rounding_of(type), 1e-6));
+  check_cross_entropy(rows_of(type, 3, vocabulary, misaligned),
+                      {0, vocabulary / 2, vocabulary - 1});
 }
 
-TEST_CASE("SwiGLU's kernel gives gradients of fp64") {
+TEST_CASE("rows of logits may be extreme, and of equally likely tokens the first is taken") {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const at::Tensor logits = at::zeros({7, 40}, GENERATE(at::kFloat, at::kBFloat16));
+  logits[0][3] = 1e30;
+  logits[0][20] = -1e30;
+  logits[1].fill_(-1e30);
+  logits[2].fill_(1e30);
+  logits[3].narrow(0, 0, 24).fill_(-kInfinity);  // whole packs
+  logits[4].fill_(-kInfinity);
+  logits[4][17] = 2;
+  for (const int64_t token : {21, 22, 39}) logits[5][token] = 4;
+  logits[6][19] = logits[6][0] = 4;
+  check_cross_entropy(logits, {3, 39, 0, 30, 17, 1, 0});
+}
+
+TEST_CASE("a logit that is no number makes the loss none") {
+  const at::Tensor logits = at::zeros({3, 40}), labels = at::ones({3}, at::kLong);
+  const std::array<int64_t, 3> places{0, 13, 39};
+  for (int64_t row = 0; row < 3; ++row) logits[row][places[row]] = NAN;
+  const at::Tensor losses = at::zeros({3});
+  start_cross_entropy(logits.data_ptr(), FloatType::kFloat32, labels.data_ptr<int64_t>(),
+                      losses.data_ptr<float>(), 3, 40, nullptr);
+  CHECK(losses.isnan().all().item<bool>());
+}
+
+TEST_CASE("SwiGLU's kernel gives gradients of fp64, also where exponentials overflow") {
   const at::ScalarType type = GENERATE(at::kFloat, at::kHalf, at::kBFloat16);
   const int64_t width = GENERATE(1, 8, 77, 344);
   const int64_t misaligned = GENERATE(0, 1);
   at::manual_seed(1);
   const at::Tensor gate_up = rows_of(type, 5, 2 * width, misaligned);
+  gate_up[0][0] = -1000;
+  gate_up[1][0] = 1000;
   const at::Tensor dh = rows_of(type, 5, width, misaligned);
   const at::Tensor d_gate_up = at::zeros_like(gate_up);
   const at::Tensor gate = gate_up.narrow(1, 0, width).to(at::kDouble);
@@ -122,7 +154,7 @@ TEST_CASE("SwiGLU's kernel gives gradients of fp64") {
   const at::Tensor wide_dh = dh.to(at::kDouble);
   const at::Tensor gradient =
       at::cat({wide_dh * up * (sigmoid + silu * (1 - sigmoid)), wide_dh * silu}, 1);
-  start_swiglu_backward(dh.data_ptr(), gate_up.data_ptr(), d_gate_up.data_ptr(), float_type(type),
+  start_swiglu_backward(dh.data_ptr(), gate_up.data_ptr(), d_gate_up.data_ptr(), *float_type_of(dh),
                         5, width, nullptr);
   CHECK(at::allclose(dh.to(at::kDouble), silu * up, rounding_of(type), 1e-6));
   CHECK(at::allclose(d_gate_up.to(at::kDouble), gradient, rounding_of(type), 1e-6));
@@ -168,105 +200,123 @@ TEST_CASE("kernels find the last rows of more than 2^32 elements") {
   }
 }
 
-TEST_CASE("Adam's kernel steps every element once, whatever the size and alignment") {
-  const bool has_narrow_parameters = GENERATE(true, false);
-  const bool has_narrow_state = GENERATE(true, false);
-  if (!has_narrow_parameters && !has_narrow_state) return;
-  const int64_t size = GENERATE(1, 255, 4096, 4099);
-  const int64_t misaligned = GENERATE(0, 1);
-  const auto filled = [&](bool is_narrow, double value) {
-    const at::ScalarType type = is_narrow ? at::kBFloat16 : at::kFloat;
-    return at::full({size + misaligned + 1}, value, type).narrow(0, misaligned, size);
-  };
-  const at::Tensor parameters = filled(has_narrow_parameters, 1);
-  const at::Tensor gradient = filled(has_narrow_parameters, 0.5);
-  const at::Tensor first = filled(has_narrow_state, 0);
-  const at::Tensor second = filled(has_narrow_state, 0);
-  const at::Tensor numbers = at::tensor({1.0f, 2.0f, 1.0f});  // step, divisor, skip
-  const AdamTensors tensors{.parameters = parameters.data_ptr(),
-                            .gradient = gradient.data_ptr(),
-                            .first_moment = first.data_ptr(),
-                            .second_moment = second.data_ptr(),
-                            .has_bfloat16_parameters = has_narrow_parameters,
-                            .has_bfloat16_state = has_narrow_state,
-                            .size = size};
-  const AdamSettings settings{.learning_rate = 0.25,
-                              .beta1 = 0.5,
-                              .beta2 = 0.75,
-                              .epsilon = 0,
-                              .weight_decay = 0,
-                              .is_decay_decoupled = true};
-  const float* const number = numbers.data_ptr<float>();
-  const AdamRounding rounding{.is_random = false, .key = 0, .first_element = 0};
-  start_adam(tensors, settings, rounding, {number, number + 1, number + 2}, nullptr);
-  CHECK(parameters.eq(1).all().item<bool>());  // skipped
-  start_adam(tensors, settings, rounding, {number, number + 1, nullptr}, nullptr);
-  // With a gradient of 0.5 / 2 the first step is the learning rate.
-  CHECK(parameters.eq(0.75).all().item<bool>());
-  CHECK(first.eq(0.125).all().item<bool>());
-  CHECK(second.eq(0.015625).all().item<bool>());
-  const int64_t after = misaligned + size;
-  CHECK(parameters.as_strided({1}, {1}, after).item<double>() == 1);
-  CHECK(second.as_strided({1}, {1}, after).item<double>() == 0);
+struct AdamCase {
+  at::ScalarType parameters;
+  StateDtype state;
+  Rounding rounding;
+};
+
+// Returns a copy that begins `by` elements behind an aligned place, and an element behind it.
+at::Tensor misaligned_copy(const at::Tensor& tensor, int64_t by) {
+  const at::Tensor buffer = at::full({tensor.numel() + by + 1}, 7, tensor.options());
+  return buffer.narrow(0, by, tensor.numel()).copy_(tensor);
 }
 
-TEST_CASE("Adam's kernel for quantized state has the bits of the optimizer on the CPU") {
+bool is_element_behind_kept(const at::Tensor& copy) {
+  return copy.as_strided({1}, {1}, copy.storage_offset() + copy.numel()).eq(7).item<bool>();
+}
+
+// Compares steps of `size` elements behind others of their parameter.
+void check_adam(const AdamCase& given, OptimizerSpec spec, float divisor, int64_t size, int steps,
+                int64_t misaligned = 0) {
   // Without fused multiply-adds libtorch rounds twice, so the bits differ.
   if (at::get_cpu_capability() == "DEFAULT") return;
-  OptimizerSpec spec;
-  spec.kind = GENERATE(OptimizerKind::kAdamW, OptimizerKind::kAdam);
-  spec.weight_decay = 0.1;
-  spec.state_dtype = StateDtype::kInt8;
-  spec.rounding = GENERATE(Rounding::kNearest, Rounding::kStochastic);
-  const auto dtype = GENERATE(at::kFloat, at::kBFloat16);
-  // Fewer blocks of state than warps, and several for each warp.
-  const int64_t size = kStateBlock * GENERATE(16, 20'000);
-  CAPTURE(name_of(spec.kind), name_of(spec.rounding), dtype, size);
-
+  constexpr int64_t kFirstElement = 4 * kStateBlock;
+  spec.state_dtype = given.state;
+  spec.rounding = given.rounding;
+  CAPTURE(given.parameters, given.state, name_of(given.rounding), name_of(spec.kind),
+          spec.weight_decay, spec.beta1, divisor, size, misaligned);
   const auto values = [&](double phase) {
-    return (at::arange(size, at::kDouble) * 0.37 + phase).sin().pow(5).to(dtype);
+    return (at::arange(size, at::kDouble) * 0.37 + phase).sin().pow(5).to(given.parameters);
   };
   const at::Tensor expected = values(0.5);
-  const at::Tensor found = expected.clone();
-  Optimizer optimizer(spec, {{expected, {{.parameter = "weight", .parameter_numel = size}}}},
+  const at::Tensor found = misaligned_copy(expected, misaligned);
+  Optimizer optimizer(spec,
+                      {{expected,
+                        {{.parameter = "weight",
+                          .first_element = kFirstElement,
+                          .parameter_numel = kFirstElement + size}}}},
                       /*seed=*/3, at::kCPU);
-  std::vector<at::Tensor> state;  // codes and largest values of both moments
+  std::vector<at::Tensor> state;  // of 8 bits: codes and largest values of both moments
   for (const auto& [name, tensor] : optimizer.state(0)) {
-    if (tensor.numel() > 0) state.push_back(tensor.clone());
+    if (tensor.numel() > 0) state.push_back(misaligned_copy(tensor, misaligned));
   }
-  const QuantizedAdamTensors tensors{
-      .parameters = found.data_ptr(),
-      .gradient = nullptr,
-      .first_moment = {state[0].data_ptr<uint8_t>(), state[1].data_ptr<float>()},
-      .second_moment = {state[2].data_ptr<uint8_t>(), state[3].data_ptr<float>()},
-      .has_bfloat16_parameters = dtype == at::kBFloat16,
-      .size = size};
-  for (int number = 1; number <= 3; ++number) {
-    const at::Tensor gradient = values(number);
-    optimizer.step(0, number, expected, gradient.clone(), 0.02, {.divisor = at::full({}, 4.0f)});
+  const AdamSettings settings{.learning_rate = 0.02,
+                              .beta1 = spec.beta1,
+                              .beta2 = spec.beta2,
+                              .epsilon = spec.epsilon,
+                              .weight_decay = spec.weight_decay,
+                              .is_decay_decoupled = spec.kind == OptimizerKind::kAdamW};
+  const bool has_bfloat16_parameters = given.parameters == at::kBFloat16;
+  for (int number = 1; number <= steps; ++number) {
+    const at::Tensor gradient = misaligned_copy(values(number), misaligned);
+    optimizer.step(0, number, expected, gradient.clone(), 0.02, {.divisor = at::full({}, divisor)});
     const Draws draws{.parameter_key = random_key(3, "weight"), .step = number};
-    QuantizedAdamTensors of_step = tensors;
-    of_step.gradient = gradient.data_ptr();
-    const at::Tensor numbers = at::tensor({static_cast<float>(number), 4.0f, 1.0f});
-    const float* const scalars = numbers.data_ptr<float>();
-    const AdamSettings settings{.learning_rate = 0.02,
-                                .beta1 = spec.beta1,
-                                .beta2 = spec.beta2,
-                                .epsilon = spec.epsilon,
-                                .weight_decay = spec.weight_decay,
-                                .is_decay_decoupled = spec.kind == OptimizerKind::kAdamW};
     const AdamRounding rounding{.is_random = spec.rounding == Rounding::kStochastic,
                                 .key = draws.key(),
-                                .first_element = 0};
+                                .first_element = kFirstElement};
+    const at::Tensor numbers = at::tensor({static_cast<float>(number), divisor, 1.0f});
+    const float* const scalars = numbers.data_ptr<float>();
     for (const float* skip : {scalars + 2, static_cast<const float*>(nullptr)}) {
-      start_quantized_adam(of_step, settings, rounding, {scalars, scalars + 1, skip}, nullptr);
+      const AdamNumbers adam_numbers{scalars, scalars + 1, skip};
+      if (given.state == StateDtype::kInt8) {
+        start_quantized_adam(
+            {.parameters = found.data_ptr(),
+             .gradient = gradient.data_ptr(),
+             .first_moment = {state[0].data_ptr<uint8_t>(), state[1].data_ptr<float>()},
+             .second_moment = {state[2].data_ptr<uint8_t>(), state[3].data_ptr<float>()},
+             .has_bfloat16_parameters = has_bfloat16_parameters,
+             .size = size},
+            settings, rounding, adam_numbers, nullptr);
+      } else {
+        start_adam({.parameters = found.data_ptr(),
+                    .gradient = gradient.data_ptr(),
+                    .first_moment = state[0].data_ptr(),
+                    .second_moment = state[1].data_ptr(),
+                    .has_bfloat16_parameters = has_bfloat16_parameters,
+                    .has_bfloat16_state = given.state == StateDtype::kBf16,
+                    .size = size},
+                   settings, rounding, adam_numbers, nullptr);
+      }
     }
-    CHECK(found.equal(expected));
+    CHECK((found.equal(expected) && is_element_behind_kept(found)));
     size_t i = 0;
     for (const auto& [name, tensor] : optimizer.state(0)) {
-      if (tensor.numel() > 0) CHECK(state[i++].equal(tensor));
+      if (tensor.numel() == 0) continue;
+      CHECK((state[i].equal(tensor) && is_element_behind_kept(state[i])));
+      ++i;
     }
   }
+}
+
+TEST_CASE("Adam's kernels step to the bits of the optimizer on the CPU") {
+  const AdamCase given = GENERATE(values<AdamCase>({
+      {at::kBFloat16, StateDtype::kBf16, Rounding::kStochastic},
+      {at::kBFloat16, StateDtype::kFp32, Rounding::kStochastic},
+      {at::kFloat, StateDtype::kBf16, Rounding::kStochastic},
+      {at::kBFloat16, StateDtype::kFp32, Rounding::kNearest},
+      {at::kFloat, StateDtype::kBf16, Rounding::kNearest},
+      {at::kBFloat16, StateDtype::kInt8, Rounding::kStochastic},
+      {at::kFloat, StateDtype::kInt8, Rounding::kStochastic},
+      {at::kBFloat16, StateDtype::kInt8, Rounding::kNearest},
+      {at::kFloat, StateDtype::kInt8, Rounding::kNearest},
+  }));
+  OptimizerSpec spec;
+  spec.kind = GENERATE(OptimizerKind::kAdamW, OptimizerKind::kAdam);
+  spec.weight_decay = GENERATE(0.0, 0.1);
+  spec.beta1 = GENERATE(0.9, 0.3);
+  const float divisor = GENERATE(1.f, 3.7f);
+  check_adam(given, spec, divisor, 16 * kStateBlock, 3);
+  if (given.state == StateDtype::kInt8) return;
+  for (const int64_t size : {1, 255, 4099}) check_adam(given, spec, divisor, size, 1);
+  check_adam(given, spec, divisor, 4096, 1, /*misaligned=*/1);
+}
+
+TEST_CASE("Adam's kernel for state of 8 bits steps several blocks of state with each warp") {
+  OptimizerSpec spec;
+  spec.weight_decay = 0.1;
+  check_adam({at::kBFloat16, StateDtype::kInt8, Rounding::kStochastic}, spec, 4,
+             20'000 * kStateBlock, 1);
 }
 
 TEST_CASE("values of NF4 are a code times their block's scale, for any size and place", "[nf4]") {
@@ -284,7 +334,7 @@ TEST_CASE("values of NF4 are a code times their block's scale, for any size and 
   *number(layout.mean_at()) = 0.25f;
   const at::Tensor out = at::full({numel + misaligned + 1}, 7, type);
   start_dequantize_nf4(bytes.const_data_ptr<uint8_t>(), numel, out[misaligned].data_ptr(),
-                       float_type(type), nullptr);
+                       *float_type_of(out), nullptr);
 
   const auto* stored = bytes.const_data_ptr<uint8_t>();
   at::Tensor expected = at::empty({numel}, at::kFloat);
@@ -300,4 +350,4 @@ TEST_CASE("values of NF4 are a code times their block's scale, for any size and 
   CHECK(out[numel + misaligned].item<double>() == 7);
 }
 
-}  // namespace fsdp
+}  // namespace fsdp::emulated_kernels_test

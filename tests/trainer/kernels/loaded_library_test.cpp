@@ -6,9 +6,9 @@
 #include "trainer/memory/counting_allocator.h"
 #include "trainer/memory/memory_label.h"
 
+namespace fsdp::loaded_library_test {
+
 // The kernel library is loaded beside the program. Both contain trainer/memory/.
-namespace fsdp {
-namespace {
 
 template <typename T>
 T find(void* library, const char* symbol) {
@@ -17,8 +17,6 @@ T find(void* library, const char* symbol) {
   REQUIRE(found != nullptr);
   return reinterpret_cast<T>(found);
 }
-
-}  // namespace
 
 TEST_CASE("a loaded kernel library counts memory as the program that loads it",
           "[transformer_engine]") {
@@ -41,4 +39,4 @@ TEST_CASE("a loaded kernel library counts memory as the program that loads it",
   CHECK(label->unit == 3);
 }
 
-}  // namespace fsdp
+}  // namespace fsdp::loaded_library_test

@@ -8,8 +8,7 @@
 #include "trainer/kernels/aten_kernels.h"
 #include "trainer/memory/counting_allocator.h"
 
-namespace fsdp {
-namespace {
+namespace fsdp::planned_memory_test {
 
 using Bytes = std::vector<int64_t>;
 
@@ -132,61 +131,6 @@ TEST_CASE("memory-efficient attention takes expanded heads, sums of queries and 
         Bytes{x, x, x, x, 300 * 4 * 4, 4 * 300 * 4, 3 * 4 * 2 * 3 * (128 * 64 + 4) * 4});
 }
 
-Kernels::BiasedAttention biased_call(bool has_bias) {
-  const auto of = [](at::IntArrayRef shape, at::ScalarType type = at::kBFloat16) {
-    return at::empty(shape, kMetaBf16.dtype(type));
-  };
-  return {.q_BTHW = of({2, 50, 4, 64}),
-          .k_BSHW = of({2, 70, 4, 64}),
-          .v_BSHW = of({2, 70, 4, 64}),
-          .bias_HTS = has_bias ? of({4, 50, 70}) : at::Tensor(),
-          .key_counts_B = of({2}, at::kLong)};
-}
-
-TEST_CASE("attention with a bias on a GPU takes it once for each row, aligned") {
-  const bool has_bias = GENERATE(true, false);
-  const Kernels::BiasedAttention call = biased_call(has_bias);
-  AtenKernels kernels(at::kCUDA);
-  const int64_t added = 2 * (has_bias ? 4 * 50 : 1) * 80 * 2;
-  Kernels::Attention forward;
-  const Bytes in_forward = temporaries_of([&] {
-    forward = kernels.biased_attention(call, /*for_backward=*/true);
-    return 0;
-  });
-  // The bias of each row, the keys' positions, and the mask of unseen keys.
-  CHECK(in_forward == Bytes{added, 70 * 8, 2 * 70});
-  CHECK(forward.saved[1].sizes() == at::IntArrayRef({2, 4, 64}));
-
-  const at::Tensor dout = at::empty({2 * 50, 4 * 64}, kMetaBf16);
-  Bytes expected = {added, 70 * 8, 2 * 70};
-  if (has_bias) expected.push_back(2 * 4 * 50 * 80 * 2);
-  expected.push_back(2 * 4 * 50 * 4);
-  expected.push_back(2 * 4 * 1 * (64 * 64 + 4) * 4);
-  CHECK(temporaries_of([&] { return kernels.biased_attention_backward(dout, forward, call); }) ==
-        expected);
-}
-
-TEST_CASE("the gradient of an embedding sums up to 10 rows at a time") {
-  const auto temporaries = [](int64_t tokens) {
-    AtenKernels kernels(at::kCUDA);
-    const at::Tensor ids = at::empty({tokens}, kMetaBf16.dtype(at::kLong));
-    const at::Tensor dy = at::empty({tokens, 8}, kMetaBf16);
-    GradientBuffer dweight{.tensor = at::empty({300, 8}, kMetaBf16)};
-    return temporaries_of([&] {
-      kernels.embedding_backward(dy, ids, dweight);
-      return 0;
-    });
-  };
-  // dy and the sums are in fp32.
-  CHECK(temporaries(3072) == Bytes{3072 * 8 * 4, 300 * 8 * 4, 300 * 8 * 2});
-  // CUB's sort: a copy of ids and places, 8 x 256 counts of digits, 256 counts of each of 2 tiles,
-  // and alignment.
-  constexpr int64_t kSort = 2 * 4000 * 8 + 8 * 256 * 8 + 2 * 256 * 4 + 256 + 255;
-  CHECK(temporaries(4000) == Bytes{4000 * 8 * 4, 4000 * 8, 4000 * 8, 4000 * 8, kSort, 300 * 8 * 4,
-                                   4000 * 8, 300 * 8, 300 * 8, (400 + 300) * 8, (400 + 300) * 8 * 4,
-                                   300 * 8 * 2});
-}
-
 TEST_CASE("the weight's gradient of RMSNorm is added up in parts for many short rows") {
   const auto temporaries = [](int64_t tokens, int64_t width) {
     AtenKernels kernels(at::kCUDA);
@@ -207,14 +151,4 @@ TEST_CASE("the weight's gradient of RMSNorm is added up in parts for many short 
   CHECK(temporaries(70000, 2000) == Bytes{2000 * 2, 520 * 2000 * 2, 2000 * 2});
 }
 
-TEST_CASE("dropout on a GPU has a mask, and its result twice") {
-  const at::Tensor x = at::empty({30, 20}, kMetaBf16);
-  const auto temporaries = [&](c10::DeviceType device) {
-    return temporaries_of([&] { return AtenKernels(device).dropped(x, {.probability = 0.1}); });
-  };
-  CHECK(temporaries(at::kCUDA) == Bytes{30 * 20, 30 * 20 * 2});
-  CHECK(temporaries(at::kCPU).empty());
-}
-
-}  // namespace
-}  // namespace fsdp
+}  // namespace fsdp::planned_memory_test

@@ -5,15 +5,15 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/trainer/error_of.h"
 #include "tests/trainer/kernels/observed_calls.h"
-#include "tests/trainer/kernels/without_gpu.h"
 #include "trainer/backend/backend.h"
 #include "trainer/kernels/transformer_engine_kernels.h"
 
+namespace fsdp::transformer_engine_test {
+
 // Checks the arguments of Transformer Engine as far as possible without a GPU. Tensors lie in host
 // memory. A call that passes the host's checks ends where it asks for the device.
-namespace fsdp {
-namespace {
 
 using Catch::Matchers::Contains;
 using Strings = std::vector<std::string>;
@@ -32,9 +32,10 @@ at::TensorOptions options(at::ScalarType type = at::kBFloat16) {
 #define CHECK_REACHES_DEVICE(name, call) \
   CHECK_THAT(error_of([&] { call; }), Contains(name) && SAYS_THAT_THERE_IS_NO_GPU)
 
-bool has_gpu() { return c10::cuda::device_count() > 0; }
+// `call` must end with an error that says this.
+#define CHECK_SAYS(text, call) CHECK_THAT(error_of([&] { call; }), Contains(text))
 
-}  // namespace
+bool has_gpu() { return c10::cuda::device_count() > 0; }
 
 TEST_CASE("RMSNorm reaches its launch, and wrong tensors do not", "[transformer_engine]") {
   if (has_gpu()) return;
@@ -51,17 +52,15 @@ TEST_CASE("RMSNorm reaches its launch, and wrong tensors do not", "[transformer_
                        te::rms_norm_backward(dy, x, rms, weight, residual, residual, dweight));
 
   const at::Tensor wide = at::zeros({kTokens, kHidden + 8}, options(type));
-  CHECK_THAT(error_of([&] { te::rms_norm(x, weight, 1e-5, wide, rms); }),
-             Contains("Output tensor must have the same shape as x"));
-  CHECK_THAT(error_of([&] { te::rms_norm(x, weight, 1e-5, dy, rms.to(at::kDouble)); }),
-             Contains("not called with Double"));
-  CHECK_THAT(error_of([&] { te::rms_norm(x, weight, 1e-5, dy, weight); }), Contains("RSigma"));
-  CHECK_THAT(error_of([&] { te::rms_norm_backward(dy, x, rms, weight, {}, wide, dweight); }),
-             Contains("dx->data.shape == x.data.shape"));
-  CHECK_THAT(error_of([&] { te::rms_norm_backward(dy, x, rms, weight, wide, dy, dweight); }),
-             Contains("add.data.shape == x.data.shape"));
-  CHECK_THAT(error_of([&] { te::rms_norm(x.t().contiguous().t(), weight, 1e-5, dy, rms); }),
-             Contains("should be contiguous"));
+  CHECK_SAYS("Output tensor must have the same shape as x",
+             te::rms_norm(x, weight, 1e-5, wide, rms));
+  CHECK_SAYS("not called with Double", te::rms_norm(x, weight, 1e-5, dy, rms.to(at::kDouble)));
+  CHECK_SAYS("RSigma", te::rms_norm(x, weight, 1e-5, dy, weight));
+  CHECK_SAYS("dx->data.shape == x.data.shape",
+             te::rms_norm_backward(dy, x, rms, weight, {}, wide, dweight));
+  CHECK_SAYS("add.data.shape == x.data.shape",
+             te::rms_norm_backward(dy, x, rms, weight, wide, dy, dweight));
+  CHECK_SAYS("should be contiguous", te::rms_norm(x.t().contiguous().t(), weight, 1e-5, dy, rms));
 }
 
 TEST_CASE("SwiGLU reaches its launch, and wrong tensors do not", "[transformer_engine]") {
@@ -73,79 +72,68 @@ TEST_CASE("SwiGLU reaches its launch, and wrong tensors do not", "[transformer_e
   CHECK_REACHES_DEVICE("nvte_swiglu", te::swiglu(gate_up, h));
   CHECK_REACHES_DEVICE("nvte_dswiglu", te::swiglu_backward(h, gate_up, at::zeros_like(gate_up)));
 
-  CHECK_THAT(error_of([&] { te::swiglu(gate_up, gate_up); }), Contains("should be [32, 256]"));
-  CHECK_THAT(error_of([&] { te::swiglu_backward(gate_up, gate_up, at::zeros_like(gate_up)); }),
-             Contains("Wrong Grad shape"));
-  CHECK_THAT(error_of([&] { te::swiglu_backward(h, gate_up, h); }), Contains("Wrong output shape"));
+  CHECK_SAYS("should be [32, 256]", te::swiglu(gate_up, gate_up));
+  CHECK_SAYS("Wrong Grad shape", te::swiglu_backward(gate_up, gate_up, at::zeros_like(gate_up)));
+  CHECK_SAYS("Wrong output shape", te::swiglu_backward(h, gate_up, h));
 }
 
-TEST_CASE("Attention reaches its launch, and wrong tensors do not", "[transformer_engine]") {
+// Queries, keys and log-sum-exps of sequences, or of documents whose tokens follow each other.
+struct AttentionTensors {
+  AttentionTensors(at::ScalarType type, bool has_documents)
+      : qkv(at::zeros({kTokens, kPacked}, options(type))),
+        angles(at::zeros({has_documents ? kTokens : kSequenceLength, kHeads.width},
+                         options(at::kFloat))),
+        q(at::zeros({has_documents ? 1 : kTokens / kSequenceLength, angles.size(0), kHeads.query,
+                     kHeads.width},
+                    options(type))),
+        k(q.narrow(2, 0, kHeads.key_value).contiguous()),
+        sums(has_documents ? at::zeros({kTokens, kHeads.query, 1})
+                           : at::zeros({q.size(0), kHeads.query, kSequenceLength, 1})) {}
+
+  at::Tensor qkv, angles, q, k, sums;
+};
+
+TEST_CASE("attention reaches its launch, and wrong tensors do not", "[transformer_engine]") {
   if (has_gpu()) return;
   const at::ScalarType type = GENERATE(at::kHalf, at::kBFloat16);
-  const int64_t sequences = kTokens / kSequenceLength;
-  const at::Tensor qkv = at::zeros({kTokens, kPacked}, options(type));
-  const at::Tensor angles = at::zeros({kSequenceLength, kHeads.width}, options(at::kFloat));
-  const at::Tensor q =
-      at::zeros({sequences, kSequenceLength, kHeads.query, kHeads.width}, options(type));
-  const at::Tensor k =
-      at::zeros({sequences, kSequenceLength, kHeads.key_value, kHeads.width}, options(type));
-  const at::Tensor sums =
-      at::zeros({sequences, kHeads.query, kSequenceLength, 1}, options(at::kFloat));
+  const bool has_documents = GENERATE(false, true);
+  const int64_t window = has_documents ? GENERATE(0, 5) : 0;
+  const DocumentsPtr documents =
+      has_documents ? make_documents({9, 1, 6, 16}, kSequenceLength, at::kCPU) : nullptr;
+  const Documents* within = documents.get();
+  const auto [qkv, angles, q, k, sums] = AttentionTensors(type, has_documents);
 
   CHECK_REACHES_DEVICE("nvte_fused_qkv_rope_forward", te::split_and_rotate(qkv, angles, q, k, k));
   CHECK_REACHES_DEVICE("nvte_fused_qkv_rope_backward",
                        te::join_and_rotate_back(q, k, k, angles, qkv));
   CHECK_REACHES_DEVICE("nvte_fused_attn_fwd",
-                       te::causal_attention(q, k, k, q, sums, nullptr, 0, true));
-  CHECK_REACHES_DEVICE("nvte_fused_attn_bwd",
-                       te::causal_attention_backward(q, q, q, k, k, sums, q, k, k, nullptr, 0));
-
-  CHECK_THAT(error_of([&] { te::split_and_rotate(qkv, angles, q, q, q); }),
-             Contains("should be [32, 768]"));
-  CHECK_THAT(error_of([&] { te::split_and_rotate(qkv, angles.narrow(0, 0, 8), q, k, k); }),
-             Contains("should be [16, 64]"));
-  CHECK_THAT(error_of([&] { te::split_and_rotate(qkv, angles, q, k, k.to(at::kFloat)); }),
-             Contains("a tensor of Float should be of"));
-  CHECK_THAT(error_of([&] { te::causal_attention(q, k, k, k, sums, nullptr, 0, true); }),
-             Contains("should be [2, 16, 4, 64]"));
-  CHECK_THAT(error_of([&] { te::causal_attention(q, k, k, q, sums.squeeze(3), nullptr, 0, true); }),
-             Contains("should be [2, 4, 16, 1]"));
-  CHECK_THAT(
-      error_of([&] { te::causal_attention_backward(q, q, q, k, k, sums, q, q, q, nullptr, 0); }),
-      Contains("should be [2, 16, 2, 64]"));
-}
-
-TEST_CASE("attention within documents reaches its launch, and wrong tensors do not",
-          "[transformer_engine]") {
-  if (has_gpu()) return;
-  const at::ScalarType type = GENERATE(at::kHalf, at::kBFloat16);
-  const DocumentsPtr documents = make_documents({9, 1, 6, 16}, kSequenceLength, at::kCPU);
-  const at::Tensor qkv = at::zeros({kTokens, kPacked}, options(type));
-  const at::Tensor angles = at::zeros({kTokens, kHeads.width}, options(at::kFloat));
-  const at::Tensor q = at::zeros({1, kTokens, kHeads.query, kHeads.width}, options(type));
-  const at::Tensor k = at::zeros({1, kTokens, kHeads.key_value, kHeads.width}, options(type));
-  const at::Tensor sums = at::zeros({kTokens, kHeads.query, 1}, options(at::kFloat));
-  const Documents* within = documents.get();
-  const int64_t window = GENERATE(0, 5);
-
-  CHECK_REACHES_DEVICE("nvte_fused_qkv_rope_forward", te::split_and_rotate(qkv, angles, q, k, k));
-  CHECK_REACHES_DEVICE("nvte_fused_attn_fwd",
                        te::causal_attention(q, k, k, q, sums, within, window, true));
   CHECK_REACHES_DEVICE("nvte_fused_attn_bwd",
                        te::causal_attention_backward(q, q, q, k, k, sums, q, k, k, within, window));
+  CHECK_SAYS(has_documents ? "should be [32, 4, 1]" : "should be [2, 4, 16, 1]",
+             te::causal_attention(q, k, k, q, sums.unsqueeze(0), within, window, true));
+}
 
-  CHECK_THAT(error_of([&] {
-               te::causal_attention(q, k, k, q, sums.permute({2, 1, 0}).unsqueeze(3), within,
-                                    window, true);
-             }),
-             Contains("should be [32, 4, 1]"));
+TEST_CASE("attention refuses tensors of other shapes and types", "[transformer_engine]") {
+  const auto [qkv, angles, q, k, sums] = AttentionTensors(at::kBFloat16, false);
+  CHECK_SAYS("should be [32, 768]", te::split_and_rotate(qkv, angles, q, q, q));
+  CHECK_SAYS("should be [16, 64]", te::split_and_rotate(qkv, angles.narrow(0, 0, 8), q, k, k));
+  CHECK_SAYS("a tensor of Float should be of",
+             te::split_and_rotate(qkv, angles, q, k, k.to(at::kFloat)));
+  CHECK_SAYS("should be [2, 16, 4, 64]", te::causal_attention(q, k, k, k, sums, nullptr, 0, true));
+  CHECK_SAYS("should be [2, 16, 2, 64]",
+             te::causal_attention_backward(q, q, q, k, k, sums, q, q, q, nullptr, 0));
+}
+
+TEST_CASE("attention refuses documents that are not the tensors'", "[transformer_engine]") {
+  const auto [qkv, angles, q, k, sums] = AttentionTensors(at::kBFloat16, true);
   const DocumentsPtr fewer = make_documents({9, 1, 6}, kSequenceLength, at::kCPU);
-  CHECK_THAT(error_of([&] { te::causal_attention(q, k, k, q, sums, fewer.get(), window, true); }),
-             Contains("should be [1, 16, 4, 64]"));
-  Documents wide = *documents;
+  CHECK_SAYS("should be [1, 16, 4, 64]",
+             te::causal_attention(q, k, k, q, sums, fewer.get(), 0, true));
+  Documents wide = *make_documents({9, 1, 6, 16}, kSequenceLength, at::kCPU);
   wide.starts_on_device = wide.starts_on_device.to(at::kLong);
-  CHECK_THAT(error_of([&] { te::causal_attention(q, k, k, q, sums, &wide, window, true); }),
-             Contains("a tensor of Long should be of Int"));
+  CHECK_SAYS("a tensor of Long should be of Int",
+             te::causal_attention(q, k, k, q, sums, &wide, 0, true));
 }
 
 TEST_CASE("what Transformer Engine has no kernel for is ATen's", "[transformer_engine]") {
@@ -222,12 +210,15 @@ TEST_CASE("SwiGLU on meta allocates and launches what it does on a GPU", "[trans
 
 TEST_CASE("attention on meta allocates and launches what it does on a GPU",
           "[transformer_engine]") {
+  const bool has_documents = GENERATE(false, true);
   const at::TensorOptions meta = options().device(at::kMeta);
+  const int64_t length = has_documents ? kTokens : kSequenceLength;
   TransformerEngineKernels kernels;
-  const RotaryTable table =
-      kernels.rotary_table(at::empty({kSequenceLength, kHeads.width / 2}, meta.dtype(at::kFloat)),
-                           nullptr, at::kFloat, at::kBFloat16);
-  CHECK(table.tensors[0].sizes() == at::IntArrayRef{kSequenceLength, kHeads.width});
+  const RotaryTable table = kernels.rotary_table(
+      at::empty({length, kHeads.width / 2}, meta.dtype(at::kFloat)),
+      has_documents ? make_documents({9, 1, 6, 16}, kSequenceLength, at::kMeta) : nullptr,
+      at::kFloat, at::kBFloat16);
+  CHECK(table.tensors[0].sizes() == at::IntArrayRef{length, kHeads.width});
   constexpr int64_t kQuery = kTokens * 4 * 64 * 2, kKey = kTokens * 2 * 64 * 2;
   constexpr int64_t kSums = kTokens * 4 * 4;
   Kernels::Attention forward;
@@ -242,49 +233,17 @@ TEST_CASE("attention on meta allocates and launches what it does on a GPU",
     CHECK(
         kernels.attention(at::empty({kTokens, kPacked}, meta), kHeads, table, false).saved.empty());
   }
-  {
-    const ObservedCalls calls;
-    const at::Tensor dout = at::empty({kTokens, 4 * 64}, meta);
-    const at::Tensor dqkv = kernels.attention_backward(dout, std::move(forward), kHeads, table);
-    CHECK(dqkv.sizes() == at::IntArrayRef{kTokens, kPacked});
-    CHECK(calls.names_of_launches() ==
-          Strings{"nvte_fused_attn_bwd", "nvte_fused_qkv_rope_backward"});
-    constexpr int64_t kWorkspace = 2 * kQuery + kSums + 2 * kQuery;
-    CHECK(calls.allocations() ==
-          Numbers{kQuery, kQuery, kKey, kKey, kWorkspace, kTokens * kPacked * 2});
-  }
-}
-
-TEST_CASE("attention within documents on meta launches the same; cuDNN plans for 1,024 tokens",
-          "[transformer_engine]") {
-  const at::TensorOptions meta = options().device(at::kMeta);
-  TransformerEngineKernels kernels;
-  const RotaryTable table = kernels.rotary_table(
-      at::empty({kTokens, kHeads.width / 2}, meta.dtype(at::kFloat)),
-      make_documents({9, 1, 6, 16}, kSequenceLength, at::kMeta), at::kFloat, at::kBFloat16);
-  CHECK(table.tensors[0].sizes() == at::IntArrayRef{kTokens, kHeads.width});
-  constexpr int64_t kQuery = kTokens * 4 * 64 * 2, kKey = kTokens * 2 * 64 * 2;
-  constexpr int64_t kSums = kTokens * 4 * 4;
-  Kernels::Attention forward;
-  {
-    const ObservedCalls calls;
-    forward = kernels.attention(at::empty({kTokens, kPacked}, meta), kHeads, table, true);
-    CHECK(calls.names_of_launches() ==
-          Strings{"nvte_fused_qkv_rope_forward", "nvte_fused_attn_fwd"});
-    CHECK(calls.allocations() ==
-          Numbers{kTokens * kPacked * 2, kQuery, kKey, kKey, kQuery, kSums, 1});
-    CHECK(forward.out.sizes() == at::IntArrayRef{kTokens, 4 * 64});
-  }
-  {
-    const ObservedCalls calls;
-    const at::Tensor dout = at::empty({kTokens, 4 * 64}, meta);
-    kernels.attention_backward(dout, std::move(forward), kHeads, table);
-    CHECK(calls.names_of_launches() ==
-          Strings{"nvte_fused_attn_bwd", "nvte_fused_qkv_rope_backward"});
-    constexpr int64_t kWorkspace = 1024 * 4 * (64 * 4 + 4 + 2 * 64 * 2);
-    CHECK(calls.allocations() ==
-          Numbers{kQuery, kQuery, kKey, kKey, kWorkspace, kTokens * kPacked * 2});
-  }
+  const ObservedCalls calls;
+  const at::Tensor dout = at::empty({kTokens, 4 * 64}, meta);
+  const at::Tensor dqkv = kernels.attention_backward(dout, std::move(forward), kHeads, table);
+  CHECK(dqkv.sizes() == at::IntArrayRef{kTokens, kPacked});
+  CHECK(calls.names_of_launches() ==
+        Strings{"nvte_fused_attn_bwd", "nvte_fused_qkv_rope_backward"});
+  // Within documents, cuDNN plans for 1,024 tokens.
+  const int64_t workspace =
+      has_documents ? 1024 * 4 * (64 * 4 + 4 + 2 * 64 * 2) : 2 * kQuery + kSums + 2 * kQuery;
+  CHECK(calls.allocations() ==
+        Numbers{kQuery, kQuery, kKey, kKey, workspace, kTokens * kPacked * 2});
 }
 
 // The loaded library has its own copy of every static variable that it is linked with.
@@ -315,4 +274,4 @@ TEST_CASE("the loaded library plans an A100's attention, and not always a Hopper
   CHECK_THAT(launches(0, true), VectorContains(of_engine));
 }
 
-}  // namespace fsdp
+}  // namespace fsdp::transformer_engine_test

@@ -6,8 +6,7 @@
 #include "tests/trainer/model/model_step.h"
 #include "trainer/model/families.h"
 
-namespace fsdp {
-namespace {
+namespace fsdp::decoder_test {
 
 ModelConfig small_config(bool tied, std::optional<int64_t> head_dim = std::nullopt) {
   return {.architecture = "LlamaForCausalLM",
@@ -41,12 +40,11 @@ std::vector<ModelConfig> small_configs() {
           qwen3};
 }
 
-Batch some_batch(at::Device device = at::kCPU) {
+Batch some_batch() {
   Batch batch;
-  batch.input_ids_BT = at::randint(50, {2, 7}, at::kLong).to(device);
+  batch.input_ids_BT = at::randint(50, {2, 7}, at::kLong);
   batch.labels_BT = at::randint(50, {2, 7}, at::kLong);
   batch.labels_BT[1].narrow(0, 0, 3).fill_(-100);
-  batch.labels_BT = batch.labels_BT.to(device);
   batch.loss_scale = 1.0 / 11;
   return batch;
 }
@@ -80,18 +78,10 @@ class TextbookDecoder {
     return bias == weights_.end() ? product : product + bias->second;
   }
   at::Tensor norm(const at::Tensor& x, const std::string& name) const {
-    const at::Tensor mean_square = x.pow(2).mean(-1, true);
-    return x * at::rsqrt(mean_square + config_.rms_norm_eps) * weights_.at(name + ".weight");
+    return textbook_rms_norm(x, weights_.at(name + ".weight"), config_.rms_norm_eps);
   }
   at::Tensor rotated(const at::Tensor& x) const {
-    const int64_t width = x.size(-1);
-    const at::Tensor frequencies =
-        at::pow(config_.rope_theta, at::arange(0, width, 2, x.options()) / -width);
-    const at::Tensor angles = at::outer(at::arange(x.size(2), x.options()), frequencies);
-    const auto halves = x.chunk(2, -1);
-    return at::cat({halves[0] * angles.cos() - halves[1] * angles.sin(),
-                    halves[1] * angles.cos() + halves[0] * angles.sin()},
-                   -1);
+    return textbook_rotary(x, at::arange(x.size(2), x.options()), config_.rope_theta);
   }
   at::Tensor attention(const at::Tensor& x, const std::string& name) const {
     const auto heads = [&](const std::string& projection, int64_t count) {
@@ -263,44 +253,4 @@ TEST_CASE("the model runs without gradient buffers when gradients are off") {
   CHECK(relative_error(figures[0], expected) < 1e-5);
 }
 
-TEST_CASE("a step runs on meta tensors, in any type") {
-  const auto type = GENERATE(at::kFloat, at::kBFloat16);
-  const ModelConfig config = GENERATE(from_range(small_configs()));
-  const auto options = at::TensorOptions(type).device(at::kMeta);
-  Model model = make_model(config);
-  attach_parameters(model, options);
-  const at::Tensor loss = forward_and_backward(model, some_batch(at::kMeta));
-  CHECK(loss.is_meta());
-  CHECK(loss.scalar_type() == at::kFloat);
-  for (const auto& module : model.modules) {
-    for (const ParameterPtr& parameter : module->parameters())
-      CHECK(parameter->gradient.is_written);
-  }
-}
-
-TEST_CASE("a bf16 step stays close to fp64") {
-  Model model = make_model(small_config(false));
-  attach_parameters(model, at::kBFloat16);
-  const Batch batch = some_batch();
-  const at::Tensor loss = forward_and_backward(model, batch);
-  const auto actual = gradients_of(model);
-
-  Model wide = make_model(small_config(false));
-  for (size_t i = 0; i < model.modules.size(); ++i) {
-    for (size_t j = 0; j < model.modules[i]->parameters().size(); ++j) {
-      Parameter& parameter = *wide.modules[i]->parameters()[j];
-      parameter.value = model.modules[i]->parameters()[j]->value.to(at::kDouble);
-      parameter.gradient.tensor = at::empty_like(parameter.value);
-    }
-  }
-  const at::Tensor expected_loss = forward_and_backward(wide, batch);
-  CHECK(relative_error(loss, expected_loss) < 0.01);
-  for (const auto& [name, gradient] : gradients_of(wide)) {
-    INFO(name);
-    CHECK(actual.at(name).scalar_type() == at::kBFloat16);
-    CHECK(relative_error(actual.at(name), gradient) < 0.1);
-  }
-}
-
-}  // namespace
-}  // namespace fsdp
+}  // namespace fsdp::decoder_test

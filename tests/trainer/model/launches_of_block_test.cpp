@@ -9,8 +9,7 @@
 #endif
 #include "trainer/model/families.h"
 
-namespace fsdp {
-namespace {
+namespace fsdp::launches_of_block_test {
 
 constexpr int64_t kTokensOfBlock = 2048;
 constexpr int64_t kRank = 16;  // of adapters
@@ -83,8 +82,6 @@ TEST_CASE("libtorch's operators: at most 55 launches and 900 kB a token for a bl
   check_block(kernels, 55, 900);
 }
 
-bool is_named(const ObservedCalls::Call& call, std::string_view name) { return call.name == name; }
-
 TEST_CASE("a frozen weight has no gradient, no copy, and one product each way") {
   AtenKernels kernels(at::kCUDA);
   const auto launches = launches_of_block(kernels, nullptr, Method::kLora);
@@ -104,7 +101,7 @@ TEST_CASE("quantized weights are read twice, and only products read their values
   INFO(ObservedCalls::table_of(qlora, kTokensOfBlock));
   int64_t read_bytes = 0;
   for (const ObservedCalls::Call& call : qlora) {
-    if (is_named(call, "dequantize_nf4")) read_bytes += call.read_bytes;
+    if (call.name == "dequantize_nf4") read_bytes += call.read_bytes;
   }
   int64_t stored_bytes = 0;
   const Model model = model_of(Method::kQlora);
@@ -128,5 +125,4 @@ TEST_CASE("without nvcc, SwiGLU's backward takes 44 kB a token more") {
 }
 #endif
 
-}  // namespace
-}  // namespace fsdp
+}  // namespace fsdp::launches_of_block_test

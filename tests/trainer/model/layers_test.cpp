@@ -4,29 +4,10 @@
 
 #include "tests/trainer/model/gradient_check.h"
 
-namespace fsdp {
-namespace {
+namespace fsdp::layers_test {
 
 const at::TensorOptions kDouble = at::TensorOptions(at::kDouble);
 const at::TensorOptions kFloat = at::TensorOptions(at::kFloat);
-
-at::Tensor textbook_rms_norm(const at::Tensor& x, const at::Tensor& weight, double epsilon) {
-  return weight * (x * at::rsqrt(x.pow(2).mean(-1, true) + epsilon));
-}
-
-at::Tensor rotate_half(const at::Tensor& x) {
-  const auto halves = x.chunk(2, -1);
-  return at::cat({-halves[1], halves[0]}, -1);
-}
-
-// x: [B, heads, T, width].
-at::Tensor textbook_rotary(const at::Tensor& x, const at::Tensor& positions_T, double theta) {
-  const int64_t width = x.size(3);
-  const at::Tensor frequencies = 1.0 / at::pow(theta, at::arange(0, width, 2, x.options()) / width);
-  const at::Tensor angles = at::outer(positions_T, frequencies);
-  const at::Tensor both = at::cat({angles, angles}, -1);
-  return x * both.cos() + rotate_half(x) * both.sin();
-}
 
 // Sequences are as long as positions_T. A query sees the keys for which mask_TT is true.
 at::Tensor textbook_attention(const at::Tensor& qkv_NE, const at::Tensor& positions_T,
@@ -89,49 +70,48 @@ struct SomeLinear {
   Linear linear;
 };
 
-TEST_CASE("residual_linear matches autograd") {
-  const SomeLinear some(7, 5);
-  check_gradients(
-      {at::randn({6, 7}, kDouble), at::randn({6, 5}, kDouble)}, some.parameters(),
-      [&](Pass& pass, const auto& x) { return residual_linear(pass, x[0], x[1], some.linear); },
-      [](const Tensors& x, const Tensors& w) { return x[0] + SomeLinear::textbook(x[1], w); },
-      1e-12);
-}
-
-TEST_CASE("rms_norm matches autograd") {
-  const ParameterPtr weight = random_parameter({8}, kDouble);
-  check_gradients(
-      {at::randn({6, 8}, kDouble)}, {weight},
-      [&](Pass& pass, const auto& x) { return rms_norm(pass, x[0], weight, 0.1); },
-      [](const Tensors& x, const Tensors& w) { return textbook_rms_norm(x[0], w[0], 0.1); }, 1e-12);
-}
-
-TEST_CASE("rms_norm_linear matches autograd") {
+TEST_CASE("layers of norms and products match autograd") {
   const ParameterPtr norm = random_parameter({8}, kDouble);
-  const SomeLinear some(5, 8);
-  check_gradients(
-      {at::randn({6, 8}, kDouble)}, some.parameters({norm}),
-      [&](Pass& pass, const auto& x) {
-        return rms_norm_linear(pass, x[0], norm, 0.1, some.linear);
-      },
-      [](const Tensors& x, const Tensors& w) {
-        return SomeLinear::textbook(textbook_rms_norm(x[0], w[0], 0.1), w, 1);
-      },
-      1e-12);
-}
-
-TEST_CASE("residual_swiglu_linear matches autograd") {
-  const SomeLinear some(4, 6);
-  check_gradients(
-      {at::randn({5, 4}, kDouble), at::randn({5, 12}, kDouble)}, some.parameters(),
-      [&](Pass& pass, const auto& x) {
-        return residual_swiglu_linear(pass, x[0], x[1], some.linear);
-      },
-      [](const Tensors& x, const Tensors& w) {
-        const auto gate_up = x[1].chunk(2, 1);
-        return x[0] + SomeLinear::textbook(at::silu(gate_up[0]) * gate_up[1], w);
-      },
-      1e-12);
+  const SomeLinear some(7, 8);
+  const at::Tensor x_8 = at::randn({6, 8}, kDouble), x_7 = at::randn({6, 7}, kDouble);
+  const auto norm_of = [](const Tensors& x, const Tensors& w) {
+    return textbook_rms_norm(x[0], w[0], 0.1);
+  };
+  SECTION("residual_linear") {
+    check_gradients(
+        {x_7, x_8}, some.parameters(),
+        [&](Pass& pass, const auto& x) { return residual_linear(pass, x[0], x[1], some.linear); },
+        [](const Tensors& x, const Tensors& w) { return x[0] + SomeLinear::textbook(x[1], w); },
+        1e-12);
+  }
+  SECTION("rms_norm") {
+    check_gradients(
+        {x_8}, {norm}, [&](Pass& pass, const auto& x) { return rms_norm(pass, x[0], norm, 0.1); },
+        norm_of, 1e-12);
+  }
+  SECTION("rms_norm_linear") {
+    check_gradients(
+        {x_8}, some.parameters({norm}),
+        [&](Pass& pass, const auto& x) {
+          return rms_norm_linear(pass, x[0], norm, 0.1, some.linear);
+        },
+        [&](const Tensors& x, const Tensors& w) {
+          return SomeLinear::textbook(norm_of(x, w), w, 1);
+        },
+        1e-12);
+  }
+  SECTION("residual_swiglu_linear") {
+    check_gradients(
+        {x_7, at::randn({6, 16}, kDouble)}, some.parameters(),
+        [&](Pass& pass, const auto& x) {
+          return residual_swiglu_linear(pass, x[0], x[1], some.linear);
+        },
+        [](const Tensors& x, const Tensors& w) {
+          const auto gate_up = x[1].chunk(2, 1);
+          return x[0] + SomeLinear::textbook(at::silu(gate_up[0]) * gate_up[1], w);
+        },
+        1e-12);
+  }
 }
 
 TEST_CASE("head_norms matches autograd, of one token too") {
@@ -301,5 +281,4 @@ TEST_CASE("bf16 layers stay close to fp32") {
   check_gradients({at::randn({20, 32}, bf16)}, {norm, weight, down}, layer, reference, 0.02);
 }
 
-}  // namespace
-}  // namespace fsdp
+}  // namespace fsdp::layers_test

@@ -1,9 +1,13 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <random>
 #include <unordered_set>
 #include <vector>
+
+#include "tests/fakes/cuda/fake_cuda.h"
+#include "trainer/plan/caching_allocator.h"
 
 namespace fsdp::test {
 
@@ -113,5 +117,45 @@ RecordedAllocations record(RecordedAllocations of, Allocator& allocator) {
   of.reserved_max = figures.reserved_max;
   return of;
 }
+
+inline constexpr std::array kRecordedAllocations = {
+    RecordedAllocations{101, 1000, false, 0, 0, 0, 28848422912, 0xc392a24cd5587cc3},
+    RecordedAllocations{101, 1000, true, 0, 0, 0, 27556577280, 0x6d096414e83326c3},
+    RecordedAllocations{102, 1000, false, 3, 32, 38, 3212836864, 0xb002c21d6b3ef46f},
+    RecordedAllocations{102, 1000, true, 3, 27, 34, 3221225472, 0x029b949aca030197},
+    RecordedAllocations{103, 4000, false, 8, 44, 54, 8581545984, 0xfe07234a8218ff3e},
+    RecordedAllocations{103, 4000, true, 8, 51, 66, 8587837440, 0x7e50c46c645de7b4},
+};
+
+// Our replay of libtorch's allocator, on a GPU as large as in tests/fakes/cuda/fake_cuda.h.
+class ReplayedAllocator {
+ public:
+  ReplayedAllocator(bool expandable_segments, int64_t memory_gib)
+      : allocator_({.expandable_segments = expandable_segments,
+                    .memory_bytes = memory_gib << 30,
+                    .device_bytes = fake_cuda::kDeviceBytes}) {}
+
+  bool allocate(const AllocatorCall& call) {
+    try {
+      allocator_.allocate(call.id, call.bytes, call.stream);
+      return true;
+    } catch (const CachingAllocator::OutOfMemory&) {
+      return false;
+    }
+  }
+  void free(int64_t id) { allocator_.free(id); }
+  AllocatorFigures figures() const {
+    return {.allocated = allocator_.allocated_bytes(),
+            .allocated_max = allocator_.allocated_bytes_max(),
+            .reserved = allocator_.reserved_bytes(),
+            .reserved_max = allocator_.reserved_bytes_max(),
+            .requested = allocator_.requested_bytes(),
+            .requested_max = allocator_.requested_bytes_max(),
+            .retries = allocator_.retries()};
+  }
+
+ private:
+  CachingAllocator allocator_;
+};
 
 }  // namespace fsdp::test

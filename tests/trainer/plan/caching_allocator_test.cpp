@@ -2,11 +2,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/trainer/plan/recorded_allocations.h"
-#include "tests/trainer/plan/replayed_allocator.h"
+#include "tests/trainer/plan/allocation_sequence.h"
 
-namespace fsdp::test {
-namespace {
+namespace fsdp::test::caching_allocator_test {
 
 constexpr int64_t kMib = int64_t{1} << 20;
 
@@ -20,53 +18,6 @@ TEST_CASE("the replay does what libtorch's allocator was recorded to do") {
     CHECK(done.reserved_max == recorded.reserved_max);
     CHECK(done.digest == recorded.digest);
   }
-}
-
-TEST_CASE("small allocations share 2 MiB, larger ones 20 MiB, and large ones have their own") {
-  CachingAllocator allocator({.expandable_segments = false});
-  allocator.allocate(1, 1, 0);
-  CHECK(allocator.requested_bytes() == 1);
-  CHECK(allocator.allocated_bytes() == 512);
-  CHECK(allocator.reserved_bytes() == 2 * kMib);
-  allocator.allocate(2, kMib, 0);
-  CHECK(allocator.reserved_bytes() == 2 * kMib);
-  allocator.allocate(3, kMib + 1, 0);
-  CHECK(allocator.reserved_bytes() == 22 * kMib);
-  allocator.allocate(4, 9 * kMib, 0);
-  CHECK(allocator.reserved_bytes() == 22 * kMib);
-  allocator.allocate(5, 11 * kMib, 0);
-  CHECK(allocator.reserved_bytes() == 34 * kMib);
-  // The rest of 1 MiB is not split off.
-  CHECK(allocator.allocated_bytes() == 512 + kMib + (kMib + 512) + 9 * kMib + 12 * kMib);
-}
-
-TEST_CASE("what is freed is used again, by its own stream only") {
-  const bool expandable_segments = GENERATE(false, true);
-  CachingAllocator allocator({.expandable_segments = expandable_segments});
-  allocator.allocate(1, 40 * kMib, 0);
-  allocator.free(1);
-  CHECK(allocator.allocated_bytes() == 0);
-  CHECK(allocator.reserved_bytes() == 40 * kMib);
-  allocator.allocate(2, 30 * kMib, 0);
-  CHECK(allocator.reserved_bytes() == 40 * kMib);
-  allocator.allocate(3, 10 * kMib, 1);
-  CHECK(allocator.reserved_bytes() == (expandable_segments ? 60 : 50) * kMib);
-  CHECK(allocator.allocated_bytes_max() == 40 * kMib);
-  CHECK(allocator.reserved_bytes_max() == allocator.reserved_bytes());
-}
-
-TEST_CASE("a segment that expands grows by what a larger tensor lacks") {
-  CachingAllocator allocator({.expandable_segments = true});
-  allocator.allocate(1, 40 * kMib, 0);
-  allocator.free(1);
-  allocator.allocate(2, 50 * kMib, 0);
-  CHECK(allocator.reserved_bytes() == 60 * kMib);
-
-  CachingAllocator apart({.expandable_segments = false});
-  apart.allocate(1, 40 * kMib, 0);
-  apart.free(1);
-  apart.allocate(2, 50 * kMib, 0);
-  CHECK(apart.reserved_bytes() == 90 * kMib);
 }
 
 TEST_CASE(
@@ -111,5 +62,4 @@ TEST_CASE("nothing takes nothing, and only what is allocated can be freed") {
   CHECK_THROWS_AS(allocator.free(1), std::out_of_range);
 }
 
-}  // namespace
-}  // namespace fsdp::test
+}  // namespace fsdp::test::caching_allocator_test

@@ -1,22 +1,15 @@
-#include <c10/util/Exception.h>
-
 #include <catch2/catch.hpp>
 
 #include "tests/fakes/cuda/fake_cuda.h"
+#include "tests/trainer/error_of.h"
 #include "trainer/backend/cuda_libraries.h"
 
-namespace fsdp::test {
-namespace {
+namespace fsdp::test::cuda_libraries_cuda_test {
 
 using Catch::Matchers::Contains;
 
 std::string problem_of_cublas() {
-  try {
-    begin_cublas({c10::kCUDA, 0});
-  } catch (const c10::Error& error) {
-    return error.what_without_backtrace();
-  }
-  return "";
+  return error_of([] { begin_cublas({c10::kCUDA, 0}); });
 }
 
 TEST_CASE("cuBLAS that cannot begin lacks memory only if little is free") {
@@ -36,5 +29,4 @@ TEST_CASE("cuBLAS that cannot begin lacks memory only if little is free") {
   begin_cublas({c10::kCUDA, 0});
 }
 
-}  // namespace
-}  // namespace fsdp::test
+}  // namespace fsdp::test::cuda_libraries_cuda_test

@@ -7,8 +7,7 @@
 #include "tests/fakes/cuda/fake_cuda.h"
 #include "trainer/plan/cuda_workspaces.h"
 
-namespace fsdp::test {
-namespace {
+namespace fsdp::test::cuda_workspaces_cuda_test {
 
 // Drops libtorch's warnings about settings that it cannot read.
 class NoWarnings : public c10::WarningHandler {
@@ -48,5 +47,4 @@ TEST_CASE("planned workspaces are as large as libtorch's") {
   for (const char* variable : variables) unsetenv(variable);
 }
 
-}  // namespace
-}  // namespace fsdp::test
+}  // namespace fsdp::test::cuda_workspaces_cuda_test

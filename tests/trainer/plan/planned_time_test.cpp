@@ -4,8 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace fsdp::test {
-namespace {
+namespace fsdp::test::planned_time_test {
 
 // Every element or byte takes a millisecond.
 WorkTimes unit_times() {
@@ -89,5 +88,4 @@ TEST_CASE("work of which no time is known is named once and takes none") {
   CHECK(cpu.time.end_ms() == 0);
 }
 
-}  // namespace
-}  // namespace fsdp::test
+}  // namespace fsdp::test::planned_time_test

@@ -2,8 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace fsdp::test {
-namespace {
+namespace fsdp::test::work_times_test {
 
 TEST_CASE("a time lies on the line between the two nearest that were measured") {
   const WorkTimes times({{.work = "block", .rows = 4, .width = 128, .time_ms = 10},
@@ -55,5 +54,4 @@ TEST_CASE("of other work no time is known") {
   CHECK_FALSE(WorkTimes({{.work = "block", .width = 1, .time_ms = 1}}).time_ms({.name = "head"}));
 }
 
-}  // namespace
-}  // namespace fsdp::test
+}  // namespace fsdp::test::work_times_test

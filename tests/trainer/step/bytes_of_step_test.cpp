@@ -8,11 +8,11 @@
 #include <ostream>
 
 #include "tests/trainer/kernels/observed_calls.h"
+#include "tests/trainer/small_decoder.h"
 #include "trainer/comm/mirror_group.h"
 #include "trainer/step/training_step.h"
 
-namespace fsdp {
-namespace {
+namespace fsdp::bytes_of_step_test {
 
 // Allows for scalars of a whole step, such as the norm.
 constexpr int64_t kFewBytes = 2000;
@@ -21,43 +21,8 @@ RunSpec tiny_run(PrecisionKind precision) {
   RunSpec spec;
   spec.batch.gradient_accumulation_steps = 1;
   spec.precision.kind = precision;
-  spec.model.config = {.num_hidden_layers = 2,
-                       .hidden_size = 64,
-                       .intermediate_size = 96,
-                       .num_attention_heads = 4,
-                       .num_key_value_heads = 2,
-                       .vocab_size = 512,
-                       .max_position_embeddings = 32};
+  spec.model.config = small_decoder(2, 512);
   return spec;
-}
-
-struct StepBytes {
-  int64_t read = 0;
-  int64_t written = 0;
-  int64_t of_gradients = 0;  // of all gradients
-};
-
-// Returns the bytes of the second step.
-StepBytes bytes_of_step(const RunSpec& spec) {
-  MirrorGroup world(1);
-  const Mesh mesh(spec.strategy, world);
-  const auto backend = make_meta_backend(at::kCUDA);
-  TrainingStep step(spec, spec.model.config, *backend, mesh, world,
-                    [](const Parameter&, int64_t, const at::Tensor&) {});
-  const at::Tensor ids = at::zeros({1, 32}, at::TensorOptions(at::kLong).device(at::kMeta));
-  std::vector<Batch> batches{{.input_ids_BT = ids, .labels_BT = ids, .loss_scale = 1.0 / 32}};
-  step.run(1, batches, 0.1, 0.0, [] {});
-  const ObservedCalls calls;
-  step.run(2, batches, 0.1, 0.0, [] {});
-  StepBytes bytes;
-  for (const auto& call : calls.launches()) {
-    bytes.read += call.read_bytes;
-    bytes.written += call.written_bytes;
-  }
-  for (const at::Tensor& parameters : step.store().optimizer_parameters()) {
-    bytes.of_gradients += static_cast<int64_t>(parameters.nbytes());
-  }
-  return bytes;
 }
 
 struct Traffic {
@@ -69,12 +34,6 @@ struct Traffic {
 std::ostream& operator<<(std::ostream& out, const Traffic& traffic) {
   return out << traffic.launches << " launches, " << traffic.kilobytes << " kB";
 }
-
-struct TrafficOfStep {
-  Traffic forward;   // with the loss and its gradient
-  Traffic backward;  // with roundings
-  Traffic update;    // norm, clipping, optimizer
-};
 
 // Calls `sums` when the loss is summed over ranks, which is after the backward.
 class SummingGroup : public MirrorGroup {
@@ -89,10 +48,23 @@ class SummingGroup : public MirrorGroup {
   std::function<void()> sums_;
 };
 
-// Returns the traffic of the second step.
-TrafficOfStep traffic_of_step(const RunSpec& spec, const Batch& batch) {
+at::Tensor tokens(int64_t rows, int64_t columns) {
+  return at::zeros({rows, columns}, at::TensorOptions(at::kLong).device(at::kMeta));
+}
+
+struct MeasuredStep {
+  Traffic forward;                                  // with the loss and its gradient
+  Traffic backward;                                 // with roundings
+  Traffic update;                                   // norm, clipping, optimizer
+  int64_t read = 0, written = 0, of_gradients = 0;  // bytes of the whole step, and all gradients
+};
+
+// Runs two steps and measures the second one.
+MeasuredStep measured_step(const RunSpec& spec, const Batch& batch = {.input_ids_BT = tokens(1, 32),
+                                                                      .labels_BT = tokens(1, 32),
+                                                                      .loss_scale = 1.0 / 32}) {
   const ObservedCalls* observed = nullptr;
-  ptrdiff_t backward_ends = 0;
+  ptrdiff_t forward_ends = 0, backward_ends = 0;
   SummingGroup world([&] {
     if (observed) backward_ends = std::ssize(observed->launches());
   });
@@ -104,37 +76,37 @@ TrafficOfStep traffic_of_step(const RunSpec& spec, const Batch& batch) {
   step.run(1, batches, 0.1, 0.0, [] {});
   const ObservedCalls calls;
   observed = &calls;
-  ptrdiff_t forward_ends = 0;
   step.run(2, batches, 0.1, 0.0, [&] { forward_ends = std::ssize(calls.launches()); });
   const std::vector<ObservedCalls::Call> all = calls.launches();
-  const auto of = [](auto begin, auto end) {
-    const std::vector<ObservedCalls::Call> part(begin, end);
+  const auto of = [&](ptrdiff_t begin, ptrdiff_t end) {
+    const std::vector<ObservedCalls::Call> part(all.begin() + begin, all.begin() + end);
     UNSCOPED_INFO(ObservedCalls::table_of(part, 1));
     return Traffic{part.size(), ObservedCalls::bytes_moved(part) / 1000};
   };
-  const auto forward_end = all.begin() + forward_ends;
-  const auto backward_end = all.begin() + backward_ends;
-  return {of(all.begin(), forward_end), of(forward_end, backward_end), of(backward_end, all.end())};
+  MeasuredStep measured{of(0, forward_ends), of(forward_ends, backward_ends),
+                        of(backward_ends, std::ssize(all))};
+  for (const auto& call : all) {
+    measured.read += call.read_bytes;
+    measured.written += call.written_bytes;
+  }
+  for (const at::Tensor& parameters : step.store().optimizer_parameters()) {
+    measured.of_gradients += static_cast<int64_t>(parameters.nbytes());
+  }
+  return measured;
 }
-
-at::Tensor tokens(int64_t rows, int64_t columns) {
-  return at::zeros({rows, columns}, at::TensorOptions(at::kLong).device(at::kMeta));
-}
-
-}  // namespace
 
 // If a change needs less, lower the numbers. If it needs more, say why in the commit message.
-TEST_CASE("a whole step of a LLaMA launches and moves as much as it did") {
+TEST_CASE("a whole step of a LLaMA launches and moves as much as it did", "[counts_launches]") {
   RunSpec spec = tiny_run(PrecisionKind::kBf16Mixed);
   spec.optimizer.gradient_clip_norm = 1.0;
-  const TrafficOfStep traffic = traffic_of_step(
+  const MeasuredStep traffic = measured_step(
       spec, {.input_ids_BT = tokens(4, 32), .labels_BT = tokens(4, 32), .loss_scale = 1.0 / 128});
   CHECK(traffic.forward == Traffic{62, 4390});
   CHECK(traffic.backward == Traffic{74, 1984});
   CHECK(traffic.update == Traffic{19, 4582});
 }
 
-TEST_CASE("a whole step of a T5 launches and moves as much as it did") {
+TEST_CASE("a whole step of a T5 launches and moves as much as it did", "[counts_launches]") {
   RunSpec spec = tiny_run(PrecisionKind::kFp32);
   spec.model.config = {.architecture = "T5ForConditionalGeneration",
                        .num_hidden_layers = 2,
@@ -145,12 +117,12 @@ TEST_CASE("a whole step of a T5 launches and moves as much as it did") {
                        .vocab_size = 512,
                        .tie_word_embeddings = true,
                        .dropout_rate = 0.1};
-  const TrafficOfStep traffic =
-      traffic_of_step(spec, {.input_ids_BT = tokens(4, 32),
-                             .labels_BT = tokens(4, 16),
-                             .loss_scale = 1.0 / 64,
-                             .decoder_input_ids_BT = tokens(4, 16),
-                             .input_counts_B = at::full({4}, 30, tokens(1, 1).options())});
+  const MeasuredStep traffic =
+      measured_step(spec, {.input_ids_BT = tokens(4, 32),
+                           .labels_BT = tokens(4, 16),
+                           .loss_scale = 1.0 / 64,
+                           .decoder_input_ids_BT = tokens(4, 16),
+                           .input_counts_B = at::full({4}, 30, tokens(1, 1).options())});
   CHECK(traffic.forward == Traffic{133, 4268});
   CHECK(traffic.backward == Traffic{194, 5493});
   CHECK(traffic.update == Traffic{15, 5075});
@@ -204,9 +176,9 @@ TEST_CASE("only gradients of what is trained are reduced, and gathers move what 
 TEST_CASE("clipping reads gradients once for their norm and rewrites none") {
   RunSpec spec = tiny_run(PrecisionKind::kBf16True);
   spec.optimizer.rounding = Rounding::kStochastic;
-  const StepBytes plain = bytes_of_step(spec);
+  const MeasuredStep plain = measured_step(spec);
   spec.optimizer.gradient_clip_norm = 1.0;
-  const StepBytes clipped = bytes_of_step(spec);
+  const MeasuredStep clipped = measured_step(spec);
   CHECK(clipped.written - plain.written < kFewBytes);
   CHECK(clipped.read - plain.read >= plain.of_gradients);
   CHECK(clipped.read - plain.read < plain.of_gradients + kFewBytes);
@@ -215,9 +187,9 @@ TEST_CASE("clipping reads gradients once for their norm and rewrites none") {
 TEST_CASE("libtorch's fused steps rewrite clipped gradients in the pass that reads them") {
   RunSpec spec = tiny_run(PrecisionKind::kFp32);
   spec.optimizer.kind = GENERATE(OptimizerKind::kAdamW, OptimizerKind::kSgd);
-  const StepBytes plain = bytes_of_step(spec);
+  const MeasuredStep plain = measured_step(spec);
   spec.optimizer.gradient_clip_norm = 1.0;
-  const StepBytes clipped = bytes_of_step(spec);
+  const MeasuredStep clipped = measured_step(spec);
   CHECK(clipped.written - plain.written < plain.of_gradients + kFewBytes);
   CHECK(clipped.read - plain.read < plain.of_gradients + kFewBytes);
 }
@@ -225,11 +197,11 @@ TEST_CASE("libtorch's fused steps rewrite clipped gradients in the pass that rea
 TEST_CASE("float16's loss scale costs no pass over gradients that are clipped anyway") {
   RunSpec spec = tiny_run(PrecisionKind::kBf16Mixed);
   spec.optimizer.gradient_clip_norm = 1.0;
-  const StepBytes bf16 = bytes_of_step(spec);
+  const MeasuredStep bf16 = measured_step(spec);
   spec.precision.kind = PrecisionKind::kFp16Mixed;
-  const StepBytes fp16 = bytes_of_step(spec);
+  const MeasuredStep fp16 = measured_step(spec);
   CHECK(std::abs(fp16.written - bf16.written) < kFewBytes);
   CHECK(std::abs(fp16.read - bf16.read) < kFewBytes);
 }
 
-}  // namespace fsdp
+}  // namespace fsdp::bytes_of_step_test

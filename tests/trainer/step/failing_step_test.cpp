@@ -8,12 +8,12 @@
 #include <stdexcept>
 
 #include "contract/spec/run_spec_yaml.h"
+#include "tests/trainer/small_decoder.h"
 #include "trainer/comm/mirror_group.h"
 #include "trainer/kernels/aten_kernels.h"
 #include "trainer/step/training_step.h"
 
-namespace fsdp {
-namespace {
+namespace fsdp::failing_step_test {
 
 enum class Place { kForward, kBackward, kPutGradient, kOptimizer, kFinishStep };
 
@@ -133,13 +133,7 @@ RunSpec offloaded(StrategyKind kind, Offload offload, bool in_backward) {
   spec.strategy.offload = offload;
   spec.optimizer.in_backward = in_backward;
   spec.batch.gradient_accumulation_steps = 1;
-  spec.model.config = {.num_hidden_layers = 4,
-                       .hidden_size = 16,
-                       .intermediate_size = 24,
-                       .num_attention_heads = 2,
-                       .num_key_value_heads = 2,
-                       .vocab_size = 31,
-                       .max_position_embeddings = 16};
+  spec.model.config = tiny_decoder();
   return spec;
 }
 
@@ -181,5 +175,4 @@ TEST_CASE("an offloaded step that fails anywhere is not destroyed under its opti
   check_that_nothing_comes_too_late(spec, place);
 }
 
-}  // namespace
-}  // namespace fsdp
+}  // namespace fsdp::failing_step_test

@@ -9,12 +9,12 @@
 #include "contract/families/family.h"
 #include "contract/spec/run_spec.h"
 #include "contract/spec/run_spec_yaml.h"
+#include "tests/trainer/small_decoder.h"
 #include "trainer/comm/mirror_group.h"
 #include "trainer/step/training_step.h"
 #include "trainer/strategy/precision.h"
 
-namespace fsdp {
-namespace {
+namespace fsdp::flops_test {
 
 constexpr int64_t kRows = 2;
 constexpr int64_t kTokens = 32;
@@ -76,15 +76,10 @@ class CountedFlops {
 };
 
 ModelConfig decoder(const std::string& architecture) {
-  return {.architecture = architecture,
-          .num_hidden_layers = 5,
-          .hidden_size = 64,
-          .intermediate_size = 96,
-          .num_attention_heads = 4,
-          .num_key_value_heads = 2,
-          .head_dim = 24,
-          .vocab_size = 100,
-          .max_position_embeddings = kTokens};
+  ModelConfig config = small_decoder(5, 100);
+  config.architecture = architecture;
+  config.head_dim = 24;
+  return config;
 }
 
 ModelConfig encoder_decoder(FeedForward feed_forward, bool is_tied) {
@@ -182,5 +177,4 @@ TEST_CASE("products are computed in the type that peaks are taken of") {
   }
 }
 
-}  // namespace
-}  // namespace fsdp
+}  // namespace fsdp::flops_test

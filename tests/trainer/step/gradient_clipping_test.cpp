@@ -6,9 +6,7 @@
 
 #include "trainer/comm/mirror_group.h"
 
-using namespace fsdp;
-
-namespace {
+namespace fsdp::gradient_clipping_test {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
@@ -32,8 +30,6 @@ float norm_of(const std::vector<at::Tensor>& gradients, ProcessGroup* group) {
 float divisor_of(double norm, double max_norm) {
   return clip_divisor(at::full({}, norm, at::kFloat), max_norm).item<float>();
 }
-
-}  // namespace
 
 TEST_CASE("the norm is that of all units on all ranks") {
   BesideAnother group(144);
@@ -61,3 +57,5 @@ TEST_CASE("gradients are divided by what their norm is too large by, and never s
   CHECK(divisor_of(0, 1.5) == 1);
   CHECK(std::isnan(divisor_of(std::nan(""), 1.5)));
 }
+
+}  // namespace fsdp::gradient_clipping_test

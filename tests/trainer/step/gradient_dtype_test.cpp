@@ -3,11 +3,11 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
+#include "tests/trainer/small_decoder.h"
 #include "trainer/comm/mirror_group.h"
 #include "trainer/step/training_step.h"
 
-namespace fsdp {
-namespace {
+namespace fsdp::gradient_dtype_test {
 
 // The gradient norm of a step of `micro_batches` equal micro-batches. Their mean is the loss.
 double norm_of_gradient(const PrecisionSpec& precision, int64_t micro_batches, StrategyKind kind,
@@ -18,13 +18,7 @@ double norm_of_gradient(const PrecisionSpec& precision, int64_t micro_batches, S
   spec.strategy.accumulate = accumulate;
   spec.precision = precision;
   spec.train.report_gradient_norm = true;
-  spec.model.config = {.num_hidden_layers = 2,
-                       .hidden_size = 32,
-                       .intermediate_size = 48,
-                       .num_attention_heads = 2,
-                       .num_key_value_heads = 2,
-                       .vocab_size = 50,
-                       .max_position_embeddings = 16};
+  spec.model.config = tiny_decoder(2);
   at::set_num_threads(1);
   at::manual_seed(1);
   const auto backend = make_backend(at::kCPU);
@@ -34,8 +28,8 @@ double norm_of_gradient(const PrecisionSpec& precision, int64_t micro_batches, S
                     [](const Parameter&, int64_t, const at::Tensor& out) {
                       out.copy_(at::randn_like(out) * 0.1);
                     });
-  const Batch batch{.input_ids_BT = at::randint(50, {2, 16}, at::kLong),
-                    .labels_BT = at::randint(50, {2, 16}, at::kLong),
+  const Batch batch{.input_ids_BT = at::randint(31, {2, 16}, at::kLong),
+                    .labels_BT = at::randint(31, {2, 16}, at::kLong),
                     .loss_scale = 1.0 / static_cast<double>(32 * micro_batches)};
   std::vector<Batch> batches(micro_batches, batch);
   return step.run(1, batches, 0.0, 0.0, [] {}).gradient_norm.item<double>();
@@ -69,5 +63,4 @@ TEST_CASE("mixed precision has fp32 gradients unless told otherwise") {
         norm_of_gradient(told, 3, StrategyKind::kDdp));
 }
 
-}  // namespace
-}  // namespace fsdp
+}  // namespace fsdp::gradient_dtype_test

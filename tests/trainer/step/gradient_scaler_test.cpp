@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-using namespace fsdp;
+namespace fsdp::gradient_scaler_test {
 
 TEST_CASE("the scale doubles after 2,000 steps without an overflow and halves at one") {
   GradientScaler scaler;
@@ -38,3 +38,5 @@ TEST_CASE("the scale stays a finite float") {
   CHECK(scaler.scale() == largest);
   CHECK(scaler.state().steps_since_growth == 0);
 }
+
+}  // namespace fsdp::gradient_scaler_test

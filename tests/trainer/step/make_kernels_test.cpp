@@ -4,7 +4,7 @@
 
 #include "base/text/config_error.h"
 
-using namespace fsdp;
+namespace fsdp::make_kernels_test {
 
 TEST_CASE("kernels that were not compiled for a GPU are refused by its capability") {
   const std::string built = "sm_75 sm_80 compute_100";
@@ -22,3 +22,5 @@ TEST_CASE("kernels that were not compiled for a GPU are refused by its capabilit
   CHECK_NOTHROW(require_kernels_for(KernelSet::kTransformerEngine, "", ComputeCapability{6, 1}));
   CHECK_NOTHROW(require_kernels_for(KernelSet::kTransformerEngine, at::kCPU));  // no GPU
 }
+
+}  // namespace fsdp::make_kernels_test

@@ -1,12 +1,9 @@
 #include <algorithm>
-#include <cmath>
 #include <map>
 
 #include "tests/trainer/step/stepped_optimizer.h"
 
-using namespace fsdp;
-
-namespace {
+namespace fsdp::optimizer_rounding_test {
 
 struct ParameterSize {
   std::string name;
@@ -114,8 +111,6 @@ void check_neighbours(const at::Tensor& value, const at::Tensor& rounded) {
   CHECK(is_above.any().item<bool>());
 }
 
-}  // namespace
-
 TEST_CASE("a shard's parts are those of its layout, wherever it is cut") {
   const Model model = model_of({{"norm", 10, ParameterRole::kNorm},
                                 {"weight", 100, ParameterRole::kWeight},
@@ -197,40 +192,4 @@ TEST_CASE("rounding at random is the same however the parameters are sharded and
   CHECK(alone == whole);
 }
 
-TEST_CASE("updates below a last digit are lost to nearest, and right in the mean at random") {
-  constexpr double kRate = 2e-5;
-  constexpr int kSteps = 100;
-  OptimizerSpec spec;
-  const auto mean_after_steps = [&] {
-    const at::Tensor parameters = at::full({kSize}, 0.5, at::kBFloat16);
-    Optimizer optimizer(spec, {unit_of(parameters)}, kSeed, at::kCPU);
-    const at::Tensor gradient = at::ones({kSize}, at::kBFloat16);
-    for (int number = 1; number <= kSteps; ++number) {
-      optimizer.step(0, number, parameters, gradient, kRate);
-    }
-    return parameters.to(at::kDouble).mean().item<double>();
-  };
-  CHECK(mean_after_steps() == 0.5);
-  spec.rounding = Rounding::kStochastic;
-  // bfloat16 numbers are 2^-9 apart below 0.5, and 2^-8 above. A walk of 100 such steps has a
-  // standard deviation below 2^-8 sqrt(100) < 0.05.
-  CHECK(mean_after_steps() == Approx(0.5 - kSteps * kRate).margin(5 * 0.05 / std::sqrt(kSize)));
-}
-
-TEST_CASE("a second moment in bfloat16 decays slowly at random, and never to nearest") {
-  OptimizerSpec spec;
-  spec.beta2 = 0.999;
-  const auto mean_after_steps = [&] {
-    const at::Tensor parameters = at::full({kSize}, 0.5, at::kBFloat16);
-    Optimizer optimizer(spec, {unit_of(parameters)}, kSeed, at::kCPU);
-    const at::Tensor second_moment = optimizer.state(0).at(1).second.fill_(1);
-    const at::Tensor gradient = at::zeros({kSize}, at::kBFloat16);
-    for (int number = 1; number <= 100; ++number) {
-      optimizer.step(0, number, parameters, gradient, 0);
-    }
-    return second_moment.to(at::kDouble).mean().item<double>();
-  };
-  CHECK(mean_after_steps() == 1);
-  spec.rounding = Rounding::kStochastic;
-  CHECK(mean_after_steps() == Approx(std::pow(0.999, 100)).margin(5 * 0.1 / std::sqrt(kSize)));
-}
+}  // namespace fsdp::optimizer_rounding_test

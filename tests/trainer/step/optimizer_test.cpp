@@ -5,106 +5,9 @@
 
 #include "tests/trainer/step/stepped_optimizer.h"
 
-using namespace fsdp;
-
-namespace {
+namespace fsdp::optimizer_test {
 
 constexpr double kOverflowed = std::numeric_limits<double>::infinity();
-
-// One parameter, stepped as the papers and torch.optim write it.
-struct Scalar {
-  double parameter;
-  double first = 0;
-  double second = 0;
-
-  void step(const OptimizerSpec& spec, int number, double rate, double gradient) {
-    if (spec.kind == OptimizerKind::kAdamW) {
-      parameter *= 1 - rate * spec.weight_decay;
-    } else {
-      gradient += spec.weight_decay * parameter;
-    }
-    switch (spec.kind) {
-      case OptimizerKind::kAdamW:
-      case OptimizerKind::kAdam: {
-        first = spec.beta1 * first + (1 - spec.beta1) * gradient;
-        second = spec.beta2 * second + (1 - spec.beta2) * gradient * gradient;
-        const double mean = first / (1 - std::pow(spec.beta1, number));
-        const double variance = second / (1 - std::pow(spec.beta2, number));
-        parameter -= rate * mean / (std::sqrt(variance) + spec.epsilon);
-        return;
-      }
-      case OptimizerKind::kSgd:
-        first = spec.momentum * first + gradient;
-        parameter -= rate * first;
-        return;
-      case OptimizerKind::kAdadelta: {
-        first = spec.rho * first + (1 - spec.rho) * gradient * gradient;
-        const double delta =
-            std::sqrt(second + spec.epsilon) / std::sqrt(first + spec.epsilon) * gradient;
-        second = spec.rho * second + (1 - spec.rho) * delta * delta;
-        parameter -= rate * delta;
-        return;
-      }
-    }
-  }
-};
-
-// A unit of Scalars.
-struct ReferenceUnit {
-  explicit ReferenceUnit(const at::Tensor& parameters) {
-    const at::Tensor initial = parameters.to(at::kDouble);
-    for (int64_t i = 0; i < initial.numel(); ++i) {
-      elements.push_back({initial.const_data_ptr<double>()[i]});
-    }
-  }
-
-  void step(const OptimizerSpec& spec, int number, double rate, const at::Tensor& gradient) {
-    const at::Tensor gradients = gradient.to(at::kDouble);
-    for (size_t i = 0; i < elements.size(); ++i) {
-      elements[i].step(spec, number, rate, gradients.const_data_ptr<double>()[i]);
-    }
-  }
-
-  double largest_difference(const at::Tensor& parameters) const {
-    const at::Tensor stepped = parameters.to(at::kDouble);
-    double difference = 0;
-    for (size_t i = 0; i < elements.size(); ++i) {
-      const double element = stepped.const_data_ptr<double>()[i];
-      difference = std::max(difference, std::abs(element - elements[i].parameter));
-    }
-    return difference;
-  }
-
-  std::vector<Scalar> elements;
-};
-
-}  // namespace
-
-TEST_CASE("every optimizer steps as its formula says") {
-  OptimizerSpec spec = any_spec();
-  if (spec.kind == OptimizerKind::kSgd) spec.momentum = GENERATE(0.0, 0.9);
-  spec.weight_decay = GENERATE(0.0, 0.1);
-  const auto dtype = GENERATE(as<at::ScalarType>(), at::kDouble, at::kFloat);
-  CAPTURE(name_of(spec.kind), spec.momentum, spec.weight_decay, dtype);
-
-  const std::vector<at::Tensor> units{values(kSize, 0.5, dtype), values(3, 1.5, dtype)};
-  Optimizer optimizer(spec, {unit_of(units[0]), unit_of(units[1])}, kSeed, at::kCPU);
-  std::vector<ReferenceUnit> expected(units.begin(), units.end());
-  for (int number = 1; number <= 6; ++number) {
-    for (int unit = 0; unit < 2; ++unit) {
-      const at::Tensor gradient = values(units[unit].numel(), number + 0.25 * unit, dtype);
-      const at::Tensor gradient_before = gradient.clone();
-      optimizer.step(unit, number, units[unit], gradient, rate_of_step(number));
-      expected[unit].step(spec, number, rate_of_step(number), gradient);
-      CHECK(gradient.equal(gradient_before));
-    }
-  }
-  CHECK(optimizer.steps() == 6);
-  const double tolerance = dtype == at::kDouble ? 1e-12 : 2e-6;
-  for (int unit = 0; unit < 2; ++unit) {
-    CHECK(expected[unit].largest_difference(units[unit]) < tolerance);
-  }
-}
 
 TEST_CASE("a step with gradients that are not finite changes nothing") {
   OptimizerSpec spec = any_spec();
@@ -280,3 +183,5 @@ TEST_CASE("weight decay leaves out what no_decay names") {
     }
   }
 }
+
+}  // namespace fsdp::optimizer_test

@@ -1,5 +1,5 @@
-// Compares state of 8 bits: its codes with the definition, and its steps with fp32 steps whose
-// state is rounded by libtorch's operators.
+// Compares the codes of state of 8 bits with their definition. emulated_kernels_test.cpp compares
+// the steps with those of another implementation.
 #include "trainer/step/quantized_state.h"
 
 #include <cmath>
@@ -9,20 +9,13 @@
 #include "trainer/kernels/state_block.h"
 #include "trainer/step/block_codes.cuh"
 
-using namespace fsdp;
-
-namespace {
+namespace fsdp::quantized_state_test {
 
 constexpr int64_t kBlocks = 1100;  // more than one of the optimizer's blocks on the CPU
 constexpr int64_t kNumel = kBlocks * kStateBlock;
 
 const BlockCodes& table_of(bool is_signed) {
   return is_signed ? kFirstMomentCodes : kSecondMomentCodes;
-}
-
-at::Tensor map_of(bool is_signed) {
-  const DynamicMap map = dynamic_map(is_signed);
-  return at::tensor(at::ArrayRef<float>(map.values, 256));
 }
 
 // Returns the code of the nearest value. If two values are equally near, returns the lower code.
@@ -34,18 +27,6 @@ int nearest_code(const BlockCodes& table, double number) {
     }
   }
   return nearest;
-}
-
-// Quantizes and dequantizes with libtorch's operators.
-at::Tensor rounded_by_blocks(const at::Tensor& moment, bool is_signed) {
-  const at::Tensor blocks = moment.view({-1, kStateBlock});
-  const at::Tensor absmax = blocks.abs().amax(1, /*keepdim=*/true);
-  const at::Tensor map = map_of(is_signed);
-  const at::Tensor map64 = map.to(at::kDouble);
-  const at::Tensor middles = (map64.narrow(0, 0, 255) + map64.narrow(0, 1, 255)) / 2;
-  const at::Tensor scaled = (blocks * absmax.reciprocal()).to(at::kDouble);
-  return (map.index_select(0, at::bucketize(scaled, middles).flatten()).view_as(blocks) * absmax)
-      .flatten();
 }
 
 OptimizerSpec int8_spec(OptimizerKind kind) {
@@ -66,8 +47,6 @@ at::Tensor gradient_of(int number, at::ScalarType dtype = at::kFloat) {
   gradient.view({kBlocks, kStateBlock})[kBlocks - 1].zero_();
   return gradient.to(dtype);
 }
-
-}  // namespace
 
 TEST_CASE("a code is that of the nearest value, also next to the limits", "[int8]") {
   const bool is_signed = GENERATE(true, false);
@@ -113,31 +92,6 @@ TEST_CASE("blocks of zeros stay so, and what is not finite does not look finite"
   CHECK(!found[5].isfinite().item<bool>());
   CHECK(!found[kStateBlock + 7].isfinite().item<bool>());
   CHECK(found.narrow(0, 2 * kStateBlock, kStateBlock).eq(0).all().item<bool>());
-}
-
-TEST_CASE("a step with state of 8 bits is a step in fp32 whose state is rounded after it",
-          "[int8]") {
-  const OptimizerSpec spec = int8_spec(GENERATE(OptimizerKind::kAdamW, OptimizerKind::kAdam));
-  const auto dtype = GENERATE(at::kFloat, at::kBFloat16);
-  CAPTURE(name_of(spec.kind), dtype);
-  const at::Tensor parameters = values(kNumel, 0.5, dtype);
-  Optimizer optimizer(spec, {large_unit(parameters)}, kSeed, at::kCPU);
-  OptimizerSpec in_fp32 = spec;
-  in_fp32.state_dtype = StateDtype::kFp32;
-  Stepped plain(in_fp32, parameters.clone());
-  for (int number = 1; number <= 5; ++number) {
-    const at::Tensor gradient = gradient_of(number, dtype);
-    GradientVerdict verdict;
-    if (number > 2) verdict.divisor = at::full({}, 4.f);
-    optimizer.step(0, number, parameters, gradient.clone(), rate_of_step(number), verdict);
-    plain.optimizer.step(0, number, plain.parameters, gradient.clone(), rate_of_step(number),
-                         verdict);
-    CHECK(parameters.equal(plain.parameters));
-    for (size_t i = 0; i < 2; ++i) {
-      const at::Tensor rounded = rounded_by_blocks(plain.state(i), i == 0);
-      plain.state(i).copy_(rounded.nan_to_num(0));  // 0 / 0 in blocks of zeros
-    }
-  }
 }
 
 TEST_CASE("ranks that share a parameter step its blocks as one rank does", "[int8]") {
@@ -233,3 +187,5 @@ TEST_CASE("parameters below 4,096 elements keep fp32 state", "[int8]") {
     }
   }
 }
+
+}  // namespace fsdp::quantized_state_test

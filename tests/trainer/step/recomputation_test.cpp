@@ -4,12 +4,12 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/trainer/small_decoder.h"
 #include "trainer/comm/mirror_group.h"
 #include "trainer/memory/counting_allocator.h"
 #include "trainer/step/training_step.h"
 
-namespace fsdp {
-namespace {
+namespace fsdp::recomputation_test {
 
 constexpr int64_t kLayers = 4;
 constexpr int64_t kTokensOfBatch = 2 * 32;
@@ -24,18 +24,8 @@ struct Trained {
   int64_t kept_bytes;  // after the second step's forward
 };
 
-ModelConfig decoder() {
-  return {.num_hidden_layers = kLayers,
-          .hidden_size = kHiddenSize,
-          .intermediate_size = kIntermediateSize,
-          .num_attention_heads = kQueryHeads,
-          .num_key_value_heads = 2,
-          .vocab_size = 50,
-          .max_position_embeddings = 32};
-}
-
 Trained train_with(const ActivationCheckpointingSpec& checkpointing,
-                   const ModelConfig& config = decoder()) {
+                   const ModelConfig& config = small_decoder(kLayers, 50)) {
   RunSpec spec;
   spec.activation_checkpointing = checkpointing;
   spec.model.config = config;
@@ -126,5 +116,4 @@ TEST_CASE("the only block of an encoder may be recomputed") {
   CHECK(trained.losses == all_kept.losses);
 }
 
-}  // namespace
-}  // namespace fsdp
+}  // namespace fsdp::recomputation_test

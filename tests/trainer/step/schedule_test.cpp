@@ -3,29 +3,18 @@
 #include <ATen/Parallel.h>
 
 #include <catch2/catch.hpp>
-#include <set>
 
 #include "contract/spec/run_spec_yaml.h"
+#include "tests/trainer/small_decoder.h"
 #include "tests/trainer/step/recording_streams.h"
 #include "trainer/comm/mirror_group.h"
 #include "trainer/kernels/aten_kernels.h"
 #include "trainer/step/training_step.h"
 
-namespace fsdp {
-namespace {
+namespace fsdp::schedule_test {
 
 constexpr int kBlocks = 4;
 constexpr int kUnits = kBlocks + 2;
-
-ModelConfig small_model() {
-  return {.num_hidden_layers = kBlocks,
-          .hidden_size = 16,
-          .intermediate_size = 24,
-          .num_attention_heads = 2,
-          .num_key_value_heads = 2,
-          .vocab_size = 31,
-          .max_position_embeddings = 16};
-}
 
 RunSpec strategy_of(StrategyKind kind, Offload offload = Offload::kNone) {
   RunSpec spec;
@@ -34,7 +23,7 @@ RunSpec strategy_of(StrategyKind kind, Offload offload = Offload::kNone) {
   spec.strategy.shard_group_size = 2;
   spec.strategy.offload = offload;
   spec.batch.gradient_accumulation_steps = 1;
-  spec.model.config = small_model();
+  spec.model.config = tiny_decoder(kBlocks);
   return spec;
 }
 
@@ -66,6 +55,12 @@ at::Tensor train(const RunSpec& spec, Streams& streams, int64_t steps, bool eval
 }
 
 void train(const RunSpec& spec, Streams& streams) { train(spec, streams, 2, true); }
+
+std::vector<std::string> log_of(const RunSpec& spec) {
+  RecordingStreams streams;
+  train(spec, streams);
+  return streams.log();
+}
 
 // Calls visit(spec) for every combination of the members' values.
 template <typename Visit>
@@ -162,20 +157,14 @@ TEST_CASE("nor does any way to step") {
 class ForgetfulStreams : public RecordingStreams {
  public:
   ForgetfulStreams(StreamId waiting, StreamId awaited) : waiting_(waiting), awaited_(awaited) {}
-  EventPtr record(StreamId stream) override {
-    EventPtr event = RecordingStreams::record(stream);
-    recorded_on_[event] = stream;
-    return event;
-  }
   void block(StreamId stream, const EventPtr& event) override {
-    if (stream == waiting_ && recorded_on_.at(event) == awaited_) return;
+    if (stream == waiting_ && stream_of(event) == awaited_) return;
     RecordingStreams::block(stream, event);
   }
 
  private:
   StreamId waiting_;
   StreamId awaited_;
-  std::map<EventPtr, StreamId> recorded_on_;
 };
 
 TEST_CASE("every wait between two streams is needed: without it the recording finds a hazard") {
@@ -252,9 +241,7 @@ TEST_CASE("without limit_all_gathers a lagging device keeps the units it has not
 }
 
 TEST_CASE("fsdp gathers one unit ahead and reduces behind the next unit's backward") {
-  RecordingStreams streams;
-  train(strategy_of(StrategyKind::kFsdp), streams);
-  const auto& log = streams.log();
+  const auto log = log_of(strategy_of(StrategyKind::kFsdp));
   const auto position = [&](const std::string& entry, int occurrence = 1) {
     auto found = log.begin();
     for (int i = 0; i < occurrence; ++i) {
@@ -271,9 +258,7 @@ TEST_CASE("fsdp gathers one unit ahead and reduces behind the next unit's backwa
 
 TEST_CASE("an offloaded unit is stepped while the units before it run backward") {
   for (const Offload offload : {Offload::kOptimizer, Offload::kParameters}) {
-    RecordingStreams streams;
-    train(strategy_of(StrategyKind::kFsdp, offload), streams);
-    const auto& log = streams.log();
+    const auto log = log_of(strategy_of(StrategyKind::kFsdp, offload));
     const auto stepped = std::find(log.begin(), log.end(), "optimizer: host parameters 4");
     const auto computed = std::find(log.begin(), log.end(), "compute: gradient 1");
     CHECK(stepped < computed);
@@ -327,18 +312,11 @@ TEST_CASE("gathers do not queue behind reductions where a group beside is to be 
 // Logs when the host waits for the optimizer's thread.
 class LoggingStreams : public RecordingStreams {
  public:
-  EventPtr record(StreamId stream) override {
-    EventPtr event = RecordingStreams::record(stream);
-    if (stream == StreamId::kOptimizer) of_optimizer_.insert(event);
-    return event;
-  }
   void block(StreamId stream, const EventPtr& event) override {
-    if (stream == StreamId::kHost && of_optimizer_.contains(event)) note("host waits");
+    const bool is_for_optimizer = stream_of(event) == StreamId::kOptimizer;
+    if (stream == StreamId::kHost && is_for_optimizer) note("host waits");
     RecordingStreams::block(stream, event);
   }
-
- private:
-  std::set<EventPtr> of_optimizer_;
 };
 
 TEST_CASE("offloaded units that wait for clipping are stepped while the next forward runs") {
@@ -400,18 +378,14 @@ TEST_CASE("offload: a late optimizer steps as the step said that it belongs to")
 TEST_CASE("an offloaded unit's norm is measured while the units before it run backward") {
   RunSpec spec = strategy_of(StrategyKind::kFsdp, Offload::kOptimizer);
   spec.optimizer.gradient_clip_norm = 1.0;
-  RecordingStreams streams;
-  train(spec, streams);
-  const auto& log = streams.log();
+  const auto log = log_of(spec);
   const auto measured = std::find(log.begin(), log.end(), "optimizer: host gradient 4");
   const auto computed = std::find(log.begin(), log.end(), "compute: gradient 1");
   CHECK(measured < computed);
 }
 
 TEST_CASE("without offload units are stepped in the order in which the next forward gathers them") {
-  RecordingStreams streams;
-  train(strategy_of(StrategyKind::kFsdp), streams);
-  const auto& log = streams.log();
+  const auto log = log_of(strategy_of(StrategyKind::kFsdp));
   const auto stepped = std::find(log.begin(), log.end(), "compute: parameters 0");
   REQUIRE(log.end() - stepped > kUnits);
   for (int unit = 0; unit < kUnits; ++unit) {
@@ -436,9 +410,8 @@ TEST_CASE("a replica converts its weights once a step, whatever the number of mi
     spec.precision.kind = PrecisionKind::kBf16Mixed;
     const auto conversions = [&](int64_t micro_batches) {
       spec.batch.gradient_accumulation_steps = micro_batches;
-      RecordingStreams streams;
-      train(spec, streams);
-      return std::count(streams.log().begin(), streams.log().end(), "gather: whole 1");
+      const auto log = log_of(spec);
+      return std::count(log.begin(), log.end(), "gather: whole 1");
     };
     CHECK(conversions(1) == 4);  // two steps and two evaluations
     CHECK(conversions(3) == 4);
@@ -463,5 +436,4 @@ TEST_CASE("stepped in backward, fsdp keeps no gradient shard until the end") {
   CHECK(most_at_a_time(spec, BufferKind::kReducedShard) == 1);
 }
 
-}  // namespace
-}  // namespace fsdp
+}  // namespace fsdp::schedule_test

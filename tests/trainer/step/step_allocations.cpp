@@ -7,6 +7,7 @@
 #include <map>
 
 #include "contract/spec/run_spec_yaml.h"
+#include "tests/trainer/small_decoder.h"
 #include "trainer/comm/mirror_group.h"
 #include "trainer/step/training_step.h"
 
@@ -20,13 +21,7 @@ RunSpec small_run() {
   RunSpec spec;
   spec.strategy.shard_group_size = 2;
   spec.batch.gradient_accumulation_steps = 1;
-  spec.model.config = {.num_hidden_layers = 3,
-                       .hidden_size = 64,
-                       .intermediate_size = 96,
-                       .num_attention_heads = 4,
-                       .num_key_value_heads = 2,
-                       .vocab_size = kVocabulary,
-                       .max_position_embeddings = 32};
+  spec.model.config = small_decoder(3, kVocabulary);
   return spec;
 }
 

@@ -6,8 +6,7 @@
 
 #include "tests/trainer/step/step_allocations.h"
 
-namespace fsdp {
-namespace {
+namespace fsdp::step_without_device_test {
 
 TEST_CASE("on meta every kind of step allocates what it does on the CPU") {
   at::set_num_threads(1);
@@ -20,5 +19,4 @@ TEST_CASE("on meta every kind of step allocates what it does on the CPU") {
   }
 }
 
-}  // namespace
-}  // namespace fsdp
+}  // namespace fsdp::step_without_device_test

@@ -3,8 +3,7 @@
 #include <catch2/catch.hpp>
 #include <map>
 
-namespace fsdp {
-namespace {
+namespace fsdp::flat_layout_test {
 
 std::vector<ParameterPtr> parameters_of_sizes(const std::vector<std::vector<int64_t>>& shapes) {
   std::vector<ParameterPtr> parameters;
@@ -78,5 +77,4 @@ TEST_CASE("zero_gaps clears what no parameter covers and nothing else") {
   CHECK(layout.is_gradient_complete());
 }
 
-}  // namespace
-}  // namespace fsdp
+}  // namespace fsdp::flat_layout_test

@@ -3,9 +3,7 @@
 #include <catch2/catch.hpp>
 #include <map>
 
-using namespace fsdp;
-
-namespace {
+namespace fsdp::allocator_settings_test {
 
 AllocatorSettings settings_with(const std::map<std::string, std::string>& variables,
                                 bool has_virtual_memory = true) {
@@ -15,8 +13,6 @@ AllocatorSettings settings_with(const std::map<std::string, std::string>& variab
   };
   return choose_allocator_settings(lookup, has_virtual_memory);
 }
-
-}  // namespace
 
 TEST_CASE("segments of GPU memory grow where the GPU can do that") {
   const std::string growing = "expandable_segments:True";
@@ -33,3 +29,5 @@ TEST_CASE("the user's settings of the allocator of GPU memory stay") {
   CHECK(settings_with({{"PYTORCH_ALLOC_CONF", "a:1"}, {"PYTORCH_CUDA_ALLOC_CONF", "b:2"}}, false) ==
         AllocatorSettings{"", "PYTORCH_ALLOC_CONF=a:1 PYTORCH_CUDA_ALLOC_CONF=b:2"});
 }
+
+}  // namespace fsdp::allocator_settings_test

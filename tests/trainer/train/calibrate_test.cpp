@@ -2,10 +2,10 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/trainer/small_decoder.h"
 #include "trainer/comm/mirror_group.h"
 
-namespace fsdp {
-namespace {
+namespace fsdp::calibrate_test {
 
 // Counts the timings that ranks agree on. Its other ranks are so slow that nothing is repeated
 // often.
@@ -23,13 +23,7 @@ class SlowGroup : public MirrorGroup {
 int timings_of(int rounds) {
   RunSpec spec;
   spec.data.sequence_length = 4;
-  const ModelConfig config{.num_hidden_layers = 1,
-                           .hidden_size = 8,
-                           .intermediate_size = 8,
-                           .num_attention_heads = 1,
-                           .num_key_value_heads = 1,
-                           .vocab_size = 8,
-                           .max_position_embeddings = 4};
+  const ModelConfig config = tiny_decoder(1);
   SlowGroup world;
   calibrate(spec, config, *make_backend(at::kCPU), world, rounds);
   return world.timings;
@@ -41,5 +35,4 @@ TEST_CASE("a calibration times each piece once a round") {
   CHECK(timings_of(2) == 2 * of_one_round);
 }
 
-}  // namespace
-}  // namespace fsdp
+}  // namespace fsdp::calibrate_test

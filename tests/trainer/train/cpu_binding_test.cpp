@@ -9,9 +9,7 @@
 
 #include "tests/temporary_folder.h"
 
-using namespace fsdp;
-
-namespace {
+namespace fsdp::cpu_binding_test {
 
 constexpr const char* kPciId = "0000:3b:00.0";
 
@@ -38,8 +36,6 @@ void allow(const Cpus& cpus) {
   for (const int cpu : cpus) CPU_SET(cpu, &mask);
   sched_setaffinity(0, sizeof(mask), &mask);
 }
-
-}  // namespace
 
 TEST_CASE("lists of CPUs are read and written as Linux does") {
   CHECK(parse_cpu_list("0-3,8") == Cpus{0, 1, 2, 3, 8});
@@ -100,3 +96,5 @@ TEST_CASE("all threads of a rank are bound, those that run and those that begin"
   CHECK(std::async(std::launch::async, cpus_of_this_thread).get() == Cpus{first});
   allow(before);
 }
+
+}  // namespace fsdp::cpu_binding_test

@@ -6,9 +6,7 @@
 
 #include "tests/temporary_folder.h"
 
-using namespace fsdp;
-
-namespace {
+namespace fsdp::cpu_meter_test {
 
 // A made-up /proc: the busy ticks of each CPU and the waiting time of threads.
 class Proc : public TemporaryFolder {
@@ -31,8 +29,6 @@ void compute() {
   const std::clock_t begin = std::clock();
   while (std::clock() - begin < CLOCKS_PER_SEC / 100) continue;
 }
-
-}  // namespace
 
 TEST_CASE("use of CPUs is that of the stretches between resume and pause") {
   const Proc proc;
@@ -91,3 +87,5 @@ TEST_CASE("this kernel's files are read") {
   meter.pause();
   CHECK(meter.use()->cpus_busy_time_ms);
 }
+
+}  // namespace fsdp::cpu_meter_test

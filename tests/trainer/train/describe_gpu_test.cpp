@@ -3,8 +3,9 @@
 
 #include "trainer/train/device.h"
 
+namespace fsdp::describe_gpu_test {
+
 // Tests with the fake NVML, tests/fakes/nvml.cpp.
-using namespace fsdp;
 
 TEST_CASE("a rank says on which GPU it is, what that may do, and who else is there") {
   setenv("FAKE_NVML_GPUS", "80 40 40", 1);
@@ -51,3 +52,5 @@ TEST_CASE("what the driver does not know or show stays empty") {
   CHECK(in_container.gpu == "gpu:0");
   CHECK_FALSE(in_container.other_processes);
 }
+
+}  // namespace fsdp::describe_gpu_test

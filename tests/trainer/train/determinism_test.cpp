@@ -7,9 +7,7 @@
 
 #include "base/text/config_error.h"
 
-using namespace fsdp;
-
-namespace {
+namespace fsdp::determinism_test {
 
 constexpr const char* kCublas = "CUBLAS_WORKSPACE_CONFIG";
 
@@ -27,8 +25,6 @@ class Context {
     at::globalContext().setDeterministicFillUninitializedMemory(true);
   }
 };
-
-}  // namespace
 
 TEST_CASE("train.deterministic reaches libtorch, cuDNN and cuBLAS") {
   const Context unset(nullptr);
@@ -55,3 +51,5 @@ TEST_CASE("workspaces of cuBLAS that the user has chosen stay where they leave i
   CHECK_THROWS_AS(make_deterministic(), ConfigError);
   CHECK_FALSE(at::globalContext().deterministicAlgorithms());
 }
+
+}  // namespace fsdp::determinism_test

@@ -10,16 +10,12 @@
 #include "base/text/config_error.h"
 #include "trainer/memory/counting_allocator.h"
 
-using namespace fsdp;
-
-namespace {
+namespace fsdp::device_test {
 
 EnvironmentLookup omp_num_threads(std::optional<std::string> value) {
   return
       [value](const std::string& name) { return name == "OMP_NUM_THREADS" ? value : std::nullopt; };
 }
-
-}  // namespace
 
 TEST_CASE("the number of threads: the specification, the environment, the cores") {
   const WorldEnvironment four{0, 8, 0, 4, "n1", 1};
@@ -62,10 +58,8 @@ TEST_CASE("the memory limit of the specification is the allocator's") {
 
 TEST_CASE("the device that was asked for") {
   CHECK(pick_device(DeviceKind::kCpu, {}).is_cpu());
-#ifndef FSDP_CUDA
   CHECK(pick_device(DeviceKind::kAuto, {}).is_cpu());
   CHECK_THROWS_WITH(pick_device(DeviceKind::kCuda, {}), Catch::Contains("cmake --preset cuda"));
-#endif
 }
 
 TEST_CASE("each rank of a host has a GPU of its own") {
@@ -116,3 +110,5 @@ TEST_CASE("a rank describes itself") {
   spec.memory_limit_gib = 1e9;
   CHECK(describe_rank(spec, world, at::kCPU).device_memory_bytes == node_bytes);
 }
+
+}  // namespace fsdp::device_test

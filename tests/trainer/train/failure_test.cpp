@@ -8,8 +8,7 @@
 #include "base/text/config_error.h"
 #include "trainer/comm/communication_error.h"
 
-namespace fsdp {
-namespace {
+namespace fsdp::failure_test {
 
 template <typename Error>
 ExitCode code_of(const Error& error) {
@@ -46,5 +45,4 @@ TEST_CASE("what has other causes is no lack of memory") {
         ExitCode::kBadConfiguration);
 }
 
-}  // namespace
-}  // namespace fsdp
+}  // namespace fsdp::failure_test

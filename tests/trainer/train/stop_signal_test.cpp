@@ -5,15 +5,13 @@
 
 #include <catch2/catch.hpp>
 
-namespace {
+namespace fsdp::stop_signal_test {
 
 sighandler_t handler_of(int number) {
   struct sigaction action;
   sigaction(number, nullptr, &action);
   return action.sa_handler;
 }
-
-}  // namespace
 
 TEST_CASE("signals of batch systems ask for a stop, and run no code in the middle of other code") {
   sigset_t before;
@@ -35,3 +33,5 @@ TEST_CASE("signals of batch systems ask for a stop, and run no code in the middl
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
+
+}  // namespace fsdp::stop_signal_test

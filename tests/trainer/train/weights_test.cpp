@@ -6,8 +6,7 @@
 
 #include "tests/contract/input_fixtures.h"
 
-namespace fsdp {
-namespace {
+namespace fsdp::weights_test {
 
 using Catch::Contains;
 
@@ -168,16 +167,14 @@ TEST_CASE("random weights are the same in every version") {
       at::tensor({-0.0341780111f, 0.0307357535f, -0.000437026756f, -0.0386078581f}), 1e-6, 0));
 }
 
-TEST_CASE("weights that start at zero do") {
-  const Parameter parameter({.tensors = {{"bias", {5}}}, .initialization = Initialization::kZeros});
-  CHECK(slice(make_weight_source({}), parameter, 2, 3).equal(at::zeros({3})));
+TEST_CASE("weights that start at zero or one do") {
+  for (const bool is_one : {false, true}) {
+    const Parameter parameter(
+        {.tensors = {{"norm", {5}}},
+         .initialization = is_one ? Initialization::kOnes : Initialization::kZeros});
+    CHECK(slice(make_weight_source({}), parameter, 2, 3, at::kBFloat16)
+              .equal(at::full({3}, is_one ? 1 : 0, at::kBFloat16)));
+  }
 }
 
-TEST_CASE("weights that start at one do") {
-  const Parameter parameter({.tensors = {{"norm", {5}}}, .initialization = Initialization::kOnes});
-  CHECK(slice(make_weight_source({}), parameter, 2, 3, at::kBFloat16)
-            .equal(at::ones({3}, at::kBFloat16)));
-}
-
-}  // namespace
-}  // namespace fsdp
+}  // namespace fsdp::weights_test

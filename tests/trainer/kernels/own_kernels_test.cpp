@@ -1,16 +1,15 @@
-#include "trainer/kernels/cross_entropy_kernels.h"
-
 #include <c10/cuda/CUDAFunctions.h>
 
 #include <catch2/catch.hpp>
 
+#include "tests/trainer/error_of.h"
 #include "tests/trainer/kernels/observed_calls.h"
-#include "tests/trainer/kernels/without_gpu.h"
 #include "trainer/kernels/aten_kernels.h"
+#include "trainer/kernels/cross_entropy_kernels.h"
 #include "trainer/kernels/swiglu_kernels.h"
+#include "trainer/step/fused_adam.h"
 
-namespace fsdp {
-namespace {
+namespace fsdp::own_kernels_test {
 
 using Catch::Matchers::Contains;
 
@@ -27,8 +26,6 @@ struct Arguments {
   at::Tensor labels;
   at::Tensor losses;
 };
-
-}  // namespace
 
 TEST_CASE("cross-entropy reaches its launch, and wrong tensors do not", "[cross_entropy]") {
   if (c10::cuda::device_count() > 0) return;  // the tensors lie in host memory
@@ -93,4 +90,35 @@ TEST_CASE("the gradient of SwiGLU on meta launches once, and h takes dh's memory
   CHECK(calls.allocations() == std::vector<int64_t>{kRows * 48 * 2});
 }
 
-}  // namespace fsdp
+TEST_CASE("Adam's kernel reaches its launch with every mix of bf16 and fp32", "[adam]") {
+  if (c10::cuda::device_count() > 0) return;  // the tensors lie in host memory
+  const auto parameters_dtype = GENERATE(at::kFloat, at::kBFloat16);
+  const auto state_dtype = GENERATE(at::kFloat, at::kBFloat16);
+  const bool has_kernel = has_adam_kernel(parameters_dtype, state_dtype, at::kCUDA);
+  CHECK(has_kernel == (parameters_dtype == at::kBFloat16 || state_dtype == at::kBFloat16));
+  if (!has_kernel) return;
+  const at::Tensor parameters = at::zeros({1000}, parameters_dtype);
+  const at::Tensor moment = at::zeros({1000}, state_dtype);
+  CHECK_THAT(error_of([&] {
+               step_adam_in_one_kernel(parameters, parameters.clone(), moment, moment.clone(),
+                                       AdamSettings{}, AdamRounding{},
+                                       AdamScalars{.step = at::ones({})});
+             }),
+             SAYS_THAT_THERE_IS_NO_GPU);
+}
+
+TEST_CASE("Adam's kernel for quantized state reaches its launch", "[adam]") {
+  if (c10::cuda::device_count() > 0) return;
+  const auto dtype = GENERATE(at::kFloat, at::kBFloat16);
+  CHECK(has_adam_kernel(dtype, at::kByte, at::kCUDA));
+  const at::Tensor parameters = at::zeros({1024}, dtype);
+  const QuantizedState moment{at::zeros({1024}, at::kByte), at::zeros({4}), /*is_signed=*/true};
+  CHECK_THAT(error_of([&] {
+               step_quantized_adam_in_one_kernel(parameters, parameters.clone(), moment, moment,
+                                                 AdamSettings{}, AdamRounding{},
+                                                 AdamScalars{.step = at::ones({})});
+             }),
+             SAYS_THAT_THERE_IS_NO_GPU);
+}
+
+}  // namespace fsdp::own_kernels_test

@@ -4,8 +4,7 @@
 
 #include <string>
 
-// For calls with tensors in host memory, which must fail where they ask CUDA for a device.
-
+// Returns the message of the error of libtorch that `call` ends with; empty if there is none.
 template <typename Call>
 std::string error_of(Call&& call) {
   try {
@@ -16,7 +15,8 @@ std::string error_of(Call&& call) {
   return "";
 }
 
-// For CHECK_THAT, after <catch2/catch.hpp>.
+// For CHECK_THAT, after <catch2/catch.hpp>. Says that a call with tensors in host memory fails
+// where it asks CUDA for a device.
 #define SAYS_THAT_THERE_IS_NO_GPU                                      \
   (Catch::Matchers::Contains("CUDA driver version is insufficient") || \
    Catch::Matchers::Contains("no CUDA-capable device"))
