@@ -29,5 +29,6 @@ def test_scripts_of_jobs_are_clean():
 
 
 def check(left_out, scripts):
-    ended = subprocess.run(["shellcheck", f"--exclude={left_out}", *scripts], text=True, stdout=subprocess.PIPE)
+    ended = subprocess.run(["shellcheck", "--external-sources", f"--exclude={left_out}", *scripts], cwd=SOURCE, text=True,
+                           stdout=subprocess.PIPE)
     assert ended.returncode == 0, ended.stdout

@@ -1,0 +1,12 @@
+# Sourced by cmake/setup and tests/run.
+
+# Makes programs and libraries that were unpacked into ROOT/.deps usable from here on. What an
+# interrupted call left there does not count.
+use_unpacked() {
+  local root=$1 folder
+  [[ -e $root/.deps/complete && :$PATH: != *":$root/.deps/usr/bin:"* ]] || return 0
+  export PATH=$PATH:$root/.deps/usr/bin
+  for folder in "$root"/.deps/{usr/,}lib/"$(uname -m)"-linux-gnu; do
+    [[ ! -d $folder ]] || export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$folder
+  done
+}
