@@ -306,10 +306,10 @@ def test_the_tests_need_the_pytorch_of_the_venv(folder):
 # --- how CMake configures with it ---
 
 
-def configured(folder, torch, **variables):
+def configured(folder, torch, *options, **variables):
     return subprocess.run(
         ["cmake", "-S", SOURCE, "-B", folder.path / "build", "-G", "Ninja", "-DFSDP_CUDA=ON",
-         "-DBUILD_TESTING=OFF"], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+         "-DBUILD_TESTING=OFF", *options], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         env={**os.environ, "FSDP_TORCH": str(torch), **variables})
 
 
@@ -356,12 +356,10 @@ def test_cuda_comes_from_the_wheels_beside_pytorch(folder):
 def test_a_ccache_that_cannot_compile_is_left_out(folder):
     torch = pytorch(folder.path / "torch", "2.10.0", 99)
     home = toolkit(folder.path / "toolkit-99", 99)
-    path = f"{folder.path}/programs:{os.environ['PATH']}"
-    (folder.path / "programs/cmake").unlink()
     for ends, is_used in (('exec "$@"', True), ("exit 1", False)):
         program(folder.path / "programs/ccache", f"#!/bin/sh\n{ends}\n")
         shutil.rmtree(folder.path / "build", ignore_errors=True)
-        ended = configured(folder, torch, CUDA_HOME=str(home), PATH=path)
+        ended = configured(folder, torch, f"-DCCACHE_PROGRAM={folder.path}/programs/ccache", CUDA_HOME=str(home))
         assert ended.returncode == 0, ended.stdout
         assert ("CCACHE_BASEDIR" in (folder.path / "build/CMakeFiles/rules.ninja").read_text()) == is_used
 

@@ -53,7 +53,7 @@ std::vector<std::string> words_of_sbatch(const std::string& text) {
   return words;
 }
 
-TEST_CASE("sbatch reads each option as one word, whatever is in it") {
+TEST_CASE("sbatch reads each option as one word, whatever is in it", "[.sbatch]") {
   const std::string hostile =
       R"(-a 'b' "c" \d\\ $(touch pwned) `touch pwned` # %j ;&|<>*?[]{}~! hetjob HetJob packjob : ')";
   SlurmScript script = script_of_one_run();
@@ -90,7 +90,8 @@ TEST_CASE("sbatch reads each option as one word, whatever is in it") {
                                           "--signal=B:USR1@120"});
 }
 
-TEST_CASE("The shipped output file is in the submission's folder, whose % is no pattern") {
+TEST_CASE("The shipped output file is in the submission's folder, whose % is no pattern",
+          "[.sbatch]") {
   SlurmScript script = script_of_one_run();
   script.slurm.output = "";
   script.folder = "/results/100%j/slurm";
@@ -189,7 +190,7 @@ TEST_CASE("An option of sbatch that a key or the script sets is not overridden w
   }
 }
 
-TEST_CASE("Every option of a script is one that sbatch_options may not have") {
+TEST_CASE("Every option of a script is one that sbatch_options may not have", "[.sbatch]") {
   for (const SlurmScript& script : {script_of_one_run(), script_of_array()}) {
     for (const std::string& word : words_of_sbatch(render_script(template_text({}), script))) {
       INFO(word);
