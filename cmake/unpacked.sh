@@ -1,7 +1,7 @@
 # Sourced by cmake/setup and tests/run.
 
-# Makes programs and libraries that were unpacked into ROOT/.deps usable from here on. What an
-# interrupted call left there does not count.
+# Makes programs and libraries that were unpacked into ROOT/.deps usable from here on.
+# Nothing there counts if set-up was interrupted while it unpacked.
 use_unpacked() {
   local root=$1 folder
   [[ -e $root/.deps/complete && :$PATH: != *":$root/.deps/usr/bin:"* ]] || return 0

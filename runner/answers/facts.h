@@ -78,8 +78,8 @@ struct LossFacts {
   std::vector<std::pair<std::string, SeriesRows>> apart{};
 };
 LossFacts loss_facts(Rows rows);
-// Returns those of `apart` of which a lower loss tells nothing, because the batch, the data or
-// another setting differs, too.
+// Returns the entries of `apart` whose losses cannot be compared at all: the batch, the data or
+// another setting differs. Other methods can be compared.
 std::vector<std::pair<std::string, SeriesRows>> incomparable(const LossFacts& facts);
 
 }  // namespace fsdp

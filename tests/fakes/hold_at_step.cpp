@@ -31,8 +31,8 @@ bool is_saving(const fs::path& checkpoints) {
 }
 
 // Waits while `hold` is there, if it names this step or an earlier one. A checkpoint that is being
-// written needs further steps to become whole. Then the run only slows down, so that it does not end
-// while a busy disk writes.
+// written needs further steps to become whole. Then the run only slows down, so that it does not
+// end while a busy disk writes.
 void wait_after(long step, const fs::path& hold, const fs::path& run) {
   long first = -1;
   if (!(std::ifstream(hold) >> first) || step < first) return;
@@ -48,7 +48,7 @@ void wait_after(long step, const fs::path& hold, const fs::path& run) {
 
 // Preloaded into a rank. The file HOLD_FOLDER/attempt-A holds the number of a step. From this step
 // on, the training thread of attempt A waits after a step while the file exists, unless a
-// checkpoint is being written. So a test says when a run goes on.
+// checkpoint is being written. A test thereby says when a run goes on.
 extern "C" ssize_t write(int file, const void* bytes, size_t size) {
   static const char* const folder = std::getenv("HOLD_FOLDER");
   static const auto original =

@@ -55,7 +55,8 @@ class CpuMemoryProbe : public MemoryProbe {
   int status_;
   int clear_refs_;  // -1: the kernel's peak cannot be reset
   int64_t sampled_bytes_max_ = 0;
-  // Of mapped files, since the reset. The kernel may take such pages back after the peak.
+  // The most memory of mapped files since the reset. The kernel may take such pages back after the
+  // peak.
   int64_t file_bytes_max_ = 0;
   int64_t bytes_max_before_reset_ = 0;
 };
