@@ -28,11 +28,17 @@ MemoryPart part_of(MemoryUse use) {
       return MemoryPart::kGradients;
     case MemoryUse::kOptimizerState:
       return MemoryPart::kOptimizerState;
-    case MemoryUse::kOther:
-      return MemoryPart::kOther;
-    default:
+    case MemoryUse::kAttention:
+    case MemoryUse::kMlp:
+    case MemoryUse::kHidden:
+    case MemoryUse::kHead:
+    case MemoryUse::kActivationGradients:
+    case MemoryUse::kBatch:
       return MemoryPart::kActivations;
+    case MemoryUse::kOther:
+      break;
   }
+  return MemoryPart::kOther;
 }
 
 // Returns the parts of the row's memory, of a run whose peak is the row's. nullopt: not recorded.

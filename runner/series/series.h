@@ -30,8 +30,6 @@ struct Ratio {
   double value = 0;
   std::optional<Interval> interval{};
   bool is_confidence = false;  // true: a confidence interval; false: a range
-  // True if the interval contains 1, so there may be no difference.
-  bool is_no_difference() const { return interval && interval->contains(1); }
 };
 
 // With fewer repeats a range would describe chance rather than the runs.
