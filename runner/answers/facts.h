@@ -17,10 +17,19 @@ namespace fsdp {
 // --- memory ---
 
 // Uses of memory that a reader tells apart.
-enum class MemoryPart { kWeights, kGathered, kGradients, kOptimizerState, kActivations, kOther };
+enum class MemoryPart {
+  kWeights,
+  kGathered,   // whole weights of a unit, of ranks that keep shards
+  kConverted,  // whole weights in another dtype, of ranks that keep whole weights
+  kGradients,
+  kOptimizerState,
+  kActivations,
+  kOther
+};
 constexpr auto enum_names(MemoryPart) {
-  return std::array{"weights"sv,         "gathered weights"sv, "gradients"sv,
-                    "optimizer state"sv, "activations"sv,      "other"sv};
+  return std::array{"weights"sv,   "gathered weights"sv, "converted weights"sv,
+                    "gradients"sv, "optimizer state"sv,  "activations"sv,
+                    "other"sv};
 }
 using MemoryParts = std::vector<std::pair<MemoryPart, double>>;  // with bytes
 

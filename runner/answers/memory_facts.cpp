@@ -18,12 +18,12 @@ constexpr double kSmallPart = 0.02;
 constexpr size_t kParts = enum_names(MemoryPart()).size();
 using BytesOfParts = std::array<double, kParts>;
 
-MemoryPart part_of(MemoryUse use) {
+MemoryPart part_of(MemoryUse use, bool is_sharded) {
   switch (use) {
     case MemoryUse::kParameters:
       return MemoryPart::kWeights;
     case MemoryUse::kWhole:
-      return MemoryPart::kGathered;
+      return is_sharded ? MemoryPart::kGathered : MemoryPart::kConverted;
     case MemoryUse::kGradients:
       return MemoryPart::kGradients;
     case MemoryUse::kOptimizerState:
@@ -48,9 +48,10 @@ std::optional<BytesOfParts> parts_of(const Series& row) {
            run->memory_allocated_bytes_max == row.median.memory_allocated_bytes_max;
   });
   if (found == row.runs.end()) return std::nullopt;
+  const bool is_sharded = !(*found)->sharding.empty();
   BytesOfParts parts{};
   for (size_t use = 0; use < kMemoryUses; ++use) {
-    parts[static_cast<size_t>(part_of(static_cast<MemoryUse>(use)))] +=
+    parts[static_cast<size_t>(part_of(static_cast<MemoryUse>(use), is_sharded))] +=
         static_cast<double>((*found)->memory_by_use->bytes[use]);
   }
   return parts;

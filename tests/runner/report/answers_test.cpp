@@ -124,21 +124,22 @@ TEST_CASE("answers about why rows differ in memory") {
                                              {kAttention, 524},
                                              {kBatch, 1}});
   single.ranks = 1;
-  const ComparisonRow fsdp = with_uses("FSDP", {{kParameters, 260},  // 1/4 and some padding
-                                                {kWhole, 120},
-                                                {kGradients, 110},
-                                                {kOptimizerState, 512},
-                                                {kMlp, 500},
-                                                {kAttention, 524}});
-  const ComparisonRow wide = with_uses("wide", {{kParameters, 260},
-                                                {kWhole, 120},
-                                                {kGradients, 110},
-                                                {kOptimizerState, 512},
-                                                {kMlp, 1000},
-                                                {kAttention, 1048}});
+  ComparisonRow fsdp = with_uses("FSDP", {{kParameters, 260},  // 1/4 and some padding
+                                          {kWhole, 120},
+                                          {kGradients, 110},
+                                          {kOptimizerState, 512},
+                                          {kMlp, 500},
+                                          {kAttention, 524}});
+  ComparisonRow wide = with_uses("wide", {{kParameters, 260},
+                                          {kWhole, 120},
+                                          {kGradients, 110},
+                                          {kOptimizerState, 512},
+                                          {kMlp, 1000},
+                                          {kAttention, 1048}});
   ComparisonRow offload =
       with_uses("offload", {{kParameters, 256}, {kMlp, 500}, {kAttention, 524}});
   offload.offload = Offload::kOptimizer;
+  fsdp.sharding = wide.sharding = "full_shard";
   const char* kBase =
       "at its peak, 1 GPU holds optimizer state 2, activations 1, weights 1, gradients 0.098 GiB. "
       "What differs on a rank of";
@@ -160,6 +161,9 @@ TEST_CASE("answers about why rows differ in memory") {
   three.ranks = 3;  // a fourth is no share of three ranks
   CHECK_THAT(answers({single, three}),
              Catch::Contains("FSDP: 0.75 less weights, 0.12 more gathered"));
+  ComparisonRow qlora = three;
+  qlora.sharding = "";
+  CHECK_THAT(answers({single, qlora}), Catch::Contains("0.12 more converted weights"));
   ComparisonRow unknown = fsdp;
   unknown.memory_by_use.reset();
   CHECK(answers({single, unknown}) == "FSDP takes least, 1.98 GiB a rank");
