@@ -1,7 +1,10 @@
 """The folders include each other one way only (see ARCHITECTURE.md)."""
 
+import json
+import os
 import pathlib
 import re
+import subprocess
 
 import pytest
 
@@ -102,3 +105,12 @@ def test_nothing_prints_around_the_streams_that_are_made_safe():
     for file in (ROOT / "runner").glob("**/*.cpp"):
         code = re.sub(r"//.*", "", file.read_text())
         assert not prints.search(code), file
+
+
+def test_every_entry_of_ctest_has_one_level():
+    shown = subprocess.run(["ctest", "--test-dir", os.environ["FSDP_BUILD"], "--show-only=json-v1"], check=True,
+                           capture_output=True)
+    labels = {test["name"]: [each["value"] for each in test["properties"] if each["name"] == "LABELS"]
+              for test in json.loads(shown.stdout)["tests"]}
+    levels = [[["quick"]], [["full"]], [["nightly"]]]
+    assert labels and {name: label for name, label in labels.items() if label not in levels} == {}

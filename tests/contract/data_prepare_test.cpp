@@ -5,7 +5,6 @@
 #include <map>
 #include <numeric>
 #include <random>
-#include <set>
 
 #include "base/files/file_digest.h"
 #include "formats/data/document.h"
@@ -121,9 +120,7 @@ TEST_CASE("the first wrong record is the error, and nothing is left of the file"
   const int threads = GENERATE(1, 3);
   CHECK_THAT(refusal([&] { prepare(text_source(file), folder.path() / "out", threads); }),
              Contains("a.jsonl:9001: has something else than text"));
-  for (const auto& entry : std::filesystem::directory_iterator(folder.path() / "out")) {
-    CHECK(entry.path().filename() == ".lock");
-  }
+  CHECK(names_in(folder / "out") == std::vector<std::string>{".lock"});
 }
 
 TEST_CASE("a prepared file that is damaged or cut short is noticed, and made again") {
@@ -283,12 +280,9 @@ TEST_CASE("what a killed process left of another prepared file is removed") {
     std::ofstream(out / name) << "left";
   }
   prepare(source, out);
-  std::set<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(out)) {
-    names.insert(entry.path().filename());
-  }
-  CHECK(names == std::set<std::string>{".lock", "0123456789abcdef.tokens", "notes.txt",
-                                       prepared_name(source, file_digest)});
+  std::vector<std::string> expected{".lock", "0123456789abcdef.tokens", "notes.txt",
+                                    prepared_name(source, file_digest)};
+  CHECK_THAT(names_in(out), Catch::UnorderedEquals(expected));
 }
 
 TEST_CASE("planted links where a prepared file is written lead to nothing that is written to") {
@@ -301,6 +295,9 @@ TEST_CASE("planted links where a prepared file is written lead to nothing that i
   for (const char* const ending : {"", ".partial"}) {
     std::filesystem::create_symlink(precious, file.string() + ending);
   }
+  std::filesystem::create_symlink(precious, out / ".lock");
+  CHECK_THROWS(prepare(source, out));
+  std::filesystem::remove(out / ".lock");
   CHECK(prepare(source, out).count() == 1);
   CHECK(contents_of(precious) == "not yours");
   CHECK_FALSE(std::filesystem::is_symlink(file));

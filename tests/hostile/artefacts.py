@@ -75,7 +75,7 @@ def make(folder: pathlib.Path, programs: Programs) -> None:
 
     - sweep/: an experiment and its results, by the stub trainer
     - training/: an experiment and its results, by the real trainer
-    - model/, sharded_model/, torch_model/, sharded_torch_model/: Hugging Face folders
+    - model/, sharded_model/: Hugging Face folders
     - full/, sharded/: checkpoints after step 2
     - calibrated/: results with a calibration of training/'s first point
     - hub_cache/: the cache of a hub
@@ -93,7 +93,6 @@ def make(folder: pathlib.Path, programs: Programs) -> None:
         [checkpoint] = (folder / "training" / "results").glob(f"runs/training/*{name}-*/checkpoints/step-2")
         shutil.copytree(checkpoint, folder / name)
     make_model_folders(folder)
-    make_torch_folders(folder)
     call(programs, "calibrate", "experiment.yaml", "--only", "full", "--rounds", "1", "--trainer", programs.trainer,
          "--results", folder / "calibrated", folder=folder / "training", TMPDIR=str(folder))
     make_hub_cache(folder, programs)
@@ -151,22 +150,6 @@ def make_model_folders(folder: pathlib.Path) -> None:
         (folder / "sharded_model" / file).write_bytes(safetensors(shard_header, shard_data))
     (folder / "sharded_model" / "model.safetensors.index.json").write_text(
         json.dumps({"metadata": {"total_size": len(data)}, "weight_map": weight_map}))
-
-
-def make_torch_folders(folder: pathlib.Path) -> None:
-    """Makes the same models with weights that torch.save writes."""
-    import safetensors.torch
-    import torch
-    for source in ("model", "sharded_model"):
-        target = folder / source.replace("model", "torch_model")
-        target.mkdir()
-        shutil.copyfile(folder / source / "config.json", target / "config.json")
-        for file in (folder / source).glob("*.safetensors"):
-            name = file.stem.replace("model", "pytorch_model", 1) + ".bin"
-            torch.save(safetensors.torch.load_file(file), target / name)
-    index = (folder / "sharded_model" / "model.safetensors.index.json").read_text()
-    (folder / "sharded_torch_model" / "pytorch_model.bin.index.json").write_text(
-        index.replace("model-0", "pytorch_model-0").replace(".safetensors", ".bin"))
 
 
 def read_safetensors(file: pathlib.Path) -> tuple[dict, bytes]:

@@ -1,10 +1,11 @@
 """Copies of results.sqlite that other people, torn disks and other programs have changed."""
 
 import pathlib
+import re
 import shutil
 import sqlite3
 
-from tests.hostile import figures, odd
+from tests.hostile import figures, odd, oracle
 from tests.hostile.case import Case
 
 TABLES = ("experiments", "runs", "attempts", "ranks", "steps", "summaries", "evaluations",
@@ -157,12 +158,22 @@ def read(case: Case, results: pathlib.Path, *words: str, may_change: tuple[str, 
 
 
 def report(case: Case, results: pathlib.Path) -> None:
-    read(case, results, "report", "--format",
-         case.random.choice(["table", "markdown", "csv", "latex", "html", "json"]),
-         *case.random.choice([[], ["--per-rank"], ["--per-series"], ["trial"], ["--compare", "1", "2"],
-                              ["--since", "1d"]]))
+    form = case.random.choice(["table", "markdown", "csv", "latex", "html", "json"])
+    rows = case.random.choice([[], ["--per-rank"], ["--per-series"], ["trial"], ["--compare", "1", "2"],
+                               ["--since", "1d"]])
+    ended = read(case, results, "report", "--format", form, *rows)
+    if ended.ok and form == "html":
+        check_page(case, ended.output)
     if case.random.random() < 0.7:
         figures.check_report(case, results, may_change=MAY_CHANGE)
+
+
+def check_page(case: Case, page: bytes) -> None:
+    """Checks that the page's data are JSON."""
+    try:
+        oracle.strict_json(re.search(rb'<script type="application/json" id="data">(.*?)</script>', page, re.S).group(1))
+    except (AttributeError, ValueError) as error:
+        case.fail(f"the page has no data: {error}")
 
 
 def others(case: Case, results: pathlib.Path) -> None:

@@ -8,15 +8,6 @@
 namespace fsdp {
 namespace {
 
-std::vector<std::string> names_in(const std::filesystem::path& folder) {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    names.push_back(entry.path().filename());
-  }
-  std::ranges::sort(names);
-  return names;
-}
-
 TEST_CASE("a published folder takes its place as a whole, and nothing else is left") {
   const TemporaryFolder there;
   for (const std::string name : {"first", "second"}) {

@@ -6,7 +6,6 @@
 
 #include <array>
 #include <catch2/catch.hpp>
-#include <set>
 #include <system_error>
 
 #include "tests/temporary_folder.h"
@@ -17,14 +16,6 @@ namespace {
 std::string text_of(const std::filesystem::path& file) {
   std::ifstream stream(file, std::ios::binary);
   return {std::istreambuf_iterator<char>(stream), {}};
-}
-
-std::set<std::string> names_in(const std::filesystem::path& folder) {
-  std::set<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    names.insert(entry.path().filename());
-  }
-  return names;
 }
 
 mode_t mode_of(const std::filesystem::path& file) {
@@ -42,7 +33,7 @@ TEST_CASE("a file that is replaced keeps its mode, and a file beside it stays") 
   CHECK(text_of(folder / "table") == "text");
   CHECK(mode_of(folder / "table") == 0604);
   CHECK(text_of(folder / "table.new") == "somebody's");
-  CHECK(names_in(folder.path()) == std::set<std::string>{"table", "table.new"});
+  CHECK(names_in(folder.path()) == std::vector<std::string>{"table", "table.new"});
 }
 
 TEST_CASE("a new file has the mode that the user's mask leaves") {
@@ -92,7 +83,7 @@ TEST_CASE("a link stays, and the file that it means is replaced") {
   CHECK(std::filesystem::read_symlink(folder / "first") == "second");
   CHECK(std::filesystem::read_symlink(folder / "second") == "below/table");
   CHECK(text_of(folder / "below/table") == "text");
-  CHECK(names_in(folder / "below") == std::set<std::string>{"table"});
+  CHECK(names_in(folder / "below") == std::vector<std::string>{"table"});
 
   std::filesystem::create_symlink("below/later", folder / "to_nothing");
   write_whole_file(folder / "to_nothing", "new");
@@ -108,7 +99,7 @@ TEST_CASE("a link in the place of a file of the results is replaced, not followe
   CHECK(text_of(folder / "precious") == "not yours");
   CHECK_FALSE(std::filesystem::is_symlink(folder / "run.yaml"));
   CHECK(text_of(folder / "run.yaml") == "text");
-  CHECK(names_in(folder.path()) == std::set<std::string>{"precious", "run.yaml"});
+  CHECK(names_in(folder.path()) == std::vector<std::string>{"precious", "run.yaml"});
 }
 
 TEST_CASE("links that lead in a circle are an error") {
@@ -116,7 +107,7 @@ TEST_CASE("links that lead in a circle are an error") {
   std::filesystem::create_symlink("one", folder / "other");
   std::filesystem::create_symlink("other", folder / "one");
   CHECK_THROWS_AS(write_whole_file(folder / "one", "text"), std::system_error);
-  CHECK(names_in(folder.path()) == std::set<std::string>{"one", "other"});
+  CHECK(names_in(folder.path()) == std::vector<std::string>{"one", "other"});
 }
 
 TEST_CASE("a pipe is written to and stays a pipe") {
@@ -134,7 +125,7 @@ TEST_CASE("a pipe is written to and stays a pipe") {
   }
   close(reader);
   CHECK(std::filesystem::is_fifo(pipe));
-  CHECK(names_in(folder.path()) == std::set<std::string>{"link", "pipe"});
+  CHECK(names_in(folder.path()) == std::vector<std::string>{"link", "pipe"});
 }
 
 TEST_CASE("a file that a process has open is added to, not replaced") {
@@ -156,7 +147,7 @@ TEST_CASE("what cannot be written leaves nothing") {
   CHECK_THROWS_WITH(write_whole_file(folder / "place", "text"), Catch::Contains("place cannot be"));
   CHECK_THROWS_AS(write_whole_file(folder / "no/folder/table", "text"), std::system_error);
   CHECK_THROWS_AS(write_whole_file(folder / std::string(256, 'n'), "text"), std::system_error);
-  CHECK(names_in(folder.path()) == std::set<std::string>{"place"});
+  CHECK(names_in(folder.path()) == std::vector<std::string>{"place"});
   CHECK(names_in(folder / "place").empty());
 }
 

@@ -2,7 +2,6 @@
 
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <sstream>
 
 #include "contract/spec/yaml_value.h"
@@ -12,15 +11,6 @@ namespace fsdp {
 namespace {
 
 using Catch::Matchers::Contains;
-
-std::vector<std::string> names_in(const std::filesystem::path& folder) {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    names.push_back(entry.path().filename());
-  }
-  std::ranges::sort(names);
-  return names;
-}
 
 TEST_CASE("a file of another program is refused, and stays as it is") {
   const ResultsFolder results;

@@ -9,7 +9,7 @@
 #include "runner/store/database.h"
 #include "tests/runner/store/store_fixture.h"
 
-// Tests with several processes, full disks and kills. All of them are real.
+// Tests with several processes, a limit on the size of files, and a read-only folder.
 namespace fsdp {
 namespace {
 
@@ -39,28 +39,6 @@ int64_t value(const ResultsFolder& results, const std::string& sql) {
   return Statement(database, sql).value<int64_t>().value();
 }
 
-TEST_CASE("two processes that create and write one database at once lose nothing") {
-  const ResultsFolder results;
-  constexpr int64_t kTransactions = 40;
-  std::vector<pid_t> processes;
-  for (const std::string name : {"one", "two"}) {
-    processes.push_back(start_process([&] {
-      Store store(results.path());
-      const std::vector runs{planned_run("point", 1)};
-      const int64_t run_id = store.plan(experiment(name), runs).front().id;
-      const int attempt = store.begin_attempt(run_id, attempt_start());
-      for (int64_t i = 0; i < kTransactions; ++i) {
-        store.ingest(run_id, attempt, 0, step_events(10 * i + 1, 10 * i + 10));
-      }
-      store.end_attempt(run_id, attempt, RunStatus::kFinished, "", 2'000);
-    }));
-  }
-  for (const pid_t process : processes) CHECK(wait_for(process) == 0);
-  CHECK(value(results, "select count(*) from steps") == 2 * kTransactions * 10);
-  CHECK(value(results, "select min(steps) from comparison where status = 'finished'") ==
-        kTransactions * 10);
-}
-
 TEST_CASE("two processes that begin attempts of one run at once get numbers of their own") {
   const ResultsFolder results;
   constexpr int kAttempts = 60;
@@ -87,41 +65,6 @@ TEST_CASE("two processes that begin attempts of one run at once get numbers of t
   close(start[0]);
   close(start[1]);
   CHECK(value(results, "select max(attempt) from attempts") == 1 + 2 * kAttempts);
-}
-
-TEST_CASE("a writing process killed with -9 leaves whole transactions only") {
-  const ResultsFolder results;
-  int64_t run_id = 0;
-  {
-    Store store(results.path());
-    run_id = running_run(store, 1);
-  }
-  for (int kill_number = 1; kill_number <= 8; ++kill_number) {
-    const int64_t before = value(results, "select coalesce(max(step), 0) from steps");
-    int committed[2];
-    REQUIRE(pipe(committed) == 0);
-    const pid_t writer = start_process([&] {
-      Store store(results.path());
-      for (int64_t step = before + 1;; step += kStepsPerTransaction) {
-        store.ingest(run_id, 1, 0, step_events(step, step + kStepsPerTransaction - 1));
-        if (write(committed[1], "", 1) != 1) _exit(2);
-      }
-    });
-    close(committed[1]);
-    char byte;
-    for (int i = 0; i < kill_number; ++i) REQUIRE(read(committed[0], &byte, 1) == 1);
-    kill(writer, SIGKILL);
-    CHECK(WTERMSIG(wait_for(writer)) == SIGKILL);
-    close(committed[0]);
-
-    const Store store(results.path());
-    const int64_t steps = value(results, "select count(*) from steps");
-    CHECK(steps >= before + kill_number * kStepsPerTransaction);
-    CHECK(steps % kStepsPerTransaction == 0);
-    CHECK(value(results, "select last_sequence from ranks") == steps);
-    Database database(results.database());
-    CHECK(Statement(database, "pragma integrity_check").value<std::string>() == "ok");
-  }
 }
 
 TEST_CASE("a full disk is reported with file and remedy, and keeps what was recorded") {
