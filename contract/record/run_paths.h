@@ -58,6 +58,13 @@ int first_free_attempt(const RunPaths& paths);
 inline constexpr const char* kTrainerStateName = "trainer.json";
 inline constexpr size_t kLargestTrainerStateBytes = 100'000'000;  // it lists the files of all ranks
 
+// The merged model's folder inside a checkpoint. In the checkpoint's own folder, transformers would
+// find adapter_config.json and open the adapters. A resumed run does not read it.
+inline constexpr const char* kMergedFolder = "merged";
+inline bool is_of_merged_model(std::string_view name_in_checkpoint) {
+  return name_in_checkpoint.starts_with(kMergedFolder + std::string("/"));
+}
+
 // A folder in <run>/checkpoints/, by its name.
 struct CheckpointFolder {
   enum class State {

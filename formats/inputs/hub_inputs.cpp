@@ -11,6 +11,7 @@
 #include "base/text/foreign_json.h"
 #include "base/text/utf8.h"
 #include "contract/spec/yaml_value.h"
+#include "formats/tokenizers/tokenizer.h"
 
 namespace fsdp {
 namespace {
@@ -19,12 +20,6 @@ using std::filesystem::path;
 using Files = std::vector<ListedFile>;
 
 constexpr int64_t kLargestIndexBytes = 100'000'000;
-
-// The tokenizer files beside a model that this project or `transformers` reads.
-constexpr std::array<std::string_view, 8> kTokenizerFiles{
-    "tokenizer.json",      "tokenizer.model",         "spiece.model",
-    "added_tokens.json",   "special_tokens_map.json", "tokenizer_config.json",
-    "chat_template.jinja", "chat_template.json"};
 
 // Weights in one file, or in the shards of an index. The first form that exists counts.
 struct WeightsForm {
@@ -162,7 +157,9 @@ std::vector<ListedFile> wanted_files(const HubInput& input, const HubFiles& hub)
   const Files files = hub.list("", false);
   Files taken;
   take(files, "config.json", taken);
-  for (const std::string_view path : kTokenizerFiles) take(files, path, taken);
+  for (const Files& listed : {files, hub.list(kMoreTemplates, false)}) {
+    std::ranges::copy_if(listed, std::back_inserter(taken), is_of_tokenizer, &ListedFile::path);
+  }
   if (input.key != "model.source") {
     if (!taken.empty()) return taken;
     throw ConfigError(

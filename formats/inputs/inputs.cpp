@@ -66,7 +66,7 @@ int64_t check_data_file(const path& file, const RunSpec& spec, int64_t vocab_siz
   return count_documents(data_source(spec, file));
 }
 
-// A checkpoint's trainer.json and the files that it lists.
+// A checkpoint's trainer.json and the files that it lists, except the merged model's.
 std::vector<path> checkpoint_files(const path& checkpoint) {
   const path state = checkpoint / kTrainerStateName;
   std::vector<path> files{state};
@@ -75,7 +75,8 @@ std::vector<path> checkpoint_files(const path& checkpoint) {
     if (!file.is_object() || !file.value("name", nlohmann::json()).is_string()) {
       refuse_file(state, "lists a file without a name");
     }
-    files.push_back(checkpoint / file.at("name").get<std::string>());
+    const auto name = file.at("name").get<std::string>();
+    if (!is_of_merged_model(name)) files.push_back(checkpoint / name);
   }
   return files;
 }
@@ -228,7 +229,7 @@ std::vector<NamedInput> input_files(const RunSpec& spec) {
   }
   if (const path& adapter = spec.lora.adapter; !adapter.empty()) {
     inputs.push_back({"lora.adapter", adapter / "adapter_config.json"});
-    add("lora.adapter", [&] { return weight_files(adapter); });
+    add("lora.adapter", [&] { return weight_files(adapter, WeightsOf::kAdapter); });
   }
   inputs.push_back({"data.train", training_file(spec.data)});
   if (needs_tokenizer(spec.data.kind)) {

@@ -1,5 +1,8 @@
 #include "formats/tokenizers/tokenizer.h"
 
+#include <algorithm>
+#include <set>
+
 #include "base/files/input_file.h"
 #include "formats/tokenizers/bpe_tokenizer.h"
 
@@ -7,6 +10,39 @@ namespace fsdp {
 namespace {
 
 using std::filesystem::path;
+
+// The names in vocab_files_names of transformers' tokenizers, and those of their settings.
+const std::set<std::string_view> kNames{"added_tokens.json",
+                                        "bpe.codes",
+                                        "byte_maps.json",
+                                        "chat_template.jinja",
+                                        "chat_template.json",
+                                        "dict.txt",
+                                        "emoji.json",
+                                        "entity_vocab.json",
+                                        "merges.txt",
+                                        "normalizer.json",
+                                        "prophetnet.tokenizer",
+                                        "sentencepiece.bpe.model",
+                                        "sentencepiece.model",
+                                        "source.spm",
+                                        "special_tokens_map.json",
+                                        "spiece.model",
+                                        "spm.model",
+                                        "spm_char.model",
+                                        "target.spm",
+                                        "target_vocab.json",
+                                        "tekken.json",
+                                        "tiktoken.model",
+                                        "tokenizer.json",
+                                        "tokenizer.model",
+                                        "tokenizer_config.json",
+                                        "vocab-src.json",
+                                        "vocab-tgt.json",
+                                        "vocab.json",
+                                        "vocab.txt",
+                                        "word_pronunciation.json",
+                                        "word_shape.json"};
 
 bool is_folder(const path& place) {
   std::error_code error;
@@ -24,6 +60,34 @@ std::unique_ptr<Tokenizer> open_file(const path& file, const FolderSettings& set
 }
 
 }  // namespace
+
+bool is_of_tokenizer(std::string_view name) {
+  if (const size_t slash = name.find('/'); slash != name.npos) {
+    return name.substr(0, slash) == kMoreTemplates && name.ends_with(".jinja") &&
+           name.find('/', slash + 1) == name.npos;
+  }
+  // "tokenizer.4.0.0.json" is for that version of transformers or later, "tokenizer.model.v3" of
+  // Mistral.
+  return kNames.contains(name) || name.starts_with("tokenizer.model.") ||
+         (name.starts_with("tokenizer.") && name.ends_with(".json"));
+}
+
+std::vector<PlacedFile> transformers_files(const path& place, const char* name_of_model) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(place, error)) {
+    if (!std::filesystem::is_regular_file(place, error)) return {};
+    return {{place.extension() == ".json" ? "tokenizer.json" : name_of_model, place}};
+  }
+  std::vector<PlacedFile> files;
+  for (const path& folder : {place, place / kMoreTemplates}) {
+    for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+      const std::string name = entry.path().lexically_relative(place);
+      if (is_of_tokenizer(name) && entry.is_regular_file(error)) files.push_back({name, entry});
+    }
+  }
+  std::ranges::sort(files, {}, &PlacedFile::name);
+  return files;
+}
 
 std::unique_ptr<Tokenizer> open_tokenizer(const path& place) {
   if (!is_folder(place)) return open_file(place, {});

@@ -67,6 +67,23 @@ std::unique_ptr<Tokenizer> open_tokenizer(const std::filesystem::path& path);
 // The files that open_tokenizer reads.
 std::vector<std::filesystem::path> tokenizer_files(const std::filesystem::path& path);
 
+// A file, and its name in a folder for transformers: "additional_chat_templates/rag.jinja".
+struct PlacedFile {
+  std::string name;
+  std::filesystem::path source;
+
+  bool operator==(const PlacedFile&) const = default;
+};
+
+// True if a tokenizer of transformers may read the file of this name in its folder.
+bool is_of_tokenizer(std::string_view name);
+inline constexpr const char* kMoreTemplates = "additional_chat_templates";
+
+// Returns the files with which transformers opens the tokenizer at `path`. If that is a file, its
+// name becomes tokenizer.json, or `name_of_model` if it is not JSON. Empty if there is none.
+std::vector<PlacedFile> transformers_files(const std::filesystem::path& path,
+                                           const char* name_of_model);
+
 // A tokenizer's chat template, in the language of jinja2.
 struct ChatTemplate {
   std::filesystem::path file;  // where it stands

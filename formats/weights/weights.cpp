@@ -21,6 +21,7 @@ using nlohmann::json;
 using std::filesystem::path;
 
 struct Format {
+  WeightsOf of;
   std::string file;
   StoredTensors (*read)(const std::shared_ptr<const InputFile>& file);
 
@@ -30,12 +31,16 @@ struct Format {
   }
 };
 
+StoredTensors tensors_of_safetensors(const std::shared_ptr<const InputFile>& file) {
+  return read_safetensors(file).tensors;
+}
+
 // The first format that a folder has is read.
 const std::array kFormats{
-    Format{"model.safetensors", [](const auto& file) { return read_safetensors(file).tensors; }},
-    Format{"pytorch_model.bin", read_torch},
-    Format{"adapter_model.safetensors",
-           [](const auto& file) { return read_safetensors(file).tensors; }}};
+    Format{WeightsOf::kModel, "model.safetensors", tensors_of_safetensors},
+    Format{WeightsOf::kModel, "pytorch_model.bin", read_torch},
+    Format{WeightsOf::kAdapter, "adapter_model.safetensors", tensors_of_safetensors},
+    Format{WeightsOf::kAdapter, "adapter_model.bin", read_torch}};
 
 // The weights of a folder: one file, or an index of several.
 struct Found {
@@ -44,10 +49,16 @@ struct Found {
   bool is_index;
 };
 
-Found find_weights(const path& folder) {
+Found find_weights(const path& folder, WeightsOf of) {
   for (const Format& format : kFormats) {
+    if (format.of != of) continue;
     if (input_exists(folder / format.file)) return {format, folder / format.file, false};
     if (input_exists(folder / format.index())) return {format, folder / format.index(), true};
+  }
+  if (of == WeightsOf::kAdapter) {
+    refuse_file(folder,
+                "holds neither adapter_model.safetensors nor adapter_model.bin; write the adapters "
+                "with PEFT's save_pretrained");
   }
   refuse_file(
       folder,
@@ -128,8 +139,8 @@ bool is_copy(const StoredTensor& a, const StoredTensor& b) {
 
 }  // namespace
 
-std::vector<path> weight_files(const path& folder) {
-  const Found found = find_weights(folder);
+std::vector<path> weight_files(const path& folder, WeightsOf of) {
+  const Found found = find_weights(folder, of);
   std::vector<path> files{found.file};
   if (!found.is_index) return files;
   std::set<path> shards;
@@ -138,8 +149,8 @@ std::vector<path> weight_files(const path& folder) {
   return files;
 }
 
-StoredTensors read_weights(const path& folder) {
-  const auto [format, file, is_index] = find_weights(folder);
+StoredTensors read_weights(const path& folder, WeightsOf of) {
+  const auto [format, file, is_index] = find_weights(folder, of);
   if (!is_index) return format.read_file(file);
   std::map<std::string, StoredTensors> shards;
   StoredTensors tensors;
@@ -165,15 +176,10 @@ ModelConfig with_stored_head(const path& folder, ModelConfig config) {
   return config;
 }
 
-namespace {
-
-[[noreturn]] void refuse_tensor(const path& folder, const std::string& name,
-                                const std::string& problem) {
+void refuse_tensor(const path& folder, const std::string& name, const std::string& problem) {
   refuse_file(folder, "tensor '" + name + "' " + problem);
 }
 
-// Checks the tensor's shape and dtype. `asker` is the name, in messages, of what requires the
-// tensor.
 void check_tensor(const path& folder, const StoredTensors& stored, const NamedTensor& tensor,
                   const std::string& asker) {
   const auto found = stored.find(tensor.name);
@@ -189,62 +195,6 @@ void check_tensor(const path& folder, const StoredTensors& stored, const NamedTe
   }
   if (dtype != "F32" && dtype != "BF16" && dtype != "F16") {
     refuse_tensor(folder, tensor.name, "has dtype " + dtype + "; allowed: F32, BF16, F16");
-  }
-}
-
-// Refuses kinds of adapters that have the same tensors, but compute otherwise or belong to changed
-// weights.
-void require_plain_adapter(const path& file, const json& object) {
-  const auto refuse = [&](const std::string& key, const json& value) {
-    refuse_file(file, "has " + key + ' ' + value.dump() +
-                          ", which is another kind of adapter; only plain LoRA can be read");
-  };
-  for (const char* key : {"alpha_pattern", "use_dora", "use_qalora", "use_bdlora", "kasa_config",
-                          "monteclora_config", "arrow_config", "alora_invocation_tokens"}) {
-    const json value = object.value(key, json());
-    if (!value.empty() && value != false) refuse(key, value);
-  }
-  const json start = object.value("init_lora_weights", json());
-  const std::set<json> of_unchanged_weights{"gaussian", "eva", "orthogonal"};
-  if (start.is_string() && !of_unchanged_weights.contains(start))
-    refuse("init_lora_weights", start);
-}
-
-}  // namespace
-
-void check_adapter(const path& folder, const ModelConfig& config, const LoraSpec& lora) {
-  const path file = folder / "adapter_config.json";
-  json object = parse_json_object(file, read_input_file(file));
-  require_plain_adapter(file, object);
-  object.emplace("use_rslora", false);  // PEFT before 0.8 has no such key
-  const auto require = [&](const char* key, const json& value, const std::string& asker) {
-    const auto found = object.find(key);
-    if (found != object.end() && *found == value) return;
-    refuse_file(file, "has " + std::string(key) + ' ' +
-                          (found == object.end() ? "not given" : found->dump()) + ", but " + asker +
-                          value.dump());
-  };
-  require("peft_type", "LORA", "only this can be read: ");
-  require("bias", "none", "only this can be read: ");
-  require("r", lora.rank, "lora.rank is ");
-  require("lora_alpha", lora.alpha, "lora.alpha is ");
-  require("use_rslora", lora.use_rslora, "lora.use_rslora is ");
-  const StoredTensors stored = read_weights(folder);
-  std::set<std::string> expected;
-  for_each_module(config, Method::kLora, lora, [&](const ModuleSpec& module) {
-    for (const ParameterSpec& parameter : module.parameters) {
-      if (parameter.role != ParameterRole::kAdapter) continue;
-      for (const NamedTensor& tensor : parameter.tensors) {
-        check_tensor(folder, stored, tensor, "lora");
-        expected.insert(tensor.name);
-      }
-    }
-  });
-  for (const auto& [name, tensor] : stored) {
-    if (!expected.contains(name)) {
-      refuse_tensor(folder, name,
-                    "is no adapter of lora.targets; give the targets that the folder has");
-    }
   }
 }
 

@@ -77,8 +77,11 @@ TEST_CASE("keys of adapters without method lora are refused") {
 TEST_CASE("a folder of other adapters than the run's is refused") {
   const LoraSpec lora = lora_of(2, {"v_proj"}, 4);
   const TemporaryFolder folder;
-  const auto write = [&](const std::string& keys, const Tensors& tensors) {
-    folder.write("adapter_config.json", R"({"peft_type": "LORA", "bias": "none", )" + keys + "}");
+  const auto write = [&](const std::string& keys, const Tensors& tensors,
+                         const std::string& targets = R"(["v_proj"])") {
+    folder.write("adapter_config.json",
+                 R"({"peft_type": "LORA", "bias": "none", "target_modules": )" + targets + ", " +
+                     keys + "}");
     folder.write("adapter_model.safetensors", counting_safetensors(tensors));
   };
   const auto message = [&] { return refusal([&] { check_adapter(folder.path(), kSmall, lora); }); };
@@ -91,7 +94,18 @@ TEST_CASE("a folder of other adapters than the run's is refused") {
   write(R"("r": 2, "lora_alpha": 4, "use_rslora": true)", tensors);
   CHECK_THAT(message(), Contains("has use_rslora true, but lora.use_rslora is false"));
   write(R"("r": 2)", tensors);
-  CHECK_THAT(message(), Contains("has lora_alpha not given"));
+  CHECK_THAT(message(), Contains("has lora_alpha 8, but lora.alpha is 4"));  // PEFT's default
+  for (const char* other : {R"(["q_proj","v_proj"])", R"(["k_proj"])", "[]", R"("all-linear")"}) {
+    write(keys, tensors, other);
+    CHECK_THAT(message(), Contains(std::string("has target_modules ") + other) &&
+                              Contains("take the folder as PEFT saved it"));
+  }
+  for (const char* same : {R"(["self_attn.v_proj"])", R"(["v_proj", "query"])"}) {
+    write(keys, tensors, same);
+    CHECK_NOTHROW(check_adapter(folder.path(), kSmall, lora));
+  }
+  write(keys, tensors, R"(".*v_proj")");
+  CHECK_THAT(message(), Contains("allowed: a list of names such as [\"q_proj\"]"));
   write(keys, tensors_of_adapters(lora_of(2, {"v_proj", "o_proj"})));
   CHECK_THAT(message(), Contains("o_proj.lora_A.weight' is no adapter of lora.targets"));
   tensors.begin()->second = {3, 8};
@@ -102,23 +116,41 @@ TEST_CASE("a folder of other adapters than the run's is refused") {
   CHECK_THAT(message(), Contains("lora_A.weight' is missing"));
 }
 
+TEST_CASE("of a folder with a base model and adapters, each is read as PEFT reads it") {
+  const LoraSpec lora = lora_of(2, {"v_proj"}, 8);
+  const TemporaryFolder folder;
+  folder.write("adapter_config.json", R"({"r": 2, "target_modules": ["v_proj"]})");
+  folder.write("model.safetensors", counting_safetensors({{"base", {2}}}));
+  CHECK_THAT(refusal([&] { check_adapter(folder.path(), kSmall, lora); }),
+             Contains("holds neither adapter_model.safetensors nor adapter_model.bin"));
+  folder.write("adapter_model.safetensors", counting_safetensors(tensors_of_adapters(lora)));
+  CHECK_NOTHROW(check_adapter(folder.path(), kSmall, lora));
+  CHECK(weight_files(folder.path(), WeightsOf::kAdapter) ==
+        std::vector{folder.path() / "adapter_model.safetensors"});
+  CHECK(read_weights(folder.path()).contains("base"));
+}
+
 TEST_CASE("adapters that compute otherwise than their tensors tell are refused") {
   const LoraSpec lora = lora_of(2, {"v_proj"}, 4);
   const TemporaryFolder folder;
   folder.write("adapter_model.safetensors", counting_safetensors(tensors_of_adapters(lora)));
   const auto check = [&](const std::string& key) {
     folder.write("adapter_config.json",
-                 R"({"peft_type": "LORA", "bias": "none", "r": 2, "lora_alpha": 4, )" + key + "}");
+                 R"({"target_modules": ["v_proj"], "r": 2, "lora_alpha": 4, )" + key + "}");
     check_adapter(folder.path(), kSmall, lora);
   };
   for (const char* key :
        {R"("alpha_pattern": {"v_proj": 8})", R"("use_dora": true)", R"("use_qalora": true)",
         R"("kasa_config": {"beta": 1})", R"("alora_invocation_tokens": [1])",
-        R"("init_lora_weights": "pissa_niter_4")", R"("init_lora_weights": "loftq")"}) {
+        R"("init_lora_weights": "pissa_niter_4")", R"("init_lora_weights": "loftq")",
+        R"("layer_replication": [[0, 1]])", R"("rank_pattern": {"v_proj": 3})", R"("bias": "all")",
+        R"("modules_to_save": ["lm_head"])", R"("a_key_of_tomorrow": 1)"}) {
     CHECK_THAT(refusal([&] { check(key); }), Contains("only plain LoRA can be read"));
   }
   for (const char* plain :
        {R"("alpha_pattern": {}, "use_dora": false, "kasa_config": null)",
+        R"("peft_type": "LORA", "bias": "none", "task_type": "CAUSAL_LM", "layers_pattern": [])",
+        R"("eva_config": {"rho": 2.0}, "megatron_core": "megatron.core", "fan_in_fan_out": false)",
         R"("init_lora_weights": "gaussian")", R"("init_lora_weights": false)"}) {
     CHECK_NOTHROW(check(plain));
   }

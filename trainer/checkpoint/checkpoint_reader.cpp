@@ -15,6 +15,13 @@ namespace {
 
 using std::filesystem::path;
 
+WeightsOf kind_of(const TrainerState& state) {
+  const bool has_adapters = std::ranges::any_of(state.files, [](const CheckpointFile& file) {
+    return file.name.starts_with("adapter_model");
+  });
+  return has_adapters ? WeightsOf::kAdapter : WeightsOf::kModel;
+}
+
 bool is_piece_file(const std::string& name) {
   return name.find(".rank") != std::string::npos && name.ends_with(".safetensors");
 }
@@ -42,7 +49,7 @@ void copy(const StoredTensor& entry, int64_t first, const at::Tensor& out) {
 
 CheckpointReader::CheckpointReader(path folder)
     : folder_(std::move(folder)), state_(read_trainer_state(folder_)) {
-  if (has_full_weights()) full_weights_ = read_weights(folder_);
+  if (has_full_weights()) full_weights_ = read_weights(folder_, kind_of(state_));
   for (const CheckpointFile& file : state_.files) {
     if (is_piece_file(file.name)) pieces_.add_file(folder_ / file.name);
   }

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/files/input_file.h"
+#include "trainer/checkpoint/output_file.h"
 #include "trainer/checkpoint/stored_dtype.h"
 
 namespace fsdp {
@@ -112,8 +113,13 @@ Checksums FullWeightsWriter::finish() {
   for (size_t i = 0; i < files_.size(); ++i) checksums[file_names_[i]] = files_[i]->finish();
   if (!index_.empty()) add_file(names_.weights + ".safetensors.index.json", index_);
   if (!names_.config.empty()) add_file(names_.config_name, names_.config);
-  for (const std::filesystem::path& file : names_.copied) {
-    add_file(file.filename(), read_input_file(file));
+  for (const auto& [name, source] : names_.copied) {
+    const std::filesystem::path folder = (folder_ / name).parent_path();
+    std::error_code error;
+    std::filesystem::create_directory(folder, error);
+    if (error) fail_to_write(folder, error.value());
+    add_file(name, read_input_file(source));
+    if (folder != folder_) sync_folder(folder);
   }
   return checksums;
 }

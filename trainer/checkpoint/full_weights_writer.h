@@ -10,7 +10,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "contract/record/run_paths.h"
 #include "contract/spec/run_spec.h"
+#include "formats/tokenizers/tokenizer.h"
 #include "trainer/checkpoint/safetensors_writer.h"
 #include "trainer/model/model.h"
 
@@ -23,18 +25,14 @@ struct ModelFiles {
   std::string weights = "model";  // the stem of the weights' files
   int64_t max_file_bytes = kMaxFileBytes;
   std::string config_name = "config.json";
-  std::string config{};                         // its text; empty: the file is not written
-  std::vector<std::filesystem::path> copied{};  // the source's other files, such as the tokenizer's
+  std::string config{};              // its text; empty: the file is not written
+  std::vector<PlacedFile> copied{};  // the tokenizer's, and others of the model's source
 };
 
 // Returns the files of a Hugging Face model. config.json is the source's, or made from
 // spec.model.config if the model has no source. If the run trains adapters, returns PEFT's files.
-// `dtype` is the stored weights' type.
+// `dtype` is the stored weights' type. The tokenizer is the run's, wherever it comes from.
 ModelFiles model_files(const RunSpec& spec, const ModelConfig& config, at::ScalarType dtype);
-
-// The merged model's folder inside the checkpoint. In the checkpoint's own folder, transformers
-// would find adapter_config.json and open the adapters.
-inline constexpr const char* kMergedFolder = "merged";
 
 // Return the stored dtype and the files of the merged model.
 at::ScalarType merged_dtype(const RunSpec& spec);

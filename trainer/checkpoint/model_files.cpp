@@ -1,10 +1,10 @@
-#include <array>
 #include <nlohmann/json.hpp>
 
 #include "base/files/input_file.h"
 #include "base/text/foreign_json.h"
 #include "contract/families/adapters.h"
 #include "contract/families/family.h"
+#include "formats/inputs/inputs.h"
 #include "trainer/checkpoint/full_weights_writer.h"
 #include "trainer/strategy/precision.h"
 
@@ -13,13 +13,6 @@ namespace {
 
 using nlohmann::ordered_json;
 using std::filesystem::path;
-
-// Files that are copied if the model's source has them.
-constexpr std::array kOtherFiles{
-    "generation_config.json", "tokenizer.json",     "tokenizer_config.json",
-    "tokenizer.model",        "vocab.json",         "merges.txt",
-    "added_tokens.json",      "chat_template.json", "special_tokens_map.json",
-    "chat_template.jinja"};
 
 std::string dtype_in_config(at::ScalarType dtype) {
   switch (dtype) {
@@ -49,14 +42,10 @@ std::string config_text(const ModelSpec& model, at::ScalarType dtype) {
   return config.dump(2) + '\n';
 }
 
-std::vector<path> copied_files(const ModelSpec& model) {
-  std::vector<path> files;
-  if (model.source.empty()) return files;
-  for (const char* name : kOtherFiles) {
-    std::error_code error;
-    if (std::filesystem::exists(model.source / name, error)) files.push_back(model.source / name);
-  }
-  return files;
+// Returns the files of the run's tokenizer, under names at which transformers finds them.
+std::vector<PlacedFile> tokenizer_files_of(const RunSpec& spec, const ModelConfig& config) {
+  const bool is_decoder = family_of(config).structure == ModelStructure::kDecoder;
+  return transformers_files(tokenizer_of(spec), is_decoder ? "tokenizer.model" : "spiece.model");
 }
 
 // The text of PEFT's adapter_config.json.
@@ -94,16 +83,21 @@ ModelFiles merged_model_files(const RunSpec& spec, const ModelConfig& config) {
 }
 
 ModelFiles model_files(const RunSpec& spec, const ModelConfig& config, at::ScalarType dtype) {
+  std::vector<PlacedFile> copied = tokenizer_files_of(spec, config);
   if (spec.method != Method::kFull) {
     return {.weights = "adapter_model",
             .max_file_bytes = std::numeric_limits<int64_t>::max(),
             .config_name = "adapter_config.json",
-            .config = adapter_config_text(spec, config)};
+            .config = adapter_config_text(spec, config),
+            .copied = std::move(copied)};
   }
+  const char* const name = "generation_config.json";
+  if (const path file = spec.model.source / name; input_exists(file))
+    copied.push_back({name, file});
   return {.max_file_bytes =
               spec.checkpoint.single_file ? std::numeric_limits<int64_t>::max() : kMaxFileBytes,
           .config = config_text(spec.model, dtype),
-          .copied = copied_files(spec.model)};
+          .copied = std::move(copied)};
 }
 
 }  // namespace fsdp

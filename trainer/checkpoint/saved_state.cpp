@@ -28,9 +28,7 @@ class FileSizes {
                  at::ScalarType dtype, const ModelFiles& files) {
     add(folder + files.weights + ".safetensors", full_weights_bytes(parameters, dtype, files));
     add(folder + files.config_name, std::ssize(files.config));
-    for (const std::filesystem::path& file : files.copied) {
-      add(folder + file.filename().string(), state_of(file).size_bytes);
-    }
+    for (const auto& [name, source] : files.copied) add(folder + name, state_of(source).size_bytes);
   }
   void add(const std::string& name, int64_t bytes) {
     files_.push_back({.name = name, .size_bytes = bytes, .xxh3_128 = std::string(32, '0')});

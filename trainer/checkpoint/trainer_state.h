@@ -99,8 +99,9 @@ struct TrainerState {
 // Returns the state as JSON, which ends with a checksum of the text before it.
 std::string to_json(const TrainerState& state);
 
-// Reads the trainer.json of a checkpoint. Throws ConfigError (place: the file) if it is damaged, or
-// if a file that it lists is missing or has another size.
+// Reads the trainer.json of a checkpoint, without the files of the merged model, which may be gone.
+// Throws ConfigError (place: the file) if it is damaged, or if a file that it lists is missing or
+// has another size.
 TrainerState read_trainer_state(const std::filesystem::path& checkpoint);
 
 // Reads this rank's share of a checkpoint's files, which `ranks` ranks share evenly. Throws

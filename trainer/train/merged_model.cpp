@@ -1,5 +1,7 @@
 #include "trainer/train/merged_model.h"
 
+#include <ATen/ops/isfinite.h>
+
 #include "base/text/config_error.h"
 #include "contract/families/adapters.h"
 #include "formats/weights/weights.h"
@@ -22,13 +24,21 @@ class MergedWeights {
       : lora_(spec.lora),
         dtype_(merged_dtype(spec)),
         compute_dtype_(dtypes_of(spec.precision).compute),
-        adapters_(read_weights(checkpoint)) {
+        adapters_(read_weights(checkpoint, WeightsOf::kAdapter)) {
     spec.lora.adapter = checkpoint;
     source_ = make_weight_source(spec);
   }
 
   // Returns the value of a parameter of one tensor.
   at::Tensor value(const Parameter& weight) const {
+    const at::Tensor value = unchecked_value(weight);
+    if (at::isfinite(value).all().item<bool>()) return value;
+    throw ConfigError(
+        "", "", "tensor '" + weight.tensors().front().name + "' has a value" + infinite_in(dtype_));
+  }
+
+ private:
+  at::Tensor unchecked_value(const Parameter& weight) const {
     const NamedTensor& tensor = weight.tensors().front();
     const std::string stem = kAdapterPrefix + tensor.name.substr(0, tensor.name.rfind('.'));
     const std::string a = stem + ".lora_A.weight";
@@ -41,7 +51,6 @@ class MergedWeights {
     return merged_OD.to(dtype_);
   }
 
- private:
   at::Tensor read(const Parameter& parameter, at::ScalarType dtype) const {
     if (parameter.is_quantized()) return dequantized(parameter).to(dtype);
     const at::Tensor value = at::empty(parameter.shape(), dtype);

@@ -61,8 +61,8 @@ std::string place_text(const std::vector<int64_t>& shape, int64_t index) {
 // Reads the weights in the folder that `key` names.
 class CheckpointWeights {
  public:
-  CheckpointWeights(std::string key, const std::filesystem::path& folder)
-      : key_(std::move(key)), folder_(folder), tensors_(read_weights(folder)) {}
+  CheckpointWeights(std::string key, const std::filesystem::path& folder, WeightsOf of)
+      : key_(std::move(key)), folder_(folder), tensors_(read_weights(folder, of)) {}
 
   void operator()(const Parameter& parameter, int64_t offset, const at::Tensor& out) const {
     for_each_tensor(parameter, offset, out,
@@ -85,7 +85,8 @@ class CheckpointWeights {
     read(stored->scales, layout.scales_at());
     std::memcpy(&bytes[layout.mean_at()], &stored->mean_of_scales, sizeof(float));
     check_finite(tensor, 0,
-                 at::from_blob(&bytes[layout.scales_of_scales_at()], {layout.blocks_of_scales()}));
+                 at::from_blob(&bytes[layout.scales_of_scales_at()], {layout.blocks_of_scales()}),
+                 at::kFloat);
     DynamicMap map;
     stored->map_of_scales.read(0, std::as_writable_bytes(std::span(map.values)));
     if (!std::ranges::equal(map.values, dynamic_map(/*is_signed=*/true).values)) {
@@ -129,24 +130,27 @@ class CheckpointWeights {
       const int64_t count = std::min(kBlock, part.numel() - done);
       stored.read((first + done) * item_bytes, {staged.get(), count * item_bytes});
       const at::Tensor block = at::from_blob(staged.get(), {count}, dtype);
-      check_finite(tensor, first + done, block);
+      check_finite(tensor, first + done, block, part.scalar_type());
       part.narrow(0, done, count).copy_(block);
       continue_start_up_part();
     }
   }
 
-  // `first` is the tensor's element at which `block` begins.
-  void check_finite(const NamedTensor& tensor, int64_t first, const at::Tensor& block) const {
+  // `first` is the tensor's element at which `block` begins, and `dtype` the wanted one.
+  void check_finite(const NamedTensor& tensor, int64_t first, const at::Tensor& block,
+                    at::ScalarType dtype) const {
     const auto [minimum, maximum] = at::aminmax(block);  // both NaN if the block has one
-    const auto is_finite = [](const at::Tensor& value) {
-      return std::isfinite(value.item<float>());
+    const auto is_finite = [&](const at::Tensor& value) {
+      return std::isfinite(value.to(dtype).item<float>());
     };
     if (is_finite(minimum) && is_finite(maximum)) return;
-    const int64_t index = at::isfinite(block).logical_not().nonzero()[0].item<int64_t>();
-    refuse(tensor, "is " + c10::str(block[index].item<float>()) + " at " +
-                       place_text(tensor.shape, first + index) +
-                       "; the file is damaged, or the training that wrote it had diverged: take "
-                       "another one");
+    const int64_t index = at::isfinite(block.to(dtype)).logical_not().nonzero()[0].item<int64_t>();
+    const auto value = block[index].item<float>();
+    refuse(tensor, "is " + c10::str(value) + " at " + place_text(tensor.shape, first + index) +
+                       (std::isfinite(value)
+                            ? infinite_in(dtype)
+                            : "; the file is damaged, or the training that wrote it had diverged: "
+                              "take another one"));
   }
 
   std::string key_;
@@ -289,18 +293,26 @@ class QuantizedWeights {
 
 }  // namespace
 
+std::string infinite_in(at::ScalarType dtype) {
+  return dtype == at::kHalf
+             ? ", which is infinite in fp16; set checkpoint.merge_dtype: bf16 or fp32"
+             : ", which is infinite in bf16; set precision or "
+               "checkpoint.merge_dtype to fp32";
+}
+
 FillParameter make_weight_source(const RunSpec& spec) {
-  const auto stored = [](const std::string& key, const std::filesystem::path& folder) {
-    return folder.empty() ? nullptr : std::make_shared<const CheckpointWeights>(key, folder);
+  const auto stored = [](const std::string& key, const std::filesystem::path& folder,
+                         WeightsOf of) {
+    return folder.empty() ? nullptr : std::make_shared<const CheckpointWeights>(key, folder, of);
   };
   const auto values = [&](const std::shared_ptr<const CheckpointWeights>& weights) {
     if (!weights) return FillParameter(RandomWeights(spec.train.seed));
     return FillParameter(std::bind_front(&CheckpointWeights::operator(), weights));
   };
-  const auto of_model = stored("model.source", spec.model.source);
+  const auto of_model = stored("model.source", spec.model.source, WeightsOf::kModel);
   const FillParameter model = QuantizedWeights(values(of_model), of_model);
   if (spec.method == Method::kFull) return model;
-  return [model, adapters = values(stored("lora.adapter", spec.lora.adapter))](
+  return [model, adapters = values(stored("lora.adapter", spec.lora.adapter, WeightsOf::kAdapter))](
              const Parameter& parameter, int64_t offset, const at::Tensor& out) {
     const bool is_adapter = parameter.role() == ParameterRole::kAdapter;
     (is_adapter ? adapters : model)(parameter, offset, out);

@@ -10,12 +10,15 @@ namespace fsdp {
 // With model.source, the values come from the folder's files. Only the requested bytes are read.
 // F32, BF16 and F16 are converted to the wanted dtype. A call throws ConfigError if the checkpoint
 // lacks a tensor of the parameter or has it with another shape or dtype. It also throws if a
-// requested element is not finite.
+// requested element is not finite in the wanted dtype.
 //
 // Otherwise values are random, by the parameter's Initialization. They depend only on train.seed,
 // the tensor's name and the element's index, so ranks, strategies and slices agree.
 //
 // Throws ConfigError if the checkpoint's files are not well formed.
 FillParameter make_weight_source(const RunSpec& spec);
+
+// Returns the end of a message about a finite value that is infinite in this dtype, with a remedy.
+std::string infinite_in(at::ScalarType dtype);
 
 }  // namespace fsdp

@@ -16,11 +16,14 @@ void write_model_files(const TemporaryFolder& folder, const ModelSpec& model,
                        at::ScalarType dtype) {
   RunSpec spec;
   spec.model = model;
-  const ModelFiles files = model_files(spec, model.config, dtype);
-  folder.write(files.config_name, files.config);
-  for (const std::filesystem::path& file : files.copied) {
-    folder.write(file.filename(), read_input_file(file));
-  }
+  spec.data.kind = DataKind::kText;
+  FullWeightsWriter(folder.path(), {}, dtype, model_files(spec, model.config, dtype)).finish();
+}
+
+std::vector<std::string> names_of(const ModelFiles& files) {
+  std::vector<std::string> names;
+  for (const PlacedFile& file : files.copied) names.push_back(file.name);
+  return names;
 }
 
 TEST_CASE("a random model's config.json is read back as its architecture") {
@@ -42,6 +45,8 @@ TEST_CASE("a source's config is kept but for the dtype, and its tokenizer comes 
   source.write("config.json", R"({"model_type":"llama","own":[1e-05],"torch_dtype":"bfloat16"})");
   source.write("tokenizer.json", "{\"a\": 1}");
   source.write("generation_config.json", "{}\n");
+  std::filesystem::create_directory(source / "additional_chat_templates");
+  source.write("additional_chat_templates/rag.jinja", "{{ messages }}");
   source.write("model.safetensors", "not to be copied");
   const TemporaryFolder folder;
   ModelSpec model;
@@ -51,7 +56,39 @@ TEST_CASE("a source's config is kept but for the dtype, and its tokenizer comes 
         nlohmann::json::parse(R"({"model_type":"llama","own":[1e-05],"torch_dtype":"float32"})"));
   CHECK(read_input_file(folder.path() / "tokenizer.json") == "{\"a\": 1}");
   CHECK(read_input_file(folder.path() / "generation_config.json") == "{}\n");
-  CHECK(!std::filesystem::exists(folder.path() / "model.safetensors"));
+  CHECK(read_input_file(folder / "additional_chat_templates/rag.jinja") == "{{ messages }}");
+  CHECK(read_input_file(folder / "model.safetensors") != "not to be copied");
+}
+
+TEST_CASE("a checkpoint has the run's tokenizer, wherever it comes from and whatever is trained") {
+  const TemporaryFolder source;
+  for (const char* name : {"config.json", "generation_config.json"}) source.write(name, "{}");
+  for (const char* name : {"tokenizer.json", "vocab.json"}) source.write(name, "of the model");
+  const TemporaryFolder other;
+  for (const char* name :
+       {"spiece.model", "tokenizer.model.v3", "tokenizer.4.1.0.json", "a.md", "another.model"}) {
+    other.write(name, "of data.tokenizer");
+  }
+  RunSpec spec;
+  spec.model.source = source.path();
+  spec.data.kind = DataKind::kTokens;
+  const auto names = [&] { return names_of(model_files(spec, spec.model.config, at::kFloat)); };
+  CHECK(names() == TextList{"tokenizer.json", "vocab.json", "generation_config.json"});
+  spec.data.tokenizer = other.path();
+  const TextList of_other{"spiece.model", "tokenizer.4.1.0.json", "tokenizer.model.v3"};
+  const TextList with_generation{of_other[0], of_other[1], of_other[2], "generation_config.json"};
+  CHECK(names() == with_generation);
+  spec.data.tokenizer = other / "another.model";
+  spec.data.kind = DataKind::kText;
+  CHECK(names() == TextList{"tokenizer.model", "generation_config.json"});
+  spec.model.config.architecture = "T5ForConditionalGeneration";
+  CHECK(names() == TextList{"spiece.model", "generation_config.json"});
+  spec.method = Method::kLora;
+  CHECK(names() == TextList{"spiece.model"});
+  CHECK(names_of(merged_model_files(spec, spec.model.config)) ==
+        TextList{"spiece.model", "generation_config.json"});
+  spec = RunSpec();  // chess has a tokenizer of its own
+  CHECK(names() == TextList{"tokenizer.model"});
 }
 
 TEST_CASE("a merged model's config.json says its dtype, and no quantization") {
