@@ -68,17 +68,22 @@ bool AtenKernels::has_attention(at::ScalarType dtype) const {
 }
 
 // libtorch's kernels for GPUs read 16 bytes at a time. For other widths it reports only when it
-// runs that there is none: "cutlassF: no kernel found to launch!".
-int64_t AtenKernels::head_alignment(at::ScalarType dtype) const {
+// runs that there is none: "cutlassF: no kernel found to launch!". On 8.6, 8.9 and 12.x, the
+// backward of flash attention has no kernel for widths from 193 to 224.
+int64_t AtenKernels::padded_width(int64_t width, at::ScalarType dtype) const {
   constexpr int64_t kAlignmentBytes = 16;
-  return device_ == at::kCUDA ? kAlignmentBytes / static_cast<int64_t>(c10::elementSize(dtype)) : 1;
+  if (device_ != at::kCUDA) return width;
+  if (at::isReducedFloatingType(dtype) && width > 192 && width <= 224) return 256;
+  const int64_t alignment = kAlignmentBytes / static_cast<int64_t>(c10::elementSize(dtype));
+  return (width + alignment - 1) / alignment * alignment;
 }
 
 Kernels::Attention AtenKernels::attention(at::Tensor qkv_NE, const AttentionHeads& heads,
                                           const RotaryTable& table, bool for_backward) {
   const at::Tensor packed_BTHW = packed_heads(qkv_NE, table.sequence_length, heads);
   rotate(Heads(packed_BTHW, heads).query_key, table);
-  const Heads padded(padded_heads(packed_BTHW, head_alignment(qkv_NE.scalar_type())), heads);
+  const Heads padded(padded_heads(packed_BTHW, padded_width(heads.width, qkv_NE.scalar_type())),
+                     heads);
   const at::Tensor q = padded.query.transpose(1, 2);
   const at::Tensor k = padded.key.transpose(1, 2);
   const at::Tensor v = padded.value.transpose(1, 2);
@@ -98,13 +103,13 @@ Kernels::Attention AtenKernels::attention(at::Tensor qkv_NE, const AttentionHead
 
 at::Tensor AtenKernels::attention_backward(const at::Tensor& dout, Attention forward,
                                            const AttentionHeads& heads, const RotaryTable& table) {
-  const int64_t alignment = head_alignment(dout.scalar_type());
+  const int64_t width = padded_width(heads.width, dout.scalar_type());
   const auto as_BHTW = [&](const at::Tensor& x) {
     const at::Tensor x_BTHW = x.view({-1, table.sequence_length, heads.query, heads.width});
-    return padded_heads(x_BTHW, alignment).transpose(1, 2);
+    return padded_heads(x_BTHW, width).transpose(1, 2);
   };
   const at::Tensor qkv_NE = std::exchange(forward.saved[kOut], as_BHTW(forward.out));
-  const Heads padded(padded_heads(packed_heads(qkv_NE, table.sequence_length, heads), alignment),
+  const Heads padded(padded_heads(packed_heads(qkv_NE, table.sequence_length, heads), width),
                      heads);
   const at::Tensor q = padded.query.transpose(1, 2);
   const at::Tensor k = padded.key.transpose(1, 2);

@@ -204,8 +204,8 @@ Tensors reads_of(const Call& call) {
   return reads;
 }
 
-Kernels::BiasedAttention with_padded_heads(Call call, int64_t alignment) {
-  for (at::Tensor* x : {&call.q_BTHW, &call.k_BSHW, &call.v_BSHW}) *x = padded_heads(*x, alignment);
+Kernels::BiasedAttention with_padded_heads(Call call, int64_t width) {
+  for (at::Tensor* x : {&call.q_BTHW, &call.k_BSHW, &call.v_BSHW}) *x = padded_heads(*x, width);
   return call;
 }
 
@@ -215,7 +215,7 @@ Kernels::BiasedAttention with_padded_heads(Call call, int64_t alignment) {
 Kernels::Attention AtenKernels::biased_attention(const BiasedAttention& call, bool for_backward) {
   const at::Tensor& q = call.q_BTHW;
   const bool is_on_cpu = device_ == at::kCPU;
-  const BiasedAttention padded = with_padded_heads(call, head_alignment(q.scalar_type()));
+  const BiasedAttention padded = with_padded_heads(call, padded_width(q.size(3), q.scalar_type()));
   Tensors saved = launch_operator(
       "biased_attention", reads_of(padded),
       [&] {
@@ -231,10 +231,10 @@ Kernels::Attention AtenKernels::biased_attention(const BiasedAttention& call, bo
 
 Kernels::BiasedAttentionGradients AtenKernels::biased_attention_backward(
     const at::Tensor& dout, const Attention& forward, const BiasedAttention& call) {
-  const int64_t alignment = head_alignment(call.q_BTHW.scalar_type());
-  const BiasedAttention padded = with_padded_heads(call, alignment);
+  const int64_t width = padded_width(call.q_BTHW.size(3), call.q_BTHW.scalar_type());
+  const BiasedAttention padded = with_padded_heads(call, width);
   const auto as_BTHW = [&](const at::Tensor& x) {
-    return padded_heads(x.view(call.q_BTHW.sizes()), alignment);
+    return padded_heads(x.view(call.q_BTHW.sizes()), width);
   };
   const at::Tensor dout_BTHW = as_BTHW(dout);
   const at::Tensor out_BTHW = as_BTHW(forward.out);

@@ -65,10 +65,11 @@ class AtenKernels : public Kernels {
   at::Tensor evaluate_cross_entropy(at::Tensor logits_CV, const at::Tensor& labels_C1,
                                     at::Tensor loss_C1) override;
 
+  // Returns the width to which heads are padded for attention.
+  virtual int64_t padded_width(int64_t width, at::ScalarType dtype) const;
+
  protected:
   int capability_major() const { return capability_major_; }
-  // Heads are padded to a multiple of this width for attention.
-  virtual int64_t head_alignment(at::ScalarType dtype) const;
 
  private:
   c10::DeviceType device_;

@@ -41,9 +41,9 @@ at::Tensor summed_heads(const at::Tensor& dkv_BHTW, int64_t key_value_heads) {
   return dkv_BHTW.unflatten(1, {key_value_heads, heads / key_value_heads}).sum(2);
 }
 
-at::Tensor padded_heads(const at::Tensor& x_BTHW, int64_t alignment) {
-  const int64_t over = x_BTHW.size(-1) % alignment;
-  return over == 0 ? x_BTHW : at::constant_pad_nd(x_BTHW, {0, alignment - over});
+at::Tensor padded_heads(const at::Tensor& x_BTHW, int64_t width) {
+  const int64_t lacking = width - x_BTHW.size(-1);
+  return lacking == 0 ? x_BTHW : at::constant_pad_nd(x_BTHW, {0, lacking});
 }
 
 at::Tensor empty_BHTW(const at::Tensor& like_BHTW) {

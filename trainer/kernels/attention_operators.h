@@ -73,9 +73,9 @@ Tensors attend_within_backward(const Within& within, AttentionKernel kernel, con
 at::Tensor expanded_heads(const at::Tensor& kv_BKTW, int64_t query_heads);
 at::Tensor summed_heads(const at::Tensor& dkv_BHTW, int64_t key_value_heads);
 
-// Returns x [B, T, heads, W] with zeros behind each head, up to a multiple of `alignment`. Zeros
-// add nothing to scores and sums.
-at::Tensor padded_heads(const at::Tensor& x_BTHW, int64_t alignment);
+// Returns x [B, T, heads, W] with zeros behind each head, up to `width`. Zeros add nothing to
+// scores and sums.
+at::Tensor padded_heads(const at::Tensor& x_BTHW, int64_t width);
 
 // Returns an empty tensor of the same shape, with the memory layout [B, T, H, W].
 at::Tensor empty_BHTW(const at::Tensor& like_BHTW);

@@ -43,9 +43,7 @@ TEST_CASE("documents that do not fill rows, or go on in another, are refused") {
 class PaddingKernels : public AtenKernels {
  public:
   PaddingKernels() : AtenKernels(at::kCPU) {}
-
- protected:
-  int64_t head_alignment(at::ScalarType) const override { return 8; }
+  int64_t padded_width(int64_t width, at::ScalarType) const override { return width + 6; }
 };
 
 TEST_CASE("padded heads have the same attention and the same gradients") {
@@ -71,14 +69,15 @@ TEST_CASE("padded heads have the same attention and the same gradients") {
 }
 
 TEST_CASE("heads of a width that a GPU has no attention for are planned padded") {
-  constexpr AttentionHeads kHeads = {.query = 4, .key_value = 4, .width = 100};
+  const auto [width, padded] = GENERATE(table<int64_t, int64_t>({{100, 104}, {200, 256}}));
+  const AttentionHeads heads = {.query = 4, .key_value = 4, .width = width};
   const auto meta = at::device(at::kMeta).dtype(at::kBFloat16);
   AtenKernels kernels(at::kCUDA);
-  const RotaryTable table = kernels.rotary_table(at::empty({64, 50}, meta.dtype(at::kFloat)),
+  const RotaryTable table = kernels.rotary_table(at::empty({64, width / 2}, meta.dtype(at::kFloat)),
                                                  nullptr, at::kFloat, at::kBFloat16);
   const ObservedCalls calls;
-  kernels.attention(at::empty({64, 12 * kHeads.width}, meta), kHeads, table, false);
-  CHECK_THAT(calls.allocations(), Contains(Numbers{64 * 12 * 104 * 2, 64 * 4 * 104 * 2}));
+  kernels.attention(at::empty({64, 12 * width}, meta), heads, table, false);
+  CHECK_THAT(calls.allocations(), Contains(Numbers{64 * 12 * padded * 2, 64 * 4 * padded * 2}));
 }
 
 }  // namespace fsdp::documents_test
