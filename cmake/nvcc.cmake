@@ -11,8 +11,8 @@ if(NVCC_PROGRAM)
   execute_process(COMMAND ${NVCC_PROGRAM} --version OUTPUT_VARIABLE nvcc_version)
   string(REGEX REPLACE ".*release ([0-9]+)\\.([0-9]+).*" "\\1.\\2" nvcc_version "${nvcc_version}")
   string(REGEX REPLACE "\\..*" "" nvcc_major "${nvcc_version}")
-  # 12.8 is the first that knows sm_100.
-  if(nvcc_version VERSION_LESS 12.8 OR NOT CUDART_LIBRARY MATCHES "\\.so\\.${nvcc_major}")
+  # 12.0 is the first that knows C++20.
+  if(nvcc_version VERSION_LESS 12.0 OR NOT CUDART_LIBRARY MATCHES "\\.so\\.${nvcc_major}")
     message(STATUS "${NVCC_PROGRAM} is of CUDA ${nvcc_version}, not that of ${CUDART_LIBRARY}")
     set(NVCC_PROGRAM NVCC_PROGRAM-NOTFOUND CACHE FILEPATH "" FORCE)
   endif()
@@ -21,8 +21,12 @@ if(NOT NVCC_PROGRAM)
   message(STATUS "No nvcc: our own CUDA kernels are ATen's")
 endif()
 
-# The GPUs that PyTorch's wheels have kernels for; CUDA 13 has left V100 (sm_70) out.
+# The GPUs that PyTorch's wheels have kernels for; CUDA 13 has left V100 (sm_70) out. The last one
+# serves later GPUs. 12.8 is the first that knows sm_100.
 set(kernel_architectures sm_75 sm_80 sm_90 sm_100 compute_100)
+if(nvcc_version VERSION_LESS 12.8)
+  set(kernel_architectures sm_75 sm_80 sm_90 compute_90)
+endif()
 if(nvcc_major EQUAL 12)
   list(PREPEND kernel_architectures sm_70)
 endif()

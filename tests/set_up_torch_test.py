@@ -372,3 +372,21 @@ def test_cmake_refuses_what_set_up_refuses(folder, version, cuda, said):
     ended = configured(folder, pytorch(folder.path / "torch", version, cuda))
     assert ended.returncode != 0
     assert said in " ".join(ended.stdout.split())
+
+
+@pytest.mark.parametrize(("nvcc", "cudart", "architectures"), [
+    ("12.0", 12, "sm_70 sm_75 sm_80 sm_90 compute_90"),
+    ("12.7", 12, "sm_70 sm_75 sm_80 sm_90 compute_90"),
+    ("12.8", 12, "sm_70 sm_75 sm_80 sm_90 sm_100 compute_100"),
+    ("13.0", 13, "sm_75 sm_80 sm_90 sm_100 compute_100"),
+    ("11.8", 12, ""),
+    ("13.0", 12, ""),
+])
+def test_every_nvcc_of_the_cuda_version_compiles_for_the_gpus_it_knows(nvcc, cudart, architectures, tmp_path):
+    program(tmp_path / "nvcc", f"#!/bin/sh\necho 'Cuda compilation tools, release {nvcc}, V{nvcc}.1'\n")
+    (tmp_path / "print.cmake").write_text(
+        f'set(FSDP_CUDA ON)\nset(NVCC_PROGRAM {tmp_path}/nvcc CACHE FILEPATH "")\n'
+        f"set(CUDART_LIBRARY libcudart.so.{cudart})\ninclude({SOURCE}/cmake/nvcc.cmake)\n"
+        'message("for <${FSDP_KERNEL_ARCHITECTURES}>")\n')
+    done = subprocess.run(["cmake", "-P", tmp_path / "print.cmake"], capture_output=True, text=True, check=True)
+    assert f"for <{architectures}>" in done.stderr

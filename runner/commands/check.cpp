@@ -20,7 +20,6 @@
 #include "runner/commands/console.h"
 #include "runner/commands/run_arguments.h"
 #include "runner/experiment/doubling_series.h"
-#include "runner/host/doctor.h"
 #include "runner/plan/planner.h"
 #include "runner/run/planned_runs.h"
 #include "runner/series/speeds.h"
@@ -264,18 +263,6 @@ Expansion checked(const Experiment& experiment, const Choice& choice, const Host
   return expansion;
 }
 
-// Prints why the built trainer cannot use this host's GPUs, if runs may use GPUs here.
-void print_misfits(const Preflight& preflight, const std::vector<Gpu>& gpus,
-                   const std::filesystem::path& trainer, size_t width) {
-  const auto may_use_gpus = [](const Run& run) { return run.spec.device != DeviceKind::kCpu; };
-  if (preflight.on_cluster || std::ranges::none_of(preflight.expansion.runs, may_use_gpus)) return;
-  const auto build = gpus.empty() ? std::nullopt : build_of(trainer);
-  if (!build) return;
-  for (const Misfit& misfit : misfits(*build, nvidia_of_host().driver, gpus)) {
-    std::cout << wrapped("warning: ", misfit.problem + "; " + misfit.remedy, 9, width);
-  }
-}
-
 // Plans the first repeat of each run. Returns why there are no plans; empty: there are plans.
 std::string add_plans(Preflight& preflight, const TrainerQuestion& arguments, const Host& host) {
   try {
@@ -326,7 +313,12 @@ ExitCode check(const TrainerQuestion& arguments) {
   if (!request.empty()) print("", request);
   for (const std::string& warning : preflight_warnings(preflight)) print("warning: ", warning);
   if (choice.expand.on_cluster) check_queue(preflight, print);
-  print_misfits(preflight, host.gpus, trainer_path(arguments.trainer), width);
+  if (!preflight.on_cluster) {
+    for (const std::string& warning :
+         gpu_warnings(expansion, host.gpus, trainer_path(arguments.trainer))) {
+      print("warning: ", warning);
+    }
+  }
   return ExitCode::kOk;
 }
 

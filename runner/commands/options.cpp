@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "base/text/config_error.h"
+#include "runner/host/doctor.h"
 #include "runner/host/whole_file.h"
 #include "runner/table/terminal_text.h"
 
@@ -96,6 +97,19 @@ std::filesystem::path find_trainer(const std::filesystem::path& option) {
                              "the repository, which builds the trainer");
   }
   return trainer;
+}
+
+std::vector<std::string> gpu_warnings(const Expansion& expansion, const std::vector<Gpu>& gpus,
+                                      const std::filesystem::path& trainer) {
+  const auto may_use_gpus = [](const Run& run) { return run.spec.device != DeviceKind::kCpu; };
+  std::vector<std::string> warnings;
+  if (gpus.empty() || std::ranges::none_of(expansion.runs, may_use_gpus)) return warnings;
+  if (const std::optional<TrainerBuild> build = build_of(trainer)) {
+    for (const Misfit& misfit : misfits(*build, nvidia_of_host().driver, gpus)) {
+      warnings.push_back(misfit.problem + "; " + misfit.remedy);
+    }
+  }
+  return warnings;
 }
 
 Store existing_results(const std::filesystem::path& results) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/text/config_error.h"
+#include "contract/devices/nvml.h"
 #include "contract/spec/yaml_value.h"
 #include "runner/experiment/experiment.h"
 #include "runner/store/store.h"
@@ -67,6 +68,10 @@ Store existing_results(const std::filesystem::path& results);
 std::filesystem::path trainer_path(const std::filesystem::path& option);
 // Returns trainer_path(option). Throws std::runtime_error if the trainer cannot be executed.
 std::filesystem::path find_trainer(const std::filesystem::path& option);
+
+// Returns why the trainer cannot use these GPUs of this host, if runs may use GPUs.
+std::vector<std::string> gpu_warnings(const Expansion& expansion, const std::vector<Gpu>& gpus,
+                                      const std::filesystem::path& trainer);
 
 // The options --format and --output: the format and the place of a command's text. The first format
 // is for people who read in a terminal.

@@ -120,6 +120,12 @@ ExitCode plan(const PlanArguments& arguments) {
                     .rows = {},
                     .remarks = {}};
   for (const std::string& sentence : expansion.overridden) report.remarks.push_back(sentence + '.');
+  if (host && !arguments.target.gpu) {
+    for (const std::string& warning :
+         gpu_warnings(expansion, host->gpus, trainer_path(arguments.trainer))) {
+      report.remarks.push_back("This host's GPUs cannot be used: " + warning + '.');
+    }
+  }
   std::set<const Change*> changes;
   std::vector<int64_t> repeats;
   for (const Run& run : first_repeats(expansion)) {

@@ -27,6 +27,7 @@
 #include "trainer/plan/memory_timeline.h"
 #include "trainer/plan/planned_batches.h"
 #include "trainer/plan/planned_step_time.h"
+#include "trainer/step/missing_kernels.h"
 #include "trainer/step/training_step.h"
 #include "trainer/strategy/whole_units.h"
 
@@ -231,6 +232,8 @@ RunPlan plan_run(const PlanRequest& request) {
         "with pad_to_longest, attention does not use cuDNN, which would make a new plan for each "
         "length of rows");
   }
+  const std::string slow = slow_rounding_note(spec, is_cuda ? at::kCUDA : at::kCPU);
+  if (!slow.empty()) plan.assumptions.push_back(slow);
   plan_step_time(request, spec, config, batches, plan);
   plan.plan_time_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   return plan;

@@ -8,6 +8,7 @@
 #include "trainer/memory/memory_label.h"
 #include "trainer/model/families.h"
 #include "trainer/step/gradient_clipping.h"
+#include "trainer/step/missing_kernels.h"
 
 namespace fsdp {
 namespace {
@@ -25,26 +26,10 @@ FillParameter fill_on(const Backend& backend, const FillParameter& fill) {
   return [](const Parameter&, int64_t, const at::Tensor&) {};
 }
 
-void refuse_without_cuda_kernels(const RunSpec& spec, const Backend& backend) {
-  if (kHasCudaKernels || backend.planned_for() != at::kCUDA) return;
-  const auto refuse = [](const char* key, const std::string& value, const std::string& instead) {
-    throw ConfigError("", key,
-                      value +
-                          " on a GPU needs kernels that this program was built without, "
-                          "because nvcc was missing; install nvcc and set up again, or set " +
-                          instead);
-  };
-  if (spec.method == Method::kQlora) refuse("method", "qlora", "lora");
-  const bool is_stepped_there = spec.strategy.offload == Offload::kNone;
-  if (is_stepped_there && spec.optimizer.state_dtype == StateDtype::kInt8) {
-    refuse("optimizer.state_dtype", "int8", "bf16");
-  }
-}
-
 // Returns `config`. Throws ConfigError, before weights are loaded, if the device lacks kernels for
 // the run. Does not throw on meta if only bf16 is missing, because plans warn of it.
 const ModelConfig& with_kernels(const ModelConfig& config, const RunSpec& spec, Backend& backend) {
-  refuse_without_cuda_kernels(spec, backend);
+  refuse_without_cuda_kernels(spec, backend.planned_for());
   const bool has_attention = backend.kernels().has_attention(dtypes_of(spec.precision).compute);
   if (has_attention || backend.device().is_meta()) return config;
   throw ConfigError("", "precision",

@@ -11,6 +11,7 @@
 #include "contract/spec/run_spec.h"
 #include "contract/spec/yaml_value.h"
 #include "formats/inputs/inputs.h"
+#include "trainer/step/missing_kernels.h"
 #include "trainer/train/read_once.h"
 #include "trainer/train/stop_signal.h"
 #include "trainer/train/weights.h"
@@ -112,17 +113,19 @@ void Trainer::describe(RunStarted& started) const {
   started.parameter_count = static_cast<int64_t>(parameter_count(config_));
   started.trained_parameter_count = step_.model().trained_parameter_count();
   started.resumed_from_step = steps_done_;
-  started.warning = resumed_.warning;
+  const auto warn = [&](const std::string& warning) {
+    if (!started.warning.empty() && !warning.empty()) started.warning += "; ";
+    started.warning += warning;
+  };
+  warn(resumed_.warning);
+  warn(slow_rounding_note(spec_, backend_.device().type()));
   if (const std::vector<std::string> keys = unread_config_keys(spec_); !keys.empty()) {
-    if (!started.warning.empty()) started.warning += "; ";
-    started.warning += "keys of config.json that are not read: " + joined(keys);
+    warn("keys of config.json that are not read: " + joined(keys));
   }
   const int64_t wanted = wanted_steps(spec_, steps_per_epoch_);
   if (steps_planned_ < wanted) {
-    if (!started.warning.empty()) started.warning += "; ";
-    started.warning += "train.max_steps ends the run after " + std::to_string(steps_planned_) +
-                       " of the " + std::to_string(wanted) +
-                       " steps that were asked for: the data is not read to its end";
+    warn("train.max_steps ends the run after " + std::to_string(steps_planned_) + " of the " +
+         std::to_string(wanted) + " steps that were asked for: the data is not read to its end");
   }
 }
 
