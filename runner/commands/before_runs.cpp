@@ -144,6 +144,7 @@ ExitCode calibrate(const CalibrateArguments& arguments) {
   const Expansion expansion = expanded(arguments.choice, host, /*check_gpus=*/!in_job);
   const std::map<std::string, Family> families = families_of(expansion);
   const std::optional<DeviceClaim> claim = claim_devices(host);
+  size_t failures = 0;
   for (const auto& [identity, family] : families) {
     const std::filesystem::path folder =  // of this call: others may calibrate the same elsewhere
         std::filesystem::absolute(calibration_folder(arguments.results, identity)) /
@@ -153,9 +154,14 @@ ExitCode calibrate(const CalibrateArguments& arguments) {
     const AttemptEnd result = launch(*launcher, request_for(family.spec, folder, arguments));
     if (result.outcome == LaunchOutcome::kInterrupted) return ExitCode::kInterrupted;
     if (result.outcome != LaunchOutcome::kExited) {
-      throw std::runtime_error(fmt::format(
-          "calibrating {} failed: {}; see {}", fmt::join(family.points, ", "), result.reason,
-          (folder / fmt::format("rank{}.log", std::max(0, result.first_rank))).string()));
+      std::cerr
+          << visible_line(fmt::format(
+                 "fsdp-run: calibrating {} failed: {}; see {}", fmt::join(family.points, ", "),
+                 result.reason,
+                 (folder / fmt::format("rank{}.log", std::max(0, result.first_rank))).string()))
+          << std::endl;
+      ++failures;
+      continue;
     }
     std::filesystem::remove_all(folder);
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
@@ -163,8 +169,10 @@ ExitCode calibrate(const CalibrateArguments& arguments) {
                              fmt::join(family.points, ", "))
               << std::endl;
   }
-  std::cout << "`fsdp-run plan` now tells the step times of these runs." << std::endl;
-  return ExitCode::kOk;
+  if (failures < families.size()) {
+    std::cout << "`fsdp-run plan` now tells the step times of these runs." << std::endl;
+  }
+  return failures == 0 ? ExitCode::kOk : ExitCode::kRunFailed;
 }
 
 // --- doctor ---

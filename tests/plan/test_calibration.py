@@ -191,3 +191,13 @@ def test_a_planner_ends_with_the_program_that_started_it(trainer):
     parent.wait()
     os.close(requests)
     os.close(held)
+
+
+def test_one_calibration_that_fails_does_not_end_the_others(fsdp_run, trainer, tmp_path):
+    program = tmp_path / "trainer"
+    program.write_text(f'#!/bin/sh\ngrep -q "kind: fsdp" "$4" && exit 1\nexec {trainer} "$@"\n')
+    program.chmod(0o755)
+    done = fsdp_run("calibrate", "--only", "one", "--only", "fsdp", "--only", "offload", "--rounds", "1",
+                    program=program, fails_with=1)
+    assert "calibrating fsdp failed" in done.stderr and "calibrating one" not in done.stderr
+    assert done.stdout.count("calibrated in") == len(list(tmp_path.glob("results/calibrations/*/*.json"))) == 2

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "trainer/calibrate/pieces.h"
+#include "trainer/kernels/state_block.h"
 #include "trainer/step/gradient_clipping.h"
 #include "trainer/step/optimizer.h"
 #include "trainer/strategy/precision.h"
@@ -44,8 +45,9 @@ void time_optimizer(const RunSpec& spec, int64_t numel, at::ScalarType dtype, at
   const std::vector<at::Tensor> gradients = tensors(numel, dtype, device);
   std::vector<FlatUnit> units;
   for (const at::Tensor& flat : parameters) {
-    units.push_back(
-        {.parameters = flat, .parts = {{.parameter = "weight", .parameter_numel = flat.numel()}}});
+    units.push_back({.parameters = flat,
+                     .parts = {{.parameter = "weight", .parameter_numel = numel}},
+                     .small_numel = numel < kLeastQuantized ? numel : 0});
   }
   Optimizer optimizer(spec.optimizer, units, spec.train.seed, device.type());
   int64_t number = 0;
@@ -92,7 +94,10 @@ std::vector<WorkTime> tensor_times(const RunSpec& spec, const ModelConfig& confi
   const Dtypes dtypes = dtypes_of(spec.precision);
   const at::Device where_stepped =
       spec.strategy.offload == Offload::kNone ? backend.device() : backend.host();
-  for (const int64_t numel : sizes_up_to(largest_module_numel(config))) {
+  // A shard with 8-bit state consists of whole blocks.
+  const int64_t block = spec.optimizer.state_dtype == StateDtype::kInt8 ? kStateBlock : 1;
+  for (const int64_t size : sizes_up_to(largest_module_numel(config))) {
+    const int64_t numel = (size + block - 1) / block * block;
     time_optimizer(spec, numel, dtypes.parameters, where_stepped, timed);
     time_norm(numel, dtypes.parameters, where_stepped, timed);
     time_copies(numel, dtypes, backend, timed);
