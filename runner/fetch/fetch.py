@@ -32,6 +32,9 @@ from urllib.parse import quote
 VERSION = "2.4.0"  # installed if there is no 2.*
 TRIES = 6  # in a row without a new byte, as in huggingface_hub
 RETRIED = (408, 425, 429, 500, 502, 503, 504)  # HTTP statuses
+LONGEST_WAIT_S = 300  # that a server may ask for; hubs limit requests for each 5 minutes
+LARGEST_ANSWER_BYTES = 8 << 20  # a page of a list has about 1 MiB
+LARGEST_LIST_BYTES = 32 << 20
 SPARE_BYTES = 16 << 20  # of disk space, for links and listings
 MOST_PAGES = 1000
 
@@ -129,7 +132,7 @@ def explained(name, page, place):
     try:
         yield
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        answer = error.response if isinstance(error, utils.HfHubHTTPError) else None
+        answer = error.response if isinstance(error, httpx2.HTTPStatusError) else None
         is_refused = answer is not None and answer.status_code in (401, 403) and is_of_hub(str(answer.url))
         problem = problem_of_answer(answer) if answer is not None else problem_of_connection(error)
         raise Failed(f"{name}: {problem}" + what_access_takes(page) * is_refused, is_users=is_refused) from error
@@ -174,19 +177,71 @@ def address(repository, path):
     return f"{constants.ENDPOINT}/api/{repository['kind']}/{repository['id']}/{path}"
 
 
+def request(url, **headers):
+    """Begins a GET. Its bytes come as the file has them: a compressed answer could be of any size."""
+    return utils.get_session().stream("GET", url, headers={**utils.build_hf_headers(), "Accept-Encoding": "identity", **headers},
+                                      timeout=constants.HF_HUB_DOWNLOAD_TIMEOUT)
+
+
+def until_it_succeeds(name, act, bytes_there=lambda: 0):
+    """Returns act(number of failures). Repeats it after faults that pass, until TRIES in a row
+    brought no new byte."""
+    tries, there = 0, bytes_there()
+    while True:
+        try:
+            return act(tries)
+        except (*TEMPORARY, httpx2.HTTPStatusError) as error:
+            tries = 1 if bytes_there() > there else tries + 1
+            there = bytes_there()
+            answer = error.response if isinstance(error, httpx2.HTTPStatusError) else None
+            if tries == TRIES or answer is not None and answer.status_code not in RETRIED:
+                raise
+            time.sleep(asked_wait_s(name, answer) or min(2 ** (tries - 1), 8))
+
+
+def asked_wait_s(name, answer):
+    """Returns the time for which the server asks to wait, after it was shown. 0 if it asks for none."""
+    headers = {} if answer is None else answer.headers
+    limit = utils.parse_ratelimit_headers(headers)
+    asked = headers.get("Retry-After", "") if limit is None or limit.remaining > 0 else str(limit.reset_in_seconds)
+    if not re.fullmatch("[0-9]{1,9}", asked):
+        return 0
+    wait_s = int(asked) + 1  # the server's seconds are rounded
+    problem = f"{name}: the server answered {answer.status_code}, and asks to wait for {asked} s, until " + time.strftime(
+        "%Y-%m-%d %H:%M:%S", time.localtime(time.time() + wait_s))
+    if int(asked) > LONGEST_WAIT_S:
+        raise Failed(f"{problem}; fetch again then, as a fetch waits for {LONGEST_WAIT_S} s at most; what has come is kept")
+    lines.append(problem)
+    return wait_s
+
+
+def text_of(response):
+    """Returns the answer's text. It is empty if the answer is larger than a hub's, or compressed."""
+    text = b""
+    if response.headers.get("Content-Encoding", "identity") == "identity":
+        for block in response.iter_raw():
+            text += block
+            if len(text) > LARGEST_ANSWER_BYTES:
+                return b""
+    return text
+
+
 def api(repository, url, read):
     """Returns read(answer, URL of the next page), or None if the hub answers 404."""
+    def ask(_):
+        with request(url) as response:
+            response.raise_for_status()
+            return text_of(response), response.links.get("next", {}).get("url", "")
+
     with explained(repository["text"], page_of(repository), url):
         try:
-            response = utils.http_backoff("GET", url, headers=utils.build_hf_headers(), retry_on_status_codes=RETRIED,
-                                          timeout=constants.HF_HUB_DOWNLOAD_TIMEOUT)
-            utils.hf_raise_for_status(response)
-        except utils.HfHubHTTPError as error:
+            text, following = until_it_succeeds(repository["text"], ask)
+        except httpx2.HTTPStatusError as error:
             if error.response.status_code == 404:
                 return None
             raise
     try:
-        return read(response.json(), response.links.get("next", {}).get("url", ""))
+        return read(json.loads(text), following)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise Failed(f"{constants.ENDPOINT} answers {url} with something else than a hub would; HF_ENDPOINT may name another "
                      "server, or a proxy or a log-in page stand before it") from error
@@ -204,15 +259,19 @@ def commit(repository, revision):
 
 def list_files(repository, commit, folder, is_recursive):
     """The files in a folder, as the hub lists them. There are none if the hub has no such folder."""
-    found = []
+    found, size_bytes = [], 0
 
     def read(answer, following):
+        nonlocal size_bytes
         for each in answer:
             if each["type"] == "file":
                 found.append({key: each[key] for key in ("path", "size", "oid", "lfs") if key in each})
+                # Raises for NaN or broken Unicode.
+                size_bytes += len(json.dumps(found[-1], ensure_ascii=False, allow_nan=False).encode())
                 if each.get("lfs") and isinstance(each.get("xetHash"), str):
                     xet_hashes[each["lfs"]["oid"]] = each["xetHash"]
-        json.dumps(found, ensure_ascii=False, allow_nan=False).encode()  # raises for NaN or broken Unicode
+        if size_bytes > LARGEST_LIST_BYTES:
+            raise ValueError("the list has more files than any repository")
         if following and not is_of_hub(following):
             raise ValueError("the list goes on at another server")
         return following
@@ -266,18 +325,7 @@ def complete(file, part):
     if begin == 0 or begin > file["size"]:
         begin = remove(part)
         open(part, "xb").close()
-    tries, there = 0, begin
-    while size_of(part) < file["size"]:
-        try:
-            get_rest(file, part, may_use_xet=tries == 0)
-            if size_of(part) < file["size"]:
-                raise httpx2.ReadError(f"the server ended after {size_of(part)} of {file['size']} bytes")
-        except TEMPORARY:
-            tries = 1 if size_of(part) > there else tries + 1
-            there = size_of(part)
-            if tries == TRIES:
-                raise
-            time.sleep(min(2 ** (tries - 1), 8))
+    until_it_succeeds(name_of(file), lambda tries: get_rest(file, part, may_use_xet=tries == 0), lambda: size_of(part))
     digest = hashlib.sha256() if file["is_sha256"] else hashlib.sha1(b"blob %d\0" % file["size"])
     with open(part, "rb") as content:
         while block := content.read(1 << 20):
@@ -296,34 +344,38 @@ def complete(file, part):
 
 def get_rest(file, part, may_use_xet):
     repository, size, begin = file["repository"], file["size"], size_of(part)
-    headers = utils.build_hf_headers()
+    if begin == size:
+        return
     xet_hash = xet_hashes.get(file["hash"])
     if xet_hash and may_use_xet and (not begin or size > constants.MAX_HTTP_DOWNLOAD_SIZE):
         from huggingface_hub import file_download
         if file_download.is_xet_available():
             route = address(repository, f"xet-read-token/{file['commit']}")
             try:
-                return file_download.xet_get(incomplete_path=Path(part), headers=headers, expected_size=size,
-                                             xet_file_data=utils.XetFileData(xet_hash, route))
+                file_download.xet_get(incomplete_path=Path(part), headers=utils.build_hf_headers(), expected_size=size,
+                                      xet_file_data=utils.XetFileData(xet_hash, route))
             except Exception as error:  # the next try goes without Xet
                 raise httpx2.ReadError(f"Xet: {error}") from error
-    if begin:
-        headers["Range"] = f"bytes={begin}-"
-    headers["Accept-Encoding"] = "identity"
+            return check_end(file, part)
     url = f"{page_of(repository)}/resolve/{file['commit']}/{quote(file['path'])}"
-    with utils.http_stream_backoff("GET", url, headers=headers, timeout=constants.HF_HUB_DOWNLOAD_TIMEOUT,
-                                   retry_on_exceptions=(), retry_on_status_codes=RETRIED) as response:
+    with request(url, **({"Range": f"bytes={begin}-"} if begin else {})) as response:
         if response.status_code == 416:  # the server's file is shorter than the part
             remove(part)
             raise httpx2.ReadError("the server has fewer bytes than it was asked for")
-        utils.hf_raise_for_status(response)
+        response.raise_for_status()
         check_begin(file, part, begin, response)
         with open(part, "ab") as out:
-            for block in response.iter_bytes():
+            for block in response.iter_raw():
                 if out.tell() + len(block) > size:
                     remove(part)
                     raise Failed(f"{name_of(file)}: the server sends more than the {size} bytes that it lists")
                 out.write(block)
+    check_end(file, part)
+
+
+def check_end(file, part):
+    if size_of(part) < file["size"]:
+        raise httpx2.ReadError(f"the server ended after {size_of(part)} of {file['size']} bytes")
 
 
 def check_begin(file, part, begin, response):

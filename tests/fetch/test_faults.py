@@ -1,8 +1,11 @@
 """If a hub refuses, fails, hangs or lies, a fetch recovers or ends with a clear error. It leaves no
 wrong file."""
+import gzip
+import json
 import os
 import shutil
 import threading
+import time
 
 import pytest
 from conftest import MODEL, model_files
@@ -94,6 +97,18 @@ def test_a_server_that_goes_on_failing(workplace):
     refused(workplace, f"{MODEL}: the server answered 500 (6 times)", code=1)
     workplace.hub.faults = {"cdn": first(-1, answering(502))}
     refused(workplace, f"{MODEL}/model-0000", "the server answered 502 (6 times)", code=1)
+
+
+@pytest.mark.parametrize("server", ["main", "cdn"])
+@pytest.mark.parametrize("asks", [lambda s: {"Retry_After": f"{s}"},
+                                  lambda s: {"RateLimit": f'"api";r=0;t={s}', "Retry_After": "9999"}])
+def test_a_fetch_waited_without_a_word_as_long_as_a_server_said(workplace, server, asks):
+    large_model(workplace)
+    workplace.hub.faults[server] = first(1, answering(429, **asks(42)))
+    assert f"the server answered 429, and asks to wait for 42 s, until {time.strftime('%Y')}" in workplace.fetch().stderr
+    shutil.rmtree(workplace.home)
+    workplace.hub.faults[server] = first(-1, answering(429, **asks(9998)))
+    refused(workplace, "asks to wait for 9998 s, until", "fetch again then, as a fetch waits for 300 s at most", code=1)
 
 
 def test_a_server_that_hangs(workplace):
@@ -279,6 +294,18 @@ def test_a_list_that_wants_harm(workplace, change, text):
     workplace.hub.change_tree = lambda entries: [{**entries[0], **change}, *entries[1:]]
     assert text in workplace.fetch(status=1 if text else 0).stderr
     assert not (workplace.folder / "evil").exists()
+
+
+def test_an_answer_of_any_size_was_read(workplace):
+    spaces = b" " * (9 << 20)
+    for answer in (answering(200, b"[" + spaces + b"]"), answering(200, gzip.compress(b"[]"), Content_Encoding="gzip")):
+        workplace.hub.faults["main"] = to("/tree/", answer)
+        refused(workplace, "something else than a hub would", code=1)
+    files = [{"type": "file", "path": "x" * (7 << 20), "size": 1, "oid": "a" * 40}]
+    workplace.hub.faults["main"] = to("/tree/", lambda request: request.send_text(
+        200, json.dumps(files).encode(), {"Link": f'<{workplace.hub.url}{request.path}>; rel="next"'}))
+    refused(workplace, "something else than a hub would", code=1)
+    assert len(workplace.hub.requests) < 15
 
 
 def test_an_answer_that_wants_harm(workplace):
