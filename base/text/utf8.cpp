@@ -14,10 +14,7 @@ unsigned char byte_at(std::string_view text, size_t i) {
 
 // Returns a character of two or three bytes as "\u" and four digits, such as "\u202e".
 std::string code_escape(std::string_view character) {
-  unsigned code = byte_at(character, 0) & (character.size() == 2 ? 0x1fU : 0x0fU);
-  for (const char byte : character.substr(1)) {
-    code = code << 6 | (static_cast<unsigned char>(byte) & 0x3fU);
-  }
+  const char32_t code = code_point(character);
   std::string escape = "\\u";
   for (const unsigned shift : {12U, 8U, 4U, 0U}) escape += kHex[code >> shift & 15];
   return escape;
@@ -47,6 +44,14 @@ size_t utf8_length(std::string_view text) {
   const bool is_surrogate = first == 0xed && second > 0x9f;
   const bool is_beyond_unicode = first == 0xf4 && second > 0x8f;
   return is_overlong || is_surrogate || is_beyond_unicode ? 0 : length;
+}
+
+char32_t code_point(std::string_view text) {
+  const size_t length = utf8_length(text);
+  if (length == 1) return byte_at(text, 0);
+  char32_t code = byte_at(text, 0) & (0x7FU >> length);
+  for (size_t i = 1; i < length; ++i) code = code << 6 | (byte_at(text, i) & 0x3FU);
+  return code;
 }
 
 bool begins_with_control_character(std::string_view text) {

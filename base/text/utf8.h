@@ -10,6 +10,9 @@ namespace fsdp {
 // The length in bytes of the first character of `text`. 0 if that is not UTF-8.
 size_t utf8_length(std::string_view text);
 
+// The first character of `text`, which must be UTF-8.
+char32_t code_point(std::string_view text);
+
 // Returns `text`, or its beginning and "..." if it is longer than `bytes`. Never cuts a character.
 std::string shortened(std::string_view text, size_t bytes);
 

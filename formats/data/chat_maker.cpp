@@ -12,6 +12,7 @@
 #include "base/text/config_error.h"
 #include "base/text/foreign_json.h"
 #include "base/text/json.h"
+#include "base/text/white_space.h"
 #include "formats/data/document_maker.h"
 
 namespace fsdp {
@@ -133,13 +134,6 @@ RenderedChat ChatRenderer::render(std::span<const Turn> turns) {
     throw MalformedChat("cannot be written by the chat template of " + template_.file.string() +
                         ": " + error.what());
   }
-}
-
-std::string_view stripped(std::string_view text) {
-  constexpr std::string_view kWhiteSpace = " \t\n\v\f\r";
-  const size_t begin = text.find_first_not_of(kWhiteSpace);
-  if (begin == std::string_view::npos) return "";
-  return text.substr(begin, text.find_last_not_of(kWhiteSpace) + 1 - begin);
 }
 
 // Writes [INST] ... [/INST]. A system turn becomes a part of the first user turn (llama2) or is

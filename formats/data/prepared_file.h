@@ -19,7 +19,7 @@
 // Checksums are digests (XXH3 of 128 bits).
 namespace fsdp {
 
-inline constexpr uint64_t kPreparedVersion = 3;
+inline constexpr uint64_t kPreparedVersion = 4;
 
 struct PreparedHeader {
   char magic[8] = {'F', 'S', 'D', 'P', 'T', 'O', 'K', 'S'};

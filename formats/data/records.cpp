@@ -10,13 +10,14 @@
 
 #include "base/text/config_error.h"
 #include "base/text/foreign_json.h"
+#include "base/text/white_space.h"
 
 namespace fsdp {
 namespace {
 
 using namespace std::string_view_literals;
 
-constexpr std::string_view kWhiteSpace = " \t\r\n";
+constexpr std::string_view kWhiteSpace = " \t\r\n";  // of JSON
 
 [[noreturn]] void refuse_line(const std::filesystem::path& file, int64_t line,
                               const std::string& problem) {
@@ -355,7 +356,7 @@ bool RecordFile::next_line(RawRecord& record) {
     record.line = line_;
     take(length);
     while (record.bytes.ends_with('\n') || record.bytes.ends_with('\r')) record.bytes.pop_back();
-    if (record.bytes.find_first_not_of(kWhiteSpace) != std::string::npos) return true;
+    if (!stripped(record.bytes).empty()) return true;
   }
   return false;
 }

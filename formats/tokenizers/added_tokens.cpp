@@ -5,61 +5,34 @@
 #include <algorithm>
 
 #include "base/text/utf8.h"
+#include "base/text/white_space.h"
 #include "formats/tokenizers/hugging_face_folder.h"
 
 namespace fsdp {
 namespace {
 
-// The first character of a text that is UTF-8 and not empty.
-int32_t first_character(std::string_view text) {
-  utf8proc_int32_t character = -1;
-  utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
-                   static_cast<utf8proc_ssize_t>(text.size()), &character);
-  return character;
+// \w of Rust's regular expressions: letters, marks, digits, connectors and joiners.
+bool is_word_character(char32_t c) {
+  const utf8proc_category_t category = utf8proc_category(static_cast<utf8proc_int32_t>(c));
+  const bool is_letter_mark_or_digit =
+      category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_NL;
+  const bool is_circled_or_squared_letter =
+      (c >= 0x24B6 && c <= 0x24E9) || (c >= 0x1F130 && c <= 0x1F149) ||
+      (c >= 0x1F150 && c <= 0x1F169) || (c >= 0x1F170 && c <= 0x1F189);
+  const bool is_joiner = c == 0x200C || c == 0x200D;
+  return is_letter_mark_or_digit || is_circled_or_squared_letter || is_joiner ||
+         category == UTF8PROC_CATEGORY_PC;
 }
 
-size_t begin_of_last(std::string_view text) {
+char32_t last_character(std::string_view text) {
   size_t at = text.size() - 1;
   while (at > 0 && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) --at;
-  return at;
-}
-
-bool is_space(int32_t c) {
-  return (c >= 9 && c <= 13) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 ||
-         (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F ||
-         c == 0x3000;
-}
-
-// \w of regular expressions: letters, marks, digits, connectors.
-bool is_word_character(int32_t character) {
-  const utf8proc_category_t category = utf8proc_category(character);
-  const bool is_letter_mark_or_number =
-      category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_NL;
-  return is_letter_mark_or_number || category == UTF8PROC_CATEGORY_PC;
-}
-
-// The number of bytes of white space at the start of `text`.
-size_t space_at_begin(std::string_view text) {
-  size_t bytes = 0;
-  while (bytes < text.size() && is_space(first_character(text.substr(bytes)))) {
-    bytes += utf8_length(text.substr(bytes));
-  }
-  return bytes;
-}
-
-// The number of bytes without the white space at the end.
-size_t without_space_at_end(std::string_view text) {
-  while (!text.empty() && is_space(first_character(text.substr(begin_of_last(text)))))
-    text = text.substr(0, begin_of_last(text));
-  return text.size();
+  return code_point(text.substr(at));
 }
 
 bool is_apart(std::string_view text, size_t begin, size_t end) {
-  const bool joins_left =
-      begin > 0 &&
-      is_word_character(first_character(text.substr(begin_of_last(text.substr(0, begin)))));
-  const bool joins_right =
-      end < text.size() && is_word_character(first_character(text.substr(end)));
+  const bool joins_left = begin > 0 && is_word_character(last_character(text.substr(0, begin)));
+  const bool joins_right = end < text.size() && is_word_character(code_point(text.substr(end)));
   return !joins_left && !joins_right;
 }
 
@@ -101,8 +74,12 @@ void AddedTokens::split(std::string_view text, bool with_special,
     at = end;
     if (token->is_special && !with_special) continue;
     if (token->is_whole_word && !is_apart(text, begin, end)) continue;
-    if (token->takes_left) begin = done + without_space_at_end(text.substr(done, begin - done));
-    if (token->takes_right) end += space_at_begin(text.substr(end));
+    if (token->takes_left) {
+      begin = done + right_stripped(text.substr(done, begin - done), is_white_space).size();
+    }
+    if (token->takes_right) {
+      end = text.size() - left_stripped(text.substr(end), is_white_space).size();
+    }
     if (begin > done) on_text(text.substr(done, begin - done));
     on_token({text.substr(begin, end - begin), token->id, token->is_special});
     done = at = end;

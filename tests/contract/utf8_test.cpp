@@ -6,6 +6,7 @@
 
 #include "base/text/csv.h"
 #include "base/text/json.h"
+#include "base/text/white_space.h"
 
 namespace fsdp {
 namespace {
@@ -82,6 +83,14 @@ TEST_CASE("text that a spreadsheet would take for a formula is text, and numbers
   std::string path;
   append_csv(path, std::filesystem::path("=x"));
   CHECK(path == "'=x");
+}
+
+TEST_CASE("white space is stripped by whole characters") {
+  CHECK(stripped("\u00a0\u3000 \x1c\na\u3000b\u2028\x1f\t") == "a\u3000b");
+  CHECK(stripped(" \u0085\u180e \u2003") == "\u180e");
+  CHECK(stripped("\xa0 \xe3\x80") == "\xa0 \xe3\x80");  // not UTF-8
+  CHECK(stripped(" \n\u3000").empty());
+  CHECK(right_stripped(" \x1f ", is_white_space) == " \x1f");
 }
 
 }  // namespace

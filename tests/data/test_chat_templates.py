@@ -10,6 +10,7 @@ import shutil
 import sys
 
 import pytest
+from conftest import ENDS
 from test_prepared import chatml, texts, written  # noqa: F401
 from tokenizers import AddedToken, Tokenizer
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
@@ -169,7 +170,7 @@ def random_chats(seed, count, shape):
     chats = []
     for i in range(count):
         def text():
-            return chosen.choice(["", "\n", "  "]) + chosen.choice(texts(i)) + chosen.choice(["", "\n", "  "])
+            return chosen.choice(ENDS) + chosen.choice(texts(i)) + chosen.choice(ENDS)
 
         turns = [{"role": role, "content": text()} for _ in range(chosen.randint(1, 3)) for role in ("user", "assistant")]
         if shape == "qwen3":

@@ -8,7 +8,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 import sentencepiece
-from conftest import ROOT, TEXTS
+from conftest import ENDS, ROOT, TEXTS
 from transformers import PreTrainedTokenizerFast
 
 ALPACA = {
@@ -64,7 +64,7 @@ def test_text(prepare, pieces, tmp_path, name):
             writer = csv.writer(out)
             writer.writerows([["id", "text"], *enumerate(documents)])
     elif name == "a.txt":
-        file.write_text("\n\n".join(documents))
+        file.write_text("\n\n".join([*documents, *ENDS]))
         documents = [line for line in file.read_text().split("\n") if line.strip()]
     elif name == "a.parquet":
         columns = {"id": range(len(documents)), "text": documents, "image": [b"\xff\xfe"] * len(documents)}
@@ -236,7 +236,7 @@ def test_chats(prepare, chat_tokenizer, tmp_path, name):
     chosen = random.Random(7)
     chats = []
     for i in range(60):
-        turns = [{"role": role, "content": chosen.choice(texts(i)) + chosen.choice(["", "\n", "  "])}
+        turns = [{"role": role, "content": chosen.choice(ENDS) + chosen.choice(texts(i)) + chosen.choice(ENDS)}
                  for _ in range(chosen.randint(1, 3)) for role in ("user", "assistant")]
         if form != "mistral" and chosen.random() < 0.5:
             turns.insert(0, {"role": "system", "content": chosen.choice(texts(i))})

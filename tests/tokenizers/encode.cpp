@@ -4,11 +4,33 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/text/white_space.h"
 #include "formats/tokenizers/tokenizer.h"
 
+namespace {
+
+void print_white_space() {
+  constexpr char32_t kCharacters = 0x110000;
+  for (const fsdp::IsSpace is_space : {fsdp::is_python_space, fsdp::is_white_space}) {
+    nlohmann::json found = nlohmann::json::array();
+    for (char32_t c = 0; c < kCharacters; ++c) {
+      if (is_space(c)) found.push_back(static_cast<uint32_t>(c));
+    }
+    std::cout << found << '\n';
+  }
+}
+
+}  // namespace
+
+// encode --white-space prints the white space of Python and of Rust, as code points.
+//
 // encode TOKENIZER < TEXTS: each line of standard input is a JSON string. Prints a line about the
 // tokenizer. Then prints for each text the ids of encode and encode_with_special: [[1, 2], [3]].
 int main(int, char** arguments) try {
+  if (arguments[1] == std::string_view("--white-space")) {
+    print_white_space();
+    return 0;
+  }
   const auto tokenizer = fsdp::open_tokenizer(arguments[1]);
   const fsdp::Tokenizer::Ends& ends = tokenizer->ends();
   const auto id = [](const auto& end) { return end ? nlohmann::json(*end) : nlohmann::json(); };

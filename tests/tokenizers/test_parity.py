@@ -1,5 +1,7 @@
 """Our ids equal those of sentencepiece, tiktoken and tokenizers, for files in Python packages."""
 
+import json
+import subprocess
 import unicodedata
 
 import folders
@@ -104,3 +106,26 @@ def test_transformers(ours, text_count, tmp_path, make):
     assert reference("Hello.")["input_ids"] == begin + reference(
         "Hello.", add_special_tokens=False)["input_ids"] + end
     assert ends["vocab_size"] == len(reference)
+
+
+def test_white_space_of_all_code_points(encode_text):
+    done = subprocess.run([encode_text, "--white-space"], capture_output=True, text=True, check=True)
+    python, rust = map(json.loads, done.stdout.splitlines())
+    assert python == [c for c in range(0x110000) if chr(c).isspace()] == [c for c in range(0x110000) if not chr(c).strip()]
+    assert rust == [c for c in python if not 0x1c <= c <= 0x1f]
+
+
+def test_added_tokens_beside_all_code_points(ours, tmp_path):
+    """Tokens that take white space, and tokens that stand apart from words."""
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.train_from_iterator([], tokenizers.trainers.BpeTrainer(
+        initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet()))
+    tokenizer.add_tokens([tokenizers.AddedToken("<l>", lstrip=True), tokenizers.AddedToken("<r>", rstrip=True),
+                          tokenizers.AddedToken("word", single_word=True)])
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    # Older tables of Unicode do not have all characters, so those that Python does not know are left out.
+    known = [chr(c) for c in range(0x110000) if unicodedata.category(chr(c)) not in ("Cn", "Cs", "Co")]
+    sample = ["".join(f"a{c}<l>a<r>{c}a {c}word word{c}" for c in known[i:i + 50]) for i in range(0, len(known), 50)]
+    expected = [each.ids for each in tokenizer.encode_batch(sample)]
+    assert first_difference(sample, expected, ours(tmp_path / "tokenizer.json", sample).with_special) is None
