@@ -137,10 +137,9 @@ BpeTokenizer::BpeTokenizer(BpeParts parts, const FolderSettings& settings)
   }
   ends_ = parts_.ends;
   read_ends(settings);
-  if (settings.adds_begin || settings.adds_end) {
-    ends_.adds_begin = settings.adds_begin.value_or(false) && ends_.begin;
-    ends_.adds_end = settings.adds_end.value_or(false) && ends_.end;
-  }
+  if (!settings.adds_begin && parts_.ends.adds_begin) ends_.begin = parts_.ends.begin;
+  ends_.adds_begin = settings.adds_begin.value_or(parts_.ends.adds_begin) && ends_.begin;
+  ends_.adds_end = settings.adds_end.value_or(parts_.ends.adds_end) && ends_.end;
   try {
     find_added_tokens([&](const std::string& text) { return normalized(text); });
   } catch (const std::runtime_error& error) {

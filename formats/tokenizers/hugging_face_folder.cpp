@@ -51,9 +51,20 @@ void read_added_tokens_decoder(const JsonPart& part, FolderSettings& settings) {
   }
 }
 
-std::optional<bool> flag(const JsonPart& part) {
-  if (part.is_null()) return std::nullopt;
-  return part.flag(false);
+// Reads what the class of the tokenizer decides.
+void read_class(const JsonPart& root, FolderSettings& settings) {
+  const JsonPart part = root.at("tokenizer_class");
+  const std::string name = part.is_null() ? "" : part.text();
+  settings.is_t5 = name.starts_with("T5");
+  settings.is_code_llama = name.starts_with("CodeLlama");
+  settings.adds_begin = root.at("add_bos_token").flag(settings.is_code_llama);
+  settings.adds_end = root.at("add_eos_token").flag(false);
+  if (!name.starts_with("Llama") && !settings.is_code_llama) return;
+  const bool is_legacy = !settings.is_code_llama && root.at("legacy").flag(false);
+  settings.metaspace.emplace();
+  settings.metaspace->prepend = !root.at("add_prefix_space").flag(true) ? Metaspace::Prepend::kNever
+                                : is_legacy ? Metaspace::Prepend::kAlways
+                                            : Metaspace::Prepend::kFirst;
 }
 
 void read_config(const path& file, FolderSettings& settings) {
@@ -61,20 +72,12 @@ void read_config(const path& file, FolderSettings& settings) {
   const JsonPart root(file, document);
   settings.file = file;
   read_ends(root, settings);
-  settings.adds_begin = flag(root.at("add_bos_token"));
-  settings.adds_end = flag(root.at("add_eos_token"));
+  read_class(root, settings);
   if (const JsonPart extra = root.at("extra_ids"); !extra.is_null()) {
     settings.extra_ids = extra.token_id();
     if (*settings.extra_ids > kMostSentinels) {
       extra.refuse_value("0 to " + std::to_string(kMostSentinels));
     }
-  }
-  const JsonPart name = root.at("tokenizer_class");
-  settings.is_t5 = !name.is_null() && name.text().starts_with("T5");
-  if (!name.is_null() && name.text().starts_with("Llama")) {
-    settings.metaspace.emplace();
-    settings.metaspace->prepend =
-        root.at("legacy").flag(false) ? Metaspace::Prepend::kAlways : Metaspace::Prepend::kFirst;
   }
   read_added_tokens_decoder(root.at("added_tokens_decoder"), settings);
 }
@@ -249,6 +252,7 @@ std::optional<ChatTemplate> read_chat_template(const path& folder) {
 
 FolderSettings read_folder_settings(const path& folder) {
   FolderSettings settings;
+  settings.adds_begin = settings.adds_end = false;
   for (const path& file : settings_files(folder)) {
     if (file.filename() == kConfig) {
       read_config(file, settings);

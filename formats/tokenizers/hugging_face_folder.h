@@ -60,7 +60,10 @@ struct Metaspace {
 struct FolderSettings {
   std::filesystem::path file;  // tokenizer_config.json; empty when there is none
   std::optional<std::string> begin, end, padding;
+  // True if transformers adds the token to a text. The post_processor of a tokenizer.json outranks
+  // these flags, except for CodeLlama's class. nullopt without a folder.
   std::optional<bool> adds_begin, adds_end;
+  bool is_code_llama = false;
   // The rule of LLaMA's tokenizer class, which overrules tokenizer.json or a SentencePiece model.
   // It puts a space before a text, unless the text begins with one.
   std::optional<Metaspace> metaspace;

@@ -225,8 +225,8 @@ class SentencePieceTokenizer : public PieceTokenizer {
     ends_.padding = id_or_none(processor_.pad_id());
     read_ends(settings);
     const bool begins = ends_.begin && !is_t5;
-    ends_.adds_begin = settings.adds_begin.value_or(begins) && ends_.begin;
-    ends_.adds_end = settings.adds_end.value_or(!begins) && ends_.end;
+    ends_.adds_begin = begins && settings.adds_begin.value_or(true);
+    ends_.adds_end = ends_.end && (is_t5 || settings.adds_end.value_or(!begins));
     find_added_tokens({});
   }
 
@@ -266,7 +266,8 @@ class SentencePieceTokenizer : public PieceTokenizer {
     found_in_text_.split(
         text, with_special,
         [&](std::string_view part) {
-          const bool prepends = prepend_ == Metaspace::Prepend::kAlways || is_first;
+          const bool prepends = prepend_ == Metaspace::Prepend::kAlways ||
+                                (prepend_ == Metaspace::Prepend::kFirst && is_first);
           append(prepends ? processor_ : without_prefix(), part, ids);
           is_first = false;
         },

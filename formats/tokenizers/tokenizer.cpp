@@ -49,9 +49,14 @@ bool is_folder(const path& place) {
   return std::filesystem::is_directory(place, error);
 }
 
-std::unique_ptr<Tokenizer> open_file(const path& file, const FolderSettings& settings) {
+std::unique_ptr<Tokenizer> open_file(const path& file, FolderSettings settings) {
   const std::string text = read_input_file(file);
   const bool is_json = file.extension() == ".json";
+  if (is_json) {  // as transformers does: the flags count only without a tokenizer.json
+    const bool overrules = settings.is_code_llama;
+    settings.adds_begin = overrules ? std::optional(true) : std::nullopt;
+    settings.adds_end = overrules ? std::optional(false) : std::nullopt;
+  }
   if (is_json || looks_like_tiktoken(text)) {
     return std::make_unique<BpeTokenizer>(
         is_json ? read_tokenizer_json(file, text) : read_tiktoken(file, text), settings);

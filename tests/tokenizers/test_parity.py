@@ -1,6 +1,9 @@
 """Our ids equal those of sentencepiece, tiktoken and tokenizers, for files in Python packages."""
 
+import itertools
 import json
+import pathlib
+import shutil
 import subprocess
 import unicodedata
 
@@ -9,9 +12,11 @@ import pytest
 import sentencepiece
 import tiktoken
 import tokenizers
+import transformers
 from conftest import shipped
 from texts import texts
 
+CHESS = pathlib.Path(__file__).resolve().parents[2] / "experiments/data/chess/tokenizer.model"
 SPLIT = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
          r"|\s*[\r\n]+|\s+(?!\S)|\s+")
 
@@ -129,3 +134,55 @@ def test_added_tokens_beside_all_code_points(ours, tmp_path):
     sample = ["".join(f"a{c}<l>a<r>{c}a {c}word word{c}" for c in known[i:i + 50]) for i in range(0, len(known), 50)]
     expected = [each.ids for each in tokenizer.encode_batch(sample)]
     assert first_difference(sample, expected, ours(tmp_path / "tokenizer.json", sample).with_special) is None
+
+
+def template(single):
+    return tokenizers.processors.TemplateProcessing(single=single, special_tokens=[("<s>", 0), ("</s>", 1), ("<x>", 2)])
+
+
+POST_PROCESSORS = [None, tokenizers.processors.ByteLevel(), *map(template, ["<s> $A", "$A </s>", "<s> $A </s>", "<x> $A"]),
+                   tokenizers.processors.Sequence([tokenizers.processors.ByteLevel(), template("<s> $A")])]
+
+
+def added_to_texts(place):
+    """What transformers puts before and behind a text."""
+    reference = transformers.AutoTokenizer.from_pretrained(place)
+    ids, plain = reference("ab")["input_ids"], reference("ab", add_special_tokens=False)["input_ids"]
+    begin = next(i for i in range(len(ids)) if ids[i:i + len(plain)] == plain)
+    return ids[:begin], ids[begin + len(plain):]
+
+
+def flags():
+    for bos, eos in itertools.product([None, True, False], repeat=2):
+        yield {name: flag for name, flag in (("add_bos_token", bos), ("add_eos_token", eos)) if flag is not None}
+
+
+def assert_same_ends(ours, folder, config):
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    ends = ours(folder, []).about
+    added = [[ends[name]] if ends[f"adds_{name}"] else [] for name in ("begin", "end")]
+    assert (*added,) == added_to_texts(folder), config
+
+
+@pytest.mark.parametrize("post_processor", POST_PROCESSORS, ids=["none", "bytes", "bos", "eos", "both", "other", "list"])
+@pytest.mark.parametrize("name", [None, "PreTrainedTokenizerFast", "GPT2Tokenizer", "LlamaTokenizer", "CodeLlamaTokenizer"])
+def test_begin_and_end_of_a_tokenizer_json(ours, tmp_path, post_processor, name):
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(unk_token=None))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.train_from_iterator([], tokenizers.trainers.BpeTrainer(
+        special_tokens=["<s>", "</s>", "<x>", "<unk>"], initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet()))
+    if post_processor is not None:
+        tokenizer.post_processor = post_processor
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    for each in flags():
+        assert_same_ends(ours, tmp_path, {"bos_token": "<s>", "eos_token": "</s>"} | each
+                         | ({"tokenizer_class": name} if name else {}))
+
+
+@pytest.mark.parametrize("name", [None, "PreTrainedTokenizerFast", "LlamaTokenizer", "CodeLlamaTokenizer", "T5Tokenizer"])
+def test_begin_and_end_of_a_sentencepiece_model(ours, tmp_path, name):
+    file = "spiece.model" if name == "T5Tokenizer" else "tokenizer.model"
+    shutil.copy(CHESS, tmp_path / file)
+    for each in flags():
+        assert_same_ends(ours, tmp_path, {"bos_token": "<s>", "eos_token": "</s>"} | each
+                         | ({"tokenizer_class": name} if name else {}))
