@@ -330,24 +330,26 @@ class PassingGroup : public ProcessGroup {
   ProcessGroup& real_;
 };
 
-void step_once(const RunSpec& spec, ProcessGroup& group) {
-  const auto backend = make_backend(kDevice, KernelSet::kAten);
+void step_once(const RunSpec& spec, ProcessGroup& group, at::Device device) {
+  const auto backend = make_backend(device, KernelSet::kAten);
   const Mesh mesh(spec.strategy, group);
   TrainingStep step(spec, spec.model.config, *backend, mesh, group,
                     [](const Parameter&, int64_t, const at::Tensor& out) { out.fill_(0.01); });
-  const at::Tensor ids = at::zeros({2, 32}, at::TensorOptions(at::kLong).device(kDevice));
+  const at::Tensor ids = at::zeros({2, 32}, at::TensorOptions(at::kLong).device(device));
   std::vector<Batch> batches{{.input_ids_BT = ids, .labels_BT = ids, .loss_scale = 1.0 / 64}};
   step.run(1, batches, 0.1, 0.0, [] {});
 }
 
-// Runs two ranks as threads with one NCCL group. Rank 1 calls the group through a `Broken`.
+// Runs two ranks as threads with one NCCL group, each on a GPU of its own. Rank 1 calls the group
+// through a `Broken`.
 template <typename Broken>
 std::vector<std::string> hazards_of_ranks() {
   fake_cuda::watch_order(/*collects=*/true);
   fake_cuda::forget_hazards();
   const auto store = c10::make_intrusive<c10d::HashStore>();
   const auto rank = [&](int number) {
-    const c10::cuda::CUDAStreamGuard compute(c10::cuda::getStreamFromPool(false, kGpu));
+    const at::Device device(at::kCUDA, number == 1 ? kOtherGpu : kGpu);
+    const c10::cuda::CUDAStreamGuard compute(c10::cuda::getStreamFromPool(false, device.index()));
     Membership membership;
     membership.rank = number;
     membership.ranks = {0, 1};
@@ -356,9 +358,9 @@ std::vector<std::string> hazards_of_ranks() {
     membership.store = store;
     membership.transport_timeout = std::chrono::minutes(5);
     membership.watchdog = std::make_shared<Watchdog>(membership.transport_timeout, nullptr);
-    const auto group = make_nccl_group(std::move(membership), kDevice);
+    const auto group = make_nccl_group(std::move(membership), device);
     Broken broken(*group);
-    step_once(sharded_step().spec, number == 1 ? broken : *group);
+    step_once(sharded_step().spec, number == 1 ? broken : *group, device);
     group->barrier();
   };
   std::thread other(rank, 1);
@@ -426,7 +428,7 @@ TEST_CASE("break: a collective is issued on a stream that waits for nobody") {
     using PassingGroup::PassingGroup;
     Pending reduce_scatter(at::Tensor shard, at::Tensor input, int unit) override {
       if (unit > 0) return PassingGroup::reduce_scatter(shard, input, unit);
-      const c10::cuda::CUDAStreamGuard guard(c10::cuda::getStreamFromPool(false, kGpu));
+      const c10::cuda::CUDAStreamGuard guard(c10::cuda::getStreamFromPool(false, kOtherGpu));
       return PassingGroup::reduce_scatter(shard, input, unit);
     }
   };

@@ -11,6 +11,7 @@ namespace fsdp {
 
 inline constexpr int kCapability = 80;  // its attention does not use cuDNN, which has no fake
 inline constexpr int kGpu = 1;          // has this capability
+inline constexpr int kOtherGpu = 5;     // has it, too
 
 // Operations whose CUB kernel allocates some kilobytes of workspace. Plans leave it out.
 inline const std::vector<std::string> kWithWorkspace = {"aten::sort", "aten::cumsum_"};

@@ -5,6 +5,8 @@ import random
 import shutil
 from pathlib import Path
 
+import pytest
+from failing_run import run
 from planning import plans, request_of
 from random_runs import CHESS, on_gpu, random_spec, write_articles
 from trainer import of_kind, read_events, start, wait_until_well_ended
@@ -34,6 +36,18 @@ def spec_of_many_lengths(articles: Path) -> dict:
     return {"data": {"kind": "text", "train": str(articles), "tokenizer": str(CHESS / "tokenizer.model"),
                      "sequence_length": 64, "rows": "pad_to_longest"},
             "strategy": {"kind": "single", "ranks": 1}, "device": "cuda", "kernels": "aten"}
+
+
+@pytest.mark.parametrize("method", ["lora", "qlora"])
+@pytest.mark.parametrize("offload", ["optimizer", "parameters"])
+def test_units_without_trained_parameters_can_be_offloaded(trainer, fake_cuda_with_order, method, offload, tmp_path,
+                                                           monkeypatch):
+    """CUDA registers no empty memory, and the units of the embedding and the head have no adapters."""
+    monkeypatch.setenv("FAKE_CUDA_CAPABILITY", "8.0")
+    spec = run(1) | {"strategy": {"kind": "single", "ranks": 1, "offload": offload}, "train": {"steps": 2},
+                     "method": method}
+    [steps], plan = run_and_plan(trainer, fake_cuda_with_order, spec, tmp_path / "results", 0, CAPABILITY)
+    assert largest(steps, "allocated") == plan["memory_allocated_bytes_max"]
 
 
 def test_rows_of_many_lengths_take_no_cudnn_on_hopper(trainer, fake_cuda_with_order, tmp_path, monkeypatch):

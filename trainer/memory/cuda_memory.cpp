@@ -1,5 +1,6 @@
 #include "trainer/memory/cuda_memory.h"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAException.h>
@@ -40,6 +41,7 @@ std::unique_ptr<MemoryProbe> make_cuda_memory_probe(c10::Device device) {
 }
 
 at::Tensor empty_registered(int64_t numel, at::ScalarType dtype) {
+  if (numel == 0) return at::empty({0}, dtype);  // CUDA registers no empty memory
   constexpr size_t kPageBytes = 4096;
   const size_t bytes = static_cast<size_t>(numel) * c10::elementSize(dtype);
   const size_t whole_pages = (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;

@@ -1,5 +1,6 @@
 // NCCL with collectives that copy nothing. A collective is complete when every rank of its
-// communicator has issued it. Ranks are on one host and meet in shared memory.
+// communicator has issued it. To finalize or to destroy one waits for all ranks. Ranks are on one
+// host and meet in shared memory.
 #include <fcntl.h>
 #include <nccl.h>
 #include <sys/mman.h>
@@ -12,6 +13,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 
@@ -48,6 +51,9 @@ std::string text_of(const Collective& collective) {
 
 struct Meeting {
   std::atomic<int> arrived;
+  std::atomic<int> finalized;
+  std::array<std::atomic<bool>, kRanks> is_taken;  // by a rank
+  std::array<std::atomic<int>, kRanks> gpus;       // of the ranks
   std::array<std::atomic<uint64_t>, kRanks> issued;
   std::array<std::array<Collective, kKept>, kRanks> collectives;
 };
@@ -64,11 +70,20 @@ Meeting* open_meeting(const ncclUniqueId& id) {
 
 struct ncclComm {
   Meeting* meeting;
-  int rank, size;
+  int rank, size, device;
+  std::atomic<bool> is_finalized = false;
   std::atomic<bool> is_aborted = false;
 };
 
 namespace {
+
+std::mutex mutex;
+std::set<ncclComm_t>& communicators = *new std::set<ncclComm_t>;  // that are not destroyed
+
+bool is_alive(ncclComm_t comm) {
+  const std::lock_guard lock(mutex);
+  return communicators.contains(comm);
+}
 
 void compare(const ncclComm& comm, uint64_t number) {
   const Collective& first = comm.meeting->collectives[0][number % kKept];
@@ -109,13 +124,52 @@ size_t bytes_of(ncclDataType_t type) {
   }
 }
 
-// `sent` and `received` are numbers of elements. `how`: see Collective.
-ncclResult_t issue(const char* name, const void* from, size_t sent, void* to, size_t received,
-                   ncclDataType_t type, int how, ncclComm_t comm, cudaStream_t stream) {
-  const size_t count = std::min(sent, received);
+// What an operation reads or writes.
+struct Elements {
+  const void* begin;
+  size_t count;
+};
+
+// A rank's part may be in its place of the whole. Other overlaps are written while they are read.
+bool is_in_place(const ncclComm& comm, const Elements& from, const Elements& to, size_t item) {
+  const auto first = [](const Elements& x) { return reinterpret_cast<uintptr_t>(x.begin); };
+  const bool is_gathered = to.count > from.count;
+  const Elements& whole = is_gathered ? to : from;
+  const Elements& part = is_gathered ? from : to;
+  const bool is_apart = first(part) + part.count * item <= first(whole) ||
+                        first(whole) + whole.count * item <= first(part);
+  const bool is_same = whole.count == part.count && part.begin == whole.begin;
+  return is_apart || is_same ||
+         first(part) == first(whole) + static_cast<size_t>(comm.rank) * part.count * item;
+}
+
+ncclResult_t check(ncclComm_t comm, const Elements& from, const Elements& to, ncclDataType_t type,
+                   cudaStream_t stream) {
+  using fsdp::fake_cuda::device_of;
+  if (!is_alive(comm) || comm->is_finalized || comm->is_aborted) return ncclInvalidArgument;
+  if (type < ncclInt8 || type >= ncclNumTypes) return ncclInvalidArgument;
+  if (device_of(stream) != comm->device) return ncclUnhandledCudaError;
+  for (const Elements& elements : {from, to}) {
+    const size_t bytes = elements.count * bytes_of(type);
+    if (bytes == 0) continue;
+    if (device_of(elements.begin, bytes) != comm->device) return ncclInvalidArgument;
+    if (reinterpret_cast<uintptr_t>(elements.begin) % bytes_of(type) != 0) {
+      return ncclInvalidArgument;
+    }
+  }
+  return is_in_place(*comm, from, to, bytes_of(type)) ? ncclSuccess : ncclInvalidUsage;
+}
+
+// `how`: see Collective.
+ncclResult_t issue(const char* name, Elements from, Elements to, ncclDataType_t type, int how,
+                   ncclComm_t comm, cudaStream_t stream) {
+  if (const ncclResult_t refusal = check(comm, from, to, type, stream); refusal != ncclSuccess) {
+    return refusal;
+  }
+  const size_t count = std::min(from.count, to.count);
   fsdp::fake_cuda::issue(stream, name,
-                         {{from, sent * bytes_of(type), /*is_write=*/false},
-                          {to, received * bytes_of(type), /*is_write=*/true}});
+                         {{from.begin, from.count * bytes_of(type), /*is_write=*/false},
+                          {to.begin, to.count * bytes_of(type), /*is_write=*/true}});
   Meeting& meeting = *comm->meeting;
   const uint64_t number = meeting.issued[comm->rank] + 1;
   while (number > kKept / 2 && !is_complete(*comm, number - kKept / 2)) std::this_thread::yield();
@@ -125,6 +179,30 @@ ncclResult_t issue(const char* name, const void* from, size_t sent, void* to, si
   meeting.issued[comm->rank] = number;
   fsdp::fake_cuda::wait_for(stream, [comm, number] { return is_complete(*comm, number); });
   return ncclSuccess;
+}
+
+ncclResult_t reduce(const char* name, Elements from, Elements to, ncclDataType_t type,
+                    ncclRedOp_t operation, ncclComm_t comm, cudaStream_t stream) {
+  if (operation < ncclSum || operation >= ncclNumOps) return ncclInvalidArgument;
+  return issue(name, from, to, type, operation, comm, stream);
+}
+
+// Waits until all ranks have called it, like NCCL, unless this rank aborts.
+void finalize(ncclComm& comm) {
+  if (comm.is_finalized.exchange(true)) return;
+  ++comm.meeting->finalized;
+  while (comm.meeting->finalized < comm.size && !comm.is_aborted) {
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+}
+
+thread_local int open_groups = 0;
+
+bool is_shared_gpu(const Meeting& meeting, int size, int rank) {
+  for (int other = 0; other < size; ++other) {
+    if (other != rank && meeting.gpus[other] == meeting.gpus[rank]) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -148,12 +226,20 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id, int rank,
                                     ncclConfig_t*) {
-  if (size > kRanks) return ncclInvalidArgument;
+  if (comm == nullptr || size < 1 || size > kRanks || rank < 0 || rank >= size) {
+    return ncclInvalidArgument;
+  }
+  if (fsdp::fake_cuda::is_full_in("ncclCommInitRank")) return ncclSystemError;
   Meeting* meeting = open_meeting(id);
   if (meeting == nullptr) return ncclSystemError;
+  if (meeting->is_taken[rank].exchange(true)) return ncclInvalidUsage;
+  meeting->gpus[rank] = fsdp::fake_cuda::current_device();
   if (++meeting->arrived == size) shm_unlink(id.internal);
   while (meeting->arrived < size) std::this_thread::yield();
-  *comm = new ncclComm{meeting, rank, size};
+  if (is_shared_gpu(*meeting, size, rank)) return ncclInvalidUsage;
+  *comm = new ncclComm{meeting, rank, size, fsdp::fake_cuda::current_device()};
+  const std::lock_guard lock(mutex);
+  communicators.insert(*comm);
   return ncclSuccess;
 }
 
@@ -161,51 +247,81 @@ ncclResult_t ncclCommInitRank(ncclComm_t* comm, int size, ncclUniqueId id, int r
   return ncclCommInitRankConfig(comm, size, id, rank, nullptr);
 }
 
-// The communicator is not freed, as streams may still ask for it.
+// A communicator is never freed, as streams may still ask for it.
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  const std::lock_guard lock(mutex);
+  if (communicators.erase(comm) == 0) return ncclInvalidArgument;
   comm->is_aborted = true;
   return ncclSuccess;
 }
 
-ncclResult_t ncclCommDestroy(ncclComm_t) { return ncclSuccess; }
-ncclResult_t ncclCommFinalize(ncclComm_t) { return ncclSuccess; }
+ncclResult_t ncclCommFinalize(ncclComm_t comm) {
+  if (!is_alive(comm) || comm->is_finalized) return ncclInvalidArgument;
+  finalize(*comm);
+  return ncclSuccess;
+}
 
-ncclResult_t ncclCommGetAsyncError(ncclComm_t, ncclResult_t* error) { return *error = ncclSuccess; }
+ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  if (!is_alive(comm)) return ncclInvalidArgument;
+  finalize(*comm);
+  const std::lock_guard lock(mutex);
+  communicators.erase(comm);
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
+  if (!is_alive(comm)) return ncclInvalidArgument;
+  return *error = ncclSuccess;
+}
 
 ncclResult_t ncclCommCount(const ncclComm_t comm, int* count) {
+  if (!is_alive(comm)) return ncclInvalidArgument;
   *count = comm->size;
   return ncclSuccess;
 }
 
 ncclResult_t ncclCommUserRank(const ncclComm_t comm, int* rank) {
+  if (!is_alive(comm)) return ncclInvalidArgument;
   *rank = comm->rank;
   return ncclSuccess;
 }
 
 ncclResult_t ncclCommRegister(const ncclComm_t, void*, size_t, void**) { return ncclSuccess; }
 ncclResult_t ncclCommDeregister(const ncclComm_t, void*) { return ncclSuccess; }
-ncclResult_t ncclGroupStart() { return ncclSuccess; }
-ncclResult_t ncclGroupEnd() { return ncclSuccess; }
+
+ncclResult_t ncclGroupStart() {
+  ++open_groups;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclGroupEnd() {
+  if (open_groups == 0) return ncclInvalidUsage;
+  --open_groups;
+  return ncclSuccess;
+}
 
 ncclResult_t ncclAllGather(const void* from, void* to, size_t count, ncclDataType_t type,
                            ncclComm_t comm, cudaStream_t stream) {
-  return issue("all_gather", from, count, to, count * comm->size, type, 0, comm, stream);
+  if (!is_alive(comm)) return ncclInvalidArgument;
+  return issue("all_gather", {from, count}, {to, count * comm->size}, type, 0, comm, stream);
 }
 
 ncclResult_t ncclReduceScatter(const void* from, void* to, size_t count, ncclDataType_t type,
                                ncclRedOp_t operation, ncclComm_t comm, cudaStream_t stream) {
-  return issue("reduce_scatter", from, count * comm->size, to, count, type, operation, comm,
-               stream);
+  if (!is_alive(comm)) return ncclInvalidArgument;
+  return reduce("reduce_scatter", {from, count * comm->size}, {to, count}, type, operation, comm,
+                stream);
 }
 
 ncclResult_t ncclAllReduce(const void* from, void* to, size_t count, ncclDataType_t type,
                            ncclRedOp_t operation, ncclComm_t comm, cudaStream_t stream) {
-  return issue("all_reduce", from, count, to, count, type, operation, comm, stream);
+  return reduce("all_reduce", {from, count}, {to, count}, type, operation, comm, stream);
 }
 
 ncclResult_t ncclBroadcast(const void* from, void* to, size_t count, ncclDataType_t type, int root,
                            ncclComm_t comm, cudaStream_t stream) {
-  return issue("broadcast", from, count, to, count, type, root, comm, stream);
+  if (!is_alive(comm) || root < 0 || root >= comm->size) return ncclInvalidArgument;
+  return issue("broadcast", {from, count}, {to, count}, type, root, comm, stream);
 }
 
 ncclResult_t ncclBcast(void* data, size_t count, ncclDataType_t type, int root, ncclComm_t comm,

@@ -2,6 +2,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/record_function.h>
+#include <c10/core/DeviceGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
 #include <algorithm>
@@ -105,6 +106,7 @@ void issue(const at::RecordFunction& function, const Accesses& accesses, Call* o
   }
   const bool writes = std::ranges::any_of(accesses.on_gpu, &Access::is_write);
   if (outer != nullptr && writes) outer->has_writing_inner = true;
+  const c10::DeviceGuard guard(c10::Device(at::kCUDA, accesses.gpu));
   const cudaStream_t stream = c10::cuda::getCurrentCUDAStream(accesses.gpu).stream();
   fake_cuda::issue(stream, function.name(), accesses.on_gpu);
 }
