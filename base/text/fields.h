@@ -60,8 +60,9 @@ struct Range {
 
 // The part of a run that a key affects. A key without an Effect affects the losses.
 enum class Effect {
-  kHowOnly,    // only how a run is carried out, not its identity
-  kNotLosses,  // the run's identity, but not its losses
+  kHowOnly,            // only how a run is carried out, not its identity
+  kNotLosses,          // the run's identity, but not its losses
+  kLossesWithDropout,  // the run's identity, and its losses if the run has dropout
 };
 
 inline Range any_value() { return {}; }

@@ -325,6 +325,10 @@ int64_t held_out_rows(const EvaluationSpec& evaluation, int64_t rows) {
                            static_cast<int64_t>(evaluation.fraction * static_cast<double>(rows)));
 }
 
+bool has_dropout(const RunSpec& spec, const ModelConfig& config) {
+  return config.dropout_rate > 0 || spec.lora.dropout > 0;
+}
+
 bool wants_checkpoints(const RunSpec& spec) {
   return spec.checkpoint.every_steps || spec.checkpoint.at_end || spec.checkpoint.when_improved;
 }

@@ -57,7 +57,7 @@ struct BatchSpec {
 
   static void visit_fields(auto& self, auto&& visit) {
     visit("size_per_rank", self.size_per_rank, "Sequences per rank and micro-batch.",
-          from_to(1, 1e6), Effect::kNotLosses);
+          from_to(1, 1e6), Effect::kLossesWithDropout);
     visit("total", self.total,
           "Sequences per optimizer step over all ranks; accumulation is derived from it.",
           from_to(1, kMostSequencesPerStep));
@@ -188,7 +188,7 @@ struct RunSpec {
           "What a run asks of Slurm, with --launcher slurm; otherwise it means nothing.",
           Effect::kHowOnly);
     visit("device", self.device, "auto: cuda where there is a GPU, else cpu.", any_value(),
-          Effect::kNotLosses);
+          Effect::kLossesWithDropout);
     visit("kernels", self.kernels,
           "aten: libtorch's; transformer_engine: NVIDIA's and our own on CUDA, where its wheel is "
           "installed; auto: aten.");
@@ -227,6 +227,9 @@ int64_t memory_limit_bytes(const RunSpec& spec);
 
 // The number of the training set's `rows` that are held out for validation.
 int64_t held_out_rows(const EvaluationSpec& evaluation, int64_t rows);
+
+// True if the training of a model with `config` drops activations at random.
+bool has_dropout(const RunSpec& spec, const ModelConfig& config);
 
 // True if a key asks for checkpoints, or for evaluations.
 bool wants_checkpoints(const RunSpec& spec);

@@ -145,6 +145,13 @@ void reset_effects(RunSpec& spec, Effect most) {
   }
 }
 
+RunSpec keys_of_losses(RunSpec spec, const ModelConfig& config) {
+  const bool dropout = has_dropout(spec, config);
+  spec.batch.total = total_batch(spec);
+  reset_effects(spec, dropout ? Effect::kNotLosses : Effect::kLossesWithDropout);
+  return spec;
+}
+
 bool is_key_of_a_run(std::string_view name) {
   return find_run_spec_key(name) || find_run_spec_section(name);
 }

@@ -52,6 +52,9 @@ Range range_of_key(std::string_view key);
 void reset_differences(RunSpec& spec, const RunSpec& other);
 // Resets to its default each key with an effect of at most `most`.
 void reset_effects(RunSpec& spec, Effect most);
+// Returns `spec` with only the keys that affect the losses of training a model with `config`, and
+// with batch.total in place of the keys that it follows from. The other keys have their defaults.
+RunSpec keys_of_losses(RunSpec spec, const ModelConfig& config);
 
 // True if a run has a key or a section of this dotted name.
 bool is_key_of_a_run(std::string_view name);

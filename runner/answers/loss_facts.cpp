@@ -3,6 +3,7 @@
 #include <limits>
 #include <map>
 
+#include "contract/spec/run_spec_yaml.h"
 #include "runner/answers/facts.h"
 #include "runner/series/run_keys.h"
 #include "runner/table/names.h"
@@ -76,10 +77,16 @@ LossAgreement agreement_of(Runs runs) {
 // train.seed". `other_keys` are the keys of `other`. Empty if no difference is found.
 std::string differing_keys(const ComparisonRow& run, const ComparisonRow& other,
                            const Keys& other_keys) {
-  std::vector<std::string> names;
+  std::vector<std::string> names, names_with_dropout;
   if (run.data_digest != other.data_digest) names.push_back("input files");
   for (const auto& [key, value] : changed_keys(other_keys, keys_beyond(Effect::kNotLosses, run))) {
-    if (!key.starts_with("batch.")) names.push_back(key);  // the total batches are equal
+    if (key == "batch.total") continue;  // the total batches are equal
+    const bool needs_dropout = find_run_spec_key(key)->effect == Effect::kLossesWithDropout;
+    (needs_dropout ? names_with_dropout : names).push_back(key);
+  }
+  // Only the digests know if a model of other files has dropout.
+  if (names.empty()) {
+    for (const std::string& key : names_with_dropout) names.push_back(key + " (dropout)");
   }
   return names.empty() ? "" : "other " + first_names(names, kMostNamedKeys);
 }

@@ -19,9 +19,9 @@ std::string data_digest(const RunSpec& spec, const FileDigest& digest) {
 }
 
 std::string loss_digest(const RunSpec& spec, const FileDigest& digest) {
-  RunSpec deciding = spec;
-  deciding.batch.total = total_batch(spec);  // even if the run gives accumulation instead
-  reset_effects(deciding, Effect::kNotLosses);
+  RunSpec deciding =
+      keys_of_losses(spec, spec.model.source.empty() ? spec.model.config
+                                                     : read_hugging_face_config(spec.model.source));
   const std::string keys = differences_from_default(deciding);
   deciding.resume = spec.resume;  // the checkpoint's contents count, its path does not
   return text_digest(keys + digests_of_inputs(deciding, digest));

@@ -2,6 +2,7 @@
 
 #include "base/files/file_digest.h"
 #include "base/text/config_error.h"
+#include "contract/families/family.h"
 #include "runner/experiment/experiment.h"
 #include "tests/temporary_folder.h"
 
@@ -125,6 +126,35 @@ TEST_CASE("runs whose losses must be equal have one digest, and others have anot
   CHECK(digest != digest_after([](RunSpec& spec) { spec.evaluation.fraction = 0.5; }));
   CHECK(digest !=
         digest_after([](RunSpec& spec) { spec.precision.kind = PrecisionKind::kBf16Mixed; }));
+}
+
+TEST_CASE("with dropout, losses also follow from the size of micro-batches and the device") {
+  const FileDigest no_digest = [](const std::filesystem::path&) { return std::string(); };
+  const bool is_t5 = GENERATE(true, false);
+  const auto digest = [&](double dropout, StrategyKind kind, int64_t size, DeviceKind device) {
+    RunSpec spec;
+    if (is_t5) {
+      spec.model.config = find_preset("t5-small")->config;
+      spec.model.config.dropout_rate = dropout;
+    } else {
+      spec.method = Method::kLora;
+      spec.lora.dropout = dropout;
+    }
+    spec.strategy.kind = kind;
+    spec.strategy.ranks = 2;
+    spec.batch.size_per_rank = size;
+    spec.batch.total = 16;
+    spec.device = device;
+    return loss_digest(resolved(spec), no_digest);
+  };
+  using enum StrategyKind;
+  using enum DeviceKind;
+  for (const double dropout : {0.0, 0.1}) {
+    const std::string expected = digest(dropout, kDdp, 2, kCpu);
+    CHECK(expected == digest(dropout, kFsdp, 2, kCpu));
+    CHECK((expected == digest(dropout, kDdp, 4, kCpu)) == (dropout == 0));
+    CHECK((expected == digest(dropout, kDdp, 2, kCuda)) == (dropout == 0));
+  }
 }
 
 }  // namespace fsdp

@@ -303,6 +303,9 @@ TEST_CASE("losses that are not comparable with those of most rows are explained"
   CHECK(other(spec(R"({"method":"lora"})")).empty());  // methods are compared by their losses
   CHECK(other(spec(R"({"train":{"seed":2},"optimizer":{"learning_rate":0.5}})")) ==
         "* other optimizer.learning_rate, train.seed than A and B: losses are not comparable");
+  CHECK(other(spec(R"({"train":{"seed":1},"batch":{"size_per_rank":8},"device":"cpu"})")) ==
+        "* other batch.size_per_rank (dropout), device (dropout) than A and B: losses are not "
+        "comparable");
   CHECK(other([](auto&) {}) == "* another loss_digest than A and B: losses are not comparable");
   CHECK(other([](auto& row) { row.loss_digest.clear(); }) ==
         "* losses are not comparable with A and B: no record of the settings that decide the "
