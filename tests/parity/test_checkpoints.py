@@ -11,7 +11,7 @@ import numpy
 import pytest
 import torch
 from agreement import assert_close
-from checkpoints import FAMILIES, SEQUENCE_LENGTH, STEPS, TOTAL_BATCH
+from checkpoints import FAMILIES, SEQUENCE_LENGTH, STEPS, TOTAL_BATCH, copy_with_changed_tensor
 from cover import pairwise_product
 from test_against_transformers import Case
 from trainer import events_file, log_file, of_kind, read_events, read_run, start, train, wait_for, wait_for_text, \
@@ -192,26 +192,26 @@ def refusal(trainer: Path, spec: dict, checkpoint: Path, folder: Path) -> str:
     return log_file(folder, 0).read_text()
 
 
-def test_state_of_another_dtype_is_refused(trainer, uninterrupted, checkpoints, tokens, tmp_path):
-    _, folder = uninterrupted(SINGLE)
-    spec = SINGLE.spec(checkpoints["plain"], tokens, **INT8)
-    error = refusal(trainer, spec, folder / "checkpoints" / f"step-{MIDDLE}", tmp_path)
-    assert "lacks element 0 of 'exp_avg_codes/model.embed_tokens.weight'" in error
-    assert "or of another model, optimizer.kind or optimizer.state_dtype" in error
-
-
 @pytest.mark.parametrize(
     "key, value, said",
     [
         ("data.shuffle", False, "data.shuffle true; the run's is false"),
         ("data.rows", "pad_to_longest", "data.rows pad; the run's is pad_to_longest"),
         ("train.seed", 2, "train.seed 1; the run's is 2"),
-        ("evaluation.fraction", 0.25, "the rows trained on are 240; the run's is 180"),
+        ("evaluation.fraction", 0.25, "evaluation.fraction 0; the run's is 0.25"),
+        ("optimizer.state_dtype", "int8", "optimizer.state_dtype null; the run's is int8"),
+        ("optimizer.learning_rate", 0.5, "; the run's is 0.5; resume with the same"),
+        ("batch.total", 48, f"batch.total {TOTAL_BATCH}; the run's is 48"),
+        ("checkpoint.state_dict", "full", None),
     ],
 )
-def test_other_sequences_are_refused(trainer, written_shuffled, tmp_path, key, value, said):
-    spec, _, checkpoint = written_shuffled
-    message = refusal(trainer, with_key(spec, key, value), checkpoint, tmp_path / "run")
+def test_other_keys_are_refused_if_they_decide_losses(trainer, written_shuffled, tmp_path, key, value, said):
+    spec, run, checkpoint = written_shuffled
+    spec = with_key(spec, key, value)
+    if said is None:
+        assert resume(trainer, spec, checkpoint, tmp_path / "run").losses() == run.losses()[MIDDLE:]
+        return
+    message = refusal(trainer, spec, checkpoint, tmp_path / "run")
     assert said in message and "resume with the same" in message, message
 
 
@@ -261,15 +261,68 @@ def changed_state(checkpoint: Path, folder: Path, change) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module", params=["full", "sharded"])
+def written_adapters(request, trainer, checkpoints, tokens, tmp_path_factory):
+    """The specification, the run and the checkpoint of a run with adapters."""
+    folder = tmp_path_factory.mktemp("adapters") / "run"
+    adapters = {"method": "lora", "lora": {"rank": 4, "targets": ["attention"]}}
+    spec = FSDP_4.spec(checkpoints["grouped_query"], tokens, **adapters, **written(request.param))
+    return spec, train(trainer, spec, folder), folder / "checkpoints" / f"step-{MIDDLE}"
+
+
+def other_base(spec: dict, folder: Path) -> dict:
+    base = copy_with_changed_tensor(Path(spec["model"]["source"]), folder / "base",
+                                    "model.layers.2.mlp.down_proj.weight", lambda tensor: tensor[-1, -1].add_(0.01))
+    return with_key(spec, "model.source", str(base))
+
+
+def fewer_layers(spec: dict, folder: Path) -> dict:
+    return with_key(spec, "model.source", str(copy_of_fewer_layers(spec["model"]["source"], folder / "base")))
+
+
+@pytest.mark.parametrize("change, said", [
+    (other_base, "frozen weights of other values (model.source, or train.seed), digest "),
+    (fewer_layers, "model.config.num_hidden_layers 3; the run's is 2"),
+    (lambda spec, _: with_key(spec, "lora.alpha", 32), "lora.alpha 16; the run's is 32"),
+    (lambda spec, _: with_key(spec, "lora.use_rslora", True), "lora.use_rslora false; the run's is true"),
+    (lambda spec, _: with_key(spec, "lora.targets", ["q_proj", "v_proj"]), "the run's is [\"q_proj\", \"v_proj\"]"),
+    (lambda spec, _: spec | {"method": "qlora"}, "method lora; the run's is qlora"),
+])
+def test_a_run_over_something_else_is_refused(trainer, written_adapters, tmp_path, change, said):
+    spec, _, checkpoint = written_adapters
+    message = refusal(trainer, change(spec, tmp_path), checkpoint, tmp_path / "run")
+    assert said in message and "resume with the same" in message, message
+
+
+def test_the_same_base_elsewhere_goes_on_with_adapters(trainer, written_adapters, tmp_path):
+    spec, run, checkpoint = written_adapters
+    base = shutil.copytree(spec["model"]["source"], tmp_path / "base")
+    other = SINGLE.spec(base, spec["data"]["train"], method="lora",
+                        lora={"rank": 4, "targets": ["v_proj", "q_proj", "o_proj", "k_proj"]})
+    again = resume(trainer, other, checkpoint, tmp_path / "run")
+    assert_close("loss", run.losses()[MIDDLE:], again.losses(), TOLERANCE)
+
+
+def copy_of_fewer_layers(model: Path, folder: Path) -> Path:
+    shutil.copytree(model, folder)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 2}))
+    return folder
+
+
 def test_a_checkpoint_of_an_older_version_goes_on(trainer, written_shuffled, tmp_path):
     def remove(state):
-        del state["data"]
+        del state["basis"]
         state["generators"] = [{"cpu": "00ff"}]
 
     spec, run, checkpoint = written_shuffled
     older = changed_state(checkpoint, tmp_path / f"step-{MIDDLE}", remove)
     again = resume(trainer, spec, older, tmp_path / "run")
     assert again.losses() == run.losses()[MIDDLE:]
+    assert "did not record" in started(tmp_path / "run")["warning"]
+    two_layers = copy_of_fewer_layers(spec["model"]["source"], tmp_path / "two_layers")
+    message = refusal(trainer, with_key(spec, "model.source", str(two_layers)), older, tmp_path / "two")
+    assert "holds 'model.layers.2." in message and "which the run's model lacks" in message, message
 
 
 # Kill -9

@@ -16,7 +16,7 @@ from logits import assert_same_logits, first_logits
 from peft_reference import NF4, Adapters, peft, write_adapter
 from reference import adamw_of
 from test_against_transformers import TOLERANCE, Case, cases
-from trainer import of_kind, read_events, train
+from trainer import log_file, of_kind, read_events, start, train, wait_for
 from transformers import T5Config, T5ForConditionalGeneration
 
 TOKENIZER = Path(__file__).parents[2] / "experiments/data/chess/tokenizer.model"
@@ -231,6 +231,10 @@ def test_dropout_is_the_same_on_any_number_of_ranks_and_after_a_resume(trainer, 
         shutil.copytree(tmp_path / str(case) / f"checkpoints/step-{STEPS // 2}", again / "checkpoints" / "step-5")
         resumed = train(trainer, spec_of(case, folder, articles, resume="auto"), again)
         assert resumed.losses() == runs[case].losses()[STEPS // 2 :]
+    halves = spec_of(Case("single", accumulation=2), folder, articles, resume=str(again / "checkpoints/step-5"))
+    assert any(wait_for(start(trainer, halves, tmp_path / "halves")))
+    said = "batch.size_per_rank (dropout) 3; the run's is 6; resume with the same"
+    assert said in log_file(tmp_path / "halves", 0).read_text()
 
 
 @pytest.mark.parametrize("case, targets, method", [

@@ -56,6 +56,15 @@ CheckpointReader::CheckpointReader(path folder)
   pieces_.sort();
 }
 
+void CheckpointReader::require_only(const std::set<std::string>& names) const {
+  const auto require = [&](const std::string& name) {
+    if (names.contains(name)) return;
+    refuse_file(folder_, "holds '" + name + "', which the run's model lacks or does not train");
+  };
+  for (const auto& [name, tensor] : full_weights_) require(name);
+  for (const auto& [key, pieces] : pieces_.pieces) require(key.substr(key.find('/') + 1));
+}
+
 void CheckpointReader::read(const std::string& state, const Parameter& parameter, int64_t offset,
                             const at::Tensor& out) const {
   TORCH_CHECK(out.dim() == 1 && offset >= 0 && offset + out.numel() <= parameter.numel());

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,8 @@ class CheckpointReader {
   const TrainerState& state() const { return state_; }
   // True if the folder holds whole weights: a Hugging Face model, or adapters in PEFT's format.
   bool has_full_weights() const { return state_.state_dict == StateDict::kFull; }
+  // Throws ConfigError if the checkpoint holds a tensor, or its state, that is none of `names`.
+  void require_only(const std::set<std::string>& names) const;
 
   // Sets `out` to elements [offset, offset + out.numel()) of a flattened state of the parameter.
   // `state` is kWeights or a state of the optimizer, such as "exp_avg". `out` is 1-dimensional, on

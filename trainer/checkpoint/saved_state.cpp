@@ -98,11 +98,8 @@ int64_t checkpoint_bytes(const RunSpec& spec, TrainingStep& training, const Mesh
                     merged_dtype(spec), merged_model_files(spec, training.config()));
   }
   TrainerState state;
-  state.data.emplace();
-  state.data->data = spec.data;
-  state.data->data.train.clear();
-  state.data->data.tokenizer.clear();
-  state.data->digest = std::string(32, '0');
+  state.basis = basis_of(spec, training.config(), spec.train.steps.value_or(kMostSteps));
+  state.basis->data = std::string(32, '0');
   state.files = sizes.files();
   return sizes.bytes() + std::ssize(to_json(state));
 }

@@ -7,6 +7,7 @@
 
 #include "contract/record/run_paths.h"
 #include "contract/spec/run_spec.h"
+#include "trainer/checkpoint/basis.h"
 
 namespace fsdp {
 
@@ -20,26 +21,6 @@ struct GradientScalerState {
   static void visit_fields(Self& self, Visitor&& visit) {
     visit("scale", self.scale);
     visit("steps_since_growth", self.steps_since_growth);
-  }
-};
-
-// The settings that decide the sequences of a run and their order.
-struct DataOrder {
-  DataSpec data;       // without its files
-  std::string digest;  // of the training file and the tokenizer's files; empty: not computed
-  int64_t rows = 0;    // of the training set, without validation rows
-  std::optional<int64_t> split_seed;
-  int64_t seed = 0;
-
-  bool operator==(const DataOrder&) const = default;
-
-  template <typename Self, typename Visitor>
-  static void visit_fields(Self& self, Visitor&& visit) {
-    visit("data", self.data);
-    visit("digest", self.digest);
-    visit("rows", self.rows);
-    visit("split_seed", self.split_seed);
-    visit("seed", self.seed);
   }
 };
 
@@ -73,8 +54,7 @@ struct TrainerState {
   std::optional<double> validation_loss;  // of these parameters; null if they were not evaluated
   std::optional<double> best_validation_loss;  // so far
   std::optional<GradientScalerState> gradient_scaler;
-  // Absent in checkpoints of older versions:
-  std::optional<DataOrder> data;
+  std::optional<Basis> basis;         // absent in checkpoints of older versions
   std::vector<CheckpointFile> files;  // all except trainer.json, which ends with its own checksum
 
   bool operator==(const TrainerState&) const = default;
@@ -91,7 +71,7 @@ struct TrainerState {
     visit("validation_loss", self.validation_loss);
     visit("best_validation_loss", self.best_validation_loss);
     visit("gradient_scaler", self.gradient_scaler);
-    visit("data", self.data);
+    visit("basis", self.basis);
     visit("files", self.files);
   }
 };

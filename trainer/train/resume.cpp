@@ -1,10 +1,13 @@
 #include "trainer/train/resume.h"
 
+#include <algorithm>
+#include <set>
+
 #include "base/files/digest.h"
 #include "base/files/file_digest.h"
 #include "base/system/start_up.h"
 #include "base/text/config_error.h"
-#include "contract/spec/run_spec_yaml.h"
+#include "contract/families/adapters.h"
 #include "formats/data/prepare.h"
 #include "formats/inputs/inputs.h"
 #include "trainer/checkpoint/checkpoint_folders.h"
@@ -80,89 +83,57 @@ Resumed checkpoint_at(const path& folder, ProcessGroup& world) {
   return {.reader = std::make_unique<CheckpointReader>(folder), .warning = {}};
 }
 
-// Returns the keys that decide which sequences are read, and their values as text.
-std::vector<std::pair<std::string, std::string>> keys_of(const DataOrder& order) {
-  RunSpec spec;
-  spec.data = order.data;
-  spec.evaluation.split_seed = order.split_seed;
-  return keys_and_values(spec);
+std::set<std::string> trained_tensors(const RunSpec& spec, const ModelConfig& config) {
+  std::set<std::string> names;
+  for_each_module(config, spec.method, spec.lora, [&](const ModuleSpec& module) {
+    for (const ParameterSpec& parameter : module.parameters) {
+      if (!parameter.is_trained) continue;
+      for (const NamedTensor& tensor : parameter.tensors) names.insert(tensor.name);
+    }
+  });
+  return names;
 }
 
-// Returns the first difference between two orders, such as "data.shuffle true; the run's is false";
-// empty if there is none.
-std::string difference(const DataOrder& was, const DataOrder& now) {
-  const auto differs = [](const std::string& key, const std::string& before,
-                          const std::string& after) {
-    return key + ' ' + before + "; the run's is " + after;
-  };
-  const auto before = keys_of(was);
-  const auto after = keys_of(now);
-  for (size_t i = 0; i < before.size(); ++i) {
-    if (before[i] == after[i]) continue;
-    return differs(before[i].first, before[i].second, after[i].second);
-  }
-  if (was.digest != now.digest) {
-    return differs("training data of other contents (data.train, data.tokenizer), digest",
-                   was.digest, now.digest);
-  }
-  if (was.rows != now.rows) {
-    return differs("evaluation.fraction such that the rows trained on are",
-                   std::to_string(was.rows), std::to_string(now.rows));
-  }
-  if (was.data.shuffle && was.seed != now.seed) {
-    return differs("train.seed", std::to_string(was.seed), std::to_string(now.seed));
-  }
-  return "";
+[[noreturn]] void refuse(const CheckpointReader& reader, const std::string& problem) {
+  throw ConfigError(reader.folder().string(), "resume", problem);
 }
 
-void check_fits(const RunSpec& spec, const path& folder, const TrainerState& state,
-                const DataOrder& data) {
-  const auto refuse = [&](const std::string& problem) {
-    throw ConfigError(folder.string(), "resume", problem);
-  };
+void check_fits(const RunSpec& spec, const ModelConfig& config, const CheckpointReader& reader) {
+  const TrainerState& state = reader.state();
   if (state.optimizer != spec.optimizer.kind) {
-    refuse("was written with optimizer.kind " + std::string(name_of(state.optimizer)) +
-           "; the run's is " + std::string(name_of(spec.optimizer.kind)));
+    refuse(reader, "was written with optimizer.kind " + std::string(name_of(state.optimizer)) +
+                       "; the run's is " + std::string(name_of(spec.optimizer.kind)));
   }
   if (state.step > kMostSteps || state.sequences != state.step * total_batch(spec)) {
-    refuse("has read " + std::to_string(state.sequences) + " sequences in " +
-           std::to_string(state.step) + " steps; the run's batch.total is " +
-           std::to_string(total_batch(spec)) + "; resume with the same total");
-  }
-  if (const std::string found = state.data ? difference(*state.data, data) : ""; !found.empty()) {
-    const bool is_model = state.state_dict == StateDict::kFull;
-    refuse("was written with " + found +
-           ", so that it would read other sequences than were left; " + "resume with the same" +
-           (is_model ? ", or train these weights anew, with this folder as model.source" : ""));
+    refuse(reader, "has read " + std::to_string(state.sequences) + " sequences in " +
+                       std::to_string(state.step) + " steps; the run's batch.total is " +
+                       std::to_string(total_batch(spec)) + "; resume with the same total");
   }
   if (state.gradient_scaler.has_value() != (spec.precision.kind == PrecisionKind::kFp16Mixed)) {
-    refuse("was written with another precision; both or neither must be fp16_mixed");
+    refuse(reader, "was written with another precision; both or neither must be fp16_mixed");
   }
+  reader.require_only(trained_tensors(spec, config));
 }
 
 }  // namespace
 
-DataOrder data_order(const RunSpec& spec, int64_t rows, SharedDigests& digests) {
-  std::string digest;
-  if (wants_checkpoints(spec) || spec.resume.is_given()) {
-    digest = digests.digest_of(training_file(spec.data));
-    if (needs_tokenizer(spec.data.kind)) {
-      for (const path& file : tokenizer_files(data_source(spec, training_file(spec.data)))) {
-        digest = text_digest(digest + digests.digest_of(file));
-      }
+Basis begin_basis(const RunSpec& spec, const ModelConfig& config, at::Device device, int64_t steps,
+                  SharedDigests& digests) {
+  RunSpec used = spec;
+  used.device = device.is_cpu() ? DeviceKind::kCpu : DeviceKind::kCuda;
+  Basis basis = basis_of(used, config, steps);
+  if (!wants_checkpoints(spec) && !spec.resume.is_given()) return basis;
+  basis.data = digests.digest_of(training_file(spec.data));
+  if (needs_tokenizer(spec.data.kind)) {
+    for (const path& file : tokenizer_files(data_source(spec, training_file(spec.data)))) {
+      basis.data = text_digest(basis.data + digests.digest_of(file));
     }
   }
-  DataOrder order{.data = spec.data,
-                  .digest = digest,
-                  .rows = rows,
-                  .split_seed = spec.evaluation.split_seed,
-                  .seed = spec.train.seed};
-  order.data.train.clear();
-  order.data.tokenizer.clear();
-  return order;
+  return basis;
 }
 
-Resumed open_resumed_checkpoint(const RunSpec& spec, const RunPaths& paths, const DataOrder& data,
+Resumed open_resumed_checkpoint(const RunSpec& spec, const RunPaths& paths,
+                                const ModelConfig& config, const Basis& basis,
                                 ProcessGroup& world) {
   // Removes what an earlier writer left unfinished, before any rank lists the checkpoints.
   if (world.rank() == 0 && (wants_checkpoints(spec) || spec.resume.is_given())) {
@@ -171,8 +142,29 @@ Resumed open_resumed_checkpoint(const RunSpec& spec, const RunPaths& paths, cons
   if (!spec.resume.is_given()) return {};
   Resumed resumed = spec.resume.is_auto ? newest_whole_checkpoint(paths, world)
                                         : checkpoint_at(spec.resume.path, world);
-  if (resumed.reader) check_fits(spec, resumed.reader->folder(), resumed.reader->state(), data);
+  if (!resumed.reader) return resumed;
+  require_basis(*resumed.reader, basis);
+  check_fits(spec, config, *resumed.reader);
+  if (!resumed.reader->state().basis) {
+    resumed.warning += std::string(resumed.warning.empty() ? "" : "; ") +
+                       "the checkpoint is of an older version, which did not record on which "
+                       "weights, data and keys it is based: nothing compares them with the run's";
+  }
   return resumed;
+}
+
+void require_basis(const CheckpointReader& reader, const Basis& basis) {
+  const TrainerState& state = reader.state();
+  if (!state.basis) return;
+  const std::string found = difference(*state.basis, basis);
+  if (found.empty()) return;
+  const bool has_adapters = std::ranges::any_of(
+      state.basis->keys, [](const std::string& key) { return key.starts_with("method="); });
+  const char* section = has_adapters ? "lora.adapter" : "model.source";
+  refuse(reader, "was written with " + found + "; resume with the same" +
+                     (reader.has_full_weights()
+                          ? std::string(", or begin a run with this folder as ") + section
+                          : ""));
 }
 
 }  // namespace fsdp

@@ -17,16 +17,20 @@ struct Resumed {
   std::string warning;  // about newer, damaged checkpoints that were passed over; else empty
 };
 
-// Describes the data that a run reads from a training set of `rows` rows. The digest is empty
-// unless the run writes or reads checkpoints. Every rank calls it.
-DataOrder data_order(const RunSpec& spec, int64_t rows, SharedDigests& digests);
+// Returns the basis of the run's checkpoints, without frozen weights. `device` is the one that
+// trains. The digest is empty unless the run writes or reads checkpoints. Every rank calls it.
+Basis begin_basis(const RunSpec& spec, const ModelConfig& config, at::Device device, int64_t steps,
+                  SharedDigests& digests);
 
 // Opens the checkpoint that `spec.resume` names. `auto` takes the newest undamaged one; the ranks
 // share the reading of all its bytes. Every rank calls it. Rank 0 removes what an earlier writer
 // left unfinished.
-// Throws ConfigError if the checkpoint is damaged (with `auto`, if all are) or does not fit the
-// run. Throws it too if the run that wrote the checkpoint read other sequences than `data`.
-Resumed open_resumed_checkpoint(const RunSpec& spec, const RunPaths& paths, const DataOrder& data,
-                                ProcessGroup& world);
+// Throws ConfigError if the checkpoint is damaged (with `auto`, if all are), does not fit the run,
+// or was written by a run with another basis.
+Resumed open_resumed_checkpoint(const RunSpec& spec, const RunPaths& paths,
+                                const ModelConfig& config, const Basis& basis, ProcessGroup& world);
+
+// Throws ConfigError if the checkpoint was written by a run with another basis.
+void require_basis(const CheckpointReader& reader, const Basis& basis);
 
 }  // namespace fsdp

@@ -60,6 +60,20 @@ FillParameter weight_source(const RunSpec& spec, const CheckpointReader* resumed
   return read_once(std::move(counted), *mesh.replica_group(), device);
 }
 
+bool records_frozen_weights(const RunSpec& spec) {
+  return spec.method != Method::kFull && (wants_checkpoints(spec) || spec.resume.is_given());
+}
+
+// Adds to `digest` the frozen weights that `fill` fills in, if a checkpoint will record them.
+FillParameter with_digest(const RunSpec& spec, FrozenDigest& digest, FillParameter fill) {
+  if (!records_frozen_weights(spec)) return fill;
+  return [fill = std::move(fill), &digest](const Parameter& parameter, int64_t offset,
+                                           const at::Tensor& out) {
+    fill(parameter, offset, out);
+    if (!parameter.is_trained()) digest.add(parameter, offset, out);
+  };
+}
+
 const ModelConfig& begin_building(const ModelConfig& config) {
   begin_start_up_part("building the model");
   return config;
@@ -86,11 +100,13 @@ Trainer::Trainer(const RunSpec& spec, const RunPaths& paths, Backend& backend, P
       sampler_(data_.training().rows(), total_batch(spec), spec.data.shuffle, spec.train.seed),
       steps_per_epoch_(steps_per_epoch(data_.training().rows(), total_batch(spec))),
       steps_planned_(planned_steps(spec, steps_per_epoch_)),
-      data_order_(data_order(spec, data_.training().rows(), digests_)),
-      resumed_(open_resumed_checkpoint(spec, paths, data_order_, group)),
+      basis_(begin_basis(spec, config_, backend.device(), steps_planned_, digests_)),
+      resumed_(open_resumed_checkpoint(spec, paths, config_, basis_, group)),
       mesh_(make_mesh(spec, group)),
       step_(spec, begin_building(config_), backend, mesh_, group,
-            weight_source(spec, resumed_.reader.get(), mesh_, backend.device(), weights_read_)),
+            with_digest(spec, frozen_,
+                        weight_source(spec, resumed_.reader.get(), mesh_, backend.device(),
+                                      weights_read_))),
       schedule_(spec.optimizer.learning_rate, spec.schedule, steps_planned_, steps_per_epoch_),
       evaluation_(spec_, data_.validation(), group, backend.device()),
       checkpoints_(spec_, paths, step_, mesh_, group, backend),
@@ -100,7 +116,11 @@ Trainer::Trainer(const RunSpec& spec, const RunPaths& paths, Backend& backend, P
         "read " + std::to_string(weights_read_) + " of " +
             std::to_string(step_.model().parameter_count()) + " weights");
   }
+  if (records_frozen_weights(spec)) {
+    basis_.frozen_weights = frozen_.of_all(group, mesh_.is_first_replica());
+  }
   if (!resumed_.reader) return;
+  require_basis(*resumed_.reader, basis_);
   const TrainerState& state = resumed_.reader->state();
   checkpoints_.load(*resumed_.reader);
   steps_done_ = state.step;
@@ -276,7 +296,7 @@ void Trainer::save_checkpoint(int64_t step) {
   state.step = step;
   state.validation_loss = validation_loss_;
   state.best_validation_loss = best_validation_loss_;
-  state.data = data_order_;
+  state.basis = basis_;
   checkpoints_.save(std::move(state));
 }
 

@@ -18,6 +18,7 @@
 #include "trainer/train/checkpoints.h"
 #include "trainer/train/cpu_meter.h"
 #include "trainer/train/evaluation.h"
+#include "trainer/train/frozen_digest.h"
 #include "trainer/train/resume.h"
 #include "trainer/train/schedule.h"
 
@@ -74,9 +75,10 @@ class Trainer {
   Sampler sampler_;
   int64_t steps_per_epoch_;
   int64_t steps_planned_;
-  DataOrder data_order_;
+  Basis basis_;      // of its checkpoints
   Resumed resumed_;  // holds its reader until training begins
   Mesh mesh_;
+  FrozenDigest frozen_;
   int64_t weights_read_ = 0;  // elements that this rank read or made at the start
   TrainingStep step_;
   LearningRateSchedule schedule_;

@@ -66,11 +66,9 @@ TEST_CASE("the trainer's state comes back as it was, and finish tells what was w
   state.validation_loss = 0.1 + 0.2;
   state.best_validation_loss = 1.0 / 3;
   state.gradient_scaler = GradientScalerState{.scale = 65536, .steps_since_growth = 7};
-  DataSpec data;
-  data.sequence_length = 7;
-  data.format = ChatFormat::kLlama3;
-  data.prompt.with_input = "a \"b\"\n{input}";
-  state.data = DataOrder{.data = data, .digest = "0123", .rows = 90, .split_seed = 3, .seed = 5};
+  state.basis = Basis{.keys = {"data.format=llama3", "data.template.with_input=\"a\\n{input}\""},
+                      .data = "0123",
+                      .frozen_weights = "45"};
   writer.finish_later(state, std::nullopt);
   REQUIRE(writer.advance(/*waits=*/true));
   const CheckpointDone done = writer.done();

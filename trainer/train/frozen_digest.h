@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "trainer/comm/process_group.h"
+#include "trainer/model/model.h"
+
+namespace fsdp {
+
+// The digest of a run's frozen weights. Every rank adds the parts that it holds. The digest does
+// not depend on how the weights are divided, nor on their order.
+class FrozenDigest {
+ public:
+  // Adds a parameter's stored values from element `offset` on. They are on the host.
+  void add(const Parameter& parameter, int64_t offset, const at::Tensor& values);
+
+  // Returns the digest of what all ranks added. Every rank calls it. A rank of which `is_counted`
+  // is false holds the same as another one. Throws CommunicationError.
+  std::string of_all(ProcessGroup& world, bool is_counted) const;
+
+ private:
+  __extension__ using Wide = unsigned __int128;
+  Wide sum_ = 0;
+};
+
+}  // namespace fsdp
