@@ -375,9 +375,9 @@ ExitCode prune_command(PruneArguments arguments) {
   std::vector<PruneItem> items = find_prunable(store, arguments.results, wish);
   std::erase_if(items, [](const PruneItem& item) {
     if (!item.kept_for) return false;
-    std::cerr << visible_line(fmt::format("left alone: {}, from which {} resumes",
-                                          item.kept_for->checkpoint.string(),
-                                          run_label(item.kept_for->by)))
+    const auto& [run, key, place] = *item.kept_for;
+    std::cerr << visible_line(fmt::format("left alone: {}, which {} reads ({})", place.string(),
+                                          run_label(run), key))
               << '\n';
     return true;
   });

@@ -94,14 +94,13 @@ void check_checkpoints_are_free(const Store& store, const std::filesystem::path&
     const RunPaths paths(results / run.folder);
     if (!sets_checkpoints_aside(paths, run)) continue;
     if (!named) named.emplace(store, results);
-    for (const auto& [by, checkpoint] : named->resumed_from(paths.checkpoints())) {
+    for (const auto& [by, key, place] : named->inputs_in(paths.checkpoints())) {
       if (!is_under_way(by.status)) continue;
       throw ConfigError(
           "--rerun", "",
-          fmt::format(
-              "'{}' would begin anew and move its checkpoints, but '{}/{}' ({}) resumes from "
-              "{}; wait until that run ends, or choose other runs with --only",
-              run.point, by.experiment, by.point, name_of(by.status), checkpoint.string()));
+          fmt::format("'{}' would begin anew and move its checkpoints, but '{}/{}' ({}) reads {} "
+                      "({}); wait until that run ends, or choose other runs with --only",
+                      run.point, by.experiment, by.point, name_of(by.status), place.string(), key));
     }
   }
 }

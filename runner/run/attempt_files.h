@@ -44,8 +44,8 @@ void write_spec(const RunPaths& paths, const RunSpec& spec);
 // ResultsUnavailable if they cannot be moved.
 void set_checkpoints_aside(const RunPaths& paths, int attempt);
 
-// Throws ConfigError if one of `runs` would set aside checkpoints from which a queued or running
-// run resumes.
+// Throws ConfigError if one of `runs` would set aside checkpoints that a queued or running run
+// reads.
 void check_checkpoints_are_free(const Store& store, const std::filesystem::path& results,
                                 std::span<const RunRecord> runs);
 

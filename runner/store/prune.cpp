@@ -110,7 +110,7 @@ std::vector<path> find_rests(const path& results, const std::vector<RunRecord>& 
   return rests;
 }
 
-// Sets kept_for of each item that a run resumes from, if this run stays.
+// Sets kept_for of each item that another run reads, if this run stays.
 void find_keepers(const NamedFolders& named, std::vector<PruneItem>& items) {
   std::set<int64_t> going;
   for (const PruneItem& item : items) {
@@ -118,9 +118,9 @@ void find_keepers(const NamedFolders& named, std::vector<PruneItem>& items) {
   }
   const auto is_newly_kept = [&](PruneItem& item) {
     if (item.kept_for || item.folder.empty()) return false;
-    for (const ResumedFrom& resumed : named.resumed_from(item.folder)) {
-      if (going.contains(resumed.by.id)) continue;
-      item.kept_for = resumed;
+    for (const InputOfRun& input : named.inputs_in(item.folder)) {
+      if (going.contains(input.run.id)) continue;
+      item.kept_for = input;
       if (item.run) going.erase(item.run->id);
       return true;
     }

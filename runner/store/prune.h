@@ -11,8 +11,8 @@
 #include "runner/store/store.h"
 
 // Removes parts of a results folder on request. A run that is running, or has a job that is not
-// over, is never removed, unless it was merged. A checkpoint that another run resumes from is never
-// removed either. The caller holds the locks of the experiments that it passes.
+// over, is never removed, unless it was merged. What another run reads is never removed either. The
+// caller holds the locks of the experiments that it passes.
 namespace fsdp {
 
 struct PruneWish {
@@ -31,7 +31,7 @@ struct PruneItem {
   std::optional<int64_t> checkpoint_step{};
   std::filesystem::path folder{};  // empty: no folder, or one of other results or runs, which stays
   int64_t size_bytes = 0;
-  std::optional<ResumedFrom> kept_for{};  // set if a run that stays needs the item; it stays too
+  std::optional<InputOfRun> kept_for{};  // set if a run that stays reads the item; it stays too
 };
 
 // Returns the items in the order of experiments and their runs.

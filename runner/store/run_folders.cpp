@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <system_error>
 
 namespace fsdp {
@@ -17,6 +18,42 @@ std::string name_of_folder(const path& folder) {
   const path absolute = std::filesystem::absolute(folder);
   const path place = std::filesystem::weakly_canonical(absolute, error);
   return ((error ? absolute.lexically_normal() : place) / "").string();
+}
+
+// Returns the first part of the path that is a link; empty if there is none.
+path first_link(const path& place) {
+  path part;
+  std::error_code not_there;
+  for (const path& name : place) {
+    part /= name;
+    if (std::filesystem::is_symlink(part, not_there)) return part;
+  }
+  return {};
+}
+
+// Adds the names of the file and of every link that leads to it.
+void add_names(std::set<std::string>& names, path place) {
+  constexpr int kMostLinks = 40;  // as in Linux
+  std::error_code gone;
+  place = std::filesystem::absolute(place).lexically_normal();
+  for (int links = 0; links < kMostLinks; ++links) {
+    const path link = first_link(place);
+    names.insert(((link.empty() ? place : link) / "").string());
+    if (link.empty()) return;
+    const path target = std::filesystem::read_symlink(link, gone);
+    place = (link.parent_path() / target / place.lexically_relative(link)).lexically_normal();
+  }
+}
+
+// Returns the names of an input. If it is a folder, it may consist of links to files elsewhere.
+std::set<std::string> names_of_input(const path& input) {
+  std::set<std::string> names;
+  add_names(names, input);
+  std::error_code no_folder;
+  for (const auto& entry : std::filesystem::directory_iterator(input, no_folder)) {
+    if (entry.is_symlink(no_folder)) add_names(names, entry.path());
+  }
+  return names;
 }
 
 }  // namespace
@@ -40,8 +77,11 @@ NamedFolders::NamedFolders(const Store& store, const path& results) {
   for (const RunRecord& run : store.runs()) {
     folders_.emplace_back(name_of_folder(results / run.folder), run.id);
   }
-  for (const auto& [run, checkpoint] : store.resumed_checkpoints()) {
-    checkpoints_.emplace_back(name_of_folder(checkpoint), ResumedFrom{run, checkpoint});
+  std::map<path, std::set<std::string>> known;  // many runs read the same
+  for (InputOfRun& input : store.inputs_of_runs()) {
+    const auto [names, is_new] = known.try_emplace(input.place);
+    if (is_new) names->second = names_of_input(input.place);
+    inputs_.emplace_back(names->second, std::move(input));
   }
 }
 
@@ -53,11 +93,12 @@ bool NamedFolders::is_of_run(const path& folder, const std::set<int64_t>& but) c
   });
 }
 
-std::vector<ResumedFrom> NamedFolders::resumed_from(const path& folder) const {
+std::vector<InputOfRun> NamedFolders::inputs_in(const path& folder) const {
   const std::string name = name_of_folder(folder);
-  std::vector<ResumedFrom> found;
-  for (const auto& [checkpoint, resumed] : checkpoints_) {
-    if (checkpoint.starts_with(name)) found.push_back(resumed);
+  std::vector<InputOfRun> found;
+  for (const auto& [names, input] : inputs_) {
+    const auto is_in_folder = [&](const std::string& other) { return other.starts_with(name); };
+    if (std::ranges::any_of(names, is_in_folder)) found.push_back(input);
   }
   return found;
 }

@@ -19,26 +19,20 @@ bool is_run_folder(const std::filesystem::path& folder);
 // runs/ itself may be a link.
 bool is_own_run_folder(const std::filesystem::path& results, const std::filesystem::path& folder);
 
-// A run, and the checkpoint in its `resume`.
-struct ResumedFrom {
-  RunRecord by;
-  std::filesystem::path checkpoint;
-};
-
-// The folders of all recorded runs, even merged ones, and the checkpoints that these runs resume
-// from. Links are followed.
+// The folders of all recorded runs, even merged ones, and the files and folders that these runs
+// read. Links are followed.
 class NamedFolders {
  public:
   NamedFolders(const Store& store, const std::filesystem::path& results);
 
   // True if the folder of a run that is not in `but` equals `folder`, holds it, or lies in it.
   bool is_of_run(const std::filesystem::path& folder, const std::set<int64_t>& but) const;
-  // Returns the runs that resume from the folder, or from one in it.
-  std::vector<ResumedFrom> resumed_from(const std::filesystem::path& folder) const;
+  // Returns the inputs that are the folder, lie in it, or are reached by a link in it.
+  std::vector<InputOfRun> inputs_in(const std::filesystem::path& folder) const;
 
  private:
   std::vector<std::pair<std::string, int64_t>> folders_;
-  std::vector<std::pair<std::string, ResumedFrom>> checkpoints_;
+  std::vector<std::pair<std::set<std::string>, InputOfRun>> inputs_;  // by the names they have
 };
 
 }  // namespace fsdp

@@ -2,6 +2,7 @@
 
 #include "base/text/config_error.h"
 #include "base/text/json.h"
+#include "contract/spec/run_spec_yaml.h"
 #include "runner/store/run_folders.h"
 #include "runner/store/schema.h"
 
@@ -145,11 +146,18 @@ std::optional<RunRecord> Store::recorded_run(std::string_view experiment, std::s
   return sql(kSelectRuns + kIsRun).value<RunRecord>(experiment, point, hash);
 }
 
-std::vector<std::tuple<RunRecord, path>> Store::resumed_checkpoints() const {
-  return sql("select " + kRunColumns +
-             ", r.spec ->> '$.resume' from runs r "
-             "where r.spec ->> '$.resume' not in ('', 'auto')")
-      .rows<RunRecord, path>();
+std::vector<InputOfRun> Store::inputs_of_runs() const {
+  std::vector<InputOfRun> inputs;
+  for (const RunSpecKey& key : run_spec_keys()) {
+    if (!key.is_path) continue;
+    const std::string value = "r.spec ->> '$." + key.name + "'";
+    for (auto& [run, place] : sql("select " + kRunColumns + ", " + value + " from runs r where " +
+                                  value + " not in ('', 'auto')")
+                                  .rows<RunRecord, path>()) {
+      inputs.push_back({std::move(run), key.name, std::move(place)});
+    }
+  }
+  return inputs;
 }
 
 int64_t Store::version() const { return sql("pragma data_version").value<int64_t>().value(); }

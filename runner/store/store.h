@@ -83,6 +83,13 @@ struct RunRecord {
   }
 };
 
+// A path in a run's specification: a file or folder that the run reads.
+struct InputOfRun {
+  RunRecord run;
+  std::string key;  // "model.source"
+  std::filesystem::path place;
+};
+
 // A run that ran out of memory, and that belongs to a family of runs with one doubled key.
 struct KnownOutOfMemory {
   int64_t run = 0;
@@ -173,8 +180,8 @@ class Store {
   std::optional<RunRecord> run(int64_t run_id) const;
   // Returns every run of every experiment, even those that left their experiment's list.
   std::vector<RunRecord> runs() const;
-  // Returns the runs whose `resume` is a path, with this path.
-  std::vector<std::tuple<RunRecord, std::filesystem::path>> resumed_checkpoints() const;
+  // Returns every path in the specification of a run, with the run and its key.
+  std::vector<InputOfRun> inputs_of_runs() const;
   // Returns a number that changes when another connection changes the database.
   int64_t version() const;
   // Throws std::runtime_error if the experiment's runs were merged from elsewhere. Nothing may be

@@ -152,13 +152,13 @@ TEST_CASE("a checkpoint that another run resumes from is neither pruned nor move
   }));
   const Ended refused = workplace.run({"experiment.yaml", "--rerun"});
   CHECK(refused.status == 2);
-  CHECK_THAT(refused.errors, Contains("'other/two' (running) resumes from ") &&
-                                 Contains("link/step-2; wait until that run ends"));
+  CHECK_THAT(refused.errors, Contains("'other/two' (running) reads ") &&
+                                 Contains("link/step-2 (resume); wait until that run ends"));
   std::ofstream(workplace / "go");
   CHECK(runner.wait().status == 0);
   const Ended kept = workplace.call({"prune", "trial", "--yes"});
   CHECK(kept.output == "nothing to remove\n");
-  CHECK_THAT(kept.errors, Contains("left alone: ") && Contains("from which 2 (other/two, "));
+  CHECK_THAT(kept.errors, Contains("left alone: ") && Contains("which 2 (other/two, "));
 }
 
 TEST_CASE("prune and cancel take an experiment for the one of its own name, not for merged ones") {

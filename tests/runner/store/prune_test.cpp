@@ -280,14 +280,22 @@ TEST_CASE_METHOD(StoreTest,
   CHECK(std::filesystem::exists(folder.parent_path()));
 }
 
-// A run of the experiment that resumes from a checkpoint of `run`.
-RunRecord run_that_resumes(Store& store, const ResultsFolder& results, const std::string& name,
-                           const RunRecord& run) {
+path& resume_of(RunSpec& spec) { return spec.resume.path; }
+
+// A run of the experiment that reads `place`, as a member of its specification.
+RunRecord run_that_reads(Store& store, const ResultsFolder& results, const std::string& name,
+                         const path& place, path& (*member)(RunSpec&)) {
   const RunRecord record = run_with_files(store, results, name);
   RunRecord planned = planned_run("a", 1);
   planned.folder = record.folder;
-  planned.spec.resume.path = results.path() / run.folder / "checkpoints/step-1";
+  member(planned.spec) = place;
   return store.plan(experiment(name), std::vector{planned}).front();
+}
+
+RunRecord run_that_resumes(Store& store, const ResultsFolder& results, const std::string& name,
+                           const RunRecord& run) {
+  return run_that_reads(store, results, name, results.path() / run.folder / "checkpoints/step-1",
+                        resume_of);
 }
 
 TEST_CASE_METHOD(
@@ -307,8 +315,8 @@ TEST_CASE_METHOD(
   items = find_prunable(store, results.path(), wish);
   REQUIRE(items.size() == 1);
   REQUIRE(items.front().kept_for);
-  CHECK(items.front().kept_for->by.id == second.id);
-  CHECK(items.front().kept_for->checkpoint == checkpoint);
+  CHECK(items.front().kept_for->run.id == second.id);
+  CHECK(items.front().kept_for->place == checkpoint);
   prune(store, results.path(), wish, items);
   CHECK(std::filesystem::exists(checkpoint / "trainer.json"));
 
@@ -323,6 +331,53 @@ TEST_CASE_METHOD(
     CHECK(store.runs().empty());
     CHECK_FALSE(std::filesystem::exists(checkpoint));
   }
+}
+
+struct Reading {
+  std::string key;
+  path& (*member)(RunSpec&);
+  path place;
+  bool is_in_checkpoint = true;
+};
+
+TEST_CASE_METHOD(StoreTest, "what another run reads in any way is not pruned") {
+  const auto source = [](RunSpec& spec) -> path& { return spec.model.source; };
+  const auto adapter = [](RunSpec& spec) -> path& { return spec.lora.adapter; };
+  const auto train = [](RunSpec& spec) -> path& { return spec.data.train; };
+  const auto tokenizer = [](RunSpec& spec) -> path& { return spec.data.tokenizer; };
+  const auto validation = [](RunSpec& spec) -> path& { return spec.evaluation.data; };
+  const ResultsFolder elsewhere;
+  const RunRecord first = run_with_files(store, results, "first");
+  const path run = results.path() / first.folder;
+  const path checkpoint = run / "checkpoints/step-1";
+  std::filesystem::create_directories(elsewhere / "folder");
+  std::filesystem::create_directory_symlink(checkpoint, elsewhere / "link");
+  std::filesystem::create_symlink(checkpoint / "trainer.json", elsewhere / "folder/link");
+  std::filesystem::create_directories(elsewhere / "model");
+  std::filesystem::create_directory_symlink(elsewhere / "model", run / "link");
+  std::filesystem::create_directory_symlink(run / "link", elsewhere / "indirect");
+  const std::vector<Reading> readings = {{"resume", resume_of, checkpoint},
+                                         {"lora.adapter", adapter, checkpoint},
+                                         {"model.source", source, checkpoint},
+                                         {"model.source", source, checkpoint / "merged"},
+                                         {"data.train", train, checkpoint / "data.csv"},
+                                         {"data.tokenizer", tokenizer, checkpoint},
+                                         {"evaluation.data", validation, checkpoint / "data.csv"},
+                                         {"model.source", source, elsewhere / "link/merged"},
+                                         {"model.source", source, elsewhere / "folder"},
+                                         {"model.source", source, run / "link", false},
+                                         {"model.source", source, elsewhere / "indirect", false}};
+  const Reading& reading = readings[static_cast<size_t>(GENERATE(range(0, 11)))];
+  INFO(reading.key << ": " << reading.place);
+  run_that_reads(store, results, "second", reading.place, reading.member);
+  const bool checkpoints = GENERATE(false, true) && reading.is_in_checkpoint;
+  const PruneWish wish = wish_for({first.id}, checkpoints);
+  const auto items = find_prunable(store, results.path(), wish);
+  REQUIRE(items.size() == 1);
+  REQUIRE(items.front().kept_for);
+  CHECK(items.front().kept_for->key == reading.key);
+  CHECK(prune(store, results.path(), wish, items).size() == 1);
+  CHECK(std::filesystem::exists(checkpoint / "trainer.json"));
 }
 
 }  // namespace
