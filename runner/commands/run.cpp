@@ -237,7 +237,6 @@ ExitCode run(const RunArguments& options) {
     progress.warn("warning: " + sentence);
   }
   recover_attempts(store, options.results, experiment.name(), say);
-  import_attempts_by_hand(store, options.results, experiment.name(), say);
 
   const bool on_slurm = options.choice.expand.on_cluster;
   const auto kind_of_device = [&, gpus = device_kinds(prepared.host.gpus)](const RunSpec& spec) {
@@ -266,9 +265,17 @@ ExitCode run(const RunArguments& options) {
     slurm.emplace(listeners, submission, options.slurm, planner);
     if (!slurm->pick_up()) return ExitCode::kInterrupted;
   }
-  std::vector<RunRecord> runs =
-      planner.plan(record_of(experiment, prepared.expansion.profile), prepared.expansion,
-                   std::move(prepared.chosen), std::move(prepared.left_out));
+  const auto plan = [&] {
+    return planner.plan(record_of(experiment, prepared.expansion.profile), prepared.expansion,
+                        prepared.chosen, prepared.left_out);
+  };
+  std::vector<RunRecord> runs = plan();
+  // A database that was lost knows its runs again now, and their files know how they ended.
+  const auto recover = [&] {
+    const int recovered = recover_attempts(store, options.results, experiment.name(), say);
+    return recovered + import_attempts_of_others(store, options.results, experiment.name(), say);
+  };
+  while (recover() > 0) runs = plan();
   if (options.skip_oversized) leave_out_oversized(runs, predict, say);
   check_checkpoints_are_free(store, options.results, runs);
   prepare_data(runs, options.results, prepared.digest, progress);

@@ -56,12 +56,23 @@ std::vector<int> import_attempts(Store& store, const std::filesystem::path& resu
 
 namespace {
 
-// nullopt if a runner started the attempt (it has a launch.json), or if rank 0 has written no
-// event.
-std::optional<AttemptStart> start_by_hand(const RunPaths& paths, int attempt, const RunSpec& spec,
-                                          const WarnOfFile& warn) {
-  if (std::filesystem::exists(paths.launch_record(attempt))) return std::nullopt;
-  EventTail tail(paths, attempt, static_cast<int>(spec.strategy.ranks), warn);
+// Returns the start of an attempt of a job that the store does not know. nullopt: it is none.
+std::optional<AttemptStart> start_in_lost_job(const Store& store, const RunRecord& run,
+                                              const RunPaths& paths, int attempt,
+                                              const WarnOfFile& warn) {
+  std::optional<AttemptStart> start = read_start(paths, attempt, warn);
+  const bool is_lost = start && !start->slurm_job.empty() && store.jobs_of_run(run.id).empty();
+  return is_lost ? start : std::nullopt;
+}
+
+// nullopt if a runner or a known job started the attempt, or if rank 0 has written no event.
+std::optional<AttemptStart> start_of_others(const Store& store, const RunRecord& run,
+                                            const RunPaths& paths, int attempt,
+                                            const WarnOfFile& warn) {
+  if (std::filesystem::exists(paths.launch_record(attempt))) {
+    return start_in_lost_job(store, run, paths, attempt, warn);
+  }
+  EventTail tail(paths, attempt, static_cast<int>(run.spec.strategy.ranks), warn);
   const std::vector<std::vector<Event>> events = tail.poll();
   if (events.front().empty()) return std::nullopt;
   const Event& first = events.front().front();
@@ -74,37 +85,45 @@ std::optional<AttemptStart> start_by_hand(const RunPaths& paths, int attempt, co
 }
 
 // Returns nullopt and records nothing if the attempt may still be running.
-std::optional<Ending> import_by_hand(Store& store, const std::filesystem::path& results,
-                                     const RunRecord& run, int attempt, const AttemptStart& start,
-                                     const WarnOfFile& warn) {
+std::optional<Ending> import_if_ended(Store& store, const std::filesystem::path& results,
+                                      const RunRecord& run, int attempt, const AttemptStart& start,
+                                      const WarnOfFile& warn) {
   Store::Batch batch(store);
   store.begin_attempt(run.id, start, attempt);
   ingest_rest(store, results, run, attempt, warn);
-  if (!reports_decide(store.rank_ends(run.id, attempt))) return std::nullopt;
-  const Ending ending = close_attempt(store, results, run, attempt, AttemptEnd());
+  const AttemptEnd end = read_end(RunPaths(results / run.folder), attempt, warn);
+  const bool has_ended =
+      end.outcome != LaunchOutcome::kUnseen || reports_decide(store.rank_ends(run.id, attempt));
+  if (!has_ended) return std::nullopt;
+  const Ending ending = close_attempt(store, results, run, attempt, end);
   batch.commit();
   return ending;
 }
 
 }  // namespace
 
-void import_attempts_by_hand(Store& store, const std::filesystem::path& results,
-                             std::string_view experiment, const WarnOfFile& say) {
+int import_attempts_of_others(Store& store, const std::filesystem::path& results,
+                              std::string_view experiment, const WarnOfFile& say) {
+  int recorded = 0;
   for (RunRecord& run : store.runs()) {
     if (run.experiment != experiment || !run.source.empty()) continue;
     const RunPaths paths(results / run.folder);
     for (int attempt = run.attempt + 1; std::filesystem::exists(paths.attempt(attempt));
          ++attempt) {
       run.spec = store.spec(run.id);
-      const auto start = start_by_hand(paths, attempt, run.spec, say);
+      const auto start = start_of_others(store, run, paths, attempt, say);
       if (!start) continue;
-      const auto ending = import_by_hand(store, results, run, attempt, *start, say);
+      const auto ending = import_if_ended(store, results, run, attempt, *start, say);
+      recorded += ending ? 1 : 0;
+      const std::string& job = start->slurm_job;
       say(fmt::format(
-          "{}: attempt {}, started by hand, {}{}", run.point, attempt,
+          "{}: attempt {}, {}, {}{}", run.point, attempt,
+          job.empty() ? "started by hand" : "of the job " + job,
           ending ? "is recorded as " : "has not ended, or was killed, and is not recorded",
           ending ? name_of(ending->status) : ""));
     }
   }
+  return recorded;
 }
 
 void ask_again_for_names(const RunPaths& run, int attempt) {
@@ -130,11 +149,12 @@ void import_attempts_of_runners(Store& store, const std::filesystem::path& resul
 
 }  // namespace
 
-void recover_attempts(Store& store, const std::filesystem::path& results,
-                      std::string_view experiment,
-                      const std::function<void(const std::string&)>& say) {
+int recover_attempts(Store& store, const std::filesystem::path& results,
+                     std::string_view experiment,
+                     const std::function<void(const std::string&)>& say) {
   import_attempts_of_runners(store, results, experiment, say);
-  for (RunningAttempt& found : store.running_attempts(experiment)) {
+  std::vector<RunningAttempt> attempts = store.running_attempts(experiment);
+  for (RunningAttempt& found : attempts) {
     RunRecord& run = found.run;
     run.spec = store.spec(run.id);
     AttemptEnd end = read_end(RunPaths(results / run.folder), found.attempt, say);
@@ -146,6 +166,7 @@ void recover_attempts(Store& store, const std::filesystem::path& results,
                     was_killed ? "was killed" : "could not record its end",
                     name_of(ending.status)));
   }
+  return static_cast<int>(attempts.size());
 }
 
 namespace {

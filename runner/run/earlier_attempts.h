@@ -22,10 +22,11 @@ std::vector<int> import_attempts(Store& store, const std::filesystem::path& resu
                                  const RunRecord& run, const JobRecord& job, const JobTask& task,
                                  const WarnOfFile& warn);
 
-// Records attempts that somebody started by hand (torchrun, fsdp-train), if all their ranks have
-// reported their end. `say` is told of each, and of attempts that may still be running.
-void import_attempts_by_hand(Store& store, const std::filesystem::path& results,
-                             std::string_view experiment, const WarnOfFile& say);
+// Records attempts that somebody started by hand (torchrun, fsdp-train), or a job that the store
+// does not know, because its database was lost. Their end must be in their files. `say` is told of
+// each, and of attempts that may still be running. Returns the number of those that it recorded.
+int import_attempts_of_others(Store& store, const std::filesystem::path& results,
+                              std::string_view experiment, const WarnOfFile& say);
 
 // Makes an NFS client ask its server again which names are in the run's folder, and in the folders
 // of attempt `attempt` and later ones. Otherwise a name that the client once did not find stays
@@ -36,10 +37,10 @@ void ask_again_for_names(const RunPaths& run, int attempt);
 // Closes the attempts of runners that were killed or could not record the end. Some attempts are
 // only in files, because the database could not be written. Ingests the ranks' events, which decide
 // the status together with end.json. No rank runs any more: ranks die with their runner, and the
-// caller holds the experiment's lock. `say` is told about each attempt.
-void recover_attempts(Store& store, const std::filesystem::path& results,
-                      std::string_view experiment,
-                      const std::function<void(const std::string&)>& say);
+// caller holds the experiment's lock. `say` is told about each attempt. Returns their number.
+int recover_attempts(Store& store, const std::filesystem::path& results,
+                     std::string_view experiment,
+                     const std::function<void(const std::string&)>& say);
 
 // The Slurm job that a loop works in.
 struct JobOfLoop {

@@ -102,8 +102,8 @@ void ResultsPatience::wait_without_runs(bool user_waits) {
   if (!without_runs_since_) without_runs_since_ = now;
   if (user_waits && now - *without_runs_since_ < kLongestWithoutRuns) return;
   throw GaveUp(cause_ +
-               "; nothing is lost: what runs reported is in their files, and the next call "
-               "records it");
+               "; nothing is lost: what runs reported is in their files, and the next call with "
+               "this experiment records it");
 }
 
 namespace {

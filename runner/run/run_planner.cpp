@@ -117,6 +117,8 @@ RunPlanner::RunPlanner(Store& store, const Experiment& experiment, FileDigest di
 std::vector<RunRecord> RunPlanner::plan(const ExperimentRecord& record, const Expansion& expansion,
                                         std::vector<RunRecord> chosen,
                                         std::vector<RunRecord> left_out) {
+  series_.clear();
+  with_result_ = 0;
   std::vector<Step> steps;
   std::map<size_t, ValueSearch> waiting;  // by the index of the awaited step
   for (size_t i = 0; i < chosen.size(); ++i) {

@@ -105,7 +105,7 @@ class RunPlanner {
 
   // Records the runs in the store as the experiment's current list. Returns those to launch.
   // `chosen` comes from planned_runs(expansion.runs), `left_out` from
-  // left_out_runs(expansion.left_out).
+  // left_out_runs(expansion.left_out). A later call takes the place of an earlier one.
   std::vector<RunRecord> plan(const ExperimentRecord& record, const Expansion& expansion,
                               std::vector<RunRecord> chosen, std::vector<RunRecord> left_out);
   // The number of chosen runs with a result that stays.

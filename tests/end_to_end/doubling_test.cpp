@@ -61,6 +61,19 @@ std::string started(const std::string& errors) {
 
 }  // namespace
 
+TEST_CASE("the values of a doubled key are read from files if the database was lost") {
+  const Workplace workplace = doubling(kTwoFamilies);
+  CHECK(workplace.run({"experiment.yaml"}, fits_up_to(5)).status == 0);
+  const std::string before = values(workplace), after = values(workplace, "after");
+  std::filesystem::remove(workplace.results() / "results.sqlite");
+  const Ended again = workplace.run({"experiment.yaml"}, fits_up_to(5));
+  INFO(again.errors);
+  CHECK(again.status == 0);
+  CHECK(started(again.errors) == "");
+  CHECK(values(workplace) == before);
+  CHECK(values(workplace, "after") == after);
+}
+
 TEST_CASE("a key is doubled until a run is out of memory, and refined") {
   const Workplace workplace = doubling(kTwoFamilies);
   const Ended first = workplace.run({"experiment.yaml"}, fits_up_to(5));

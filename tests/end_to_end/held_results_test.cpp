@@ -148,6 +148,32 @@ TEST_CASE(
   check_all_finished_once(workplace);
 }
 
+TEST_CASE("runs whose database was lost during the sweep are recorded from their files") {
+  const Workplace workplace("  - {name: first}\n  - {name: second}\n");
+  const std::filesystem::path database = workplace.results() / "results.sqlite";
+  Program runner(workplace / ".", workplace.command({"experiment.yaml"}),
+                 {{"STUB_RULES", "point=second,step=3,await=go"}});
+  runner.wait_for_error_text("second: started");
+  const bool is_emptied = GENERATE(false, true);
+  is_emptied ? std::filesystem::resize_file(database, 0) : void(std::filesystem::remove(database));
+  touch(workplace / "go");
+  runner.wait_for_error_text(is_emptied ? "second: " : "second: finished");
+  REQUIRE(soon([&] {  // an impatient user
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+    runner.send(SIGINT);
+    return has_ended(runner);
+  }));
+  const Ended ended = runner.wait();
+  INFO(ended.errors);
+  CHECK(ended.status == 1);
+  CHECK_THAT(ended.errors, Contains("nothing is lost"));
+  const Ended next = workplace.run();
+  INFO(next.errors);
+  CHECK(next.status == 0);
+  CHECK_THAT(next.errors, Contains("2 runs with a result already"));
+  check_all_finished_once(workplace);
+}
+
 TEST_CASE("prune records attempts that are only in files before it says what is old") {
   const Workplace workplace("  - {name: only}\n");
   CHECK(workplace.run().status == 0);

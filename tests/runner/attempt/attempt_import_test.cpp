@@ -206,6 +206,28 @@ TEST_CASE("an attempt that a killed runner began in files only is recorded by th
   CHECK(run.store.provenance(run.run.id, 3).git_commit == "c0ffee");
 }
 
+TEST_CASE("an attempt of a job that the lost database knew is recorded if it has ended") {
+  const ResultsFolder results;
+  Store store(results.path());
+  const RunRecord run = store.plan(experiment("lab"), std::vector{planned_run("point", 1)}).front();
+  const RunPaths paths(results.path() / run.folder);
+  std::filesystem::create_directories(paths.attempt(1));
+  write_start(paths, 1, start_in_job("12_3", 1'000));
+  const bool has_ended = GENERATE(true, false);
+  if (has_ended) {
+    write_end(paths, 1,
+              {.outcome = LaunchOutcome::kFailed,
+               .reason = "rank 0 exited with status 1",
+               .ended_unix_ms = 2'000,
+               .inputs_compared = true});
+  }
+  const int recorded = import_attempts_of_others(store, results.path(), "lab", [](auto&) {});
+  CHECK(recorded == (has_ended ? 1 : 0));
+  const auto attempts = store.attempts(run.id);
+  REQUIRE(attempts.size() == (has_ended ? 1 : 0));
+  if (has_ended) CHECK(attempts[0].status == RunStatus::kFailed);
+}
+
 TEST_CASE("attempts of others are not ours") {
   Submitted job;
   job.begin(1, "12_4");
