@@ -16,6 +16,7 @@
 #include "base/text/json.h"
 #include "contract/record/exit_code.h"
 #include "contract/spec/run_spec.h"
+#include "contract/spec/yaml_value.h"
 #include "trainer/plan/plan_run.h"
 #include "trainer/self_test/self_test.h"
 #include "trainer/train/device.h"
@@ -33,7 +34,7 @@ using fsdp::ExitCode;
   run.fail(failure.code, failure.reason);
 }
 
-ExitCode self_test() {
+ExitCode self_test(const std::string& part, fsdp::FailureNotice& notice) {
   const fsdp::WorldEnvironment world = fsdp::read_world_environment();
   fsdp::WorldEnvironment alone = world;  // a batch script may count tasks that were not started
   alone.local_world_size = alone.local_rank + 1;
@@ -44,7 +45,7 @@ ExitCode self_test() {
   if (is_first) {
     std::cout << "fsdp-train on " << device.str() << ", " << fsdp::device_name(device) << '\n';
   }
-  const bool passed = fsdp::run_self_test(world, device, std::cout);
+  const bool passed = fsdp::run_self_test(part, world, device, notice, std::cout);
   if (is_first || !passed) {
     std::cout << '\n'
               << (passed ? "All passed."
@@ -56,7 +57,9 @@ ExitCode self_test() {
 
 fsdp::RankRun* this_run = nullptr;
 
-// Called by std::terminate. NCCL's own watchdog throws on its thread when a peer is gone.
+// Called by std::terminate: nothing in main() catches errors. If an error unwound the stack,
+// destructors of communication would wait for other ranks, which wait for this one. NCCL's own
+// watchdog throws on its thread when a peer is gone.
 [[noreturn]] void fail_by_exception() {
   const std::exception_ptr error = std::current_exception();
   if (!error) std::abort();
@@ -116,10 +119,12 @@ int main(int argc, char** argv) {
   CLI::Option* level =
       app.add_option("--log-level", log_level, "The lowest level of diagnostics that go to stderr");
   level->check(CLI::IsMember({"debug", "info", "warning", "error", "off"}))->capture_default_str();
-  bool is_self_test = false;
-  app.add_flag(
-         "--self-test", is_self_test,
-         "Trains nothing: checks kernels, steps and memory on this rank's device, and times it")
+  std::string tested;
+  app.add_flag("--self-test{all}", tested,
+               "Trains nothing: checks kernels, steps and memory on this rank's device, and times "
+               "it.\n--self-test=PART checks one part: " +
+                   fsdp::joined(fsdp::self_test_parts()))
+      ->check(CLI::IsMember(fsdp::self_test_parts()))
       ->excludes(spec);
   bool is_plan = false;
   app.add_flag(
@@ -143,11 +148,11 @@ int main(int argc, char** argv) {
       "What it was built with, as JSON");
   try {
     app.parse(argc, argv);
-    if (!is_self_test && !is_plan && spec_file.empty()) throw CLI::RequiredError("--spec");
+    if (tested.empty() && !is_plan && spec_file.empty()) throw CLI::RequiredError("--spec");
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : static_cast<int>(ExitCode::kBadConfiguration);
   }
-  if (is_self_test && level->empty()) log_level = "warning";
+  if (!tested.empty() && level->empty()) log_level = "warning";
   fsdp::log_to_stderr(*fsdp::enum_from_name<fsdp::LogLevel>(log_level));
   // A file that reaches the size limit (ulimit -f) is then an error of the write, which names the
   // remedy.
@@ -157,30 +162,19 @@ int main(int argc, char** argv) {
     fsdp::answer_plan_requests(std::cin, std::cout);
     return static_cast<int>(ExitCode::kOk);
   }
-  if (is_self_test) {
-    ExitCode code = ExitCode::kRunFailed;
-    try {
-      code = self_test();
-    } catch (...) {
-      const fsdp::Failure failure = fsdp::failure_of(std::current_exception());
-      std::cerr << "fsdp-train: " << failure.reason << std::endl;
-      code = failure.code;
-    }
-    std::cout.flush();
-    _exit(static_cast<int>(code));
-  }
   fsdp::RankRun run(spec_file, attempt);
   this_run = &run;
   std::set_terminate(fail_by_exception);
   std::atexit(fail_by_exit);
-  fsdp::watch_start_up(fsdp::CommunicationSpec().start_up_timeout_s,
-                       static_cast<int>(ExitCode::kRunFailed));
-  try {
-    const ExitCode code = results.empty() ? run.run() : run.calibrate(results, rounds);
-    // Other ranks may be gone: destructors of communication could wait for them.
-    std::cout.flush();
-    _exit(static_cast<int>(code));
-  } catch (...) {
-    fail(run, std::current_exception());
+  ExitCode code = ExitCode::kOk;
+  if (!tested.empty()) {
+    code = self_test(tested, run.failure_notice());
+  } else {
+    fsdp::watch_start_up(fsdp::CommunicationSpec().start_up_timeout_s,
+                         static_cast<int>(ExitCode::kRunFailed));
+    code = results.empty() ? run.run() : run.calibrate(results, rounds);
   }
+  // Other ranks may be gone: destructors of communication could wait for them.
+  std::cout.flush();
+  _exit(static_cast<int>(code));
 }

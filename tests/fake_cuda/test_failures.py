@@ -5,7 +5,7 @@ import signal
 
 import pytest
 from failing_run import COMMUNICATION, OUT_OF_MEMORY, events, reason, run, write_trainer
-from trainer import of_kind, start, wait_for
+from trainer import log_file, of_kind, start, start_ranks, wait_for, wait_until_well_ended
 from waiting import LIMIT_S, wait_until
 
 
@@ -51,6 +51,38 @@ def test_one_rank_out_of_memory_in(trainer, fake_cuda_with_order, phase, operati
     check_out_of_memory(codes, 1, tmp_path / "run")
     kinds = [event["kind"] for event in events(tmp_path / "run", 1)]
     assert kinds.count("evaluation") == kinds.count("checkpoint") == 0
+
+
+HYBRID = {"kind": "fsdp", "ranks": 4, "sharding": "hybrid_shard", "shard_group_size": 2}
+
+
+# If an error unwound the stack, the parts of the ranks would end their connections, which waits for the other ranks.
+def test_a_rank_that_throws_in_calibrate_tells_the_others_first(trainer, fake_cuda, tmp_path, monkeypatch):
+    monkeypatch.setenv("FAKE_CUDA_FULL_IN", "1:ncclCommInitRank@3")  # of its replicas, after that of its shards
+    spec = run(4) | {"strategy": HYBRID}
+    codes = wait_for(start(trainer, spec, tmp_path / "run", 1, fake_cuda, "--calibrate", str(tmp_path)))
+    assert codes == [COMMUNICATION] * 4
+    assert "rank 1 of 4 failed: all_gather failed on rank 1 of 4" in reason(tmp_path / "run", 0)
+
+
+def test_a_trainer_that_throws_in_its_constructor_tells_the_others_first(trainer, fake_cuda, tmp_path, monkeypatch):
+    spec = run(1) | {"strategy": {"kind": "single", "ranks": 1}, "train": {"steps": 1}, "checkpoint": {"at_end": True}}
+    wait_until_well_ended(start(trainer, spec, tmp_path / "model", preload=fake_cuda), tmp_path / "model")
+    monkeypatch.setenv("FAKE_CUDA_FULL_IN", "1:cudaHostRegister")  # after weights were read once for all replicas
+    spec = run(4) | {"strategy": HYBRID | {"offload": "parameters"},
+                     "model": {"source": str(next((tmp_path / "model/checkpoints").iterdir()))}}
+    codes = wait_for(start(trainer, spec, tmp_path / "run", preload=fake_cuda))
+    check_out_of_memory(codes, 1, tmp_path / "run")
+
+
+def test_a_rank_that_throws_in_the_self_test_tells_the_others(trainer, fake_cuda_with_order, tmp_path, monkeypatch):
+    monkeypatch.setenv("FAKE_CUDA_FULL_IN", "1:aten::ne")
+    monkeypatch.setenv("PYTORCH_NO_CUDA_MEMORY_CACHING", "1")
+    (tmp_path / "attempt-1").mkdir()
+    ranks = start_ranks(trainer, ["--self-test=ranks"], 2, tmp_path, preload=fake_cuda_with_order)
+    assert wait_for(ranks) == [COMMUNICATION, OUT_OF_MEMORY]
+    said = log_file(tmp_path, 0).read_text()
+    assert "fsdp-train: rank 1 of 2 failed: " in said and "out of memory" in said
 
 
 @pytest.mark.parametrize(("ranks", "killed"), [(2, 0), (4, 3)])  # rank 0 serves the store

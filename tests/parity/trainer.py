@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 from collections import deque
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,17 +76,17 @@ def write_spec(spec: dict, folder: Path) -> Path:
 
 
 def start(trainer: Path, spec: dict, folder: Path, threads: int = 1,
-          preload: Path | str | None = None) -> list[subprocess.Popen]:
-    """Starts the ranks that train `spec` in `folder`."""
-    files = [write_spec(spec, folder)]
-    return start_ranks(trainer, files, spec["strategy"]["ranks"], folder, threads, preload)
+          preload: Path | str | None = None, *words: str) -> list[subprocess.Popen]:
+    """Starts the ranks that train `spec` in `folder`, or do what `words` say."""
+    words = ("--attempt", "1", *words, "--spec", str(write_spec(spec, folder)))
+    return start_ranks(trainer, words, spec["strategy"]["ranks"], folder, threads, preload)
 
 
-def start_ranks(trainer: Path, files: list[Path], ranks: int, folder: Path, threads: int = 1,
+def start_ranks(trainer: Path, words: Sequence[str], ranks: int, folder: Path, threads: int = 1,
                 preload: Path | str | None = None) -> list[subprocess.Popen]:
-    """Starts the ranks that train the specifications in `files`. Their output goes to `folder`."""
+    """Starts a trainer's ranks with the arguments `words`. Their output goes to `folder`."""
     interpreter = [sys.executable] if trainer.suffix == ".py" else []
-    command = [*interpreter, str(trainer), "--attempt", "1", "--spec", *map(str, files)]
+    command = [*interpreter, str(trainer), *words]
     port = free_port()
     processes = []
     for rank in range(ranks):
@@ -170,5 +171,6 @@ def train_under_pytorch(specs: list[dict], folder: Path) -> list[TrainerRun]:
     ranks = specs[0]["strategy"]["ranks"]
     folders = [folder / str(number) for number in range(len(specs))]
     files = list(map(write_spec, specs, folders))
-    wait_until_well_ended(start_ranks(PYTORCH, files, ranks, folders[0]), folders[0])
+    words = ("--attempt", "1", "--spec", *map(str, files))
+    wait_until_well_ended(start_ranks(PYTORCH, words, ranks, folders[0]), folders[0])
     return [read_run(run, ranks) for run in folders]

@@ -7,6 +7,7 @@
 
 #include "base/text/numbers.h"
 #include "trainer/kernels/launch.h"
+#include "trainer/kernels/nf4.h"
 #include "trainer/self_test/self_test.h"
 
 // Shape suffixes as in kernels.h.
@@ -64,6 +65,30 @@ void compare_products(Kernels& kernels, Comparison& comparison) {
   kernels.multiply_gradient(wide_gradient, a, b);
   kernels.multiply_gradient(wide_gradient, a, b);
   comparison.compare(wide_gradient.tensor, product * 2);
+}
+
+// Adapters read and write columns of wider matrices. Other columns must keep their values.
+void compare_products_of_columns(Kernels& kernels, Comparison& comparison) {
+  const at::Tensor out = comparison.random({kTokenCount, 160});
+  const at::Tensor a = comparison.random({kTokenCount, 40}).narrow(1, 8, 24);
+  const at::Tensor b = comparison.random({96, 64}).narrow(1, 16, 24);
+  const at::Tensor product = Comparison::wide(a).matmul(Comparison::wide(b).t());
+  const at::Tensor expected = Comparison::wide(out).detach();
+  expected.narrow(1, 32, 96).add_(product.detach(), 0.5);
+  kernels.multiply(out.narrow(1, 32, 96), a, b.t(), /*accumulate=*/true, 0.5);
+  comparison.compare(out, expected);
+}
+
+// A seed always drops the same elements; 4 of 10 are dropped.
+void compare_dropout(Kernels& kernels, Comparison& comparison) {
+  const Dropout dropout{.probability = 0.4, .seed = 5};
+  const at::Tensor x = comparison.random({1000, kHidden}).add_(1);
+  const at::Tensor y = kernels.dropped(x, dropout);
+  const at::Tensor is_kept = y.ne(0);
+  comparison.compare(y, Comparison::wide(x).detach() / 0.6 * is_kept.cpu());
+  comparison.compare(kernels.dropped(x, dropout), y.to(at::kCPU, at::kDouble));
+  const double kept = is_kept.to(at::kDouble).mean().item<double>();
+  comparison.compare(at::full({1}, std::round(20 * kept) / 20), at::full({1}, 0.6, at::kDouble));
 }
 
 void compare_rms_norm(Kernels& kernels, Comparison& comparison, int64_t hidden) {
@@ -290,12 +315,34 @@ void poison_free_memory(at::Device device) {
   }
 }
 
+// Compares the bits of NF4's values with the CPU's.
+void check_nf4(Kernels& kernels, const Precision& precision, at::Device device,
+               const ShowRow& show) {
+  constexpr int64_t kSize = 1'000'003;  // its last block is incomplete
+  const at::Tensor values = at::randn({kSize});
+  Nf4Quantizer quantizer(kSize);
+  quantizer.add({values.const_data_ptr<float>(), static_cast<size_t>(kSize)});
+  std::vector<uint8_t> quantized = quantizer.finish();
+  const at::Tensor bytes =
+      at::from_blob(quantized.data(), {static_cast<int64_t>(quantized.size())}, at::kByte);
+  const at::Tensor expected = at::empty({kSize}, precision.type);
+  dequantize_nf4(bytes, expected);
+  const at::Tensor found = at::empty({kSize}, at::TensorOptions(device).dtype(precision.type));
+  kernels.dequantize_nf4(bytes.to(device), found);
+  const int64_t different = found.cpu().ne(expected).sum().item<int64_t>();
+  show({std::string("NF4, ") + precision.name,
+        std::to_string(different) + " of " + std::to_string(kSize) + " values differ", "0",
+        different == 0});
+}
+
 }  // namespace
 
 void check_kernels(Kernels& kernels, at::Device device, const ShowRow& show) {
   using Compare = void (*)(Kernels&, Comparison&);
   const std::vector<std::pair<const char*, Compare>> checks = {
       {"product", compare_products},
+      {"product of columns", compare_products_of_columns},
+      {"dropout", compare_dropout},
       {"RMSNorm", compare_rms_norms},
       {"SwiGLU", compare_swiglus},
       {"attention", compare_attentions},
@@ -315,6 +362,7 @@ void check_kernels(Kernels& kernels, at::Device device, const ShowRow& show) {
       show({std::string(name) + ", " + precision.name, "error " + with_exponent(error, 1),
             "at most " + with_exponent(precision.tolerance, 0), error <= precision.tolerance});
     }
+    if (device.is_cpu() || kHasCudaKernels) check_nf4(kernels, precision, device, show);
   }
 }
 

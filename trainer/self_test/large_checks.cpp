@@ -4,6 +4,7 @@
 #include "trainer/self_test/self_test.h"
 #include "trainer/step/optimizer.h"
 #include "trainer/step/training_step.h"
+#include "trainer/train/weights.h"
 
 // Shape suffixes as in kernels.h.
 namespace fsdp {
@@ -126,14 +127,14 @@ void check_7b_layer(at::Device device, KernelSet kernels, const ShowRow& show) {
                          .labels_BT = part.narrow(1, 1, kLength).contiguous(),
                          .loss_scale = 1.0 / (kRows * kLength)});
     }
-    TrainingStep step(spec, spec.model.config, *backend, mesh, *alone, fill_with_sine);
+    TrainingStep step(spec, spec.model.config, *backend, mesh, *alone, make_weight_source(spec));
     step.run(1, batches, 1e-3, 0.0, [] {});
     return backend->read(step.run(2, batches, 1e-3, 0.0, [] {}).loss);
   };
   const double expected = loss_by(1);
   const double found = loss_by(kRows);
-  show({"one layer of a 7B model, 8192 tokens", "loss " + with_decimals(found, 4), with_decimals(expected, 4),
-        std::abs(found / expected - 1) <= kTolerance});
+  show({"one layer of a 7B model, 8192 tokens", "loss " + with_decimals(found, 4),
+        with_decimals(expected, 4), std::abs(found / expected - 1) <= kTolerance});
 }
 
 }  // namespace

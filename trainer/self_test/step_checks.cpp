@@ -2,13 +2,17 @@
 #include <ATen/DeviceAccelerator.h>
 
 #include <cmath>
+#include <cstdlib>
 
+#include "base/text/config_error.h"
 #include "base/text/numbers.h"
 #include "trainer/backend/make_kernels.h"
 #include "trainer/plan/gpu_memory.h"
 #include "trainer/plan/memory_recording.h"
 #include "trainer/self_test/self_test.h"
 #include "trainer/step/training_step.h"
+#include "trainer/train/determinism.h"
+#include "trainer/train/weights.h"
 
 namespace fsdp {
 namespace {
@@ -20,6 +24,9 @@ constexpr int64_t kShortLength = 100;
 
 constexpr double kSame = 1e-3;     // sums are taken in another order
 constexpr double kRounded = 1e-2;  // gradients are rounded more or fewer times
+constexpr double kNorm = 5e-2;     // a norm's square sums what was rounded
+
+constexpr const char* kCublasWorkspaces = "CUBLAS_WORKSPACE_CONFIG";
 
 // Products of bf16 take minutes on a CPU without AVX-512.
 PrecisionKind precision_of(at::Device device) {
@@ -50,10 +57,11 @@ struct Rows {
   int64_t padding = 0;
 };
 
-// A run, and the micro-batches of each of its steps.
+// A run, the micro-batches of each of its steps, and its learning rate.
 struct Check {
   RunSpec spec;
   std::vector<Rows> micro_batches = {Rows{}};
+  double learning_rate = 3e-5;
 };
 
 Batch batch_of(const Rows& rows, at::Device device) {
@@ -91,26 +99,42 @@ std::vector<Batch> batches_of(const std::vector<Rows>& micro_batches, at::Device
 struct Outcome {
   double first_loss = 0;
   double loss = 0;  // of an evaluation after the last step
+  double gradient_norm = 0;
+  int64_t sum_of_bits = 0;  // of the trained parameters
   int64_t allocated_bytes_max = 0;
   int64_t reserved_bytes_max = 0;
 };
 
+int64_t sum_of_bits(const std::vector<at::Tensor>& parameters) {
+  int64_t sum = 0;
+  for (const at::Tensor& part : parameters) {
+    const at::Tensor bits = part.view(part.element_size() == 2 ? at::kShort : at::kInt);
+    sum += bits.sum(at::kLong).item<int64_t>();
+  }
+  return sum;
+}
+
 Outcome train(const Check& check, Backend& backend, ProcessGroup& world) {
   if (backend.device().is_cuda()) at::accelerator::emptyCache();
   const Mesh mesh(check.spec.strategy, world);
-  TrainingStep step(check.spec, check.spec.model.config, backend, mesh, world, fill_with_sine);
+  TrainingStep step(check.spec, check.spec.model.config, backend, mesh, world,
+                    make_weight_source(check.spec));
   std::vector<Batch> batches = batches_of(check.micro_batches, backend.device(), world.size());
   Outcome outcome;
   backend.memory().reset_peaks();
   for (int64_t i = 1; i <= kSteps; ++i) {
-    const double loss = backend.read(step.run(i, batches, 3e-5, 0.0, [] {}).loss);
-    if (i == 1) outcome.first_loss = loss;
+    const TrainingStep::Result result = step.run(i, batches, check.learning_rate, 0.0, [] {});
+    if (i == 1) outcome.first_loss = backend.read(result.loss);
+    outcome.gradient_norm = backend.read(result.gradient_norm);
   }
   for (const Batch& batch : batches) {
     outcome.loss += world.size() * backend.read(step.evaluate(batch)[0]);
   }
   outcome.allocated_bytes_max = backend.memory().allocated_bytes_max();
   outcome.reserved_bytes_max = backend.memory().reserved_bytes_max();
+  if (!backend.device().is_meta()) {
+    outcome.sum_of_bits = sum_of_bits(step.store().optimizer_parameters());
+  }
   return outcome;
 }
 
@@ -159,6 +183,53 @@ class StepChecks {
     return outcome;
   }
 
+  // Runs a check that must do the same as on the CPU in fp32. Its loss must fall.
+  void compare_with_cpu(const std::string& name, const Check& check) {
+    try {
+      const Outcome found = train(check, *backend_, world_);
+      Check in_fp32 = check;
+      in_fp32.spec.precision.kind = PrecisionKind::kFp32;
+      in_fp32.spec.kernels = KernelSet::kAten;
+      const auto alone = make_process_group({}, at::kCPU);
+      const Outcome expected = train(in_fp32, *make_backend(at::kCPU, KernelSet::kAten), *alone);
+      const double of_loss = std::abs(found.loss / expected.loss - 1);
+      const double of_norm = std::abs(found.gradient_norm / expected.gradient_norm - 1);
+      show_({name,
+             "loss " + with_decimals(found.first_loss, 4) + " to " + with_decimals(found.loss, 4) +
+                 ", differs by " + with_exponent(of_loss, 0) + ", gradients' norm by " +
+                 with_exponent(of_norm, 0),
+             "less, at most " + with_exponent(kRounded, 0) + ", " + with_exponent(kNorm, 0),
+             found.loss < found.first_loss && of_loss <= kRounded && of_norm <= kNorm});
+    } catch (const ConfigError& error) {  // a build without nvcc lacks the kernels
+      show_({name, std::string("left out: ") + error.what()});
+    }
+  }
+
+  // Runs a check twice, with deterministic operators.
+  void repeat(const std::string& name, const Check& check) {
+    const bool is_chosen = std::getenv(kCublasWorkspaces) != nullptr;
+    make_deterministic();
+    const int64_t difference =
+        train(check, *backend_, world_).sum_of_bits - train(check, *backend_, world_).sum_of_bits;
+    at::globalContext().setDeterministicAlgorithms(false, /*warn_only=*/false);
+    if (!is_chosen) unsetenv(kCublasWorkspaces);  // plans read it
+    show_({name, "sums of parameters' bits differ by " + std::to_string(difference), "0",
+           difference == 0});
+  }
+
+  // Asks for more memory than any device has. Later steps must work.
+  void run_out_of_memory() {
+    constexpr int64_t kBytes = int64_t{1} << 43;
+    std::string found = "memory";
+    try {
+      const at::Tensor never =
+          at::empty({kBytes}, at::TensorOptions(at::kByte).device(backend_->device()));
+    } catch (const c10::OutOfMemoryError&) {
+      found = "an error";
+    }
+    show_({"8 TiB of memory", found, "an error", found != "memory"});
+  }
+
   // Compares memory with the plan. A GPU's libraries may use more while an operator runs.
   void compare_memory(const std::string& name, const Check& check, const Outcome& measured) {
     constexpr double kTolerance = 0.01;
@@ -179,15 +250,30 @@ class StepChecks {
   const ShowRow& show_;
 };
 
-}  // namespace
-
-void fill_with_sine(const Parameter& parameter, int64_t offset, const at::Tensor& out) {
-  if (parameter.initialization() == Initialization::kOnes) {
-    out.fill_(1);
-  } else {
-    out.copy_(at::arange(offset, offset + out.numel(), at::kDouble).sin_().mul_(0.03));
-  }
+// Adds a run of each kind of trained parameters and of optimizer state.
+void check_methods(StepChecks& checks, const Check& plain) {
+  const auto method = [&](Method kind, Offload offload) {
+    Check check = plain;
+    check.spec.method = kind;
+    check.spec.strategy.offload = offload;
+    check.learning_rate = 1e-3;
+    return check;
+  };
+  checks.compare_with_cpu("lora", method(Method::kLora, Offload::kNone));
+  checks.compare_with_cpu("lora, optimizer offloaded", method(Method::kLora, Offload::kOptimizer));
+  checks.compare_with_cpu("lora, parameters offloaded",
+                          method(Method::kLora, Offload::kParameters));
+  checks.compare_with_cpu("qlora", method(Method::kQlora, Offload::kNone));
+  Check int8 = plain;
+  int8.spec.optimizer.state_dtype = StateDtype::kInt8;
+  checks.compare_with_cpu("int8 state", int8);
+  checks.repeat("the same steps twice", plain);
+  Check dropping = method(Method::kLora, Offload::kNone);
+  dropping.spec.lora.dropout = 0.1;
+  checks.repeat("twice with lora and dropout", dropping);
 }
+
+}  // namespace
 
 void check_steps(at::Device device, KernelSet kernels, const ShowRow& show) {
   ProcessGroupOptions options;
@@ -227,6 +313,7 @@ void check_steps(at::Device device, KernelSet kernels, const ShowRow& show) {
                  changed(as_it_is, {{.first = 0, .count = 1},
                                     {.first = 1, .count = 1, .length = kShortLength}}),
                  padded, kRounded);
+  check_methods(checks, plain);
   if (!device.is_cuda()) return;  // products of 16 bits take minutes on some CPUs
   const auto in_precision = [](PrecisionKind kind, Offload offload) {
     return [=](RunSpec& spec) {
@@ -243,10 +330,14 @@ void check_steps(at::Device device, KernelSet kernels, const ShowRow& show) {
   const Outcome offloaded =
       checks.compare("bf16_mixed, parameters offloaded", converted, mixed, kSame);
   checks.compare_memory("memory of it", converted, offloaded);
+  checks.run_out_of_memory();
+  checks.compare("single, after it", plain, expected, kSame);
 }
 
-void check_ranks(const WorldEnvironment& world, at::Device device, const ShowRow& show) {
+void check_ranks(const WorldEnvironment& world, at::Device device, FailureNotice& notice,
+                 const ShowRow& show) {
   ProcessGroupOptions options;
+  options.failure_notice = &notice;
   options.operation_timeout = std::chrono::minutes(1);
   const auto group = make_process_group(world, device, options);
   const at::Tensor sum =
@@ -269,6 +360,7 @@ void check_ranks(const WorldEnvironment& world, at::Device device, const ShowRow
     together.compare(std::string(name_of(kind)) + ", of all", check, expected, kRounded);
   }
   measure_exchange(*group, device, show);
+  notice.let_others_end();
   group->barrier();
 }
 

@@ -28,6 +28,9 @@ class RankRun {
   // contract/plan/calibration.h). Throws as run() does.
   ExitCode calibrate(const std::filesystem::path& results, int rounds);
 
+  // Tells the other ranks if this one fails, once they have met.
+  FailureNotice& failure_notice() { return failure_notice_; }
+
   // Ends the process. Says on stderr why the run failed, tells the other ranks, and writes
   // run_failed if events could be opened. If another rank failed first, a communication error is
   // reported as that rank's failure. May be called from any thread; the first call counts.
