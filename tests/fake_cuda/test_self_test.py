@@ -24,7 +24,8 @@ def self_test(trainer, preload: str, **variables: str) -> str:
 
 
 def test_every_part_of_the_self_test_runs(without_transformer_engine, fake_cuda_with_order):
-    said = self_test(without_transformer_engine, fake_cuda_with_order, FAKE_CUDA_CAPABILITY="8.0")
+    said = self_test(without_transformer_engine, fake_cuda_with_order, FAKE_CUDA_CAPABILITY="8.0",
+                     FAKE_CUDA_MEMORY_GIB="60", FAKE_CUDA_FREE_MIB=f"0:{60 << 10}")
     assert "FAIL  error" not in said, said
     memory = re.findall(r"memory.*, (?:allocated|reserved) +(\d+) bytes; expected (\d+)", said)
     assert len(memory) == 4 and all(found == planned for found, planned in memory), said
