@@ -49,6 +49,25 @@ bool is_folder(const path& place) {
   return std::filesystem::is_directory(place, error);
 }
 
+constexpr const char* kConfigName = "tokenizer_config.json";
+
+// True if tokenizer_file_of_folder() finds a file in this one's folder.
+bool is_main_file(const PlacedFile& file) {
+  return file.name == "tokenizer.json" || file.name == "tokenizer.model" ||
+         file.name == "spiece.model";
+}
+
+// Returns the text of a tokenizer_config.json with which transformers reads this file as open_file
+// does. Without one, it would take the class that belongs to the model.
+std::string config_for(const path& file, bool is_t5) {
+  if (file.extension() == ".json" || looks_like_tiktoken(read_input_file(file))) {
+    return "{\"tokenizer_class\": \"PreTrainedTokenizerFast\"}\n";
+  }
+  if (!is_t5) return "{\"tokenizer_class\": \"LlamaTokenizer\", \"legacy\": true}\n";
+  const std::string extra_ids = file.filename() == "spiece.model" ? "100" : "0";
+  return "{\"tokenizer_class\": \"T5Tokenizer\", \"extra_ids\": " + extra_ids + "}\n";
+}
+
 std::unique_ptr<Tokenizer> open_file(const path& file, FolderSettings settings) {
   const std::string text = read_input_file(file);
   const bool is_json = file.extension() == ".json";
@@ -77,20 +96,27 @@ bool is_of_tokenizer(std::string_view name) {
          (name.starts_with("tokenizer.") && name.ends_with(".json"));
 }
 
-std::vector<PlacedFile> transformers_files(const path& place, const char* name_of_model) {
+std::vector<PlacedFile> transformers_files(const path& place, bool is_t5) {
   std::error_code error;
-  if (!std::filesystem::is_directory(place, error)) {
-    if (!std::filesystem::is_regular_file(place, error)) return {};
-    return {{place.extension() == ".json" ? "tokenizer.json" : name_of_model, place}};
-  }
   std::vector<PlacedFile> files;
-  for (const path& folder : {place, place / kMoreTemplates}) {
-    for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-      const std::string name = entry.path().lexically_relative(place);
-      if (is_of_tokenizer(name) && entry.is_regular_file(error)) files.push_back({name, entry});
+  path file = place;
+  if (is_folder(place)) {
+    for (const path& folder : {place, place / kMoreTemplates}) {
+      for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+        const std::string name = entry.path().lexically_relative(place);
+        if (is_of_tokenizer(name) && entry.is_regular_file(error)) files.push_back({name, entry});
+      }
     }
+    std::ranges::sort(files, {}, &PlacedFile::name);
+    if (std::ranges::any_of(files, is_main_file)) file = tokenizer_file_of_folder(place);
+  } else if (std::filesystem::is_regular_file(place, error)) {
+    const char* const model = is_t5 ? "spiece.model" : "tokenizer.model";
+    files.push_back({place.extension() == ".json" ? "tokenizer.json" : model, place});
   }
-  std::ranges::sort(files, {}, &PlacedFile::name);
+  if (!is_folder(file) && !files.empty() &&
+      std::ranges::find(files, kConfigName, &PlacedFile::name) == files.end()) {
+    files.push_back({kConfigName, {}, config_for(file, is_t5)});
+  }
   return files;
 }
 

@@ -71,6 +71,7 @@ std::vector<std::filesystem::path> tokenizer_files(const std::filesystem::path& 
 struct PlacedFile {
   std::string name;
   std::filesystem::path source;
+  std::string text{};  // the contents if `source` is empty
 
   bool operator==(const PlacedFile&) const = default;
 };
@@ -79,10 +80,10 @@ struct PlacedFile {
 bool is_of_tokenizer(std::string_view name);
 inline constexpr const char* kMoreTemplates = "additional_chat_templates";
 
-// Returns the files with which transformers opens the tokenizer at `path`. If that is a file, its
-// name becomes tokenizer.json, or `name_of_model` if it is not JSON. Empty if there is none.
-std::vector<PlacedFile> transformers_files(const std::filesystem::path& path,
-                                           const char* name_of_model);
+// Returns the files with which transformers reads texts as open_tokenizer(path) does. If `path` is
+// a file, its name becomes tokenizer.json, or that of a SentencePiece model. Adds a
+// tokenizer_config.json if there is none. Empty if there is no tokenizer.
+std::vector<PlacedFile> transformers_files(const std::filesystem::path& path, bool is_t5);
 
 // A tokenizer's chat template, in the language of jinja2.
 struct ChatTemplate {

@@ -92,6 +92,17 @@ def test_resumed_run_equals_the_uninterrupted_one(trainer, uninterrupted, checkp
         assert [step[name] for step in again.steps[0]] == expected, name
 
 
+@pytest.mark.parametrize("resume_key", ["folder", "auto"])
+def test_a_run_resumes_without_the_merged_model(trainer, uninterrupted, checkpoints, tokens, tmp_path, resume_key):
+    run, folder = uninterrupted(SINGLE, state_dict="merged")
+    checkpoint = tmp_path / "run" / "checkpoints" / f"step-{MIDDLE}"
+    shutil.copytree(folder / "checkpoints" / checkpoint.name, checkpoint)
+    shutil.rmtree(checkpoint / "merged")
+    spec = SINGLE.spec(checkpoints["plain"], tokens, **written("merged"))
+    again = resume(trainer, spec, checkpoint if resume_key == "folder" else "auto", tmp_path / "run")
+    assert again.losses() == run.losses()[MIDDLE:]
+
+
 @pytest.mark.parametrize(
     "keys",
     [

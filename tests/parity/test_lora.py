@@ -1,6 +1,7 @@
 """Adapters are trained as PEFT trains them, with every strategy. PEFT reads the saved adapters."""
 
 import json
+import shutil
 from dataclasses import replace
 from functools import cache
 from itertools import product
@@ -12,12 +13,12 @@ import pytest
 import safetensors.torch
 import torch
 from agreement import assert_close, assert_ranks_agree
-from checkpoints import FAMILIES, STEPS, TOTAL_BATCH
+from checkpoints import FAMILIES, STEPS, TOTAL_BATCH, copy_with_changed_tensor
 from cover import pairwise
 from logits import assert_same_logits, first_logits
 from peft_reference import Adapters, load_adapter, load_model, train_adapter, write_adapter
 from test_against_transformers import TOLERANCE, Case
-from trainer import train
+from trainer import log_file, start, train, wait_for
 from transformers import AutoModelForCausalLM
 
 
@@ -235,6 +236,27 @@ def test_dtypes_of_merged_models(trainer, method, precision, dtype, stored, chec
             assert (ours[name].float() - weight).abs().max() <= torch.finfo(stored).eps * weight.abs().max()
         else:
             assert torch.equal(ours[name], weight.to(stored)), name
+
+
+@pytest.mark.parametrize("tensor", ["model.embed_tokens.weight", "model.layers.1.mlp.up_proj.weight"])
+def test_a_merge_beyond_the_dtype_is_refused_by_the_tensor(trainer, tensor, checkpoints, tokens, adapter, tmp_path):
+    adapters = Adapters(targets=("up_proj",))
+    source = copy_with_changed_tensor(checkpoints["plain"], tmp_path / "model", tensor, lambda x: x[0, :2].fill_(7e4))
+    spec = spec_of(Case("single"), {"plain": source}, tokens, adapter, "plain", adapters) | merged(adapters, "fp16")
+    spec["lora"]["adapter"] = str(adapter("plain", adapters))
+    spec["train"]["steps"] = 1
+    [process] = start(trainer, spec, tmp_path / "run")
+    wait_for([process])
+    said = log_file(tmp_path / "run", 0).read_text()
+    assert process.returncode == 1 and f"tensor '{tensor}'" in said and "infinite in fp16" in said, said
+
+
+def test_adapters_beside_a_base_model_are_read(trainer, checkpoints, tokens, adapter, reference, tmp_path):
+    adapters = Adapters(rank=3, targets=("v_proj",))
+    folder = shutil.copytree(adapter("plain", adapters), tmp_path / "both")
+    shutil.copy(checkpoints["plain"] / "model.safetensors", folder)
+    spec = Case("single").spec(checkpoints["plain"], tokens, **adapters.keys(folder))
+    check(trainer, spec, reference("plain", adapters), tmp_path / "run")
 
 
 def test_dropout_follows_from_the_seed(trainer, checkpoints, tokens, adapter, tmp_path):

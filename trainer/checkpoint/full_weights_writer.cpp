@@ -113,12 +113,12 @@ Checksums FullWeightsWriter::finish() {
   for (size_t i = 0; i < files_.size(); ++i) checksums[file_names_[i]] = files_[i]->finish();
   if (!index_.empty()) add_file(names_.weights + ".safetensors.index.json", index_);
   if (!names_.config.empty()) add_file(names_.config_name, names_.config);
-  for (const auto& [name, source] : names_.copied) {
+  for (const auto& [name, source, text] : names_.copied) {
     const std::filesystem::path folder = (folder_ / name).parent_path();
     std::error_code error;
     std::filesystem::create_directory(folder, error);
     if (error) fail_to_write(folder, error.value());
-    add_file(name, read_input_file(source));
+    add_file(name, source.empty() ? text : read_input_file(source));
     if (folder != folder_) sync_folder(folder);
   }
   return checksums;

@@ -44,8 +44,8 @@ std::string config_text(const ModelSpec& model, at::ScalarType dtype) {
 
 // Returns the files of the run's tokenizer, under names at which transformers finds them.
 std::vector<PlacedFile> tokenizer_files_of(const RunSpec& spec, const ModelConfig& config) {
-  const bool is_decoder = family_of(config).structure == ModelStructure::kDecoder;
-  return transformers_files(tokenizer_of(spec), is_decoder ? "tokenizer.model" : "spiece.model");
+  return transformers_files(tokenizer_of(spec),
+                            family_of(config).structure == ModelStructure::kEncoderDecoder);
 }
 
 // The text of PEFT's adapter_config.json.

@@ -28,7 +28,9 @@ class FileSizes {
                  at::ScalarType dtype, const ModelFiles& files) {
     add(folder + files.weights + ".safetensors", full_weights_bytes(parameters, dtype, files));
     add(folder + files.config_name, std::ssize(files.config));
-    for (const auto& [name, source] : files.copied) add(folder + name, state_of(source).size_bytes);
+    for (const auto& [name, source, text] : files.copied) {
+      add(folder + name, source.empty() ? std::ssize(text) : state_of(source).size_bytes);
+    }
   }
   void add(const std::string& name, int64_t bytes) {
     files_.push_back({.name = name, .size_bytes = bytes, .xxh3_128 = std::string(32, '0')});

@@ -109,9 +109,8 @@ TrainerState read_trainer_state(const path& checkpoint) {
   }
   JsonFields(file.string()).read("", object, state);
   check_own_checksum(file, text, object, state);
-  std::erase_if(state.files, [](const CheckpointFile& part) {
-    return is_of_merged_model(part.name);
-  });
+  std::erase_if(state.files,
+                [](const CheckpointFile& part) { return is_of_merged_model(part.name); });
   for (const CheckpointFile& part : state.files) check_file(checkpoint, part);
   return state;
 }

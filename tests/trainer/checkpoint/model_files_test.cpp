@@ -73,22 +73,23 @@ TEST_CASE("a checkpoint has the run's tokenizer, wherever it comes from and what
   spec.model.source = source.path();
   spec.data.kind = DataKind::kTokens;
   const auto names = [&] { return names_of(model_files(spec, spec.model.config, at::kFloat)); };
-  CHECK(names() == TextList{"tokenizer.json", "vocab.json", "generation_config.json"});
+  const std::string config = "tokenizer_config.json";  // not in these folders
+  const std::string generation = "generation_config.json";
+  CHECK(names() == TextList{"tokenizer.json", "vocab.json", config, generation});
   spec.data.tokenizer = other.path();
-  const TextList of_other{"spiece.model", "tokenizer.4.1.0.json", "tokenizer.model.v3"};
-  const TextList with_generation{of_other[0], of_other[1], of_other[2], "generation_config.json"};
-  CHECK(names() == with_generation);
+  CHECK(names() ==
+        TextList{"spiece.model", "tokenizer.4.1.0.json", "tokenizer.model.v3", config, generation});
   spec.data.tokenizer = other / "another.model";
   spec.data.kind = DataKind::kText;
-  CHECK(names() == TextList{"tokenizer.model", "generation_config.json"});
+  CHECK(names() == TextList{"tokenizer.model", config, generation});
   spec.model.config.architecture = "T5ForConditionalGeneration";
-  CHECK(names() == TextList{"spiece.model", "generation_config.json"});
+  CHECK(names() == TextList{"spiece.model", config, generation});
   spec.method = Method::kLora;
-  CHECK(names() == TextList{"spiece.model"});
+  CHECK(names() == TextList{"spiece.model", config});
   CHECK(names_of(merged_model_files(spec, spec.model.config)) ==
-        TextList{"spiece.model", "generation_config.json"});
+        TextList{"spiece.model", config, generation});
   spec = RunSpec();  // chess has a tokenizer of its own
-  CHECK(names() == TextList{"tokenizer.model"});
+  CHECK(names() == TextList{"tokenizer.model", config});
 }
 
 TEST_CASE("a merged model's config.json says its dtype, and no quantization") {
