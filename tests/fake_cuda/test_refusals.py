@@ -27,6 +27,7 @@ RUN = {
     (75, "fp16_mixed", 12, ""),
     (80, "fp32", 12, ""),
     (80, "bf16_mixed", 24, ""),
+    (89, "bf16_mixed", 200, ""),
 ])
 def test_what_no_kernel_can_do(trainer, fake_cuda, capability, precision, head_dim, reason, tmp_path, monkeypatch):
     monkeypatch.setenv("FAKE_CUDA_CAPABILITY", f"{capability / 10}")
