@@ -394,3 +394,18 @@ def test_requests_that_are_none_are_answered(trainer):
     answers = fork_server.run([trainer, "--plan"], "{}\nno\n[]\n" + "{" * 1000 + "\n").splitlines()
     assert len(answers) == 4
     assert all(answer["plan"] is None and answer["error"] for answer in map(json.loads, answers))
+
+
+def test_a_driver_that_does_not_serve_the_trainer_is_named(call, trainer, fake_nvml, tmp_path, monkeypatch):
+    program = tmp_path / "trainer"
+    build = {"torch_version": "2.11.0", "cuda_version": "13.0", "nccl_version": "", "architectures": "sm_80"}
+    program.write_text(f"#!/bin/sh\n[ $1 = --version ] && echo '{json.dumps(build)}' && exit\nexec {trainer} \"$@\"\n")
+    program.chmod(0o755)
+    for name, value in {"LD_LIBRARY_PATH": fake_nvml.parent, "FAKE_NVML_GPUS": "80", "FAKE_NVML_CUDA": "12040"}.items():
+        monkeypatch.setenv(name, str(value))
+    words = ("plan", LAB, "--trainer", program, "--profile", "80gb", "--set", "device=cuda")
+    reason = "This host's GPUs cannot be used: the NVIDIA driver"
+    assert reason in flat(call(*words).stdout)
+    assert reason not in flat(call(*words, "--gpu", "t4").stdout)
+    monkeypatch.setenv("FAKE_NVML_CUDA", "13000")
+    assert reason not in flat(call(*words).stdout)
