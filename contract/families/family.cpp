@@ -82,8 +82,9 @@ static void check_quantization(const HuggingFaceConfig& file) {
     file.refuse("", "has a quantization_config without " + key + ' ' + value.dump() +
                         ", so the weights are quantized in a way that cannot be read; allowed: NF4 "
                         "of bitsandbytes with double quantization, for method qlora. Otherwise "
-                        "give the model that they were made from, or dequantize it (transformers: "
-                        "dequantize, then save_pretrained)");
+                        "give the model that they were made from, or dequantize it in Python "
+                        "(transformers: model.dequantize(), then model.save_pretrained(FOLDER, "
+                        "save_original_format=False))");
   }
 }
 

@@ -252,8 +252,11 @@ std::string split_csv_record(std::string_view rest, std::vector<std::string>& fi
     rest.remove_prefix(1);
   }
   fields.resize(count);
-  const bool is_at_end = rest.empty() || rest == "\n" || rest == "\r\n";
-  return is_at_end ? "" : "text after a closing quote";
+  if (rest.empty() || rest == "\n" || rest == "\r\n") return "";
+  if (!rest.starts_with('\r')) return "text after a closing quote";
+  return "a line that ends in a carriage return alone; `tr '\\r' '\\n' <FILE >OTHER.csv` ends "
+         "lines "
+         "in line feeds";
 }
 
 size_t csv_record_length(std::string_view text, size_t most) {
@@ -360,6 +363,9 @@ std::string Record::columns_there() const {
 }
 
 void Record::refuse_missing(std::string_view column) const {
+  if (is_json(format_) && parsed_->object.at_key(column).error() == simdjson::SUCCESS) {
+    refuse("has null as '" + std::string(column) + "'; leave such records out, or write a value");
+  }
   std::string problem = "has no '" + std::string(column) + "'; it has " + columns_there();
   if (format_ == RecordFormat::kText) refuse(problem);
   if (is_json(format_) && parsed_->object.size() == 1 &&

@@ -86,6 +86,16 @@ bool host_fits(const RunPlan& plan) {
          plan.memory_node_limit_bytes.value_or(plan.memory_node_bytes_max);
 }
 
+// Returns the bytes that a rank takes beyond those that there are.
+int64_t excess_bytes(const RunPlan& plan) {
+  const int64_t device_bytes = plan.memory_device_bytes_max;
+  const int64_t of_device = device_bytes - plan.memory_limit_bytes.value_or(device_bytes);
+  if (host_fits(plan)) return of_device;
+  const int64_t ranks = plan.memory_node_bytes_max / plan.memory_host_bytes_max;
+  const int64_t of_node = plan.memory_node_bytes_max - *plan.memory_node_limit_bytes;
+  return std::max(of_device, (of_node + ranks - 1) / ranks);
+}
+
 bool is_host_shown(const PlannedRow& row) {
   return row.spec.device == DeviceKind::kCpu || row.spec.strategy.offload != Offload::kNone ||
          !host_fits(*row.plan);
@@ -341,6 +351,11 @@ Table plan_table(const PlanReport& report) {
   return table;
 }
 
+std::string remedy_for_unknown_memory(const RunSpec& spec) {
+  return spec.device == DeviceKind::kCuda ? "name the GPU with --gpu"
+                                          : "give --host-memory-gib, or set slurm.mem";
+}
+
 std::string remedy_for(const RunSpec& spec, const RunPlan& plan) {
   if (!host_fits(plan) && spec.device != DeviceKind::kCpu) {
     return spec.strategy.offload == Offload::kNone
@@ -358,13 +373,16 @@ std::string remedy_for(const RunSpec& spec, const RunPlan& plan) {
       spec.strategy.kind == StrategyKind::kFsdp && spec.strategy.sharding == Sharding::kFullShard;
   const bool is_recomputed = spec.activation_checkpointing.every == 1 &&
                              spec.activation_checkpointing.what == CheckpointedPart::kBlock;
-  if (state >= saved && has_ranks && !is_sharded) {
+  const bool is_beside_device = spec.device != DeviceKind::kCpu || host_fits(plan);
+  const int64_t excess = excess_bytes(plan);
+  const bool suffices_sharded = is_beside_device || state - state / spec.strategy.ranks >= excess;
+  if (state >= saved && has_ranks && !is_sharded && suffices_sharded) {
     return fmt::format(
         "shard parameters, gradients and optimizer state over the {} ranks: strategy.kind: fsdp, "
         "strategy.sharding: full_shard",
         spec.strategy.ranks);
   }
-  if (state >= saved && spec.strategy.offload == Offload::kNone) {
+  if (state >= saved && spec.strategy.offload == Offload::kNone && is_beside_device) {
     const int64_t without_state = plan.memory_device_bytes_max - by_use[MemoryUse::kOptimizerState];
     const bool suffices = without_state <= plan.memory_limit_bytes.value_or(without_state);
     if (has_ranks) {
@@ -375,8 +393,16 @@ std::string remedy_for(const RunSpec& spec, const RunPlan& plan) {
                     : "keep parameters, gradients and optimizer state on the host: "
                       "strategy.kind: fsdp, strategy.offload: parameters";
   }
-  if (state < saved && !is_recomputed) {
+  if (state < saved && !is_recomputed && saved >= excess) {
     return "recompute activations: activation_checkpointing.every: 1";
+  }
+  if (plan.memory_requested_bytes_max - state < excess) {  // a smaller batch does not suffice
+    if (!is_beside_device) {
+      return fmt::format("give the run more memory (slurm.mem, or the limit of this job){}",
+                         has_ranks ? ", or use fewer ranks on a node" : "");
+    }
+    return fmt::format("use {}a smaller model{}", has_ranks ? "more ranks, or " : "",
+                       spec.method == Method::kFull ? ", or train adapters (method: lora)" : "");
   }
   return has_ranks ? "use fewer sequences per rank, shorter ones, or more ranks"
                    : "use fewer sequences per rank, or shorter ones";

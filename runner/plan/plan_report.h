@@ -56,6 +56,9 @@ std::string fit_text(Fit fit);
 // 512 GiB of a node's memory".
 std::string excess_text(const RunPlan& plan);
 
+// Returns how to say how much memory there is.
+std::string remedy_for_unknown_memory(const RunSpec& spec);
+
 // Returns a change that saves memory: "use more ranks, or strategy.offload: optimizer".
 std::string remedy_for(const RunSpec& spec, const RunPlan& plan);
 

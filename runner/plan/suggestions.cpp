@@ -224,8 +224,9 @@ Suggestions suggestions_for(ExperimentPlans& plans, const Run& run) {
   const std::vector<Setting> saving = changes_that_save(changes(), plans, run, given_row);
   for (const Setting& setting : saving) add(suggestions, setting);
   if (fits(given) && !is_calibrated(given)) {
-    remark(given.fit == Fit::kUnknown ? "the GPU's memory is not known; name the GPU with --gpu"
-                                      : "fits as it is");
+    remark(given.fit == Fit::kUnknown
+               ? "the memory is not known; " + remedy_for_unknown_memory(run.spec)
+               : "fits as it is");
     return suggestions;
   }
   const std::vector<Setting> fitting = settings_that_fit(plans, run);

@@ -158,13 +158,14 @@ void require_basis(const CheckpointReader& reader, const Basis& basis) {
   if (!state.basis) return;
   const std::string found = difference(*state.basis, basis);
   if (found.empty()) return;
-  const bool has_adapters = std::ranges::any_of(
-      state.basis->keys, [](const std::string& key) { return key.starts_with("method="); });
-  const char* section = has_adapters ? "lora.adapter" : "model.source";
-  refuse(reader, "was written with " + found + "; resume with the same" +
-                     (reader.has_full_weights()
-                          ? std::string(", or begin a run with this folder as ") + section
-                          : ""));
+  std::string problem = "was written with " + found + "; resume with the same";
+  if (reader.has_full_weights()) {
+    const bool has_adapters = std::ranges::any_of(
+        state.basis->keys, [](const std::string& key) { return key.starts_with("method="); });
+    problem += ", or train these weights anew: leave resume out, and give this folder as ";
+    problem += has_adapters ? "lora.adapter" : "model.source";
+  }
+  refuse(reader, problem);
 }
 
 }  // namespace fsdp

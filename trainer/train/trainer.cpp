@@ -247,7 +247,8 @@ void Trainer::write_report() {
         "the loss of step " + std::to_string(report.event.step) + " is not finite (" +
         shortest(statistics[0]) +
         "); lower optimizer.learning_rate, set optimizer.gradient_clip_norm, or leave such steps "
-        "out with train.on_non_finite: skip");
+        "out with train.on_non_finite: skip" +
+        (spec_.optimizer.in_backward ? "; both need optimizer.in_backward: false" : ""));
   }
 }
 

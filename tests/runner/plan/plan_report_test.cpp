@@ -193,6 +193,35 @@ TEST_CASE("what a user may do follows from what fills the memory") {
   CHECK_THAT(remedy_for(row.spec, *row.plan), Catch::Contains("more ranks"));
 }
 
+TEST_CASE("a remedy for what fills the memory was told where it does not suffice") {
+  PlannedRow row = row_of("a", 90, Fit::kDoesNotFit);
+  row.spec.strategy.kind = StrategyKind::kFsdp;
+  MemoryByUse& by_use = row.plan->peak.by_use;
+  by_use[MemoryUse::kMlp] = 30 * kGib;
+  row.plan->memory_limit_bytes = 60 * kGib;  // 32 GiB less than needed
+  CHECK_THAT(remedy_for(row.spec, *row.plan), Catch::Contains("fewer sequences per rank"));
+  row.plan->memory_limit_bytes = 20 * kGib;
+  CHECK(remedy_for(row.spec, *row.plan) ==
+        "use more ranks, or a smaller model, or train adapters (method: lora)");
+  row.spec.method = Method::kLora;
+  CHECK(remedy_for(row.spec, *row.plan) == "use more ranks, or a smaller model");
+
+  // A job on CPUs with a small slurm.mem has no room for the process itself.
+  PlannedRow job = row_of("job", 1, Fit::kDoesNotFit);
+  job.spec.device = DeviceKind::kCpu;
+  job.plan->memory_limit_bytes.reset();
+  job.plan->peak.by_use[MemoryUse::kOptimizerState] = 0;
+  job.plan->peak.by_use[MemoryUse::kMlp] = kGib / 2;
+  job.plan->memory_host_bytes_max = 5 * kGib;
+  job.plan->memory_node_bytes_max = 20 * kGib;
+  job.plan->memory_node_limit_bytes = 12 * kGib;
+  CHECK(remedy_for(job.spec, *job.plan) ==
+        "give the run more memory (slurm.mem, or the limit of this job), or use fewer ranks on a "
+        "node");
+  job.plan->memory_node_limit_bytes = 19 * kGib;
+  CHECK_THAT(remedy_for(job.spec, *job.plan), Catch::Contains("activation_checkpointing.every"));
+}
+
 TEST_CASE("a run of one rank is not told to be one of several") {
   PlannedRow row = row_of("1 GPU", 90, Fit::kDoesNotFit);
   row.spec.strategy.ranks = 1;
