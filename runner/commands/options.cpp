@@ -78,6 +78,16 @@ void add_question_options(CLI::App& command, TrainerQuestion& question) {
   command.add_option("--trainer", question.trainer)->group("");
 }
 
+CLI::Validator number_within(double least, double most, const std::string& text) {
+  const auto check = [=](std::string& word) -> std::string {
+    double value = 0;
+    const bool is_within =
+        CLI::detail::lexical_cast(word, value) && value >= least && value <= most;
+    return is_within ? "" : word + " is not a number " + text;
+  };
+  return CLI::Validator(check, text);
+}
+
 bool has_results(const std::filesystem::path& results) {
   std::error_code not_there;
   return std::filesystem::exists(results / "results.sqlite", not_there);

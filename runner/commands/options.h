@@ -60,6 +60,9 @@ CLI::Option* add_named_option(CLI::App& command, const std::string& name_and_val
       ->option_text(name_and_value.substr(space + 1));
 }
 
+// Accepts numbers from `least` to `most`. CLI::Range also accepts NaN. `text` says what is allowed.
+CLI::Validator number_within(double least, double most, const std::string& text);
+
 bool has_results(const std::filesystem::path& results);
 // Throws ConfigError if there are no results.
 Store existing_results(const std::filesystem::path& results);

@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
+#include <iostream>
 #include <memory>
+#include <optional>
 #include <ranges>
 
 #include "base/text/config_error.h"
+#include "base/text/utf8.h"
 #include "contract/spec/run_spec_yaml.h"
 #include "runner/commands/commands.h"
 #include "runner/commands/console.h"
@@ -13,10 +17,14 @@
 #include "runner/plan/plan_report.h"
 #include "runner/plan/planner.h"
 #include "runner/plan/suggestions.h"
+#include "runner/progress/live_view.h"
 #include "runner/table/number_text.h"
+#include "runner/table/terminal_text.h"
 
 namespace fsdp {
 namespace {
+
+constexpr double kMostPrice = 1e9;
 
 struct PlanArguments : TrainerQuestion {
   PlanTarget target;
@@ -25,6 +33,26 @@ struct PlanArguments : TrainerQuestion {
   bool suggest = false;
   std::optional<double> price;  // of an hour of a GPU, or of a rank on the CPU
   Output<PlanFormat> output;
+};
+
+// Says on stderr which run is planned, if plans take long: on a terminal in one line that is erased
+// at the end, else in a line every 15 s.
+class PlanProgress {
+ public:
+  void show(const std::string& point) {
+    const bool is_terminal = TerminalLine::is_possible();
+    const auto now = std::chrono::steady_clock::now();
+    if (now - said_at_ < std::chrono::seconds(is_terminal ? 1 : 15)) return;
+    said_at_ = now;
+    const std::string text = "planning " + visible_line(point);
+    if (is_terminal)
+      return line_.draw("", display_cut(text, std::max<size_t>(terminal_size().columns, 2) - 1));
+    std::cerr << text << std::endl;
+  }
+
+ private:
+  TerminalLine line_;
+  std::chrono::steady_clock::time_point said_at_ = std::chrono::steady_clock::now();
 };
 
 // Parses "4", "1,2,8", or "1..64", which doubles from the first number to the last.
@@ -112,6 +140,8 @@ ExitCode plan(const PlanArguments& arguments) {
   const Expansion expansion = expanded(experiment, arguments, host);
   ExperimentPlans plans(expansion, host, arguments.target, find_trainer(arguments.trainer),
                         arguments.results);
+  std::optional<PlanProgress> progress(std::in_place);
+  plans.set_observer([&](const std::string& point) { progress->show(point); });
   const std::vector<int64_t> counts =
       arguments.ranks.empty() ? std::vector<int64_t>() : rank_counts(arguments.ranks);
   PlanReport report{.experiment = experiment.name(),
@@ -155,6 +185,7 @@ ExitCode plan(const PlanArguments& arguments) {
       if (!row.is_suggested) plans.add_timeline(row);
     }
   }
+  progress.reset();
   write_output(arguments.output.file, render_plans(format, report, stdout_columns()));
   return ExitCode::kOk;
 }
@@ -174,7 +205,7 @@ CommandFunction add_plan_command(CLI::App& command) {
              "Plan for this GPU: a100-80, t4, 24GB (default: this host's, or the profile's)");
   add_option(command, "--host-memory-gib N", arguments->target.host_memory_gib,
              "Memory of each node (default: slurm.mem, or this host's if the runs start here)")
-      ->check(CLI::Range(0.001, kMostMemoryGib));
+      ->check(number_within(0.001, kMostMemoryGib, "from 0.001 to 1000000"));
   auto* ranks = add_option(command, "--ranks LIST", arguments->ranks,
                            "Plan ddp and fsdp with these numbers of ranks: 4, 1,2,8 or 1..1024");
   auto* largest = add_option(command, "--max KEY", arguments->largest,
@@ -185,7 +216,7 @@ CommandFunction add_plan_command(CLI::App& command) {
                        "Show the fastest setting that fits, and what each change saves and costs");
   add_option(command, "--price N", arguments->price,
              "Price of an hour of a GPU, in any currency: adds what each run and all runs cost")
-      ->check(CLI::NonNegativeNumber);
+      ->check(number_within(0, kMostPrice, "from 0 to 1000000000"));
   ranks->excludes(largest)->excludes(suggest);
   largest->excludes(suggest);
   add_output_options(command, arguments->output);

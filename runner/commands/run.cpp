@@ -350,7 +350,9 @@ CommandFunction add_run_command(CLI::App& command) {
       .add_option("--log-level", options->log_level, "Level of fsdp-run.log and of the ranks' logs")
       ->transform(CLI::Transformer(levels))
       ->option_text("LEVEL=info");
-  command.add_option("--query-interval", options->slurm.query_interval_s)->group("");
+  command.add_option("--query-interval", options->slurm.query_interval_s)
+      ->check(number_within(0.001, 3600, "from 0.001 to 3600"))
+      ->group("");
   return [options] {
     if (options->slurm.detach || options->slurm.follow) {
       options->choice.expand.on_cluster = true;

@@ -171,7 +171,8 @@ std::optional<int64_t> DoublingSeries::expected_largest(
     try {
       const RunSpec spec = run_of_(value).spec;
       const bool has_limit = spec.device == DeviceKind::kCuda || memory_limit_bytes(spec) > 0;
-      const auto plan = has_limit ? predict(spec) : std::nullopt;
+      const bool is_short = *spec.batch.gradient_accumulation_steps <= kMostPlannedMicroBatches;
+      const auto plan = has_limit && is_short ? predict(spec) : std::nullopt;
       if (!plan || plan->fit == Fit::kUnknown) return std::nullopt;
       return value_fit(*plan, spec, key_.key);
     } catch (const ConfigError&) {

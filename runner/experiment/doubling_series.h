@@ -60,6 +60,9 @@ class Doubling {
   std::optional<int64_t> smallest_that_does_not_;
 };
 
+// The most micro-batches of a step that a search plans. A plan goes through them one by one.
+inline constexpr int64_t kMostPlannedMicroBatches = 4096;
+
 // A plan's verdict on a value. nullopt: it is unknown, or the run cannot have the value.
 using FitsAt = std::function<std::optional<ValueFit>(int64_t value)>;
 

@@ -176,6 +176,15 @@ std::string bound_note(const std::string& series, const std::string& key,
   return fmt::format("{}. The run allows no larger value, although memory may: {}.", which, why);
 }
 
+// Returns the largest value of `key` that is planned.
+int64_t last_planned(const std::string& key, const RunSpec& spec) {
+  const auto last = static_cast<int64_t>(range_of_key(key).maximum);
+  const int64_t count = *spec.batch.gradient_accumulation_steps;
+  const int64_t most = std::max(kMostPlannedMicroBatches, count);
+  if (key == "batch.gradient_accumulation_steps") return std::min(last, most);
+  return key == "batch.total" ? std::min(last, most * (total_batch(spec) / count)) : last;
+}
+
 // Returns the run with this value of `key`. Throws ConfigError if it cannot have the value.
 Run run_with(const Expansion& expansion, const Run& run, const std::string& key, int64_t value) {
   return run.doubling && run.doubling->key() == key
@@ -239,6 +248,7 @@ std::string ExperimentPlans::answer_to(const PlanRequest& request) {
 }
 
 PlannedRow ExperimentPlans::plan(const Run& run, const std::string& suffix) {
+  observer_(run.series + suffix);
   PlannedRow row = without_plan(run, suffix, "");
   try {
     const DeviceForRuns device = device_for(run.spec, target_, expansion_, host_);
@@ -278,8 +288,9 @@ PlannedRow ExperimentPlans::plan_largest(const Run& run, const std::string& key)
   if (!given.plan) return given;
   if (given.plan->fit == Fit::kUnknown) {
     throw ConfigError("--max", key,
-                      "needs to know how much memory there is; name the GPU with --gpu, or set "
-                      "memory_limit_gib");
+                      fmt::format("needs to know how much memory there is; {}, or set "
+                                  "memory_limit_gib",
+                                  remedy_for_unknown_memory(run.spec)));
   }
   if (key.starts_with("lora.") && run.spec.method == Method::kFull) {
     given.notes.push_back(fmt::format("{}: method: full has no {}.", run.series, key));
@@ -290,7 +301,9 @@ PlannedRow ExperimentPlans::plan_largest(const Run& run, const std::string& key)
   };
   std::optional<PlannedRow> row_of_largest;
   TooLarge above;
+  const int64_t last = last_planned(key, run.spec);
   const auto fits_at = [&](int64_t value) {
+    if (value > last) return ValueFit::kTooLarge;
     PlannedRow row = row_of(value);
     const ValueFit fit = row.plan ? value_fit(*row.plan, row.spec, key) : ValueFit::kDoesNotFit;
     if (fit == ValueFit::kFits) {
@@ -300,9 +313,8 @@ PlannedRow ExperimentPlans::plan_largest(const Run& run, const std::string& key)
     }
     return fit;
   };
-  const NextValid next_valid =
-      next_valid_by([&](int64_t value) { run_with(expansion_, run, key, value); },
-                    widest_gap(run.spec), static_cast<int64_t>(range_of_key(key).maximum));
+  const NextValid next_valid = next_valid_by(
+      [&](int64_t value) { run_with(expansion_, run, key, value); }, widest_gap(run.spec), last);
   std::optional<int64_t> largest;
   if (const auto first = next_valid(1)) {
     largest = largest_that_fits(Doubling({.from = *first, .to = {}, .refine = true}, next_valid),
@@ -310,14 +322,25 @@ PlannedRow ExperimentPlans::plan_largest(const Run& run, const std::string& key)
   }
   above.erase(above.begin(), above.upper_bound(largest.value_or(0)));
   PlannedRow row = row_of_largest ? std::move(*row_of_largest) : row_of(1);
-  const std::string problem = limit_of_memory(above) ? "" : row_of(2 * largest.value_or(1)).problem;
+  const int64_t beyond = 2 * largest.value_or(1);
+  if (!limit_of_memory(above) && beyond > last && last < range_of_key(key).maximum) {
+    row.notes.push_back(fmt::format(
+        "{}: {} {} fits. Larger values are not planned: a micro-batch more takes little more than "
+        "its tokens.",
+        run.series, key, largest.value_or(last)));
+    return row;
+  }
+  const std::string problem = limit_of_memory(above) ? "" : row_of(beyond).problem;
   row.notes.push_back(bound_note(run.series, key, largest, above, problem));
   return row;
 }
 
 PlannedRow ExperimentPlans::plan_expected(const Run& run) {
-  const std::optional<int64_t> largest = run.doubling->expected_largest(
-      [&](const RunSpec& spec) -> std::optional<RunPlan> { return plan_spec(spec); });
+  const std::optional<int64_t> largest =
+      run.doubling->expected_largest([&](const RunSpec& spec) -> std::optional<RunPlan> {
+        observer_(run.series);
+        return plan_spec(spec);
+      });
   return plan(largest ? doubled_run(run.doubling, *largest) : run);
 }
 

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -57,11 +58,17 @@ class ExperimentPlans {
   // sweep doubles the key: then the name contains the value.
   PlannedRow plan_value(const Run& run, const std::string& key, int64_t value,
                         const std::string& suffix);
-  // Plans the run with the largest value of `key` that fits, or with 1 if none fits. The row's
-  // notes say what limits the value. Throws ConfigError if the memory limit is not known.
+  // Plans the run with the largest value of `key` that fits, or with 1 if none fits. Plans at most
+  // kMostPlannedMicroBatches in a step. The row's notes say what limits the value. Throws
+  // ConfigError if the memory limit is not known.
   PlannedRow plan_largest(const Run& run, const std::string& key);
   // Plans the largest value that the search for a doubled key is expected to find, else the first.
   PlannedRow plan_expected(const Run& run);
+
+  // From now on, calls `observer` with the name of each run before it is planned.
+  void set_observer(std::function<void(const std::string& point)> observer) {
+    observer_ = std::move(observer);
+  }
 
   // Adds a timeline to the row's plan, if it has one.
   void add_timeline(PlannedRow& row);
@@ -76,6 +83,7 @@ class ExperimentPlans {
   std::chrono::seconds patience_;
   Conversation trainer_;
   std::map<std::string, std::string> answers_;  // by the request
+  std::function<void(const std::string& point)> observer_ = [](const std::string&) {};
 };
 
 // Predictions for runs that are about to start, on the devices that they will use. Failures are

@@ -178,6 +178,13 @@ def test_max_finds_the_largest_rank_of_adapters(rows):
     assert limited["fits"] and not above["fits"]
 
 
+@pytest.mark.parametrize("key, value", [("batch.gradient_accumulation_steps", 4096), ("batch.total", 4096 * 3)])
+def test_max_planned_for_minutes_what_takes_no_memory(rows, experiment, key, value):
+    [row] = rows("--max", key, "--set", "batch.size_per_rank=3", file=experiment(TINY))
+    assert row["point"] == f"one {key}={value}"
+    assert f"one: {key} {value} fits. Larger values are not planned" in row["notes"][-1]
+
+
 def test_max_says_of_a_full_training_that_it_has_no_adapters(rows):
     [row] = rows("--only", "1 GPU", "--max", "lora.rank")
     assert row["point"] == "1 GPU" and row["notes"] == ["1 GPU: method: full has no lora.rank."]
@@ -234,7 +241,7 @@ def test_check_says_what_a_plan_says(check, words, said, not_said):
 
 @pytest.mark.parametrize("words, said, not_said", [
     (["--suggest", "--set", "device=cuda", "--only", "1 GPU"],
-     "1 GPU: the GPU's memory is not known; name the GPU with --gpu.", "fits as it is"),
+     "1 GPU: the memory is not known; name the GPU with --gpu.", "fits as it is"),
     # A run that fits, and adapters that do not.
     (["--only", "1 GPU", "--set", "memory_limit_gib=1", "--suggest"], "1 GPU", "Other methods"),
     (["--only", "1 GPU", "--set", "memory_limit_gib=0.0001", "--set", "method=lora", "--suggest"], "1 GPU", "+ lora"),
@@ -319,6 +326,12 @@ RANGE = "is not a list of numbers from 1 to 100000; allowed: a number, a list (1
     (["--ranks", "9999999999999999999"], RANGE),
     (["--ranks", "1..9223372036854775807"], RANGE),
     (["--profile", "none"], "no such profile"),
+    (["--set", "device=cpu", "--launcher", "slurm", "--max", "data.sequence_length"],
+     "; give --host-memory-gib, or set slurm.mem, or set memory_limit_gib"),
+    (["--price", "nan"], "--price: nan is not a number from 0 to 1000000000"),
+    (["--price", "1e308"], "--price: 1e308 is not a number"),
+    (["--host-memory-gib", "nan"], "--host-memory-gib: nan is not a number from 0.001 to 1000000"),
+    (["--host-memory-gib", "1e308"], "--host-memory-gib: 1e308 is not a number"),
 ])
 def test_mistakes_are_said(call, trainer, words, problem):
     done = call("plan", LAB, "--trainer", trainer, *words, fails_with=2)
