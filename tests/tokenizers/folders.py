@@ -129,6 +129,12 @@ def llama2_legacy(folder: pathlib.Path) -> pathlib.Path:
     return folder
 
 
+def llama2_without_prefix(folder: pathlib.Path) -> pathlib.Path:
+    llama2(folder)
+    write_json(folder / "tokenizer_config.json", LLAMA2_CONFIG | {"add_prefix_space": False})
+    return folder
+
+
 def t5(folder: pathlib.Path) -> pathlib.Path:
     shutil.copy(shipped("seqio", "test_data/sentencepiece/sentencepiece.model"), folder / "spiece.model")
     write_json(folder / "tokenizer_config.json", {"tokenizer_class": "T5Tokenizer", "extra_ids": 100})

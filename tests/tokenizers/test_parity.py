@@ -36,7 +36,7 @@ def differs_for_llama(text: str) -> bool:
 
 
 DIFFERS = {folders.t5: differs_for_t5, folders.llama2: differs_for_llama,
-           folders.llama2_legacy: differs_for_llama}
+           folders.llama2_legacy: differs_for_llama, folders.llama2_without_prefix: differs_for_llama}
 
 
 def first_difference(texts, expected, found):
@@ -92,7 +92,7 @@ def test_tokenizer_json(ours, text_count, tmp_path, make):
 
 @pytest.mark.parametrize("make", [folders.llama3, folders.qwen2, folders.gpt2, folders.deepseek,
                                   folders.smollm2, folders.llama2, folders.llama2_legacy,
-                                  folders.llama2_json, folders.t5])
+                                  folders.llama2_without_prefix, folders.llama2_json, folders.t5])
 def test_transformers(ours, text_count, tmp_path, make):
     from transformers import AutoTokenizer
     folder = make(tmp_path)
