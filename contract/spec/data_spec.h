@@ -29,21 +29,21 @@ constexpr auto enum_names(TokenDtype) { return std::array{"uint16"sv, "uint32"sv
 // The prompt of `data.kind: instructions`; the defaults are Stanford Alpaca's.
 struct TemplateSpec {
   std::string with_input =
-      "Below is an instruction that describes a task, paired with an input that provides further "
-      "context. Write a response that appropriately completes the request.\n\n"
+      "{system|Below is an instruction that describes a task, paired with an input that provides "
+      "further context. Write a response that appropriately completes the request.}\n\n"
       "### Instruction:\n{instruction}\n\n### Input:\n{input}\n\n### Response:";
   std::string without_input =
-      "Below is an instruction that describes a task. Write a response that appropriately "
-      "completes the request.\n\n### Instruction:\n{instruction}\n\n### Response:";
+      "{system|Below is an instruction that describes a task. Write a response that appropriately "
+      "completes the request.}\n\n### Instruction:\n{instruction}\n\n### Response:";
 
   bool operator==(const TemplateSpec&) const = default;
 
   static void visit_fields(auto& self, auto&& visit) {
     visit("with_input", self.with_input,
-          "Prompt of a record with an input; {instruction} and {input} stand for the record's.");
+          "Prompt of a record with an input; {instruction}, {input} and {system} stand for the "
+          "record's, {system|text} for text in a record without a system.");
     visit("without_input", self.without_input,
-          "Prompt of a record whose input is missing or empty; {instruction} stands for the "
-          "record's.");
+          "Prompt of a record whose input is missing or empty; the same, without {input}.");
   }
 };
 
@@ -53,6 +53,8 @@ struct ColumnsSpec {
   std::string instruction = "instruction";
   std::string input = "input";
   std::string output = "output";
+  std::string system = "system";
+  std::string history = "history";
   std::string headline = "headline";
   std::string moves = "Moves";
   std::string termination = "Termination";
@@ -68,6 +70,11 @@ struct ColumnsSpec {
     visit("instruction", self.instruction, "Of kind instructions: the instruction.");
     visit("input", self.input, "Of kind instructions: its input, which may be missing.");
     visit("output", self.output, "Of kind instructions: the answer.");
+    visit("system", self.system,
+          "Of kinds instructions and messages: the system's text, which may be missing.");
+    visit(
+        "history", self.history,
+        "Of kind instructions: a list of the questions and answers before, which may be missing.");
     visit("headline", self.headline, "Of kind wikihow: the summary.");
     visit("moves", self.moves, "Of kind chess: the moves.");
     visit("termination", self.termination, "Of kind chess: how the game ended.");
@@ -87,6 +94,7 @@ struct DataSpec {
   bool shuffle = true;
   RowFill rows = RowFill::kPad;
   TemplateSpec prompt;
+  bool split_special_tokens = false;
   std::optional<ChatFormat> format;
   std::string prefix = "summarize: ";
   int64_t input_length = 512;
@@ -118,6 +126,10 @@ struct DataSpec {
         "micro-batch; pack: each row holds as many documents as fit, and attention stays within a "
         "document.");
     visit("template", self.prompt, "The prompt of kind instructions.");
+    visit(
+        "split_special_tokens", self.split_special_tokens,
+        "A text that looks like a special token, such as <|im_end|>, is text; else it becomes the "
+        "token. Not for kind messages.");
     visit("format", self.format,
           "How kind messages writes a chat for the model; absent: by the chat template of the "
           "tokenizer's folder.");

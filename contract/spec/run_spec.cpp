@@ -202,6 +202,10 @@ void check_data(const RunSpec& spec) {
   if (data.train.empty()) {
     refuse("data.train", "is missing; data.kind ", kind, " needs a file");
   }
+  if (data.kind == DataKind::kMessages && data.split_special_tokens) {
+    refuse("data.split_special_tokens",
+           "is true, but data.kind messages writes special tokens into its text; leave it out");
+  }
   if (data.kind != DataKind::kTokens && data.tokenizer.empty() && spec.model.source.empty()) {
     refuse("data.tokenizer", "is missing; data.kind ", kind,
            " needs a tokenizer: its file or folder, or a model.source that has one");

@@ -234,8 +234,8 @@ class ChatMaker : public DocumentMaker {
   }
 
   void append(const Record& record, Document& out) override {
-    std::vector<Turn> turns = record.turns(columns_, counts_);
-    for (Turn& turn : turns) turn.role = counts_.add_turn(turn.role);
+    const std::vector<Turn> turns = record.turns(columns_, counts_);
+    for (const Turn& turn : turns) count_special_tokens_in(turn.content, tokenizer_, counts_);
     try {
       chat_ = writer_.write(turns);
     } catch (const MalformedChat& error) {
@@ -252,8 +252,6 @@ class ChatMaker : public DocumentMaker {
     }
     append_part({before.begin, before.end, chat_.text.size(), chat_.text.size()}, out);
   }
-
-  TurnCounts turns() const override { return counts_; }
 
  private:
   // The text from `begin` to `end`. The added tokens at its sides are encoded with it, because they
@@ -338,7 +336,6 @@ class ChatMaker : public DocumentMaker {
   const ColumnsSpec& columns_;
   const Tokenizer& tokenizer_;
   ChatWriter writer_;
-  TurnCounts counts_;
   RenderedChat chat_;
   std::vector<int32_t> ids_;
   std::vector<int32_t> before_;

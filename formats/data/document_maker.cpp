@@ -1,49 +1,31 @@
 #include "formats/data/document_maker.h"
 
 #include <algorithm>
-#include <array>
-#include <functional>
-#include <iterator>
 #include <stdexcept>
-#include <utility>
 #include <vector>
 
-#include "base/files/input_file.h"
 #include "base/text/config_error.h"
-#include "base/text/utf8.h"
+#include "base/text/white_space.h"
 
 namespace fsdp {
 namespace {
 
-constexpr size_t kMostNames = 20;  // in each TurnCounts::Names
-constexpr size_t kMostOfRole = 30;
-constexpr size_t kMostOfText = 500;
+constexpr std::string_view kSystem = "{system}";
+constexpr std::string_view kSystemOr = "{system|";
 
-// Returns the role that chat formats know: "assistant" for gpt, chatgpt, model, bot and ai, "user"
-// for human. Returns `role` itself if it is not known.
-std::string_view known_role(std::string_view role) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kRoles{{
-      {"system", "system"},
-      {"user", "user"},
-      {"human", "user"},
-      {"assistant", "assistant"},
-      {"gpt", "assistant"},
-      {"chatgpt", "assistant"},
-      {"model", "assistant"},
-      {"bot", "assistant"},
-      {"ai", "assistant"},
-  }};
-  std::string lower(role);
-  for (char& c : lower) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  const auto found = std::ranges::find(kRoles, lower, [](const auto& each) { return each.first; });
-  return found == kRoles.end() ? role : found->second;
-}
+// A question of a record of kind instructions, and its answer.
+struct Exchange {
+  std::string_view instruction, input, output;
+};
 
-// Returns `prompt` with {instruction} and {input} replaced.
-std::string filled_in(std::string_view prompt, std::string_view instruction,
-                      std::string_view input) {
+// The texts that stand for {system} and {system|text without one}.
+struct System {
+  std::string_view text;
+  bool is_first = true;  // in the document; a later exchange has none
+};
+
+// Returns `prompt` with its placeholders replaced.
+std::string filled_in(std::string_view prompt, const System& system, const Exchange& exchange) {
   std::string text;
   for (size_t brace; (brace = prompt.find('{')) != std::string_view::npos;) {
     text += prompt.substr(0, brace);
@@ -54,7 +36,16 @@ std::string filled_in(std::string_view prompt, std::string_view instruction,
       prompt.remove_prefix(name.size());
       return true;
     };
-    if (fill("{instruction}", instruction) || fill("{input}", input)) continue;
+    if (fill("{instruction}", exchange.instruction) || fill("{input}", exchange.input)) continue;
+    const size_t end = prompt.find('}');
+    const bool has_other = prompt.starts_with(kSystemOr);
+    if (end != std::string_view::npos && (has_other || prompt.starts_with(kSystem))) {
+      const std::string_view other =
+          has_other ? prompt.substr(kSystemOr.size(), end - kSystemOr.size()) : "";
+      if (system.is_first) text += system.text.empty() ? other : system.text;
+      prompt.remove_prefix(end + 1);
+      continue;
+    }
     text += '{';
     prompt.remove_prefix(1);
   }
@@ -84,7 +75,8 @@ class TextMaker : public DocumentMaker {
       case DataKind::kChess:
         return append_game(record, out);
       case DataKind::kText:
-        encode(record.text(columns_.text), ends_.adds_begin);
+        text_ = record.text(columns_.text);
+        encode(ends_.adds_begin);
         return finish(0, out);
       case DataKind::kInstructions:
         return append_instruction(record, out);
@@ -106,22 +98,46 @@ class TextMaker : public DocumentMaker {
     text_ = record.text(columns_.moves);
     text_ += ' ';
     text_ += record.text(columns_.result);
-    encode(text_, /*with_begin=*/true);
+    encode(/*with_begin=*/true);
     finish(0, out);
+  }
+
+  // Writes the exchanges of the record's history before its own, each with an end, as LLaMA-Factory
+  // does.
+  void append_instruction(const Record& record, Document& out) {
+    System system{.text = record.text_or_empty(columns_.system)};
+    std::vector<Exchange> exchanges;
+    for (const auto& [question, answer] : record.pairs(columns_.history)) {
+      exchanges.push_back({.instruction = question, .input = "", .output = answer});
+    }
+    exchanges.push_back({.instruction = record.text(columns_.instruction),
+                         .input = record.text_or_empty(columns_.input),
+                         .output = record.text(columns_.output)});
+    for (const Exchange& exchange : exchanges) {
+      append_exchange(record, system, exchange, out);
+      system.is_first = false;
+    }
   }
 
   // Tokenizes prompt and answer as one text, as the code of Stanford Alpaca and Lit-GPT does. The
   // first tokens, as many as the prompt alone has, are not trained on.
-  void append_instruction(const Record& record, Document& out) {
-    const std::string_view instruction = record.text(columns_.instruction);
-    const std::string_view input = record.text_or_empty(columns_.input);
-    const std::string_view output = record.text(columns_.output);
-    text_ = filled_in(input.empty() ? data_.prompt.without_input : data_.prompt.with_input,
-                      instruction, input);
-    encode(text_, ends_.adds_begin);
+  void append_exchange(const Record& record, const System& system, const Exchange& exchange,
+                       Document& out) {
+    const std::string& prompt =
+        exchange.input.empty() ? data_.prompt.without_input : data_.prompt.with_input;
+    const auto has = [&](std::string_view text) { return prompt.find(text) != std::string::npos; };
+    if (!system.text.empty() && !has(kSystem) && !has(kSystemOr)) {
+      record.refuse("has '" + columns_.system +
+                    "', but data.template has no {system}; write {system}, or {system|text where "
+                    "there is none}, into it, or leave the column out with data.columns: {system: "
+                    "''}");
+    }
+    text_ = filled_in(prompt, system, exchange);
+    const bool with_begin = system.is_first && ends_.adds_begin;
+    encode(with_begin);
     const size_t untrained = ids_.size();
-    text_ += output;
-    encode(text_, ends_.adds_begin);
+    text_ += exchange.output;
+    encode(with_begin);
     finish(untrained, out);
   }
 
@@ -135,21 +151,32 @@ class TextMaker : public DocumentMaker {
       text_ = without(text_, part);
     }
     text_.insert(0, prefix);
-    encode(text_, /*with_begin=*/false);
+    encode(/*with_begin=*/false);
+    count_special_tokens();
     if (std::ssize(ids_) > length - 1) ids_.resize(static_cast<size_t>(length - 1));
     ids_.push_back(*ends_.end);
     append_tokens(ids_, flag, out);
   }
 
-  void encode(std::string_view text, bool with_begin) {
+  // Turns text_ into ids_.
+  void encode(bool with_begin) {
     ids_.clear();
     if (with_begin) ids_.push_back(*ends_.begin);
-    tokenizer_.encode(text, ids_);
+    if (data_.split_special_tokens) {
+      tokenizer_.encode(text_, ids_);
+    } else {
+      tokenizer_.encode_with_special(text_, ids_);
+    }
+  }
+
+  void count_special_tokens() {
+    if (!data_.split_special_tokens) count_special_tokens_in(text_, tokenizer_, counts_);
   }
 
   // Appends the tokens, and the end token if there is one. The first `untrained` are not trained
   // on.
   void finish(size_t untrained, Document& out) {
+    count_special_tokens();
     if (ends_.end) ids_.push_back(*ends_.end);
     append_tokens(std::span(ids_).first(std::min(untrained, ids_.size())), 0, out);
     append_tokens(std::span(ids_).subspan(std::min(untrained, ids_.size())), kTrainedOn, out);
@@ -165,58 +192,11 @@ class TextMaker : public DocumentMaker {
 
 }  // namespace
 
-void TurnCounts::Names::add(std::string_view name, int64_t count) {
-  counts[name.empty() ? "''" : shortened(name, kMostOfRole)] += count;
-  if (counts.size() <= kMostNames) return;
-  const auto last = std::prev(counts.end());
-  dropped += last->second;
-  counts.erase(last);
-}
-
-void TurnCounts::Names::add(const Names& other) {
-  for (const auto& [name, count] : other.counts) add(name, count);
-  dropped += other.dropped;
-}
-
-void TurnCounts::Names::append_to(std::string& text, std::string separator,
-                                  const char* ending) const {
-  std::vector<std::pair<std::string, int64_t>> all(counts.begin(), counts.end());
-  std::ranges::stable_sort(all, std::greater(), &std::pair<std::string, int64_t>::second);
-  if (dropped > 0) all.emplace_back("of other names", dropped);
-  for (const auto& [name, count] : all) {
-    text += std::exchange(separator, ", ") + std::to_string(count) + ' ' + name + ending;
+void count_special_tokens_in(std::string_view text, const Tokenizer& tokenizer,
+                             RecordCounts& counts) {
+  for (const PlacedToken& token : tokenizer.added_tokens_in(text)) {
+    if (token.is_special) counts.add_special_token(stripped(token.text));
   }
-}
-
-std::string_view TurnCounts::add_turn(std::string_view role) {
-  const std::string_view known = known_role(role);
-  (known == "assistant" ? answers_ : others_).add(role, 1);
-  return known;
-}
-
-void TurnCounts::add(const TurnCounts& other) {
-  answers_.add(other.answers_);
-  others_.add(other.others_);
-  unread_keys_.add(other.unread_keys_);
-  answers_without_end_ += other.answers_without_end_;
-}
-
-std::string TurnCounts::text() const {
-  std::string text;
-  answers_.append_to(text, "", " (trained on)");
-  others_.append_to(text, text.empty() ? "" : ", ");
-  if (answers_without_end_ > 0) {
-    text += "; no token ends " + std::to_string(answers_without_end_) + " of the answers";
-  }
-  unread_keys_.append_to(text, "; not read: ");
-  return shortened(text, kMostOfText);
-}
-
-void require_answers(const std::filesystem::path& file, const TurnCounts& turns) {
-  if (turns.empty() || turns.has_answers()) return;
-  refuse_file(file, "has no answer to train on; its turns: " + turns.text() +
-                        "; needed: turns of the role assistant (gpt, chatgpt, model, bot and ai "
-                        "are read as it, human as user)");
 }
 
 int32_t needed_token(const std::optional<int32_t>& id, const std::string& what,

@@ -26,7 +26,7 @@ constexpr std::chrono::milliseconds kAskAgainAfter{100};
 
 struct WrittenDocuments {
   std::string data_digest;  // of the bytes that the records were read from
-  TurnCounts turns;
+  RecordCounts counts;
 };
 
 // Makes documents of batches of records, one batch at a time.
@@ -41,14 +41,19 @@ class Worker {
     for (size_t i = 0; i < records.size(); ++i) {
       record_.parse(records[i]);
       maker_->append(record_, documents[i]);
+      record_.count_unread_columns(unread_);
     }
     return documents;
   }
 
-  TurnCounts turns() const { return maker_->turns(); }
+  void add_to(RecordCounts& counts) const {
+    counts.add(maker_->counts());
+    counts.add(unread_);
+  }
 
  private:
   Record record_;
+  RecordCounts unread_;
   std::unique_ptr<DocumentMaker> maker_;
 };
 
@@ -107,9 +112,9 @@ WrittenDocuments write_documents(const path& data, const DocumentParts& parts,
     batches.pop_front();
   }
   if (read_error) std::rethrow_exception(read_error);
-  TurnCounts turns;
-  for (const Worker& worker : workers) turns.add(worker.turns());
-  return {.data_digest = file.digest(), .turns = turns};
+  RecordCounts counts;
+  for (const Worker& worker : workers) worker.add_to(counts);
+  return {.data_digest = file.digest(), .counts = counts};
 }
 
 // The settings of section `data` that decide how records become tokens.
@@ -179,8 +184,8 @@ void make_prepared(const DataSource& source, const path& file, const PrepareOpti
                 "or its tokenizer, " + source.tokenizer.string() +
                     ", changed during this call; run again when nothing writes to them");
   }
-  require_answers(source.file, written.turns);
-  writer.set_turns(written.turns.text());
+  written.counts.require_answers(source.file);
+  writer.set_counts(written.counts.text());
   writer.finish();
 }
 
@@ -249,7 +254,7 @@ int64_t count_documents(const DataSource& source) {
     document.clear();
     maker->append(record, document);
   }
-  require_answers(source.file, maker->turns());
+  maker->counts().require_answers(source.file);
   return count;
 }
 

@@ -126,8 +126,8 @@ PreparedFile::Cut PreparedFile::cut_behind(int64_t tokens) const {
   return cut;
 }
 
-std::string PreparedFile::turns() const {
-  return {header_.turns, strnlen(header_.turns, sizeof(header_.turns))};
+std::string PreparedFile::counts() const {
+  return {header_.counts, strnlen(header_.counts, sizeof(header_.counts))};
 }
 
 bool is_unfinished(const std::filesystem::path& file) { return file.extension() == kUnfinished; }
@@ -158,8 +158,8 @@ void PreparedWriter::add(const Document& document) {
   header_.untrained_documents += header_.trained_tokens == trained_before ? 1 : 0;
 }
 
-void PreparedWriter::set_turns(const std::string& text) {
-  text.copy(header_.turns, sizeof(header_.turns));
+void PreparedWriter::set_counts(const std::string& text) {
+  text.copy(header_.counts, sizeof(header_.counts));
 }
 
 void PreparedWriter::finish() {

@@ -19,7 +19,7 @@
 // Checksums are digests (XXH3 of 128 bits).
 namespace fsdp {
 
-inline constexpr uint64_t kPreparedVersion = 4;
+inline constexpr uint64_t kPreparedVersion = 5;
 
 struct PreparedHeader {
   char magic[8] = {'F', 'S', 'D', 'P', 'T', 'O', 'K', 'S'};
@@ -31,12 +31,12 @@ struct PreparedHeader {
   uint64_t largest_token = 0;
   uint64_t padding_id = 0;
   uint64_t untrained_documents = 0;  // without a token that is trained on
-  char turns[512] = {};              // TurnCounts::text(); empty unless the data is chats
+  char counts[1536] = {};            // RecordCounts::text()
   char name[16] = {};                // of the file, without its extension
   char contents_checksum[32] = {};   // of all bytes after the header
   char checksum[32] = {};            // of the header's bytes before this member
 };
-static_assert(sizeof(PreparedHeader) == 664);
+static_assert(sizeof(PreparedHeader) == 1688);
 
 class PreparedFile : public DocumentFile {
  public:
@@ -61,7 +61,7 @@ class PreparedFile : public DocumentFile {
     int64_t untrained_documents = 0;  // after the cut: without a token that is trained on
   };
   Cut cut_behind(int64_t tokens) const;
-  std::string turns() const;
+  std::string counts() const;
 
  private:
   [[noreturn]] void refuse(const std::string& problem) const;
@@ -86,7 +86,7 @@ class PreparedWriter {
   PreparedWriter(const std::filesystem::path& path, int64_t padding_id);
 
   void add(const Document& document);
-  void set_turns(const std::string& text);
+  void set_counts(const std::string& text);
   // Syncs the file to disk and moves it into place.
   void finish();
 

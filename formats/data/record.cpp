@@ -150,17 +150,22 @@ bool has(const simdjson::dom::object& object, std::string_view key) {
   return object.at_key(key).get(value) == simdjson::SUCCESS && !is_empty(value);
 }
 
-// Returns `chosen` if it is given, else `usual` or `share_gpt`, whichever `object` has.
+// Returns `chosen` if it is given, else `usual` or `share_gpt`, whichever `object` has: with a
+// value, or else without one.
 std::string_view name_in(const simdjson::dom::object& object, std::string_view chosen,
                          std::string_view usual, std::string_view share_gpt) {
   if (!chosen.empty()) return chosen;
-  return !has(object, usual) && has(object, share_gpt) ? share_gpt : usual;
+  const auto is_there = [&](std::string_view key) {
+    return object.at_key(key).error() == simdjson::SUCCESS;
+  };
+  if (has(object, usual) || (is_there(usual) && !has(object, share_gpt))) return usual;
+  return is_there(share_gpt) ? share_gpt : usual;
 }
 
 struct TurnReader {
   const Record& record;
   const ColumnsSpec& columns;
-  TurnCounts& counts;
+  RecordCounts& counts;
   std::deque<std::string>& joined;
   size_t number = 0;  // of the turn, from 1
 
@@ -182,7 +187,7 @@ struct TurnReader {
     for (const auto& [key, value] : object) {
       if (key != role && key != content && !is_empty(value)) counts.add_unread_key(key);
     }
-    return {.role = text_of(object, role), .content = content_of(object, content)};
+    return {.role = counts.add_turn(text_of(object, role)), .content = content_of(object, content)};
   }
 
  private:
@@ -296,6 +301,7 @@ void Record::refuse(const std::string& problem) const {
 void Record::parse(const RawRecord& raw) {
   line_ = raw.line;
   parsed_->joined.clear();
+  read_columns_.clear();
   if (is_json(format_)) {
     const auto error = parsed_->parser.parse(raw.bytes).get(parsed_->object);
     if (error == simdjson::INCORRECT_TYPE) refuse("is no JSON object");
@@ -326,6 +332,8 @@ void Record::parse_csv(std::string_view bytes) {
 }
 
 std::optional<std::string_view> Record::find(std::string_view column) const {
+  if (column.empty()) return std::nullopt;
+  read_columns_.push_back(column);
   if (format_ == RecordFormat::kText) {
     return column == "text" ? std::optional(parsed_->line) : std::nullopt;
   }
@@ -377,10 +385,12 @@ void Record::refuse_missing(std::string_view column) const {
   refuse(problem + "; data.columns says which column is which");
 }
 
-std::vector<Turn> Record::turns(const ColumnsSpec& columns, TurnCounts& counts) const {
+std::vector<Turn> Record::turns(const ColumnsSpec& columns, RecordCounts& counts) const {
   if (!is_json(format_)) refuse("is no JSON or Parquet, which alone hold lists of turns");
   const simdjson::dom::object& chat = parsed_->object;
-  const std::string column(name_in(chat, columns.messages, "messages", "conversations"));
+  const std::string_view name = name_in(chat, columns.messages, "messages", "conversations");
+  const std::string column(name);
+  read_columns_.push_back(name);
   simdjson::dom::element value;
   if (chat.at_key(column).get(value) != simdjson::SUCCESS) refuse_missing(column);
   simdjson::dom::array array;
@@ -398,7 +408,45 @@ std::vector<Turn> Record::turns(const ColumnsSpec& columns, TurnCounts& counts) 
   std::vector<Turn> turns;
   TurnReader reader{*this, columns, counts, parsed_->joined};
   for (const simdjson::dom::element element : array) turns.push_back(reader.read(element));
+  if (turns.front().role == "system") return turns;
+  if (const std::string_view system = text_or_empty(columns.system); !system.empty()) {
+    turns.insert(turns.begin(), {.role = counts.add_turn("system"), .content = system});
+  }
   return turns;
+}
+
+std::vector<std::pair<std::string_view, std::string_view>> Record::pairs(
+    std::string_view column) const {
+  simdjson::dom::array array;
+  if (!is_json(format_) || parsed_->object.at_key(column).get(array) != simdjson::SUCCESS)
+    return {};
+  read_columns_.push_back(column);
+  std::vector<std::pair<std::string_view, std::string_view>> pairs;
+  for (const simdjson::dom::element element : array) {
+    simdjson::dom::array both;
+    auto& [first, second] = pairs.emplace_back();
+    if (element.get(both) != simdjson::SUCCESS || both.size() != 2 ||
+        both.at(0).get(first) != simdjson::SUCCESS || both.at(1).get(second) != simdjson::SUCCESS) {
+      refuse("has '" + std::string(column) + "' with an element " + std::to_string(pairs.size()) +
+             " that is no list of two texts, a question and its answer");
+    }
+  }
+  return pairs;
+}
+
+void Record::count_unread_columns(RecordCounts& counts) const {
+  const auto count = [&](std::string_view column, bool is_empty) {
+    if (!is_empty && std::ranges::find(read_columns_, column) == read_columns_.end()) {
+      counts.add_unread_column(column);
+    }
+  };
+  if (format_ == RecordFormat::kCsv) {
+    for (size_t i = 0; i < parsed_->fields.size(); ++i) {
+      count((*parsed_->columns)[i], parsed_->fields[i].empty());
+    }
+  } else if (is_json(format_)) {
+    for (const auto& [key, value] : parsed_->object) count(key, is_empty(value));
+  }
 }
 
 }  // namespace fsdp

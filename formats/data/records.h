@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/files/digest.h"
@@ -100,10 +101,10 @@ class RecordFile {
   std::vector<std::string> header_;
 };
 
-class TurnCounts;
+class RecordCounts;
 
 struct Turn {
-  std::string_view role;  // the file's word for it, until TurnCounts::add_turn() replaces it
+  std::string_view role;  // its usual name, as RecordCounts::add_turn() returns it
   std::string_view content;
 };
 
@@ -121,16 +122,23 @@ class Record {
   std::string_view text(std::string_view column) const;
   // The same, but empty if the column is missing or null.
   std::string_view text_or_empty(std::string_view column) const;
+  // The texts of a JSON record's list of pairs of texts, such as a history; empty if the value is
+  // no list.
+  std::vector<std::pair<std::string_view, std::string_view>> pairs(std::string_view column) const;
   // The turns of a JSON record, at least one. A turn is {role, content}, or {from, value} as in
-  // ShareGPT. Counts the turns' other keys in `counts`.
-  std::vector<Turn> turns(const ColumnsSpec& columns, TurnCounts& counts) const;
+  // ShareGPT. A column of the system's text is the first turn, unless the chat begins with another.
+  // Counts the turns and their other keys in `counts`.
+  std::vector<Turn> turns(const ColumnsSpec& columns, RecordCounts& counts) const;
+
+  // Counts the columns that are not empty, and that no call above has read since parse().
+  void count_unread_columns(RecordCounts& counts) const;
 
   [[noreturn]] void refuse(const std::string& problem) const;
 
  private:
   struct Parsed;
 
-  // nullopt if the column is missing or null.
+  // nullopt if the column is missing or null, or if its name is empty.
   std::optional<std::string_view> find(std::string_view column) const;
   [[noreturn]] void refuse_missing(std::string_view column) const;
   std::string columns_there() const;
@@ -140,6 +148,7 @@ class Record {
   RecordFormat format_;
   int64_t line_ = 1;
   std::unique_ptr<Parsed> parsed_;
+  mutable std::vector<std::string_view> read_columns_;  // since parse()
 };
 
 }  // namespace fsdp

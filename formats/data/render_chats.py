@@ -39,6 +39,7 @@ BYTES = 2 << 30
 MOST_TEXT = 64 << 20  # characters
 TODAY = datetime(2024, 7, 26)  # Llama 3's template has this date if strftime_now is undefined
 MARKS = range(0xF0000, 0xFFFFE)  # private use: no text has a meaning for them
+OF_OBJECT = re.compile(r"<[^<>]* at 0x[0-9a-f]+>")  # Python's text for an object without one of its own
 OF_REASONING = re.compile("(</?think>)")  # templates split an answer at these tags
 
 
@@ -151,6 +152,7 @@ class Template:
     def __init__(self, template, variables):
         self.environment = environment()
         self.generation = next(each for each in self.environment.extensions.values() if isinstance(each, Generation))
+        self.source = template
         self.template = self.environment.from_string(template)
         self.variables = variables
         self.prompt = self.generation_prompt()
@@ -161,6 +163,10 @@ class Template:
                                     add_generation_prompt=add_generation_prompt, **self.variables)
         if len(text) > MOST_TEXT:
             raise Refused(f"it writes more than {MOST_TEXT} characters")
+        known = [self.source, *(each["content"] for each in messages)]
+        for found in OF_OBJECT.findall(text):
+            if not any(found in each for each in known):
+                raise Refused(f"it writes {found}, a Python object, which is another text in each process")
         return text
 
     def generation_prompt(self):
@@ -189,7 +195,7 @@ class Template:
     def ranges_of_answers(self, text, messages):
         answers = [message for message in messages if message["is_trained_on"]]
         has_empty = any(not message["content"].strip() for message in answers)
-        ways = [(outside, True)] * has_empty + [(outside, False), (in_parts(outside), False), (in_parts(inside), False)]
+        ways = [(outside, True), (inside, True)] * has_empty + [(outside, False), (in_parts(outside), False), (in_parts(inside), False)]
         for place, marks_empty in ways:
             marks = marks_for(text, messages)
             plain, ranges = marks.found_in(self.render(marked(messages, marks, place, marks_empty)))

@@ -174,7 +174,7 @@ void require_trained(const PreparedData& data) {
     throw ConfigError(data.source.string(), "data.train",
                       fmt::format("has nothing to train on: not one token of its {} documents is "
                                   "trained on{}",
-                                  documents, data.turns.empty() ? "" : "; turns: " + data.turns));
+                                  documents, data.counts.empty() ? "" : "; " + data.counts));
   }
   for (const PreparedData::Cut& cut : data.cuts) {
     if (documents == 0 || cut.lost.untrained_documents < documents) continue;
@@ -203,7 +203,7 @@ std::vector<PreparedData> prepare_data_of(const std::vector<RunSpec>& specs, con
                       .file = folder / name,
                       .header = {},
                       .was_made = false,
-                      .turns = {},
+                      .counts = {},
                       .format = {},
                       .cuts = {}};
     const PrepareOptions options{
@@ -211,7 +211,7 @@ std::vector<PreparedData> prepare_data_of(const std::vector<RunSpec>& specs, con
     const PreparedFile prepared =
         prepared_file(wanted.source, folder, name, options, &data.was_made);
     data.header = prepared.header();
-    data.turns = prepared.turns();
+    data.counts = prepared.counts();
     data.format = format_beside_template(wanted.source);
     for (const int64_t length : wanted.sequence_lengths) {
       data.cuts.push_back(
@@ -227,7 +227,7 @@ std::string summary_of(const PreparedData& data) {
   std::string text = fmt::format("{}: {} documents, {} tokens, of which {} are trained on",
                                  data.source.filename().string(), data.header.documents,
                                  data.header.tokens, data.header.trained_tokens);
-  if (!data.turns.empty()) text += "; turns: " + data.turns;
+  if (!data.counts.empty()) text += "; " + data.counts;
   if (!data.format.empty()) {
     text +=
         "; written by data.format " + data.format +

@@ -43,7 +43,7 @@ struct PreparedData {
   std::filesystem::path file;
   PreparedHeader header;
   bool was_made = false;  // in this call
-  std::string turns;      // of chats, as TurnCounts::text()
+  std::string counts;     // RecordCounts::text()
   std::string format;     // of chats: data.format, if it replaces the tokenizer's chat template
   // The tokens lost at one sequence length, because longer documents are cut.
   struct Cut {

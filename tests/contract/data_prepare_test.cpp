@@ -87,15 +87,15 @@ TEST_CASE("a prepared file is the same whatever the number of threads, and holds
 
 TEST_CASE("turns are counted the same in whatever order, and with however many roles") {
   const auto counts_of = [](const std::vector<int>& numbers) {
-    TurnCounts all;
-    TurnCounts part;
+    RecordCounts all;
+    RecordCounts part;
     for (size_t i = 0; i < numbers.size(); ++i) {
       part.add_turn("role " + std::to_string(100 + numbers[i]));
       part.add_turn(numbers[i] % 2 == 0 ? "GPT" : "assistant");
       part.add_unread_key(std::to_string(100 + numbers[i]));
       if (i % 7 != 0) continue;
       all.add(part);
-      part = TurnCounts();
+      part = RecordCounts();
     }
     all.add(part);
     return all.text();
@@ -103,9 +103,9 @@ TEST_CASE("turns are counted the same in whatever order, and with however many r
   std::vector<int> numbers(100);
   std::iota(numbers.begin(), numbers.end(), 0);
   const std::string in_order = counts_of(numbers);
-  CHECK_THAT(in_order, StartsWith("50 GPT (trained on), 50 assistant (trained on), 1 role 100") &&
+  CHECK_THAT(in_order, StartsWith("turns: 50 GPT (trained on), 50 assistant (trained on), 1 role 100") &&
                            Contains(", 1 role 119, 80 of other names; not read: 1 100, "));
-  CHECK(in_order.size() < sizeof(PreparedHeader::turns));
+  CHECK(in_order.size() < sizeof(PreparedHeader::counts));
   std::mt19937 engine(5);
   for (int i = 0; i < 10; ++i) {
     std::ranges::shuffle(numbers, engine);

@@ -79,7 +79,7 @@ TEST_CASE("a record or a header with a name twice is refused with its line") {
   REQUIRE(records.next(raw));
   Record record(records);
   record.parse(raw);
-  TurnCounts counts;
+  RecordCounts counts;
   CHECK_THAT(refusal([&] { record.turns({}, counts); }),
              Contains("turns.jsonl:1: turn 1 has 'role' twice"));
 }

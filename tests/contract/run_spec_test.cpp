@@ -165,6 +165,12 @@ TEST_CASE("keys that contradict each other are refused with the reason") {
         "'optimizer.state_dtype': int8 is for adamw and adam, but optimizer.kind is sgd; allowed "
         "with it: fp32, bf16, fp16, or no state_dtype");
 
+  const std::string split =
+      "data: {train: a.jsonl, tokenizer: b, split_special_tokens: true, kind: ";
+  CHECK(contradiction(split + "text}") == "no error");
+  CHECK_THAT(contradiction(split + "messages}"),
+             Catch::StartsWith("'data.split_special_tokens': "));
+
   for (const std::string when : {"every_steps: 5", "each_epoch: true"}) {
     CHECK_THAT(contradiction("evaluation." + when),
                Catch::StartsWith("'evaluation.data': is missing"));

@@ -20,7 +20,8 @@ lora: {rank: 16, alpha: 5, dropout: 0.5, targets: [q_proj], use_rslora: true, ad
 data: {kind: tokens, train: a.npy, tokenizer: b.model, sequence_length: 7, shuffle: false,
        rows: pack, template: {with_input: "{input}\n{instruction}", without_input: "{instruction}"},
        format: chatml, prefix: "tldr ", input_length: 100, target_length: 30, token_dtype: uint32,
-       columns: {text: t, instruction: i, input: n, output: o, headline: h, moves: m,
+       split_special_tokens: true,
+       columns: {text: t, instruction: i, input: n, output: o, system: y, history: z, headline: h, moves: m,
                  termination: e, result: r, messages: c, role: w, content: s}}
 strategy: {kind: fsdp, ranks: 4, sharding: hybrid_shard, shard_group_size: 2, wrap: none,
            prefetch: 3, limit_all_gathers: false, offload: optimizer, accumulate: unsharded}

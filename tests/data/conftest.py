@@ -10,7 +10,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, 
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TRAINED_ON = 1 << 31
-HEADER_BYTES = 664
+HEADER_BYTES = 1688
 # Around a text: white space of Python, and characters that look like it.
 ENDS = ["", "\n", "  ", "\u00a0", "\u3000 ", "\x1c\x1f", "\x85", "\u2028\t", "\x0b\x0c", "\u200b", "\ufeff", "\u180e"]
 

@@ -257,6 +257,8 @@ TURNS = "{% for m in messages %}<|im_start|>{{ m.role }} {{ m.content }}<|im_end
     ("{{ messages.append(1) }}", "SecurityError"),
     ("{{ cycler.__init__.__globals__.os.system('touch escaped') }}", "SecurityError"),
     ("{{ 'a' * 10000000000 }}", "it takes more than 2 GiB of memory"),
+    ("{{ raise_exception }}", "it writes <function refuse at 0x"),
+    ("{{ 'a' ~ messages[0].items }}", "dict object at 0x"),
     ("{% include '/etc/passwd' %}", "it fails with TypeError: no loader for this environment specified"),
 ])
 def test_a_template_that_writes_no_chat_is_an_error(tried, tmp_path, template, problem):
@@ -282,7 +284,7 @@ def test_a_template_that_writes_without_end_is_an_error(tried, tmp_path, monkeyp
 
 @pytest.mark.parametrize("answer", [
     "<think>\nlet me see\n</think>\n\nFour.", "<think>\n\n</think>Four.", "It ends in </think>", "<think></think>", "",
-    "  ", "Four.\n", "\n Four.", "{{ messages }}", "a\r\nb\0c", "x" * 100_000])
+    "  ", "Four.\n", "\n Four.", "{{ messages }}", "<function f at 0x7f3a>", "a\r\nb\0c", "x" * 100_000])
 def test_a_whole_answer_is_trained_on_with_its_end(prepare, folder_of, tmp_path, answer):
     fast = folder_of(TURNS, SHAPES["qwen2.5"][1])
     turns = [{"role": "user", "content": "Two plus two?"}, {"role": "assistant", "content": answer},

@@ -73,7 +73,7 @@ def test_text(prepare, pieces, tmp_path, name):
         records = [{"text": document} for document in documents]
         file.write_text("\n".join(map(json.dumps, records)) if name == "a.jsonl" else
                         json.dumps(records, indent=1, ensure_ascii=False))
-    prepared = prepare({"kind": "text", "train": str(file), "tokenizer": str(tokenizer)})
+    prepared = prepare({"kind": "text", "train": str(file), "tokenizer": str(tokenizer), "split_special_tokens": True})
     expected = [[1, *processor.encode(document), 2] for document in documents]
     assert prepared.tokens == prepared.labels == expected
 
@@ -87,7 +87,7 @@ def test_instructions(prepare, pieces, tmp_path, template):
     del records[-1]["input"]
     file = tmp_path / "alpaca.json"
     file.write_text(json.dumps(records))
-    data = {"kind": "instructions", "train": str(file), "tokenizer": str(tokenizer)}
+    data = {"kind": "instructions", "train": str(file), "tokenizer": str(tokenizer), "split_special_tokens": True}
     prepared = prepare(data | ({"template": template} if template else {}))
     for record, tokens, labels in zip(records, prepared.tokens, prepared.labels, strict=True):
         prompts = template or ALPACA
@@ -98,6 +98,45 @@ def test_instructions(prepare, pieces, tmp_path, template):
         expected = [1, *processor.encode(prompt + record["output"]), 2]
         assert tokens == expected
         assert labels == masked(expected, untrained)
+
+
+@pytest.mark.parametrize("template", [None, {"with_input": "{system}|{input}|{instruction}>", "without_input": "{system|You help.}{instruction}>"}])
+@pytest.mark.parametrize("name", ["a.jsonl", "a.parquet"])
+def test_instructions_with_system_and_history(prepare, pieces, tmp_path, template, name):
+    """As in LLaMA-Factory: a system takes the place of the template's own, and later questions have none. Each answer
+    has an end and is trained on."""
+    processor, tokenizer = pieces
+    records = [{"instruction": "a", "input": given, "output": "b", "system": system, "history": history}
+               for given in ("", "in") for system in (None, "", "Be short.")
+               for history in (None, [], [["q", "r"]], [["q", "r"], ["{system}", ""]])]
+    data = {"kind": "instructions", "train": written(tmp_path / name, records), "tokenizer": str(tokenizer)}
+    prepared = prepare(data | ({"template": template} if template else {}))
+    for record, tokens, labels in zip(records, prepared.tokens, prepared.labels, strict=True):
+        pairs = [(question, "", answer) for question, answer in record["history"] or []]
+        expected, trained = [], []
+        for i, (instruction, given, output) in enumerate([*pairs, ("a", record["input"], "b")]):
+            if template:
+                head = record["system"] or "" if given else record["system"] or "You help."
+                prompt = ("" if i else head) + (f"|{given}|" if given else "") + instruction + ">"
+            else:
+                whole = ALPACA["with_input" if given else "without_input"].format(instruction=instruction, input=given)
+                head, rest = whole.split("\n\n", 1)
+                prompt = ("" if i else record["system"] or head) + "\n\n" + rest
+            begin = [] if i else [1]
+            new = [*begin, *processor.encode(prompt + output), 2]
+            expected += new
+            trained += masked(new, len(begin) + len(processor.encode(prompt)))
+        assert tokens == expected and labels == trained, record
+
+
+@pytest.mark.parametrize(("record", "problem"), [
+    ({"system": "s"}, "has 'system', but data.template has no {system}; write {system}, or {system|text where there is none}"),
+    ({"history": [["q"]]}, "has 'history' with an element 1 that is no list of two texts, a question and its answer"),
+    ({"history": [["q", "a"], "x"]}, "has 'history' with an element 2 that is no list of two texts")])
+def test_a_system_or_history_that_cannot_be_written_is_refused(try_prepare, pieces, tmp_path, record, problem):
+    done, _ = try_prepare({"kind": "instructions", "tokenizer": str(pieces[1]), "template": {"without_input": "{instruction}"},
+                           "train": written(tmp_path / "a.jsonl", [{"instruction": "i", "output": "o"} | record])})
+    assert done.returncode == 2 and f"a.jsonl:1: {problem}" in done.stderr
 
 
 def test_summaries(prepare, pieces, tmp_path):
@@ -117,7 +156,7 @@ def test_summaries(prepare, pieces, tmp_path):
     with file.open("w", newline="") as out:
         csv.writer(out).writerows(rows)
     prepared = prepare({"kind": "wikihow", "train": str(file), "tokenizer": str(tokenizer),
-                        "input_length": 60, "target_length": 20})
+                        "input_length": 60, "target_length": 20, "split_special_tokens": True})
     for (headline, _, text), tokens, labels in zip(rows[1:], prepared.tokens, prepared.labels, strict=True):
         source = [*processor.encode("summarize: " + clean(text))[:59], 2]
         target = [*processor.encode(clean(headline))[:19], 2]
@@ -317,6 +356,34 @@ def test_turns_are_counted_by_role_and_documents_that_train_on_nothing(try_chats
             "without a trained token at sequence_length 256: 1 document") in done.stdout
 
 
+def test_a_role_that_is_misspelt_and_columns_that_are_not_read_are_named(try_chats):
+    chats = [{"messages": turns, "id": i, "chat_template_kwargs": {"enable_thinking": False}, "tools": []}
+             for i, turns in enumerate(ANSWERS * 2)]
+    chats[1]["messages"] = [*chats[1]["messages"], {"role": "assistnat", "content": "<|im_end|>"}]
+    chats[2] |= {"id": None, "\x1b[2J": 1}
+    done, _ = try_chats(chats)
+    assert ("turns: 4 assistant (trained on), 4 user, 2 system, 1 assistnat (did you mean assistant?); "
+            "columns not read: 4 chat_template_kwargs, 3 id, 1 \\x1b[2J; special tokens in texts: 1 <|im_end|>") in done.stdout
+
+
+@pytest.mark.parametrize("name", ["chats.jsonl", "chats.parquet"])
+@pytest.mark.parametrize("keys", [("messages", "role", "content"), ("conversations", "from", "value")])
+def test_the_system_of_a_record_is_the_first_turn(prepare, chatml, tmp_path, name, keys):
+    """As in LLaMA-Factory and axolotl: a system's turn of the chat itself outranks the column."""
+    column, role, content = keys
+
+    def prepared(chats, **columns):
+        records = [{column: [{role: who, content: said} for who, said in turns], "system": system} for system, turns in chats]
+        return prepare({"kind": "messages", "format": "chatml", "tokenizer": chatml,
+                        "train": written(tmp_path / name, records)} | ({"columns": columns} if columns else {}))
+
+    question = [("user", "Two plus two?"), ("assistant", "Four.")]
+    usual = prepared([("", [("system", "Be short."), *question]), (None, question)])
+    assert prepared([("Be short.", question), ("", question)]) == usual
+    assert prepared([("Be long.", [("system", "Be short."), *question]), ("", question)]) == usual
+    assert prepared([("Be short.", question)], system="") == prepared([("", question)])
+
+
 def test_a_file_without_answers_is_refused_with_its_roles(try_chats):
     done, prepared = try_chats(
        [{"messages": [{"role": "user", "content": "x"}, {"role": "critic", "content": "y"}]}])
@@ -350,6 +417,10 @@ def test_a_length_at_which_nothing_is_left_to_train_on_is_refused(try_chats):
     ({"messages": [{"role": "user", "text": "x"}]}, "turn 1 has no 'content'; it has 'role', 'text'; data.columns"),
     ({"messages": "x"}, "has 'messages' that is text; needed: a list of turns"),
     ({"messages": []}, "has no turn in 'messages'"),
+    ({"conversations": []}, "has no turn in 'conversations'"),
+    ({"conversations": None}, "has 'conversations' that is null; needed: a list of turns"),
+    ({"conversations": [{"from": "human", "value": None}]}, "turn 1 has 'value' that is null; needed: text"),
+    ({"messages": [{"from": None, "value": "x"}]}, "turn 1 has 'from' that is null; needed: text"),
     ({"messages": ["x"]}, "turn 1 is text, not an object"),
     ({"dialogue": [], "id": 1}, "has no 'messages'; it has 'dialogue' (a list), 'id'; data.columns"),
 ])
