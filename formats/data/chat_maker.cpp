@@ -136,12 +136,11 @@ RenderedChat ChatRenderer::render(std::span<const Turn> turns) {
   }
 }
 
-// Writes [INST] ... [/INST]. A system turn becomes a part of the first user turn (llama2) or is
-// refused (mistral).
-RenderedChat write_instructions(std::span<const Turn> turns, bool is_llama) {
+// Writes [INST] ... [/INST] (llama2). A system turn becomes a part of the first user turn.
+RenderedChat write_instructions(std::span<const Turn> turns) {
   RenderedChat chat{.is_exact = true};
   std::string system;
-  if (is_llama && turns.front().role == "system") {
+  if (turns.front().role == "system") {
     system = "<<SYS>>\n" + std::string(turns.front().content) + "\n<</SYS>>\n\n";
     turns = turns.subspan(1);
   }
@@ -151,19 +150,14 @@ RenderedChat write_instructions(std::span<const Turn> turns, bool is_llama) {
     if (turn.role != expected) {
       throw MalformedChat("has the role '" + std::string(turn.role) + "' in turn " +
                           std::to_string(i + 1) + "; needed: " + std::string(expected) +
-                          ", as user and assistant take turns" +
-                          (is_llama ? "" : " and this format has no system's"));
+                          ", as user and assistant take turns");
     }
     if (i % 2 == 0) {
       const std::string content = (i == 0 ? system : "") + std::string(turn.content);
-      if (is_llama || i == 0) chat.text += "<s>";
-      chat.text.append("[INST] ").append(is_llama ? stripped(content) : content);
-      chat.text += " [/INST]";
+      chat.text.append("<s>[INST] ").append(stripped(content)).append(" [/INST]");
     } else {
       const size_t begin = chat.text.size();
-      if (is_llama) chat.text += ' ';
-      chat.text += is_llama ? stripped(turn.content) : turn.content;
-      chat.text += is_llama ? " </s>" : "</s>";
+      chat.text.append(" ").append(stripped(turn.content)).append(" </s>");
       chat.trained.push_back({begin, chat.text.size()});
     }
   }
@@ -202,19 +196,19 @@ ChatWriter writer_of(const DocumentParts& parts) {
     const auto renderer = std::make_shared<ChatRenderer>(*parts.chat_template);
     return {[renderer](std::span<const Turn> turns) { return renderer->render(turns); }};
   }
-  const auto with = [](RenderedChat (*write)(std::span<const Turn>, bool), bool is_llama) {
-    return [write, is_llama](std::span<const Turn> turns) { return write(turns, is_llama); };
+  const auto headers = [](bool is_llama) {
+    return [is_llama](std::span<const Turn> turns) { return write_headers(turns, is_llama); };
   };
   switch (*parts.data.format) {
     case ChatFormat::kLlama2:
-      return {with(write_instructions, true), {"<s>", "</s>"}};
-    case ChatFormat::kMistral:
-      return {with(write_instructions, false), {"<s>", "</s>"}};
+      return {write_instructions, {"<s>", "</s>"}};
     case ChatFormat::kLlama3:
-      return {with(write_headers, true),
+      return {headers(true),
               {"<|start_header_id|>", "<|eot_id|>", "<|begin_of_text|>", "<|end_header_id|>"}};
     case ChatFormat::kChatml:
-      return {with(write_headers, false), {"<|im_start|>", "<|im_end|>"}};
+      return {headers(false), {"<|im_start|>", "<|im_end|>"}};
+    case ChatFormat::kMistral:
+      break;
   }
   throw std::logic_error("data.format");
 }

@@ -208,7 +208,10 @@ int32_t needed_token(const std::optional<int32_t>& id, const std::string& what,
 }
 
 std::unique_ptr<DocumentMaker> make_document_maker(const DocumentParts& parts) {
-  if (parts.data.kind == DataKind::kMessages) return make_chat_maker(parts);
+  if (parts.data.kind == DataKind::kMessages) {
+    return parts.data.format == ChatFormat::kMistral ? make_mistral_maker(parts)
+                                                     : make_chat_maker(parts);
+  }
   return std::make_unique<TextMaker>(parts.data, parts.tokenizer);
 }
 

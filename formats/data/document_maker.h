@@ -41,8 +41,9 @@ struct DocumentParts {
 // data.format) for chats with neither a format nor a template.
 std::unique_ptr<DocumentMaker> make_document_maker(const DocumentParts& parts);
 
-// The same for data.kind messages.
+// The same for data.kind messages, and for its format mistral.
 std::unique_ptr<DocumentMaker> make_chat_maker(const DocumentParts& parts);
+std::unique_ptr<DocumentMaker> make_mistral_maker(const DocumentParts& parts);
 
 // Returns `id`. Throws ConfigError (key: data.tokenizer), which names `what`, if `id` is nullopt.
 int32_t needed_token(const std::optional<int32_t>& id, const std::string& what,

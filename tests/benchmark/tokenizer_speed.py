@@ -22,7 +22,7 @@ os.environ.update(TOKENIZERS_PARALLELISM="false", RAYON_NUM_THREADS="1", HF_HUB_
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "tokenizers"))
 import folders  # noqa: E402
 import tokenizers  # noqa: E402
-from conftest import shipped  # noqa: E402
+from folders import shipped  # noqa: E402
 from texts import texts  # noqa: E402
 
 MEGABYTES = 4

@@ -214,7 +214,7 @@ def test_lists_of_a_fixed_size_are_read_from_parquet(prepare, chatml, tmp_path):
 # --- chats ---
 
 TEMPLATES = {
-    # The published templates of Llama-2-chat, Llama-3-Instruct, ChatML, Mistral-7B-Instruct-v0.2.
+    # The published templates of Llama-2-chat, Llama-3-Instruct, ChatML.
     "llama2": (
         "{% if messages[0]['role'] == 'system' %}{% set loop_messages = messages[1:] %}"
         "{% set system_message = messages[0]['content'] %}{% else %}{% set loop_messages = messages %}"
@@ -225,10 +225,6 @@ TEMPLATES = {
         "{% if message['role'] == 'user' %}{{ bos_token + '[INST] ' + content.strip() + ' [/INST]' }}"
         "{% elif message['role'] == 'assistant' %}"
         "{% generation %}{{ ' '  + content.strip() + ' ' + eos_token }}{% endgeneration %}{% endif %}{% endfor %}"),
-    "mistral": (
-        "{{ bos_token }}{% for message in messages %}{% if message['role'] == 'user' %}"
-        "{{ '[INST] ' + message['content'] + ' [/INST]' }}{% elif message['role'] == 'assistant' %}"
-        "{% generation %}{{ message['content'] + eos_token }}{% endgeneration %}{% endif %}{% endfor %}"),
     "llama3": (
         "{% for message in messages %}{% set head = '<|start_header_id|>' + message['role'] + "
         "'<|end_header_id|>\n\n' %}{% if loop.index0 == 0 %}{% set head = bos_token + head %}{% endif %}{{ head }}"
@@ -241,7 +237,7 @@ TEMPLATES = {
         "{% generation %}{{ message['content'] + '<|im_end|>' }}{% endgeneration %}"
         "{% else %}{{ message['content'] + '<|im_end|>' }}{% endif %}{{ '\n' }}{% endfor %}"),
 }
-SPECIAL = {"llama2": ["<s>", "</s>"], "mistral": ["<s>", "</s>"],
+SPECIAL = {"llama2": ["<s>", "</s>"],
            "llama3": ["<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>",
                       "<|eot_id|>"],
            "chatml": ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]}
@@ -277,7 +273,7 @@ def test_chats(prepare, chat_tokenizer, tmp_path, name):
     for i in range(60):
         turns = [{"role": role, "content": chosen.choice(ENDS) + chosen.choice(texts(i)) + chosen.choice(ENDS)}
                  for _ in range(chosen.randint(1, 3)) for role in ("user", "assistant")]
-        if form != "mistral" and chosen.random() < 0.5:
+        if chosen.random() < 0.5:
             turns.insert(0, {"role": "system", "content": chosen.choice(texts(i))})
         if chosen.random() < 0.2:
             turns.pop()

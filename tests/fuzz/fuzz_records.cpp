@@ -14,7 +14,7 @@ class ByteTokenizer : public Tokenizer {
  public:
   int64_t vocab_size() const override { return kSpecial + 1; }
   std::vector<PlacedToken> added_tokens_in(std::string_view) const override { return {}; }
-  std::optional<int32_t> id_of(std::string_view) const override { return std::nullopt; }
+  std::optional<int32_t> id_of(std::string_view) const override { return kSpecial; }
   const Ends& ends() const override { return ends_; }
 
  private:

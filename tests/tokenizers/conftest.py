@@ -1,4 +1,3 @@
-import importlib.util
 import json
 import pathlib
 import subprocess
@@ -30,11 +29,3 @@ def ours(encode_text):
 @pytest.fixture
 def text_count(request) -> int:
     return request.config.getoption("--texts")
-
-
-def shipped(package: str, path: str) -> pathlib.Path:
-    """Returns the path of a file in a package of the tests' wheels, without importing the
-    package."""
-    found = importlib.util.find_spec(package)
-    assert found is not None, f"{package} is not in .venv; tests/run installs it"
-    return pathlib.Path(found.submodule_search_locations[0]) / path

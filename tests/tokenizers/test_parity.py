@@ -13,7 +13,7 @@ import sentencepiece
 import tiktoken
 import tokenizers
 import transformers
-from conftest import shipped
+from folders import shipped
 from texts import texts
 
 CHESS = pathlib.Path(__file__).resolve().parents[2] / "experiments/data/chess/tokenizer.model"
