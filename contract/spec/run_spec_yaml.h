@@ -52,8 +52,8 @@ Range range_of_key(std::string_view key);
 void reset_differences(RunSpec& spec, const RunSpec& other);
 // Resets to its default each key with an effect of at most `most`.
 void reset_effects(RunSpec& spec, Effect most);
-// Returns `spec` with only the keys that affect the losses of training a model with `config`, and
-// with batch.total in place of the keys that it follows from. The other keys have their defaults.
+// Returns the keys that affect the losses of training a model with `config`. The other keys have
+// their defaults. batch.total stands for the keys that it follows from.
 RunSpec keys_of_losses(RunSpec spec, const ModelConfig& config);
 
 // True if a run has a key or a section of this dotted name.

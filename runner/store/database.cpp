@@ -58,6 +58,12 @@ bool says_moved(int code, const std::filesystem::path& file) {
   return (code & 0xff) == SQLITE_CANTOPEN && !std::filesystem::exists(file.parent_path(), error);
 }
 
+// True if another program emptied the open file: no statement finds its table any more.
+bool was_emptied(int code, const std::filesystem::path& file) {
+  std::error_code error;
+  return (code & 0xff) == SQLITE_ERROR && std::filesystem::file_size(file, error) == 0 && !error;
+}
+
 // Copies a database file, and the journal that a killed writer left, to `folder`. Copies the files
 // without SQLite, which would have to write to the source first. Throws if another process changes
 // the source meanwhile: with one of the two files older than the other, the copy would be wrong.
@@ -167,7 +173,9 @@ void Database::fail(int code) const {
   });
   std::string advice = remedy == kRemedies.end() ? "" : remedy->advice;
   if (says_moved(code, file_)) {
-    advice = "it is no longer where it was; put its folder back";
+    advice = "it is no longer where it was; put it back";
+  } else if (was_emptied(code, file_)) {
+    advice = "another program emptied it; put its contents back";
   } else if ((code & 0xff) == SQLITE_IOERR && files_are_limited()) {
     advice = "raise the limit on the size of files (ulimit -f), or " + advice;
   }
@@ -176,7 +184,8 @@ void Database::fail(int code) const {
                   connection_ ? sqlite3_errmsg(connection_.get()) : sqlite3_errstr(code),
                   advice.empty() ? "" : "; ", advice);
   if (is_full(code, connection_.get())) throw DiskFull(message);
-  if (remedy != kRemedies.end() && remedy->may_pass) throw ResultsUnavailable(message);
+  const bool may_pass = remedy != kRemedies.end() && remedy->may_pass;
+  if (may_pass || was_emptied(code, file_)) throw ResultsUnavailable(message);
   throw std::runtime_error(message);
 }
 

@@ -11,8 +11,8 @@
 #include "runner/store/store.h"
 
 // Removes parts of a results folder on request. A run that is running, or has a job that is not
-// over, is never removed, unless it was merged. What another run reads is never removed either. The
-// caller holds the locks of the experiments that it passes.
+// over, is never removed, unless it was merged. The inputs of other runs are never removed either.
+// The caller holds the locks of the experiments that it passes.
 namespace fsdp {
 
 struct PruneWish {

@@ -1,5 +1,6 @@
 """Writes small checkpoints of every family with transformers, and tokens to train them on."""
 
+import json
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -107,6 +108,20 @@ def copy_with_changed_tensor(checkpoint: Path, folder: Path, name: str,
     tensors = safetensors.torch.load_file(file)
     change(tensors[name])
     safetensors.torch.save_file(tensors, file, metadata={"format": "pt"})
+    return folder
+
+
+def copy_without_last_layer(checkpoint: Path, folder: Path, key: str = "num_hidden_layers",
+                            layers: str = "model.layers") -> Path:
+    """Copies a checkpoint of one file. `key` of its config.json counts `layers`. Returns `folder`."""
+    shutil.copytree(checkpoint, folder)
+    config = json.loads((folder / "config.json").read_text())
+    config[key] -= 1
+    (folder / "config.json").write_text(json.dumps(config))
+    file = folder / "model.safetensors"
+    tensors = safetensors.torch.load_file(file)
+    kept = {name: tensor for name, tensor in tensors.items() if not name.startswith(f"{layers}.{config[key]}.")}
+    safetensors.torch.save_file(kept, file, metadata={"format": "pt"})
     return folder
 
 

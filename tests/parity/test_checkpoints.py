@@ -11,7 +11,7 @@ import numpy
 import pytest
 import torch
 from agreement import assert_close
-from checkpoints import FAMILIES, SEQUENCE_LENGTH, STEPS, TOTAL_BATCH, copy_with_changed_tensor
+from checkpoints import FAMILIES, SEQUENCE_LENGTH, STEPS, TOTAL_BATCH, copy_with_changed_tensor, copy_without_last_layer
 from cover import pairwise_product
 from test_against_transformers import Case
 from trainer import events_file, log_file, of_kind, read_events, read_run, start, train, wait_for, wait_for_text, \
@@ -288,7 +288,7 @@ def other_base(spec: dict, folder: Path) -> dict:
 
 
 def fewer_layers(spec: dict, folder: Path) -> dict:
-    return with_key(spec, "model.source", str(copy_of_fewer_layers(spec["model"]["source"], folder / "base")))
+    return with_key(spec, "model.source", str(copy_without_last_layer(spec["model"]["source"], folder / "base")))
 
 
 @pytest.mark.parametrize("change, said", [
@@ -314,13 +314,6 @@ def test_the_same_base_elsewhere_goes_on_with_adapters(trainer, written_adapters
     assert_close("loss", run.losses()[MIDDLE:], again.losses(), TOLERANCE)
 
 
-def copy_of_fewer_layers(model: Path, folder: Path) -> Path:
-    shutil.copytree(model, folder)
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 2}))
-    return folder
-
-
 def test_a_checkpoint_of_an_older_version_goes_on(trainer, written_shuffled, tmp_path):
     def remove(state):
         del state["basis"]
@@ -331,7 +324,7 @@ def test_a_checkpoint_of_an_older_version_goes_on(trainer, written_shuffled, tmp
     again = resume(trainer, spec, older, tmp_path / "run")
     assert again.losses() == run.losses()[MIDDLE:]
     assert "did not record" in started(tmp_path / "run")["warning"]
-    two_layers = copy_of_fewer_layers(spec["model"]["source"], tmp_path / "two_layers")
+    two_layers = copy_without_last_layer(spec["model"]["source"], tmp_path / "two_layers")
     message = refusal(trainer, with_key(spec, "model.source", str(two_layers)), older, tmp_path / "two")
     assert "holds 'model.layers.2." in message and "which the run's model lacks" in message, message
 

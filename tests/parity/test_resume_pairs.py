@@ -1,7 +1,6 @@
 """A run that resumes from a checkpoint of another specification goes on with the losses of the whole
 run, or refuses the checkpoint before its first step. The checkpoints are of killed runs."""
 
-import json
 import random
 import shutil
 from collections.abc import Callable
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from agreement import assert_close
-from checkpoints import SEQUENCE_LENGTH, VOCABULARY_SIZE, copy_with_changed_tensor
+from checkpoints import SEQUENCE_LENGTH, VOCABULARY_SIZE, copy_with_changed_tensor, copy_without_last_layer
 from test_encoder_decoder import TOKENIZER, write_articles, write_model
 from trainer import events_file, log_file, of_kind, read_events, start, train, wait_for
 from waiting import wait_until
@@ -89,10 +88,8 @@ def drop_a_layer(change: Change) -> None:
     if not change.source:
         change.spec["model"]["config"] = RANDOM_MODEL | {"num_hidden_layers": 2}
         return
-    base = Path(shutil.copytree(change.source, change.folder / "fewer_layers"))
-    config = json.loads((base / "config.json").read_text())
-    config["num_layers" if change.family == "t5" else "num_hidden_layers"] -= 1
-    (base / "config.json").write_text(json.dumps(config))
+    names = ("num_layers", "encoder.block") if change.family == "t5" else ()
+    base = copy_without_last_layer(change.source, change.folder / "fewer_layers", *names)
     change.spec["model"] = {"source": str(base)}
 
 

@@ -9,8 +9,8 @@
 
 namespace fsdp {
 
-// What the losses after a checkpoint follow from, apart from the checkpoint's tensors. Runs with
-// equal bases go on from it with equal losses.
+// The settings and inputs that decide the losses after a checkpoint, together with its tensors.
+// Runs with equal bases go on from it with equal losses.
 struct Basis {
   TextList keys;               // the keys that decide losses, "lora.alpha=32", without defaults
   std::string data;            // digest of the files of the training set and the tokenizer
@@ -27,8 +27,8 @@ struct Basis {
 };
 
 // Returns the basis of a run of `steps` steps that trains a model with `config`, without digests.
-// Leaves out the length of the run, and keys that count for nothing in it. Paths are left out,
-// because digests stand for what they name.
+// Leaves out the length of the run, and keys that count for nothing in it. Leaves out paths,
+// because digests stand for their files.
 Basis basis_of(const RunSpec& spec, const ModelConfig& config, int64_t steps);
 
 // Returns the first difference between the bases of a checkpoint and of a run that resumes, such as

@@ -15,8 +15,8 @@ class FrozenDigest {
   // Adds a parameter's stored values from element `offset` on. They are on the host.
   void add(const Parameter& parameter, int64_t offset, const at::Tensor& values);
 
-  // Returns the digest of what all ranks added. Every rank calls it. A rank of which `is_counted`
-  // is false holds the same as another one. Throws CommunicationError.
+  // Returns the digest of all ranks' parts. Every rank calls it. `is_counted` is false if another
+  // rank holds the same parts. Throws CommunicationError.
   std::string of_all(ProcessGroup& world, bool is_counted) const;
 
  private:

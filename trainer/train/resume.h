@@ -25,8 +25,8 @@ Basis begin_basis(const RunSpec& spec, const ModelConfig& config, at::Device dev
 // Opens the checkpoint that `spec.resume` names. `auto` takes the newest undamaged one; the ranks
 // share the reading of all its bytes. Every rank calls it. Rank 0 removes what an earlier writer
 // left unfinished.
-// Throws ConfigError if the checkpoint is damaged (with `auto`, if all are), does not fit the run,
-// or was written by a run with another basis.
+// Throws ConfigError if the checkpoint is damaged (with `auto`, if all are), or does not fit the
+// run. Throws it too if a run with another basis wrote the checkpoint.
 Resumed open_resumed_checkpoint(const RunSpec& spec, const RunPaths& paths,
                                 const ModelConfig& config, const Basis& basis, ProcessGroup& world);
 
