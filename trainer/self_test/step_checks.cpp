@@ -24,7 +24,7 @@ constexpr int64_t kShortLength = 100;
 
 constexpr double kSame = 1e-3;     // sums are taken in another order
 constexpr double kRounded = 1e-2;  // gradients are rounded more or fewer times
-constexpr double kNorm = 5e-2;     // a norm's square sums what was rounded
+constexpr double kNorm = 2e-2;     // a norm's square sums what was rounded
 
 constexpr const char* kCublasWorkspaces = "CUBLAS_WORKSPACE_CONFIG";
 
@@ -36,6 +36,10 @@ PrecisionKind precision_of(at::Device device) {
 RunSpec small_run(at::Device device, KernelSet kernels) {
   RunSpec spec;
   spec.precision.kind = precision_of(device);
+  // To the nearest, bf16 would lose most steps of this learning rate.
+  if (spec.precision.kind == PrecisionKind::kBf16True) {
+    spec.optimizer.rounding = Rounding::kStochastic;
+  }
   spec.optimizer.gradient_clip_norm = 1.0;
   spec.batch.gradient_accumulation_steps = 1;
   spec.kernels = kernels;
@@ -189,6 +193,7 @@ class StepChecks {
       const Outcome found = train(check, *backend_, world_);
       Check in_fp32 = check;
       in_fp32.spec.precision.kind = PrecisionKind::kFp32;
+      in_fp32.spec.optimizer.rounding = Rounding::kNearest;
       in_fp32.spec.kernels = KernelSet::kAten;
       const auto alone = make_process_group({}, at::kCPU);
       const Outcome expected = train(in_fp32, *make_backend(at::kCPU, KernelSet::kAten), *alone);
@@ -318,6 +323,7 @@ void check_steps(at::Device device, KernelSet kernels, const ShowRow& show) {
   const auto in_precision = [](PrecisionKind kind, Offload offload) {
     return [=](RunSpec& spec) {
       spec.precision.kind = kind;
+      spec.optimizer.rounding = Rounding::kNearest;
       spec.strategy.offload = offload;
     };
   };
