@@ -16,7 +16,6 @@
 #include "base/text/json.h"
 #include "contract/record/exit_code.h"
 #include "contract/spec/run_spec.h"
-#include "contract/spec/yaml_value.h"
 #include "trainer/plan/plan_run.h"
 #include "trainer/self_test/self_test.h"
 #include "trainer/train/device.h"
@@ -122,8 +121,7 @@ int main(int argc, char** argv) {
   std::string tested;
   app.add_flag("--self-test{all}", tested,
                "Trains nothing: checks kernels, steps and memory on this rank's device, and times "
-               "it.\n--self-test=PART checks one part: " +
-                   fsdp::joined(fsdp::self_test_parts()))
+               "it.\n--self-test=PART checks one part")
       ->check(CLI::IsMember(fsdp::self_test_parts()))
       ->excludes(spec);
   bool is_plan = false;
