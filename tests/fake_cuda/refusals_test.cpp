@@ -213,6 +213,82 @@ TEST_CASE("break: a product reads or writes beyond its memory") {
   });
 }
 
+extern "C" {
+int cublasCreate_v2(void** handle);
+int cublasDestroy_v2(void* handle);
+int cublasSetStream_v2(void* handle, cudaStream_t stream);
+int cublasSetWorkspace_v2(void* handle, void* workspace, size_t bytes);
+int cublasSgemm_v2(void* handle, int, int, int m, int n, int k, const float*, const float* a,
+                   int lda, const float* b, int ldb, const float*, float* c, int ldc);
+}
+
+TEST_CASE("break: cuBLAS gets handles, sizes or a workspace that do not fit") {
+  const c10::DeviceGuard guard(kHere);
+  const at::Tensor x = floats({64, 64});
+  float* const data = x.data_ptr<float>();
+  const float one = 1;
+  void *handle = nullptr, *destroyed = nullptr;
+  REQUIRE(cublasCreate_v2(&handle) == 0);
+  REQUIRE(cublasCreate_v2(&destroyed) == 0);
+  REQUIRE(cublasDestroy_v2(destroyed) == 0);
+  const auto multiply = [&](void* with, int m, int lda) {
+    return cublasSgemm_v2(with, 0, 0, m, 64, 64, &one, data, lda, data, 64, &one, data, 64);
+  };
+  CHECK(multiply(handle, 64, 64) == 0);
+  CHECK(multiply(destroyed, 64, 64) == 1);
+  CHECK(multiply(handle, -1, 64) == 7);
+  CHECK(multiply(handle, 64, 63) == 7);
+  CHECK(cublasDestroy_v2(destroyed) == 1);
+  CHECK(cublasSetWorkspace_v2(handle, data + 1, 256) == 7);
+  const c10::DeviceGuard there(kThere);
+  CHECK(multiply(handle, 64, 64) == 13);
+}
+
+template <typename Function>
+Function* driver(const char* name) {
+  void* found = nullptr;
+  cudaGetDriverEntryPointByVersion(name, &found, CUDA_VERSION, 0, nullptr);
+  return reinterpret_cast<Function*>(found);
+}
+
+TEST_CASE("break: virtual memory is mapped, accessed or freed out of turn") {
+  constexpr size_t kPage = 2 << 20;
+  const auto create = driver<decltype(cuMemCreate)>("cuMemCreate");
+  const auto release = driver<decltype(cuMemRelease)>("cuMemRelease");
+  const auto reserve = driver<decltype(cuMemAddressReserve)>("cuMemAddressReserve");
+  const auto free_addresses = driver<decltype(cuMemAddressFree)>("cuMemAddressFree");
+  const auto map = driver<decltype(cuMemMap)>("cuMemMap");
+  const auto unmap = driver<decltype(cuMemUnmap)>("cuMemUnmap");
+  const auto set_access = driver<decltype(cuMemSetAccess)>("cuMemSetAccess");
+  CUmemAllocationProp how{};
+  how.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  how.location = {CU_MEM_LOCATION_TYPE_DEVICE, {kGpu}};
+  const CUmemAccessDesc access{how.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  CUmemGenericAllocationHandle handle = 0;
+  CUdeviceptr address = 0;
+  constexpr CUresult kRefused = CUDA_ERROR_INVALID_VALUE;
+  CHECK(create(&handle, kPage + 1, &how, 0) == kRefused);
+  CHECK(reserve(&address, 1, 0, 0, 0) == kRefused);
+  REQUIRE(create(&handle, kPage, &how, 0) == CUDA_SUCCESS);
+  REQUIRE(reserve(&address, 2 * kPage, 0, 0, 0) == CUDA_SUCCESS);
+  CHECK(map(address + 2 * kPage, kPage, 0, handle, 0) == kRefused);
+  CHECK(set_access(address, kPage, &access, 1) == kRefused);
+  REQUIRE(map(address, kPage, 0, handle, 0) == CUDA_SUCCESS);
+  CHECK(map(address, kPage, 0, handle, 0) == kRefused);
+  const auto clear = [&] { return cudaMemset(reinterpret_cast<void*>(address), 0, kPage); };
+  CHECK(clear() == cudaErrorInvalidValue);
+  REQUIRE(set_access(address, kPage, &access, 1) == CUDA_SUCCESS);
+  CHECK(clear() == cudaSuccess);
+  CHECK(free_addresses(address, 2 * kPage) == kRefused);
+  REQUIRE(release(handle) == CUDA_SUCCESS);
+  CHECK(release(handle) == kRefused);
+  REQUIRE(unmap(address, kPage) == CUDA_SUCCESS);
+  CHECK(unmap(address, kPage) == kRefused);
+  CHECK(clear() == cudaErrorInvalidValue);
+  CHECK(free_addresses(address, 2 * kPage) == CUDA_SUCCESS);
+  cudaGetLastError();
+}
+
 void call_nccl(ncclResult_t result) {
   TORCH_CHECK(result == ncclSuccess, ncclGetErrorString(result), ", ", static_cast<int>(result));
 }
