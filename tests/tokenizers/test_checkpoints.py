@@ -2,8 +2,10 @@
 run took its tokenizer from."""
 
 import json
+import re
 import shutil
 from functools import cache
+from pathlib import Path
 
 import folders
 import pytest
@@ -14,11 +16,12 @@ from texts import texts
 from trainer import train
 
 TEXTS = 50
-FAMILIES = {
-    "LlamaForCausalLM": (folders.llama2, folders.llama3, folders.smollm2), "MistralForCausalLM": (folders.llama2_json,),
-    "Qwen2ForCausalLM": (folders.qwen2,), "Qwen3ForCausalLM": (folders.gpt2,),
-    "T5ForConditionalGeneration": (folders.t5,),
-}
+PLACES = ("model.source", "data.tokenizer", "file")
+CASES = [*(("LlamaForCausalLM", folders.llama2, place) for place in PLACES),
+         *(("T5ForConditionalGeneration", folders.t5, place) for place in PLACES),
+         ("LlamaForCausalLM", folders.llama3, "model.source"), ("LlamaForCausalLM", folders.smollm2, "data.tokenizer"),
+         ("MistralForCausalLM", folders.llama2_json, "file"), ("Qwen2ForCausalLM", folders.qwen2, "model.source"),
+         ("Qwen3ForCausalLM", folders.gpt2, "file")]
 SIZES = {"LlamaForCausalLM": dict(hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=2,
                                   num_key_value_heads=2, head_dim=4, max_position_embeddings=64),
          "T5ForConditionalGeneration": dict(d_model=8, d_kv=4, d_ff=8, num_layers=1, num_heads=2,
@@ -47,8 +50,7 @@ def spec_of(source, data, architecture: str) -> dict:
             "checkpoint": {"at_end": True}}
 
 
-@pytest.mark.parametrize("place", ["model.source", "data.tokenizer", "file"])
-@pytest.mark.parametrize("architecture, make", [(name, make) for name, makes in FAMILIES.items() for make in makes])
+@pytest.mark.parametrize("architecture, make, place", CASES)
 def test_others_read_texts_as_the_run_did(trainer, ours, tokenizer, architecture, make, place, tmp_path):
     made = tokenizer(make)
     sample = [text for text in texts(4, 3 * TEXTS) if not DIFFERS.get(make, lambda _: False)(text)][:TEXTS]
@@ -68,15 +70,11 @@ def test_others_read_texts_as_the_run_did(trainer, ours, tokenizer, architecture
         for name, text in TEMPLATES.items():
             (where / name).parent.mkdir(exist_ok=True)
             (where / name).write_text(text)
-    adapters = {"method": "lora", "lora": {"rank": 2}}
-    merged = spec["checkpoint"] | {"merge": True}
+    adapters = {"method": "lora", "lora": {"rank": 2}, "checkpoint": {"at_end": True, "merge": True}}
     train(trainer, spec, tmp_path / "full")
-    train(trainer, spec | adapters | {"checkpoint": merged}, tmp_path / "lora")
+    train(trainer, spec | adapters, tmp_path / "lora")
     full, lora = (tmp_path / run / "checkpoints/step-1" for run in ("full", "lora"))
-    opened = [full, lora / "merged"]
-    if (lora / "tokenizer_config.json").exists():  # otherwise config.json names the tokenizer's class
-        opened.append(lora)
-    for folder in opened:
+    for folder in (full, lora, lora / "merged"):
         reference = transformers.AutoTokenizer.from_pretrained(folder)
         ids = reference(sample, add_special_tokens=False)["input_ids"]
         assert first_difference(sample, expected.with_special, ids) is None, folder
@@ -88,13 +86,14 @@ def test_others_read_texts_as_the_run_did(trainer, ours, tokenizer, architecture
     assert peft.PeftModel.from_pretrained(base, lora).peft_config["default"].r == 2
 
 
-def test_every_file_of_transformers_tokenizers_is_copied(trainer, tokenizer, tmp_path):
+def test_each_file_of_transformers_tokenizers_is_copied(trainer, tokenizer, tmp_path):
     """A checkpoint copies by names. This reads the names from transformers."""
     names = {"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "chat_template.json",
              "tekken.json", "tokenizer.4.0.0.json", "tokenizer.model.v3", "vocab.txt"}
-    for name in dir(transformers):
-        files = getattr(getattr(transformers, name), "vocab_files_names", {}) if "Tokenizer" in name else {}
-        names |= set(files.values())
+    for file in Path(transformers.__file__).parent.glob("models/*/tokenization_*.py"):
+        for files in re.findall(r"VOCAB_FILES_NAMES = \{(.*?)\}", file.read_text(), re.DOTALL):
+            names |= set(re.findall(r':\s*"([^"]+)"', files))
+    assert {"spiece.model", "vocab.json", "sentencepiece.bpe.model"} <= names
     source = shutil.copytree(tokenizer(folders.gpt2), tmp_path / "model")
     write_model(source, "LlamaForCausalLM", 50257)
     spec = spec_of(source, tmp_path, "LlamaForCausalLM")
