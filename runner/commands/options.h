@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "base/text/config_error.h"
-#include "contract/devices/nvml.h"
 #include "contract/spec/yaml_value.h"
 #include "runner/experiment/experiment.h"
+#include "runner/host/host.h"
 #include "runner/store/store.h"
 
 // Options that several commands share.
