@@ -31,7 +31,7 @@ from tests.hostile import artefacts  # noqa: E402
 from tests.hostile.case import Case, Programs  # noqa: E402
 from tests.hostile.mounts import CannotMount  # noqa: E402
 
-KINDS = ("databases", "events", "checkpoints", "model_folders", "npy", "games", "texts", "hub_cache", "calibrations",
+KINDS = ("databases", "events", "checkpoints", "model_folders", "npy", "texts", "hub_cache", "calibrations",
          "full_disks", "cgroup_limits", "notes", "experiments", "arguments", "environment", "mixed_ranks")
 
 

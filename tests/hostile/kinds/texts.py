@@ -1,4 +1,4 @@
-"""Records of text, instructions, chats and summaries: invalid JSON, bytes that are not UTF-8,
+"""Records of games, text, instructions, chats and summaries: invalid JSON, bytes that are not UTF-8,
 absurd sizes."""
 
 import io
@@ -14,6 +14,7 @@ from tests.hostile.kinds import model_folders
 
 TOKENIZER = pathlib.Path(__file__).resolve().parents[3] / "experiments/data/chess/tokenizer.model"
 RECORDS = {
+    "chess": {"Moves": "e4 e5 Nf3 Nc6", "Termination": "Normal", "Result": "1-0"},
     "text": {"text": "1. e4 e5"},
     "instructions": {"instruction": "Say e4.", "input": "", "output": "e4"},
     "messages": {"messages": [{"role": "user", "content": "e4?"}, {"role": "assistant", "content": "e5"}]},
