@@ -196,6 +196,7 @@ path cached_input(const HubInput& input, const std::string& commit) {
   files.list = [&](const std::string& folder, bool is_recursive) {
     auto listing = repository.read_listing(commit, folder, is_recursive);
     if (listing) return std::move(listing->files);
+    if (folder == kMoreTemplates) return Files{};  // earlier versions did not ask for it
     throw ConfigError(
         "", "",
         named(name) + " is in " + hub_cache_folder().string() +
