@@ -63,7 +63,7 @@ def refusal(prepare_file, file):
 
 def test_a_row_that_is_wrong_is_named_by_its_number(prepare_file, tmp_path):
     texts = [*TEXTS[:99], None, *TEXTS]
-    assert "a.parquet:100: has no 'text'" in refusal(prepare_file, written(tmp_path / "a.parquet", texts))
+    assert "a.parquet:100: has null as 'text'" in refusal(prepare_file, written(tmp_path / "a.parquet", texts))
     numbers = written(tmp_path / "b.parquet", range(9))
     assert "b.parquet:1: has something else than text in 'text'" in refusal(prepare_file, numbers)
     long = written(tmp_path / "c.parquet", ["short", "e" * (16 << 20)], compression="zstd")
