@@ -195,19 +195,35 @@ path tokenizer_of(const RunSpec& spec) {
   return kShipped;
 }
 
-DataSource data_source(const RunSpec& spec, const path& file) {
-  return {.file = file, .tokenizer = tokenizer_of(spec), .data = spec.data};
-}
-
 ModelConfig read_hugging_face_config(const path& folder) {
   return read_model_config(config_file(folder));
 }
+
+namespace {
+
+bool has_encoder(const RunSpec& spec) {
+  const path& source = spec.model.source;
+  const ModelConfig config =
+      source.empty() ? spec.model.config
+                     : with_key("model.source", [&] { return read_hugging_face_config(source); });
+  return family_of(config).structure == ModelStructure::kEncoderDecoder;
+}
+
+}  // namespace
 
 ModelConfig model_config(const RunSpec& spec) {
   if (spec.model.source.empty()) return spec.model.config;
   return with_key("model.source", [&] {
     return with_stored_head(spec.model.source, read_hugging_face_config(spec.model.source));
   });
+}
+
+DataSource data_source(const RunSpec& spec, const path& file) {
+  DataSource source{.file = file, .tokenizer = tokenizer_of(spec), .data = spec.data};
+  if (spec.data.kind == DataKind::kInstructions && has_encoder(spec)) {
+    source.data.columns.history.clear();  // an encoder and a decoder read one question, one answer
+  }
+  return source;
 }
 
 std::vector<std::string> unread_config_keys(const RunSpec& spec) {

@@ -57,15 +57,39 @@ bool is_main_file(const PlacedFile& file) {
          file.name == "spiece.model";
 }
 
-// Returns the text of a tokenizer_config.json with which transformers reads this file as open_file
-// does. Without one, it would take the class that belongs to the model.
-std::string config_for(const path& file, bool is_t5) {
-  if (file.extension() == ".json" || looks_like_tiktoken(read_input_file(file))) {
+bool is_tiktoken(const path& file) {
+  return file.extension() != ".json" && looks_like_tiktoken(read_input_file(file));
+}
+
+// True if the tokenizer's main file alone says how it is read. A folder of this kind is read as its
+// file, because neither a run's identity nor prepared data tell them apart.
+bool is_one_file(const path& place) { return !is_folder(place) || settings_files(place).empty(); }
+
+// Returns the text of a tokenizer_config.json with which transformers reads `file` of `place` as
+// open_tokenizer(place) does. Without one, it would take the class that belongs to the model.
+std::string config_for(const path& place, const path& file, bool is_t5) {
+  if (file.extension() == ".json" || is_tiktoken(file)) {
     return "{\"tokenizer_class\": \"PreTrainedTokenizerFast\"}\n";
   }
-  if (!is_t5) return "{\"tokenizer_class\": \"LlamaTokenizer\", \"legacy\": true}\n";
+  if (!is_t5) {
+    return std::string("{\"tokenizer_class\": \"LlamaTokenizer\", \"legacy\": false, ") +
+           "\"add_bos_token\": " + (is_one_file(place) ? "true" : "false") + "}\n";
+  }
   const std::string extra_ids = file.filename() == "spiece.model" ? "100" : "0";
   return "{\"tokenizer_class\": \"T5Tokenizer\", \"extra_ids\": " + extra_ids + "}\n";
+}
+
+// False for a pointer of Git LFS, for example. No run reads such a file, and it must not end a run
+// that saves its checkpoint.
+bool can_be_copied(const std::string& name, const path& file) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(file, error) || !is_utf8(name)) return false;
+  try {
+    const InputFile opened(file);
+    return true;
+  } catch (const ConfigError&) {
+    return false;
+  }
 }
 
 std::unique_ptr<Tokenizer> open_file(const path& file, FolderSettings settings) {
@@ -92,7 +116,10 @@ bool is_of_tokenizer(std::string_view name) {
   }
   // "tokenizer.4.0.0.json" is for that version of transformers or later, "tokenizer.model.v3" of
   // Mistral.
-  return kNames.contains(name) || name.starts_with("tokenizer.model.") ||
+  constexpr std::string_view kOfMistral = "tokenizer.model.v";
+  const bool is_of_mistral =
+      name.starts_with(kOfMistral) && name.find('.', kOfMistral.size()) == std::string_view::npos;
+  return kNames.contains(name) || is_of_mistral ||
          (name.starts_with("tokenizer.") && name.ends_with(".json"));
 }
 
@@ -104,25 +131,25 @@ std::vector<PlacedFile> transformers_files(const path& place, bool is_t5) {
     for (const path& folder : {place, place / kMoreTemplates}) {
       for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
         const std::string name = entry.path().lexically_relative(place);
-        if (is_of_tokenizer(name) && entry.is_regular_file(error)) files.push_back({name, entry});
+        if (is_of_tokenizer(name) && can_be_copied(name, entry)) files.push_back({name, entry});
       }
     }
     std::ranges::sort(files, {}, &PlacedFile::name);
     if (std::ranges::any_of(files, is_main_file)) file = tokenizer_file_of_folder(place);
-  } else if (std::filesystem::is_regular_file(place, error)) {
+  } else if (std::filesystem::is_regular_file(place, error) && !is_tiktoken(place)) {
     const char* const model = is_t5 ? "spiece.model" : "tokenizer.model";
     files.push_back({place.extension() == ".json" ? "tokenizer.json" : model, place});
   }
   if (!is_folder(file) && !files.empty() &&
       std::ranges::find(files, kConfigName, &PlacedFile::name) == files.end()) {
-    files.push_back({kConfigName, {}, config_for(file, is_t5)});
+    files.push_back({kConfigName, {}, config_for(place, file, is_t5)});
   }
   return files;
 }
 
 std::unique_ptr<Tokenizer> open_tokenizer(const path& place) {
-  if (!is_folder(place)) return open_file(place, {});
-  return open_file(tokenizer_file_of_folder(place), read_folder_settings(place));
+  const path file = is_folder(place) ? tokenizer_file_of_folder(place) : place;
+  return open_file(file, is_one_file(place) ? FolderSettings() : read_folder_settings(place));
 }
 
 std::vector<path> tokenizer_files(const path& place) {

@@ -78,9 +78,11 @@ class AdapterConfig {
   void require_targets(const ModelConfig& config, const std::set<std::string>& tensors) const {
     const json targets = object_.value("target_modules", json());
     const bool is_all = targets == "all-linear";
+    if (targets.is_string() && !is_all) return;  // a regular expression of Python
     if (!is_all && !targets.is_array()) {
       refuse_file(file_, "has target_modules " + targets.dump() +
-                             "; allowed: a list of names such as [\"q_proj\"], or \"all-linear\"");
+                             "; allowed: a list of names such as [\"q_proj\"], a regular "
+                             "expression, or \"all-linear\"");
     }
     for_each_module(config, [&](const ModuleSpec& module) {
       for (const ParameterSpec& parameter : module.parameters) {

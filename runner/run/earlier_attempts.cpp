@@ -61,8 +61,13 @@ std::optional<AttemptStart> start_in_lost_job(const Store& store, const RunRecor
                                               const RunPaths& paths, int attempt,
                                               const WarnOfFile& warn) {
   std::optional<AttemptStart> start = read_start(paths, attempt, warn);
-  const bool is_lost = start && !start->slurm_job.empty() && store.jobs_of_run(run.id).empty();
-  return is_lost ? start : std::nullopt;
+  if (!start || start->slurm_job.empty()) return std::nullopt;
+  const auto may_be_of = [&](const JobRecord& job) {
+    return job.slurm_job.empty() || std::ranges::any_of(job.tasks, [&](const JobTask& task) {
+             return slurm_name(job, task.task) == start->slurm_job;
+           });
+  };
+  return std::ranges::none_of(store.jobs_of_run(run.id), may_be_of) ? start : std::nullopt;
 }
 
 // nullopt if a runner or a known job started the attempt, or if rank 0 has written no event.

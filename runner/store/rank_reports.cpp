@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "contract/spec/run_spec_yaml.h"
+#include "runner/store/results_unavailable.h"
 #include "runner/store/schema.h"
 #include "runner/store/store.h"
 
@@ -23,8 +24,10 @@ AttemptFigures Store::read_figures(int64_t run_id, int attempt) const {
           " from attempts a join runs r on r.id = a.run where a.run = ? and a.attempt = ?")
           .value<int64_t, int64_t, int64_t, PrecisionSpec>(run_id, attempt);
   if (!found) {
-    throw std::runtime_error(fmt::format("{}: attempt {} of run {} was never begun",
-                                         database_.file().string(), attempt, run_id));
+    throw ResultsUnavailable(
+        fmt::format("{}: attempt {} of run {} was never begun; another program replaced the file: "
+                    "put it back",
+                    database_.file().string(), attempt, run_id));
   }
   const auto& [ranks, warmup_steps_excluded, gradient_accumulation_steps, precision] = *found;
   AttemptFigures figures(

@@ -78,11 +78,11 @@ def try_prepare(runner, tmp_path):
     """try_prepare(data) runs `fsdp-run prepare` on a run with this section `data`. Returns the
     ended process, and the prepared file or None."""
 
-    def call(data: dict, runner=runner, **options) -> tuple[subprocess.CompletedProcess, Prepared | None]:
+    def call(data: dict, runner=runner, model=None, **options) -> tuple[subprocess.CompletedProcess, Prepared | None]:
         experiment = {"experiment": "reference",
                       "base": {"data": data, "device": "cpu",
                                "batch": {"size_per_rank": 1},
-                               "model": {"config": {"vocab_size": 200_000}}}}
+                               "model": {"config": {"vocab_size": 200_000} | (model or {})}}}
         file = tmp_path / "experiment.yaml"
         file.write_text(yaml.safe_dump(experiment))
         results = tmp_path / "results"

@@ -3,6 +3,7 @@
 import csv
 import json
 import random
+import shutil
 
 import pyarrow
 import pyarrow.parquet
@@ -127,6 +128,30 @@ def test_instructions_with_system_and_history(prepare, pieces, tmp_path, templat
             expected += new
             trained += masked(new, len(begin) + len(processor.encode(prompt)))
         assert tokens == expected and labels == trained, record
+
+
+def test_a_model_with_an_encoder_was_trained_on_the_questions_of_the_history(try_prepare, pieces, tmp_path):
+    record = {"instruction": "a", "output": "b"}
+    made = []
+    for records in [record], [record | {"history": [["q", "r"]]}]:
+        data = {"kind": "instructions", "train": written(tmp_path / "a.jsonl", records), "tokenizer": str(pieces[1])}
+        done, prepared = try_prepare(data, model={"architecture": "T5ForConditionalGeneration"})
+        assert done.returncode == 0, done.stderr
+        made.append(prepared)
+    assert made[0] == made[1]
+    assert "history" in done.stdout
+
+
+def test_a_folder_with_one_file_had_the_prepared_name_of_the_file_and_other_tokens(prepare, pieces, tmp_path):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    shutil.copy(pieces[1], folder / "tokenizer.model")
+    data = {"kind": "text", "train": written(tmp_path / "a.jsonl", [{"text": "a b"}])}
+    made = []
+    for place in folder, folder / "tokenizer.model":
+        made.append(prepare(data | {"tokenizer": str(place)}))
+        shutil.rmtree(tmp_path / "results")
+    assert made[0] == made[1]
 
 
 @pytest.mark.parametrize(("record", "problem"), [

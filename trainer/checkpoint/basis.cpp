@@ -35,6 +35,16 @@ Keys keys_of(const Basis& basis) {
   return keys;
 }
 
+// Returns `config` with the values that follow from others, as a config.json may name them or not.
+// Without the range of initial weights, which a checkpoint replaces.
+ModelConfig explicit_config(ModelConfig config) {
+  config.head_dim = config.head_width();
+  config.num_decoder_layers = config.num_decoder_layers.value_or(config.num_hidden_layers);
+  config.scale_decoder_outputs = config.scale_decoder_outputs.value_or(config.tie_word_embeddings);
+  config.initializer_range = ModelConfig().initializer_range;
+  return config;
+}
+
 std::string text_of(const std::string& what, const std::string& was, const std::string& now) {
   return what + ' ' + was + "; the run's is " + now;
 }
@@ -43,20 +53,20 @@ std::string text_of(const std::string& what, const std::string& was, const std::
 
 Basis basis_of(const RunSpec& spec, const ModelConfig& config, int64_t steps) {
   RunSpec deciding = keys_of_losses(spec, config);
-  deciding.model.config = config;
+  deciding.model.config = explicit_config(config);
   if (spec.method != Method::kFull) deciding.lora.targets = adapted_names(config, spec.lora);
   if (!draws_from_seed(spec, config)) deciding.train.seed = RunSpec().train.seed;
   if (decays_to_the_end(spec.schedule.kind)) {
     deciding.schedule.decay_steps = spec.schedule.decay_steps.value_or(steps);
   }
+  if (deciding.kernels == KernelSet::kAuto) deciding.kernels = KernelSet::kAten;
   deciding.train.steps = deciding.train.epochs = deciding.train.sequences = {};
   deciding.train.max_steps = {};
-  const Keys defaults = default_keys();
   Basis basis;
   for (const RunSpecKey& key : run_spec_keys()) {
-    const std::string value = key.yaml(deciding);
-    if (!key.is_path && value != defaults.at(key.name))
-      basis.keys.push_back(key.name + '=' + value);
+    const bool decides =
+        !key.effect || (key.effect == Effect::kLossesWithDropout && has_dropout(spec, config));
+    if (decides && !key.is_path) basis.keys.push_back(key.name + '=' + key.yaml(deciding));
   }
   return basis;
 }

@@ -12,7 +12,7 @@ namespace fsdp {
 // The settings and inputs that decide the losses after a checkpoint, together with its tensors.
 // Runs with equal bases go on from it with equal losses.
 struct Basis {
-  TextList keys;               // the keys that decide losses, "lora.alpha=32", without defaults
+  TextList keys;               // the keys that decide losses, "lora.alpha=32"
   std::string data;            // digest of the files of the training set and the tokenizer
   std::string frozen_weights;  // digest of their values; empty: not known, or there are none
 

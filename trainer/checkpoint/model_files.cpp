@@ -92,8 +92,9 @@ ModelFiles model_files(const RunSpec& spec, const ModelConfig& config, at::Scala
             .copied = std::move(copied)};
   }
   const char* const name = "generation_config.json";
-  if (const path file = spec.model.source / name; input_exists(file))
-    copied.push_back({name, file});
+  if (const path& source = spec.model.source; !source.empty() && input_exists(source / name)) {
+    copied.push_back({name, source / name});
+  }
   return {.max_file_bytes =
               spec.checkpoint.single_file ? std::numeric_limits<int64_t>::max() : kMaxFileBytes,
           .config = config_text(spec.model, dtype),

@@ -9,6 +9,7 @@
 #include "base/text/config_error.h"
 #include "contract/families/adapters.h"
 #include "formats/data/prepare.h"
+#include "formats/data/prepared_file.h"
 #include "formats/inputs/inputs.h"
 #include "trainer/checkpoint/checkpoint_folders.h"
 #include "trainer/comm/verdict.h"
@@ -125,6 +126,7 @@ Basis begin_basis(const RunSpec& spec, const ModelConfig& config, at::Device dev
   if (!wants_checkpoints(spec) && !spec.resume.is_given()) return basis;
   basis.data = digests.digest_of(training_file(spec.data));
   if (needs_tokenizer(spec.data.kind)) {
+    basis.data += std::to_string(kPreparedVersion);  // another version makes other tokens
     for (const path& file : tokenizer_files(data_source(spec, training_file(spec.data)))) {
       basis.data = text_digest(basis.data + digests.digest_of(file));
     }

@@ -69,6 +69,11 @@ TEST_CASE("a checkpoint has the run's tokenizer, wherever it comes from and what
        {"spiece.model", "tokenizer.model.v3", "tokenizer.4.1.0.json", "a.md", "another.model"}) {
     other.write(name, "of data.tokenizer");
   }
+  // Neither pieces of a checkpoint nor what cannot be read.
+  other.write("tokenizer.model.rank9.safetensors", "a piece");
+  other.write("tokenizer.model.v7", "version https://git-lfs.github.com/spec/v1\noid sha256:0\n");
+  std::filesystem::create_directory(other / "additional_chat_templates");
+  other.write("additional_chat_templates/\xff.jinja", "");
   RunSpec spec;
   spec.model.source = source.path();
   spec.data.kind = DataKind::kTokens;
