@@ -178,8 +178,7 @@ Ending judge_and_check_inputs(const std::filesystem::path& results, const RunRec
     end.inputs_compared = true;
   }
   if (!end.changed_input) return ending;
-  // A later attempt has set them aside. The checkpoints that are there now are its own.
-  if (first_free_attempt(paths) == attempt + 1) set_checkpoints_aside(paths, attempt);
+  set_checkpoints_aside(paths, attempt);
   ending.status = RunStatus::kFailed;
   ending.reason =
       fmt::format("{} during the run; run it again, and leave its input files unchanged{}",

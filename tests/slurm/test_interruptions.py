@@ -179,11 +179,13 @@ def test_restarts_run_out_while_nobody_watches(cluster, workplace):
 
 def test_a_suspension_is_no_time_of_a_step(cluster, start_and_hold):
     """Slurm suspends the stopped ranks, and its SIGCONT lets them go on."""
-    work, follower, _ = start_and_hold(cluster)
+    work, follower, ranks = start_and_hold(cluster)
     [row] = work.query("select slurm_job from jobs")
     for command, state in ("suspend", "SUSPENDED"), ("resume", "RUNNING"):
         assert cluster.call("scontrol", command, f"{row['slurm_job']}_0").returncode == 0
         cluster.wait_until(f"the job is {state}", lambda: state in cluster.queue()[0])
+        if command == "suspend":  # on a busy node, it could otherwise come behind the SIGCONT
+            work.wait_for_signal(signal.SIGSTOP, ranks)
     work.end_of(follower)
     steps = [row["step"] for row in work.query("select step from steps where suspended order by step")]
     assert HELD < steps[0] < STEPS and len(steps) <= 4, steps  # Slurm may suspend them twice

@@ -162,8 +162,8 @@ void require_basis(const CheckpointReader& reader, const Basis& basis) {
   if (found.empty()) return;
   std::string problem = "was written with " + found + "; resume with the same";
   if (reader.has_full_weights()) {
-    const bool has_adapters = std::ranges::any_of(
-        state.basis->keys, [](const std::string& key) { return key.starts_with("method="); });
+    const TextList& keys = state.basis->keys;
+    const bool has_adapters = std::ranges::find(keys, "method=full") == keys.end();
     problem += ", or train these weights anew: leave resume out, and give this folder as ";
     problem += has_adapters ? "lora.adapter" : "model.source";
   }
