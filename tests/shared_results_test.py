@@ -4,6 +4,7 @@ read."""
 import os
 import pathlib
 import subprocess
+import tempfile
 
 import pytest
 
@@ -38,11 +39,16 @@ class Member:
 
 
 @pytest.fixture
-def shared(tmp_path, request):
-    for folder in (tmp_path, *tmp_path.parents):
-        if "pytest" in str(folder):
-            folder.chmod(0o755)
-    folder = tmp_path / "shared"
+def place():
+    # Not in pytest's folder: each pytest that begins meanwhile closes it to other users.
+    with tempfile.TemporaryDirectory(prefix="fsdp-shared-") as folder:
+        os.chmod(folder, 0o755)
+        yield pathlib.Path(folder)
+
+
+@pytest.fixture
+def shared(place):
+    folder = place / "shared"
     folder.mkdir()
     os.chown(folder, 61001, GROUP)
     folder.chmod(0o2775)
