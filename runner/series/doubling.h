@@ -13,7 +13,7 @@ namespace fsdp {
 // "FSDP #2" for its second repeat.
 std::string name_without_value(const ComparisonRow& row);
 
-// What the runs of one point show about a doubled key.
+// The result of the runs of one point about a doubled key.
 struct DoublingResult {
   std::string experiment{};
   int64_t position = 0;  // of the point

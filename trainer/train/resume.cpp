@@ -123,7 +123,7 @@ Basis begin_basis(const RunSpec& spec, const ModelConfig& config, at::Device dev
   RunSpec used = spec;
   used.device = device.is_cpu() ? DeviceKind::kCpu : DeviceKind::kCuda;
   Basis basis = basis_of(used, config, steps);
-  if (!wants_checkpoints(spec) && !spec.resume.is_given()) return basis;
+  if (!uses_checkpoints(spec)) return basis;
   basis.data = digests.digest_of(training_file(spec.data));
   if (needs_tokenizer(spec.data.kind)) {
     basis.data += std::to_string(kPreparedVersion);  // another version makes other tokens
@@ -138,7 +138,7 @@ Resumed open_resumed_checkpoint(const RunSpec& spec, const RunPaths& paths,
                                 const ModelConfig& config, const Basis& basis,
                                 ProcessGroup& world) {
   // Removes what an earlier writer left unfinished, before any rank lists the checkpoints.
-  if (world.rank() == 0 && (wants_checkpoints(spec) || spec.resume.is_given())) {
+  if (world.rank() == 0 && uses_checkpoints(spec)) {
     remove_partial_checkpoints(paths);
   }
   if (!spec.resume.is_given()) return {};

@@ -17,6 +17,11 @@ struct Resumed {
   std::string warning;  // about newer, damaged checkpoints that were passed over; else empty
 };
 
+// True if the run writes or reads checkpoints.
+inline bool uses_checkpoints(const RunSpec& spec) {
+  return wants_checkpoints(spec) || spec.resume.is_given();
+}
+
 // Returns the basis of the run's checkpoints, without frozen weights. `device` is the one that
 // trains. The digest is empty unless the run writes or reads checkpoints. Every rank calls it.
 Basis begin_basis(const RunSpec& spec, const ModelConfig& config, at::Device device, int64_t steps,

@@ -61,7 +61,7 @@ FillParameter weight_source(const RunSpec& spec, const CheckpointReader* resumed
 }
 
 bool records_frozen_weights(const RunSpec& spec) {
-  return spec.method != Method::kFull && (wants_checkpoints(spec) || spec.resume.is_given());
+  return spec.method != Method::kFull && uses_checkpoints(spec);
 }
 
 // Adds to `digest` the frozen weights that `fill` fills in, if a checkpoint will record them.

@@ -1,6 +1,6 @@
 #pragma once
 
-// What the compute capability of a fake GPU limits.
+// Limits that follow from the compute capability of a fake GPU.
 namespace fsdp::fake_cuda {
 
 inline constexpr int kThreadsPerBlock = 1024;

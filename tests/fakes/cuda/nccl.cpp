@@ -124,7 +124,7 @@ size_t bytes_of(ncclDataType_t type) {
   }
 }
 
-// What an operation reads or writes.
+// The elements that an operation reads or writes.
 struct Elements {
   const void* begin;
   size_t count;

@@ -45,7 +45,7 @@ struct CUevent_st {
 
 namespace {
 
-// Those that were created. They outlive libtorch, which destroys some at exit.
+// All streams and events that were created. They outlive libtorch, which destroys some at exit.
 std::set<CUstream_st*>& streams = *new std::set<CUstream_st*>;
 std::set<CUevent_st*>& events = *new std::set<CUevent_st*>;
 std::set<fsdp::fake_cuda::Wait> waits_done;
