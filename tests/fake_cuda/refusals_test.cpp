@@ -1,51 +1,17 @@
-// Each row breaks one rule of CUDA, cuBLAS or NCCL, as an error in our code would. The fake GPU
-// must refuse it as a GPU does (tests/fakes/cuda/README.md).
+// Each row breaks one rule of CUDA, as an error in our code would. The fake GPU must refuse it as a
+// GPU does (tests/fakes/cuda/README.md).
 #include <ATen/ATen.h>
-#include <c10/core/Event.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <cuda.h>
-#include <nccl.h>
 
-#include <catch2/catch.hpp>
-#include <thread>
-#include <torch/csrc/distributed/c10d/HashStore.hpp>
-
-#include "tests/fake_cuda/gpu_allocations.h"
-#include "tests/trainer/error_of.h"
-#include "trainer/comm/backends.h"
-#include "trainer/kernels/aten_kernels.h"
+#include "tests/fake_cuda/refused_calls.h"
 #include "trainer/memory/cuda_memory.h"
 #ifdef FSDP_CUDA_KERNELS
 #include "trainer/step/adam_kernel.h"
 #endif
 
 namespace fsdp::refusals_test {
-
-using Catch::Matchers::Contains;
-
-struct Break {
-  const char* name;
-  std::function<void()> call;
-  const char* refusal;
-};
-
-const at::Device kHere(at::kCUDA, kGpu);
-const at::Device kThere(at::kCUDA, kOtherGpu);
-
-at::Tensor floats(at::IntArrayRef shape, at::Device device = kHere) {
-  return at::zeros(shape, at::TensorOptions(at::kFloat).device(device));
-}
-
-void check(const std::vector<Break>& breaks) {
-  at::globalContext().lazyInitDevice(at::kCUDA);
-  const c10::DeviceGuard guard(kHere);
-  for (const Break& each : breaks) {
-    CAPTURE(each.name);
-    CHECK_THAT(error_of(each.call), Contains(each.refusal));
-    cudaGetLastError();
-  }
-}
 
 void register_pages(char* pages, size_t bytes) {
   C10_CUDA_CHECK(cudaHostRegister(pages, bytes, cudaHostRegisterDefault));
@@ -60,7 +26,7 @@ TEST_CASE("break: memory of the host is registered, copied or set wrongly") {
   const auto copy = [&](void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
     return [=] { C10_CUDA_CHECK(cudaMemcpy(to, from, bytes, kind)); };
   };
-  check({
+  check_refusals({
       {"no bytes", [&] { register_pages(pages, 0); }, "invalid argument"},
       {"no memory", [&] { register_pages(nullptr, 4096); }, "invalid argument"},
       {"memory of the device", [&] { register_pages(static_cast<char*>(x.data_ptr()), 4096); },
@@ -89,21 +55,15 @@ TEST_CASE("break: memory of the host is registered, copied or set wrongly") {
 }
 
 TEST_CASE("break: a handle is destroyed, of another GPU, or not fit for its use") {
-  cudaStream_t stream = nullptr, there = nullptr;
-  cudaEvent_t event = nullptr, untimed = nullptr, destroyed = nullptr;
-  {
-    const c10::DeviceGuard guard(kThere);
-    REQUIRE(cudaStreamCreateWithPriority(&there, cudaStreamNonBlocking, 0) == cudaSuccess);
-  }
   const c10::DeviceGuard guard(kHere);
-  REQUIRE(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, 0) == cudaSuccess);
+  const cudaStream_t there = stream_of(kOtherGpu), stream = destroyed_stream();
+  cudaEvent_t event = nullptr, untimed = nullptr, destroyed = nullptr;
   REQUIRE(cudaEventCreate(&event) == cudaSuccess);
   REQUIRE(cudaEventCreateWithFlags(&untimed, cudaEventDisableTiming) == cudaSuccess);
   REQUIRE(cudaEventCreate(&destroyed) == cudaSuccess);
-  REQUIRE(cudaStreamDestroy(stream) == cudaSuccess);
   REQUIRE(cudaEventDestroy(destroyed) == cudaSuccess);
   float time_ms = 0;
-  check({
+  check_refusals({
       {"work on a destroyed stream", [&] { C10_CUDA_CHECK(cudaStreamSynchronize(stream)); },
        "invalid resource handle"},
       {"a stream is destroyed twice", [&] { C10_CUDA_CHECK(cudaStreamDestroy(stream)); },
@@ -139,6 +99,58 @@ TEST_CASE("break: a handle is destroyed, of another GPU, or not fit for its use"
   });
 }
 
+extern "C" cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* function);
+extern "C" cudaError_t __cudaPopCallConfiguration(dim3*, dim3*, size_t*, void*);
+
+TEST_CASE("break: functions that libtorch calls for us get what they refuse") {
+  static const char unknown = 0;
+  const c10::DeviceGuard guard(kHere);
+  const at::Tensor x = floats({64});
+  void* const data = x.data_ptr();
+  cudaStream_t stream = destroyed_stream();
+  cudaEvent_t event = nullptr;
+  REQUIRE(cudaEventCreate(&event) == cudaSuccess);
+  cudaDeviceProp properties;
+  cudaFuncAttributes attributes;
+  cudaKernel_t kernel = nullptr;
+  cudaStreamCaptureStatus status{};
+  dim3 grid, block;
+  size_t bytes = 0;
+  int value = 0;
+  char text[16];
+  void* made = nullptr;
+  const auto nothing = [](cudaStream_t, cudaError_t, void*) {};
+  CHECK(cudaGetDeviceProperties(&properties, 64) == cudaErrorInvalidDevice);
+  CHECK(cudaDeviceGetAttribute(&value, cudaDevAttrWarpSize, 64) == cudaErrorInvalidDevice);
+  CHECK(cudaDeviceGetPCIBusId(text, sizeof text, 64) == cudaErrorInvalidDevice);
+  CHECK(cudaDeviceCanAccessPeer(&value, kGpu, 64) == cudaErrorInvalidDevice);
+  CHECK(cudaDeviceEnablePeerAccess(kOtherGpu, 1) == cudaErrorInvalidValue);
+  CHECK(__cudaGetKernel(&kernel, &unknown) == cudaErrorInvalidDeviceFunction);
+  CHECK(__cudaPopCallConfiguration(&grid, &block, &bytes, &made) == cudaErrorMissingConfiguration);
+  CHECK(cudaFuncGetAttributes(&attributes, &unknown) == cudaErrorInvalidDeviceFunction);
+  CHECK(cudaFuncSetAttribute(&unknown, cudaFuncAttributeMaxDynamicSharedMemorySize, 1) ==
+        cudaErrorInvalidDeviceFunction);
+  CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(&value, &unknown, 32, 0, 0) ==
+        cudaErrorInvalidDeviceFunction);
+  CHECK(cudaMalloc(nullptr, 1) == cudaErrorInvalidValue);
+  CHECK(cudaHostAlloc(&made, 1, 64) == cudaErrorInvalidValue);
+  CHECK(cudaHostUnregister(nullptr) == cudaErrorInvalidValue);
+  CHECK(cudaPointerGetAttributes(nullptr, data) == cudaErrorInvalidValue);
+  CHECK(cudaMemcpyAsync(data, data, 4, cudaMemcpyDefault, stream) ==
+        cudaErrorInvalidResourceHandle);
+  CHECK(cudaMemsetAsync(data, 0, 4, stream) == cudaErrorInvalidResourceHandle);
+  CHECK(cudaGetDriverEntryPointByVersion(nullptr, &made, CUDA_VERSION, 0, nullptr) ==
+        cudaErrorInvalidValue);
+  CHECK(cudaStreamCreateWithPriority(&stream, 64, 0) == cudaErrorInvalidValue);
+  CHECK(cudaStreamWaitEvent(nullptr, event, 64) == cudaErrorInvalidValue);
+  CHECK(cudaStreamAddCallback(stream, nothing, nullptr, 0) == cudaErrorInvalidResourceHandle);
+  CHECK(cudaStreamAddCallback(nullptr, nullptr, nullptr, 0) == cudaErrorInvalidValue);
+  CHECK(cudaStreamIsCapturing(stream, &status) == cudaErrorInvalidResourceHandle);
+  CHECK(cudaEventCreateWithFlags(&event, 64) == cudaErrorInvalidValue);
+  CHECK(cudaEventRecordWithFlags(event, nullptr, 64) == cudaErrorInvalidValue);
+  cudaGetLastError();
+}
+
 #ifdef FSDP_CUDA_KERNELS
 void step(int64_t size, cudaStream_t stream) {
   const at::Tensor x = floats({64});
@@ -154,7 +166,7 @@ void step(int64_t size, cudaStream_t stream) {
 }
 
 TEST_CASE("break: our kernel is started without blocks, or on another GPU's stream") {
-  check(
+  check_refusals(
       {{"elements that were counted wrongly", [] { step(-64, nullptr); }, "invalid configuration"},
        {"another GPU's stream",
         [] { step(64, c10::cuda::getStreamFromPool(false, kOtherGpu).stream()); },
@@ -178,70 +190,28 @@ TEST_CASE("break: a launch takes more than its GPU has") {
     C10_CUDA_CHECK(
         cudaFuncSetAttribute(&kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
   };
-  check({
+  check_refusals({
       {"a function that is no kernel", launch(&unknown, 1, 1, 0), "invalid device function"},
       {"no threads", launch(&kernel, 1, 0, 0), "invalid configuration"},
       {"too many blocks of y", launch(&kernel, dim3(1, 65536), 1, 0), "invalid configuration"},
       {"too many threads", launch(&kernel, 1, dim3(512, 4), 0), "invalid configuration"},
       {"too many threads of z", launch(&kernel, 1, dim3(1, 1, 65), 0), "invalid configuration"},
       {"shared memory without asking", launch(&kernel, 1, 1, 49 << 10), "invalid argument"},
+      {"an occupancy without threads",
+       [] {
+         int blocks = 0;
+         C10_CUDA_CHECK(
+             cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(&blocks, &kernel, 0, 0, 0));
+       },
+       "invalid argument"},
       {"more shared memory than 8.0 has", [&] { ask(164 << 10); }, "invalid argument"},
   });
   const c10::DeviceGuard guard(kHere);
   ask(163 << 10);
   CHECK(error_of(launch(&kernel, 1, 1, 163 << 10)) == "");
   const c10::DeviceGuard turing(c10::Device(at::kCUDA, 0));  // 7.0
-  check({{"more shared memory than was asked for on this GPU", launch(&kernel, 1, 1, 164 << 10),
-          "invalid argument"}});
-}
-
-// Tensors of memory that was not allocated stand for wrong sizes and strides.
-TEST_CASE("break: a product reads or writes beyond its memory") {
-  const at::Tensor x = floats({64, 64});
-  const auto beyond = [&](int64_t rows) {
-    return at::from_blob(x.data_ptr(), {rows, 1 << 20}, x.options());
-  };
-  AtenKernels kernels(at::kCUDA, kCapability / 10);
-  const auto multiply = [&](const at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
-    return [=, &kernels] { kernels.multiply(out, a, b, /*accumulate=*/true); };
-  };
-  check({
-      {"an input", multiply(floats({8, 64}), beyond(8), floats({1 << 20, 64})),
-       "CUBLAS_STATUS_EXECUTION_FAILED"},
-      {"the result", multiply(beyond(64), x, floats({64, 1 << 20})),
-       "CUBLAS_STATUS_EXECUTION_FAILED"},
-  });
-}
-
-extern "C" {
-int cublasCreate_v2(void** handle);
-int cublasDestroy_v2(void* handle);
-int cublasSetStream_v2(void* handle, cudaStream_t stream);
-int cublasSetWorkspace_v2(void* handle, void* workspace, size_t bytes);
-int cublasSgemm_v2(void* handle, int, int, int m, int n, int k, const float*, const float* a,
-                   int lda, const float* b, int ldb, const float*, float* c, int ldc);
-}
-
-TEST_CASE("break: cuBLAS gets handles, sizes or a workspace that do not fit") {
-  const c10::DeviceGuard guard(kHere);
-  const at::Tensor x = floats({64, 64});
-  float* const data = x.data_ptr<float>();
-  const float one = 1;
-  void *handle = nullptr, *destroyed = nullptr;
-  REQUIRE(cublasCreate_v2(&handle) == 0);
-  REQUIRE(cublasCreate_v2(&destroyed) == 0);
-  REQUIRE(cublasDestroy_v2(destroyed) == 0);
-  const auto multiply = [&](void* with, int m, int lda) {
-    return cublasSgemm_v2(with, 0, 0, m, 64, 64, &one, data, lda, data, 64, &one, data, 64);
-  };
-  CHECK(multiply(handle, 64, 64) == 0);
-  CHECK(multiply(destroyed, 64, 64) == 1);
-  CHECK(multiply(handle, -1, 64) == 7);
-  CHECK(multiply(handle, 64, 63) == 7);
-  CHECK(cublasDestroy_v2(destroyed) == 1);
-  CHECK(cublasSetWorkspace_v2(handle, data + 1, 256) == 7);
-  const c10::DeviceGuard there(kThere);
-  CHECK(multiply(handle, 64, 64) == 13);
+  check_refusals({{"more shared memory than was asked for on this GPU",
+                   launch(&kernel, 1, 1, 164 << 10), "invalid argument"}});
 }
 
 template <typename Function>
@@ -287,65 +257,6 @@ TEST_CASE("break: virtual memory is mapped, accessed or freed out of turn") {
   CHECK(clear() == cudaErrorInvalidValue);
   CHECK(free_addresses(address, 2 * kPage) == CUDA_SUCCESS);
   cudaGetLastError();
-}
-
-void call_nccl(ncclResult_t result) {
-  TORCH_CHECK(result == ncclSuccess, ncclGetErrorString(result), ", ", static_cast<int>(result));
-}
-
-TEST_CASE("break: a communicator, its memory or its stream is not its own") {
-  const c10::DeviceGuard guard(kHere);
-  ncclUniqueId id{};
-  ncclComm_t comm = nullptr, destroyed = nullptr;
-  const auto begin = [&](ncclComm_t& made, int size, int rank) {
-    ncclGetUniqueId(&id);
-    call_nccl(ncclCommInitRank(&made, size, id, rank));
-  };
-  begin(comm, 1, 0);
-  begin(destroyed, 1, 0);
-  call_nccl(ncclCommDestroy(destroyed));
-  const at::Tensor x = floats({64}), there = floats({64}, kThere);
-  const auto sum = [&](const at::Tensor& from, void* to, ncclComm_t group, cudaStream_t stream) {
-    return [=] {
-      call_nccl(ncclAllReduce(from.data_ptr(), to, 32, ncclFloat, ncclSum, group, stream));
-    };
-  };
-  const std::string invalid = ", " + std::to_string(ncclInvalidArgument);
-  const std::string usage = ", " + std::to_string(ncclInvalidUsage);
-  const std::string cuda = ", " + std::to_string(ncclUnhandledCudaError);
-  check({
-      {"a rank that is none", [&] { begin(comm, 2, 2); }, invalid.c_str()},
-      {"a destroyed communicator", sum(x, x.data_ptr(), destroyed, nullptr), invalid.c_str()},
-      {"destroyed twice", [&] { call_nccl(ncclCommDestroy(destroyed)); }, invalid.c_str()},
-      {"memory of another GPU", sum(there, x.data_ptr(), comm, nullptr), invalid.c_str()},
-      {"memory of the host", sum(at::zeros({64}), x.data_ptr(), comm, nullptr), invalid.c_str()},
-      {"overlapping memory", sum(x, x.data_ptr<float>() + 1, comm, nullptr), usage.c_str()},
-      {"another GPU's stream",
-       sum(x, x.data_ptr(), comm, c10::cuda::getStreamFromPool(false, kOtherGpu).stream()),
-       cuda.c_str()},
-      {"a root that is none",
-       [&] {
-         call_nccl(ncclBroadcast(x.data_ptr(), x.data_ptr(), 1, ncclFloat, 1, comm, nullptr));
-       },
-       invalid.c_str()},
-      {"a group that ends unbegun", [] { call_nccl(ncclGroupEnd()); }, usage.c_str()},
-  });
-}
-
-TEST_CASE("break: two ranks have one GPU") {
-  ncclUniqueId id{};
-  ncclGetUniqueId(&id);
-  ncclResult_t results[2] = {};
-  const auto rank = [&](int number) {
-    cudaSetDevice(kGpu);
-    ncclComm_t comm = nullptr;
-    results[number] = ncclCommInitRank(&comm, 2, id, number);
-  };
-  std::thread other(rank, 1);
-  rank(0);
-  other.join();
-  CHECK(results[0] == ncclInvalidUsage);
-  CHECK(results[1] == ncclInvalidUsage);
 }
 
 }  // namespace fsdp::refusals_test
