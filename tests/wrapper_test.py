@@ -184,6 +184,53 @@ def test_chats_with_a_format_need_nothing_more(folder):
     assert preset(folder, ["chess.yaml"], ALL) == "set-up release (cpu)"
 
 
+PROFILES = """experiment: methods
+profiles:
+  # device: cuda for all
+  "80 gb":
+    requires: {gpus: 1, gpu_memory_gib: 79}  # kind: messages
+    set:
+      device: cuda
+      data.train: a.parquet
+  24gb: {requires: {gpus: 2}, set: {device: cuda}}
+
+  cpu:
+    set: {data: {kind: messages}}
+  llama:
+    set: {data: {kind: messages, format: llama3}}
+base: {train.seed: 1}
+"""
+
+
+@pytest.mark.parametrize(
+    "arguments, lists, targets",
+    [
+        ([], "release (cpu chats)", ALL),  # the first that requires no GPU
+        (["--profile", "cpu"], "release (cpu chats)", ALL),
+        (["--profile=llama"], "release (cpu)", ALL),
+        (["--profile", "24gb"], "cuda (cpu cuda)", ALL),
+        (["--profile", "24gb", "--set", "data.train=b.parquet"], "cuda (cpu cuda parquet)", ALL + " fsdp-parquet"),
+    ],
+)
+def test_a_profile_that_is_not_used_needs_nothing(folder, arguments, lists, targets):
+    (folder / "chess.yaml").write_text(PROFILES)
+    assert preset(folder, ["chess.yaml", *arguments], targets) == "set-up " + lists
+
+
+@pytest.mark.parametrize("driver", [False, True])
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["--gpu", "rtx4090", "--set", "device=cuda"], ["--profile", "24gb"], ["--set", "data.train=a.parquet"],
+     ["--launcher", "slurm", "--set", "slurm.gpus_per_node=4"]],
+)
+def test_a_plan_needs_the_cpu_variant_alone(folder, arguments, driver):
+    (folder / "chess.yaml").write_text(PROFILES)
+    (folder / "nvidia-smi").write_text("#!/bin/sh\n")
+    (folder / "nvidia-smi").chmod(0o755)
+    path = f"{folder}:/usr/bin:/bin" if driver else "/usr/bin:/bin"
+    assert preset(folder, ["plan", "chess.yaml", *arguments], PATH=path) == "set-up release (cpu)"
+
+
 def test_every_command_is_known_to_start_runs_or_not():
     listed = subprocess.run(
         [SOURCE / "build/release/fsdp-run", "--help"], check=True, text=True, stdout=subprocess.PIPE
