@@ -117,7 +117,7 @@ void read(Database& database, const std::string& sql) {
 
 // Throws std::runtime_error with the first problem.
 void require_sound(Database& database) {
-  require_own_views(database);
+  require_own_schema(database);
   for (const auto& [query, problem] : kSoundnessRules) {
     const auto found = Statement(database, query).value<std::string>();
     if (found) throw std::runtime_error(fmt::format(fmt::runtime(problem), *found));

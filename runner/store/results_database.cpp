@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <fstream>
 #include <system_error>
@@ -102,7 +103,7 @@ void make_with_umask(const path& file) {
 
 Database made_ready(Database database) {
   migrate(database);
-  require_own_views(database);
+  require_own_schema(database);
   return database;
 }
 
@@ -130,24 +131,38 @@ void require_mergeable(const path& file) {
                         file.parent_path().string());
 }
 
-void require_own_views(Database& database) {
+void require_own_schema(Database& database) {
   // Selects the name of each object, and its SQL if it is a view, else its type.
   const std::string made = "select name, iif(type = 'view', sql, type) from sqlite_master ";
+  const auto columns_of = [](Database& of) {
+    return Statement(of,
+                     "select t.name, c.name from sqlite_master t join pragma_table_xinfo(t.name) c "
+                     "where t.type = 'table' order by t.name, c.name")
+        .rows<std::string, std::string>();
+  };
   static const auto kOwn = [&] {
     Database own(":memory:");
     own.execute(schema());
-    return Statement(own, made + "where type in ('table', 'view')")
-        .rows<std::string, std::string>();
+    return std::pair(
+        Statement(own, made + "where type in ('table', 'view')").rows<std::string, std::string>(),
+        columns_of(own));
   }();
+  const auto refuse = [&](const std::string& name) {
+    throw ConfigError(database.file().string(), "",
+                      "its '" + name +
+                          "' is another one than this fsdp-run's; another commit of fsdp-run wrote "
+                          "the file, or another program changed it; use that fsdp-run, restore the "
+                          "file, or choose another folder with --results");
+  };
   // SQLite ignores the case of names.
   Statement of_name(database, made + "where lower(name) = ? and type in ('table', 'view')");
-  for (const auto& [name, own] : kOwn) {
+  for (const auto& [name, own] : kOwn.first) {
     const auto found = of_name.value<std::string, std::string>(name);
-    if (!found || std::get<1>(*found) == own) continue;
-    throw ConfigError(database.file().string(), "",
-                      "another program has changed its '" + name +
-                          "'; restore the file, or choose another folder with --results");
+    if (!found || std::get<1>(*found) != own) refuse(name);
   }
+  std::vector<std::tuple<std::string, std::string>> missing;
+  std::ranges::set_difference(kOwn.second, columns_of(database), std::back_inserter(missing));
+  for (const auto& [table, column] : missing) refuse(table + '.' + column);
 }
 
 Database open_results(const path& results, StoreUse use) {

@@ -332,7 +332,7 @@ TEST_CASE("a source that others have changed is refused by name") {
       {"drop table experiment_texts; create view experiment_texts as "
        "with recursive c(x) as (select 1 union all select x + 1 from c) "
        "select x as digest, x as text from c",
-       "another program has changed its 'experiment_texts'"},
+       "its 'experiment_texts' is another one than this fsdp-run's"},
       {"insert into experiment_texts values ('" + text_digest("mine") + "', 'yours')",
        "its text of the digest " + text_digest("mine")},
       {"create table other as select * from attempts; update other set run = 7;"

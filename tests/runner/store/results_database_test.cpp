@@ -45,7 +45,7 @@ TEST_CASE("a database whose last page is cut short is refused: rows in it would 
                         Contains("copy it once more"));
 }
 
-TEST_CASE("a view that others put in the place of a table or a view of ours is not read") {
+TEST_CASE("another schema with the same version is refused with the true reasons") {
   const ResultsFolder results;
   { const Store store(results.path()); }
   const std::string endless =
@@ -53,16 +53,18 @@ TEST_CASE("a view that others put in the place of a table or a view of ours is n
   const auto change = [&](const std::string& sql) { Database(results.database()).execute(sql); };
   change("create view mine" + endless);
   CHECK_NOTHROW(Store(results.path()));
-  std::string name = "statuses";
-  SECTION("of a view") { change("drop view statuses; create view statuses" + endless); }
-  SECTION("of a table") {
-    name = "experiment_texts";
-    change("drop table experiment_texts; create view Experiment_Texts" + endless);
-  }
+  const auto [sql, name] = GENERATE_COPY(table<std::string, std::string>({
+      {"drop view statuses; create view statuses" + endless, "statuses"},
+      {"drop table experiment_texts; create view Experiment_Texts" + endless, "experiment_texts"},
+      {"alter table steps drop column suspended", "steps.suspended"},
+      {"drop table memory_peaks", "memory_peaks"},
+  }));
+  change(sql);
   const StoreUse use = GENERATE(StoreUse::kCreate, StoreUse::kExisting);
   CHECK_THROWS_WITH(Store(results.path(), use),
                     Contains(results.database().string()) &&
-                        Contains("another program has changed its '" + name + "'"));
+                        Contains("its '" + name + "' is another one than this fsdp-run's") &&
+                        Contains("another commit of fsdp-run wrote the file, or another program"));
 }
 
 TEST_CASE("what is no file is not opened as a database") {
