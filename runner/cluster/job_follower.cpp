@@ -35,14 +35,19 @@ std::optional<int64_t> end_of_time_limit(const TaskState& state, std::optional<i
   return known && std::abs(ends - *known) < kSameEndMs ? *known : ends;
 }
 
+// Returns the time of the last write to the file, by the file server's clock; 0: unknown.
+int64_t write_unix_ms(const std::filesystem::path& file) {
+  struct stat status {};
+  if (stat(file.c_str(), &status) != 0) return 0;
+  return status.st_mtim.tv_sec * 1000 + status.st_mtim.tv_nsec / 1'000'000;
+}
+
 // Returns the time of the last write to a file of the folder; 0: unknown.
 int64_t last_write_unix_ms(const std::filesystem::path& folder) {
   int64_t last = 0;
   std::error_code gone;
   for (const auto& file : std::filesystem::directory_iterator(folder, gone)) {
-    struct stat status {};
-    if (stat(file.path().c_str(), &status) != 0) continue;
-    last = std::max<int64_t>(last, status.st_mtim.tv_sec * 1000);
+    last = std::max(last, write_unix_ms(file.path()));
   }
   return last;
 }
@@ -149,14 +154,22 @@ bool JobFollower::waits_for_files() const {
 
 bool JobFollower::read_events() {
   bool some_ended = false;
-  for (Job& job : jobs_) {
-    for (Task& task : job.tasks) {
+  std::vector<std::pair<const Task*, std::vector<std::vector<Event>>>> news;
+  for (const Job& job : jobs_) {
+    for (const Task& task : job.tasks) {
       if (!task.attempt) continue;
       const bool had_ended = reports_decide(task.attempt->rank_ends());
-      ingest(task);
+      std::vector<std::vector<Event>> events = task.attempt->read();
       some_ended |= !had_ended && reports_decide(task.attempt->rank_ends());
+      if (std::ranges::all_of(events, &std::vector<Event>::empty)) continue;
+      news.emplace_back(&task, std::move(events));
     }
   }
+  if (news.empty()) return some_ended;
+  // On a shared file system, each transaction takes several slow calls.
+  Store::Batch batch(listeners_.store);
+  for (const auto& [task, events] : news) ingest(*task, events);
+  batch.commit();
   return some_ended;
 }
 
@@ -167,19 +180,24 @@ void JobFollower::read_spec(Task& task) const {
 
 void JobFollower::open(Task& task, const AttemptRecord& attempt) {
   read_spec(task);
+  // An attempt that a requeue cut short may be found only when the task waits again or has begun
+  // the next one.
+  const bool was_seen_waiting =
+      write_unix_ms(paths(task).launch_record(attempt.attempt)) >= task.not_begun_unix_ms;
   task.attempt = std::make_unique<OpenAttempt>(
       listeners_.progress, listeners_.results, task.run, attempt.attempt,
-      std::max(attempt.started_unix_ms, task.not_begun_unix_ms));
+      was_seen_waiting ? std::max(attempt.started_unix_ms, task.not_begun_unix_ms)
+                       : attempt.started_unix_ms);
 }
 
-void JobFollower::ingest(Task& task) {
-  OpenAttempt& attempt = *task.attempt;
-  listeners_.store.ingest(task.run.id, attempt.attempt(), attempt.read(), attempt.skipped_lines());
+void JobFollower::ingest(const Task& task, std::span<const std::vector<Event>> events) const {
+  const OpenAttempt& attempt = *task.attempt;
+  listeners_.store.ingest(task.run.id, attempt.attempt(), events, attempt.skipped_lines());
 }
 
 void JobFollower::ingest_rest(Task& task) {
   read_to_end(listeners_.results, [&] {
-    ingest(task);
+    ingest(task, task.attempt->read());
     return task.attempt->at_end();
   });
 }
@@ -231,7 +249,7 @@ void JobFollower::read_files(const Job& job, Task& task) {
     task.over_since.reset();
     show_start(listeners_.progress, task.run);
   }
-  if (task.attempt) ingest(task);
+  if (task.attempt) ingest(task, task.attempt->read());
 }
 
 void JobFollower::take_state(Job& job, Task& task, const std::optional<TaskState>& state) {

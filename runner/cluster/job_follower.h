@@ -51,7 +51,7 @@ class JobFollower {
   struct Task {
     JobTask recorded;
     RunRecord run;
-    int64_t not_begun_unix_ms;  // its attempt had not begun then, by this host's clock
+    int64_t not_begun_unix_ms;  // it waited then, by this host's clock
     int64_t seen_unix_ms = 0;   // Slurm last said then that it runs; 0: never
     bool has_spec;              // of `run`
     std::unique_ptr<OpenAttempt> attempt{};
@@ -93,8 +93,8 @@ class JobFollower {
   bool has_end(const Task& task) const;
   bool may_judge(Task& task);
   void open(Task& task, const AttemptRecord& attempt);
-  // ingest() gives the store a bounded part of the new events, ingest_rest() all of them.
-  void ingest(Task& task);
+  void ingest(const Task& task, std::span<const std::vector<Event>> events) const;
+  // Gives the store all new events.
   void ingest_rest(Task& task);
   void record(Job& job, Task& task, const TaskState& state);
   void warn_if_blocked(Job& job, const TaskState& state);

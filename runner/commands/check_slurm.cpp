@@ -64,9 +64,10 @@ std::vector<Submission> submissions_of(const std::vector<Run>& runs) {
   return submissions;
 }
 
-// Returns the script as it would be submitted, except for names that do not affect Slurm's
-// answer.
-SlurmScript script_of(const Submission& submission, const std::filesystem::path& folder) {
+// Returns the script of the first job as it would be submitted, except for names that do not affect
+// Slurm's answer.
+SlurmScript script_of(const Submission& submission, int64_t most_tasks,
+                      const std::filesystem::path& folder) {
   const RunSpec& spec = submission.first->spec;
   return {.slurm = spec.slurm,
           .request = submission.request,
@@ -74,7 +75,7 @@ SlurmScript script_of(const Submission& submission, const std::filesystem::path&
           .folder = folder,
           .runner = std::filesystem::read_symlink("/proc/self/exe"),
           .working_directory = std::filesystem::current_path(),
-          .array_tasks = submission.is_array ? submission.runs : 0,
+          .array_tasks = submission.is_array ? std::min(submission.runs, most_tasks) : 0,
           .keeps_checkpoints = wants_checkpoints(spec)};
 }
 
@@ -193,7 +194,8 @@ void check_queue(const Preflight& preflight, const Print& print) {
   try {
     const std::vector<Partition> partitions = queue.partitions();
     for (const Submission& submission : submissions_of(runs)) {
-      const SlurmScript script = script_of(submission, scratch.path());
+      const SlurmScript script =
+          script_of(submission, queue.limits().max_array_size, scratch.path());
       const std::string name = submission.first->point + (submission.runs > 1 ? " and others" : "");
       std::ofstream(file) << render_script(template_text(script.slurm), script);
       const Partition partition = partition_of(partitions, script);

@@ -171,6 +171,9 @@ void RunProgress::add(std::span<const std::vector<Event>> events_of_ranks,
                       ProgressClock::time_point now) {
   for (size_t rank = 0; rank < events_of_ranks.size(); ++rank) {
     for (const Event& event : events_of_ranks[rank]) {
+      if (event.elapsed_ms && started) {  // a runner that follows may come late
+        started = std::min(*started, now - std::chrono::milliseconds(*event.elapsed_ms));
+      }
       if (const auto* facts = std::get_if<RunStarted>(&event.body)) {
         steps = facts->steps_planned;
         steps_before = facts->resumed_from_step;

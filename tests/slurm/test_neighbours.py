@@ -22,6 +22,14 @@ def test_a_member_who_may_not_see_the_jobs_does_not_end_their_runs(own_cluster, 
     assert work.attempts() == {"a": ["finished"], "b": ["finished"]}
 
 
+def test_check_splits_arrays_as_the_cluster_asks_before_it_asks_slurm(own_cluster, workplace):
+    cluster = own_cluster(MaxArraySize=3)
+    points = [f"{{name: p{number}, train.seed: {number}}}" for number in range(7)]
+    work = workplace(cluster, experiment(points, BASE))
+    told = work.call("check", work.file, "--launcher", "slurm", status=None)
+    assert "refuse" not in told.stdout + told.stderr, told.stdout
+
+
 def test_arrays_are_split_as_the_cluster_asks_and_one_limit_of_parallel_runs_holds(own_cluster, workplace):
     cluster = own_cluster(MaxArraySize=3)
     points = [f"{{name: p{number}, train.seed: {number}}}" for number in range(7)]

@@ -156,6 +156,53 @@ TEST_CASE("a run of a batch script whose input changed is failed, though its ran
   CHECK(std::filesystem::exists(lab.paths().checkpoints()) == !has_changed);
 }
 
+TEST_CASE("an attempt found after its requeue has no clock that is behind") {
+  Followed lab;
+  FakeJob job(lab.results.path(), lab.run);
+  job.clock_ms = -16'000;
+  job.starts(1, "100_0");
+  // The file server says when the attempt began.
+  const auto began = std::filesystem::file_time_type::clock::now() - std::chrono::seconds(16);
+  std::filesystem::last_write_time(lab.paths().launch_record(1), began);
+  CHECK_FALSE(lab.pass(TaskPhase::kQueued));
+  job.clock_ms = 0;
+  job.starts(2, "100_0");
+  CHECK_FALSE(lab.pass(TaskPhase::kRunning));
+  CHECK(lab.progress.count("the clock of") == 0);
+}
+
+TEST_CASE("new events of all running runs are one transaction") {
+  const ResultsFolder results;
+  Store store(results.path());
+  RecordingProgress progress;
+  JobFollower follower({store, progress, results.path()}, [] { return JobFollower::TimePoint(); });
+  const std::vector<RunRecord> runs = store.plan(experiment("lab"), runs_of_one_shape(12));
+  JobRecord job{.experiment = "lab", .token = "t0ken", .slurm_job = "100", .mode = "per_run"};
+  std::vector<FakeJob> jobs;
+  std::vector<TaskState> states;
+  for (const RunRecord& run : runs) {
+    const auto name = "100_" + std::to_string(std::ssize(jobs));
+    job.tasks.push_back({.task = std::ssize(jobs), .run = run.id, .device_kind = "cpu"});
+    jobs.emplace_back(results.path(), run).starts(1, name);
+    states.push_back({.job = name, .phase = TaskPhase::kRunning, .state = "RUNNING"});
+  }
+  job.id = store.record_job(job);
+  follower.follow(job, runs);
+  follower.pass(states);
+  // SQLite counts a file's changes in its header.
+  const auto changes = [&] { return read_text_file(results.database()).substr(24, 4); };
+  const auto count = [](const std::string& bytes) {
+    return static_cast<uint8_t>(bytes[2]) << 8 | static_cast<uint8_t>(bytes[3]);
+  };
+  const int before = count(changes());
+  for (FakeJob& each : jobs) each.steps(3);
+  follower.read_events();
+  CHECK(count(changes()) == before + 1);
+  for (const RunRecord& run : runs) CHECK(store.events<StepDone>(run.id, 1).size() == 3);
+  follower.read_events();  // nothing is new
+  CHECK(count(changes()) == before + 1);
+}
+
 TEST_CASE("a run whose folder is gone or read-only is judged all the same") {
   using std::filesystem::perms;
   Followed lab;

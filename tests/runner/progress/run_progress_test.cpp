@@ -21,6 +21,16 @@ TEST_CASE("a run's figures come from its ranks' events") {
   CHECK(seconds_left(run) == 49);
 }
 
+TEST_CASE("a run began when its ranks say, also if its runner came late") {
+  const ProgressClock::time_point now = ProgressClock::now();
+  RunProgress run{.point = "run", .started = now - std::chrono::milliseconds(2)};
+  Event first = step_event(1, 500, 0), last = step_event(2, 500, 0);
+  first.elapsed_ms = 1'000;
+  last.elapsed_ms = 5'000;
+  run.add(std::vector<std::vector<Event>>{{first, last}}, now);
+  CHECK(*run.started == now - seconds(5));
+}
+
 TEST_CASE("a loss that is not finite is said to be so") {
   RunProgress run{.point = "run", .steps = 1};
   Event event = step_event(1, 500, 0);
