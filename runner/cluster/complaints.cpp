@@ -91,6 +91,8 @@ constexpr Advice kAdvice[] = {
      "cancel it, and submit again"},
     {"", "JobHeldAdmin", "an administrator holds it", "ask the administrator, or cancel the job"},
     {"", "JobHeldUser", "it is held", "`scontrol release` lets it start"},
+    {"", "job requeued in held state", "it was requeued, and is held",
+     "`scontrol release` lets it start"},
     {"", "JobHoldMaxRequeue", "Slurm started it again too often and holds it",
      "see its output, then `scontrol release`"},
     {"", "launch failed requeued held", "it could not be started on its node, and Slurm holds it",
@@ -168,6 +170,10 @@ bool says_submission_failed(std::string_view error) {
 
 bool says_too_many_jobs(std::string_view complaint) {
   return has_any(complaint, {"SubmitJob", "MaxJobCount", "temporarily unable to accept job"});
+}
+
+bool says_held(std::string_view reason) {
+  return has_any(reason, {"JobHeld", "JobHold", "held"});
 }
 
 bool says_job_is_gone(std::string_view complaint) {

@@ -16,6 +16,8 @@ bool says_unavailable(std::string_view complaint);
 bool says_submission_failed(std::string_view error);
 // True if a limit on the number of submitted jobs was reached.
 bool says_too_many_jobs(std::string_view complaint);
+// True if squeue's reason says that somebody, or Slurm itself, holds the job.
+bool says_held(std::string_view reason);
 // True if a job no longer exists or is over.
 bool says_job_is_gone(std::string_view complaint);
 

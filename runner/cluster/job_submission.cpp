@@ -13,6 +13,7 @@
 #include "base/system/unix_time.h"
 #include "contract/record/run_paths.h"
 #include "contract/spec/yaml_value.h"
+#include "runner/cluster/complaints.h"
 #include "runner/cluster/request.h"
 #include "runner/cluster/script.h"
 #include "runner/host/whole_file.h"
@@ -161,7 +162,7 @@ namespace {
 
 // A task that is held or waits in vain would block all later jobs.
 bool may_run(const JobTask& task) {
-  return !task.over && !task.reason.starts_with("JobHeld") &&
+  return !task.over && !says_held(task.reason) &&
          !task.reason.starts_with("DependencyNeverSatisfied");
 }
 

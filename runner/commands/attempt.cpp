@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/system/cgroups.h"
@@ -178,11 +179,28 @@ Outcome run_in(const ThisJob& job, const std::filesystem::path& folder, const Jo
   return {code, loop.needs_another_start() && slurm.max_restarts > 0};
 }
 
-// Requeues the job unless Slurm is ending it: a cancelled job must stay cancelled.
+// The longest time in which a job asks again to be requeued. At its time limit, Slurm ends it
+// before.
+constexpr std::chrono::minutes kRequeuePatience{10};
+constexpr std::chrono::seconds kLongestRequeuePause{10};
+
+// Requeues the job unless Slurm is ending it: a cancelled job must stay cancelled. If Slurm fails,
+// asks again while there is time.
 void requeue(const std::string& job) {
   SlurmQueue queue;
-  const std::vector<TaskState> states = queue.query({{job}}, geteuid());
-  if (!states.empty() && states.front().phase == TaskPhase::kRunning) queue.requeue(job);
+  const auto deadline = std::chrono::steady_clock::now() + kRequeuePatience;
+  for (std::chrono::seconds pause{1};; pause = std::min(2 * pause, kLongestRequeuePause)) {
+    try {
+      const std::vector<TaskState> states = queue.query({{job}}, geteuid());
+      if (!states.empty() && states.front().phase == TaskPhase::kRunning) queue.requeue(job);
+      return;
+    } catch (const std::runtime_error& error) {
+      if (std::chrono::steady_clock::now() + pause > deadline) throw;
+      std::cerr << "fsdp-run: Slurm does not start the job again (" << visible_line(error.what())
+                << "); it is asked again\n";
+    }
+    std::this_thread::sleep_for(pause);
+  }
 }
 
 ExitCode attempt(const std::filesystem::path& folder) {

@@ -100,7 +100,8 @@ ExitCode SlurmRunner::run(std::vector<RunRecord> runs) {
                                again_);
     }
     listeners_.progress.say("to follow the jobs: " + again_ + "; to end them: " + cancel_);
-    return submission_.some_refused() ? ExitCode::kRunFailed : ExitCode::kOk;
+    const bool all_are_in_jobs = submission_.waiting() == 0 && !submission_.some_refused();
+    return all_are_in_jobs ? ExitCode::kOk : ExitCode::kRunFailed;
   }
   const ExitCode code = sweep_.follow();
   if (code == ExitCode::kInterrupted) return stopped();

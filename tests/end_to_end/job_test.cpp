@@ -151,6 +151,23 @@ TEST_CASE("near its time limit a job saves, is requeued, and goes on where it wa
   CHECK(rows(workplace)[1].resumed_from_step > 0);
 }
 
+TEST_CASE("a job that Slurm does not requeue at once asks again, and goes on") {
+  const Workplace workplace(kSaves, kBase);
+  Submission submission(workplace);
+  const std::string failing = GENERATE("squeue", "scontrol");
+  const std::filesystem::path real = workplace / ("bin/" + failing + ".real");
+  std::filesystem::rename(workplace / ("bin/" + failing), real);
+  // The first call fails.
+  std::ofstream(workplace / ("bin/" + failing))
+      << "#!/bin/bash\nmkdir \"$0.failed\" 2>/dev/null || exec -a \"$0\" \"$0.real\" \"$@\"\n"
+         "echo 'slurm_load_jobs error: Socket timed out on send/recv operation' >&2\nexit 1\n";
+  std::filesystem::permissions(workplace / ("bin/" + failing), std::filesystem::perms::owner_all);
+  const Ended first = submission.run({{"STUB_RULES", "point=slow,step=4,exit=130"}});
+  CHECK(first.status == 130);
+  CHECK_THAT(first.errors, Contains("Socket timed out") && Contains("it is asked again"));
+  CHECK(text_of(workplace / "scontrol") == "requeue 12\n");
+}
+
 TEST_CASE("ranks that are asked to stop without their job end the job, which asks to go on") {
   const Workplace workplace(kSaves + "  - {name: last}\n", kBase);
   Submission submission(workplace);

@@ -22,6 +22,23 @@ def test_a_member_who_may_not_see_the_jobs_does_not_end_their_runs(own_cluster, 
     assert work.attempts() == {"a": ["finished"], "b": ["finished"]}
 
 
+def test_a_detached_call_whose_runs_are_not_all_in_jobs_fails(cluster, workplace, tmp_path):
+    """A limit on submitted jobs once left runs in no job, and the call ended with 0."""
+    points = [f"{{name: p{number}, train.seed: {number}}}" for number in range(3)]
+    work = workplace(cluster, experiment(points, BASE))
+    (tmp_path / "programs").mkdir()
+    sbatch = tmp_path / "programs/sbatch"
+    sbatch.write_text(f"""#!/bin/sh
+        for script; do :; done
+        grep -q -- --array=0-0 "$script" && mkdir {tmp_path}/one 2>/dev/null && exec /usr/bin/sbatch "$@"
+        echo "sbatch: error: AssocMaxSubmitJobLimit" >&2; exit 1""")
+    sbatch.chmod(0o755)
+    ended = work.call(*work.with_stub("--detach"), status=1, PATH=f"{sbatch.parent}:{os.environ['PATH']}")
+    assert "2 runs not submitted, because a limit on submitted jobs is reached" in ended.stderr
+    work.call(*work.with_stub())
+    assert set(work.statuses().values()) == {"finished"}
+
+
 def test_check_splits_arrays_as_the_cluster_asks_before_it_asks_slurm(own_cluster, workplace):
     cluster = own_cluster(MaxArraySize=3)
     points = [f"{{name: p{number}, train.seed: {number}}}" for number in range(7)]

@@ -1,6 +1,7 @@
 """What users are told if jobs wait or never start, or if the controller does not answer."""
 import os
 import select
+import signal
 import time
 
 import pytest
@@ -61,6 +62,26 @@ def test_a_job_that_waits_for_ever_is_said_while_it_waits(cluster, workplace, im
     work.call("cancel", work.file)
     work.end_of(follower, status=1)
     assert work.statuses() == {"never": "cancelled"}
+
+
+def test_a_run_that_is_requeued_and_held_is_said_and_blocks_no_later_one(cluster, workplace, gate):
+    work = workplace(cluster, experiment(
+        ["{name: a}", "{name: b, train.seed: 2}"], BASE,
+        f"time: 10, max_parallel: 1, environment: ['STUB_RULES=step=3,await={gate}']"))
+    first = work.start(*work.with_stub("--only", "a"))
+    work.wait_for_step("a", 2)
+    [row] = work.query("select slurm_job from jobs")
+    assert cluster.call("scontrol", "requeuehold", f"{row['slurm_job']}_0").returncode == 0
+    told = read_until(first, "cancel ends it")
+    assert "held" in told and "`scontrol release` lets it start" in told, told
+    first.send_signal(signal.SIGINT)
+    work.end_of(first, status=130)
+    gate.touch()
+    work.call(*work.with_stub("--only", "b", "--detach"))
+    cluster.wait_until("b has ended", lambda: work.records("end.json"))
+    assert cluster.call("scontrol", "release", row["slurm_job"]).returncode == 0
+    work.call(*work.with_stub())
+    assert work.attempts() == {"a": ["preempted", "finished"], "b": ["finished"]}
 
 
 def test_the_controller_is_away_in_the_middle(any_own_cluster, workplace, gate):

@@ -207,6 +207,9 @@ TEST_CASE_METHOD(OneRunner,
       {"Priority", true},
       {"JobHeldUser", false},
       {"JobHeldAdmin", false},
+      {"JobHoldMaxRequeue", false},
+      {"job requeued in held state", false},
+      {"launch failed requeued held", false},
       {"DependencyNeverSatisfied", false},
   }));
   CAPTURE(reason);

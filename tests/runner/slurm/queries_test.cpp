@@ -220,8 +220,8 @@ TEST_CASE("Only reasons that waiting does not end are reasons to act") {
        {"PartitionNodeLimit", "BadConstraints", "PartitionInactive", "PartitionDown",
         "InvalidAccount", "InvalidQOS", "AccountNotAllowed", "QOSNotAllowed",
         "ReqNodeNotAvail, UnavailableNodes:n[1-2]", "NodeDown", "DependencyNeverSatisfied",
-        "JobHeldAdmin", "launch failed requeued held", "QOSMaxNodePerJobLimit",
-        "AssocMaxWallDurationPerJobLimit", "AssocGrpCPUMinutesLimit",
+        "JobHeldAdmin", "launch failed requeued held", "job requeued in held state",
+        "QOSMaxNodePerJobLimit", "AssocMaxWallDurationPerJobLimit", "AssocGrpCPUMinutesLimit",
         "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority "
         "partitions"}) {
     INFO(stays);
