@@ -21,6 +21,7 @@
 #include "runner/host/environment.h"
 #include "runner/host/provenance.h"
 #include "runner/run/local_launcher.h"
+#include "runner/store/list_name.h"
 #include "runner/table/names.h"
 #include "runner/table/number_text.h"
 #include "runner/table/table.h"
@@ -132,11 +133,13 @@ std::string visible_gpus(const Store& store, const RunRecord& run, const RunSpec
   return fmt::to_string(fmt::join(gpus, ","));
 }
 
-// Returns earlier runs of the experiment: those of the same point first, and the newest first.
+// Returns earlier runs of the experiment, with any overrides: those of the same point first, and
+// the newest first.
 std::vector<RunRecord> earlier_runs(const Store& store, const RunRecord& run) {
   std::vector<RunRecord> earlier = store.runs();
   std::erase_if(earlier, [&](const RunRecord& other) {
-    return other.experiment != run.experiment || other.id >= run.id;
+    return experiment_of_list(other.experiment) != experiment_of_list(run.experiment) ||
+           other.id >= run.id;
   });
   std::ranges::sort(earlier, {}, [&](const RunRecord& other) {
     return std::pair(other.point != run.point, -other.id);

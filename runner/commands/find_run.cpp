@@ -19,6 +19,7 @@
 #include "runner/experiment/experiment.h"
 #include "runner/host/whole_file.h"
 #include "runner/series/run_keys.h"
+#include "runner/store/list_name.h"
 #include "runner/table/names.h"
 
 namespace fsdp {
@@ -38,12 +39,18 @@ bool is_named_by_number_or_hash(const RunRecord& run, const std::string& word) {
 }
 
 std::vector<RunRecord> runs_named(const std::vector<RunRecord>& runs, const std::string& word) {
-  const bool has_current_point = std::ranges::any_of(
-      runs, [&](const RunRecord& run) { return run.current && is_named_by_point(run, word); });
+  // A point means a run in a list, and one in a list without overrides if there is any.
+  const auto rank = [](const RunRecord& run) {
+    return run.current ? 2 - static_cast<int>(!overrides_in(run.experiment).empty()) : 0;
+  };
+  int best = 0;
+  for (const RunRecord& run : runs) {
+    if (is_named_by_point(run, word)) best = std::max(best, rank(run));
+  }
   std::vector<RunRecord> found;
   std::ranges::copy_if(runs, std::back_inserter(found), [&](const RunRecord& run) {
     return is_named_by_number_or_hash(run, word) ||
-           (is_named_by_point(run, word) && (run.current || !has_current_point));
+           (is_named_by_point(run, word) && rank(run) == best);
   });
   return found;
 }
@@ -86,12 +93,19 @@ std::vector<std::string> experiments_named(const Store& store, const std::string
                                            Purpose purpose) {
   const auto with_name = [&](const std::string& name) {
     std::vector<std::string> names;
+    std::vector<std::string> lists;  // with overrides; meant if there is none without
     for (const ExperimentRecord& record : store.experiments()) {
-      const bool is_merged = purpose == Purpose::kRead && !record.source.empty() &&
-                             record.name == record.source + '/' + name;
-      if (record.name == name || is_merged) names.push_back(record.name);
+      const bool is_of_merged = purpose == Purpose::kRead && !record.source.empty();
+      const auto is_named = [&](const std::string& own) {
+        return own == name || (is_of_merged && own == record.source + '/' + name);
+      };
+      if (is_named(record.name)) {
+        names.push_back(record.name);
+      } else if (is_named(experiment_of_list(record.name))) {
+        lists.push_back(record.name);
+      }
     }
-    return names;
+    return names.empty() ? lists : names;
   };
   std::vector<std::string> names = with_name(word);
   if (!names.empty() || !std::filesystem::is_regular_file(word)) return names;

@@ -8,7 +8,9 @@
 #include <set>
 #include <utility>
 
+#include "runner/host/environment.h"
 #include "runner/series/run_keys.h"
+#include "runner/store/list_name.h"
 #include "runner/table/names.h"
 
 namespace fsdp {
@@ -56,8 +58,8 @@ void put_variants(Report& report, Listed listed) {
   if (listed == Listed::kNow) {
     std::erase_if(report.rows, is_variant);
     report.notes.push_back(
-        fmt::format("Not shown: {} outside the experiment's list, made with --set or before the "
-                    "file was edited. `fsdp-run report --all` shows all runs.",
+        fmt::format("Not shown: {} outside the experiment's list, made before the file was edited "
+                    "or with another profile. `fsdp-run report --all` shows all runs.",
                     count == 1 ? "1 run" : fmt::format("{} runs", count)));
     return;
   }
@@ -70,6 +72,17 @@ void put_variants(Report& report, Listed listed) {
   for (RankRow& rank : report.rank_rows) rank.point = report.rows[places.at(rank.run)].point;
   report.notes.push_back(
       "[...]: what differs in runs that are no longer in the experiment's list.");
+}
+
+// Returns the other lists of these experiments: those of runs with overrides.
+std::vector<std::string> lists_beside(const Store& store, const std::vector<std::string>& names) {
+  std::vector<std::string> lists;
+  for (const ExperimentRecord& record : store.experiments()) {
+    const std::string plain = experiment_of_list(record.name);
+    const bool is_beside = plain != record.name && is_among(names, plain);
+    if (is_beside && !is_among(names, record.name)) lists.push_back(record.name);
+  }
+  return lists;
 }
 
 Curve training_loss(const Store& store, const ComparisonRow& run) {
@@ -136,12 +149,28 @@ RunDetail read_run(Store& store, const ComparisonRow& run) {
   return detail;
 }
 
+// Returns the command that runs the list again, from the current folder.
+std::string command_again(const ExperimentRecord& list) {
+  const auto near = list.file.lexically_proximate(std::filesystem::current_path());
+  const bool is_below = !near.string().starts_with("..");
+  std::string command = "./fsdp-run " + shell_quoted((is_below ? near : list.file).string());
+  if (!list.profile.empty()) command += " --profile " + shell_quoted(list.profile);
+  for (const std::string& text : overrides_in(list.name)) {
+    command += " --set " + shell_quoted(text);
+  }
+  return command;
+}
+
 }  // namespace
 
 void read_rows(Report& report, const Store& store, const std::vector<std::string>& experiments,
                std::optional<int64_t> since_unix_ms, Listed listed) {
+  std::vector<std::string> names = experiments;
+  std::vector<std::string> beside = lists_beside(store, experiments);
+  if (listed == Listed::kEver)
+    std::ranges::move(std::exchange(beside, {}), std::back_inserter(names));
   const std::vector<std::string> every{""};
-  for (const std::string& experiment : experiments.empty() ? every : experiments) {
+  for (const std::string& experiment : names.empty() ? every : names) {
     std::ranges::move(store.comparison(experiment, Listed::kEver), std::back_inserter(report.rows));
     if (report.row_kind != RowKind::kRank) continue;
     std::ranges::move(store.comparison_per_rank(experiment, listed),
@@ -153,6 +182,11 @@ void read_rows(Report& report, const Store& store, const std::vector<std::string
     });
   }
   put_variants(report, listed);
+  if (!beside.empty()) {
+    report.notes.push_back(fmt::format(
+        "Not shown: {}, made with --set. `fsdp-run report {}` shows {}.", joined_names(beside),
+        shell_quoted(beside.front()), beside.size() == 1 ? "it" : "the first"));
+  }
   read_losses(report.rows, store);
   read_memory_uses(report.rows, store);
 }
@@ -172,7 +206,9 @@ void read_html_detail(HtmlDetail& html, Store& store, std::span<const Comparison
     }
   }
   for (ExperimentRecord& experiment : store.experiments()) {
-    if (experiments.contains(experiment.name)) html.experiments.push_back(std::move(experiment));
+    if (!experiments.contains(experiment.name)) continue;
+    html.commands.push_back(command_again(experiment));
+    html.experiments.push_back(std::move(experiment));
   }
   for (const std::string& experiment : experiments) {
     for (RankRow& rank : store.comparison_per_rank(experiment, Listed::kEver)) {

@@ -225,7 +225,8 @@ CommandFunction add_report_command(CLI::App& command) {
   fsdp-run report lab --baseline 4xDDP --group batch_size_per_rank
   fsdp-run report lab --output lab.html         or .md, .tex, .csv, .json
   fsdp-run report lab --output lab.html --author "Ada, CS 101" --notes notes.md
-  fsdp-run report lab --all                     with runs made with --set
+  fsdp-run report lab --all                     with the lists of --set
+  fsdp-run report "lab [train.steps=20]"        the runs made with this --set
   fsdp-run report lab --class tokens/s,memory   who measured what, after merge
   fsdp-run report --compare 4xDDP 4xFSDP
   fsdp-run report --compare 4xFSDP "4xFSDP [train.steps=20]"
@@ -251,8 +252,8 @@ CommandFunction add_report_command(CLI::App& command) {
       ->excludes("--columns");
   command.add_flag_callback(
       "--all,--variants", [arguments] { arguments->listed = Listed::kEver; },
-      "Also runs that are no longer in the list (made with --set, or before the file was edited), "
-      "named by what changed");
+      "Also the lists of runs made with --set, and runs of before the file was edited, named by "
+      "what changed");
   add_option(command, "--since TIME", arguments->since,
              "Only runs started since: 2026-11-21, 2026-11-21T14:30, 2h, 3d");
   add_row_options(command, report.row_kind);

@@ -30,6 +30,7 @@
 #include "runner/run/locks.h"
 #include "runner/run/planned_runs.h"
 #include "runner/run/run_planner.h"
+#include "runner/store/list_name.h"
 #include "runner/store/results_database.h"
 #include "runner/table/names.h"
 
@@ -62,12 +63,12 @@ FileDigest digest_of(const std::optional<Store>& store, std::vector<HashedFile>&
   });
 }
 
-void warn_of_another_file(const Store& store, const Experiment& experiment,
+void warn_of_another_file(const Store& store, const ExperimentRecord& experiment,
                           const std::filesystem::path& results, Progress& progress) {
-  const auto earlier = store.experiment_file(experiment.name());
-  if (!earlier || *earlier == absolute_file(experiment)) return;
-  progress.warn("warning: " + results.string() + " holds runs of '" + experiment.name() +
-                "' from " + earlier->string() +
+  const auto earlier = store.experiment_file(experiment.name);
+  if (!earlier || *earlier == experiment.file) return;
+  progress.warn("warning: " + results.string() + " holds runs of '" + experiment.name + "' from " +
+                earlier->string() +
                 "; the runs of this file replace them in the experiment's table; to keep both, "
                 "rename `experiment:` in one, or choose another folder with --results");
 }
@@ -77,15 +78,15 @@ std::optional<std::chrono::seconds> time_limit(const RunArguments& options) {
   return std::chrono::seconds(std::lround(options.time_limit_seconds));
 }
 
-void print_table(Store& store, const Experiment& experiment, const RunArguments& options,
+void print_table(Store& store, const ExperimentRecord& experiment, const RunArguments& options,
                  ExitCode code) {
   Report report;
-  report.title = experiment.title();
+  report.title = experiment.title;
   report.results = options.results;
   report.colour = stdout_has_colour();
   report.width = stdout_columns();
   if (options.per_rank) report.row_kind = RowKind::kRank;
-  read_rows(report, store, {experiment.name()});
+  read_rows(report, store, {experiment.name});
   std::string text = render(options.json ? Format::kJson : Format::kTable, report);
   if (!options.json) {
     std::cout << text << std::flush;
@@ -96,11 +97,12 @@ void print_table(Store& store, const Experiment& experiment, const RunArguments&
             << text << "}\n";
 }
 
-JobSubmission::Settings submission_of(const RunArguments& options, const Experiment& experiment,
+JobSubmission::Settings submission_of(const RunArguments& options,
+                                      const ExperimentRecord& experiment,
                                       const std::filesystem::path& runner,
                                       const std::filesystem::path& trainer, GitState git) {
   JobPlan plan;
-  plan.file = absolute_file(experiment);
+  plan.file = experiment.file;
   plan.working_directory = std::filesystem::current_path();
   plan.profile = options.choice.expand.profile;
   plan.set = options.choice.expand.set;
@@ -109,16 +111,18 @@ JobSubmission::Settings submission_of(const RunArguments& options, const Experim
   plan.trainer = trainer;
   plan.time_limit_s = options.time_limit_seconds;
   plan.git = std::move(git);
-  return {experiment.name(), experiment.text(), runner, plan, {}};
+  return {experiment.name, experiment.text, runner, plan, {}};
 }
 
-ExperimentRecord record_of(const Experiment& experiment, const std::string& profile) {
-  return {.name = experiment.name(),
-          .title = experiment.title(),
+// Returns the record of the list that the runs belong to.
+ExperimentRecord record_of(const Experiment& experiment, const Expansion& expansion) {
+  const std::vector<std::string>& overrides = expansion.list_overrides;
+  return {.name = list_name(experiment.name(), overrides),
+          .title = list_name(experiment.title(), overrides),
           .file = absolute_file(experiment),
           .text = experiment.text(),
           .text_digest = text_digest(experiment.text()),
-          .profile = profile,
+          .profile = expansion.profile,
           .compare = std::string(name_of(experiment.compare()))};
 }
 
@@ -146,13 +150,14 @@ struct Preparation {
       : host(find_host(options.choice.gpus)),
         experiment(Experiment::load(options.choice.file)),
         git(absolute_file(experiment)),
-        expansion(experiment.expand(options.choice.expand, host.resources)) {
+        expansion(experiment.expand(options.choice.expand, host.resources)),
+        record(record_of(experiment, expansion)) {
     check_inputs_of(expansion);
     if (options.choice.expand.on_cluster) check_for_slurm(options, expansion);
     trainer = find_trainer(options.trainer);
     check_results_path(options.results);
     if (has_results(options.results)) results.emplace(options.results);
-    if (results) results->require_own(experiment.name());
+    if (results) results->require_own(record.name);
     chosen = planned_runs(experiment, expansion.runs, digest);
     left_out = left_out_runs(experiment, expansion.left_out, digest);
     trainer_digest = digest(trainer);
@@ -162,6 +167,7 @@ struct Preparation {
   Experiment experiment;
   GitQuery git;
   Expansion expansion;
+  ExperimentRecord record;
   std::filesystem::path trainer;
   std::optional<Store> results;  // empty: none yet
   std::vector<HashedFile> computed;
@@ -193,8 +199,8 @@ Store& open_store(Preparation& prepared, const RunArguments& options) {
   if (!prepared.results) prepared.results.emplace(options.results);
   log_to_file(std::filesystem::absolute(options.results) / "fsdp-run.log", options.log_level);
   log(LogLevel::kInfo, "start",
-      fmt::format("experiment {}, {}, process {} on {}", prepared.experiment.name(),
-                  absolute_file(prepared.experiment).string(), getpid(), prepared.host.name));
+      fmt::format("experiment {}, {}, process {} on {}", prepared.record.name,
+                  prepared.record.file.string(), getpid(), prepared.host.name));
   for (const HashedFile& file : prepared.computed) {
     if (file.is_settled) prepared.results->remember_digest(file.state, file.digest);
   }
@@ -218,7 +224,7 @@ ExitCode run(const RunArguments& options) {
   // Read now: a build may replace the file while jobs are followed, but the path stays the same.
   const std::filesystem::path runner = std::filesystem::read_symlink("/proc/self/exe");
   Preparation prepared(options);
-  const Experiment& experiment = prepared.experiment;
+  const ExperimentRecord& experiment = prepared.record;
   std::signal(SIGPIPE, SIG_IGN);  // runs go on if the output's reader is gone
 
   const std::unique_ptr<Progress> shown = make_progress(progress_mode(options));
@@ -227,7 +233,7 @@ ExitCode run(const RunArguments& options) {
     log(LogLevel::kInfo, "plan", line);
     progress.say(line);
   };
-  const ExperimentLock lock(options.results, experiment.name(), say);
+  const ExperimentLock lock(options.results, experiment.name, say);
   Store& store = open_store(prepared, options);
   warn_of_another_file(store, experiment, options.results, progress);
   if (!prepared.expansion.profile_reason.empty()) {
@@ -236,7 +242,7 @@ ExitCode run(const RunArguments& options) {
   for (const std::string& sentence : prepared.expansion.overridden) {
     progress.warn("warning: " + sentence);
   }
-  recover_attempts(store, options.results, experiment.name(), say);
+  recover_attempts(store, options.results, experiment.name, say);
 
   const bool on_slurm = options.choice.expand.on_cluster;
   const auto kind_of_device = [&, gpus = device_kinds(prepared.host.gpus)](const RunSpec& spec) {
@@ -249,7 +255,7 @@ ExitCode run(const RunArguments& options) {
   const auto expected_value = [&](const auto& series, const std::string&) {
     return series->expected_largest(predict);
   };
-  RunPlanner planner(store, experiment, prepared.digest,
+  RunPlanner planner(store, prepared.experiment, prepared.digest,
                      {.device_kind = kind_of_device,
                       .rerun = options.rerun,
                       .expected_value = expected_value,
@@ -266,14 +272,13 @@ ExitCode run(const RunArguments& options) {
     if (!slurm->pick_up()) return ExitCode::kInterrupted;
   }
   const auto plan = [&] {
-    return planner.plan(record_of(experiment, prepared.expansion.profile), prepared.expansion,
-                        prepared.chosen, prepared.left_out);
+    return planner.plan(experiment, prepared.expansion, prepared.chosen, prepared.left_out);
   };
   std::vector<RunRecord> runs = plan();
   // A database that was lost knows its runs again now, and their files know how they ended.
   const auto recover = [&] {
-    const int recovered = recover_attempts(store, options.results, experiment.name(), say);
-    return recovered + import_attempts_of_others(store, options.results, experiment.name(), say);
+    const int recovered = recover_attempts(store, options.results, experiment.name, say);
+    return recovered + import_attempts_of_others(store, options.results, experiment.name, say);
   };
   while (recover() > 0) runs = plan();
   if (options.skip_oversized) leave_out_oversized(runs, predict, say);
@@ -285,8 +290,8 @@ ExitCode run(const RunArguments& options) {
   }
   Provenance provenance;
   if (!slurm && !runs.empty()) {
-    provenance = provenance_of_this_process(prepared.git.result(), prepared.trainer_digest,
-                                            experiment.text());
+    provenance =
+        provenance_of_this_process(prepared.git.result(), prepared.trainer_digest, experiment.text);
   }
   const ExitCode code = slurm
                             ? slurm->run(std::move(runs))

@@ -1,6 +1,6 @@
 #include "runner/experiment/drafts.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <unordered_map>
@@ -109,6 +109,19 @@ void fill_in(RunSpec& spec, const Layers& layers) {
 
 }  // namespace
 
+bool SetOption::changes_results() const {
+  const auto is_counted = [](size_t number) {
+    const std::optional<Effect>& effect = run_spec_keys()[number].effect;
+    return !effect || *effect > Effect::kHowOnly;
+  };
+  return !overrides.preset().empty() || std::ranges::any_of(overrides.given(), is_counted);
+}
+
+bool SetOption::gives_path() const {
+  return std::ranges::any_of(overrides.given(),
+                             [](size_t number) { return run_spec_keys()[number].is_path; });
+}
+
 // Visits the layers in their order of application.
 template <typename Visit>
 void Layers::visit(const RunOrigin& origin, std::optional<int64_t> doubled,
@@ -125,6 +138,26 @@ SpecDraft Layers::spec_draft_of(const RunOrigin& origin, std::optional<int64_t> 
   SpecDraft draft;
   visit(origin, doubled, [&](const Overrides& layer) { draft.apply(layer); });
   return draft;
+}
+
+std::vector<OutrankedKey> Layers::outranked_keys(const RunOrigin& origin) const {
+  std::vector<OutrankedKey> found;
+  const auto look_in = [&](const Overrides& layer) {
+    for (const size_t number : layer.given()) {
+      const RunSpecKey& key = run_spec_keys()[number];
+      const auto changes = [&](const SetOption& option) {
+        return option.overrides.changes(number);
+      };
+      const auto option = std::ranges::find_if(set_options_, changes);
+      if (option == set_options_.end()) continue;
+      std::string value = values_of(layer)[number].second;
+      if (value == key.yaml(spec_of(origin))) continue;
+      found.push_back({&*option, key.name, std::move(value), layer.place(key.name)});
+    }
+  };
+  look_in(origin.point->overrides);
+  for (const size_t number : *origin.combination) look_in(origin.block->values[number].overrides);
+  return found;
 }
 
 std::string Layers::place(const RunOrigin& origin, std::string key) const {
@@ -146,12 +179,17 @@ std::string Layers::place(const RunOrigin& origin, std::string key) const {
 Draft draft_of(const RunOrigin& origin, const Layers& layers, std::optional<int64_t> doubled) {
   const SpecDraft given = layers.spec_draft_of(origin, doubled);
   Draft draft{.origin = origin, .series = "", .spec = given.plain()};
-  draft.series = draft.name_without_doubled();
-  if (const auto& key = draft.doubled()) {
-    draft.series += key->suffix(doubled.value_or(key->range.from));
-  }
+  const auto name = [&] {
+    draft.series = draft.name_without_doubled();
+    if (const auto& key = draft.doubled()) {
+      draft.series += key->suffix(doubled.value_or(key->range.from));
+    }
+  };
+  name();
   try {
     draft.spec = given.evaluated();
+    draft.outranked = layers.outranked_keys(origin);
+    name();
     fill_in(draft.spec, layers);
     draft.spec = resolved(draft.spec);
   } catch (const ConfigError& error) {
@@ -166,8 +204,18 @@ std::string Draft::name(int64_t repeat) const {
   return repeats() > 1 ? fmt::format("{} #{}", series, repeat + 1) : series;
 }
 
-std::string Draft::name_without_doubled() const {
+std::string Draft::name_in_file() const {
   return origin.point->name + origin.block->suffix(*origin.combination);
+}
+
+std::string Draft::name_without_doubled() const {
+  std::vector<std::string> texts;
+  for (const OutrankedKey& key : outranked) {
+    const std::string& text = key.option->text;
+    const bool is_new = std::ranges::find(texts, text) == texts.end();
+    if (is_new && key.option->changes_results()) texts.push_back(text);
+  }
+  return name_in_file() + (texts.empty() ? "" : fmt::format(" [{}]", fmt::join(texts, ", ")));
 }
 
 std::string Draft::place() const {
@@ -218,8 +266,8 @@ void check_specs_differ(const std::vector<const Draft*>& drafts, const Layers& l
       others.push_back(draft);
       continue;
     }
-    const std::string are_same =
-        fmt::format("the runs '{}' and '{}' are the same", (*same)->series, draft->series);
+    const std::string are_same = fmt::format("the runs '{}' and '{}' are the same",
+                                             (*same)->name_in_file(), draft->name_in_file());
     for (const size_t number : *draft->origin.combination) {
       const std::string& key = draft->origin.block->values[number].key;
       if (const std::string set = layers.place_in_set(key); !set.empty()) {

@@ -18,18 +18,37 @@ struct RunOrigin {
   const Combination* combination;
 };
 
+// One option --set.
+struct SetOption {
+  std::string text;  // "train.steps=20"
+  Overrides overrides;
+
+  // True if it gives a key that is more than how a run is carried out.
+  bool changes_results() const;
+  bool gives_path() const;
+};
+
+// A key of a point, or of a combination of its sweep, that --set outranks.
+struct OutrankedKey {
+  const SetOption* option;
+  std::string key;
+  std::string value;  // that has no effect
+  std::string place;  // of this value
+};
+
 // The layers of overrides that make a run's specification, in order of application: base, the
 // profile's set, the point, the sweep's values, --set. `device` is for runs that leave it open.
 // `profile` is one of the file's, or null.
 class Layers {
  public:
   Layers(std::shared_ptr<const ExperimentFile> file, const Profile* profile, Overrides set,
-         DeviceKind device, ExpandOptions options = {})
+         DeviceKind device, ExpandOptions options = {}, std::vector<SetOption> set_options = {})
       : device(device),
         options(std::move(options)),
         file_(std::move(file)),
         profile_(profile),
-        set_(std::move(set)) {}
+        set_(std::move(set)),
+        set_options_(std::move(set_options)) {}
 
   // Applies the layers. A key that the block doubles gets `doubled`, or else its first value.
   SpecDraft spec_draft_of(const RunOrigin& origin, std::optional<int64_t> doubled = {}) const;
@@ -41,6 +60,9 @@ class Layers {
   // Returns the place where the run's `key`, or the section around it, was given last; else the
   // file.
   std::string place(const RunOrigin& origin, std::string key) const;
+
+  // Returns the keys of the run's point and combination that have another value because of --set.
+  std::vector<OutrankedKey> outranked_keys(const RunOrigin& origin) const;
 
   // Returns the place where --set gives `key`. Empty if --set does not.
   std::string place_in_set(std::string_view key) const { return set_.place(key); }
@@ -55,20 +77,26 @@ class Layers {
   std::shared_ptr<const ExperimentFile> file_;
   const Profile* profile_;
   Overrides set_;
+  std::vector<SetOption> set_options_;  // of set_, if outranked keys matter
 };
 
 // One combination of one point, which is run once or more.
 struct Draft {
   RunOrigin origin;
-  std::string series;  // the point's name, the combination's values, the doubled value
-  RunSpec spec;        // resolved, unless there is a problem
+  // The point's name, the combination's values, " [batch.total=8]" if --set outranks one of these,
+  // and the doubled value.
+  std::string series;
+  RunSpec spec;                          // resolved, unless there is a problem
   std::optional<ConfigError> problem{};  // why `spec` cannot be resolved, with the place
+  std::vector<OutrankedKey> outranked{};
 
   int64_t repeats() const { return origin.block->repeats.count; }
   const std::optional<DoubledKey>& doubled() const { return origin.block->doubled; }
   // The series, with " #1" and so on if there are several repeats.
   std::string name(int64_t repeat) const;
   std::string name_without_doubled() const;
+  // The point's name with the combination's values, as the file has them.
+  std::string name_in_file() const;
   std::string place() const;
 };
 

@@ -1,11 +1,12 @@
 #include "runner/experiment/experiment.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <fnmatch.h>
 
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <map>
 #include <sstream>
 #include <unordered_set>
 
@@ -32,12 +33,19 @@ Overrides read_set_options(const std::vector<std::string>& options) {
   return overrides;
 }
 
+std::vector<SetOption> each_option(const std::vector<std::string>& options) {
+  std::vector<SetOption> each;
+  for (const std::string& option : options) each.push_back({option, read_set_options({option})});
+  return each;
+}
+
 using Names = std::unordered_set<std::string>;
 
 // Returns the names by which --only may choose a run: its own, its point's, and its series' with or
 // without the doubled value.
 std::vector<std::string> names_of(const Draft& draft, int64_t repeat) {
-  return {draft.series, draft.name_without_doubled(), draft.name(repeat), draft.origin.point->name};
+  return {draft.series, draft.name_without_doubled(), draft.name(repeat), draft.name_in_file(),
+          draft.origin.point->name};
 }
 
 // An empty `only` chooses all runs.
@@ -207,6 +215,53 @@ std::shared_ptr<const DoublingSeries> series_of(const Run& first, const RunOrigi
   return std::make_shared<DoublingSeries>(key, last, make);
 }
 
+// Returns a sentence for each option of --set that outranks keys of points, with all values.
+std::vector<std::string> outranked_sentences(const std::vector<Draft>& drafts) {
+  constexpr size_t kMostNamed = 3;
+  std::map<std::string, std::vector<std::string>> values;  // by the option's text
+  for (const Draft& draft : drafts) {
+    for (const OutrankedKey& key : draft.outranked) {
+      std::vector<std::string>& own = values[key.option->text];
+      std::string value = fmt::format("{}: {} of '{}' ({})", key.key, key.value,
+                                      draft.origin.point->name, key.place);
+      if (std::ranges::find(own, value) == own.end()) own.push_back(std::move(value));
+    }
+  }
+  std::vector<std::string> sentences;
+  for (auto& [text, own] : values) {
+    const size_t more = own.size() - std::min(own.size(), kMostNamed);
+    own.resize(own.size() - more);
+    sentences.push_back(fmt::format("--set {} outranks {}{}", text, fmt::join(own, ", "),
+                                    more > 0 ? fmt::format(" and {} more", more) : ""));
+  }
+  return sentences;
+}
+
+// Returns the texts of the options that change results, sorted; none if `drafts` are what the file
+// has without them.
+std::vector<std::string> overrides_of_list(const std::shared_ptr<const ExperimentFile>& file,
+                                           const std::vector<SetOption>& options,
+                                           const std::vector<Draft>& drafts, const Layers& plain) {
+  std::vector<std::string> texts;
+  bool gives_path = false;
+  for (const SetOption& option : options) {
+    if (!option.changes_results()) continue;
+    texts.push_back(option.text);
+    gives_path |= option.gives_path();
+  }
+  std::ranges::sort(texts);
+  if (texts.empty() || gives_path) return texts;
+  try {
+    const auto has_same_identity = [](const Draft& one, const Draft& other) {
+      return !one.problem && !other.problem && one.series == other.series &&
+             identity_keys(one.spec) == identity_keys(other.spec);
+    };
+    if (std::ranges::equal(drafts, draft_runs(file, plain), has_same_identity)) texts.clear();
+  } catch (const ConfigError&) {  // the file needs these options
+  }
+  return texts;
+}
+
 // Returns cuda if there are GPUs or the profile requires them.
 DeviceKind automatic_device(const Profile* profile, const Resources& host, bool on_cluster) {
   const bool wants_gpus = profile && profile->gpus;
@@ -225,8 +280,9 @@ Expansion Experiment::expand(const ExpandOptions& options, const Resources& host
   };
   const auto [profile, reason] = choose_profile(file, options, resources_of);
   if (profile) check_preset(file.base, *profile);
-  const auto layers = std::make_shared<Layers>(
-      file_, profile, set, automatic_device(profile, host, on_cluster), options);
+  const auto layers =
+      std::make_shared<Layers>(file_, profile, set, automatic_device(profile, host, on_cluster),
+                               options, each_option(options.set));
   std::vector<Draft> drafts = draft_runs(file_, *layers);
   const Names only = selected_names(options.only, drafts);
   check_chosen(drafts, only, *layers);
@@ -238,6 +294,9 @@ Expansion Experiment::expand(const ExpandOptions& options, const Resources& host
     expansion.profile_gpu_memory_gib = profile->gpu_memory_gib;
     expansion.overridden = overridden_keys(file.base, *profile, set);
   }
+  std::ranges::move(outranked_sentences(drafts), std::back_inserter(expansion.overridden));
+  expansion.list_overrides = overrides_of_list(file_, each_option(options.set), drafts,
+                                               Layers(file_, profile, {}, layers->device, options));
   std::vector<RunOrigin> origins;  // by position
   for (Draft& draft : drafts) {
     const RunOrigin origin = draft.origin;

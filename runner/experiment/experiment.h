@@ -64,8 +64,12 @@ struct Expansion {
   std::string profile;                           // empty if the experiment has none
   std::string profile_reason;                    // "cpu: a100x4 needs 4 GPUs, this host has 0"
   std::optional<double> profile_gpu_memory_gib;  // required by the profile
-  std::vector<std::string> overridden;  // keys of base that the profile overrides, in words
-  std::vector<Run> runs;                // for a doubled key, the run of its first value
+  // In words: keys of base that the profile overrides, and keys of points that --set overrides.
+  std::vector<std::string> overridden;
+  // The texts of --set that change results, sorted. If there are any, the runs are a list of their
+  // own (runner/store/list_name.h).
+  std::vector<std::string> list_overrides;
+  std::vector<Run> runs;      // for a doubled key, the run of its first value
   std::vector<Run> left_out;  // those that `only` leaves out, except any that cannot be resolved
   // The place where the run's key, or the nearest section around it, was given last:
   // file:line:column, --set, or else the file.

@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "contract/spec/overrides.h"
@@ -69,6 +70,9 @@ using ResourcesOf = std::function<Resources(const Profile&)>;
 // met.
 ProfileChoice choose_profile(const ExperimentFile& file, const ExpandOptions& options,
                              const ResourcesOf& resources_of);
+
+// Returns each key and its value in `layer`, by the key's number: an expression as it is written.
+std::vector<std::pair<std::string, std::string>> values_of(const Overrides& layer);
 
 // Returns a sentence, with both places, for each key of `base` that the profile changes or clears.
 // Leaves out keys that `outranked`, the overrides of --set, changes: neither value counts then.

@@ -88,16 +88,6 @@ ProfileChoice choose_first_with_gpus(const std::vector<Profile>& profiles) {
 
 constexpr const char* kModelConfig = "model.config";
 
-std::vector<std::pair<std::string, std::string>> values_of(const Overrides& layer) {
-  RunSpec spec;
-  layer.apply(spec);
-  auto values = keys_and_values(spec);
-  for (const DerivedValue& derived : layer.derived()) {
-    values[derived.key].second = derived.expression.text();
-  }
-  return values;
-}
-
 // Returns the key of the profile that excludes `key`, with its place. Empty if there is none.
 std::string exclusion_of(const std::string& key, const Profile& profile) {
   for (const auto& [one, other] : alternatives()) {
@@ -139,6 +129,16 @@ ProfileChoice choose_profile(const ExperimentFile& file, const ExpandOptions& op
   throw ConfigError(
       "--profile", name,
       "no such profile in this experiment; allowed: " + joined(names) + suggestion(name, names));
+}
+
+std::vector<std::pair<std::string, std::string>> values_of(const Overrides& layer) {
+  RunSpec spec;
+  layer.apply(spec);
+  auto values = keys_and_values(spec);
+  for (const DerivedValue& derived : layer.derived()) {
+    values[derived.key].second = derived.expression.text();
+  }
+  return values;
 }
 
 std::vector<std::string> overridden_keys(const Overrides& base, const Profile& profile,

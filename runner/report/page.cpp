@@ -60,10 +60,7 @@ JsonObject block_data(const Block& block) {
 }
 
 JsonObject experiment_data(const ExperimentRecord& experiment) {
-  return JsonObject()
-      .add("name", experiment.name)
-      .add("file", experiment.file.filename())
-      .add("profile", experiment.profile);
+  return JsonObject().add("name", experiment.name).add("file", experiment.file.filename());
 }
 
 // Returns the data of a row that has a scaling base or is one.
@@ -103,6 +100,7 @@ std::string page_data(const Table& table, const Report& report, const std::deque
       .add("head", JsonObject().add("question", question).add("author", html.head.author))
       .add("results", report.results)
       .add("experiments", mapped(html.experiments, experiment_data))
+      .add("commands", html.commands)
       .add("scaling", mapped(scaled, scaling_data))
       .add("runs_total", html.run_count)
       .add("columns", mapped(table.columns, column_data))

@@ -88,6 +88,7 @@ struct PageHead {
 struct HtmlDetail {
   PageHead head{};
   std::vector<ExperimentRecord> experiments{};  // of the runs
+  std::vector<std::string> commands{};          // that run the experiments again
   std::vector<RunDetail> runs;
   size_t run_count = 0;  // how many runs are shown, those without detail included
   // The experiments' files at the time of the attempts, by Provenance::experiment_text_digest.

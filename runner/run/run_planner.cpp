@@ -117,6 +117,7 @@ RunPlanner::RunPlanner(Store& store, const Experiment& experiment, FileDigest di
 std::vector<RunRecord> RunPlanner::plan(const ExperimentRecord& record, const Expansion& expansion,
                                         std::vector<RunRecord> chosen,
                                         std::vector<RunRecord> left_out) {
+  list_ = record.name;
   series_.clear();
   with_result_ = 0;
   std::vector<Step> steps;
@@ -169,7 +170,7 @@ std::optional<SearchState> RunPlanner::search_of(const RunRecord& run) const {
                     .begins_anew = begins_anew(series)};
   if (const auto known = known_out_of_memory(run)) state.too_large = known->value;
   for (RunRecord& other : store_.runs()) {
-    const bool is_of_series = other.experiment == experiment_.name() &&
+    const bool is_of_series = other.experiment == list_ &&
                               other.family == run.family && other.position == run.position;
     if (!is_of_series || other.id == run.id) continue;
     const bool is_outdated =
@@ -186,7 +187,7 @@ std::optional<RunRecord> RunPlanner::after(const RunRecord& ended, RunStatus sta
   ValueSearch series = found->second;
   if (!series.take_result(ended, status)) return std::nullopt;
   for (Step& step : walk(series)) {
-    RunRecord record = store_.plan_one_more(experiment_.name(), step.run);
+    RunRecord record = store_.plan_one_more(list_, step.run);
     if (!is_to_launch(step, record)) continue;
     series_.insert_or_assign(record.id, std::move(series));
     return record;
@@ -225,7 +226,7 @@ std::vector<RunPlanner::Step> RunPlanner::recorded_steps(ValueSearch& series) {
   std::vector<Step> steps;
   if (!series.doubling->is_refined() || begins_anew(series)) return steps;
   const std::string family = series.doubling->family(digest_);
-  for (const int64_t value : store_.values_with_result(experiment_.name(), family)) {
+  for (const int64_t value : store_.values_with_result(list_, family)) {
     if (!series.doubling->is_in_range(value)) continue;
     try {
       Step known{run_of(series, value)};
@@ -277,7 +278,7 @@ std::vector<RunPlanner::Step> RunPlanner::walk(ValueSearch& series) {
 // Returns whether the step's run fits, and decides about the step. nullopt: it has to be launched.
 std::optional<bool> RunPlanner::is_known_to_fit(Step& step) const {
   const RunRecord& run = step.run;
-  const auto record = store_.recorded_run(experiment_.name(), run.point, run.hash);
+  const auto record = store_.recorded_run(list_, run.point, run.hash);
   if (record && record->status == RunStatus::kFinished && finishes_here(*record, run.spec)) {
     step.decision = Decision::kKeepResult;
     return true;

@@ -85,8 +85,9 @@ TEST_CASE("explain says why a run failed, what makes it another run, and how to 
             .run({"experiment.yaml", "--set", "train.steps=7"},
                  {{"STUB_RULES", "step=2,fail=out of luck"}})
             .status == 1);
+  const std::string list = "trial [train.steps=7]", run = list + "/first";
   const std::string explained =
-      workplace.call({"explain", "first", "--trainer", STUB_TRAINER_PROGRAM}).output;
+      workplace.call({"explain", run, "--trainer", STUB_TRAINER_PROGRAM}).output;
   CHECK_THAT(explained, Contains("failed: rank 0: out of luck") &&
                             Contains("has no result, so the next call of fsdp-run runs it") &&
                             Contains("  | stub trainer, rank 0") && Contains("train.steps: 7") &&
@@ -95,12 +96,12 @@ TEST_CASE("explain says why a run failed, what makes it another run, and how to 
   const std::string command = line_of(explained, " --spec ");
   CHECK_THAT(command, Contains("RANK=0 ") && Contains("WORLD_SIZE=1 "));
   REQUIRE(std::system(("cd / && env -i " + command + " > /dev/null").c_str()) == 0);
-  const ComparisonRow row = rows(workplace).at(0);
+  const ComparisonRow row = Store(workplace.results()).comparison(list).at(0);
   CHECK_THAT(text_of(workplace.results() / row.folder / "attempt-2/events.rank0.jsonl"),
              Contains("\"kind\":\"run_finished\"") && Contains("\"steps\":7"));
 
   std::filesystem::remove(workplace.results() / row.folder / "attempt-1/rank0.log");
-  CHECK_THAT(workplace.call({"explain", "first", "--trainer", STUB_TRAINER_PROGRAM}).output,
+  CHECK_THAT(workplace.call({"explain", run, "--trainer", STUB_TRAINER_PROGRAM}).output,
              Contains("  there is nothing in ") && !Contains("the end of "));
 }
 

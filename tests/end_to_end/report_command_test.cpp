@@ -89,7 +89,11 @@ TEST_CASE("a sweep over methods has a row for each, with the parameters that are
 TEST_CASE("runs that left the list are told of, are rows on request, and are compared by name") {
   const Workplace workplace(kTwoPoints);
   REQUIRE(workplace.run().status == 0);
-  REQUIRE(workplace.run({"experiment.yaml", "train.steps=7", "--only", "second"}).status == 0);
+  std::ofstream(workplace / "experiment.yaml")
+      << "experiment: trial\nbase: {train.steps: 7, device: cpu, data.train: " << few_games()
+      << "}\npoints:\n"
+      << kTwoPoints;
+  REQUIRE(workplace.run({"experiment.yaml", "--only", "second"}).status == 0);
   CHECK_THAT(run_report(workplace, {}).output,
              Contains("Not shown: 2 runs outside") && Contains("`fsdp-run report --all`"));
   const std::string first = "first [train.steps=5]", second = "second [train.steps=5]";
@@ -109,7 +113,64 @@ TEST_CASE("runs that left the list are told of, are rows on request, and are com
   CHECK_THAT(run_report(workplace, {"--compare", "second", second}).output,
              Contains("steps planned") && Contains("x0.71"));
   CHECK_THAT(workplace.call({"diff", "second", second}).output,
-             Contains("train.steps  7") && Contains("  5\n"));
+             Contains("train.steps ") && Contains("  5\n"));
+}
+
+TEST_CASE("runs with --set are a list of their own, and leave the file's list as it was") {
+  const Workplace workplace(
+      "  - {name: first, strategy: {kind: ddp, ranks: 3}}\n"
+      "  - {name: second, strategy: {kind: fsdp, ranks: 2}, train.steps: 6}\n"
+      "profiles: {usual: {set: {}}, other: {set: {train.seed: 3}}}\n");
+  const std::vector<std::string> plain{"experiment.yaml", "--profile", "other"};
+  const auto with = [&](const std::string& override) {
+    std::vector<std::string> arguments = plain;
+    arguments.push_back(override);
+    return workplace.run(arguments);
+  };
+  const auto csv = [&](std::vector<std::string> words) {
+    words.insert(words.end(), {"--format", "csv", "--columns", "point,steps"});
+    return run_report(workplace, words).output;
+  };
+  REQUIRE(with("train.steps=7").status == 0);
+  const std::string list = "trial [train.steps=7]";
+  const std::string of_list = "point,steps\r\nfirst,7\r\nsecond [train.steps=7],7\r\n";
+  CHECK(csv({"trial"}) == of_list);  // there is no other list yet
+  REQUIRE(workplace.run(plain).status == 0);
+  const std::string of_file = "point,steps\r\nfirst,5\r\nsecond,6\r\n";
+  const Ended again = with("train.steps=7");
+  CHECK_THAT(again.errors, Contains("warning: --set train.steps=7 outranks train.steps: 6 of "
+                                    "'second' (") &&
+                               Contains("2 runs with a result already"));
+  CHECK_THAT(again.output, Contains("second [train.steps=7]"));
+  CHECK(csv({list}) == of_list);
+  CHECK(csv({"trial"}) == of_file);
+  CHECK_THAT(
+      run_report(workplace, {"trial"}).output,
+      Contains("Not shown: " + list + ", made with --set. `fsdp-run report '" + list + "'`"));
+  CHECK_THAT(csv({"trial", "--all"}), Contains("second,6") && Contains("second [train.steps=7],7"));
+  CHECK(workplace.call({"prune", "--not-current", "--yes"}).output == "nothing to remove\n");
+  for (const char* harmless : {"slurm.max_restarts=1", "device=cpu", "train.seed=3"}) {
+    CAPTURE(harmless);
+    CHECK_THAT(with(harmless).errors, Contains("2 runs with a result already"));
+  }
+  CHECK(Store(workplace.results()).experiments().size() == 2);
+
+  run_report(workplace, {list, "--output", "page.html"});
+  const std::string page = text_of(workplace / "page.html");
+  const std::string begin = R"("commands":["./fsdp-run )";
+  REQUIRE_THAT(page, Contains(begin));
+  const size_t place = page.find(begin) + begin.size();
+  const std::string arguments = page.substr(place, page.find('"', place) - place);
+  CHECK(arguments == "experiment.yaml --profile other --set train.steps=7");
+  const std::string command =
+      FSDP_RUN_PROGRAM + (' ' + arguments) + " --results again --trainer " + STUB_TRAINER_PROGRAM;
+  REQUIRE(Program(workplace / "", {"/bin/sh", "-c", command}).wait().status == 0);
+  const auto hashes = [&](const std::string& results) {
+    std::vector<std::string> hashes;
+    for (const auto& row : Store(workplace / results).comparison(list)) hashes.push_back(row.hash8);
+    return hashes;
+  };
+  CHECK(hashes("again") == hashes("results"));
 }
 
 TEST_CASE("report --output leaves the earlier file alone when something is wrong") {

@@ -116,8 +116,7 @@ function showReproduction(report, runs) {
   if (started.length === 0) return;
   const section = document.getElementById("reproduce");
   section.hidden = false;
-  const commands = report.experiments.map(({file, profile}) =>
-    element("code", {}, `./fsdp-run ${file}` + (profile ? ` --profile ${profile}` : "")));
+  const commands = report.commands.map((command) => element("code", {}, command));
   section.append(element("div", {class: "reproduce"},
     ...commands.map((command) => element("p", {}, command)),
     definitions([

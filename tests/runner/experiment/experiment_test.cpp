@@ -74,6 +74,50 @@ TEST_CASE("layers win in the order base, profile, point, profile's point, sweep,
   CHECK(seed({.set = {"train.seed=6"}}) == 6);
 }
 
+TEST_CASE("what --set outranks in points is told with both values, and is in the rows' names") {
+  struct Case {
+    std::string set;
+    Names names;
+    std::string told;
+    Names list;
+  };
+  const std::string text =
+      "experiment: lab\nbase: {device: cpu, batch.size_per_rank: 4}\npoints:\n  - {name: A}\n"
+      "  - {name: B, batch.size_per_rank: 8, slurm.max_restarts: 1}\n"
+      "  - {name: C, sweep: {product: {batch.size_per_rank: [16]}, repeats: 2}}\n";
+  const std::string c = "C size_per_rank=16";
+  const Case cases[] = {
+      {"batch.size_per_rank=2",
+       {"A", "B [batch.size_per_rank=2]", c + " [batch.size_per_rank=2] #1",
+        c + " [batch.size_per_rank=2] #2"},
+       "--set batch.size_per_rank=2 outranks batch.size_per_rank: 8 of 'B' (lab.yaml:5:36), "
+       "batch.size_per_rank: 16 of 'C' (lab.yaml:6:55)",
+       {"batch.size_per_rank=2"}},
+      {"batch.size_per_rank=8",
+       {"A", "B", c + " [batch.size_per_rank=8] #1", c + " [batch.size_per_rank=8] #2"},
+       "--set batch.size_per_rank=8 outranks batch.size_per_rank: 16 of 'C' (lab.yaml:6:55)",
+       {"batch.size_per_rank=8"}},
+      {"slurm.max_restarts=2",
+       {"A", "B", c + " #1", c + " #2"},
+       "--set slurm.max_restarts=2 outranks slurm.max_restarts: 1 of 'B' (lab.yaml:5:59)",
+       {}},
+      {"train.steps=3", {"A", "B", c + " #1", c + " #2"}, "", {"train.steps=3"}},
+      {"device=cpu", {"A", "B", c + " #1", c + " #2"}, "", {}},
+  };
+  for (const Case& each : cases) {
+    CAPTURE(each.set);
+    const TemporaryFolder folder;
+    const Expansion expansion =
+        Experiment::load(folder.write("lab.yaml", text)).expand({.set = {each.set}}, kNoGpus);
+    CHECK(names(expansion) == each.names);
+    CHECK(expansion.list_overrides == each.list);
+    CHECK(folder.without_folder(fmt::format("{}", fmt::join(expansion.overridden, ""))) ==
+          each.told);
+  }
+  CHECK(names(expanded(text, {.set = {"batch.size_per_rank=2"}, .only = {"B"}})) ==
+        Names{"B [batch.size_per_rank=2]"});
+}
+
 TEST_CASE("train.sequences gives every batch the same data") {
   const std::string text =
       "experiment: lab\nbase: {train.sequences: 100, strategy: {kind: ddp, ranks: 2}, device: "
