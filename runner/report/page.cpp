@@ -3,6 +3,7 @@
 #include "base/text/json.h"
 #include "runner/page/html_page.h"
 #include "runner/report/columns.h"
+#include "runner/series/speeds.h"
 #include "runner/table/names.h"
 
 namespace fsdp {
@@ -27,6 +28,7 @@ JsonObject run_data(const RunDetail& detail, const Report& report, const std::de
   return JsonObject()
       .add("name", series == all.end() ? run.point : series->name_of_run(run))
       .add("figures", run)
+      .add("doubt", doubt_of(run))
       .add("specification", detail.specification)
       .add("provenance", detail.provenance)
       .add("attempts", detail.attempts)

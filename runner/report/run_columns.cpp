@@ -121,6 +121,12 @@ bool has_finished(const RunRow& row) {
   return row.is_series() ? row.series->finished_count > 0 : is_finished(row.run);
 }
 
+// True if the row's speed can be compared with its baseline's.
+bool is_speed_comparable(const RunRow& row) {
+  const Series* baseline = row.series->baseline;
+  return baseline != nullptr && doubt(row).empty() && doubt_of(*baseline).empty();
+}
+
 // Returns a row's figure divided by the baseline's. nullopt if the row has not finished.
 template <typename T>
 std::optional<Ratio> ratio_to_baseline(const RunRow& row,
@@ -175,9 +181,12 @@ void add_ratio_columns(std::vector<RunColumn>& columns, const std::string& name,
                        std::optional<Ratio> Series::*of_series) {
   columns.push_back(ratio_column(
       name, heading,
-      fmt::format("{} / the baseline's median over its repeats; of rows that finished.", figure),
+      fmt::format("{} / the baseline's median over its repeats; of rows that finished. "
+                  "Absent if one of the two speeds cannot be compared.",
+                  figure),
       [=](const RunRow& row) {
-        return row.is_series() ? row.series->*of_series : ratio_to_baseline(row, member);
+        if (row.is_series()) return row.series->*of_series;
+        return is_speed_comparable(row) ? ratio_to_baseline(row, member) : std::nullopt;
       },
       /*is_of_speed=*/true));
   const auto add_end = [&](const char* end, const char* of_few, double Interval::*value) {
@@ -217,7 +226,7 @@ std::vector<RunColumn> speed_columns() {
 }
 
 std::optional<double> efficiency(const RunRow& row) {
-  if (!has_finished(row)) return std::nullopt;
+  if (!has_finished(row) || !doubt(row).empty()) return std::nullopt;
   return scaling_efficiency_percent(row.series->scaling, *row.run);
 }
 

@@ -173,7 +173,8 @@ const JsonPointers& what_ranks_decide() {
 
 std::optional<BaseCandidate> candidate_of(Series& series) {
   const ComparisonRow& run = series.median;
-  const bool is_measured = fits(series) && run.tokens_per_second_per_rank.value_or(0) > 0 &&
+  const bool is_measured = fits(series) && doubt_of(series).empty() &&
+                           run.tokens_per_second_per_rank.value_or(0) > 0 &&
                            std::isfinite(*run.tokens_per_second_per_rank);
   json spec = without(series.spec, what_ranks_decide());
   if (!is_measured || spec.is_null()) return std::nullopt;
@@ -322,6 +323,7 @@ void put_ratios(std::deque<Series>& all) {
   Bootstrap bootstrap;
   for (Series& series : all) {
     if (series.baseline == nullptr || series.finished_count == 0) continue;
+    if (!doubt_of(series).empty() || !doubt_of(*series.baseline).empty()) continue;
     series.tokens_per_second_ratio =
         ratio_of(bootstrap, series, &AttemptSummary::tokens_per_second);
     series.step_time_ratio = ratio_of(bootstrap, series, &AttemptSummary::step_time_ms_median);

@@ -158,10 +158,11 @@ std::vector<double> figures_of(const Series& series, std::optional<double> Attem
 // has this name.
 void put_baselines(std::deque<Series>& all, const std::string& name);
 
-// Sets the ratios to the baseline of series with a finished run.
+// Sets the ratios to the baseline of series with a finished run. There is none if the speed of one
+// of the two cannot be compared (doubt_of() in speeds.h).
 void put_ratios(std::deque<Series>& all);
 
-// Sets Series::scaling of rows that finished and have a known speed. The base is the row of the
+// Sets Series::scaling of rows that finished and have a speed that can be compared. The base is the row of the
 // same experiment and device with fewest ranks and an otherwise equal specification. It may differ
 // in keys that follow from the ranks: accumulation or the total batch, steps, and the options of
 // Slurm. A base of one rank may also differ in the strategy, because nothing is sharded, but not in

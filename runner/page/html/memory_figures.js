@@ -33,7 +33,8 @@ function throughputMemoryFigure(runs) {
   return {
     id: "throughput_memory", title: "Throughput against memory", wide: true,
     note: "Memory is the peak of allocated memory, on the rank with the highest peak. Higher is faster, and further " +
-      "left takes less." + farLimitNote(limits, most),
+      "left takes less." + (drawn.some(({run}) => run.doubt) ? " Parentheses say why a speed cannot be compared." : "") +
+      farLimitNote(limits, most),
     head: ["run", "memory GiB", "tokens/s", "limit GiB", "status"],
     rows: [...drawn.map(({run, memory}) =>
       [run.name, memory, run.figures.tokens_per_second, limitOf(run), run.figures.status]),
@@ -43,7 +44,7 @@ function throughputMemoryFigure(runs) {
       x: {title: "memory, GiB", least: 0},
       y: {title: "tokens/s", least: 0},
       series: drawn.map(({run, style, memory}) => ({
-        label: run.name, style: seriesStyle(style), markers: true,
+        label: run.doubt ? `${run.name} (${run.doubt})` : run.name, style: seriesStyle(style), markers: true,
         points: [{x: memory, y: run.figures.tokens_per_second}],
       })),
       limits: near.map((limit) => ({x: limit, label: `limit ${threeDigits(limit)} GiB`})),

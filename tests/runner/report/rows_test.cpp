@@ -305,6 +305,32 @@ TEST_CASE("--where keeps the rows that meet every condition, and no figure chang
   CHECK_THAT(table_of(report), Catch::Contains("% of"));
 }
 
+TEST_CASE("a row that cannot be compared by speed has no ratio, in no view") {
+  const std::function<void(ComparisonRow&)> doubts[] = {
+      [](auto& row) { row.steps = 4; },
+      [](auto& row) { row.cpu_time_others_percent = row.run_queue_wait_percent = 50; }};
+  for (const auto& doubt : doubts) {
+    Report report = lab_report();
+    doubt(report.rows[0]);
+    for (const RowKind kind : {RowKind::kSeries, RowKind::kRun}) {
+      for (const auto& row : json_of(report, kind)) {
+        CHECK(row["tokens_per_second_ratio"].is_null());
+        CHECK(row["step_time_ratio"].is_null());
+        CHECK(row["scaling_efficiency_percent"].is_null());
+      }
+    }
+    CHECK_FALSE(json_of(report)[1]["memory_allocated_ratio"].is_null());
+    report.view.where = {"tokens_per_second_ratio > 0"};
+    CHECK(json_of(report).empty());
+
+    report.view.where.clear();
+    report.rows.resize(2);
+    report.rows[1].step_time_ms_median = 2 * *report.rows[0].step_time_ms_median;
+    const std::string side_by_side = render_differences(Format::kMarkdown, report);
+    CHECK_THAT(side_by_side, !Catch::Contains("x2.00"));
+  }
+}
+
 TEST_CASE("a condition that makes no sense is refused with what is allowed") {
   Report report = lab_report();
   const auto refused = [&](const std::string& condition) {

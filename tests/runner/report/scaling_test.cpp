@@ -98,6 +98,13 @@ TEST_CASE("what differs in anything else is no base") {
   }
 }
 
+TEST_CASE("a row that cannot be compared by speed is no base and scales against none") {
+  std::vector<ComparisonRow> rows{row_of("1 GPU", 1, 1, 1000), row_of("2 GPUs", 2, 1, 950),
+                                  row_of("4 GPUs", 4, 1, 900)};
+  rows[0].cpu_time_others_percent = rows[0].run_queue_wait_percent = 50;
+  CHECK(scaling_of(rows) == Names{"", "base of 2 GPUs: 100", "weak of 2 GPUs: 95"});
+}
+
 TEST_CASE("what is asked of a queue, and how many steps are done, is no difference") {
   std::vector<ComparisonRow> rows{row_of("1 GPU", 1, 1, 1000), row_of("4 GPUs", 4, 1, 900)};
   change(rows[1], "/slurm/nodes", 2);
