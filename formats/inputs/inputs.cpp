@@ -278,6 +278,13 @@ void check_row_count(const path& file, int64_t documents, int64_t rows, const Ru
   planned_steps(spec, rows / total_batch(spec));
 }
 
+std::optional<int64_t> training_rows(const RunSpec& spec) {
+  if (!documents_are_rows(spec.data)) return std::nullopt;
+  const int64_t documents =
+      check_data_file(training_file(spec.data), spec, std::numeric_limits<int64_t>::max());
+  return documents - held_out_rows(spec.evaluation, documents);
+}
+
 void check_tokenizer(const RunSpec& spec, int64_t vocab_size) {
   const bool both_are_chosen = !spec.data.tokenizer.empty() || !spec.model.source.empty();
   with_key(both_are_chosen ? "data.tokenizer" : "model.config.vocab_size", [&] {

@@ -56,6 +56,9 @@ std::vector<NamedInput> input_files(const RunSpec& spec);
 // `documents`, without those held out.
 void check_row_count(const std::filesystem::path& file, int64_t documents, int64_t rows,
                      const RunSpec& spec);
+// Returns the rows of the training set, without those held out. nullopt if they are unknown until
+// the data is prepared. Throws ConfigError if the file cannot be read.
+std::optional<int64_t> training_rows(const RunSpec& spec);
 // Throws ConfigError unless all ids of the tokenizer are below `vocab_size`.
 void check_tokenizer(const RunSpec& spec, int64_t vocab_size);
 

@@ -61,10 +61,25 @@ std::string strategy_text(const StrategySpec& strategy) {
          (strategy.offload == Offload::kNone ? "" : "+offload");
 }
 
+// Returns the steps that the run will do. nullopt: they depend on data that is not prepared.
+std::optional<int64_t> steps_of(const RunSpec& spec) {
+  if (spec.train.steps) return planned_steps(spec, 1);
+  // A data set is counted once.
+  static std::vector<std::pair<RunSpec, std::optional<int64_t>>> known;
+  const auto is_same = [&](const auto& counted) {
+    return counted.first.data == spec.data && counted.first.evaluation == spec.evaluation;
+  };
+  auto found = std::ranges::find_if(known, is_same);
+  if (found == known.end()) found = known.insert(known.end(), {spec, training_rows(spec)});
+  if (!found->second) return std::nullopt;
+  return planned_steps(spec, std::max<int64_t>(1, *found->second / total_batch(spec)));
+}
+
 std::string sequences_text(const RunSpec& spec) {
-  if (!spec.train.steps) return "-";
-  return fmt::format(
-      "{:.0f}", static_cast<double>(*spec.train.steps) * static_cast<double>(total_batch(spec)));
+  const std::optional<int64_t> steps = steps_of(spec);
+  if (!steps) return "-";
+  return fmt::format("{:.0f}",
+                     static_cast<double>(*steps) * static_cast<double>(total_batch(spec)));
 }
 
 std::string parameters_text(const RunSpec& spec) {
@@ -80,7 +95,7 @@ std::string trained_text(const RunSpec& spec) {
 // Returns the most checkpoints of the run that exist at the same time.
 int64_t checkpoint_count(const RunSpec& spec) {
   const CheckpointSpec& checkpoint = spec.checkpoint;
-  const int64_t steps = spec.train.steps.value_or(0);
+  const int64_t steps = steps_of(spec).value_or(0);
   const int64_t every = checkpoint.every_steps.value_or(steps + 1);
   const bool is_last_extra = checkpoint.at_end && (steps == 0 || steps % every != 0);
   int64_t count = steps / every + (is_last_extra ? 1 : 0);
@@ -104,7 +119,7 @@ std::string in_common(const std::vector<Run>& runs, std::string (*text_of)(const
 
 std::vector<Cell> cells_of_run(const Run& run, const PlannedRow& row) {
   const RunSpec& spec = run.spec;
-  const std::optional<int64_t>& steps = spec.train.steps;
+  const std::optional<int64_t> steps = steps_of(spec);
   const double disk = checkpoint_bytes(row);
   return {visible_line(run.series),
           strategy_text(spec.strategy),
@@ -164,9 +179,8 @@ std::vector<std::string> warnings_of_runs(const Preflight& preflight) {
       "that it was trained with; give that one with data.tokenizer");
   warn(
       [](const RunSpec& spec) {
-        return spec.train.steps &&
-               static_cast<double>(*spec.train.steps - spec.train.warmup_steps_excluded) <
-                   kLeastMeasuredSteps;
+        const std::optional<int64_t> steps = steps_of(spec);
+        return steps && *steps - spec.train.warmup_steps_excluded < kLeastMeasuredSteps;
       },
       fmt::format(
           "step times will be based on fewer than {} steps after the warm-up; raise train.steps",
@@ -354,8 +368,7 @@ std::vector<std::string> preflight_warnings(const Preflight& preflight) {
   std::vector<std::string> warnings{
       unequal(preflight, "total batches", "give all runs one batch.total",
               [](const RunSpec& spec) { return std::optional(total_batch(spec)); }),
-      unequal(preflight, "numbers of steps", "give all runs the same train.steps",
-              [](const RunSpec& spec) { return spec.train.steps; })};
+      unequal(preflight, "numbers of steps", "give all runs the same train.steps", steps_of)};
   std::ranges::move(warnings_of_runs(preflight), std::back_inserter(warnings));
   std::ranges::move(no_room_on_disk(preflight), std::back_inserter(warnings));
   std::ranges::transform(preflight.plans, std::back_inserter(warnings), oversized);

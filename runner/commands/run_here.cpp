@@ -49,9 +49,13 @@ class HeldDevices {
   bool take(const DeviceNames& devices, const std::string& who, bool share) {
     StopSignals stop_signals;
     for (std::string holders, said; !try_to_take(devices, who, share, holders);) {
+      const bool is_first = said.empty();
       if (std::exchange(said, holders) != holders) {
-        say("waits for " + holders +
-            ", which measures on the same devices; --share runs at the same time");
+        const std::string line =
+            "waits for " + holders +
+            ", which measures on the same devices; --share runs at the same time";
+        log(LogLevel::kInfo, "devices", line);
+        is_first ? progress_.warn(line) : progress_.say(line);
       }
       if (stop_signals.take(kClaimInterval) != 0) return false;
     }

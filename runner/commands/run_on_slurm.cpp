@@ -45,6 +45,7 @@ SlurmRunner::SlurmRunner(const RunListeners& listeners, const JobSubmission::Set
                          SlurmOptions options, RunPlanner& planner)
     : listeners_(listeners),
       planner_(planner),
+      experiment_(submission.experiment),
       again_(command_of(submission.plan, listeners.results)),
       cancel_("fsdp-run cancel " + shell_quoted(submission.experiment) +
               results_option(listeners.results)),
@@ -99,7 +100,9 @@ ExitCode SlurmRunner::run(std::vector<RunRecord> runs) {
                                "when jobs have ended, call: " +
                                again_);
     }
-    listeners_.progress.say("to follow the jobs: " + again_ + "; to end them: " + cancel_);
+    if (!listeners_.store.open_jobs(experiment_).empty()) {
+      listeners_.progress.say("to follow the jobs: " + again_ + "; to end them: " + cancel_);
+    }
     const bool all_are_in_jobs = submission_.waiting() == 0 && !submission_.some_refused();
     return all_are_in_jobs ? ExitCode::kOk : ExitCode::kRunFailed;
   }

@@ -33,6 +33,7 @@ class SlurmRunner {
 
   RunListeners listeners_;
   RunPlanner& planner_;
+  std::string experiment_;
   std::string again_;  // the command that continues
   std::string cancel_;
   SlurmOptions options_;

@@ -72,6 +72,7 @@ void Progress::waits_because(int64_t id, std::string reason) {
 void Progress::started(int64_t id, const RunProgress& expected) {
   const size_t index = index_of(id, expected);
   RunProgress& run = runs_[index];
+  run.take_outline(expected);
   running_.insert(index);
   std::erase(ended_order_, index);
   run.started = ProgressClock::now();

@@ -167,6 +167,14 @@ void RunProgress::set_status(RunStatus next, ProgressClock::time_point now) {
   news = now;
 }
 
+void RunProgress::take_outline(const RunProgress& outline) {
+  ranks = outline.ranks;
+  steps = outline.steps;
+  tokens_of_step = outline.tokens_of_step;
+  evaluates_every = outline.evaluates_every;
+  checkpoints_every = outline.checkpoints_every;
+}
+
 void RunProgress::add(std::span<const std::vector<Event>> events_of_ranks,
                       ProgressClock::time_point now) {
   for (size_t rank = 0; rank < events_of_ranks.size(); ++rank) {

@@ -54,13 +54,13 @@ struct RunProgress {
 
   bool is_waiting() const { return status == RunStatus::kPlanned || status == RunStatus::kQueued; }
   bool has_ended() const { return !is_waiting() && status != RunStatus::kRunning; }
-  bool has_failed() const {
-    return has_ended() && !is_result(status);
-  }
+  bool has_failed() const { return has_ended() && !is_result(status); }
   RankProgress of_rank(size_t rank) const {
     return rank < rank_progress.size() ? rank_progress[rank] : RankProgress();
   }
   bool has_stepped() const { return of_rank(0).step > 0; }
+  // Takes the members up to `checkpoints_every`. They are unknown while a run is only expected.
+  void take_outline(const RunProgress& outline);
   // Adds events, one list per rank as EventTail::poll returns them.
   void add(std::span<const std::vector<Event>> events_of_ranks, ProgressClock::time_point now);
   void add_begun(const std::vector<bool>& begun, ProgressClock::time_point now);

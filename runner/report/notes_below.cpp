@@ -221,6 +221,12 @@ std::vector<std::string> notes_below(const ReportRows& comparison, const ShownCo
       shown.is_device_told ? "" : device_line(comparison.runs()), repeats_line(comparison.rows),
       has_ratios ? ratios_line(comparison.rows, report.view) : "",
       predictions_line(comparison.runs(), shown.are_brief), held_line(comparison.runs())};
+  if (comparison.rows.empty() && !report.view.where.empty() && !comparison.series.empty()) {
+    lines.push_back(fmt::format("No row matches --where \"{}\". Without it there {} {}.",
+                                fmt::join(report.view.where, "\" --where \""),
+                                comparison.series.size() == 1 ? "is" : "are",
+                                counted(std::ssize(comparison.series), "row")));
+  }
   std::erase(lines, "");
   lines.insert(lines.end(), report.notes.begin(), report.notes.end());
   return lines;

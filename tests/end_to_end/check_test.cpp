@@ -45,7 +45,7 @@ TEST_CASE("check warns of what will make runs less than they look") {
              Contains("warning: total batches differ (8: second; 12: first), so losses cannot "
                       "be compared; give all runs one batch.total"));
   CHECK_THAT(in_words(check(workplace, {"strategy.ranks=64"})),
-             Contains("warning: first, second: more ranks than this host's"));
+             Contains("second [strategy.ranks=64]: more ranks than this host's"));
   CHECK_THAT(in_words(check(workplace, {"train.steps=4"})),
              Contains("step times will be based on fewer than 4 steps after the warm-up; raise"));
 }

@@ -160,9 +160,19 @@ TEST_CASE("a runner waits for another one on its devices, or shares them") {
   SECTION("waits") {
     Program second(two / ".", two.command({"experiment.yaml", "--quiet"}), host);
     second.wait_for_error_text("waits for " + first_claim + " on ");
+    // Who holds the devices changes. With --quiet this is in the log only.
+    const Workplace three("  - {name: third}\n");
+    Program third(three / ".", three.command({"experiment.yaml", "--share"}), until_told);
+    third.wait_for_error_text("third: started");
+    const std::string third_claim = "process " + std::to_string(third.process_id());
+    CHECK(
+        soon([&] { return Contains(third_claim).match(text_of(two.results() / "fsdp-run.log")); }));
     std::ofstream(one / "told") << '\n';
     CHECK(first.wait().status == 0);
-    CHECK(second.wait().status == 0);
+    CHECK(third.wait().status == 0);
+    const Ended ended = second.wait();
+    CHECK(ended.status == 0);
+    CHECK(ended.errors.find("waits for") == ended.errors.rfind("waits for"));
   }
   SECTION("is asked to stop while it waits") {
     Program second(two / ".", two.command({"experiment.yaml"}), host);

@@ -27,6 +27,13 @@ def test_options_that_a_key_sets_are_refused_and_others_reach_the_job(cluster, w
     assert "Comment=chargeback 7" in cluster.call("scontrol", "show", "job", job).stdout
 
 
+def test_when_no_job_was_submitted_no_command_follows_one(cluster, workplace):
+    work = workplace(cluster, experiment(["{name: only}"], BASE, "partition: nowhere"))
+    ended = work.call(*work.with_stub("--detach"), status=1)
+    assert "invalid partition" in ended.stderr.lower()
+    assert "to follow the jobs" not in ended.stderr
+
+
 def test_a_job_asks_for_the_nodes_and_keys_that_an_experiment_names(cluster, workplace, gate):
     work = workplace(cluster, experiment(
         ["{name: only}"], BASE,

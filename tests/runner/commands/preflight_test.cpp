@@ -108,6 +108,37 @@ TEST_CASE("check shows how many parameters there are, and how many are trained")
   CHECK_THAT(equal, !Contains("Trained") && Contains("6.57M parameters, 131K trained\n"));
 }
 
+TEST_CASE("check shows the steps that a run does, after max_steps and for the size of the data") {
+  const TemporaryFolder folder;
+  const std::string rows = folder.write("data.jsonl",
+                                        "{\"instruction\": \"a\", \"output\": \"b\"}\n"
+                                        "{\"instruction\": \"c\", \"output\": \"d\"}\n"
+                                        "{\"instruction\": \"e\", \"output\": \"f\"}\n");
+  const std::string data = "data: {kind: instructions, tokenizer: " FSDP_EXPERIMENTS_FOLDER
+                           "/data/chess/tokenizer.model, train: " +
+                           rows + ", rows: ";
+  const auto row = [](const std::string& keys) {
+    const Expansion expansion =
+        expanded("experiment: lab\nbase: {device: cpu, batch.size_per_rank: 1, " + keys + "}\n");
+    return preflight_table({.expansion = expansion,
+                            .compare = Comparison::kLoss,
+                            .host = kNoGpus,
+                            .on_cluster = false,
+                            .results = "."},
+                           0)
+        .back();
+  };
+  // Columns: point, strategy, ranks, batch, total batch, steps, sequences.
+  CHECK_THAT(row("train: {steps: 100, max_steps: 8}, batch.total: 2"),
+             Catch::Matches("lab +single +1 +1x2 +2 +8 +16 .*"));
+  CHECK_THAT(row("train.epochs: 4, batch.total: 1, " + data + "pad_to_longest}"),
+             Catch::Matches("lab +single +1 +1x1 +1 +12 +12 .*"));
+  CHECK_THAT(row("train: {epochs: 4, max_steps: 5}, batch.total: 1, " + data + "pad_to_longest}"),
+             Catch::Matches("lab +single +1 +1x1 +1 +5 +5 .*"));
+  CHECK_THAT(row("train.epochs: 4, batch.total: 1, " + data + "pack}"),
+             Catch::Matches("lab +single +1 +1x1 +1 +- .*"));
+}
+
 TEST_CASE("check warns of checkpoints that the disk has no room for") {
   const std::string keys = "checkpoint.every_steps: 1";
   CHECK_THAT(Checked(keys, plan_of(kGib * kGib)).warnings(),

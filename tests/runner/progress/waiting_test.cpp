@@ -187,6 +187,21 @@ class Captured {
   int before_;
 };
 
+TEST_CASE("a followed run has the ranks of its specification, and the time of its ranks' clock") {
+  Captured errors(STDERR_FILENO);
+  LineProgress progress;
+  progress.expect(1, {.point = "a"});  // before its files are read
+  progress.queued(1, "12");
+  progress.started(1, {.point = "a", .ranks = 4, .steps = 8});
+  Event last = step_event(8, 100, 0);
+  last.elapsed_ms = 65'000;
+  progress.add(1, Lists{{last}}, {true});
+  progress.ended(1, RunStatus::kFinished, "", "");
+  const std::string text = errors.text();
+  CHECK_THAT(text, Catch::Contains("a: started, job 12, 4 ranks, 8 steps\n"));
+  CHECK_THAT(text, Catch::Contains("a: finished, 8/8") && Catch::Contains(", 1m 05s\n"));
+}
+
 TEST_CASE("runs that wait for the same share a line, and have each one of JSON") {
   const auto told_by = [](Progress& progress, int descriptor) {
     Captured captured(descriptor);

@@ -299,6 +299,8 @@ TEST_CASE("--where keeps the rows that meet every condition, and no figure chang
   CHECK(kept({"loss_last != 9"}) == Names{"1 GPU", "4xDDP", "4xFSDP"});
   CHECK(kept({"tokens_per_second_ratio > 1.5"}) == Names{"4xDDP"});
   CHECK(kept({"ranks = 5"}).empty());
+  CHECK_THAT(table_of(report), Catch::Contains("No row matches --where \"ranks = 5\". Without it "
+                                               "there are 3 rows."));
 
   kept({"ranks = 4"});
   CHECK(json_of(report)[0]["tokens_per_second_ratio"] == 2);
