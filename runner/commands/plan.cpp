@@ -1,4 +1,4 @@
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -121,11 +121,22 @@ void add_costs(PlanReport& report, double price, const std::vector<int64_t>& rep
     report.remarks.push_back(
         fmt::format("All runs, with their repeats, cost {} if an hour of a GPU costs {}.",
                     three_digits(all), three_digits(price)));
-  } else if (std::ranges::none_of(report.rows,
-                                  [](const PlannedRow& row) { return row.hours.has_value(); })) {
-    report.remarks.push_back(
-        "--price needs to know the time of a step: calibrate first, and set train.steps.");
+    return;
   }
+  const auto without = [&](auto has) {
+    return std::ranges::any_of(report.rows,
+                               [&](const PlannedRow& row) { return row.plan && !has(row); });
+  };
+  std::vector<std::string> missing;
+  if (without([](const PlannedRow& row) { return is_calibrated(*row.plan); })) {
+    missing.push_back("the time of a step: run fsdp-run calibrate on these devices");
+  }
+  if (without([](const PlannedRow& row) { return row.spec.train.steps.has_value(); })) {
+    missing.push_back("the number of steps: set train.steps instead of train.epochs");
+  }
+  if (missing.empty()) return;
+  report.remarks.push_back(
+      fmt::format("--price does not know, for each run, {}.", fmt::join(missing, ", and ")));
 }
 
 ExitCode plan(const PlanArguments& arguments) {

@@ -64,6 +64,32 @@ std::string ranks_text(const std::vector<PlannedRow>& rows) {
   return names_in_words(counts) + (counts == std::vector<std::string>{"1"} ? " rank" : " ranks");
 }
 
+// True unless the ranks of a node take more memory than the node has.
+bool host_fits(const RunPlan& plan) {
+  return plan.memory_node_bytes_max <=
+         plan.memory_node_limit_bytes.value_or(plan.memory_node_bytes_max);
+}
+
+bool is_host_shown(const PlannedRow& row) {
+  return row.spec.device == DeviceKind::kCpu || row.spec.strategy.offload != Offload::kNone ||
+         !host_fits(*row.plan);
+}
+
+// Returns a note with the host memory that is needed, if it is shown for a row, and the memory of a
+// node is not known. Empty: there is no such row.
+std::string host_memory_note(const std::vector<PlannedRow>& rows) {
+  int64_t most_bytes = 0;
+  for (const PlannedRow& row : rows) {
+    if (!row.plan || !is_host_shown(row) || row.plan->memory_node_limit_bytes) continue;
+    most_bytes = std::max(most_bytes, row.plan->memory_node_bytes_max);
+  }
+  if (most_bytes == 0) return "";
+  return fmt::format(
+      "Host memory: up to {} GiB of a node, not compared with what a node has; "
+      "--host-memory-gib N compares it.",
+      gib(most_bytes));
+}
+
 // Returns a note with estimated step times of uncalibrated rows. Empty: there are none.
 std::string uncalibrated_note(const std::vector<PlannedRow>& rows) {
   std::vector<double> times;
@@ -80,12 +106,6 @@ std::string uncalibrated_note(const std::vector<PlannedRow>& rows) {
       from == to ? from : from + " to " + to);
 }
 
-// True unless the ranks of a node take more memory than the node has.
-bool host_fits(const RunPlan& plan) {
-  return plan.memory_node_bytes_max <=
-         plan.memory_node_limit_bytes.value_or(plan.memory_node_bytes_max);
-}
-
 // Returns the bytes that a rank takes beyond those that there are.
 int64_t excess_bytes(const RunPlan& plan) {
   const int64_t device_bytes = plan.memory_device_bytes_max;
@@ -94,11 +114,6 @@ int64_t excess_bytes(const RunPlan& plan) {
   const int64_t ranks = plan.memory_node_bytes_max / plan.memory_host_bytes_max;
   const int64_t of_node = plan.memory_node_bytes_max - *plan.memory_node_limit_bytes;
   return std::max(of_device, (of_node + ranks - 1) / ranks);
-}
-
-bool is_host_shown(const PlannedRow& row) {
-  return row.spec.device == DeviceKind::kCpu || row.spec.strategy.offload != Offload::kNone ||
-         !host_fits(*row.plan);
 }
 
 std::string moment_text(const MemoryPeak& peak) {
@@ -256,7 +271,9 @@ std::vector<std::string> notes_of(const std::vector<PlannedRow>& rows) {
       add("Assumption: " + visible_line(assumption) + ".");
     }
   }
-  if (std::string note = uncalibrated_note(rows); !note.empty()) add(std::move(note));
+  for (std::string note : {host_memory_note(rows), uncalibrated_note(rows)}) {
+    if (!note.empty()) add(std::move(note));
+  }
   for (const auto& [problem, points] : without_plan) {
     add(visible_line(fmt::format("No plan for {}: {}", fmt::join(points, ", "), problem)));
   }

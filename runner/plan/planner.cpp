@@ -321,17 +321,29 @@ PlannedRow ExperimentPlans::plan_largest(const Run& run, const std::string& key)
                                 fits_at);
   }
   above.erase(above.begin(), above.upper_bound(largest.value_or(0)));
+  const auto with_room_at = [&](int64_t value) {
+    const PlannedRow row = row_of(value);
+    return row.plan && row.plan->fit == Fit::kFits ? ValueFit::kFits : ValueFit::kDoesNotFit;
+  };
+  std::string roomy;
+  if (row_of_largest && row_of_largest->plan->fit == Fit::kTight) {
+    const auto value = largest_that_fits(
+        Doubling({.from = *next_valid(1), .to = *largest, .refine = true}, next_valid),
+        with_room_at);
+    roomy = value ? fmt::format(" The largest that is not tight: {}.", *value)
+                  : " Every value that fits is tight.";
+  }
   PlannedRow row = row_of_largest ? std::move(*row_of_largest) : row_of(1);
   const int64_t beyond = 2 * largest.value_or(1);
   if (!limit_of_memory(above) && beyond > last && last < range_of_key(key).maximum) {
     row.notes.push_back(fmt::format(
         "{}: {} {} fits. Larger values are not planned: a micro-batch more takes little more than "
-        "its tokens.",
-        run.series, key, largest.value_or(last)));
+        "its tokens.{}",
+        run.series, key, largest.value_or(last), roomy));
     return row;
   }
   const std::string problem = limit_of_memory(above) ? "" : row_of(beyond).problem;
-  row.notes.push_back(bound_note(run.series, key, largest, above, problem));
+  row.notes.push_back(bound_note(run.series, key, largest, above, problem) + roomy);
   return row;
 }
 

@@ -82,9 +82,18 @@ def test_calibrated_runs_have_step_times(fsdp_run, plans):
 
 
 def test_a_price_gives_the_cost_of_each_run_and_of_all(fsdp_run, plans, calibrated):
-    assert "--price needs to know the time of a step" in " ".join(fsdp_run("plan", "--price", "2").stdout.split())
+    def missing(*words):
+        text = " ".join(fsdp_run("plan", "--only", "one", *words, "--price", "2").stdout.split())
+        return text.partition("--price does not know, for each run, ")[2]
+
+    no_time = "the time of a step: run fsdp-run calibrate on these devices"
+    no_steps = "the number of steps: set train.steps instead of train.epochs"
+    assert missing().startswith(no_time + ".")
+    assert missing("--set", "train.epochs=1").startswith(f"{no_time}, and {no_steps}.")
     calibrated("one")
     calibrated("fsdp")
+    assert missing("--set", "train.epochs=1").startswith(no_steps + ".")
+    assert missing() == ""
     words = ("--only", "one", "--only", "fsdp", "--set", "train.steps=1000000")
     planned = plans(*words, "--price", "2")
     for point, ranks in (("one", 1), ("fsdp", 2)):

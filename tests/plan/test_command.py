@@ -110,6 +110,16 @@ def test_the_largest_value_fits_and_the_next_does_not(rows, key):
     assert not next_one["fits"]
 
 
+def test_a_tight_largest_value_stands_beside_the_largest_that_is_not(rows):
+    words = ["--gpu", "a100-80", "--only", "4xFSDP"]
+    [largest] = rows(*words, "--max", "batch.size_per_rank")
+    [note] = largest["notes"]
+    value = int(note.split("The largest that is not tight: ")[1].removesuffix("."))
+    assert value < int(largest["point"].split("=")[-1])
+    fits = [rows(*words, "--set", f"batch.size_per_rank={size}")[0]["fit"] for size in (value, value + 1)]
+    assert fits == ["fits", "tight"]
+
+
 def test_the_largest_value_is_found_however_far_apart_values_are(rows, experiment):
     """Only 1 and 10007 divide the total batch."""
     row, = rows("--max", "batch.size_per_rank", "--set", "batch.total=10007", file=experiment(TINY))
@@ -248,6 +258,10 @@ def test_check_says_what_a_plan_says(check, words, said, not_said):
     # The host stands in a table only if it matters.
     ([*A100X4, "--gpu", "a100-80", "--only", "4xDDP"], "4xDDP", "Host"),
     (OFFLOAD, "Host", "does not fit"),
+    # Nothing says how much memory the host has.
+    (OFFLOAD, "GiB of a node, not compared with what a node has; --host-memory-gib N compares it.", "does not fit"),
+    ([*OFFLOAD, "--host-memory-gib", "9999"], "Host", "not compared"),
+    ([*A100X4, "--gpu", "a100-80", "--only", "4xDDP"], "fits", "not compared"),
     ([*A100X4, "--gpu", "a100-80", "--only", "4xDDP", "--host-memory-gib", "1"], "Host", "fits as it is"),
     # What bounds the largest value.
     (["--gpu", "a100-80", "--only", "4xFSDP", "--max", "data.sequence_length"],
