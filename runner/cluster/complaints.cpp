@@ -193,6 +193,11 @@ bool says_node_failed(std::string_view complaint) {
   return has_any(complaint, {"Node failure on ", "DUE TO NODE FAILURE"});
 }
 
+bool says_nodes_are_gone(std::string_view complaint) {
+  return has_any(complaint, {"Unable to confirm allocation", "Unable to create step"}) &&
+         (says_job_is_gone(complaint) || has_any(complaint, {"Job is pending execution"}));
+}
+
 std::string first_line(const std::filesystem::path& log, bool (*says)(std::string_view),
                        uintmax_t begin) {
   std::ifstream file(log);

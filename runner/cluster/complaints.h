@@ -25,6 +25,8 @@ bool says_job_is_gone(std::string_view complaint);
 bool says_out_of_memory(std::string_view complaint);
 // True if a line of srun or slurmstepd reports a failed node of the job or step.
 bool says_node_failed(std::string_view complaint);
+// True if a line of srun says that its job is over or was queued again.
+bool says_nodes_are_gone(std::string_view complaint);
 // Returns the first line of the file that satisfies `says`, from the byte `begin` on. Empty if none
 // does.
 std::string first_line(const std::filesystem::path& log, bool (*says)(std::string_view),

@@ -333,7 +333,29 @@ bool JobFollower::end_in_allocation(Job& job, Task& task) {
   return task.is_done();
 }
 
+// Records what ranks wrote after their attempts were closed. On a node that failed, ranks may write
+// while the run's next attempt goes on.
+void JobFollower::read_late_events(const Job& job, Task& task) const {
+  Store& store = listeners_.store;
+  const std::string name = slurm_name(job.recorded, task.recorded.task);
+  for (const AttemptRecord& closed : store.attempts(task.run.id)) {
+    if (closed.slurm_job != name || closed.status == RunStatus::kRunning) continue;
+    read_spec(task);
+    const auto before = last_event_unix_ms(store.rank_ends(task.run.id, closed.attempt));
+    fsdp::ingest_rest(store, listeners_.results, task.run, closed.attempt, listeners_.warn());
+    const std::vector<RankEnd> ranks = store.rank_ends(task.run.id, closed.attempt);
+    const auto last = last_event_unix_ms(ranks);
+    if (last == before) continue;
+    Ending ending{closed.status, closed.reason, static_cast<int>(closed.reason_rank.value_or(-1))};
+    const Ending said = judge_by_ranks(ranks);
+    if (said.is_result() && is_cut_short(closed.status)) ending = said;
+    store.end_attempt(task.run.id, closed.attempt, ending.status, ending.reason, *last,
+                      ending.reason_rank);
+  }
+}
+
 void JobFollower::end_task(Job& job, Task& task, std::optional<TaskState> state) {
+  read_late_events(job, task);
   const bool was_cancelled =
       listeners_.store.run(task.run.id)->status == RunStatus::kCancelled;  // by fsdp-run cancel
   if (!state && was_cancelled)
@@ -367,8 +389,10 @@ RunStatus JobFollower::end_without_attempt(const Job& job, const Task& task,
       judge_without_attempt(state, output_text(output) + (message.empty() ? "" : ": " + message));
   const std::vector<AttemptRecord> attempts = listeners_.store.attempts(run);
   if (!attempts.empty() && attempts.back().slurm_job == name) {
+    // The job's last start began no attempt, because it found a result or may not go on.
     const AttemptRecord& last = attempts.back();
     const auto starts = read_end(paths(task), last.attempt, listeners_.warn()).starts_in_a_row;
+    if (is_result(last.status)) ending = {last.status, last.reason};
     if (starts) ending = {last.status, last.reason + restarts_ran_out(*starts)};
   }
   listeners_.store.record_status(run, ending.status, ending.reason);

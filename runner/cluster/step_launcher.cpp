@@ -235,15 +235,20 @@ AttemptEnd StepLauncher::end_of(const Step& step, const LaunchRequest& request,
   end.first_rank = -1;
   const std::filesystem::path log = srun_log(request);
   const bool failed = srun.outcome == LaunchOutcome::kFailed;
-  const bool stopped = srun.outcome == LaunchOutcome::kInterrupted;
+  // For a node that is set down, srun exits with status 0.
+  const bool may_be_of_node = failed || srun.outcome == LaunchOutcome::kInterrupted ||
+                              srun.outcome == LaunchOutcome::kExited;
   // Slurm's message does not tell the rank: if one task runs out of memory, Slurm reports it for
   // all tasks of the node.
   if (failed && says_limit_reached(step, request, srun)) {
     end.outcome = srun.was_alone ? LaunchOutcome::kOutOfMemory : LaunchOutcome::kFailed;
     end.reason = srun.was_alone ? kSlurmLimitReached : kSharedLimitReached;
-  } else if ((failed || stopped) && !first_line(log, says_node_failed).empty()) {
+  } else if (may_be_of_node && !first_line(log, says_node_failed).empty()) {
     end.outcome = LaunchOutcome::kNodeFailed;
     end.reason = "a node of the job failed";
+  } else if (failed && !first_line(log, says_nodes_are_gone).empty()) {
+    end.outcome = LaunchOutcome::kNodeFailed;
+    end.reason = "the job no longer has its nodes";
   } else if (failed && ended_with(srun.wait_status, ExitCode::kInterrupted)) {
     end.outcome = LaunchOutcome::kInterrupted;
     end.reason = "asked to stop";

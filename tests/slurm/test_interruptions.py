@@ -134,6 +134,22 @@ def test_a_run_whose_node_dies_goes_on_elsewhere(own_cluster, start_and_hold_bot
                 for record in work.records("launch.json")] == [nodes, nodes_left]
 
 
+def test_a_node_that_is_set_down_fails_no_run(own_cluster, start_and_hold_both_modes):
+    """srun then says "Node failure on n1" and exits with status 0. The run failed for good, in an
+    allocation with all later runs, and rows were missing of a rank that went on there."""
+    cluster = own_cluster(KillWait=60)
+    later = "{name: after, train.steps: 5, train.seed: 2, checkpoint.every_steps: 5}"
+    held = start_and_hold_both_modes(cluster, points=[*ONE_RUN, later])
+    down = cluster.call("scontrol", "update", "nodename=n1", "state=down", "reason=test")
+    assert down.returncode == 0, down.stderr
+    for work, _, ranks in held:
+        work.release(ranks)
+    for work, follower, _ in held:
+        work.end_of(follower)
+        assert work.attempts() == {"run": ["node_failed", "finished"], "after": ["finished"]}
+        check_resumption(work)
+
+
 def test_a_run_is_restarted_as_often_as_it_may_be(cluster, start_and_hold):
     work, follower, _ = start_and_hold(cluster, slurm="time: 10, max_restarts: 0")
     preempt(cluster)

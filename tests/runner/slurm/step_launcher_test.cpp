@@ -148,6 +148,7 @@ TEST_CASE("srun's exit status says how ranks ended, and what it says first which
   };
   const std::string limit = "the job's memory limit (slurm.mem) was reached";
   const std::string node = "a node of the job failed";
+  const std::string gone = "the job no longer has its nodes";
   const End end = GENERATE_COPY(values<End>(
       {{"echo 'srun: error: n1: task 2: Exited with exit code 7' >&2;"
         "echo 'srun: error: n1: tasks 0-1: Killed' >&2; exit 137",
@@ -183,7 +184,15 @@ TEST_CASE("srun's exit status says how ranks ended, and what it says first which
         LaunchOutcome::kNodeFailed, node},
        {"echo 'srun: error: Node failure on n2' >&2;"
         "echo 'srun: error: n1: task 0: Exited with exit code 130' >&2; exit 130",
-        LaunchOutcome::kNodeFailed, node}}));
+        LaunchOutcome::kNodeFailed, node},
+       {"echo 'srun: error: Node failure on n1' >&2; exit 0", LaunchOutcome::kNodeFailed, node},
+       // Slurm has ended the job, or queued it again, before srun asks for the step.
+       {"echo 'srun: error: Unable to confirm allocation for job 12: Job is pending execution' >&2;"
+        "exit 1",
+        LaunchOutcome::kNodeFailed, gone},
+       {"echo 'srun: error: Unable to create step for job 12: Job/step already completing or "
+        "completed' >&2; exit 1",
+        LaunchOutcome::kNodeFailed, gone}}));
   CAPTURE(end.srun);
   const FakeSrun slurm;
   const AttemptEnd result = run(slurm, end.srun);
