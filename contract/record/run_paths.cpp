@@ -39,7 +39,8 @@ std::optional<NumberedName> parse_numbered(const path& file, std::string_view pr
 std::vector<int> attempts_with_folder(const RunPaths& paths) {
   constexpr int64_t kLargest = 1'000'000'000;
   std::vector<int> attempts;
-  if (!std::filesystem::exists(paths.folder())) return attempts;
+  std::error_code hidden;
+  if (!std::filesystem::exists(paths.folder(), hidden)) return attempts;
   for (const auto& entry : std::filesystem::directory_iterator(paths.folder())) {
     const auto attempt = parse_numbered(entry.path(), "attempt-");
     const bool is_attempt = attempt && attempt->suffix.empty() && attempt->number <= kLargest;

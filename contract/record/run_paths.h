@@ -15,6 +15,8 @@ class RunPaths {
 
   const std::filesystem::path& folder() const { return folder_; }
   std::filesystem::path spec() const { return folder_ / "run.yaml"; }
+  // The caller that may begin attempts, if the run was ever submitted to Slurm.
+  std::filesystem::path claim() const { return folder_ / "claim"; }
   std::filesystem::path attempt(int number) const {
     return folder_ / ("attempt-" + std::to_string(number));
   }

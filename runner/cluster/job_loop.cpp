@@ -77,6 +77,7 @@ JobLoop::JobLoop(const RunListeners& listeners, Queue& queue, JobSubmission& sub
 
 bool JobLoop::pick_up() {
   reopen_unknown(listeners_, settings_.experiment);
+  reopen_restarted(listeners_, settings_.experiment);
   if (listeners_.store.open_jobs(settings_.experiment).empty()) return true;
   for (;;) {
     try {

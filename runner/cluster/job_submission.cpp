@@ -197,6 +197,7 @@ void JobSubmission::write_folders(const JobRecord& job, std::span<const RunRecor
     const std::filesystem::path run_folder = listeners_.results / run.folder;
     file_name_pattern(run_folder);  // refuses a folder that srun cannot write to
     write_spec(RunPaths(run_folder), run.spec);
+    take_run(RunPaths(run_folder), job.folder.filename().string());
     // The job gets the status from the store, where a result outlasts an attempt that was cut
     // short.
     FileDigests known(listeners_.store, run.spec);

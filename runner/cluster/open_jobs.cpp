@@ -13,6 +13,7 @@
 #include "base/text/config_error.h"
 #include "runner/cluster/job_follower.h"
 #include "runner/cluster/job_plan.h"
+#include "runner/run/earlier_attempts.h"
 #include "runner/run/locks.h"
 
 namespace fsdp {
@@ -116,6 +117,28 @@ void reopen_unknown(const RunListeners& listeners, std::string_view experiment) 
   }
 }
 
+void reopen_restarted(const RunListeners& listeners, std::string_view experiment) {
+  Store& store = listeners.store;
+  for (const RunRecord& run : store.runs()) {
+    if (run.experiment != experiment || !run.source.empty()) continue;
+    const RunPaths paths(listeners.results / run.folder);
+    for (const int attempt : unrecorded_attempts(store, run.id, paths)) {
+      const auto start = read_start(paths, attempt, listeners.warn());
+      if (!start || start->slurm_job.empty()) continue;
+      for (JobRecord& job : store.jobs_of_run(run.id)) {
+        JobTask& task = job.tasks.front();
+        if (!task.over || slurm_name(job, task.task) != start->slurm_job) continue;
+        task.over = false;
+        Store::Batch batch(store);
+        store.update_task(job.id, task);
+        store.begin_attempt(run.id, *start, attempt);
+        batch.commit();
+        break;
+      }
+    }
+  }
+}
+
 void follow_open_jobs(JobFollower& follower, const RunListeners& listeners,
                       const std::optional<std::string>& here, std::string_view experiment,
                       std::optional<int64_t> left_out) {
@@ -180,6 +203,7 @@ bool refresh_jobs(const RunListeners& listeners, Queue* queue, std::string_view 
     if (queue != nullptr) {
       confirm_submissions(listeners, *queue, experiment, /*is_to_submit=*/false);
       reopen_unknown(listeners, experiment);
+      reopen_restarted(listeners, experiment);
       here = queue->limits().cluster;
       follow_open_jobs(follower, listeners, here, experiment);
       states = queue->query(follower.tasks());

@@ -38,6 +38,10 @@ void confirm_submissions(const RunListeners& listeners, Queue& queue, std::strin
 // Reopens tasks of runs with the status unknown, if their ranks have written more events since.
 void reopen_unknown(const RunListeners& listeners, std::string_view experiment);
 
+// Reopens ended tasks that Slurm has started again, as an administrator can ask it to. Records the
+// attempts that they began.
+void reopen_restarted(const RunListeners& listeners, std::string_view experiment);
+
 // Follows every open job of the experiment. Jobs of clusters other than `here` are followed only by
 // their files. `here` is nullopt if the cluster is unknown. `left_out` is a job being submitted.
 void follow_open_jobs(JobFollower& follower, const RunListeners& listeners,

@@ -160,7 +160,7 @@ Outcome run_in(const ThisJob& job, const std::filesystem::path& folder, const Jo
       left_to_launch(runs, plan.results, job_of_loop, digests, *progress, follow_up);
   const bool some_gave_up = std::ranges::any_of(
       job_of_loop.ended, [&](const auto& run) { return run.second.in_a_row > slurm.max_restarts; });
-  Journal journal(plan.results, digests, follow_up);
+  Journal journal(plan.results, digests, follow_up, folder.filename().string());
   RunLoop loop(journal, nullptr, launcher, *progress,
                {.results = plan.results,
                 .trainer = plan.trainer,

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <fstream>
 #include <stdexcept>
 
 #include "base/text/config_error.h"
@@ -15,6 +16,8 @@
 
 namespace fsdp {
 namespace {
+
+const std::string kRunner = "a runner outside of jobs";
 
 bool sets_checkpoints_aside(const RunPaths& paths, const RunRecord& record) {
   return record.status == RunStatus::kFinished && std::filesystem::exists(paths.checkpoints());
@@ -70,6 +73,21 @@ void read_to_end(const std::filesystem::path& results, const std::function<bool(
 void write_spec(const RunPaths& paths, const RunSpec& spec) {
   make_folder(paths);
   replace_file(paths.spec(), to_yaml(spec));
+}
+
+void take_run(const RunPaths& paths, const std::string& owner) {
+  if (owner.empty() && !std::filesystem::exists(paths.claim())) return;  // no job knows the run
+  replace_file(paths.claim(), (owner.empty() ? kRunner : owner) + '\n');
+}
+
+bool belongs_to(const std::string& owner, const RunPaths& paths) {
+  if (!std::filesystem::exists(paths.claim())) {  // the job has chosen it by itself
+    make_folder(paths);
+    take_run(paths, owner);
+  }
+  std::string taken_by;
+  std::getline(std::ifstream(paths.claim()), taken_by);
+  return taken_by == owner;
 }
 
 void set_checkpoints_aside(const RunPaths& paths, int attempt) {

@@ -39,6 +39,15 @@ void read_to_end(const std::filesystem::path& results, const std::function<bool(
 // Writes run.yaml. Readers see the old or the new text, never a part. Throws ResultsUnavailable.
 void write_spec(const RunPaths& paths, const RunSpec& spec);
 
+// A run belongs to the last caller that took it: a submission to Slurm, or a runner. A job that
+// Slurm starts late, or again, leaves alone what another caller has taken since.
+
+// Takes a run for the submission `owner`, or for a runner if `owner` is empty. Throws
+// std::system_error.
+void take_run(const RunPaths& paths, const std::string& owner);
+// True if the run belongs to the submission `owner`. Takes it if nobody did.
+bool belongs_to(const std::string& owner, const RunPaths& paths);
+
 // Moves the run's checkpoints, if any, into the attempt's folder, so no other attempt resumes from
 // them. Another call for this attempt moves nothing: checkpoints of a later attempt stay. Throws
 // ResultsUnavailable if they cannot be moved.

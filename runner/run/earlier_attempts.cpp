@@ -56,26 +56,26 @@ std::vector<int> import_attempts(Store& store, const std::filesystem::path& resu
 
 namespace {
 
-// Returns the start of an attempt of a job that the store does not know. nullopt: it is none.
-std::optional<AttemptStart> start_in_lost_job(const Store& store, const RunRecord& run,
-                                              const RunPaths& paths, int attempt,
-                                              const WarnOfFile& warn) {
+// Returns the start of an attempt of a job that is not open. nullopt: it is none.
+std::optional<AttemptStart> start_in_ended_job(const Store& store, const RunRecord& run,
+                                               const RunPaths& paths, int attempt,
+                                               const WarnOfFile& warn) {
   std::optional<AttemptStart> start = read_start(paths, attempt, warn);
   if (!start || start->slurm_job.empty()) return std::nullopt;
   const auto may_be_of = [&](const JobRecord& job) {
     return job.slurm_job.empty() || std::ranges::any_of(job.tasks, [&](const JobTask& task) {
-             return slurm_name(job, task.task) == start->slurm_job;
+             return !task.over && slurm_name(job, task.task) == start->slurm_job;
            });
   };
   return std::ranges::none_of(store.jobs_of_run(run.id), may_be_of) ? start : std::nullopt;
 }
 
-// nullopt if a runner or a known job started the attempt, or if rank 0 has written no event.
+// nullopt if a runner or an open job started the attempt, or if rank 0 has written no event.
 std::optional<AttemptStart> start_of_others(const Store& store, const RunRecord& run,
                                             const RunPaths& paths, int attempt,
                                             const WarnOfFile& warn) {
   if (std::filesystem::exists(paths.launch_record(attempt))) {
-    return start_in_lost_job(store, run, paths, attempt, warn);
+    return start_in_ended_job(store, run, paths, attempt, warn);
   }
   EventTail tail(paths, attempt, static_cast<int>(run.spec.strategy.ranks), warn);
   const std::vector<std::vector<Event>> events = tail.poll();
@@ -107,14 +107,20 @@ std::optional<Ending> import_if_ended(Store& store, const std::filesystem::path&
 
 }  // namespace
 
+std::vector<int> unrecorded_attempts(const Store& store, int64_t run, const RunPaths& paths) {
+  std::vector<int> attempts = attempts_with_folder(paths);
+  if (attempts.empty()) return attempts;
+  for (const AttemptRecord& known : store.attempts(run)) std::erase(attempts, known.attempt);
+  return attempts;
+}
+
 int import_attempts_of_others(Store& store, const std::filesystem::path& results,
                               std::string_view experiment, const WarnOfFile& say) {
   int recorded = 0;
   for (RunRecord& run : store.runs()) {
     if (run.experiment != experiment || !run.source.empty()) continue;
     const RunPaths paths(results / run.folder);
-    for (int attempt = run.attempt + 1; std::filesystem::exists(paths.attempt(attempt));
-         ++attempt) {
+    for (const int attempt : unrecorded_attempts(store, run.id, paths)) {
       run.spec = store.spec(run.id);
       const auto start = start_of_others(store, run, paths, attempt, say);
       if (!start) continue;
@@ -144,8 +150,7 @@ void import_attempts_of_runners(Store& store, const std::filesystem::path& resul
   for (const RunRecord& run : store.runs()) {
     if (run.experiment != experiment || !run.source.empty()) continue;
     const RunPaths paths(results / run.folder);
-    for (const int attempt : attempts_with_folder(paths)) {
-      if (attempt <= run.attempt) continue;
+    for (const int attempt : unrecorded_attempts(store, run.id, paths)) {
       const std::optional<AttemptStart> start = read_start(paths, attempt, warn);
       if (start && start->slurm_job.empty()) store.begin_attempt(run.id, *start, attempt);
     }

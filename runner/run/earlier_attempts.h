@@ -22,9 +22,12 @@ std::vector<int> import_attempts(Store& store, const std::filesystem::path& resu
                                  const RunRecord& run, const JobRecord& job, const JobTask& task,
                                  const WarnOfFile& warn);
 
-// Records attempts that somebody started by hand (torchrun, fsdp-train), or a job that the store
-// does not know, because its database was lost. Their end must be in their files. `say` is told of
-// each, and of attempts that may still be running. Returns the number of those that it recorded.
+// Returns the numbers of the attempts that have a folder and no record, in order.
+std::vector<int> unrecorded_attempts(const Store& store, int64_t run, const RunPaths& paths);
+
+// Records attempts that somebody started by hand (torchrun, fsdp-train), or a job that is not open:
+// its database was lost, or Slurm started it again. Their end must be in their files. `say` is told
+// of each, and of attempts that may still be running. Returns the number of those that it recorded.
 int import_attempts_of_others(Store& store, const std::filesystem::path& results,
                               std::string_view experiment, const WarnOfFile& say);
 

@@ -18,8 +18,16 @@ constexpr const char* kSincePlanned =
 
 }  // namespace
 
-Journal::Journal(std::filesystem::path results, FileDigests& digests, FollowUp follow_up)
-    : results_(std::move(results)), digests_(digests), follow_up_(std::move(follow_up)) {}
+Journal::Journal(std::filesystem::path results, FileDigests& digests, FollowUp follow_up,
+                 std::string owner)
+    : results_(std::move(results)),
+      digests_(digests),
+      follow_up_(std::move(follow_up)),
+      owner_(std::move(owner)) {}
+
+bool Journal::may_begin(const RunRecord& run) const {
+  return owner_.empty() || belongs_to(owner_, RunPaths(results_ / run.folder));
+}
 
 // Creates the folder before launch.json, so all files in an attempt's folder belong to that
 // attempt. In jobs, attempts take consecutive numbers, because import_attempts() stops at a gap.
@@ -33,6 +41,7 @@ int Journal::begin(const RunRecord& run, const AttemptStart& start, std::string&
   try {
     if (run.status == RunStatus::kFinished) set_checkpoints_aside(paths, run.attempt);
     write_spec(paths, run.spec);
+    if (owner_.empty()) take_run(paths, owner_);
     if (claimed == claimed_.end()) claimed_[run.id] = attempt = claim_attempt(paths, attempt);
     write_start(paths, attempt, start);
     claimed_.erase(run.id);

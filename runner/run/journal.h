@@ -19,8 +19,13 @@ namespace fsdp {
 // only the files.
 class Journal {
  public:
-  Journal(std::filesystem::path results, FileDigests& digests, FollowUp follow_up);
+  // `owner` is the submission that the job belongs to; empty outside of jobs.
+  Journal(std::filesystem::path results, FileDigests& digests, FollowUp follow_up,
+          std::string owner = "");
   virtual ~Journal() = default;
+
+  // True unless another caller has taken the run since the job was submitted.
+  bool may_begin(const RunRecord& run) const;
 
   // Begins an attempt, and returns its number. Prepares the run's folder. If the run cannot start,
   // sets `problem`. Throws errors that may pass (may_pass); then no attempt has begun.
@@ -46,6 +51,7 @@ class Journal {
   std::filesystem::path results_;
   FileDigests& digests_;
   FollowUp follow_up_;
+  std::string owner_;
   std::map<int64_t, int> claimed_{};  // by run: attempts that have a folder but have not begun
   std::deque<RunRecord> ended_{};     // not followed up yet
   std::vector<RunRecord> followers_{};

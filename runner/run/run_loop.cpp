@@ -212,6 +212,11 @@ bool RunLoop::begin_next() {
                               run.spec.device == DeviceKind::kCuda);
   });
   if (next == waiting_.end()) return false;
+  if (!journal_.may_begin(*next)) {
+    progress_.say(next->point + ": left alone, because a later call has taken it");
+    waiting_.erase(next);
+    return true;
+  }
   const AttemptStart start = start_of(*next);
   std::string problem;
   const int attempt = journal_.begin(*next, start, problem);

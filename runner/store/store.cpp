@@ -219,11 +219,12 @@ void Store::delete_checkpoint(int64_t run_id, const path& place) {
   sql("delete from checkpoints where run = ? and path = ?").run(run_id, place);
 }
 
-int Store::begin_attempt(int64_t run_id, const AttemptStart& start, int first) {
+int Store::begin_attempt(int64_t run_id, const AttemptStart& start, int wanted) {
   Transaction transaction(database_);
   const int attempt =
-      sql("select max(?, coalesce(max(attempt), 0) + 1) from attempts where run = ?")
-          .value<int>(first, run_id)
+      sql("select iif(exists (select 1 from attempts where run = ?1 and attempt = ?2), "
+          "(select max(attempt) + 1 from attempts where run = ?1), ?2)")
+          .value<int>(run_id, wanted)
           .value();
   sql("insert into attempts " +
       values_of("run, attempt, status, reason, " + field_columns<AttemptStart>()))
@@ -243,9 +244,15 @@ void Store::end_attempt(int64_t run_id, int attempt, RunStatus status, std::stri
       "  where run = runs.id order by status in " +
       cut_short_statuses() + ", attempt desc limit 1) where id = ?")
       .run(run_id);
-  write_figures(run_id, attempt, figures_of(run_id, attempt), /*has_ended=*/true);
+  // The first losses of later attempts are the run's.
+  const auto ended = sql("select attempt from attempts where run = ?1 and attempt = ?2 or "
+                         "run = ?1 and attempt > ?2 and ended_unix_ms is not null")
+                         .rows<int>(run_id, attempt);
+  for (const int each : ended) {
+    write_figures(run_id, each, figures_of(run_id, each), /*has_ended=*/true);
+  }
   transaction.commit();
-  figures_.erase({run_id, attempt});
+  for (const int each : ended) figures_.erase({run_id, each});
 }
 
 void Store::reopen_attempt(int64_t run_id, int attempt) {

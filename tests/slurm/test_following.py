@@ -109,6 +109,26 @@ def test_cancel_ends_what_runs_and_what_waits(any_cluster, workplace, tmp_path, 
     assert work.attempts() == {"a": ["cancelled"]}
 
 
+def test_two_jobs_attempted_one_run_after_a_requeue(cluster, workplace, gate):
+    """An ended job is queued again while the run is in another job."""
+    work = workplace(cluster, experiment(["{name: a}"], "device: cpu, train.steps: 4",
+                                         f"time: 10, environment: ['STUB_RULES=step=3,await={gate}']"))
+    for attempt in 1, 2:
+        work.call(*work.with_stub("--detach"))
+        work.wait_for_step("a", 2, attempt)
+        if attempt == 1:
+            work.call("cancel", work.file)
+    old, _ = (row["slurm_job"] for row in work.query("select slurm_job from jobs order by id"))
+    requeued = cluster.call("scontrol", "requeue", f"{old}_0")
+    assert requeued.returncode == 0, requeued.stderr
+    [output] = work.results.glob(f"slurm/*/{old}_0.out")
+    cluster.wait_until("the old job leaves it alone",
+                       lambda: "a: left alone, because a later call has taken it" in output.read_text())
+    gate.touch()
+    work.call(*work.with_stub("--follow"))
+    assert work.attempts() == {"a": ["cancelled", "finished"]}
+
+
 @modes
 def test_logs_of_a_rank(cluster, workplace, mode):
     work = workplace(cluster, experiment(

@@ -81,6 +81,46 @@ TEST_CASE_METHOD(OneRunner, "a submission whose answer was lost is not repeated"
   }
 }
 
+TEST_CASE_METHOD(OneRunner, "an ended job that Slurm started again had an attempt in no table") {
+  const std::vector<RunRecord> runs = submitted(1);
+  const RunPaths paths(lab.results.path() / runs[0].folder);
+  const std::string first = lab.submission(life.store).filename();
+  life.happens = {[&] { lab.cluster.becomes("100_0", TaskPhase::kEnded, "CANCELLED", ""); }};
+  CHECK(life.sweep.follow() == ExitCode::kRunFailed);
+  FakeJob again = lab.job(runs[0]);
+  SECTION("before the next call, which follows it") {
+    lab.begins(again, "100_0");
+    SlurmRunnerLife next(lab.results, lab.cluster);
+    REQUIRE(next.sweep.pick_up());
+    CHECK(next.sweep.follows(runs[0].id));
+    next.happens = {[&] { lab.finishes(again, "100_0"); }};
+    CHECK(next.sweep.follow() == ExitCode::kOk);
+    CHECK(next.attempts(runs[0].id) == Statuses{kFinished});
+  }
+  SECTION("after the run was submitted again: it may not begin, and what it began is read") {
+    CHECK(belongs_to(first, paths));
+    again.starts(1, "100_0");
+    again.steps(3);
+    REQUIRE(life.sweep.submit(runs));
+    CHECK_FALSE(belongs_to(first, paths));
+    CHECK(belongs_to(lab.submission(life.store).filename(), paths));
+    FakeJob job = lab.job(runs[0]);
+    life.happens = {[&] { lab.begins(job, "101_0", 2); }, [&] { lab.finishes(job, "101_0"); }};
+    life.sweep.follow();
+    CHECK(life.attempts(runs[0].id) == Statuses{kFinished});
+    SlurmRunnerLife next(lab.results, lab.cluster);
+    REQUIRE(next.sweep.pick_up());
+    next.sweep.follow();
+    CHECK(next.attempts(runs[0].id) == Statuses{kCancelled, kFinished});
+    CHECK(next.status(runs[0].id) == kFinished);
+    CHECK(next.store.newest_steps(runs[0].id, 1, 0, 99).size() == 3);
+  }
+  SECTION("after a runner outside of jobs took the run") {
+    take_run(paths, "");
+    CHECK_FALSE(belongs_to(first, paths));
+  }
+}
+
 TEST_CASE_METHOD(OneRunner, "what never reached Slurm is forgotten by the next runner") {
   const std::vector<RunRecord> runs = submitted_without_answer(1);
   lab.cluster.forgets_all();

@@ -117,11 +117,13 @@ TEST_CASE_METHOD(StoreTest, "the experiments that were ever planned are listed b
   CHECK(experiments[1].compare == "throughput");
 }
 
-TEST_CASE_METHOD(StoreTest, "an attempt's number skips those that are taken outside the database") {
+TEST_CASE_METHOD(StoreTest,
+                 "an attempt gets the wanted number, or the next one if it is recorded") {
   const std::vector runs{planned_run("a", 1)};
   const int64_t run_id = store.plan(experiment("lab"), runs).front().id;
   CHECK(store.begin_attempt(run_id, attempt_start(), 3) == 3);
-  CHECK(store.begin_attempt(run_id, attempt_start(), 1) == 4);
+  CHECK(store.begin_attempt(run_id, attempt_start(), 3) == 4);
+  CHECK(store.begin_attempt(run_id, attempt_start(), 1) == 1);
 }
 
 TEST_CASE_METHOD(StoreTest, "the view comparison tells runs of one strategy apart") {
