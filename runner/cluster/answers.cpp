@@ -129,13 +129,14 @@ std::string_view without_placeholder(std::string_view text) {
 // `state` may continue after its first word: "CANCELLED by 1000".
 void add_tasks(const std::string& program, std::string_view id, std::string_view state,
                std::string_view reason, std::string_view node_list, std::string_view time_left,
-               std::vector<TaskState>& tasks) {
+               std::string_view script, std::vector<TaskState>& tasks) {
   const std::string_view word = state.substr(0, state.find(' '));
   TaskState task{.job = {},
                  .phase = phase_of(word),
                  .state = std::string(word),
                  .reason = std::string(without_placeholder(reason)),
-                 .node_list = std::string(without_placeholder(node_list))};
+                 .node_list = std::string(without_placeholder(node_list)),
+                 .script = std::string(script)};
   const bool has_time = time_left.find_first_not_of("0123456789-:") == std::string_view::npos;
   if (task.phase == TaskPhase::kRunning && has_time && !time_left.empty()) {
     task.seconds_left = seconds_of(time_left).value_or(0);
@@ -181,7 +182,10 @@ std::vector<TaskState> read_squeue(std::string_view output) {
   std::vector<TaskState> tasks;
   for (const std::string_view line : lines_of(output)) {
     const auto fields = fields_of("squeue", line, 5);
-    add_tasks("squeue", fields[0], fields[1], fields[4], fields[3], fields[2], tasks);
+    const size_t bar = std::min(fields[4].find('|'), fields[4].size());
+    const std::string_view script = fields[4].substr(std::min(bar + 1, fields[4].size()));
+    add_tasks("squeue", fields[0], fields[1], fields[4].substr(0, bar), fields[3], fields[2],
+              script, tasks);
   }
   return tasks;
 }
@@ -190,7 +194,7 @@ std::vector<TaskState> read_sacct(std::string_view output) {
   std::vector<TaskState> tasks;
   for (const std::string_view line : lines_of(output)) {
     const auto fields = fields_of("sacct", line, 3);
-    add_tasks("sacct", fields[0], fields[1], "", fields[2], "", tasks);
+    add_tasks("sacct", fields[0], fields[1], "", fields[2], "", "", tasks);
   }
   return tasks;
 }
@@ -226,7 +230,8 @@ std::vector<TaskState> read_scontrol_jobs(std::string_view output) {
       const std::string& numbers = pairs["ArrayTaskId"];
       id = pairs["ArrayJobId"] + '_' + (is_number(numbers) ? numbers : '[' + numbers + ']');
     }
-    add_tasks("scontrol", id, pairs["JobState"], pairs["Reason"], pairs["NodeList"], "", tasks);
+    add_tasks("scontrol", id, pairs["JobState"], pairs["Reason"], pairs["NodeList"], "",
+              pairs["Command"], tasks);
   }
   return tasks;
 }
@@ -283,14 +288,17 @@ std::string read_submitted(std::string_view output) {
 
 std::optional<std::string> read_submission(std::string_view output,
                                            const std::filesystem::path& script) {
-  const std::string name = '/' + (script.parent_path().filename() / script.filename()).string();
   std::optional<std::string> job;
   for (const std::string_view line : lines_of(output)) {
     const auto fields = fields_of("squeue", line, 2);
     if (!is_number(fields[0])) refuse("squeue", line);
-    if (fields[1].ends_with(name)) job = fields[0];
+    if (is_script(fields[1], script)) job = fields[0];
   }
   return job;
+}
+
+bool is_script(std::string_view command, const std::filesystem::path& script) {
+  return command.ends_with('/' + (script.parent_path().filename() / script.filename()).string());
 }
 
 std::string job_of(std::string_view task) { return std::string(task.substr(0, task.find('_'))); }

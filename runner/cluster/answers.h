@@ -12,8 +12,8 @@
 // because a busy or broken cluster may answer correctly the next time.
 namespace fsdp {
 
-// The formats to request. The reason comes last because it may hold spaces and commas.
-inline constexpr const char* kSqueueFormat = "--format=%i|%T|%L|%N|%r";
+// The formats to request. The script comes last because its path may hold any character.
+inline constexpr const char* kSqueueFormat = "--format=%i|%T|%L|%N|%r|%o";
 inline constexpr const char* kSacctFormat = "--format=JobID,State,NodeList";
 
 // Reads lines of squeue. Tasks in unknown states are kEnding: they still exist.
@@ -34,11 +34,14 @@ SlurmConfig read_config(std::string_view output);
 // The job id in the output of sbatch --parsable, "12" or "12;cluster".
 std::string read_submitted(std::string_view output);
 
-// Finds the job or array with the script in lines "%F|%o" of squeue. Compares only the names of the
-// script and of its folder, because squeue may show another path to the folder. The folder's name
-// is unique.
+// Finds the job or array with the script in lines "%F|%o" of squeue.
 std::optional<std::string> read_submission(std::string_view output,
                                            const std::filesystem::path& script);
+
+// True if `command`, as squeue or scontrol shows it, is this script. Compares only the names of the
+// script and of its folder, because Slurm may show another path to the folder. The folder's name is
+// unique.
+bool is_script(std::string_view command, const std::filesystem::path& script);
 
 // The job of a task: "12" of "12_3".
 std::string job_of(std::string_view task);

@@ -12,6 +12,7 @@
 #include "contract/record/host_memory.h"
 #include "contract/record/run_paths.h"
 #include "contract/spec/run_spec_yaml.h"
+#include "runner/cluster/answers.h"
 #include "runner/cluster/complaints.h"
 #include "runner/cluster/job_plan.h"
 #include "runner/cluster/job_submission.h"
@@ -212,7 +213,7 @@ std::vector<RunRecord> JobFollower::pass(const std::optional<std::vector<TaskSta
     if (job.is_allocation()) add_chosen_runs(job);
     for (Task& task : job.tasks) {
       const auto found = state_of.find(slurm_name(job.recorded, task.recorded.task));
-      const bool is_known = found != state_of.end();
+      const bool is_known = found != state_of.end() && is_own(job, *found->second);
       if (task.over_since) ask_server_for_files(task);
       if (!is_known || found->second->phase != TaskPhase::kQueued) read_files(job, task);
       // A task of an allocation is closed one pass after its run ended. By then the run that the
@@ -228,6 +229,18 @@ std::vector<RunRecord> JobFollower::pass(const std::optional<std::vector<TaskSta
   std::erase_if(jobs_, [](const Job& job) { return job.tasks.empty(); });
   batch.commit();
   return std::exchange(ended_, {});
+}
+
+// False if another job has the number of this one. Numbers begin anew if a cluster loses its state.
+bool JobFollower::is_own(Job& job, const TaskState& state) {
+  const std::filesystem::path script = listeners_.results / job.recorded.folder / kScriptName;
+  if (state.script.empty() || is_script(state.script, script)) return true;
+  if (!std::exchange(job.is_replaced, true)) {
+    listeners_.progress.warn(fmt::format(
+        "job {} is another one now ({}), because Slurm's numbers began anew: it is left alone",
+        job.recorded.slurm_job, state.script));
+  }
+  return false;
 }
 
 // A file that is still absent after this call was never written.

@@ -71,6 +71,7 @@ class JobFollower {
     std::vector<RunRecord> ended{};  // of an allocation's closed tasks
     int64_t chosen = 0;              // the number of chosen runs that were read
     std::string blocked_because{};   // why the job will not start
+    bool is_replaced = false;        // another job has its number
 
     bool is_allocation() const { return recorded.mode == "allocation"; }
   };
@@ -78,6 +79,7 @@ class JobFollower {
   Task open_task(const Job& job, const JobTask& recorded, RunRecord run, bool has_spec);
   // Adds the runs that an allocation has chosen by itself.
   void add_chosen_runs(Job& job);
+  bool is_own(Job& job, const TaskState& state);
   void ask_server_for_files(const Task& task) const;
   void read_files(const Job& job, Task& task);
   void take_state(Job& job, Task& task, const std::optional<TaskState>& state);

@@ -58,6 +58,7 @@ struct TaskState {
   std::string reason{};                   // why it waits or ended, in the queue's word
   std::string node_list{};                // n[1-2]; empty: on no node
   std::optional<int64_t> seconds_left{};  // until its time limit, while it runs
+  std::string script{};                   // (null) without one; empty: unknown
 
   bool operator==(const TaskState&) const = default;
 };

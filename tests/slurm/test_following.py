@@ -1,5 +1,6 @@
 """Followers start and stop at any time. No run is lost, and none is done twice."""
 import os
+import shutil
 import signal
 
 from workplace import experiment, modes
@@ -107,6 +108,25 @@ def test_cancel_ends_what_runs_and_what_waits(any_cluster, workplace, tmp_path, 
     work.call("report", work.file)
     assert work.statuses() == {point: "cancelled" for point in "abc"}
     assert work.attempts() == {"a": ["cancelled"]}
+
+
+def test_cancel_ended_a_job_of_others_after_job_ids_began_anew(own_cluster, workplace):
+    cluster = own_cluster()
+    work = workplace(cluster, experiment(["{name: a}"], "device: cpu", "partition: closed, time: 10"))
+    work.call(*work.with_stub("--detach"))
+    [own] = work.query("select slurm_job from jobs")
+    cluster.stop_controller()
+    shutil.rmtree(cluster.folder / "state")
+    (cluster.folder / "state").mkdir()
+    cluster.start_controller()
+    other = cluster.call("sbatch", "--parsable", "--array=0", "--output=/dev/null", "--wrap=sleep 600")
+    assert other.stdout.strip() == own["slurm_job"], other.stderr
+    cluster.wait_until("the other job runs", lambda: "RUNNING" in cluster.queue()[0])
+    told = work.call("cancel", work.file)
+    assert "no job to cancel" in told.stdout
+    assert "RUNNING" in cluster.queue()[0]
+    assert work.statuses() == {"a": "unknown"}
+    cluster.call("scancel", own["slurm_job"])
 
 
 def test_two_jobs_attempted_one_run_after_a_requeue(cluster, workplace, gate):

@@ -33,7 +33,7 @@ TEST_CASE_METHOD(ClusterTest, "One squeue tells all tasks of all jobs") {
                 "jobs in higher priority partitions)"});
   CHECK(fake.arguments("squeue") == Strings{"--noheader", "--all", "--array", "--states=all",
                                             fmt::format("--user={}", geteuid()), "--jobs=12,15",
-                                            "--format=%i|%T|%L|%N|%r"});
+                                            "--format=%i|%T|%L|%N|%r|%o"});
   CHECK(fake.calls("squeue").size() == 1);
   CHECK(fake.programs_called() == Strings{"squeue"});
 }
@@ -44,7 +44,17 @@ TEST_CASE_METHOD(ClusterTest,
   fake.let("squeue", "echo '12_0|RUNNING|1:00|n1|None'");
   CHECK(cluster.ask({"12_0"}).size() == 1);
   CHECK(fake.arguments("squeue") == Strings{"--noheader", "--all", "--array", "--states=all",
-                                            "--jobs=12", "--format=%i|%T|%L|%N|%r"});
+                                            "--jobs=12", "--format=%i|%T|%L|%N|%r|%o"});
+}
+
+TEST_CASE_METHOD(ClusterTest, "squeue and scontrol tell a job's script") {
+  const std::string script = "/results/slurm/lab-1|2/script.sh";
+  fake.let("squeue", "echo '12|RUNNING|1:00|n1|None|" + script + "'; exit 0");
+  CHECK(cluster.ask({"12"}).at(0).script == script);
+  fake.let("squeue", "");
+  fake.let("scontrol", std::string("case $* in 'show config')\n") + kNoAccounting +
+                           ";; *) echo 'JobId=12 JobState=FAILED Command=" + script + "';; esac");
+  CHECK(cluster.ask({"12"}).at(0).script == script);
 }
 
 TEST_CASE_METHOD(ClusterTest,
