@@ -130,12 +130,13 @@ concept Fields = requires(T& self) {
 template <typename T>
 concept HasShortForm = Fields<T> && T::kHasShortForm;
 
-// A path, the word `auto`, or neither (empty path).
+// A path, the word `auto` or `never`, or none of them (empty path).
 struct AutoOrPath {
   bool is_auto = false;
+  bool is_never = false;
   std::filesystem::path path;
 
-  bool is_given() const { return is_auto || !path.empty(); }
+  bool is_given() const { return is_auto || is_never || !path.empty(); }
   bool operator==(const AutoOrPath&) const = default;
 };
 

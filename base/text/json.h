@@ -64,7 +64,9 @@ void append_json(std::string& out, const T& value) {
   } else if constexpr (std::same_as<T, std::filesystem::path>) {
     append_json_string(out, value.string());
   } else if constexpr (std::same_as<T, AutoOrPath>) {
-    append_json_string(out, value.is_auto ? "auto" : value.path.string());
+    append_json_string(out, value.is_auto    ? "auto"
+                            : value.is_never ? "never"
+                                             : value.path.string());
   } else if constexpr (is_vector<T>) {
     out += '[';
     for (const auto& item : value) {

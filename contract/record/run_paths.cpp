@@ -72,6 +72,13 @@ std::vector<CheckpointFolder> list_checkpoint_folders(const RunPaths& paths) {
   return folders;
 }
 
+std::optional<int64_t> newest_saved_step(const RunPaths& paths) {
+  for (const CheckpointFolder& folder : list_checkpoint_folders(paths)) {
+    if (folder.state != CheckpointFolder::State::kPartial) return folder.step;
+  }
+  return std::nullopt;
+}
+
 path checkpoint_folder(const RunPaths& paths, int64_t step, CheckpointFolder::State state) {
   return paths.checkpoint(step) += kSuffixes.at(static_cast<size_t>(state));
 }

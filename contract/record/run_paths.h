@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -82,6 +83,9 @@ struct CheckpointFolder {
 // Returns the folders of checkpoints, the highest step first. Folders of one step are in the order
 // of State.
 std::vector<CheckpointFolder> list_checkpoint_folders(const RunPaths& paths);
+
+// Returns the step of the newest checkpoint that is complete by its name. nullopt: there is none.
+std::optional<int64_t> newest_saved_step(const RunPaths& paths);
 
 // The folder of a step's checkpoint in this state.
 std::filesystem::path checkpoint_folder(const RunPaths& paths, int64_t step,

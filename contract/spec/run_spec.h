@@ -170,11 +170,12 @@ struct RunSpec {
           "When and how <run>/checkpoints/step-<N>/ is written; one is also written when the run "
           "is asked to stop, if any key of this section asks for checkpoints.",
           Effect::kNotLosses);
-    visit("resume", self.resume,
-          "auto: from the run's newest checkpoint, if there is one; or a checkpoint's folder. In "
-          "jobs of "
-          "Slurm, auto when not given and the run keeps checkpoints.",
-          Effect::kHowOnly);
+    visit(
+        "resume", self.resume,
+        "auto: from the run's newest checkpoint, if there is one; never: from the beginning; or a "
+        "checkpoint's folder, from which the run begins and then goes on from its own. auto when "
+        "not given and the run keeps checkpoints.",
+        Effect::kHowOnly);
     visit("communication", self.communication, "What ranks do together.", any_value(),
           Effect::kHowOnly);
     visit("device_samples", self.device_samples,

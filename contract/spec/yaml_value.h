@@ -116,7 +116,7 @@ std::string allowed_values(const Range& range) {
   } else if constexpr (std::same_as<T, std::filesystem::path>) {
     return allowed_paths(range.hub_names);
   } else if constexpr (std::same_as<T, AutoOrPath>) {
-    return "auto, a path, or null";
+    return "auto, never, a path, or null";
   } else {
     static_assert(std::same_as<T, std::string> || std::same_as<T, TextList>);
     return std::same_as<T, TextList> ? "a list of text" : "text";
@@ -168,8 +168,9 @@ void read_value(T& member, const YamlEntry& entry, const Range& range, const std
     member = entry.value.IsNull() ? std::filesystem::path() : read_path(entry, range.hub_names);
     if (range.form) require_one_line(member.string(), entry, allowed);
   } else if constexpr (std::same_as<T, AutoOrPath>) {
-    member.is_auto = entry.value.IsScalar() && entry.value.Scalar() == "auto";
-    member.path = member.is_auto || entry.value.IsNull() ? "" : read_path(entry);
+    const std::string word = entry.value.IsScalar() ? entry.value.Scalar() : "";
+    member = {.is_auto = word == "auto", .is_never = word == "never", .path = {}};
+    if (!member.is_given() && !entry.value.IsNull()) member.path = read_path(entry);
   } else if constexpr (std::same_as<T, TextList>) {
     member = read_text_list(entry, range, allowed);
   } else {
@@ -198,7 +199,7 @@ std::string yaml_text(const T& value) {
   } else if constexpr (NamedEnum<T>) {
     return std::string(name_of(value));
   } else if constexpr (std::same_as<T, AutoOrPath>) {
-    return value.is_auto ? "auto" : yaml_text(value.path);
+    return value.is_auto ? "auto" : value.is_never ? "never" : yaml_text(value.path);
   } else if constexpr (std::same_as<T, TextList>) {
     std::string text = "[";
     for (const std::string& item : value) {

@@ -297,7 +297,9 @@ bool JobLoop::restart(const RunRecord& ended) {
   ++without_attempt;
   listeners_.progress.say(fmt::format("{}: submitted again, restart {} of at most {}", ended.point,
                                       *number, ended.spec.slurm.max_restarts));
-  submission_.add({ended});
+  RunRecord again = ended;
+  again.begins_anew = false;
+  submission_.add({std::move(again)});
   return true;
 }
 

@@ -174,7 +174,7 @@ DoubledRuns::DoubledRuns(const std::filesystem::path& folder, const JobPlan& pla
   const Expansion expansion = experiment_->expand(
       {.profile = plan.profile, .set = plan.set, .only = plan.only, .on_cluster = true},
       Resources());
-  for (const auto& [run, inputs, state] : runs) {
+  for (const auto& [run, inputs, state, anew] : runs) {
     const auto same = std::ranges::find(expansion.runs, run.position, &Run::position);
     if (!state || same == expansion.runs.end() || !same->doubling) continue;
     Doubling search = same->doubling->search();
@@ -223,6 +223,7 @@ void DoubledRuns::write_choice(RunRecord run) {
 // no record has.
 RunRecord DoubledRuns::run_of(Series& series, int64_t value) {
   RunRecord run = planned_run(*experiment_, doubled_run(series.doubling, value), digest_);
+  run.begins_anew = series.state.begins_anew;
   const auto known = std::ranges::find(series.state.known, run.hash, &RunRecord::hash);
   if (known == series.state.known.end()) {
     run.id = --last_id_;

@@ -61,12 +61,14 @@ struct JobRun {
   RunRecord run;
   std::vector<KnownFile> inputs{};
   std::optional<SearchState> search{};  // that waits for the run's result
+  std::optional<bool> begins_anew{};    // as in RunRecord
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
     visit("run", self.run);
     visit("inputs", self.inputs);
     visit("search", self.search);
+    visit("begins_anew", self.begins_anew);
   }
 };
 

@@ -202,7 +202,10 @@ void JobSubmission::write_folders(const JobRecord& job, std::span<const RunRecor
     // short.
     FileDigests known(listeners_.store, run.spec);
     known.take(listeners_.store, plan.trainer);  // so that no task has to read it
-    job_runs.push_back({.run = listeners_.store.run(run.id).value_or(run), .inputs = known.all()});
+    job_runs.push_back({.run = listeners_.store.run(run.id).value_or(run),
+                        .inputs = known.all(),
+                        .search = {},
+                        .begins_anew = run.begins_anew});
     if (settings_.search_of && is_allocation(run.spec)) {
       job_runs.back().search = settings_.search_of(run);
     }

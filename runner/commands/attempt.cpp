@@ -139,6 +139,7 @@ Outcome run_in(const ThisJob& job, const std::filesystem::path& folder, const Jo
   std::vector<RunRecord> runs;
   for (const JobRun& each : job_runs) {
     runs.push_back(each.run);
+    runs.back().begins_anew = each.begins_anew.value_or(false);
     for (const KnownFile& file : each.inputs) digests.add(file);
   }
   const SlurmSpec slurm = slurm_of_all(runs);

@@ -293,6 +293,7 @@ ExitCode run(const RunArguments& options) {
     provenance =
         provenance_of_this_process(prepared.git.result(), prepared.trainer_digest, experiment.text);
   }
+  const std::vector<int64_t> ids = mapped(runs, &RunRecord::id);
   const ExitCode code = slurm
                             ? slurm->run(std::move(runs))
                             : run_here(std::move(runs), planner, listeners, prepared.host, options,
@@ -306,6 +307,9 @@ ExitCode run(const RunArguments& options) {
                                         .predict = predict});
   progress.close();
   if (!options.slurm.detach) print_table(store, experiment, options, code);
+  if (!slurm && code == ExitCode::kInterrupted) {
+    std::cerr << visible_line(how_to_go_on(store, options.results, ids)) << '\n';
+  }
   return code;
 }
 
@@ -319,7 +323,7 @@ CommandFunction add_run_command(CLI::App& command) {
   fsdp-run experiments/lab.yaml --time-limit 30m --json | ./watcher.py)");
   command.option_defaults()->group(kRunGroup);
   add_question_options(command, *options);
-  command.add_flag("--rerun", options->rerun, "Also run what has a result");
+  command.add_flag("--rerun", options->rerun, "Also run what has a result; begin all runs anew");
   command.add_flag("--skip-oversized", options->skip_oversized,
                    "Leave out runs that are predicted not to fit");
   command.add_flag("--share", options->share,

@@ -1,16 +1,20 @@
 #include "runner/commands/run_here.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
 #include <set>
 #include <system_error>
 #include <utility>
 
 #include "base/system/log.h"
+#include "contract/record/run_paths.h"
 #include "contract/spec/yaml_value.h"
 #include "runner/cluster/open_jobs.h"
+#include "runner/host/environment.h"
 #include "runner/host/host.h"
 #include "runner/run/local_launcher.h"
 #include "runner/run/locks.h"
@@ -125,6 +129,41 @@ ExitCode run_here(std::vector<RunRecord> runs, RunPlanner& planner, const RunLis
       [&](const RunRecord& ended, RunStatus status) { return planner.after(ended, status); });
   RunLoop loop(journal, &listeners.store, launcher, listeners.progress, std::move(settings));
   return loop.run(std::move(runs));
+}
+
+namespace {
+
+// The user's command without --rerun, which would begin anew.
+std::string own_command() {
+  std::ifstream words("/proc/self/cmdline", std::ios::binary);
+  std::string command = "fsdp-run";
+  std::string word;
+  for (std::getline(words, word, '\0'); std::getline(words, word, '\0');) {
+    if (word != "--rerun") command += ' ' + shell_quoted(word);
+  }
+  return command;
+}
+
+}  // namespace
+
+std::string how_to_go_on(const Store& store, const std::filesystem::path& results,
+                         const std::vector<int64_t>& runs) {
+  constexpr size_t kMostNamed = 5;
+  std::vector<std::string> states;
+  for (const int64_t id : runs) {
+    const auto run = store.run(id);
+    if (!run || !is_cut_short(run->status)) continue;
+    const auto step = newest_saved_step(RunPaths(results / run->folder));
+    states.push_back(run->point + (step ? " is saved at step " + std::to_string(*step)
+                                        : " is not saved, as it has no checkpoint"));
+  }
+  if (states.size() > kMostNamed) {
+    const size_t more = states.size() - kMostNamed;
+    states.resize(kMostNamed);
+    states.push_back(counted(static_cast<int64_t>(more), "more run"));
+  }
+  states.push_back("to go on: " + own_command());
+  return fmt::to_string(fmt::join(states, "; "));
 }
 
 }  // namespace fsdp

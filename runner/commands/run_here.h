@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstdint>
+#include <filesystem>
+#include <string>
 #include <vector>
 
 #include "contract/record/exit_code.h"
@@ -15,5 +18,9 @@ namespace fsdp {
 // jobs.
 ExitCode run_here(std::vector<RunRecord> runs, RunPlanner& planner, const RunListeners& listeners,
                   const Host& host, const RunArguments& options, LoopSettings settings);
+
+// Returns what is saved of those of `runs` that were cut short, and the command that goes on.
+std::string how_to_go_on(const Store& store, const std::filesystem::path& results,
+                         const std::vector<int64_t>& runs);
 
 }  // namespace fsdp

@@ -92,8 +92,7 @@ void check_doubled_names_differ(const std::vector<Draft>& drafts) {
   }
 }
 
-// Sets the keys that are left open. Runs that keep checkpoints resume from them on a cluster,
-// because Slurm may start a job again.
+// Sets the keys that are left open. Runs that keep checkpoints go on from them.
 void fill_in(RunSpec& spec, const Layers& layers) {
   const bool on_cluster = layers.options.on_cluster;
   if (layers.options.for_any_gpu) {
@@ -102,9 +101,7 @@ void fill_in(RunSpec& spec, const Layers& layers) {
     const bool asks_for_gpus = on_cluster && spec.slurm.gpus_per_node > 0;
     spec.device = asks_for_gpus ? DeviceKind::kCuda : layers.device;
   }
-  if (on_cluster && wants_checkpoints(spec) && !spec.resume.is_given()) {
-    spec.resume.is_auto = true;
-  }
+  if (wants_checkpoints(spec) && !spec.resume.is_given()) spec.resume.is_auto = true;
 }
 
 }  // namespace

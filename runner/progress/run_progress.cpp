@@ -273,7 +273,7 @@ std::vector<Remark> remarks(const std::string& point, std::span<const Event> eve
   for (const Event& event : events) {
     if (const auto* started = std::get_if<RunStarted>(&event.body)) {
       const int64_t step = started->resumed_from_step;
-      if (step > 0) found.push_back({fmt::format("{}: resumed from step {}", point, step)});
+      if (step > 0) found.push_back({fmt::format("{}: goes on from step {}", point, step)});
       if (!started->warning.empty()) {
         found.push_back({point + ": warning: " + started->warning, /*is_warning=*/true});
       }

@@ -19,10 +19,6 @@ namespace {
 
 const std::string kRunner = "a runner outside of jobs";
 
-bool sets_checkpoints_aside(const RunPaths& paths, const RunRecord& record) {
-  return record.status == RunStatus::kFinished && std::filesystem::exists(paths.checkpoints());
-}
-
 [[noreturn]] void refuse_absent(const std::filesystem::path& results) {
   throw ResultsUnavailable(results.string() + ": is no longer where it was; put the folder back");
 }
@@ -105,12 +101,16 @@ void set_checkpoints_aside(const RunPaths& paths, int attempt) {
   }
 }
 
+bool begins_anew(const RunRecord& run) {
+  return run.begins_anew || run.status == RunStatus::kFinished || run.spec.resume.is_never;
+}
+
 void check_checkpoints_are_free(const Store& store, const std::filesystem::path& results,
                                 std::span<const RunRecord> runs) {
   std::optional<NamedFolders> named;  // read when it is needed
   for (const RunRecord& run : runs) {
     const RunPaths paths(results / run.folder);
-    if (!sets_checkpoints_aside(paths, run)) continue;
+    if (!begins_anew(run) || !std::filesystem::exists(paths.checkpoints())) continue;
     if (!named) named.emplace(store, results);
     for (const auto& [by, key, place] : named->inputs_in(paths.checkpoints())) {
       if (!is_under_way(by.status)) continue;

@@ -53,6 +53,10 @@ bool belongs_to(const std::string& owner, const RunPaths& paths);
 // ResultsUnavailable if they cannot be moved.
 void set_checkpoints_aside(const RunPaths& paths, int attempt);
 
+// True if the run's next attempt does not go on from its checkpoints. They are set aside, because
+// the attempt deletes old ones.
+bool begins_anew(const RunRecord& run);
+
 // Throws ConfigError if one of `runs` would set aside checkpoints that a queued or running run
 // reads.
 void check_checkpoints_are_free(const Store& store, const std::filesystem::path& results,

@@ -235,6 +235,7 @@ std::vector<RunRecord> left_to_launch(std::vector<RunRecord> runs,
         run->status = end_earlier_attempt(results, *run, attempt, reports, digests, progress);
         job.ended[run->id].add(run->status, reports.checkpoint_step());
         run->attempt = attempt;
+        run->begins_anew = false;
         was_begun = true;
       }
       const int64_t in_a_row = job.ended[run->id].in_a_row;

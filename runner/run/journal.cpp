@@ -16,6 +16,13 @@ constexpr const char* kSincePlanned =
     " since the run was planned; run the experiment again, which plans it with the files as they "
     "are";
 
+// A run that begins from another run's checkpoint goes on from its own.
+RunSpec spec_of_attempt(RunSpec spec, const RunPaths& paths) {
+  const bool is_from_elsewhere = !spec.resume.path.empty();
+  if (is_from_elsewhere && newest_saved_step(paths)) spec.resume = {.is_auto = true, .path = {}};
+  return spec;
+}
+
 }  // namespace
 
 Journal::Journal(std::filesystem::path results, FileDigests& digests, FollowUp follow_up,
@@ -39,8 +46,8 @@ int Journal::begin(const RunRecord& run, const AttemptStart& start, std::string&
   const auto claimed = claimed_.find(run.id);
   int attempt = claimed == claimed_.end() ? first_attempt(run) : claimed->second;
   try {
-    if (run.status == RunStatus::kFinished) set_checkpoints_aside(paths, run.attempt);
-    write_spec(paths, run.spec);
+    if (begins_anew(run)) set_checkpoints_aside(paths, std::max(run.attempt, 1));
+    write_spec(paths, spec_of_attempt(run.spec, paths));
     if (owner_.empty()) take_run(paths, owner_);
     if (claimed == claimed_.end()) claimed_[run.id] = attempt = claim_attempt(paths, attempt);
     write_start(paths, attempt, start);

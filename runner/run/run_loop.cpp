@@ -251,9 +251,7 @@ void RunLoop::stop_when_asked(std::chrono::milliseconds patience) {
   if (at_time_limit_) {
     progress_.say("the job's time limit is near: stopping the runs");
   } else if (runs_are_under_way()) {
-    progress_.say(stopping_ ? "killing the runs"
-                            : "stopping the runs; a second signal kills them. The same command "
-                              "runs the rest later");
+    progress_.say(stopping_ ? "killing the runs" : "stopping the runs; a second signal kills them");
   } else if (stopping_) {
     user_waits_ = false;
   } else {

@@ -149,6 +149,7 @@ std::vector<RunRecord> RunPlanner::plan(const ExperimentRecord& record, const Ex
     if (const auto series = waiting.find(i); series != waiting.end()) {
       series_.emplace(records[i].id, std::move(series->second));
     }
+    records[i].begins_anew = settings_.rerun;
     runs.push_back(std::move(records[i]));
   }
   return runs;
@@ -190,6 +191,7 @@ std::optional<RunRecord> RunPlanner::after(const RunRecord& ended, RunStatus sta
     RunRecord record = store_.plan_one_more(list_, step.run);
     if (!is_to_launch(step, record)) continue;
     series_.insert_or_assign(record.id, std::move(series));
+    record.begins_anew = settings_.rerun;
     return record;
   }
   return std::nullopt;

@@ -55,10 +55,11 @@ struct RunRecord {
   std::string family_key{};
   std::optional<int64_t> family_value{};
   RunStatus status = RunStatus::kPlanned;
-  std::string reason{};  // one line; may be empty
-  int attempt = 0;       // the newest, 0: none
-  std::string source{};  // owner of merged results; empty: planned in this folder
-  bool current = true;   // in its experiment's list as last planned
+  std::string reason{};      // one line; may be empty
+  int attempt = 0;           // the newest, 0: none
+  std::string source{};      // owner of merged results; empty: planned in this folder
+  bool current = true;       // in its experiment's list as last planned
+  bool begins_anew = false;  // its next attempt ignores its checkpoints (--rerun); not recorded
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {

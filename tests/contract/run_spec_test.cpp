@@ -112,9 +112,11 @@ TEST_CASE("a later layer's short form takes the place of an earlier one's keys, 
   CHECK(both("train.steps: 5", "train.sequences: 8") == applied("train.sequences: 8"));
 }
 
-TEST_CASE("resume is auto, a path or nothing") {
+TEST_CASE("resume is auto, never, a path or nothing") {
   CHECK_FALSE(RunSpec{}.resume.is_given());
   CHECK(applied("resume: auto").resume.is_auto);
+  CHECK(applied("resume: never").resume == AutoOrPath{.is_never = true, .path = {}});
+  CHECK(to_yaml(applied("resume: never")).find("\nresume: never\n") != std::string::npos);
   CHECK(applied("resume: ./auto").resume == AutoOrPath{.is_auto = false, .path = "/data/lab/auto"});
   CHECK_FALSE(applied("resume: null").resume.is_given());
   CHECK(to_yaml(applied("resume: auto")).find("\nresume: auto\n") != std::string::npos);

@@ -82,7 +82,10 @@ TEST_CASE("Ctrl-C stops everything, keeps what was measured, and a later call go
   runner.send(SIGINT);
   const Ended ended = runner.wait();
   CHECK(ended.status == 130);
-  CHECK_THAT(ended.errors, Contains("The same command runs the rest later"));
+  CHECK_THAT(ended.errors,
+             Contains("\nfirst is not saved, as it has no checkpoint; to go on: fsdp-run "
+                      "experiment.yaml ") &&
+                 Catch::EndsWith("\n"));
   CHECK_THAT(ended.output, Contains("interrupted: asked to stop, after step 2"));
   CHECK(gone_soon(spawned));
   for (const pid_t process : workplace.reported_processes()) CHECK(gone_soon(process));
@@ -150,7 +153,7 @@ TEST_CASE("a runner leaves another one's experiment alone") {
 
 TEST_CASE("a run that was interrupted or killed goes on from its newest checkpoint") {
   const int signal_number = GENERATE(SIGTERM, SIGUSR1);  // also Slurm's before a time limit
-  const Workplace workplace("  - {name: saves, resume: auto, checkpoint.every_steps: 2}\n",
+  const Workplace workplace("  - {name: saves, checkpoint: {every_steps: 2, keep: 1}}\n",
                             "{device: cpu, train.steps: 9}");
   {
     Program runner(workplace / ".", workplace.command({"experiment.yaml"}),
@@ -160,7 +163,8 @@ TEST_CASE("a run that was interrupted or killed goes on from its newest checkpoi
     const Ended ended = runner.wait();
     CHECK(ended.status == 130);
     CHECK_THAT(ended.errors, Contains("saves: step 5  checkpoint checkpoints/step-5"));
-    CHECK_THAT(ended.errors, !Contains("resumed"));
+    CHECK_THAT(ended.errors, Contains("\nsaves is saved at step 5; to go on: fsdp-run exp"));
+    CHECK_THAT(ended.errors, !Contains("goes on from"));
   }
   const std::filesystem::path folder = workplace.results() / rows(workplace).at(0).folder;
   const std::string specification = text_of(folder / "run.yaml");
@@ -168,14 +172,14 @@ TEST_CASE("a run that was interrupted or killed goes on from its newest checkpoi
     Program runner(workplace / ".", workplace.command({"experiment.yaml"}),
                    {{"STUB_RULES", "step=8,spawn=second_marker; step=8,hang=1"}});
     first_line_of(workplace / "second_marker");
-    runner.wait_for_error_text("saves: started, 1 rank, 9 steps\nsaves: resumed from step 5\n");
+    runner.wait_for_error_text("saves: started, 1 rank, 9 steps\nsaves: goes on from step 5\n");
     runner.send(SIGKILL);
     runner.wait();
   }
   const Ended ended = workplace.run();
   CHECK(ended.status == 0);
   CHECK_THAT(ended.errors, Contains("saves: started, 1 rank, 9 steps\n"
-                                    "saves: resumed from step 6\n"));
+                                    "saves: goes on from step 6\n"));
   CHECK_THAT(ended.output, Contains("the steps after a checkpoint: saves from step 6; --rerun"));
   const ComparisonRow row = rows(workplace).at(0);
   CHECK(row.status == RunStatus::kFinished);
@@ -187,7 +191,7 @@ TEST_CASE("a run that was interrupted or killed goes on from its newest checkpoi
   CHECK(std::filesystem::exists(folder / "checkpoints/step-8"));
 
   // The run starts from the beginning. The finished attempt keeps its files.
-  CHECK_THAT(workplace.run({"experiment.yaml", "--rerun"}).errors, !Contains("resumed"));
+  CHECK_THAT(workplace.run({"experiment.yaml", "--rerun"}).errors, !Contains("goes on from"));
   int attempts_with_checkpoints = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(workplace.results())) {
     const bool is_set_aside = entry.path().filename() == "checkpoints" &&
@@ -195,6 +199,30 @@ TEST_CASE("a run that was interrupted or killed goes on from its newest checkpoi
     attempts_with_checkpoints += is_set_aside ? 1 : 0;
   }
   CHECK(attempts_with_checkpoints == 1);
+}
+
+TEST_CASE("--rerun and resume: never begin anew, and keep what an unfinished run has saved") {
+  const std::vector<std::string> anew = GENERATE(std::vector<std::string>{"--rerun"},
+                                                 std::vector<std::string>{"--set", "resume=never"});
+  const Workplace workplace("  - {name: saves, checkpoint: {every_steps: 2, keep: 1}}\n",
+                            "{device: cpu, train.steps: 9}");
+  const auto stop_at = [&](const std::string& step, std::vector<std::string> arguments) {
+    std::filesystem::remove(workplace / "marker");
+    arguments.insert(arguments.begin(), "experiment.yaml");
+    Program runner(workplace / ".", workplace.command(arguments),
+                   {{"STUB_RULES", "step=" + step + ",spawn=marker; step=" + step + ",hang=1"}});
+    first_line_of(workplace / "marker");
+    runner.send(SIGKILL);
+    runner.wait();
+  };
+  stop_at("7", {});
+  const std::filesystem::path folder = workplace.results() / rows(workplace).at(0).folder;
+  REQUIRE(std::filesystem::exists(folder / "checkpoints/step-6"));
+  stop_at("3", anew);
+  CHECK(std::filesystem::exists(folder / "checkpoints/step-2"));
+  CHECK(std::filesystem::exists(folder / "attempt-1/checkpoints/step-6"));
+  // Without these words the run goes on from where it is.
+  CHECK_THAT(workplace.run().errors, Contains("saves: goes on from step 2"));
 }
 
 TEST_CASE("SIGUSR1 ends a runner that has begun nothing yet, as interrupted") {

@@ -108,7 +108,8 @@ void remove_old_checkpoints(const RunPaths& paths, int64_t written, int64_t keep
     }
   }
   for (int64_t newer = 1; const CheckpointFolder& folder : others) {
-    if (newer++ >= keep && folder.step != best) remove_checkpoint(paths, folder.step);
+    const bool is_replaced = folder.step < written && newer++ >= keep;
+    if (is_replaced && folder.step != best) remove_checkpoint(paths, folder.step);
   }
 }
 

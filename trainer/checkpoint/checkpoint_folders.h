@@ -25,8 +25,8 @@ std::filesystem::path create_partial_checkpoint(const RunPaths& paths, int64_t s
 // checkpoints_newest_first() includes either the new or the earlier one.
 void publish_checkpoint(const RunPaths& paths, int64_t step);
 
-// Removes complete checkpoints except step-<written>, the `keep` - 1 others with the most steps,
-// and the one with the lowest validation loss.
+// Removes complete checkpoints of fewer steps than step-<written>, except the `keep` - 1 of them
+// with the most steps, and the one with the lowest validation loss. Those of more steps stay.
 void remove_old_checkpoints(const RunPaths& paths, int64_t written, int64_t keep);
 
 }  // namespace fsdp

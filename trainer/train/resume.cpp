@@ -61,7 +61,7 @@ Resumed newest_whole_checkpoint(const RunPaths& paths, ProcessGroup& world) {
       world.barrier();  // rank 0 hosts the store, and must not end before all know the result
       throw ConfigError(paths.checkpoints().string(), "resume",
                         "auto finds no undamaged checkpoint: " + damages +
-                            "; put one back, or move the folder away to begin anew");
+                            "; put one back, or begin anew with --rerun");
     }
     const std::string damage =
         find_damage(folder, "damage of " + folder.filename().string(), world);
@@ -141,7 +141,7 @@ Resumed open_resumed_checkpoint(const RunSpec& spec, const RunPaths& paths,
   if (world.rank() == 0 && uses_checkpoints(spec)) {
     remove_partial_checkpoints(paths);
   }
-  if (!spec.resume.is_given()) return {};
+  if (!reads_checkpoint(spec)) return {};
   Resumed resumed = spec.resume.is_auto ? newest_whole_checkpoint(paths, world)
                                         : checkpoint_at(spec.resume.path, world);
   if (!resumed.reader) return resumed;
@@ -160,11 +160,12 @@ void require_basis(const CheckpointReader& reader, const Basis& basis) {
   if (!state.basis) return;
   const std::string found = difference(*state.basis, basis);
   if (found.empty()) return;
-  std::string problem = "was written with " + found + "; resume with the same";
+  std::string problem =
+      "was written with " + found + "; resume with the same, or begin anew with --rerun";
   if (reader.has_full_weights()) {
     const TextList& keys = state.basis->keys;
     const bool has_adapters = std::ranges::find(keys, "method=full") == keys.end();
-    problem += ", or train these weights anew: leave resume out, and give this folder as ";
+    problem += ", or train these weights anew: give this folder as ";
     problem += has_adapters ? "lora.adapter" : "model.source";
   }
   refuse(reader, problem);

@@ -17,9 +17,14 @@ struct Resumed {
   std::string warning;  // about newer, damaged checkpoints that were passed over; else empty
 };
 
+// True if the run begins from a checkpoint, if there is one.
+inline bool reads_checkpoint(const RunSpec& spec) {
+  return spec.resume.is_given() && !spec.resume.is_never;
+}
+
 // True if the run writes or reads checkpoints.
 inline bool uses_checkpoints(const RunSpec& spec) {
-  return wants_checkpoints(spec) || spec.resume.is_given();
+  return wants_checkpoints(spec) || reads_checkpoint(spec);
 }
 
 // Returns the basis of the run's checkpoints, without frozen weights. `device` is the one that

@@ -117,21 +117,23 @@ points:
   CHECK(expanded(text, {}, kNoGpus).runs[0].spec.device == DeviceKind::kCpu);
 }
 
-TEST_CASE(
-    "on a cluster a run that keeps checkpoints resumes from them unless the file says from where") {
+TEST_CASE("a run that keeps checkpoints goes on from them unless the file says from where") {
   const std::string text = R"(experiment: lab
 points:
   - {name: keeps, checkpoint.every_steps: 5}
   - {name: keeps none}
   - {name: from elsewhere, checkpoint.every_steps: 5, resume: other/step-5}
   - {name: doubled, checkpoint.every_steps: 5, sweep: {double: {batch.size_per_rank: {from: 1, to: 4}}}}
+  - {name: always anew, checkpoint.every_steps: 5, resume: never}
 )";
-  const Expansion expansion = expanded(text, on_cluster(), kNoGpus);
-  CHECK(expansion.runs[0].spec.resume.is_auto);
-  CHECK_FALSE(expansion.runs[1].spec.resume.is_auto);
-  CHECK_FALSE(expansion.runs[2].spec.resume.is_auto);
-  CHECK(expansion.runs[3].spec.resume.is_auto);
-  CHECK_FALSE(expanded(text, {}, kNoGpus).runs[0].spec.resume.is_auto);
+  for (const ExpandOptions& where : {on_cluster(), ExpandOptions()}) {
+    const Expansion expansion = expanded(text, where, kNoGpus);
+    CHECK(expansion.runs[0].spec.resume.is_auto);
+    CHECK_FALSE(expansion.runs[1].spec.resume.is_auto);
+    CHECK_FALSE(expansion.runs[2].spec.resume.is_auto);
+    CHECK(expansion.runs[3].spec.resume.is_auto);
+    CHECK(expansion.runs[4].spec.resume.is_never);
+  }
 }
 
 TEST_CASE("a run has as many ranks as it asks Slurm for GPUs") {

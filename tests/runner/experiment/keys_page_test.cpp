@@ -18,7 +18,7 @@ TEST_CASE("the reference documents every key, its default and what it allows") {
   CHECK_THAT(reference,
              Catch::Contains("  precision: a map, or in short the value of its first key\n"));
   CHECK_THAT(reference, Catch::Contains("  schedule: a map\n"));
-  CHECK_THAT(reference, Catch::Contains("  resume: auto, a path, or null; default: null\n"));
+  CHECK_THAT(reference, Catch::Contains("  resume: auto, never, a path, or null; default: null\n"));
   CHECK_THAT(reference,
              Catch::Contains("  slurm.modules: a list, each item one line of text; default: []\n"));
   CHECK_THAT(reference, Catch::Contains("  slurm.template: a path, or null; default: null\n"));

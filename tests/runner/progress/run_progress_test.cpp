@@ -112,7 +112,7 @@ TEST_CASE("what is remarkable among a rank's events has lines of its own") {
   CHECK(warnings == std::vector<std::string>{"lab: warning: the data is not read to its end"});
   CHECK(lines ==
         std::vector<std::string>{
-            "lab: resumed from step 20", "lab: step 25  validation loss 1.2346  accuracy 31.2 %",
+            "lab: goes on from step 20", "lab: step 25  validation loss 1.2346  accuracy 31.2 %",
             "lab: step 30  validation loss not finite  accuracy 0.0 %",
             "lab: step 35  validation loss unknown: no row of the validation set has labels",
             "lab: step 30  checkpoint checkpoints/step-30  0.0117 GiB  2.3 s"});

@@ -57,12 +57,13 @@ TEST_CASE("as many as asked for stay, and the best") {
   CHECK(run.names() == Names{"step-6", "step-8"});
 }
 
-TEST_CASE("the checkpoint just written stays, even with fewer steps than others") {
+TEST_CASE("a checkpoint deleted those of more steps") {
   const Run run;
-  run.write({.step = 10});
-  run.write({.step = 20});
+  for (const int64_t step : {2, 10, 20}) run.write({.step = step});
   run.write({.step = 5, .keep = 1});
-  CHECK(run.names() == Names{"step-5"});
+  CHECK(run.names() == Names{"step-10", "step-20", "step-5"});
+  run.write({.step = 21, .keep = 1});
+  CHECK(run.names() == Names{"step-21"});
 }
 
 TEST_CASE("a step that exists is replaced") {
