@@ -91,6 +91,17 @@ bool JobLoop::pick_up() {
   }
 }
 
+bool JobLoop::recover() {
+  try {
+    if (!recover_submissions(listeners_, queue_, settings_.experiment)) return false;
+    follower_.forget();
+    pick_up_jobs(queue_.limits().cluster);
+  } catch (const QueueUnavailable& error) {  // nothing can be submitted either
+    patience_.no_answer(pauses_.now(), error.what(), listeners_.progress);
+  }
+  return true;
+}
+
 void JobLoop::pick_up_jobs(const std::string& here) {
   const std::set<std::string> others = other_clusters(listeners_.store, here, settings_.experiment);
   if (!others.empty()) listeners_.progress.warn(left_alone(others));

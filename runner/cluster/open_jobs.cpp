@@ -10,9 +10,12 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "base/system/unix_time.h"
 #include "base/text/config_error.h"
 #include "runner/cluster/job_follower.h"
 #include "runner/cluster/job_plan.h"
+#include "runner/cluster/job_submission.h"
+#include "runner/cluster/script.h"
 #include "runner/run/earlier_attempts.h"
 #include "runner/run/locks.h"
 
@@ -137,6 +140,67 @@ void reopen_restarted(const RunListeners& listeners, std::string_view experiment
       }
     }
   }
+}
+
+namespace {
+
+// Returns the record of a submission with its planned runs, or nullopt if it has none.
+std::optional<JobRecord> record_of_submission(const Store& store, const std::string& experiment,
+                                              const std::filesystem::path& folder) {
+  JobPlan plan = read_job_plan(folder);
+  JobRecord job{.experiment = experiment,
+                .token = folder.filename().string().substr(file_name_of(experiment).size() + 1),
+                .mode = std::string(name_of(plan.mode)),
+                .folder = std::filesystem::path("slurm") / folder.filename(),
+                .submitted_unix_ms = now_unix_ms()};
+  plan.mode = SlurmMode::kAllocation;  // reads all runs
+  const std::vector<JobRun> runs = read_job_runs(folder, plan, 0);
+  for (size_t number = 0; number < runs.size(); ++number) {
+    const RunRecord& run = runs[number].run;
+    auto planned = store.recorded_run(experiment, run.point, run.hash);
+    if (!planned) continue;
+    planned->spec = run.spec;
+    job.tasks.push_back(task_of(*planned, static_cast<int64_t>(number)));
+  }
+  return job.tasks.empty() ? std::nullopt : std::optional(std::move(job));
+}
+
+}  // namespace
+
+bool recover_submissions(const RunListeners& listeners, Queue& queue,
+                         const std::string& experiment) {
+  Store& store = listeners.store;
+  std::set<std::filesystem::path> known;
+  for (const RunRecord& run : store.runs()) {
+    for (const JobRecord& job : store.jobs_of_run(run.id)) known.insert(job.folder.filename());
+  }
+  bool some_found = false;
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(listeners.results / "slurm", none)) {
+    const std::filesystem::path& folder = entry.path();
+    const std::string name = folder.filename().string();
+    if (!name.starts_with(file_name_of(experiment) + '-') || known.contains(name)) continue;
+    if (is_withdrawn(folder) || !std::filesystem::exists(folder / kScriptName)) continue;
+    try {
+      std::optional<JobRecord> job = record_of_submission(store, experiment, folder);
+      if (!job) continue;
+      job->cluster = queue.limits().cluster;
+      const auto open = queue.find_submission(folder / kScriptName, submitter_of(folder));
+      job->slurm_job = open.value_or(job_of_submission(folder).value_or(""));
+      for (JobTask& task : job->tasks) task.over = !open;
+      Store::Batch batch(store);
+      store.record_job(*job);
+      for (const JobTask& task : job->tasks) {
+        if (open) store.record_status(task.run, RunStatus::kQueued, "");
+      }
+      batch.commit();
+      some_found |= open.has_value();
+      if (open) listeners.progress.say(fmt::format("job {} is found again", *open));
+    } catch (const ConfigError& error) {  // not what fsdp-run writes there
+      listeners.progress.warn(error.what());
+    }
+  }
+  return some_found;
 }
 
 void follow_open_jobs(JobFollower& follower, const RunListeners& listeners,

@@ -42,6 +42,11 @@ void reopen_unknown(const RunListeners& listeners, std::string_view experiment);
 // attempts that they began.
 void reopen_restarted(const RunListeners& listeners, std::string_view experiment);
 
+// Records the experiment's jobs that have a submission's folder and no record, because the database
+// was lost. Their runs must be planned. Returns true if there are any. Throws QueueUnavailable.
+bool recover_submissions(const RunListeners& listeners, Queue& queue,
+                         const std::string& experiment);
+
 // Follows every open job of the experiment. Jobs of clusters other than `here` are followed only by
 // their files. `here` is nullopt if the cluster is unknown. `left_out` is a job being submitted.
 void follow_open_jobs(JobFollower& follower, const RunListeners& listeners,

@@ -275,6 +275,7 @@ ExitCode run(const RunArguments& options) {
     return planner.plan(experiment, prepared.expansion, prepared.chosen, prepared.left_out);
   };
   std::vector<RunRecord> runs = plan();
+  if (slurm && slurm->recover()) runs = plan();
   // A database that was lost knows its runs again now, and their files know how they ended.
   const auto recover = [&] {
     const int recovered = recover_attempts(store, options.results, experiment.name, say);

@@ -155,9 +155,9 @@ class Workplace:
     def ranks(self, point):
         """Returns the ids of the processes that train the point."""
         programs = (str(self.trainer), str(self.stub_trainer))
-        folder = self.run_folder(point)
-        return [pid for pid, _ in processes()
-                if program_of(pid) in programs and str(folder) in command_of(pid)]
+        run = str(self.run_folder(point).relative_to(self.folder))
+        return [pid for pid, _ in processes() if program_of(pid) in programs and
+                run in command_of(pid) and os.readlink(f"/proc/{pid}/cwd") == str(self.folder)]
 
     def wait_for_step(self, point, step, attempt=1):
         events = self.run_folder(point) / f"attempt-{attempt}/events.rank0.jsonl"

@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "contract/spec/run_spec_yaml.h"
 #include "runner/progress/progress.h"
 #include "runner/run/run_loop.h"
 #include "tests/runner/store/store_fixture.h"
@@ -53,6 +54,21 @@ TEST_CASE_METHOD(
   REQUIRE(launcher.requests.size() == 2);
   CHECK_FALSE(launcher.requests[0].time_to_stop);
   CHECK(launcher.requests[1].time_to_stop == std::chrono::seconds(60));
+}
+
+TEST_CASE_METHOD(StoreTest, "a run that began from a folder began there again") {
+  auto planned = in_order({planned_run("run", 1)});
+  planned[0].spec.resume.path = "/other/step-3";
+  const RunRecord run = store.plan(experiment("lab"), planned).front();
+  const RunPaths paths(results.path() / run.folder);
+  FileDigests digests;
+  StoreJournal journal(store, results.path(), digests, {});
+  std::string problem;
+  journal.begin(run, attempt_start(), problem);
+  CHECK(read_run_spec(paths.spec()).resume == planned[0].spec.resume);
+  std::filesystem::create_directories(paths.checkpoint(9));
+  journal.begin(run, attempt_start(), problem);
+  CHECK(read_run_spec(paths.spec()).resume.is_auto);
 }
 
 TEST_CASE_METHOD(
