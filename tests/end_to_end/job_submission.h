@@ -106,7 +106,9 @@ class Submission {
   void write(const std::vector<RunRecord>& runs) {
     std::vector<JobRun> job_runs;
     for (const RunRecord& run : runs) {
-      write_spec(RunPaths(workplace_.results() / run.folder), run.spec);
+      const RunPaths paths(workplace_.results() / run.folder);
+      write_spec(paths, run.spec);
+      take_run(paths, folder_.filename());
       job_runs.push_back({.run = run,
                           .inputs = FileDigests(store_, run.spec).all(),
                           .search = plan_.mode == SlurmMode::kAllocation ? planner_.search_of(run)
