@@ -141,6 +141,21 @@ int main(int argc, char** argv) {
       ->check(CLI::PositiveNumber)
       ->needs("--calibrate")
       ->capture_default_str();
+  std::string prompt;
+  CLI::Option* sample = app.add_option(
+      "--sample", prompt,
+      "Trains nothing: prints what the run's newest checkpoint answers to this prompt");
+  sample->needs(spec);
+  int64_t tokens = 128;
+  app.add_option("--tokens", tokens, "The most tokens of --sample's answer")
+      ->check(CLI::PositiveNumber)
+      ->needs(sample)
+      ->capture_default_str();
+  std::string device = "auto";
+  app.add_option("--device", device, "The device of --sample")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
+      ->needs(sample)
+      ->capture_default_str();
   app.set_version_flag(
       "--version", [] { return fsdp::json_text(fsdp::trainer_build()); },
       "What it was built with, as JSON");
@@ -150,7 +165,8 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : static_cast<int>(ExitCode::kBadConfiguration);
   }
-  if (!tested.empty() && level->empty()) log_level = "warning";
+  const bool prints_result = !tested.empty() || !sample->empty();
+  if (prints_result && level->empty()) log_level = "warning";
   fsdp::log_to_stderr(*fsdp::enum_from_name<fsdp::LogLevel>(log_level));
   // A file that reaches the size limit (ulimit -f) is then an error of the write, which names the
   // remedy.
@@ -170,7 +186,10 @@ int main(int argc, char** argv) {
   } else {
     fsdp::watch_start_up(fsdp::CommunicationSpec().start_up_timeout_s,
                          static_cast<int>(ExitCode::kRunFailed));
-    code = results.empty() ? run.run() : run.calibrate(results, rounds);
+    code = !sample->empty()
+               ? run.sample(prompt, tokens, *fsdp::enum_from_name<fsdp::DeviceKind>(device))
+           : results.empty() ? run.run()
+                             : run.calibrate(results, rounds);
   }
   // Other ranks may be gone: destructors of communication could wait for them.
   std::cout.flush();

@@ -157,6 +157,7 @@ class NoTokens : public Tokenizer {
     return other_.id_of(token);
   }
   const Ends& ends() const override { return other_.ends(); }
+  std::string decode(std::span<const int32_t>) const override { return ""; }
 
  private:
   void encode_text(std::string_view text, bool with_special,

@@ -87,6 +87,18 @@ void AddedTokens::split(std::string_view text, bool with_special,
   if (done < text.size()) on_text(text.substr(done));
 }
 
+std::string with_spaces(std::string_view piece) {
+  const std::string replacement = Metaspace().space;
+  std::string text;
+  for (size_t at = 0; at < piece.size();) {
+    const size_t found = std::min(piece.find(replacement, at), piece.size());
+    text += piece.substr(at, found - at);
+    if (found < piece.size()) text += ' ';
+    at = found + replacement.size();
+  }
+  return text;
+}
+
 std::vector<PlacedToken> PieceTokenizer::added_tokens_in(std::string_view text) const {
   std::vector<PlacedToken> placed;
   const auto add_token = [&](const PlacedToken& token) { placed.push_back(token); };
@@ -104,10 +116,39 @@ std::optional<int32_t> PieceTokenizer::id_of(std::string_view token) const {
   return added == added_ids_.end() ? piece_id(token) : added->second;
 }
 
+std::string PieceTokenizer::decode(std::span<const int32_t> ids) const {
+  std::string text;
+  std::string bytes;  // of the last pieces, each of which is a byte
+  const auto end_bytes = [&] {
+    if (is_utf8(bytes)) {
+      text += bytes;
+    } else {
+      for (size_t i = 0; i < bytes.size(); ++i) text += "\uFFFD";
+    }
+    bytes.clear();
+  };
+  for (const int32_t id : ids) {
+    const auto added = added_by_id_.find(id);
+    const bool is_added = added != added_by_id_.end();
+    if (is_added && added->second.is_special) continue;
+    const PieceText piece = is_added ? PieceText{added->second.text} : piece_text(id);
+    if (piece.is_byte) {
+      bytes += piece.bytes;
+      continue;
+    }
+    end_bytes();
+    text += piece.bytes;
+  }
+  end_bytes();
+  if (adds_space_ && text.starts_with(' ')) text.erase(0, 1);
+  return valid_utf8(text);
+}
+
 int32_t PieceTokenizer::add(AddedToken token) {
   const auto [place, is_new] = added_ids_.emplace(token.text, token.id);
   if (is_new) {
     vocab_size_ = std::max<int64_t>(vocab_size_, token.id + 1);
+    added_by_id_.emplace(token.id, token);
     added_tokens_.push_back(std::move(token));
   }
   return place->second;

@@ -56,9 +56,16 @@ class PieceTokenizer : public Tokenizer {
   std::vector<PlacedToken> added_tokens_in(std::string_view text) const override;
   std::optional<int32_t> id_of(std::string_view token) const override;
   const Ends& ends() const override { return ends_; }
+  std::string decode(std::span<const int32_t> ids) const override;
 
  protected:
+  // The text of a piece of the vocabulary.
+  struct PieceText {
+    std::string bytes;
+    bool is_byte = false;  // of a character that has no piece: <0x0A>
+  };
   virtual std::optional<int32_t> piece_id(std::string_view piece) const = 0;
+  virtual PieceText piece_text(int32_t id) const = 0;
 
   // Adds the token unless there is one with its text. Returns the id of the token with this text.
   int32_t add(AddedToken token);
@@ -71,12 +78,14 @@ class PieceTokenizer : public Tokenizer {
   AddedTokens found_in_text_;
   AddedTokens found_in_normalized_;
   bool changes_text_ = false;  // true if there is a normalizer
+  bool adds_space_ = false;    // true if a text gets a space before its first word
   Ends ends_;
   int64_t vocab_size_ = 0;
 
  private:
   std::vector<AddedToken> added_tokens_;
   std::map<std::string, int32_t, std::less<>> added_ids_;
+  std::map<int32_t, AddedToken> added_by_id_;
 };
 
 }  // namespace fsdp

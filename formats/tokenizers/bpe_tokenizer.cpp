@@ -124,6 +124,12 @@ BpeTokenizer::BpeTokenizer(BpeParts parts, const FolderSettings& settings)
   for (const auto& [piece, id] : parts_.vocabulary) {
     vocab_size_ = std::max<int64_t>(vocab_size_, id + 1);
   }
+  pieces_by_id_.resize(static_cast<size_t>(vocab_size_));
+  for (const auto& [piece, id] : parts_.vocabulary) pieces_by_id_[static_cast<size_t>(id)] = &piece;
+  adds_space_ = parts_.metaspace && parts_.metaspace->prepend != Metaspace::Prepend::kNever;
+  for (const Normalization& step : parts_.normalizations) {
+    adds_space_ |= step.kind == Normalization::Kind::kPrepend;
+  }
   for (int byte = 0; byte < 256; ++byte) {
     const bool is_letter = parts_.alphabet == Alphabet::kBytes;
     const auto found = parts_.vocabulary.find(is_letter ? std::string(1, static_cast<char>(byte))
@@ -153,6 +159,16 @@ std::optional<int32_t> BpeTokenizer::piece_id(std::string_view token) const {
   const auto piece = parts_.vocabulary.find(*bytes);
   if (piece == parts_.vocabulary.end()) return std::nullopt;
   return piece->second;
+}
+
+PieceTokenizer::PieceText BpeTokenizer::piece_text(int32_t id) const {
+  if (id < 0 || id >= std::ssize(pieces_by_id_) || !pieces_by_id_[static_cast<size_t>(id)])
+    return {};
+  const std::string& piece = *pieces_by_id_[static_cast<size_t>(id)];
+  if (parts_.alphabet == Alphabet::kBytes) return {piece};
+  const auto byte = std::ranges::find(id_of_byte_, id);
+  if (byte == id_of_byte_.end()) return {with_spaces(piece)};
+  return {std::string(1, static_cast<char>(byte - id_of_byte_.begin())), /*is_byte=*/true};
 }
 
 void BpeTokenizer::encode_text(std::string_view text, bool with_special,

@@ -99,6 +99,7 @@ class BpeTokenizer : public PieceTokenizer {
   void encode_text(std::string_view text, bool with_special,
                    std::vector<int32_t>& ids) const override;
   std::optional<int32_t> piece_id(std::string_view piece) const override;
+  PieceText piece_text(int32_t id) const override;
   std::string normalized(std::string_view text) const;
   void encode_normalized(std::string_view text, Call& call) const;
   void split(size_t step, std::string_view text, Call& call) const;
@@ -108,7 +109,8 @@ class BpeTokenizer : public PieceTokenizer {
   void merge(std::vector<int32_t>& ids) const;
 
   BpeParts parts_;
-  std::array<int32_t, 256> id_of_byte_;  // -1: no piece
+  std::array<int32_t, 256> id_of_byte_;           // -1: no piece
+  std::vector<const std::string*> pieces_by_id_;  // in parts_; null: no piece
   mutable std::mutex mutex_;
   // Caches of short words. Each call takes one, and puts it back at its end. Guarded by mutex_.
   mutable std::vector<Words> known_words_;

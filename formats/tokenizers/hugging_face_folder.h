@@ -55,6 +55,9 @@ struct Metaspace {
   Prepend prepend = Prepend::kAlways;
 };
 
+// Returns a piece with spaces for Metaspace's default replacement, "▁".
+std::string with_spaces(std::string_view piece);
+
 // The settings in the files beside a tokenizer: tokenizer_config.json, special_tokens_map.json,
 // added_tokens.json.
 struct FolderSettings {

@@ -218,6 +218,7 @@ class SentencePieceTokenizer : public PieceTokenizer {
     prepend_ = settings.metaspace ? settings.metaspace->prepend
                : is_t5            ? Metaspace::Prepend::kAlways
                                   : Metaspace::Prepend::kFirst;
+    adds_space_ = prepend_ != Metaspace::Prepend::kNever;
     add_tokens(settings, is_t5);
     const auto id_or_none = [](int id) { return id < 0 ? std::nullopt : std::optional(id); };
     ends_.begin = id_or_none(processor_.bos_id());
@@ -237,6 +238,14 @@ class SentencePieceTokenizer : public PieceTokenizer {
     const int id = processor_.PieceToId(piece);
     if (processor_.IdToPiece(id) != piece) return std::nullopt;
     return id;
+  }
+
+  PieceText piece_text(int32_t id) const override {
+    if (id < 0 || id >= processor_.GetPieceSize()) return {};
+    const std::string piece = processor_.IdToPiece(id);
+    if (!processor_.IsByte(id)) return {with_spaces(piece)};
+    const int byte = std::stoi(piece.substr(std::string("<0x").size()), nullptr, 16);
+    return {std::string(1, static_cast<char>(byte)), /*is_byte=*/true};
   }
 
   void add_tokens(const FolderSettings& settings, bool is_t5) {

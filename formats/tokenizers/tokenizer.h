@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,8 +19,8 @@ struct PlacedToken {
   bool is_special = false;
 };
 
-// Converts text to the same token ids as Hugging Face's tokenizers. Several threads may use one
-// tokenizer.
+// Converts text to the same token ids as Hugging Face's tokenizers, and back. Several threads may
+// use one tokenizer.
 class Tokenizer {
  public:
   // The tokens at the beginning and end of a sequence, and the one that fills it up, if the
@@ -46,6 +47,9 @@ class Tokenizer {
   void encode_with_special(std::string_view text, std::vector<int32_t>& ids) const {
     encode_text(text, /*with_special=*/true, ids);
   }
+  // Returns the text of the ids, as transformers' decode(ids, skip_special_tokens=True) does. Bytes
+  // that are not UTF-8 become U+FFFD. Ids of no token are left out.
+  virtual std::string decode(std::span<const int32_t> ids) const = 0;
   // Finds the added tokens at which encode_with_special() splits `text`, in order. Leaves out
   // tokens that are found only after a normalizer has changed the text.
   virtual std::vector<PlacedToken> added_tokens_in(std::string_view text) const = 0;
@@ -82,8 +86,8 @@ inline constexpr const char* kMoreTemplates = "additional_chat_templates";
 
 // Returns the files with which transformers reads texts as open_tokenizer(path) does. If `path` is
 // a file, its name becomes tokenizer.json, or that of a SentencePiece model. Adds a
-// tokenizer_config.json if there is none. Leaves out files that cannot be read. Empty if there is no
-// tokenizer, or a tiktoken file alone, of which transformers cannot know the special tokens.
+// tokenizer_config.json if there is none. Leaves out files that cannot be read. Empty if there is
+// no tokenizer, or a tiktoken file alone, of which transformers cannot know the special tokens.
 std::vector<PlacedFile> transformers_files(const std::filesystem::path& path, bool is_t5);
 
 // A tokenizer's chat template, in the language of jinja2.

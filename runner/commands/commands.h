@@ -30,6 +30,7 @@ CommandFunction add_merge_command(CLI::App& command);
 CommandFunction add_prune_command(CLI::App& command);
 CommandFunction add_status_command(CLI::App& command);
 CommandFunction add_logs_command(CLI::App& command);
+CommandFunction add_sample_command(CLI::App& command);
 CommandFunction add_explain_command(CLI::App& command);
 CommandFunction add_doctor_command(CLI::App& command);
 CommandFunction add_completion_command(CLI::App& command);
@@ -70,6 +71,8 @@ inline constexpr std::array kCommands{
     Command{"prune", "Remove old runs or checkpoints; asks first", add_prune_command},
     Command{"status", "Show the state of runs, also while they run", add_status_command},
     Command{"logs", "Print what a rank of a run has written", add_logs_command},
+    Command{"sample", "Ask a run's newest checkpoint: print what it answers to a prompt",
+            add_sample_command},
     Command{"explain", "Say why a run ran, was skipped or failed, and how to repeat it by hand",
             add_explain_command},
     Command{"doctor", "Say what this host has and lacks, and how to get it", add_doctor_command},

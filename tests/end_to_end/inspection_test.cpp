@@ -9,6 +9,7 @@
 // fsdp-run status, logs and explain.
 using namespace fsdp;
 using Catch::Matchers::Contains;
+using Catch::Matchers::EndsWith;
 using Catch::Matchers::StartsWith;
 
 namespace {
@@ -55,6 +56,11 @@ TEST_CASE("logs prints a rank's log: of the one that failed, or of the one named
   CHECK(workplace.call({"logs", "first", "--rank", "2"}).output == "stub trainer, rank 2\n");
   CHECK(workplace.call({"logs", "second"}).output == "stub trainer, rank 0\n");
   CHECK_THAT(workplace.call({"logs", "first", "--rank", "9"}).errors, Contains("rank 9"));
+  CHECK_THAT(
+      workplace.call({"sample", "first", "3 - 5 is?", "--tokens", "3", "--trainer", "/bin/echo"})
+          .output,
+      StartsWith("--spec=results/runs/") &&
+          EndsWith("/run.yaml --sample=3 - 5 is? --tokens=3 --device=auto\n"));
   CHECK_THAT(workplace.call({"logs", "first", "--attempt", "3"}).errors, Contains("allowed: 1"));
 }
 

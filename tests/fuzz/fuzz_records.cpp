@@ -16,6 +16,7 @@ class ByteTokenizer : public Tokenizer {
   std::vector<PlacedToken> added_tokens_in(std::string_view) const override { return {}; }
   std::optional<int32_t> id_of(std::string_view) const override { return kSpecial; }
   const Ends& ends() const override { return ends_; }
+  std::string decode(std::span<const int32_t>) const override { return ""; }
 
  private:
   void encode_text(std::string_view text, bool with_special,

@@ -25,7 +25,8 @@ void print_white_space() {
 // encode --white-space prints the white space of Python and of Rust, as code points.
 //
 // encode TOKENIZER < TEXTS: each line of standard input is a JSON string. Prints a line about the
-// tokenizer. Then prints for each text the ids of encode and encode_with_special: [[1, 2], [3]].
+// tokenizer. Then prints for each text the ids of encode and encode_with_special: [[1, 2], [3]]. A
+// line may also be ids, [1, 2], whose text is printed.
 int main(int, char** arguments) try {
   if (arguments[1] == std::string_view("--white-space")) {
     print_white_space();
@@ -42,7 +43,12 @@ int main(int, char** arguments) try {
                               {"adds_end", ends.adds_end}}
             << '\n';
   for (std::string line; std::getline(std::cin, line);) {
-    const std::string text = nlohmann::json::parse(line);
+    const nlohmann::json asked = nlohmann::json::parse(line);
+    if (asked.is_array()) {
+      std::cout << nlohmann::json(tokenizer->decode(asked.get<std::vector<int32_t>>())) << '\n';
+      continue;
+    }
+    const std::string text = asked;
     std::vector<int32_t> plain;
     std::vector<int32_t> special;
     tokenizer->encode(text, plain);

@@ -3,6 +3,8 @@
 import itertools
 import json
 import pathlib
+import random
+import re
 import shutil
 import subprocess
 import unicodedata
@@ -111,6 +113,25 @@ def test_transformers(ours, text_count, tmp_path, make):
     assert reference("Hello.")["input_ids"] == begin + reference(
         "Hello.", add_special_tokens=False)["input_ids"] + end
     assert ends["vocab_size"] == len(reference)
+
+
+@pytest.mark.parametrize("make", [folders.llama3, folders.qwen2, folders.gpt2, folders.deepseek,
+                                  folders.smollm2, folders.llama2, folders.llama2_legacy,
+                                  folders.llama2_without_prefix, folders.llama2_json, folders.t5])
+def test_decoded_as_transformers_does(encode_text, tmp_path, make):
+    folder = make(tmp_path)
+    reference = transformers.AutoTokenizer.from_pretrained(folder)
+    draw = random.Random(5)
+    tokens = reference(texts(6, 500, with_special=True), add_special_tokens=False)["input_ids"]
+    # Bytes of half a character, special tokens and unused ids beside each other.
+    tokens += [[draw.randrange(len(reference)) for _ in range(draw.randrange(12))] for _ in range(500)]
+    asked = "".join(json.dumps(ids) + "\n" for ids in tokens)
+    done = subprocess.run([encode_text, folder], input=asked, capture_output=True, text=True, check=True)
+    found = [json.loads(line) for line in done.stdout.removesuffix("\n").split("\n")[1:]]
+    expected = [reference.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False) for ids in tokens]
+    # How many characters stand for bytes that are no UTF-8 is not the same.
+    fewer = [[re.sub("�+", "�", text) for text in each] for each in (expected, found)]
+    assert first_difference(tokens, *fewer) is None
 
 
 def test_white_space_of_all_code_points(encode_text):

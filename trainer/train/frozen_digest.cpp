@@ -37,6 +37,14 @@ void FrozenDigest::add(const Parameter& parameter, int64_t offset, const at::Ten
   }
 }
 
+FillParameter with_digest(FillParameter fill, FrozenDigest& digest) {
+  return [fill = std::move(fill), &digest](const Parameter& parameter, int64_t offset,
+                                           const at::Tensor& out) {
+    fill(parameter, offset, out);
+    if (!parameter.is_trained()) digest.add(parameter, offset, out);
+  };
+}
+
 std::string FrozenDigest::of_all(ProcessGroup& world, bool is_counted) const {
   pause_start_up();
   const auto own = static_cast<uint64_t>(is_counted ? sum_ % kPrime : 0);

@@ -5,6 +5,7 @@
 
 #include "trainer/comm/process_group.h"
 #include "trainer/model/model.h"
+#include "trainer/strategy/shard_store.h"
 
 namespace fsdp {
 
@@ -23,5 +24,8 @@ class FrozenDigest {
   __extension__ using Wide = unsigned __int128;
   Wide sum_ = 0;
 };
+
+// Returns `fill`, which then adds the frozen weights that it fills in to `digest`.
+FillParameter with_digest(FillParameter fill, FrozenDigest& digest);
 
 }  // namespace fsdp

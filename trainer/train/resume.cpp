@@ -49,34 +49,6 @@ std::string find_damage(const path& folder, const std::string& subject, ProcessG
   });
 }
 
-Resumed newest_whole_checkpoint(const RunPaths& paths, ProcessGroup& world) {
-  // Rank 0 decides, because another rank may see changes of a shared file system later.
-  std::vector<path> folders;
-  if (world.rank() == 0) folders = checkpoints_newest_first(paths);
-  std::string damages;
-  for (size_t i = 0;; ++i) {
-    const path folder = world.agree("resume", i < folders.size() ? folders[i].string() : "");
-    if (folder.empty() && damages.empty()) return {};
-    if (folder.empty()) {
-      world.barrier();  // rank 0 hosts the store, and must not end before all know the result
-      throw ConfigError(paths.checkpoints().string(), "resume",
-                        "auto finds no undamaged checkpoint: " + damages +
-                            "; put one back, or begin anew with --rerun");
-    }
-    const std::string damage =
-        find_damage(folder, "damage of " + folder.filename().string(), world);
-    if (damage.empty()) {
-      Resumed resumed{.reader = std::make_unique<CheckpointReader>(folder), .warning = {}};
-      if (!damages.empty()) {
-        resumed.warning = "the run resumes from " + folder.filename().string() +
-                          ", because newer checkpoints are damaged: " + damages;
-      }
-      return resumed;
-    }
-    damages += (damages.empty() ? "" : "; ") + damage;
-  }
-}
-
 Resumed checkpoint_at(const path& folder, ProcessGroup& world) {
   if (const std::string damage = find_damage(folder, "damage", world); !damage.empty()) {
     throw ConfigError("", "resume", damage);
@@ -117,6 +89,34 @@ void check_fits(const RunSpec& spec, const ModelConfig& config, const Checkpoint
 }
 
 }  // namespace
+
+Resumed newest_whole_checkpoint(const RunPaths& paths, ProcessGroup& world) {
+  // Rank 0 decides, because another rank may see changes of a shared file system later.
+  std::vector<path> folders;
+  if (world.rank() == 0) folders = checkpoints_newest_first(paths);
+  std::string damages;
+  for (size_t i = 0;; ++i) {
+    const path folder = world.agree("resume", i < folders.size() ? folders[i].string() : "");
+    if (folder.empty() && damages.empty()) return {};
+    if (folder.empty()) {
+      world.barrier();  // rank 0 hosts the store, and must not end before all know the result
+      throw ConfigError(paths.checkpoints().string(), "resume",
+                        "auto finds no undamaged checkpoint: " + damages +
+                            "; put one back, or begin anew with --rerun");
+    }
+    const std::string damage =
+        find_damage(folder, "damage of " + folder.filename().string(), world);
+    if (damage.empty()) {
+      Resumed resumed{.reader = std::make_unique<CheckpointReader>(folder), .warning = {}};
+      if (!damages.empty()) {
+        resumed.warning = "the run resumes from " + folder.filename().string() +
+                          ", because newer checkpoints are damaged: " + damages;
+      }
+      return resumed;
+    }
+    damages += (damages.empty() ? "" : "; ") + damage;
+  }
+}
 
 Basis begin_basis(const RunSpec& spec, const ModelConfig& config, at::Device device, int64_t steps,
                   SharedDigests& digests) {

@@ -32,8 +32,13 @@ inline bool uses_checkpoints(const RunSpec& spec) {
 Basis begin_basis(const RunSpec& spec, const ModelConfig& config, at::Device device, int64_t steps,
                   SharedDigests& digests);
 
-// Opens the checkpoint that `spec.resume` names. `auto` takes the newest undamaged one; the ranks
-// share the reading of all its bytes. Every rank calls it. Rank 0 removes what an earlier writer
+// Returns the newest checkpoint of the run that is undamaged, without a reader if there is none.
+// The ranks share the reading of all its bytes. Every rank calls it. Throws ConfigError if all are
+// damaged.
+Resumed newest_whole_checkpoint(const RunPaths& paths, ProcessGroup& world);
+
+// Opens the checkpoint that `spec.resume` names; `auto` means newest_whole_checkpoint(). Every rank
+// calls it. Rank 0 removes what an earlier writer
 // left unfinished.
 // Throws ConfigError if the checkpoint is damaged (with `auto`, if all are), or does not fit the
 // run. Throws it too if a run with another basis wrote the checkpoint.

@@ -21,6 +21,7 @@
 #include "trainer/train/determinism.h"
 #include "trainer/train/device.h"
 #include "trainer/train/same_run.h"
+#include "trainer/train/sample.h"
 #include "trainer/train/stop_signal.h"
 #include "trainer/train/trainer.h"
 
@@ -82,15 +83,19 @@ void RankRun::meet_other_ranks(const RunSpec& spec, const WorldEnvironment& worl
   group_ = make_process_group(world, device, options);
 }
 
-RankRun::Rank RankRun::start() {
+RankRun::Rank RankRun::start(std::optional<DeviceKind> alone_on) {
   hold_stop_signals();
   Rank rank;
-  rank.world = read_world_environment();
+  if (!alone_on) rank.world = read_world_environment();
   const WorldEnvironment& world = rank.world;
   if (attempt_ != 0) open_events(world.rank);
   begin_start_up_part("reading " + spec_file_.string());
   RunSpec& spec = rank.spec;
   spec = read_run_spec(spec_file_);
+  if (alone_on) {
+    spec.strategy = {};
+    spec.device = *alone_on;
+  }
   take_from_cache(spec);
   watch_start_up(spec.communication.start_up_timeout_s, kFailure);
   check_world(spec, world);
@@ -130,6 +135,14 @@ ExitCode RankRun::calibrate(const std::filesystem::path& results, int rounds) {
   const std::filesystem::path written = file.string() + '.' + std::to_string(getpid());
   write_file(written, json_text(calibration));
   std::filesystem::rename(written, file);
+  return ExitCode::kOk;
+}
+
+ExitCode RankRun::sample(const std::string& prompt, int64_t tokens, DeviceKind device) {
+  const Rank rank = start(device);
+  end_start_up();
+  std::cout << fsdp::sample(rank.spec, paths_of(spec_file_), rank.device, *group_, prompt, tokens)
+            << std::endl;
   return ExitCode::kOk;
 }
 

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "contract/record/event.h"
@@ -28,6 +29,10 @@ class RankRun {
   // contract/plan/calibration.h). Throws as run() does.
   ExitCode calibrate(const std::filesystem::path& results, int rounds);
 
+  // Prints the answer of the run's newest checkpoint to a prompt (see sample.h), as one rank on a
+  // device of this kind. Throws as run() does.
+  ExitCode sample(const std::string& prompt, int64_t tokens, DeviceKind device);
+
   // Tells the other ranks if this one fails, once they have met.
   FailureNotice& failure_notice() { return failure_notice_; }
 
@@ -43,8 +48,9 @@ class RankRun {
     at::Device device = at::kCPU;
     std::string bound_cpus;
   };
-  // Starts the rank: reads the run, opens the device and connects the ranks.
-  Rank start();
+  // Starts the rank: reads the run, opens the device and connects the ranks. With `alone_on`, this
+  // process is the only rank, on a device of that kind.
+  Rank start(std::optional<DeviceKind> alone_on = {});
   void open_events(int rank);
   void report_failure(ExitCode code, const std::string& reason);
   void meet_other_ranks(const RunSpec& spec, const WorldEnvironment& world, at::Device device);

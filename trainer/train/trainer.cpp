@@ -41,17 +41,8 @@ bool reads_weights(const RunSpec& spec, const CheckpointReader* resumed) {
 // Returns the source of the weights. Counts in `read` the elements that this rank reads.
 FillParameter weight_source(const RunSpec& spec, const CheckpointReader* resumed, const Mesh& mesh,
                             at::Device device, int64_t& read) {
-  FillParameter fill;
-  if (resumed == nullptr || spec.method != Method::kFull) fill = make_weight_source(spec);
-  if (resumed != nullptr) {
-    fill = [resumed, frozen = fill](const Parameter& parameter, int64_t offset,
-                                    const at::Tensor& out) {
-      if (!parameter.is_trained()) return frozen(parameter, offset, out);
-      resumed->read(kWeights, parameter, offset, out);
-    };
-  }
-  FillParameter counted = [fill, &read](const Parameter& parameter, int64_t offset,
-                                        const at::Tensor& out) {
+  FillParameter counted = [fill = weights_of(spec, resumed), &read](
+                              const Parameter& parameter, int64_t offset, const at::Tensor& out) {
     begin_start_up_part("loading " + parameter.tensors().front().name);
     fill(parameter, offset, out);
     read += out.numel();
@@ -65,13 +56,8 @@ bool records_frozen_weights(const RunSpec& spec) {
 }
 
 // Adds to `digest` the frozen weights that `fill` fills in, if a checkpoint will record them.
-FillParameter with_digest(const RunSpec& spec, FrozenDigest& digest, FillParameter fill) {
-  if (!records_frozen_weights(spec)) return fill;
-  return [fill = std::move(fill), &digest](const Parameter& parameter, int64_t offset,
-                                           const at::Tensor& out) {
-    fill(parameter, offset, out);
-    if (!parameter.is_trained()) digest.add(parameter, offset, out);
-  };
+FillParameter recorded(const RunSpec& spec, FrozenDigest& digest, FillParameter fill) {
+  return records_frozen_weights(spec) ? with_digest(std::move(fill), digest) : fill;
 }
 
 const ModelConfig& begin_building(const ModelConfig& config) {
@@ -104,9 +90,9 @@ Trainer::Trainer(const RunSpec& spec, const RunPaths& paths, Backend& backend, P
       resumed_(open_resumed_checkpoint(spec, paths, config_, basis_, group)),
       mesh_(make_mesh(spec, group)),
       step_(spec, begin_building(config_), backend, mesh_, group,
-            with_digest(spec, frozen_,
-                        weight_source(spec, resumed_.reader.get(), mesh_, backend.device(),
-                                      weights_read_))),
+            recorded(spec, frozen_,
+                     weight_source(spec, resumed_.reader.get(), mesh_, backend.device(),
+                                   weights_read_))),
       schedule_(spec.optimizer.learning_rate, spec.schedule, steps_planned_, steps_per_epoch_),
       evaluation_(spec_, data_.validation(), group, backend.device()),
       checkpoints_(spec_, paths, step_, mesh_, group, backend),

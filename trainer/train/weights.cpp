@@ -21,6 +21,7 @@
 #include "base/text/config_error.h"
 #include "formats/weights/bitsandbytes.h"
 #include "formats/weights/weights.h"
+#include "trainer/checkpoint/checkpoint_writer.h"
 #include "trainer/kernels/dynamic_map.h"
 #include "trainer/kernels/nf4.h"
 #include "trainer/memory/counting_allocator.h"
@@ -292,6 +293,17 @@ class QuantizedWeights {
 };
 
 }  // namespace
+
+FillParameter weights_of(const RunSpec& spec, const CheckpointReader* checkpoint) {
+  FillParameter fill;
+  if (checkpoint == nullptr || spec.method != Method::kFull) fill = make_weight_source(spec);
+  if (checkpoint == nullptr) return fill;
+  return [checkpoint, frozen = std::move(fill)](const Parameter& parameter, int64_t offset,
+                                                const at::Tensor& out) {
+    if (!parameter.is_trained()) return frozen(parameter, offset, out);
+    checkpoint->read(kWeights, parameter, offset, out);
+  };
+}
 
 std::string infinite_in(at::ScalarType dtype) {
   return dtype == at::kHalf

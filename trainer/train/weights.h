@@ -1,6 +1,7 @@
 #pragma once
 
 #include "contract/spec/run_spec.h"
+#include "trainer/checkpoint/checkpoint_reader.h"
 #include "trainer/strategy/shard_store.h"
 
 namespace fsdp {
@@ -17,6 +18,10 @@ namespace fsdp {
 //
 // Throws ConfigError if the checkpoint's files are not well formed.
 FillParameter make_weight_source(const RunSpec& spec);
+
+// Returns the source of the weights of a run that goes on from a checkpoint, which outlives it.
+// What is frozen comes from make_weight_source(). A null checkpoint: all weights do.
+FillParameter weights_of(const RunSpec& spec, const CheckpointReader* checkpoint);
 
 // Returns the end of a message about a finite value that is infinite in this dtype, with a remedy.
 std::string infinite_in(at::ScalarType dtype);
