@@ -148,6 +148,15 @@ TEST_CASE("break: functions that libtorch calls for us get what they refuse") {
   CHECK(cudaStreamIsCapturing(stream, &status) == cudaErrorInvalidResourceHandle);
   CHECK(cudaEventCreateWithFlags(&event, 64) == cudaErrorInvalidValue);
   CHECK(cudaEventRecordWithFlags(event, nullptr, 64) == cudaErrorInvalidValue);
+  cudaEvent_t there = nullptr;
+  {
+    const c10::DeviceGuard of_other(kThere);
+    REQUIRE(cudaEventCreate(&there) == cudaSuccess);
+    REQUIRE(cudaEventRecord(there, nullptr) == cudaSuccess);
+  }
+  REQUIRE(cudaEventRecord(event, nullptr) == cudaSuccess);
+  float time_ms = 0;
+  CHECK(cudaEventElapsedTime(&time_ms, event, there) == cudaErrorInvalidResourceHandle);
   cudaGetLastError();
 }
 
@@ -234,10 +243,19 @@ TEST_CASE("break: virtual memory is mapped, accessed or freed out of turn") {
   how.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   how.location = {CU_MEM_LOCATION_TYPE_DEVICE, {kGpu}};
   const CUmemAccessDesc access{how.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  int value = 0;
+  unsigned int flags = 0;
+  CHECK(driver<decltype(cuDeviceGetAttribute)>("cuDeviceGetAttribute")(
+            &value, CU_DEVICE_ATTRIBUTE_WARP_SIZE, 64) == CUDA_ERROR_INVALID_DEVICE);
+  CHECK(driver<decltype(cuDevicePrimaryCtxGetState)>("cuDevicePrimaryCtxGetState")(
+            64, &flags, &value) == CUDA_ERROR_INVALID_DEVICE);
   CUmemGenericAllocationHandle handle = 0;
   CUdeviceptr address = 0;
   constexpr CUresult kRefused = CUDA_ERROR_INVALID_VALUE;
   CHECK(create(&handle, kPage + 1, &how, 0) == kRefused);
+  CUmemAllocationProp fabric = how;
+  fabric.requestedHandleTypes = CU_MEM_HANDLE_TYPE_FABRIC;
+  CHECK(create(&handle, kPage, &fabric, 0) == CUDA_ERROR_NOT_PERMITTED);
   CHECK(reserve(&address, 1, 0, 0, 0) == kRefused);
   REQUIRE(create(&handle, kPage, &how, 0) == CUDA_SUCCESS);
   REQUIRE(reserve(&address, 2 * kPage, 0, 0, 0) == CUDA_SUCCESS);
