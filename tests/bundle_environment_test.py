@@ -1,6 +1,8 @@
-"""env.sh of a bundle finds the libraries of the torch that this machine's Python has."""
+"""env.sh of a bundle finds the libraries of the torch that this machine's Python has. The documents say
+which versions of glibc and libstdc++ a bundle needs."""
 
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -48,3 +50,27 @@ def test_a_python_without_torch_is_an_error(tmp_path):
     ended = source(tmp_path, tmp_path)
     assert ended.returncode == 1
     assert "has no torch; activate the environment with torch 2.11.0" in ended.stderr
+
+
+def newest_symbols(files):
+    """Returns the newest version of each library whose symbols the files need, as objdump shows them."""
+    shown = subprocess.run(["objdump", "-T", *files], check=True, capture_output=True, text=True).stdout
+    newest = {}
+    for library, version in re.findall(r"\((GLIBC|GLIBCXX)_([0-9.]+)\)", shown):
+        number = tuple(map(int, version.split(".")))
+        newest[library] = max(newest.get(library, ()), number)
+    return {f"{library}_{'.'.join(map(str, number))}" for library, number in newest.items()}
+
+
+def test_the_documents_say_which_versions_a_bundle_needs():
+    build = SOURCE / "build/release"
+    document = (SOURCE / "docs/set-up.md").read_text()
+    libraries = [library for library in (build / "lib").iterdir() if library.is_file()]
+    for program, more in ("fsdp-run", []), ("fsdp-train", libraries):
+        [needs] = re.findall(rf"^\| `{program}` needs \| (\S+) \| (\S+) \|", document, re.MULTILINE)
+        assert set(needs) == newest_symbols([build / program, *more])
+    glibc, libstdcxx = needs
+    readme = (SOURCE / "cmake/bundle/README.md.in").read_text()
+    for text in document, readme:
+        assert set(re.findall(r"with glibc (\S+) or newer", text)) == {glibc.removeprefix("GLIBC_")}
+    assert libstdcxx in readme

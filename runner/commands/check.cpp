@@ -403,6 +403,7 @@ ExitCode dry_run(const RunArguments& options) {
     }
     text += to_yaml(run.spec);
   }
+  if (choice.expand.on_cluster) text += job_scripts(experiment, expansion.runs, options.results);
   std::cout << text;
   return ExitCode::kOk;
 }

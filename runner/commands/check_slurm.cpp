@@ -6,10 +6,13 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "base/files/scratch_folder.h"
+#include "base/text/utf8.h"
+#include "contract/record/run_paths.h"
 #include "contract/spec/slurm_spec.h"
 #include "contract/spec/yaml_value.h"
 #include "runner/cluster/complaints.h"
@@ -64,14 +67,14 @@ std::vector<Submission> submissions_of(const std::vector<Run>& runs) {
   return submissions;
 }
 
-// Returns the script of the first job as it would be submitted, except for names that do not affect
-// Slurm's answer.
-SlurmScript script_of(const Submission& submission, int64_t most_tasks,
-                      const std::filesystem::path& folder) {
+// Returns the script of the first job as it would be submitted, except for the folder's name and
+// jobs to wait for.
+SlurmScript script_of(const Submission& submission, const std::string& experiment,
+                      int64_t most_tasks, const std::filesystem::path& folder) {
   const RunSpec& spec = submission.first->spec;
   return {.slurm = spec.slurm,
           .request = submission.request,
-          .experiment = "check",
+          .experiment = experiment,
           .folder = folder,
           .runner = std::filesystem::read_symlink("/proc/self/exe"),
           .working_directory = std::filesystem::current_path(),
@@ -185,6 +188,24 @@ std::string request_line(const Preflight& preflight) {
   return fmt::format("Slurm: {}; {}", what, cost_text(preflight));
 }
 
+std::string job_scripts(const Experiment& experiment, const std::vector<Run>& runs,
+                        const std::filesystem::path& results) {
+  std::string text;
+  if (runs.empty()) return text;
+  const std::filesystem::path folder =
+      std::filesystem::absolute(results) / "slurm" / (file_name_of(experiment.name()) + "-TOKEN");
+  for (const Submission& submission : submissions_of(runs)) {
+    const SlurmScript script =
+        script_of(submission, experiment.name(), QueueLimits().max_array_size, folder);
+    text += fmt::format("---\n# for {}, from '{}' on\njob_script: |\n",
+                        counted(submission.runs, "run"), visible_line(submission.first->point));
+    std::istringstream lines(render_script(template_text(script.slurm), script));
+    for (std::string line; std::getline(lines, line);)
+      text += line.empty() ? "\n" : "  " + line + '\n';
+  }
+  return text;
+}
+
 void check_queue(const Preflight& preflight, const Print& print) {
   const std::vector<Run>& runs = preflight.expansion.runs;
   if (runs.empty()) return;
@@ -195,7 +216,7 @@ void check_queue(const Preflight& preflight, const Print& print) {
     const std::vector<Partition> partitions = queue.partitions();
     for (const Submission& submission : submissions_of(runs)) {
       const SlurmScript script =
-          script_of(submission, queue.limits().max_array_size, scratch.path());
+          script_of(submission, "check", queue.limits().max_array_size, scratch.path());
       const std::string name = submission.first->point + (submission.runs > 1 ? " and others" : "");
       std::ofstream(file) << render_script(template_text(script.slurm), script);
       const Partition partition = partition_of(partitions, script);

@@ -239,6 +239,21 @@ TEST_CASE("a dry run prints every run and writes nothing") {
   CHECK_FALSE(std::filesystem::exists(workplace.results()));
 }
 
+TEST_CASE("a dry run for jobs prints their scripts, too") {
+  const Workplace workplace(
+      "  - {name: one}\n  - {name: two, train.seed: 2}\n  - {name: large, slurm.mem: 7G}\n",
+      "{train.steps: 5, device: cpu}");
+  const Ended ended = workplace.run({"experiment.yaml", "--launcher", "slurm", "--dry-run"});
+  CHECK(ended.status == 0);
+  const std::vector<YAML::Node> documents = YAML::LoadAll(ended.output);
+  REQUIRE(documents.size() == 5);
+  const auto script = [&](size_t at) { return documents[at]["job_script"].as<std::string>(); };
+  CHECK_THAT(script(3), Catch::StartsWith("#!/bin/bash\n#SBATCH") && Contains("#SBATCH --array=0-1\n") &&
+                            Contains("/results/slurm/trial-TOKEN"));
+  CHECK_THAT(script(4), Contains("#SBATCH --array=0-0\n") && Contains("#SBATCH --mem=7G\n"));
+  CHECK_FALSE(std::filesystem::exists(workplace.results()));
+}
+
 TEST_CASE("what is for jobs is expanded for them, without --launcher slurm too") {
   const Workplace workplace("  - {name: one, device: auto, slurm.gpus_per_node: 1}\n");
   for (const std::string option : {"--detach", "--follow"}) {
