@@ -138,6 +138,9 @@ int exit_status(std::vector<std::string> arguments) {
     return static_cast<int>(ExitCode::kBadConfiguration);
   } catch (const ConfigError& error) {
     std::cerr << "fsdp-run: " << message_of(error) << '\n' << source_excerpt(error.place());
+    for (const ConfigError& next : error.more()) {
+      std::cerr << "fsdp-run: " << message_of(next) << '\n' << source_excerpt(next.place());
+    }
     return static_cast<int>(ExitCode::kBadConfiguration);
   } catch (const std::logic_error& error) {
     const std::string log_place = log_file().empty() ? "" : " and " + log_file().string();

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace fsdp {
 
@@ -22,8 +25,11 @@ class ConfigError : public std::runtime_error {
   const std::string& place() const { return place_; }
   const std::string& key() const { return key_; }
   const std::string& problem() const { return problem_; }
+  // Further mistakes of the same call.
+  const std::vector<ConfigError>& more() const { return more_; }
 
  private:
+  friend class Mistakes;
   static std::string render(const std::string& place, const std::string& key,
                             const std::string& problem) {
     std::string text;
@@ -35,6 +41,42 @@ class ConfigError : public std::runtime_error {
   std::string place_;
   std::string key_;
   std::string problem_;
+  std::vector<ConfigError> more_{};
+};
+
+// Collects mistakes, so that one call tells all of them.
+class Mistakes {
+ public:
+  // Calls `read`, and keeps the ConfigError that it throws.
+  template <typename Read>
+  void collect(const Read& read) {
+    try {
+      read();
+    } catch (const ConfigError& error) {
+      std::vector<ConfigError> more = error.more();
+      more.insert(more.begin(), error);
+      for (ConfigError& one : more) add(std::move(one));
+    }
+  }
+  // Throws the first mistake, with the others.
+  void throw_if_any() const {
+    if (found_.empty()) return;
+    ConfigError first = found_.front();
+    first.more_.assign(found_.begin() + 1, found_.end());
+    throw first;
+  }
+
+ private:
+  void add(ConfigError error) {
+    error.more_.clear();
+    // Several runs may have one mistake.
+    const auto is_same = [&](const ConfigError& other) {
+      return other.place() == error.place() && other.key() == error.key();
+    };
+    if (std::ranges::none_of(found_, is_same)) found_.push_back(std::move(error));
+  }
+
+  std::vector<ConfigError> found_;
 };
 
 }  // namespace fsdp

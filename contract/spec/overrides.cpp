@@ -164,10 +164,29 @@ void refuse_model_without_key(const YamlEntry& entry) {
                                 "the presets");
 }
 
+// Refuses a value of a key of the section: strategy: zero3. Returns if it is none.
+void refuse_value_of_key_below(const YamlEntry& entry, const std::vector<std::string>& keys) {
+  const std::string& value = entry.value.Scalar();
+  std::vector<std::string_view> meant = meanings(value);
+  meant.insert(meant.begin(), value);
+  for (const std::string_view one : meant) {
+    for (const RunSpecKey& key : run_spec_keys()) {
+      if (!key.name.starts_with(entry.path + '.')) continue;
+      if (std::ranges::find(key.names, one) == key.names.end()) continue;
+      const std::string hint = "; did you mean '" + key.name + ": " + std::string(one) + "'?";
+      refuse_value(entry, "'" + value + "' is not a map" + hint_and_allowed(hint, keys));
+    }
+  }
+}
+
 }  // namespace
 
 void Overrides::add(const YAML::Node& map, const YamlOrigin& origin) {
-  for (const YamlEntry& entry : entries(map, origin, "", place_of(map.Mark(), origin))) add(entry);
+  Mistakes mistakes;
+  for (const YamlEntry& entry : entries(map, origin, "", place_of(map.Mark(), origin))) {
+    mistakes.collect([&] { add(entry); });
+  }
+  mistakes.throw_if_any();
 }
 
 void Overrides::add_complete(const YAML::Node& map, const YamlOrigin& origin) {
@@ -200,12 +219,15 @@ void Overrides::read_section(const YamlEntry& entry, const std::vector<std::stri
       return add({entry.key, entry.value, first->name, entry.origin});
     }
     if (entry.path == "model") refuse_model_without_key(entry);
+    refuse_value_of_key_below(entry, keys);
   }
   require_map(entry, "keys: " + joined(keys));
+  Mistakes mistakes;
   for (const YamlEntry& below :
        entries(entry.value, entry.origin, entry.path + ".", entry.value_place())) {
-    add(below);
+    mistakes.collect([&] { add(below); });
   }
+  mistakes.throw_if_any();
 }
 
 void Overrides::read_preset(const YamlEntry& entry) {

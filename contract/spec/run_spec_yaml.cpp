@@ -166,11 +166,11 @@ std::string allowed_instead_of(const std::string& path) {
   } while (!is_key_of_a_run(section));
   const std::vector<std::string>* allowed = find_run_spec_section(section);
   if (!allowed) return "; '" + section + "' holds a value, not keys";
-  const std::string text = "; allowed: " + joined(*allowed);
-  if (const std::string hint = suggestion(name, *allowed); !hint.empty()) return text + hint;
-  if (const std::string hint = hint_of_key_with_value(name); !hint.empty()) return text + hint;
-  const std::string key = key_meant(name);
-  return key.empty() ? text : text + "; did you mean '" + key + "'?";
+  std::string hint = suggestion(name, *allowed);
+  if (hint.empty()) hint = hint_of_key_with_value(name);
+  const std::string key = hint.empty() ? key_meant(name) : "";
+  if (!key.empty()) hint = "; did you mean '" + key + "'?";
+  return hint_and_allowed(hint, *allowed);
 }
 
 std::string key_meant(const std::string& name) {

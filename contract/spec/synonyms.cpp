@@ -22,7 +22,7 @@ const std::vector<Synonyms>& synonyms() {
       {"data.sequence_length",
        "seq_len seq_length seqlen max_seq_len max_seq_length max_length max_len block_size "
        "context_length"},
-      {"data.rows", "packing"},
+      {"data.rows", "packing sample_packing"},
       // batch
       {"batch.size_per_rank",
        "bs batch_size size micro_batch_size per_device_batch_size per_device_train_batch_size"},
@@ -32,7 +32,10 @@ const std::vector<Synonyms>& synonyms() {
       // strategy
       {"strategy.ranks",
        "gpus gpu num_gpus n_gpus devices world_size nproc nproc_per_node num_processes"},
+      {"strategy.kind", "zero zero2 zero3 deepspeed"},
       {"slurm.nodes", "num_nodes nnodes"},
+      {"slurm.time", "walltime wall_time"},
+      {"slurm.partition", "queue"},
       {"strategy.sharding", "sharding_strategy zero_stage"},
       {"strategy.offload", "cpu_offload"},
       {"strategy.wrap.policy", "auto_wrap_policy"},
@@ -47,7 +50,7 @@ const std::vector<Synonyms>& synonyms() {
       {"optimizer.kind", "optim"},
       {"optimizer.gradient_clip_norm", "grad_clip clip clip_grad_norm max_grad_norm"},
       {"schedule.kind", "lr_scheduler lr_scheduler_type scheduler"},
-      {"schedule.warmup_steps", "warmup num_warmup_steps"},
+      {"schedule.warmup_steps", "warmup num_warmup_steps warmup_ratio"},
       {"schedule.min_learning_rate", "min_lr"},
       {"train.steps", "max_iters iterations iters num_steps"},
       {"train.epochs", "num_epochs num_train_epochs epoch"},
@@ -55,6 +58,7 @@ const std::vector<Synonyms>& synonyms() {
       {"train.seed", "random_seed"},
       {"evaluation.every_steps", "eval_steps eval_interval"},
       {"evaluation.data", "eval_data val_data"},
+      {"evaluation.fraction", "val_set_size validation_split test_size"},
       {"checkpoint.every_steps", "save_steps save_interval"},
       {"checkpoint.keep", "save_total_limit"},
       {"resume", "resume_from_checkpoint"},

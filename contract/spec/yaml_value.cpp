@@ -146,6 +146,10 @@ std::string suggestion(std::string_view name, const std::vector<std::string>& ca
   return text + '?';
 }
 
+std::string hint_and_allowed(const std::string& hint, const std::vector<std::string>& allowed) {
+  return hint + (hint.ends_with('?') ? " allowed: " : "; allowed: ") + joined(allowed);
+}
+
 std::vector<YamlEntry> entries(const YAML::Node& map, const YamlOrigin& origin,
                                const std::string& prefix, const std::string& place) {
   std::vector<YamlEntry> result;
@@ -183,8 +187,7 @@ void require_map(const YamlEntry& entry, const std::string& contents) {
 
 void refuse_unknown_key(const YamlEntry& entry, const std::vector<std::string>& allowed,
                         const std::string& hint) {
-  throw ConfigError(entry.key_place(), entry.path,
-                    "unknown key; allowed: " + joined(allowed) + hint);
+  throw ConfigError(entry.key_place(), entry.path, "unknown key" + hint_and_allowed(hint, allowed));
 }
 
 void refuse_value(const YamlEntry& entry, const std::string& problem) {
@@ -196,7 +199,7 @@ void refuse_name(const YamlEntry& entry, const std::vector<std::string>& names) 
   std::string hint = suggestion(text, names);
   if (hint.empty()) hint = hint_of_key_with_value(text);
   refuse_value(entry,
-               found(entry.value) + " is not one of its values; allowed: " + joined(names) + hint);
+               found(entry.value) + " is not one of its values" + hint_and_allowed(hint, names));
 }
 
 namespace {

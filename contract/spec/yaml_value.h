@@ -68,6 +68,9 @@ std::vector<std::string_view> meanings(std::string_view said);
 // nearest one. Empty if none is near.
 std::string suggestion(std::string_view name, const std::vector<std::string>& candidates);
 
+// Returns what is allowed, after the hint: "; did you mean 'a'? allowed: a, b", "; allowed: a, b".
+std::string hint_and_allowed(const std::string& hint, const std::vector<std::string>& allowed);
+
 // Returns the entries of a map in their order. Each path begins with `prefix` ("strategy.", or
 // empty). `place` is the place of the map, for errors. Throws if `map` is not a map (an empty node
 // is an empty map), or if a key is not text or comes twice.

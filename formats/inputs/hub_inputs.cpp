@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "base/text/config_error.h"
 #include "base/text/foreign_json.h"
 #include "base/text/utf8.h"
+#include "contract/families/family.h"
 #include "contract/spec/yaml_value.h"
 #include "formats/tokenizers/tokenizer.h"
 
@@ -134,6 +136,39 @@ bool is_hub_name(const path& member) { return member.native().starts_with(kHubSc
                         "nodes have no internet), or set HF_HOME to where it is");
 }
 
+// "llama318b" for "Llama-3.1-8B"
+std::string letters_and_digits(std::string_view name) {
+  std::string plain;
+  for (const unsigned char c : name) {
+    if (std::isalnum(c)) plain += static_cast<char>(std::tolower(c));
+  }
+  return plain;
+}
+
+// Returns the preset of the hub's model: llama2-7b for meta-llama/Llama-2-7b-hf. Empty: none.
+std::string preset_of(const HubName& name) {
+  const std::string model =
+      letters_and_digits(name.repository.substr(name.repository.find('/') + 1));
+  std::string found;
+  for (const std::string& preset : preset_names()) {
+    for (const char* maker : {"", "meta", "open"}) {
+      if (preset.size() <= found.size()) continue;
+      if (model.starts_with(maker + letters_and_digits(preset))) found = preset;
+    }
+  }
+  return found;
+}
+
+// How to plan a model that is not fetched.
+std::string remedy_for_plan(const RunSpec& spec, const HubName& model) {
+  const std::string preset = preset_of(model);
+  if (preset.empty()) return "";
+  const bool has_own = spec.data.kind == DataKind::kTokens || spec.data.kind == DataKind::kChess;
+  const bool lacks_tokenizer = !has_own && spec.data.tokenizer.empty();
+  return "; a plan needs only its architecture: --set model.source=null --set model.config=" + preset +
+         (lacks_tokenizer ? " --set data.tokenizer=none" : "");
+}
+
 path cached_at_revision(const HubInput& input) {
   const CachedRepository repository(hub_cache_folder(), input.name);
   if (input.name.is_commit()) return cached_input(input, input.name.revision);
@@ -230,7 +265,9 @@ void require_fetched(const RunSpec& spec) {
     try {
       cached_at_revision(input);
     } catch (const ConfigError& error) {
-      throw ConfigError(error.place(), input.key, error.problem());
+      const bool is_model = input.key == "model.source";
+      throw ConfigError(error.place(), input.key,
+                        error.problem() + (is_model ? remedy_for_plan(spec, input.name) : ""));
     }
   }
 }

@@ -213,6 +213,7 @@ bool has_encoder(const RunSpec& spec) {
 
 ModelConfig model_config(const RunSpec& spec) {
   if (spec.model.source.empty()) return spec.model.config;
+  if (spec.model.source.native().starts_with(kHubScheme)) require_fetched(spec);
   return with_key("model.source", [&] {
     return with_stored_head(spec.model.source, read_hugging_face_config(spec.model.source));
   });

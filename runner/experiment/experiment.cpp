@@ -20,7 +20,8 @@ namespace {
 
 Overrides read_set_options(const std::vector<std::string>& options) {
   Overrides overrides;
-  for (const std::string& option : options) {
+  Mistakes mistakes;
+  const auto add = [&](const std::string& option) {
     const YamlOrigin origin{
         .name = "--set " + option, .folder = std::filesystem::current_path(), .has_lines = false};
     const size_t equals = option.find('=');
@@ -29,7 +30,9 @@ Overrides read_set_options(const std::vector<std::string>& options) {
     }
     const std::string key = option.substr(0, equals);
     overrides.add({YAML::Node(key), parse_yaml(option.substr(equals + 1), origin), key, origin});
-  }
+  };
+  for (const std::string& option : options) mistakes.collect([&] { add(option); });
+  mistakes.throw_if_any();
   return overrides;
 }
 
@@ -95,9 +98,8 @@ Names selected_names(const std::vector<std::string>& only, const std::vector<Dra
     if (words.size() < 2) words = {given};
     for (const std::string& word : words) {
       if (takes(word)) continue;
-      throw ConfigError(
-          "--only", word,
-          "no point has this name; allowed: " + joined(points) + suggestion(word, all));
+      throw ConfigError("--only", word,
+                        "no point has this name" + hint_and_allowed(suggestion(word, all), points));
     }
   }
   return names;
@@ -120,17 +122,21 @@ void check_doubled_key(const Draft& draft, const Layers& layers) {
   }
 }
 
-// Throws the problem of a chosen draft. Drafts that are left out may be wrong.
+// Throws the problems of the chosen drafts. Drafts that are left out may be wrong.
 void check_chosen(const std::vector<Draft>& drafts, const Names& only, const Layers& layers) {
   std::vector<const Draft*> chosen;
+  Mistakes mistakes;
   for (const Draft& draft : drafts) {
     int64_t repeat = 0;
     while (repeat < draft.repeats() && !is_chosen(draft, repeat, only)) ++repeat;
     if (repeat == draft.repeats()) continue;
-    if (draft.problem) throw *draft.problem;
-    if (draft.doubled()) check_doubled_key(draft, layers);
+    mistakes.collect([&] {
+      if (draft.problem) throw *draft.problem;
+      if (draft.doubled()) check_doubled_key(draft, layers);
+    });
     chosen.push_back(&draft);
   }
+  mistakes.throw_if_any();
   check_specs_differ(chosen, layers);
 }
 

@@ -76,13 +76,17 @@ Point read_point(const YamlEntry& item) {
     throw ConfigError(place, "points", "a point has no name; allowed: a map with name: TEXT");
   }
   Point point{.name = read_name(*name), .place = name->value_place(), .overrides = {}};
+  Mistakes mistakes;
   for (const YamlEntry& key : keys) {
-    if (key.path == "sweep") {
-      point.sweep = read_sweep_of_point(key);
-    } else if (key.path != "name") {
-      point.overrides.add(key);
-    }
+    mistakes.collect([&] {
+      if (key.path == "sweep") {
+        point.sweep = read_sweep_of_point(key);
+      } else if (key.path != "name") {
+        point.overrides.add(key);
+      }
+    });
   }
+  mistakes.throw_if_any();
   return point;
 }
 
@@ -90,42 +94,57 @@ std::vector<Point> read_points(const YamlEntry& entry) {
   require_list(entry, "maps with a name each");
   std::vector<Point> points;
   std::unordered_map<std::string, std::string> places;
+  Mistakes mistakes;
   for (const YamlEntry& item : items_of(entry, "point; or leave the key out")) {
-    const Point& point = points.emplace_back(read_point(item));
-    const auto [namesake, is_new] = places.emplace(point.name, point.place);
-    if (!is_new) {
+    mistakes.collect([&] {
+      const Point& point = points.emplace_back(read_point(item));
+      const auto [namesake, is_new] = places.emplace(point.name, point.place);
+      if (is_new) return;
       throw ConfigError(
           point.place, "name",
           fmt::format("'{}' is already the name of the point at {}", point.name, namesake->second));
-    }
+    });
   }
+  mistakes.throw_if_any();
   return points;
 }
 
 ExperimentFile read_experiment(const std::filesystem::path& path, std::string text) {
   const YamlOrigin origin{.name = path.string(), .folder = path.parent_path()};
   ExperimentFile file{.path = path, .text = std::move(text)};
-  const Section keys = read_section({{}, parse_yaml(file.text, origin), "", origin}, "");
-  const YamlEntry* name = keys.find("experiment");
-  if (!name) throw ConfigError(origin.name, "experiment", "is missing; allowed: experiment: NAME");
-  file.name = read_name(*name);
-  if (const YamlEntry* title = keys.find("title")) file.title = read_line(*title);
-  keys.read("compare", file.compare, any_value());
-  file.base = read_overrides(keys.find("base"));
-  if (const YamlEntry* points = keys.find("points")) {
-    file.points = read_points(*points);
-  } else {
+  Mistakes mistakes;
+  const Section keys = read_section({{}, parse_yaml(file.text, origin), "", origin}, "", &mistakes);
+  // Calls `read` with the entry of the key, if it is there.
+  const auto read_key = [&](const char* key, const auto& read) {
+    const YamlEntry* entry = keys.find(key);
+    if (entry != nullptr) mistakes.collect([&] { read(*entry); });
+    return entry;
+  };
+  const YamlEntry* name =
+      read_key("experiment", [&](auto& entry) { file.name = read_name(entry); });
+  if (!name) {
+    mistakes.collect([&] {
+      throw ConfigError(origin.name, "experiment", "is missing; allowed: experiment: NAME");
+    });
+  }
+  read_key("title", [&](auto& entry) { file.title = read_line(entry); });
+  mistakes.collect([&] { keys.read("compare", file.compare, any_value()); });
+  read_key("base", [&](auto& entry) { file.base = read_overrides(&entry); });
+  const YamlEntry* points =
+      read_key("points", [&](auto& entry) { file.points = read_points(entry); });
+  if (!points && name) {
     file.points.push_back({.name = file.name, .place = name->value_place(), .overrides = {}});
   }
-  if (const YamlEntry* profiles = keys.find("profiles")) {
-    require_map(*profiles, "names to profiles");
-    file.profiles_place = profiles->key_place();
+  read_key("profiles", [&](const YamlEntry& profiles) {
+    require_map(profiles, "names to profiles");
+    file.profiles_place = profiles.key_place();
     for (const YamlEntry& entry :
-         entries(profiles->value, origin, "profiles.", profiles->value_place())) {
-      file.profiles.push_back(read_profile(entry));
+         entries(profiles.value, origin, "profiles.", profiles.value_place())) {
+      mistakes.collect([&] { file.profiles.push_back(read_profile(entry)); });
     }
-  }
-  if (const YamlEntry* sweep = keys.find("sweep")) file.sweep = read_sweep(*sweep);
+  });
+  read_key("sweep", [&](auto& entry) { file.sweep = read_sweep(entry); });
+  mistakes.throw_if_any();
   std::vector<std::string> names;
   for (const Point& point : file.points) names.push_back(point.name);
   for (const Exclusion* exclusion : file.exclusions()) exclusion->check_points(names);

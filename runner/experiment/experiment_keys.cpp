@@ -150,15 +150,19 @@ const YamlEntry* Section::find(std::string_view name) const {
   return found == entries.end() ? nullptr : &*found;
 }
 
-Section read_section(const YamlEntry& entry, std::string_view section) {
+Section read_section(const YamlEntry& entry, std::string_view section, Mistakes* mistakes) {
   const std::string prefix = entry.path.empty() ? "" : entry.path + '.';
   const std::vector<std::string> allowed = experiment_key_names(section);
   Section read{entries(entry.value, entry.origin, prefix, entry.value_place())};
+  Mistakes own;
   for (const YamlEntry& key : read.entries) {
     const std::string& name = key.key.Scalar();
     if (std::ranges::find(allowed, name) != allowed.end()) continue;
-    refuse_unknown_key(key, allowed, hint_for_unknown(section, name, allowed));
+    (mistakes == nullptr ? own : *mistakes).collect([&] {
+      refuse_unknown_key(key, allowed, hint_for_unknown(section, name, allowed));
+    });
   }
+  own.throw_if_any();
   return read;
 }
 

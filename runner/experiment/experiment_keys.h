@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/text/config_error.h"
 #include "contract/spec/yaml_value.h"
 
 namespace fsdp {
@@ -23,7 +24,9 @@ struct Section {
 };
 
 // Reads the map of `entry`, which may have the keys directly below `section`. Throws ConfigError.
-Section read_section(const YamlEntry& entry, std::string_view section);
+// Unknown keys are added to `mistakes`; without it they are thrown.
+Section read_section(const YamlEntry& entry, std::string_view section,
+                     Mistakes* mistakes = nullptr);
 
 // The names of the keys directly below `section` ("profiles.NAME"; empty: the top of the file).
 std::vector<std::string> experiment_key_names(std::string_view section);

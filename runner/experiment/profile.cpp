@@ -128,7 +128,7 @@ ProfileChoice choose_profile(const ExperimentFile& file, const ExpandOptions& op
   }
   throw ConfigError(
       "--profile", name,
-      "no such profile in this experiment; allowed: " + joined(names) + suggestion(name, names));
+      "no such profile in this experiment" + hint_and_allowed(suggestion(name, names), names));
 }
 
 std::vector<std::pair<std::string, std::string>> values_of(const Overrides& layer) {

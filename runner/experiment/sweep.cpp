@@ -322,7 +322,7 @@ void Exclusion::check_points(const std::vector<std::string>& names) const {
     if (std::ranges::find(names, name) != names.end()) continue;
     throw ConfigError(
         place, "point",
-        "'" + name + "' is no point; allowed: " + joined(names) + suggestion(name, names));
+        "'" + name + "' is no point" + hint_and_allowed(suggestion(name, names), names));
   }
 }
 

@@ -11,6 +11,7 @@
 #include "base/text/config_error.h"
 #include "formats/hub/hub_cache.h"
 #include "formats/inputs/hub_inputs.h"
+#include "formats/inputs/inputs.h"
 #include "tests/contract/applied_overrides.h"
 #include "tests/temporary_folder.h"
 
@@ -70,6 +71,34 @@ TEST_CASE("a name that the key cannot have is refused with what it can") {
         "{data.train: hf://datasets/org/name}", "{resume: hf://org/name}",
         "{data.tokenizer: hf://x}"}) {
     CHECK_THROWS_WITH(spec_with(yaml, folder.path()), Catch::Contains("allowed: "));
+  }
+}
+
+TEST_CASE("a model that is not fetched is answered with fetch and, for a plan, with its preset") {
+  const TemporaryFolder folder;
+  setenv("HF_HUB_CACHE", folder.path().c_str(), 1);
+  for (const auto& [name, preset] :
+       {std::pair("openlm-research/open_llama_7b", "llama-7b"),
+        std::pair("meta-llama/Llama-2-7b-hf", "llama2-7b"),
+        std::pair("meta-llama/Meta-Llama-3-8B-Instruct", "llama3-8b"),
+        std::pair("meta-llama/Llama-3.1-8B", "llama3.1-8b"),
+        std::pair("TinyLlama/TinyLlama-1.1B-Chat-v1.0", "tinyllama-1.1b"),
+        std::pair("google-t5/t5-small", "t5-small"), std::pair("google/flan-t5-small", ""),
+        std::pair("meta-llama/Llama-3.1-70B", ""), std::pair("org/name", "")}) {
+    RunSpec spec;
+    spec.model.source = std::string("hf://") + name;
+    std::string told;
+    try {
+      model_config(spec);
+    } catch (const ConfigError& error) {
+      told = error.what();
+    }
+    INFO(told);
+    CHECK(told.starts_with("'model.source': " + std::string(name) + " is not in "));
+    const bool is_offered =
+        told.ends_with("--set model.source=null --set model.config=" + std::string(preset));
+    CHECK(is_offered == (std::string(preset) != ""));
+    CHECK((told.find("--set") != told.npos) == is_offered);
   }
 }
 

@@ -82,9 +82,10 @@ TEST_CASE("a section with a short form is written either way") {
 }
 
 TEST_CASE("a mistake in a short form names its place and what is allowed") {
-  CHECK(message("strategy:\n  wrap: nona\n") ==
-        "lab.yaml:2:9: 'strategy.wrap.policy': 'nona' is not one of its values; allowed: none, "
-        "transformer_block; did you mean 'none'?");
+  CHECK(
+      message("strategy:\n  wrap: nona\n") ==
+      "lab.yaml:2:9: 'strategy.wrap.policy': 'nona' is not one of its values; did you mean 'none'? "
+      "allowed: none, transformer_block");
   CHECK(message("precision: fp32\nprecision.kind: fp32") ==
         "lab.yaml:2:1: 'precision.kind': duplicate key; first given at lab.yaml:1:12");
   CHECK_THAT(message("strategy.wrap: {policy: none, blocks: 2}"),

@@ -142,22 +142,21 @@ TEST_CASE("input paths become absolute and normal, relative to the file") {
 }
 
 TEST_CASE("a mistake in YAML names its place, its key, what is allowed and the nearest name") {
-  CHECK(
-      message("strategy:\n  kind: fdsp\n") ==
-      "lab.yaml:2:9: 'strategy.kind': 'fdsp' is not one of its values; allowed: single, ddp, fsdp; "
-      "did you mean 'fsdp'?");
+  CHECK(message("strategy:\n  kind: fdsp\n") ==
+        "lab.yaml:2:9: 'strategy.kind': 'fdsp' is not one of its values; did you mean 'fsdp'? "
+        "allowed: single, ddp, fsdp");
   CHECK(message("strategy:\n  rank: 4\n") ==
-        "lab.yaml:2:3: 'strategy.rank': unknown key; allowed: kind, ranks, sharding, "
-        "shard_group_size, wrap, prefetch, limit_all_gathers, offload, accumulate; did you mean "
-        "'ranks'?");
+        "lab.yaml:2:3: 'strategy.rank': unknown key; did you mean 'ranks'? allowed: kind, ranks, "
+        "sharding, shard_group_size, wrap, prefetch, limit_all_gathers, offload, accumulate");
   CHECK(message("batch.totl: 4\n") ==
-        "lab.yaml:1:1: 'batch.totl': unknown key; allowed: size_per_rank, total, "
-        "gradient_accumulation_steps; did you mean 'total'?");
+        "lab.yaml:1:1: 'batch.totl': unknown key; did you mean 'total'? allowed: size_per_rank, "
+        "total, gradient_accumulation_steps");
   CHECK(message("train.steps.more: 4\n") ==
         "lab.yaml:1:1: 'train.steps.more': unknown key; 'train.steps' holds a value, not keys");
   CHECK_THAT(message("learning_rate: 1\n"),
-             Catch::EndsWith("did you mean 'optimizer.learning_rate'?"));
-  CHECK_THAT(message("stratgy.kind: ddp\n"), Catch::EndsWith("did you mean 'strategy'?"));
+             Catch::Contains("; did you mean 'optimizer.learning_rate'? allowed: "));
+  CHECK_THAT(message("stratgy.kind: ddp\n"),
+             Catch::Contains("; did you mean 'strategy'? allowed: "));
   CHECK_THAT(message("strategy..kind: ddp\n"), Catch::Contains("unknown key"));
 }
 

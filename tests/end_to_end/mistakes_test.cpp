@@ -45,7 +45,7 @@ const std::vector<Mistake>& mistakes() {
        {"allowed: fp32, bf16_true", "did you mean 'bf16_true' or 'bf16_mixed'?"}},
       {"a point misspelled",
        {"check", "experiment.yaml", "--only", "frist"},
-       {"allowed: first, second; did you mean 'first'?"}},
+       {"did you mean 'first'? allowed: first, second"}},
       {"a profile that is not there",
        {"check", "experiment.yaml", "--profile", "cpux"},
        {"no such profile", "allowed: auto"}},
@@ -65,7 +65,7 @@ const std::vector<Mistake>& mistakes() {
        {"check", "experiment.yaml", "--set", "batch.total=7"},
        {"does not divide into micro-batches", "the nearest that do: 12"}},
       {"one process for several ranks",
-       {"check", "experiment.yaml", "--set", "strategy.kind=single"},
+       {"check", "experiment.yaml", "--only", "first", "--set", "strategy.kind=single"},
        {"strategy.kind single is one process; allowed: 1"}},
       {"an override without its value",
        {"check", "experiment.yaml", "train.steps"},
@@ -138,6 +138,31 @@ TEST_CASE("plausible mistakes of a student end in one message that names the rem
     CHECK(ended.errors.find("fsdp-run: ", 1) == std::string::npos);
     for (const char* text : told) CHECK_THAT(ended.errors, Catch::Contains(text));
   }
+}
+
+TEST_CASE("the mistakes of a file are told in one call, each once and with its line") {
+  const Workplace workplace(kTwoPoints);
+  std::ofstream(workplace / "many.yaml") << R"(experiment: a
+titel: A
+base: {lr: 1, train: {steps: four, epcohs: 1}}
+points:
+  - {name: b, bs: 2}
+  - {name: b}
+profiles:
+  p: {set: {devise: cpu}}
+)";
+  const Ended ended =
+      Program(workplace / "", {FSDP_RUN_PROGRAM, "check", "many.yaml", "--set", "x=1"}).wait();
+  CHECK(ended.status == 2);
+  for (const char* told :
+       {"many.yaml:2:1: 'titel'", "many.yaml:3:8: 'lr'", "many.yaml:3:30: 'train.steps'",
+        "many.yaml:3:36: 'train.epcohs'", "many.yaml:5:15: 'bs'", "many.yaml:8:13: 'devise'"}) {
+    CHECK_THAT(ended.errors, Catch::Contains(told));
+  }
+  const Ended of_runs = Program(workplace / "", {FSDP_RUN_PROGRAM, "check", "experiment.yaml",
+                                                 "--set", "batch.total=7", "--set", "lr=1"})
+                            .wait();
+  CHECK_THAT(of_runs.errors, Catch::Contains("'lr'") && !Catch::Contains("'batch.total'"));
 }
 
 TEST_CASE("results that are a folder further up are named") {

@@ -146,8 +146,8 @@ TEST_CASE("an exclude that matches nothing is refused, unless with another profi
   CHECK(names(expanded(head + "    - {train.seed: 2, device: cuda}\n")).size() == 2);
   CHECK(expanded(head + "    - {train.seed: 2}\n", {.set = {"train.steps=3"}}).runs.size() == 1);
   CHECK_THAT(message(head + "    - {point: lap}\n"),
-             Catch::StartsWith("lab.yaml:5:15: 'point': 'lap' is no point; allowed: lab; did you "
-                               "mean 'lab'?"));
+             Catch::StartsWith("lab.yaml:5:15: 'point': 'lap' is no point; did you mean 'lab'? "
+                               "allowed: lab"));
 }
 
 TEST_CASE("blocks are joined in order, point by point") {

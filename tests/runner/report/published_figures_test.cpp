@@ -116,8 +116,8 @@ TEST_CASE("a figure outside its tolerance fails, and so does a comparison of not
 
 TEST_CASE("a mistake in a reference is refused with its place and what is allowed") {
   CHECK(error_after("tolerance: 0.1", "tolerence: 0.1") ==
-        "reference.yaml:5:1: 'tolerence': unknown key; allowed: title, source, experiment, "
-        "tolerance, points; did you mean 'tolerance'?");
+        "reference.yaml:5:1: 'tolerence': unknown key; did you mean 'tolerance'? allowed: "
+        "title, source, experiment, tolerance, points");
   CHECK_THAT(error_after("experiment: lab\n", ""),
              Catch::Contains("'experiment': is missing; needed: experiment, tolerance, points"));
   CHECK_THAT(
