@@ -5,6 +5,7 @@
 
 #include "runner/answers/answers.h"
 #include "runner/series/run_keys.h"
+#include "runner/series/speeds.h"
 #include "runner/table/names.h"
 
 namespace fsdp {
@@ -124,6 +125,9 @@ DifferingRows differing_rows(const std::vector<RunRow>& rows) {
   std::vector<Difference> found;
   for (const auto& [experiment, runs] : by_experiment) add_origins(found, runs);
   for (const auto& [point, runs] : by_point) add_settings(found, runs);
+  for (const RunRow& row : rows) {
+    if (is_disturbed(*row.series)) found.emplace_back("a busy host", row.run);
+  }
   return lines_of(found, all);
 }
 

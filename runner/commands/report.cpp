@@ -6,6 +6,7 @@
 #include <memory>
 #include <set>
 #include <span>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,6 +31,7 @@ struct ReportArguments {
   std::vector<std::string> compare;        // none, or two runs
   std::filesystem::path reference;         // empty, or a file of published figures
   std::vector<std::string> class_figures;  // none, or columns
+  std::filesystem::path roster;            // empty, or a file of names
   std::string since;
   std::optional<int64_t> since_unix_ms;
   std::filesystem::path notes;  // empty, or a file of Markdown
@@ -133,16 +135,32 @@ void read_head(ReportArguments& arguments) {
   }
 }
 
+// Returns the names in a file, one in a line.
+std::set<std::string> read_roster(const std::filesystem::path& file) {
+  std::set<std::string> names;
+  std::istringstream lines(read_text_file(file));
+  for (std::string line; std::getline(lines, line);) {
+    const size_t begin = line.find_first_not_of(" \t\r");
+    if (begin == std::string::npos) continue;
+    names.insert(line.substr(begin, line.find_last_not_of(" \t\r") - begin + 1));
+  }
+  return names;
+}
+
 Answer of_class(ReportArguments& arguments, Store& store) {
   Report& report = arguments.report;
   read_experiments(arguments, store, arguments.experiments);
   report.row_kind = RowKind::kSeries;
-  std::set<std::string> persons;
+  ClassMembers members;
   for (const ExperimentRecord& experiment : store.experiments()) {
-    persons.insert(experiment.source);
+    const std::string& source = experiment.source;
+    if (source.empty()) continue;  // this folder has a row only if the experiment was run here
+    const bool has_prefix = experiment.name.starts_with(source + '/');
+    members.experiments[source].push_back(
+        experiment.name.substr(has_prefix ? source.size() + 1 : 0));
   }
-  persons.erase("");  // this folder has a row only if the experiment was run here
-  return {render_class(arguments.format, report, arguments.class_figures, persons), ExitCode::kOk};
+  if (!arguments.roster.empty()) members.roster = read_roster(arguments.roster);
+  return {render_class(arguments.format, report, arguments.class_figures, members), ExitCode::kOk};
 }
 
 ExitCode report_command(ReportArguments& arguments) {
@@ -228,6 +246,7 @@ CommandFunction add_report_command(CLI::App& command) {
   fsdp-run report lab --all                     with the lists of --set
   fsdp-run report "lab [train.steps=20]"        the runs made with this --set
   fsdp-run report lab --class tokens/s,memory   who measured what, after merge
+  fsdp-run report lab --class tokens/s --roster names.txt
   fsdp-run report --compare 4xDDP 4xFSDP
   fsdp-run report --compare 4xFSDP "4xFSDP [train.steps=20]"
   fsdp-run report --reference results/reference/lab_a100x4.yaml
@@ -250,6 +269,9 @@ CommandFunction add_report_command(CLI::App& command) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->excludes("--columns");
+  add_option(command, "--roster FILE", arguments->roster,
+             "With --class: a file of names, one in a line; tells who has no results")
+      ->needs("--class");
   command.add_flag_callback(
       "--all,--variants", [arguments] { arguments->listed = Listed::kEver; },
       "Also the lists of runs made with --set, and runs of before the file was edited, named by "

@@ -1,9 +1,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <tuple>
 
 #include "base/text/config_error.h"
+#include "contract/spec/yaml_value.h"
 #include "runner/answers/answers.h"
 #include "runner/report/columns.h"
 #include "runner/table/names.h"
@@ -36,10 +39,12 @@ std::string require_one_experiment(const std::vector<RunRow>& rows) {
   return names.empty() ? "" : names.front();
 }
 
-std::vector<Person> persons_of(const std::vector<RunRow>& rows,
-                               const std::set<std::string>& others) {
+std::vector<Person> persons_of(const std::vector<RunRow>& rows, const ClassMembers& members) {
   std::map<std::string, Person> by_name;
-  for (const std::string& name : others) by_name[name].name = name;
+  for (const auto& [name, experiments] : members.experiments) by_name[name].name = name;
+  for (const std::string& name : members.roster.value_or(std::set<std::string>())) {
+    by_name[name].name = name;
+  }
   for (const RunRow& row : rows) {
     Person& person = by_name[row.run->source];
     person.name = person_of(*row.run);
@@ -81,46 +86,227 @@ std::vector<RunColumn> figures_of(const std::vector<std::string>& names, bool is
   return figures;
 }
 
-// Returns a person's figure of a point. `marked` are the rows that differ from most others.
-Cell cell_of(const RunRow* row, const RunColumn& figure,
-             const std::set<const ComparisonRow*>& marked) {
+bool was_measured(const RunRow* row) { return row != nullptr && row->series->finished_count > 0; }
+
+// --- the class's figures of a point ---
+
+// The median of a point's measured rows, one of each person. It is made as a row's median over its
+// repeats is.
+class PointMedian {
+ public:
+  PointMedian(const std::vector<Person>& persons, const std::string& point) {
+    for (const Person& person : persons) {
+      const RunRow* row = person.row_at(point);
+      if (!was_measured(row)) continue;
+      ComparisonRow& run = runs_.emplace_back(*row->run);
+      run.experiment.clear();
+      run.series = point;
+      run.status = RunStatus::kFinished;
+    }
+    series_ = series_of(runs_);
+  }
+
+  // nullopt: fewer than three persons have a figure.
+  std::optional<RunRow> row() const {
+    if (runs_.size() < kLeastPersons) return std::nullopt;
+    return RunRow{.run = &series_.front().median, .series = &series_.front()};
+  }
+
+  static constexpr size_t kLeastPersons = 3;
+
+ private:
+  std::vector<ComparisonRow> runs_;
+  std::deque<Series> series_;
+};
+
+using Medians = std::map<std::string, PointMedian>;  // by point
+
+// A person's figure that is far from those of others.
+struct Outlier {
+  const Person* person;
+  std::string text;  // "4xDDP: 21900, median 2060"
+};
+
+// Returns the persons whose figure of the point is 3 times the median, or a third.
+std::vector<Outlier> outliers_of(const std::vector<Person>& persons, const std::string& point,
+                                 const RunColumn& figure, const PointMedian& median) {
+  constexpr double kFar = 3;
+  const std::optional<RunRow> middle = median.row();
+  const std::optional<double> usual =
+      middle ? number_of(figure.value(*middle)) : std::optional<double>();
+  std::vector<Outlier> outliers;
+  if (!usual || *usual <= 0) return outliers;
+  for (const Person& person : persons) {
+    const RunRow* row = person.row_at(point);
+    if (!was_measured(row)) continue;
+    const std::optional<double> own = number_of(figure.value(*row));
+    if (!own || (*own < kFar * *usual && kFar * *own > *usual)) continue;
+    outliers.push_back({&person, fmt::format("{}: {}, median {}", point, figure.text_for(*row),
+                                             figure.text_for(*middle))});
+  }
+  return outliers;
+}
+
+// Returns the cells of a row below the persons': the point's least or greatest figure, by
+// `is_next`.
+template <typename IsNext>
+Cell extreme_of(const std::vector<Person>& persons, const std::string& point,
+                const RunColumn& figure, IsNext is_next) {
+  std::optional<double> found;
+  Cell cell{Value(), "-"};
+  for (const Person& person : persons) {
+    const RunRow* row = person.row_at(point);
+    if (!was_measured(row)) continue;
+    const std::optional<double> own = number_of(figure.value(*row));
+    if (!own || (found && !is_next(*own, *found))) continue;
+    found = own;
+    cell = {figure.value(*row), figure.text_for(*row)};
+  }
+  return cell;
+}
+
+// Returns a person's figure of a point.
+Cell cell_of(const RunRow* row, const RunColumn& figure, bool is_marked) {
   if (row == nullptr) return {Value(), "-"};
-  const bool was_measured = row->series->finished_count > 0;
-  return {was_measured ? figure.value(*row) : Value(),
-          (marked.contains(row->run) ? "*" : "") +
-              (was_measured ? figure.text_for(*row) : row->series->status_text())};
+  return {was_measured(row) ? figure.value(*row) : Value(),
+          (is_marked ? "*" : "") +
+              (was_measured(row) ? figure.text_for(*row) : row->series->status_text())};
+}
+
+// The table's subject.
+struct ClassFigures {
+  std::vector<Person> persons;
+  Points points;
+  std::vector<RunColumn> figures;
+  Medians medians;
+  std::set<const ComparisonRow*> marked;  // rows that differ from most others
+};
+
+// Adds the median, the least and the greatest figure, if three persons have a figure of a point.
+void add_summary(Block& block, const ClassFigures& all, const RunColumn& figure, bool is_named) {
+  const auto has_median = [](const auto& median) { return median.second.row().has_value(); };
+  if (std::ranges::none_of(all.medians, has_median)) return;
+  for (const char* name : {"median", "least", "greatest"}) {
+    std::vector<Cell>& cells = block.rows.emplace_back().cells;
+    if (is_named) cells.emplace_back(figure.name, "");
+    cells.emplace_back(name, name);
+    for (const std::string& point : all.points) {
+      const std::optional<RunRow> middle = all.medians.at(point).row();
+      if (!middle) {
+        cells.emplace_back(Value(), "-");
+      } else if (name == std::string_view("median")) {
+        cells.emplace_back(figure.value(*middle), figure.text_for(*middle));
+      } else if (name == std::string_view("least")) {
+        cells.push_back(extreme_of(all.persons, point, figure, std::less()));
+      } else {
+        cells.push_back(extreme_of(all.persons, point, figure, std::greater()));
+      }
+    }
+  }
 }
 
 // Returns a block for each figure, with a row for each person. Programs, which see no titles of
 // blocks, get a cell with the figure's name.
-std::vector<Block> blocks_of(const std::vector<Person>& persons, const Points& points,
-                             const std::vector<RunColumn>& figures,
-                             const std::set<const ComparisonRow*>& marked, bool are_named) {
+std::vector<Block> blocks_of(const ClassFigures& all, bool are_named) {
   std::vector<Block> blocks;
-  for (const RunColumn& figure : figures) {
+  for (const RunColumn& figure : all.figures) {
     Block& block = blocks.emplace_back();
-    if (figures.size() > 1) block.title = figure.heading_line();
-    for (const Person& person : persons) {
+    if (all.figures.size() > 1) block.title = figure.heading_line();
+    std::map<std::string, std::set<const Person*>> far;  // by point
+    for (const std::string& point : all.points) {
+      for (const Outlier& outlier :
+           outliers_of(all.persons, point, figure, all.medians.at(point))) {
+        far[point].insert(outlier.person);
+      }
+    }
+    for (const Person& person : all.persons) {
       std::vector<Cell>& cells = block.rows.emplace_back().cells;
       if (are_named) cells.emplace_back(figure.name, "");
       cells.emplace_back(person.name, person.name);
-      for (const std::string& point : points) {
-        cells.push_back(cell_of(person.row_at(point), figure, marked));
+      for (const std::string& point : all.points) {
+        const RunRow* row = person.row_at(point);
+        const bool is_marked =
+            row != nullptr && (all.marked.contains(row->run) || far[point].contains(&person));
+        cells.push_back(cell_of(row, figure, is_marked));
       }
     }
+    add_summary(block, all, figure, are_named);
   }
   return blocks;
 }
 
+std::vector<std::string> lines_on_outliers(const ClassFigures& all) {
+  std::vector<std::string> lines;
+  for (const RunColumn& figure : all.figures) {
+    for (const std::string& point : all.points) {
+      for (const auto& [person, text] :
+           outliers_of(all.persons, point, figure, all.medians.at(point))) {
+        lines.push_back(fmt::format("* {} far from the others': {} ({}).", figure.heading_line(),
+                                    person->name, text));
+      }
+    }
+  }
+  return lines;
+}
+
+// --- copies ---
+
+// What no two persons have alike: where and when a run began.
+using Start = std::tuple<std::string, std::string, std::string, int64_t>;
+
+std::map<std::string, std::set<Start>> starts_by_person(const std::vector<RunRow>& rows) {
+  std::map<std::string, std::set<Start>> starts;
+  for (const RunRow& row : rows) {
+    for (const ComparisonRow* run : row.series->runs) {
+      if (!run->started_unix_ms || run->host.empty()) continue;
+      starts[person_of(*run)].emplace(run->point, run->hash8, run->host, *run->started_unix_ms);
+    }
+  }
+  return starts;
+}
+
+// "gina's 3 runs are alice's: same attempts, hosts and times."
+std::vector<std::string> lines_on_copies(const std::vector<RunRow>& rows) {
+  std::vector<std::string> lines;
+  const auto starts = starts_by_person(rows);
+  for (auto person = starts.begin(); person != starts.end(); ++person) {
+    for (auto before = starts.begin(); before != person; ++before) {
+      const auto& own = person->second;
+      const auto alike = std::ranges::count_if(
+          own, [&](const Start& start) { return before->second.contains(start); });
+      if (alike == 0) continue;
+      const std::string all =
+          fmt::format("{}'s {}", person->first, counted(std::ssize(own), "run"));
+      lines.push_back(fmt::format("{}{} {} {}'s: same attempts, hosts and times.",
+                                  alike < std::ssize(own) ? fmt::format("{} of ", alike) : "", all,
+                                  alike == 1 ? "is" : "are", before->first));
+      break;
+    }
+  }
+  return lines;
+}
+
+// --- who has no result ---
+
 // "bob has no result for 2 of 5 points: 4xDDP (failed), offload (not in the list)", for each person
 // who misses a point; else one line that says that nobody does.
-std::vector<std::string> lines_on_missing(const std::vector<Person>& persons,
-                                          const Points& points) {
+std::vector<std::string> lines_on_missing(const ClassFigures& all, const ClassMembers& members) {
   std::vector<std::string> lines;
-  for (const Person& person : persons) {
-    if (person.rows.empty()) {
-      lines.push_back(fmt::format("{} has no runs in this table.", person.name));
+  const Points& points = all.points;
+  for (const Person& person : all.persons) {
+    const auto own = members.experiments.find(person.name);
+    if (person.rows.empty() && own == members.experiments.end()) {
+      lines.push_back(fmt::format("{} is on the roster and has no results.", person.name));
       continue;
+    }
+    if (person.rows.empty()) {
+      const std::string others = joined_names(own->second);
+      lines.push_back(fmt::format("{} has no runs in this table{}.", person.name,
+                                  others.empty() ? "" : "; other experiments: " + others));
+      continue;
+    }
+    if (members.roster && !members.roster->contains(person.name)) {
+      lines.push_back(fmt::format("{} is not on the roster.", person.name));
     }
     std::vector<std::string> missing;
     for (const std::string& point : points) {
@@ -140,13 +326,19 @@ std::vector<std::string> lines_on_missing(const std::vector<Person>& persons,
 }  // namespace
 
 std::string render_class(Format format, const Report& report, const std::vector<std::string>& names,
-                         const std::set<std::string>& others) {
+                         const ClassMembers& members) {
   const ReportRows comparison = compare(RowKind::kSeries, report);
   const std::string experiment = require_one_experiment(comparison.rows);
-  const std::vector<RunColumn> figures = figures_of(names, report.view.wide, comparison.rows);
   const DifferingRows differing = differing_rows(comparison.rows);
-  const std::vector<Person> persons = persons_of(comparison.rows, others);
-  const Points points = points_of(comparison.rows, !report.view.sort.empty());
+  ClassFigures all{.persons = persons_of(comparison.rows, members),
+                   .points = points_of(comparison.rows, !report.view.sort.empty()),
+                   .figures = figures_of(names, report.view.wide, comparison.rows),
+                   .medians = {},
+                   .marked = differing.runs};
+  for (const std::string& point : all.points) {
+    all.medians.try_emplace(point, all.persons, point);
+  }
+  const std::vector<RunColumn>& figures = all.figures;
 
   Table table{.title = experiment, .label = experiment};
   if (figures.size() == 1) table.title += ": " + figures.front().heading_line();
@@ -155,13 +347,16 @@ std::string render_class(Format format, const Report& report, const std::vector<
     table.columns.push_back({"figure", "", "The name of the figure that the row shows.", true});
   }
   table.columns.push_back({"source", "source", "The person whose results the row shows.", true});
-  for (const std::string& point : points) {
+  for (const std::string& point : all.points) {
     table.columns.push_back(Column{point, in_short_lines(point), "The point " + point + "."});
   }
-  table.blocks = blocks_of(persons, points, figures, differing.runs, are_named);
+  table.blocks = blocks_of(all, are_named);
   table.warnings = warnings_of(comparison);
-  table.notes = lines_on_missing(persons, points);
-  std::ranges::copy(differing.lines, std::back_inserter(table.notes));
+  table.notes = lines_on_missing(all, members);
+  for (const auto& lines :
+       {lines_on_copies(comparison.rows), differing.lines, lines_on_outliers(all)}) {
+    table.notes.insert(table.notes.end(), lines.begin(), lines.end());
+  }
   std::string text;
   const size_t width = format == Format::kTable ? report.width : 0;
   const auto fit = [&](const ColumnNumbers& columns) {

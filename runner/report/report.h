@@ -124,16 +124,24 @@ std::string render(Format format, const Report& report);
 // Compares the two runs of `report` side by side, with a row for each column that differs.
 std::string render_differences(Format format, const Report& report);
 
+// The persons of a class.
+struct ClassMembers {
+  // The experiments of each person with merged results, by their own names.
+  std::map<std::string, std::vector<std::string>> experiments;
+  // The names of all persons who should have results. nullopt: not given.
+  std::optional<std::set<std::string>> roster{};
+};
+
 // Returns tables of figures (names or headings of columns) for one experiment of a class, merged
 // from several persons. View::wide adds every usual column. Each figure has a block with a row for
-// each of `persons` and of those who have rows, and a column for each point. A `*` marks figures
-// whose settings, versions or machines differ from most others. Below the tables are warnings, the
-// points that each person has not finished, and the marked differences. Lines too long for the
-// terminal continue in tables below. Throws ConfigError (place: --class) if the rows are of several
-// experiments.
+// each member and each person with rows, and a column for each point. If a point has figures of
+// three persons, its median, least and greatest figure are the last rows. A `*` marks figures of
+// other settings, versions or machines than most, of busy hosts, and those far from the others'.
+// Below the tables are warnings, the points that each person has not finished, results that are
+// copies, the marked differences, and who has no result. Lines too long for the terminal continue
+// in tables below. Throws ConfigError (place: --class) if the rows are of several experiments.
 std::string render_class(Format format, const Report& report,
-                         const std::vector<std::string>& figures,
-                         const std::set<std::string>& persons);
+                         const std::vector<std::string>& figures, const ClassMembers& members);
 
 // --- published figures beside measured ones ---
 

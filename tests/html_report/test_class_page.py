@@ -50,11 +50,14 @@ def test_it_shows_each_figure_of_each_person_and_what_differs(open_report, class
     assert tables.count() == 2
     speeds = tables.first.locator("tbody tr")
     cells = [row.locator("th, td").all_text_contents() for row in speeds.all()]
-    assert [row[0] for row in cells] == ["alice", "bob", "carol"]
+    assert [row[0] for row in cells] == ["alice", "bob", "carol", "median", "least", "greatest"]
     assert [cell.startswith("*") for cell in cells[1][1:]] == [True, True]
     assert cells[2][1] == "-" and cells[2][2] == cells[0][2]
     notes = page.locator(".notes li").all_text_contents()
-    assert notes == ["carol has no result for 1 of 2 points: 1 GPU (not in the list).", "* PyTorch 2.9.1, not 2.11.0: bob."]
+    assert notes == ["carol has no result for 1 of 2 points: 1 GPU (not in the list).",
+                     "bob's 2 runs are alice's: same attempts, hosts and times.",
+                     "carol's 1 run is alice's: same attempts, hosts and times.",
+                     "* PyTorch 2.9.1, not 2.11.0: bob."]
     assert "(alice, bob)" in page.locator(".warnings").text_content()
     open_everything(page)
     assert layout_problems(page) == []
@@ -67,4 +70,5 @@ def test_each_figure_is_sorted_by_itself(open_report, class_page):
         memory.get_by_role("button", name="source").click()
     names = [table.locator("tbody th").all_text_contents()
              for table in page.locator("table.comparison").all()]
-    assert names == [["alice", "bob", "carol"], ["carol", "bob", "alice"]]
+    as_they_are = ["alice", "bob", "carol", "median", "least", "greatest"]
+    assert names == [as_they_are, sorted(as_they_are, reverse=True)]

@@ -37,9 +37,12 @@ Report class_report() {
   return report;
 }
 
+const ClassMembers kMembers{
+    .experiments = {{"alice", {}}, {"bob", {}}, {"carol", {}}, {"dave", {}}}};
+
 std::string rendered(Format format, const Report& report = class_report(),
                      const std::vector<std::string>& figures = {"tokens_per_second"}) {
-  return render_class(format, report, figures, {"alice", "bob", "carol", "dave"});
+  return render_class(format, report, figures, kMembers);
 }
 
 TEST_CASE("a class is a row for each person and a column for each point, in its order") {
@@ -65,6 +68,48 @@ TEST_CASE("a point that a person never had is told apart from one that did not f
              Contains("Everybody has a result for every point."));
 }
 
+TEST_CASE("a class's median and extremes stand below, and what is far from the median is told") {
+  Report report = class_report();
+  report.rows.push_back(row_of("eve", "4xFSDP", 1, 25));
+  report.rows.push_back(row_of("fred", "4xFSDP", 1, 500));
+  const std::string text = rendered(Format::kTable, report);
+  CHECK_THAT(text, Contains("\nfred           -          *8190\n"));
+  CHECK_THAT(text, Contains("\nmedian         -          61400\n") &&
+                       Contains("\nleast          -           8190\n") &&
+                       Contains("\ngreatest       -         164000\n"));
+  CHECK_THAT(text,
+             Contains("* tokens/s far from the others': fred (4xFSDP: 8190, median 61400).\n"));
+  CHECK(json::parse(rendered(Format::kJson, report))["rows"][6]["4xFSDP"] == 61440.0);
+}
+
+TEST_CASE("copied results, busy hosts, and who is on the roster are told") {
+  Report report = class_report();
+  for (ComparisonRow& row : report.rows) {
+    row.host = "a host";
+    row.started_unix_ms = row.run;
+  }
+  for (size_t i = 0; i < 2; ++i) {
+    ComparisonRow copy = report.rows[i];
+    copy.source = "gina";
+    copy.experiment = "gina/lab";
+    report.rows.push_back(copy);
+  }
+  report.rows[3].started_unix_ms = report.rows[0].started_unix_ms;
+  report.rows[3].host = "another";
+  report.rows[2].cpu_time_others_percent = report.rows[2].run_queue_wait_percent = 50;
+  ClassMembers members = kMembers;
+  members.experiments["dave"] = {"my lab", "t5"};
+  members.roster = {"alice", "bob", "carol", "dave", "hugo"};
+  const std::string text = render_class(Format::kTable, report, {"tokens/s"}, members);
+  CHECK_THAT(text, Contains("\ngina's 2 runs are alice's: same attempts, hosts and times.\n"));
+  CHECK_THAT(text, !Contains("bob's"));
+  CHECK_THAT(text, Contains("* a busy host: bob.\n"));
+  CHECK_THAT(text, Contains("*81900"));
+  CHECK_THAT(text, Contains("\ndave has no runs in this table; other experiments: my lab, t5.\n"));
+  CHECK_THAT(text, Contains("\nhugo is on the roster and has no results.\n"));
+  CHECK_THAT(text, Contains("\ngina is not on the roster.\n") && !Contains("alice is not"));
+}
+
 TEST_CASE("programs read a class's figures in full, and nothing where there is none") {
   Report report = class_report();
   report.rows[0].point = report.rows[0].series = "DDP, \"4\"";
@@ -80,7 +125,7 @@ TEST_CASE("programs read a class's figures in full, and nothing where there is n
 TEST_CASE("what ran here stands among those whose results were merged") {
   Report report = class_report();
   report.rows.push_back(row_of("", "4xDDP", 0, 100));
-  CHECK_THAT(rendered(Format::kTable, report), Contains("\nhere     41000              -\n"));
+  CHECK_THAT(rendered(Format::kTable, report), Contains("\nhere       41000              -\n"));
 }
 
 TEST_CASE("an experiment of this folder is nobody else's, whatever is in front of its name") {
@@ -163,7 +208,7 @@ TEST_CASE("settings and input files that are not those of most at a point are ma
   give_spec(report.rows[6], "rate", 0.25, 20);
   give_spec(report.rows[7], "rate and more", 0.25);
   const std::string text = rendered(Format::kTable, report);
-  CHECK_THAT(text, Contains("\neve     *10200         *10200\n"));
+  CHECK_THAT(text, Contains("\neve       *10200         *10200\n"));
   CHECK_THAT(text, Contains("* optimizer.learning_rate 0.25, not 0.5: eve.\n") &&
                        Contains("* train.steps 20, not 10: eve (4xDDP).\n") &&
                        Contains("* other input files: carol (4xDDP).\n"));
