@@ -139,6 +139,7 @@ RunDetail read_run(Store& store, const ComparisonRow& run) {
   for (const auto& checkpoint : store.events<CheckpointDone>(run.run, attempt)) {
     detail.checkpoints.push_back(checkpoint.body.path);
   }
+  detail.memory_peak = store.memory_peak(run.run, attempt);
   detail.training_loss = training_loss(store, run);
   detail.validation_loss = validation_loss(store, run);
   const auto shown = std::ranges::find(detail.attempts, attempt, &AttemptRecord::attempt);

@@ -35,6 +35,7 @@ JsonObject run_data(const RunDetail& detail, const Report& report, const std::de
       .add("ranks", detail.ranks)
       .add("rank_facts", detail.rank_facts)
       .add("checkpoints", detail.checkpoints)
+      .add("memory_peak", detail.memory_peak)
       .add("training_loss", with_curve({}, detail.training_loss))
       .add("validation_loss", with_curve({}, detail.validation_loss))
       .add("utilization", mapped(detail.utilization, utilization_data));

@@ -76,6 +76,7 @@ struct RunDetail {
   Curve training_loss;                   // x: optimizer step
   Curve validation_loss;
   std::vector<UtilizationCurve> utilization;
+  std::optional<MemoryPeak> memory_peak{};  // of the rank with the most; nullopt: not reported
 };
 
 // The texts that a reader wrote for the page.

@@ -59,6 +59,16 @@ def test_memory_of_each_rank_with_the_devices_limit(page, results):
     assert row_labels(page, "memory")[:3] == ["1 GPU, rank 0", "4xDDP, rank 0", "rank 1"]
 
 
+def test_memory_by_its_use_when_it_was_fullest(page, results):
+    rows = results.rows("select point, memory_allocated_bytes_max from comparison "
+                        "where memory_allocated_bytes_max is not null")
+    drawn, (pixel, _) = bars(page, "composition"), drawn_size(page, "composition")
+    assert row_labels(page, "composition") == [row["point"] for row in rows]
+    peaks = gibibytes(rows, "memory_allocated_bytes_max")
+    for layer, part in ("parameters", 1 / 2), ("activations", 3 / 4), ("rounded up by the allocator", 1):
+        assert_ends(drawn[layer], [part * peak for peak in peaks], pixel)
+
+
 def test_many_ranks_are_a_band(open_report, results):
     page = open_report(results.many_ranks_page)
     assert row_labels(page, "memory") == ["64 ranks, 64 ranks", "2 ranks, rank 0", "rank 1"]

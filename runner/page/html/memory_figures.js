@@ -1,10 +1,7 @@
 // Figures of a report about memory.
 
-const GIBIBYTE = 2 ** 30;
 const MOST_RANKS_DRAWN = 8;
-const FAR = 4; // a limit this many times the peak would squeeze the drawing
 
-const threeDigits = (value) => String(Number(value.toPrecision(3)));
 const gibibytes = (bytes) => bytes === null || bytes === undefined ? null : bytes / GIBIBYTE;
 
 // Returns the memory limit of a run on its device, in GiB. null if it is unknown.
@@ -12,12 +9,6 @@ function limitOf({figures}) {
   const limits = [figures.memory_limit_gib || null, gibibytes(figures.device_memory_bytes)]
     .filter((limit) => limit !== null);
   return limits.length === 0 ? null : Math.min(...limits);
-}
-
-function farLimitNote(limits, most) {
-  const far = limits.filter((limit) => limit !== null && limit > FAR * most);
-  return far.length === 0 ? ""
-    : ` A limit of ${threeDigits(Math.min(...far))} GiB is far beyond the axis.`;
 }
 
 // Returns a figure with a mark for each run: its speed against its memory.
@@ -113,4 +104,17 @@ function memoryFigure(runs) {
       [row.run, row.rank, row.allocated, row.reserved, row.forward, row.limit]),
     draw: (width) => drawBars({unit: "GiB", names: of("label"), rowHeight: 20, layers}, width),
   };
+}
+
+// Returns the figure of what used the measured runs' memory. null: no run reported it.
+function memoryUsesFigure(all) {
+  const runs = all.filter((run) => run.memory_peak !== null);
+  if (runs.length === 0) return null;
+  return compositionFigure({
+    bars: runs.map((run) => ({name: run.name, peak: run.memory_peak,
+      total: run.memory_peak.memory_allocated_bytes_max,
+      limit: limitOf(run) === null ? null : limitOf(run) * GIBIBYTE})),
+    rest: "rounded up by the allocator",
+    note: "Allocated memory by its use, when it was fullest.",
+  });
 }

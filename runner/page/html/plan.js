@@ -1,64 +1,18 @@
 // Builds the page of a plan from its data.
 
-const GIBIBYTE = 2 ** 30;
-
-// The stacked parts of bars and areas, from below: a name, and the uses of memory that it sums.
-const STACKED = [
-  ["parameters", ["parameters"]],
-  ["gathered units", ["whole"]],
-  ["gradients", ["gradients"]],
-  ["optimizer state", ["optimizer_state"]],
-  ["activations", ["attention", "mlp", "hidden"]],
-  ["head", ["head"]],
-  ["gradients of activations", ["activation_gradients"]],
-  ["batch and other", ["batch", "other"]],
-];
-
-function gibibytesOf(moment, uses) {
-  return uses.reduce((sum, use) => sum + moment[`${use}_bytes`], 0) / GIBIBYTE;
-}
-
-// Returns the parts that occur in any moment, with their styles.
-function layersOf(moments) {
-  return STACKED.map(([label, uses], style) => ({
-    label, style, data: moments.map((moment) => gibibytesOf(moment, uses)),
-  })).filter(({data}) => data.some((value) => value > 0));
-}
-
 // Returns a cell with its value for sorting: a number if the text is one.
 function cellOf(text) {
   return [text === "-" ? null : text !== "" && isFinite(text) ? Number(text) : text, text];
 }
 
-function compositionFigure(runs) {
-  const plans = runs.map((run) => run.plan);
-  const stacked = layersOf(plans.map((plan) => plan.peak));
-  const rest = plans.map((plan) =>
-    (plan.memory_device_bytes_max - plan.memory_requested_bytes_max) / GIBIBYTE);
-  const limits = plans.map((plan) =>
-    plan.memory_limit_bytes === null ? null : plan.memory_limit_bytes / GIBIBYTE);
-  const most = Math.max(...plans.map((plan) => plan.memory_device_bytes_max)) / GIBIBYTE;
-  const isNear = (limit) => limit !== null && limit <= 4 * most;
-  const far = limits.filter((limit) => limit !== null && !isNear(limit));
-  const layers = [
-    ...stacked.map(({label, style, data}) =>
-      ({label, values: data, stack: true, colour: seriesStyle(style).colour})),
-    {label: "allocator and context", values: rest, stack: true, colour: colourOf("reserved")},
-    ...(limits.some(isNear) ? [{label: "limit", mark: "limit", colour: colourOf("limit"),
-      values: limits.map((limit) => isNear(limit) ? limit : null)}] : []),
-  ];
-  return {
-    id: "composition", title: "Memory at the peak, on the rank with the most", wide: true,
+function plannedMemoryFigure(runs) {
+  return compositionFigure({
+    bars: runs.map(({name, plan}) => ({name, peak: plan.peak, total: plan.memory_device_bytes_max,
+      limit: plan.memory_limit_bytes})),
+    rest: "allocator and context",
     note: "The memory that tensors ask for, by its use; on top of it, what the allocator rounds up and " +
-      "keeps, and what CUDA and NCCL take." +
-      (far.length > 0 ? ` A limit of ${formatted(Math.min(...far))} GiB is far beyond the axis.`
-        : ""),
-    head: ["run", ...stacked.map(({label}) => `${label} GiB`), "allocator and context GiB",
-      "limit GiB"],
-    rows: runs.map((run, index) =>
-      [run.name, ...stacked.map(({data}) => data[index]), rest[index], limits[index]]),
-    draw: (width) => drawBars({unit: "GiB", names: runs.map((run) => run.name), rowHeight: 22, layers}, width),
-  };
+      "keeps, and what CUDA and NCCL take.",
+  });
 }
 
 // Draws only runs whose plan is calibrated. Estimates without a calibration ignore the strategy.
@@ -133,7 +87,7 @@ function showFigures(runs) {
   if (runs.length === 0) return drawn;
   const section = document.getElementById("figures");
   section.hidden = false;
-  const figures = [compositionFigure(runs), stepTimeFigure(runs),
+  const figures = [plannedMemoryFigure(runs), stepTimeFigure(runs),
     ...runs.filter((run) => run.plan.timeline.length > 0).map(timelineFigure)];
   section.append(element("div", {class: "figures"}, ...figures.filter((figure) => figure !== null)
     .map((figure) => showFigure(figure, drawn))));

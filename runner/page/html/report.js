@@ -22,6 +22,7 @@ function namedRuns(report) {
     recorded: run.figures,
     figures: plausibleFigures(run.figures),
     ranks: run.ranks.map(plausibleFigures),
+    memory_peak: run.memory_peak && plausibleFigures(run.memory_peak),
     training_loss: plausibleCurve(run.training_loss),
     validation_loss: plausibleCurve(run.validation_loss),
     utilization: run.utilization.map(plausibleCurve),
@@ -64,6 +65,7 @@ function allFigures(report, runs) {
   return [
     ["Throughput against memory", () => [throughputMemoryFigure(runs)]],
     ["Memory of each rank", () => [memoryFigure(runs)]],
+    ["Memory by its use", () => [memoryUsesFigure(runs)]],
     ["Step time", () => [stepTimeFigure(runs)]],
     ["Training loss", () => lossFigures(runs, "training_loss", "Training loss")],
     ["Validation loss", () => lossFigures(runs, "validation_loss", "Validation loss")],

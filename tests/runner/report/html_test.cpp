@@ -131,7 +131,7 @@ TEST_CASE("the program holds the page's files as they are") {
   const std::string html = FSDP_HTML_FOLDER;
   CHECK(kHtmlPage == text_of(html + "/page.html"));
   CHECK(kHtmlStyle == text_of(html + "/report.css"));
-  CHECK(kHtmlScript.ends_with(text_of(html + "/bar_plot.js")));
+  CHECK(kHtmlScript.ends_with(text_of(html + "/composition.js")));
   CHECK(kReportScript.ends_with(text_of(html + "/report.js")));
   CHECK(kPlanScript == text_of(html + "/plan.js"));
   CHECK(kFigureLibrary == text_of(std::string(D3_FOLDER) + "/d3.min.js"));

@@ -1,0 +1,66 @@
+// Draws memory by its use: stacked bars of plans and of measured runs, and the layers of a timeline.
+
+const GIBIBYTE = 2 ** 30;
+const FAR = 4; // a limit this many times the peak would squeeze the drawing
+
+// The stacked parts of bars and areas, from below: a name, and the uses of memory that it sums.
+const STACKED = [
+  ["parameters", ["parameters"]],
+  ["gathered units", ["whole"]],
+  ["gradients", ["gradients"]],
+  ["optimizer state", ["optimizer_state"]],
+  ["activations", ["attention", "mlp", "hidden"]],
+  ["head", ["head"]],
+  ["gradients of activations", ["activation_gradients"]],
+  ["batch and other", ["batch", "other"]],
+];
+
+const threeDigits = (value) => String(Number(value.toPrecision(3)));
+
+function gibibytesOf(moment, uses) {
+  return uses.reduce((sum, use) => sum + moment[`${use}_bytes`], 0) / GIBIBYTE;
+}
+
+// Returns the parts that occur in any moment, with their styles.
+function layersOf(moments) {
+  return STACKED.map(([label, uses], style) => ({
+    label, style, data: moments.map((moment) => gibibytesOf(moment, uses)),
+  })).filter(({data}) => data.some((value) => value > 0));
+}
+
+function farLimitNote(limits, most) {
+  const far = limits.filter((limit) => limit !== null && limit > FAR * most);
+  return far.length === 0 ? ""
+    : ` A limit of ${threeDigits(Math.min(...far))} GiB is far beyond the axis.`;
+}
+
+// Returns a figure with a bar for each of `bars`: {name, peak, total, limit}. `peak` has the bytes
+// of each use, and `total` all bytes, of which `rest` names what no use has. `limit` may be null.
+function compositionFigure({bars, rest, note}) {
+  const names = bars.map(({name}) => name);
+  const stacked = layersOf(bars.map(({peak}) => peak));
+  const inAll = bars.map(({total}) => total / GIBIBYTE);
+  const rests = inAll.map((total, index) =>
+    stacked.reduce((left, {data}) => left - data[index], total));
+  const limits = bars.map(({limit}) => limit === null ? null : limit / GIBIBYTE);
+  const most = Math.max(...inAll);
+  const near = limits.map((limit) => limit === null || limit > FAR * most ? null : limit);
+  const hasRest = rests.some((value) => value > most * 1e-6);
+  const layers = [
+    ...stacked.map(({label, style, data}) =>
+      ({label, values: data, stack: true, colour: seriesStyle(style).colour})),
+    ...(hasRest ? [{label: rest, values: rests.map((value) => Math.max(0, value)), stack: true,
+      colour: colourOf("reserved")}] : []),
+    ...(near.some((limit) => limit !== null)
+      ? [{label: "limit", mark: "limit", colour: colourOf("limit"), values: near}] : []),
+  ];
+  return {
+    id: "composition", title: "Memory at the peak, on the rank with the most", wide: true,
+    note: note + farLimitNote(limits, most),
+    head: ["run", ...stacked.map(({label}) => `${label} GiB`), ...(hasRest ? [`${rest} GiB`] : []),
+      "limit GiB"],
+    rows: names.map((name, index) => [name, ...stacked.map(({data}) => data[index]),
+      ...(hasRest ? [rests[index]] : []), limits[index]]),
+    draw: (width) => drawBars({unit: "GiB", names, rowHeight: 22, layers}, width),
+  };
+}
