@@ -287,7 +287,7 @@ constexpr Check kChecks[] = {
      "step times come from fewer than {}; train longer (train.steps, train.sequences)"},
     {"noisy_step_times", noisy_step_times,
      "step times vary a lot within a run: {}; end other programs on the host, and use more steps "
-     "or sweep: {{repeats: 5}}"},
+     "or --repeats 5"},
     {"busy_host", busy_host, "other processes took up to {}; end them, then use --rerun"},
     {"other_processes", other_processes,
      "other processes were on a GPU when these runs began: {}; end them (nvidia-smi shows them) or "

@@ -176,9 +176,12 @@ DoubledRuns::DoubledRuns(const std::filesystem::path& folder, const JobPlan& pla
   const auto is_searched = [](const JobRun& run) { return run.search.has_value(); };
   if (std::ranges::none_of(runs, is_searched)) return;
   experiment_ = load_planned_experiment(folder, plan);
-  const Expansion expansion = experiment_->expand(
-      {.profile = plan.profile, .set = plan.set, .only = plan.only, .on_cluster = true},
-      Resources());
+  const Expansion expansion = experiment_->expand({.profile = plan.profile,
+                                                   .set = plan.set,
+                                                   .repeats = plan.repeats,
+                                                   .only = plan.only,
+                                                   .on_cluster = true},
+                                                  Resources());
   for (const auto& [run, inputs, state, anew] : runs) {
     const auto same = std::ranges::find(expansion.runs, run.position, &Run::position);
     if (!state || same == expansion.runs.end() || !same->doubling) continue;

@@ -33,6 +33,7 @@ struct JobPlan {
   std::filesystem::path working_directory;  // base of relative paths in --set
   std::string profile = "auto";
   std::vector<std::string> set{};
+  int64_t repeats = 0;
   std::vector<std::string> only{};
   std::filesystem::path results;  // absolute
   std::filesystem::path trainer;
@@ -46,6 +47,7 @@ struct JobPlan {
     visit("working_directory", self.working_directory);
     visit("profile", self.profile);
     visit("set", self.set);
+    visit("repeats", self.repeats);
     visit("only", self.only);
     visit("results", self.results);
     visit("trainer", self.trainer);

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "base/text/config_error.h"
+#include "runner/experiment/sweep.h"
 #include "runner/host/doctor.h"
 #include "runner/host/whole_file.h"
 #include "runner/table/terminal_text.h"
@@ -52,6 +53,10 @@ void add_choice_options(CLI::App& command, Choice& choice) {
   add_option(command, "--only POINT", choice.expand.only,
              "Only these points: names (A,B) or patterns (FSDP*); may be repeated")
       ->allow_extra_args(false);
+  add_option(command, "--repeats N", choice.expand.repeats,
+             "Run each point N times, as sweep.repeats does")
+      ->check(
+          CLI::Range(int64_t{1}, int64_t{kMaximumRuns}, fmt::format("from 1 to {}", kMaximumRuns)));
   add_option(command, "--profile NAME=auto", choice.expand.profile,
              "A profile of the file, or auto");
   add_option(command, "--gpus LIST", choice.gpus,

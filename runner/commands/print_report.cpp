@@ -157,7 +157,8 @@ std::string command_again(const ExperimentRecord& list) {
   std::string command = "./fsdp-run " + shell_quoted((is_below ? near : list.file).string());
   if (!list.profile.empty()) command += " --profile " + shell_quoted(list.profile);
   for (const std::string& text : overrides_in(list.name)) {
-    command += " --set " + shell_quoted(text);
+    const bool is_repeats = text.starts_with("repeats=");
+    command += is_repeats ? " --" + text : " --set " + shell_quoted(text);
   }
   return command;
 }

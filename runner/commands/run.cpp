@@ -106,6 +106,7 @@ JobSubmission::Settings submission_of(const RunArguments& options,
   plan.working_directory = std::filesystem::current_path();
   plan.profile = options.choice.expand.profile;
   plan.set = options.choice.expand.set;
+  plan.repeats = options.choice.expand.repeats;
   plan.only = options.choice.expand.only;
   plan.results = std::filesystem::absolute(options.results).lexically_normal();
   plan.trainer = trainer;

@@ -31,6 +31,7 @@ std::string command_of(const JobPlan& plan, const std::filesystem::path& results
   std::string command = "fsdp-run " + shell_quoted((is_below ? near : plan.file).string());
   if (plan.profile != "auto") command += " --profile " + shell_quoted(plan.profile);
   for (const std::string& set : plan.set) command += " --set " + shell_quoted(set);
+  if (plan.repeats > 0) command += fmt::format(" --repeats {}", plan.repeats);
   for (const std::string& only : plan.only) command += " --only " + shell_quoted(only);
   return command + results_option(results) + " --launcher slurm";
 }

@@ -11,14 +11,18 @@
 namespace fsdp {
 namespace {
 
+int64_t repeats_of(const SweepBlock& block, const ExpandOptions& options) {
+  return options.repeats > 0 ? options.repeats : block.repeats.count;
+}
+
 // Returns every combination of every point, in the file's order. Throws ConfigError if the
 // experiment has too many runs.
-std::vector<RunOrigin> origins_of(const ExperimentFile& file) {
+std::vector<RunOrigin> origins_of(const ExperimentFile& file, const ExpandOptions& options) {
   std::vector<RunOrigin> origins;
   size_t runs = 0;
   for (const Point& point : file.points) {
     for (const SweepBlock& block : file.sweep_of(point)) {
-      runs += block.combinations.size() * static_cast<size_t>(block.repeats.count);
+      runs += block.combinations.size() * static_cast<size_t>(repeats_of(block, options));
       if (runs > kMaximumRuns) {
         throw ConfigError(
             block.place.empty() ? point.place : block.place, "",
@@ -46,7 +50,7 @@ bool ever_matches(const Exclusion* exclusion, const std::shared_ptr<const Experi
   for (const Profile* profile : profiles) {
     for (const DeviceKind device : {DeviceKind::kCpu, DeviceKind::kCuda}) {
       const Layers layers(file, profile, {}, device);
-      for (const RunOrigin& origin : origins_of(*file)) {
+      for (const RunOrigin& origin : origins_of(*file, layers.options)) {
         if (!is_of_block(exclusion, *origin.block)) continue;
         if (exclusion->matches(origin.point->name, draft_of(origin, layers).spec)) return true;
       }
@@ -58,7 +62,7 @@ bool ever_matches(const Exclusion* exclusion, const std::shared_ptr<const Experi
 void check_names_differ(const std::vector<Draft>& drafts) {
   std::unordered_map<std::string, const Draft*> owners;
   for (const Draft& draft : drafts) {
-    for (int64_t repeat = 0; repeat < draft.repeats(); ++repeat) {
+    for (int64_t repeat = 0; repeat < draft.repeats; ++repeat) {
       const auto [owner, is_new] = owners.emplace(draft.name(repeat), &draft);
       if (is_new) continue;
       throw ConfigError(draft.place(), "",
@@ -175,7 +179,10 @@ std::string Layers::place(const RunOrigin& origin, std::string key) const {
 
 Draft draft_of(const RunOrigin& origin, const Layers& layers, std::optional<int64_t> doubled) {
   const SpecDraft given = layers.spec_draft_of(origin, doubled);
-  Draft draft{.origin = origin, .series = "", .spec = given.plain()};
+  Draft draft{.origin = origin,
+              .series = "",
+              .spec = given.plain(),
+              .repeats = repeats_of(*origin.block, layers.options)};
   const auto name = [&] {
     draft.series = draft.name_without_doubled();
     if (const auto& key = draft.doubled()) {
@@ -198,7 +205,7 @@ Draft draft_of(const RunOrigin& origin, const Layers& layers, std::optional<int6
 }
 
 std::string Draft::name(int64_t repeat) const {
-  return repeats() > 1 ? fmt::format("{} #{}", series, repeat + 1) : series;
+  return repeats > 1 ? fmt::format("{} #{}", series, repeat + 1) : series;
 }
 
 std::string Draft::name_in_file() const {
@@ -225,7 +232,7 @@ std::vector<Draft> draft_runs(const std::shared_ptr<const ExperimentFile>& file,
   std::vector<Draft> drafts;
   std::unordered_set<const Exclusion*> matched;
   const Exclusion* last_matched = nullptr;
-  for (const RunOrigin& origin : origins_of(*file)) {
+  for (const RunOrigin& origin : origins_of(*file, layers.options)) {
     Draft draft = draft_of(origin, layers);
     bool is_excluded = false;
     for (const Exclusion& exclusion : origin.block->exclusions) {

@@ -89,8 +89,7 @@ struct Draft {
   RunSpec spec;                          // resolved, unless there is a problem
   std::optional<ConfigError> problem{};  // why `spec` cannot be resolved, with the place
   std::vector<OutrankedKey> outranked{};
-
-  int64_t repeats() const { return origin.block->repeats.count; }
+  int64_t repeats = 1;  // how often it is run
   const std::optional<DoubledKey>& doubled() const { return origin.block->doubled; }
   // The series, with " #1" and so on if there are several repeats.
   std::string name(int64_t repeat) const;

@@ -76,7 +76,7 @@ Names selected_names(const std::vector<std::string>& only, const std::vector<Dra
   for (const Draft& draft : drafts) {
     const std::string& point = draft.origin.point->name;
     if (points.empty() || points.back() != point) points.push_back(point);
-    for (int64_t repeat = 0; repeat < draft.repeats(); ++repeat) {
+    for (int64_t repeat = 0; repeat < draft.repeats; ++repeat) {
       std::ranges::move(names_of(draft, repeat), std::back_inserter(all));
     }
   }
@@ -128,8 +128,8 @@ void check_chosen(const std::vector<Draft>& drafts, const Names& only, const Lay
   Mistakes mistakes;
   for (const Draft& draft : drafts) {
     int64_t repeat = 0;
-    while (repeat < draft.repeats() && !is_chosen(draft, repeat, only)) ++repeat;
-    if (repeat == draft.repeats()) continue;
+    while (repeat < draft.repeats && !is_chosen(draft, repeat, only)) ++repeat;
+    if (repeat == draft.repeats) continue;
     mistakes.collect([&] {
       if (draft.problem) throw *draft.problem;
       if (draft.doubled()) check_doubled_key(draft, layers);
@@ -255,8 +255,14 @@ std::vector<std::string> overrides_of_list(const std::shared_ptr<const Experimen
     texts.push_back(option.text);
     gives_path |= option.gives_path();
   }
+  const int64_t repeats = plain.options.repeats;
+  const auto has_as_many = [&](const Draft& draft) {
+    return draft.origin.block->repeats.count == repeats;
+  };
+  const bool changes_repeats = repeats > 0 && !std::ranges::all_of(drafts, has_as_many);
+  if (changes_repeats) texts.push_back(fmt::format("repeats={}", repeats));
   std::ranges::sort(texts);
-  if (texts.empty() || gives_path) return texts;
+  if (texts.empty() || gives_path || changes_repeats) return texts;
   try {
     const auto has_same_identity = [](const Draft& one, const Draft& other) {
       return !one.problem && !other.problem && one.series == other.series &&
@@ -306,7 +312,7 @@ Expansion Experiment::expand(const ExpandOptions& options, const Resources& host
   std::vector<RunOrigin> origins;  // by position
   for (Draft& draft : drafts) {
     const RunOrigin origin = draft.origin;
-    const int64_t repeats = draft.repeats();
+    const int64_t repeats = draft.repeats;
     for (int64_t repeat = 0; repeat < repeats; ++repeat) {
       const auto position = static_cast<int64_t>(origins.size());
       origins.push_back(origin);

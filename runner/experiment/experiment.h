@@ -47,6 +47,7 @@ struct Run {
 struct ExpandOptions {
   std::string profile = "auto";
   std::vector<std::string> set{};   // "path=value", applied last
+  int64_t repeats = 0;              // of each run, instead of the sweep's; 0: the sweep's
   std::vector<std::string> only{};  // names of points, series or runs, patterns; empty: all
   bool check_gpus = true;  // refuse more ranks than GPUs; false if nothing will be launched
   // Slurm starts the runs. The resources of a profile or run are those that its section `slurm`
@@ -66,8 +67,8 @@ struct Expansion {
   std::optional<double> profile_gpu_memory_gib;  // required by the profile
   // In words: keys of base that the profile overrides, and keys of points that --set overrides.
   std::vector<std::string> overridden;
-  // The texts of --set that change results, sorted. If there are any, the runs are a list of their
-  // own (runner/store/list_name.h).
+  // The texts of --set that change results, and "repeats=5" for --repeats, sorted. If there are
+  // any, the runs are a list of their own (runner/store/list_name.h).
   std::vector<std::string> list_overrides;
   std::vector<Run> runs;      // for a doubled key, the run of its first value
   std::vector<Run> left_out;  // those that `only` leaves out, except any that cannot be resolved

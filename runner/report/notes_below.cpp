@@ -206,10 +206,12 @@ std::vector<Answer> next_steps(Rows rows) {
   if (!speed.too_few_steps.empty()) {
     texts.push_back("a larger `train.steps` makes speeds comparable");
   } else if (std::ranges::any_of(rows, needs_repeats)) {
-    texts.push_back("`sweep: {repeats: 5}` in the file may separate speeds marked ?");
+    texts.push_back("`--repeats 5` may separate speeds marked ?");
   }
-  texts.push_back(fmt::format("`fsdp-run report {} --wide` shows step times and all other columns",
-                              rows.front()->median.experiment));
+  const std::string& experiment = rows.front()->median.experiment;
+  texts.push_back(
+      fmt::format("`fsdp-run report {} --wide` shows step times and all other columns",
+                  experiment.find(' ') == experiment.npos ? experiment : '"' + experiment + '"'));
   texts.resize(std::min(texts.size(), kMostShown));
   return mapped(texts, [](const std::string& text) { return Answer{"Next", text}; });
 }

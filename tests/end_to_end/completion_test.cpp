@@ -60,7 +60,8 @@ TEST_CASE("commands, options, files and their values are offered") {
   CHECK(offered(workplace, {"expe"}) == Words{"experiment.yaml"});
   CHECK(offered(workplace, {"expl"}) == Words{"explain"});
   CHECK(offered(workplace, {"report", "--forma"}) == Words{"--format"});
-  CHECK(offered(workplace, {"experiment.yaml", "--re"}) == Words{"--results", "--rerun"});
+  CHECK(offered(workplace, {"experiment.yaml", "--re"}) ==
+        Words{"--repeats", "--results", "--rerun"});
   CHECK_THAT(offered(workplace, {"report", "--format", ""}),
              Catch::Matchers::VectorContains(std::string("markdown")));
   CHECK(offered(workplace, {"completion", ""}) == Words{"bash", "zsh", "fish"});

@@ -173,6 +173,22 @@ TEST_CASE("runs with --set are a list of their own, and leave the file's list as
   CHECK(hashes("again") == hashes("results"));
 }
 
+TEST_CASE("--repeats runs each point several times, in a list of its own") {
+  const Workplace workplace(kTwoPoints);
+  REQUIRE(workplace.run({"experiment.yaml", "--only", "second"}).status == 0);
+  const Ended ended = workplace.run({"experiment.yaml", "--only", "second", "--repeats", "3"});
+  REQUIRE(ended.status == 0);
+  CHECK_THAT(ended.errors, Contains("second #3: finished"));
+  const std::string csv =
+      run_report(workplace, {"trial [repeats=3]", "--format", "csv", "--columns", "point,status"})
+          .output;
+  CHECK_THAT(csv, Contains("second #1,finished\r\nsecond #2,finished\r\nsecond #3,finished\r\n"));
+  CHECK(rows(workplace).size() == 2);
+  CHECK_THAT(run_report(workplace, {"trial [repeats=3]", "--format", "html"}).output,
+             Contains(R"("commands":["./fsdp-run experiment.yaml --repeats=3"])"));
+  CHECK(workplace.run({"experiment.yaml", "--repeats", "0"}).status == 2);
+}
+
 TEST_CASE("report --output leaves the earlier file alone when something is wrong") {
   const Workplace workplace(kTwoPoints);
   REQUIRE(workplace.run().status == 0);

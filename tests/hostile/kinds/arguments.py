@@ -9,7 +9,7 @@ from tests.hostile.case import Case
 
 COMMANDS = {
     "run": [
-        "--set", "--only", "--profile", "--gpus", "--launcher", "--rerun", "--dry-run",
+        "--set", "--only", "--profile", "--repeats", "--gpus", "--launcher", "--rerun", "--dry-run",
         "--per-rank", "--max-parallel", "--time-limit", "--quiet", "--json", "--detach", "--follow"
     ],
     "check": ["--set", "--only", "--profile", "--gpus", "--launcher"],
@@ -57,6 +57,7 @@ SENSIBLE = {
     ],
     "--only": ["one", "ddp", "nobody"],
     "--profile": ["auto", "none"],
+    "--repeats": ["2", "0", "-1", "x", "99999999999"],
     "--gpus": ["0", "0,1", "all", ",", "0,0", "-1"],
     "--launcher": ["local", "Local"],
     "--max-parallel": ["1", "2", "0", "-1", "99999999999"],

@@ -120,7 +120,7 @@ TEST_CASE("what to do next follows from what the rows leave open") {
   };
   CHECK(next() == "Next:   `fsdp-run report lab --wide` shows step times and all other columns\n");
   report.rows[1].tokens_per_second = *report.rows[0].tokens_per_second;
-  CHECK_THAT(next(), Catch::StartsWith("Next:   `sweep: {repeats: 5}` in the file may separate"));
+  CHECK_THAT(next(), Catch::StartsWith("Next:   `--repeats 5` may separate"));
   report.rows[1].steps = 5;
   CHECK_THAT(next(), Catch::StartsWith("Next:   a larger `train.steps` makes speeds comparable\n"));
   report.rows[1].status = RunStatus::kFailed;
