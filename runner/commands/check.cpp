@@ -412,7 +412,7 @@ CommandFunction add_check_command(CLI::App& command) {
   const auto arguments = std::make_shared<TrainerQuestion>();
   command.footer(R"(Examples:
   fsdp-run check experiments/lab.yaml
-  fsdp-run check experiments/lab.yaml --profile a100x4 --set train.steps=20
+  fsdp-run check experiments/lab.yaml --profile cpu --set train.steps=20
   fsdp-run check experiments/chess.yaml --launcher slurm)");
   add_question_options(command, *arguments);
   return [arguments] { return check(*arguments); };
