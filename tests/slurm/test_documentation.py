@@ -1,4 +1,4 @@
-"""Runs the commands in docs/cluster.md."""
+"""Runs the commands in docs/cluster.md, and compares what the page shows of their output."""
 import re
 import shutil
 import subprocess
@@ -44,3 +44,29 @@ def test_the_lab_on_a_cluster_of_ones_own_gives_five_finished_rows(runner, tmp_p
         shutil.rmtree(cluster.parent)
     assert ended.returncode == 0, ended.stderr
     assert re.search("^Memory: at its peak, 1 GPU holds ", ended.stdout, re.MULTILINE), ended.stdout
+
+
+def shown_by(command):
+    """Returns what the page shows below the line with this command, and a pattern of it: other numbers
+    may stand there, `...` stands for anything, and lines may break elsewhere."""
+    page = (REPOSITORY / "docs/cluster.md").read_text()
+    shown = re.search(rf"\$ ./fsdp-run {command}\n(.*?)```", page, re.DOTALL)[1]
+    words = [".*?" if word == "..." else re.sub(r"\d+", r"\\d+", re.escape(word)) for word in shown.split()]
+    return shown, re.compile(r"\s*".join(words), re.DOTALL)
+
+
+def test_submit_status_and_cancel_print_what_the_page_shows(cluster, workplace):
+    work = workplace(cluster, (REPOSITORY / "experiments/lab.yaml").read_text())
+    (work.folder / "experiments").mkdir()
+    shutil.copy(REPOSITORY / "experiments/lab.yaml", work.folder / "experiments")
+    submit = "experiments/lab.yaml --launcher slurm --profile cpu --detach"
+    told = work.call(*submit.split())
+    assert shown_by(submit)[1].match(told.stderr), told.stderr
+    cluster.wait_until("a run does steps", lambda: re.search(r" [1-9]\d*/\d+ ", work.call("status").stdout))
+    heading, _, rows = work.call("status").stdout.split("\n", 2)
+    shown_heading, _, shown_rows = shown_by("status")[0].split("\n", 2)
+    assert rows.splitlines()[0].split() == shown_rows.splitlines()[0].split()
+    assert re.match(r"5 runs: .*\d+ running", heading) and re.match(r"5 runs: .*\d+ running", shown_heading)
+    cancelled = work.call("cancel", "lab").stdout.splitlines()
+    row = re.sub(r"\\\(.*", r"\(lab/.*, [0-9a-f]{8}\)", shown_by("cancel lab")[1].pattern)
+    assert cancelled and all(re.fullmatch(row, line) for line in cancelled), (row, cancelled)
