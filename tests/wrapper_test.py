@@ -217,6 +217,22 @@ def test_a_profile_that_is_not_used_needs_nothing(folder, arguments, lists, targ
     assert preset(folder, ["chess.yaml", *arguments], targets) == "set-up " + lists
 
 
+@pytest.mark.parametrize(
+    "memory_mib, lists, targets",
+    [
+        ([81559], "cuda (cpu cuda parquet)", ALL + " fsdp-parquet"),
+        ([24564, 24564], "cuda (cpu cuda)", ALL),
+        ([24564], "cuda (cpu cuda chats)", ALL),
+        ([], "cuda (cpu cuda parquet)", ALL + " fsdp-parquet"),  # not known: all profiles count
+    ],
+)
+def test_on_a_host_with_gpus_the_profile_that_they_meet_counts(folder, memory_mib, lists, targets):
+    (folder / "chess.yaml").write_text(PROFILES)
+    (folder / "nvidia-smi").write_text("#!/bin/sh\n" + "".join(f"echo {memory}\n" for memory in memory_mib))
+    (folder / "nvidia-smi").chmod(0o755)
+    assert preset(folder, ["chess.yaml"], targets, PATH=f"{folder}:/usr/bin:/bin") == "set-up " + lists
+
+
 @pytest.mark.parametrize("driver", [False, True])
 @pytest.mark.parametrize(
     "arguments",
