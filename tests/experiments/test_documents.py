@@ -130,6 +130,15 @@ def test_the_examples_of_a_commands_help_work(runner, folder, command):
             run(runner, folder, example, (0, 1) if "doctor" in example else (0,))
 
 
+@pytest.mark.parametrize("document", ["README.md", "docs/planning.md"])
+def test_the_table_of_methods_has_the_plans_figures(runner, folder, document):
+    plan = run(runner, folder, "fsdp-run plan experiments/methods.yaml --profile 24gb --gpu rtx4090").stdout
+    planned = re.findall(r" (\S+) +\S+ +23\.6 +(\S+) +fits", plan)
+    rows = re.findall(r"^\| (?:full|LoRA|QLoRA).*", (ROOT / document).read_text(), re.MULTILINE)
+    shown = [tuple(re.findall(r"\| (\d+\.\d+)(?= GiB \|| \|)", row)[:2]) for row in rows]
+    assert len(planned) == 5 and shown == planned
+
+
 def test_a_mistake_is_shown_as_experiments_md_shows_it(runner, folder):
     shown = next("\n".join(lines) for lines, _ in blocks_of((ROOT / "docs/experiments.md").read_text())
                  if "fdsp" in lines[0])
