@@ -157,9 +157,9 @@ class NoTokens : public Tokenizer {
     return other_.id_of(token);
   }
   const Ends& ends() const override { return other_.ends(); }
-  std::string decode(std::span<const int32_t>) const override { return ""; }
 
  private:
+  std::string decode_ids(std::span<const int32_t>, bool) const override { return ""; }
   void encode_text(std::string_view text, bool with_special,
                    std::vector<int32_t>& ids) const override {
     constexpr size_t kLongestToken = 24;  // the special tokens of chat formats are shorter

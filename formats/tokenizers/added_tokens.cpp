@@ -116,7 +116,7 @@ std::optional<int32_t> PieceTokenizer::id_of(std::string_view token) const {
   return added == added_ids_.end() ? piece_id(token) : added->second;
 }
 
-std::string PieceTokenizer::decode(std::span<const int32_t> ids) const {
+std::string PieceTokenizer::decode_ids(std::span<const int32_t> ids, bool with_special) const {
   std::string text;
   std::string bytes;  // of the last pieces, each of which is a byte
   const auto end_bytes = [&] {
@@ -130,7 +130,7 @@ std::string PieceTokenizer::decode(std::span<const int32_t> ids) const {
   for (const int32_t id : ids) {
     const auto added = added_by_id_.find(id);
     const bool is_added = added != added_by_id_.end();
-    if (is_added && added->second.is_special) continue;
+    if (is_added && added->second.is_special && !with_special) continue;
     const PieceText piece = is_added ? PieceText{added->second.text} : piece_text(id);
     if (piece.is_byte) {
       bytes += piece.bytes;

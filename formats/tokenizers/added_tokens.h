@@ -56,7 +56,6 @@ class PieceTokenizer : public Tokenizer {
   std::vector<PlacedToken> added_tokens_in(std::string_view text) const override;
   std::optional<int32_t> id_of(std::string_view token) const override;
   const Ends& ends() const override { return ends_; }
-  std::string decode(std::span<const int32_t> ids) const override;
 
  protected:
   // The text of a piece of the vocabulary.
@@ -83,6 +82,8 @@ class PieceTokenizer : public Tokenizer {
   int64_t vocab_size_ = 0;
 
  private:
+  std::string decode_ids(std::span<const int32_t> ids, bool with_special) const override;
+
   std::vector<AddedToken> added_tokens_;
   std::map<std::string, int32_t, std::less<>> added_ids_;
   std::map<int32_t, AddedToken> added_by_id_;

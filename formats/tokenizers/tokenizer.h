@@ -49,7 +49,13 @@ class Tokenizer {
   }
   // Returns the text of the ids, as transformers' decode(ids, skip_special_tokens=True) does. Bytes
   // that are not UTF-8 become U+FFFD. Ids of no token are left out.
-  virtual std::string decode(std::span<const int32_t> ids) const = 0;
+  std::string decode(std::span<const int32_t> ids) const {
+    return decode_ids(ids, /*with_special=*/false);
+  }
+  // Like decode(), with special tokens as they look in texts.
+  std::string decode_with_special(std::span<const int32_t> ids) const {
+    return decode_ids(ids, /*with_special=*/true);
+  }
   // Finds the added tokens at which encode_with_special() splits `text`, in order. Leaves out
   // tokens that are found only after a normalizer has changed the text.
   virtual std::vector<PlacedToken> added_tokens_in(std::string_view text) const = 0;
@@ -60,6 +66,7 @@ class Tokenizer {
  private:
   virtual void encode_text(std::string_view text, bool with_special,
                            std::vector<int32_t>& ids) const = 0;
+  virtual std::string decode_ids(std::span<const int32_t> ids, bool with_special) const = 0;
 };
 
 // Opens a SentencePiece model, a tokenizer.json, Llama 3's tiktoken file, or a Hugging Face folder

@@ -50,6 +50,26 @@ def test_runners_that_ask_at_once_make_a_file_once(runner, tmp_path):
     assert len(read_prepared(made).tokens) == 20_000
 
 
+def test_show_prints_documents_as_text_with_what_is_trained_on(runner, tmp_path):
+    chats = tmp_path / "chats.jsonl"
+    chats.write_text(json.dumps({"messages": [{"role": "user", "content": "e4?"},
+                                              {"role": "assistant", "content": "e5"}]}) + "\n")
+    pairs = tmp_path / "pairs.jsonl"
+    pairs.write_text('{"instruction": "1. e4", "output": "e5"}\n{"instruction": "d4", "output": "d5"}\n')
+    for data, shown in (
+            ({"kind": "messages", "train": str(chats), "format": "llama2"}, ["[INST]", "e4?", "[[", "e5", "</s>]]"]),
+            ({"kind": "instructions", "train": str(pairs)}, ["--- 1, ", "1. e4", "[[e5</s>]]", "--- 2, ", "[[d5</s>]]"])):
+        file = experiment(tmp_path, tokenizer=str(TOKENIZER), **data)
+        process = subprocess.run([runner, "prepare", file, "--results", tmp_path / "results", "--show", "2",
+                                  "--set", "data.sequence_length=512", "--only", "once sequence_length=64"],
+                                 text=True, capture_output=True)
+        assert process.returncode == 0, process.stderr
+        rest = process.stdout
+        for text in shown:
+            assert text in rest, (text, process.stdout)
+            rest = rest.partition(text)[2]
+
+
 def test_a_wrong_record_is_named_by_check_and_leaves_no_file(runner, tmp_path):
     texts = tmp_path / "texts.jsonl"
     texts.write_text('{"text": "a"}\n{"text": 5}\n')

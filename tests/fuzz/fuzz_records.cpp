@@ -16,9 +16,9 @@ class ByteTokenizer : public Tokenizer {
   std::vector<PlacedToken> added_tokens_in(std::string_view) const override { return {}; }
   std::optional<int32_t> id_of(std::string_view) const override { return kSpecial; }
   const Ends& ends() const override { return ends_; }
-  std::string decode(std::span<const int32_t>) const override { return ""; }
 
  private:
+  std::string decode_ids(std::span<const int32_t>, bool) const override { return ""; }
   void encode_text(std::string_view text, bool with_special,
                    std::vector<int32_t>& ids) const override {
     if (with_special && text.starts_with('<') && text.ends_with('>')) {
