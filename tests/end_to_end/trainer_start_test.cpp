@@ -205,5 +205,5 @@ TEST_CASE("a damaged checkpoint is never trained from") {
   }
   CHECK(folder.train().status == 2);
   CHECK_THAT(folder.reason(), Contains("'resume': auto finds no undamaged checkpoint: ") &&
-                                  Contains("to begin anew"));
+                                  Contains("or begin anew with --rerun"));
 }

@@ -73,5 +73,5 @@ def test_the_weights_of_a_checkpoint_are_trained_on_other_data(trainer, spec, re
     numpy.save(tmp_path / "other.npy", numpy.load(tokens)[::-1].copy())
     other = first | {"data": first["data"] | {"train": str(tmp_path / "other.npy")}, "train": {"steps": 2, "seed": 1}}
     said = refusal(other | {"resume": str(checkpoint)})
-    section, key = re.search(r"give this folder as (\w+)\.(\w+)", " ".join(said.split())).groups()
+    section, key = re.search(r"leave resume out, and give this folder as (\w+)\.(\w+)", " ".join(said.split())).groups()
     train(trainer, other | {section: other.get(section, {}) | {key: str(checkpoint)}}, tmp_path / "second")

@@ -165,7 +165,7 @@ void require_basis(const CheckpointReader& reader, const Basis& basis) {
   if (reader.has_full_weights()) {
     const TextList& keys = state.basis->keys;
     const bool has_adapters = std::ranges::find(keys, "method=full") == keys.end();
-    problem += ", or train these weights anew: give this folder as ";
+    problem += ", or train these weights anew: leave resume out, and give this folder as ";
     problem += has_adapters ? "lora.adapter" : "model.source";
   }
   refuse(reader, problem);
