@@ -46,9 +46,9 @@ CommandFunction add_sample_command(CLI::App& command) {
   fsdp-run sample lab/4xFSDP "1. e4 e5 2. Nf3"
   fsdp-run sample LoRA "What is a fork in chess?" --tokens 60 --device cpu
 
-The prompt is written as the run's data is: as a chat's first turn, an instruction,
-an article, or as the begin of a text. The answer takes the most likely token each
-time.)");
+The prompt is written as the run's data is: as a chat's first turn, as an
+instruction, as an article, or as the begin of a text. The answer takes the most
+likely token each time.)");
   command.add_option("RUN", arguments->word, kRunWordHelp)->required();
   command.add_option("PROMPT", arguments->prompt, "What the model is asked, or goes on with")
       ->required();
