@@ -175,6 +175,15 @@ TEST_CASE("a rank whose others never come says where it looked for them, and wha
                  Contains("communication.rendezvous_timeout_s"));
 }
 
+TEST_CASE("two attempts of one run removed each other's checkpoints") {
+  const RunFolder folder("checkpoint: {every_steps: 2}");
+  std::filesystem::create_directory(folder / "attempt-2");
+  CHECK(folder.train().status == 1);
+  CHECK(folder.reason() ==
+        "attempt 2 of this run has begun, so attempt 1 ends and saves nothing more");
+  CHECK_FALSE(std::filesystem::exists(folder / "checkpoints"));
+}
+
 TEST_CASE("a damaged checkpoint is never trained from") {
   const std::string keys = "checkpoint: {every_steps: 2, state_dict: sharded}";
   const RunFolder folder(keys);

@@ -62,7 +62,7 @@ Reported train(const RunSpec& spec, const RunPaths& paths, int attempt, Backend&
   const std::filesystem::path events = paths.events(attempt, 0);
   {
     EventWriter writer(events);
-    Trainer(spec, paths, backend, group, writer).run();
+    Trainer(spec, paths, attempt, backend, group, writer).run();
   }
   Reported reported;
   std::ifstream lines(events);

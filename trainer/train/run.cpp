@@ -155,7 +155,8 @@ ExitCode RankRun::run() {
     open_events(world.rank);
   }
 
-  trainer_ = std::make_unique<Trainer>(spec, paths_of(spec_file_), *backend_, *group_, *events_);
+  trainer_ =
+      std::make_unique<Trainer>(spec, paths_of(spec_file_), attempt_, *backend_, *group_, *events_);
   RunStarted started = describe_rank(spec, world, device);
   started.bound_cpus = bound_cpus;
   trainer_->describe(started);

@@ -73,9 +73,11 @@ Mesh make_mesh(const RunSpec& spec, ProcessGroup& group) {
 
 }  // namespace
 
-Trainer::Trainer(const RunSpec& spec, const RunPaths& paths, Backend& backend, ProcessGroup& group,
-                 EventWriter& events)
+Trainer::Trainer(const RunSpec& spec, const RunPaths& paths, int attempt, Backend& backend,
+                 ProcessGroup& group, EventWriter& events)
     : spec_(spec),
+      paths_(paths),
+      attempt_(attempt),
       config_(model_config(spec)),
       backend_(backend),
       group_(group),
@@ -277,8 +279,19 @@ bool Trainer::evaluate(int64_t step) {
   return true;
 }
 
+// Two attempts would remove each other's checkpoints. Ranks on a node that was taken for lost do
+// not know that the run goes on elsewhere.
+void Trainer::check_is_newest_attempt() const {
+  const int newest = first_free_attempt(paths_) - 1;
+  if (newest <= attempt_) return;
+  throw std::runtime_error("attempt " + std::to_string(newest) +
+                           " of this run has begun, so attempt " + std::to_string(attempt_) +
+                           " ends and saves nothing more");
+}
+
 void Trainer::save_checkpoint(int64_t step) {
   advance_checkpoint(/*waits=*/true);
+  if (group_.rank() == 0) check_is_newest_attempt();
   TrainerState state;
   state.step = step;
   state.validation_loss = validation_loss_;

@@ -29,8 +29,8 @@ class Trainer {
  public:
   // Reads the inputs and this rank's part of the weights. Throws ConfigError if they do not fit.
   // `backend`, `group` and `events` outlive the trainer.
-  Trainer(const RunSpec& spec, const RunPaths& paths, Backend& backend, ProcessGroup& group,
-          EventWriter& events);
+  Trainer(const RunSpec& spec, const RunPaths& paths, int attempt, Backend& backend,
+          ProcessGroup& group, EventWriter& events);
 
   // Fills in the trainer's part of the rank's first event.
   void describe(RunStarted& started) const;
@@ -62,10 +62,14 @@ class Trainer {
   // Returns true if the loss is the best so far.
   bool evaluate(int64_t step);
   void save_checkpoint(int64_t step);
+  // Throws std::runtime_error if a later attempt of the run has begun.
+  void check_is_newest_attempt() const;
   // Advances the checkpoint that is under way and reports its end. With `waits`, waits for the end.
   void advance_checkpoint(bool waits);
 
   RunSpec spec_;
+  RunPaths paths_;
+  int attempt_;
   ModelConfig config_;
   Backend& backend_;
   ProcessGroup& group_;
