@@ -71,7 +71,7 @@ void train(const std::string& spec_file, int attempt) {
                   std::make_unique<KernelsThatWriteLogits>(file("training"), file("evaluation")),
                   make_memory_probe(device));
   EventWriter events(paths.events(attempt, world.rank));
-  Trainer(spec, paths, backend, *group, events).run();
+  Trainer(spec, paths, attempt, backend, *group, events).run();
   group->barrier();
 }
 
