@@ -62,8 +62,15 @@ def test_submit_status_and_cancel_print_what_the_page_shows(cluster, workplace):
     submit = "experiments/lab.yaml --launcher slurm --profile cpu --detach"
     told = work.call(*submit.split())
     assert shown_by(submit)[1].match(told.stderr), told.stderr
-    cluster.wait_until("a run does steps", lambda: re.search(r" [1-9]\d*/\d+ ", work.call("status").stdout))
-    heading, _, rows = work.call("status").stdout.split("\n", 2)
+    status = ""
+
+    def is_time_left():
+        nonlocal status  # the run may have ended at the next call
+        status = work.call("status").stdout
+        return " left " in status
+
+    cluster.wait_until("a run does steps", is_time_left)
+    heading, _, rows = status.split("\n", 2)
     shown_heading, _, shown_rows = shown_by("status")[0].split("\n", 2)
     assert rows.splitlines()[0].split() == shown_rows.splitlines()[0].split()
     assert re.match(r"5 runs: .*\d+ running", heading) and re.match(r"5 runs: .*\d+ running", shown_heading)
