@@ -13,7 +13,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kAnswer = "?";  // stands for the answer that is not known yet
+// Stands for the answer that is not known yet. Chats without an answer are refused.
+constexpr const char* kAnswer = "?";
 
 std::string name_or(const std::string& name, const char* other) {
   return name.empty() ? other : name;
@@ -32,7 +33,8 @@ json record_of(const DataSpec& data, const std::string& text) {
                {turn("user", text), turn("assistant", kAnswer)}}};
     }
     case DataKind::kInstructions:
-      return {{columns.instruction, text}, {columns.output, kAnswer}};
+      // An answer could join the prompt's last character in one token.
+      return {{columns.instruction, text}, {columns.output, ""}};
     case DataKind::kWikihow:
       return {{columns.text, text}, {columns.headline, kAnswer}};
     case DataKind::kChess:
@@ -78,6 +80,9 @@ Prompt make_prompt(const DataSpec& data, const Tokenizer& tokenizer,
   for (const uint32_t token : document) {
     if ((token & kTrainedOn) != 0) break;
     prompt.ids.push_back(static_cast<int32_t>(token_id(token)));
+  }
+  if (prompt.ids.empty()) {
+    throw ConfigError("", "", "the prompt makes no token before the answer; give another prompt");
   }
   // The last token that is trained on ends the answer, unless it is the answer.
   const auto last = static_cast<int32_t>(token_id(document.back()));

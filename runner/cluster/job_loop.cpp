@@ -309,7 +309,7 @@ bool JobLoop::restart(const RunRecord& ended) {
   listeners_.progress.say(fmt::format("{}: submitted again, restart {} of at most {}", ended.point,
                                       *number, ended.spec.slurm.max_restarts));
   RunRecord again = ended;
-  again.begins_anew = false;
+  again.begins_anew = ended.begins_anew && attempt == ended.attempt;
   submission_.add({std::move(again)});
   return true;
 }

@@ -18,6 +18,7 @@
 #include "runner/cluster/job_submission.h"
 #include "runner/host/whole_file.h"
 #include "runner/run/attempt.h"
+#include "runner/run/attempt_files.h"
 #include "runner/run/planned_runs.h"
 #include "runner/run/record_files.h"
 #include "runner/run/run_planner.h"
@@ -211,18 +212,23 @@ std::optional<RunRecord> DoubledRuns::after(const RunRecord& ended, RunStatus st
                               .fits = fits,
                               .say = [&](const std::string& line) { progress_.say(line); }});
   if (!next) return std::nullopt;
-  write_choice(*next);
+  write_choice(*next, ended);
   series_.insert_or_assign(next->id, std::move(series));
   return next;
 }
 
 // A requeued job makes its earlier choices again. They have their files already.
-void DoubledRuns::write_choice(RunRecord run) {
+void DoubledRuns::write_choice(RunRecord run, const RunRecord& ended) {
   run.id = 0;
   write_spec(RunPaths(results_ / run.folder), run.spec);
   int64_t number = 0;
   for (; std::filesystem::exists(chosen_file(folder_, number)); ++number) {
     if (read_record<RunRecord>(chosen_file(folder_, number)).hash == run.hash) return;
+  }
+  // An earlier job may have the run. Who has the run before it has this one, too.
+  const std::string owner = folder_.filename();
+  if (belongs_to(owner, RunPaths(results_ / ended.folder))) {
+    take_run(RunPaths(results_ / run.folder), owner);
   }
   write_record(chosen_file(folder_, number), run);
 }

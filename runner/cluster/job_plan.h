@@ -140,7 +140,7 @@ class DoubledRuns {
   };
 
   RunRecord run_of(Series& series, int64_t value);
-  void write_choice(RunRecord run);
+  void write_choice(RunRecord run, const RunRecord& ended);
 
   std::optional<Experiment> experiment_{};  // if a key is doubled
   std::filesystem::path folder_;

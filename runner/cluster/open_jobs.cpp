@@ -158,7 +158,8 @@ std::optional<JobRecord> record_of_submission(const Store& store, const std::str
   for (size_t number = 0; number < runs.size(); ++number) {
     const RunRecord& run = runs[number].run;
     auto planned = store.recorded_run(experiment, run.point, run.hash);
-    if (!planned) continue;
+    // The name of another experiment's folder may begin with this one's name.
+    if (!planned || run.experiment != experiment || planned->folder != run.folder) continue;
     planned->spec = run.spec;
     job.tasks.push_back(task_of(*planned, static_cast<int64_t>(number)));
   }
@@ -180,7 +181,7 @@ bool recover_submissions(const RunListeners& listeners, Queue& queue,
     const std::filesystem::path& folder = entry.path();
     const std::string name = folder.filename().string();
     if (!name.starts_with(file_name_of(experiment) + '-') || known.contains(name)) continue;
-    if (is_withdrawn(folder) || !std::filesystem::exists(folder / kScriptName)) continue;
+    if (is_withdrawn(folder) || !std::filesystem::exists(folder / kScriptName, none)) continue;
     try {
       std::optional<JobRecord> job = record_of_submission(store, experiment, folder);
       if (!job) continue;

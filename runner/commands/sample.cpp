@@ -18,7 +18,7 @@ struct SampleArguments {
   std::string word;
   std::string prompt;
   int64_t tokens = 128;
-  DeviceKind device = DeviceKind::kAuto;
+  DeviceKind device = DeviceKind::kCpu;
   std::filesystem::path results = "results";
   std::filesystem::path trainer;  // empty: fsdp-train beside this program
 };
@@ -44,18 +44,19 @@ CommandFunction add_sample_command(CLI::App& command) {
   const auto arguments = std::make_shared<SampleArguments>();
   command.footer(R"(Examples:
   fsdp-run sample lab/4xFSDP "1. e4 e5 2. Nf3"
-  fsdp-run sample LoRA "What is a fork in chess?" --tokens 60 --device cpu
+  fsdp-run sample LoRA "What is a fork in chess?" --tokens 60
 
 The prompt is written as the run's data is: as a chat's first turn, as an
 instruction, as an article, or as the begin of a text. The answer takes the most
 likely token each time.)");
   command.add_option("RUN", arguments->word, kRunWordHelp)->required();
   command.add_option("PROMPT", arguments->prompt, "What the model is asked, or goes on with")
-      ->required();
+      ->required()
+      ->check([](const std::string& text) { return text.empty() ? "is empty" : ""; }, "", "");
   add_option(command, "--tokens N=128", arguments->tokens, "The most tokens of the answer")
       ->check(CLI::PositiveNumber);
-  add_named_option(command, "--device KIND=auto", arguments->device,
-                   "Where to compute, with one process; the model must fit there");
+  add_named_option(command, "--device KIND=cpu", arguments->device,
+                   "Where to compute, with one process; on a GPU it disturbs runs there");
   add_results_option(command, arguments->results);
   command.add_option("--trainer", arguments->trainer)->group("");
   return [arguments]() -> ExitCode { sample(*arguments); };

@@ -180,7 +180,9 @@ void RunProgress::add(std::span<const std::vector<Event>> events_of_ranks,
   for (size_t rank = 0; rank < events_of_ranks.size(); ++rank) {
     for (const Event& event : events_of_ranks[rank]) {
       if (event.elapsed_ms && started) {  // a runner that follows may come late
-        started = std::min(*started, now - std::chrono::milliseconds(*event.elapsed_ms));
+        constexpr int64_t kMostMs = int64_t{1000} * 365 * 86400 * 1000;  // of a damaged file
+        const std::chrono::milliseconds elapsed(std::clamp<int64_t>(*event.elapsed_ms, 0, kMostMs));
+        started = std::min(*started, now - elapsed);
       }
       if (const auto* facts = std::get_if<RunStarted>(&event.body)) {
         steps = facts->steps_planned;

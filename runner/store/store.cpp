@@ -152,7 +152,7 @@ std::vector<InputOfRun> Store::inputs_of_runs() const {
     if (!key.is_path) continue;
     const std::string value = "r.spec ->> '$." + key.name + "'";
     for (auto& [run, place] : sql("select " + kRunColumns + ", " + value + " from runs r where " +
-                                  value + " not in ('', 'auto')")
+                                  value + " not in ('', 'auto', 'never')")
                                   .rows<RunRecord, path>()) {
       inputs.push_back({std::move(run), key.name, std::move(place)});
     }

@@ -60,7 +60,7 @@ TEST_CASE("logs prints a rank's log: of the one that failed, or of the one named
       workplace.call({"sample", "first", "3 - 5 is?", "--tokens", "3", "--trainer", "/bin/echo"})
           .output,
       StartsWith("--spec=results/runs/") &&
-          EndsWith("/run.yaml --sample=3 - 5 is? --tokens=3 --device=auto\n"));
+          EndsWith("/run.yaml --sample=3 - 5 is? --tokens=3 --device=cpu\n"));
   CHECK_THAT(workplace.call({"logs", "first", "--attempt", "3"}).errors, Contains("allowed: 1"));
 }
 

@@ -75,6 +75,19 @@ def test_an_article_is_summed_up_by_an_encoder_and_a_decoder(trainer, sampled, s
     assert expected and sampled(tmp_path / "run", "Some more words") == expected
 
 
+def test_the_colon_before_an_answer_is_no_part_of_it(trainer, sampled, source, tmp_path):
+    """Qwen2 has one token for ":?"; the answer that is not known yet was "?"."""
+    spec = spec_of(source(folders.qwen2, "Qwen2ForCausalLM"), tmp_path, "Qwen2ForCausalLM")
+    (tmp_path / "data.jsonl").write_text(json.dumps({"instruction": "a word", "output": "another"}) + "\n")
+    spec["data"] |= {"kind": "instructions", "train": str(tmp_path / "data.jsonl"), "template": {"without_input": "{instruction}:"}}
+    train(trainer, spec, tmp_path / "run")
+    checkpoint = tmp_path / "run/checkpoints/step-1"
+    tokenizer = transformers.AutoTokenizer.from_pretrained(checkpoint)
+    model = transformers.Qwen2ForCausalLM.from_pretrained(checkpoint)
+    ids = tokenizer(f"{PROMPT}:", add_special_tokens=False)["input_ids"]
+    assert sampled(tmp_path / "run") == generated(model, tokenizer, ids, [tokenizer.eos_token_id])
+
+
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_a_chat_is_answered_with_the_adapters_of_all_ranks(trainer, sampled, source, ranks, tmp_path):
     folder = source(folders.smollm2, "LlamaForCausalLM")

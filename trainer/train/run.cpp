@@ -10,6 +10,7 @@
 #include "base/system/start_up.h"
 #include "base/text/config_error.h"
 #include "base/text/json.h"
+#include "base/text/utf8.h"
 #include "contract/plan/calibration.h"
 #include "contract/record/run_paths.h"
 #include "contract/spec/run_spec_yaml.h"
@@ -141,8 +142,9 @@ ExitCode RankRun::calibrate(const std::filesystem::path& results, int rounds) {
 ExitCode RankRun::sample(const std::string& prompt, int64_t tokens, DeviceKind device) {
   const Rank rank = start(device);
   end_start_up();
-  std::cout << fsdp::sample(rank.spec, paths_of(spec_file_), rank.device, *group_, prompt, tokens)
-            << std::endl;
+  const std::string answer =
+      fsdp::sample(rank.spec, paths_of(spec_file_), rank.device, *group_, prompt, tokens);
+  std::cout << visible_lines(answer) << std::endl;
   return ExitCode::kOk;
 }
 
