@@ -40,8 +40,8 @@ class Member:
 
 @pytest.fixture
 def place():
-    # Not in pytest's folder: each pytest that begins meanwhile closes it to other users.
-    with tempfile.TemporaryDirectory(prefix="fsdp-shared-") as folder:
+    # Not in the folder for temporary files, which is for one user.
+    with tempfile.TemporaryDirectory(prefix="fsdp-shared-", dir="/tmp") as folder:
         os.chmod(folder, 0o755)
         yield pathlib.Path(folder)
 

@@ -90,14 +90,14 @@ bool was_measured(const RunRow* row) { return row != nullptr && row->series->fin
 
 // --- the class's figures of a point ---
 
-// The median of a point's measured rows, one of each person. It is made as a row's median over its
-// repeats is.
+// The median of a point's measured rows, one of each person. Copies of a person's row count once.
+// It is made as a row's median over its repeats is.
 class PointMedian {
  public:
   PointMedian(const std::vector<Person>& persons, const std::string& point) {
     for (const Person& person : persons) {
       const RunRow* row = person.row_at(point);
-      if (!was_measured(row)) continue;
+      if (!was_measured(row) || !is_new(*row)) continue;
       ComparisonRow& run = runs_.emplace_back(*row->run);
       run.experiment.clear();
       run.series = point;
@@ -115,6 +115,14 @@ class PointMedian {
   static constexpr size_t kLeastPersons = 3;
 
  private:
+  bool is_new(const RunRow& row) {
+    return std::ranges::all_of(row.series->runs, [&](const ComparisonRow* run) {
+      if (!run->started_unix_ms || run->host.empty()) return true;
+      return begins_.emplace(run->host, *run->started_unix_ms).second;
+    });
+  }
+
+  std::set<std::pair<std::string, int64_t>> begins_;  // host and time of runs that are counted
   std::vector<ComparisonRow> runs_;
   std::deque<Series> series_;
 };

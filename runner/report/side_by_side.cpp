@@ -32,12 +32,12 @@ std::vector<Column> columns_for(const Report& report) {
 }
 
 // Returns the column's figures of both runs, and the second divided by the first, unless they are
-// speeds that cannot be compared.
+// speeds or times that cannot be compared.
 Row difference_row(const RunColumn& column, const RunRow& first, const RunRow& second) {
   const Value one = column.value(first), other = column.value(second);
   const std::optional<double> from = number_of(one), to = number_of(other);
   const bool is_speed = column.name.find("_per_second") != std::string::npos ||
-                        column.name.starts_with("step_time_ms");
+                        column.name.find("time") != std::string::npos;
   const bool is_doubtful = !doubt_of(*first.run).empty() || !doubt_of(*second.run).empty();
   const bool has_ratio = from && to && *from != 0 && !(is_speed && is_doubtful);
   const auto quotient = has_ratio ? std::optional(*to / *from) : std::nullopt;

@@ -24,6 +24,7 @@ NOT_TYPED = {
     r"\||<\(|watch |--to curves": "another program",
     r"smollm2|make_model": "a model to be made first",
     r"--self-test|calibrate|prepare": "minutes; tests of their own",
+    r"fsdp-run sample": "a checkpoint",
     r"merge|class|--results|\[train|diff 12|prune|batch$|report batch|yaml chess": "other results",
     r"--rerun|--time-limit|--skip-oversized|" + LAB + " --set": "another training",
     r"--reference|--notes|lora.rank": "files or keys of the user",

@@ -19,7 +19,7 @@
 #include "contract/spec/run_spec_yaml.h"
 
 // A trainer without a model. It reads its specification and reports made-up steps and evaluations.
-// Its checkpoints are empty folders. A run of one rank resumes from them. It misbehaves on demand.
+// Its checkpoints are empty folders, from which runs resume. It misbehaves on demand.
 // All settings come from the environment:
 //
 //   STUB_STEP_MS=5       how long a step takes
@@ -124,11 +124,15 @@ void follow(const Rule& rule, EventWriter& events) {
   }
 }
 
-// The step of the newest checkpoint in the run's folder; 0 if there is none.
-int64_t newest_checkpoint(const RunPaths& paths) {
+// The step of the newest checkpoint in the run's folder from before the attempt; 0 if there is
+// none. Rank 0 may have written others before this rank began.
+int64_t newest_checkpoint(const RunPaths& paths, int attempt) {
   int64_t newest = 0;
   std::error_code not_there;
+  const auto begin = std::filesystem::last_write_time(paths.launch_record(attempt), not_there);
+  const bool is_by_hand = static_cast<bool>(not_there);
   for (const auto& entry : std::filesystem::directory_iterator(paths.checkpoints(), not_there)) {
+    if (!is_by_hand && entry.last_write_time() > begin) continue;
     const std::string name = entry.path().filename();
     newest = std::max<int64_t>(newest, std::stoll(name.substr(name.find('-') + 1)));
   }
@@ -146,6 +150,7 @@ class StubTrainer {
   StubTrainer(const RunSpec& spec, const RunPaths& paths, int attempt)
       : spec_(spec),
         paths_(paths),
+        attempt_(attempt),
         rank_(rank_of_this_process()),
         events_(events_file(paths, attempt, rank_)) {}
 
@@ -182,7 +187,7 @@ class StubTrainer {
   int64_t start() {
     const int64_t wanted = spec_.train.steps.value_or(1);
     const int64_t steps = std::min(wanted, spec_.train.max_steps.value_or(wanted));
-    if (spec_.resume.is_auto) steps_done_ = newest_checkpoint(paths_);
+    if (spec_.resume.is_auto) steps_done_ = newest_checkpoint(paths_, attempt_);
     RunStarted started;
     started.rank = rank_;
     started.world_size = spec_.strategy.ranks;
@@ -240,6 +245,7 @@ class StubTrainer {
 
   RunSpec spec_;
   RunPaths paths_;
+  int attempt_;
   int rank_;
   EventWriter events_;
   int64_t steps_done_ = 0;

@@ -108,6 +108,7 @@ TEST_CASE("copied results, busy hosts, and who is on the roster are told") {
   CHECK_THAT(text, Contains("\ndave has no runs in this table; other experiments: my lab, t5.\n"));
   CHECK_THAT(text, Contains("\nhugo is on the roster and has no results.\n"));
   CHECK_THAT(text, Contains("\ngina is not on the roster.\n") && !Contains("alice is not"));
+  CHECK_THAT(text, !Contains("\nmedian"));  // of two measurements and a copy
 }
 
 TEST_CASE("programs read a class's figures in full, and nothing where there is none") {
