@@ -179,16 +179,29 @@ def test_what_is_installed_and_does_not_fit_is_replaced(folder):
     assert len(uninstalled) == 1 and "nvidia_nccl_cu13" in uninstalled[0]
 
 
-@with_own_driver
-def test_a_build_against_another_pytorch_is_made_anew(folder):
+def pretend_to_be_built(folder, targets):
+    """Leaves the files of a build by a call with these targets."""
     folder.installs()
     build, torch = folder.path / "build/cuda", folder.path / ".venv/lib/python3.11/site-packages/torch"
     for name in ("fsdp-run", "fsdp-train"):
         program(build / name, "")
-    for name in ("build.ninja", "up-to-date.fsdp-train"):
+    for name in ("build.ninja", f"up-to-date.{targets}"):
         (build / name).touch()
     (build / "CMakeCache.txt").write_text(f"CMAKE_HOME_DIRECTORY:INTERNAL={folder.path}\n"
                                           f"FSDP_TORCH_BUILT_AGAINST:INTERNAL=2.11.0 {torch}\n")
+
+
+@with_own_driver
+@pytest.mark.parametrize("targets, is_built", [("fsdp-train fsdp-run-program fsdp-parquet", True), ("fsdp-parquet", False)])
+def test_users_of_an_installation_with_more_targets_were_to_build_it_again(folder, targets, is_built):
+    pretend_to_be_built(folder, targets)
+    folder.set_up()
+    assert ("cmake" not in folder.notes.read_text()) == is_built
+
+
+@with_own_driver
+def test_a_build_against_another_pytorch_is_made_anew(folder):
+    pretend_to_be_built(folder, "fsdp-train")
     assert folder.set_up().returncode == 0 and folder.notes.read_text() == ""
     folder.has(DRIVER_12)
     folder.set_up()
