@@ -1,6 +1,7 @@
 """fsdp-train --sample answers as transformers' generate does, greedily, with the same checkpoint."""
 
 import json
+import re
 import subprocess
 
 import folders
@@ -85,7 +86,9 @@ def test_the_colon_before_an_answer_is_no_part_of_it(trainer, sampled, source, t
     tokenizer = transformers.AutoTokenizer.from_pretrained(checkpoint)
     model = transformers.Qwen2ForCausalLM.from_pretrained(checkpoint)
     ids = tokenizer(f"{PROMPT}:", add_special_tokens=False)["input_ids"]
-    assert sampled(tmp_path / "run") == generated(model, tokenizer, ids, [tokenizer.eos_token_id])
+    expected = generated(model, tokenizer, ids, [tokenizer.eos_token_id])
+    # How many characters stand for bytes that are no UTF-8 is not the same.
+    assert re.sub("�+", "�", sampled(tmp_path / "run")) == re.sub("�+", "�", expected)
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
