@@ -88,6 +88,48 @@ std::vector<RunColumn> figures_of(const std::vector<std::string>& names, bool is
 
 bool was_measured(const RunRow* row) { return row != nullptr && row->series->finished_count > 0; }
 
+// --- copies ---
+
+// Point, hash, host and time of a run's begin. Two persons have it alike only if one has copied.
+using Start = std::tuple<std::string, std::string, std::string, int64_t>;
+
+// nullopt: it is not known where and when the run began.
+std::optional<Start> start_of(const ComparisonRow& run) {
+  if (!run.started_unix_ms || run.host.empty()) return std::nullopt;
+  return Start(run.point, run.hash8, run.host, *run.started_unix_ms);
+}
+
+std::map<std::string, std::set<Start>> starts_by_person(const std::vector<RunRow>& rows) {
+  std::map<std::string, std::set<Start>> starts;
+  for (const RunRow& row : rows) {
+    for (const ComparisonRow* run : row.series->runs) {
+      if (const auto start = start_of(*run)) starts[person_of(*run)].insert(*start);
+    }
+  }
+  return starts;
+}
+
+// "gina's 3 runs are alice's: same attempts, hosts and times."
+std::vector<std::string> lines_on_copies(const std::vector<RunRow>& rows) {
+  std::vector<std::string> lines;
+  const auto starts = starts_by_person(rows);
+  for (auto person = starts.begin(); person != starts.end(); ++person) {
+    for (auto before = starts.begin(); before != person; ++before) {
+      const auto& own = person->second;
+      const auto alike = std::ranges::count_if(
+          own, [&](const Start& start) { return before->second.contains(start); });
+      if (alike == 0) continue;
+      const std::string all =
+          fmt::format("{}'s {}", person->first, counted(std::ssize(own), "run"));
+      lines.push_back(fmt::format("{}{} {} {}'s: same attempts, hosts and times.",
+                                  alike < std::ssize(own) ? fmt::format("{} of ", alike) : "", all,
+                                  alike == 1 ? "is" : "are", before->first));
+      break;
+    }
+  }
+  return lines;
+}
+
 // --- the class's figures of a point ---
 
 // The median of a point's measured rows, one of each person. Copies of a person's row count once.
@@ -117,40 +159,54 @@ class PointMedian {
  private:
   bool is_new(const RunRow& row) {
     return std::ranges::all_of(row.series->runs, [&](const ComparisonRow* run) {
-      if (!run->started_unix_ms || run->host.empty()) return true;
-      return begins_.emplace(run->host, *run->started_unix_ms).second;
+      const auto start = start_of(*run);
+      return !start || counted_.insert(*start).second;
     });
   }
 
-  std::set<std::pair<std::string, int64_t>> begins_;  // host and time of runs that are counted
+  std::set<Start> counted_;
   std::vector<ComparisonRow> runs_;
   std::deque<Series> series_;
 };
 
 using Medians = std::map<std::string, PointMedian>;  // by point
 
-// A person's figure that is far from those of others.
-struct Outlier {
-  const Person* person;
-  std::string text;  // "4xDDP: 21900, median 2060"
+// The table's subject.
+struct ClassFigures {
+  std::vector<Person> persons;
+  Points points;
+  std::vector<RunColumn> figures;
+  Medians medians;
+  std::set<const ComparisonRow*> marked;  // rows that differ from most others
 };
 
-// Returns the persons whose figure of the point is 3 times the median, or a third.
-std::vector<Outlier> outliers_of(const std::vector<Person>& persons, const std::string& point,
-                                 const RunColumn& figure, const PointMedian& median) {
+// A figure that is 3 times the class's median, or a third.
+struct Outlier {
+  const RunColumn* figure;
+  const RunRow* row;
+  std::string text;  // "tokens/s far from the others': carol (4xDDP: 21900, median 2060)"
+};
+
+std::vector<Outlier> outliers_of(const ClassFigures& all) {
   constexpr double kFar = 3;
-  const std::optional<RunRow> middle = median.row();
-  const std::optional<double> usual =
-      middle ? number_of(figure.value(*middle)) : std::optional<double>();
   std::vector<Outlier> outliers;
-  if (!usual || *usual <= 0) return outliers;
-  for (const Person& person : persons) {
-    const RunRow* row = person.row_at(point);
-    if (!was_measured(row)) continue;
-    const std::optional<double> own = number_of(figure.value(*row));
-    if (!own || (*own < kFar * *usual && kFar * *own > *usual)) continue;
-    outliers.push_back({&person, fmt::format("{}: {}, median {}", point, figure.text_for(*row),
-                                             figure.text_for(*middle))});
+  for (const RunColumn& figure : all.figures) {
+    for (const std::string& point : all.points) {
+      const std::optional<RunRow> middle = all.medians.at(point).row();
+      const std::optional<double> usual =
+          middle ? number_of(figure.value(*middle)) : std::optional<double>();
+      if (!usual || *usual <= 0) continue;
+      for (const Person& person : all.persons) {
+        const RunRow* row = person.row_at(point);
+        if (!was_measured(row)) continue;
+        const std::optional<double> own = number_of(figure.value(*row));
+        if (!own || (*own < kFar * *usual && kFar * *own > *usual)) continue;
+        outliers.push_back(
+            {&figure, row,
+             fmt::format("{} far from the others': {} ({}: {}, median {})", figure.heading_line(),
+                         person.name, point, figure.text_for(*row), figure.text_for(*middle))});
+      }
+    }
   }
   return outliers;
 }
@@ -181,15 +237,6 @@ Cell cell_of(const RunRow* row, const RunColumn& figure, bool is_marked) {
               (was_measured(row) ? figure.text_for(*row) : row->series->status_text())};
 }
 
-// The table's subject.
-struct ClassFigures {
-  std::vector<Person> persons;
-  Points points;
-  std::vector<RunColumn> figures;
-  Medians medians;
-  std::set<const ComparisonRow*> marked;  // rows that differ from most others
-};
-
 // Adds the median, the least and the greatest figure, if three persons have a figure of a point.
 void add_summary(Block& block, const ClassFigures& all, const RunColumn& figure, bool is_named) {
   const auto has_median = [](const auto& median) { return median.second.row().has_value(); };
@@ -215,83 +262,30 @@ void add_summary(Block& block, const ClassFigures& all, const RunColumn& figure,
 
 // Returns a block for each figure, with a row for each person. Programs, which see no titles of
 // blocks, get a cell with the figure's name.
-std::vector<Block> blocks_of(const ClassFigures& all, bool are_named) {
+std::vector<Block> blocks_of(const ClassFigures& all, const std::vector<Outlier>& outliers,
+                             bool are_named) {
   std::vector<Block> blocks;
   for (const RunColumn& figure : all.figures) {
     Block& block = blocks.emplace_back();
     if (all.figures.size() > 1) block.title = figure.heading_line();
-    std::map<std::string, std::set<const Person*>> far;  // by point
-    for (const std::string& point : all.points) {
-      for (const Outlier& outlier :
-           outliers_of(all.persons, point, figure, all.medians.at(point))) {
-        far[point].insert(outlier.person);
-      }
-    }
+    const auto is_far = [&](const RunRow* row) {
+      return std::ranges::any_of(outliers, [&](const Outlier& outlier) {
+        return outlier.figure == &figure && outlier.row == row;
+      });
+    };
     for (const Person& person : all.persons) {
       std::vector<Cell>& cells = block.rows.emplace_back().cells;
       if (are_named) cells.emplace_back(figure.name, "");
       cells.emplace_back(person.name, person.name);
       for (const std::string& point : all.points) {
         const RunRow* row = person.row_at(point);
-        const bool is_marked =
-            row != nullptr && (all.marked.contains(row->run) || far[point].contains(&person));
+        const bool is_marked = row != nullptr && (all.marked.contains(row->run) || is_far(row));
         cells.push_back(cell_of(row, figure, is_marked));
       }
     }
     add_summary(block, all, figure, are_named);
   }
   return blocks;
-}
-
-std::vector<std::string> lines_on_outliers(const ClassFigures& all) {
-  std::vector<std::string> lines;
-  for (const RunColumn& figure : all.figures) {
-    for (const std::string& point : all.points) {
-      for (const auto& [person, text] :
-           outliers_of(all.persons, point, figure, all.medians.at(point))) {
-        lines.push_back(fmt::format("* {} far from the others': {} ({}).", figure.heading_line(),
-                                    person->name, text));
-      }
-    }
-  }
-  return lines;
-}
-
-// --- copies ---
-
-// What no two persons have alike: where and when a run began.
-using Start = std::tuple<std::string, std::string, std::string, int64_t>;
-
-std::map<std::string, std::set<Start>> starts_by_person(const std::vector<RunRow>& rows) {
-  std::map<std::string, std::set<Start>> starts;
-  for (const RunRow& row : rows) {
-    for (const ComparisonRow* run : row.series->runs) {
-      if (!run->started_unix_ms || run->host.empty()) continue;
-      starts[person_of(*run)].emplace(run->point, run->hash8, run->host, *run->started_unix_ms);
-    }
-  }
-  return starts;
-}
-
-// "gina's 3 runs are alice's: same attempts, hosts and times."
-std::vector<std::string> lines_on_copies(const std::vector<RunRow>& rows) {
-  std::vector<std::string> lines;
-  const auto starts = starts_by_person(rows);
-  for (auto person = starts.begin(); person != starts.end(); ++person) {
-    for (auto before = starts.begin(); before != person; ++before) {
-      const auto& own = person->second;
-      const auto alike = std::ranges::count_if(
-          own, [&](const Start& start) { return before->second.contains(start); });
-      if (alike == 0) continue;
-      const std::string all =
-          fmt::format("{}'s {}", person->first, counted(std::ssize(own), "run"));
-      lines.push_back(fmt::format("{}{} {} {}'s: same attempts, hosts and times.",
-                                  alike < std::ssize(own) ? fmt::format("{} of ", alike) : "", all,
-                                  alike == 1 ? "is" : "are", before->first));
-      break;
-    }
-  }
-  return lines;
 }
 
 // --- who has no result ---
@@ -347,6 +341,7 @@ std::string render_class(Format format, const Report& report, const std::vector<
     all.medians.try_emplace(point, all.persons, point);
   }
   const std::vector<RunColumn>& figures = all.figures;
+  const std::vector<Outlier> outliers = outliers_of(all);
 
   Table table{.title = experiment, .label = experiment};
   if (figures.size() == 1) table.title += ": " + figures.front().heading_line();
@@ -358,13 +353,13 @@ std::string render_class(Format format, const Report& report, const std::vector<
   for (const std::string& point : all.points) {
     table.columns.push_back(Column{point, in_short_lines(point), "The point " + point + "."});
   }
-  table.blocks = blocks_of(all, are_named);
+  table.blocks = blocks_of(all, outliers, are_named);
   table.warnings = warnings_of(comparison);
   table.notes = lines_on_missing(all, members);
-  for (const auto& lines :
-       {lines_on_copies(comparison.rows), differing.lines, lines_on_outliers(all)}) {
+  for (const auto& lines : {lines_on_copies(comparison.rows), differing.lines}) {
     table.notes.insert(table.notes.end(), lines.begin(), lines.end());
   }
+  for (const Outlier& outlier : outliers) table.notes.push_back("* " + outlier.text + '.');
   std::string text;
   const size_t width = format == Format::kTable ? report.width : 0;
   const auto fit = [&](const ColumnNumbers& columns) {
