@@ -121,12 +121,6 @@ bool has_finished(const RunRow& row) {
   return row.is_series() ? row.series->finished_count > 0 : is_finished(row.run);
 }
 
-// True if the row's speed can be compared with its baseline's.
-bool is_speed_comparable(const RunRow& row) {
-  const Series* baseline = row.series->baseline;
-  return baseline != nullptr && doubt(row).empty() && doubt_of(*baseline).empty();
-}
-
 // Returns a row's figure divided by the baseline's. nullopt if the row has not finished.
 template <typename T>
 std::optional<Ratio> ratio_to_baseline(const RunRow& row,
@@ -186,7 +180,9 @@ void add_ratio_columns(std::vector<RunColumn>& columns, const std::string& name,
                   figure),
       [=](const RunRow& row) {
         if (row.is_series()) return row.series->*of_series;
-        return is_speed_comparable(row) ? ratio_to_baseline(row, member) : std::nullopt;
+        const Series* const baseline = row.series->baseline;
+        const bool has_ratio = baseline != nullptr && are_comparable(*row.run, *baseline);
+        return has_ratio ? ratio_to_baseline(row, member) : std::nullopt;
       },
       /*is_of_speed=*/true));
   const auto add_end = [&](const char* end, const char* of_few, double Interval::*value) {

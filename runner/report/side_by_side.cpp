@@ -38,8 +38,8 @@ Row difference_row(const RunColumn& column, const RunRow& first, const RunRow& s
   const std::optional<double> from = number_of(one), to = number_of(other);
   const bool is_speed = column.name.find("_per_second") != std::string::npos ||
                         column.name.find("time") != std::string::npos;
-  const bool is_doubtful = !doubt_of(*first.run).empty() || !doubt_of(*second.run).empty();
-  const bool has_ratio = from && to && *from != 0 && !(is_speed && is_doubtful);
+  const bool may_divide = !is_speed || are_comparable(*first.run, *second.run);
+  const bool has_ratio = from && to && *from != 0 && may_divide;
   const auto quotient = has_ratio ? std::optional(*to / *from) : std::nullopt;
   return {.cells = {{column.name, with_heading(column).heading_line()},
                     {one, column.text_for(first)},

@@ -323,7 +323,7 @@ void put_ratios(std::deque<Series>& all) {
   Bootstrap bootstrap;
   for (Series& series : all) {
     if (series.baseline == nullptr || series.finished_count == 0) continue;
-    if (!doubt_of(series).empty() || !doubt_of(*series.baseline).empty()) continue;
+    if (!are_comparable(series, *series.baseline)) continue;
     series.tokens_per_second_ratio =
         ratio_of(bootstrap, series, &AttemptSummary::tokens_per_second);
     series.step_time_ratio = ratio_of(bootstrap, series, &AttemptSummary::step_time_ms_median);

@@ -63,6 +63,11 @@ double student_tails(double t, int64_t freedom);
 // "a busy host". Empty: it can be compared, or no run finished.
 std::string doubt_of(const ComparisonRow& run);
 std::string doubt_of(const Series& row);
+// True if the speeds of both can be compared, so that one may be divided by the other.
+template <typename One, typename Other>
+bool are_comparable(const One& one, const Other& other) {
+  return doubt_of(one).empty() && doubt_of(other).empty();
+}
 
 // Returns tokens per second; 0: not known.
 double speed_of(const Series& row);
