@@ -87,18 +87,6 @@ void AddedTokens::split(std::string_view text, bool with_special,
   if (done < text.size()) on_text(text.substr(done));
 }
 
-std::string with_spaces(std::string_view piece) {
-  const std::string replacement = Metaspace().space;
-  std::string text;
-  for (size_t at = 0; at < piece.size();) {
-    const size_t found = std::min(piece.find(replacement, at), piece.size());
-    text += piece.substr(at, found - at);
-    if (found < piece.size()) text += ' ';
-    at = found + replacement.size();
-  }
-  return text;
-}
-
 std::vector<PlacedToken> PieceTokenizer::added_tokens_in(std::string_view text) const {
   std::vector<PlacedToken> placed;
   const auto add_token = [&](const PlacedToken& token) { placed.push_back(token); };

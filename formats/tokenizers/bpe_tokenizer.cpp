@@ -106,6 +106,10 @@ std::optional<std::string> bytes_of_piece(std::string_view piece, Alphabet alpha
   return alphabet == Alphabet::kBytes ? bytes_of_byte_level(piece) : std::string(piece);
 }
 
+std::string with_spaces(std::string_view piece) {
+  return replaced(piece, Metaspace().space, " ", most_bytes_of(piece));
+}
+
 // The state of encoding one text.
 struct BpeTokenizer::Call {
   bool at_begin = true;  // of the text: nothing has been encoded yet

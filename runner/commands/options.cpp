@@ -10,6 +10,7 @@
 #include "base/text/config_error.h"
 #include "runner/experiment/sweep.h"
 #include "runner/host/doctor.h"
+#include "runner/host/environment.h"
 #include "runner/host/whole_file.h"
 #include "runner/table/terminal_text.h"
 
@@ -91,6 +92,13 @@ CLI::Validator number_within(double least, double most, const std::string& text)
     return is_within ? "" : word + " is not a number " + text;
   };
   return CLI::Validator(check, text);
+}
+
+std::string words_of_file(const std::filesystem::path& file, const std::string& profile) {
+  const auto near = file.lexically_proximate(std::filesystem::current_path());
+  const bool is_below = !near.string().starts_with("..");
+  return shell_quoted((is_below ? near : file).string()) +
+         (profile.empty() ? "" : " --profile " + shell_quoted(profile));
 }
 
 bool has_results(const std::filesystem::path& results) {

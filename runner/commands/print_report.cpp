@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "runner/commands/options.h"
 #include "runner/host/environment.h"
 #include "runner/series/run_keys.h"
 #include "runner/store/list_name.h"
@@ -74,7 +75,7 @@ void put_variants(Report& report, Listed listed) {
       "[...]: what differs in runs that are no longer in the experiment's list.");
 }
 
-// Returns the other lists of these experiments: those of runs with overrides.
+// Returns the lists of these experiments with overrides, except those that `names` holds.
 std::vector<std::string> lists_beside(const Store& store, const std::vector<std::string>& names) {
   std::vector<std::string> lists;
   for (const ExperimentRecord& record : store.experiments()) {
@@ -152,10 +153,7 @@ RunDetail read_run(Store& store, const ComparisonRow& run) {
 
 // Returns the command that runs the list again, from the current folder.
 std::string command_again(const ExperimentRecord& list) {
-  const auto near = list.file.lexically_proximate(std::filesystem::current_path());
-  const bool is_below = !near.string().starts_with("..");
-  std::string command = "./fsdp-run " + shell_quoted((is_below ? near : list.file).string());
-  if (!list.profile.empty()) command += " --profile " + shell_quoted(list.profile);
+  std::string command = "./fsdp-run " + words_of_file(list.file, list.profile);
   for (const std::string& text : overrides_in(list.name)) {
     const bool is_repeats = text.starts_with("repeats=");
     command += is_repeats ? " --" + text : " --set " + shell_quoted(text);

@@ -9,6 +9,7 @@
 
 #include "contract/spec/yaml_value.h"
 #include "runner/cluster/request.h"
+#include "runner/commands/options.h"
 #include "runner/host/environment.h"
 #include "runner/table/names.h"
 
@@ -26,10 +27,8 @@ std::string results_option(const std::filesystem::path& results) {
 
 // Returns the user's command, without --detach.
 std::string command_of(const JobPlan& plan, const std::filesystem::path& results) {
-  const std::filesystem::path near = plan.file.lexically_proximate(plan.working_directory);
-  const bool is_below = !near.string().starts_with("..");
-  std::string command = "fsdp-run " + shell_quoted((is_below ? near : plan.file).string());
-  if (plan.profile != "auto") command += " --profile " + shell_quoted(plan.profile);
+  std::string command =
+      "fsdp-run " + words_of_file(plan.file, plan.profile == "auto" ? "" : plan.profile);
   for (const std::string& set : plan.set) command += " --set " + shell_quoted(set);
   if (plan.repeats > 0) command += fmt::format(" --repeats {}", plan.repeats);
   for (const std::string& only : plan.only) command += " --only " + shell_quoted(only);

@@ -292,9 +292,9 @@ Expansion Experiment::expand(const ExpandOptions& options, const Resources& host
   };
   const auto [profile, reason] = choose_profile(file, options, resources_of);
   if (profile) check_preset(file.base, *profile);
-  const auto layers =
-      std::make_shared<Layers>(file_, profile, set, automatic_device(profile, host, on_cluster),
-                               options, each_option(options.set));
+  const std::vector<SetOption> set_options = each_option(options.set);
+  const auto layers = std::make_shared<Layers>(
+      file_, profile, set, automatic_device(profile, host, on_cluster), options, set_options);
   std::vector<Draft> drafts = draft_runs(file_, *layers);
   const Names only = selected_names(options.only, drafts);
   check_chosen(drafts, only, *layers);
@@ -307,7 +307,7 @@ Expansion Experiment::expand(const ExpandOptions& options, const Resources& host
     expansion.overridden = overridden_keys(file.base, *profile, set);
   }
   std::ranges::move(outranked_sentences(drafts), std::back_inserter(expansion.overridden));
-  expansion.list_overrides = overrides_of_list(file_, each_option(options.set), drafts,
+  expansion.list_overrides = overrides_of_list(file_, set_options, drafts,
                                                Layers(file_, profile, {}, layers->device, options));
   std::vector<RunOrigin> origins;  // by position
   for (Draft& draft : drafts) {
