@@ -40,7 +40,7 @@ class Member:
 
 @pytest.fixture
 def place():
-    # Not in the folder for temporary files, which is for one user.
+    # The folder for temporary files is for one user.
     with tempfile.TemporaryDirectory(prefix="fsdp-shared-", dir="/tmp") as folder:
         os.chmod(folder, 0o755)
         yield pathlib.Path(folder)

@@ -16,9 +16,9 @@ struct Prompt {
   std::optional<int32_t> end{};  // the token with which answers end in the training data
 };
 
-// Writes `text` as the training data has what is not trained on: as a chat's first turn, as an
-// instruction, as an article. Data of other kinds is continued. Throws ConfigError (key: data.kind)
-// for tokens, and whatever the data's own records would get.
+// Writes `text` as the questions of the training data: as a chat's first turn, as an instruction,
+// as an article. Data of other kinds is continued. Throws ConfigError (key: data.kind) for tokens,
+// and the errors that a record of the data would get.
 Prompt make_prompt(const DataSpec& data, const Tokenizer& tokenizer,
                    const std::optional<ChatTemplate>& chat_template, const std::string& text);
 

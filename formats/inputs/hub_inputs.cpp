@@ -165,8 +165,8 @@ std::string remedy_for_plan(const RunSpec& spec, const HubName& model) {
   if (preset.empty()) return "";
   const bool has_own = spec.data.kind == DataKind::kTokens || spec.data.kind == DataKind::kChess;
   const bool lacks_tokenizer = !has_own && spec.data.tokenizer.empty();
-  return "; a plan needs only its architecture: --set model.source=null --set model.config=" + preset +
-         (lacks_tokenizer ? " --set data.tokenizer=none" : "");
+  return "; a plan needs only its architecture: --set model.source=null --set model.config=" +
+         preset + (lacks_tokenizer ? " --set data.tokenizer=none" : "");
 }
 
 path cached_at_revision(const HubInput& input) {

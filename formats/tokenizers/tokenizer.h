@@ -94,7 +94,7 @@ inline constexpr const char* kMoreTemplates = "additional_chat_templates";
 // Returns the files with which transformers reads texts as open_tokenizer(path) does. If `path` is
 // a file, its name becomes tokenizer.json, or that of a SentencePiece model. Adds a
 // tokenizer_config.json if there is none. Leaves out files that cannot be read. Empty if there is
-// no tokenizer, or a tiktoken file alone, of which transformers cannot know the special tokens.
+// no tokenizer. Empty for a tiktoken file alone, too: transformers cannot know its special tokens.
 std::vector<PlacedFile> transformers_files(const std::filesystem::path& path, bool is_t5);
 
 // A tokenizer's chat template, in the language of jinja2.

@@ -172,9 +172,7 @@ bool says_too_many_jobs(std::string_view complaint) {
   return has_any(complaint, {"SubmitJob", "MaxJobCount", "temporarily unable to accept job"});
 }
 
-bool says_held(std::string_view reason) {
-  return has_any(reason, {"JobHeld", "JobHold", "held"});
-}
+bool says_held(std::string_view reason) { return has_any(reason, {"JobHeld", "JobHold", "held"}); }
 
 bool says_job_is_gone(std::string_view complaint) {
   return has_any(complaint, {"Invalid job id specified", "Job/step already completing or completed",

@@ -225,7 +225,7 @@ void DoubledRuns::write_choice(RunRecord run, const RunRecord& ended) {
   for (; std::filesystem::exists(chosen_file(folder_, number)); ++number) {
     if (read_record<RunRecord>(chosen_file(folder_, number)).hash == run.hash) return;
   }
-  // An earlier job may have the run. Who has the run before it has this one, too.
+  // An earlier job may own the run. The owner of the run before it owns this one, too.
   const std::string owner = folder_.filename();
   if (belongs_to(owner, RunPaths(results_ / ended.folder))) {
     take_run(RunPaths(results_ / run.folder), owner);

@@ -180,8 +180,7 @@ Outcome run_in(const ThisJob& job, const std::filesystem::path& folder, const Jo
   return {code, loop.needs_another_start() && slurm.max_restarts > 0};
 }
 
-// The longest time in which a job asks again to be requeued. At its time limit, Slurm ends it
-// before.
+// A job asks to be requeued for this long at most. At its time limit, Slurm ends it earlier.
 constexpr std::chrono::minutes kRequeuePatience{10};
 constexpr std::chrono::seconds kLongestRequeuePause{10};
 

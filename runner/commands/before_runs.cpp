@@ -249,7 +249,7 @@ ExitCode fetch_inputs(const Choice& choice) {
 
 // --- prepare ---
 
-// Returns the document as text, with "[[" and "]]" around what is trained on.
+// Returns the document as text. "[[" and "]]" enclose the tokens that are trained on.
 std::string marked_text(const Document& document, const Tokenizer& tokenizer) {
   std::string text;
   for (auto token = document.begin(); token != document.end();) {

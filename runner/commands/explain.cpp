@@ -133,8 +133,8 @@ std::string visible_gpus(const Store& store, const RunRecord& run, const RunSpec
   return fmt::to_string(fmt::join(gpus, ","));
 }
 
-// Returns earlier runs of the experiment, with any overrides: those of the same point first, and
-// the newest first.
+// Returns earlier runs of the experiment, with any overrides. The same point comes first, then the
+// newest run.
 std::vector<RunRecord> earlier_runs(const Store& store, const RunRecord& run) {
   std::vector<RunRecord> earlier = store.runs();
   std::erase_if(earlier, [&](const RunRecord& other) {

@@ -330,7 +330,8 @@ CommandFunction add_run_command(CLI::App& command) {
                    "Leave out runs that are predicted not to fit");
   command.add_flag("--share", options->share,
                    "Run even if others use the devices; their rows are marked");
-  command.add_flag("--dry-run", options->dry_run, "Print each run's specification, and the job scripts; do nothing");
+  command.add_flag("--dry-run", options->dry_run,
+                   "Print each run's specification, and the job scripts; do nothing");
   command.add_flag("--per-rank", options->per_rank, "Memory and time of each rank in the table");
   command
       .add_option("--max-parallel", options->max_parallel,

@@ -19,7 +19,8 @@ namespace fsdp {
 ExitCode run_here(std::vector<RunRecord> runs, RunPlanner& planner, const RunListeners& listeners,
                   const Host& host, const RunArguments& options, LoopSettings settings);
 
-// Returns what is saved of those of `runs` that were cut short, and the command that goes on.
+// Returns a line for the user: the runs that were cut short, their newest checkpoints, and the
+// command that goes on.
 std::string how_to_go_on(const Store& store, const std::filesystem::path& results,
                          const std::vector<int64_t>& runs);
 

@@ -1,5 +1,5 @@
-// Asks what a run's newest checkpoint has learned: the command sample. The trainer does all the
-// work, so the answer is that of the model that training and evaluation run.
+// Asks a run's newest checkpoint: the command sample. The trainer does all the work, with the
+// forward of training and evaluation.
 #include <fmt/format.h>
 
 #include <memory>

@@ -75,8 +75,8 @@ bool is_host_shown(const PlannedRow& row) {
          !host_fits(*row.plan);
 }
 
-// Returns a note with the host memory that is needed, if it is shown for a row, and the memory of a
-// node is not known. Empty: there is no such row.
+// Returns a note with the host memory that is needed. Empty unless a row shows host memory and the
+// memory of its node is not known.
 std::string host_memory_note(const std::vector<PlannedRow>& rows) {
   int64_t most_bytes = 0;
   for (const PlannedRow& row : rows) {

@@ -28,9 +28,9 @@ struct LaunchRequest {
   std::optional<std::chrono::seconds> time_to_stop{};
 };
 
-// kNodeFailed: a node failed, which ended the job, or the job was ended before the ranks started.
-// kNotStarted: no rank was started. kUnseen: the process that watched the ranks was killed, so
-// nobody saw the end.
+// kNodeFailed: a failed node ended the job, or the job ended before the ranks started.
+// kNotStarted: no rank was started.
+// kUnseen: the process that watched the ranks was killed, so nobody saw the end.
 enum class LaunchOutcome {
   kExited,
   kOutOfMemory,

@@ -171,8 +171,8 @@ std::optional<SearchState> RunPlanner::search_of(const RunRecord& run) const {
                     .begins_anew = begins_anew(series)};
   if (const auto known = known_out_of_memory(run)) state.too_large = known->value;
   for (RunRecord& other : store_.runs()) {
-    const bool is_of_series = other.experiment == list_ &&
-                              other.family == run.family && other.position == run.position;
+    const bool is_of_series =
+        other.experiment == list_ && other.family == run.family && other.position == run.position;
     if (!is_of_series || other.id == run.id) continue;
     const bool is_outdated =
         other.status == RunStatus::kFinished && !finishes_here(other, run.spec);

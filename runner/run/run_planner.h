@@ -152,7 +152,7 @@ class RunPlanner {
   const Experiment& experiment_;
   FileDigest digest_;
   Settings settings_;
-  std::string list_{};  // the name under which plan() recorded the runs
+  std::string list_{};                     // the name under which plan() recorded the runs
   std::map<int64_t, ValueSearch> series_;  // by the id of the awaited run
   int64_t with_result_ = 0;
 };

@@ -158,16 +158,16 @@ std::vector<double> figures_of(const Series& series, std::optional<double> Attem
 // has this name.
 void put_baselines(std::deque<Series>& all, const std::string& name);
 
-// Sets the ratios to the baseline of series with a finished run. There is none if the speed of one
-// of the two cannot be compared (doubt_of() in speeds.h).
+// Sets the ratios to the baseline of series with a finished run. There are none if the two speeds
+// cannot be compared (are_comparable() in speeds.h).
 void put_ratios(std::deque<Series>& all);
 
-// Sets Series::scaling of rows that finished and have a speed that can be compared. The base is the row of the
-// same experiment and device with fewest ranks and an otherwise equal specification. It may differ
-// in keys that follow from the ranks: accumulation or the total batch, steps, and the options of
-// Slurm. A base of one rank may also differ in the strategy, because nothing is sharded, but not in
-// offload. If several rows qualify, rows with the same strategy come first, then those with the
-// same total batch, then the first. A row that is only a base of others is kBase.
+// Sets Series::scaling of rows that finished and have a speed that can be compared. The base is the
+// row of the same experiment and device with fewest ranks and an otherwise equal specification. It
+// may differ in keys that follow from the ranks: accumulation or the total batch, steps, and the
+// options of Slurm. A base of one rank may also differ in the strategy, because nothing is sharded,
+// but not in offload. If several rows qualify, rows with the same strategy come first, then those
+// with the same total batch, then the first. A row that is only a base of others is kBase.
 void put_scaling(std::deque<Series>& all);
 
 // Returns tokens_per_second_per_rank of a run, or of a series' medians, in percent of the base's.

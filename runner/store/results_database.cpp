@@ -202,19 +202,20 @@ Database open_results(const path& results, StoreUse use) {
 
 std::span<const std::string> schema_versions() {
   static const std::array kVersions = {
-      schema(), std::string("drop view comparison_per_rank; drop view comparison;"
-                            "alter table attempts drop column continues;"
-                            "alter table attempts drop column other_runners;"
-                            "alter table steps add column suspended integer not null default 0;"
-                            "alter table jobs drop column git_commit;"
-                            "alter table jobs drop column git_dirty;"
-                            "alter table jobs drop column trainer_digest;"
-                            "alter table jobs drop column runner_version;"
-                            "alter table jobs drop column cpu_name;"
-                            "alter table jobs drop column cpu_cores;"
-                            "alter table jobs drop column memory_total_bytes;"
-                            "alter table jobs drop column environment;"
-                            "alter table jobs drop column experiment_text_digest;"),
+      schema(),
+      std::string("drop view comparison_per_rank; drop view comparison;"
+                  "alter table attempts drop column continues;"
+                  "alter table attempts drop column other_runners;"
+                  "alter table steps add column suspended integer not null default 0;"
+                  "alter table jobs drop column git_commit;"
+                  "alter table jobs drop column git_dirty;"
+                  "alter table jobs drop column trainer_digest;"
+                  "alter table jobs drop column runner_version;"
+                  "alter table jobs drop column cpu_name;"
+                  "alter table jobs drop column cpu_cores;"
+                  "alter table jobs drop column memory_total_bytes;"
+                  "alter table jobs drop column environment;"
+                  "alter table jobs drop column experiment_text_digest;"),
       std::string()};
   return kVersions;
 }

@@ -24,9 +24,9 @@ Database open_results(const std::filesystem::path& results, StoreUse use);
 // another program has given it a write-ahead log, because SQLite would leave files beside it.
 void require_mergeable(const std::filesystem::path& file);
 
-// Throws ConfigError if one of this program's tables, columns or views is missing, if a view
-// replaces a table, or if a view has other SQL. Reading such a view might never end. Commits between
-// two releases may have different schemas with the same version.
+// Throws ConfigError if a table, column or view of this program is missing. Throws it, too, if a
+// view replaces a table or has other SQL: reading such a view might never end. Commits between two
+// releases may have different schemas with the same version.
 void require_own_schema(Database& database);
 
 // Throws ConfigError if the folder's path is too long for SQLite to open a database in it.

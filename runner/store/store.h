@@ -194,8 +194,8 @@ class Store {
   // Returns every experiment that was ever planned, by name, without its text.
   std::vector<ExperimentRecord> experiments() const;
 
-  // Begins a new attempt with the status running. Its number is `wanted` if no attempt
-  // of the run has it, else the next one.
+  // Begins a new attempt with the status running. Its number is `wanted` if no attempt of the run
+  // has it, else the next one.
   int begin_attempt(int64_t run_id, const AttemptStart& start, int wanted = 1);
   // Adds a rank's events; idempotent on (run, attempt, rank, sequence).
   void ingest(int64_t run_id, int attempt, int rank, std::span<const Event> events);

@@ -160,7 +160,7 @@ TEST_CASE("a runner waits for another one on its devices, or shares them") {
   SECTION("waits") {
     Program second(two / ".", two.command({"experiment.yaml", "--quiet"}), host);
     second.wait_for_error_text("waits for " + first_claim + " on ");
-    // Who holds the devices changes. With --quiet this is in the log only.
+    // Another runner takes the devices. With --quiet this is in the log only.
     const Workplace three("  - {name: third}\n");
     Program third(three / ".", three.command({"experiment.yaml", "--share"}), until_told);
     third.wait_for_error_text("third: started");
@@ -248,7 +248,8 @@ TEST_CASE("a dry run for jobs prints their scripts, too") {
   const std::vector<YAML::Node> documents = YAML::LoadAll(ended.output);
   REQUIRE(documents.size() == 5);
   const auto script = [&](size_t at) { return documents[at]["job_script"].as<std::string>(); };
-  CHECK_THAT(script(3), Catch::StartsWith("#!/bin/bash\n#SBATCH") && Contains("#SBATCH --array=0-1\n") &&
+  CHECK_THAT(script(3), Catch::StartsWith("#!/bin/bash\n#SBATCH") &&
+                            Contains("#SBATCH --array=0-1\n") &&
                             Contains("/results/slurm/trial-TOKEN"));
   CHECK_THAT(script(4), Contains("#SBATCH --array=0-0\n") && Contains("#SBATCH --mem=7G\n"));
   CHECK_FALSE(std::filesystem::exists(workplace.results()));

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
 LAB = "fsdp-run experiments/lab.yaml"
 
-# What is not typed here, and why. The patterns are sought in the document's name and the command.
+# Commands that the test does not type, with the reason. The patterns are sought in the document's name and the command.
 NOT_TYPED = {
     r" fetch ": "a hub",
     r"fsdp-run (?!check).*(--launcher slurm|--detach|--follow)|\bcancel|sbatch|cluster.md fsdp-run status": "Slurm",

@@ -38,10 +38,9 @@ Basis begin_basis(const RunSpec& spec, const ModelConfig& config, at::Device dev
 Resumed newest_whole_checkpoint(const RunPaths& paths, ProcessGroup& world);
 
 // Opens the checkpoint that `spec.resume` names; `auto` means newest_whole_checkpoint(). Every rank
-// calls it. Rank 0 removes what an earlier writer
-// left unfinished.
-// Throws ConfigError if the checkpoint is damaged (with `auto`, if all are), or does not fit the
-// run. Throws it too if a run with another basis wrote the checkpoint.
+// calls it. Rank 0 removes the unfinished files of earlier writers. Throws ConfigError if the
+// checkpoint is damaged (with `auto`, if all are), or does not fit the run. Throws it too if a run
+// with another basis wrote the checkpoint.
 Resumed open_resumed_checkpoint(const RunSpec& spec, const RunPaths& paths,
                                 const ModelConfig& config, const Basis& basis, ProcessGroup& world);
 

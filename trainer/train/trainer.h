@@ -27,8 +27,8 @@ namespace fsdp {
 // One rank of one run: training steps with their data, events, evaluations, checkpoints and end.
 class Trainer {
  public:
-  // Reads the inputs and this rank's part of the weights. Throws ConfigError if they do not fit. The
-  // attempt with this number ends before a checkpoint if a later one of the run has begun.
+  // Reads the inputs and this rank's part of the weights. Throws ConfigError if they do not fit.
+  // The attempt with this number ends before a checkpoint if a later one of the run has begun.
   // `backend`, `group` and `events` outlive the trainer.
   Trainer(const RunSpec& spec, const RunPaths& paths, int attempt, Backend& backend,
           ProcessGroup& group, EventWriter& events);

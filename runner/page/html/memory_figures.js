@@ -106,7 +106,7 @@ function memoryFigure(runs) {
   };
 }
 
-// Returns the figure of what used the measured runs' memory. null: no run reported it.
+// Returns the figure of the measured runs' memory by its use. null: no run reported it.
 function memoryUsesFigure(all) {
   const runs = all.filter((run) => run.memory_peak !== null);
   if (runs.length === 0) return null;
