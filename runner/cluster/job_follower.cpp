@@ -29,6 +29,8 @@ namespace {
 constexpr std::chrono::seconds kFilesLag{6};
 // Slurm counts in seconds and queries take time, so ends that differ by less are the same.
 constexpr int64_t kSameEndMs = 30'000;
+// A file's time is that of the kernel's last tick, so it can lie before a time that was asked first.
+constexpr int64_t kFileTimeLagMs = 10;
 
 std::optional<int64_t> end_of_time_limit(const TaskState& state, std::optional<int64_t> known) {
   if (!state.seconds_left) return std::nullopt;
@@ -184,7 +186,8 @@ void JobFollower::open(Task& task, const AttemptRecord& attempt) {
   // An attempt that a requeue cut short may be found only when the task waits again or has begun
   // the next one.
   const bool was_seen_waiting =
-      write_unix_ms(paths(task).launch_record(attempt.attempt)) >= task.not_begun_unix_ms;
+      write_unix_ms(paths(task).launch_record(attempt.attempt)) + kFileTimeLagMs >=
+      task.not_begun_unix_ms;
   task.attempt = std::make_unique<OpenAttempt>(
       listeners_.progress, listeners_.results, task.run, attempt.attempt,
       was_seen_waiting ? std::max(attempt.started_unix_ms, task.not_begun_unix_ms)

@@ -162,10 +162,13 @@ def test_a_run_is_restarted_as_often_as_it_may_be(cluster, start_and_hold):
 
 
 def test_restarts_with_a_new_checkpoint_count_against_no_limit(cluster, start_and_hold):
-    """They once counted. A requeue by the user is a restart, and no preemption by another job."""
-    holds = [(1, HELD), (2, 220), (3, 290)]
-    work, follower, ranks = start_and_hold(cluster, slurm="time: 10, max_restarts: 1",
-                                           later_holds=holds[1:])
+    """They once counted. A requeue by the user is a restart, and no preemption by another job.
+
+    On a busy node, the ranks go on for some hundred steps from Slurm's SIGCONT to its SIGTERM."""
+    holds = [(1, HELD), (2, 900), (3, 1700)]
+    work, follower, ranks = start_and_hold(
+        cluster, slurm="time: 10, max_restarts: 1", later_holds=holds[1:],
+        points=["{name: run, checkpoint.every_steps: 800, train.steps: 2500}"])
     [row] = work.query("select slurm_job from jobs")
     for attempt, _ in holds[1:]:
         assert cluster.call("scontrol", "requeue", f"{row['slurm_job']}_0").returncode == 0
