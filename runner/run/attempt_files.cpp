@@ -101,9 +101,7 @@ void set_checkpoints_aside(const RunPaths& paths, int attempt) {
   }
 }
 
-bool begins_anew(const RunRecord& run) {
-  return run.begins_anew || run.status == RunStatus::kFinished || run.spec.resume.is_never;
-}
+bool begins_anew(const RunRecord& run) { return run.begins_anew || run.spec.resume.is_never; }
 
 void check_checkpoints_are_free(const Store& store, const std::filesystem::path& results,
                                 std::span<const RunRecord> runs) {

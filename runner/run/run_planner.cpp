@@ -149,7 +149,7 @@ std::vector<RunRecord> RunPlanner::plan(const ExperimentRecord& record, const Ex
     if (const auto series = waiting.find(i); series != waiting.end()) {
       series_.emplace(records[i].id, std::move(series->second));
     }
-    records[i].begins_anew = settings_.rerun;
+    records[i].begins_anew = begins_anew(records[i]);
     runs.push_back(std::move(records[i]));
   }
   return runs;
@@ -191,7 +191,7 @@ std::optional<RunRecord> RunPlanner::after(const RunRecord& ended, RunStatus sta
     RunRecord record = store_.plan_one_more(list_, step.run);
     if (!is_to_launch(step, record)) continue;
     series_.insert_or_assign(record.id, std::move(series));
-    record.begins_anew = settings_.rerun;
+    record.begins_anew = begins_anew(record);
     return record;
   }
   return std::nullopt;
@@ -203,6 +203,12 @@ void RunPlanner::job_chose(const RunRecord& ended, const RunRecord& chosen) {
   ValueSearch series = found->second;
   series.take_result(ended, ended.status);
   series_.insert_or_assign(chosen.id, std::move(series));
+}
+
+// A finished run that is launched has a result that does not count, so its checkpoints do not,
+// either.
+bool RunPlanner::begins_anew(const RunRecord& run) const {
+  return settings_.rerun || run.status == RunStatus::kFinished;
 }
 
 // True if results of earlier runs do not count.

@@ -132,6 +132,7 @@ class RunPlanner {
     std::string reason{};  // of kRecordOutOfMemory
   };
 
+  bool begins_anew(const RunRecord& run) const;
   bool begins_anew(const ValueSearch& series) const;
   RunRecord run_of(const ValueSearch& series, int64_t value) const;
   std::vector<Step> begin(ValueSearch& series);

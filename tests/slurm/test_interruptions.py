@@ -161,6 +161,21 @@ def test_a_run_is_restarted_as_often_as_it_may_be(cluster, start_and_hold):
     check_resumption(work)
 
 
+def test_a_rerun_that_is_preempted_goes_on(cluster, start_and_hold):
+    """It once began anew, as its run still had the earlier result."""
+    work, follower, ranks = start_and_hold(cluster, slurm="partition: cancel, time: 10")
+    work.release(ranks)
+    work.end_of(follower)
+    work.let_wait(HELD, attempt=2)
+    follower = work.start(*work.with_trainer("--rerun"))
+    work.hold("run", attempt=2)
+    preempt(cluster)
+    work.end_of(follower)
+    assert work.attempts() == {"run": ["finished", "preempted", "finished"]}
+    [first] = work.query("select min(step) as step from steps where attempt = 3")
+    assert first["step"] > HELD
+
+
 def test_restarts_with_a_new_checkpoint_count_against_no_limit(cluster, start_and_hold):
     """They once counted. A requeue by the user is a restart, and no preemption by another job.
 
