@@ -6,6 +6,9 @@
 #include <nccl.h>
 
 #include <algorithm>
+#include <array>
+#include <chrono>
+#include <future>
 #include <thread>
 
 #include "tests/fake_cuda/refused_calls.h"
@@ -237,28 +240,37 @@ TEST_CASE("break: a communicator, its memory or its stream is not its own") {
   });
 }
 
-// The results of ranks that meet: {rank, its GPU}.
-std::vector<ncclResult_t> results_of(const std::vector<std::pair<int, int>>& ranks, int size) {
-  ncclUniqueId id{};
-  ncclGetUniqueId(&id);
-  std::vector<ncclResult_t> results(ranks.size());
-  std::vector<std::jthread> threads;
-  for (size_t i = 0; i < ranks.size(); ++i) {
-    threads.emplace_back([&, i] {
-      cudaSetDevice(ranks[i].second);
-      ncclComm_t comm = nullptr;
-      results[i] = ncclCommInitRank(&comm, size, id, ranks[i].first);
-    });
-  }
-  threads.clear();
-  return results;
+// The result of a rank that joins a communicator of two.
+std::future<ncclResult_t> join(ncclUniqueId id, int rank, int gpu) {
+  return std::async(std::launch::async, [=] {
+    cudaSetDevice(gpu);
+    ncclComm_t comm = nullptr;
+    return ncclCommInitRank(&comm, 2, id, rank);
+  });
 }
 
-TEST_CASE("break: two ranks have one GPU, or one number") {
-  CHECK(results_of({{0, kGpu}, {1, kGpu}}, 2) ==
-        std::vector<ncclResult_t>{ncclInvalidUsage, ncclInvalidUsage});
-  const std::vector<ncclResult_t> results = results_of({{0, kGpu}, {0, kGpu}, {1, kOtherGpu}}, 2);
-  CHECK(std::ranges::count(results, ncclInvalidUsage) == 1);
+TEST_CASE("break: two ranks have one GPU") {
+  ncclUniqueId id{};
+  REQUIRE(ncclGetUniqueId(&id) == ncclSuccess);
+  std::future<ncclResult_t> first = join(id, 0, kGpu);
+  CHECK(join(id, 1, kGpu).get() == ncclInvalidUsage);
+  CHECK(first.get() == ncclInvalidUsage);
+}
+
+// A third call that came after the others had met once waited for ever.
+TEST_CASE("break: two ranks have one number") {
+  ncclUniqueId id{};
+  REQUIRE(ncclGetUniqueId(&id) == ncclSuccess);
+  std::array<std::future<ncclResult_t>, 2> ranks{join(id, 0, kGpu), join(id, 0, kGpu)};
+  const auto is_done = [](const std::future<ncclResult_t>& rank) {
+    return rank.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  };
+  while (std::ranges::none_of(ranks, is_done)) std::this_thread::yield();
+  const auto refused = std::ranges::find_if(ranks, is_done);
+  REQUIRE(refused->get() == ncclInvalidUsage);
+  CHECK(join(id, 1, kOtherGpu).get() == ncclSuccess);
+  std::swap(*refused, ranks[1]);
+  CHECK(ranks[0].get() == ncclSuccess);
 }
 
 }  // namespace fsdp::library_refusals_test
