@@ -109,10 +109,11 @@ class Submission {
       const RunPaths paths(workplace_.results() / run.folder);
       write_spec(paths, run.spec);
       take_run(paths, folder_.filename());
-      job_runs.push_back({.run = run,
-                          .inputs = FileDigests(store_, run.spec).all(),
-                          .search = plan_.mode == SlurmMode::kAllocation ? planner_.search_of(run)
-                                                                         : std::nullopt});
+      job_runs.push_back(
+          {.run = run,
+           .inputs = FileDigests(store_, run.spec).all(),
+           .search = plan_.mode == SlurmMode::kAllocation ? planner_.search_of(run) : std::nullopt,
+           .begins_anew = run.begins_anew});
     }
     std::filesystem::remove_all(folder_);
     std::filesystem::create_directories(folder_);
