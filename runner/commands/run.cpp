@@ -295,7 +295,7 @@ ExitCode run(const RunArguments& options) {
     provenance =
         provenance_of_this_process(prepared.git.result(), prepared.trainer_digest, experiment.text);
   }
-  const std::vector<int64_t> ids = mapped(runs, &RunRecord::id);
+  const std::vector<RunRecord> planned = runs;
   const ExitCode code = slurm
                             ? slurm->run(std::move(runs))
                             : run_here(std::move(runs), planner, listeners, prepared.host, options,
@@ -310,7 +310,7 @@ ExitCode run(const RunArguments& options) {
   progress.close();
   if (!options.slurm.detach) print_table(store, experiment, options, code);
   if (!slurm && code == ExitCode::kInterrupted) {
-    std::cerr << visible_line(how_to_go_on(store, options.results, ids)) << '\n';
+    std::cerr << visible_line(how_to_go_on(store, options.results, planned)) << '\n';
   }
   return code;
 }

@@ -19,9 +19,9 @@ namespace fsdp {
 ExitCode run_here(std::vector<RunRecord> runs, RunPlanner& planner, const RunListeners& listeners,
                   const Host& host, const RunArguments& options, LoopSettings settings);
 
-// Returns a line for the user: the runs that were cut short, their newest checkpoints, and the
-// command that goes on.
+// Returns a line for the user: the runs that were cut short, their newest checkpoints, those of
+// `runs`, as they were planned, that keep an earlier result, and the command that goes on.
 std::string how_to_go_on(const Store& store, const std::filesystem::path& results,
-                         const std::vector<int64_t>& runs);
+                         const std::vector<RunRecord>& runs);
 
 }  // namespace fsdp

@@ -97,6 +97,21 @@ TEST_CASE("Ctrl-C stops everything, keeps what was measured, and a later call go
   CHECK(rows(workplace)[0].status == RunStatus::kFinished);
 }
 
+TEST_CASE("a rerun that is cut short says which runs keep their earlier results") {
+  const Workplace workplace(kTwoPoints);
+  REQUIRE(workplace.run().status == 0);
+  Program runner(
+      workplace / ".", workplace.command({"experiment.yaml", "--rerun"}),
+      {{"STUB_RULES", "point=second,step=3,spawn=marker; point=second,step=3,await=no"}});
+  first_line_of(workplace / "marker");
+  runner.send(SIGINT);
+  const Ended ended = runner.wait();
+  CHECK(ended.status == 130);
+  CHECK_THAT(ended.errors, Contains("\nsecond has its earlier result (to begin it anew: --rerun "
+                                    "--only second); to go on: fsdp-run experiment.yaml"));
+  CHECK_THAT(ended.errors, !Contains("first has its earlier result"));
+}
+
 TEST_CASE("a second Ctrl-C kills at once") {
   const Workplace workplace(kTwoPoints);
   Program runner(workplace / ".", workplace.command({"experiment.yaml"}),
