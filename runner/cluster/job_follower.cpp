@@ -29,7 +29,7 @@ namespace {
 constexpr std::chrono::seconds kFilesLag{6};
 // Slurm counts in seconds and queries take time, so ends that differ by less are the same.
 constexpr int64_t kSameEndMs = 30'000;
-// A file's time is that of the kernel's last tick, so it can lie before a time that was asked first.
+// A file gets the time of the kernel's last tick. It can seem older than it is by so much.
 constexpr int64_t kFileTimeLagMs = 10;
 
 std::optional<int64_t> end_of_time_limit(const TaskState& state, std::optional<int64_t> known) {

@@ -198,8 +198,7 @@ void JobSubmission::write_folders(const JobRecord& job, std::span<const RunRecor
     file_name_pattern(run_folder);  // refuses a folder that srun cannot write to
     write_spec(RunPaths(run_folder), run.spec);
     take_run(RunPaths(run_folder), job.folder.filename().string());
-    // The job gets the status from the store, where a result outlasts an attempt that was cut
-    // short.
+    // The store knows the attempts since the run was planned.
     FileDigests known(listeners_.store, run.spec);
     known.take(listeners_.store, plan.trainer);  // so that no task has to read it
     job_runs.push_back({.run = listeners_.store.run(run.id).value_or(run),

@@ -144,12 +144,12 @@ std::string own_command() {
   return command;
 }
 
-// True if a rerun of a finished run has no result, so that the one before it counts.
-bool has_earlier_result(const Store& store, const RunRecord& run) {
+// True if the run's result is of an attempt up to `attempt`.
+bool has_earlier_result(const Store& store, const RunRecord& run, int attempt) {
   if (run.status != RunStatus::kFinished) return false;
   const std::vector<AttemptRecord> attempts = store.attempts(run.id);
-  return std::ranges::none_of(attempts, [&](const AttemptRecord& attempt) {
-    return attempt.attempt > run.attempt && attempt.status == RunStatus::kFinished;
+  return std::ranges::none_of(attempts, [&](const AttemptRecord& later) {
+    return later.attempt > attempt && later.status == RunStatus::kFinished;
   });
 }
 
@@ -159,13 +159,14 @@ std::string how_to_go_on(const Store& store, const std::filesystem::path& result
                          const std::vector<RunRecord>& runs) {
   constexpr size_t kMostNamed = 5;
   std::vector<std::string> states;
-  for (const RunRecord& begun : runs) {
-    const auto run = store.run(begun.id);
-    if (run && has_earlier_result(store, begun)) {
+  for (const RunRecord& planned : runs) {
+    const auto run = store.run(planned.id);
+    if (!run) continue;
+    if (has_earlier_result(store, *run, planned.attempt)) {
       states.push_back(run->point + " has its earlier result (to begin it anew: --rerun --only " +
                        shell_quoted(run->point) + ")");
     }
-    if (!run || !is_cut_short(run->status)) continue;
+    if (!is_cut_short(run->status)) continue;
     const auto step = newest_saved_step(RunPaths(results / run->folder));
     states.push_back(run->point + (step ? " is saved at step " + std::to_string(*step)
                                         : " is not saved, as it has no checkpoint"));

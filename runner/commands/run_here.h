@@ -19,8 +19,9 @@ namespace fsdp {
 ExitCode run_here(std::vector<RunRecord> runs, RunPlanner& planner, const RunListeners& listeners,
                   const Host& host, const RunArguments& options, LoopSettings settings);
 
-// Returns a line for the user: the runs that were cut short, their newest checkpoints, those of
-// `runs`, as they were planned, that keep an earlier result, and the command that goes on.
+// Returns a line for the user. It names runs that were cut short, with their newest checkpoints,
+// and runs that keep an earlier result. It ends with the command that goes on. `runs` are as they
+// were planned.
 std::string how_to_go_on(const Store& store, const std::filesystem::path& results,
                          const std::vector<RunRecord>& runs);
 

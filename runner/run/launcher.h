@@ -28,18 +28,15 @@ struct LaunchRequest {
   std::optional<std::chrono::seconds> time_to_stop{};
 };
 
-// kNodeFailed: a failed node ended the job, or the job ended before the ranks started.
-// kNotStarted: no rank was started.
-// kUnseen: the process that watched the ranks was killed, so nobody saw the end.
 enum class LaunchOutcome {
   kExited,
   kOutOfMemory,
   kFailed,
   kTimeLimit,
   kInterrupted,
-  kNodeFailed,
-  kNotStarted,
-  kUnseen,
+  kNodeFailed,  // a failed node ended the job, or the job ended before the ranks started
+  kNotStarted,  // no rank was started
+  kUnseen,      // the process that watched the ranks was killed, so nobody saw the end
 };
 constexpr auto enum_names(LaunchOutcome) {
   return std::array{"exited"sv,      "out_of_memory"sv, "failed"sv,      "time_limit"sv,

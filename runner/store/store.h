@@ -59,7 +59,7 @@ struct RunRecord {
   int attempt = 0;           // the newest, 0: none
   std::string source{};      // owner of merged results; empty: planned in this folder
   bool current = true;       // in its experiment's list as last planned
-  bool begins_anew = false;  // its next attempt ignores its checkpoints (--rerun); not recorded
+  bool begins_anew = false;  // its next attempt ignores its checkpoints; not recorded
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {

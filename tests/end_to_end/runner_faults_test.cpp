@@ -112,6 +112,19 @@ TEST_CASE("a rerun that is cut short says which runs keep their earlier results"
   CHECK_THAT(ended.errors, !Contains("first has its earlier result"));
 }
 
+TEST_CASE("a rerun that failed keeps no earlier result") {
+  const Workplace workplace(kTwoPoints);
+  REQUIRE(workplace.run().status == 0);
+  Program runner(workplace / ".", workplace.command({"experiment.yaml", "--rerun"}),
+                 {{"STUB_RULES",
+                   "point=first,step=2,fail=no luck; "
+                   "point=second,step=3,spawn=marker; point=second,step=3,await=no"}});
+  first_line_of(workplace / "marker");
+  runner.send(SIGINT);
+  CHECK_THAT(runner.wait().errors, !Contains("first has its earlier result"));
+  CHECK(rows(workplace)[0].status == RunStatus::kFailed);
+}
+
 TEST_CASE("a second Ctrl-C kills at once") {
   const Workplace workplace(kTwoPoints);
   Program runner(workplace / ".", workplace.command({"experiment.yaml"}),

@@ -35,8 +35,8 @@ function farLimitNote(limits, most) {
 }
 
 // Returns a figure with a bar for each of `bars`: {name, peak, total, limit}. `peak` has the bytes
-// of each use, `total` those of all memory. `rest` is the name of the memory without a use. `limit`
-// may be null.
+// of each use, and `total` has all bytes. `rest` names the memory without a use. `limit` may be
+// null.
 function compositionFigure({bars, rest, note}) {
   const names = bars.map(({name}) => name);
   const stacked = layersOf(bars.map(({peak}) => peak));
