@@ -43,6 +43,8 @@ function(fsdp_import_library name file)
 endfunction()
 
 add_library(fsdp_torch INTERFACE)
+# libtorch is built with NDEBUG, on which the members of its classes depend (at::RecordFunction).
+target_compile_definitions(fsdp_torch INTERFACE NDEBUG)
 target_include_directories(fsdp_torch SYSTEM INTERFACE
   ${TORCH_INCLUDE_DIR} ${TORCH_INCLUDE_DIR}/torch/csrc/api/include)
 fsdp_import_library(torch_cpu ${torch_root}/lib/libtorch_cpu.so)
