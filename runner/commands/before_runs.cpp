@@ -277,15 +277,22 @@ std::unique_ptr<Tokenizer> tokenizer_that_made(const PreparedData& data, const E
   throw std::logic_error("data of no run");
 }
 
+// Shows of each document what the longest of the runs' sequences keeps.
 void show_documents(const PreparedData& data, const Tokenizer& tokenizer, int64_t most) {
   const PreparedFile file(data.file);
   const int64_t count = std::min(most, file.count());
   if (count > 0) std::cout << "  The first documents; [[...]] is trained on:\n";
+  const auto longest = std::ranges::max_element(data.cuts, {}, &PreparedData::Cut::sequence_length);
   for (int64_t number = 0; number < count; ++number) {
     Document document;
     file.read(number, document);
-    std::cout << fmt::format("  --- {}, {}\n{}\n", number + 1,
-                             counted(std::ssize(document), "token"),
+    std::string heading = fmt::format("{}, {}", number + 1, counted(std::ssize(document), "token"));
+    if (longest != data.cuts.end() && std::ssize(document) > longest->sequence_length + 1) {
+      document.resize(longest->sequence_length + 1);
+      heading += fmt::format(", cut to {} by sequence_length {}", document.size(),
+                             longest->sequence_length);
+    }
+    std::cout << fmt::format("  --- {}\n{}\n", heading,
                              visible_lines(marked_text(document, tokenizer)));
   }
 }

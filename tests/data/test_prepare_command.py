@@ -70,6 +70,23 @@ def test_show_prints_documents_as_text_with_what_is_trained_on(runner, tmp_path)
             rest = rest.partition(text)[2]
 
 
+def test_show_ends_where_the_longest_sequence_does(runner, tmp_path):
+    games = tmp_path / "games.csv"
+    games.write_text("Moves,Termination,Result\n1. e4 e5 2. Nf3 Nc6 3. Bb5 a6,CHECKMATE,1-0\n")
+    file = experiment(tmp_path, kind="chess", train=str(games), tokenizer=str(TOKENIZER))
+
+    def shown(*arguments):
+        process = subprocess.run([runner, "prepare", file, "--results", tmp_path / "results", "--show", "1", *arguments],
+                                 text=True, capture_output=True)
+        assert process.returncode == 0, process.stderr
+        return process.stdout.partition("  --- 1, ")[2]
+
+    assert "a6" in shown() and " cut to " not in shown()
+    cut = shown("--only", "once sequence_length=8")
+    assert cut.splitlines()[0].endswith(" tokens, cut to 9 by sequence_length 8")
+    assert "Bb5]]" in cut and "a6" not in cut
+
+
 def test_a_wrong_record_is_named_by_check_and_leaves_no_file(runner, tmp_path):
     texts = tmp_path / "texts.jsonl"
     texts.write_text('{"text": "a"}\n{"text": 5}\n')
