@@ -5,6 +5,7 @@
 
 #include "runner/answers/facts.h"
 #include "runner/report/columns.h"
+#include "runner/store/list_name.h"
 #include "runner/table/names.h"
 #include "runner/table/terminal_text.h"
 
@@ -59,12 +60,19 @@ void put_row_groups(ReportRows& comparison) {
   }
 }
 
-// Sets what the marks of figures say about the rows that are shown together.
+// Returns the name that the experiment has in its file: "lab" for "alice/lab [train.steps=20]".
+std::string name_in_file(const Series* row) {
+  const std::string list = experiment_of_list(row->median.experiment);
+  return list.substr(list.rfind('/') + 1);
+}
+
+// Sets what the marks of figures say about the rows that are shown together. Speeds are compared
+// within a list of runs, losses among all lists of an experiment.
 void put_marks(std::deque<Series>& all, const RowGroup& group) {
-  const auto experiment = [](const Series* row) { return row->median.experiment; };
-  for (const auto& [name, rows] :
-       grouped(distinct(mapped(group.rows, &RunRow::series)), experiment)) {
-    put_speeds(all, rows);
+  const auto list = [](const Series* row) { return row->median.experiment; };
+  const SeriesRows shown = distinct(mapped(group.rows, &RunRow::series));
+  for (const auto& [name, rows] : grouped(shown, list)) put_speeds(all, rows);
+  for (const auto& [name, rows] : grouped(shown, name_in_file)) {
     for (const auto& [why, apart] : incomparable(loss_facts(rows))) {
       for (Series& series : all) {
         series.has_other_losses = series.has_other_losses || is_among(apart, &series);

@@ -107,6 +107,13 @@ TEST_CASE("losses that are not comparable with those of most rows have a *") {
   CHECK_THAT(
       table_of(report),
       Catch::Contains("\n* another batch than 4xDDP and 4xFSDP: losses are not comparable\n"));
+  report.rows[2].experiment = "lab [batch.total=32]";
+  CHECK_THAT(table_of(report),
+             Catch::Contains("2.500 *") &&
+                 Catch::Contains("\n* losses are not comparable with those of most rows\n"));
+  report.rows[2].experiment = "another";
+  CHECK_THAT(table_of(report), !Catch::Contains("2.500 *"));
+  report.rows[2].experiment = "lab";
   report.rows[1].loss_digest = "a third one";
   CHECK_THAT(table_of(report), !Catch::Contains("2.500 *"));
 }
@@ -124,8 +131,9 @@ TEST_CASE("what to do next follows from what the rows leave open") {
   report.rows[1].steps = 5;
   CHECK_THAT(next(), Catch::StartsWith("Next:   a larger `train.steps` makes speeds comparable\n"));
   report.rows[1].status = RunStatus::kFailed;
-  CHECK_THAT(next(),
-             Catch::StartsWith("Next:   `fsdp-run explain \"4xFSDP\"` says why it failed\n"));
+  CHECK_THAT(next(), Catch::StartsWith("Next:   `fsdp-run explain 4xFSDP` says why it failed\n"));
+  report.rows[1].point = report.rows[1].series = "FSDP batch 8";
+  CHECK_THAT(next(), Catch::StartsWith("Next:   `fsdp-run explain 'FSDP batch 8'` says"));
   CHECK_THAT(render(Format::kMarkdown, report), !Catch::Contains("**Next"));
 }
 
