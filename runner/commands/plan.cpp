@@ -145,6 +145,11 @@ ExitCode plan(const PlanArguments& arguments) {
     throw ConfigError("--max", arguments.largest,
                       "is not a key that holds an integer" + allowed_instead_of(arguments.largest));
   }
+  if (arguments.largest == "strategy.ranks") {
+    throw ConfigError("--max", arguments.largest,
+                      "has no largest value: with more ranks, each needs no more memory; to plan "
+                      "several numbers of ranks: --ranks 1..8");
+  }
   std::optional<Host> host = find_host(arguments.choice.gpus);
   if (arguments.choice.expand.on_cluster) host.reset();
   const Experiment experiment = Experiment::load(arguments.choice.file);

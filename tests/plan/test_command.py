@@ -335,6 +335,7 @@ RANGE = "is not a list of numbers from 1 to 100000; allowed: a number, a list (1
 @pytest.mark.parametrize("words, problem", [
     (["--max", "batch.size"], "'batch.size': is not a key that holds an integer"),
     (["--max", "strategy.kind"], "'strategy.kind': is not a key that holds an integer"),
+    (["--max", "strategy.ranks"], "'strategy.ranks': has no largest value"),
     (["--ranks", "0"], f"'0': {RANGE}"),
     (["--ranks", "8..4"], f"'8..4': {RANGE}"),
     (["--ranks", "9999999999999999999"], RANGE),
