@@ -79,6 +79,19 @@ bool read_some(int end, std::string& text) {
 
 }  // namespace
 
+std::string shell_quoted(std::string_view word) {
+  const bool is_plain = word.find_first_not_of(
+                            "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                            "0123456789_-./:,=+@%") == std::string_view::npos;
+  if (is_plain && !word.empty()) return std::string(word);
+  std::string text = "'";
+  for (const char c : word) {
+    c == '\'' ? text += "'\\''" : text += c;
+  }
+  text += '\'';
+  return text;
+}
+
 std::string python_program() {
   const char* const given = std::getenv("FSDP_PYTHON");
   if (given != nullptr && *given != '\0') return given;

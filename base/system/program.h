@@ -73,6 +73,10 @@ std::string python_program();
 // The variables of this process, NAME=value.
 std::vector<std::string> own_variables();
 
+// Returns `word` as one word of a POSIX shell command. It may hold any byte except zero. A word
+// without special characters stays as it is; others get single quotes.
+std::string shell_quoted(std::string_view word);
+
 // Returns pointers in the form that execve() expects; valid as long as `words` are.
 std::vector<char*> pointers_to(const std::vector<std::string>& words);
 

@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "base/system/program.h"
 #include "base/system/unix_time.h"
 #include "base/text/config_error.h"
 #include "runner/cluster/job_follower.h"
@@ -319,8 +320,9 @@ JobsToCancel jobs_to_cancel(const Store& store, const std::set<int64_t>& runs,
     if (!whole && job.mode == "allocation") {
       throw ConfigError("cancel", "",
                         fmt::format("'{0}' is in job {1} with other runs of '{2}', which would end "
-                                    "too; to end them all: fsdp-run cancel {2}",
-                                    tasks.front().run.point, job.slurm_job, job.experiment));
+                                    "too; to end them all: fsdp-run cancel {3}",
+                                    tasks.front().run.point, job.slurm_job, job.experiment,
+                                    shell_quoted(job.experiment)));
     }
     if (whole) found.names.push_back(job.slurm_job);
     for (JobsToCancel::Task& task : tasks) {

@@ -12,13 +12,13 @@
 #include <set>
 #include <string>
 
+#include "base/system/program.h"
 #include "base/text/config_error.h"
 #include "base/text/utf8.h"
 #include "contract/spec/yaml_value.h"
 #include "formats/inputs/inputs.h"
 #include "runner/cluster/request.h"
 #include "runner/cluster/step_launcher.h"
-#include "runner/host/environment.h"
 
 namespace fsdp {
 namespace {

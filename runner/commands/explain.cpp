@@ -9,6 +9,7 @@
 #include <memory>
 #include <sstream>
 
+#include "base/system/program.h"
 #include "base/text/utf8.h"
 #include "contract/record/run_paths.h"
 #include "contract/spec/run_spec_yaml.h"
@@ -18,7 +19,6 @@
 #include "runner/commands/console.h"
 #include "runner/commands/find_run.h"
 #include "runner/commands/options.h"
-#include "runner/host/environment.h"
 #include "runner/host/provenance.h"
 #include "runner/run/local_launcher.h"
 #include "runner/store/list_name.h"

@@ -7,10 +7,10 @@
 #include <iterator>
 #include <stdexcept>
 
+#include "base/system/program.h"
 #include "base/text/config_error.h"
 #include "runner/experiment/sweep.h"
 #include "runner/host/doctor.h"
-#include "runner/host/environment.h"
 #include "runner/host/whole_file.h"
 #include "runner/table/terminal_text.h"
 

@@ -8,8 +8,8 @@
 #include <set>
 #include <utility>
 
+#include "base/system/program.h"
 #include "runner/commands/options.h"
-#include "runner/host/environment.h"
 #include "runner/series/run_keys.h"
 #include "runner/store/list_name.h"
 #include "runner/table/names.h"

@@ -11,10 +11,10 @@
 #include <utility>
 
 #include "base/system/log.h"
+#include "base/system/program.h"
 #include "contract/record/run_paths.h"
 #include "contract/spec/yaml_value.h"
 #include "runner/cluster/open_jobs.h"
-#include "runner/host/environment.h"
 #include "runner/host/host.h"
 #include "runner/run/local_launcher.h"
 #include "runner/run/locks.h"

@@ -7,10 +7,10 @@
 #include <cmath>
 #include <utility>
 
+#include "base/system/program.h"
 #include "contract/spec/yaml_value.h"
 #include "runner/cluster/request.h"
 #include "runner/commands/options.h"
-#include "runner/host/environment.h"
 #include "runner/table/names.h"
 
 namespace fsdp {

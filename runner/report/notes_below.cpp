@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/system/program.h"
 #include "contract/record/run_paths.h"
 #include "contract/spec/yaml_value.h"
 #include "runner/answers/facts.h"
@@ -200,7 +201,8 @@ std::vector<Answer> next_steps(Rows rows) {
   for (const Series* row : rows) {
     const auto failed = std::ranges::find(row->runs, RunStatus::kFailed, &ComparisonRow::status);
     if (failed == row->runs.end()) continue;
-    texts.push_back(fmt::format("`fsdp-run explain \"{}\"` says why it failed", (*failed)->point));
+    texts.push_back(
+        fmt::format("`fsdp-run explain {}` says why it failed", shell_quoted((*failed)->point)));
     break;
   }
   if (!speed.too_few_steps.empty()) {
@@ -208,10 +210,8 @@ std::vector<Answer> next_steps(Rows rows) {
   } else if (std::ranges::any_of(rows, needs_repeats)) {
     texts.push_back("`--repeats 5` may separate speeds marked ?");
   }
-  const std::string& experiment = rows.front()->median.experiment;
-  texts.push_back(
-      fmt::format("`fsdp-run report {} --wide` shows step times and all other columns",
-                  experiment.find(' ') == experiment.npos ? experiment : '"' + experiment + '"'));
+  texts.push_back(fmt::format("`fsdp-run report {} --wide` shows step times and all other columns",
+                              shell_quoted(rows.front()->median.experiment)));
   texts.resize(std::min(texts.size(), kMostShown));
   return mapped(texts, [](const std::string& text) { return Answer{"Next", text}; });
 }

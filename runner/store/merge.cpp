@@ -12,6 +12,7 @@
 
 #include "base/files/digest.h"
 #include "base/files/scratch_folder.h"
+#include "base/system/program.h"
 #include "base/text/config_error.h"
 #include "base/text/utf8.h"
 #include "runner/store/results_database.h"
@@ -193,14 +194,14 @@ constexpr std::array kMergeRules = {
                   "where n.source <> {name} and r.folder <> n.folder",
                   "{into} has runs of '{source}' from another place, {found}; give the source "
                   "another name: NAME={results}; or, if it is the same source that was moved, "
-                  "remove these runs first: fsdp-run prune {experiment}"},
+                  "remove these runs first: fsdp-run prune {quoted}"},
     // Each run may be there only once.
     SoundnessRule{
         "select n.folder, r.experiment from numbered n "
         "join main.runs r on r.folder = n.folder "
         "join main.experiments e on e.name = r.experiment where e.source <> n.source",
         "{into} has the run in {found} already, in '{experiment}', and would have it twice; leave "
-        "{results} out, or remove the others first: fsdp-run prune {experiment}"},
+        "{results} out, or remove the others first: fsdp-run prune {quoted}"},
     // Another experiment may have brought a text with the same digest.
     SoundnessRule{"select s.digest, '' from source.experiment_texts s "
                   "join main.experiment_texts t on t.digest = s.digest where t.text <> s.text",
@@ -301,7 +302,8 @@ class Merge {
       throw std::runtime_error(fmt::format(
           fmt::runtime(problem), fmt::arg("into", into_name_), fmt::arg("source", source_.name),
           fmt::arg("results", source_.results.string()), fmt::arg("found", std::get<0>(*found)),
-          fmt::arg("experiment", std::get<1>(*found))));
+          fmt::arg("experiment", std::get<1>(*found)),
+          fmt::arg("quoted", shell_quoted(std::get<1>(*found)))));
     }
   }
 

@@ -117,11 +117,11 @@ TEST_CASE("merge refuses what it cannot tell apart or find, and creates nothing"
   CHECK_THAT(refusal({"b/alice"}),
              Contains("has runs of 'alice' from another place, ../a/alice/results/runs/") &&
                  Contains("NAME=b/alice/results") && Contains("fsdp-run prune alice/trial"));
-  CHECK(workplace.call({"merge", "bob=b/alice"}).status == 0);
-  CHECK(rows_of(workplace, "bob/trial").size() == 1);
+  CHECK(workplace.call({"merge", "Bob B=b/alice"}).status == 0);
+  CHECK(rows_of(workplace, "Bob B/trial").size() == 1);
   CHECK(workplace.call({"prune", "alice/trial", "--yes"}).status == 0);
-  CHECK_THAT(refusal({"b/alice"}), Contains("fsdp-run prune bob/trial"));
-  CHECK(workplace.call({"prune", "bob/trial", "--yes"}).status == 0);
+  CHECK_THAT(refusal({"b/alice"}), Contains("fsdp-run prune 'Bob B/trial'"));
+  CHECK(workplace.call({"prune", "Bob B/trial", "--yes"}).status == 0);
   CHECK(workplace.call({"merge", "b/alice"}).status == 0);
   CHECK_THAT(rows_of(workplace, "alice/trial").at(0).folder.string(), Contains("../b/alice/"));
 }

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "runner/host/environment.h"
+#include "base/system/program.h"
 
 namespace fsdp {
 namespace {

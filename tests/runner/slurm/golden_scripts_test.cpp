@@ -4,10 +4,10 @@
 #include <fstream>
 #include <regex>
 
+#include "base/system/program.h"
 #include "contract/spec/yaml_value.h"
 #include "formats/inputs/inputs.h"
 #include "runner/experiment/experiment.h"
-#include "runner/host/environment.h"
 #include "tests/runner/slurm/script_fixture.h"
 
 // Reviewed scripts. FSDP_WRITE_GOLDEN=1 writes the scripts that the code makes now.
