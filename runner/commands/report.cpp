@@ -137,8 +137,11 @@ void read_head(ReportArguments& arguments) {
 
 // Returns the names in a file, one in a line.
 std::set<std::string> read_roster(const std::filesystem::path& file) {
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // which Excel writes
   std::set<std::string> names;
-  std::istringstream lines(read_text_file(file));
+  std::string text = read_text_file(file);
+  if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
+  std::istringstream lines(std::move(text));
   for (std::string line; std::getline(lines, line);) {
     const size_t begin = line.find_first_not_of(" \t\r");
     if (begin == std::string::npos) continue;

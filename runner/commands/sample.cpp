@@ -32,6 +32,12 @@ struct SampleArguments {
                     "so call sample with it as --results",
                     run_label(run), visible_line(run.source)));
   }
+  if (run.attempt == 0) {
+    throw ConfigError("", "",
+                      fmt::format("run {} was never started, so it has no checkpoint; start "
+                                  "it, with checkpoint.every_steps",
+                                  run_label(run)));
+  }
   become_program({find_trainer(arguments.trainer).string(),
                   "--spec=" + RunPaths(arguments.results / run.folder).spec().string(),
                   "--sample=" + arguments.prompt, fmt::format("--tokens={}", arguments.tokens),

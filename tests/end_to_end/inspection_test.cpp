@@ -64,6 +64,14 @@ TEST_CASE("logs prints a rank's log: of the one that failed, or of the one named
   CHECK_THAT(workplace.call({"logs", "first", "--attempt", "3"}).errors, Contains("allowed: 1"));
 }
 
+TEST_CASE("sample of a run that was never started says so") {
+  const Workplace workplace(kTwoPoints);
+  CHECK(workplace.run({"experiment.yaml", "--only", "first"}).status == 0);
+  const Ended ended = workplace.call({"sample", "second", "3 - 5 is?", "--trainer", "/bin/echo"});
+  CHECK(ended.status == 2);
+  CHECK_THAT(ended.errors, Contains("was never started, so it has no checkpoint"));
+}
+
 TEST_CASE("logs --follow prints what is written until the run has ended") {
   const Workplace workplace("  - {name: first}\n", "{train.steps: 4, device: cpu}");
   std::ofstream(workplace / "trainer")

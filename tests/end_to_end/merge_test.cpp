@@ -53,6 +53,10 @@ TEST_CASE("the results of a class are one table, in which each run says whose it
   CHECK_THAT(
       workplace.call({"explain", "bob/trial/second", "--trainer", STUB_TRAINER_PROGRAM}).output,
       Contains(": a reason\nIt was merged from bob, and runs there only.\n"));
+  std::ofstream(workplace / "names.txt") << "\xef\xbb\xbf" "alice\r\nbob\r\nhugo\r\n";
+  CHECK_THAT(
+      workplace.call({"report", "trial", "--class", "steps", "--roster", "names.txt"}).output,
+      Contains("\nhugo is on the roster and has no results.\n") && !Contains("not on the roster"));
   // An experiment with a name like a merged one is of this folder.
   std::ofstream(workplace / "other.yaml")
       << "experiment: carol/trial\nbase: {device: cpu}\npoints:\n  - {name: one}\n";
