@@ -96,10 +96,13 @@ bool JobLoop::recover() {
     if (!recover_submissions(listeners_, queue_, settings_.experiment)) return false;
     follower_.forget();
     pick_up_jobs(queue_.limits().cluster);
-  } catch (const QueueUnavailable& error) {  // nothing can be submitted either
-    patience_.no_answer(pauses_.now(), error.what(), listeners_.progress);
+    return true;
+  } catch (const QueueUnavailable& error) {
+    throw QueueUnavailable(fmt::format(
+        "Slurm cannot say which jobs of the experiment go on: {}; nothing was submitted; call "
+        "again when `sinfo` answers",
+        error.what()));
   }
-  return true;
 }
 
 void JobLoop::pick_up_jobs(const std::string& here) {

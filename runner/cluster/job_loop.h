@@ -74,7 +74,7 @@ class JobLoop {
   // asked to stop before Slurm said what was submitted and which cluster this is.
   bool pick_up();
   // Follows jobs that the database had lost. The experiment's runs must be planned. Returns true if
-  // there are any.
+  // there are any. Throws QueueUnavailable, because these jobs may still run.
   bool recover();
   // True if the run waits or runs in a job.
   bool follows(int64_t run) const { return follower_.follows(run); }

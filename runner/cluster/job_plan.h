@@ -29,6 +29,7 @@ namespace fsdp {
 // because a job has no database.
 struct JobPlan {
   SlurmMode mode = SlurmMode::kPerRun;
+  std::string cluster{};                    // where it was submitted; empty: unknown
   std::filesystem::path file;               // the experiment's file, absolute
   std::filesystem::path working_directory;  // base of relative paths in --set
   std::string profile = "auto";
@@ -43,6 +44,7 @@ struct JobPlan {
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
     visit("mode", self.mode);
+    visit("cluster", self.cluster);
     visit("file", self.file);
     visit("working_directory", self.working_directory);
     visit("profile", self.profile);

@@ -192,6 +192,7 @@ void JobSubmission::write_folders(const JobRecord& job, std::span<const RunRecor
                                   const std::string& script) {
   JobPlan plan = settings_.plan;
   plan.mode = runs.front().spec.slurm.mode;
+  plan.cluster = job.cluster;
   std::vector<JobRun> job_runs;
   for (const RunRecord& run : runs) {
     const std::filesystem::path run_folder = listeners_.results / run.folder;

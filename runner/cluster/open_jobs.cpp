@@ -7,8 +7,10 @@
 
 #include <map>
 #include <memory>
+#include <ranges>
 #include <stdexcept>
 #include <system_error>
+#include <utility>
 
 #include "base/system/program.h"
 #include "base/system/unix_time.h"
@@ -151,6 +153,7 @@ std::optional<JobRecord> record_of_submission(const Store& store, const std::str
   JobPlan plan = read_job_plan(folder);
   JobRecord job{.experiment = experiment,
                 .token = folder.filename().string().substr(file_name_of(experiment).size() + 1),
+                .cluster = plan.cluster,
                 .mode = std::string(name_of(plan.mode)),
                 .folder = std::filesystem::path("slurm") / folder.filename(),
                 .submitted_unix_ms = now_unix_ms()};
@@ -167,40 +170,58 @@ std::optional<JobRecord> record_of_submission(const Store& store, const std::str
   return job.tasks.empty() ? std::nullopt : std::optional(std::move(job));
 }
 
+// Returns the folders of submissions that have no record, the oldest first.
+std::vector<std::filesystem::path> lost_submissions(const Store& store,
+                                                    const std::string& experiment,
+                                                    const std::filesystem::path& submissions) {
+  std::set<std::filesystem::path> known;
+  for (const RunRecord& run : store.runs()) {
+    for (const JobRecord& job : store.jobs_of_run(run.id)) known.insert(job.folder.filename());
+  }
+  std::set<std::pair<std::filesystem::file_time_type, std::filesystem::path>> lost;
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(submissions, none)) {
+    const std::filesystem::path& folder = entry.path();
+    const std::string name = folder.filename().string();
+    if (!name.starts_with(file_name_of(experiment) + '-') || known.contains(name)) continue;
+    if (is_withdrawn(folder) || !std::filesystem::exists(folder / kScriptName, none)) continue;
+    lost.emplace(std::filesystem::last_write_time(folder / kScriptName, none), folder);
+  }
+  const auto folders = lost | std::views::values;
+  return {folders.begin(), folders.end()};
+}
+
 }  // namespace
 
 bool recover_submissions(const RunListeners& listeners, Queue& queue,
                          const std::string& experiment) {
   Store& store = listeners.store;
-  std::set<std::filesystem::path> known;
-  for (const RunRecord& run : store.runs()) {
-    for (const JobRecord& job : store.jobs_of_run(run.id)) known.insert(job.folder.filename());
-  }
   bool some_found = false;
-  std::error_code none;
-  for (const auto& entry : std::filesystem::directory_iterator(listeners.results / "slurm", none)) {
-    const std::filesystem::path& folder = entry.path();
-    const std::string name = folder.filename().string();
-    if (!name.starts_with(file_name_of(experiment) + '-') || known.contains(name)) continue;
-    if (is_withdrawn(folder) || !std::filesystem::exists(folder / kScriptName, none)) continue;
+  for (const std::filesystem::path& folder :
+       lost_submissions(store, experiment, listeners.results / "slurm")) {
+    std::optional<JobRecord> job;
     try {
-      std::optional<JobRecord> job = record_of_submission(store, experiment, folder);
-      if (!job) continue;
-      job->cluster = queue.limits().cluster;
-      const auto open = queue.find_submission(folder / kScriptName, submitter_of(folder));
-      job->slurm_job = open.value_or(job_of_submission(folder).value_or(""));
-      for (JobTask& task : job->tasks) task.over = !open;
-      Store::Batch batch(store);
-      store.record_job(*job);
-      for (const JobTask& task : job->tasks) {
-        if (open) store.record_status(task.run, RunStatus::kQueued, "");
-      }
-      batch.commit();
-      some_found |= open.has_value();
-      if (open) listeners.progress.say(fmt::format("job {} is found again", *open));
+      job = record_of_submission(store, experiment, folder);
     } catch (const ConfigError& error) {  // not what fsdp-run writes there
       listeners.progress.warn(error.what());
     }
+    if (!job) continue;
+    const std::string here = queue.limits().cluster;
+    if (job->cluster.empty()) job->cluster = here;
+    const bool is_here = is_of_cluster(*job, here);
+    const auto open =
+        is_here ? queue.find_submission(folder / kScriptName, submitter_of(folder)) : std::nullopt;
+    const bool is_over = is_here && !open;
+    job->slurm_job = open.value_or(job_of_submission(folder).value_or(""));
+    for (JobTask& task : job->tasks) task.over = is_over;
+    Store::Batch batch(store);
+    store.record_job(*job);
+    for (const JobTask& task : job->tasks) {
+      if (!is_over) store.record_status(task.run, RunStatus::kQueued, "");
+    }
+    batch.commit();
+    some_found |= !is_over;
+    if (open) listeners.progress.say(fmt::format("job {} is found again", *open));
   }
   return some_found;
 }

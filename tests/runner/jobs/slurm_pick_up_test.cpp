@@ -121,30 +121,6 @@ TEST_CASE_METHOD(OneRunner, "an ended job that Slurm started again had an attemp
   }
 }
 
-TEST_CASE_METHOD(OneRunner, "jobs that waited or ran were submitted again without the database") {
-  const std::vector<RunRecord> planned = runs_of_one_shape(3);
-  const std::vector<RunRecord> runs = submitted(planned);
-  lab.begins_and_finishes(*std::make_unique<FakeJob>(lab.job(runs[0])), "100_0");
-  FakeJob running = lab.job(runs[1]);
-  lab.begins(running, "100_1");
-  std::filesystem::remove(lab.results.path() / "results.sqlite");
-  SlurmRunnerLife next(lab.results, lab.cluster);
-  REQUIRE(next.sweep.pick_up());
-  const std::vector<RunRecord> again = next.plan(planned);
-  CHECK(next.sweep.recover());
-  CHECK(next.attempts(again[0].id) == Statuses{kFinished});
-  CHECK(next.sweep.follows(again[1].id));
-  CHECK(next.sweep.follows(again[2].id));
-  CHECK(next.status(again[2].id) == kQueued);
-  next.happens = {[&] {
-    lab.finishes(running, "100_1");
-    lab.begins_and_finishes(*std::make_unique<FakeJob>(lab.job(runs[2])), "100_2");
-  }};
-  CHECK(next.sweep.follow() == ExitCode::kOk);
-  CHECK(next.attempts(again[1].id) == Statuses{kFinished});
-  CHECK(next.attempts(again[2].id) == Statuses{kFinished});
-}
-
 TEST_CASE_METHOD(OneRunner, "what never reached Slurm is forgotten by the next runner") {
   const std::vector<RunRecord> runs = submitted_without_answer(1);
   lab.cluster.forgets_all();
