@@ -123,6 +123,23 @@ void reopen_unknown(const RunListeners& listeners, std::string_view experiment) 
   }
 }
 
+namespace {
+
+// Returns the job that began the attempt: an open one, else the newest. Slurm's numbers may begin
+// anew, and clusters have the same ones.
+std::optional<JobRecord> job_of_attempt(const Store& store, int64_t run,
+                                        const AttemptStart& start) {
+  std::optional<JobRecord> found;
+  for (JobRecord& job : store.jobs_of_run(run)) {
+    if (slurm_name(job, job.tasks.front().task) != start.slurm_job) continue;
+    if (!job.tasks.front().over) return std::move(job);
+    found = std::move(job);
+  }
+  return found;
+}
+
+}  // namespace
+
 void reopen_restarted(const RunListeners& listeners, std::string_view experiment) {
   Store& store = listeners.store;
   for (const RunRecord& run : store.runs()) {
@@ -131,16 +148,14 @@ void reopen_restarted(const RunListeners& listeners, std::string_view experiment
     for (const int attempt : unrecorded_attempts(store, run.id, paths)) {
       const auto start = read_start(paths, attempt, listeners.warn());
       if (!start || start->slurm_job.empty()) continue;
-      for (JobRecord& job : store.jobs_of_run(run.id)) {
-        JobTask& task = job.tasks.front();
-        if (!task.over || slurm_name(job, task.task) != start->slurm_job) continue;
-        task.over = false;
-        Store::Batch batch(store);
-        store.update_task(job.id, task);
-        store.begin_attempt(run.id, *start, attempt);
-        batch.commit();
-        break;
-      }
+      const auto job = job_of_attempt(store, run.id, *start);
+      if (!job || !job->tasks.front().over) continue;
+      JobTask task = job->tasks.front();
+      task.over = false;
+      Store::Batch batch(store);
+      store.update_task(job->id, task);
+      store.begin_attempt(run.id, *start, attempt);
+      batch.commit();
     }
   }
 }

@@ -87,6 +87,10 @@ class FakeCluster : public Queue {
     scripts.clear();
     known.clear();
   }
+  void begins_numbers_anew() {
+    forgets_all();
+    next_id_ = 100;
+  }
   void waits_again(const std::string& task) { becomes(task, TaskPhase::kQueued, "PENDING", ""); }
 
   bool is_down = false;

@@ -121,6 +121,22 @@ TEST_CASE_METHOD(OneRunner, "an ended job that Slurm started again had an attemp
   }
 }
 
+TEST_CASE_METHOD(OneRunner, "an ended job was reopened by a later one of the same number") {
+  const std::vector<RunRecord> runs = submitted(1);
+  life.happens = {[&] { lab.cluster.becomes("100_0", TaskPhase::kEnded, "CANCELLED", ""); }};
+  CHECK(life.sweep.follow() == ExitCode::kRunFailed);
+  lab.cluster.begins_numbers_anew();
+  REQUIRE(life.sweep.submit(runs));
+  FakeJob job = lab.job(runs[0]);
+  lab.begins(job, "100_0");
+  SlurmRunnerLife next(lab.results, lab.cluster);
+  REQUIRE(next.sweep.pick_up());
+  CHECK(next.store.open_jobs("lab").size() == 1);
+  next.happens = {[&] { lab.finishes(job, "100_0"); }};
+  CHECK(next.sweep.follow() == ExitCode::kOk);
+  CHECK(next.attempts(runs[0].id) == Statuses{kFinished});
+}
+
 TEST_CASE_METHOD(OneRunner, "what never reached Slurm is forgotten by the next runner") {
   const std::vector<RunRecord> runs = submitted_without_answer(1);
   lab.cluster.forgets_all();
