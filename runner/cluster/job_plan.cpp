@@ -176,13 +176,14 @@ DoubledRuns::DoubledRuns(const std::filesystem::path& folder, const JobPlan& pla
       progress_(progress) {
   const auto is_searched = [](const JobRun& run) { return run.search.has_value(); };
   if (std::ranges::none_of(runs, is_searched)) return;
-  experiment_ = load_planned_experiment(folder, plan);
-  const Expansion expansion = experiment_->expand({.profile = plan.profile,
-                                                   .set = plan.set,
-                                                   .repeats = plan.repeats,
-                                                   .only = plan.only,
-                                                   .on_cluster = true},
-                                                  Resources());
+  list_ = runs.front().run.experiment;
+  const Experiment experiment = load_planned_experiment(folder, plan);
+  const Expansion expansion = experiment.expand({.profile = plan.profile,
+                                                 .set = plan.set,
+                                                 .repeats = plan.repeats,
+                                                 .only = plan.only,
+                                                 .on_cluster = true},
+                                                Resources());
   for (const auto& [run, inputs, state, anew] : runs) {
     const auto same = std::ranges::find(expansion.runs, run.position, &Run::position);
     if (!state || same == expansion.runs.end() || !same->doubling) continue;
@@ -236,7 +237,7 @@ void DoubledRuns::write_choice(RunRecord run, const RunRecord& ended) {
 // Returns the value's run, with its record if there is one. A run without a record gets an id that
 // no record has.
 RunRecord DoubledRuns::run_of(Series& series, int64_t value) {
-  RunRecord run = planned_run(*experiment_, doubled_run(series.doubling, value), digest_);
+  RunRecord run = planned_run(list_, doubled_run(series.doubling, value), digest_);
   run.begins_anew = series.state.begins_anew;
   const auto known = std::ranges::find(series.state.known, run.hash, &RunRecord::hash);
   if (known == series.state.known.end()) {

@@ -144,7 +144,7 @@ class DoubledRuns {
   RunRecord run_of(Series& series, int64_t value);
   void write_choice(RunRecord run, const RunRecord& ended);
 
-  std::optional<Experiment> experiment_{};  // if a key is doubled
+  std::string list_{};  // the name of the runs' list; empty if no key is doubled
   std::filesystem::path folder_;
   std::filesystem::path results_;
   FileDigest digest_;

@@ -23,6 +23,7 @@
 #include "runner/plan/planner.h"
 #include "runner/run/planned_runs.h"
 #include "runner/series/speeds.h"
+#include "runner/store/list_name.h"
 #include "runner/table/names.h"
 #include "runner/table/number_text.h"
 #include "runner/table/table.h"
@@ -386,7 +387,8 @@ ExitCode dry_run(const RunArguments& options) {
   choice.expand.check_gpus = false;
   const Experiment experiment = Experiment::load(choice.file);
   const Expansion expansion = checked(experiment, choice, find_host(choice.gpus));
-  const auto planned = planned_runs(experiment, expansion.runs, remembered(file_digest));
+  const std::string list = list_name(experiment.name(), expansion.list_overrides);
+  const auto planned = planned_runs(list, expansion.runs, remembered(file_digest));
   std::string text = "# " + counted(std::ssize(planned), "run") + '\n';
   if (!expansion.profile_reason.empty()) text += "# profile " + expansion.profile_reason + '\n';
   for (const std::string& sentence : expansion.overridden) {
@@ -403,7 +405,7 @@ ExitCode dry_run(const RunArguments& options) {
     }
     text += to_yaml(run.spec);
   }
-  if (choice.expand.on_cluster) text += job_scripts(experiment, expansion.runs, options.results);
+  if (choice.expand.on_cluster) text += job_scripts(list, expansion.runs, options.results);
   std::cout << text;
   return ExitCode::kOk;
 }

@@ -30,8 +30,9 @@ std::vector<std::string> preflight_table(const Preflight& preflight, size_t widt
 // Returns the request to Slurm and what it may cost; empty if nothing is requested.
 std::string request_line(const Preflight& preflight);
 
-// Returns the scripts of the jobs that would be submitted, a YAML document each.
-std::string job_scripts(const Experiment& experiment, const std::vector<Run>& runs,
+// Returns the scripts of the jobs that would be submitted for the list's runs, a YAML document
+// each.
+std::string job_scripts(const std::string& list, const std::vector<Run>& runs,
                         const std::filesystem::path& results);
 
 // Prints a paragraph that begins with `before`.

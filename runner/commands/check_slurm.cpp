@@ -188,15 +188,14 @@ std::string request_line(const Preflight& preflight) {
   return fmt::format("Slurm: {}; {}", what, cost_text(preflight));
 }
 
-std::string job_scripts(const Experiment& experiment, const std::vector<Run>& runs,
+std::string job_scripts(const std::string& list, const std::vector<Run>& runs,
                         const std::filesystem::path& results) {
   std::string text;
   if (runs.empty()) return text;
   const std::filesystem::path folder =
-      std::filesystem::absolute(results) / "slurm" / (file_name_of(experiment.name()) + "-TOKEN");
+      std::filesystem::absolute(results) / "slurm" / (file_name_of(list) + "-TOKEN");
   for (const Submission& submission : submissions_of(runs)) {
-    const SlurmScript script =
-        script_of(submission, experiment.name(), QueueLimits().max_array_size, folder);
+    const SlurmScript script = script_of(submission, list, QueueLimits().max_array_size, folder);
     text += fmt::format("---\n# for {}, from '{}' on\njob_script: |\n",
                         counted(submission.runs, "run"), visible_line(submission.first->point));
     std::istringstream lines(render_script(template_text(script.slurm), script));

@@ -159,8 +159,8 @@ struct Preparation {
     check_results_path(options.results);
     if (has_results(options.results)) results.emplace(options.results);
     if (results) results->require_own(record.name);
-    chosen = planned_runs(experiment, expansion.runs, digest);
-    left_out = left_out_runs(experiment, expansion.left_out, digest);
+    chosen = planned_runs(record.name, expansion.runs, digest);
+    left_out = left_out_runs(record.name, expansion.left_out, digest);
     trainer_digest = digest(trainer);
   }
 
@@ -256,7 +256,7 @@ ExitCode run(const RunArguments& options) {
   const auto expected_value = [&](const auto& series, const std::string&) {
     return series->expected_largest(predict);
   };
-  RunPlanner planner(store, prepared.experiment, prepared.digest,
+  RunPlanner planner(store, prepared.digest,
                      {.device_kind = kind_of_device,
                       .rerun = options.rerun,
                       .expected_value = expected_value,

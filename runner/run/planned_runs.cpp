@@ -50,21 +50,20 @@ void check_at_place(const Expansion& expansion, const Run& run,
   }
 }
 
-RunRecord planned_run(const Experiment& experiment, Run run, const FileDigest& digest) {
+RunRecord planned_run(std::string_view list, Run run, const FileDigest& digest) {
   const std::string hash = run_hash(run.spec, digest);
   const std::string name = file_name_of(run.point) + '-' + hash.substr(0, 8);
   const std::string data = data_digest(run.spec, digest);
   const std::string losses = loss_digest(run.spec, digest);
-  RunRecord planned{
-      .point = std::move(run.point),
-      .spec = std::move(run.spec),
-      .hash = hash,
-      .folder = std::filesystem::path("runs") / file_name_of(experiment.name()) / name,
-      .position = run.position,
-      .series = std::move(run.series),
-      .repeat = run.repeat,
-      .data_digest = data,
-      .loss_digest = losses};
+  RunRecord planned{.point = std::move(run.point),
+                    .spec = std::move(run.spec),
+                    .hash = hash,
+                    .folder = std::filesystem::path("runs") / file_name_of(list) / name,
+                    .position = run.position,
+                    .series = std::move(run.series),
+                    .repeat = run.repeat,
+                    .data_digest = data,
+                    .loss_digest = losses};
   if (run.doubling) {
     planned.family = run.doubling->family(digest);
     planned.family_key = run.doubling->key();
@@ -98,21 +97,21 @@ void check_inputs_of(const Expansion& expansion) {
   }
 }
 
-std::vector<RunRecord> planned_runs(const Experiment& experiment, std::vector<Run> runs,
+std::vector<RunRecord> planned_runs(std::string_view list, std::vector<Run> runs,
                                     const FileDigest& digest) {
   std::vector<RunRecord> planned;
   planned.reserve(runs.size());
-  for (Run& run : runs) planned.push_back(planned_run(experiment, std::move(run), digest));
+  for (Run& run : runs) planned.push_back(planned_run(list, std::move(run), digest));
   return planned;
 }
 
-std::vector<RunRecord> left_out_runs(const Experiment& experiment, std::vector<Run> runs,
+std::vector<RunRecord> left_out_runs(std::string_view list, std::vector<Run> runs,
                                      const FileDigest& digest) {
   std::vector<RunRecord> planned;
   planned.reserve(runs.size());
   for (Run& run : runs) {
     try {
-      planned.push_back(planned_run(experiment, std::move(run), digest));
+      planned.push_back(planned_run(list, std::move(run), digest));
     } catch (const ConfigError&) {  // it could not run now
     }
   }

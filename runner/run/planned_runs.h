@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "contract/spec/run_spec.h"
@@ -23,15 +24,15 @@ void check_at_place(const Expansion& expansion, const Run& run, const std::funct
 // True if `spec` passes check_inputs() whenever `checked` does.
 bool reads_the_same(const RunSpec& spec, const RunSpec& checked);
 
-// Returns the run with its identity and its intended folder, runs/<experiment>/<point>-<hash8>
-// below the results.
-RunRecord planned_run(const Experiment& experiment, Run run, const FileDigest& digest);
+// Returns the run with its identity and its intended folder, runs/<list>/<point>-<hash8> below the
+// results. `list` is as in runner/store/list_name.h: runs of two lists may have the same identity.
+RunRecord planned_run(std::string_view list, Run run, const FileDigest& digest);
 
-std::vector<RunRecord> planned_runs(const Experiment& experiment, std::vector<Run> runs,
+std::vector<RunRecord> planned_runs(std::string_view list, std::vector<Run> runs,
                                     const FileDigest& digest);
 
 // Plans the runs that --only leaves out, except those with unreadable input files.
-std::vector<RunRecord> left_out_runs(const Experiment& experiment, std::vector<Run> runs,
+std::vector<RunRecord> left_out_runs(std::string_view list, std::vector<Run> runs,
                                      const FileDigest& digest);
 
 // Wraps `digest` to compute it once per file.

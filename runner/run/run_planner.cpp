@@ -107,12 +107,8 @@ std::optional<RunRecord> next_to_launch(ValueSearch& series, const KnownValues& 
   return std::nullopt;
 }
 
-RunPlanner::RunPlanner(Store& store, const Experiment& experiment, FileDigest digest,
-                       Settings settings)
-    : store_(store),
-      experiment_(experiment),
-      digest_(std::move(digest)),
-      settings_(std::move(settings)) {}
+RunPlanner::RunPlanner(Store& store, FileDigest digest, Settings settings)
+    : store_(store), digest_(std::move(digest)), settings_(std::move(settings)) {}
 
 std::vector<RunRecord> RunPlanner::plan(const ExperimentRecord& record, const Expansion& expansion,
                                         std::vector<RunRecord> chosen,
@@ -217,7 +213,7 @@ bool RunPlanner::begins_anew(const ValueSearch& series) const {
 }
 
 RunRecord RunPlanner::run_of(const ValueSearch& series, int64_t value) const {
-  return planned_run(experiment_, doubled_run(series.doubling, value), digest_);
+  return planned_run(list_, doubled_run(series.doubling, value), digest_);
 }
 
 // Returns the steps of the values with results, then the steps to the next launch.

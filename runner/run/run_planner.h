@@ -101,7 +101,7 @@ class RunPlanner {
     std::function<void(const std::string&)> say;
   };
 
-  RunPlanner(Store& store, const Experiment& experiment, FileDigest digest, Settings settings);
+  RunPlanner(Store& store, FileDigest digest, Settings settings);
 
   // Records the runs in the store as the experiment's current list. Returns those to launch.
   // `chosen` comes from planned_runs(expansion.runs), `left_out` from
@@ -150,7 +150,6 @@ class RunPlanner {
   bool decide(const Step& step, const RunRecord& record);
 
   Store& store_;
-  const Experiment& experiment_;
   FileDigest digest_;
   Settings settings_;
   std::string list_{};                     // the name under which plan() recorded the runs

@@ -16,6 +16,7 @@
 #include "runner/run/earlier_attempts.h"
 #include "runner/run/planned_runs.h"
 #include "runner/run/run_planner.h"
+#include "runner/store/list_name.h"
 #include "tests/end_to_end/program.h"
 
 namespace fsdp {
@@ -57,19 +58,20 @@ class Submission {
         store_(workplace.results()),
         experiment_(Experiment::load(workplace / "experiment.yaml")),
         digest_(remembered(file_digest)),
-        planner_(store_, experiment_, digest_,
+        planner_(store_, digest_,
                  {.device_kind = slurm_device_kind, .rerun = choice.rerun, .say = [](auto&) {}}),
         folder_(workplace.results() / "slurm" / ("trial-" + choice.token)) {
     const Expansion expansion = experiment_.expand(
         {.set = choice.set, .only = choice.only, .on_cluster = true}, Resources());
-    runs_ = planner_.plan({.name = "trial",
+    const std::string list = list_name(experiment_.name(), expansion.list_overrides);
+    runs_ = planner_.plan({.name = list,
                            .title = "",
                            .file = experiment_.file(),
                            .text = "",
                            .text_digest = "",
                            .profile = ""},
-                          expansion, planned_runs(experiment_, expansion.runs, digest_),
-                          left_out_runs(experiment_, expansion.left_out, digest_));
+                          expansion, planned_runs(list, expansion.runs, digest_),
+                          left_out_runs(list, expansion.left_out, digest_));
     plan_ = {.mode = runs_.front().spec.slurm.mode,
              .file = experiment_.file(),
              .working_directory = workplace / ".",
@@ -78,7 +80,7 @@ class Submission {
              .results = workplace.results(),
              .trainer = STUB_TRAINER_PROGRAM};
     write(runs_);
-    job_ = {.experiment = "trial",
+    job_ = {.experiment = list,
             .token = choice.token,
             .slurm_job = "12",
             .mode = std::string(name_of(plan_.mode)),

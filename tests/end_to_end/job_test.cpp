@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 #include <fstream>
+#include <set>
 
 #include "tests/end_to_end/job_submission.h"
 #include "tests/end_to_end/stub_runs.h"
@@ -104,6 +105,27 @@ TEST_CASE("a job doubles a key as the runner outside would") {
   }
   CHECK(found ==
         "1 finished; 2 finished; 4 finished; 5 finished; 6 out_of_memory; 8 out_of_memory; ");
+}
+
+TEST_CASE("a job chose a value whose folder belonged to another list of the experiment") {
+  const Workplace workplace(
+      "  - {name: same}\n  - {name: other, train.steps: 3}\n"
+      "sweep: {double: {batch.size_per_rank: {from: 1, to: 2}}}\n",
+      "{train.steps: 2, device: cpu, slurm.mode: allocation}");
+  std::set<std::filesystem::path> folders;
+  for (const std::vector<std::string>& set : {{}, std::vector<std::string>{"train.steps=2"}}) {
+    Submission submission(workplace, {.token = std::to_string(set.size()), .set = set});
+    CHECK(submission.run().status == 0);
+    CHECK(submission.follow().empty());
+  }
+  for (const RunRecord& run : Store(workplace.results()).runs()) {
+    CAPTURE(run.experiment, run.point);
+    CHECK(run.status == RunStatus::kFinished);
+    CHECK(run.attempt == 1);
+    CHECK(attempts_with_folder(RunPaths(workplace.results() / run.folder)) == std::vector<int>{1});
+    folders.insert(run.folder);
+  }
+  CHECK(folders.size() == 8);
 }
 
 TEST_CASE("a value that finished with more memory is tried again with less") {

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "base/files/digest.h"
+#include "contract/record/run_paths.h"
 #include "tests/end_to_end/stub_runs.h"
 
 // Tests the runs, output and refusals of fsdp-run.
@@ -237,6 +238,15 @@ TEST_CASE("a dry run prints every run and writes nothing") {
   CHECK_THAT(ended.output,
              Contains("# point: \"second\"") && Contains("# folder: results/runs/trial/second-"));
   CHECK_FALSE(std::filesystem::exists(workplace.results()));
+}
+
+TEST_CASE("a dry run named the folders of the list without --set") {
+  const Workplace workplace(kTwoPoints);
+  const std::string list = file_name_of("trial [train.steps=7]");
+  const Ended ended = workplace.run(
+      {"experiment.yaml", "--launcher", "slurm", "--set", "train.steps=7", "--dry-run"});
+  CHECK_THAT(ended.output, Contains("# folder: results/runs/" + list + "/second-") &&
+                               Contains("/results/slurm/" + list + "-TOKEN/"));
 }
 
 TEST_CASE("a dry run for jobs prints their scripts, too") {
