@@ -350,9 +350,10 @@ bool JobFollower::end_in_allocation(Job& job, Task& task) {
 }
 
 // Records what ranks wrote after their attempts were closed. On a node that failed, ranks may write
-// while the run's next attempt goes on.
-void JobFollower::read_late_events(const Job& job, Task& task) const {
+// while the run's next attempt goes on. Returns the last end that a late result changed.
+std::optional<Ending> JobFollower::read_late_events(const Job& job, Task& task) const {
   Store& store = listeners_.store;
+  std::optional<Ending> changed;
   const std::string name = slurm_name(job.recorded, task.recorded.task);
   for (const AttemptRecord& closed : store.attempts(task.run.id)) {
     if (closed.slurm_job != name || closed.status == RunStatus::kRunning) continue;
@@ -362,21 +363,27 @@ void JobFollower::read_late_events(const Job& job, Task& task) const {
     const std::vector<RankEnd> ranks = store.rank_ends(task.run.id, closed.attempt);
     const auto last = last_event_unix_ms(ranks);
     if (last == before) continue;
-    Ending ending{closed.status, closed.reason, static_cast<int>(closed.reason_rank.value_or(-1))};
-    const Ending said = judge_by_ranks(ranks);
-    if (said.is_result() && is_cut_short(closed.status)) ending = said;
-    store.end_attempt(task.run.id, closed.attempt, ending.status, ending.reason, *last,
-                      ending.reason_rank);
+    if (judge_by_ranks(ranks).is_result() && is_cut_short(closed.status)) {
+      changed = close_attempt(store, listeners_.results, task.run, closed.attempt, AttemptEnd());
+    } else {
+      store.end_attempt(task.run.id, closed.attempt, closed.status, closed.reason, *last,
+                        static_cast<int>(closed.reason_rank.value_or(-1)));
+    }
   }
+  return changed;
 }
 
 void JobFollower::end_task(Job& job, Task& task, std::optional<TaskState> state) {
-  read_late_events(job, task);
+  const std::optional<Ending> late = read_late_events(job, task);
   const bool was_cancelled =
       listeners_.store.run(task.run.id)->status == RunStatus::kCancelled;  // by fsdp-run cancel
   if (!state && was_cancelled)
     state = TaskState{.job = {}, .phase = TaskPhase::kEnded, .state = "CANCELLED"};
   if (task.attempt) task.ended = close(job, task, /*was_requeued=*/false, state);
+  if (late && is_cut_short(task.ended.value_or(RunStatus::kUnknown))) {
+    task.ended = late->status;
+    listeners_.progress.ended(task.run.id, late->status, late->reason, {});
+  }
   if (!task.ended) task.ended = end_without_attempt(job, task, state);
   if (was_ended_by_cluster(*task.ended)) read_spec(task);  // it may be restarted
   // Another job may have begun the run anew.

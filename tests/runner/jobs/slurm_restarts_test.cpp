@@ -41,35 +41,6 @@ TEST_CASE_METHOD(RestartedRun,
   CHECK(lab.cluster.submissions == 3);
 }
 
-TEST_CASE_METHOD(OneRunner, "what ranks wrote after their job was queued again was not recorded") {
-  const std::vector<RunRecord> runs = submitted(runs_of_one_shape(1, /*checkpoint_steps=*/5));
-  FakeJob orphans = lab.job(runs[0]);
-  FakeJob next = lab.job(runs[0]);
-  const bool do_finish = GENERATE(false, true);
-  life.happens = {[&] {
-                    lab.begins(orphans, "100_0");
-                    orphans.steps(7);
-                    orphans.says("node_failed");
-                  },
-                  [&] { lab.cluster.waits_again("100_0"); }};
-  life.happens.resize(life.happens.size() + 8, [] {});
-  life.happens.push_back([&] {
-    CHECK(life.attempts(runs[0].id) == Statuses{kNodeFailed});
-    orphans.steps(9);
-    if (do_finish) orphans.finishes();
-    if (!do_finish) {
-      lab.begins(next, "100_0", 2);
-      next.finishes();
-    }
-    lab.cluster.ends("100_0");
-  });
-  CHECK(life.sweep.follow() == ExitCode::kOk);
-  CHECK(life.status(runs[0].id) == kFinished);
-  CHECK(life.store.newest_steps(runs[0].id, 1, 0, 99).size() == (do_finish ? 20 : 9));
-  CHECK(life.attempts(runs[0].id) ==
-        (do_finish ? Statuses{kFinished} : Statuses{kNodeFailed, kFinished}));
-}
-
 TEST_CASE_METHOD(RestartedRun, "restarts that made progress counted against slurm.max_restarts") {
   std::vector<RunRecord> planned = runs_of_one_shape(1, /*checkpoint_steps=*/1);
   planned[0].spec.slurm.max_restarts = 1;
