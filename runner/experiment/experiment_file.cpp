@@ -37,6 +37,17 @@ std::string read_name(const YamlEntry& entry) {
   return name;
 }
 
+// The name of a list (runner/store/list_name.h) must begin with exactly this name.
+std::string read_experiment_name(const YamlEntry& entry) {
+  std::string name = read_name(entry);
+  if (name.find(" [") != std::string::npos) {
+    refuse_value(entry,
+                 "contains \" [\", which begins the overrides in a list's name; allowed: a name "
+                 "without \" [\"; write 'lab (a)' in place of 'lab [a]'");
+  }
+  return name;
+}
+
 // Returns no overrides if there is no entry.
 Overrides read_overrides(const YamlEntry* entry) {
   Overrides overrides;
@@ -121,7 +132,7 @@ ExperimentFile read_experiment(const std::filesystem::path& path, std::string te
     return entry;
   };
   const YamlEntry* name =
-      read_key("experiment", [&](auto& entry) { file.name = read_name(entry); });
+      read_key("experiment", [&](auto& entry) { file.name = read_experiment_name(entry); });
   if (!name) {
     mistakes.collect([&] {
       throw ConfigError(origin.name, "experiment", "is missing; allowed: experiment: NAME");
