@@ -56,8 +56,9 @@ class JobLoop {
     std::string experiment;
     // Returns the run that follows an ended run, if any.
     std::function<std::optional<RunRecord>(const RunRecord&, RunStatus)> follow_up{};
-    // Called in place of follow_up() if the job of `ended` has chosen the next run by itself.
-    std::function<void(const RunRecord& ended, const RunRecord& chosen)> job_chose{};
+    // Called in place of follow_up() if the job of `ended` has chosen the next run by itself. Sets
+    // chosen.begins_anew.
+    std::function<void(const RunRecord& ended, RunRecord& chosen)> job_chose{};
     // The shortest pause between two queries. It doubles up to 20 times as long while no task
     // changes.
     std::chrono::milliseconds query_interval{3000};

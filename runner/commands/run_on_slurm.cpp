@@ -57,7 +57,7 @@ SlurmRunner::SlurmRunner(const RunListeners& listeners, const JobSubmission::Set
            .follow_up = [&](const RunRecord& ended,
                             RunStatus status) { return planner.after(ended, status); },
            .job_chose = [&](const RunRecord& ended,
-                            const RunRecord& chosen) { planner.job_chose(ended, chosen); },
+                            RunRecord& chosen) { planner.job_chose(ended, chosen); },
            .query_interval = milliseconds(options.query_interval_s),
            .patience = options.detach ? kSlurmPatienceDetached : kSlurmPatience,
            .has_own_time_limit = submission.plan.time_limit_s > 0},

@@ -193,11 +193,12 @@ std::optional<RunRecord> RunPlanner::after(const RunRecord& ended, RunStatus sta
   return std::nullopt;
 }
 
-void RunPlanner::job_chose(const RunRecord& ended, const RunRecord& chosen) {
+void RunPlanner::job_chose(const RunRecord& ended, RunRecord& chosen) {
   const auto found = series_.find(ended.id);
   if (found == series_.end()) return;
   ValueSearch series = found->second;
   series.take_result(ended, ended.status);
+  chosen.begins_anew = begins_anew(series);
   series_.insert_or_assign(chosen.id, std::move(series));
 }
 

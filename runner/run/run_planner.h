@@ -121,8 +121,8 @@ class RunPlanner {
   // to the store were undone.
   std::optional<RunRecord> after(const RunRecord& ended, RunStatus status);
   // Continues the search after `ended` with `chosen`, the run that the job chose by itself.
-  // `chosen` is in the store.
-  void job_chose(const RunRecord& ended, const RunRecord& chosen);
+  // `chosen` is in the store. Sets chosen.begins_anew.
+  void job_chose(const RunRecord& ended, RunRecord& chosen);
 
  private:
   enum class Decision { kLaunch, kLaunchUnlessResult, kKeepResult, kRecordOutOfMemory };

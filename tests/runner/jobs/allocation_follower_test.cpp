@@ -1,5 +1,9 @@
 #include <catch2/catch.hpp>
 
+#include "base/files/file_digest.h"
+#include "runner/cluster/job_plan.h"
+#include "runner/run/planned_runs.h"
+#include "runner/run/run_planner.h"
 #include "tests/runner/jobs/slurm_fixture.h"
 
 using namespace fsdp;
@@ -146,4 +150,37 @@ TEST_CASE_METHOD(
   }
   CHECK(lab.cluster.submissions == 1);
   CHECK(life.store.open_jobs("").empty());
+}
+
+TEST_CASE_METHOD(OneRunner, "a value that a job chose in a --rerun went on from old checkpoints") {
+  const TemporaryFolder folder;
+  const Experiment lab_experiment = Experiment::load(folder.write(
+      "lab.yaml",
+      "experiment: lab\nbase: {device: cpu, checkpoint.at_end: true, slurm.mode: allocation}\n"
+      "sweep: {double: {batch.size_per_rank: {from: 1, to: 2}}}\n"));
+  const Expansion expansion = lab_experiment.expand({.on_cluster = true}, {});
+  RunPlanner planner(
+      life.store, file_digest,
+      {.device_kind = slurm_device_kind, .rerun = GENERATE(false, true), .say = [](auto&) {}});
+  const std::vector<RunRecord> runs = planner.plan(
+      experiment("lab"), expansion, planned_runs("lab", expansion.runs, file_digest), {});
+  life.job_chose = [&](const RunRecord& ended, RunRecord& chosen) {
+    planner.job_chose(ended, chosen);
+  };
+  REQUIRE(life.sweep.submit(runs));
+  const RunRecord next =
+      planned_run("lab", doubled_run(expansion.runs[0].doubling, 2), file_digest);
+  job_chooses(lab.results.path(), life.store.open_jobs("").at(0), 0, next);
+  FakeJob first = lab.job(runs[0]);
+  life.happens = {[&] {
+                    lab.begins(first, "100");
+                    first.finishes();
+                  },
+                  [] {}, [&] { lab.cluster.ends("100", "NODE_FAIL"); }};
+  life.happens.resize(40, [&] { life.is_asked_to_stop = lab.cluster.submissions == 2; });
+  CHECK(life.sweep.follow() == ExitCode::kInterrupted);
+  REQUIRE(lab.cluster.submissions == 2);
+  const auto again = read_record<JobRun>(lab.submission(life.store) / "run-0.json");
+  CHECK(again.run.family_value == 2);
+  CHECK(again.begins_anew == runs[0].begins_anew);
 }

@@ -298,8 +298,9 @@ class SlurmRunnerLife {
                      return follow_up ? follow_up(run, status) : std::nullopt;
                    },
                .job_chose =
-                   [this](const RunRecord& ended, const RunRecord& chosen) {
+                   [this](const RunRecord& ended, RunRecord& chosen) {
                      chosen_after.emplace_back(ended.id, chosen.id);
+                     if (job_chose) job_chose(ended, chosen);
                    }},
               {.now = [this] { return now_; },
                .wait = [this](std::chrono::milliseconds time) { return wait(time); }}) {}
@@ -322,6 +323,7 @@ class SlurmRunnerLife {
   RecordingProgress progress;
   std::deque<std::function<void()>> happens;
   std::function<std::optional<RunRecord>(const RunRecord&, RunStatus)> follow_up;
+  std::function<void(const RunRecord&, RunRecord&)> job_chose;
   std::vector<std::pair<int64_t, int64_t>> chosen_after{};  // ids: ended run, chosen run
   bool is_asked_to_stop = false;
 
