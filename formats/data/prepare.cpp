@@ -10,6 +10,7 @@
 
 #include "base/files/digest.h"
 #include "base/files/file_lock.h"
+#include "base/system/processor.h"
 #include "base/text/config_error.h"
 #include "base/text/json.h"
 #include "formats/data/document_maker.h"
@@ -68,8 +69,7 @@ struct Batch {
 WrittenDocuments write_documents(const path& data, const DocumentParts& parts,
                                  PreparedWriter& writer, const PrepareOptions& options) {
   RecordFile file(data);
-  const auto processors = static_cast<int>(std::thread::hardware_concurrency());
-  const int threads = std::max(1, options.threads == 0 ? processors : options.threads);
+  const int threads = options.threads == 0 ? available_cores() : std::max(1, options.threads);
   std::deque<Worker> workers;
   for (int i = 0; i < threads; ++i) workers.emplace_back(file, parts);
   std::deque<Batch> batches;

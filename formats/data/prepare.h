@@ -34,7 +34,7 @@ std::optional<ChatTemplate> chat_template_of(const DataSource& source);
 std::string prepared_name(const DataSource& source, const FileDigestOf& digest_of);
 
 struct PrepareOptions {
-  int threads = 0;  // 0: as many as there are processors
+  int threads = 0;  // 0: as many as available_cores()
   // Called repeatedly on the calling thread, with the bytes read of the data file and its size.
   // Both are 0 while another process makes the file.
   std::function<void(int64_t read_bytes, int64_t all_bytes)> on_progress = [](int64_t, int64_t) {};

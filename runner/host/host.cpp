@@ -11,8 +11,8 @@
 #include <memory>
 #include <ranges>
 #include <set>
-#include <thread>
 
+#include "base/system/processor.h"
 #include "base/text/config_error.h"
 
 namespace fsdp {
@@ -116,7 +116,7 @@ std::string device_kinds(std::span<const Gpu> gpus) {
 
 Host find_host(const std::optional<std::string>& gpus_option) {
   Host host{.name = host_name(), .gpus = usable_gpus(gpus_option), .resources = {}};
-  host.resources.cpu_cores = std::max(1U, std::thread::hardware_concurrency());
+  host.resources.cpu_cores = available_cores();
   host.resources.gpu_count = std::ssize(host.gpus);
   for (const Gpu& gpu : host.gpus) {
     const double gib = static_cast<double>(gpu.memory_bytes) / (1 << 30);

@@ -1,7 +1,8 @@
-"""The memory limit of a job or container: what users are told about it, and the end of a run
-that exceeds it. The test makes its own cgroup of version 1. It is skipped if it cannot, for example
-if it is not root."""
+"""The limits of a job or container: what users are told about them, and the end of a run that
+exceeds the one of memory. The tests make their own cgroups of version 1. They are skipped if they
+cannot, for example if they are not root."""
 
+import contextlib
 import json
 import os
 import re
@@ -14,7 +15,7 @@ import pytest
 from few_games import few_games
 from waiting import wait_until
 
-CGROUPS = Path("/sys/fs/cgroup/memory")
+CGROUPS = Path("/sys/fs/cgroup")
 EXPERIMENT = """experiment: limited
 base:
   device: cpu
@@ -51,12 +52,12 @@ class Cgroup:
                 if Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0")[0].endswith(b"fsdp-train")]
 
 
-@pytest.fixture
-def cgroup():
-    folder = CGROUPS / f"fsdp-test-{os.getpid()}"
+@contextlib.contextmanager
+def made(hierarchy: str, file: str):
+    folder = CGROUPS / hierarchy / f"fsdp-test-{os.getpid()}"
     try:
         folder.mkdir()
-        (folder / "memory.oom_control").read_text()
+        (folder / file).read_text()
     except OSError as error:
         pytest.skip(f"no cgroup can be made: {error}")
     cgroup = Cgroup(folder)
@@ -65,6 +66,12 @@ def cgroup():
         os.kill(process, signal.SIGKILL)
     wait_until("the cgroup is empty", lambda: not cgroup.processes())
     folder.rmdir()
+
+
+@pytest.fixture
+def cgroup():
+    with made("memory", "memory.oom_control") as cgroup:
+        yield cgroup
 
 
 @pytest.fixture
@@ -185,3 +192,12 @@ def test_a_kill_while_files_filled_the_memory_is_no_lack_of_it(fsdp_run, cgroup,
     assert row["status"] == "failed" and row["reason"].startswith("rank 0 killed by signal 9"), row["reason"]
     if kernel_kills() == kills:
         assert "memory" not in row["reason"]
+
+
+def test_a_quota_of_cpu_time_is_the_cores_that_there_are(fsdp_run):
+    options = (*fsdp_run.options, "--set", "strategy.kind=ddp", "--set", "strategy.ranks=2")
+    with made("cpu", "cpu.cfs_quota_us") as cgroup:
+        (cgroup.folder / "cpu.cfs_period_us").write_text("100000")
+        (cgroup.folder / "cpu.cfs_quota_us").write_text("150000")
+        _, output = fsdp_run("check", *options, within=cgroup)
+    assert "more ranks than this host's 1 core;" in " ".join(output.split()), output
