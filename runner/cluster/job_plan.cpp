@@ -218,13 +218,15 @@ std::optional<RunRecord> DoubledRuns::after(const RunRecord& ended, RunStatus st
   return next;
 }
 
-// A requeued job makes its earlier choices again. They have their files already.
+// A requeued job makes its earlier choices again. They have their files already. Repeats of a run
+// have one hash.
 void DoubledRuns::write_choice(RunRecord run, const RunRecord& ended) {
   run.id = 0;
   write_spec(RunPaths(results_ / run.folder), run.spec);
   int64_t number = 0;
   for (; std::filesystem::exists(chosen_file(folder_, number)); ++number) {
-    if (read_record<RunRecord>(chosen_file(folder_, number)).hash == run.hash) return;
+    const auto chosen = read_record<RunRecord>(chosen_file(folder_, number));
+    if (chosen.point == run.point && chosen.hash == run.hash) return;
   }
   // An earlier job may own the run. The owner of the run before it owns this one, too.
   const std::string owner = folder_.filename();

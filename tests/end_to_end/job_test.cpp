@@ -128,6 +128,32 @@ TEST_CASE("a job chose a value whose folder belonged to another list of the expe
   CHECK(folders.size() == 8);
 }
 
+TEST_CASE("what a job chose for a second repeat was taken for the first one's choice") {
+  const Workplace workplace(
+      "  - {name: FSDP}\nsweep: {double: {batch.size_per_rank: {from: 1}}, repeats: 2}\n",
+      "{train.steps: 2, device: cpu, memory_limit_gib: 1, slurm.mode: allocation}");
+  Submission submission(workplace);
+  submission.run({{"STUB_RULES", "batch_above=2,out_of_memory=no room"}});
+  const std::string last = text_of(submission.folder() / "chosen-3.json");
+  CHECK_THAT(last, Contains("size_per_rank=4 #2"));
+}
+
+TEST_CASE("a job that runs again left alone the values that an earlier job had chosen") {
+  const Workplace workplace(
+      "  - {name: FSDP}\nsweep: {double: {batch.size_per_rank: {from: 1}}}\n",
+      "{train.steps: 2, device: cpu, memory_limit_gib: 1, slurm.mode: allocation}");
+  const Variables rules{{"STUB_RULES", "batch_above=2,out_of_memory=no room"}};
+  Submission before(workplace);
+  before.run(rules);
+  CHECK(before.follow().empty());
+  Submission again(workplace, {.rerun = true, .token = "other"});
+  CHECK_THAT(again.run(rules).errors, !Contains("left alone"));
+  CHECK(again.follow().empty());
+  CHECK(statuses(workplace) ==
+        "FSDP size_per_rank=1 finished 2, FSDP size_per_rank=2 finished 2, "
+        "FSDP size_per_rank=4 out_of_memory 2");
+}
+
 TEST_CASE("a value that finished with more memory is tried again with less") {
   const Workplace workplace(
       "  - {name: FSDP}\nsweep: {double: {batch.size_per_rank: {from: 1, to: 16}}}\n",

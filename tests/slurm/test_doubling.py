@@ -25,6 +25,14 @@ def test_the_largest_batch_is_found(cluster, workplace, mode):
     assert all(len(statuses) == 1 for statuses in work.attempts().values())
 
 
+def test_one_job_doubles_a_key_for_each_of_the_repeats_of_the_command_line(cluster, workplace):
+    work = work_that_doubles(workplace, cluster, "allocation")
+    work.call(*work.with_stub("--repeats", "2"))
+    of_repeats = {f"{value} #{repeat}": status for repeat in (1, 2) for value, status in FOUND.items()}
+    assert values(work) == of_repeats
+    assert len(work.query("select * from jobs")) == 1
+
+
 def test_detached_the_next_call_goes_on(cluster, workplace):
     work = work_that_doubles(workplace, cluster, "per_run")
     for _ in range(2):
