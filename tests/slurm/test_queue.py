@@ -78,7 +78,7 @@ def test_a_run_that_is_requeued_and_held_is_said_and_blocks_no_later_one(cluster
     work.end_of(first, status=130)
     gate.touch()
     work.call(*work.with_stub("--only", "b", "--detach"))
-    cluster.wait_until("b has ended", lambda: work.records("end.json"))
+    cluster.wait_until("b has ended", lambda: (work.run_folder("b") / "attempt-1/end.json").exists())
     assert cluster.call("scontrol", "release", row["slurm_job"]).returncode == 0
     work.call(*work.with_stub())
     assert work.attempts() == {"a": ["preempted", "finished"], "b": ["finished"]}
