@@ -357,6 +357,24 @@ TEST_CASE("a job that runs again what has a result begins anew, and after a requ
   CHECK(rows(workplace)[0].resumed_from_step > 0);
 }
 
+TEST_CASE("a job that Slurm started late ran what a runner outside of jobs had taken") {
+  const Workplace workplace(kTwoPoints, kBase);
+  Submission submission(workplace);
+  {
+    Store store(workplace.results());
+    JobRecord job = store.open_jobs("trial").at(0);
+    for (JobTask& task : job.tasks) {
+      task.over = true;
+      store.update_task(job.id, task);
+    }
+  }
+  CHECK(workplace.run({"experiment.yaml", "--only", "second"}).status == 0);
+  const Ended job = submission.run();
+  CHECK_THAT(job.errors, Contains("second: left alone, because a later call has taken it") &&
+                             Contains("first: finished"));
+  CHECK_FALSE(std::filesystem::exists(submission.paths(1).attempt(2)));
+}
+
 TEST_CASE("a job runs only what was submitted, and refuses a damaged record of it") {
   const Workplace workplace(kTwoPoints, kBase);
   Submission submission(workplace);

@@ -67,6 +67,28 @@ TEST_CASE("the results of a class are one table, in which each run says whose it
   CHECK_THAT(again.output, Contains("bob: 1 experiment, 2 runs, 0 of them new"));
 }
 
+TEST_CASE("a copied folder, another experiment and a person without results are told") {
+  const Workplace workplace(kTwoPoints);
+  CHECK(workplace.run().status == 0);
+  move_results(workplace, "class/alice");
+  std::filesystem::copy(workplace / "class/alice", workplace / "class/gina",
+                        std::filesystem::copy_options::recursive);
+  std::ofstream(workplace / "other.yaml")
+      << "experiment: my lab\nbase: {device: cpu}\npoints:\n  - {name: one}\n";
+  CHECK(workplace.run({"other.yaml"}).status == 0);
+  move_results(workplace, "class/dave");
+  CHECK(workplace.call({"merge", "class/alice", "class/dave", "class/gina"}).status == 0);
+  std::ofstream(workplace / "roster.txt") << "alice\r\n\n \tdave\ngina\nhugo the second \n";
+  const Ended table =
+      workplace.call({"report", "trial", "--class", "steps", "--roster", "roster.txt"});
+  INFO(table.output);
+  CHECK(
+      table.output.ends_with("dave has no runs in this table; other experiments: my lab.\n"
+                             "hugo the second is on the roster and has no results.\n"
+                             "gina's 2 runs are alice's: same attempts, hosts and times.\n"));
+  CHECK_THAT(table.output, !Contains("not on the roster") && !Contains("alice has"));
+}
+
 TEST_CASE(
     "of a class's folders those that hold nothing are skipped, named, and tell in the status") {
   const Workplace workplace("  - {name: one}\n");

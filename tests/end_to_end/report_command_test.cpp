@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 #include <fstream>
+#include <map>
 
 #include "tests/end_to_end/stub_runs.h"
 
@@ -20,6 +21,21 @@ Ended run_report(const Workplace& workplace, std::vector<std::string> options) {
   std::vector<std::string> command{FSDP_RUN_PROGRAM};
   for (const std::string& word : report(workplace, std::move(options))) command.push_back(word);
   return Program(workplace / "", command).wait();
+}
+
+// Returns what the page tells to call, behind "./fsdp-run ". The page is of one list of runs.
+std::string arguments_on(const std::string& page) {
+  const std::string begin = R"("commands":["./fsdp-run )";
+  REQUIRE_THAT(page, Contains(begin));
+  const size_t place = page.find(begin) + begin.size();
+  return page.substr(place, page.find('"', place) - place);
+}
+
+// Calls fsdp-run in `folder` with the results in "again" there.
+int status_again(const std::filesystem::path& folder, const std::string& arguments) {
+  const std::string command =
+      FSDP_RUN_PROGRAM + (' ' + arguments) + " --results again --trainer " + STUB_TRAINER_PROGRAM;
+  return Program(folder, {"/bin/sh", "-c", command}).wait().status;
 }
 
 TEST_CASE("report takes experiments by file and by name, and says what there is") {
@@ -156,21 +172,33 @@ TEST_CASE("runs with --set are a list of their own, and leave the file's list as
   CHECK(Store(workplace.results()).experiments().size() == 2);
 
   run_report(workplace, {list, "--output", "page.html"});
-  const std::string page = text_of(workplace / "page.html");
-  const std::string begin = R"("commands":["./fsdp-run )";
-  REQUIRE_THAT(page, Contains(begin));
-  const size_t place = page.find(begin) + begin.size();
-  const std::string arguments = page.substr(place, page.find('"', place) - place);
+  const std::string arguments = arguments_on(text_of(workplace / "page.html"));
   CHECK(arguments == "experiment.yaml --profile other --set train.steps=7");
-  const std::string command =
-      FSDP_RUN_PROGRAM + (' ' + arguments) + " --results again --trainer " + STUB_TRAINER_PROGRAM;
-  REQUIRE(Program(workplace / "", {"/bin/sh", "-c", command}).wait().status == 0);
+  REQUIRE(status_again(workplace / "", arguments) == 0);
   const auto hashes = [&](const std::string& results) {
     std::vector<std::string> hashes;
     for (const auto& row : Store(workplace / results).comparison(list)) hashes.push_back(row.hash8);
     return hashes;
   };
   CHECK(hashes("again") == hashes("results"));
+}
+
+TEST_CASE("a page's command names the file by a path from where the page was made") {
+  const Workplace workplace(kTwoPoints);
+  std::filesystem::create_directories(workplace / "course/labs");
+  std::filesystem::rename(workplace / "experiment.yaml", workplace / "course/labs/one lab.yaml");
+  REQUIRE(workplace.run({"course/labs/one lab.yaml", "--only", "second"}).status == 0);
+  for (const auto& [folder, path] :
+       std::map<std::string, std::string>{{"", "course/labs/one lab.yaml"},
+                                          {"course", "labs/one lab.yaml"},
+                                          {"results", workplace / "course/labs/one lab.yaml"}}) {
+    CAPTURE(folder);
+    std::vector<std::string> command = report(workplace, {"--format", "html"});
+    command.insert(command.begin(), FSDP_RUN_PROGRAM);
+    const std::string arguments = arguments_on(Program(workplace / folder, command).wait().output);
+    CHECK(arguments == '\'' + path + '\'');
+    CHECK(status_again(workplace / folder, arguments + " --only second") == 0);
+  }
 }
 
 TEST_CASE("--repeats runs each point several times, in a list of its own") {

@@ -276,6 +276,14 @@ def test_what_is_said(plan, words, said, not_said):
     assert said in text and not_said not in text, text
 
 
+def test_host_memory_that_is_not_compared_is_said_once_with_the_most_that_is_needed(plan, rows):
+    words = [*OFFLOAD, "--ranks", "1,2,4"]
+    most_gib = max(row["memory_node_bytes_max"] for row in rows(*words)) / 2**30
+    text = plan(*words)
+    assert text.count("not compared with what a node has") == 1, text
+    assert f"Host memory: up to {most_gib:.3g} GiB of a node, not compared" in text, text
+
+
 def test_a_run_fits_if_the_ranks_of_a_node_fit_into_its_memory(call, trainer, tmp_path):
     text = call(LAB, "--only", "offload", "--dry-run").stdout
 

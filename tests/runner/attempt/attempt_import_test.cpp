@@ -228,6 +228,36 @@ TEST_CASE("an attempt of a job that the lost database knew is recorded if it has
   if (has_ended) CHECK(attempts[0].status == RunStatus::kFailed);
 }
 
+TEST_CASE("an attempt below later ones, of a job that ended or of a runner, is recorded") {
+  Submitted run;
+  run.store.end_attempt(run.run.id, run.store.begin_attempt(run.run.id, attempt_start(), 2),
+                        RunStatus::kFinished, "", 5'000);
+  const bool is_of_job = GENERATE(true, false);
+  run.begin(1, is_of_job ? "12_3" : "");
+  write_end(run.paths(), 1,
+            {.outcome = LaunchOutcome::kFailed,
+             .reason = "rank 0 exited with status 1",
+             .ended_unix_ms = 2'000,
+             .inputs_compared = true});
+  const auto ignore = [](const std::string&) {};
+  const auto import_others = [&] {
+    return import_attempts_of_others(run.store, run.results.path(), "lab", ignore);
+  };
+  if (is_of_job) {
+    CHECK(import_others() == 0);  // who follows the job records it
+    run.job.tasks.front().over = true;
+    run.store.update_task(run.store.jobs_of_run(run.run.id).front().id, run.job.tasks.front());
+    CHECK(import_others() == 1);
+  } else {
+    CHECK(recover_attempts(run.store, run.results.path(), "lab", ignore) == 1);
+  }
+  const auto attempts = run.store.attempts(run.run.id);
+  REQUIRE(attempts.size() == 2);
+  CHECK(attempts[0].attempt == 1);
+  CHECK(attempts[0].status == RunStatus::kFailed);
+  CHECK(run.store.run(run.run.id)->status == RunStatus::kFinished);
+}
+
 TEST_CASE("attempts of others are not ours") {
   Submitted job;
   job.begin(1, "12_4");

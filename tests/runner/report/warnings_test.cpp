@@ -225,6 +225,8 @@ TEST_CASE("a warning names the rows and says what to do") {
       {"other processes took up to 41 % of the CPU time while ranks waited for a CPU: 4xFSDP; end "
        "them, then use --rerun",
        busy(41.4, 120)},
+      {"end other programs on the host, and use more steps or --repeats 5",
+       noise(DeviceKind::kCuda, 43)},
       {"began: 4xFSDP; end them (nvidia-smi", set(&Row::other_processes, 2)},
       {"times and memory cover only the steps after a checkpoint: 4xFSDP from step 20; --rerun",
        set(&Row::resumed_from_step, 20)},
