@@ -13,13 +13,13 @@
 
 #include "base/system/unix_time.h"
 #include "base/text/config_error.h"
+#include "base/text/utf8.h"
 #include "contract/spec/yaml_value.h"
 #include "runner/commands/commands.h"
 #include "runner/commands/console.h"
 #include "runner/commands/find_run.h"
 #include "runner/commands/options.h"
 #include "runner/commands/print_report.h"
-#include "runner/page/notes_html.h"
 #include "runner/report/columns.h"
 #include "runner/series/run_keys.h"
 
@@ -34,7 +34,7 @@ struct ReportArguments {
   std::filesystem::path roster;            // empty, or a file of names
   std::string since;
   std::optional<int64_t> since_unix_ms;
-  std::filesystem::path notes;  // empty, or a file of Markdown
+  std::filesystem::path notes;  // empty, or a file of text
   Listed listed = Listed::kNow;
   Output<Format> output;
   Format format = Format::kTable;
@@ -131,7 +131,10 @@ void read_head(ReportArguments& arguments) {
     throw ConfigError(given, "", "is for an HTML page; add --format html or --output FILE.html");
   }
   if (!arguments.notes.empty()) {
-    head.notes = notes_html(read_text_file(arguments.notes), arguments.notes);
+    head.notes = read_text_file(arguments.notes);
+    if (!is_utf8(head.notes)) {
+      throw ConfigError(arguments.notes.string(), "", "is not UTF-8; save the text as UTF-8");
+    }
   }
 }
 
@@ -212,7 +215,7 @@ void add_page_options(CLI::App& command, ReportArguments& arguments) {
              "html: the page's title (default: the experiment's)");
   add_option(command, "--author TEXT", arguments.report.html.head.author,
              "html: who hands it in, and for which course");
-  add_option(command, "--notes FILE", arguments.notes, "html: your own text, in Markdown");
+  add_option(command, "--notes FILE", arguments.notes, "html: your own text, in paragraphs");
 }
 
 // Adds the options that choose what a row is. At most one may be given.
@@ -245,7 +248,7 @@ CommandFunction add_report_command(CLI::App& command) {
   fsdp-run report lab --where "ranks = 4" --where "loss_last < 2"
   fsdp-run report lab --baseline 4xDDP --group batch_size_per_rank
   fsdp-run report lab --output lab.html         or .md, .tex, .csv, .json
-  fsdp-run report lab --output lab.html --author "Ada, CS 101" --notes notes.md
+  fsdp-run report lab --output lab.html --author "Ada, CS 101" --notes notes.txt
   fsdp-run report lab --all                     with the lists of --set
   fsdp-run report "lab [train.steps=20]"        the runs made with this --set
   fsdp-run report lab --class tokens/s,memory   who measured what, after merge

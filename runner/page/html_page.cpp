@@ -40,9 +40,6 @@ std::string html_page(const HtmlPage& page) {
     rest.remove_prefix(end + 2);
     if (name == "title") text += title;
     if (name == "style") text += kHtmlStyle;
-    if (name == "notes" && !page.notes.empty()) {
-      text += "<section class=\"reader\">\n" + page.notes + "</section>\n";
-    }
     if (name == "sections") text += page.sections;
     if (name == "data") text += safe_in_script(page.data);
     if (name == "library") text += kFigureLibrary;

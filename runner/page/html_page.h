@@ -11,7 +11,6 @@ struct HtmlPage {
   std::string_view sections;  // markup of its main part
   std::string_view script;    // fills the sections
   std::string data;           // JSON for the script
-  std::string notes{};        // markup above the sections, as notes_html() makes it
 };
 
 std::string html_page(const HtmlPage& page);

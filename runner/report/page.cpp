@@ -100,7 +100,10 @@ std::string page_data(const Table& table, const Report& report, const std::deque
   for (const auto& [digest, text] : html.experiment_texts) texts.add(digest, text);
   const std::string question = html.head.title.empty() ? "" : table.title;
   return JsonObject()
-      .add("head", JsonObject().add("question", question).add("author", html.head.author))
+      .add("head", JsonObject()
+                       .add("question", question)
+                       .add("author", html.head.author)
+                       .add("notes", html.head.notes))
       .add("results", report.results)
       .add("experiments", mapped(html.experiments, experiment_data))
       .add("commands", html.commands)
@@ -144,8 +147,7 @@ std::string render_page(const Table& table, const Report& report,
   return html_page({.title = head.title.empty() ? title : head.title,
                     .sections = kReportSections,
                     .script = kReportScript,
-                    .data = page_data(table, report, series),
-                    .notes = head.notes});
+                    .data = page_data(table, report, series)});
 }
 
 }  // namespace fsdp

@@ -83,7 +83,7 @@ struct RunDetail {
 struct PageHead {
   std::string title{};   // empty: the experiment's title
   std::string author{};  // who wrote the page, and in which course, for example
-  std::string notes{};   // markup, as notes_html() makes it
+  std::string notes{};   // paragraphs with blank lines between them
 };
 
 struct HtmlDetail {

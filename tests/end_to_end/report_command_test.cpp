@@ -259,6 +259,14 @@ TEST_CASE("an output's name says its format, where none is asked for") {
                               Contains("allowed are table, markdown, json, html"));
 }
 
+TEST_CASE("notes that are not UTF-8 are refused") {
+  const Workplace workplace(kTwoPoints);
+  std::ofstream(workplace / "notes.txt") << "caf\xe9";
+  const Ended ended = run_report(workplace, {"--format", "html", "--notes", "notes.txt"});
+  CHECK(ended.status == 2);
+  CHECK_THAT(ended.errors, Contains("notes.txt: is not UTF-8; save the text as UTF-8"));
+}
+
 TEST_CASE("report --reference exits 1 when a figure is outside its tolerance") {
   const Workplace workplace(kTwoPoints);
   REQUIRE(workplace.run().status == 0);

@@ -34,18 +34,7 @@ RULES = "point=plain-size_per_rank-4,step=1,out_of_memory=it does not fit;" \
     "point=checkpointed-size_per_rank-8,step=1,out_of_memory=it does not fit"
 
 
-# The test fails if the script of the SVG runs. The table is wider than a phone.
-SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="900" height="200" onload="alert(1)"><script>alert(2)</script></svg>'
-NOTES = f"""# What I saw
-
-FSDP is *slower*, see `4xDDP`: {HOSTILE}
-
-| strategy | why it is as fast as it is | loss |
-|:--|---|--:|
-| `{'wide_' * 20}` | it gathers | 2.5 |
-
-![the loss, falling](figures/loss.svg) [a paper](https://example.org) [a trap](javascript:alert(3))
-"""
+NOTES = f"\nFSDP is *slower*\nthan DDP.\n  \n<script>alert(1)</script> {HOSTILE}\n\n\n{'wide_' * 20}\n"
 FILE_TEXT = f"# {HOSTILE}\nexperiment: trial\n"
 
 
@@ -187,9 +176,7 @@ def opened(results):
 
 def make_results(folder, runner, stub_trainer):
     (folder / "experiment.yaml").write_text(json.dumps(EXPERIMENT))
-    (folder / "notes.md").write_text(NOTES)
-    (folder / "figures").mkdir()
-    (folder / "figures/loss.svg").write_text(SVG)
+    (folder / "notes.txt").write_text(NOTES)
     run_program(runner, folder, "experiment.yaml", "--trainer", stub_trainer, "--max-parallel", "4",
                 STUB_RULES=RULES)
     with opened(folder / "results") as database:
@@ -211,5 +198,5 @@ def make_results(folder, runner, stub_trainer):
         folder, write_page("report.html"), write_page("large.html", "--results", "many"),
         write_page("ranks.html", "--results", "ranks", "--where", "point ~ ranks"), band,
         write_page("failures.html", "--where", "status = out_of_memory"),
-        write_page("notes.html", "--notes", "notes.md"),
+        write_page("notes.html", "--notes", "notes.txt"),
         write_page("absurd.html", "--results", "absurd"))

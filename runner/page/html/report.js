@@ -49,14 +49,14 @@ function measuredText(report, runs) {
     (devices.size > 0 ? ` (${[...devices].join(", ")})` : "") + ".";
 }
 
-// Shows the author, and the question if the title is another.
-function showHead({question, author}) {
+// Shows the author, the question if the title is another, and the paragraphs of the author's notes.
+function showHead({question, author, notes}) {
   document.getElementById("measured").before(...[question, author].filter((text) => text !== "")
     .map((text) => element("p", {class: "byline"}, text)));
-  for (const table of document.querySelectorAll(".reader table")) {
-    table.before(element("div"));
-    table.previousSibling.replaceWith(scrollBox("Table of the notes", table));
-  }
+  const paragraphs = notes.split(/\n\s*\n/).map((text) => text.trim()).filter((text) => text !== "");
+  if (paragraphs.length === 0) return;
+  document.querySelector("main").prepend(
+    element("section", {class: "reader"}, ...paragraphs.map((text) => element("p", {}, text))));
 }
 
 function allFigures(report, runs) {
