@@ -1,11 +1,7 @@
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <array>
 #include <iostream>
 #include <memory>
 #include <set>
-#include <span>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -21,14 +17,12 @@
 #include "runner/commands/options.h"
 #include "runner/commands/print_report.h"
 #include "runner/report/columns.h"
-#include "runner/series/run_keys.h"
 
 namespace fsdp {
 namespace {
 
 struct ReportArguments {
   std::vector<std::string> experiments;    // names or files; none: every one in the results
-  std::vector<std::string> compare;        // none, or two runs
   std::filesystem::path reference;         // empty, or a file of published figures
   std::vector<std::string> class_figures;  // none, or columns
   std::filesystem::path roster;            // empty, or a file of names
@@ -85,39 +79,6 @@ Answer beside_reference(ReportArguments& arguments, Store& store) {
   put_html_detail(arguments, store);
   const auto [text, passed] = render_reference(arguments.format, report, reference);
   return {text, passed ? ExitCode::kOk : ExitCode::kRunFailed};
-}
-
-ComparisonRow find_row(Store& store, const std::string& word) {
-  const RunRecord run = find_run(store, word);
-  std::vector<ComparisonRow> rows = store.comparison(run.experiment, Listed::kEver);
-  name_variants(rows);
-  const auto row = std::ranges::find(rows, run.id, &ComparisonRow::run);
-  if (row == rows.end()) {  // a database of others
-    throw ConfigError("--compare", word,
-                      "is run " + run_label(run) +
-                          ", but the results do not hold its experiment; allowed: a run that "
-                          "`fsdp-run report` shows");
-  }
-  return std::move(*row);
-}
-
-Answer side_by_side(ReportArguments& arguments, Store& store) {
-  Report& report = arguments.report;
-  report.width = 0;  // the two names are shown in full
-  for (const std::string& word : arguments.compare) report.rows.push_back(find_row(store, word));
-  const ComparisonRow& first = report.rows[0];
-  const ComparisonRow& second = report.rows[1];
-  if (first.run == second.run) {
-    throw ConfigError("--compare", "", "both words name the same run, " + first.point);
-  }
-  report.notes.push_back(
-      fmt::format("The table has the columns in which the two runs differ. `fsdp-run diff {} {}` "
-                  "shows the keys that differ.",
-                  first.run, second.run));
-  if (arguments.format == Format::kHtml) {
-    read_html_detail(report.html, store, std::array{&first, &second});
-  }
-  return {render_differences(arguments.format, report), ExitCode::kOk};
 }
 
 // Reads the options that only a page has.
@@ -186,8 +147,7 @@ ExitCode report_command(ReportArguments& arguments) {
   }
   Store store = existing_results(report.results);
   refresh_open_jobs(store, report.results);
-  const auto [text, code] = !arguments.compare.empty()         ? side_by_side(arguments, store)
-                            : !arguments.reference.empty()     ? beside_reference(arguments, store)
+  const auto [text, code] = !arguments.reference.empty()       ? beside_reference(arguments, store)
                             : !arguments.class_figures.empty() ? of_class(arguments, store)
                                                                : comparison(arguments, store);
   write_output(arguments.output.file, text);
@@ -253,8 +213,6 @@ CommandFunction add_report_command(CLI::App& command) {
   fsdp-run report "lab [train.steps=20]"        the runs made with this --set
   fsdp-run report lab --class tokens/s,memory   who measured what, after merge
   fsdp-run report lab --class tokens/s --roster names.txt
-  fsdp-run report --compare 4xDDP 4xFSDP
-  fsdp-run report --compare 4xFSDP "4xFSDP [train.steps=20]"
   fsdp-run report --reference results/reference/lab_a100x4.yaml
 )");
   command
@@ -266,9 +224,6 @@ CommandFunction add_report_command(CLI::App& command) {
   add_option(command, "--reference FILE", arguments->reference,
              "Published figures beside the measured ones; exit status 1 when one is outside "
              "its tolerance, or none could be judged");
-  add_option(command, "--compare RUN RUN", arguments->compare,
-             "Two runs side by side, by number, point or hash: what differs, and the ratio")
-      ->expected(2);
   add_option(command, "--class A,B,...", arguments->class_figures,
              "After merge: a table for each of these columns (--wide: all usual ones), with a row "
              "per person and a column per point; who has no result, and what differs")

@@ -122,9 +122,6 @@ std::vector<const ComparisonRow*> shown_runs(Format format, const Report& report
 // with a line feed (csv: CR LF).
 std::string render(Format format, const Report& report);
 
-// Compares the two runs of `report` side by side, with a row for each column that differs.
-std::string render_differences(Format format, const Report& report);
-
 // The persons of a class.
 struct ClassMembers {
   // The experiments of each person with merged results, by their own names.

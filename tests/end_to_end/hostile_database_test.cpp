@@ -88,14 +88,11 @@ TEST_CASE("text of a stranger's database reaches no terminal raw, and forges no 
       {"report", "--per-run"},
       {"report", "--per-rank"},
       {"report", "--group", "device_name", "--columns", "+reason,host,source,node_list"},
-      {"report", "--compare", "1", "2"},
       {"report", "--format", "markdown"},
       {"report", "--format", "latex"},
       {"report", "--format", "json"},
       {"report", "--format", "html"},
       {"report", "--format", "csv"},
-      {"report", "--compare", "1", "2", "--format", "markdown"},
-      {"report", "--compare", "1", "2", "--format", "latex"},
       {"report", "nobody"},
       {"status", "--all"},
       {"explain", "1", "--trainer", STUB_TRAINER_PROGRAM},
@@ -119,14 +116,6 @@ TEST_CASE("text of a stranger's database reaches no terminal raw, and forges no 
   CHECK(results.call({"report"}).status == 0);
   CHECK(results.call({"status"}).status == 0);
   CHECK(results.call({"diff", "1", "2"}).status == 0);
-}
-
-TEST_CASE("a run whose experiment a stranger's database does not hold is not compared") {
-  const HostileResults results;
-  results.change("update runs set experiment = 'nowhere' where id = 2");
-  const Ended ended = results.call({"report", "--compare", "1", "2"});
-  CHECK(ended.status == 2);
-  CHECK_THAT(ended.errors, Catch::Contains("but the results do not hold its experiment"));
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ COMMANDS = {
     "check": ["--set", "--only", "--profile", "--gpus", "--launcher"],
     "report": [
         "--format", "--columns", "--sort", "--where", "--baseline", "--group", "--reference",
-        "--compare", "--since", "--per-run", "--per-series", "--per-rank"
+        "--since", "--per-run", "--per-series", "--per-rank"
     ],
     "status": ["--all"],
     "logs": ["--rank", "--attempt"],
@@ -100,8 +100,6 @@ def words(case: Case, command: str) -> list[str | bytes]:
     for option in random.choices(options, k=random.choice([0, 1, 1, 2, 3])) if options else []:
         if option in FLAGS:
             given.append(option)
-        elif option == "--compare":
-            given += [option, *random.choices(POSITIONALS[:8], k=random.choice([2, 2, 1]))]
         elif random.random() < 0.2:
             given.append(f"{option}={value(case, option)}")
         else:

@@ -159,8 +159,7 @@ def read(case: Case, results: pathlib.Path, *words: str, may_change: tuple[str, 
 
 def report(case: Case, results: pathlib.Path) -> None:
     form = case.random.choice(["table", "markdown", "csv", "latex", "html", "json"])
-    rows = case.random.choice([[], ["--per-rank"], ["--per-series"], ["trial"], ["--compare", "1", "2"],
-                               ["--since", "1d"]])
+    rows = case.random.choice([[], ["--per-rank"], ["--per-series"], ["trial"], ["--since", "1d"]])
     ended = read(case, results, "report", "--format", form, *rows)
     if ended.ok and form == "html":
         check_page(case, ended.output)
