@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <functional>
 #include <iostream>
 #include <map>
@@ -20,6 +19,7 @@
 #include "runner/commands/console.h"
 #include "runner/commands/run_arguments.h"
 #include "runner/experiment/doubling_series.h"
+#include "runner/host/doctor.h"
 #include "runner/plan/planner.h"
 #include "runner/run/planned_runs.h"
 #include "runner/series/speeds.h"
@@ -197,65 +197,19 @@ std::vector<std::string> warnings_of_runs(const Preflight& preflight) {
   return warnings;
 }
 
-// Returns what `place` has no room for; empty: nothing. nullopt: no limit is known.
-std::string lack_of_room(const std::string& place, double bytes, std::optional<double> free_bytes,
-                         int64_t files, std::optional<double> free_files) {
-  if (free_files && static_cast<double>(files) > *free_files) {
-    return fmt::format(
-        "runs will write about {} files, and {} has room for {:.0f}; choose another folder with "
-        "--results",
-        files, place, *free_files);
-  }
-  if (!free_bytes || bytes <= *free_bytes) return "";
-  return fmt::format(
-      "checkpoints will take {} GiB, and {} has {} GiB left; see checkpoint.keep, or choose "
-      "another folder with --results",
-      gibibytes(bytes), place, gibibytes(*free_bytes));
-}
-
-// Returns why little or nothing can be written; empty: no limit is passed.
-std::string passed_limit(const std::string& place, const QuotaUse& use, const std::string& used) {
-  if (!use.is_over_soft() && !use.is_at_hard()) return "";
-  const auto grace_s = std::strtoll(use.grace.c_str(), nullptr, 10);
-  constexpr size_t kMostDigits = 11;
-  const bool is_time = use.grace.size() <= kMostDigits && grace_s > 0 &&
-                       use.grace.find_first_not_of("0123456789") == std::string::npos;
-  return fmt::format(
-      "{} is used up ({}); {}; remove files, or choose another folder with --results", place, used,
-      use.is_at_hard()
-          ? "nothing more can be written"
-          : fmt::format("writing fails when the grace time is over ({})",
-                        is_time ? local_time(grace_s * 1000) : visible_line(use.grace)));
-}
-
-std::vector<std::string> no_room_on_disk(const Preflight& preflight) {
+// Returns a warning if the disk has too little room for checkpoints; empty: it has room.
+std::string no_room_on_disk(const Preflight& preflight) {
   double bytes = 0;
   for (const PlannedRow& row : preflight.plans) {
     const auto repeats = std::ranges::count(preflight.expansion.runs, row.point, &Run::series);
     bytes += checkpoint_bytes(row) * static_cast<double>(repeats);
   }
-  int64_t files = 0;
-  for (const Run& run : preflight.expansion.runs) {
-    constexpr int64_t kFilesOfAttempt = 8;  // besides those of each rank, with folders
-    files += kFilesOfAttempt + run.spec.strategy.ranks * (2 + checkpoint_count(run.spec));
-  }
-  const std::string disk = "the file system of " + visible_line(preflight.results.string());
-  std::vector<std::string> warnings;
-  if (const auto space = space_of(preflight.results)) {
-    warnings.push_back(lack_of_room(disk, bytes, space->free_bytes, files, space->free_files));
-  }
-  if (!preflight.quota) return warnings;
-  const QuotaUse& of_bytes = preflight.quota->bytes;
-  const QuotaUse& of_files = preflight.quota->files;
-  const std::string quota = "your quota on " + disk;
-  const std::string passed[] = {
-      passed_limit(quota, of_bytes, gibibytes(of_bytes.used) + " GiB"),
-      passed_limit(quota, of_files, fmt::format("{:.0f} files", of_files.used))};
-  warnings.insert(warnings.end(), std::begin(passed), std::end(passed));
-  if (passed[0].empty() && passed[1].empty()) {
-    warnings.push_back(lack_of_room(quota, bytes, of_bytes.left(), files, of_files.left()));
-  }
-  return warnings;
+  const std::optional<Space> space = space_of(preflight.results);
+  if (!space || bytes <= space->free_bytes) return "";
+  return fmt::format(
+      "checkpoints will take {} GiB, and the file system of {} has {} GiB left; see "
+      "checkpoint.keep, or choose another folder with --results",
+      gibibytes(bytes), visible_line(preflight.results.string()), gibibytes(space->free_bytes));
 }
 
 std::string oversized(const PlannedRow& row) {
@@ -311,8 +265,7 @@ ExitCode check(const TrainerQuestion& arguments) {
                       .compare = experiment.compare(),
                       .host = host.resources,
                       .on_cluster = choice.expand.on_cluster,
-                      .results = arguments.results,
-                      .quota = quota_of(arguments.results)};
+                      .results = arguments.results};
   const std::string why_no_plans = add_plans(preflight, arguments, host);
   std::cout << '\n';
   for (const std::string& line : preflight_table(preflight, columns)) std::cout << line << '\n';
@@ -371,7 +324,7 @@ std::vector<std::string> preflight_warnings(const Preflight& preflight) {
               [](const RunSpec& spec) { return std::optional(total_batch(spec)); }),
       unequal(preflight, "numbers of steps", "give all runs the same train.steps", steps_of)};
   std::ranges::move(warnings_of_runs(preflight), std::back_inserter(warnings));
-  std::ranges::move(no_room_on_disk(preflight), std::back_inserter(warnings));
+  warnings.push_back(no_room_on_disk(preflight));
   std::ranges::transform(preflight.plans, std::back_inserter(warnings), oversized);
   for (const PlannedRow& row : preflight.plans) {
     for (const std::string& note : row.notes) {

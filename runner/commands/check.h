@@ -2,13 +2,11 @@
 
 #include <filesystem>
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "runner/experiment/experiment.h"
 #include "runner/host/host.h"
-#include "runner/host/quota.h"
 #include "runner/plan/plan_report.h"
 
 // Describes the work and the needs of an experiment's runs before any is started.
@@ -21,7 +19,6 @@ struct Preflight {
   bool on_cluster;
   std::filesystem::path results;
   std::vector<PlannedRow> plans{};  // of each first repeat; empty: no trainer can plan here
-  std::optional<Quota> quota{};     // of this user on the results' file system
 };
 
 // Returns a line for the first repeat of each run, no wider than `width` (0: any width).

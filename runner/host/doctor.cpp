@@ -268,9 +268,6 @@ std::optional<Space> space_of(const path& folder) {
   const auto block = static_cast<double>(status.f_frsize);
   return Space{.size_bytes = block * static_cast<double>(status.f_blocks),
                .free_bytes = block * static_cast<double>(status.f_bavail),
-               .free_files = status.f_files == 0
-                                 ? std::nullopt
-                                 : std::optional(static_cast<int64_t>(status.f_favail)),
                .is_writable = access(place.c_str(), W_OK) == 0};
 }
 

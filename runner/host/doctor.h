@@ -29,8 +29,7 @@ std::vector<Misfit> misfits(const TrainerBuild& build, const NvidiaDriver& drive
 
 struct Space {
   double size_bytes = 0;
-  double free_bytes = 0;                // for this user
-  std::optional<int64_t> free_files{};  // nullopt: no limit is known
+  double free_bytes = 0;  // for this user
   bool is_writable = false;
 };
 // Returns the space of the file system of `folder`, or of the nearest existing folder above it.

@@ -47,28 +47,6 @@ RunPlan plan_of(int64_t checkpoint_bytes) {
   return plan;
 }
 
-TEST_CASE("check compares what runs write with the user's quota") {
-  const double gib = static_cast<double>(kGib);
-  const auto warnings = [&](const QuotaUse& bytes, const QuotaUse& files) {
-    Checked checked("checkpoint.every_steps: 20", plan_of(kGib));  // 5 checkpoints of 1 GiB
-    checked.preflight.quota = Quota{bytes, files};
-    return checked.warnings();
-  };
-  CHECK(warnings({.used = 9e15}, {.used = 9e9}) == "");
-  CHECK(warnings({.used = gib, .soft = 7 * gib, .hard = 8 * gib}, {.used = 10, .hard = 99}) == "");
-  CHECK_THAT(warnings({.used = gib, .soft = 5 * gib, .hard = 8 * gib}, {}),
-             Contains("checkpoints will take 5.00 GiB, and your quota on the file system of . has "
-                      "4.00 GiB left; see checkpoint.keep"));
-  CHECK_THAT(warnings({}, {.used = 90, .hard = 99}),
-             Contains("and your quota on the file system of . has room for 9;"));
-  CHECK_THAT(warnings({.used = 6 * gib, .soft = 5 * gib, .hard = 80 * gib, .grace = "6d23h"}, {}),
-             Contains("is used up (6.00 GiB); writing fails when the grace time is over (6d23h)"));
-  CHECK_THAT(warnings({}, {.used = 6, .soft = 5, .grace = "86400000"}),
-             Contains("is used up (6 files); writing fails when the grace time is over (1972-"));
-  CHECK_THAT(warnings({.used = 8 * gib, .soft = 5 * gib, .hard = 8 * gib, .grace = "1"}, {}),
-             Contains("is used up (8.00 GiB); nothing more can be written; remove files"));
-}
-
 TEST_CASE("check shows the planned memory, and the room for all checkpoints that exist at once") {
   const auto row = [](const std::string& keys) { return Checked(keys, plan_of(kGib)).row(); };
   CHECK_THAT(Checked("", plan_of(0)).row(), Catch::EndsWith("3.00  fits"));

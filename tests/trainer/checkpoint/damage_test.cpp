@@ -152,6 +152,8 @@ TEST_CASE("a write that fails says why and leaves earlier checkpoints as they we
 TEST_CASE("a full disk is told from other errors") {
   CHECK_THROWS_WITH(fail_to_write("/results/x", ENOSPC),
                     Contains("/results/x") && Contains("No space left") && Contains("free space"));
+  CHECK_THROWS_WITH(fail_to_write("/results/x", EDQUOT),
+                    Contains("quota exceeded") && Contains("free space"));
   CHECK_THROWS_WITH(fail_to_write("/results/x", EACCES), Contains("allow this user"));
 }
 
