@@ -73,4 +73,6 @@ def test_submit_status_and_cancel_print_what_the_page_shows(cluster, workplace):
     cluster.wait_until("runs do steps, and status has the columns of the page", has_the_shown_columns)
     cancelled = work.call("cancel", "lab").stdout.splitlines()
     row = re.sub(r"\\\(.*", r"\(lab/.*, [0-9a-f]{8}\)", shown_by("cancel lab")[1].pattern)
-    assert cancelled and all(re.fullmatch(row, line) for line in cancelled), (row, cancelled)
+    on_a_busy_host = "the jobs take a while to end; fsdp-run status shows when they have ended"
+    rows = [line for line in cancelled if line != on_a_busy_host]
+    assert rows and all(re.fullmatch(row, line) for line in rows), (row, cancelled)
