@@ -41,7 +41,9 @@ PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 KillWait=5
 ReturnToService=2
-SlurmdTimeout=10
+# A node registers anew after 7 times this long. Its slurmd may then take a job that just begins for a
+# stray one, and remove its script.
+SlurmdTimeout=300
 SlurmctldTimeout=10
 NodeName=n[1-3] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{node_ports}] CPUs=4 RealMemory=8000 \
 Gres=gpu:2 State=UNKNOWN
