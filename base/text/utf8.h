@@ -7,6 +7,9 @@
 // Text as UTF-8.
 namespace fsdp {
 
+// What some programs, such as Excel, write at the beginning of a file.
+inline constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+
 // The length in bytes of the first character of `text`. 0 if that is not UTF-8.
 size_t utf8_length(std::string_view text);
 

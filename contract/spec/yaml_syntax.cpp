@@ -316,7 +316,6 @@ void check_syntax(const std::string& text, const YamlOrigin& origin) {
 }  // namespace
 
 YAML::Node parse_yaml(const std::string& text, const YamlOrigin& origin) {
-  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   if (text.starts_with(kByteOrderMark)) {
     return parse_yaml(text.substr(kByteOrderMark.size()), origin);
   }

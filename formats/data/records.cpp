@@ -10,6 +10,7 @@
 
 #include "base/text/config_error.h"
 #include "base/text/foreign_json.h"
+#include "base/text/utf8.h"
 #include "base/text/white_space.h"
 
 namespace fsdp {
@@ -196,7 +197,6 @@ RecordFile::RecordFile(const std::filesystem::path& path, std::string_view text)
 }
 
 void RecordFile::begin() {
-  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   load(kKnownContentsBytes);
   refuse_packed(path(), rest());
   refuse_other_encoding(path(), rest());

@@ -48,7 +48,6 @@ size_t take_number(std::string_view& place) {
 
 // Returns the line without its line feed, and the first line without a byte-order mark.
 std::optional<std::string> read_line(const std::filesystem::path& file, size_t number) {
-  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(file, ignored)) return std::nullopt;
   std::ifstream stream(file, std::ios::binary);

@@ -101,7 +101,6 @@ void read_head(ReportArguments& arguments) {
 
 // Returns the names in a file, one in a line.
 std::set<std::string> read_roster(const std::filesystem::path& file) {
-  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // which Excel writes
   std::set<std::string> names;
   std::string text = read_text_file(file);
   if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "runner/answers/answers.h"
 #include "runner/answers/facts.h"
 #include "runner/report/columns.h"
 #include "runner/store/list_name.h"
@@ -62,8 +63,7 @@ void put_row_groups(ReportRows& comparison) {
 
 // Returns the name that the experiment has in its file: "lab" for "alice/lab [train.steps=20]".
 std::string name_in_file(const Series* row) {
-  const std::string list = experiment_of_list(row->median.experiment);
-  return list.substr(list.rfind('/') + 1);
+  return experiment_of_list(own_experiment(row->median));
 }
 
 // Sets what the marks of figures say about the rows that are shown together. Speeds are compared

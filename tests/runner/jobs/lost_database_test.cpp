@@ -11,12 +11,7 @@ using enum RunStatus;
 namespace {
 
 struct LostDatabase : OneRunner {
-  // Submits the runs, and loses the database.
-  std::vector<RunRecord> lost(const std::vector<RunRecord>& planned) {
-    std::vector<RunRecord> runs = submitted(planned);
-    std::filesystem::remove(lab.results.path() / "results.sqlite");
-    return runs;
-  }
+  void lose_database() const { std::filesystem::remove(lab.results.path() / "results.sqlite"); }
 };
 
 }  // namespace
@@ -28,7 +23,7 @@ TEST_CASE_METHOD(LostDatabase,
   lab.begins_and_finishes(*std::make_unique<FakeJob>(lab.job(runs[0])), "100_0");
   FakeJob running = lab.job(runs[1]);
   lab.begins(running, "100_1");
-  std::filesystem::remove(lab.results.path() / "results.sqlite");
+  lose_database();
   SlurmRunnerLife next(lab.results, lab.cluster);
   REQUIRE(next.sweep.pick_up());
   const std::vector<RunRecord> again = next.plan(planned);
@@ -48,7 +43,8 @@ TEST_CASE_METHOD(LostDatabase,
 
 TEST_CASE_METHOD(LostDatabase, "jobs were submitted again because Slurm did not answer once") {
   const std::vector<RunRecord> planned = runs_of_one_shape(2);
-  lost(planned);
+  submitted(planned);
+  lose_database();
   SlurmRunnerLife next(lab.results, lab.cluster);
   REQUIRE(next.sweep.pick_up());
   const std::vector<RunRecord> again = next.plan(planned);
@@ -74,7 +70,7 @@ TEST_CASE_METHOD(LostDatabase, "jobs were found again in the order of their fold
     std::filesystem::last_write_time(lab.results.path() / job.folder / kScriptName,
                                      std::filesystem::file_time_type::clock::now() - age);
   }
-  std::filesystem::remove(lab.results.path() / "results.sqlite");
+  lose_database();
   SlurmRunnerLife next(lab.results, lab.cluster);
   runs = next.plan(planned);
   CHECK(next.sweep.recover());
@@ -85,7 +81,8 @@ TEST_CASE_METHOD(LostDatabase, "jobs were found again in the order of their fold
 
 TEST_CASE_METHOD(LostDatabase, "jobs of another cluster were taken for over") {
   const std::vector<RunRecord> planned = runs_of_one_shape(2);
-  const std::vector<RunRecord> runs = lost(planned);
+  const std::vector<RunRecord> runs = submitted(planned);
+  lose_database();
   FakeJob running = lab.job(runs[0]);
   running.starts(1, "100_0");
   REQUIRE(claim_submission(lab.submission(life.store), "100") == "100");
