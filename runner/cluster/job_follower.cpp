@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <iterator>
+#include <set>
 #include <utility>
 
 #include "base/system/unix_time.h"
@@ -93,8 +94,7 @@ void JobFollower::add_chosen_runs(Job& job) {
     if (!run) run = listeners_.store.plan_one_more(job.recorded.experiment, chosen);
     run->spec = std::move(chosen.spec);
     const JobTask task = task_of(*run, std::ssize(job.recorded.tasks));
-    job.recorded.tasks.push_back(task);
-    listeners_.store.update_task(job.recorded.id, task);
+    keep(job, task);
     job.tasks.push_back(open_task(job, task, std::move(*run), /*has_spec=*/true));
   }
 }
@@ -107,6 +107,7 @@ JobFollower::Task JobFollower::open_task(const Job& job, const JobTask& recorded
             .run = std::move(run),
             .not_begun_unix_ms = job.recorded.submitted_unix_ms,
             .has_spec = has_spec};
+  task.seen_attempt = task.run.attempt;
   const RunRecord& record = task.run;
   if (has_spec) {
     expect(listeners_.progress, task.run);
@@ -157,22 +158,15 @@ bool JobFollower::waits_for_files() const {
 
 bool JobFollower::read_events() {
   bool some_ended = false;
-  std::vector<std::pair<const Task*, std::vector<std::vector<Event>>>> news;
   for (const Job& job : jobs_) {
     for (const Task& task : job.tasks) {
       if (!task.attempt) continue;
       const bool had_ended = reports_decide(task.attempt->rank_ends());
-      std::vector<std::vector<Event>> events = task.attempt->read();
+      read(task);
       some_ended |= !had_ended && reports_decide(task.attempt->rank_ends());
-      if (std::ranges::all_of(events, &std::vector<Event>::empty)) continue;
-      news.emplace_back(&task, std::move(events));
     }
   }
-  if (news.empty()) return some_ended;
-  // On a shared file system, each transaction takes several slow calls.
-  Store::Batch batch(listeners_.store);
-  for (const auto& [task, events] : news) ingest(*task, events);
-  batch.commit();
+  record_news();
   return some_ended;
 }
 
@@ -194,16 +188,20 @@ void JobFollower::open(Task& task, const AttemptRecord& attempt) {
                        : attempt.started_unix_ms);
 }
 
-void JobFollower::ingest(const Task& task, std::span<const std::vector<Event>> events) const {
-  const OpenAttempt& attempt = *task.attempt;
-  listeners_.store.ingest(task.run.id, attempt.attempt(), events, attempt.skipped_lines());
+void JobFollower::read(const Task& task) {
+  const std::vector<std::vector<Event>> events = task.attempt->read();
+  if (!std::ranges::all_of(events, &std::vector<Event>::empty)) news_.insert(task.run.folder);
 }
 
-void JobFollower::ingest_rest(Task& task) {
+void JobFollower::read_rest(const Task& task) {
   read_to_end(listeners_.results, [&] {
-    ingest(task, task.attempt->read());
+    read(task);
     return task.attempt->at_end();
   });
+}
+
+void JobFollower::record_news() {
+  if (!news_.empty()) listeners_.store.sync(std::exchange(news_, {}));
 }
 
 std::vector<RunRecord> JobFollower::pass(const std::optional<std::vector<TaskState>>& states) {
@@ -226,10 +224,12 @@ std::vector<RunRecord> JobFollower::pass(const std::optional<std::vector<TaskSta
         take_state(job, task, is_known ? std::optional(*found->second) : std::nullopt);
       }
     }
+    if (std::exchange(job.is_changed, false)) listeners_.store.record_job(job.recorded);
     std::erase_if(job.tasks, [](const Task& task) { return task.recorded.over; });
     if (job.tasks.empty()) std::ranges::move(job.ended, std::back_inserter(ended_));
   }
   std::erase_if(jobs_, [](const Job& job) { return job.tasks.empty(); });
+  record_news();
   batch.commit();
   return std::exchange(ended_, {});
 }
@@ -252,20 +252,29 @@ void JobFollower::ask_server_for_files(const Task& task) const {
   ask_again_for_names(paths(task), first);
 }
 
-// Imports what the job has written into the run's folder since the last pass.
+// Returns the attempts that the job has begun since the last call.
+std::vector<AttemptRecord> JobFollower::new_attempts(const Job& job, Task& task) const {
+  if (!std::filesystem::exists(paths(task).attempt(task.seen_attempt + 1))) return {};
+  listeners_.store.sync({task.run.folder});
+  const std::string name = slurm_name(job.recorded, task.recorded.task);
+  std::vector<AttemptRecord> attempts = listeners_.store.attempts(task.run.id);
+  std::erase_if(attempts, [&](const AttemptRecord& each) {
+    return each.attempt <= task.seen_attempt || each.slurm_job != name;
+  });
+  if (!attempts.empty()) task.seen_attempt = attempts.back().attempt;
+  return attempts;
+}
+
 void JobFollower::read_files(const Job& job, Task& task) {
-  const std::vector<int> begun = import_attempts(listeners_.store, listeners_.results, task.run,
-                                                 job.recorded, task.recorded, listeners_.warn());
-  for (const int attempt : begun) {
+  for (const AttemptRecord& attempt : new_attempts(job, task)) {
     if (task.attempt) close(job, task, /*was_requeued=*/true, std::nullopt);
-    const std::vector<AttemptRecord> attempts = listeners_.store.attempts(task.run.id);
-    open(task, *std::ranges::find(attempts, attempt, &AttemptRecord::attempt));
+    open(task, attempt);
     task.is_queued = false;
     task.ended.reset();
     task.over_since.reset();
     show_start(listeners_.progress, task.run);
   }
-  if (task.attempt) ingest(task, task.attempt->read());
+  if (task.attempt) read(task);
 }
 
 void JobFollower::take_state(Job& job, Task& task, const std::optional<TaskState>& state) {
@@ -303,7 +312,7 @@ bool JobFollower::has_end(const Task& task) const {
 // True once the ranks' ends are known or the files had time to appear.
 bool JobFollower::may_judge(Task& task) {
   if (task.attempt) {
-    ingest_rest(task);
+    read_rest(task);
     if (reports_decide(task.attempt->rank_ends())) return true;
   }
   if (!task.over_since) task.over_since = now_();
@@ -359,7 +368,7 @@ std::optional<Ending> JobFollower::read_late_events(const Job& job, Task& task) 
     if (closed.slurm_job != name || closed.status == RunStatus::kRunning) continue;
     read_spec(task);
     const auto before = last_event_unix_ms(store.rank_ends(task.run.id, closed.attempt));
-    fsdp::ingest_rest(store, listeners_.results, task.run, closed.attempt, listeners_.warn());
+    store.read_late_events(task.run.id, closed.attempt);
     const std::vector<RankEnd> ranks = store.rank_ends(task.run.id, closed.attempt);
     const auto last = last_event_unix_ms(ranks);
     if (last == before) continue;
@@ -375,8 +384,8 @@ std::optional<Ending> JobFollower::read_late_events(const Job& job, Task& task) 
 
 void JobFollower::end_task(Job& job, Task& task, std::optional<TaskState> state) {
   const std::optional<Ending> late = read_late_events(job, task);
-  const bool was_cancelled =
-      listeners_.store.run(task.run.id)->status == RunStatus::kCancelled;  // by fsdp-run cancel
+  const auto run = listeners_.store.run(task.run.id);
+  const bool was_cancelled = run && run->status == RunStatus::kCancelled;  // by fsdp-run cancel
   if (!state && was_cancelled)
     state = TaskState{.job = {}, .phase = TaskPhase::kEnded, .state = "CANCELLED"};
   if (task.attempt) task.ended = close(job, task, /*was_requeued=*/false, state);
@@ -388,7 +397,7 @@ void JobFollower::end_task(Job& job, Task& task, std::optional<TaskState> state)
   if (was_ended_by_cluster(*task.ended)) read_spec(task);  // it may be restarted
   // Another job may have begun the run anew.
   const bool is_news = !task.is_done() || !job.is_allocation() ||
-                       listeners_.store.run(task.run.id)->status == *task.ended;
+                       (run && listeners_.store.run(task.run.id)->status == *task.ended);
   if (is_news) {
     (job.is_allocation() ? job.ended : ended_).emplace_back(task.run).status = *task.ended;
   }
@@ -399,7 +408,7 @@ void JobFollower::end_task(Job& job, Task& task, std::optional<TaskState> state)
     task.recorded.reason = state->reason;
     if (!state->node_list.empty()) task.recorded.node_list = state->node_list;
   }
-  listeners_.store.update_task(job.recorded.id, task.recorded);
+  keep(job, task.recorded);
 }
 
 RunStatus JobFollower::end_without_attempt(const Job& job, const Task& task,
@@ -426,7 +435,8 @@ RunStatus JobFollower::end_without_attempt(const Job& job, const Task& task,
 RunStatus JobFollower::close(const Job& job, Task& task, bool was_requeued,
                              const std::optional<TaskState>& state) {
   OpenAttempt& open = *task.attempt;
-  ingest_rest(task);
+  read_rest(task);
+  record_news();
   AttemptEnd end = read_end(paths(task), open.attempt(), listeners_.warn());
   end.in_job = true;
   end.was_requeued |= was_requeued;
@@ -461,7 +471,14 @@ void JobFollower::record(Job& job, Task& task, const TaskState& state) {
   now.ends_unix_ms = end_of_time_limit(state, task.recorded.ends_unix_ms);
   if (now == task.recorded) return;
   task.recorded = now;
-  listeners_.store.update_task(job.recorded.id, now);
+  keep(job, now);
+}
+
+void JobFollower::keep(Job& job, const JobTask& task) {
+  std::vector<JobTask>& tasks = job.recorded.tasks;
+  const auto known = std::ranges::find(tasks, task.task, &JobTask::task);
+  known == tasks.end() ? tasks.push_back(task) : void(*known = task);
+  job.is_changed = true;
 }
 
 }  // namespace fsdp

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -57,6 +58,7 @@ class JobFollower {
     std::unique_ptr<OpenAttempt> attempt{};
     std::optional<TimePoint> over_since{};  // Slurm or end.json says it is over; files may lag
     bool is_queued = false;                 // the store and the user know that it waits
+    int seen_attempt = 0;                   // the newest that was looked at
     // The status of the run if it has ended while the task is open.
     std::optional<RunStatus> ended{};
 
@@ -72,6 +74,7 @@ class JobFollower {
     int64_t chosen = 0;              // the number of chosen runs that were read
     std::string blocked_because{};   // why the job will not start
     bool is_replaced = false;        // another job has its number
+    bool is_changed = false;         // `recorded` differs from the store's
 
     bool is_allocation() const { return recorded.mode == "allocation"; }
   };
@@ -81,6 +84,7 @@ class JobFollower {
   void add_chosen_runs(Job& job);
   bool is_own(Job& job, const TaskState& state);
   void ask_server_for_files(const Task& task) const;
+  std::vector<AttemptRecord> new_attempts(const Job& job, Task& task) const;
   void read_files(const Job& job, Task& task);
   void take_state(Job& job, Task& task, const std::optional<TaskState>& state);
   void wait_in_queue(Job& job, Task& task, const TaskState& state);
@@ -96,10 +100,14 @@ class JobFollower {
   bool has_end(const Task& task) const;
   bool may_judge(Task& task);
   void open(Task& task, const AttemptRecord& attempt);
-  void ingest(const Task& task, std::span<const std::vector<Event>> events) const;
-  // Gives the store all new events.
-  void ingest_rest(Task& task);
-  void record(Job& job, Task& task, const TaskState& state);
+  // Reads a part of the new events, or all of them.
+  void read(const Task& task);
+  void read_rest(const Task& task);
+  // Brings the store up to date with the events that were read.
+  void record_news();
+  static void record(Job& job, Task& task, const TaskState& state);
+  // Takes the task over to the job's record, which pass() writes.
+  static void keep(Job& job, const JobTask& task);
   void warn_if_blocked(Job& job, const TaskState& state);
   RunPaths paths(const Task& task) const;
   void read_spec(Task& task) const;
@@ -107,6 +115,7 @@ class JobFollower {
   RunListeners listeners_;
   std::function<TimePoint()> now_;
   std::vector<Job> jobs_;
+  std::set<std::filesystem::path> news_{};  // folders of runs
   std::vector<RunRecord> ended_;
 };
 

@@ -91,20 +91,6 @@ bool JobLoop::pick_up() {
   }
 }
 
-bool JobLoop::recover() {
-  try {
-    if (!recover_submissions(listeners_, queue_, settings_.experiment)) return false;
-    follower_.forget();
-    pick_up_jobs(queue_.limits().cluster);
-    return true;
-  } catch (const QueueUnavailable& error) {
-    throw QueueUnavailable(fmt::format(
-        "Slurm cannot say which jobs of the experiment go on: {}; nothing was submitted; call "
-        "again when `sinfo` answers",
-        error.what()));
-  }
-}
-
 void JobLoop::pick_up_jobs(const std::string& here) {
   const std::set<std::string> others = other_clusters(listeners_.store, here, settings_.experiment);
   if (!others.empty()) listeners_.progress.warn(left_alone(others));

@@ -74,9 +74,6 @@ class JobLoop {
   // Follows the open jobs and brings them up to date as far as Slurm answers. Returns false if
   // asked to stop before Slurm said what was submitted and which cluster this is.
   bool pick_up();
-  // Follows jobs that the database had lost. The experiment's runs must be planned. Returns true if
-  // there are any. Throws QueueUnavailable, because these jobs may still run.
-  bool recover();
   // True if the run waits or runs in a job.
   bool follows(int64_t run) const { return follower_.follows(run); }
   // True if the cluster ended the run's last attempt and the run may start again.

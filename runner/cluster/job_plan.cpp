@@ -16,11 +16,11 @@
 #include "contract/spec/yaml_value.h"
 #include "formats/inputs/inputs.h"
 #include "runner/cluster/job_submission.h"
-#include "runner/host/whole_file.h"
+#include "base/files/whole_file.h"
 #include "runner/run/attempt.h"
 #include "runner/run/attempt_files.h"
 #include "runner/run/planned_runs.h"
-#include "runner/run/record_files.h"
+#include "runner/store/record_files.h"
 #include "runner/run/run_planner.h"
 #include "runner/store/run_folders.h"
 

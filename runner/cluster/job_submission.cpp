@@ -16,7 +16,7 @@
 #include "runner/cluster/complaints.h"
 #include "runner/cluster/request.h"
 #include "runner/cluster/script.h"
-#include "runner/host/whole_file.h"
+#include "base/files/whole_file.h"
 #include "runner/run/attempt_files.h"
 #include "runner/run/planned_runs.h"
 #include "runner/run/run_planner.h"

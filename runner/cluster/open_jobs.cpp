@@ -112,7 +112,7 @@ void reopen_unknown(const RunListeners& listeners, std::string_view experiment) 
       return last_event_unix_ms(store.rank_ends(run.id, run.attempt));
     };
     const std::optional<int64_t> before = last_event();
-    ingest_rest(store, listeners.results, run, run.attempt, listeners.warn());
+    store.read_late_events(run.id, run.attempt);
     if (last_event() == before) continue;
     JobTask task = job.tasks.front();
     task.over = false;
@@ -142,103 +142,14 @@ std::optional<JobRecord> job_of_attempt(const Store& store, int64_t run,
 
 void reopen_restarted(const RunListeners& listeners, std::string_view experiment) {
   Store& store = listeners.store;
-  for (const RunRecord& run : store.runs()) {
-    if (run.experiment != experiment || !run.source.empty()) continue;
-    const RunPaths paths(listeners.results / run.folder);
-    for (const int attempt : unrecorded_attempts(store, run.id, paths)) {
-      const auto start = read_start(paths, attempt, listeners.warn());
-      if (!start || start->slurm_job.empty()) continue;
-      const auto job = job_of_attempt(store, run.id, *start);
-      if (!job || !job->tasks.front().over) continue;
-      JobTask task = job->tasks.front();
-      task.over = false;
-      Store::Batch batch(store);
-      store.update_task(job->id, task);
-      store.begin_attempt(run.id, *start, attempt);
-      batch.commit();
-    }
-  }
-}
-
-namespace {
-
-// Returns the record of a submission with its planned runs, or nullopt if it has none.
-std::optional<JobRecord> record_of_submission(const Store& store, const std::string& experiment,
-                                              const std::filesystem::path& folder) {
-  JobPlan plan = read_job_plan(folder);
-  JobRecord job{.experiment = experiment,
-                .token = folder.filename().string().substr(file_name_of(experiment).size() + 1),
-                .cluster = plan.cluster,
-                .mode = std::string(name_of(plan.mode)),
-                .folder = std::filesystem::path("slurm") / folder.filename(),
-                .submitted_unix_ms = now_unix_ms()};
-  plan.mode = SlurmMode::kAllocation;  // reads all runs
-  const std::vector<JobRun> runs = read_job_runs(folder, plan, 0);
-  for (size_t number = 0; number < runs.size(); ++number) {
-    const RunRecord& run = runs[number].run;
-    auto planned = store.recorded_run(experiment, run.point, run.hash);
-    // The name of another experiment's folder may begin with this one's name.
-    if (!planned || run.experiment != experiment || planned->folder != run.folder) continue;
-    planned->spec = run.spec;
-    job.tasks.push_back(task_of(*planned, static_cast<int64_t>(number)));
-  }
-  return job.tasks.empty() ? std::nullopt : std::optional(std::move(job));
-}
-
-// Returns the folders of submissions that have no record, the oldest first.
-std::vector<std::filesystem::path> lost_submissions(const Store& store,
-                                                    const std::string& experiment,
-                                                    const std::filesystem::path& submissions) {
-  std::set<std::filesystem::path> known;
-  for (const RunRecord& run : store.runs()) {
-    for (const JobRecord& job : store.jobs_of_run(run.id)) known.insert(job.folder.filename());
-  }
-  std::set<std::pair<std::filesystem::file_time_type, std::filesystem::path>> lost;
-  std::error_code none;
-  for (const auto& entry : std::filesystem::directory_iterator(submissions, none)) {
-    const std::filesystem::path& folder = entry.path();
-    const std::string name = folder.filename().string();
-    if (!name.starts_with(file_name_of(experiment) + '-') || known.contains(name)) continue;
-    if (is_withdrawn(folder) || !std::filesystem::exists(folder / kScriptName, none)) continue;
-    lost.emplace(std::filesystem::last_write_time(folder / kScriptName, none), folder);
-  }
-  const auto folders = lost | std::views::values;
-  return {folders.begin(), folders.end()};
-}
-
-}  // namespace
-
-bool recover_submissions(const RunListeners& listeners, Queue& queue,
-                         const std::string& experiment) {
-  Store& store = listeners.store;
-  bool some_found = false;
-  for (const std::filesystem::path& folder :
-       lost_submissions(store, experiment, listeners.results / "slurm")) {
-    std::optional<JobRecord> job;
-    try {
-      job = record_of_submission(store, experiment, folder);
-    } catch (const ConfigError& error) {  // not what fsdp-run writes there
-      listeners.progress.warn(error.what());
-    }
+  for (const auto& [run, attempt, ranks, start] : store.running_attempts(experiment)) {
+    if (start.slurm_job.empty()) continue;
+    const auto job = job_of_attempt(store, run.id, start);
     if (!job) continue;
-    const std::string here = queue.limits().cluster;
-    if (job->cluster.empty()) job->cluster = here;
-    const bool is_here = is_of_cluster(*job, here);
-    const auto open =
-        is_here ? queue.find_submission(folder / kScriptName, submitter_of(folder)) : std::nullopt;
-    const bool is_over = is_here && !open;
-    job->slurm_job = open.value_or(job_of_submission(folder).value_or(""));
-    for (JobTask& task : job->tasks) task.over = is_over;
-    Store::Batch batch(store);
-    store.record_job(*job);
-    for (const JobTask& task : job->tasks) {
-      if (!is_over) store.record_status(task.run, RunStatus::kQueued, "");
-    }
-    batch.commit();
-    some_found |= !is_over;
-    if (open) listeners.progress.say(fmt::format("job {} is found again", *open));
+    JobTask task = job->tasks.front();
+    task.over = false;
+    store.update_task(job->id, task);
   }
-  return some_found;
 }
 
 void follow_open_jobs(JobFollower& follower, const RunListeners& listeners,

@@ -38,14 +38,8 @@ void confirm_submissions(const RunListeners& listeners, Queue& queue, std::strin
 // Reopens tasks of runs with the status unknown, if their ranks have written more events since.
 void reopen_unknown(const RunListeners& listeners, std::string_view experiment);
 
-// Reopens ended tasks that Slurm has started again, as an administrator can ask it to. Records the
-// attempts that they began.
+// Reopens ended tasks that Slurm has started again, as an administrator can ask it to.
 void reopen_restarted(const RunListeners& listeners, std::string_view experiment);
-
-// Records the experiment's jobs that have a submission's folder and no record, because the database
-// was lost. Their runs must be planned. Returns true if there are any. Throws QueueUnavailable.
-bool recover_submissions(const RunListeners& listeners, Queue& queue,
-                         const std::string& experiment);
 
 // Follows every open job of the experiment. Jobs of clusters other than `here` are followed only by
 // their files. `here` is nullopt if the cluster is unknown. `left_out` is a job being submitted.

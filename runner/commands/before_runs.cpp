@@ -27,7 +27,7 @@
 #include "runner/fetch/fetch.h"
 #include "runner/host/doctor.h"
 #include "runner/host/host.h"
-#include "runner/host/whole_file.h"
+#include "base/files/whole_file.h"
 #include "runner/progress/run_progress.h"
 #include "runner/run/local_launcher.h"
 #include "runner/run/locks.h"

@@ -17,7 +17,7 @@
 #include "runner/cluster/script.h"
 #include "runner/cluster/slurm.h"
 #include "runner/experiment/experiment.h"
-#include "runner/host/whole_file.h"
+#include "base/files/whole_file.h"
 #include "runner/series/run_keys.h"
 #include "runner/store/list_name.h"
 #include "runner/table/names.h"

@@ -9,9 +9,10 @@
 
 #include "base/system/program.h"
 #include "base/text/config_error.h"
+#include "base/text/utf8.h"
 #include "runner/experiment/sweep.h"
 #include "runner/host/doctor.h"
-#include "runner/host/whole_file.h"
+#include "base/files/whole_file.h"
 #include "runner/table/terminal_text.h"
 
 namespace fsdp {
@@ -103,7 +104,7 @@ std::string words_of_file(const std::filesystem::path& file, const std::string& 
 
 bool has_results(const std::filesystem::path& results) {
   std::error_code not_there;
-  return std::filesystem::exists(results / "results.sqlite", not_there);
+  return std::filesystem::exists(results / "results.sqlite", not_there) || has_run_files(results);
 }
 
 std::filesystem::path trainer_path(const std::filesystem::path& option) {
@@ -136,7 +137,8 @@ std::vector<std::string> gpu_warnings(const Expansion& expansion, const std::vec
 }
 
 Store existing_results(const std::filesystem::path& results) {
-  if (has_results(results)) return Store(results, StoreUse::kExisting);
+  const auto warn = [](const std::string& line) { std::cerr << "fsdp-run: " << visible_line(line) << '\n'; };
+  if (has_results(results)) return Store(results, StoreUse::kExisting, warn);
   std::string hint;
   for (const char* above : {"..", "../.."}) {
     const std::filesystem::path other = above / results;

@@ -236,6 +236,8 @@ ExitCode run(const RunArguments& options) {
   };
   const ExperimentLock lock(options.results, experiment.name, say);
   Store& store = open_store(prepared, options);
+  store.tell_of_files([&](const std::string& line) { progress.warn(line); });
+  store.sync();
   warn_of_another_file(store, experiment, options.results, progress);
   if (!prepared.expansion.profile_reason.empty()) {
     progress.say("profile " + prepared.expansion.profile_reason);
@@ -243,7 +245,6 @@ ExitCode run(const RunArguments& options) {
   for (const std::string& sentence : prepared.expansion.overridden) {
     progress.warn("warning: " + sentence);
   }
-  recover_attempts(store, options.results, experiment.name, say);
 
   const bool on_slurm = options.choice.expand.on_cluster;
   const auto kind_of_device = [&, gpus = device_kinds(prepared.host.gpus)](const RunSpec& spec) {
@@ -272,17 +273,9 @@ ExitCode run(const RunArguments& options) {
     slurm.emplace(listeners, submission, options.slurm, planner);
     if (!slurm->pick_up()) return ExitCode::kInterrupted;
   }
-  const auto plan = [&] {
-    return planner.plan(experiment, prepared.expansion, prepared.chosen, prepared.left_out);
-  };
-  std::vector<RunRecord> runs = plan();
-  if (slurm && slurm->recover()) runs = plan();
-  // A database that was lost knows its runs again now, and their files know how they ended.
-  const auto recover = [&] {
-    const int recovered = recover_attempts(store, options.results, experiment.name, say);
-    return recovered + import_attempts_of_others(store, options.results, experiment.name, say);
-  };
-  while (recover() > 0) runs = plan();
+  recover_attempts(store, options.results, experiment.name, say);
+  std::vector<RunRecord> runs =
+      planner.plan(experiment, prepared.expansion, prepared.chosen, prepared.left_out);
   if (options.skip_oversized) leave_out_oversized(runs, predict, say);
   check_checkpoints_are_free(store, options.results, runs);
   prepare_data(runs, options.results, prepared.digest, progress);

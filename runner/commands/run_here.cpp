@@ -19,6 +19,7 @@
 #include "runner/run/local_launcher.h"
 #include "runner/run/locks.h"
 #include "runner/run/run_loop.h"
+#include "runner/store/results_unavailable.h"
 
 namespace fsdp {
 namespace {
@@ -105,6 +106,17 @@ void leave_out_runs_in_jobs(std::vector<RunRecord>& runs, const RunPlanner& plan
                " left to the Slurm jobs that have them; --launcher slurm follows the jobs");
 }
 
+// Brings the index up to date after the last run.
+void bring_up_to_date(const RunListeners& listeners, FileDigests& digests) try {
+  listeners.store.sync();
+  for (const auto& [state, digest] : digests.computed()) {
+    listeners.store.remember_digest(state, digest);
+  }
+} catch (const ResultsUnavailable& error) {
+  listeners.progress.warn(
+      std::string("the table lacks the newest results, which are in their files: ") + error.what());
+}
+
 }  // namespace
 
 ExitCode run_here(std::vector<RunRecord> runs, RunPlanner& planner, const RunListeners& listeners,
@@ -124,11 +136,13 @@ ExitCode run_here(std::vector<RunRecord> runs, RunPlanner& planner, const RunLis
                           .share = options.share});
   FileDigests digests;
   for (const RunRecord& run : runs) digests.take(listeners.store, run.spec);
-  StoreJournal journal(
-      listeners.store, settings.results, digests,
+  Journal journal(
+      settings.results, digests,
       [&](const RunRecord& ended, RunStatus status) { return planner.after(ended, status); });
   RunLoop loop(journal, &listeners.store, launcher, listeners.progress, std::move(settings));
-  return loop.run(std::move(runs));
+  const ExitCode code = loop.run(std::move(runs));
+  bring_up_to_date(listeners, digests);
+  return code;
 }
 
 namespace {

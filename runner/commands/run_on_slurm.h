@@ -23,8 +23,6 @@ class SlurmRunner {
 
   // Brings open jobs up to date, before the runs are planned. Returns false if asked to stop.
   bool pick_up() { return sweep_.pick_up(); }
-  // Follows jobs that the database had lost, after the runs were planned. True if there are any.
-  bool recover() { return sweep_.recover(); }
   // Submits the runs that are in no job, and follows all runs, as far as the options allow.
   ExitCode run(std::vector<RunRecord> runs);
 

@@ -129,17 +129,6 @@ void OpenAttempt::show_end(const Ending& ending) {
   progress_.ended(run_.id, ending.status, ending.reason, log);
 }
 
-void ingest_rest(Store& store, const std::filesystem::path& results, const RunRecord& run,
-                 int attempt, const WarnOfFile& warn) {
-  EventTail tail(RunPaths(results / run.folder), attempt, static_cast<int>(run.spec.strategy.ranks),
-                 warn);
-  read_to_end(results, [&] {
-    const std::vector<std::vector<Event>> events = tail.poll();
-    store.ingest(run.id, attempt, events, tail.skipped_lines());
-    return tail.at_end();
-  });
-}
-
 namespace {
 
 // Decides about a run for which the host's memory was too small. This is a result only if the run

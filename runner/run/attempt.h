@@ -67,7 +67,6 @@ class OpenAttempt {
   std::vector<std::vector<Event>> read();
   // True if the last read() came to the end of the files.
   bool at_end() const { return tail_.at_end(); }
-  const std::vector<int64_t>& skipped_lines() const { return tail_.skipped_lines(); }
   // The ends of the ranks, as far as events were read.
   const std::vector<RankEnd>& rank_ends() const { return reports_.ends(); }
   int64_t checkpoint_step() const { return reports_.checkpoint_step(); }
@@ -89,11 +88,6 @@ class OpenAttempt {
   UnixClock clock_;
   bool warned_of_clocks_ = false;
 };
-
-// Gives the store the rest of the attempt's events files. `warn` is told of lines that are no
-// events. Throws ResultsUnavailable.
-void ingest_rest(Store& store, const std::filesystem::path& results, const RunRecord& run,
-                 int attempt, const WarnOfFile& warn);
 
 // The digest of a file, and the file's state when the digest was computed.
 struct KnownFile {

@@ -10,7 +10,7 @@
 #include "base/text/json.h"
 #include "contract/spec/run_spec_yaml.h"
 #include "contract/spec/yaml_value.h"
-#include "runner/host/whole_file.h"
+#include "base/files/whole_file.h"
 #include "runner/store/results_unavailable.h"
 #include "runner/store/run_folders.h"
 
@@ -19,20 +19,10 @@ namespace {
 
 const std::string kRunner = "a runner outside of jobs";
 
-[[noreturn]] void refuse_absent(const std::filesystem::path& results) {
-  throw ResultsUnavailable(results.string() + ": is no longer where it was; put the folder back");
-}
-
-// Creates <results>/runs/<experiment>/<run>, but never <results>, which may have been moved away.
-void make_folder(const RunPaths& paths) {
-  const std::filesystem::path of_experiment = paths.folder().parent_path();
-  const std::filesystem::path runs = of_experiment.parent_path();
-  for (const std::filesystem::path& folder : {runs, of_experiment, paths.folder()}) {
-    std::error_code error;
-    std::filesystem::create_directory(folder, error);
-    if (error == std::errc::no_such_file_or_directory) refuse_absent(runs.parent_path());
-    if (error) throw std::filesystem::filesystem_error("cannot be created", folder, error);
-  }
+// Creates the run's folder, but never the results folder, which may have been moved away.
+void make_run_folder(const RunPaths& paths) {
+  const std::filesystem::path results = results_of_run(paths.folder());
+  make_folder(results, paths.folder().lexically_relative(results));
 }
 
 }  // namespace
@@ -45,6 +35,15 @@ void write_end(const RunPaths& paths, int attempt, const AttemptEnd& end) {
   write_record(paths.end_record(attempt), end);
 }
 
+void write_verdict(const RunPaths& paths, int attempt, const Ending& ending,
+                   int64_t ended_unix_ms) {
+  write_verdict(paths, attempt,
+                {.status = ending.status,
+                 .reason = ending.reason,
+                 .reason_rank = ending.reason_rank,
+                 .ended_unix_ms = ended_unix_ms});
+}
+
 std::optional<AttemptStart> read_start(const RunPaths& paths, int attempt, const WarnOfFile& warn) {
   return read_record<AttemptStart>(paths.launch_record(attempt), warn);
 }
@@ -55,10 +54,6 @@ AttemptEnd read_end(const RunPaths& paths, int attempt, const WarnOfFile& warn) 
   return end;
 }
 
-void check_are_there(const std::filesystem::path& results) {
-  if (!std::filesystem::exists(results)) refuse_absent(results);
-}
-
 void read_to_end(const std::filesystem::path& results, const std::function<bool()>& read_part) {
   check_are_there(results);
   while (!read_part()) {
@@ -67,7 +62,7 @@ void read_to_end(const std::filesystem::path& results, const std::function<bool(
 }
 
 void write_spec(const RunPaths& paths, const RunSpec& spec) {
-  make_folder(paths);
+  make_run_folder(paths);
   replace_file(paths.spec(), to_yaml(spec));
 }
 
@@ -78,7 +73,7 @@ void take_run(const RunPaths& paths, const std::string& owner) {
 
 bool belongs_to(const std::string& owner, const RunPaths& paths) {
   if (!std::filesystem::exists(paths.claim())) {  // the job has chosen it by itself
-    make_folder(paths);
+    make_run_folder(paths);
     take_run(paths, owner);
   }
   std::string taken_by;
@@ -122,7 +117,7 @@ void check_checkpoints_are_free(const Store& store, const std::filesystem::path&
 }
 
 int claim_attempt(const RunPaths& paths, int first) {
-  make_folder(paths);
+  make_run_folder(paths);
   int attempt = first;
   while (!std::filesystem::create_directory(paths.attempt(attempt))) ++attempt;
   return attempt;

@@ -9,8 +9,10 @@
 
 #include "contract/record/run_paths.h"
 #include "contract/spec/run_spec.h"
+#include "runner/run/judgement.h"
 #include "runner/run/launcher.h"
-#include "runner/run/record_files.h"
+#include "runner/store/record_files.h"
+#include "runner/store/run_files.h"
 #include "runner/store/store.h"
 
 // The files of a run's folder that the runner writes. Every file appears complete, because it is
@@ -22,15 +24,13 @@ namespace fsdp {
 // missing. The attempt's folder must exist. Throw std::system_error if the file cannot be written.
 void write_start(const RunPaths& paths, int attempt, const AttemptStart& start);
 void write_end(const RunPaths& paths, int attempt, const AttemptEnd& end);
+// Writes verdict.json.
+void write_verdict(const RunPaths& paths, int attempt, const Ending& ending, int64_t ended_unix_ms);
 
 // Return nullopt, or an unseen end, if the file is missing or has no valid record. `warn` gets a
 // line about an invalid record.
 std::optional<AttemptStart> read_start(const RunPaths& paths, int attempt, const WarnOfFile& warn);
 AttemptEnd read_end(const RunPaths& paths, int attempt, const WarnOfFile& warn);
-
-// Throws ResultsUnavailable if the results folder does not exist. Nothing is created in its place,
-// because it may only have been moved away for a while.
-void check_are_there(const std::filesystem::path& results);
 
 // Reads events files to their end. `read_part` reads a part of them, and returns true at the end.
 // Throws ResultsUnavailable if the results folder is missing: its files would look empty.

@@ -13,11 +13,6 @@
 namespace fsdp {
 namespace {
 
-int newest_attempt(const Store& store, const RunRecord& run) {
-  const std::optional<RunRecord> record = store.run(run.id);
-  return record ? record->attempt : 0;
-}
-
 // Asks the file server about the folder. Returns false if the folder cannot be opened. Opening asks
 // the server, except on mounts with the option nocto.
 bool ask_server(const std::filesystem::path& folder) {
@@ -31,112 +26,6 @@ bool ask_server(const std::filesystem::path& folder) {
 
 }  // namespace
 
-std::vector<int> import_attempts(Store& store, const std::filesystem::path& results,
-                                 const RunRecord& run, const JobRecord& job, const JobTask& task,
-                                 const WarnOfFile& warn) {
-  const RunPaths paths(results / run.folder);
-  const auto is_there = [&](int attempt) {
-    return std::filesystem::exists(paths.attempt(attempt));
-  };
-  if (!is_there(newest_attempt(store, run) + 1)) return {};
-
-  std::vector<int> begun;
-  Store::Batch batch(store);
-  for (int attempt = newest_attempt(store, run) + 1; is_there(attempt); ++attempt) {
-    std::optional<AttemptStart> start = read_start(paths, attempt, warn);
-    if (!start || start->slurm_job.empty() || start->slurm_job != slurm_name(job, task.task)) {
-      continue;
-    }
-    if (start->device_kind.empty()) start->device_kind = task.device_kind;
-    begun.push_back(store.begin_attempt(run.id, *start, attempt));
-  }
-  batch.commit();
-  return begun;
-}
-
-namespace {
-
-// Returns the start of an attempt of a job that is not open. nullopt: it is none.
-std::optional<AttemptStart> start_in_ended_job(const Store& store, const RunRecord& run,
-                                               const RunPaths& paths, int attempt,
-                                               const WarnOfFile& warn) {
-  std::optional<AttemptStart> start = read_start(paths, attempt, warn);
-  if (!start || start->slurm_job.empty()) return std::nullopt;
-  const auto may_be_of = [&](const JobRecord& job) {
-    return job.slurm_job.empty() || std::ranges::any_of(job.tasks, [&](const JobTask& task) {
-             return !task.over && slurm_name(job, task.task) == start->slurm_job;
-           });
-  };
-  return std::ranges::none_of(store.jobs_of_run(run.id), may_be_of) ? start : std::nullopt;
-}
-
-// nullopt if a runner or an open job started the attempt, or if rank 0 has written no event.
-std::optional<AttemptStart> start_of_others(const Store& store, const RunRecord& run,
-                                            const RunPaths& paths, int attempt,
-                                            const WarnOfFile& warn) {
-  if (std::filesystem::exists(paths.launch_record(attempt))) {
-    return start_in_ended_job(store, run, paths, attempt, warn);
-  }
-  EventTail tail(paths, attempt, static_cast<int>(run.spec.strategy.ranks), warn);
-  const std::vector<std::vector<Event>> events = tail.poll();
-  if (events.front().empty()) return std::nullopt;
-  const Event& first = events.front().front();
-  const auto* started = std::get_if<RunStarted>(&first.body);
-  AttemptStart start;
-  start.started_unix_ms = first.time_unix_ms - first.elapsed_ms.value_or(0);
-  if (started) start.host = started->host;
-  start.device_kind = started && !started->device_name.empty() ? started->device_name : "cpu";
-  return start;
-}
-
-// Returns nullopt and records nothing if the attempt may still be running.
-std::optional<Ending> import_if_ended(Store& store, const std::filesystem::path& results,
-                                      const RunRecord& run, int attempt, const AttemptStart& start,
-                                      const WarnOfFile& warn) {
-  Store::Batch batch(store);
-  store.begin_attempt(run.id, start, attempt);
-  ingest_rest(store, results, run, attempt, warn);
-  const AttemptEnd end = read_end(RunPaths(results / run.folder), attempt, warn);
-  const bool has_ended =
-      end.outcome != LaunchOutcome::kUnseen || reports_decide(store.rank_ends(run.id, attempt));
-  if (!has_ended) return std::nullopt;
-  const Ending ending = close_attempt(store, results, run, attempt, end);
-  batch.commit();
-  return ending;
-}
-
-}  // namespace
-
-std::vector<int> unrecorded_attempts(const Store& store, int64_t run, const RunPaths& paths) {
-  std::vector<int> attempts = attempts_with_folder(paths);
-  if (attempts.empty()) return attempts;
-  for (const AttemptRecord& known : store.attempts(run)) std::erase(attempts, known.attempt);
-  return attempts;
-}
-
-int import_attempts_of_others(Store& store, const std::filesystem::path& results,
-                              std::string_view experiment, const WarnOfFile& say) {
-  int recorded = 0;
-  for (RunRecord& run : store.runs()) {
-    if (run.experiment != experiment || !run.source.empty()) continue;
-    const RunPaths paths(results / run.folder);
-    for (const int attempt : unrecorded_attempts(store, run.id, paths)) {
-      run.spec = store.spec(run.id);
-      const auto start = start_of_others(store, run, paths, attempt, say);
-      if (!start) continue;
-      const auto ending = import_if_ended(store, results, run, attempt, *start, say);
-      recorded += ending ? 1 : 0;
-      const std::string& job = start->slurm_job;
-      say(fmt::format(
-          "{}: attempt {}, {}, {}{}", run.point, attempt,
-          job.empty() ? "started by hand" : "of the job " + job,
-          ending ? "is recorded as " : "has not ended, or was killed, and is not recorded",
-          ending ? name_of(ending->status) : ""));
-    }
-  }
-  return recorded;
-}
-
 void ask_again_for_names(const RunPaths& run, int attempt) {
   if (!ask_server(run.folder())) return;
   while (ask_server(run.attempt(attempt))) ++attempt;
@@ -144,17 +33,57 @@ void ask_again_for_names(const RunPaths& run, int attempt) {
 
 namespace {
 
-// Records the starts of attempts that runners began while the database could not be written.
-void import_attempts_of_runners(Store& store, const std::filesystem::path& results,
-                                std::string_view experiment, const WarnOfFile& warn) {
+// Returns the start of an attempt that has no launch.json. nullopt: rank 0 has written no event, or
+// the attempt has not ended.
+std::optional<AttemptStart> start_by_hand(const RunPaths& paths, int attempt, int ranks,
+                                          const WarnOfFile& warn) {
+  EventTail tail(paths, attempt, ranks, warn);
+  RankReports reports(ranks);
+  std::optional<Event> first;
+  do {
+    const std::vector<std::vector<Event>> events = tail.poll();
+    reports.add(events);
+    if (!first && !events.front().empty()) first = events.front().front();
+  } while (!tail.at_end());
+  if (!first || !reports_decide(reports.ends())) return std::nullopt;
+  AttemptStart start;
+  start.started_unix_ms = first->time_unix_ms - first->elapsed_ms.value_or(0);
+  const auto* started = std::get_if<RunStarted>(&first->body);
+  if (started) start.host = started->host;
+  start.device_kind = started && !started->device_name.empty() ? started->device_name : "cpu";
+  return start;
+}
+
+// Writes launch.json of attempts that people started and that have ended.
+void adopt_attempts_by_hand(const Store& store, const std::filesystem::path& results,
+                            std::string_view experiment, const WarnOfFile& say) {
   for (const RunRecord& run : store.runs()) {
     if (run.experiment != experiment || !run.source.empty()) continue;
     const RunPaths paths(results / run.folder);
-    for (const int attempt : unrecorded_attempts(store, run.id, paths)) {
-      const std::optional<AttemptStart> start = read_start(paths, attempt, warn);
-      if (start && start->slurm_job.empty()) store.begin_attempt(run.id, *start, attempt);
+    for (const int attempt : attempts_with_folder(paths)) {
+      if (std::filesystem::exists(paths.launch_record(attempt))) continue;
+      const auto ranks = static_cast<int>(store.spec(run.id).strategy.ranks);
+      const auto start = start_by_hand(paths, attempt, ranks, say);
+      if (start) {
+        write_start(paths, attempt, *start);
+      } else {
+        say(fmt::format("{}: attempt {}, started by hand, has not ended, or was killed, and is not "
+                        "recorded",
+                        run.point, attempt));
+      }
     }
   }
+}
+
+// "the runner of attempt 2 was killed", for the user.
+std::string whose_attempt(const RunningAttempt& found, bool is_end_seen) {
+  const AttemptStart& start = found.start;
+  if (!start.slurm_job.empty()) {
+    return fmt::format("attempt {}, of the job {}", found.attempt, start.slurm_job);
+  }
+  if (start.runner_process_id == 0) return fmt::format("attempt {}, by hand", found.attempt);
+  return fmt::format("the runner of attempt {} {}", found.attempt,
+                     is_end_seen ? "could not record its end" : "was killed");
 }
 
 }  // namespace
@@ -162,21 +91,27 @@ void import_attempts_of_runners(Store& store, const std::filesystem::path& resul
 int recover_attempts(Store& store, const std::filesystem::path& results,
                      std::string_view experiment,
                      const std::function<void(const std::string&)>& say) {
-  import_attempts_of_runners(store, results, experiment, say);
-  std::vector<RunningAttempt> attempts = store.running_attempts(experiment);
-  for (RunningAttempt& found : attempts) {
+  adopt_attempts_by_hand(store, results, experiment, say);
+  store.sync();
+  int judged = 0;
+  for (RunningAttempt& found : store.running_attempts(experiment)) {
     RunRecord& run = found.run;
     run.spec = store.spec(run.id);
     AttemptEnd end = read_end(RunPaths(results / run.folder), found.attempt, say);
-    const bool was_killed = end.outcome == LaunchOutcome::kUnseen;
-    if (was_killed) end.ended_unix_ms = found.start.started_unix_ms;
-    ingest_rest(store, results, run, found.attempt, say);
+    const bool is_seen = end.outcome != LaunchOutcome::kUnseen;
+    const std::string& job = found.start.slurm_job;
+    if (!is_seen && !job.empty() && !reports_decide(store.rank_ends(run.id, found.attempt))) {
+      say(fmt::format("{}: attempt {}, of the job {}, has not ended, or was killed, and is not recorded", run.point,
+                      found.attempt, job));
+      continue;
+    }
+    if (!is_seen) end.ended_unix_ms = found.start.started_unix_ms;
     const Ending ending = close_attempt(store, results, run, found.attempt, end);
-    say(fmt::format("{}: the runner of attempt {} {}; recorded as {}", run.point, found.attempt,
-                    was_killed ? "was killed" : "could not record its end",
-                    name_of(ending.status)));
+    say(fmt::format("{}: {}; recorded as {}", run.point,
+                    whose_attempt(found, is_seen), name_of(ending.status)));
+    ++judged;
   }
-  return static_cast<int>(attempts.size());
+  return judged;
 }
 
 namespace {

@@ -91,6 +91,9 @@ struct AttemptEnd {
     visit("changed_input", self.changed_input);
     visit("starts_in_a_row", self.starts_in_a_row);
   }
+  static bool is_required(std::string_view field) {
+    return field == "outcome" || field == "ended_unix_ms";
+  }
 };
 
 class Launcher {

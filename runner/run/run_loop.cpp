@@ -109,6 +109,7 @@ void ResultsPatience::wait_without_runs(bool user_waits) {
 namespace {
 
 constexpr std::chrono::milliseconds kReadInterval{250};
+constexpr std::chrono::seconds kIndexInterval{1};
 constexpr std::chrono::seconds kTimeToWriteCheckpoint{60};
 // The part of a job's time limit kept free to record its runs' ends and to queue it again.
 constexpr std::chrono::seconds kTimeToEndJob{20};
@@ -122,13 +123,15 @@ std::chrono::seconds time_to_stop(const RunSpec& spec, bool in_job) {
 
 }  // namespace
 
-RunLoop::RunLoop(Journal& journal, Store* store, Launcher& launcher, Progress& progress,
+RunLoop::RunLoop(Journal& journal, Store* index, Launcher& launcher, Progress& progress,
                  LoopSettings settings)
     : journal_(journal),
+      index_(index),
       launcher_(launcher),
       progress_(progress),
       settings_(std::move(settings)),
-      patience_(store, progress) {}
+      patience_(index, progress),
+      index_patience_(index, progress) {}
 
 ExitCode RunLoop::run(std::vector<RunRecord> runs) {
   for (const RunRecord& run : runs) expect(progress_, run);
@@ -137,6 +140,7 @@ ExitCode RunLoop::run(std::vector<RunRecord> runs) {
     stop_when_asked();
     const bool is_recorded = patience_.attempt([&] { pass(); });
     if (is_recorded && running_.empty()) break;
+    if (index_) index_patience_.attempt([&] { update_index(); });
     progress_.refresh();
     if (runs_are_under_way()) {
       patience_.runs_are_under_way();
@@ -155,7 +159,8 @@ void RunLoop::wait_without_runs() {
   patience_.wait_without_runs(user_waits_);
 }
 
-// Runs begin while the database cannot be written, but not while files cannot.
+// A follower of an ended run may need the index. Other runs begin without it, but not while files
+// cannot be written.
 void RunLoop::pass() {
   std::exception_ptr problem;
   const auto attempt = [&](const std::function<void()>& step) {
@@ -168,12 +173,14 @@ void RunLoop::pass() {
       return false;
     }
   };
-  for (auto& [id, open] : running_) journal_.append(open, open.read());
+  for (auto& [id, open] : running_) open.read();
   const bool can_write = attempt([&] { end_attempts(); });
   attempt([&] {
-    for (RunRecord& follower : journal_.record(/*wants_followers=*/!stopping_)) {
-      expect(progress_, follower);
-      waiting_.push_front(std::move(follower));
+    while (!stopping_) {
+      std::optional<RunRecord> follower = journal_.next_follower();
+      if (!follower) break;
+      expect(progress_, *follower);
+      waiting_.push_front(std::move(*follower));
     }
   });
   while (can_write && !stopping_ && begin_next()) {
@@ -181,18 +188,28 @@ void RunLoop::pass() {
   if (problem) std::rethrow_exception(problem);
 }
 
+void RunLoop::update_index() {
+  const auto now = std::chrono::steady_clock::now();
+  if (now < next_update_) return;
+  for (const auto& [id, open] : running_) changed_.insert(open.run().folder);
+  index_->sync(changed_);
+  changed_.clear();
+  next_update_ = now + kIndexInterval;
+}
+
 void RunLoop::end_attempts() {
   for (; !ended_.empty(); ended_.erase(ended_.begin())) {
     AttemptEnd& end = ended_.front();
     OpenAttempt& attempt = running_.at(end.run);
     read_to_end(settings_.results, [&] {
-      journal_.append(attempt, attempt.read());
+      attempt.read();
       return attempt.at_end();
     });
     const Ending ending = journal_.end(attempt, end);
     attempt.show_end(ending);
     some_cut_short_ |= is_cut_short(ending.status) && may_start_again(attempt);
     some_failed_ |= !ending.is_result();
+    changed_.insert(attempt.run().folder);
     running_.erase(end.run);
   }
 }

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -43,8 +44,8 @@ class StopSignals {
   sigset_t previous_mask_;
 };
 
-// Thrown if results could not be recorded for too long after the last run ended. The runs' events
-// stay in their files, and the next call records them.
+// Thrown if files could not be written for too long after the last run ended. The runs' events
+// stay in their files, and the next call judges them.
 class GaveUp : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -97,13 +98,13 @@ struct LoopSettings {
 
 // The loop over an experiment's runs. Starts each run when the launcher has room, and tells the
 // journal the run's start and end. A failed run does not end the loop. A stop signal ends it, and
-// measurements are kept. In a job, SIGUSR1 means that the job's time limit is near. While the
-// database cannot be written, the loop continues with files only. While files cannot be written,
-// runs under way continue and no run begins.
+// measurements are kept. In a job, SIGUSR1 means that the job's time limit is near. While files
+// cannot be written, runs under way continue and no run begins. The index follows the files once a
+// second, if it can be written.
 class RunLoop {
  public:
-  // `store` is the journal's database; null: it has none.
-  RunLoop(Journal& journal, Store* store, Launcher& launcher, Progress& progress,
+  // `index` is the index of the results; null: a job writes files only.
+  RunLoop(Journal& journal, Store* index, Launcher& launcher, Progress& progress,
           LoopSettings settings);
 
   // Returns kInterrupted if the loop was stopped, kOk if every run finished or did not fit, else
@@ -120,6 +121,9 @@ class RunLoop {
   AttemptStart start_of(const RunRecord& run) const;
   // Tells the journal what is new, and starts the runs that have room.
   void pass();
+  // Brings the index up to date, unless that was done less than a second ago. Tells the user if it
+  // cannot be written.
+  void update_index();
   void end_attempts();
   // True unless slurm.max_restarts forbids another start of the job for this run.
   bool may_start_again(const OpenAttempt& attempt) const;
@@ -132,11 +136,15 @@ class RunLoop {
   bool runs_are_under_way() const { return running_.size() > ended_.size(); }
 
   Journal& journal_;
+  Store* index_;
   Launcher& launcher_;
   Progress& progress_;
   LoopSettings settings_;
   StopSignals stop_signals_;
   ResultsPatience patience_;
+  ResultsPatience index_patience_;
+  std::set<std::filesystem::path> changed_{};  // folders of runs that the index may lack
+  std::chrono::steady_clock::time_point next_update_{};
   std::deque<RunRecord> waiting_;
   std::map<int64_t, OpenAttempt> running_;  // by the run's id, until the journal has their ends
   std::vector<AttemptEnd> ended_;           // the journal does not have them yet

@@ -80,6 +80,10 @@ struct AttemptStart {
     visit("nodes_held", self.nodes_held);
     Prediction::visit_fields(self.prediction, visit);
   }
+  // In launch.json. Earlier versions wrote fewer fields.
+  static bool is_required(std::string_view field) {
+    return field == "host" || field == "started_unix_ms";
+  }
 };
 
 struct AttemptRecord : AttemptStart {

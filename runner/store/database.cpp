@@ -184,6 +184,8 @@ void Database::fail(int code) const {
                   connection_ ? sqlite3_errmsg(connection_.get()) : sqlite3_errstr(code),
                   advice.empty() ? "" : "; ", advice);
   if (is_full(code, connection_.get())) throw DiskFull(message);
+  const int kind = code & 0xff;
+  if (kind == SQLITE_CORRUPT || kind == SQLITE_NOTADB) throw IndexDamaged(message);
   const bool may_pass = remedy != kRemedies.end() && remedy->may_pass;
   if (may_pass || was_emptied(code, file_)) throw ResultsUnavailable(message);
   throw std::runtime_error(message);

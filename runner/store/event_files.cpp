@@ -11,16 +11,14 @@
 
 namespace fsdp {
 EventTail::EventTail(const RunPaths& paths, int attempt, int ranks, Warn warn)
-    : warn_(std::move(warn)), skipped_lines_(static_cast<size_t>(ranks)) {
+    : warn_(std::move(warn)) {
   for (int rank = 0; rank < ranks; ++rank) files_.push_back({.path = paths.events(attempt, rank)});
 }
 
 std::vector<std::vector<Event>> EventTail::poll() {
   at_end_ = true;
   std::vector<std::vector<Event>> events;
-  for (size_t rank = 0; rank < files_.size(); ++rank) {
-    events.push_back(poll(files_[rank], skipped_lines_[rank]));
-  }
+  for (File& file : files_) events.push_back(poll(file));
   return events;
 }
 
@@ -30,72 +28,78 @@ std::vector<bool> EventTail::begun() const {
   return begun;
 }
 
-void EventTail::lose(File& file, int64_t& skipped_lines, int64_t lines, const std::string& what) {
+std::vector<int64_t> EventTail::skipped_lines() const {
+  std::vector<int64_t> lines;
+  for (const File& file : files_) lines.push_back(file.at.skipped_lines);
+  return lines;
+}
+
+void EventTail::lose(File& file, int64_t lines, const std::string& what) {
   constexpr int kMostWarnings = 10;
-  skipped_lines += lines;
+  file.at.skipped_lines += lines;
   if (file.warnings == kMostWarnings) return;
   const bool is_last = ++file.warnings == kMostWarnings;
   warn_(
       fmt::format("{}:{}: {}; figures of this attempt may lack a step; run it again with --rerun{}",
-                  file.path.string(), file.line, what,
+                  file.path.string(), file.at.line, what,
                   is_last ? "; further problems of this file are counted, but not shown" : ""));
 }
 
-bool EventTail::follows(File& file, int64_t& skipped_lines, const Event& event) {
-  const int64_t known = file.last_sequence + file.skipped_since + file.unknown_since;
-  if (event.sequence <= file.last_sequence) {
-    lose(file, skipped_lines, 1,
+bool EventTail::follows(File& file, const Event& event) {
+  const int64_t known = file.at.last_sequence + file.at.skipped_since + file.at.unknown_since;
+  if (event.sequence <= file.at.last_sequence) {
+    lose(file, 1,
          fmt::format("skipped a line that repeats the sequence {}", event.sequence));
     return false;
   }
   if (const int64_t lost = event.sequence - known - 1; lost > 0) {
-    lose(file, skipped_lines, lost,
+    lose(file, lost,
          fmt::format("{} lines before this one are missing, by their sequence", lost));
   }
-  file.last_sequence = event.sequence;
-  file.skipped_since = file.unknown_since = 0;
+  file.at.last_sequence = event.sequence;
+  file.at.skipped_since = file.at.unknown_since = 0;
   return true;
 }
 
-std::vector<Event> EventTail::poll(File& file, int64_t& skipped_lines) {
+std::vector<Event> EventTail::poll(File& file) {
   constexpr int64_t kLongestLineBytes = int64_t{64} << 20;
   constexpr int64_t kBytesPerPoll = int64_t{16} << 20;
   constexpr int64_t kLeastBytes = int64_t{64} << 10;
   std::ifstream stream(file.path, std::ios::binary);
   if (!stream.is_open() && errno == ENOENT) return {};
   file.is_there = true;
-  stream.seekg(file.offset_bytes);
+  stream.seekg(file.at.offset_bytes);
   thread_local const auto line_bytes = std::make_unique_for_overwrite<char[]>(kLongestLineBytes);
   std::vector<Event> events;
-  const int64_t begin_bytes = file.offset_bytes;
-  while (file.offset_bytes - begin_bytes <
+  const int64_t begin_bytes = file.at.offset_bytes;
+  while (file.at.offset_bytes - begin_bytes <
          std::max(kBytesPerPoll / std::ssize(files_), kLeastBytes)) {
     stream.getline(line_bytes.get(), kLongestLineBytes);
     if (!stream.is_open() || stream.bad()) {
       throw std::system_error(errno, std::generic_category(),
                               file.path.string() + ": cannot be read");
     }
-    if (stream.eof() && !file.is_in_long_line) return events;  // its line feed may come
-    file.offset_bytes += stream.gcount();
+    if (stream.eof() && !file.at.is_in_long_line) return events;  // its line feed may come
+    file.at.offset_bytes += stream.gcount();
     if (stream.eof()) return events;
     if (stream.fail()) {
-      file.is_in_long_line = true;
+      file.at.is_in_long_line = true;
       stream.clear();
       continue;
     }
-    ++file.line;
+    ++file.at.line;
     try {
-      if (std::exchange(file.is_in_long_line, false)) throw std::runtime_error("too long");
+      if (std::exchange(file.at.is_in_long_line, false)) throw std::runtime_error("too long");
       const std::string_view line(line_bytes.get(), static_cast<size_t>(stream.gcount()) - 1);
       auto event = event_from_json_line(line);
       if (!event) {
-        ++file.unknown_since;
-      } else if (follows(file, skipped_lines, *event)) {
+        ++file.at.unknown_since;
+      } else if (follows(file, *event)) {
         events.push_back(std::move(*event));
       }
     } catch (const std::runtime_error& error) {
-      ++file.skipped_since;
-      lose(file, skipped_lines, 1, std::string("skipped a line that is ") + error.what());
+      ++file.at.skipped_since;
+      lose(file, 1, std::string("skipped a line that is ") + error.what());
     }
   }
   at_end_ = false;

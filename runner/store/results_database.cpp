@@ -10,6 +10,8 @@
 
 #include "base/text/config_error.h"
 #include "contract/spec/yaml_value.h"
+#include "runner/store/results_unavailable.h"
+#include "runner/store/run_files.h"
 #include "runner/store/schema.h"
 
 namespace fsdp {
@@ -68,9 +70,9 @@ bool has_journal(const path& file) {
 void require_whole_pages(const path& file, const Header& header) {
   if (has_journal(file)) return;
   if (header.page_bytes == 0 || std::filesystem::file_size(file) % header.page_bytes == 0) return;
-  throw std::runtime_error(file.string() +
-                           ": is cut short, the end of its last page is missing; copy it once " +
-                           "more, or move it away");
+  throw IndexDamaged(file.string() +
+                     ": is cut short, the end of its last page is missing; copy it once more, or "
+                     "move it away");
 }
 
 // Adds to `database` the tables, indexes, columns and views of `schema` that it lacks.
@@ -148,11 +150,13 @@ void require_own_schema(Database& database) {
         columns_of(own));
   }();
   const auto refuse = [&](const std::string& name) {
-    throw ConfigError(database.file().string(), "",
-                      "its '" + name +
-                          "' is another one than this fsdp-run's; another commit of fsdp-run wrote "
-                          "the file, or another program changed it; use that fsdp-run, restore the "
-                          "file, or choose another folder with --results");
+    const std::string problem =
+        "its '" + name +
+        "' is another one than this fsdp-run's; another commit of fsdp-run wrote the file, or "
+        "another program changed it; use that fsdp-run, restore the file, or choose another folder "
+        "with --results";
+    if (has_run_files(database.file().parent_path())) throw IndexDamaged(problem);
+    throw ConfigError(database.file().string(), "", problem);
   };
   // SQLite ignores the case of names.
   Statement of_name(database, made + "where lower(name) = ? and type in ('table', 'view')");
@@ -165,29 +169,42 @@ void require_own_schema(Database& database) {
   for (const auto& [table, column] : missing) refuse(table + '.' + column);
 }
 
-Database open_results(const path& results, StoreUse use) {
-  check_results_path(results);
+bool has_run_files(const path& results) {
+  std::error_code not_there;
+  return std::filesystem::exists(lists_folder(results), not_there);
+}
+
+namespace {
+
+Database make_index(const path& results, StoreUse use) {
+  const path file = results / "results.sqlite";
+  std::error_code error;
+  if (use == StoreUse::kCreate) std::filesystem::create_directories(results, error);
+  if (error) {
+    throw std::runtime_error(results.string() + ": cannot be created: " + error.message() +
+                             "; choose another folder with --results");
+  }
+  const bool may_write = use == StoreUse::kCreate || access(results.c_str(), W_OK) == 0;
+  if (!may_write) return made_ready(Database(Database::kTemporary));
+  make_with_umask(file);
+  return made_ready(Database(file));
+}
+
+Database open_index(const path& results, StoreUse use) {
   const path file = results / "results.sqlite";
   std::error_code error;
   const auto status = std::filesystem::status(file, error);
   const bool is_file = std::filesystem::is_regular_file(status);
   if (!std::filesystem::exists(status) || (is_file && std::filesystem::file_size(file) == 0)) {
-    if (use == StoreUse::kExisting) {
-      throw ConfigError(file.string(), "",
-                        "holds no results yet; run an experiment first, or name another folder "
-                        "with --results");
-    }
-    std::filesystem::create_directories(results, error);
-    if (!error) {
-      make_with_umask(file);
-      return made_ready(Database(file));
-    }
-    throw std::runtime_error(results.string() + ": cannot be created: " + error.message() +
-                             "; choose another folder with --results");
+    if (use == StoreUse::kCreate || has_run_files(results)) return make_index(results, use);
+    throw ConfigError(file.string(), "",
+                      "holds no results yet; run an experiment first, or name another folder "
+                      "with --results");
   }
   if (!is_file) refuse_foreign(file);
   if (access(file.c_str(), R_OK) != 0) return made_ready(Database(file));  // throws the reason
   const std::optional<Header> header = header_of(file);
+  if (!header && has_run_files(results)) throw IndexDamaged(file.string() + ": is no database");
   if (!header || !header->is_ours()) refuse_foreign(file);
   require_whole_pages(file, *header);
   const bool is_current = header->user_version == std::ssize(schema_versions());
@@ -198,6 +215,26 @@ Database open_results(const path& results, StoreUse use) {
   const bool can_change = access(file.c_str(), W_OK) == 0 && access(results.c_str(), W_OK) == 0;
   if (use == StoreUse::kCreate || !must_change || can_change) return made_ready(Database(file));
   return made_ready(Database::copy_of(file));
+}
+
+}  // namespace
+
+Database open_results(const path& results, StoreUse use) {
+  check_results_path(results);
+  try {
+    return open_index(results, use);
+  } catch (const IndexDamaged&) {
+    if (!has_run_files(results)) throw;
+  }
+  set_index_aside(results);
+  return make_index(results, use);
+}
+
+void set_index_aside(const path& results) {
+  const path file = results / "results.sqlite";
+  std::error_code ignored;
+  std::filesystem::rename(file, file.string() + ".damaged", ignored);
+  std::filesystem::remove(file.string() + "-journal", ignored);
 }
 
 std::span<const std::string> schema_versions() {
@@ -216,7 +253,7 @@ std::span<const std::string> schema_versions() {
                   "alter table jobs drop column memory_total_bytes;"
                   "alter table jobs drop column environment;"
                   "alter table jobs drop column experiment_text_digest;"),
-      std::string()};
+      std::string(), std::string()};
   return kVersions;
 }
 
@@ -237,11 +274,12 @@ void migrate(Database& database, std::span<const std::string> versions) {
                         !Statement(database, "select 1 from sqlite_master").value<int>();
   if (!is_empty && !found.is_ours()) refuse_foreign(database.file());
   if (found.user_version > newest) {
-    throw ConfigError(database.file().string(), "",
-                      fmt::format("schema version {} was written by a newer fsdp-run; this one "
-                                  "reads up to version {}; update fsdp-run, or choose another "
-                                  "folder with --results",
-                                  found.user_version, newest));
+    const std::string problem = fmt::format(
+        "schema version {} was written by a newer fsdp-run; this one reads up to version {}; "
+        "update fsdp-run, or choose another folder with --results",
+        found.user_version, newest);
+    if (has_run_files(database.file().parent_path())) throw IndexDamaged(problem);
+    throw ConfigError(database.file().string(), "", problem);
   }
   const int64_t version = is_empty ? newest : found.user_version;
   for (const std::string& step : versions.subspan(static_cast<size_t>(version))) {

@@ -15,10 +15,17 @@ enum class StoreUse {
 
 // Opens results.sqlite of a results folder, with this program's schema. Migrates an older version,
 // and undoes a killed writer's change. With kExisting, this happens in a temporary copy if the
-// folder cannot be written. Throws std::runtime_error, with a remedy, for a database of another
-// program or a newer version, which stays as it is. With kExisting, it also throws if there is
-// none.
+// folder cannot be written. If the folder has the files of runs, an empty index takes the place of
+// one that is missing or cannot be used: damaged, or of another version. Throws std::runtime_error,
+// with a remedy, for a database of another program, which stays as it is, and if there are neither
+// an index nor files.
 Database open_results(const std::filesystem::path& results, StoreUse use);
+
+// True if the folder has files of which results.sqlite is an index (run_files.h).
+bool has_run_files(const std::filesystem::path& results);
+
+// Renames an index that cannot be used to results.sqlite.damaged.
+void set_index_aside(const std::filesystem::path& results);
 
 // Throws if the database is not this program's, as open_results() does. Throws ConfigError if
 // another program has given it a write-ahead log, because SQLite would leave files beside it.

@@ -22,6 +22,12 @@ class DiskFull : public ResultsUnavailable {
   using ResultsUnavailable::ResultsUnavailable;
 };
 
+// The index is damaged. The next Store::sync makes it anew from the files of the results.
+class IndexDamaged : public ResultsUnavailable {
+ public:
+  using ResultsUnavailable::ResultsUnavailable;
+};
+
 // True if `error`, from the database or a file in the results folder, means a full disk or quota.
 bool says_disk_full(const std::exception& error);
 

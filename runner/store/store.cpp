@@ -1,8 +1,12 @@
 #include "runner/store/store.h"
 
+#include <sys/stat.h>
+
 #include "base/text/config_error.h"
 #include "base/text/json.h"
 #include "contract/spec/run_spec_yaml.h"
+#include "runner/store/results_unavailable.h"
+#include "runner/store/run_files.h"
 #include "runner/store/run_folders.h"
 #include "runner/store/schema.h"
 
@@ -22,6 +26,52 @@ const std::string kIsRun = "where (experiment, point, hash) = (?, ?, ?)";
 
 }  // namespace
 
+namespace {
+
+// Returns 0 if there is no such file.
+uint64_t inode_of(const path& file) {
+  struct stat status {};
+  return stat(file.c_str(), &status) == 0 ? status.st_ino : 0;
+}
+
+}  // namespace
+
+Store::Store(const path& results, StoreUse use, WarnOfFile warn)
+    : results_(results),
+      use_(use),
+      warn_(std::move(warn)),
+      database_(open_results(results, use)),
+      inode_(inode_of(database_.file())) {
+  if (use == StoreUse::kCreate) return;
+  try {
+    sync();
+  } catch (const ResultsUnavailable& error) {
+    warn_(std::string("shows the results as they were last recorded: ") + error.what());
+  }
+}
+
+void Store::reopen() {
+  statements_.clear();
+  figures_.clear();
+  database_ = open_results(results_, use_);
+  inode_ = inode_of(database_.file());
+}
+
+void Store::sync() {
+  check_are_there(results_);
+  if (inode_of(database_.file()) != inode_) reopen();
+  try {
+    sync_all();
+  } catch (const IndexDamaged&) {
+    if (!has_run_files(results_)) throw;
+    warn_((results_ / "results.sqlite").string() +
+          ": is damaged, and is made anew from the files of the runs");
+    set_index_aside(results_);
+    reopen();
+    sync_all();
+  }
+}
+
 Statement& Store::sql(const std::string& text) const {
   const auto found = statements_.find(text);
   if (found != statements_.end()) return found->second;
@@ -37,51 +87,54 @@ void Store::check_is_writable() {
 
 std::vector<RunRecord> Store::plan(const ExperimentRecord& experiment,
                                    std::span<const RunRecord> runs) {
-  Transaction transaction(database_);
+  Transaction nobody_plans(database_);
   require_own(experiment.name);
-  sql("insert into experiments (name, title, file, text, profile, compare) "
-      "values (?, ?, ?, ?, ?, ?) "
-      "on conflict (name) do update set title = excluded.title, file = excluded.file, "
-      "text = excluded.text, profile = excluded.profile, compare = excluded.compare")
-      .run(experiment.name, experiment.title, experiment.file, experiment.text, experiment.profile,
-           experiment.compare);
-  if (!experiment.text_digest.empty()) {
-    sql("insert or ignore into experiment_texts (digest, text) values (?, ?)")
-        .run(experiment.text_digest, experiment.text);
-  }
-  sql("update runs set current = 0 where experiment = ?").run(experiment.name);
+  write_text(results_, experiment.text_digest, experiment.text);
+  RunList list{experiment};
   std::vector<RunRecord> records;
-  records.reserve(runs.size());
-  for (const RunRecord& run : runs) records.push_back(plan_run(experiment.name, run));
-  transaction.commit();
+  for (const RunRecord& run : runs) {
+    records.push_back(numbered(experiment.name, run));
+    list.runs.push_back(records.back().folder);
+    write_run(results_, records.back());
+    sync_run(records.back().folder);
+  }
+  write_list(results_, list);
+  sync_list(list_file("", list.name));
+  nobody_plans.commit();
+  for (RunRecord& record : records) {
+    RunSpec spec = std::move(record.spec);
+    record = run(record.id).value();
+    record.spec = std::move(spec);
+  }
   return records;
 }
 
 RunRecord Store::plan_one_more(std::string_view experiment, const RunRecord& run) {
-  Transaction transaction(database_);
+  Transaction nobody_plans(database_);
   require_own(experiment);
-  RunRecord record = plan_run(experiment, run);
-  transaction.commit();
+  RunList list = list_of(experiment);
+  RunRecord record = numbered(experiment, run);
+  write_run(results_, record);
+  sync_run(record.folder);
+  if (std::ranges::find(list.runs, record.folder) == list.runs.end()) {
+    list.runs.push_back(record.folder);
+    write_list(results_, list);
+    sync_list(list_file("", list.name));
+  }
+  nobody_plans.commit();
+  record = this->run(record.id).value();
+  record.spec = run.spec;
   return record;
 }
 
-RunRecord Store::plan_run(std::string_view experiment, const RunRecord& run) {
-  std::string spec;
-  append_json(spec, run.spec);
-  sql("insert into runs (experiment, point, hash, folder, position, current, status, reason,"
-      "  series, repeat, data_digest, loss_digest, family, family_key, family_value, spec) "
-      "values (?, ?, ?, ?, ?, 1, 'planned', '', ?, ?, ?, ?, ?, ?, ?, ?) "
-      "on conflict (experiment, point, hash) "
-      "do update set position = excluded.position, current = 1, folder = excluded.folder,"
-      "  series = excluded.series, repeat = excluded.repeat, data_digest = excluded.data_digest,"
-      "  loss_digest = excluded.loss_digest, family = excluded.family,"
-      "  family_key = excluded.family_key, family_value = excluded.family_value,"
-      "  spec = excluded.spec")
-      .run(experiment, run.point, run.hash, folder_for(experiment, run), run.position, run.series,
-           run.repeat, run.data_digest, run.loss_digest, run.family, run.family_key,
-           run.family_value, spec);
-  RunRecord record = recorded_run(experiment, run.point, run.hash).value();
-  record.spec = run.spec;
+// Returns the run with its experiment, its number and its folder.
+RunRecord Store::numbered(std::string_view experiment, const RunRecord& run) const {
+  RunRecord record = run;
+  record.experiment = experiment;
+  record.folder = folder_for(experiment, run);
+  const auto known = sql("select id from runs " + kIsRun)
+                         .value<int64_t>(experiment, run.point, run.hash);
+  record.id = known ? *known : sql("select coalesce(max(id), 0) + 1 from runs").value<int64_t>().value();
   return record;
 }
 
@@ -199,18 +252,11 @@ bool Store::is_under_way(int64_t run_id) const {
 bool Store::delete_run(int64_t run_id) {
   Transaction transaction(database_);
   if (is_under_way(run_id)) return false;
-  database_.execute("pragma defer_foreign_keys = on");
-  for (const std::string& table : tables_of_runs(database_)) {
-    sql("delete from " + table + " where run = ?").run(run_id);
-  }
-  sql("delete from runs where id = ?").run(run_id);
-  // The attempts of an open job will name the text that was submitted.
-  database_.execute(
-      "delete from jobs where id not in (select job from job_tasks);"
-      "delete from experiments where name not in (select experiment from runs);"
-      "delete from experiment_texts where digest not in "
-      "  (select experiment_text_digest from attempts) "
-      "  and not exists (select 1 from job_tasks where over = 0)");
+  const RunRecord deleted = run(run_id).value();
+  forget_run(deleted);
+  const bool is_empty =
+      !sql("select 1 from runs where experiment = ? limit 1").value<int>(deleted.experiment);
+  if (is_empty) std::filesystem::remove(list_file(results_, deleted.experiment));
   transaction.commit();
   return true;
 }
@@ -220,61 +266,57 @@ void Store::delete_checkpoint(int64_t run_id, const path& place) {
 }
 
 int Store::begin_attempt(int64_t run_id, const AttemptStart& start, int wanted) {
-  Transaction transaction(database_);
+  Transaction nobody_begins(database_);
   const int attempt =
       sql("select iif(exists (select 1 from attempts where run = ?1 and attempt = ?2), "
           "(select max(attempt) + 1 from attempts where run = ?1), ?2)")
           .value<int>(run_id, wanted)
           .value();
-  sql("insert into attempts " +
-      values_of("run, attempt, status, reason, " + field_columns<AttemptStart>()))
-      .run(run_id, attempt, RunStatus::kRunning, "", start);
-  record_status(run_id, RunStatus::kRunning, "");
-  transaction.commit();
+  const path folder = folder_of(run_id);
+  make_folder(results_, folder / RunPaths(path()).attempt(attempt));
+  write_record(RunPaths(results_ / folder).launch_record(attempt), start);
+  sync_run(folder);
+  nobody_begins.commit();
   return attempt;
 }
 
 void Store::end_attempt(int64_t run_id, int attempt, RunStatus status, std::string_view reason,
                         int64_t ended_unix_ms, int reason_rank) {
+  const path folder = folder_of(run_id);
+  write_verdict(RunPaths(results_ / folder), attempt,
+                {.status = status,
+                 .reason = std::string(reason),
+                 .reason_rank = reason_rank,
+                 .ended_unix_ms = ended_unix_ms});
+  remove_status(RunPaths(results_ / folder));
+  sync_run(folder);
+}
+
+void Store::read_late_events(int64_t run_id, int attempt) {
   Transaction transaction(database_);
-  sql("update attempts set status = ?, reason = ?, reason_rank = nullif(?, -1), "
-      "ended_unix_ms = max(?, started_unix_ms) where run = ? and attempt = ?")
-      .run(status, reason, reason_rank, ended_unix_ms, run_id, attempt);
-  sql("update runs set (status, reason) = (select status, reason from attempts "
-      "  where run = runs.id order by status in " +
-      cut_short_statuses() + ", attempt desc limit 1) where id = ?")
-      .run(run_id);
-  // The first losses of later attempts are the run's.
-  const auto ended = sql("select attempt from attempts where run = ?1 and attempt = ?2 or "
-                         "run = ?1 and attempt > ?2 and ended_unix_ms is not null")
-                         .rows<int>(run_id, attempt);
-  for (const int each : ended) {
-    write_figures(run_id, each, figures_of(run_id, each), /*has_ended=*/true);
-  }
+  const auto ranks = sql("select ranks from runs where id = ?").value<int>(run_id).value_or(0);
+  read_events(run_id, RunPaths(results_ / folder_of(run_id)), attempt, ranks);
   transaction.commit();
-  for (const int each : ended) figures_.erase({run_id, each});
 }
 
 void Store::reopen_attempt(int64_t run_id, int attempt) {
-  Transaction transaction(database_);
-  sql("update attempts set status = ?, reason = '', reason_rank = null, ended_unix_ms = null" +
-      kOfAttempt)
-      .run(RunStatus::kRunning, run_id, attempt);
-  record_status(run_id, RunStatus::kRunning, "");
-  transaction.commit();
+  const path folder = folder_of(run_id);
+  remove_verdict(RunPaths(results_ / folder), attempt);
+  sync_run(folder);
 }
 
 void Store::record_status(int64_t run_id, RunStatus status, std::string_view reason) {
-  Transaction transaction(database_);
-  sql("update runs set status = ?, reason = ? where id = ?").run(status, reason, run_id);
-  if (is_cut_short(status) || status == RunStatus::kFailed) {
-    const std::string of_results =
-        "from attempts where run = runs.id and status in ('finished', 'out_of_memory')";
-    sql("update runs set (status, reason) = (select status, reason " + of_results +
-        " order by attempt desc limit 1) where id = ? and exists (select 1 " + of_results + ")")
-        .run(run_id);
-  }
-  transaction.commit();
+  const path folder = folder_of(run_id);
+  const auto [begun, ended] = sql("select count(*), count(*) filter (where status <> 'running') "
+                                  "from attempts where run = ?")
+                                  .value<int64_t, int64_t>(run_id)
+                                  .value();
+  make_folder(results_, folder);
+  write_status(RunPaths(results_ / folder), {.status = status,
+                                             .reason = std::string(reason),
+                                             .attempts_begun = begun,
+                                             .attempts_ended = ended});
+  settle_status(run_id, RunPaths(results_ / folder));
 }
 
 std::vector<RunningAttempt> Store::running_attempts(std::string_view experiment) const {
@@ -294,29 +336,61 @@ std::vector<RunningAttempt> Store::running_attempts(std::string_view experiment)
 }
 
 int64_t Store::record_job(const JobRecord& job) {
-  Transaction transaction(database_);
+  Transaction nobody_records(database_);
   JobRecord recorded = job;
-  recorded.id = sql("select coalesce(max(id), 0) + 1 from jobs").value<int64_t>().value();
-  sql("insert into jobs " + values_of(field_columns<JobRecord>())).run(recorded);
-  for (const JobTask& task : job.tasks) update_task(recorded.id, task);
-  transaction.commit();
+  if (job.id == 0) {
+    recorded.id = sql("select coalesce(max(id), 0) + 1 from jobs").value<int64_t>().value();
+  }
+  write_job(results_, recorded);
+  sync_job(job.folder);
+  nobody_records.commit();
   return recorded.id;
 }
 
 void Store::forget_job(int64_t job) {
-  Transaction transaction(database_);
-  sql("delete from job_tasks where job = ?").run(job);
-  sql("delete from jobs where id = ?").run(job);
-  transaction.commit();
+  const auto folder = sql("select folder from jobs where id = ?").value<path>(job);
+  if (!folder) return;
+  remove_job(results_, *folder);
+  sync_job(*folder);
 }
 
 void Store::set_slurm_job(int64_t job, std::string_view slurm_job) {
-  sql("update jobs set slurm_job = ? where id = ?").run(slurm_job, job);
+  JobRecord changed = this->job(job);
+  changed.slurm_job = slurm_job;
+  record_job(changed);
 }
 
 void Store::update_task(int64_t job, const JobTask& task) {
-  sql("insert or replace into job_tasks " + values_of("job, " + field_columns<JobTask>()))
-      .run(job, task);
+  JobRecord changed = this->job(job);
+  const auto found = std::ranges::find(changed.tasks, task.task, &JobTask::task);
+  found == changed.tasks.end() ? changed.tasks.push_back(task) : void(*found = task);
+  record_job(changed);
+}
+
+JobRecord Store::job(int64_t id) const {
+  const auto found = jobs("j.id = ?", id);
+  if (found.empty()) throw std::runtime_error(fmt::format("no job has the number {}", id));
+  return found.front();
+}
+
+RunList Store::list_of(std::string_view experiment) const {
+  RunList list;
+  static_cast<ExperimentRecord&>(list) =
+      sql("select name, title, file, "
+          "coalesce((select digest from experiment_texts t where t.text = e.text), ''), "
+          "profile, compare, source from experiments e where name = ?")
+          .value<ExperimentRecord>(experiment)
+          .value();
+  list.runs = sql("select folder from runs where experiment = ? and current = 1 "
+                  "order by position, family_value, id")
+                  .rows<path>(experiment);
+  return list;
+}
+
+path Store::folder_of(int64_t run_id) const {
+  const auto folder = sql("select folder from runs where id = ?").value<path>(run_id);
+  if (folder) return *folder;
+  throw std::runtime_error(fmt::format("{}: no run has the number {}", results_.string(), run_id));
 }
 
 // Returns jobs with their tasks for which `condition` holds, on the tables `job_tasks t` and

@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,70 +20,14 @@
 #include "runner/store/attempt_figures.h"
 #include "runner/store/attempts.h"
 #include "runner/store/comparison.h"
+#include "runner/store/records.h"
+#include "runner/store/run_files.h"
 #include "runner/store/results_database.h"
 #include "runner/store/run_status.h"
 
-// The SQLite database of a results folder: plans, attempts, and the reports of every rank.
+// The SQLite database of a results folder: plans, attempts, and the reports of every rank. It is an
+// index of the folder's files (run_files.h): a function that records a fact writes its file first.
 namespace fsdp {
-
-struct ExperimentRecord {
-  std::string name;
-  std::string title;
-  std::filesystem::path file;    // absolute
-  std::string text;              // the file's text when planned
-  std::string text_digest;       // of the text
-  std::string profile;           // name of the chosen profile
-  std::string compare = "loss";  // the rows are compared by "loss" or "throughput"
-  std::string source{};          // owner of merged results; empty: planned in this folder
-};
-
-// A run of an experiment. Before it is planned, it has no id and no status, and `folder` is only
-// its wish.
-struct RunRecord {
-  int64_t id = 0;
-  std::string experiment{};
-  std::string point;
-  RunSpec spec{};  // resolved. Reading a record leaves it out: see Store::spec
-  std::string hash;
-  std::filesystem::path folder;  // relative to the results folder
-  int64_t position = 0;          // in the experiment's list
-  std::string series{};          // the point without the number of the repeat
-  int64_t repeat = 0;            // within the series, from 0
-  std::string data_digest{};     // of the contents of all input files
-  std::string loss_digest{};     // runs with the same one must have equal losses
-  // The runs that differ in one doubled key only: their common name, the key, and this run's value.
-  std::string family{};
-  std::string family_key{};
-  std::optional<int64_t> family_value{};
-  RunStatus status = RunStatus::kPlanned;
-  std::string reason{};      // one line; may be empty
-  int attempt = 0;           // the newest, 0: none
-  std::string source{};      // owner of merged results; empty: planned in this folder
-  bool current = true;       // in its experiment's list as last planned
-  bool begins_anew = false;  // its next attempt ignores its checkpoints; not recorded
-
-  template <typename Self, typename Visitor>
-  static void visit_fields(Self& self, Visitor&& visit) {
-    visit("id", self.id);
-    visit("experiment", self.experiment);
-    visit("point", self.point);
-    visit("hash", self.hash);
-    visit("folder", self.folder);
-    visit("status", self.status);
-    visit("reason", self.reason);
-    visit("attempt", self.attempt);
-    visit("source", self.source);
-    visit("current", self.current);
-    visit("data_digest", self.data_digest);
-    visit("repeat", self.repeat);
-    visit("position", self.position);
-    visit("family", self.family);
-    visit("family_key", self.family_key);
-    visit("family_value", self.family_value);
-    visit("series", self.series);
-    visit("loss_digest", self.loss_digest);
-  }
-};
 
 // A path in a run's specification: a file or folder that the run reads.
 struct InputOfRun {
@@ -139,9 +84,11 @@ struct Stretch {
 // The error names the file and a remedy. Earlier records stay, and the call may be made again.
 class Store {
  public:
-  // Opens or creates <results>/results.sqlite, as open_results does.
-  explicit Store(const std::filesystem::path& results, StoreUse use = StoreUse::kCreate)
-      : database_(open_results(results, use)) {}
+  // Opens or creates <results>/results.sqlite, as open_results does. With kExisting, also brings it
+  // up to date, if it can be written. `warn` is told if not, and of files that cannot be read.
+  explicit Store(
+      const std::filesystem::path& results, StoreUse use = StoreUse::kCreate,
+      WarnOfFile warn = [](const std::string&) {});
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
@@ -149,6 +96,14 @@ class Store {
   void set_lock_wait(std::chrono::milliseconds longest) { database_.set_lock_wait(longest); }
   // Throws ResultsUnavailable if nothing can be recorded now.
   void check_is_writable();
+
+  // Sets another receiver of warnings about files.
+  void tell_of_files(WarnOfFile warn) { warn_ = std::move(warn); }
+  // Records what is new in the files of the results. Makes the index anew if it was deleted,
+  // replaced or damaged. Throws ResultsUnavailable, too, if the folder is no longer there.
+  void sync();
+  // Does the same for runs only, by their folders relative to the results.
+  void sync(const std::set<std::filesystem::path>& folders);
 
   // Joins all calls during its lifetime into one transaction: kept by commit(), else undone. Use it
   // only for calls in quick succession, because other writers wait until its end.
@@ -209,6 +164,8 @@ class Store {
   void end_attempt(int64_t run_id, int attempt, RunStatus status, std::string_view reason,
                    int64_t ended_unix_ms, int reason_rank = -1);
 
+  // Records events that ranks wrote after the attempt's end.
+  void read_late_events(int64_t run_id, int attempt);
   // Gives an ended attempt, and its run, the status running again.
   void reopen_attempt(int64_t run_id, int attempt);
 
@@ -216,7 +173,8 @@ class Store {
   // current list. Attempts of open jobs are left out, because they may well be running.
   std::vector<RunningAttempt> running_attempts(std::string_view experiment) const;
 
-  // Records a job with its tasks, before sbatch is called; returns its id.
+  // Records a job with its tasks, before sbatch is called, and again when it changes. Returns its id,
+  // which is new if job.id is 0.
   int64_t record_job(const JobRecord& job);
   void set_slurm_job(int64_t job, std::string_view slurm_job);
   // Forgets a job that Slurm refused, or that never reached Slurm. Its runs stay as they are.
@@ -305,9 +263,30 @@ class Store {
   // Returns the prepared statement of this SQL. It is prepared once and kept.
   Statement& sql(const std::string& text) const;
 
-  // These functions work within the caller's transaction.
-  RunRecord plan_run(std::string_view experiment, const RunRecord& run);
+  RunRecord numbered(std::string_view experiment, const RunRecord& run) const;
   std::filesystem::path folder_for(std::string_view experiment, const RunRecord& run) const;
+  // Throws std::runtime_error if there is no such run.
+  std::filesystem::path folder_of(int64_t run_id) const;
+  RunList list_of(std::string_view experiment) const;
+  JobRecord job(int64_t id) const;
+
+  // The parts of sync(), which alone write to the tables. Places are relative to the results.
+  void sync_list(const std::filesystem::path& file);
+  void sync_run(const std::filesystem::path& folder);
+  void sync_job(const std::filesystem::path& folder);
+  std::string keep_text(const std::string& digest);
+  std::optional<int64_t> put_run(const RunRecord& run);
+  bool sync_attempt(int64_t run, const RunPaths& paths, int attempt, const RunSpec& spec);
+  void read_events(int64_t run, const RunPaths& paths, int attempt, int ranks);
+  void settle_figures(int64_t run, int attempt);
+  void settle_status(int64_t run, const RunPaths& paths);
+  static std::pair<RunStatus, std::string> standing(const std::vector<AttemptRecord>& attempts);
+  void forget_run(const RunRecord& run);
+  // True if the file or folder has not changed since settle() was called for it.
+  bool is_settled(const std::filesystem::path& place) const;
+  void settle(const std::filesystem::path& place);
+  void unsettle(const std::filesystem::path& place);
+
   std::vector<JobRecord> jobs(const std::string& condition, auto value) const;
   template <typename Row>
   std::vector<Row> rows_of(const std::string& view, std::string_view experiment) const;
@@ -322,7 +301,17 @@ class Store {
   // earlier evaluations in the best validation loss.
   void add_losses_before(AttemptSummary& summary, int64_t run_id, int attempt) const;
 
+  // Opens the index anew if it was deleted, replaced or damaged.
+  void reopen();
+  void sync_all();
+  // Writes the files of runs that a version without these files recorded.
+  void write_files();
+
+  std::filesystem::path results_;
+  StoreUse use_;
+  WarnOfFile warn_;
   mutable Database database_;
+  uint64_t inode_;                                       // of the database's file; 0: it is temporary
   mutable std::map<std::string, Statement> statements_;  // by SQL
   std::map<std::pair<int64_t, int>, Figures> figures_;   // of attempts that are being ingested
 };

@@ -144,13 +144,13 @@ class Submission {
   // Reads the job's files as a runner does. Returns the names of the runs without an end.
   std::vector<std::string> follow() {
     std::vector<std::string> names;
-    const auto ignore = [](const std::string&) {};
+    store_.sync();
     for (const JobTask& task : job_.tasks) {
       for (std::optional<RunRecord> run = runs_.at(task.task); run;) {
-        for (const int attempt :
-             import_attempts(store_, workplace_.results(), *run, job_, task, ignore)) {
-          run->status = close(*run, attempt);
-          run->attempt = attempt;
+        for (const AttemptRecord& attempt : store_.attempts(run->id)) {
+          if (attempt.status != RunStatus::kRunning) continue;
+          run->status = close(*run, attempt.attempt);
+          run->attempt = attempt.attempt;
         }
         if (run->attempt == 0 || is_cut_short(run->status)) {
           names.push_back(run->point);
@@ -181,7 +181,7 @@ class Submission {
     end.was_requeued = end.outcome != LaunchOutcome::kExited &&
                        end.outcome != LaunchOutcome::kFailed &&
                        end.outcome != LaunchOutcome::kOutOfMemory;
-    ingest_rest(store_, workplace_.results(), run, attempt, fail);
+    store_.sync({run.folder});
     return close_attempt(store_, workplace_.results(), run, attempt, end).status;
   }
   void program(const std::string& name, const std::string& text) const {

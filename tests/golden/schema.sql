@@ -65,6 +65,10 @@ create index current_runs on runs (experiment, position, family_value) where cur
 create index runs_of_families on runs (family) where family <> '';
 create index runs_of_folders on runs (folder);
 
+create table stamps (
+  place text primary key,
+  stamp text not null
+) without rowid;
 create table file_digests (
   path text not null,
   device integer not null,
@@ -116,6 +120,7 @@ create table ranks (
   exit_code integer,
   reason text,
   skipped_lines integer not null default 0,
+  place text,
   rank integer,
   world_size integer,
   local_rank integer,

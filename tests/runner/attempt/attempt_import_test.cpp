@@ -26,6 +26,7 @@ struct Submitted {
   explicit Submitted(const std::string& slurm_job = "12") {
     const std::vector runs{planned_run("point", 1)};
     run = store.plan(experiment("lab"), runs).front();
+    store.tell_of_files([this](const std::string& line) { warnings.push_back(line); });
     submit(slurm_job, "t0ken");
   }
 
@@ -33,6 +34,7 @@ struct Submitted {
     job = JobRecord();
     job.experiment = "lab";
     job.token = token;
+    job.folder = "slurm/lab-" + token;
     job.slurm_job = slurm_job;
     job.mode = "per_run";
     job.tasks = {{.task = 3, .run = run.id, .device_kind = "cpu"}};
@@ -46,9 +48,17 @@ struct Submitted {
     write_start(paths(), attempt, start_in_job(job, 1'000 * attempt));
   }
 
+  // Returns the attempts that are new in the store.
   std::vector<int> import() {
-    return import_attempts(store, results.path(), run, job, job.tasks.front(),
-                           [this](const std::string& line) { warnings.push_back(line); });
+    const std::vector<AttemptRecord> known = store.attempts(run.id);
+    store.sync({run.folder});
+    std::vector<int> imported;
+    for (const AttemptRecord& each : store.attempts(run.id)) {
+      if (std::ranges::find(known, each.attempt, &AttemptRecord::attempt) == known.end()) {
+        imported.push_back(each.attempt);
+      }
+    }
+    return imported;
   }
 
   ResultsFolder results;
@@ -161,10 +171,9 @@ TEST_CASE("attempts that a job has begun are begun in the store, once") {
 TEST_CASE("an attempt belongs to the job that it names") {
   Submitted run;
   run.begin(1, "12_3");
-  run.begin(2, "15_3");
-  CHECK(run.import() == std::vector{1});
   run.submit("15", "second");
-  CHECK(run.import() == std::vector{2});
+  run.begin(2, "15_3");
+  CHECK(run.import() == std::vector{1, 2});
   CHECK(run.store.provenance(run.run.id, 1).cpu_name == "CPU of 12_3");
   CHECK(run.store.provenance(run.run.id, 2).cpu_name == "CPU of 15_3");
 }
@@ -197,7 +206,6 @@ TEST_CASE("an attempt that a killed runner began in files only is recorded by th
   end.inputs_compared = true;
   const bool has_ended = GENERATE(true, false);
   if (has_ended) write_end(run.paths(), 3, end);
-  CHECK(run.import().empty());
   recover_attempts(run.store, run.results.path(), "lab", [](const std::string&) {});
   const auto attempts = run.store.attempts(run.run.id);
   REQUIRE(attempts.size() == 1);
@@ -221,11 +229,11 @@ TEST_CASE("an attempt of a job that the lost database knew is recorded if it has
                .ended_unix_ms = 2'000,
                .inputs_compared = true});
   }
-  const int recorded = import_attempts_of_others(store, results.path(), "lab", [](auto&) {});
+  const int recorded = recover_attempts(store, results.path(), "lab", [](auto&) {});
   CHECK(recorded == (has_ended ? 1 : 0));
   const auto attempts = store.attempts(run.id);
-  REQUIRE(attempts.size() == (has_ended ? 1 : 0));
-  if (has_ended) CHECK(attempts[0].status == RunStatus::kFailed);
+  REQUIRE(attempts.size() == 1);
+  CHECK(attempts[0].status == (has_ended ? RunStatus::kFailed : RunStatus::kRunning));
 }
 
 TEST_CASE("an attempt below later ones, of a job that ended or of a runner, is recorded") {
@@ -240,38 +248,20 @@ TEST_CASE("an attempt below later ones, of a job that ended or of a runner, is r
              .ended_unix_ms = 2'000,
              .inputs_compared = true});
   const auto ignore = [](const std::string&) {};
-  const auto import_others = [&] {
-    return import_attempts_of_others(run.store, run.results.path(), "lab", ignore);
+  const auto recover = [&] {
+    return recover_attempts(run.store, run.results.path(), "lab", ignore);
   };
   if (is_of_job) {
-    CHECK(import_others() == 0);  // who follows the job records it
+    CHECK(recover() == 0);  // who follows the job records it
     run.job.tasks.front().over = true;
     run.store.update_task(run.store.jobs_of_run(run.run.id).front().id, run.job.tasks.front());
-    CHECK(import_others() == 1);
-  } else {
-    CHECK(recover_attempts(run.store, run.results.path(), "lab", ignore) == 1);
   }
+  CHECK(recover() == 1);
   const auto attempts = run.store.attempts(run.run.id);
   REQUIRE(attempts.size() == 2);
   CHECK(attempts[0].attempt == 1);
   CHECK(attempts[0].status == RunStatus::kFailed);
   CHECK(run.store.run(run.run.id)->status == RunStatus::kFinished);
-}
-
-TEST_CASE("attempts of others are not ours") {
-  Submitted job;
-  job.begin(1, "12_4");
-  job.begin(2, "13_3");
-  job.begin(3, "12");
-  CHECK(job.import().empty());
-  CHECK(job.store.run(job.run.id)->status == RunStatus::kPlanned);
-  CHECK(job.warnings.empty());
-}
-
-TEST_CASE("while sbatch has not answered, no attempt is the job's") {
-  Submitted run("");
-  run.begin(1, "12_3");
-  CHECK(run.import().empty());
 }
 
 }  // namespace

@@ -53,7 +53,10 @@ struct Planned {
     return changed_input(digests, run, ended_unix_ms);
   }
   RunPaths paths() const { return RunPaths(results.path() / run.folder); }
-  AttemptRecord last_attempt() const { return store.attempts(run.id).back(); }
+  AttemptRecord last_attempt() {
+    store.sync({run.folder});
+    return store.attempts(run.id).back();
+  }
 
   ResultsFolder results;
   TemporaryFolder data;
@@ -116,9 +119,7 @@ ExitCode sweep(
   settings.device_kind = [](const RunSpec&) { return std::string("cpu"); };
   settings.job = std::move(job);
   FileDigests digests(planned.store, planned.run.spec);
-  Journal files(planned.results.path(), digests, {});
-  StoreJournal database(planned.store, planned.results.path(), digests, {});
-  Journal& journal = settings.job ? files : database;
+  Journal journal(planned.results.path(), digests, {});
   return RunLoop(journal, nullptr, launcher, progress, std::move(settings)).run({planned.run});
 }
 
@@ -211,7 +212,7 @@ TEST_CASE("a run whose input changed while it went on is failed, and nothing res
     const AttemptEnd end = read_end(planned.paths(), 1, [](const std::string&) {});
     CHECK(end.outcome == LaunchOutcome::kExited);
     CHECK(end.changed_input);
-    planned.store.begin_attempt(planned.run.id, attempt_start());
+    planned.store.sync();
     close_attempt(planned.store, planned.results.path(), planned.run, 1, end);
   }
   CHECK(planned.last_attempt().status == RunStatus::kFailed);

@@ -1,4 +1,4 @@
-#include "runner/host/whole_file.h"
+#include "base/files/whole_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -200,7 +200,12 @@ TEST_CASE("a value that no job came to is left for the next call, which is told"
   RunRecord next = planned_run("third", 1, "3");
   next.family = "size";
   const RunRecord left = life.store.plan_one_more("lab", next);
-  Database(lab.results.database()).execute("update runs set family = 'size'");
+  for (RunRecord run : life.store.runs()) {
+    run.family = "size";
+    run.spec = life.store.spec(run.id);
+    write_run(lab.results.path(), run);
+  }
+  life.store.sync();
   REQUIRE(life.sweep.pick_up());
   REQUIRE(life.sweep.leave_to_allocation(left));
   lab.cluster.ends("100");

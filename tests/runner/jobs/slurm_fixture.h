@@ -303,7 +303,9 @@ class SlurmRunnerLife {
                      if (job_chose) job_chose(ended, chosen);
                    }},
               {.now = [this] { return now_; },
-               .wait = [this](std::chrono::milliseconds time) { return wait(time); }}) {}
+               .wait = [this](std::chrono::milliseconds time) { return wait(time); }}) {
+    store.sync();
+  }
 
   // Plans the runs as the experiment "lab".
   std::vector<RunRecord> plan(const std::vector<RunRecord>& planned) {

@@ -107,7 +107,7 @@ TEST_CASE_METHOD(OneRunner, "an ended job that Slurm started again had an attemp
     FakeJob job = lab.job(runs[0]);
     life.happens = {[&] { lab.begins(job, "101_0", 2); }, [&] { lab.finishes(job, "101_0"); }};
     life.sweep.follow();
-    CHECK(life.attempts(runs[0].id) == Statuses{kFinished});
+    CHECK(life.attempts(runs[0].id) == Statuses{kRunning, kFinished});
     SlurmRunnerLife next(lab.results, lab.cluster);
     REQUIRE(next.sweep.pick_up());
     next.sweep.follow();

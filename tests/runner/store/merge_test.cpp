@@ -55,6 +55,7 @@ std::map<std::string, int64_t> counts(const ResultsFolder& results) {
 std::map<std::string, std::string> bytes_in(const std::filesystem::path& folder) {
   std::map<std::string, std::string> files;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    if (!entry.is_regular_file()) continue;
     std::ifstream stream(entry.path(), std::ios::binary);
     files[entry.path()] = std::string(std::istreambuf_iterator<char>(stream), {});
   }
@@ -94,7 +95,7 @@ TEST_CASE("everything that two people measured is in one database, and whose it 
   CHECK(rows[2].steps == 5);
   // The run's files stay in bob's folder.
   CHECK(std::filesystem::weakly_canonical(all.path() / rows[2].folder) ==
-        std::filesystem::canonical(bob.path()) / "runs/one");
+        std::filesystem::canonical(bob.path()) / "runs/lab/one");
   CHECK(store.spec_text(rows[2].run) == Store(bob.path()).spec_text(1));
   CHECK(store.events<StepDone>(rows[2].run, 1).size() == 5);
 }
@@ -427,7 +428,7 @@ TEST_CASE("merged results can be merged once more; names tell the way") {
   REQUIRE(rows.size() == 2);
   CHECK(rows[0].source == "2026/alice");
   CHECK(std::filesystem::weakly_canonical(of_school.path() / rows[0].folder) ==
-        std::filesystem::canonical(alice.path()) / "runs/one");
+        std::filesystem::canonical(alice.path()) / "runs/lab/one");
 }
 
 TEST_CASE("merged results of one name that came from two places are told apart") {
@@ -450,6 +451,7 @@ TEST_CASE("every table of the schema is merged or left out on purpose") {
   { const Store store(results.path()); }
   std::vector<std::string> expected = kTables;
   expected.push_back("file_digests");  // of files on this machine
+  expected.push_back("stamps");        // of files of the results
   expected.push_back("jobs");          // followed by whoever submitted them
   expected.push_back("job_tasks");
   Database database(results.database());

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "contract/record/run_paths.h"
 #include "runner/store/database.h"
 #include "runner/store/store.h"
 #include "tests/temporary_folder.h"
@@ -60,7 +61,7 @@ inline RunRecord planned_run(const std::string& point, int64_t ranks,
   return {.point = point,
           .spec = resolved(spec),
           .hash = hash,
-          .folder = std::filesystem::path("runs") / point};
+          .folder = std::filesystem::path("runs") / "lab" / file_name_of(point)};
 }
 
 inline std::vector<RunRecord> in_order(std::vector<RunRecord> runs) {

@@ -44,7 +44,7 @@ TEST_CASE_METHOD(
   RecordingLauncher launcher;
   QuietProgress progress;
   FileDigests digests;
-  StoreJournal journal(store, results.path(), digests, {});
+  Journal journal(results.path(), digests, {});
   RunLoop loop(journal, &store, launcher, progress,
                {.results = results.path(),
                 .trainer = "",
@@ -62,7 +62,7 @@ TEST_CASE_METHOD(StoreTest, "a run that began from a folder began there again") 
   const RunRecord run = store.plan(experiment("lab"), planned).front();
   const RunPaths paths(results.path() / run.folder);
   FileDigests digests;
-  StoreJournal journal(store, results.path(), digests, {});
+  Journal journal(results.path(), digests, {});
   std::string problem;
   journal.begin(run, attempt_start(), problem);
   CHECK(read_run_spec(paths.spec()).resume == planned[0].spec.resume);
@@ -89,7 +89,7 @@ TEST_CASE_METHOD(
     settings.job = job;
     launcher = RecordingLauncher();
     FileDigests digests;
-    StoreJournal journal(store, results.path(), digests, {});
+    Journal journal(results.path(), digests, {});
     RunLoop loop(journal, &store, launcher, progress, std::move(settings));
     loop.run(records);
     std::vector<std::optional<std::chrono::milliseconds>> times;

@@ -1,4 +1,4 @@
-#include "runner/host/whole_file.h"
+#include "base/files/whole_file.h"
 
 #include <linux/magic.h>
 #include <sys/stat.h>

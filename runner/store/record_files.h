@@ -9,11 +9,9 @@
 #include <type_traits>
 
 #include "base/files/input_file.h"
+#include "base/files/whole_file.h"
 #include "base/text/foreign_json.h"
 #include "base/text/json.h"
-#include "runner/host/whole_file.h"
-#include "runner/run/launcher.h"
-#include "runner/store/attempts.h"
 
 // Structs in JSON files, which processes on other hosts read. Each file appears complete.
 namespace fsdp {
@@ -29,10 +27,8 @@ void write_record(const std::filesystem::path& path, const Record& record) {
 // True if the file must have the field. Earlier versions wrote fewer fields.
 template <Fields Record>
 bool is_required(std::string_view field) {
-  if constexpr (std::is_same_v<Record, AttemptStart>) {
-    return field == "host" || field == "started_unix_ms";
-  } else if constexpr (std::is_same_v<Record, AttemptEnd>) {
-    return field == "outcome" || field == "ended_unix_ms";
+  if constexpr (requires { Record::is_required(field); }) {
+    return Record::is_required(field);
   } else {
     return true;
   }
@@ -77,11 +73,16 @@ Value value_from_json(const char* name, const Json& json) {
   }
 }
 
+// Throws std::runtime_error, ConfigError.
+inline auto parse_record(const std::filesystem::path& path) {
+  constexpr size_t kLargestBytes = 64 << 20;
+  return parse_foreign_json(read_input_file(path, kLargestBytes), kLargestBytes);
+}
+
 // Throws what nlohmann::json throws, std::runtime_error, ConfigError.
 template <Fields Record>
 Record read_record(const std::filesystem::path& path) {
-  constexpr size_t kLargestBytes = 64 << 20;
-  auto json = parse_foreign_json(read_input_file(path, kLargestBytes), kLargestBytes);
+  auto json = parse_record(path);
   if (json.contains("job")) json["slurm_job"] = json["job"];  // as earlier versions named it
   Record record = value_from_json<Record>("", json);
   if constexpr (requires { record.started_unix_ms; }) check_moment(record.started_unix_ms);
@@ -89,18 +90,25 @@ Record read_record(const std::filesystem::path& path) {
   return record;
 }
 
-// Returns nullopt if the file is missing or has no valid record. `warn` gets a line about an
-// invalid record.
-template <Fields Record>
-std::optional<Record> read_record(const std::filesystem::path& path, const WarnOfFile& warn) {
+// Returns read(), or nullopt if the file is missing or read() throws. `warn` gets a line about an
+// invalid file.
+template <typename Read>
+auto read_if_valid(const std::filesystem::path& path, const WarnOfFile& warn, Read read)
+    -> std::optional<decltype(read())> {
   std::error_code not_there;
   if (!std::filesystem::exists(path, not_there)) return std::nullopt;
   try {
-    return read_record<Record>(path);
+    return read();
   } catch (const std::exception& error) {
     warn(path.string() + ": left out, is not what fsdp-run writes there: " + error.what());
     return std::nullopt;
   }
+}
+
+// Returns nullopt if the file is missing or has no valid record.
+template <Fields Record>
+std::optional<Record> read_record(const std::filesystem::path& path, const WarnOfFile& warn) {
+  return read_if_valid(path, warn, [&] { return read_record<Record>(path); });
 }
 
 }  // namespace fsdp

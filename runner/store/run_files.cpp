@@ -1,0 +1,167 @@
+// Reads and writes the files that SQLite is an index of. A file appears whole or not at all.
+#include "runner/store/run_files.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <system_error>
+
+#include "contract/spec/run_spec_yaml.h"
+#include "runner/store/results_unavailable.h"
+
+namespace fsdp {
+namespace {
+
+using std::filesystem::path;
+
+[[noreturn]] void refuse_absent(const path& results) {
+  throw ResultsUnavailable(results.string() + ": is no longer where it was; put the folder back");
+}
+
+// What run.json holds beside the specification.
+struct RunIdentity {
+  RunRecord run;
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("id", self.run.id);
+    visit("experiment", self.run.experiment);
+    visit("point", self.run.point);
+    visit("hash", self.run.hash);
+    visit("position", self.run.position);
+    visit("series", self.run.series);
+    visit("repeat", self.run.repeat);
+    visit("data_digest", self.run.data_digest);
+    visit("loss_digest", self.run.loss_digest);
+    visit("family", self.run.family);
+    visit("family_key", self.run.family_key);
+    visit("family_value", self.run.family_value);
+  }
+};
+
+path run_file(const path& results, const path& folder) { return results / folder / "run.json"; }
+
+path status_file(const RunPaths& run) { return run.folder() / "status.json"; }
+
+path job_file(const path& results, const path& folder) { return results / folder / "job.json"; }
+
+// Shows readers of the folder that a file below it changed (Store::sync).
+void touch(const path& folder) {
+  if (utimensat(AT_FDCWD, folder.c_str(), nullptr, 0) == 0) return;
+  throw std::system_error(errno, std::generic_category(), folder.string() + " cannot be written");
+}
+
+path verdict_file(const RunPaths& run, int attempt) {
+  return run.attempt(attempt) / "verdict.json";
+}
+
+}  // namespace
+
+void check_are_there(const path& results) {
+  if (!std::filesystem::exists(results)) refuse_absent(results);
+}
+
+void make_folder(const path& results, const path& folder) {
+  path made = results;
+  for (const path& name : folder) {
+    made /= name;
+    std::error_code error;
+    std::filesystem::create_directory(made, error);
+    if (error == std::errc::no_such_file_or_directory) refuse_absent(results);
+    if (error) throw std::filesystem::filesystem_error("cannot be created", made, error);
+  }
+}
+
+path lists_folder(const path& results) { return results / "lists"; }
+
+path text_file(const path& results, const std::string& digest) {
+  return results / "texts" / (digest + ".yaml");
+}
+
+path list_file(const path& results, std::string_view name) {
+  return lists_folder(results) / (file_name_of(name) + ".json");
+}
+
+void write_list(const path& results, const RunList& list) {
+  make_folder(results, "lists");
+  write_record(list_file(results, list.name), list);
+}
+
+void write_text(const path& results, const std::string& digest, const std::string& text) {
+  if (digest.empty() || std::filesystem::exists(text_file(results, digest))) return;
+  make_folder(results, "texts");
+  replace_file(text_file(results, digest), text);
+}
+
+void write_run(const path& results, const RunRecord& run) {
+  const std::string text =
+      JsonObject().add_fields(RunIdentity{run}).add("spec", run.spec).text() + '\n';
+  const path file = run_file(results, run.folder);
+  std::error_code not_there;
+  const auto size = std::filesystem::file_size(file, not_there);
+  if (!not_there && size == text.size() && read_input_file(file, size) == text) return;
+  make_folder(results, run.folder);
+  replace_file(file, text);
+}
+
+void write_status(const RunPaths& run, const StatusNote& note) {
+  write_record(status_file(run), note);
+}
+
+void write_verdict(const RunPaths& run, int attempt, const Verdict& verdict) {
+  write_record(verdict_file(run, attempt), verdict);
+  touch(run.folder());
+}
+
+void remove_status(const RunPaths& run) { std::filesystem::remove(status_file(run)); }
+
+void remove_verdict(const RunPaths& run, int attempt) {
+  std::filesystem::remove(verdict_file(run, attempt));
+  touch(run.folder());
+}
+
+void write_job(const path& results, const JobRecord& job) {
+  make_folder(results, job.folder);
+  const std::string text = JsonObject().add_fields(job).add("tasks", job.tasks).text();
+  replace_file(job_file(results, job.folder), text + '\n');
+}
+
+void remove_job(const path& results, const path& folder) {
+  std::filesystem::remove(job_file(results, folder));
+}
+
+std::optional<RunList> read_list(const path& file, const WarnOfFile& warn) {
+  return read_record<RunList>(file, warn);
+}
+
+std::optional<RunRecord> read_run(const path& results, const path& folder, const WarnOfFile& warn) {
+  const path file = run_file(results, folder);
+  return read_if_valid(file, warn, [&] {
+    const auto json = parse_record(file);
+    RunRecord run = value_from_json<RunIdentity>("", json).run;
+    run.spec = run_spec_from_yaml(json.at("spec").dump(), {.name = file.string(), .folder = {}});
+    run.folder = folder;
+    return run;
+  });
+}
+
+std::optional<StatusNote> read_status(const RunPaths& run, const WarnOfFile& warn) {
+  return read_record<StatusNote>(status_file(run), warn);
+}
+
+std::optional<Verdict> read_verdict(const RunPaths& run, int attempt, const WarnOfFile& warn) {
+  return read_record<Verdict>(verdict_file(run, attempt), warn);
+}
+
+std::optional<JobRecord> read_job(const path& results, const path& folder, const WarnOfFile& warn) {
+  const path file = job_file(results, folder);
+  return read_if_valid(file, warn, [&] {
+    const auto json = parse_record(file);
+    auto job = value_from_json<JobRecord>("", json);
+    job.tasks = value_from_json<std::vector<JobTask>>("tasks", json.at("tasks"));
+    return job;
+  });
+}
+
+}  // namespace fsdp
