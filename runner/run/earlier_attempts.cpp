@@ -79,10 +79,12 @@ void adopt_attempts_by_hand(const Store& store, const std::filesystem::path& res
 std::string whose_attempt(const RunningAttempt& found, bool is_end_seen) {
   const AttemptStart& start = found.start;
   if (!start.slurm_job.empty()) {
-    return fmt::format("attempt {}, of the job {}", found.attempt, start.slurm_job);
+    return fmt::format("attempt {}, of the job {}, is", found.attempt, start.slurm_job);
   }
-  if (start.runner_process_id == 0) return fmt::format("attempt {}, by hand", found.attempt);
-  return fmt::format("the runner of attempt {} {}", found.attempt,
+  if (start.runner_process_id == 0) {
+    return fmt::format("attempt {}, started by hand, is", found.attempt);
+  }
+  return fmt::format("the runner of attempt {} {};", found.attempt,
                      is_end_seen ? "could not record its end" : "was killed");
 }
 
@@ -107,8 +109,8 @@ int recover_attempts(Store& store, const std::filesystem::path& results,
     }
     if (!is_seen) end.ended_unix_ms = found.start.started_unix_ms;
     const Ending ending = close_attempt(store, results, run, found.attempt, end);
-    say(fmt::format("{}: {}; recorded as {}", run.point,
-                    whose_attempt(found, is_seen), name_of(ending.status)));
+    say(fmt::format("{}: {} recorded as {}", run.point, whose_attempt(found, is_seen),
+                    name_of(ending.status)));
     ++judged;
   }
   return judged;

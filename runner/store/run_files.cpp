@@ -4,7 +4,10 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cerrno>
+#include <stdexcept>
 #include <system_error>
 
 #include "contract/spec/run_spec_yaml.h"
@@ -46,6 +49,12 @@ path status_file(const RunPaths& run) { return run.folder() / "status.json"; }
 
 path job_file(const path& results, const path& folder) { return results / folder / "job.json"; }
 
+// True if `folder` has the form slurm/<name>.
+bool is_job_folder(const path& folder) {
+  const path name = folder.filename();
+  return folder == path("slurm") / name && !name.empty() && name != "." && name != "..";
+}
+
 // Shows readers of the folder that a file below it changed (Store::sync).
 void touch(const path& folder) {
   if (utimensat(AT_FDCWD, folder.c_str(), nullptr, 0) == 0) return;
@@ -76,6 +85,8 @@ void make_folder(const path& results, const path& folder) {
 path lists_folder(const path& results) { return results / "lists"; }
 
 path text_file(const path& results, const std::string& digest) {
+  const bool is_digest = std::ranges::all_of(digest, [](unsigned char c) { return std::isalnum(c); });
+  if (!is_digest) throw std::runtime_error("no digest: '" + digest + "'");
   return results / "texts" / (digest + ".yaml");
 }
 
@@ -122,6 +133,7 @@ void remove_verdict(const RunPaths& run, int attempt) {
 }
 
 void write_job(const path& results, const JobRecord& job) {
+  if (!is_job_folder(job.folder)) throw std::runtime_error("no folder of a job: " + job.folder.string());
   make_folder(results, job.folder);
   const std::string text = JsonObject().add_fields(job).add("tasks", job.tasks).text();
   replace_file(job_file(results, job.folder), text + '\n');
@@ -160,6 +172,7 @@ std::optional<JobRecord> read_job(const path& results, const path& folder, const
     const auto json = parse_record(file);
     auto job = value_from_json<JobRecord>("", json);
     job.tasks = value_from_json<std::vector<JobTask>>("tasks", json.at("tasks"));
+    job.folder = folder;
     return job;
   });
 }

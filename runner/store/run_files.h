@@ -89,6 +89,7 @@ void remove_verdict(const RunPaths& run, int attempt);
 void remove_job(const std::filesystem::path& results, const std::filesystem::path& folder);
 
 std::filesystem::path lists_folder(const std::filesystem::path& results);
+// Throws std::runtime_error if the digest could lead out of the folder.
 std::filesystem::path text_file(const std::filesystem::path& results, const std::string& digest);
 std::filesystem::path list_file(const std::filesystem::path& results, std::string_view name);
 

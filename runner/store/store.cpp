@@ -1,6 +1,7 @@
 #include "runner/store/store.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/text/config_error.h"
 #include "base/text/json.h"
@@ -43,9 +44,12 @@ Store::Store(const path& results, StoreUse use, WarnOfFile warn)
       database_(open_results(results, use)),
       inode_(inode_of(database_.file())) {
   if (use == StoreUse::kCreate) return;
+  const bool may_write =
+      access(results.c_str(), W_OK) == 0 && (inode_ == 0 || access(database_.file().c_str(), W_OK) == 0);
   try {
+    if (!may_write && inode_ != 0) database_ = Database::copy_of(database_.file());
     sync();
-  } catch (const ResultsUnavailable& error) {
+  } catch (const std::exception& error) {
     warn_(std::string("shows the results as they were last recorded: ") + error.what());
   }
 }
