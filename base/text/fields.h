@@ -2,6 +2,7 @@
 
 #include <array>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <limits>
@@ -124,6 +125,22 @@ template <typename T>
 concept Fields = requires(T& self) {
   T::visit_fields(self, IgnoreField{});
 };
+
+// Returns how many bytes behind the beginning of `object` its member is.
+template <Fields Struct, typename T>
+ptrdiff_t place_of_member(const Struct& object, const T& member) {
+  return reinterpret_cast<const char*>(&member) - reinterpret_cast<const char*>(&object);
+}
+
+// Returns the member of type T at this place, as place_of_member() gives it.
+template <typename T, Fields Struct>
+T& member_at(Struct& object, ptrdiff_t place) {
+  return *reinterpret_cast<T*>(reinterpret_cast<char*>(&object) + place);
+}
+template <typename T, Fields Struct>
+const T& member_at(const Struct& object, ptrdiff_t place) {
+  return *reinterpret_cast<const T*>(reinterpret_cast<const char*>(&object) + place);
+}
 
 // A section that may be written as the value of its first key: `wrap: none` for
 // `wrap: {policy: none}`.

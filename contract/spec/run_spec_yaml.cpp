@@ -19,43 +19,31 @@ const RunSpec& default_spec() {
   return kDefault;
 }
 
-// The member of type T at a distance in bytes from the beginning of a specification.
-template <typename T>
-T& member_at(RunSpec& spec, ptrdiff_t distance) {
-  return *reinterpret_cast<T*>(reinterpret_cast<char*>(&spec) + distance);
-}
-template <typename T>
-const T& member_at(const RunSpec& spec, ptrdiff_t distance) {
-  return *reinterpret_cast<const T*>(reinterpret_cast<const char*>(&spec) + distance);
-}
-
 // Makes a key from `member`, its member of default_spec().
 template <typename T>
 RunSpecKey make_key(const std::string& name, const T& member, const Range& range) {
-  const ptrdiff_t distance =
-      reinterpret_cast<const char*>(&member) - reinterpret_cast<const char*>(&default_spec());
+  const ptrdiff_t place = place_of_member(default_spec(), member);
   const std::string allowed = allowed_values<T>(range);
-  RunSpecKey key{
-      .name = name,
-      .short_name = name,
-      .allowed = allowed,
-      .range = range,
-      .effect = {},
-      .is_integer = is_integer<T>,
-      .is_path = std::same_as<T, std::filesystem::path> || std::same_as<T, AutoOrPath>,
-      .is_nullable = yaml_text(member) == "null",
-      .names = {},
-      .read =
-          [=](RunSpec& spec, const YamlEntry& entry) {
-            read_value(member_at<T>(spec, distance), entry, range, allowed);
-          },
-      .yaml = [=](const RunSpec& spec) { return yaml_text(member_at<T>(spec, distance)); },
-      .is_equal =
-          [=](const RunSpec& one, const RunSpec& other) {
-            return member_at<T>(one, distance) == member_at<T>(other, distance);
-          },
-      .copy = [=](const RunSpec& from,
-                  RunSpec& to) { member_at<T>(to, distance) = member_at<T>(from, distance); }};
+  RunSpecKey key{.name = name,
+                 .short_name = name,
+                 .allowed = allowed,
+                 .range = range,
+                 .effect = {},
+                 .is_integer = is_integer<T>,
+                 .is_path = std::same_as<T, std::filesystem::path> || std::same_as<T, AutoOrPath>,
+                 .is_nullable = yaml_text(member) == "null",
+                 .names = {},
+                 .read =
+                     [=](RunSpec& spec, const YamlEntry& entry) {
+                       read_value(member_at<T>(spec, place), entry, range, allowed);
+                     },
+                 .yaml = [=](const RunSpec& spec) { return yaml_text(member_at<T>(spec, place)); },
+                 .is_equal =
+                     [=](const RunSpec& one, const RunSpec& other) {
+                       return member_at<T>(one, place) == member_at<T>(other, place);
+                     },
+                 .copy = [=](const RunSpec& from,
+                             RunSpec& to) { member_at<T>(to, place) = member_at<T>(from, place); }};
   if constexpr (NamedEnum<T>) {
     for (const std::string_view value : enum_names(T{})) key.names.push_back(value);
   }

@@ -3,7 +3,9 @@
 #include <catch2/catch.hpp>
 #include <sstream>
 
+#include "base/text/json.h"
 #include "contract/spec/overrides.h"
+#include "contract/spec/run_spec_json.h"
 #include "tests/contract/applied_overrides.h"
 #include "tests/temporary_folder.h"
 
@@ -231,7 +233,36 @@ TEST_CASE("a specification survives being written and read") {
                               resolved(with_another_architecture()), resolved(with_an_encoder())}) {
     const TemporaryFolder folder;
     CHECK(read_run_spec(folder.write("run.yaml", to_yaml(spec))) == spec);
+    CHECK(run_spec_from_json(json_text(spec), "") == spec);
   }
+}
+
+TEST_CASE(
+    "JSON of another version has defaults for missing keys, and its unknown keys are left out") {
+  RunSpec spec;
+  spec.strategy.ranks = 3;
+  spec.train.seed = 7;
+  CHECK(run_spec_from_json(R"({"new":[1],"train":{"seed":7},"strategy":{"a":{},"ranks":3}})", "") ==
+        spec);
+  CHECK(
+      run_spec_from_json(R"({"data":{"train":null},"memory_limit_gib":2})", "").memory_limit_gib ==
+      2);
+}
+
+TEST_CASE("a value in JSON that no key has is refused with its place and key") {
+  const auto [text, refusal] = GENERATE(table<std::string, std::string>(
+      {{"", "a place: is not JSON"},
+       {std::string(1'000'000, '['), "a place: is not JSON"},
+       {"{\"model\":\"\xff\"}", "a place: is not JSON"},
+       {"[]", "a place: [] is not a value"},
+       {R"({"model":3})", "a place: 'model': 3 is not a value"},
+       {R"({"strategy":{"kind":"magic"}})", "a place: 'strategy.kind': \"magic\" is not a value"},
+       {R"({"strategy":{"ranks":2.5}})", "'strategy.ranks': 2.5 is not"},
+       {R"({"batch":{"total":-4}})", "'batch.total': -4 is not"},
+       {R"({"data":{"shuffle":1}})", "'data.shuffle': 1 is not"},
+       {R"({"environment":[1]})", "'environment': [1] is not"}}));
+  CHECK_THROWS_WITH(run_spec_from_json(text, "a place"),
+                    Catch::StartsWith("a place: ") && Catch::Contains(refusal));
 }
 
 TEST_CASE("a specification from before a section was added has its defaults") {
