@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <system_error>
 
-#include "contract/spec/run_spec_yaml.h"
+#include "contract/spec/run_spec_json.h"
 #include "runner/store/results_unavailable.h"
 
 namespace fsdp {
@@ -152,7 +152,7 @@ std::optional<RunRecord> read_run(const path& results, const path& folder, const
   return read_if_valid(file, warn, [&] {
     const auto json = parse_record(file);
     RunRecord run = value_from_json<RunIdentity>("", json).run;
-    run.spec = run_spec_from_yaml(json.at("spec").dump(), {.name = file.string(), .folder = {}});
+    run.spec = run_spec_from_json(json.at("spec").dump(), file.string());
     run.folder = folder;
     return run;
   });
