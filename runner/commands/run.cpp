@@ -17,7 +17,7 @@
 #include "contract/spec/yaml_value.h"
 #include "runner/commands/commands.h"
 #include "runner/commands/console.h"
-#include "runner/commands/print_report.h"
+#include "runner/commands/report.h"
 #include "runner/commands/run_arguments.h"
 #include "runner/commands/run_here.h"
 #include "runner/commands/run_on_slurm.h"

@@ -1,36 +1,133 @@
+#include "runner/commands/status.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <signal.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cmath>
-#include <fstream>
 #include <iostream>
 #include <iterator>
 #include <map>
 #include <memory>
 #include <set>
-#include <thread>
 #include <tuple>
+#include <utility>
 
 #include "base/system/unix_time.h"
-#include "base/text/config_error.h"
 #include "base/text/utf8.h"
-#include "contract/record/run_paths.h"
+#include "contract/spec/yaml_value.h"
 #include "runner/commands/commands.h"
 #include "runner/commands/console.h"
 #include "runner/commands/find_run.h"
 #include "runner/commands/options.h"
-#include "runner/commands/run_statuses.h"
+#include "runner/host/host.h"
 #include "runner/progress/run_progress.h"
+#include "runner/series/doubling.h"
+#include "runner/store/quantile.h"
 #include "runner/table/names.h"
 #include "runner/table/number_text.h"
 #include "runner/table/table.h"
 #include "runner/table/terminal_text.h"
 
-// The commands that show runs under way: status and logs.
 namespace fsdp {
 namespace {
+
+// --- runs ---
+
+constexpr int kStepsOfFigures = 20;
+
+bool is_gone(const StatusRow& row, const std::string& this_host) {
+  return row.host == this_host && row.runner_process_id > 0 &&
+         kill(static_cast<pid_t>(row.runner_process_id), 0) != 0 && errno == ESRCH;
+}
+
+void read_newest_figures(const Store& store, RunState& state) {
+  StatusRow& row = state.row;
+  const auto attempt = static_cast<int>(*row.attempt);
+  const std::vector<StepDone> steps = store.newest_steps(row.run, attempt, 0, kStepsOfFigures);
+  if (steps.empty()) return;
+  row.steps_done = steps.back().step;
+  row.loss_last = steps.back().loss;
+  row.step_time_ms_median = median(mapped(steps, &StepDone::step_time_ms));
+  row.memory_allocated_bytes_max = 0;
+  for (const RunStarted& rank : store.rank_facts(row.run, attempt)) {
+    for (const StepDone& step :
+         store.newest_steps(row.run, attempt, static_cast<int>(rank.rank), kStepsOfFigures)) {
+      row.memory_allocated_bytes_max =
+          std::max(*row.memory_allocated_bytes_max, step.memory_allocated_bytes_max);
+    }
+  }
+  if (row.steps_planned && !state.runner_is_gone) {
+    const double steps =
+        static_cast<double>(*row.steps_planned) - static_cast<double>(*row.steps_done);
+    state.seconds_left = std::max(steps, 0.0) * *row.step_time_ms_median / 1000;
+  }
+}
+
+std::string steps_cell(const StatusRow& row) {
+  if (!row.steps_planned) return "-";
+  return fmt::format("{}/{}", row.steps_done.value_or(0), *row.steps_planned);
+}
+
+std::string time_left_cell(const RunState& run) {
+  if (run.job_ends_first()) return duration_text(*run.job_seconds_left) + '*';
+  return run.seconds_left ? duration_text(*run.seconds_left) : "-";
+}
+
+// Tells where the run runs, or why it waits, as squeue does.
+std::string nodes_cell(const StatusRow& row) {
+  if (row.status == RunStatus::kQueued && !row.job_reason.empty())
+    return '(' + row.job_reason + ')';
+  if (row.job_state == "SUSPENDED") return row.node_list + " (suspended)";
+  return row.node_list.empty() ? "-" : row.node_list;
+}
+
+std::vector<Cell> cells_of(const RunState& run) {
+  const StatusRow& row = run.row;
+  const bool is_under_way = row.status == RunStatus::kRunning;
+  const std::optional<int64_t> since = is_under_way ? row.started_unix_ms : row.ended_unix_ms;
+  const bool has_speed = row.step_time_ms_median > 0.0;
+  const std::string status = run.runner_is_gone ? "runner gone" : std::string(name_of(row.status));
+  return {std::to_string(row.run),
+          row.experiment + '/' + row.point,
+          status,
+          row.slurm_job.empty() ? "-" : row.slurm_job,
+          steps_cell(row),
+          has_speed ? three_digits(row.step_time_ms_median) : "-",
+          row.memory_allocated_bytes_max ? gibibytes(*row.memory_allocated_bytes_max) : "-",
+          row.loss_last ? loss_text(*row.loss_last) : "-",
+          since ? local_time(*since) : "-",
+          time_left_cell(run),
+          nodes_cell(row)};
+}
+
+using DoubledRows = std::vector<const ComparisonRow*>;
+
+std::string outlook(const DoubledRows& series) {
+  const ComparisonRow& last = **std::ranges::max_element(
+      series, {}, [](const ComparisonRow* row) { return *row->family_value; });
+  const auto open = std::ranges::find_if(
+      series, [](const ComparisonRow* row) { return is_under_way(row->status); });
+  const auto does_not_fit =
+      std::ranges::find(series, RunStatus::kOutOfMemory, &ComparisonRow::status);
+  if (open == series.end() &&
+      (does_not_fit != series.end() || last.status != RunStatus::kFinished)) {
+    return "";
+  }
+  const ComparisonRow& known = open == series.end() ? last : **open;
+  const std::string value =
+      visible_line(fmt::format("{}: {}: {}={}", known.experiment, name_without_value(known),
+                               known.family_key, *known.family_value));
+  return value +
+         (open == series.end()
+              ? " fits; the next call of fsdp-run with --launcher slurm submits the next value, if "
+                "there is one\n"
+              : ": when its result is known, the fsdp-run that follows the jobs submits the next "
+                "value; if none follows them, the next call with --launcher slurm does\n");
+}
 
 // --- nodes ---
 
@@ -117,7 +214,7 @@ std::vector<std::string> gpu_lines(const NodeState& state, size_t width) {
   return lines;
 }
 
-// --- status ---
+// --- the command ---
 
 constexpr size_t kMostRows = 20;
 constexpr std::chrono::seconds kPauseOfWatchers{5};  // of a command that watch repeats
@@ -190,155 +287,94 @@ ExitCode status(const StatusArguments& arguments) {
   return ExitCode::kOk;
 }
 
-// --- logs ---
-
-constexpr std::chrono::milliseconds kFollowInterval{200};
-constexpr std::chrono::seconds kRefreshInterval{30};
-
-struct LogsArguments {
-  std::string word;
-  std::filesystem::path results = "results";
-  std::optional<int> rank;
-  std::optional<int> attempt;
-  bool follow = false;
-};
-
-// The logs of one run. They are read anew each time, because others write to them.
-class RunLogs {
- public:
-  explicit RunLogs(const LogsArguments& arguments)
-      : arguments_(arguments), store_(existing_results(arguments.results)) {
-    refresh();
-    run_ = find_run(store_, arguments.word);
-  }
-
-  // Prints an attempt's log; with --follow, until the attempt ends. Then prints the logs of later
-  // attempts, unless the user named the attempt.
-  void print() {
-    begin(first_attempt());
-    for (;;) {
-      const bool may_go_on = !arguments_.attempt && has_open_job(store_, run_);
-      const bool goes_on = (may_go_on || is_running()) && std::cout.good();
-      const std::vector<int> known = attempts();
-      print_rest();
-      if (!arguments_.follow) return;
-      const auto next = std::ranges::upper_bound(known, attempt_);
-      if (!arguments_.attempt && next != known.end()) {
-        begin(*next);
-      } else if (goes_on) {
-        pause();
-      } else {
-        return;
-      }
-    }
-  }
-
- private:
-  using Clock = std::chrono::steady_clock;
-
-  RunPaths paths() const { return RunPaths(arguments_.results / run_.folder); }
-
-  std::optional<AttemptRecord> recorded(int attempt) const {
-    const std::vector<AttemptRecord> attempts = store_.attempts(run_.id);
-    const auto found = std::ranges::find(attempts, attempt, &AttemptRecord::attempt);
-    return found == attempts.end() ? std::nullopt : std::optional(*found);
-  }
-
-  bool is_running() const {
-    if (const auto record = recorded(attempt_)) return record->status == RunStatus::kRunning;
-    return !std::filesystem::exists(paths().end_record(attempt_));
-  }
-
-  // Returns the attempts in the store, and newer ones that a job has begun since.
-  std::vector<int> attempts() const {
-    std::vector<int> numbers = mapped(store_.attempts(run_.id), &AttemptRecord::attempt);
-    int next = numbers.empty() ? 1 : numbers.back() + 1;
-    for (; std::filesystem::exists(paths().attempt(next)); ++next) {
-      if (std::filesystem::exists(paths().launch_record(next))) numbers.push_back(next);
-    }
-    return numbers;
-  }
-
-  std::string why_there_is_no_attempt() const {
-    const std::optional<JobRecord> job = newest_job(store_, run_);
-    if (!job) return "was not started yet, so it has no log";
-    const std::string output = job_output(*job, arguments_.results);
-    if (!job->tasks.front().over) {
-      return fmt::format("waits in {}, so it has no log yet; the job's own output: {}",
-                         job_text(*job), output);
-    }
-    const std::string reason = store_.run(run_.id).value_or(run_).reason;
-    return fmt::format("no attempt started in {}{}{}; the job's own output: {}", job_text(*job),
-                       reason.empty() ? "" : ": ", reason, output);
-  }
-
-  // Returns the first attempt to print. Waits for it if the user follows a run with a waiting job.
-  int first_attempt() {
-    for (std::string said;;) {
-      const bool may_come = arguments_.follow && has_open_job(store_, run_) && std::cout.good();
-      const std::vector<int> known = attempts();
-      if (!known.empty()) {
-        const int chosen = arguments_.attempt.value_or(known.back());
-        if (std::ranges::find(known, chosen) != known.end()) return chosen;
-        throw ConfigError(
-            "--attempt", std::to_string(chosen),
-            fmt::format("there is no such attempt; allowed: {}", fmt::join(known, ", ")));
-      }
-      const std::string why = why_there_is_no_attempt();
-      if (!may_come) throw ConfigError("", run_.point, why);
-      if (why != said) std::cerr << visible_line(run_.point + ": " + why) << '\n';
-      said = why;
-      pause();
-    }
-  }
-
-  // Begins the log of the rank that failed, else of rank 0, unless the user named a rank.
-  void begin(int attempt) {
-    const std::optional<AttemptRecord> record = recorded(attempt);
-    const int64_t failed = record ? record->reason_rank.value_or(0) : 0;
-    const int rank = arguments_.rank.value_or(static_cast<int>(failed));
-    attempt_ = attempt;
-    log_ = paths().log(attempt, rank);
-    printed_ = 0;
-    if (!arguments_.follow && !std::filesystem::exists(log_)) {
-      throw ConfigError("", log_.string(),
-                        fmt::format("does not exist: rank {} was not started, the run has no such "
-                                    "rank, or the log was deleted",
-                                    rank));
-    }
-    std::cerr << "==> " << visible_line(log_.string()) << " <==\n";
-  }
-
-  // Opens the file anew each time, because that shows new data on network file systems.
-  void print_rest() {
-    std::ifstream file(log_, std::ios::binary);
-    file.seekg(printed_);
-    const std::string text(std::istreambuf_iterator<char>(file), {});
-    SafeStreams::write_program_output(text);
-    printed_ += std::ssize(text);
-  }
-
-  // Waits for new data. Refreshes the open jobs, because perhaps nobody else follows them.
-  void pause() {
-    std::this_thread::sleep_for(kFollowInterval);
-    if (Clock::now() - refreshed_ >= kRefreshInterval) refresh();
-  }
-
-  void refresh() {
-    refresh_open_jobs(store_, arguments_.results);
-    refreshed_ = Clock::now();
-  }
-
-  const LogsArguments& arguments_;
-  Store store_;
-  RunRecord run_;
-  Clock::time_point refreshed_;
-  int attempt_ = 0;
-  std::filesystem::path log_;
-  std::streamoff printed_ = 0;  // bytes of the log
-};
-
 }  // namespace
+
+std::vector<RunState> current_states(const Store& store, std::span<const StatusRow> rows,
+                                     int64_t now_unix_ms) {
+  const std::string this_host = host_name();
+  std::vector<RunState> states;
+  states.reserve(rows.size());
+  for (const StatusRow& row : rows) {
+    RunState& state = states.emplace_back(RunState{.row = row});
+    if (row.status != RunStatus::kRunning || !row.attempt) continue;
+    if (row.job_ends_unix_ms) {
+      const double left_ms =
+          static_cast<double>(*row.job_ends_unix_ms) - static_cast<double>(now_unix_ms);
+      state.job_seconds_left = std::max(left_ms, 0.0) / 1000;
+    }
+    state.runner_is_gone = is_gone(row, this_host);
+    read_newest_figures(store, state);
+  }
+  return states;
+}
+
+std::string status_counts(std::span<const StatusRow> rows) {
+  std::map<RunStatus, int64_t> counts;
+  for (const StatusRow& row : rows) ++counts[row.status];
+  std::string text = counted(std::ssize(rows), "run");
+  std::string separator = ": ";
+  for (const RunStatus status :
+       {RunStatus::kFinished, RunStatus::kOutOfMemory, RunStatus::kOutOfHostMemory,
+        RunStatus::kFailed, RunStatus::kTimeLimit, RunStatus::kInterrupted, RunStatus::kPreempted,
+        RunStatus::kNodeFailed, RunStatus::kCancelled, RunStatus::kUnknown, RunStatus::kRunning,
+        RunStatus::kQueued, RunStatus::kPlanned}) {
+    if (counts[status] == 0) continue;
+    text += fmt::format("{}{} {}", std::exchange(separator, ", "), counts[status], name_of(status));
+  }
+  return text;
+}
+
+std::vector<StatusRow> rows_of_interest(std::span<const StatusRow> rows, size_t most) {
+  std::vector<const StatusRow*> order;
+  for (const StatusRow& row : rows) order.push_back(&row);
+  const auto interest = [](const StatusRow* row) {
+    // Running runs come first, then runs that wait in a job, then the latest ended.
+    const int is_open = row->status == RunStatus::kRunning  ? 2
+                        : row->status == RunStatus::kQueued ? 1
+                                                            : 0;
+    return std::pair(is_open, row->ended_unix_ms.value_or(0));
+  };
+  std::ranges::stable_sort(order, std::greater(), interest);
+  order.resize(std::min(most, order.size()));
+  std::ranges::sort(order);  // by address: the order of `rows`
+  std::vector<StatusRow> chosen;
+  for (const StatusRow* row : order) chosen.push_back(*row);
+  return chosen;
+}
+
+std::vector<std::string> status_table(std::span<const RunState> runs, size_t width, bool colour) {
+  Table table{.columns = {{.heading = "run", .drop_order = 3},
+                          {.heading = "point", .is_left = true, .least = 12, .first_cut_to = 12},
+                          {.heading = "status", .is_left = true},
+                          {.heading = "job", .is_left = true, .when_known = true},
+                          {.heading = "steps"},
+                          {.heading = "ms/step"},
+                          {.heading = "GiB", .drop_order = 4},
+                          {.heading = "loss", .drop_order = 2},
+                          {.heading = "since", .is_left = true, .drop_order = 1},
+                          {.heading = "time left"},
+                          {.heading = "nodes", .is_left = true, .when_known = true, .least = 8}}};
+  constexpr size_t kStatus = 2;
+  for (const RunState& run : runs) {
+    table.add(cells_of(run)).cells[kStatus].style = colour_of(run.row.status);
+  }
+  return lay_out(table, {.width = width, .colour = colour}).all();
+}
+
+std::string doubling_outlook(std::span<const ComparisonRow> rows) {
+  std::map<std::pair<std::string, int64_t>, DoubledRows> all;
+  for (const ComparisonRow& row : rows) {
+    if (row.family_value) all[{row.experiment, row.position}].push_back(&row);
+  }
+  std::string text;
+  for (const auto& [key, series] : all) {
+    const bool is_of_jobs = std::ranges::any_of(series, [](const ComparisonRow* row) {
+      return row->status == RunStatus::kQueued || !row->slurm_job.empty();
+    });
+    if (is_of_jobs) text += outlook(series);
+  }
+  return text;
+}
 
 std::vector<NodeState> node_states(const Store& store, std::span<const RunState> runs) {
   // The key sorts by host, and gpu:2 before gpu:10.
@@ -391,26 +427,6 @@ CommandFunction add_status_command(CLI::App& command) {
                    "Show every run (default: those that run or ended last)");
   add_results_option(command, arguments->results);
   return [arguments] { return status(*arguments); };
-}
-
-CommandFunction add_logs_command(CLI::App& command) {
-  const auto arguments = std::make_shared<LogsArguments>();
-  command.footer(R"(Examples:
-  fsdp-run logs 4xFSDP --rank 2
-  fsdp-run logs 4xFSDP --follow            also while its job waits)");
-  command.add_option("RUN", arguments->word, kRunWordHelp)->required();
-  add_option(command, "--rank N", arguments->rank,
-             "Log of this rank (default: the one that failed, else 0)")
-      ->check(CLI::NonNegativeNumber);
-  add_option(command, "--attempt N", arguments->attempt,
-             "Log of this attempt (default: the newest)")
-      ->check(CLI::PositiveNumber);
-  command.add_flag("--follow", arguments->follow, "Go on until the run has ended");
-  add_results_option(command, arguments->results);
-  return [arguments] {
-    RunLogs(*arguments).print();
-    return ExitCode::kOk;
-  };
 }
 
 }  // namespace fsdp

@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "runner/commands/run_statuses.h"
+#include "runner/commands/status.h"
 
 namespace fsdp {
 namespace {

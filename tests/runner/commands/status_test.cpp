@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "runner/commands/run_statuses.h"
+#include "runner/commands/status.h"
 #include "runner/table/terminal_text.h"
 #include "tests/runner/store/store_fixture.h"
 

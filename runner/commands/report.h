@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -16,8 +15,5 @@ namespace fsdp {
 // runs that have left their experiment's list, named by the keys that changed.
 void read_rows(Report& report, const Store& store, const std::vector<std::string>& experiments,
                std::optional<int64_t> since_unix_ms = {}, Listed listed = Listed::kNow);
-
-// Adds the page's details for the first kMostDetailedRuns of `runs`.
-void read_html_detail(HtmlDetail& html, Store& store, std::span<const ComparisonRow* const> runs);
 
 }  // namespace fsdp
