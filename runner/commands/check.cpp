@@ -9,21 +9,17 @@
 #include <memory>
 #include <tuple>
 
-#include "base/files/file_digest.h"
 #include "base/text/utf8.h"
 #include "contract/families/family.h"
-#include "contract/spec/run_spec_yaml.h"
 #include "formats/inputs/inputs.h"
 #include "runner/cluster/job_submission.h"
 #include "runner/commands/commands.h"
 #include "runner/commands/console.h"
-#include "runner/commands/run_arguments.h"
 #include "runner/experiment/doubling_series.h"
 #include "runner/host/doctor.h"
 #include "runner/plan/planner.h"
 #include "runner/run/planned_runs.h"
 #include "runner/series/speeds.h"
-#include "runner/store/list_name.h"
 #include "runner/table/names.h"
 #include "runner/table/number_text.h"
 #include "runner/table/table.h"
@@ -224,14 +220,6 @@ std::string oversized(const PlannedRow& row) {
 
 constexpr size_t kUsualWidth = 80;
 
-// Expands the experiment and checks its runs' input files.
-Expansion checked(const Experiment& experiment, const Choice& choice, const Host& host) {
-  Expansion expansion = experiment.expand(choice.expand, host.resources);
-  check_inputs_of(expansion);
-  if (choice.expand.on_cluster) check_jobs_of(expansion);
-  return expansion;
-}
-
 // Plans the first repeat of each run. Returns why there are no plans; empty: there are plans.
 std::string add_plans(Preflight& preflight, const TrainerQuestion& arguments, const Host& host) {
   try {
@@ -251,7 +239,9 @@ ExitCode check(const TrainerQuestion& arguments) {
   const Choice& choice = arguments.choice;
   const Experiment experiment = Experiment::load(choice.file);
   const Host host = find_host(choice.gpus);
-  const Expansion expansion = checked(experiment, choice, host);
+  const Expansion expansion = experiment.expand(choice.expand, host.resources);
+  check_inputs_of(expansion);
+  if (choice.expand.on_cluster) check_jobs_of(expansion);
   const size_t columns = stdout_columns();
   const size_t width = columns > 0 ? columns : kUsualWidth;
   const auto print = [&](const std::string& before, const std::string& text) {
@@ -333,34 +323,6 @@ std::vector<std::string> preflight_warnings(const Preflight& preflight) {
   }
   std::erase(warnings, "");
   return warnings;
-}
-
-ExitCode dry_run(const RunArguments& options) {
-  Choice choice = options.choice;
-  choice.expand.check_gpus = false;
-  const Experiment experiment = Experiment::load(choice.file);
-  const Expansion expansion = checked(experiment, choice, find_host(choice.gpus));
-  const std::string list = list_name(experiment.name(), expansion.list_overrides);
-  const auto planned = planned_runs(list, expansion.runs, remembered(file_digest));
-  std::string text = "# " + counted(std::ssize(planned), "run") + '\n';
-  if (!expansion.profile_reason.empty()) text += "# profile " + expansion.profile_reason + '\n';
-  for (const std::string& sentence : expansion.overridden) {
-    text += "# warning: " + visible_line(sentence) + '\n';
-  }
-  for (size_t i = 0; i < planned.size(); ++i) {
-    const RunRecord& run = planned[i];
-    text += "---\n# point: ";
-    append_json_string(text, run.point);  // a name may hold line feeds
-    text += fmt::format("\n# hash: {}\n# folder: {}\n", run.hash,
-                        visible_line((options.results / run.folder).string()));
-    if (const auto& doubling = expansion.runs[i].doubling) {
-      text += "# " + visible_line(doubling->outlook()) + '\n';
-    }
-    text += to_yaml(run.spec);
-  }
-  if (choice.expand.on_cluster) text += job_scripts(list, expansion.runs, options.results);
-  std::cout << text;
-  return ExitCode::kOk;
 }
 
 CommandFunction add_check_command(CLI::App& command) {

@@ -3,8 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
 #include <iostream>
 #include <iterator>
+#include <ranges>
 #include <stdexcept>
 
 #include "base/system/program.h"
@@ -95,11 +97,22 @@ CLI::Validator number_within(double least, double most, const std::string& text)
   return CLI::Validator(check, text);
 }
 
-std::string words_of_file(const std::filesystem::path& file, const std::string& profile) {
-  const auto near = file.lexically_proximate(std::filesystem::current_path());
-  const bool is_below = !near.string().starts_with("..");
-  return shell_quoted((is_below ? near : file).string()) +
-         (profile.empty() ? "" : " --profile " + shell_quoted(profile));
+std::string own_command() {
+  std::ifstream arguments("/proc/self/cmdline", std::ios::binary);
+  std::vector<std::string> words;
+  for (std::string word; std::getline(arguments, word, '\0');) words.push_back(word);
+  const bool names_launcher = std::ranges::any_of(
+      words, [](const std::string& word) { return word.starts_with("--launcher"); });
+  std::string command = "fsdp-run";
+  for (const std::string& word : words | std::views::drop(1)) {
+    if (word == "--rerun") continue;
+    if (word != "--detach" && word != "--follow") {
+      command += ' ' + shell_quoted(word);
+    } else if (!names_launcher) {
+      command += " --launcher slurm";
+    }
+  }
+  return command;
 }
 
 bool has_results(const std::filesystem::path& results) {

@@ -63,9 +63,9 @@ CLI::Option* add_named_option(CLI::App& command, const std::string& name_and_val
 // Accepts numbers from `least` to `most`. CLI::Range also accepts NaN. `text` says what is allowed.
 CLI::Validator number_within(double least, double most, const std::string& text);
 
-// Returns the words of a command that name the experiment's file, from the current folder, and its
-// profile, if any. They are quoted for a shell.
-std::string words_of_file(const std::filesystem::path& file, const std::string& profile);
+// Returns the user's command that goes on with its runs: without --rerun, which would begin anew,
+// and with --launcher slurm in place of --detach and --follow.
+std::string own_command();
 
 bool has_results(const std::filesystem::path& results);
 // Throws ConfigError if there are no results.

@@ -164,7 +164,10 @@ RunDetail read_run(Store& store, const ComparisonRow& run) {
 
 // Returns the command that runs the list again, from the current folder.
 std::string command_again(const ExperimentRecord& list) {
-  std::string command = "./fsdp-run " + words_of_file(list.file, list.profile);
+  const auto near = list.file.lexically_proximate(std::filesystem::current_path());
+  const bool is_below = !near.string().starts_with("..");
+  std::string command = "./fsdp-run " + shell_quoted((is_below ? near : list.file).string());
+  if (!list.profile.empty()) command += " --profile " + shell_quoted(list.profile);
   for (const std::string& text : overrides_in(list.name)) {
     const bool is_repeats = text.starts_with("repeats=");
     command += is_repeats ? " --" + text : " --set " + shell_quoted(text);

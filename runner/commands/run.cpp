@@ -14,7 +14,8 @@
 #include "base/files/file_digest.h"
 #include "base/system/log.h"
 #include "base/text/config_error.h"
-#include "contract/spec/yaml_value.h"
+#include "contract/spec/run_spec_yaml.h"
+#include "runner/commands/check.h"
 #include "runner/commands/commands.h"
 #include "runner/commands/console.h"
 #include "runner/commands/report.h"
@@ -97,24 +98,6 @@ void print_table(Store& store, const ExperimentRecord& experiment, const RunArgu
             << text << "}\n";
 }
 
-JobSubmission::Settings submission_of(const RunArguments& options,
-                                      const ExperimentRecord& experiment,
-                                      const std::filesystem::path& runner,
-                                      const std::filesystem::path& trainer, GitState git) {
-  JobPlan plan;
-  plan.file = experiment.file;
-  plan.working_directory = std::filesystem::current_path();
-  plan.profile = options.choice.expand.profile;
-  plan.set = options.choice.expand.set;
-  plan.repeats = options.choice.expand.repeats;
-  plan.only = options.choice.expand.only;
-  plan.results = std::filesystem::absolute(options.results).lexically_normal();
-  plan.trainer = trainer;
-  plan.time_limit_s = options.time_limit_seconds;
-  plan.git = std::move(git);
-  return {experiment.name, experiment.text, runner, plan, {}};
-}
-
 // Returns the record of the list that the runs belong to.
 ExperimentRecord record_of(const Experiment& experiment, const Expansion& expansion) {
   const std::vector<std::string>& overrides = expansion.list_overrides;
@@ -164,6 +147,8 @@ struct Preparation {
     trainer_digest = digest(trainer);
   }
 
+  // Read now: a build may replace the file while jobs are followed, but the path stays the same.
+  std::filesystem::path runner = std::filesystem::read_symlink("/proc/self/exe");
   Host host;
   Experiment experiment;
   GitQuery git;
@@ -220,92 +205,163 @@ void leave_out_oversized(std::vector<RunRecord>& runs, const PredictRun& predict
   });
 }
 
-ExitCode run(const RunArguments& options) {
-  end_at_signals_of_batch_systems();
-  // Read now: a build may replace the file while jobs are followed, but the path stays the same.
-  const std::filesystem::path runner = std::filesystem::read_symlink("/proc/self/exe");
-  Preparation prepared(options);
-  const ExperimentRecord& experiment = prepared.record;
-  std::signal(SIGPIPE, SIG_IGN);  // runs go on if the output's reader is gone
+JobSubmission::Settings submission_of(const RunArguments& options, Preparation& prepared,
+                                      const RunPlanner& planner) {
+  JobPlan plan;
+  plan.file = prepared.record.file;
+  plan.working_directory = std::filesystem::current_path();
+  plan.profile = options.choice.expand.profile;
+  plan.set = options.choice.expand.set;
+  plan.repeats = options.choice.expand.repeats;
+  plan.only = options.choice.expand.only;
+  plan.results = std::filesystem::absolute(options.results).lexically_normal();
+  plan.trainer = prepared.trainer;
+  plan.time_limit_s = options.time_limit_seconds;
+  plan.git = prepared.git.result();
+  return {prepared.record.name, prepared.record.text, prepared.runner, plan,
+          [&planner](const RunRecord& run) { return planner.search_of(run); }};
+}
 
-  const std::unique_ptr<Progress> shown = make_progress(progress_mode(options));
-  Progress& progress = *shown;
-  const auto say = [&](const std::string& line) {
+// Plans which of the prepared runs are launched, and executes them here or on Slurm.
+class RunCall {
+ public:
+  // Locks the experiment, and opens its results.
+  RunCall(const RunArguments& options, Preparation& prepared);
+
+  ExitCode run();
+
+ private:
+  // Returns the runs to launch, with their data prepared.
+  std::vector<RunRecord> plan();
+  ExitCode execute(const std::vector<RunRecord>& runs);
+  std::string device_kind_of(const RunSpec& spec) const;
+
+  const RunArguments& options_;
+  Preparation& prepared_;
+  const ExperimentRecord& experiment_ = prepared_.record;
+  const bool on_slurm_ = options_.choice.expand.on_cluster;
+  const std::string gpu_kinds_ = device_kinds(prepared_.host.gpus);
+  const std::unique_ptr<Progress> progress_ = make_progress(progress_mode(options_));
+  const std::function<void(const std::string&)> say_ = [this](const std::string& line) {
     log(LogLevel::kInfo, "plan", line);
-    progress.say(line);
+    progress_->say(line);
   };
-  const ExperimentLock lock(options.results, experiment.name, say);
-  Store& store = open_store(prepared, options);
-  store.tell_of_files([&](const std::string& line) { progress.warn(line); });
-  store.sync();
-  warn_of_another_file(store, experiment, options.results, progress);
-  if (!prepared.expansion.profile_reason.empty()) {
-    progress.say("profile " + prepared.expansion.profile_reason);
-  }
-  for (const std::string& sentence : prepared.expansion.overridden) {
-    progress.warn("warning: " + sentence);
-  }
+  const ExperimentLock lock_{options_.results, experiment_.name, say_};
+  Store& store_ = open_store(prepared_, options_);
+  const RunListeners listeners_{store_, *progress_,
+                                std::filesystem::absolute(options_.results).lexically_normal()};
+  RunPredictions predictions_;
+  const PredictRun predict_ = [this](const RunSpec& spec) { return predictions_.predict(spec); };
+  RunPlanner planner_;
+  std::optional<SlurmRunner> slurm_;
+};
 
-  const bool on_slurm = options.choice.expand.on_cluster;
-  const auto kind_of_device = [&, gpus = device_kinds(prepared.host.gpus)](const RunSpec& spec) {
-    return on_slurm ? slurm_device_kind(spec) : device_kind(spec, gpus);
-  };
-  RunPredictions predictions(prepared.expansion,
-                             on_slurm ? std::nullopt : std::optional(prepared.host),
-                             prepared.trainer, std::filesystem::absolute(options.results));
-  const auto predict = [&](const RunSpec& spec) { return predictions.predict(spec); };
-  const auto expected_value = [&](const auto& series, const std::string&) {
-    return series->expected_largest(predict);
-  };
-  RunPlanner planner(store, prepared.digest,
-                     {.device_kind = kind_of_device,
-                      .rerun = options.rerun,
-                      .expected_value = expected_value,
-                      .skip_oversized = options.skip_oversized,
-                      .say = say});
-  const RunListeners listeners{store, progress,
-                               std::filesystem::absolute(options.results).lexically_normal()};
-  std::optional<SlurmRunner> slurm;
-  if (on_slurm) {
-    JobSubmission::Settings submission =
-        submission_of(options, experiment, runner, prepared.trainer, prepared.git.result());
-    submission.search_of = [&](const RunRecord& run) { return planner.search_of(run); };
-    slurm.emplace(listeners, submission, options.slurm, planner);
-    if (!slurm->pick_up()) return ExitCode::kInterrupted;
+RunCall::RunCall(const RunArguments& options, Preparation& prepared)
+    : options_(options),
+      prepared_(prepared),
+      predictions_(prepared.expansion, on_slurm_ ? std::nullopt : std::optional(prepared.host),
+                   prepared.trainer, std::filesystem::absolute(options.results)),
+      planner_(
+          store_, prepared.digest,
+          {.device_kind = [this](const RunSpec& spec) { return device_kind_of(spec); },
+           .rerun = options.rerun,
+           .expected_value = [this](const auto& series,
+                                    const auto&) { return series->expected_largest(predict_); },
+           .skip_oversized = options.skip_oversized,
+           .say = say_}) {}
+
+std::string RunCall::device_kind_of(const RunSpec& spec) const {
+  return on_slurm_ ? slurm_device_kind(spec) : device_kind(spec, gpu_kinds_);
+}
+
+ExitCode RunCall::run() {
+  store_.tell_of_files([this](const std::string& line) { progress_->warn(line); });
+  store_.sync();
+  warn_of_another_file(store_, experiment_, options_.results, *progress_);
+  const Expansion& expansion = prepared_.expansion;
+  if (!expansion.profile_reason.empty()) progress_->say("profile " + expansion.profile_reason);
+  for (const std::string& sentence : expansion.overridden) progress_->warn("warning: " + sentence);
+  if (on_slurm_) {
+    slurm_.emplace(listeners_, submission_of(options_, prepared_, planner_), options_.slurm,
+                   planner_);
+    if (!slurm_->pick_up()) return ExitCode::kInterrupted;
   }
-  recover_attempts(store, options.results, experiment.name, say);
-  std::vector<RunRecord> runs =
-      planner.plan(experiment, prepared.expansion, prepared.chosen, prepared.left_out);
-  if (options.skip_oversized) leave_out_oversized(runs, predict, say);
-  check_checkpoints_are_free(store, options.results, runs);
-  prepare_data(runs, options.results, prepared.digest, progress);
-  if (planner.with_result() > 0) {
-    progress.say(counted(planner.with_result(), "run") +
-                 " with a result already; --rerun runs them again");
-  }
-  Provenance provenance;
-  if (!slurm && !runs.empty()) {
-    provenance =
-        provenance_of_this_process(prepared.git.result(), prepared.trainer_digest, experiment.text);
-  }
-  const std::vector<RunRecord> planned = runs;
-  const ExitCode code = slurm
-                            ? slurm->run(std::move(runs))
-                            : run_here(std::move(runs), planner, listeners, prepared.host, options,
-                                       {.results = options.results,
-                                        .trainer = prepared.trainer,
-                                        .log_level = options.log_level,
-                                        .host = prepared.host.name,
-                                        .provenance = provenance,
-                                        .time_limit = time_limit(options),
-                                        .device_kind = kind_of_device,
-                                        .predict = predict});
-  progress.close();
-  if (!options.slurm.detach) print_table(store, experiment, options, code);
-  if (!slurm && code == ExitCode::kInterrupted) {
-    std::cerr << visible_line(how_to_go_on(store, options.results, planned)) << '\n';
+  const std::vector<RunRecord> runs = plan();
+  const ExitCode code = execute(runs);
+  progress_->close();
+  if (!options_.slurm.detach) print_table(store_, experiment_, options_, code);
+  if (!slurm_ && code == ExitCode::kInterrupted) {
+    std::cerr << visible_line(how_to_go_on(store_, options_.results, runs)) << '\n';
   }
   return code;
+}
+
+std::vector<RunRecord> RunCall::plan() {
+  recover_attempts(store_, options_.results, experiment_.name, say_);
+  std::vector<RunRecord> runs =
+      planner_.plan(experiment_, prepared_.expansion, prepared_.chosen, prepared_.left_out);
+  if (options_.skip_oversized) leave_out_oversized(runs, predict_, say_);
+  check_checkpoints_are_free(store_, options_.results, runs);
+  prepare_data(runs, options_.results, prepared_.digest, *progress_);
+  if (planner_.with_result() > 0) {
+    progress_->say(counted(planner_.with_result(), "run") +
+                   " with a result already; --rerun runs them again");
+  }
+  return runs;
+}
+
+ExitCode RunCall::execute(const std::vector<RunRecord>& runs) {
+  if (slurm_) return slurm_->run(runs);
+  LoopSettings settings{.results = options_.results,
+                        .trainer = prepared_.trainer,
+                        .log_level = options_.log_level,
+                        .host = prepared_.host.name,
+                        .time_limit = time_limit(options_),
+                        .device_kind = [this](const RunSpec& spec) { return device_kind_of(spec); },
+                        .predict = predict_};
+  if (!runs.empty()) {
+    settings.provenance = provenance_of_this_process(prepared_.git.result(),
+                                                     prepared_.trainer_digest, experiment_.text);
+  }
+  return run_here(runs, planner_, listeners_, prepared_.host, options_, std::move(settings));
+}
+
+ExitCode run(const RunArguments& options) {
+  end_at_signals_of_batch_systems();
+  Preparation prepared(options);
+  std::signal(SIGPIPE, SIG_IGN);  // runs go on if the output's reader is gone
+  return RunCall(options, prepared).run();
+}
+
+// Prints the specification of each run, and the jobs' scripts. Starts, creates and writes nothing.
+ExitCode dry_run(const RunArguments& options) {
+  Choice choice = options.choice;
+  choice.expand.check_gpus = false;
+  const Experiment experiment = Experiment::load(choice.file);
+  const Expansion expansion = experiment.expand(choice.expand, find_host(choice.gpus).resources);
+  check_inputs_of(expansion);
+  if (choice.expand.on_cluster) check_jobs_of(expansion);
+  const std::string list = list_name(experiment.name(), expansion.list_overrides);
+  const auto planned = planned_runs(list, expansion.runs, remembered(file_digest));
+  std::string text = "# " + counted(std::ssize(planned), "run") + '\n';
+  if (!expansion.profile_reason.empty()) text += "# profile " + expansion.profile_reason + '\n';
+  for (const std::string& sentence : expansion.overridden) {
+    text += "# warning: " + visible_line(sentence) + '\n';
+  }
+  for (size_t i = 0; i < planned.size(); ++i) {
+    const RunRecord& run = planned[i];
+    text += "---\n# point: ";
+    append_json_string(text, run.point);  // a name may hold line feeds
+    text += fmt::format("\n# hash: {}\n# folder: {}\n", run.hash,
+                        visible_line((options.results / run.folder).string()));
+    if (const auto& doubling = expansion.runs[i].doubling) {
+      text += "# " + visible_line(doubling->outlook()) + '\n';
+    }
+    text += to_yaml(run.spec);
+  }
+  if (choice.expand.on_cluster) text += job_scripts(list, expansion.runs, options.results);
+  std::cout << text;
+  return ExitCode::kOk;
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #pragma once
 
 #include "base/system/log.h"
-#include "contract/record/exit_code.h"
 #include "runner/commands/options.h"
 
 namespace fsdp {
@@ -26,8 +25,5 @@ struct RunArguments : TrainerQuestion {
   bool json = false;
   SlurmOptions slurm;
 };
-
-// Prints the specification of each run. Starts, creates and writes nothing.
-ExitCode dry_run(const RunArguments& options);
 
 }  // namespace fsdp

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 #include <set>
 #include <system_error>
 #include <utility>
@@ -146,17 +145,6 @@ ExitCode run_here(std::vector<RunRecord> runs, RunPlanner& planner, const RunLis
 }
 
 namespace {
-
-// The user's command without --rerun, which would begin anew.
-std::string own_command() {
-  std::ifstream words("/proc/self/cmdline", std::ios::binary);
-  std::string command = "fsdp-run";
-  std::string word;
-  for (std::getline(words, word, '\0'); std::getline(words, word, '\0');) {
-    if (word != "--rerun") command += ' ' + shell_quoted(word);
-  }
-  return command;
-}
 
 // True if the run's result is of an attempt up to `attempt`.
 bool has_earlier_result(const Store& store, const RunRecord& run, int attempt) {

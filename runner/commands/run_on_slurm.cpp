@@ -25,16 +25,6 @@ std::string results_option(const std::filesystem::path& results) {
   return is_default ? "" : " --results " + shell_quoted(results.string());
 }
 
-// Returns the user's command, without --detach.
-std::string command_of(const JobPlan& plan, const std::filesystem::path& results) {
-  std::string command =
-      "fsdp-run " + words_of_file(plan.file, plan.profile == "auto" ? "" : plan.profile);
-  for (const std::string& set : plan.set) command += " --set " + shell_quoted(set);
-  if (plan.repeats > 0) command += fmt::format(" --repeats {}", plan.repeats);
-  for (const std::string& only : plan.only) command += " --only " + shell_quoted(only);
-  return command + results_option(results) + " --launcher slurm";
-}
-
 std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::milliseconds(std::lround(seconds * 1000));
 }
@@ -46,7 +36,7 @@ SlurmRunner::SlurmRunner(const RunListeners& listeners, const JobSubmission::Set
     : listeners_(listeners),
       planner_(planner),
       experiment_(submission.experiment),
-      again_(command_of(submission.plan, listeners.results)),
+      again_(own_command()),
       cancel_("fsdp-run cancel " + shell_quoted(submission.experiment) +
               results_option(listeners.results)),
       options_(options),
