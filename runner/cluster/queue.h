@@ -3,10 +3,12 @@
 #include <sys/types.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <iterator>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -21,6 +23,31 @@ namespace fsdp {
 struct QueueLimits {
   std::string cluster{};          // the cluster's name; job ids are unique only within a cluster
   int64_t max_array_size = 1001;  // task numbers are below it
+};
+
+// The default and the largest memory of a job. nullopt: not limited, or unknown.
+struct MemoryLimits {
+  std::optional<int64_t> default_mib_per_node{};
+  std::optional<int64_t> default_mib_per_cpu{};
+  std::optional<int64_t> most_mib_per_node{};
+};
+
+// A group of nodes with limits of its own.
+struct Partition {
+  std::string name;
+  bool is_default = false;
+  std::string state{};                  // UP, DOWN, DRAIN, INACTIVE
+  std::string time_limit{};             // "1-00:00:00", "UNLIMITED"
+  std::optional<int64_t> most_nodes{};  // per job; absent: unknown
+  MemoryLimits memory{};                // overrides Queue::memory()
+};
+
+// The measurements of a job or task in the queue's accounting.
+struct TaskAccounts {
+  std::optional<int64_t> node_energy_joules{};  // of its nodes
+  std::optional<int64_t> memory_bytes_max{};    // resident memory of the largest process
+
+  bool operator==(const TaskAccounts&) const = default;
 };
 
 // Thrown if the queue refused a job. It will refuse the job again, unless later() is true.
@@ -74,6 +101,19 @@ class Queue {
   // Ends jobs or single tasks ("12_3"). Returns those that the queue refuses to end, with its
   // words. Tasks that are already over are no error.
   virtual std::map<std::string, std::string> cancel(std::span<const std::string> jobs_or_tasks) = 0;
+  // Ends a job and queues it again. Throws std::runtime_error with the queue's error.
+  virtual void requeue(const std::string& job) = 0;
+
+  // Returns why submit() would refuse the script, as far as the queue tells. nullopt if it would
+  // accept. Submits nothing.
+  virtual std::optional<std::string> refusal(const std::filesystem::path& script) = 0;
+  virtual std::vector<Partition> partitions() = 0;
+  virtual MemoryLimits memory() = 0;
+  // Returns what the accounting knows of an ended task ("12_3"). nullopt: nothing, or no answer.
+  virtual std::optional<TaskAccounts> accounts(const std::string& task) = 0;
 };
+
+// Returns the queue of this host. Each call to one of its programs has the time limit.
+std::unique_ptr<Queue> make_queue(std::chrono::milliseconds time_limit = std::chrono::seconds(60));
 
 }  // namespace fsdp

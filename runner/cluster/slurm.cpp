@@ -343,4 +343,8 @@ std::vector<std::string> submission_environment(std::string_view script) {
   });
 }
 
+std::unique_ptr<Queue> make_queue(std::chrono::milliseconds time_limit) {
+  return std::make_unique<SlurmQueue>(time_limit);
+}
+
 }  // namespace fsdp

@@ -15,37 +15,12 @@
 
 namespace fsdp {
 
-// The default and the largest memory of a job. nullopt: not limited, or unknown.
-struct MemoryLimits {
-  std::optional<int64_t> default_mib_per_node{};
-  std::optional<int64_t> default_mib_per_cpu{};
-  std::optional<int64_t> most_mib_per_node{};
-};
-
 // The parts of `scontrol show config` that we use.
 struct SlurmConfig {
   QueueLimits limits{};
   MemoryLimits memory{};
   bool has_accounting = false;  // sacct knows ended jobs
   bool hides_jobs = false;      // of other users
-};
-
-// One partition of `scontrol show partition`.
-struct Partition {
-  std::string name;
-  bool is_default = false;
-  std::string state{};                  // UP, DOWN, DRAIN, INACTIVE
-  std::string time_limit{};             // "1-00:00:00", "UNLIMITED"
-  std::optional<int64_t> most_nodes{};  // per job; absent: unknown
-  MemoryLimits memory{};                // overrides SlurmConfig::memory
-};
-
-// The measurements of a job or task in Slurm's accounting.
-struct TaskAccounts {
-  std::optional<int64_t> node_energy_joules{};  // of its nodes
-  std::optional<int64_t> memory_bytes_max{};    // resident memory of the largest process
-
-  bool operator==(const TaskAccounts&) const = default;
 };
 
 // A Slurm cluster, through its programs on PATH: sbatch, squeue, sacct, scontrol, scancel. Throws
@@ -66,18 +41,13 @@ class SlurmQueue : public Queue {
   std::vector<TaskState> query(std::span<const std::string> jobs_or_tasks, uid_t user) override;
   std::map<std::string, std::string> cancel(std::span<const std::string> jobs_or_tasks) override;
 
-  // The reason why submit() would refuse the script, as far as Slurm tells. nullopt if it would
-  // accept. Submits nothing. Throws QueueUnavailable.
-  std::optional<std::string> refusal(const std::filesystem::path& script);
-
-  std::vector<Partition> partitions();
+  void requeue(const std::string& job) override;
+  std::optional<std::string> refusal(const std::filesystem::path& script) override;
+  std::vector<Partition> partitions() override;
+  MemoryLimits memory() override { return config().memory; }
+  std::optional<TaskAccounts> accounts(const std::string& task) override;
 
   const SlurmConfig& config();
-  // Returns what the accounting knows of an ended task ("12_3"). nullopt: nothing, or no answer.
-  std::optional<TaskAccounts> accounts(const std::string& task);
-  // Ends a job and queues it again. Throws QueueUnavailable, or std::runtime_error with Slurm's
-  // error.
-  void requeue(const std::string& job);
 
  private:
   ProgramResult call(const std::vector<std::string>& words,

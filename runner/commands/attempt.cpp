@@ -19,8 +19,8 @@
 #include "runner/cluster/answers.h"
 #include "runner/cluster/job_plan.h"
 #include "runner/cluster/job_submission.h"
+#include "runner/cluster/queue.h"
 #include "runner/cluster/script.h"
-#include "runner/cluster/slurm.h"
 #include "runner/cluster/step_launcher.h"
 #include "runner/commands/commands.h"
 #include "runner/host/host.h"
@@ -187,12 +187,12 @@ constexpr std::chrono::seconds kLongestRequeuePause{10};
 // Requeues the job unless Slurm is ending it: a cancelled job must stay cancelled. If Slurm fails,
 // asks again while there is time.
 void requeue(const std::string& job) {
-  SlurmQueue queue;
+  const std::unique_ptr<Queue> queue = make_queue();
   const auto deadline = std::chrono::steady_clock::now() + kRequeuePatience;
   for (std::chrono::seconds pause{1};; pause = std::min(2 * pause, kLongestRequeuePause)) {
     try {
-      const std::vector<TaskState> states = queue.query({{job}}, geteuid());
-      if (!states.empty() && states.front().phase == TaskPhase::kRunning) queue.requeue(job);
+      const std::vector<TaskState> states = queue->query({{job}}, geteuid());
+      if (!states.empty() && states.front().phase == TaskPhase::kRunning) queue->requeue(job);
       return;
     } catch (const std::runtime_error& error) {
       if (std::chrono::steady_clock::now() + pause > deadline) throw;

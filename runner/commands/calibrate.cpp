@@ -1,4 +1,3 @@
-#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,7 +13,6 @@
 #include "contract/spec/run_spec_yaml.h"
 #include "formats/inputs/inputs.h"
 #include "runner/cluster/step_launcher.h"
-#include "runner/commands/commands.h"
 #include "runner/commands/options.h"
 #include "base/files/whole_file.h"
 #include "runner/run/local_launcher.h"

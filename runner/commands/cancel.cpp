@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <iostream>
 #include <map>
@@ -8,8 +6,7 @@
 
 #include "runner/cluster/answers.h"
 #include "runner/cluster/open_jobs.h"
-#include "runner/cluster/slurm.h"
-#include "runner/commands/commands.h"
+#include "runner/cluster/queue.h"
 #include "runner/commands/find_run.h"
 #include "runner/commands/options.h"
 #include "runner/run/locks.h"
@@ -77,22 +74,22 @@ bool tell_refused(const std::map<std::string, std::string>& refused,
 
 ExitCode cancel_command(const CancelArguments& arguments) {
   Store store = existing_results(arguments.results);
-  SlurmQueue queue;
+  const std::unique_ptr<Queue> queue = make_queue();
   std::string here;
   JobsToCancel chosen;
   std::map<std::string, std::string> refused;
   const std::set<int64_t> runs = find_runs(store, arguments.words);
   try {
     if (!store.open_jobs("").empty()) {
-      here = queue.limits().cluster;
-      refresh_free_jobs(store, arguments.results, experiments_in_jobs(store), &queue,
+      here = queue->limits().cluster;
+      refresh_free_jobs(store, arguments.results, experiments_in_jobs(store), queue.get(),
                         real_pauses());
     }
     chosen = jobs_to_cancel(store, runs, here);
     if (!chosen.other_clusters.empty()) {
       std::cout << visible_line(left_alone(chosen.other_clusters)) << '\n';
     }
-    if (!chosen.names.empty()) refused = queue.cancel(chosen.names);
+    if (!chosen.names.empty()) refused = queue->cancel(chosen.names);
   } catch (const QueueUnavailable& error) {
     throw std::runtime_error(
         "Slurm does not answer, so it is not known if jobs were cancelled; call again when it "
@@ -109,7 +106,7 @@ ExitCode cancel_command(const CancelArguments& arguments) {
     std::cout << "no job to cancel\n";
   } else {
     std::cout << std::flush;
-    wait_for_end(store, arguments, chosen, queue);
+    wait_for_end(store, arguments, chosen, *queue);
   }
   name_runners(store, arguments, runs);
   return some_refused ? ExitCode::kRunFailed : ExitCode::kOk;

@@ -16,9 +16,9 @@
 #include "contract/spec/slurm_spec.h"
 #include "contract/spec/yaml_value.h"
 #include "runner/cluster/complaints.h"
+#include "runner/cluster/queue.h"
 #include "runner/cluster/request.h"
 #include "runner/cluster/script.h"
-#include "runner/cluster/slurm.h"
 #include "runner/commands/check.h"
 #include "runner/table/names.h"
 #include "runner/table/number_text.h"
@@ -210,23 +210,23 @@ void check_queue(const Preflight& preflight, const Print& print) {
   if (runs.empty()) return;
   const ScratchFolder scratch;
   const std::filesystem::path file = scratch.path() / kScriptName;
-  SlurmQueue queue(kPatienceOfCheck);
+  const std::unique_ptr<Queue> queue = make_queue(kPatienceOfCheck);
   try {
-    const std::vector<Partition> partitions = queue.partitions();
+    const std::vector<Partition> partitions = queue->partitions();
     for (const Submission& submission : submissions_of(runs)) {
       const SlurmScript script =
-          script_of(submission, "check", queue.limits().max_array_size, scratch.path());
+          script_of(submission, "check", queue->limits().max_array_size, scratch.path());
       const std::string name = submission.first->point + (submission.runs > 1 ? " and others" : "");
       std::ofstream(file) << render_script(template_text(script.slurm), script);
       const Partition partition = partition_of(partitions, script);
       const auto memory_bytes = default_memory_bytes(partition.memory, script);
       const std::string memory = default_memory_passed(
           preflight, submission, script,
-          memory_bytes ? memory_bytes : default_memory_bytes(queue.config().memory, script));
+          memory_bytes ? memory_bytes : default_memory_bytes(queue->memory(), script));
       if (!memory.empty()) print("warning: ", memory);
       if (const std::string limit = limit_passed(partition, script); !limit.empty()) {
         print("warning: ", fmt::format("the job of {} would never start: {}", name, limit));
-      } else if (const auto refusal = queue.refusal(file)) {
+      } else if (const auto refusal = queue->refusal(file)) {
         print("warning: ", fmt::format("Slurm would refuse the job of {}: {}", name, *refusal));
       }
     }

@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <iostream>
@@ -11,10 +9,7 @@
 
 #include "base/text/utf8.h"
 #include "contract/spec/run_spec_yaml.h"
-#include "runner/commands/commands.h"
 #include "runner/commands/options.h"
-#include "runner/host/host.h"
-#include "runner/store/store.h"
 
 // The hidden command `complete` prints candidates for the last word of a command line. The shells'
 // scripts do nothing but call it.

@@ -3,7 +3,6 @@
 #include <memory>
 
 #include "contract/spec/run_spec_yaml.h"
-#include "runner/commands/commands.h"
 #include "runner/commands/differences.h"
 #include "runner/commands/find_run.h"
 #include "runner/commands/options.h"

@@ -4,7 +4,6 @@
 #include <memory>
 
 #include "base/system/program.h"
-#include "runner/commands/commands.h"
 #include "runner/commands/options.h"
 
 namespace fsdp {

@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <deque>
 #include <fstream>
@@ -12,8 +10,7 @@
 #include "contract/record/run_paths.h"
 #include "contract/spec/run_spec_yaml.h"
 #include "formats/inputs/inputs.h"
-#include "runner/cluster/slurm.h"
-#include "runner/commands/commands.h"
+#include "runner/cluster/queue.h"
 #include "runner/commands/console.h"
 #include "runner/commands/differences.h"
 #include "runner/commands/find_run.h"
@@ -221,7 +218,7 @@ std::string explain_accounts(const Store& store, const RunRecord& run) {
   const std::vector<AttemptRecord> attempts = store.attempts(run.id);
   if (attempts.empty() || attempts.back().slurm_job.empty()) return "";
   try {
-    const auto accounts = SlurmQueue().accounts(attempts.back().slurm_job);
+    const auto accounts = make_queue()->accounts(attempts.back().slurm_job);
     if (!accounts) return "";
     std::vector<std::string> texts;
     if (accounts->node_energy_joules) {

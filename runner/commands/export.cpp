@@ -5,7 +5,6 @@
 #include <iostream>
 #include <memory>
 
-#include "runner/commands/commands.h"
 #include "runner/commands/find_run.h"
 #include "runner/commands/options.h"
 

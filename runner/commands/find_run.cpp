@@ -7,15 +7,14 @@
 #include <exception>
 #include <iostream>
 #include <iterator>
-#include <ranges>
 #include <system_error>
 
 #include "base/text/config_error.h"
 #include "base/text/utf8.h"
 #include "contract/spec/yaml_value.h"
 #include "runner/cluster/open_jobs.h"
+#include "runner/cluster/queue.h"
 #include "runner/cluster/script.h"
-#include "runner/cluster/slurm.h"
 #include "runner/experiment/experiment.h"
 #include "base/files/whole_file.h"
 #include "runner/series/run_keys.h"
@@ -26,7 +25,6 @@ namespace fsdp {
 namespace {
 
 constexpr size_t kShortestHash = 8;
-constexpr size_t kMostCandidates = 10;
 constexpr int kQuestionsPause = 4;  // files are read this many times for each question to Slurm
 
 bool is_named_by_point(const RunRecord& run, const std::string& word) {
@@ -78,14 +76,11 @@ std::vector<RunRecord> variants_named(const Store& store, const std::vector<RunR
 }
 
 [[noreturn]] void refuse_ambiguous(const std::vector<RunRecord>& found, const std::string& word) {
-  const auto labels = mapped(std::views::take(found, kMostCandidates), run_label);
-  const size_t more = found.size() - labels.size();
   throw ConfigError(
       "", word,
-      fmt::format("names {}: {}{}; give one of these numbers, EXPERIMENT/POINT, or 8 digits of a "
-                  "hash",
-                  counted(std::ssize(found), "run"), joined(labels),
-                  more > 0 ? fmt::format(" and {} more", more) : ""));
+      fmt::format(
+          "names {}: {}; give one of these numbers, EXPERIMENT/POINT, or 8 digits of a hash",
+          counted(std::ssize(found), "run"), joined_names(mapped(found, run_label))));
 }
 
 // Finds experiments by name or by file.
@@ -210,15 +205,15 @@ void refresh_open_jobs(Store& store, const std::filesystem::path& results,
   touch(read);
   if (asks) touch(asked);
   try {
-    SlurmQueue queue;
+    const std::unique_ptr<Queue> queue = make_queue();
     const std::set<std::string> not_asked =
-        refresh_free_jobs(store, results, experiments, asks ? &queue : nullptr, real_pauses());
+        refresh_free_jobs(store, results, experiments, asks ? queue.get() : nullptr, real_pauses());
     for (const std::string& experiment : not_asked) {
       std::cerr << "fsdp-run: Slurm does not answer; the jobs of '" << visible_line(experiment)
                 << "' are shown as their own files report them\n";
     }
     if (!asks || !not_asked.empty()) return;
-    const std::set<std::string> others = other_clusters(store, queue.limits().cluster, "");
+    const std::set<std::string> others = other_clusters(store, queue->limits().cluster, "");
     if (!others.empty()) std::cerr << "fsdp-run: " << visible_line(left_alone(others)) << '\n';
   } catch (const std::exception& error) {  // a host without Slurm, somebody else's results
     std::cerr << "fsdp-run: cannot ask Slurm about open jobs: " << visible_line(error.what())

@@ -1,5 +1,3 @@
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <chrono>
 #include <fstream>
@@ -10,7 +8,6 @@
 
 #include "base/text/utf8.h"
 #include "contract/record/run_paths.h"
-#include "runner/commands/commands.h"
 #include "runner/commands/console.h"
 #include "runner/commands/find_run.h"
 #include "runner/commands/options.h"

@@ -1,13 +1,10 @@
 #include "runner/store/merge.h"
 
-#include <fmt/ranges.h>
-
 #include <iostream>
 #include <map>
 #include <memory>
 
 #include "base/text/utf8.h"
-#include "runner/commands/commands.h"
 #include "runner/commands/options.h"
 
 namespace fsdp {

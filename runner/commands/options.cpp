@@ -10,7 +10,6 @@
 #include <stdexcept>
 
 #include "base/system/program.h"
-#include "base/text/config_error.h"
 #include "base/text/utf8.h"
 #include "runner/experiment/sweep.h"
 #include "runner/host/doctor.h"

@@ -11,6 +11,7 @@
 
 #include "base/text/config_error.h"
 #include "contract/spec/yaml_value.h"
+#include "runner/commands/commands.h"
 #include "runner/experiment/experiment.h"
 #include "runner/host/host.h"
 #include "runner/store/store.h"

@@ -1,17 +1,12 @@
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <iostream>
 #include <memory>
-#include <optional>
 #include <ranges>
 
-#include "base/text/config_error.h"
 #include "base/text/utf8.h"
 #include "contract/spec/run_spec_yaml.h"
-#include "runner/commands/commands.h"
 #include "runner/commands/console.h"
 #include "runner/commands/options.h"
 #include "runner/plan/plan_report.h"

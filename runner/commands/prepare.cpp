@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <iostream>
 #include <memory>
@@ -8,7 +6,6 @@
 #include "base/text/utf8.h"
 #include "formats/data/prepared_file.h"
 #include "formats/inputs/inputs.h"
-#include "runner/commands/commands.h"
 #include "runner/commands/options.h"
 #include "runner/run/planned_runs.h"
 #include "runner/table/names.h"

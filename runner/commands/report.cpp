@@ -1,7 +1,5 @@
 #include "runner/commands/report.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <iostream>
 #include <iterator>
@@ -15,8 +13,6 @@
 #include "base/system/program.h"
 #include "base/system/unix_time.h"
 #include "base/text/utf8.h"
-#include "contract/spec/yaml_value.h"
-#include "runner/commands/commands.h"
 #include "runner/commands/console.h"
 #include "runner/commands/find_run.h"
 #include "runner/commands/options.h"

@@ -1,4 +1,5 @@
-#include <fmt/format.h>
+#include "runner/commands/run.h"
+
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,21 +9,14 @@
 #include <iostream>
 #include <map>
 #include <memory>
-#include <optional>
 
 #include "base/files/digest.h"
 #include "base/files/file_digest.h"
 #include "base/system/log.h"
-#include "base/text/config_error.h"
 #include "contract/spec/run_spec_yaml.h"
 #include "runner/commands/check.h"
-#include "runner/commands/commands.h"
 #include "runner/commands/console.h"
 #include "runner/commands/report.h"
-#include "runner/commands/run_arguments.h"
-#include "runner/commands/run_here.h"
-#include "runner/commands/run_on_slurm.h"
-#include "runner/host/host.h"
 #include "runner/host/provenance.h"
 #include "runner/plan/plan_report.h"
 #include "runner/plan/planner.h"

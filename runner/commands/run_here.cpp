@@ -1,7 +1,3 @@
-#include "runner/commands/run_here.h"
-
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,12 +8,10 @@
 #include "base/system/log.h"
 #include "base/system/program.h"
 #include "contract/record/run_paths.h"
-#include "contract/spec/yaml_value.h"
 #include "runner/cluster/open_jobs.h"
-#include "runner/host/host.h"
+#include "runner/commands/run.h"
 #include "runner/run/local_launcher.h"
 #include "runner/run/locks.h"
-#include "runner/run/run_loop.h"
 #include "runner/store/results_unavailable.h"
 
 namespace fsdp {
@@ -43,55 +37,37 @@ DeviceNames devices_of(const std::vector<RunRecord>& runs, const Host& host) {
   return names;
 }
 
-// The devices that this process claims on this host. Waits until no other runner has any of them,
-// unless they are shared.
-class HeldDevices {
- public:
-  explicit HeldDevices(Progress& progress) : progress_(progress) {}
-
-  // Returns false if asked to stop meanwhile.
-  bool take(const DeviceNames& devices, const std::string& who, bool share) {
-    StopSignals stop_signals;
-    for (std::string holders, said; !try_to_take(devices, who, share, holders);) {
-      const bool is_first = said.empty();
-      if (std::exchange(said, holders) != holders) {
-        const std::string line =
-            "waits for " + holders +
-            ", which measures on the same devices; --share runs at the same time";
-        log(LogLevel::kInfo, "devices", line);
-        is_first ? progress_.warn(line) : progress_.say(line);
-      }
-      if (stop_signals.take(kClaimInterval) != 0) return false;
-    }
-    return true;
-  }
-
- private:
-  bool try_to_take(const DeviceNames& devices, const std::string& who, bool share,
-                   std::string& holders) {
+// Claims the devices on this host. Waits until no other runner has any of them, unless they are
+// shared. Returns false if asked to stop meanwhile.
+bool take_devices(std::optional<DeviceClaim>& claim, const DeviceNames& devices,
+                  const std::string& who, bool share, Progress& progress) {
+  StopSignals stop_signals;
+  for (std::string said;;) {
+    std::string holders;
     try {
-      if (auto claim = DeviceClaim::take(devices, who, share, holders)) {
-        claim_.emplace(std::move(*claim));
+      if (auto taken = DeviceClaim::take(devices, who, share, holders)) {
+        claim.emplace(std::move(*taken));
       }
     } catch (const std::system_error& error) {
-      progress_.warn(std::string("cannot see whether other runners use these devices: ") +
-                     error.what());
+      progress.warn(std::string("cannot see whether other runners use these devices: ") +
+                    error.what());
       return true;
     }
-    if (claim_ && !holders.empty())
-      say("runs at the same time as " + holders + ": timings are disturbed");
-    return claim_.has_value();
+    if (claim && holders.empty()) return true;
+    // A warning is shown in quiet mode, too, where the program would seem to hang without it.
+    const bool is_first = said.empty();
+    if (std::exchange(said, holders) != holders) {
+      const std::string line =
+          claim ? "runs at the same time as " + holders + ": timings are disturbed"
+                : "waits for " + holders +
+                      ", which measures on the same devices; --share runs at the same time";
+      log(LogLevel::kInfo, "devices", line);
+      is_first ? progress.warn(line) : progress.say(line);
+    }
+    if (claim) return true;
+    if (stop_signals.take(kClaimInterval) != 0) return false;
   }
-
-  // Shown as a warning even in quiet mode, because the program would seem to hang without it.
-  void say(const std::string& line) {
-    log(LogLevel::kInfo, "devices", line);
-    progress_.warn(line);
-  }
-
-  Progress& progress_;
-  std::optional<DeviceClaim> claim_;
-};
+}
 
 void leave_out_runs_in_jobs(std::vector<RunRecord>& runs, const RunPlanner& planner,
                             const Store& store, Progress& progress) {
@@ -122,10 +98,12 @@ ExitCode run_here(std::vector<RunRecord> runs, RunPlanner& planner, const RunLis
                   const Host& host, const RunArguments& options, LoopSettings settings) {
   leave_out_runs_in_jobs(runs, planner, listeners.store, listeners.progress);
   if (runs.empty()) return ExitCode::kOk;
-  HeldDevices held(listeners.progress);
   const std::string who = fmt::format("process {} on {}, fsdp-run of '{}'", getpid(), host.name,
                                       runs.front().experiment);
-  if (!held.take(devices_of(runs, host), who, options.share)) return ExitCode::kInterrupted;
+  std::optional<DeviceClaim> claim;
+  if (!take_devices(claim, devices_of(runs, host), who, options.share, listeners.progress)) {
+    return ExitCode::kInterrupted;
+  }
 
   const auto needed = static_cast<size_t>(gpus_needed(runs));
   const bool may_be_held = needed == 0 || options.share;

@@ -1,16 +1,11 @@
-#include "runner/commands/run_on_slurm.h"
-
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <utility>
 
 #include "base/system/program.h"
-#include "contract/spec/yaml_value.h"
 #include "runner/cluster/request.h"
-#include "runner/commands/options.h"
+#include "runner/commands/run.h"
 #include "runner/table/names.h"
 
 namespace fsdp {
@@ -40,9 +35,9 @@ SlurmRunner::SlurmRunner(const RunListeners& listeners, const JobSubmission::Set
       cancel_("fsdp-run cancel " + shell_quoted(submission.experiment) +
               results_option(listeners.results)),
       options_(options),
-      submission_(listeners, queue_, submission),
+      submission_(listeners, *queue_, submission),
       sweep_(
-          listeners, queue_, submission_,
+          listeners, *queue_, submission_,
           {.experiment = submission.experiment,
            .follow_up = [&](const RunRecord& ended,
                             RunStatus status) { return planner.after(ended, status); },

@@ -1,13 +1,11 @@
 // Asks a run's newest checkpoint: the command sample. The trainer does all the work, with the
 // forward of training and evaluation.
-#include <fmt/format.h>
 
 #include <memory>
 
 #include "base/system/program.h"
 #include "base/text/utf8.h"
 #include "contract/record/run_paths.h"
-#include "runner/commands/commands.h"
 #include "runner/commands/find_run.h"
 #include "runner/commands/options.h"
 

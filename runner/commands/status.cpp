@@ -1,7 +1,5 @@
 #include "runner/commands/status.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <signal.h>
 
 #include <algorithm>
@@ -18,12 +16,9 @@
 
 #include "base/system/unix_time.h"
 #include "base/text/utf8.h"
-#include "contract/spec/yaml_value.h"
-#include "runner/commands/commands.h"
 #include "runner/commands/console.h"
 #include "runner/commands/find_run.h"
 #include "runner/commands/options.h"
-#include "runner/host/host.h"
 #include "runner/progress/run_progress.h"
 #include "runner/series/doubling.h"
 #include "runner/store/quantile.h"

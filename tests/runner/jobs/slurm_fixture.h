@@ -74,6 +74,11 @@ class FakeCluster : public Queue {
     for (const std::string& name : names) cancelled.insert(name);
     return {};
   }
+  void requeue(const std::string&) override {}
+  std::optional<std::string> refusal(const std::filesystem::path&) override { return {}; }
+  std::vector<Partition> partitions() override { return {}; }
+  MemoryLimits memory() override { return {}; }
+  std::optional<TaskAccounts> accounts(const std::string&) override { return {}; }
 
   void becomes(const std::string& task, TaskPhase phase, const std::string& state,
                const std::string& nodes = "n1") {
