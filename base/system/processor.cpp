@@ -1,9 +1,9 @@
 #include "base/system/processor.h"
 
 #include <sched.h>
-#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <fstream>
 #include <string_view>
@@ -23,18 +23,25 @@ char spin_count[] = "GOMP_SPINCOUNT=4000";
 std::string processor_name() {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {
-    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+    const size_t colon = line.find(": ");
+    if (line.starts_with("model name") && colon != line.npos) return line.substr(colon + 2);
   }
   return "unknown processor";
 }
 
+Cpus allowed_cpus(int thread) {
+  std::array<cpu_set_t, kMostCpus / CPU_SETSIZE> mask{};
+  Cpus cpus;
+  if (sched_getaffinity(thread, sizeof(mask), mask.data()) != 0) return cpus;
+  for (int cpu = 0; cpu < kMostCpus; ++cpu) {
+    if (CPU_ISSET_S(cpu, sizeof(mask), mask.data())) cpus.insert(cpu);
+  }
+  return cpus;
+}
+
 int available_cores() {
-  cpu_set_t mask;
-  CPU_ZERO(&mask);
-  const int cores = sched_getaffinity(0, sizeof(mask), &mask) == 0
-                        ? CPU_COUNT(&mask)
-                        : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
-  return std::max(1, static_cast<int>(std::min<double>(cores, std::floor(cgroup_cores()))));
+  const auto cores = static_cast<double>(allowed_cpus().size());
+  return std::max(1, static_cast<int>(std::min(cores, std::floor(cgroup_cores()))));
 }
 
 char* missing_spin_count(char** environment) {

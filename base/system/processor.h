@@ -1,10 +1,11 @@
 #pragma once
 
+#include <set>
 #include <string>
 
 namespace fsdp {
 
-// "AMD EPYC 9554P 64-Core Processor", as the kernel names it.
+// "AMD EPYC 9554P 64-Core Processor", as the kernel names it; else "unknown processor".
 std::string processor_name();
 
 // True if the CPU has AVX-512 with its parts BW, DQ and VL.
@@ -16,6 +17,13 @@ inline bool has_avx512() {
   return false;
 #endif
 }
+
+using Cpus = std::set<int>;
+// The most CPUs that Linux supports.
+inline constexpr int kMostCpus = 8192;
+
+// Returns the CPUs that the thread may run on; empty if unknown. Thread 0 is the calling one.
+Cpus allowed_cpus(int thread = 0);
 
 // The number of cores this process may use: its affinity mask, or its cgroup's quota if less.
 int available_cores();

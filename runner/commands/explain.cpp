@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "base/system/program.h"
+#include "base/text/bytes_text.h"
 #include "base/text/utf8.h"
 #include "contract/record/run_paths.h"
 #include "contract/spec/run_spec_yaml.h"
@@ -228,7 +229,7 @@ std::string explain_accounts(const Store& store, const RunRecord& run) {
     }
     if (accounts->memory_bytes_max) {
       texts.push_back(fmt::format("one process used at most {} (MaxRSS)",
-                                  memory_text(*accounts->memory_bytes_max)));
+                                  bytes_text(*accounts->memory_bytes_max)));
     }
     return fmt::format("Slurm's accounting of the job {}: {}.\n", attempts.back().slurm_job,
                        fmt::join(texts, ", "));

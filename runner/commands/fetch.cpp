@@ -1,15 +1,13 @@
 #include "runner/fetch/fetch.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <exception>
 #include <iostream>
 #include <memory>
 
+#include "base/text/bytes_text.h"
 #include "base/text/utf8.h"
 #include "formats/inputs/hub_inputs.h"
-#include "runner/commands/commands.h"
 #include "runner/commands/options.h"
 #include "runner/progress/run_progress.h"
 #include "runner/run/run_loop.h"
@@ -54,7 +52,7 @@ ExitCode fetch_inputs(const Choice& choice) {
     for (const FetchedRepository& repository : fetch(inputs, show)) {
       std::cout << visible_line(fmt::format("{}: {}, {}, in {}", repository.name.repository_text(),
                                             counted(repository.files, "file"),
-                                            memory_text(repository.bytes),
+                                            bytes_text(repository.bytes),
                                             repository.snapshot.string()))
                 << '\n';
     }

@@ -1,6 +1,5 @@
 #include "runner/store/prune.h"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <iostream>
@@ -8,8 +7,8 @@
 #include <memory>
 
 #include "base/system/unix_time.h"
+#include "base/text/bytes_text.h"
 #include "contract/record/run_paths.h"
-#include "runner/commands/commands.h"
 #include "runner/commands/console.h"
 #include "runner/commands/find_run.h"
 #include "runner/commands/options.h"
@@ -42,15 +41,6 @@ void check(const PruneArguments& arguments) {
   }
 }
 
-// "12.5 MiB"
-std::string size_text(int64_t bytes) {
-  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  auto value = static_cast<double>(bytes);
-  size_t unit = 0;
-  for (; value >= 1024 && unit + 1 < std::size(kUnits); ++unit) value /= 1024;
-  return fmt::format("{:.{}f} {}", value, unit == 0 ? 0 : 1, kUnits[unit]);
-}
-
 std::string item_name(const PruneItem& item) {
   if (!item.run) return item.folder.string() + ", left by a prune that was stopped";
   const std::string label = run_label(*item.run);
@@ -59,7 +49,7 @@ std::string item_name(const PruneItem& item) {
 }
 
 std::string line_of(const PruneItem& item) {
-  std::string line = fmt::format("{:>10}  {}", size_text(item.size_bytes), item_name(item));
+  std::string line = fmt::format("{:>10}  {}", bytes_text(item.size_bytes), item_name(item));
   if (!item.run || item.checkpoint_step) return line;
   line += fmt::format(", {}", name_of(item.run->status));
   if (item.folder.empty()) line += "; its files, if any, stay in " + item.run->folder.string();
@@ -153,7 +143,7 @@ ExitCode prune_command(PruneArguments arguments) {
     size_bytes += item.size_bytes;
   }
   std::cout << counted(std::ssize(items), wish.checkpoints ? "checkpoint" : "run") << ", "
-            << size_text(size_bytes) << std::endl;
+            << bytes_text(size_bytes) << std::endl;
   if (arguments.dry_run) return ExitCode::kOk;
   if (!is_confirmed(arguments)) {
     std::cout << "nothing was removed\n";

@@ -10,6 +10,7 @@
 #include "base/files/input_file.h"
 #include "base/system/program.h"
 #include "base/system/standard_streams.h"
+#include "base/text/bytes_text.h"
 #include "base/text/config_error.h"
 #include "base/text/foreign_json.h"
 #include "base/text/utf8.h"
@@ -231,10 +232,10 @@ class Fetch {
 
 std::string figures(const FetchProgress& progress, double bytes_per_s) {
   std::string text =
-      fmt::format("{} of {}", memory_text(progress.done_bytes), memory_text(progress.all_bytes));
+      fmt::format("{} of {}", bytes_text(progress.done_bytes), bytes_text(progress.all_bytes));
   if (bytes_per_s < 1) return text;
   const auto left_bytes = static_cast<double>(progress.all_bytes - progress.done_bytes);
-  return text + fmt::format("  {}/s  {} left", memory_text(static_cast<int64_t>(bytes_per_s)),
+  return text + fmt::format("  {}/s  {} left", bytes_text(static_cast<int64_t>(bytes_per_s)),
                             duration_text(left_bytes / bytes_per_s));
 }
 

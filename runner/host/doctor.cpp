@@ -15,6 +15,7 @@
 #include "base/files/input_file.h"
 #include "base/system/cgroups.h"
 #include "base/system/program.h"
+#include "base/text/bytes_text.h"
 #include "base/text/foreign_json.h"
 #include "base/text/json_fields.h"
 #include "runner/progress/run_progress.h"
@@ -73,8 +74,6 @@ std::string nvidia_driver_version() {
 }
 
 // --- findings ---
-
-std::string gib_text(double bytes) { return fmt::format("{:.1f} GiB", bytes / kGib); }
 
 std::string sentence(std::string clause) {
   clause[0] = static_cast<char>(std::toupper(clause[0]));
@@ -136,9 +135,8 @@ void examine_gpus(Findings& findings, const NvidiaHost& host,
   for (const Gpu& gpu : gpus) {
     const std::string capability =
         gpu.capability ? ", compute capability " + text_of(*gpu.capability) : "";
-    findings.push_back(
-        {kOk, fmt::format("GPU {}", gpu.index),
-         gpu.name + ", " + gib_text(static_cast<double>(gpu.memory_bytes)) + capability});
+    findings.push_back({kOk, fmt::format("GPU {}", gpu.index),
+                        gpu.name + ", " + bytes_text(gpu.memory_bytes) + capability});
   }
   if (!build) return;
   for (const Misfit& misfit : misfits(*build, driver, gpus)) {
@@ -164,7 +162,7 @@ void examine_space(Findings& findings, const path& results) {
                         "Ranks of NCCL share memory there: mount a tmpfs on it."});
   } else {
     add_check(findings, shared->size_bytes >= kSmallSharedMemory, "/dev/shm",
-              gib_text(shared->size_bytes),
+              bytes_text(static_cast<int64_t>(shared->size_bytes)),
               "Ranks of NCCL share memory there, and need 1 GiB or more. In a container: docker "
               "run --shm-size=8g. Elsewhere: mount -o remount,size=8G /dev/shm.");
   }
@@ -176,7 +174,7 @@ void examine_space(Findings& findings, const path& results) {
          "on its file system."});
   }
   add_check(findings, disk->free_bytes >= kLittleDisk, "results",
-            results.string() + ": " + gib_text(disk->free_bytes) + " free",
+            results.string() + ": " + bytes_text(static_cast<int64_t>(disk->free_bytes)) + " free",
             "Logs and figures take little; checkpoints of a 7B model take 13 to 80 GiB each.");
 }
 
@@ -187,13 +185,13 @@ void examine_limits(Findings& findings, bool has_gpus) {
             files ? std::to_string(*files) : "unlimited",
             "Many ranks and checkpoint files need more: ulimit -n 65536.");
   add_check(findings, !has_gpus || !locked_bytes, "locked memory",
-            locked_bytes ? memory_text(static_cast<int64_t>(*locked_bytes)) : "unlimited",
+            locked_bytes ? bytes_text(static_cast<int64_t>(*locked_bytes)) : "unlimited",
             "NCCL over InfiniBand and offload to pinned memory need it unlimited: ulimit -l "
             "unlimited, or limits.conf.");
 }
 
 void examine_memory(Findings& findings) {
-  const std::string available = gib_text(static_cast<double>(memory_available_bytes()));
+  const std::string available = bytes_text(memory_available_bytes());
   findings.push_back({kOk, "memory",
                       cgroup_memory_limit_bytes()
                           ? available + ", the limit of this job or container (cgroup)"

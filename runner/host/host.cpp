@@ -13,6 +13,7 @@
 #include <set>
 
 #include "base/system/processor.h"
+#include "base/text/bytes_text.h"
 #include "base/text/config_error.h"
 
 namespace fsdp {
@@ -26,7 +27,7 @@ std::string holders_text(const Nvml& nvml, int index) {
     const std::string name = nvml.process_name(process.process_id);
     if (!name.empty()) holder += fmt::format(" '{}'", name);
     if (process.used_gpu_memory != kNvmlValueNotAvailable) {
-      holder += fmt::format(" ({:.1f} GiB)", double(process.used_gpu_memory) / (1ULL << 30));
+      holder += fmt::format(" ({})", bytes_text(static_cast<int64_t>(process.used_gpu_memory)));
     }
   }
   return fmt::to_string(fmt::join(holders, ", "));

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/files/digest.h"
+#include "base/system/processor.h"
 #include "base/text/foreign_json.h"
 #include "base/text/json.h"
 #include "runner/host/environment.h"
@@ -34,16 +35,6 @@ bool is_name_of_shell(std::string_view name) {
   return std::ranges::all_of(name, [](char c) {
     return c == '_' || (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
   });
-}
-
-// Returns "" if the kernel does not tell the name.
-std::string cpu_name() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line) && !line.empty();) {
-    const size_t colon = line.find(": ");
-    if (line.starts_with("model name") && colon != line.npos) return line.substr(colon + 2);
-  }
-  return "";
 }
 
 // --- git ---
@@ -190,7 +181,7 @@ Provenance provenance_of_this_process(const GitState& git, const std::string& tr
   provenance.trainer_digest = trainer_digest;
   provenance.experiment_text_digest = text_digest(experiment_text);
   provenance.runner_version = runner_version();
-  provenance.cpu_name = cpu_name();
+  provenance.cpu_name = processor_name();
   provenance.cpu_cores = sysconf(_SC_NPROCESSORS_ONLN);
   provenance.memory_total_bytes = sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
   provenance.environment = environment_json(own_environment());

@@ -236,11 +236,6 @@ std::string loss_text(std::optional<double> loss) {
   return loss ? decimals(*loss, 4) : "not finite";
 }
 
-std::string memory_text(int64_t bytes) {
-  const double mib = static_cast<double>(bytes) / (1 << 20);
-  return mib < 1024 ? decimals(mib, 1) + " MiB" : decimals(mib / 1024, 2) + " GiB";
-}
-
 std::string duration_text(double seconds) {
   constexpr double kLongest = 1e12;
   if (seconds < 0) return '-' + duration_text(-seconds);

@@ -83,8 +83,6 @@ std::optional<double> seconds_left(std::span<const RunProgress> runs,
 
 // "5.1234", "not finite"
 std::string loss_text(std::optional<double> loss);
-// "812.0 MiB", "1.25 GiB"
-std::string memory_text(int64_t bytes);
 // "45s", "3m 05s", "2h 03m"
 std::string duration_text(double seconds);
 // "37/100"; "37" if the number of steps is not known

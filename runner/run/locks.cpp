@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sched.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -22,7 +21,9 @@
 #include <thread>
 #include <utility>
 
+#include "base/files/disk_full.h"
 #include "base/files/file_lock.h"
+#include "base/system/processor.h"
 #include "contract/record/run_paths.h"
 #include "runner/host/host.h"
 
@@ -103,12 +104,7 @@ std::optional<Claim> read_claim(int folder, const std::string& name) {
 
 DeviceNames own_cores(const std::string& host) {
   DeviceNames names;
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  sched_getaffinity(0, sizeof cores, &cores);
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(core, &cores)) names.insert(fmt::format("{}:cpu{}", host, core));
-  }
+  for (const int core : allowed_cpus()) names.insert(fmt::format("{}:cpu{}", host, core));
   return names;
 }
 
@@ -177,17 +173,14 @@ constexpr std::string_view kForAMoment = ", which asks Slurm about its jobs";
 constexpr std::chrono::seconds kLongestMoment{60};
 constexpr std::chrono::milliseconds kPause{100};
 
-bool is_full(const std::error_code& error) {
-  return error == std::errc::no_space_on_device || error.value() == EDQUOT;
-}
-
 [[noreturn]] void fail(const std::filesystem::path& file, const std::error_code& error) {
   throw std::system_error(
       error,
       fmt::format("cannot write {}; {} or choose another folder with --results", file.string(),
-                  is_full(error) ? "free space on its disk"
-                                 : "ask its owner for the right to write there (for a group: chmod "
-                                   "g+ws on the folder, umask 002 for everyone)"));
+                  is_disk_full(error.value())
+                      ? "free space on its disk"
+                      : "ask its owner for the right to write there (for a group: chmod "
+                        "g+ws on the folder, umask 002 for everyone)"));
 }
 
 [[noreturn]] void fail_without_locks(const std::filesystem::path& file,
@@ -227,7 +220,7 @@ int lock(const std::filesystem::path& results, const std::string& experiment, st
       write(descriptor, self.data(), self.size()) == static_cast<ssize_t>(self.size());
   const std::error_code cause(is_written ? 0 : errno, std::generic_category());
   // On a full disk the lock holds without a name, because prune needs it to free space.
-  if (is_written || is_full(cause)) return descriptor;
+  if (is_written || is_disk_full(cause.value())) return descriptor;
   close(descriptor);
   fail(file, cause);
 }

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "base/text/bytes_text.h"
 #include "contract/record/host_memory.h"
 
 namespace fsdp {
@@ -28,13 +29,9 @@ std::string remedy(const StartReport& report) {
 constexpr int64_t kLittlePart = 20;
 constexpr int64_t kLittleBytes = 128 << 20;
 
-std::string gib(int64_t bytes) {
-  return fmt::format("{:.3g} GiB", static_cast<double>(bytes) / 0x1p30);
-}
-
-// The message for a memory limit of a job or container: "..., 0.680 GiB, was reached".
+// The message for a memory limit of a job or container: "..., 1.25 GiB, was reached".
 std::string limit_text(int64_t bytes) {
-  return fmt::format("{}, {}, was reached", kCgroupLimit, gib(bytes));
+  return fmt::format("{}, {}, was reached", kCgroupLimit, bytes_text(bytes));
 }
 
 // Says who else used the memory under the limit, and what to do. Empty if nobody did.
@@ -46,7 +43,7 @@ std::string who_shared(const ProcessEnd& ended) {
   }
   if (kills.held_bytes > little_bytes) {
     return fmt::format("other programs hold {} of it: end them, or run where no other program does",
-                       gib(kills.held_bytes));
+                       bytes_text(kills.held_bytes));
   }
   if (kills.count > ended.ranks_killed) {
     return "it also ended other programs, which shared this limit: run where no other program does";

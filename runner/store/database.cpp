@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <system_error>
 
+#include "base/files/disk_full.h"
 #include "base/files/scratch_folder.h"
 #include "base/text/config_error.h"
 #include "runner/store/results_unavailable.h"
@@ -48,7 +49,7 @@ bool is_full(int code, sqlite3* connection) {
   if ((code & 0xff) == SQLITE_FULL) return true;
   const bool is_of_file = (code & 0xff) == SQLITE_IOERR || (code & 0xff) == SQLITE_CANTOPEN;
   const int error = is_of_file && connection ? sqlite3_system_errno(connection) : 0;
-  return error == ENOSPC || error == EDQUOT;
+  return is_disk_full(error);
 }
 
 // True if `code` means that the open file, or its folder, has moved.
@@ -101,8 +102,7 @@ void refuse_what_is_no_file(const std::filesystem::path& file) {
 bool says_disk_full(const std::exception& error) {
   if (dynamic_cast<const DiskFull*>(&error) != nullptr) return true;
   const auto* of_system = dynamic_cast<const std::system_error*>(&error);
-  return of_system != nullptr && (of_system->code() == std::errc::no_space_on_device ||
-                                  of_system->code().value() == EDQUOT);
+  return of_system != nullptr && is_disk_full(of_system->code().value());
 }
 
 bool may_pass(const std::exception& error) {

@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "base/text/bytes_text.h"
+
 namespace fsdp {
 
 TEST_CASE("a range says what it allows and allows just that") {
@@ -31,6 +33,11 @@ TEST_CASE("a number of any size is written whole") {
   CHECK(with_decimals(0.125, 2) == "0.12");
   CHECK(with_exponent(3.79e35, 2) == "3.79e+35");
   CHECK(with_exponent(0.000123456, 1) == "1.2e-04");
+  CHECK(bytes_text(1023) == "1023 B");
+  CHECK(bytes_text(1536) == "1.50 KiB");
+  CHECK(bytes_text(int64_t{320} << 20) == "320 MiB");
+  CHECK(bytes_text(int64_t{40} << 30) == "40.0 GiB");
+  CHECK(bytes_text(std::numeric_limits<int64_t>::max()) == "8388608 TiB");
   CHECK(with_decimals(std::numeric_limits<double>::infinity(), 2) == "inf");
   CHECK(shortest(-2.2250738585072014e-308) == "-2.2250738585072014e-308");
 }

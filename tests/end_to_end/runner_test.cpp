@@ -207,7 +207,7 @@ TEST_CASE("GPU runs see the GPUs that were chosen, or those that nobody holds, o
   const Case chosen = GENERATE(values<Case>(
       {{"80 80 80 80", "0 4242 3", {"--gpus", "3,1"}, "1: 3,1\n", ""},
        {"80 80 80", "1 4242 3", {}, "1: 0,2\n", ""},
-       {"80 80", "1 4242 3", {}, "", "GPU 1 (Fake GPU) is held by process 4242 'python' (3.0 GiB)"},
+       {"80 80", "1 4242 3", {}, "", "GPU 1 (Fake GPU) is held by process 4242 'python' (3.00 GiB"},
        {"80 80", "", {"--gpus", "1"}, "", "GPU"}}));
   CAPTURE(chosen.gpus, chosen.processes, chosen.choice);
   const Workplace workplace("  - {name: gpu, device: cuda, strategy: {kind: fsdp, ranks: 2}}\n");

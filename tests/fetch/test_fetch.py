@@ -19,7 +19,7 @@ TRAIN = "hf://datasets/org/games/data/train.csv"
 def test_only_what_is_needed_is_fetched(workplace):
     ended = workplace.fetch_whole(WANTED)
     assert (workplace.repository() / "refs/main").read_text() == workplace.hub.repositories[MODEL].commit
-    assert re.fullmatch(rf"{MODEL}: {len(WANTED)} files, [0-9.]+ MiB, in {workplace.snapshot()}\n", ended.stdout)
+    assert re.fullmatch(rf"{MODEL}: {len(WANTED)} files, [0-9.]+ [KM]iB, in {workplace.snapshot()}\n", ended.stdout)
     asked = " ".join(workplace.hub.fetched_paths())
     assert not any(name in asked for name in UNWANTED)
     assert workplace.incomplete() == []

@@ -52,7 +52,7 @@ def test_one_bar_for_all_files_that_fits(workplace, columns):
     assert drawings and all(len(part.splitlines()[-1]) < columns for part in drawings)
     assert text.endswith("\r\033[K")  # the progress line is erased at the end
     if columns == 80:
-        assert re.search(r"\[[=> ]{16}\] \d/7 files  \d+\.\d MiB of \d+\.\d MiB", text), text
+        assert re.search(r"\[[=> ]{16}\] \d/7 files  [\d.]+ \w+ of [\d.]+ \w+", text), text
 
 
 def test_lines_where_there_is_no_terminal(workplace):

@@ -109,7 +109,7 @@ def test_a_limit_is_the_memory_that_there_is(fsdp_run, cgroup):
     code, output = fsdp_run("check", *fsdp_run.options, within=cgroup)
     assert "large is predicted not to fit" in output and "of 0.195 GiB" in " ".join(output.split()), output
     _, output = fsdp_run("doctor", within=cgroup)
-    assert "0.2 GiB, the limit of this job or container" in output
+    assert "200 MiB, the limit of this job or container" in output
 
 
 def test_a_run_that_its_cgroup_has_no_room_for_does_not_fit(fsdp_run, cgroup):
@@ -120,7 +120,7 @@ def test_a_run_that_its_cgroup_has_no_room_for_does_not_fit(fsdp_run, cgroup):
     assert found["small"]["status"] == "finished"
     assert found["small"]["device_memory_bytes"] == 320 << 20
     assert found["large"]["status"] == "out_of_memory"
-    assert "(cgroup), 0.312 GiB, was reached" in found["large"]["reason"]
+    assert "(cgroup), 320 MiB, was reached" in found["large"]["reason"]
     assert found["large"]["device_memory_bytes"] in (320 << 20, None)
     # The run has a result under this limit, and none without it.
     _, output = fsdp_run(*fsdp_run.options, within=cgroup)
@@ -140,7 +140,7 @@ def test_a_run_that_another_program_left_no_room_is_no_run_that_does_not_fit(fsd
     assert code == 1, output
     large = rows(fsdp_run)["large"]
     assert large["status"] == "failed", large
-    assert "0.879 GiB, was reached; other programs hold 0.6" in large["reason"], large["reason"]
+    assert "900 MiB, was reached; other programs hold 6" in large["reason"], large["reason"]
     code, output = fsdp_run(*fsdp_run.options, within=cgroup)
     assert code == 0 and "1 run with a result already" in output, output
     assert rows(fsdp_run)["large"]["status"] == "finished"

@@ -7,16 +7,17 @@
 #include <system_error>
 #include <utility>
 
+#include "base/files/disk_full.h"
+
 namespace fsdp {
 namespace {
 
 const char* remedy(int error) {
+  if (is_disk_full(error)) {
+    return "free space there, keep fewer checkpoints (checkpoint.keep), or choose another results "
+           "folder";
+  }
   switch (error) {
-    case ENOSPC:
-    case EDQUOT:
-      return "free space there, keep fewer checkpoints (checkpoint.keep), or choose another "
-             "results "
-             "folder";
     case EFBIG:
       return "raise the limit on the size of files (ulimit -f)";
     case EACCES:

@@ -10,9 +10,6 @@
 namespace fsdp {
 namespace {
 
-using Mask = std::array<cpu_set_t, 8>;  // 8,192 CPUs, the most that Linux supports
-constexpr int kMostCpus = sizeof(Mask) * 8;
-
 std::optional<int> take_number(std::string_view& text) {
   int number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -29,7 +26,7 @@ bool take(std::string_view& text, char character) {
 
 // New threads inherit the binding of the thread that starts them.
 bool bind_all_threads(const Cpus& cpus) {
-  Mask mask{};
+  std::array<cpu_set_t, kMostCpus / CPU_SETSIZE> mask{};
   for (const int cpu : cpus) CPU_SET_S(cpu, sizeof(mask), mask.data());
   if (sched_setaffinity(0, sizeof(mask), mask.data()) != 0) return false;
   std::error_code error;
@@ -65,16 +62,6 @@ std::string cpu_list_text(const Cpus& cpus) {
     if (last != first) text += '-' + std::to_string(last);
   }
   return text;
-}
-
-Cpus allowed_cpus(int thread) {
-  Mask mask{};
-  Cpus cpus;
-  if (sched_getaffinity(thread, sizeof(mask), mask.data()) != 0) return cpus;
-  for (int cpu = 0; cpu < kMostCpus; ++cpu) {
-    if (CPU_ISSET_S(cpu, sizeof(mask), mask.data())) cpus.insert(cpu);
-  }
-  return cpus;
 }
 
 std::optional<Cpus> cpus_to_bind_to(const Cpus& allowed, const std::vector<Cpus>& local,

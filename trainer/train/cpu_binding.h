@@ -2,23 +2,19 @@
 
 #include <filesystem>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/system/processor.h"
+
 // The CPUs that a rank runs on: those next to its GPU.
 namespace fsdp {
-
-using Cpus = std::set<int>;
 
 // Parses Linux's CPU lists, such as "0-3,8"; an empty text lists none. Returns nullopt if the text
 // is no list.
 std::optional<Cpus> parse_cpu_list(std::string_view text);
 std::string cpu_list_text(const Cpus& cpus);
-
-// Returns the CPUs that the thread may run on; empty if unknown. Thread 0 is the calling one.
-Cpus allowed_cpus(int thread = 0);
 
 // Returns the CPUs to bind a rank to: the `allowed` ones that are local to its GPU. `local` lists
 // the CPUs of each rank's GPU on this host. Returns nullopt if none or all of the allowed CPUs are

@@ -5,6 +5,7 @@
 
 #include "base/system/log.h"
 #include "base/system/start_up.h"
+#include "base/text/bytes_text.h"
 #include "base/text/numbers.h"
 #include "contract/families/family.h"
 #include "contract/families/flops.h"
@@ -25,12 +26,9 @@ std::string loss_text(const std::optional<double>& loss) {
 
 // Returns a line such as "step 12 of 100: loss 3.2104, 412.3 ms, 1.25 GiB".
 std::string step_line(const StepDone& step, int64_t planned) {
-  constexpr double kBytesPerGibibyte = 1 << 30;
-  const double memory_gib =
-      static_cast<double>(step.memory_allocated_bytes_max) / kBytesPerGibibyte;
   return "step " + std::to_string(step.step) + " of " + std::to_string(planned) + ": loss " +
          loss_text(step.loss) + ", " + with_decimals(step.step_time_ms, 1) + " ms, " +
-         with_decimals(memory_gib, 2) + " GiB" + (step.skipped ? ", left out" : "");
+         bytes_text(step.memory_allocated_bytes_max) + (step.skipped ? ", left out" : "");
 }
 
 // True if weights come from files.

@@ -59,7 +59,7 @@ TEST_CASE("GPUs that other processes hold are left alone, and named when too few
   CHECK_THROWS_WITH(
       unheld_gpus(gpus, 3),
       "3 GPUs are needed, but only 2 are free; GPU 1 (Fake GPU) is held by process 4242 'python' "
-      "(3.0 GiB); wait for these processes, stop them, or choose other GPUs with --gpus");
+      "(3.00 GiB); wait for these processes, stop them, or choose other GPUs with --gpus");
 }
 
 TEST_CASE("more processes than fit the first call are all seen") {

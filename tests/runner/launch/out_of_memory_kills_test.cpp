@@ -87,7 +87,7 @@ TEST_CASE("a rank killed by signal 9 while memory ran out is told with what take
   ended.limit_kills = {.limit_bytes = 700 << 20, .count = 1};
   CHECK_THAT(attempt_end({}, ended).reason,
              Catch::StartsWith("rank 1 killed by signal 9 because the memory limit of its job or "
-                               "container (cgroup), 0.684 GiB, was reached; ") &&
+                               "container (cgroup), 700 MiB, was reached; ") &&
                  Catch::Contains("use a smaller model"));
   CHECK(attempt_end({}, ended).outcome == LaunchOutcome::kOutOfMemory);
   ended.was_alone = false;  // the other run may have taken the memory
@@ -99,7 +99,7 @@ TEST_CASE("a rank killed by signal 9 while memory ran out is told with what take
   ended.limit_kills->held_bytes = 350 << 20;
   CHECK(attempt_end({}, ended).outcome == LaunchOutcome::kFailed);
   CHECK_THAT(attempt_end({}, ended).reason,
-             Catch::Contains("was reached; other programs hold 0.342 GiB of it: "));
+             Catch::Contains("was reached; other programs hold 350 MiB of it: "));
   ended.limit_kills = {.limit_bytes = 700 << 20, .count = 2};
   CHECK(attempt_end({}, ended).outcome == LaunchOutcome::kFailed);
   CHECK_THAT(attempt_end({}, ended).reason, Catch::Contains("it also ended other programs"));
