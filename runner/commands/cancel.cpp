@@ -4,6 +4,7 @@
 #include <memory>
 #include <set>
 
+#include "base/text/utf8.h"
 #include "runner/cluster/answers.h"
 #include "runner/cluster/open_jobs.h"
 #include "runner/cluster/queue.h"

@@ -5,6 +5,7 @@
 #include <iostream>
 #include <memory>
 
+#include "base/text/utf8.h"
 #include "runner/commands/find_run.h"
 #include "runner/commands/options.h"
 

@@ -8,6 +8,7 @@
 
 #include "base/system/unix_time.h"
 #include "base/text/bytes_text.h"
+#include "base/text/utf8.h"
 #include "contract/record/run_paths.h"
 #include "runner/commands/console.h"
 #include "runner/commands/find_run.h"

@@ -13,6 +13,7 @@
 #include "base/files/digest.h"
 #include "base/files/file_digest.h"
 #include "base/system/log.h"
+#include "base/text/utf8.h"
 #include "contract/spec/run_spec_yaml.h"
 #include "runner/commands/check.h"
 #include "runner/commands/console.h"
