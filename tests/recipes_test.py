@@ -1,10 +1,6 @@
-"""Links in the documents lead somewhere, and ARCHITECTURE's recipes name every place that an
-addition touches.
-
-A recipe has a heading `### A ..., such as ...` with an example of an addition, in one or several
-spellings. Below it is a list of places. The first path of a line must name the example. The other
-paths of the line, and the lines that begin with "if", may name it. No other file of the programs
-names it."""
+"""Links in the documents lead somewhere. ARCHITECTURE names the headers where an addition begins, and
+their comments `To add ...` name files that exist. All additions of a kind are tested and
+documented."""
 
 import fnmatch
 import functools
@@ -44,7 +40,7 @@ def test_every_link_leads_to_a_file_and_a_heading(document):
 # --- the sources ---
 
 
-PROGRAMS = ("runner/", "trainer/", "base/", "contract/", "formats/", "slurm_templates/")
+PROGRAMS = ("runner/", "trainer/", "base/", "contract/", "formats/")
 
 
 @functools.cache
@@ -71,88 +67,38 @@ def names(file, words):
 
 
 def matches(path):
-    """Returns the files that a path of a recipe means. The path is a file, a folder with `/`, or a
-    pattern."""
-    if path.endswith("/"):
-        return [name for name in all_files() if name.startswith(path)]
     return fnmatch.filter(all_files(), path)
 
 
-# --- the recipes ---
+# --- where to add what ---
 
 
-def quoted(text):
-    return re.findall(r"`([^`]+)`", text)
+def recipes(file):
+    """Returns the comments "To add ...", each to its end."""
+    return re.findall(r"To add a.*(?:\n// .+)*", (ROOT / file).read_text())
 
 
-def is_path(word):
-    return "/" in word
+def named_headers():
+    section = (ROOT / "ARCHITECTURE.md").read_text().split("\n## Where to add what\n")[1]
+    return re.findall(r"`([\w/]+\.h)`", section)
 
 
-class Recipe:
-    def __init__(self, heading, text):
-        self.title, _, example = heading.partition(", such as ")
-        self.example = quoted(example)
-        lines = re.findall(r"^- (.+(?:\n  .+)*)", text, flags=re.MULTILINE)
-        self.lines = [re.sub(r"\s+", " ", line) for line in lines]
-
-    def places(self):
-        return [word for line in self.lines for word in quoted(line) if is_path(word)]
-
-    def required_places(self):
-        lines = [line for line in self.lines if not line.startswith("if ")]
-        return [next(filter(is_path, quoted(line))) for line in lines]
-
-    def symbols(self):
-        return [word for line in self.lines for word in quoted(line) if not is_path(word)]
+@pytest.mark.parametrize("header", named_headers())
+def test_each_header_of_the_table_says_what_to_add(header):
+    assert recipes(header)
 
 
-def recipes():
-    text = (ROOT / "ARCHITECTURE.md").read_text().split("\n## Recipes\n")[1].split("\n## ")[0]
-    sections = re.split(r"^### ", text, flags=re.MULTILINE)[1:]
-    return [Recipe(*section.split("\n", 1)) for section in sections]
+SOURCES = [file for file in all_files() if file.startswith(PROGRAMS) and file.endswith((".h", ".js"))]
+RECIPES = [(file, recipe) for file in SOURCES for recipe in recipes(file)]
 
 
-RECIPES = recipes()
-WITH_EXAMPLE = [recipe for recipe in RECIPES if recipe.example]
+@pytest.mark.parametrize("file, recipe", RECIPES, ids=[file for file, _ in RECIPES])
+def test_every_place_that_a_header_names_is_there(file, recipe):
+    places = [place.rstrip(".") for place in re.findall(r"[\w.*-]+/[\w./*-]+", recipe)]
+    assert [place for place in places if not any(ROOT.glob(place))] == []
 
 
-def by_title(recipe):
-    return recipe.title
-
-
-def test_the_recipes_are_there():
-    assert [recipe.title for recipe in WITH_EXAMPLE] == [
-        "A key", "A figure", "A column that is neither a key nor a figure",
-        "A warning", "A launcher or a queue system", "A strategy", "A family of models",
-        "A kernel", "A kind of data", "A kind of tokenizer", "A precision"]
-
-
-@pytest.mark.parametrize("recipe", RECIPES, ids=by_title)
-def test_every_place_and_every_name_in_it_is_there(recipe):
-    assert recipe.lines
-    assert [place for place in recipe.places() if not matches(place)] == []
-    files = [file for place in recipe.places() for file in matches(place)]
-    source = "".join(code(file) for file in files)
-    assert [word for word in recipe.symbols() if word not in source] == []
-
-
-@pytest.mark.parametrize("recipe", WITH_EXAMPLE, ids=by_title)
-def test_every_place_names_the_example(recipe):
-    silent = [place for place in recipe.required_places()
-              if not any(names(file, recipe.example) for file in matches(place))]
-    assert silent == []
-
-
-@pytest.mark.parametrize("recipe", WITH_EXAMPLE, ids=by_title)
-def test_no_place_is_forgotten(recipe):
-    listed = {file for place in recipe.places() for file in matches(place)}
-    programs = [file for file in all_files() if file.startswith(PROGRAMS)]
-    naming = {file for file in programs if names(file, recipe.example)}
-    assert sorted(naming - listed) == []
-
-
-# --- each earlier addition is in all the places that its recipe names ---
+# --- all additions of a kind are in the same places ---
 
 
 def enum_names(file, enum):
@@ -209,46 +155,6 @@ def test_all_of_a_kind_are_named_in(members, place):
     assert members
     files = matches(place)
     assert [name for name in members if not any(names(file, [name]) for file in files)] == []
-
-
-# More places than the recipe's that name some figures, with the reasons.
-USES_OF_FIGURES = {
-    "runner/answers/warnings.cpp": "warnings are about them",
-    "runner/report/notes_below.cpp": "lines below the table are about them",
-    "runner/answers/answer*.cpp": "answers are about them",
-    "runner/answers/*_facts.cpp": "facts for answers",
-    "runner/series/speeds.*": "whether one row is faster than another",
-    "runner/report/columns.*": "the columns that tell most",
-    "runner/run/predictions.cpp": "what is predicted of some",
-    "runner/series/series.cpp": "ratios of series, and what more ranks bring",
-    "runner/page/html/*_figures.js": "figures of the page",
-    "runner/report/page.cpp": "speeds of the page's figure of scaling",
-    "runner/export/export.cpp": "curves over the steps, which events have under the same names",
-    "runner/progress/*": "the live view shows the same of the steps so far",
-    "runner/commands/status.cpp": "status shows some",
-    "runner/store/rank_reports.cpp": "losses of a resumed run begin with its first step",
-    "runner/store/schema.cpp": "the view statuses has some",
-    "runner/store/run_status.h": "a row of the view statuses",
-    "runner/store/comparison.h": "the same figures, planned",
-    "runner/commands/report.cpp": "the uses of memory at a peak; examples in --help",
-    "contract/devices/*": "what others measured of a kind of GPU",
-    "contract/record/memory_peak.h": "a peak of what is allocated, as an event",
-    "contract/plan/*": "the same figures, planned",
-    "trainer/plan/*": "the same figures, planned",
-    "trainer/memory/memory_label.h": "makes a peak an event",
-    "runner/plan/*": "shows what is planned",
-}
-
-
-def test_figures_are_named_where_they_are_used_and_nowhere_else():
-    figures = [name for name in FIGURES if name != "steps"]  # `steps` is also an ordinary word
-    recipe = next(recipe for recipe in RECIPES if recipe.title == "A figure")
-    allowed = {file for place in [*recipe.places(), *USES_OF_FIGURES] for file in matches(place)}
-    programs = [file for file in all_files() if file.startswith(PROGRAMS)]
-    assert [file for file in programs if file not in allowed and names(file, figures)] == []
-    idle = [place for place in USES_OF_FIGURES
-            if not any(names(file, figures) for file in matches(place))]
-    assert idle == []
 
 
 def test_every_key_has_an_effect():

@@ -28,6 +28,13 @@ struct Preset {
   ModelConfig config;
 };
 
+// To add a family, such as qwen3_family: write a function that returns one, in
+// contract/families/decoder.cpp or a file like contract/families/t5.cpp. List it below, and in
+// contract/families/family.cpp. Checks of weights, parameter counts and checkpoints follow from its
+// modules. trainer/model/decoder.cpp makes blocks of them; a new ModelStructure has a line in
+// trainer/model/families.cpp. Tests: tests/contract/decoder_families_test.cpp (config.json),
+// tests/trainer/model/decoder_test.cpp (a textbook version), tests/parity/checkpoints.py
+// (transformers). docs/file-formats.md lists it.
 struct ModelFamily {
   std::string_view architecture;  // as config.json names it
   std::string_view model_type;    // as config.json names it

@@ -273,6 +273,9 @@ struct RunInterrupted {
   static void visit_fields(auto& self, auto&& visit) { visit("step", self.step); }
 };
 
+// To add an event: write a struct like those above, and list it in `body`. The ranks write it in
+// trainer/train/. Programs that imitate ranks write it, too: tests/fakes/stub_trainer.cpp and
+// tests/hostile/event_model.py.
 struct Event {
   int version = kEventVersion;
   int64_t sequence = 0;  // from 0, per rank and attempt

@@ -18,6 +18,9 @@ constexpr auto enum_names(MemoryPhase) {
                     "optimizer"sv, "evaluation"sv, "checkpoint"sv};
 }
 
+// To add a use of memory: add it here and to the names below. Open a MemoryScope
+// (trainer/memory/memory_label.h) where it is allocated. tests/hostile/event_model.py has the
+// names.
 enum class MemoryUse {
   kParameters,           // this rank's part of the parameters
   kWhole,                // whole parameters of units: gathered, converted or dequantized

@@ -12,6 +12,13 @@
 // The section `data` of a run.
 namespace fsdp {
 
+// To add a kind of data, such as kWikihow: add its name here and to the sentence of `kind`.
+// TextMaker (formats/data/document_maker.cpp) makes its tokens, and formats/data/prompt.cpp the
+// prompts of `sample`. Checks, prepared files and rows follow. formats/inputs/inputs.cpp names an
+// encoder's input. tests/data/test_prepared.py compares the tokens with public libraries. Damaged
+// files are in tests/hostile/kinds/texts.py and tests/fuzz/fuzz_records.cpp. docs/file-formats.md
+// describes it. Another format of files is read in formats/data/records.cpp, or in
+// formats/data/token_files.cpp.
 enum class DataKind { kTokens, kChess, kText, kInstructions, kMessages, kWikihow };
 enum class RowFill { kPad, kPadToLongest, kPack };
 enum class ChatFormat { kLlama2, kLlama3, kChatml, kMistral };

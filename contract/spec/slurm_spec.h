@@ -11,6 +11,9 @@
 
 // A run's request to Slurm. Only the runner acts on it, with --launcher slurm. It is not part of a
 // run's identity. Every text in it is one line, so it cannot add lines to a job's script.
+//
+// To add an option of sbatch: add a member of SlurmSpec, its line in runner/cluster/script.cpp, and
+// its line of script_options in runner/cluster/request.cpp.
 namespace fsdp {
 
 inline constexpr double kMostMemoryGib = 1e6;

@@ -9,6 +9,20 @@
 
 // The sections of a run about training: strategy, precision, activation checkpointing, optimizer,
 // schedule, length, evaluation and checkpoints.
+//
+// To add a key, such as momentum: add the member with its default, and its line with a sentence and
+// a range. Unless the key changes losses, the line has an Effect (base/text/fields.h). No product
+// of keys may overflow within their ranges. Other sections are in contract/spec/*_spec.h. Use the
+// key in trainer/step/ or trainer/train/, and test its use. Give it another value than the default
+// in tests/contract/run_spec_yaml_test.cpp. Checks of several keys are in
+// contract/spec/run_spec.cpp, and words of other trainers in contract/spec/synonyms.cpp.
+// tests/parity/ compares the numbers.
+//
+// To add an optimizer, a schedule, a wrap policy or a precision: add its name to the enum and to
+// the key's sentence. They act in trainer/step/optimizer.cpp, trainer/train/schedule.cpp,
+// trainer/engine/units.cpp and trainer/strategy/precision.cpp. tests/parity/test_optimizers.py and
+// tests/parity/test_precision.py compare them with PyTorch. A precision is also checked by
+// trainer/self_test/step_checks.cpp. If it saves memory, runner/plan/suggestions.cpp suggests it.
 namespace fsdp {
 
 enum class StrategyKind { kSingle, kDdp, kFsdp };

@@ -21,6 +21,12 @@ struct PlacedToken {
 
 // Converts text to the same token ids as Hugging Face's tokenizers, and back. Several threads may
 // use one tokenizer.
+//
+// To add a kind of tokenizer, such as tiktoken: write a reader like
+// formats/tokenizers/tiktoken.cpp. A byte pair encoding fills BpeParts
+// (formats/tokenizers/bpe_tokenizer.h); another kind implements this class.
+// formats/tokenizers/tokenizer.cpp recognizes the file. Tests: tests/contract/tokenizer_test.cpp,
+// tests/fuzz/fuzz_tokenizer.cpp, tests/tokenizers/test_parity.py (the library to agree with).
 class Tokenizer {
  public:
   // The tokens at the beginning and end of a sequence, and the one that fills it up, if the

@@ -8,6 +8,9 @@
 #include "formats/weights/safetensors.h"
 
 // The weights in a folder, as transformers' and PEFT's save_pretrained write them.
+//
+// To add a format of weights: add its line of kFormats in formats/weights/weights.cpp, hostile
+// files in tests/hostile/kinds/, and a fuzzer in tests/fuzz/.
 namespace fsdp {
 
 // The weights that are read of a folder, which may have both. The first of these files that exists

@@ -11,6 +11,14 @@
 // Answers a reader's questions about a comparison in sentences. Do the runs fit, how much memory do
 // they take and why, how fast are they, are losses the same? No sentence names a winner if noise
 // may explain the difference. Pure.
+//
+// To add an answer: add its facts to runner/answers/facts.h and to a file like
+// runner/answers/speed_facts.cpp, and its words to runner/answers/answers.cpp. Test the facts in
+// tests/runner/report/true_facts.h, and each sentence in tests/runner/report/answers_test.cpp.
+//
+// To add a warning, such as few_steps: write the function that names the rows, and its line of
+// kChecks, in runner/answers/warnings.cpp. Test rows that have it and rows that do not in
+// tests/runner/report/warnings_test.cpp.
 namespace fsdp {
 
 // Returns answers for rows of one experiment with one baseline. Empty if no run was started.

@@ -76,6 +76,12 @@ inline constexpr const char* kHiddenState = "UNKNOWN";
 using TasksByUser = std::map<uid_t, std::vector<std::string>>;
 
 // Every call throws QueueUnavailable if there is no answer.
+//
+// To add a queue system: implement this class as runner/cluster/slurm.h does, and make it where
+// commands make a SlurmQueue. Describe its requests in contract/spec/slurm_spec.h, and write its
+// scripts in runner/cluster/script.cpp and slurm_templates/. Its words go to kEnds in
+// runner/run/judgement.cpp (how jobs end), and to kAdvice in runner/cluster/complaints.cpp (why
+// jobs wait for ever). Tests need a queue to run on, as in tests/slurm/.
 class Queue {
  public:
   virtual ~Queue() = default;

@@ -50,6 +50,9 @@ struct Command {
 };
 
 // The commands, in the order of --help.
+//
+// To add a command: write its function with an `Examples:` footer in runner/commands/, and add its
+// line here. README.md names it.
 inline constexpr std::array kCommands{
     Command{"run", "Run an experiment; the word may be left out", add_run_command},
     Command{"check", "Check an experiment and its input files", add_check_command},

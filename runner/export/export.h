@@ -10,6 +10,8 @@
 // Writes runs as files for other programs.
 namespace fsdp {
 
+// To add a format: add its name, a case in runner/export/export.cpp, and a file like
+// runner/export/tensorboard.cpp. Test it in tests/export/.
 enum class ExportFormat { kCsv, kJsonl, kTensorboard, kWandb };
 constexpr auto enum_names(ExportFormat) {
   return std::array{"csv"sv, "jsonl"sv, "tensorboard"sv, "wandb"sv};

@@ -7,7 +7,8 @@
 #include "contract/plan/run_plan.h"
 #include "runner/table/table.h"
 
-// The output of `fsdp-run plan`.
+// The output of `fsdp-run plan`. To add a column: add its line to plan_columns in
+// runner/plan/plan_report.cpp, and its cell there.
 namespace fsdp {
 
 // A run and its plan, or the reason why the run has no plan.

@@ -15,6 +15,7 @@ namespace fsdp {
 enum class ChangedPart { kOther, kMethod, kRecomputation, kSharding, kOffload };
 
 // A change of one or two keys, and its cost.
+// To add a change: add its line in runner/plan/suggestions.cpp. A value of `method` needs none.
 struct Change {
   ChangedPart part;
   std::string_view name;  // "recompute MLPs"

@@ -15,6 +15,11 @@
 // its documentation use the same columns.
 namespace fsdp {
 
+// To add a column that is neither a key nor a figure, such as training_time_ms: add an entry to
+// computed_columns in runner/report/run_columns.cpp. With a heading, --wide shows it. There,
+// kOwnTexts has texts for people, and kDropOrder the columns that a narrow terminal leaves out.
+// kBriefColumns in runner/report/columns.cpp has the columns of the brief table. Renew
+// tests/golden/ with UPDATE_GOLDEN=1.
 struct RunColumn : Column {
   std::function<Value(const RunRow&)> value;
   // Returns the text for people. Empty: text_of(), by the column's name.

@@ -18,6 +18,8 @@
 // Comparisons of runs as text. Pure: reads no database and no terminal.
 namespace fsdp {
 
+// To add a format: add its name, a function like table_latex in runner/table/table.cpp, and a case
+// in runner/report/report.cpp. Name it in tests/hostile/kinds/arguments.py.
 enum class Format { kTable, kMarkdown, kCsv, kJson, kLatex, kHtml };
 constexpr auto enum_names(Format) {
   return std::array{"table"sv, "markdown"sv, "csv"sv, "json"sv, "latex"sv, "html"sv};

@@ -96,6 +96,10 @@ struct AttemptEnd {
   }
 };
 
+// To add a launcher, such as StepLauncher: implement this class as runner/cluster/step_launcher.h
+// does. Make it in runner/commands/run_here.cpp or runner/commands/attempt.cpp. Test its
+// starts, stops and reports, as tests/runner/slurm/step_launcher_test.cpp does. If users name it
+// with --launcher, add it to runner/commands/options.cpp and runner/commands/completion.cpp.
 class Launcher {
  public:
   virtual ~Launcher() = default;

@@ -22,6 +22,13 @@ struct Meaning {
 // neighbours) cover the steps that every rank did, without the first `warmup_steps_excluded`. If no
 // more steps were done, they cover all steps. Figures are nullopt until measured. A resumed attempt
 // has the times and memory of its own steps; its losses begin with the run's.
+//
+// To add a figure, such as energy_joules: add the member, and its line with a Meaning. SQL and
+// every report's columns follow. Compute it from events in runner/store/attempt_figures.cpp, and
+// test that in tests/runner/store/attempt_figures_test.cpp. Renew tests/golden/ with
+// UPDATE_GOLDEN=1. A new measurement is a member in contract/record/event.h, and in
+// tests/fakes/stub_trainer.cpp. After a release, add a version without text to
+// runner/store/results_database.cpp.
 struct AttemptSummary {
   std::optional<int64_t> memory_allocated_bytes_max;
   std::optional<int64_t> memory_allocated_bytes_min;

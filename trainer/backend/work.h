@@ -32,6 +32,9 @@ class WorkObserver {
 
 // While it exists, all issued work is one piece. `describe` returns the piece; it is only called if
 // anyone observes.
+//
+// To add a piece of work whose time is planned: make a WorkScope where the work is issued, and
+// measure the piece in trainer/calibrate/.
 class WorkScope {
  public:
   template <typename Describe>

@@ -6,6 +6,12 @@ namespace fsdp {
 
 // The engine's interface to a strategy: when a unit's parameters are whole, and where its gradient
 // goes. Units are identified by their index. The implementation is in trainer/strategy/.
+//
+// To add a strategy, such as hybrid_shard: add its name to Sharding or StrategyKind
+// (contract/spec/training_spec.h), and its mesh of ranks to trainer/strategy/make_strategy.cpp. If
+// no mesh expresses it, implement this class beside trainer/strategy/data_parallel.h. Tests:
+// tests/trainer/step/schedule_test.cpp (order), tests/parity/test_sharding.py (losses),
+// tests/parity/test_memory.py. trainer/calibrate/collective_times.cpp times its groups of ranks.
 class Strategy {
  public:
   virtual ~Strategy() = default;

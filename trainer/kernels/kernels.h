@@ -63,6 +63,13 @@ struct RotaryTable {
   bool lengths_vary = false;
 };
 
+// To add a kernel, such as swiglu_backward: declare its result and its allocations here. Write the
+// reference in trainer/kernels/aten_kernels.cpp, and call it in trainer/model/layers.cpp. Operators
+// without a meta version go through trainer/kernels/launch.h. Compare it with autograd in
+// tests/trainer/kernels/aten_kernels_test.cpp, and on a device in
+// trainer/self_test/kernel_checks.cpp. trainer/kernels/transformer_engine_kernels.cpp may have a
+// faster version. CUDA of our own is like trainer/kernels/swiglu.cu and trainer/kernels/swiglu.cuh;
+// tests/trainer/kernels/emulated_kernels_test.cpp runs it on the host.
 class Kernels {
  public:
   virtual ~Kernels() = default;

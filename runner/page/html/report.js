@@ -1,5 +1,8 @@
 // Builds the page of a report from its data.
 
+// To add a figure: write a function in runner/page/html/speed_figures.js or a file like it, and add
+// its line to `allFigures` below. Figures of plans are in runner/page/html/plan.js.
+
 // Databases from elsewhere may contain implausible values. Drawings leave these out.
 const LARGEST_FIGURE = 1e39;
 const isPlausible = (value, least) =>
