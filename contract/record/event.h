@@ -51,7 +51,8 @@ struct RunStarted {
   std::optional<int64_t> device_memory_bytes;
   std::optional<double> power_limit_watts;  // power limit of the GPU
   std::optional<double> sm_clock_mhz_max;   // highest clock of the GPU's multiprocessors
-  // Other processes that compute on the rank's GPU when the rank starts.
+  // Other processes that compute on the rank's GPU when the rank starts: all that the driver
+  // counts, less one. A container has process numbers of its own, so they cannot be compared.
   std::optional<int64_t> other_processes;
 
   static void visit_fields(auto& self, auto&& visit) {
