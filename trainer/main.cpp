@@ -1,3 +1,5 @@
+// Parses the command line of fsdp-train and runs it. An error never unwinds the stack, because
+// destructors of communication would wait for other ranks.
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// Makes the backend of a CPU, a GPU or a plan. cuBLAS begins before weights fill the GPU.
 #include "trainer/backend/backend.h"
 
 #include <ATen/ops/empty.h>

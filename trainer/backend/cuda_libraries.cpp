@@ -1,3 +1,4 @@
+// Begins cuBLAS and cuDNN while the GPU is empty. A failure says how much memory is free.
 #include "trainer/backend/cuda_libraries.h"
 
 #include <ATen/Context.h>

@@ -1,3 +1,4 @@
+// Chooses a device's kernels. Transformer Engine is loaded at run time, only where it is asked for.
 #pragma GCC diagnostic ignored "-Wreturn-type"
 #include "trainer/backend/make_kernels.h"
 

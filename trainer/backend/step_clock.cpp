@@ -1,3 +1,4 @@
+// Times steps by the host's clock, or by events of a GPU's stream. Making a mark does not wait.
 #include "trainer/backend/step_clock.h"
 
 #include <c10/core/Event.h>

@@ -1,3 +1,4 @@
+// Runs work on CUDA's streams, or at once on the CPU. The optimizer's thread is a stream, too.
 #include "trainer/backend/streams.h"
 
 #include <c10/core/Event.h>

@@ -1,3 +1,4 @@
+// Runs tasks in order on one thread. After a task has failed, all later tasks fail with its error.
 #include "trainer/backend/worker.h"
 
 #include <ATen/Parallel.h>

@@ -1,3 +1,4 @@
+// Calibrates a run by its pieces: modules, tensors, collectives. Keeps the median of all rounds.
 #include "trainer/calibrate/calibrate.h"
 
 #include <ATen/Parallel.h>

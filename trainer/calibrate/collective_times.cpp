@@ -1,3 +1,4 @@
+// Times collectives of a run's groups of ranks, with buffers up to its largest module's size.
 #include <ATen/ATen.h>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Times work on flat tensors: optimizer, norms, conversions and copies.
 #include <ATen/ATen.h>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Times repeated work on all ranks. A piece takes as long as on its slowest rank.
 #include "trainer/calibrate/timed_work.h"
 
 #include <ATen/ATen.h>

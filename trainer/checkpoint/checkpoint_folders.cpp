@@ -1,3 +1,4 @@
+// Renames and removes folders of checkpoints. A kill at any moment leaves a complete one.
 #include "trainer/checkpoint/checkpoint_folders.h"
 
 #include <optional>

@@ -1,3 +1,4 @@
+// Reads ranges of states from a checkpoint's files, whichever ranks have written the ranges.
 #include "trainer/checkpoint/checkpoint_reader.h"
 
 #include <ATen/ops/from_blob.h>

@@ -1,3 +1,4 @@
+// Writes one rank's files of a checkpoint. trainer.json comes last and makes the folder complete.
 #include "trainer/checkpoint/checkpoint_writer.h"
 
 #include <nlohmann/json.hpp>

@@ -1,3 +1,4 @@
+// Reads a checkpoint's file for its checksum. The time of a start allows for long files.
 #include "trainer/checkpoint/checksum.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// Writes whole weights as a folder of transformers or PEFT, in shards of a limited size.
 #include "trainer/checkpoint/full_weights_writer.h"
 
 #include <c10/util/accumulate.h>

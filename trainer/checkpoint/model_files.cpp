@@ -1,3 +1,4 @@
+// Lists the files beside weights that transformers or PEFT need to open a checkpoint.
 #include <nlohmann/json.hpp>
 
 #include "base/files/input_file.h"

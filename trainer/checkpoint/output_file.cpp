@@ -1,3 +1,4 @@
+// Writes a checkpoint's files and syncs them. Sums checksums while bytes come in order.
 #include "trainer/checkpoint/output_file.h"
 
 #include <fcntl.h>

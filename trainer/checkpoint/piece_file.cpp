@@ -1,3 +1,4 @@
+// Writes a rank's pieces of states as safetensors, and finds the pieces of all ranks by state.
 #include "trainer/checkpoint/piece_file.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Writes a safetensors file. The header comes first, so tensors may follow in any order.
 #include "trainer/checkpoint/safetensors_writer.h"
 
 #include <array>

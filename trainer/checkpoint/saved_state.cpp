@@ -1,3 +1,4 @@
+// Lists what a checkpoint holds. Plans add up the same list, so their sizes are the files'.
 #include "trainer/checkpoint/saved_state.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Maps libtorch's dtypes to the names of safetensors.
 #include "trainer/checkpoint/stored_dtype.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Writes and reads trainer.json, which ends with its own checksum. Damaged files are refused.
 #include "trainer/checkpoint/trainer_state.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Writes tensors through a ring of buffers on a thread. The caller may change a tensor afterwards.
 #include "trainer/checkpoint/writer_thread.h"
 
 #include <algorithm>

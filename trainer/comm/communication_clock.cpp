@@ -1,3 +1,4 @@
+// Adds up the time of a rank's operations. Time that several of them share counts once.
 #include "trainer/comm/communication_clock.h"
 
 #include <algorithm>

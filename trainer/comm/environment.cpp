@@ -1,3 +1,4 @@
+// Reads a rank's place from the variables of torchrun, mpirun or srun. Refuses contradictions.
 #include "trainer/comm/environment.h"
 
 #include <algorithm>

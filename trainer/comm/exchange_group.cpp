@@ -1,3 +1,4 @@
+// Runs the CPU's collectives one after another on a thread, so that computation goes on.
 #include "trainer/comm/exchange_group.h"
 
 #include <cstring>

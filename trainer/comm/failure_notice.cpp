@@ -1,3 +1,4 @@
+// Spreads the first failure of a run through a key of the store. Only the first one is kept.
 #include "trainer/comm/failure_notice.h"
 
 #include <chrono>

@@ -1,3 +1,5 @@
+// Watches the ranks of this host by descriptors of their processes. A descriptor stays with its
+// process, even if the system uses the number again.
 #include "trainer/comm/fellow_processes.h"
 
 #include <poll.h>

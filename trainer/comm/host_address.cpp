@@ -1,3 +1,4 @@
+// Finds addresses at which hosts reach each other. A loopback address is no answer.
 #include "trainer/comm/host_address.h"
 
 #include <arpa/inet.h>

@@ -1,3 +1,4 @@
+// Holds what the ranks of a group share: the store, the watchdog and their names in messages.
 #include "trainer/comm/membership.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Exchanges parts by messages of gloo. A sum receives the next chunk while it adds the last one.
 #include <ATen/ops/from_blob.h>
 
 #include <algorithm>

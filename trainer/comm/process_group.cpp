@@ -1,3 +1,4 @@
+// Connects the ranks of a run. A single rank needs no store and no transport, except for NCCL.
 #include "trainer/comm/process_group.h"
 
 #include <csignal>

@@ -1,3 +1,4 @@
+// Connects ranks on CPUs by gloo. gloo only carries the messages; sums are ours.
 #include <cstdlib>
 #include <sstream>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>

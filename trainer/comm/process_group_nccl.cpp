@@ -1,3 +1,4 @@
+// Connects ranks on GPUs by NCCL. An operation is ordered on the stream that is current.
 #include <c10/core/Event.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>

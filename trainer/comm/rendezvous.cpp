@@ -1,3 +1,4 @@
+// Finds the store of rank 0. A sign at its port tells ranks of another start to go elsewhere.
 #include "trainer/comm/rendezvous.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Compares the ranks' worlds in the store, before transports connect and wait for each other.
 #include "trainer/comm/same_world.h"
 
 #include <map>

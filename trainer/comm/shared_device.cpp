@@ -1,3 +1,4 @@
+// Finds two ranks with one GPU, through the store, because NCCL would hang.
 #include "trainer/comm/shared_device.h"
 
 #include <map>

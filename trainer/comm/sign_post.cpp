@@ -1,3 +1,4 @@
+// Tells one line to each client of a port. Reading a line never takes longer than a second.
 #include "trainer/comm/sign_post.h"
 
 #include <netinet/in.h>

@@ -1,3 +1,4 @@
+// Resolves the name of a host to addresses of sockets.
 #include "trainer/comm/socket_address.h"
 
 #include <netdb.h>

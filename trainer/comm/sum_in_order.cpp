@@ -1,3 +1,4 @@
+// Adds parts in rank order, so that every rank and every run has the same bits.
 #include "trainer/comm/sum_in_order.h"
 
 #include <c10/util/BFloat16.h>

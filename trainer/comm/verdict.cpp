@@ -1,3 +1,4 @@
+// Lets rank 0 judge what all ranks say. Rank 0 leaves last, because it serves the store.
 #include "trainer/comm/verdict.h"
 
 namespace fsdp {

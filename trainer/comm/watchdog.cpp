@@ -1,3 +1,4 @@
+// Watches operations between ranks on a thread. It counts polls, so a suspension costs no time.
 #include "trainer/comm/watchdog.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Loads a rank's part of a step. Counts are of all ranks, so they need no communication.
 #include "trainer/data/batches.h"
 
 #include <span>

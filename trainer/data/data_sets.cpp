@@ -1,3 +1,5 @@
+// Opens the training and the validation set. A rank makes a prepared file only if the runner has
+// not, and leaves a damaged one to the runner.
 #include "trainer/data/data_sets.h"
 
 #include <numeric>

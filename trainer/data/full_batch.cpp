@@ -1,3 +1,4 @@
+// Makes a batch of full rows for plans and calibrations, which need no data.
 #include "trainer/data/full_batch.h"
 
 #include <ATen/ATen.h>

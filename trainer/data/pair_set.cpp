@@ -1,3 +1,4 @@
+// Makes rows of documents for an encoder and a decoder.
 #include "trainer/data/pair_set.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Draws the order of rows from the seed and the epoch alone, on every platform alike.
 #include "trainer/data/sampler.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Makes rows of documents for a decoder: one in a row, or as many as fit whole.
 #include "trainer/data/sequence_set.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Runs modules forward and their tapes backward. No other code decides the order of a step's work.
 #include "trainer/engine/engine.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>

@@ -1,3 +1,4 @@
+// Joins modules to units by the wrap policy, in the model's order.
 #include "trainer/engine/units.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Computes causal attention by libtorch's kernels, after the rotary embedding.
 #include "trainer/kernels/aten_kernels.h"
 #include "trainer/kernels/attention_operators.h"
 

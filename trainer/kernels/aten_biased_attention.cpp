@@ -1,3 +1,4 @@
+// Computes T5's attention, whose scores have a bias. The CPU works row by row to save memory.
 #include <ATen/ATen.h>
 
 #include <limits>

@@ -1,3 +1,4 @@
+// Drops elements by the seed alone, so that a recomputation drops the same ones.
 #include <ATen/ATen.h>
 
 #include <mutex>

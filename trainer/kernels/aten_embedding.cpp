@@ -1,3 +1,4 @@
+// Reads rows of the embedding, and sums their gradients in fp32 before it adds them.
 #include <ATen/ATen.h>
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// The reference kernels of products, norms and losses, made of libtorch's operators. On meta they
+// allocate what the operators would.
 #include "trainer/kernels/aten_kernels.h"
 
 #include <algorithm>

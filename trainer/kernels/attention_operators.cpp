@@ -1,3 +1,4 @@
+// Chooses and calls libtorch's attention for a GPU, a head width and a dtype.
 #pragma GCC diagnostic ignored "-Wreturn-type"
 #include "trainer/kernels/attention_operators.h"
 

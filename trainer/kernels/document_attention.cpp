@@ -1,3 +1,4 @@
+// Computes attention within documents: by kernels for several lengths, or one by one.
 #pragma GCC diagnostic ignored "-Wreturn-type"
 #include <ATen/ATen.h>
 

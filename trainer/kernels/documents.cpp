@@ -1,3 +1,4 @@
+// Makes the tables of documents that attention reads. Documents fill their rows.
 #include "trainer/kernels/documents.h"
 
 #include <ATen/ATen.h>

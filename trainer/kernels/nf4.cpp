@@ -1,3 +1,4 @@
+// Quantizes to NF4 and back, with the bits of bitsandbytes on every CPU.
 #include "trainer/kernels/nf4.h"
 
 #include <ATen/Dispatch.h>

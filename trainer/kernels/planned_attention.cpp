@@ -1,9 +1,9 @@
+// The allocations of libtorch 2.11's kernels for attention. cuDNN's memory in backward is only
+// known after it has made a plan for the GPU, so none is counted.
 #include <ATen/ATen.h>
 
 #include "trainer/kernels/attention_operators.h"
 
-// The allocations of libtorch 2.11's kernels for attention. cuDNN's memory in backward is only
-// known after it has made a plan for the GPU, so none is counted.
 namespace fsdp {
 namespace {
 

@@ -1,3 +1,4 @@
+// Calls the C functions of Transformer Engine. Results go to tensors of the caller.
 #include "trainer/kernels/transformer_engine.h"
 
 #include <c10/cuda/CUDAException.h>

@@ -1,3 +1,4 @@
+// Calls the attention of Transformer Engine, which is cuDNN's.
 #include <transformer_engine/fused_attn.h>
 
 #include <cmath>

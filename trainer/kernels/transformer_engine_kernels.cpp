@@ -1,3 +1,4 @@
+// Calls Transformer Engine for shapes and types that it supports, and else libtorch.
 #include "trainer/kernels/transformer_engine_kernels.h"
 
 #include <ATen/ATen.h>

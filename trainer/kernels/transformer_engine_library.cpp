@@ -1,3 +1,4 @@
+// The entry of the library that is loaded for Transformer Engine.
 #include "trainer/kernels/fast_cuda_kernels.h"
 
 // The function that make_kernels looks for in the loaded library. The caller owns the kernels.

@@ -1,3 +1,4 @@
+// Allocates tensors of the CPU and of plans, and counts their bytes. A limit acts like a full GPU.
 #include "trainer/memory/counting_allocator.h"
 
 #include <malloc.h>

@@ -1,3 +1,4 @@
+// Asks libtorch's allocator for a GPU's memory, and registers host memory with CUDA.
 #include "trainer/memory/cuda_memory.h"
 
 #include <ATen/ops/empty.h>

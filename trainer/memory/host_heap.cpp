@@ -1,3 +1,4 @@
+// Places blocks in a range of addresses. Holes that touch are always one hole.
 #include "trainer/memory/host_heap.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Reads a rank's memory from the counting allocator and /proc.
 #include "trainer/memory/memory_probe.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// Makes zeros whose pages come with the first write.
 #include "trainer/memory/zero_pages.h"
 
 #include <ATen/ATen.h>

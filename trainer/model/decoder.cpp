@@ -1,3 +1,4 @@
+// The modules of decoder-only models. Parameters and their order come from the family.
 #include "trainer/model/decoder.h"
 
 #include "contract/families/family.h"

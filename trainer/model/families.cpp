@@ -1,3 +1,4 @@
+// Makes the model of a family, with adapters where the method has them.
 #include "trainer/model/families.h"
 
 #include <stdexcept>

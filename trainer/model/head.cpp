@@ -1,3 +1,4 @@
+// Computes the head's loss and its gradients in chunks of tokens, in forward.
 #include "trainer/model/head.h"
 
 // Shape suffixes: N tokens, C tokens of one chunk, D hidden_size, V vocabulary.

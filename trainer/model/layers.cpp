@@ -1,3 +1,4 @@
+// The layers of transformers, each with its backward. A frozen parameter costs no gradient.
 #include "trainer/model/layers.h"
 
 #include "trainer/kernels/nf4_layout.h"

@@ -1,3 +1,4 @@
+// Parameters and modules of a model. A parameter may stand for several stacked tensors.
 #include "trainer/model/model.h"
 
 #include <c10/util/accumulate.h>

@@ -1,3 +1,4 @@
+// Runs layers a second time, in backward, so that they need to save nothing. The bits are equal.
 #include "trainer/model/recomputation.h"
 
 #include "trainer/memory/memory_label.h"

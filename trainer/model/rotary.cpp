@@ -1,3 +1,4 @@
+// Computes the angles of rotary embeddings. Keeps the table until a batch has another shape.
 #include "trainer/model/rotary.h"
 
 #include <ATen/ATen.h>

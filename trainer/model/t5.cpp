@@ -1,3 +1,4 @@
+// The modules of T5. The first block of a stack makes the bias for all blocks of the stack.
 #include "trainer/model/t5.h"
 
 #include <cmath>

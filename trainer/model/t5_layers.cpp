@@ -1,3 +1,4 @@
+// The layers that only T5 has, each with its backward.
 #include "trainer/model/t5_layers.h"
 
 #include <ATen/ATen.h>

@@ -1,3 +1,4 @@
+// Runs a module's backward: the recorded calls in reverse. A call's tensors are freed after it.
 #include "trainer/model/tape.h"
 
 #include <utility>

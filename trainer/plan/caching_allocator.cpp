@@ -1,3 +1,4 @@
+// Replays libtorch's GPU allocator. Each function follows one of PyTorch, whose name it gives.
 #include "trainer/plan/caching_allocator.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Computes the workspaces that libtorch keeps for cuBLAS, as libtorch reads the variables.
 #include "trainer/plan/cuda_workspaces.h"
 
 #include <torch/version.h>

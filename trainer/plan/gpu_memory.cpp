@@ -1,3 +1,4 @@
+// Plays recorded allocations through a model of the GPU's allocator and judges if they fit.
 #include "trainer/plan/gpu_memory.h"
 
 #include "trainer/plan/caching_allocator.h"

@@ -1,3 +1,4 @@
+// Records allocations on meta. Host memory has the addresses that a run's would have.
 #include "trainer/plan/memory_recording.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Thins recorded allocations to a timeline that keeps every part's peak.
 #include "trainer/plan/memory_timeline.h"
 
 #include <algorithm>

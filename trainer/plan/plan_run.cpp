@@ -1,3 +1,5 @@
+// Plans a run by running its step, evaluation and checkpoint on meta. The trainer has no second
+// model of memory.
 #include "trainer/plan/plan_run.h"
 
 #include <ATen/ATen.h>

@@ -1,3 +1,4 @@
+// Chooses the batches of a run that may take the most memory, and usual ones for its time.
 #include "trainer/plan/planned_batches.h"
 
 #include <algorithm>

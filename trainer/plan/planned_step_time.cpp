@@ -1,3 +1,4 @@
+// Plans a step's time, from a calibration or from what others measured.
 #include "trainer/plan/planned_step_time.h"
 
 #include <torch/version.h>

@@ -1,3 +1,4 @@
+// Runs a step on clocks. Work moves the clock of its stream, and waits join clocks.
 #include "trainer/plan/planned_time.h"
 
 #include <algorithm>

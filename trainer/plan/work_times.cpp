@@ -1,3 +1,4 @@
+// Interpolates between measured times. More work never takes less time.
 #include "trainer/plan/work_times.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Compares each kernel on a device with the same computation in fp64 on the CPU.
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
 

@@ -1,3 +1,4 @@
+// Checks kernels beyond 2^31 elements, where 32-bit indices would wrap.
 #include <ATen/ATen.h>
 
 #include "base/text/numbers.h"

@@ -1,3 +1,4 @@
+// Compares the bits of optimizer steps on a device with the CPU's.
 #include <ATen/ATen.h>
 
 #include "trainer/kernels/state_block.h"

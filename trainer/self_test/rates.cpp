@@ -1,3 +1,4 @@
+// Measures how fast a device computes, copies and exchanges. Nothing is judged.
 #include <ATen/ATen.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 

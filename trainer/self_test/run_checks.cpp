@@ -1,3 +1,4 @@
+// Checks that a run that goes on from a checkpoint has the losses of a whole run.
 #include <ATen/ATen.h>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Runs the parts of the self-test and prints a line for each check.
 #include "trainer/self_test/self_test.h"
 
 #include <iomanip>

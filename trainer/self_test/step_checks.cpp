@@ -1,3 +1,4 @@
+// Checks whole steps: losses against a plain step, memory against its plan.
 #include <ATen/ATen.h>
 #include <ATen/DeviceAccelerator.h>
 

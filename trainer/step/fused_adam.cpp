@@ -1,3 +1,4 @@
+// Calls our CUDA kernels for Adam. A program without them only plans for them.
 #include "trainer/step/fused_adam.h"
 
 #ifdef FSDP_CUDA_KERNELS

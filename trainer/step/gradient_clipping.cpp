@@ -1,3 +1,4 @@
+// Measures the gradients' norm in fp32, and the divisor that clips them.
 #include "trainer/step/gradient_clipping.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Grows and shrinks the scale of float16's loss as torch.amp does.
 #include "trainer/step/gradient_scaler.h"
 
 #include <cmath>

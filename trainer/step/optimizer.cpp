@@ -1,3 +1,4 @@
+// Steps flat parameters by libtorch's fused kernels or ours. A skipped step changes nothing.
 #include "trainer/step/optimizer.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Converts optimizer state between fp32 and 8 bits. All CPUs give the same bits.
 #include "trainer/step/quantized_state.h"
 
 #include <ATen/TensorIterator.h>

@@ -1,3 +1,4 @@
+// Rounds fp32 to bf16 at random. CPU variants and GPU operations give the same bits.
 #include "trainer/step/stochastic_rounding.h"
 
 #include <ATen/ATen.h>

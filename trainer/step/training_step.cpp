@@ -1,3 +1,4 @@
+// Joins model, strategy, engine and optimizer to a run's step.
 #include "trainer/step/training_step.h"
 
 #include "base/text/config_error.h"

@@ -1,3 +1,4 @@
+// Gathers units and reduces gradients on streams of their own. Each access to a buffer is declared.
 #include "trainer/strategy/data_parallel.h"
 
 #include <c10/util/Exception.h>

@@ -1,3 +1,4 @@
+// Places a unit's parameters in one buffer that divides evenly over the ranks.
 #include "trainer/strategy/flat_layout.h"
 
 #include <algorithm>

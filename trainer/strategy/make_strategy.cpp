@@ -1,3 +1,4 @@
+// Divides the ranks into shard and replica groups, for every strategy.
 #include "trainer/strategy/make_strategy.h"
 
 #include <c10/util/Exception.h>

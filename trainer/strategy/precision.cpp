@@ -1,3 +1,4 @@
+// Chooses the dtypes of a run from its precision.
 #include "trainer/strategy/precision.h"
 
 #include <c10/util/Exception.h>

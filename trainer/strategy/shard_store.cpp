@@ -1,3 +1,4 @@
+// Owns a rank's parameters and steps them, on the device or on a thread of the host.
 #include "trainer/strategy/shard_store.h"
 
 #include <utility>

@@ -1,3 +1,4 @@
+// Gathers one unit after another for checkpoints. At most one is whole at a time.
 #include "trainer/strategy/whole_units.h"
 
 #include "trainer/memory/memory_label.h"

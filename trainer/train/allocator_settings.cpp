@@ -1,3 +1,4 @@
+// Chooses settings of the GPU allocator. A setting of the user always wins.
 #include "trainer/train/allocator_settings.h"
 
 namespace fsdp {

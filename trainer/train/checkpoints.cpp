@@ -1,3 +1,4 @@
+// Writes a run's checkpoints while it trains on, and loads the optimizer's state from one.
 #include "trainer/train/checkpoints.h"
 
 #include <memory>

@@ -1,3 +1,4 @@
+// Binds a rank to the CPUs next to its GPU. A binding by a launcher stays.
 #include "trainer/train/cpu_binding.h"
 
 #include <sched.h>

@@ -1,3 +1,4 @@
+// Measures a rank's CPU time from /proc, over periods and not for each step.
 #include "trainer/train/cpu_meter.h"
 
 #include <sys/resource.h>

@@ -1,3 +1,4 @@
+// Turns on deterministic algorithms. Must run before CUDA begins.
 #include "trainer/train/determinism.h"
 
 #include <ATen/Context.h>

@@ -1,3 +1,4 @@
+// Chooses, prepares and describes a rank's device. Refuses a GPU that cannot work before its use.
 #include "trainer/train/device.h"
 
 #include <ATen/Parallel.h>

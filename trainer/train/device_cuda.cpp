@@ -1,3 +1,4 @@
+// Asks CUDA and NCCL about GPUs. Only CUDA builds contain this file.
 #include <ATen/Context.h>
 #include <ATen/cuda/CUDAContextLight.h>
 #include <c10/core/AllocatorConfig.h>

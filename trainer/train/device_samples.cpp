@@ -1,3 +1,4 @@
+// Samples devices on a thread. A failed sample ends no run.
 #include "trainer/train/device_samples.h"
 
 #include <algorithm>

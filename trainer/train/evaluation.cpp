@@ -1,3 +1,4 @@
+// Evaluates the validation set on all ranks. Every rank does as many batches.
 #include "trainer/train/evaluation.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Turns an error into an exit code and a reason. Finds a lack of memory in libraries' own words.
 #include "trainer/train/failure.h"
 
 #include <c10/util/Exception.h>

@@ -1,3 +1,4 @@
+// Sums a digest of frozen weights that does not depend on how ranks divide them.
 // A sum modulo the prime 2^61 - 1: each word of 8 bytes times a random number of its place. Because
 // the sum is linear in the bytes, parts of a word may be added one by one.
 #include "trainer/train/frozen_digest.h"

@@ -1,3 +1,4 @@
+// Writes a model with its adapters merged. Holds one tensor at a time.
 #include "trainer/train/merged_model.h"
 
 #include <ATen/ops/isfinite.h>

@@ -1,3 +1,4 @@
+// Parses the processor times in /proc/stat.
 #include "trainer/train/processor_times.h"
 
 #include <array>

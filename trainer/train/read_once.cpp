@@ -1,3 +1,4 @@
+// Lets replicas read equal parts of weights and exchange them. Each reads small parameters itself.
 #include "trainer/train/read_once.h"
 
 #include <ATen/ops/empty.h>

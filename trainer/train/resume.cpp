@@ -1,3 +1,4 @@
+// Finds the checkpoint to resume from. All ranks choose the same one, or all refuse.
 #include "trainer/train/resume.h"
 
 #include <algorithm>

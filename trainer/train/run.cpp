@@ -1,3 +1,4 @@
+// Starts a rank, runs it, and reports its end. Only the first failure of a rank is reported.
 #include "trainer/train/run.h"
 
 #include <unistd.h>

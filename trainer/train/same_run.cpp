@@ -1,3 +1,4 @@
+// Compares what ranks run before they train. Files are read only if stat(2) differs.
 #include "trainer/train/same_run.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Computes a step's learning rate from its number alone.
 #include "trainer/train/schedule.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Lets rank 0 digest each file once for all ranks.
 #include "trainer/train/shared_digests.h"
 
 #include "base/files/file_digest.h"

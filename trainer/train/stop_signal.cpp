@@ -1,3 +1,4 @@
+// Asks for a stop by blocked signals, which no handler receives.
 #include "trainer/train/stop_signal.h"
 
 #include <signal.h>

@@ -1,3 +1,4 @@
+// Trains a run on one rank. Ranks decide from sums over all ranks, so all decide alike.
 #include "trainer/train/trainer.h"
 
 #include <cmath>

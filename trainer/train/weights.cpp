@@ -1,3 +1,4 @@
+// Fills parameters from files or at random. A rank reads only the bytes that it keeps.
 #include "trainer/train/weights.h"
 
 #include <ATen/Dispatch.h>
