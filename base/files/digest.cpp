@@ -1,3 +1,4 @@
+// Computes XXH3 digests of texts and files.
 #include "base/files/digest.h"
 
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// Digests files. A file counts only if its state was equal before and after it was read.
 #include "base/files/file_digest.h"
 
 #include <sys/stat.h>

@@ -1,3 +1,4 @@
+// Reads files of users by pread, never by a mapping: a file that is cut short is an error.
 #include "base/files/input_file.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// Writes a file under another name, syncs and renames it. Readers never see a part of it.
 #include "base/files/new_file.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// Reads limits of cgroups, versions 1 and 2. A file without a whole number sets no limit.
 #include "base/system/cgroups.h"
 
 #include <unistd.h>

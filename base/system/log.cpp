@@ -1,3 +1,4 @@
+// Writes the log of both programs. A log that cannot be written stops nothing.
 #include "base/system/log.h"
 
 #include <spdlog/pattern_formatter.h>

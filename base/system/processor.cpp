@@ -1,3 +1,4 @@
+// Names the processor, and counts the cores that this process may use.
 #include "base/system/processor.h"
 
 #include <sched.h>

@@ -1,3 +1,4 @@
+// Starts programs without a shell, and talks to them. Every wait has a deadline.
 #include "base/system/program.h"
 
 #include <fcntl.h>

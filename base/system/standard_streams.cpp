@@ -1,3 +1,4 @@
+// Keeps the descriptors 0, 1 and 2 open, and remembers the first error of standard output.
 #include "base/system/standard_streams.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// Ends a rank whose start hangs. The handler writes a text that was made before.
 #include "base/system/start_up.h"
 
 #include <sys/time.h>

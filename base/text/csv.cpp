@@ -1,3 +1,4 @@
+// Writes texts as CSV. A text that a spreadsheet would take for a formula gets a '.
 #include "base/text/csv.h"
 
 #include "base/text/utf8.h"

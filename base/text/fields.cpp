@@ -1,3 +1,4 @@
+// Checks ranges of numbers, and finds the name nearest to a misspelt one.
 #include "base/text/fields.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Fails early if there is no memory for a JSON text, because its parser would abort.
 #include "base/text/foreign_json.h"
 
 #include <sys/mman.h>

@@ -1,3 +1,4 @@
+// Writes texts as JSON. The result is UTF-8, whatever the text is.
 #include "base/text/json.h"
 
 #include "base/text/utf8.h"

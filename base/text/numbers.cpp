@@ -1,3 +1,4 @@
+// Writes numbers as text, the same under every locale.
 #include "base/text/numbers.h"
 
 #include <charconv>

@@ -1,3 +1,4 @@
+// Reads UTF-8, and makes text of others harmless. Nothing reads beyond the text's end.
 #include "base/text/utf8.h"
 
 #include <algorithm>

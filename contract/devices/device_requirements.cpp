@@ -1,3 +1,4 @@
+// Says if a driver and GPUs suffice for a trainer's CUDA libraries, and else what to do.
 #include "contract/devices/device_requirements.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Reads devices.yaml, which is in the program. Unknown figures stay absent.
 #include "contract/devices/device_table.h"
 
 #include <yaml-cpp/yaml.h>

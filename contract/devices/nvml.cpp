@@ -1,3 +1,4 @@
+// Asks NVIDIA's driver about GPUs, by a library that is loaded if it is there.
 #include "contract/devices/nvml.h"
 
 #include <dlfcn.h>

@@ -1,3 +1,4 @@
+// Adds the adapters of LoRA to a family's modules, under PEFT's names.
 #include "contract/families/adapters.h"
 
 #include <algorithm>

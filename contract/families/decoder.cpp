@@ -1,9 +1,3 @@
-#include <nlohmann/json.hpp>
-
-#include "base/text/config_error.h"
-#include "base/text/numbers.h"
-#include "contract/families/family.h"
-
 // The decoder-only families, which all have rotary embeddings. Modules and their parameters:
 //
 //   model.embed_tokens      weight
@@ -12,6 +6,12 @@
 //   lm_head                 norm; weight, unless embeddings are tied
 //
 // A bias follows its weight.
+#include <nlohmann/json.hpp>
+
+#include "base/text/config_error.h"
+#include "base/text/numbers.h"
+#include "contract/families/family.h"
+
 namespace fsdp {
 namespace {
 

@@ -1,3 +1,4 @@
+// The table of families and presets. Refuses keys that a family does not take.
 #include "contract/families/family.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Counts FLOPs of a batch from a family's parameters.
 #include "contract/families/flops.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Reads a config.json of transformers, and lists the keys that nothing reads.
 #include "contract/families/hugging_face_config.h"
 
 #include "base/text/config_error.h"

@@ -1,10 +1,3 @@
-#include <cmath>
-#include <map>
-#include <nlohmann/json.hpp>
-
-#include "base/text/config_error.h"
-#include "contract/families/family.h"
-
 // T5 as T5ForConditionalGeneration. Modules and their parameters:
 //
 //   shared                    weight
@@ -15,6 +8,13 @@
 //   lm_head                   norm; weight, unless embeddings are tied
 //
 // wi: one weight, or with a gate two stacked.
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "base/text/config_error.h"
+#include "contract/families/family.h"
+
 namespace fsdp {
 namespace {
 

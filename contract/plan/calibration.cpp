@@ -1,3 +1,4 @@
+// Names the file of a calibration, and says why one does not fit a run.
 #include "contract/plan/calibration.h"
 
 #include "base/files/digest.h"

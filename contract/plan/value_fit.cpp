@@ -1,3 +1,4 @@
+// Judges from a plan if a value fits. It is too large only if no larger value can fit either.
 #include <algorithm>
 #include <array>
 

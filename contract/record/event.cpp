@@ -1,3 +1,4 @@
+// Writes and reads events, one JSON line each. Reading never accepts a damaged line.
 #include "contract/record/event.h"
 
 #include <fcntl.h>

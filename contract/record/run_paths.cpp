@@ -1,3 +1,4 @@
+// Names the files and folders of a run. file_name_of() differs for different names.
 #include "contract/record/run_paths.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Parses names on a hub. A path in a name never leaves its repository.
 #include "contract/spec/hub_name.h"
 
 #include <algorithm>

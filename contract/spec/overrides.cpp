@@ -1,3 +1,4 @@
+// Applies layers of values to a specification. Values that follow from others are computed last.
 #include "contract/spec/overrides.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Fills in keys that follow from others, and refuses keys that contradict each other.
 #include "contract/spec/run_spec.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Lists the keys of a specification from its fields. Reads and writes them as YAML.
 #include "contract/spec/run_spec_yaml.h"
 
 #include <algorithm>

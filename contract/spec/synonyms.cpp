@@ -1,3 +1,4 @@
+// The words of other trainers for our keys and values. Hints use them; no file may.
 #include <cctype>
 #include <sstream>
 

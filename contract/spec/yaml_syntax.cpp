@@ -1,3 +1,4 @@
+// Refuses mistakes in YAML that yaml-cpp silently accepts.
 #include <yaml-cpp/eventhandler.h>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Reads one value of YAML at a time. An error names its place, and what is allowed.
 #include "contract/spec/yaml_value.h"
 
 #include <algorithm>

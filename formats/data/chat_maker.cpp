@@ -1,3 +1,4 @@
+// Makes tokens of chats as transformers does. A template runs in a process of its own.
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>

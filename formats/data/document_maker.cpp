@@ -1,3 +1,4 @@
+// Makes tokens of records of all kinds but chats.
 #include "formats/data/document_maker.h"
 
 #include <algorithm>

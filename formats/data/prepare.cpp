@@ -1,3 +1,4 @@
+// Tokenizes a file on all cores. Documents are written in the order of their records.
 #include "formats/data/prepare.h"
 
 #include <algorithm>

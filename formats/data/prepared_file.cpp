@@ -1,3 +1,4 @@
+// Writes and reads prepared files. The contents count only if their checksum is right.
 #include "formats/data/prepared_file.h"
 
 #include <algorithm>

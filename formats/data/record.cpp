@@ -1,3 +1,4 @@
+// Parses one record of a file. An error names the line, and the columns that are there.
 #include <simdjson.h>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Cuts files into records without parsing them. Memory does not grow with the file.
 #include "formats/data/records.h"
 
 #include <dlfcn.h>

@@ -1,3 +1,4 @@
+// Reads .npy and .bin files of tokens. A file of another width is refused by its pattern.
 #include <algorithm>
 #include <array>
 #include <cstring>

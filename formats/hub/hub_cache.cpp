@@ -1,3 +1,4 @@
+// Finds files in the cache of Hugging Face's libraries. Never uses the network.
 #include "formats/hub/hub_cache.h"
 
 #include <sys/stat.h>

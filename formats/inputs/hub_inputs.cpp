@@ -1,3 +1,4 @@
+// Chooses the files of a hub that a run needs. Fetches and runs choose by one function.
 #include "formats/inputs/hub_inputs.h"
 
 #include <algorithm>

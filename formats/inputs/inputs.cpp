@@ -1,3 +1,4 @@
+// Finds the input files of a run, and checks what can be checked without libtorch.
 #include "formats/inputs/inputs.h"
 
 #include <initializer_list>

@@ -1,3 +1,4 @@
+// Reads rows of Parquet through Apache Arrow: a few at a time, in bounded memory.
 #include <arrow/api.h>
 #include <arrow/io/file.h>
 #include <parquet/arrow/reader.h>
@@ -9,7 +10,6 @@
 #include "base/text/utf8.h"
 #include "formats/data/parquet_rows.h"
 
-// ParquetRows over Apache Arrow.
 namespace fsdp {
 namespace {
 

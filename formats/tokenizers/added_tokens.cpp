@@ -1,3 +1,4 @@
+// Finds added tokens in a text before it is split. Holds what tokenizers of pieces share.
 #include "formats/tokenizers/added_tokens.h"
 
 #include <utf8proc.h>

@@ -1,3 +1,4 @@
+// Encodes by byte pairs, as the library tokenizers does. A word takes O(n log n).
 #include "formats/tokenizers/bpe_tokenizer.h"
 
 #include <simdjson.h>

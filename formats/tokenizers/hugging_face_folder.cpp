@@ -1,3 +1,4 @@
+// Reads the settings beside a tokenizer, as transformers does: special tokens, templates.
 #include "formats/tokenizers/hugging_face_folder.h"
 
 #include <charconv>

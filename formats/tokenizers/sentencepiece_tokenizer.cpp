@@ -1,3 +1,4 @@
+// Reads SentencePiece models, after checks that the library SentencePiece leaves out.
 #include <sentencepiece_processor.h>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Splits text by a pattern of a tokenizer. A pattern that backtracks for too long is refused.
 #include "formats/tokenizers/split_pattern.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8

@@ -1,3 +1,4 @@
+// Reads Llama 3's tiktoken file.
 #include <algorithm>
 #include <array>
 #include <charconv>

@@ -1,3 +1,4 @@
+// Opens a tokenizer of any kind by what its file or folder holds.
 #include "formats/tokenizers/tokenizer.h"
 
 #include <algorithm>

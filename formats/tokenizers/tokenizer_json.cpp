@@ -1,3 +1,4 @@
+// Reads tokenizer.json. A step that is not supported is refused by its key.
 #include <set>
 
 #include "base/files/input_file.h"

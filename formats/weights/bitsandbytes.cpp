@@ -1,3 +1,4 @@
+// Reads weights that bitsandbytes stored in NF4, from several tensors each.
 #include "formats/weights/bitsandbytes.h"
 
 #include <cmath>

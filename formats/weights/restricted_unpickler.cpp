@@ -1,3 +1,4 @@
+// Unpickles tensors and refuses every other name. Nothing is executed, and memory is bounded.
 #include <algorithm>
 #include <array>
 #include <cstring>

@@ -1,3 +1,4 @@
+// Reads the header of safetensors. Tensors must fill the file without overlap.
 #include "formats/weights/safetensors.h"
 
 #include <simdjson.h>

@@ -1,3 +1,4 @@
+// Finds tensors in torch.save's zip archive, without reading their bytes.
 #include "formats/weights/torch_file.h"
 
 #include <zlib.h>

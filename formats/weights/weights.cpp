@@ -1,3 +1,4 @@
+// Finds the weights of a folder in any format, and compares their names and shapes with the model.
 #include "formats/weights/weights.h"
 
 #include <algorithm>
