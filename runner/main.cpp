@@ -1,3 +1,4 @@
+// Parses the command line of fsdp-run and turns errors into messages and exit status.
 #include <fmt/format.h>
 #include <unistd.h>
 

@@ -1,3 +1,4 @@
+// Writes whole files. Links, pipes and devices that a user named are kept.
 #include "base/files/whole_file.h"
 
 #include <linux/magic.h>

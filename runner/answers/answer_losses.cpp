@@ -1,3 +1,4 @@
+// Words the answers about losses, from the facts of loss_facts.cpp.
 #include <algorithm>
 #include <set>
 
@@ -5,7 +6,6 @@
 #include "runner/table/names.h"
 #include "runner/table/number_text.h"
 
-// The words of answers about losses.
 namespace fsdp {
 namespace {
 

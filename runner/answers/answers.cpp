@@ -1,3 +1,4 @@
+// Words the answers about memory and speed. The facts already know what noise may explain.
 #include "runner/answers/answers.h"
 
 #include <algorithm>
@@ -7,7 +8,6 @@
 #include "runner/table/names.h"
 #include "runner/table/number_text.h"
 
-// The words of answers about memory and speed.
 namespace fsdp {
 namespace {
 

@@ -1,3 +1,4 @@
+// Finds results of a class that differ from most others in settings, versions or machines.
 #include <algorithm>
 #include <functional>
 #include <map>

@@ -1,3 +1,4 @@
+// Compares losses of runs that compute the same, at every step that all of them have.
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -1,3 +1,4 @@
+// Finds rows that fit, those with the least memory, and why rows differ in memory.
 #include <algorithm>
 #include <cmath>
 #include <functional>

@@ -1,3 +1,4 @@
+// Describes what all rows have in common, such as model, data and device.
 #include <algorithm>
 #include <filesystem>
 #include <set>
@@ -8,7 +9,6 @@
 #include "runner/table/names.h"
 #include "runner/table/number_text.h"
 
-// Describes what rows have in common.
 namespace fsdp {
 namespace {
 

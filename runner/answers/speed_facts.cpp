@@ -1,3 +1,4 @@
+// Finds the rows that are fastest beyond noise. Rows that cannot be compared are not ranked.
 #include <algorithm>
 
 #include "runner/answers/facts.h"

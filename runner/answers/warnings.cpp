@@ -1,3 +1,4 @@
+// Finds problems of a comparison. Each warning has a remedy.
 #include <algorithm>
 #include <functional>
 #include <map>

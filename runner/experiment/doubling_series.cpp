@@ -1,3 +1,4 @@
+// Searches for the largest value that fits, and makes the run of a value when it is needed.
 #include "runner/experiment/doubling_series.h"
 
 #include <fmt/format.h>

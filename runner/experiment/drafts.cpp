@@ -1,3 +1,4 @@
+// Makes a draft of every run. A draft may be wrong until it is chosen.
 #include "runner/experiment/drafts.h"
 
 #include <fmt/ranges.h>

@@ -1,3 +1,4 @@
+// Expands an experiment into runs: profile, drafts, repeats, --only.
 #include "runner/experiment/experiment.h"
 
 #include <fmt/ranges.h>

@@ -1,3 +1,4 @@
+// Reads an experiment's file. Each value is checked by itself here.
 #include "runner/experiment/experiment_file.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Lists the keys of experiment files, for the loader and for `schema`.
 #include "runner/experiment/experiment_keys.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Hashes what identifies a run: keys that differ from their defaults, and contents of inputs.
 #include "base/files/digest.h"
 #include "contract/spec/run_spec_yaml.h"
 #include "formats/inputs/inputs.h"

@@ -1,3 +1,4 @@
+// Chooses a profile: the named one, or the first that the hardware satisfies. Says why.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Reads sweeps, and lists their combinations in the order of the file.
 #include "runner/experiment/sweep.h"
 
 #include <fmt/format.h>

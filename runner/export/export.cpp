@@ -1,3 +1,4 @@
+// Writes runs as CSV or JSON lines, and the figures that other formats share.
 #include "runner/export/export.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// Writes TensorBoard's event files without TensorBoard.
 #include <fmt/format.h>
 
 #include <bit>

@@ -1,3 +1,4 @@
+// Writes files that upload.py sends to Weights & Biases. Nothing is sent here.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>

@@ -1,3 +1,4 @@
+// Decides what fetch.py brings from a hub. Texts that name a commit are written last.
 #include "runner/fetch/fetch.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Examines this host for everything that runs need. Each lack has a remedy.
 #include "runner/host/doctor.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Reads this process's environment.
 #include "runner/host/environment.h"
 
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// Finds the GPUs of this host that runs may use.
 #include "runner/host/host.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Records where an attempt comes from. git runs nothing that a stranger's folder configures.
 #include "runner/host/provenance.h"
 
 #include <unistd.h>

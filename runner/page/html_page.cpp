@@ -1,3 +1,4 @@
+// Puts a page together from its parts and data. No data can become markup.
 #include "runner/page/html_page.h"
 
 #include <map>

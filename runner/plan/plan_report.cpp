@@ -1,3 +1,4 @@
+// Prints plans as a table, JSON or a page.
 #include "runner/plan/plan_report.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Asks fsdp-train --plan about runs. Equal runs are asked about once.
 #include "runner/plan/planner.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Plans changes of a run, and combinations that keep its result.
 #include "runner/plan/suggestions.h"
 
 #include <fmt/format.h>

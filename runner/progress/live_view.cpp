@@ -1,3 +1,4 @@
+// Draws a sweep's runs as rows of a terminal, and the last line of one.
 #include "runner/progress/live_view.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Shows a sweep while it goes on: live, as lines, as JSON, or not at all.
 #include "runner/progress/progress.h"
 
 #include <fmt/format.h>

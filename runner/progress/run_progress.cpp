@@ -1,3 +1,4 @@
+// Keeps the state of a sweep's runs from their events, and says what a run waits for.
 #include "runner/progress/run_progress.h"
 
 #include <fmt/format.h>

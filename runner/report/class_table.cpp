@@ -1,3 +1,4 @@
+// Makes tables of a class's merged results: a row for each person, a column for each point.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -12,7 +13,6 @@
 #include "runner/table/names.h"
 #include "runner/table/terminal_text.h"
 
-// The merged results of a class.
 namespace fsdp {
 namespace {
 

@@ -1,3 +1,4 @@
+// Chooses, filters and sorts by columns. Each option uses the same names.
 #include "runner/report/columns.h"
 
 #include <fmt/format.h>

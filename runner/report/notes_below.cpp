@@ -1,3 +1,4 @@
+// Writes the lines below a table: what figures mean, and why runs ended.
 #include <algorithm>
 #include <cmath>
 
@@ -9,8 +10,6 @@
 #include "runner/store/quantile.h"
 #include "runner/table/names.h"
 #include "runner/table/number_text.h"
-
-// The lines below a table.
 
 namespace fsdp {
 namespace {

@@ -1,3 +1,4 @@
+// Writes a report's data for the scripts of its page.
 #include <algorithm>
 
 #include "base/text/json.h"

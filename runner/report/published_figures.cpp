@@ -1,3 +1,4 @@
+// Reads published figures and shows them beside measured ones.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -8,7 +9,6 @@
 #include "runner/table/names.h"
 #include "runner/table/number_text.h"
 
-// Published and measured figures side by side.
 namespace fsdp {
 namespace {
 

@@ -1,3 +1,4 @@
+// Makes a table of runs: rows, groups, columns, and the lines around them.
 #include "runner/report/report.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// The columns of runs and ranks. Some are members of ComparisonRow or RankRow, others are computed
+// from several members. Some have a text for people that differs from their value.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,8 +11,6 @@
 #include "runner/series/speeds.h"
 #include "runner/table/number_text.h"
 
-// The columns of runs and ranks. Some are members of ComparisonRow or RankRow, others are computed
-// from several members. Some have a text for people that differs from their value.
 namespace fsdp {
 namespace {
 

@@ -1,3 +1,4 @@
+// Finds the largest value of a doubled key that fits, from results.
 #include "runner/series/doubling.h"
 
 #include <algorithm>

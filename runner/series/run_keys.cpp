@@ -1,3 +1,4 @@
+// Compares the keys of runs, and names a run by its changed keys.
 #include "runner/series/run_keys.h"
 
 #include <algorithm>

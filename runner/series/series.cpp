@@ -1,3 +1,4 @@
+// Joins repeats to series, and computes their medians, ratios and scaling.
 #include "runner/series/series.h"
 
 #include <algorithm>

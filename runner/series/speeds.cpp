@@ -1,3 +1,4 @@
+// Tests if rows differ in speed beyond noise.
 #include "runner/series/speeds.h"
 
 #include <algorithm>

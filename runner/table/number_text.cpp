@@ -1,3 +1,4 @@
+// Writes figures for people, in three digits, and reads figures with units.
 #include "runner/table/number_text.h"
 
 #include <fmt/ranges.h>

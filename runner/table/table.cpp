@@ -1,3 +1,4 @@
+// Prints a table as Markdown, LaTeX, CSV or JSON. Texts are escaped for each format.
 #include "runner/table/table.h"
 
 #include <fmt/ranges.h>

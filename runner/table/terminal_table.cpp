@@ -1,3 +1,4 @@
+// Fits a table to a terminal: drops columns, then cuts cells so that rows stay distinct.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Measures and cuts text in a terminal's columns.
 #include "runner/table/terminal_text.h"
 
 #include <locale.h>
