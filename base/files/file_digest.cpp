@@ -26,6 +26,7 @@ FileState state(const std::filesystem::path& file, const struct stat& status) {
   const std::filesystem::path canonical = std::filesystem::canonical(file, error);
   if (error) refuse_unreadable(file, error);
   return {.path = canonical.string(),
+          // File systems without a device, such as NFS, get another number at each mount.
           .device = major(status.st_dev) == 0 ? 0 : static_cast<int64_t>(status.st_dev),
           .inode = static_cast<int64_t>(status.st_ino),
           .size_bytes = status.st_size,
@@ -56,6 +57,7 @@ FileState state_of(const std::filesystem::path& file, int descriptor) {
 }
 
 bool is_untouched(const FileState& before, FileState now) {
+  // A hard link changes a file's count of links and its time of change, but not its bytes.
   if (now.link_count != before.link_count) {
     now.link_count = before.link_count;
     now.changed_unix_ns = before.changed_unix_ns;

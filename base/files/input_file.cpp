@@ -105,6 +105,7 @@ void InputFile::read(uint64_t offset, std::span<std::byte> out) const {
     const ssize_t count = pread(descriptor_, out.data(), out.size(), static_cast<off_t>(offset));
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) refuse_unreadable(path_, {errno, std::generic_category()});
+    // The size was known when the file was opened.
     if (count == 0) {
       refuse_file(path_, "was cut short while it was read; run again when nothing writes to it");
     }

@@ -35,6 +35,7 @@ std::filesystem::path name_by_chance(const std::filesystem::path& place) {
 
 NewFile::NewFile(std::filesystem::path place, std::filesystem::path temporary)
     : place_(std::move(place)), temporary_(std::move(temporary)) {
+  // Never writes through a link that stands there.
   if (unlink(temporary_.c_str()) != 0 && errno != ENOENT) fail(errno);
   descriptor_ = open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (descriptor_ < 0) fail(errno);

@@ -18,6 +18,7 @@ void open_standard_streams() {
   // open() takes the lowest free descriptor.
   for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (fcntl(descriptor, F_GETFD) >= 0 || errno != EBADF) continue;
+    // A write to standard output then fails, as it would have with a closed descriptor.
     const bool is_output = descriptor == STDOUT_FILENO;
     [[maybe_unused]] const int opened = open("/dev/null", is_output ? O_RDONLY : O_WRONLY);
   }

@@ -73,6 +73,7 @@ void set_start_up_events(int descriptor, FailureLine line) {
 
 void begin_start_up_part(std::string_view what) {
   if (timeout_s == 0) return;
+  // The handler may run at any time, so it never sees a text that is being written.
   Failure& next = current.load() == &failures[0] ? failures[1] : failures[0];
   next.what = what;
   const std::string reason =

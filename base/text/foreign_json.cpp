@@ -13,6 +13,7 @@ void require_memory_for_json(size_t bytes, size_t values) {
   constexpr size_t kBytesOfValue = 128;
   const size_t needed_bytes = 2 * bytes + values * kBytesOfValue;
   if (needed_bytes == 0) return;
+  // Only asks: memory that nobody writes to costs nothing.
   void* const room = mmap(nullptr, needed_bytes, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS, /*fd=*/-1, /*offset=*/0);
   if (room == MAP_FAILED) throw std::bad_alloc();

@@ -108,6 +108,7 @@ WrittenDocuments write_documents(const path& data, const DocumentParts& parts,
       options.on_progress(written_bytes, file.size_bytes());
       next_report = Clock::now() + kReportEvery;
     }
+    // The oldest batch first, so documents are in the order of records, whoever was faster.
     for (const Document& document : first.get()) writer.add(document);
     written_bytes = batches.front().end_bytes;
     batches.pop_front();
@@ -234,6 +235,7 @@ PreparedFile prepared_file(const DataSource& source, const path& folder, const s
     options.on_progress(0, 0);
     std::this_thread::sleep_for(kAskAgainAfter);
   }
+  // Another process may have made it while this one waited.
   if (auto prepared = whole_prepared_file(file)) return std::move(*prepared);
   remove_unfinished(folder);
   make_prepared(source, file, options);

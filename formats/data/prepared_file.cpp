@@ -19,6 +19,7 @@ std::span<const std::byte> bytes_of_value(const T& value) {
   return std::as_bytes(std::span(&value, 1));
 }
 
+// The offsets behind the tokens begin at a multiple of 8 bytes.
 uint64_t token_bytes(const PreparedHeader& header) {
   return (header.tokens + header.tokens % 2) * sizeof(uint32_t);
 }
@@ -48,12 +49,14 @@ void PreparedFile::read_header() {
       checksum_of(header_) != std::string_view(header_.checksum, sizeof(header_.checksum))) {
     refuse("is no prepared file of this version, or a damaged one");
   }
+  // The first two comparisons keep the sizes below from overflowing.
   if (header_.tokens > size || header_.documents > size ||
       sizeof(header_) + token_bytes(header_) + offset_bytes(header_) != size) {
     refuse("holds " + std::to_string(size) +
            " bytes, not those that its header says; it is cut short or damaged");
   }
   const std::string_view name(header_.name, strnlen(header_.name, sizeof(header_.name)));
+  // A renamed or copied file would be taken for other data.
   if (name != file_->path().stem()) {
     refuse("was made as " + std::string(name) + ".tokens, of other data");
   }
@@ -91,6 +94,7 @@ void PreparedFile::read(int64_t document, int64_t begin, int64_t count, Document
   const auto is_too_large = [&](uint32_t token) {
     return static_cast<uint64_t>(token_id(token)) > header_.largest_token;
   };
+  // The checksum was compared when the file was opened. A later change must not reach the model.
   const auto found = std::ranges::find_if(out, is_too_large);
   if (found == out.end()) return;
   refuse("changed since it was opened: document " + std::to_string(document) + " holds the token " +
@@ -170,6 +174,7 @@ void PreparedWriter::finish() {
   append_contents(std::as_bytes(std::span(offsets_)));
   contents_.text().copy(header_.contents_checksum, sizeof(header_.contents_checksum));
   checksum_of(header_).copy(header_.checksum, sizeof(header_.checksum));
+  // The header is written twice, because only the end knows counts and checksums.
   file_.overwrite(0, bytes_of_value(header_));
   file_.publish();
 }

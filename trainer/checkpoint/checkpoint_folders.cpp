@@ -15,6 +15,7 @@ using std::filesystem::path;
 
 using State = CheckpointFolder::State;
 
+// A damaged checkpoint is never the best one.
 std::optional<TrainerState> complete_state(const path& folder) {
   try {
     return read_trainer_state(folder);
@@ -83,6 +84,8 @@ void publish_checkpoint(const RunPaths& paths, int64_t step) {
   const path replaced = checkpoint_folder(paths, step, State::kReplaced);
   sync_folder(partial);
   sync_folder(paths.folder());
+  // A folder cannot replace another one that is not empty. Between the two renames, the old one
+  // has a name that remove_partial_checkpoints() restores.
   if (std::filesystem::exists(published)) {
     remove_folder(replaced);
     rename_folder(published, replaced);

@@ -79,6 +79,7 @@ void CheckpointReader::read(const std::string& state, const Parameter& parameter
     copy(piece.entry, begin - piece.offset, out.narrow(0, begin - offset, count));
     begin += count;
   }
+  // Pieces are sorted, so a gap shows here.
   if (begin < end) {
     refuse_file(folder_, "lacks element " + std::to_string(begin) + " of '" +
                              state_key(state, parameter) +

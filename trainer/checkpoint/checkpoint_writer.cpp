@@ -58,6 +58,7 @@ void CheckpointWriter::finish_later(TrainerState state, std::optional<int64_t> k
 bool CheckpointWriter::advance(bool waits) {
   if (!is_done(synced_, waits)) return false;
   if (world_.rank() != 0) {
+    // The store carries checksums without a collective, so no rank waits for another.
     if (world_.rank() < shard_ranks_) {
       world_.leave(checksums_key(world_.rank()), nlohmann::json(checksums_).dump());
     }
@@ -108,6 +109,7 @@ void CheckpointWriter::complete() {
   state_.step = step_;
   state_.world_size = world_.size();
   state_.files = list_files();
+  // Last of all files: a folder that has it is complete.
   const std::string text = to_json(state_);
   write_file(folder_ / kTrainerStateName, text);
   publish_checkpoint(paths_, step_);

@@ -96,6 +96,7 @@ void FullWeightsWriter::write(const Parameter& parameter, const at::Tensor& whol
   TORCH_CHECK(whole.scalar_type() == dtype_ && whole.numel() == parameter.numel(), first_name,
               " has ", whole.numel(), " elements of dtype ", whole.scalar_type());
   const at::Tensor values = whole.flatten();
+  // A parameter may hold several stacked tensors, such as q, k and v.
   int64_t begin = 0;
   for (const NamedTensor& tensor : parameter.tensors()) {
     const auto file = file_of_.find(tensor.name);

@@ -67,6 +67,7 @@ void OutputFile::write(int64_t offset, std::span<const std::byte> bytes) {
 }
 
 std::string OutputFile::finish() {
+  // Bytes that came out of order are read back.
   if (is_written_beyond_) {
     const int error = digest_.add_file(descriptor_, summed_bytes_);
     if (error != 0) fail_to_write(path_, error);

@@ -43,6 +43,7 @@ Pending ExchangeGroup::all_gather(at::Tensor output, at::Tensor shard, int unit)
     const int64_t bytes = static_cast<int64_t>(shard.nbytes());
     Parts parts{bytes_of(output), {}};
     for (int r = 0; r <= size(); ++r) parts.begin.push_back(r * bytes);
+    // A caller may gather in place.
     if (parts.at(rank()) != bytes_of(shard)) {
       std::memcpy(parts.at(rank()), bytes_of(shard), bytes);
     }
@@ -69,6 +70,7 @@ Pending ExchangeGroup::all_reduce(at::Tensor tensor, int unit) {
       parts.begin.push_back(tensor.numel() * r / size() *
                             static_cast<int64_t>(tensor.element_size()));
     }
+    // Each rank sums one part, and all ranks exchange the sums.
     parts_->sum(parts, parts.at(rank()), tensor.scalar_type());
     parts_->exchange(parts);
   });
@@ -133,6 +135,7 @@ void ExchangeGroup::work() {
     if (stopping_) failure_ = std::string(operation.name) + " was abandoned";
     lock.unlock();
     try {
+      // After a failure ranks may be out of step, so nothing more is exchanged.
       if (failure_.empty()) {
         const auto begin = std::chrono::steady_clock::now();
         const Watchdog::Watched watched = membership_.watch(operation.name, operation.unit);

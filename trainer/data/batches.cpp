@@ -34,11 +34,13 @@ StepBatches load_step(DataSet& data_set, Sampler& sampler, int64_t step, int64_t
   for (int64_t first = 0; first < std::ssize(all_rows); first += size_per_rank) {
     batches.tokens += data_set.batch_tokens(std::span(all_rows).subspan(first, size_per_rank));
   }
+  // Of the global batch: the sum over ranks is then the mean, even if their labels differ.
   const double loss_scale =
       batches.label_count > 0 ? 1.0 / static_cast<double>(batches.label_count) : 0.0;
   const auto micro_batches =
       sampler.rank_rows(step, rank, spec.strategy.ranks, spec.batch.size_per_rank,
                         spec.batch.gradient_accumulation_steps.value());
+  // Dropout follows from this number, so it is the same with any number of ranks.
   uint64_t number = rank * std::ssize(micro_batches);  // counted in the step, over all ranks
   const uint64_t seed_of_step = splitmix64(spec.train.seed, step);
   for (const std::vector<int64_t>& rows : micro_batches) {

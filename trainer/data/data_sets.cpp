@@ -48,6 +48,7 @@ std::vector<int64_t> numbers_in_order(int64_t count, const std::optional<int64_t
   std::vector<int64_t> numbers(static_cast<size_t>(count));
   std::iota(numbers.begin(), numbers.end(), 0);
   if (!seed) return numbers;
+  // libtorch draws these numbers so; std::shuffle would draw others.
   std::mt19937 engine(static_cast<uint32_t>(*seed));
   for (int64_t i = 0; i < count - 1; ++i) {
     std::swap(numbers[i], numbers[i + static_cast<int64_t>(engine()) % (count - i)]);

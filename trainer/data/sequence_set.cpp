@@ -12,6 +12,7 @@ SequenceSet::SequenceSet(std::shared_ptr<const DocumentFile> documents,
   parts_.reserve(numbers.size());
   for (const int64_t number : numbers) {
     parts_.push_back({.document = number, .begin = 0});
+    // Only texts go on in another row. The rest of an answer would have lost its question.
     if (data.kind != DataKind::kText) continue;
     const int64_t places = documents_->length(number) - 1;
     for (int64_t begin = sequence_length_; begin < places; begin += sequence_length_) {

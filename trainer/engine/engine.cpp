@@ -52,6 +52,7 @@ Engine::Engine(const Model& model, std::span<const Unit> units, Strategy& strate
       kernels_(kernels),
       options_(options),
       kept_(model.modules.size()) {
+  // A larger value means the same, and loops over units stay short.
   options_.prefetch = std::min<int64_t>(options.prefetch, unit_count());
   for (const Unit& unit : units) is_trained_.push_back(is_trained(model, unit));
   first_trained_unit_ =
@@ -85,6 +86,7 @@ at::Tensor Engine::forward_backward(std::span<const Batch> micro_batches,
 void Engine::gather_ahead(int unit, int direction) {
   for (int64_t ahead = 0; ahead <= options_.prefetch; ++ahead) {
     const int64_t next = unit + direction * ahead;
+    // Backward ends at the first trained unit, so units before it are not gathered again.
     const int first = direction > 0 ? 0 : first_trained_unit_;
     if (next >= first && next < unit_count()) strategy_.gather(static_cast<int>(next));
   }
@@ -137,6 +139,7 @@ at::Tensor Engine::forward(const Batch& batch) {
     }
     const bool backward_begins_here = u + 1 + options_.prefetch >= unit_count();
     const bool is_resharded = strategy_.reshard_after_forward() && !backward_begins_here;
+    // A shared unit is read again by the last module.
     if ((is_resharded || u < first_trained_unit_) && !is_shared_unit) strategy_.release(u);
   }
   return activations.at(kLoss).value;
@@ -153,6 +156,7 @@ void Engine::forward_module(int module, int unit, const Batch& batch, Activation
   Tape forgotten(Tape::Mode::kForget);
   run_module(module, unit, batch, forgotten, activations);
   kept.after = activations;
+  // Later modules write into these gradients. The values come again in recompute().
   for (auto& [name, activation] : kept.after) activation.value.reset();
 }
 
@@ -186,6 +190,7 @@ void Engine::recompute(int module, int unit, const Batch& batch) {
   Activations activations = kept.before;
   run_module(module, unit, batch, kept.tape, activations);
   hand_over_gradients(kept.before, kept.after, activations);
+  // Else these inputs would live until the next micro-batch.
   kept.before.clear();
   kept.after.clear();
 }

@@ -51,6 +51,7 @@ GpuMemory replay_on_gpu(const MemoryRecording& recording, const RunSpec& spec,
   CachingAllocator unlimited({.device_bytes = device.memory_bytes});
   GpuMemory memory = replay(recording, workspace, unlimited);
   memory.fit = fit_within(memory.reserved_bytes_max, limit_bytes);
+  // With a limit, the allocator gives cached memory back. This may be enough.
   if (memory.fit != Fit::kDoesNotFit || *limit_bytes <= 0) return memory;
   CachingAllocator limited({.memory_bytes = *limit_bytes, .device_bytes = device.memory_bytes});
   try {

@@ -86,6 +86,7 @@ void check_kernel_set(KernelSet set, at::Device device, Report& report) {
        "wrong numbers in training: do not train here with " + kernels, [&](const ShowRow& show) {
          check_kernels(make_backend(device, set)->kernels(), device, show);
        }});
+  // The other parts would fail for the same reason.
   if (!are_there) return;
   report.check({"steps", "Steps, and their memory against the plan, " + kernels,
                 "such steps train differently here, or take other memory than planned",

@@ -80,6 +80,7 @@ TrainingStep::Result TrainingStep::run(int64_t step, std::span<Batch> micro_batc
   gradients_ = std::make_shared<Gradients>();
   store_.begin_step(step_unit(step, learning_rate), see_gradient());
   const at::Tensor loss = engine_.forward_backward(micro_batches, at_forward_end);
+  // One collective for both, because each costs a latency.
   at::Tensor sums = at::stack({loss, at::full_like(loss, vote)});
   world_.all_reduce(sums).wait();
   result.loss = sums[0];
@@ -90,6 +91,7 @@ TrainingStep::Result TrainingStep::run(int64_t step, std::span<Batch> micro_batc
 }
 
 StepUnit TrainingStep::step_unit(int64_t step, double learning_rate) {
+  // Shares what it uses: the optimizer's thread may run it when the next step has begun.
   return [=, optimizer = optimizer_, gradients = gradients_](int unit, const at::Tensor& parameters,
                                                              const at::Tensor& gradient) {
     const MemoryScope scope(MemoryPhase::kOptimizer, unit, MemoryUse::kOther);
@@ -125,6 +127,7 @@ at::Tensor TrainingStep::measure_norm(Result& result) {
     norms = norms_of_parts(gradients, backend_.planned_for());
   }
   at::Tensor norm = global_norm_of(norms, mesh_.shard_group(), backend_.device());
+  // The gradients still have the loss's scale.
   norm.div_(result.gradient_scale);
   const bool is_only_for_scaler =
       !spec_.optimizer.gradient_clip_norm && !spec_.train.report_gradient_norm;
@@ -143,6 +146,7 @@ void TrainingStep::check_gradients(Result& result) {
 
   at::Tensor is_bad;
   if (scaler_ || (is_skipping && max_norm)) is_bad = is_finite(norm).bitwise_not_();
+  // Waits for the device: the next step's loss needs the scale.
   if (scaler_) scaler_->update(backend_.read(is_bad) != 0);
   if (is_skipping) {
     const at::Tensor is_bad_loss = is_finite(result.loss).bitwise_not_();

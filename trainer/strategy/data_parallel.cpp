@@ -21,6 +21,7 @@ DataParallel::DataParallel(ShardStore& store, Streams& streams, ProcessGroup* sh
       options_(options),
       units_(store.unit_count()) {
   for (int i = 0; i < store.unit_count(); ++i) {
+    // Such values never move, so modules read them here for good.
     if (is_in_place()) store.layout(i).bind_values(store.parameters(i));
     if (!is_kept_whole()) continue;
     for (const auto& [layout, values] : store.frozen(i)) layout.bind_values(values);
@@ -48,6 +49,7 @@ bool DataParallel::needs_gather(int unit) const {
 void DataParallel::gather(int unit) {
   UnitState& state = units_[unit];
   if (!needs_gather(unit) || state.whole.is_defined()) return;
+  // Gives back the memory of earlier units before it takes more.
   free_released();
   const MemoryScope scope(MemoryUse::kWhole);
   store_.wait_parameters(unit, StreamId::kGather);
@@ -76,6 +78,7 @@ void DataParallel::gather_values(int unit, const at::Tensor& own, at::ScalarType
   at::Tensor shard = own;
   const bool is_on_host = store_.options().offload == Offload::kParameters;
   if (own.dtype() != whole.dtype() || shard_group_ == nullptr || is_on_host) {
+    // The collective then works in place: this rank's part is already where it belongs.
     shard = whole.narrow(0, store_.options().shard_index * own.numel(), own.numel());
     const WorkScope work([&] {
       if (!is_on_host) return Work{.name = kConvertWork, .width = own.numel()};
@@ -109,12 +112,14 @@ void DataParallel::wait_whole(int unit) {
 }
 
 void DataParallel::release(int unit) {
+  // Converted values serve all micro-batches of a step.
   if (!needs_gather(unit) || (is_kept_whole() && !is_last_micro_batch_)) return;
   Whole whole = std::exchange(units_[unit].whole, {});
   if (whole.trained.defined()) store_.layout(unit).bind_values({});
   if (!is_kept_whole()) {
     for (const ShardStore::Frozen& frozen : store_.frozen(unit)) frozen.layout.bind_values({});
   }
+  // The gather stream waits for compute, so its next allocation may reuse this memory.
   if (options_.limit_all_gathers) {
     streams_.order(StreamId::kCompute, StreamId::kGather);
     whole = {};
@@ -142,6 +147,7 @@ void DataParallel::attach_gradient(int unit) {
   streams_.allocated(StreamId::kCompute, {BufferKind::kGradient, unit});
   state.gradient =
       at::empty({layout.numel()}, store_.tensor_options().dtype(options_.dtypes.gradients));
+  // Backward writes parameters only. Sums and norms also read the gaps.
   layout.zero_gaps(state.gradient);
   layout.bind_gradients(state.gradient);
 }
@@ -243,6 +249,7 @@ void DataParallel::finish_reduce_scatter() {
 
 void DataParallel::accumulate(int unit, Gradient shard) {
   std::optional<Gradient>& sum = units_[unit].accumulated;
+  // A sum over micro-batches in a narrow dtype would lose small terms.
   if (!is_last_micro_batch_ || sum) {
     const Dtypes& dtypes = options_.dtypes;
     shard = convert(std::move(shard), c10::promoteTypes(dtypes.gradients, dtypes.parameters),
@@ -265,6 +272,7 @@ void DataParallel::replicate(int unit, Gradient shard) {
   if ((store_.is_offloaded() || store.step_on_arrival) && !all_reduces_.empty()) {
     finish_oldest_all_reduce();
   }
+  // A sum over micro-batches may be wider than the reduction.
   shard = convert(std::move(shard), options_.dtypes.reduction, {BufferKind::kReductionInput, unit});
   streams_.block(StreamId::kReplicate, shard.ready);
   Reduction reduction{.unit = unit, .input = {}, .output = std::move(shard), .pending = {}};

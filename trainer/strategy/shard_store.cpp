@@ -52,6 +52,7 @@ ShardStore::ShardStore(const Model& model, std::span<const Unit> units, const Op
   }
 }
 
+// On the CPU, `first` itself is the device's copy.
 at::Tensor ShardStore::on_device(const at::Tensor& first, at::ScalarType dtype) const {
   return first.to(backend_.device(), dtype, /*non_blocking=*/false,
                   /*copy=*/backend_.planned_for() != at::kCPU);
@@ -59,6 +60,7 @@ at::Tensor ShardStore::on_device(const at::Tensor& first, at::ScalarType dtype) 
 
 at::Tensor ShardStore::first_parameters(const FlatLayout& layout, at::ScalarType dtype,
                                         const FillParameter& fill) const {
+  // Weights are read into host memory, also for a GPU.
   const UncountedMemory beside_a_gpu(backend_.planned_for() != at::kCPU);
   const auto on_the_host = at::TensorOptions(dtype).device(backend_.host());
   const at::Tensor shard = at::zeros({layout.shard_numel()}, on_the_host);
@@ -161,6 +163,7 @@ void ShardStore::drop_gradient(int unit, StreamId reader) {
   streams_.freed(gradient.buffer);
 }
 
+// If a norm is measured, waits until the optimizer's thread has seen each gradient.
 std::vector<at::Tensor> ShardStore::gradients() {
   finish_sending();
   std::vector<at::Tensor> gradients;
@@ -181,6 +184,7 @@ void ShardStore::step_unit(int unit) {
         StreamId::kOptimizer,
         {.reads = {},
          .writes = {{BufferKind::kHostParameters, unit}, {BufferKind::kHostGradient, unit}}},
+        // Captured by value: the thread may run this when the next forward has begun.
         [step = step_, unit, parameters = state.host_parameters, gradient = state.host_gradient] {
           const UncountedMemory on_the_host;
           step(unit, parameters, gradient);
@@ -195,8 +199,10 @@ void ShardStore::step_unit(int unit) {
   drop_gradient(unit, StreamId::kCompute);
 }
 
+// Without step_on_arrival nothing is taken here: the next forward begins while the thread steps.
 void ShardStore::finish_step() {
   finish_sending();
+  // In the order in which the next forward waits for the units.
   for (int unit = 0; unit < unit_count(); ++unit) {
     if (is_trained(unit) && !units_[unit].is_stepped) step_unit(unit);
   }

@@ -73,6 +73,8 @@ std::optional<int64_t> memory_bytes(at::Device device) {
 }  // namespace
 
 int choose_gpu(const WorldEnvironment& world, int count, const EnvironmentLookup& lookup) {
+  // Several ranks may each see only their own GPU, as number 0. refuse_shared_gpu() finds the
+  // others.
   if (count == 1) return 0;
   if (count >= world.local_world_size) return world.local_rank;
   if (count == 0) {
@@ -113,6 +115,7 @@ at::Device pick_device(DeviceKind kind, [[maybe_unused]] const WorldEnvironment&
   if (kind == DeviceKind::kCpu) return at::kCPU;
 #ifdef FSDP_CUDA
   const TrainerBuild build = trainer_build();
+  // Before any call of CUDA, which would fail in its own words.
   refuse(driver_misfit(build, driver_of_host()));
   const int count = cuda_device_count();
   if (kind == DeviceKind::kCuda || count > 0) {
@@ -166,6 +169,7 @@ std::string bind_to_device([[maybe_unused]] const RunSpec& spec,
   return "";
 }
 
+// Starts all threads at once: if the system refuses one, the rank fails now and not in a step.
 void start_threads(const RunSpec& spec, const WorldEnvironment& world, int cores) {
   const int threads = threads_per_rank(spec, world, cores, &environment_variable);
   at::set_num_threads(threads);
@@ -199,6 +203,7 @@ void set_memory_limit(const RunSpec& spec, at::Device device) {
   }
 }
 
+// oneDNN keeps the code of each product. With rows of many lengths that would fill the memory.
 void limit_kept_products(const RunSpec& spec, at::Device device) {
   const bool is_narrow = spec.precision.compute() != Dtype::kFp32;
   if (!device.is_cpu() || !is_narrow || spec.data.rows != RowFill::kPadToLongest) return;
@@ -255,6 +260,7 @@ void describe_gpu(RunStarted& started, const std::string& uuid) {
     started.gpu = facts->device;
     started.power_limit_watts = facts->power_limit_watts;
     started.sm_clock_mhz_max = facts->sm_clock_mhz_max;
+    // Without this process, which may have another number in the driver's list.
     if (facts->process_count > 0) started.other_processes = *facts->process_count - 1;
   } catch (const std::exception& error) {
     std::cerr << "fsdp-train: no facts of the GPU: " << error.what() << std::endl;

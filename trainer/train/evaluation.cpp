@@ -34,6 +34,7 @@ Batch Evaluation::load_batch(int64_t batch, int64_t& label_count) {
   }
   constexpr std::array<int64_t, 1> kFirst{0};
   if (!rows.empty()) return set_->load(rows, device_);
+  // A real row: every module needs tokens, and collectives need every rank.
   Batch empty = set_->load(kFirst, device_);
   empty.labels_BT.fill_(kNoLabel);
   return empty;

@@ -90,6 +90,7 @@ RankRun::Rank RankRun::start(std::optional<DeviceKind> alone_on) {
   Rank rank;
   if (!alone_on) rank.world = read_world_environment();
   const WorldEnvironment& world = rank.world;
+  // As early as possible, so that a failure of the start is an event.
   if (attempt_ != 0) open_events(world.rank);
   begin_start_up_part("reading " + spec_file_.string());
   RunSpec& spec = rank.spec;
@@ -136,6 +137,7 @@ ExitCode RankRun::calibrate(const std::filesystem::path& results, int rounds) {
       results, calibration_identity(rank.spec, config), calibration.device, calibration.libtorch);
   const std::filesystem::path written = file.string() + '.' + std::to_string(getpid());
   write_file(written, json_text(calibration));
+  // A plan may read the old file meanwhile.
   std::filesystem::rename(written, file);
   return ExitCode::kOk;
 }
@@ -203,6 +205,7 @@ void RankRun::fail(ExitCode code, const std::string& reason) {
     failure_notice_.wait_until_seen();
   }
   std::cout.flush();
+  // exit() would run destructors of NCCL, which wait for ranks that are gone.
   _exit(static_cast<int>(code));
 }
 

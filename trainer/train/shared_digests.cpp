@@ -14,6 +14,7 @@ const std::string& SharedDigests::digest_of(const std::filesystem::path& file) {
     begin_start_up_part("reading " + file.string());
     digest = file_digest(file);
   }
+  // Rank 0 may read for longer than a start may take.
   pause_start_up();
   known->second = world_.agree("file_digest/" + std::to_string(known_.size()), digest);
   return known->second;

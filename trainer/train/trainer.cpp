@@ -107,6 +107,7 @@ Trainer::Trainer(const RunSpec& spec, const RunPaths& paths, int attempt, Backen
     basis_.frozen_weights = frozen_.of_all(group, mesh_.is_first_replica());
   }
   if (!resumed_.reader) return;
+  // Again, because now the digest of the frozen weights is known.
   require_basis(*resumed_.reader, basis_);
   const TrainerState& state = resumed_.reader->state();
   checkpoints_.load(*resumed_.reader);
