@@ -23,6 +23,7 @@ const RunSpec& default_spec() {
 // Makes a key from `member`, its member of default_spec().
 template <typename T>
 RunSpecKey make_key(const std::string& name, const T& member, const Range& range) {
+  // A distance and not a pointer, because the key reads and writes any specification.
   const ptrdiff_t place = place_of_member(default_spec(), member);
   const std::string allowed = allowed_values<T>(range);
   RunSpecKey key{.name = name,
@@ -56,6 +57,7 @@ struct Names {
   std::map<std::string, size_t, std::less<>> numbers;  // by name
   std::map<std::string, std::vector<std::string>, std::less<>> sections;
 
+  // Walks the default specification once. Everything else looks keys up here.
   Names() { collect(default_spec(), "", {}); }
 
   template <typename Section>
@@ -70,6 +72,7 @@ struct Names {
       if constexpr (Fields<T>) {
         collect(member, prefix + name, effect);
       } else {
+        // The first key of such a section may be written as the section.
         const bool is_short = HasShortForm<Section> && sections[path].size() == 1;
         numbers.emplace(prefix + name, keys.size());
         keys.push_back(make_key(prefix + name, member, part_of<Range>(about...).value_or(Range{})));
@@ -231,6 +234,7 @@ RunSpec run_spec_from_yaml(const std::string& text, const YamlOrigin& origin) {
   try {
     return resolved(std::move(spec));
   } catch (const ConfigError& error) {
+    // resolved() names the key. Only the layer of values knows its place.
     const std::string place = values.place(error.key());
     throw ConfigError(place.empty() ? origin.name : place, error.key(), error.problem());
   }
@@ -253,6 +257,7 @@ std::string differences_from_default(const RunSpec& spec) {
   for (const RunSpecKey& key : run_spec_keys()) {
     if (key.is_equal(spec, default_spec())) continue;
     const std::string value = key.yaml(spec);
+    // Paths of inputs are left out: their contents identify a run.
     const bool is_input = key.is_path && value.starts_with('"');
     if (!is_input) text += key.short_name + '=' + value + '\n';
   }

@@ -157,6 +157,7 @@ bool CachedRepository::has(const std::string& commit, const ListedFile& file) co
   const path place = snapshot(commit) / file.path;
   std::error_code no_link;
   const path target = std::filesystem::read_symlink(place, no_link);
+  // A link names the hash of its blob. A file without a link can only be compared by its size.
   if (!no_link && target.filename() != file.hash.text) return false;
   struct stat found {};
   return stat(place.c_str(), &found) == 0 && S_ISREG(found.st_mode) &&

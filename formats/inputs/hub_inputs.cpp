@@ -244,6 +244,7 @@ path cached_input(const HubInput& input, const std::string& commit) {
     require(file);
     return read_input_file(snapshot / file.path);
   };
+  // The same choice as the fetch, from the lists that it kept.
   std::ranges::for_each(wanted_files(input, files), require);
   return place;
 }

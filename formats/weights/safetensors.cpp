@@ -105,6 +105,7 @@ void check_layout(const InputFile& file, const StoredTensors& entries, uint64_t 
   std::vector<const StoredTensors::value_type*> by_begin;
   for (const auto& entry : entries) by_begin.push_back(&entry);
   std::ranges::sort(by_begin, {}, [](const auto* entry) {
+    // Empty tensors stand before the tensor at the same place.
     return std::pair(entry->second.offset, entry->second.size_bytes);
   });
   uint64_t end = data_offset;
@@ -143,6 +144,7 @@ std::optional<uint64_t> item_bytes(std::string_view dtype) {
 }
 
 std::optional<uint64_t> tensor_bytes(const std::vector<int64_t>& shape, uint64_t item_bytes) {
+  // An empty tensor may have other sizes whose product overflows.
   if (std::ranges::find(shape, 0) != shape.end()) return 0;
   uint64_t bytes = item_bytes;
   for (const int64_t size : shape) {

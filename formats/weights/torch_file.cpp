@@ -66,11 +66,13 @@ Directory find_directory(const InputFile& archive) {
   constexpr uint64_t kLongestComment = 65'535;
   const uint64_t size = std::min(archive.size_bytes(), kLongestComment + kEndBytes + kLocatorBytes);
   const std::string tail = read_text(archive, archive.size_bytes() - size, size);
+  // The end record is searched from behind: a comment of any length may follow it.
   for (size_t end = tail.size(); (end = tail.rfind("PK\x05\x06", end)) != std::string::npos;) {
     const size_t rest = tail.size() - end;
     if (rest >= kEndBytes && number<uint16_t>(tail, end + 20) == rest - kEndBytes) {
       const bool is_zip64 =
           end >= kLocatorBytes && tail.compare(end - kLocatorBytes, 4, "PK\x06\x07") == 0;
+      // Archives above 4 GiB have a second end record, with wide numbers.
       if (!is_zip64) return {number<uint16_t>(tail, end + 10), number<uint32_t>(tail, end + 16)};
       const std::string end64 = read_record(
           archive, number<uint64_t>(tail, end - kLocatorBytes + 8), kEnd64Bytes, "PK\x06\x06"sv);
@@ -126,6 +128,7 @@ std::pair<std::string, ZipMember> read_member(const InputFile& archive, uint64_t
   if (number<uint16_t>(header, 10) != 0 || stored_bytes != bytes) {
     refuse("is compressed; torch.save stores bytes as they are");
   }
+  // The member's own header may have other lengths of name and extra than the directory.
   const std::string local = is_inside(archive, offset, kLocalHeaderBytes)
                                 ? read_text(archive, offset, kLocalHeaderBytes)
                                 : "";
@@ -155,6 +158,7 @@ StoredTensor locate(const File& file, const std::string& name, PickledTensor pic
   const std::string member = folder + "data/" + std::string(pickled.storage);
   const auto found = members.find(member);
   const uint64_t size = *item_bytes(pickled.dtype);
+  // A storage of another size than the pickle says would shift every tensor in it.
   if (found == members.end() || found->second.size_bytes % size != 0 ||
       found->second.size_bytes / size != pickled.storage_items) {
     refuse_file(file->path(),
@@ -222,6 +226,7 @@ StoredTensors read_torch(const File& file) {
                                   " bytes; allowed: at most " +
                                   std::to_string(kLargestPickleBytes));
   }
+  // Only the pickle's checksum is compared. Comparing those of tensors would read the whole file.
   const std::optional<std::string> pickle = read_undamaged(*file, member);
   if (!pickle) {
     refuse_file(file->path(),

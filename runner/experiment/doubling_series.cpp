@@ -28,6 +28,7 @@ void Doubling::does_not_fit(int64_t value) {
 }
 
 std::optional<int64_t> Doubling::next() const {
+  // The expected value comes first, as long as no result contradicts it.
   if (expected_ && expected_ > largest_that_fits_ &&
       *expected_ < smallest_that_does_not_.value_or(*expected_ + 1)) {
     return expected_;
@@ -35,6 +36,7 @@ std::optional<int64_t> Doubling::next() const {
   if (!largest_that_fits_) {
     return smallest_that_does_not_ ? doubled_below(*smallest_that_does_not_) : range_.from;
   }
+  // One run above the expected value shows that it is the largest.
   if (expected_ && largest_that_fits_ == expected_ && !smallest_that_does_not_) {
     if (const auto above = valid_from(*expected_ + 1)) return above;
   }
@@ -125,6 +127,7 @@ int64_t runs_saved(const Doubling& search, int64_t largest) {
   };
   Doubling expecting = search;
   expecting.expect_to_be_largest(largest);
+  // Both searches are played to their ends, as if memory rose with the value.
   return runs_of(search) - runs_of(std::move(expecting));
 }
 
@@ -134,6 +137,7 @@ int64_t widest_gap(const RunSpec& spec) {
 }
 
 NextValid next_valid_by(std::function<void(int64_t value)> try_value, int64_t gap, int64_t last) {
+  // Remembers answers: a try makes a whole run, and a search asks again and again.
   const auto known = std::make_shared<std::map<int64_t, bool>>();
   const auto is_valid = [known, try_value = std::move(try_value)](int64_t value) {
     const auto [found, is_new] = known->emplace(value, true);

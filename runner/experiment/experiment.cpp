@@ -317,6 +317,7 @@ Expansion Experiment::expand(const ExpandOptions& options, const Resources& host
     for (int64_t repeat = 0; repeat < repeats; ++repeat) {
       const auto position = static_cast<int64_t>(origins.size());
       origins.push_back(origin);
+      // Only drafts that --only leaves out have a problem here. They keep their position.
       if (draft.problem) continue;
       const bool chosen = is_chosen(draft, repeat, only);
       const auto check = [=, check = options.check_gpus && chosen](const Run& run) {

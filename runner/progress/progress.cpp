@@ -122,6 +122,7 @@ void Progress::show_new_waits(ProgressClock::time_point now) {
     if (!wait || !wait->is_long) continue;
     const std::pair which(wait->what, wait->since);
     const auto [shown, is_new] = shown_waits_.try_emplace(index, which);
+    // Each wait is told once, however long it is.
     if (!is_new && std::exchange(shown->second, which) == which) continue;
     log(LogLevel::kInfo, "run", runs_[index].point + ": " + waiting_text(*wait, now));
     long_ones.push_back({&runs_[index], *wait});
@@ -169,6 +170,7 @@ void JsonProgress::show_waits(std::span<const RunThatWaits> runs, ProgressClock:
 void JsonProgress::update(ProgressClock::time_point now) {
   for (const size_t index : running()) {
     const RunProgress& run = runs()[index];
+    // A program wants each step once.
     if (run.step == shown_steps_[index]) continue;
     shown_steps_[index] = run.step;
     write(line_of("run_progress", run)
@@ -203,6 +205,7 @@ void LineProgress::update(ProgressClock::time_point now) {
     const RunProgress& run = runs()[index];
     LastLine& last = last_lines_.at(run.point);
     const int64_t new_steps = run.step - last.step;
+    // A log of a long sweep should not be flooded: few lines per run, and none too soon.
     if (now - last.time < kLineInterval || new_steps == 0 || new_steps * kLinesPerRun < run.steps) {
       continue;
     }
@@ -250,6 +253,7 @@ void LiveProgress::update(ProgressClock::time_point now) {
 }
 
 std::string LiveProgress::cleared() {
+  // The terminal may have another width than when the rows were drawn.
   const size_t rows = rows_taken(drawn_widths_, terminal_size().columns);
   drawn_widths_.clear();
   return rows > 0 ? fmt::format("\033[{}A\r\033[J", rows) : "";

@@ -151,6 +151,7 @@ double seconds_between(ProgressClock::time_point from, ProgressClock::time_point
 void RunProgress::advance(size_t rank, RankProgress to, ProgressClock::time_point now) {
   if (rank_progress.size() <= rank) rank_progress.resize(rank + 1);
   RankProgress& known = rank_progress[rank];
+  // A rank never goes back: add_begun() also names ranks that have long started.
   if (known.stage >= to.stage && known.step >= to.step) return;
   known = {std::max(known.stage, to.stage), std::max(known.step, to.step)};
   news = now;
@@ -193,6 +194,7 @@ void RunProgress::add(std::span<const std::vector<Event>> events_of_ranks,
         memory_allocated_bytes_max =
             std::max(memory_allocated_bytes_max, done->memory_allocated_bytes_max);
         advance(rank, {RankStage::kStarted, done->step}, now);
+        // All ranks report the same loss, so one of them is enough.
         if (rank == 0) add_step(*this, *done);
       } else if (const auto* evaluation = std::get_if<EvaluationDone>(&event.body)) {
         evaluated_step = evaluation->step;
@@ -230,6 +232,7 @@ std::optional<double> seconds_left(std::span<const RunProgress> runs,
     sum += *left;
     longest = std::max(longest, *left);
   }
+  // Runs side by side share the rest, but no sweep ends before its longest run.
   return std::max(longest, sum / static_cast<double>(std::max<int64_t>(side_by_side, 1)));
 }
 

@@ -91,6 +91,7 @@ void complete(Series& series) {
   if (series.runs.size() == 1) return;
   series.median.point = series.median.series;
   const auto other = std::ranges::find_if_not(series.runs, is_finished);
+  // A series has finished only if all of its runs have.
   if (other != series.runs.end()) series.median.status = (*other)->status;
   put_medians(series.median, counted);
   double skipped_lines = 0;
@@ -123,6 +124,7 @@ void put_names(const std::vector<Series*>& all) {
     const auto end = std::ranges::mismatch(shared, series->median.point).in1;
     shared = shared.substr(0, static_cast<size_t>(end - shared.begin()));
   }
+  // Leaves out whole words, never the beginning of a word.
   const size_t word_end = shared.rfind(' ');
   const bool has_words = all.size() > 1 && word_end != std::string_view::npos;
   const size_t left_out = has_words ? word_end + 1 : 0;
@@ -202,6 +204,7 @@ std::optional<Scaling> scaling_of(const BaseCandidate& row,
     const auto kind = kind_of(row.series->median, base);
     const bool is_other_strategy = row.specification != other.specification;
     if (!kind || (base.ranks > 1 && is_other_strategy)) continue;
+    // Fewest ranks first, then the same strategy, then the same total batch.
     const std::tuple order(base.ranks, is_other_strategy, kind != ScalingKind::kStrong);
     if (best && order_of_best <= order) continue;
     best = {.base = other.series, .kind = *kind};
@@ -235,6 +238,7 @@ Ratio Bootstrap::ratio(std::vector<double> values, std::vector<double> baseline)
   }
   Ratio ratio{.value = median(values) / median(baseline)};
   const size_t repeats = std::min(values.size(), baseline.size());
+  // The side with fewer repeats decides how sure the ratio is.
   if (repeats < kLeastRepeats) return ratio;
   if (repeats < kLeastForConfidence) {
     ratio.interval =
