@@ -100,7 +100,7 @@ std::vector<RunRecord> Store::plan(const ExperimentRecord& experiment,
     records.push_back(numbered(experiment.name, run));
     list.runs.push_back(records.back().folder);
     write_run(results_, records.back());
-    sync_run(records.back().folder);
+    put_run(records.back());
   }
   write_list(results_, list);
   sync_list(list_file("", list.name));
@@ -119,7 +119,7 @@ RunRecord Store::plan_one_more(std::string_view experiment, const RunRecord& run
   RunList list = list_of(experiment);
   RunRecord record = numbered(experiment, run);
   write_run(results_, record);
-  sync_run(record.folder);
+  put_run(record);
   if (std::ranges::find(list.runs, record.folder) == list.runs.end()) {
     list.runs.push_back(record.folder);
     write_list(results_, list);

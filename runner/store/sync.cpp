@@ -76,8 +76,10 @@ void Store::sync_all() {
     if (open.contains(folder) || !is_settled(folder)) sync_run(folder);
   }
   const std::set<path> there(folders.begin(), folders.end());
-  for (const RunRecord& run : runs()) {
-    if (run.source.empty() && !there.contains(run.folder)) sync_run(run.folder);
+  for (const path& folder : sql("select folder from runs r join experiments e "
+                                "on e.name = r.experiment where e.source = ''")
+                                .rows<path>()) {
+    if (!there.contains(folder)) sync_run(folder);
   }
   std::error_code none;
   for (const auto& list : std::filesystem::directory_iterator(lists_folder(results_), none)) {
