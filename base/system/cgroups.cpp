@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <charconv>
 #include <fstream>
+#include <limits>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace fsdp {
 namespace {
@@ -81,42 +83,14 @@ double quota_of(const path& cgroup) {
 // memory.high counts as a limit, too. Above it the kernel ends no process, but slows them down
 // until a run stands still.
 int64_t limit_of(const path& cgroup) {
-  int64_t limit = CgroupMemory::kNoLimit;
+  int64_t limit = std::numeric_limits<int64_t>::max();
   for (const char* file : {"memory.max", "memory.high", "memory.limit_in_bytes"}) {
     limit = std::min(limit, number_in(cgroup / file).value_or(limit));
   }
   return limit;
 }
 
-// Counts only the hits of this cgroup's own limit. memory.events also has hits of the cgroups
-// below. memory.events.local (since Linux 5.2) does not. Version 1 also counts the times when the
-// kernel freed enough memory.
-int64_t limit_hits_of(const path& cgroup) {
-  for (const char* file : {"memory.events.local", "memory.events"}) {
-    if (const auto hits = count_in(cgroup / file, "oom")) return *hits;
-  }
-  return number_in(cgroup / "memory.failcnt").value_or(0);
-}
-
-int64_t kills_of(const path& cgroup) {
-  for (const char* file : {"memory.events", "memory.oom_control"}) {
-    if (const auto kills = count_in(cgroup / file, "oom_kill")) return *kills;
-  }
-  return 0;
-}
-
-// Includes cgroups below. Version 1 has totals beside its own figures, version 2 only totals.
-int64_t held_bytes_of(const path& cgroup) {
-  const path file = cgroup / "memory.stat";
-  const auto anonymous = count_in(file, "anon");
-  const auto shared = count_in(file, anonymous ? "shmem" : "total_shmem");
-  return anonymous.value_or(count_in(file, "total_rss").value_or(0)) + shared.value_or(0);
-}
-
-int64_t host_memory_bytes() { return sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE); }
-
-}  // namespace
-
+// Returns the COUNT of `name` in a file of lines "NAME COUNT". nullopt if `name` is not there.
 std::optional<int64_t> count_in(const path& file, std::string_view name) {
   std::ifstream lines(file);
   std::string found;
@@ -126,6 +100,10 @@ std::optional<int64_t> count_in(const path& file, std::string_view name) {
   return std::nullopt;
 }
 
+int64_t host_memory_bytes() { return sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE); }
+
+}  // namespace
+
 double cgroup_cores(const CgroupPlaces& places) {
   double smallest = std::numeric_limits<double>::infinity();
   for (const path& cgroup : cgroups_of("cpu", places)) {
@@ -134,23 +112,19 @@ double cgroup_cores(const CgroupPlaces& places) {
   return smallest;
 }
 
-std::vector<CgroupMemory> memory_cgroups(const CgroupPlaces& places) {
-  std::vector<CgroupMemory> cgroups;
-  for (const path& folder : cgroups_of("memory", places)) {
-    CgroupMemory& cgroup = cgroups.emplace_back();
-    cgroup.folder = folder;
-    cgroup.limit_bytes = limit_of(folder);
-    cgroup.limit_hits = limit_hits_of(folder);
-    cgroup.kills = kills_of(folder);
-    cgroup.held_bytes = held_bytes_of(folder);
+int64_t memory_kills(const CgroupPlaces& places) {
+  for (const path& cgroup : cgroups_of("memory", places)) {
+    for (const char* file : {"memory.events", "memory.oom_control"}) {
+      if (const auto kills = count_in(cgroup / file, "oom_kill")) return *kills;
+    }
   }
-  return cgroups;
+  return 0;
 }
 
 std::optional<int64_t> cgroup_memory_limit_bytes(const CgroupPlaces& places) {
-  int64_t smallest = CgroupMemory::kNoLimit;
-  for (const CgroupMemory& cgroup : memory_cgroups(places)) {
-    smallest = std::min(smallest, cgroup.limit_bytes);
+  int64_t smallest = std::numeric_limits<int64_t>::max();
+  for (const path& cgroup : cgroups_of("memory", places)) {
+    smallest = std::min(smallest, limit_of(cgroup));
   }
   const bool is_limit =
       smallest < host_memory_bytes();  // without one, version 1 has a large number

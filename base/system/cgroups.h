@@ -2,10 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <limits>
 #include <optional>
-#include <string_view>
-#include <vector>
 
 // Reads the limits of this process's cgroups, such as its container's or job's (versions 1 and 2).
 namespace fsdp {
@@ -20,27 +17,12 @@ struct CgroupPlaces {
 // there is none.
 double cgroup_cores(const CgroupPlaces& places = {});
 
-// The memory of one cgroup, which all its processes share.
-struct CgroupMemory {
-  static constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
+// The number of this cgroup's processes that the kernel has killed because memory ran out. The
+// memory may have been the cgroup's or the host's. 0 if the number cannot be read.
+int64_t memory_kills(const CgroupPlaces& places = {});
 
-  std::filesystem::path folder;
-  int64_t limit_bytes = kNoLimit;  // above it the kernel ends processes, or slows them down
-  int64_t limit_hits = 0;          // how often memory came to this cgroup's own limit
-  int64_t kills = 0;               // processes of it that the kernel ended because memory ran out
-  int64_t held_bytes = 0;          // memory of its processes now that the kernel cannot take back
-
-  bool operator==(const CgroupMemory&) const = default;
-};
-
-// Returns the COUNT of `name` in a file of lines "NAME COUNT". nullopt if `name` is not there.
-std::optional<int64_t> count_in(const std::filesystem::path& file, std::string_view name);
-
-// This process's memory cgroup, then those around it up to the root. In a container the outermost
-// visible one is the container's own. Empty if none can be read.
-std::vector<CgroupMemory> memory_cgroups(const CgroupPlaces& places = {});
-
-// The smallest memory limit of these cgroups, which all their processes share; nullopt if none.
+// The smallest memory limit of this process's cgroups, which all their processes share; nullopt if
+// none.
 std::optional<int64_t> cgroup_memory_limit_bytes(const CgroupPlaces& places = {});
 
 // The memory that all processes of this process's cgroups may use together. It is the smallest

@@ -31,10 +31,6 @@ bool says_nodes_are_gone(std::string_view complaint);
 // does.
 std::string first_line(const std::filesystem::path& log, bool (*says)(std::string_view),
                        uintmax_t begin = 0);
-// The reason of a run that hit the job's memory limit while other runs of the job shared it.
-inline constexpr std::string_view kSharedLimitReached =
-    "the job's memory limit (slurm.mem) was reached, which runs beside each other share: "
-    "slurm.max_parallel 1 runs one at a time";
 
 // Suggest what to change if sbatch refused a job, or if a job waits for this reason. Empty if
 // unknown.

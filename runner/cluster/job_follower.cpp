@@ -440,7 +440,6 @@ RunStatus JobFollower::close(const Job& job, Task& task, bool was_requeued,
   AttemptEnd end = read_end(paths(task), open.attempt(), listeners_.warn());
   end.in_job = true;
   end.was_requeued |= was_requeued;
-  end.shares_memory = job.is_allocation() && task.run.spec.slurm.max_parallel > 1;
   if (end.outcome == LaunchOutcome::kUnseen) {
     end.ended_unix_ms =
         std::max(task.seen_unix_ms, last_write_unix_ms(paths(task).attempt(open.attempt())));
@@ -451,8 +450,8 @@ RunStatus JobFollower::close(const Job& job, Task& task, bool was_requeued,
     const bool is_own_file =
         task.run.spec.slurm.output.empty() && task.run.spec.slurm.error.empty();
     if (state && is_own_file && !first_line(output, says_out_of_memory).empty()) {
-      end.outcome = end.shares_memory ? LaunchOutcome::kFailed : LaunchOutcome::kOutOfMemory;
-      end.reason = end.shares_memory ? kSharedLimitReached : kSlurmLimitReached;
+      end.outcome = LaunchOutcome::kOutOfMemory;
+      end.reason = kSlurmLimitReached;
     }
   }
   end.task = state;

@@ -19,7 +19,6 @@
 #include "base/files/whole_file.h"
 #include "runner/run/attempt_files.h"
 #include "runner/run/planned_runs.h"
-#include "runner/run/run_planner.h"
 
 namespace fsdp {
 namespace {
@@ -63,10 +62,8 @@ std::string slurm_device_kind(const RunSpec& spec) {
     if (!slurm.partition.empty()) kind += ", partition " + slurm.partition;
     if (!slurm.gpu_type.empty()) kind += ", " + slurm.gpu_type;
     if (slurm.gpu_memory_gib) kind += ", " + shortest(*slurm.gpu_memory_gib) + " GiB";
-  } else if (slurm.nodes > 1) {
-    kind += fmt::format(", {} nodes", slurm.nodes);  // which share the ranks
   }
-  return with_memory_limit(kind, node_memory_bytes(slurm));
+  return kind;
 }
 
 JobTask task_of(const RunRecord& run, int64_t number) {

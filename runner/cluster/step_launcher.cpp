@@ -241,8 +241,8 @@ AttemptEnd StepLauncher::end_of(const Step& step, const LaunchRequest& request,
   // Slurm's message does not tell the rank: if one task runs out of memory, Slurm reports it for
   // all tasks of the node.
   if (failed && says_limit_reached(step, request, srun)) {
-    end.outcome = srun.was_alone ? LaunchOutcome::kOutOfMemory : LaunchOutcome::kFailed;
-    end.reason = srun.was_alone ? kSlurmLimitReached : kSharedLimitReached;
+    end.outcome = LaunchOutcome::kOutOfMemory;
+    end.reason = kSlurmLimitReached;
   } else if (may_be_of_node && !first_line(log, says_node_failed).empty()) {
     end.outcome = LaunchOutcome::kNodeFailed;
     end.reason = "a node of the job failed";

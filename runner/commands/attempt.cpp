@@ -13,7 +13,6 @@
 #include <thread>
 #include <vector>
 
-#include "base/system/cgroups.h"
 #include "base/text/config_error.h"
 #include "base/text/utf8.h"
 #include "runner/cluster/answers.h"
@@ -28,7 +27,6 @@
 #include "runner/progress/progress.h"
 #include "runner/run/earlier_attempts.h"
 #include "runner/run/run_loop.h"
-#include "runner/run/run_planner.h"
 
 // The command that jobs execute. It attempts all runs of the experiment (slurm.mode: allocation),
 // or the runs of one array task (per_run). Hidden, because only job scripts call it.
@@ -80,14 +78,6 @@ Provenance provenance_of(const std::filesystem::path& folder, const JobPlan& pla
   const bool is_in_image = container.engine != ContainerEngine::kNone && !container.trainer.empty();
   return provenance_of_this_process(plan.git, is_in_image ? "" : digests.current(plan.trainer),
                                     load_planned_experiment(folder, plan).text());
-}
-
-// Returns the memory that the job may use on each node: what it requested or got by default. A site
-// may enforce a little less. nullopt: there is no limit.
-std::optional<int64_t> memory_limit_of_job() {
-  const int64_t of_cpus = number_in("SLURM_MEM_PER_CPU") * number_in("SLURM_CPUS_ON_NODE");
-  const int64_t requested_bytes = std::max(number_in("SLURM_MEM_PER_NODE"), of_cpus) << 20;
-  return requested_bytes > 0 ? std::optional(requested_bytes) : cgroup_memory_limit_bytes();
 }
 
 // Sets the nodes and GPUs that each of the job's runs holds. Runs side by side hold equal shares.
@@ -168,10 +158,7 @@ Outcome run_in(const ThisJob& job, const std::filesystem::path& folder, const Jo
                 .host = job.node.empty() ? host_name() : job.node,
                 .provenance = provenance_of(folder, plan, slurm.container, digests),
                 .time_limit = time_limit(plan),
-                .device_kind =
-                    [](const RunSpec& spec) {
-                      return with_memory_limit(slurm_device_kind(spec), memory_limit_of_job());
-                    },
+                .device_kind = slurm_device_kind,
                 .predict = [&](const RunSpec& spec) { return predictions.predict(spec); },
                 .job = std::move(job_of_loop)});
   ExitCode code = loop.run(std::move(left));

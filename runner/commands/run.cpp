@@ -266,7 +266,8 @@ RunCall::RunCall(const RunArguments& options, Preparation& prepared)
            .say = say_}) {}
 
 std::string RunCall::device_kind_of(const RunSpec& spec) const {
-  return on_slurm_ ? slurm_device_kind(spec) : device_kind(spec, gpu_kinds_);
+  if (on_slurm_) return slurm_device_kind(spec);
+  return spec.device == DeviceKind::kCuda ? gpu_kinds_ : "cpu";
 }
 
 ExitCode RunCall::run() {

@@ -12,11 +12,9 @@
 
 #include "base/files/file_digest.h"
 #include "base/text/config_error.h"
-#include "contract/record/host_memory.h"
 #include "contract/record/run_paths.h"
 #include "formats/inputs/inputs.h"
 #include "runner/experiment/experiment.h"
-#include "runner/run/run_planner.h"
 
 namespace fsdp {
 namespace {
@@ -129,35 +127,12 @@ void OpenAttempt::show_end(const Ending& ending) {
   progress_.ended(run_.id, ending.status, ending.reason, log);
 }
 
-namespace {
-
-// Decides about a run for which the host's memory was too small. This is a result only if the run
-// is on the CPU and, in a job, slurm.mem sets the limit.
-void judge_host_memory(const RunPaths& paths, const RunSpec& spec, int attempt, Ending& ending) {
-  const auto start = read_start(paths, attempt, [](const std::string&) {});
-  const bool in_job = start && !start->slurm_job.empty();
-  const bool is_asked_about =
-      spec.device == DeviceKind::kCpu && (!in_job || !spec.slurm.mem.empty());
-  if (!is_asked_about) ending.status = RunStatus::kOutOfHostMemory;
-  if (!in_job) return;
-  if (const auto limit_mib = memory_limit_mib(start->device_kind)) {
-    ending.reason += fmt::format("; the limit is {} MiB of each node", *limit_mib);
-  }
-  if (!is_asked_about) ending.reason += "; raise slurm.mem";
-}
-
-}  // namespace
-
 Ending judge_and_check_inputs(const std::filesystem::path& results, const RunRecord& run,
                               int attempt, std::span<const RankEnd> ranks, FileDigests& digests,
                               AttemptEnd& end) {
   Ending ending = judge(ranks, end);
   if (end.outcome == LaunchOutcome::kUnseen) {
     end.ended_unix_ms = last_event_unix_ms(ranks).value_or(end.ended_unix_ms);
-  }
-  const RunPaths paths(results / run.folder);
-  if (ending.status == RunStatus::kOutOfMemory && says_host_memory(ending.reason)) {
-    judge_host_memory(paths, run.spec, attempt, ending);
   }
   check_are_there(results);  // inputs may be in the folder
   if (!end.inputs_compared) {
@@ -167,7 +142,7 @@ Ending judge_and_check_inputs(const std::filesystem::path& results, const RunRec
     end.inputs_compared = true;
   }
   if (!end.changed_input) return ending;
-  set_checkpoints_aside(paths, attempt);
+  set_checkpoints_aside(RunPaths(results / run.folder), attempt);
   ending.status = RunStatus::kFailed;
   ending.reason =
       fmt::format("{} during the run; run it again, and leave its input files unchanged{}",

@@ -133,10 +133,9 @@ class FileDigests {
 std::optional<std::string> changed_input(FileDigests& digests, const RunRecord& run,
                                          std::optional<int64_t> ended_unix_ms = std::nullopt);
 
-// Returns what judge() returns, with two exceptions. The attempt failed if its inputs changed. It
-// ended as out_of_host_memory if the host's memory ran out and the experiment does not ask about
-// the limit. Compares the inputs, unless end.inputs_compared is set. If inputs changed, sets the
-// checkpoints aside. Fills in the rest of `end`. Throws ResultsUnavailable; a later call continues.
+// Returns what judge() returns, unless the inputs changed: then the attempt failed. Compares the
+// inputs, unless end.inputs_compared is set. If inputs changed, sets the checkpoints aside. Fills
+// in the rest of `end`. Throws ResultsUnavailable; a later call continues.
 Ending judge_and_check_inputs(const std::filesystem::path& results, const RunRecord& run,
                               int attempt, std::span<const RankEnd> ranks, FileDigests& digests,
                               AttemptEnd& end);

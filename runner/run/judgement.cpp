@@ -68,7 +68,7 @@ struct EndOfTask {
 
 // Slurm's final states that say why a task ended. Other states only say whether its script failed.
 constexpr std::array kEnds{
-    EndOfTask{"OUT_OF_MEMORY", RunStatus::kOutOfMemory, kSlurmLimitReached},
+    EndOfTask{"OUT_OF_MEMORY", RunStatus::kOutOfHostMemory, kSlurmLimitReached},
     EndOfTask{"TIMEOUT", RunStatus::kTimeLimit, "the job's time limit (slurm.time) was reached"},
     EndOfTask{"DEADLINE", RunStatus::kTimeLimit, "the job's deadline was reached"},
     EndOfTask{"PREEMPTED", RunStatus::kPreempted, "another job took the nodes"},
@@ -194,8 +194,7 @@ Ending judge_without_result(std::span<const RankEnd> ranks, const AttemptEnd& en
     return cut_short(ranks, RunStatus::kNodeFailed, "the job was requeued without notice");
   }
   const EndOfTask* task = end.was_requeued ? nullptr : end_of(end.task);
-  const bool is_of_any = task && task->status == RunStatus::kOutOfMemory && end.shares_memory;
-  if (task && !is_of_any) return cut_short(ranks, task->status, task->reason);
+  if (task) return cut_short(ranks, task->status, task->reason);
   return is_seen ? as_seen(ranks, end, said) : of_killed(end, said);
 }
 
@@ -207,10 +206,16 @@ std::string restarts_ran_out(int64_t starts_in_a_row) {
 }
 
 Ending judge(std::span<const RankEnd> ranks, const AttemptEnd& end) {
-  const Ending said = judge_by_ranks(ranks);
-  if (said.is_result()) return said;
-  Ending ending = judge_without_result(ranks, end, said);
-  if (end.starts_in_a_row) ending.reason += restarts_ran_out(*end.starts_in_a_row);
+  Ending ending = judge_by_ranks(ranks);
+  if (!ending.is_result()) {
+    ending = judge_without_result(ranks, end, ending);
+    if (end.starts_in_a_row) ending.reason += restarts_ran_out(*end.starts_in_a_row);
+  }
+  if (ending.status == RunStatus::kOutOfMemory && says_host_memory(ending.reason)) {
+    ending.status = RunStatus::kOutOfHostMemory;
+  }
+  const bool is_of_node = ending.status == RunStatus::kOutOfHostMemory && end.in_job;
+  if (is_of_node) ending.reason += "; raise slurm.mem";
   return ending;
 }
 
@@ -219,9 +224,7 @@ Ending judge_without_attempt(const std::optional<TaskState>& task, const std::st
     return {RunStatus::kUnknown, "Slurm does not know the job any more, and the run did not start"};
   }
   if (const EndOfTask* end = end_of(task)) {
-    const bool is_of_others = end->status == RunStatus::kOutOfMemory;  // this run used no memory
-    return {is_of_others ? RunStatus::kFailed : end->status,
-            std::string(end->reason) + " before the run started"};
+    return {end->status, std::string(end->reason) + " before the run started"};
   }
   return {RunStatus::kFailed,
           "the job ended as " + task->state + " before the run started; its output: " + output};

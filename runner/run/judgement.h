@@ -41,13 +41,13 @@ std::optional<int64_t> last_event_unix_ms(std::span<const RankEnd> ranks);
 // Returns how the attempt ended. The first case that applies decides:
 //   1. The ranks report a result: this result.
 //   2. The job was requeued and nobody saw the attempt end: node_failed.
-//   3. Slurm has a final state in kEnds, and the job was not requeued: this state. Skipped if the
-//      runs of the job shared the memory that ran out.
+//   3. Slurm has a final state in kEnds, and the job was not requeued: this state.
 //   4. The launcher saw the processes end: its outcome. For kExited and kFailed, the ranks' reports
 //      decide if they explain the end.
 //   5. Nobody saw the end, outside of a job: the ranks' reports.
 //   6. Nobody saw the end, in a job: the failure that ranks report. Without one: unknown if Slurm
 //      has forgotten the job, else failed.
+// out_of_memory becomes out_of_host_memory if the reason says that the host's memory ran out.
 // Changed inputs outrank all of these: see judge_and_check_inputs().
 // The reason also says if slurm.max_restarts forbids another start.
 Ending judge(std::span<const RankEnd> ranks, const AttemptEnd& end);

@@ -78,7 +78,6 @@ struct AttemptEnd {
   // The following members are set only for an attempt in a job of Slurm.
   bool in_job = false;
   bool was_requeued = false;        // another attempt followed it, or its task waits again
-  bool shares_memory = false;       // the task runs several runs at the same time
   std::optional<TaskState> task{};  // Slurm's state of its task, which is over
 
   template <typename Self, typename Visitor>

@@ -3,74 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <iterator>
-#include <limits>
 #include <optional>
 #include <utility>
 
-#include "base/system/cgroups.h"
 #include "base/system/log.h"
 #include "base/text/config_error.h"
-#include "contract/record/exit_code.h"
 #include "formats/inputs/inputs.h"
 #include "runner/run/planned_runs.h"
 
 namespace fsdp {
-namespace {
-
-constexpr std::string_view kMemoryLimit = ", memory limit ";
-
-constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
-
-struct DeviceAndLimit {
-  std::string_view device;
-  int64_t limit_mib = kNoLimit;
-};
-
-DeviceAndLimit parts_of(std::string_view device_kind) {
-  const size_t found = device_kind.rfind(kMemoryLimit);
-  DeviceAndLimit parts{.device = device_kind.substr(0, found)};
-  if (found == std::string_view::npos) return parts;
-  const std::string_view limit = device_kind.substr(found + kMemoryLimit.size());
-  std::from_chars(limit.data(), limit.data() + limit.size(), parts.limit_mib);
-  return parts;
-}
-
-}  // namespace
-
-std::string device_kind(const RunSpec& spec, const std::string& gpu_kinds) {
-  return with_memory_limit(spec.device == DeviceKind::kCuda ? gpu_kinds : "cpu",
-                           cgroup_memory_limit_bytes());
-}
-
-std::string with_memory_limit(const std::string& kind, std::optional<int64_t> limit_bytes) {
-  if (!limit_bytes) return kind;
-  return fmt::format("{}{}{} MiB", parts_of(kind).device, kMemoryLimit, *limit_bytes >> 20);
-}
-
-std::optional<int64_t> memory_limit_mib(std::string_view device_kind) {
-  const int64_t limit_mib = parts_of(device_kind).limit_mib;
-  return limit_mib == kNoLimit ? std::nullopt : std::optional(limit_mib);
-}
-
-bool runs_out_on(const std::string& device_kind, const RunSpec& spec, const RanOut& before) {
-  const DeviceAndLimit then = parts_of(before.device_kind);
-  const DeviceAndLimit now = parts_of(device_kind);
-  if (then.device != now.device) return false;
-  const int64_t own_mib = memory_limit_bytes(spec) >> 20;  // per rank
-  const bool is_of_own =
-      spec.device == DeviceKind::kCuda || (own_mib > 0 && own_mib <= then.limit_mib);
-  if (before.was_reported_by_rank && is_of_own) return true;
-  const bool is_known = before.was_reported_by_rank || then.limit_mib != kNoLimit;
-  return is_known && now.limit_mib <= then.limit_mib;
-}
-
-bool are_of_one_device(std::string_view one, std::string_view other) {
-  return parts_of(one).device == parts_of(other).device;
-}
-
 bool ValueSearch::take_result(const RunRecord& ended, RunStatus status) {
   if (status == RunStatus::kFinished) search.fits(*ended.family_value);
   if (status == RunStatus::kOutOfMemory) search.does_not_fit(*ended.family_value);
@@ -170,9 +113,6 @@ std::optional<SearchState> RunPlanner::search_of(const RunRecord& run) const {
     const bool is_of_series =
         other.experiment == list_ && other.family == run.family && other.position == run.position;
     if (!is_of_series || other.id == run.id) continue;
-    const bool is_outdated =
-        other.status == RunStatus::kFinished && !finishes_here(other, run.spec);
-    if (is_outdated) other.status = RunStatus::kPlanned;
     state.known.push_back(std::move(other));
   }
   return state;
@@ -284,7 +224,7 @@ std::vector<RunPlanner::Step> RunPlanner::walk(ValueSearch& series) {
 std::optional<bool> RunPlanner::is_known_to_fit(Step& step) const {
   const RunRecord& run = step.run;
   const auto record = store_.recorded_run(list_, run.point, run.hash);
-  if (record && record->status == RunStatus::kFinished && finishes_here(*record, run.spec)) {
+  if (record && record->status == RunStatus::kFinished) {
     step.decision = Decision::kKeepResult;
     return true;
   }
@@ -298,24 +238,12 @@ std::optional<bool> RunPlanner::is_known_to_fit(Step& step) const {
   return false;
 }
 
-// Returns the family's run of the smallest value that would run out of memory here as well.
+// Returns the family's run of the smallest value that ran out of memory on the same devices.
 std::optional<KnownOutOfMemory> RunPlanner::known_out_of_memory(const RunRecord& run) const {
   for (KnownOutOfMemory& known : store_.known_out_of_memory(run.family)) {
-    if (runs_out_here(run.spec, known.run, known.attempt, known.device_kind)) return known;
+    if (known.device_kind == settings_.device_kind(run.spec)) return known;
   }
   return std::nullopt;
-}
-
-// True if a run with this specification would run out of memory here as well. `attempt` of the
-// earlier run `run` ran out of memory on `device_kind`.
-bool RunPlanner::runs_out_here(const RunSpec& spec, int64_t run, int attempt,
-                               const std::string& device_kind) const {
-  const bool was_reported_by_rank =
-      std::ranges::any_of(store_.rank_ends(run, attempt), [](const RankEnd& end) {
-        return end.kind == RankEndKind::kFailed &&
-               end.exit_code == static_cast<int64_t>(ExitCode::kOutOfMemory);
-      });
-  return runs_out_on(settings_.device_kind(spec), spec, {device_kind, was_reported_by_rank});
 }
 
 // Returns the steps of doubled keys that --only leaves out. Their runs stay in the experiment's
@@ -338,45 +266,14 @@ bool RunPlanner::is_to_launch(const Step& step, const RunRecord& record) {
   return is_to_launch;
 }
 
-// True if the run's out-of-memory result still counts. It does not if the run may fit here, in a
-// job or container with more memory. A result from another device always counts.
-bool RunPlanner::ran_out_here(const RunRecord& record, const RunSpec& spec) const {
-  if (!settings_.device_kind) return true;
-  const std::vector<AttemptRecord> attempts = store_.attempts(record.id);
-  const auto ran_out = std::ranges::find(attempts.rbegin(), attempts.rend(),
-                                         RunStatus::kOutOfMemory, &AttemptRecord::status);
-  if (ran_out == attempts.rend()) return true;
-  const std::string& there = ran_out->device_kind;
-  const bool is_on_this = spec.device == DeviceKind::kCpu
-                              ? there.starts_with("cpu")
-                              : are_of_one_device(there, settings_.device_kind(spec));
-  return !is_on_this || runs_out_here(spec, record.id, ran_out->attempt, there);
-}
-
-// True unless the run finished with more memory of its host than there is now.
-bool RunPlanner::finishes_here(const RunRecord& record, const RunSpec& spec) const {
-  if (!settings_.device_kind || spec.device != DeviceKind::kCpu) return true;
-  const std::string here = settings_.device_kind(spec);
-  const std::optional<int64_t> limit_mib = memory_limit_mib(here);
-  const std::vector<AttemptRecord> attempts = store_.attempts(record.id);
-  const auto finished = std::ranges::find(attempts.rbegin(), attempts.rend(), RunStatus::kFinished,
-                                          &AttemptRecord::status);
-  if (!limit_mib || finished == attempts.rend()) return true;
-  const std::optional<int64_t> had_mib = memory_limit_mib(finished->device_kind);
-  return !are_of_one_device(finished->device_kind, here) || (had_mib && *had_mib <= *limit_mib);
-}
-
 // Returns whether to launch the run. Records an out-of-memory result if the run is known not to
 // fit.
 bool RunPlanner::decide(const Step& step, const RunRecord& record) {
-  const bool has_result =
-      record.status == RunStatus::kFinished ||
-      (record.status == RunStatus::kOutOfMemory && ran_out_here(record, step.run.spec));
   switch (step.decision) {
     case Decision::kLaunch:
       return true;
     case Decision::kLaunchUnlessResult:
-      return settings_.rerun || !has_result;
+      return settings_.rerun || !is_result(record.status);
     case Decision::kKeepResult:
       return false;
     case Decision::kRecordOutOfMemory:

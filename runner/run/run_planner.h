@@ -6,7 +6,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "contract/spec/run_spec.h"
@@ -20,28 +19,6 @@ namespace fsdp {
 // Returns the value of a doubled key in this family that is expected to be the largest that fits.
 using ExpectedValue = std::function<std::optional<int64_t>(
     const std::shared_ptr<const DoublingSeries>&, const std::string& family)>;
-
-// Returns the devices of a run with this specification: the kinds of GPUs, or "cpu". The memory
-// limit of this process's cgroup is added if there is one.
-std::string device_kind(const RunSpec& spec, const std::string& gpu_kinds);
-// Returns the kind with this memory limit of each host. nullopt: the kind as it is.
-std::string with_memory_limit(const std::string& kind, std::optional<int64_t> limit_bytes);
-// Returns that limit. nullopt: none, or unknown.
-std::optional<int64_t> memory_limit_mib(std::string_view device_kind);
-
-// An attempt that ran out of memory.
-struct RanOut {
-  std::string_view device_kind;       // the attempt's
-  bool was_reported_by_rank = false;  // otherwise the kernel killed a rank
-};
-
-// True if a run with this specification would run out of memory on `device_kind` as well. The
-// device must be the same. The host's memory limit must be known and no larger than before, unless
-// the earlier run hit its GPU's limit or its own memory_limit_gib.
-bool runs_out_on(const std::string& device_kind, const RunSpec& spec, const RanOut& before);
-
-// True if both kinds are of one device, under any memory limit.
-bool are_of_one_device(std::string_view one, std::string_view other);
 
 // The state of a search for the largest value of a doubled key. A job continues the search from it.
 struct SearchState {
@@ -94,7 +71,7 @@ std::optional<RunRecord> next_to_launch(ValueSearch& series, const KnownValues& 
 class RunPlanner {
  public:
   struct Settings {
-    std::function<std::string(const RunSpec&)> device_kind;  // of a run's devices
+    std::function<std::string(const RunSpec&)> device_kind;  // as AttemptStart has it
     bool rerun = false;              // also launch runs with results and runs known not to fit
     ExpectedValue expected_value{};  // where a search begins; empty: at its range's start
     bool skip_oversized = false;     // launch nothing above the expected value
@@ -143,10 +120,6 @@ class RunPlanner {
   std::vector<Step> steps_left_out(const Expansion& expansion);
   bool is_to_launch(const Step& step, const RunRecord& record);
   std::optional<KnownOutOfMemory> known_out_of_memory(const RunRecord& run) const;
-  bool runs_out_here(const RunSpec& spec, int64_t run, int attempt,
-                     const std::string& device_kind) const;
-  bool ran_out_here(const RunRecord& record, const RunSpec& spec) const;
-  bool finishes_here(const RunRecord& record, const RunSpec& spec) const;
   bool decide(const Step& step, const RunRecord& record);
 
   Store& store_;

@@ -9,10 +9,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <string_view>
 #include <system_error>
 
-#include "base/text/bytes_text.h"
+#include "base/system/cgroups.h"
 #include "contract/record/host_memory.h"
 
 namespace fsdp {
@@ -24,49 +23,17 @@ std::string remedy(const StartReport& report) {
          "that of the container)";
 }
 
-// Other programs (shells, editors, this program, its planner) are not blamed if they hold at most
-// 1/20 of the limit, or at most 128 MiB.
-constexpr int64_t kLittlePart = 20;
-constexpr int64_t kLittleBytes = 128 << 20;
-
-// The message for a memory limit of a job or container: "..., 1.25 GiB, was reached".
-std::string limit_text(int64_t bytes) {
-  return fmt::format("{}, {}, was reached", kCgroupLimit, bytes_text(bytes));
-}
-
-// Says who else used the memory under the limit, and what to do. Empty if nobody did.
-std::string who_shared(const ProcessEnd& ended) {
-  const LimitKills& kills = *ended.limit_kills;
-  const int64_t little_bytes = std::max(kills.limit_bytes / kLittlePart, kLittleBytes);
-  if (!ended.was_alone) {
-    return "runs at the same time share this limit: --max-parallel 1 runs one at a time";
+// Explains a rank's death by SIGKILL.
+void explain_kill(bool memory_ran_out, AttemptEnd& end) {
+  if (!memory_ran_out) {
+    end.reason += " (memory may have run out: see dmesg)";
+    return;
   }
-  if (kills.held_bytes > little_bytes) {
-    return fmt::format("other programs hold {} of it: end them, or run where no other program does",
-                       bytes_text(kills.held_bytes));
-  }
-  if (kills.count > ended.ranks_killed) {
-    return "it also ended other programs, which shared this limit: run where no other program does";
-  }
-  return "";
-}
-
-// Judges a rank that was killed by SIGKILL. The run did not fit if the kernel killed processes at
-// the cgroup's memory limit and nobody else used that memory.
-void judge_kill(const ProcessEnd& ended, AttemptEnd& end) {
-  const std::string remedy = "use a smaller model or batch, or fewer ranks on the host";
-  if (ended.limit_kills) {
-    const std::string limit = limit_text(ended.limit_kills->limit_bytes);
-    const std::string others = who_shared(ended);
-    if (others.empty()) end.outcome = LaunchOutcome::kOutOfMemory;
-    end.reason +=
-        others.empty()
-            ? fmt::format(" because {}; {}", limit, remedy)
-            : fmt::format(": meanwhile the kernel ended a process because {}; {}", limit, others);
-  } else if (ended.memory_ran_out) {
-    end.reason +=
-        ": meanwhile the kernel ended a process because the host's memory ran out; " + remedy;
-  }
+  end.outcome = LaunchOutcome::kOutOfMemory;
+  end.reason += fmt::format(
+      ": meanwhile the kernel ended a process because {}; use a smaller model or "
+      "batch, or fewer ranks on the host",
+      kMemoryKill);
 }
 
 }  // namespace
@@ -83,7 +50,7 @@ void SupervisedLaunches::start(const LaunchRequest& request, const SupervisorPla
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, channel) != 0) {
     throw std::system_error(errno, std::generic_category(), "cannot start " + plan.program);
   }
-  const KillsBefore kills_before(kill_counts(), KillsBefore::Clock::now());
+  const int64_t kills_before = memory_kills();
   const pid_t supervisor = fork();
   if (supervisor == 0) supervise(channel[1], plan);
   const int fork_error = errno;
@@ -101,21 +68,15 @@ void SupervisedLaunches::start(const LaunchRequest& request, const SupervisorPla
         report.error_number, std::generic_category(),
         fmt::format("cannot start rank {}: {}{}", std::max(report.rank, 0), what, remedy(report)));
   }
-  for (Running& other : running_) other.is_alone = false;
   running_.push_back({.request = request,
                       .supervisor = supervisor,
                       .process_group = report.process_group,
                       .channel = channel[0],
-                      .kills_before = kills_before,
-                      .is_alone = running_.empty()});
+                      .kills_before = kills_before});
 }
 
 std::vector<std::pair<LaunchRequest, ProcessEnd>> SupervisedLaunches::wait(
     std::chrono::milliseconds timeout) {
-  const KillsBefore::Clock::time_point now = KillsBefore::Clock::now();
-  for (Running& running : running_) {
-    if (running.kills_before.is_due(now)) running.kills_before.note(kill_counts(), now);
-  }
   std::vector<pollfd> channels;
   for (const Running& running : running_) channels.push_back({running.channel, POLLIN, 0});
   if (channels.empty() || poll(channels.data(), channels.size(), int(timeout.count())) <= 0) {
@@ -136,8 +97,6 @@ std::vector<std::pair<LaunchRequest, ProcessEnd>> SupervisedLaunches::wait(
 }
 
 ProcessEnd SupervisedLaunches::finish(const Running& running) {
-  const KillCounts& before = running.kills_before.counts();
-  const KillCounts now = kill_counts();
   ProcessEnd ended;
   const bool is_reported = recv(running.channel, &ended, sizeof ended, 0) == sizeof ended;
   close(running.channel);
@@ -145,9 +104,7 @@ ProcessEnd SupervisedLaunches::finish(const Running& running) {
     kill(-running.process_group, SIGKILL);  // what dead ranks started may still run
     ended = {.outcome = LaunchOutcome::kUnseen, .killed = true};
   }
-  ended.memory_ran_out = now.of_host && before.of_host && *now.of_host > *before.of_host;
-  ended.limit_kills = limit_kills(before.cgroups, now.cgroups);
-  ended.was_alone = running.is_alone;
+  ended.memory_ran_out = ended.wait_status == SIGKILL && memory_kills() > running.kills_before;
   waitpid(running.supervisor, nullptr, 0);
   return ended;
 }
@@ -190,42 +147,10 @@ AttemptEnd attempt_end(const LaunchRequest& request, const ProcessEnd& processes
       break;
     case LaunchOutcome::kFailed:
       end.reason = describe(rank, processes.wait_status);
-      if (processes.wait_status == SIGKILL) judge_kill(processes, end);
+      if (processes.wait_status == SIGKILL) explain_kill(processes.memory_ran_out, end);
       break;
   }
   return end;
-}
-
-std::optional<int64_t> out_of_memory_kills(const std::filesystem::path& file) {
-  return count_in(file, "oom_kill");
-}
-
-std::optional<LimitKills> limit_kills(const std::vector<CgroupMemory>& before,
-                                      const std::vector<CgroupMemory>& after) {
-  const bool are_the_same =
-      std::ranges::equal(before, after, {}, &CgroupMemory::folder, &CgroupMemory::folder);
-  if (!are_the_same || after.empty() || after.front().kills <= before.front().kills) {
-    return std::nullopt;
-  }
-  // In cgroups of version 1, the count of a cgroup leaves out kills in the cgroups below it.
-  const int64_t own_kills = after.front().kills - before.front().kills;
-  std::optional<LimitKills> found;
-  for (size_t i = 0; i < after.size(); ++i) {
-    const bool was_hit = after[i].limit_hits > before[i].limit_hits;
-    if (!was_hit || after[i].limit_bytes == CgroupMemory::kNoLimit) continue;
-    if (found && found->limit_bytes <= after[i].limit_bytes) continue;
-    found = {.limit_bytes = after[i].limit_bytes,
-             .count = std::max(own_kills, after[i].kills - before[i].kills),
-             .held_bytes = after[i].held_bytes};
-  }
-  return found;
-}
-
-KillCounts kill_counts() { return {.of_host = out_of_memory_kills(), .cgroups = memory_cgroups()}; }
-
-void KillsBefore::note(KillCounts counts, Clock::time_point now) {
-  counts_ = std::exchange(later_, std::move(counts));
-  later_at_ = now;
 }
 
 }  // namespace fsdp

@@ -82,7 +82,6 @@ class Supervisor {
   std::optional<ProcessEnd> failure_;
   bool all_succeeded_ = true;
   bool killed_ = false;
-  int ranks_killed_ = 0;
 };
 
 StartReport Supervisor::start() {
@@ -193,8 +192,6 @@ void Supervisor::record(pid_t process, int wait_status) {
   if (ended_with(wait_status, ExitCode::kOk)) return;
   all_succeeded_ = false;
   killed_ |= WIFSIGNALED(wait_status);
-  const bool has_sigkill = WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL;
-  if (has_sigkill && stage_ != Stage::kKilling) ++ranks_killed_;
   const bool out_of_memory = ended_with(wait_status, ExitCode::kOutOfMemory);
   const bool told_to_stop = stage_ == Stage::kTerminating || stage_ == Stage::kKilling;
   const ProcessEnd ending{
@@ -263,7 +260,6 @@ ProcessEnd Supervisor::report() const {
   const bool stopped = stopped_as_ && !all_succeeded_ && !out_of_memory;
   ProcessEnd end = stopped ? ProcessEnd{.outcome = *stopped_as_} : failure_.value_or(ProcessEnd{});
   end.killed = killed_;
-  end.ranks_killed = ranks_killed_;
   return end;
 }
 

@@ -58,29 +58,16 @@ struct StartReport {
   int process_group = 0;  // of the ranks
 };
 
-// The processes that the kernel killed because a cgroup reached its memory limit.
-struct LimitKills {
-  int64_t limit_bytes = 0;
-  int64_t count = 0;       // killed processes that shared the limit
-  int64_t held_bytes = 0;  // the cgroup's memory in use after the kills
-};
-
 // The end of a launch's processes. It is the supervisor's last message, when no process is left.
 // kUnseen: the supervisor was killed.
 struct ProcessEnd {
   LaunchOutcome outcome = LaunchOutcome::kExited;
   int first_rank = -1;
-  int wait_status = 0;   // of first_rank, as waitpid gives it
-  bool killed = false;   // a rank was ended by a signal
-  int ranks_killed = 0;  // by SIGKILL that the supervisor did not send
-
-  // The runner sets the following members.
-  // True if the kernel killed a process of the host for lack of memory in the launch's last minute.
+  int wait_status = 0;  // of first_rank, as waitpid gives it
+  bool killed = false;  // a rank was ended by a signal
+  // Set by the runner: the kernel killed a process of the runner's cgroup meanwhile, because memory
+  // ran out.
   bool memory_ran_out = false;
-  // The kills for the memory limit of this process's job or container (cgroup). nullopt: none.
-  std::optional<LimitKills> limit_kills{};
-  // True if no other launch used the same memory at any time.
-  bool was_alone = true;
 };
 
 // True if the process exited with `code`. `wait_status` comes from waitpid().

@@ -128,7 +128,8 @@ struct ComparisonRow : AttemptSummary {
   bool has_losses() const { return steps.value_or(0) > 0; }
   // The same for its validation loss.
   bool has_validation_losses() const { return token_accuracy_last.has_value(); }
-  // Returns the limit that an out_of_memory run exceeded; nullopt: unknown, or the host's memory.
+  // Returns the limit that an out_of_memory run exceeded; nullopt: unknown, or the host's memory,
+  // as in results of earlier versions.
   std::optional<double> exceeded_limit_bytes() const {
     if (says_host_memory(reason)) return std::nullopt;
     if (!(memory_limit_gib > 0)) return device_memory_bytes;

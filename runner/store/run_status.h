@@ -20,7 +20,7 @@ enum class RunStatus {
   kRunning,
   kFinished,
   kOutOfMemory,
-  // Memory of the host ran out, and the experiment does not ask about the limit. No result.
+  // The memory of the host, or of a job or container on it, ran out. No result.
   kOutOfHostMemory,
   kFailed,
   kInterrupted,

@@ -229,16 +229,14 @@ std::vector<int64_t> Store::values_with_result(std::string_view experiment,
 
 std::vector<KnownOutOfMemory> Store::known_out_of_memory(std::string_view family) const {
   std::vector<KnownOutOfMemory> known;
-  for (auto& row :
-       sql("select r.id, a.attempt, r.experiment, r.point, r.family_value, "
-           "  a.device_kind from runs r "
-           "join experiments e on e.name = r.experiment and e.source = '' "
-           "join attempts a on a.run = r.id and a.attempt = "
-           "  (select max(attempt) from attempts where run = r.id and status not in " +
-           cut_short_statuses() +
-           ") where r.family = ? and r.family <> '' and a.status = 'out_of_memory' "
-           "order by r.family_value, a.started_unix_ms")
-           .rows<int64_t, int, std::string, std::string, int64_t, std::string>(family)) {
+  for (auto& row : sql("select r.experiment, r.point, r.family_value, a.device_kind from runs r "
+                       "join experiments e on e.name = r.experiment and e.source = '' "
+                       "join attempts a on a.run = r.id and a.attempt = "
+                       "  (select max(attempt) from attempts where run = r.id and status not in " +
+                       cut_short_statuses() +
+                       ") where r.family = ? and r.family <> '' and a.status = 'out_of_memory' "
+                       "order by r.family_value, a.started_unix_ms")
+                       .rows<std::string, std::string, int64_t, std::string>(family)) {
     known.push_back(std::make_from_tuple<KnownOutOfMemory>(std::move(row)));
   }
   return known;

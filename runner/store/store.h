@@ -38,8 +38,6 @@ struct InputOfRun {
 
 // A run that ran out of memory, and that belongs to a family of runs with one doubled key.
 struct KnownOutOfMemory {
-  int64_t run = 0;
-  int attempt = 0;
   std::string experiment;
   std::string point;
   int64_t value = 0;        // of the doubled key

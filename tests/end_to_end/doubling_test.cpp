@@ -146,14 +146,29 @@ TEST_CASE("what ran out of memory is not launched again in another experiment, b
         "12 out_of_memory 1");
 }
 
+TEST_CASE("what ran out of memory on another device is launched") {
+  const Workplace workplace = doubling("  - {name: FSDP}\n");
+  CHECK(workplace.run({"experiment.yaml"}, fits_up_to(2)).status == 0);
+  CHECK(values(workplace) == "1 finished 1; 2 finished 1; 3 out_of_memory 1; 4 out_of_memory 1");
+  // Earlier versions recorded the host's memory limit.
+  Database(workplace.results() / "results.sqlite")
+      .execute("update attempts set device_kind = 'cpu, memory limit 900 MiB'");
+  const Ended ended = workplace.run({"experiment.yaml"}, fits_up_to(3));
+  INFO(ended.errors);
+  CHECK(ended.status == 0);
+  CHECK(values(workplace) == "1 finished 1; 2 finished 1; 3 finished 2; 4 out_of_memory 2");
+}
+
 TEST_CASE("a run that fails ends its series, which goes on when the run is tried again") {
   const Workplace workplace = doubling(kTwoFamilies);
-  const Ended ended =
-      workplace.run({"experiment.yaml"}, {{"STUB_RULES",
-                                           "point=FSDP,batch_above=1,fail=the disk is full; "
-                                           "batch_above=2,out_of_memory=no room"}});
+  const auto [action, status] = GENERATE(table<std::string, std::string>(
+      {{"fail=the disk is full", "failed"},
+       {"out_of_memory=out of memory on the host", "out_of_host_memory"}}));
+  const Ended ended = workplace.run({"experiment.yaml"},
+                                    {{"STUB_RULES", "point=FSDP,batch_above=1," + action +
+                                                        "; batch_above=2,out_of_memory=no room"}});
   CHECK(ended.status == 1);
-  CHECK(values(workplace) == "1 finished 1; 2 failed 1");
+  CHECK(values(workplace) == "1 finished 1; 2 " + status + " 1");
   CHECK_THAT(ended.output, Contains("largest batch.size_per_rank that fits: 1 for FSDP so far"));
   CHECK_THAT(values(workplace, "after"), Contains("2 finished 1; 3 out_of_memory 1"));
   CHECK(workplace.run({"experiment.yaml"}, fits_up_to(3)).status == 0);

@@ -154,23 +154,6 @@ TEST_CASE("a job that runs again left alone the values that an earlier job had c
         "FSDP size_per_rank=4 out_of_memory 2");
 }
 
-TEST_CASE("a value that finished with more memory is tried again with less") {
-  const Workplace workplace(
-      "  - {name: FSDP}\nsweep: {double: {batch.size_per_rank: {from: 1, to: 16}}}\n",
-      "{train.steps: 2, device: cpu, slurm.mode: allocation}");
-  Submission first(workplace, {.set = {"slurm.mem=80M"}});
-  first.run({{"STUB_RULES", "batch_above=5,out_of_memory=no room"}, {"SLURM_MEM_PER_NODE", "80"}});
-  CHECK(first.follow().empty());
-  const auto next_with = [&](const std::string& memory) {
-    return Submission(workplace, {.token = memory, .set = {"slurm.mem=" + memory}})
-        .runs()
-        .front()
-        .family_value;
-  };
-  CHECK(next_with("100M") == 8);
-  CHECK(next_with("50M") == 1);
-}
-
 TEST_CASE("near its time limit a job saves, is requeued, and goes on where it was") {
   const auto [base, requeue, end] = GENERATE(table<std::string, std::string, std::string>(
       {{kBase, "requeue 12\n", "quick finished 1, slow finished 2, last finished 1"},

@@ -86,11 +86,11 @@ TEST_CASE("one rank that the system refuses memory ends the run of all") {
   std::filesystem::permissions(workplace / "limited", std::filesystem::perms::owner_all);
   const Ended ended = workplace.run();
   INFO(ended.errors);
-  CHECK(ended.status == 0);
+  CHECK(ended.status == 1);
   CHECK(nobody_left_in(workplace));
   const std::vector<ComparisonRow> found = rows(workplace);
   REQUIRE(found.size() == 2);
-  CHECK(found[0].status == RunStatus::kOutOfMemory);
+  CHECK(found[0].status == RunStatus::kOutOfHostMemory);
   CHECK_THAT(found[0].reason, StartsWith("rank 1: CPU out of memory. Tried to allocate ") &&
                                   Contains("the system refused"));
   CHECK(found[0].reason_rank == 1);

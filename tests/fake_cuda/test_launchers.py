@@ -98,7 +98,7 @@ def test_random_kills_under_fsdp_run(lab, request, seed):
         runner = lab.start(name, spec)
         kill_at(event, killed, ranks, lambda: lab.run_folder(name), runner)
         assert runner.wait(timeout=LIMIT_S) == 1
-        assert f"{name}: failed: rank {killed} killed by signal 9, " in lab.output()
+        assert f"{name}: failed: rank {killed} killed by signal 9 (" in lab.output()
         folder = lab.run_folder(name)
         check_others_name(killed, ranks, folder)
         checkpoint = last_checkpoint(folder)

@@ -45,7 +45,7 @@ Failure failure_of(const std::exception_ptr& error) {
   } catch (const c10::OutOfMemoryError& memory_error) {
     return failure(ExitCode::kOutOfMemory, memory_error.what_without_backtrace());
   } catch (const std::bad_alloc&) {
-    return failure(ExitCode::kOutOfMemory, std::string(kOutOfHostMemory));
+    return failure(ExitCode::kOutOfMemory, std::string(kNoHostMemory));
   } catch (const CommunicationError& communication_error) {
     return failure(ExitCode::kCommunication, communication_error.what());
   } catch (const c10::DistBackendError& backend_error) {

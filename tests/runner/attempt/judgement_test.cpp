@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "contract/record/host_memory.h"
+
 using namespace fsdp;
 
 namespace {
@@ -50,11 +52,6 @@ AttemptEnd requeued(AttemptEnd end = launch(LaunchOutcome::kUnseen)) {
   return end;
 }
 
-AttemptEnd sharing_memory(AttemptEnd end) {
-  end.shares_memory = true;
-  return end;
-}
-
 // Judges as the runner that started the attempt.
 Ending judge_here(const AttemptEnd& seen, std::span<const RankEnd> ranks) {
   return judge(ranks, seen);
@@ -74,10 +71,13 @@ TEST_CASE("a result that ranks reported outranks whatever became of the job") {
 }
 
 TEST_CASE("what Slurm says of a task decides where ranks have no result") {
-  const std::vector<std::pair<std::string, RunStatus>> expected{
-      {"OUT_OF_MEMORY", kOutOfMemory}, {"TIMEOUT", kTimeLimit},    {"DEADLINE", kTimeLimit},
-      {"PREEMPTED", kPreempted},       {"NODE_FAIL", kNodeFailed}, {"BOOT_FAIL", kNodeFailed},
-      {"CANCELLED", kCancelled}};
+  const std::vector<std::pair<std::string, RunStatus>> expected{{"OUT_OF_MEMORY", kOutOfHostMemory},
+                                                                {"TIMEOUT", kTimeLimit},
+                                                                {"DEADLINE", kTimeLimit},
+                                                                {"PREEMPTED", kPreempted},
+                                                                {"NODE_FAIL", kNodeFailed},
+                                                                {"BOOT_FAIL", kNodeFailed},
+                                                                {"CANCELLED", kCancelled}};
   for (const auto& [state, status] : expected) {
     INFO(state);
     CHECK(judge(kSilent, in_job(ended_task(state))).status == status);
@@ -85,17 +85,26 @@ TEST_CASE("what Slurm says of a task decides where ranks have no result") {
           status);
   }
   CHECK(judge(kSilent, in_job(ended_task("OUT_OF_MEMORY"))).reason ==
-        "the job's memory limit (slurm.mem) was reached, after step 3");
+        "the job's memory limit (slurm.mem) was reached, after step 3; raise slurm.mem");
 }
 
-TEST_CASE("memory that runs of a job shared makes none of them one that does not fit") {
-  const std::optional<TaskState> ran_out = ended_task("OUT_OF_MEMORY");
-  const Ending killed = judge(kSilent, sharing_memory(in_job(ran_out)));
-  CHECK(killed.status == kFailed);
-  CHECK_THAT(killed.reason, Catch::StartsWith("the job ended as OUT_OF_MEMORY, and rank 0 "));
-  const AttemptEnd told = in_job(ran_out, launch(LaunchOutcome::kInterrupted));
-  CHECK(judge(kAsked, sharing_memory(told)).status == kInterrupted);
-  CHECK(judge(kRanOut, sharing_memory(in_job(ran_out))).status == kOutOfMemory);
+TEST_CASE("memory of the host that ran out is no answer about what fits") {
+  const auto said = [](std::string_view words) {
+    return std::vector{rank_end(0, Said::kFailed, 3, "limit " + std::string(words) + ", 1 MiB"),
+                       rank_end(1, Said::kNone)};
+  };
+  for (const std::string_view words : {kNoHostMemory, kRefusedBySystem, kCgroupLimit}) {
+    INFO(words);
+    const Ending here = judge(said(words), launch(LaunchOutcome::kOutOfMemory, "rank 0 ...", 0));
+    CHECK(here.status == kOutOfHostMemory);
+    CHECK_FALSE(here.is_result());
+    CHECK_THAT(here.reason, Catch::EndsWith(", 1 MiB"));
+    CHECK_THAT(judge(said(words), in_job(ended_task("FAILED"))).reason,
+               Catch::EndsWith(", 1 MiB; raise slurm.mem"));
+  }
+  const AttemptEnd seen = launch(LaunchOutcome::kOutOfMemory, std::string(kSlurmLimitReached));
+  CHECK(judge(kSilent, in_job(ended_task("FAILED"), seen)).status == kOutOfHostMemory);
+  CHECK(judge(said("5 MiB"), in_job(ended_task("FAILED"), seen)).status == kOutOfMemory);
 }
 
 TEST_CASE("a batch script that came to its end says how its ranks ended") {
@@ -141,7 +150,7 @@ TEST_CASE("a task that ended before its run started") {
   CHECK(judge_without_attempt(ended_task("CANCELLED", ""), "").reason ==
         "the job was cancelled before the run started");
   CHECK(judge_without_attempt(ended_task("NODE_FAIL"), "").status == kNodeFailed);
-  CHECK(judge_without_attempt(ended_task("OUT_OF_MEMORY"), "").status == kFailed);
+  CHECK(judge_without_attempt(ended_task("OUT_OF_MEMORY"), "").status == kOutOfHostMemory);
   const Ending failed = judge_without_attempt(ended_task("FAILED"), "slurm/12.out");
   CHECK(failed.status == kFailed);
   CHECK_THAT(failed.reason, Catch::Contains("slurm/12.out"));

@@ -201,7 +201,7 @@ TEST_CASE("a rank killed by a signal ends the launch, and no process is left") {
                                           kHang),
                                 kShort);
   CHECK(result.outcome == LaunchOutcome::kFailed);
-  CHECK(result.reason == "rank 2 killed by signal 9");
+  CHECK(result.reason == "rank 2 killed by signal 9 (memory may have run out: see dmesg)");
   CHECK(result.first_rank == 2);
   for (const char* name : {"process0", "process1", "process2", "process3"}) {
     CHECK(is_gone(folder.process_id(name)));
@@ -234,7 +234,7 @@ TEST_CASE("a failed communication gives way to its cause") {
   SECTION("a signal") {
     const AttemptEnd result = run(shell(folder, 2, after_rank_0 + "kill -9 $$"));
     CHECK(result.outcome == LaunchOutcome::kFailed);
-    CHECK(result.reason == "rank 1 killed by signal 9");
+    CHECK(result.reason == "rank 1 killed by signal 9 (memory may have run out: see dmesg)");
   }
   SECTION("nothing else") {
     const AttemptEnd result = run(shell(folder, 2, after_rank_0 + "exit 4"));

@@ -244,24 +244,6 @@ TEST_CASE("of a step that OverMemoryKill kills, only the job's output may say wh
   CHECK(not_killed.outcome == LaunchOutcome::kFailed);
 }
 
-TEST_CASE("a memory limit that steps share says of none of them that it does not fit") {
-  const FakeSrun slurm;
-  slurm.let("srun", R"(case "$*" in
-*other*) echo > $FAKE_SLURM/started; while :; do sleep 0.01; done;;
-esac
-echo 'slurmstepd: error: Detected 1 oom-kill event(s) in StepId=12.0.' >&2; exit 253)");
-  Allocation job = allocation(1, 4);
-  job.slurm.max_parallel = 2;
-  StepLauncher launcher(job, kShort);
-  launcher.start(slurm.request(1, "other", 2));
-  slurm.line("started");
-  launcher.start(slurm.request(7, "lab", 2));
-  const AttemptEnd result = wait_for_one(launcher);
-  CHECK(result.run == 7);
-  CHECK(result.outcome == LaunchOutcome::kFailed);
-  CHECK_THAT(result.reason, Contains("slurm.max_parallel 1"));
-}
-
 TEST_CASE("a step is asked to stop by the signal that srun forwards") {
   const FakeSrun slurm;
   check_stops(slurm,
