@@ -10,18 +10,18 @@
 #include <utility>
 
 #include "base/files/digest.h"
+#include "base/files/whole_file.h"
 #include "base/text/config_error.h"
 #include "contract/record/run_paths.h"
 #include "contract/spec/run_spec_yaml.h"
 #include "contract/spec/yaml_value.h"
 #include "formats/inputs/inputs.h"
 #include "runner/cluster/job_submission.h"
-#include "base/files/whole_file.h"
 #include "runner/run/attempt.h"
 #include "runner/run/attempt_files.h"
 #include "runner/run/planned_runs.h"
-#include "runner/store/record_files.h"
 #include "runner/run/run_planner.h"
+#include "runner/store/record_files.h"
 #include "runner/store/run_folders.h"
 
 namespace fsdp {

@@ -10,13 +10,13 @@
 #include <system_error>
 #include <utility>
 
+#include "base/files/whole_file.h"
 #include "base/system/unix_time.h"
 #include "contract/record/run_paths.h"
 #include "contract/spec/yaml_value.h"
 #include "runner/cluster/complaints.h"
 #include "runner/cluster/request.h"
 #include "runner/cluster/script.h"
-#include "base/files/whole_file.h"
 #include "runner/run/attempt_files.h"
 #include "runner/run/planned_runs.h"
 

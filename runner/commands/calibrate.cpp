@@ -8,13 +8,13 @@
 #include <memory>
 #include <system_error>
 
+#include "base/files/whole_file.h"
 #include "base/text/utf8.h"
 #include "contract/plan/calibration.h"
 #include "contract/spec/run_spec_yaml.h"
 #include "formats/inputs/inputs.h"
 #include "runner/cluster/step_launcher.h"
 #include "runner/commands/options.h"
-#include "base/files/whole_file.h"
 #include "runner/run/local_launcher.h"
 #include "runner/run/locks.h"
 #include "runner/run/run_loop.h"

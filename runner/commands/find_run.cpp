@@ -9,6 +9,7 @@
 #include <iterator>
 #include <system_error>
 
+#include "base/files/whole_file.h"
 #include "base/text/config_error.h"
 #include "base/text/utf8.h"
 #include "contract/spec/yaml_value.h"
@@ -16,7 +17,6 @@
 #include "runner/cluster/queue.h"
 #include "runner/cluster/script.h"
 #include "runner/experiment/experiment.h"
-#include "base/files/whole_file.h"
 #include "runner/series/run_keys.h"
 #include "runner/store/list_name.h"
 #include "runner/table/names.h"

@@ -9,11 +9,11 @@
 #include <ranges>
 #include <stdexcept>
 
+#include "base/files/whole_file.h"
 #include "base/system/program.h"
 #include "base/text/utf8.h"
 #include "runner/experiment/sweep.h"
 #include "runner/host/doctor.h"
-#include "base/files/whole_file.h"
 #include "runner/table/terminal_text.h"
 
 namespace fsdp {
@@ -149,7 +149,9 @@ std::vector<std::string> gpu_warnings(const Expansion& expansion, const std::vec
 }
 
 Store existing_results(const std::filesystem::path& results) {
-  const auto warn = [](const std::string& line) { std::cerr << "fsdp-run: " << visible_line(line) << '\n'; };
+  const auto warn = [](const std::string& line) {
+    std::cerr << "fsdp-run: " << visible_line(line) << '\n';
+  };
   if (has_results(results)) return Store(results, StoreUse::kExisting, warn);
   std::string hint;
   for (const char* above : {"..", "../.."}) {

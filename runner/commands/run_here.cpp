@@ -113,9 +113,9 @@ ExitCode run_here(std::vector<RunRecord> runs, RunPlanner& planner, const RunLis
                           .share = options.share});
   FileDigests digests;
   for (const RunRecord& run : runs) digests.take(listeners.store, run.spec);
-  Journal journal(
-      settings.results, digests,
-      [&](const RunRecord& ended, RunStatus status) { return planner.after(ended, status); });
+  Journal journal(settings.results, digests, [&](const RunRecord& ended, RunStatus status) {
+    return planner.after(ended, status);
+  });
   RunLoop loop(journal, &listeners.store, launcher, listeners.progress, std::move(settings));
   const ExitCode code = loop.run(std::move(runs));
   bring_up_to_date(listeners, digests);

@@ -5,12 +5,12 @@
 #include <fstream>
 #include <stdexcept>
 
+#include "base/files/whole_file.h"
 #include "base/text/config_error.h"
 #include "base/text/foreign_json.h"
 #include "base/text/json.h"
 #include "contract/spec/run_spec_yaml.h"
 #include "contract/spec/yaml_value.h"
-#include "base/files/whole_file.h"
 #include "runner/store/results_unavailable.h"
 #include "runner/store/run_folders.h"
 

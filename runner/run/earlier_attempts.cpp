@@ -67,7 +67,8 @@ void adopt_attempts_by_hand(const Store& store, const std::filesystem::path& res
       if (start) {
         write_start(paths, attempt, *start);
       } else {
-        say(fmt::format("{}: attempt {}, started by hand, has not ended, or was killed, and is not "
+        say(
+            fmt::format("{}: attempt {}, started by hand, has not ended, or was killed, and is not "
                         "recorded",
                         run.point, attempt));
       }
@@ -103,8 +104,9 @@ int recover_attempts(Store& store, const std::filesystem::path& results,
     const bool is_seen = end.outcome != LaunchOutcome::kUnseen;
     const std::string& job = found.start.slurm_job;
     if (!is_seen && !job.empty() && !reports_decide(store.rank_ends(run.id, found.attempt))) {
-      say(fmt::format("{}: attempt {}, of the job {}, has not ended, or was killed, and is not recorded", run.point,
-                      found.attempt, job));
+      say(fmt::format(
+          "{}: attempt {}, of the job {}, has not ended, or was killed, and is not recorded",
+          run.point, found.attempt, job));
       continue;
     }
     if (!is_seen) end.ended_unix_ms = found.start.started_unix_ms;

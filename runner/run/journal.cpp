@@ -43,9 +43,8 @@ int Journal::begin(const RunRecord& run, const AttemptStart& start, std::string&
   check_are_there(results_);  // inputs may be in the folder
   const RunPaths paths(results_ / run.folder);
   const auto claimed = claimed_.find(run.id);
-  int attempt = claimed == claimed_.end()
-                    ? std::max(run.attempt + 1, first_free_attempt(paths))
-                    : claimed->second;
+  int attempt = claimed == claimed_.end() ? std::max(run.attempt + 1, first_free_attempt(paths))
+                                          : claimed->second;
   try {
     if (begins_anew(run)) set_checkpoints_aside(paths, std::max(run.attempt, 1));
     write_spec(paths, spec_of_attempt(run.spec, paths));

@@ -48,13 +48,11 @@ void EventTail::lose(File& file, int64_t lines, const std::string& what) {
 bool EventTail::follows(File& file, const Event& event) {
   const int64_t known = file.at.last_sequence + file.at.skipped_since + file.at.unknown_since;
   if (event.sequence <= file.at.last_sequence) {
-    lose(file, 1,
-         fmt::format("skipped a line that repeats the sequence {}", event.sequence));
+    lose(file, 1, fmt::format("skipped a line that repeats the sequence {}", event.sequence));
     return false;
   }
   if (const int64_t lost = event.sequence - known - 1; lost > 0) {
-    lose(file, lost,
-         fmt::format("{} lines before this one are missing, by their sequence", lost));
+    lose(file, lost, fmt::format("{} lines before this one are missing, by their sequence", lost));
   }
   file.at.last_sequence = event.sequence;
   file.at.skipped_since = file.at.unknown_since = 0;

@@ -11,8 +11,8 @@
 namespace fsdp {
 
 // Follows the events files of one attempt, while its ranks write them or after a runner was killed.
-// It starts at the beginning of the files, unless go_to() is called. Each poll opens the files anew,
-// because only this makes new data visible on network file systems.
+// It starts at the beginning of the files, unless go_to() is called. Each poll opens the files
+// anew, because only this makes new data visible on network file systems.
 class EventTail {
  public:
   using Warn = std::function<void(const std::string&)>;

@@ -85,7 +85,8 @@ void make_folder(const path& results, const path& folder) {
 path lists_folder(const path& results) { return results / "lists"; }
 
 path text_file(const path& results, const std::string& digest) {
-  const bool is_digest = std::ranges::all_of(digest, [](unsigned char c) { return std::isalnum(c); });
+  const bool is_digest =
+      std::ranges::all_of(digest, [](unsigned char c) { return std::isalnum(c); });
   if (!is_digest) throw std::runtime_error("no digest: '" + digest + "'");
   return results / "texts" / (digest + ".yaml");
 }
@@ -133,7 +134,8 @@ void remove_verdict(const RunPaths& run, int attempt) {
 }
 
 void write_job(const path& results, const JobRecord& job) {
-  if (!is_job_folder(job.folder)) throw std::runtime_error("no folder of a job: " + job.folder.string());
+  if (!is_job_folder(job.folder))
+    throw std::runtime_error("no folder of a job: " + job.folder.string());
   make_folder(results, job.folder);
   const std::string text = JsonObject().add_fields(job).add("tasks", job.tasks).text();
   replace_file(job_file(results, job.folder), text + '\n');

@@ -44,8 +44,8 @@ Store::Store(const path& results, StoreUse use, WarnOfFile warn)
       database_(open_results(results, use)),
       inode_(inode_of(database_.file())) {
   if (use == StoreUse::kCreate) return;
-  const bool may_write =
-      access(results.c_str(), W_OK) == 0 && (inode_ == 0 || access(database_.file().c_str(), W_OK) == 0);
+  const bool may_write = access(results.c_str(), W_OK) == 0 &&
+                         (inode_ == 0 || access(database_.file().c_str(), W_OK) == 0);
   try {
     if (!may_write && inode_ != 0) database_ = Database::copy_of(database_.file());
     sync();
@@ -136,9 +136,10 @@ RunRecord Store::numbered(std::string_view experiment, const RunRecord& run) con
   RunRecord record = run;
   record.experiment = experiment;
   record.folder = folder_for(experiment, run);
-  const auto known = sql("select id from runs " + kIsRun)
-                         .value<int64_t>(experiment, run.point, run.hash);
-  record.id = known ? *known : sql("select coalesce(max(id), 0) + 1 from runs").value<int64_t>().value();
+  const auto known =
+      sql("select id from runs " + kIsRun).value<int64_t>(experiment, run.point, run.hash);
+  record.id =
+      known ? *known : sql("select coalesce(max(id), 0) + 1 from runs").value<int64_t>().value();
   return record;
 }
 

@@ -21,8 +21,8 @@
 #include "runner/store/attempts.h"
 #include "runner/store/comparison.h"
 #include "runner/store/records.h"
-#include "runner/store/run_files.h"
 #include "runner/store/results_database.h"
+#include "runner/store/run_files.h"
 #include "runner/store/run_status.h"
 
 // The SQLite database of a results folder: plans, attempts, and the reports of every rank. It is an
@@ -171,8 +171,8 @@ class Store {
   // current list. Attempts of open jobs are left out, because they may well be running.
   std::vector<RunningAttempt> running_attempts(std::string_view experiment) const;
 
-  // Records a job with its tasks, before sbatch is called, and again when it changes. Returns its id,
-  // which is new if job.id is 0.
+  // Records a job with its tasks, before sbatch is called, and again when it changes. Returns its
+  // id, which is new if job.id is 0.
   int64_t record_job(const JobRecord& job);
   void set_slurm_job(int64_t job, std::string_view slurm_job);
   // Forgets a job that Slurm refused, or that never reached Slurm. Its runs stay as they are.
@@ -280,9 +280,9 @@ class Store {
   void settle_status(int64_t run, const RunPaths& paths);
   static std::pair<RunStatus, std::string> standing(const std::vector<AttemptRecord>& attempts);
   void forget_run(const RunRecord& run);
-  // True if the file or folder has not changed since settle() was called for it.
+  // True if the file or folder still has the stamp that settle() recorded.
   bool is_settled(const std::filesystem::path& place) const;
-  void settle(const std::filesystem::path& place);
+  void settle(const std::filesystem::path& place, const std::string& stamp);
   void unsettle(const std::filesystem::path& place);
 
   std::vector<JobRecord> jobs(const std::string& condition, auto value) const;
@@ -309,7 +309,7 @@ class Store {
   StoreUse use_;
   WarnOfFile warn_;
   mutable Database database_;
-  uint64_t inode_;                                       // of the database's file; 0: it is temporary
+  uint64_t inode_;  // of the database's file; 0: it is temporary
   mutable std::map<std::string, Statement> statements_;  // by SQL
   std::map<std::pair<int64_t, int>, Figures> figures_;   // of attempts that are being ingested
 };

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <functional>
 #include <set>
-#include <tuple>
 #include <system_error>
+#include <tuple>
 
 #include "base/system/unix_time.h"
 #include "base/text/foreign_json.h"
@@ -58,9 +58,8 @@ bool Store::is_settled(const path& place) const {
   return stamp && !stamp->empty() && *stamp == stamp_of(results_ / place);
 }
 
-void Store::settle(const path& place) {
-  sql("insert or replace into stamps (place, stamp) values (?, ?)")
-      .run(place, stamp_of(results_ / place));
+void Store::settle(const path& place, const std::string& stamp) {
+  sql("insert or replace into stamps (place, stamp) values (?, ?)").run(place, stamp);
 }
 
 void Store::sync_all() {
@@ -100,9 +99,10 @@ void Store::sync(const std::set<path>& folders) {
 }
 
 void Store::sync_list(const path& file) {
+  const std::string stamp = stamp_of(results_ / file);
   const auto list = read_list(results_ / file, warn_);
   Transaction transaction(database_);
-  settle(file);
+  settle(file, stamp);
   if (list) {
     require_own(list->name);
     sql("insert into experiments (name, title, file, text, profile, compare) "
@@ -131,21 +131,24 @@ std::string Store::keep_text(const std::string& digest) {
 
 void Store::sync_run(const path& folder) {
   Transaction transaction(database_);
+  const std::string stamp = stamp_of(results_ / folder);
   std::error_code hidden;
   const auto run = read_run(results_, folder, warn_);
   if (!run) {
     const bool is_gone = !std::filesystem::exists(results_ / folder, hidden) && !hidden;
     const auto known = sql("select id from runs where folder = ?").value<int64_t>(folder);
     if (is_gone && known) forget_run(this->run(*known).value());
-    is_gone ? unsettle(folder) : settle(folder);
-  } else if (const auto id = put_run(*run)) {
+    is_gone ? unsettle(folder) : settle(folder, stamp);
+  } else if (const auto id = put_run(*run); !id) {
+    settle(folder, stamp);
+  } else {
     const RunPaths paths(results_ / folder);
     bool all_have_begun = true;
     for (const int attempt : attempts_with_folder(paths)) {
       all_have_begun &= sync_attempt(*id, paths, attempt, run->spec);
     }
     settle_status(*id, paths);
-    all_have_begun ? settle(folder) : unsettle(folder);
+    all_have_begun ? settle(folder, stamp) : unsettle(folder);
   }
   transaction.commit();
 }
@@ -162,7 +165,6 @@ std::optional<int64_t> Store::put_run(const RunRecord& run) {
       is_same(read_run(results_, std::get<1>(*known), warn_))) {
     warn_(fmt::format("{}: left out, because {} holds the same run",
                       (results_ / run.folder).string(), std::get<1>(*known).string()));
-    settle(run.folder);
     return std::nullopt;
   }
   require_own(run.experiment);
@@ -195,7 +197,8 @@ std::optional<int64_t> Store::put_run(const RunRecord& run) {
 bool Store::sync_attempt(int64_t run, const RunPaths& paths, int attempt, const RunSpec& spec) {
   using Ended = std::tuple<RunStatus, std::string, int, std::optional<int64_t>>;
   const auto known = sql("select status, reason, coalesce(reason_rank, -1), ended_unix_ms "
-                         "from attempts" + kOfAttempt)
+                         "from attempts" +
+                         kOfAttempt)
                          .value<RunStatus, std::string, int, std::optional<int64_t>>(run, attempt);
   if (!known) {
     const auto start = read_record<AttemptStart>(paths.launch_record(attempt), warn_);
@@ -214,7 +217,8 @@ bool Store::sync_attempt(int64_t run, const RunPaths& paths, int attempt, const 
   read_events(run, paths, attempt, static_cast<int>(spec.strategy.ranks));
   if (is_known) return true;
   sql("update attempts set status = ?, reason = ?, reason_rank = nullif(?, -1), "
-      "ended_unix_ms = max(?, started_unix_ms)" + kOfAttempt)
+      "ended_unix_ms = max(?, started_unix_ms)" +
+      kOfAttempt)
       .run(std::get<0>(now), std::get<1>(now), std::get<2>(now), std::get<3>(now), run, attempt);
   if (verdict) settle_figures(run, attempt);
   return true;
@@ -225,7 +229,8 @@ void Store::read_events(int64_t run, const RunPaths& paths, int attempt, int ran
   for (const auto& [rank, place] :
        sql("select rank, place from ranks" + kOfAttempt + " and place is not null")
            .rows<int, std::string>(run, attempt)) {
-    if (rank < ranks) tail.go_to(rank, value_from_json<EventTail::Place>("", parse_foreign_json(place)));
+    if (rank < ranks)
+      tail.go_to(rank, value_from_json<EventTail::Place>("", parse_foreign_json(place)));
   }
   do {
     const std::vector<std::vector<Event>> events = tail.poll();
@@ -279,8 +284,8 @@ void Store::settle_status(int64_t run, const RunPaths& paths) {
 }
 
 void Store::write_files() {
-  for (const auto& [digest, text] : sql("select digest, text from experiment_texts")
-                                        .rows<std::string, std::string>()) {
+  for (const auto& [digest, text] :
+       sql("select digest, text from experiment_texts").rows<std::string, std::string>()) {
     write_text(results_, digest, text);
   }
   for (RunRecord& run : runs()) {
@@ -293,7 +298,8 @@ void Store::write_files() {
     for (const AttemptRecord& attempt : attempts) {
       make_folder(results_, run.folder / paths.attempt(attempt.attempt).filename());
       if (!std::filesystem::exists(paths.launch_record(attempt.attempt))) {
-        write_record(paths.launch_record(attempt.attempt), static_cast<const AttemptStart&>(attempt));
+        write_record(paths.launch_record(attempt.attempt),
+                     static_cast<const AttemptStart&>(attempt));
       }
       if (attempt.status == RunStatus::kRunning) continue;
       ++ended;
@@ -313,9 +319,10 @@ void Store::write_files() {
 }
 
 void Store::sync_job(const path& folder) {
+  const std::string stamp = stamp_of(results_ / folder);
   const auto job = read_job(results_, folder, warn_);
   Transaction transaction(database_);
-  settle(folder);
+  settle(folder, stamp);
   for (const int64_t id : sql("select id from jobs where folder = ?").rows<int64_t>(folder)) {
     sql("delete from job_tasks where job = ?").run(id);
     sql("delete from jobs where id = ?").run(id);

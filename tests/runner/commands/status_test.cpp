@@ -1,6 +1,7 @@
+#include "runner/commands/status.h"
+
 #include <catch2/catch.hpp>
 
-#include "runner/commands/status.h"
 #include "runner/table/terminal_text.h"
 #include "tests/runner/store/store_fixture.h"
 

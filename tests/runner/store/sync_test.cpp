@@ -117,8 +117,9 @@ TEST_CASE("what another process wrote is seen by the next sync, and nothing chan
   Store reader(results.folder.path());
   const RunRecord& run = results.runs[2];
   results.begin(run, 1);
-  std::ofstream(results.paths(run).events(1, 0)) << to_json_line(event(0, 500, RunStarted())) << '\n'
-                                                 << to_json_line(step_events(1, 1)[0]) << '\n';
+  std::ofstream(results.paths(run).events(1, 0))
+      << to_json_line(event(0, 500, RunStarted())) << '\n'
+      << to_json_line(step_events(1, 1)[0]) << '\n';
   reader.sync();
   CHECK(reader.run(run.id)->status == RunStatus::kRunning);
   CHECK(reader.newest_steps(run.id, 1, 0, 9).size() == 1);
@@ -139,7 +140,8 @@ TEST_CASE("a run's folder that was moved is the run, and a copy of it is not") {
   const path folder = results.folder.path() / results.runs[0].folder;
   std::vector<std::string> warnings;
   results.store.tell_of_files([&](const std::string& line) { warnings.push_back(line); });
-  std::filesystem::copy(folder, folder.string() + "-copy", std::filesystem::copy_options::recursive);
+  std::filesystem::copy(folder, folder.string() + "-copy",
+                        std::filesystem::copy_options::recursive);
   results.store.sync();
   CHECK(rows_of(results.store) == before);
   REQUIRE(warnings.size() == 1);
