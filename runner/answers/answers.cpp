@@ -37,7 +37,7 @@ Texts largest_values(const MemoryFacts& facts) {
 
 // True if the runs could exceed a limit: a GPU's memory, or memory_limit_gib.
 bool has_limit(const Series* row) {
-  return row->median.device == DeviceKind::kCuda || row->median.memory_limit_gib > 0;
+  return row->median.spec.device == DeviceKind::kCuda || row->median.spec.memory_limit_gib > 0;
 }
 
 // "3 of 5; 1 GPU and 4xDDP do not fit in 24.0 GiB; failed: offload"
@@ -88,7 +88,7 @@ std::string difference_text(const MemoryDifference& difference) {
     texts.push_back(fmt::format("1/{} of {}", count, parts_in_words(parts, " and ")));
   }
   if (!difference.absent.empty()) {
-    const bool is_on_host = difference.row->median.offload != Offload::kNone;
+    const bool is_on_host = difference.row->median.spec.strategy.offload != Offload::kNone;
     texts.push_back(fmt::format("no {}{}", parts_in_words(difference.absent, " or "),
                                 is_on_host ? " (on the host)" : ""));
   }

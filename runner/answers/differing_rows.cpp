@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "contract/spec/run_spec_yaml.h"
 #include "runner/answers/answers.h"
 #include "runner/series/run_keys.h"
 #include "runner/series/speeds.h"
@@ -82,13 +83,12 @@ void add_origins(std::vector<Difference>& found, const Runs& runs) {
 // Adds differences in settings. Runs of one point have the same settings if their hashes are equal.
 void add_settings(std::vector<Difference>& found, const Runs& runs_of_point) {
   const ComparisonRow* most = most_common(runs_of_point, &ComparisonRow::hash8);
-  Keys usual;
   for (const ComparisonRow* run : runs_of_point) {
     if (run->hash8.empty() || run->hash8 == most->hash8) continue;
-    if (usual.empty()) usual = keys_beyond(Effect::kHowOnly, *most);
-    const Keys changed = changed_keys(usual, keys_beyond(Effect::kHowOnly, *run));
+    const Keys changed = changed_keys(most->spec, run->spec, Effect::kHowOnly);
     for (const auto& [key, value] : changed) {
-      found.emplace_back(fmt::format("{} {}, not {}", key, value, usual.at(key)), run);
+      const std::string usual = find_run_spec_key(key)->yaml(most->spec);
+      found.emplace_back(fmt::format("{} {}, not {}", key, value, usual), run);
     }
     const bool has_other_files = run->data_digest != most->data_digest;
     if (has_other_files) found.emplace_back("other input files", run);

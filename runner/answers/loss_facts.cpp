@@ -60,7 +60,7 @@ LossAgreement agreement_of(Runs runs) {
       if (known.empty() || known.back().run != run) known.push_back({run, loss});
     }
   }
-  const bool is_fp32 = runs.front()->precision == "fp32";
+  const bool is_fp32 = runs.front()->spec.precision == PrecisionSpec();
   LossAgreement agreement{.runs = std::move(runs),
                           .is_every_step = is_every_step,
                           .allowed = is_fp32 ? kAllowedInFp32 : kAllowedInOthers};
@@ -75,12 +75,11 @@ LossAgreement agreement_of(Runs runs) {
 // --- runs that are not compared ---
 
 // Returns the differences between two runs that may change losses: "other optimizer.learning_rate,
-// train.seed". `other_keys` are the keys of `other`. Empty if no difference is found.
-std::string differing_keys(const ComparisonRow& run, const ComparisonRow& other,
-                           const Keys& other_keys) {
+// train.seed". Empty if no difference is found.
+std::string differing_keys(const ComparisonRow& run, const ComparisonRow& other) {
   std::vector<std::string> names, names_with_dropout;
   if (run.data_digest != other.data_digest) names.push_back("input files");
-  for (const auto& [key, value] : changed_keys(other_keys, keys_beyond(Effect::kNotLosses, run))) {
+  for (const auto& [key, value] : changed_keys(other.spec, run.spec, Effect::kNotLosses)) {
     if (key == "batch.total") continue;  // the total batches are equal
     const bool needs_dropout = find_run_spec_key(key)->effect == Effect::kLossesWithDropout;
     (needs_dropout ? names_with_dropout : names).push_back(key);
@@ -93,15 +92,14 @@ std::string differing_keys(const ComparisonRow& run, const ComparisonRow& other,
 }
 
 // Returns why the losses of two runs need not be equal.
-std::string why_not_compared(const ComparisonRow& run, const ComparisonRow& other,
-                             const Keys& other_keys) {
+std::string why_not_compared(const ComparisonRow& run, const ComparisonRow& other) {
   if (run.loss_digest.empty()) return "no record of the settings that decide the losses";
   if (other.loss_digest.empty())
     return fmt::format("a record of the settings that decide the losses, but {} has none",
                        other.point);
-  if (method_of(row_spec(run)) != method_of(row_spec(other))) return kAnotherMethod;
-  if (run.total_batch != other.total_batch) return "another batch";
-  const std::string keys = differing_keys(run, other, other_keys);
+  if (run.spec.method != other.spec.method) return kAnotherMethod;
+  if (run.spec.batch.total != other.spec.batch.total) return "another batch";
+  const std::string keys = differing_keys(run, other);
   return keys.empty() ? "another loss_digest" : keys;
 }
 
@@ -148,11 +146,10 @@ LossFacts loss_facts(Rows rows) {
     facts.reference_rows = agreeing;
     reference = agreement.runs.front();
   }
-  const Keys keys = keys_beyond(Effect::kNotLosses, *reference);
   const SeriesRows others =
       only(finished, [&](const Series* row) { return !is_among(facts.reference_rows, row); });
   facts.apart = grouped(others, [&](const Series* row) {
-    return why_not_compared(**std::ranges::find_if(row->runs, has_loss), *reference, keys);
+    return why_not_compared(**std::ranges::find_if(row->runs, has_loss), *reference);
   });
   return facts;
 }

@@ -49,7 +49,7 @@ std::optional<BytesOfParts> parts_of(const Series& row) {
            run->memory_allocated_bytes_max == row.median.memory_allocated_bytes_max;
   });
   if (found == row.runs.end()) return std::nullopt;
-  const bool is_sharded = !(*found)->sharding.empty();
+  const bool is_sharded = (*found)->spec.strategy.kind == StrategyKind::kFsdp;
   BytesOfParts parts{};
   for (size_t use = 0; use < kMemoryUses; ++use) {
     parts[static_cast<size_t>(part_of(static_cast<MemoryUse>(use), is_sharded))] +=
@@ -78,7 +78,9 @@ MemoryDifference difference_of(const Series& row, const BytesOfParts& own,
     if (std::abs(more) < small) continue;
     if (own[i] == 0) {
       difference.absent.push_back(part);
-    } else if (const int64_t count = divisor(of_baseline[i], own[i], row.median.ranks); count > 0) {
+    } else if (const int64_t count =
+                   divisor(of_baseline[i], own[i], row.median.spec.strategy.ranks);
+               count > 0) {
       divided.emplace_back(count, part);
     } else {
       difference.changed.emplace_back(part, more);

@@ -5,7 +5,6 @@
 
 #include "contract/spec/yaml_value.h"
 #include "runner/answers/answers.h"
-#include "runner/series/run_keys.h"
 #include "runner/table/names.h"
 #include "runner/table/number_text.h"
 
@@ -25,10 +24,9 @@ std::string common(Rows rows, Of of) {
 }
 
 std::string model_name(const Series& series) {
-  const std::filesystem::path source = text_at(series.spec, "/model/source");
+  const auto& [source, config] = series.median.spec.model;
   if (!source.empty()) return (source.has_filename() ? source : source.parent_path()).filename();
-  const std::string architecture = text_at(series.spec, "/model/config/architecture");
-  return architecture.substr(0, architecture.find("For"));
+  return config.architecture.substr(0, config.architecture.find("For"));
 }
 
 // "Llama 6.62M"
@@ -41,13 +39,11 @@ std::string model(const Series& series) {
 }
 
 std::string data_kind(const Series& series) {
-  const std::string kind = text_at(series.spec, "/data/kind");
-  return kind.empty() ? "" : kind + " data";
+  return fmt::format("{} data", name_of(series.median.spec.data.kind));
 }
 
 std::string row_length(const Series& series) {
-  const int64_t tokens = series.median.sequence_length;
-  return tokens > 0 ? fmt::format("{} tokens a row", tokens) : "";
+  return fmt::format("{} tokens a row", series.median.spec.data.sequence_length);
 }
 
 // "12 steps of 16 sequences"
@@ -55,7 +51,8 @@ std::string steps_and_batch(const Series& series) {
   const ComparisonRow& run = series.median;
   const auto& steps = run.steps_planned ? run.steps_planned : run.steps;
   if (!steps) return "";
-  return fmt::format("{} of {}", counted(*steps, "step"), counted(run.total_batch, "sequence"));
+  return fmt::format("{} of {}", counted(*steps, "step"),
+                     counted(run.spec.batch.total.value_or(0), "sequence"));
 }
 
 // Returns the threads of each rank: "1 thread a rank", or "1-2 threads a rank" if rows differ.
@@ -63,7 +60,7 @@ std::string threads(Rows rows) {
   std::set<int64_t> counts;
   for (const Series* series : rows) {
     const ComparisonRow& run = series->median;
-    if (run.threads && run.device == DeviceKind::kCpu) counts.insert(*run.threads);
+    if (run.threads && run.spec.device == DeviceKind::kCpu) counts.insert(*run.threads);
   }
   if (counts.empty()) return "";
   if (counts.size() == 1) return counted(*counts.begin(), "thread") + " a rank";
@@ -78,15 +75,21 @@ std::string device(const Series& series) {
       name.erase(at, ornament.size());
     }
   }
-  return name.empty() || series.median.device == DeviceKind::kCuda ? name : name + " (CPU)";
+  return name.empty() || series.median.spec.device == DeviceKind::kCuda ? name : name + " (CPU)";
 }
 
 }  // namespace
 
 std::string set_up_of(Rows rows) {
-  const auto precision = [](const Series& series) { return series.median.precision; };
-  const auto ranks = [](const Series& series) { return counted(series.median.ranks, "rank"); };
-  const auto method = [](const Series& series) { return method_of(series.spec); };
+  const auto precision = [](const Series& series) {
+    return precision_text(series.median.spec.precision);
+  };
+  const auto ranks = [](const Series& series) {
+    return counted(series.median.spec.strategy.ranks, "rank");
+  };
+  const auto method = [](const Series& series) {
+    return std::string(name_of(series.median.spec.method));
+  };
   const std::string common_method = common(rows, method);
   const bool is_full = common_method == name_of(Method::kFull);
   const std::string task = joined_texts(
@@ -100,9 +103,9 @@ std::string set_up_of(Rows rows) {
 
 std::string device_remark(Rows rows) {
   const Runs runs = only(started_runs(rows), [](auto* run) { return run->steps.has_value(); });
-  const auto is_on_cpu = [](const ComparisonRow* run) { return run->device == DeviceKind::kCpu; };
+  const auto is_on_cpu = [](auto* run) { return run->spec.device == DeviceKind::kCpu; };
   if (runs.empty() || !std::ranges::all_of(runs, is_on_cpu)) return "";
-  if (std::ranges::all_of(runs, [](auto* run) { return run->ranks == 1; })) {
+  if (std::ranges::all_of(runs, [](auto* run) { return run->spec.strategy.ranks == 1; })) {
     return "No GPU is used: speeds say nothing about GPUs.";
   }
   return "No GPU is used: each rank is a process on this CPU. Memory of a rank and equal losses "

@@ -9,12 +9,17 @@ namespace {
 
 // Returns the rows that no other row beats. They tie within noise, because none beats another.
 SeriesRows fastest_of(const SpeedComparison& speeds, const SeriesRows& from_fastest) {
+  const auto estimates = mapped(from_fastest, [](const Series* row) {
+    return estimate_of(*row, &AttemptSummary::tokens_per_second).value();
+  });
   SeriesRows fastest;
-  for (auto row = from_fastest.begin(); row != from_fastest.end(); ++row) {
-    const bool is_slower = std::any_of(from_fastest.begin(), row, [&](const Series* other) {
-      return speeds.against(*other, **row) == Speed::kFaster;
-    });
-    if (!is_slower) fastest.push_back(*row);
+  for (size_t own = 0; own < from_fastest.size(); ++own) {
+    bool is_slower = false;
+    for (size_t other = 0; other < own && !is_slower; ++other) {
+      is_slower = !speeds.is_noise(estimates[own], estimates[other]) &&
+                  speeds.against(*from_fastest[other], *from_fastest[own]) == Speed::kFaster;
+    }
+    if (!is_slower) fastest.push_back(from_fastest[own]);
   }
   return fastest;
 }
@@ -27,6 +32,7 @@ std::optional<Speed> why_not_compared(const SpeedComparison& speeds, const Serie
       return why;
     }
   }
+  if (!speeds.do_rows_differ_in_filling()) return std::nullopt;
   for (auto row = rows.begin(); row != rows.end(); ++row) {
     if (std::any_of(rows.begin(), row, [&](const Series* other) {
           return speeds.against(**row, *other) == Speed::kOtherFilling;

@@ -20,7 +20,7 @@ namespace {
 // each other and with the system: the four ranks of experiments/lab.yaml had 4 to 26 % on two
 // cores.
 double noise_allowed(const ComparisonRow& run) {
-  return run.device == DeviceKind::kCuda ? 0.2 : 0.5;
+  return run.spec.device == DeviceKind::kCuda ? 0.2 : 0.5;
 }
 
 // Returns the started runs with a loss. Leaves out experiments with `compare: throughput`.
@@ -88,7 +88,9 @@ std::string versions(const ComparisonRow& run) {
 
 std::string data(const ComparisonRow& run) { return short_digest(run.data_digest); }
 
-std::string total_batch(const ComparisonRow& run) { return std::to_string(run.total_batch); }
+std::string total_batch(const ComparisonRow& run) {
+  return std::to_string(run.spec.batch.total.value_or(0));
+}
 
 std::string steps(const ComparisonRow& run) {
   return run.steps_planned ? std::to_string(*run.steps_planned) : "";

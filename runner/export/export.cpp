@@ -60,6 +60,29 @@ class TableFile {
   bool as_json_;
 };
 
+// A run's settings that are made of several keys, and all of its keys as JSON.
+struct Settings {
+  std::string sharding;
+  std::string wrap;
+  std::string precision;
+  std::string spec;
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("sharding", self.sharding);
+    visit("wrap", self.wrap);
+    visit("precision", self.precision);
+    visit("spec", self.spec);
+  }
+};
+
+Settings settings_of(const RunSpec& spec) {
+  return {.sharding = sharding_text(spec.strategy),
+          .wrap = wrap_text(spec.strategy.wrap),
+          .precision = precision_text(spec.precision),
+          .spec = json_text(spec)};
+}
+
 // The columns before an event's own fields.
 struct EventKey {
   int attempt = 0;
@@ -249,10 +272,10 @@ void export_runs(const Store& store, std::span<const ComparisonRow> rows,
                  const std::filesystem::path& folder, const ExportOptions& options) {
   const bool as_json =
       options.format == ExportFormat::kJsonl || options.format == ExportFormat::kWandb;
-  TableFile<ComparisonRow, Origin> runs(folder / "runs", as_json);
+  TableFile<ComparisonRow, Settings, Origin> runs(folder / "runs", as_json);
   for (const ComparisonRow& row : rows) {
     const Origin origin = origin_of(store, row);
-    runs.add(row, origin);
+    runs.add(row, settings_of(row.spec), origin);
     if (row.attempt) write_run(store, row, origin, folder / folder_of(row), options);
   }
   runs.close();

@@ -44,8 +44,8 @@ std::string most_memory(const RunRow& row) {
 // "fsdp+offload x4"
 std::string strategy_and_ranks(const RunRow& row) {
   const std::string strategy = find_column(columns(), "strategy", "").text_for(row);
-  if (row.run->strategy == StrategyKind::kSingle) return strategy;
-  return fmt::format("{} x{}", strategy, row.run->ranks);
+  if (row.run->spec.strategy.kind == StrategyKind::kSingle) return strategy;
+  return fmt::format("{} x{}", strategy, row.run->spec.strategy.ranks);
 }
 
 std::string short_speed(const RunRow& row) {
@@ -56,7 +56,7 @@ std::string short_speed(const RunRow& row) {
 // "12 x 16"
 std::string steps_and_batch(const RunRow& row) {
   const auto& steps = row.run->steps_planned ? row.run->steps_planned : row.run->steps;
-  return steps ? fmt::format("{} x {}", *steps, row.run->total_batch) : "-";
+  return steps ? fmt::format("{} x {}", *steps, row.run->spec.batch.total.value_or(0)) : "-";
 }
 
 std::string brief_loss(std::optional<double> loss, bool was_measured) {

@@ -41,7 +41,7 @@ std::string device_line(const Runs& runs) {
   for (const ComparisonRow* run : runs) {
     if (!run->steps) continue;
     if (!run->device_name.empty()) devices.push_back(run->device_name);
-    is_on_cpu = is_on_cpu || run->device == DeviceKind::kCpu;
+    is_on_cpu = is_on_cpu || run->spec.device == DeviceKind::kCpu;
   }
   std::ranges::sort(devices);
   return joined_texts({devices.empty() ? "" : "Device: " + joined_names(distinct(devices)) + ".",

@@ -29,6 +29,7 @@ JsonObject run_data(const RunDetail& detail, const Report& report, const std::de
   return JsonObject()
       .add("name", series == all.end() ? run.point : series->name_of_run(run))
       .add("figures", run)
+      .add("seed", run.spec.train.seed)
       .add("doubt", doubt_of(run))
       .add("specification", detail.specification)
       .add("provenance", detail.provenance)
@@ -77,7 +78,7 @@ JsonObject scaling_data(const Series* series) {
       .add("kind", name_of(series->scaling->kind))
       .add("strategy",
            find_column(columns(), "strategy", "").text_for({.run = &run, .series = series}))
-      .add("ranks", run.ranks)
+      .add("ranks", run.spec.strategy.ranks)
       .add("tokens_per_second", run.tokens_per_second)
       .add("efficiency_percent", scaling_efficiency_percent(series->scaling, run));
 }

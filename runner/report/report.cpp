@@ -72,13 +72,15 @@ std::string name_in_file(const Series* row) {
 void put_marks(std::deque<Series>& all, const RowGroup& group) {
   const auto list = [](const Series* row) { return row->median.experiment; };
   const SeriesRows shown = distinct(mapped(group.rows, &RunRow::series));
+  std::set<const Series*> with_other_losses;
   for (const auto& [name, rows] : grouped(shown, list)) put_speeds(all, rows);
   for (const auto& [name, rows] : grouped(shown, name_in_file)) {
     for (const auto& [why, apart] : incomparable(loss_facts(rows))) {
-      for (Series& series : all) {
-        series.has_other_losses = series.has_other_losses || is_among(apart, &series);
-      }
+      with_other_losses.insert(apart.begin(), apart.end());
     }
+  }
+  for (Series& series : all) {
+    if (with_other_losses.contains(&series)) series.has_other_losses = true;
   }
 }
 

@@ -4,10 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
+#include "base/text/json.h"
 #include "runner/report/columns.h"
-#include "runner/series/run_keys.h"
 #include "runner/series/speeds.h"
 #include "runner/table/number_text.h"
 
@@ -20,17 +19,6 @@ template <typename Member>
 inline constexpr bool is_left_of = !std::is_arithmetic_v<Member>;
 template <typename Member>
 inline constexpr bool is_left_of<std::optional<Member>> = is_left_of<Member>;
-
-// Returns the value of the member at position `place`.
-template <Fields Struct>
-Value value_at(const Struct& owner, size_t place) {
-  Value value;
-  size_t at = 0;
-  Struct::visit_fields(owner, [&](const char*, const auto& member, auto&&...) {
-    if (at++ == place) value = to_value(member);
-  });
-  return value;
-}
 
 RunColumn column_of(const char* name, bool is_left, const Meaning& meaning,
                     std::function<Value(const RunRow&)> value) {
@@ -49,46 +37,52 @@ RunColumn column_of(const char* name, bool is_left, const Meaning& meaning,
 template <Fields Struct>
 std::vector<RunColumn> member_columns(const Struct* RunRow::*owner) {
   std::vector<RunColumn> columns;
-  size_t places = 0;
   const Struct none;
-  Struct::visit_fields(none, [&]<typename Member>([[maybe_unused]] const char* name, const Member&,
-                                                  const auto&... meaning) {
-    const size_t place = places++;
-    if constexpr (sizeof...(meaning) > 0) {
-      columns.push_back(
-          column_of(name, is_left_of<Member>, Meaning{meaning...},
-                    [owner, place](const RunRow& row) { return value_at(*(row.*owner), place); }));
-    }
-  });
+  Struct::visit_fields(
+      none, [&]<typename Member>([[maybe_unused]] const char* name,
+                                 [[maybe_unused]] const Member& member, const auto&... meaning) {
+        if constexpr (sizeof...(meaning) > 0) {
+          const ptrdiff_t place = place_of_member(none, member);
+          columns.push_back(column_of(name, is_left_of<Member>, Meaning{meaning...},
+                                      [owner, place](const RunRow& row) {
+                                        return to_value(member_at<Member>(*(row.*owner), place));
+                                      }));
+        }
+      });
   return columns;
 }
 
 // --- keys ---
 
-using nlohmann::json;
-
-Value value_of(const json& value) {
-  if (value.is_null() || value.is_object()) return {};
-  if (value.is_number_integer()) return value.get<int64_t>();
-  if (value.is_number()) return value.get<double>();
-  return value.is_string() ? to_value(value.get<std::string>()) : value.dump();
+template <typename Member>
+Value value_of_key(const Member& value) {
+  if constexpr (is_optional<Member>) {
+    return value ? value_of_key(*value) : Value();
+  } else if constexpr (std::same_as<Member, bool>) {
+    return value ? "true" : "false";
+  } else if constexpr (std::same_as<Member, AutoOrPath>) {
+    return value.is_given() ? Value(value.is_auto    ? "auto"
+                                    : value.is_never ? "never"
+                                                     : value.path.string())
+                            : Value();
+  } else if constexpr (std::same_as<Member, TextList>) {
+    return json_text(value);
+  } else {
+    return to_value(value);
+  }
 }
 
 template <Fields Section>
-void add_keys(std::vector<RunColumn>& columns, const Section& section, const std::string& prefix,
-              const json::json_pointer& place) {
+void add_keys(std::vector<RunColumn>& columns, const RunSpec& whole, const Section& section,
+              const std::string& prefix) {
   Section::visit_fields(section, [&]<typename Member>(const char* name, const Member& member,
                                                       const char* documentation, auto&&...) {
     const std::string key = prefix + name;
     if constexpr (Fields<Member>) {
-      add_keys(columns, member, key + '.', place / name);
+      add_keys(columns, whole, member, key + '.');
     } else {
-      const auto value = [pointer = place / name](const RunRow& row) {
-        const auto value_in = [&](const json& spec) {
-          return spec.contains(pointer) ? value_of(spec.at(pointer)) : Value();
-        };
-        const bool is_repeat = !row.is_series() && row.series->runs.size() > 1;
-        return is_repeat ? value_in(row_spec(*row.run)) : value_in(row.series->spec);
+      const auto value = [place = place_of_member(whole, member)](const RunRow& row) {
+        return value_of_key(member_at<Member>(row.run->spec, place));
       };
       constexpr bool kIsWord = std::same_as<Member, bool>;  // true, false
       columns.push_back({Column{key, "", documentation, kIsWord || is_left_of<Member>}, value});
@@ -261,13 +255,12 @@ bool is_about_throughput(const RunRow& row) { return row.run->compare == "throug
 
 // "fsdp", "fsdp shard_grad_op", "ddp+offload", "fsdp+offload parameters".
 std::string strategy(const RunRow& row) {
-  const ComparisonRow& run = *row.run;
-  std::string text(name_of(run.strategy));
-  if (!run.sharding.empty() && run.sharding != name_of(Sharding::kFullShard)) {
-    text += ' ' + run.sharding;
-  }
-  if (run.offload != Offload::kNone) text += "+offload";
-  if (run.offload == Offload::kParameters) text += " parameters";
+  const StrategySpec& spec = row.run->spec.strategy;
+  std::string text(name_of(spec.kind));
+  const std::string sharding = sharding_text(spec);
+  if (!sharding.empty() && sharding != name_of(Sharding::kFullShard)) text += ' ' + sharding;
+  if (spec.offload != Offload::kNone) text += "+offload";
+  if (spec.offload == Offload::kParameters) text += " parameters";
   return text;
 }
 
@@ -316,8 +309,9 @@ constexpr OwnText kOwnTexts[] = {
     {"strategy", strategy},
     {"batch_size_per_rank",
      [](auto& row) {
-       return fmt::format("{}x{}", row.run->batch_size_per_rank,
-                          row.run->gradient_accumulation_steps);
+       const BatchSpec& batch = row.run->spec.batch;
+       return fmt::format("{}x{}", batch.size_per_rank,
+                          batch.gradient_accumulation_steps.value_or(0));
      }},
     {"total_batch", nullptr, is_about_throughput},
     {"memory_allocated_bytes_max",
@@ -353,6 +347,17 @@ std::vector<ComputedColumns> computed_columns() {
     };
   };
   return {
+      {"strategy",
+       {{Column{"sharding", "", "What fsdp shards, and within how many ranks; else empty.", true},
+         [](auto& row) { return to_value(sharding_text(row.run->spec.strategy)); }},
+        {Column{"wrap", "",
+                "The modules of one unit: their parameters are gathered, and their gradients "
+                "reduced, together.",
+                true},
+         [](auto& row) { return to_value(wrap_text(row.run->spec.strategy.wrap)); }}}},
+      {"total_batch",
+       {{Column{"precision", "", "Number format of training.", true},
+         [](auto& row) { return to_value(precision_text(row.run->spec.precision)); }}}},
       {"repeat",
        {{Column{"repeats", "repeats", "Runs of the series; for people: how many finished, of all."},
          [](auto& row) { return to_value(std::ssize(row.series->runs)); }, repeats,
@@ -493,7 +498,8 @@ std::span<const RunColumn> rank_columns() {
 std::span<const RunColumn> key_columns() {
   static const std::vector<RunColumn> all = [] {
     std::vector<RunColumn> columns;
-    add_keys(columns, RunSpec{}, "", json::json_pointer());
+    const RunSpec spec;
+    add_keys(columns, spec, spec, "");
     return columns;
   }();
   return all;

@@ -2,63 +2,20 @@
 #include "runner/series/run_keys.h"
 
 #include <algorithm>
-#include <exception>
 #include <set>
 #include <tuple>
 
-#include "base/text/foreign_json.h"
 #include "contract/spec/run_spec_yaml.h"
 #include "runner/series/series.h"
 #include "runner/table/names.h"
 
 namespace fsdp {
-nlohmann::json row_spec(const ComparisonRow& run) {
-  try {
-    nlohmann::json spec = parse_foreign_json(run.spec);
-    return spec.is_object() ? spec : nlohmann::json();
-  } catch (const std::exception&) {
-    return {};
-  }
-}
 
-nlohmann::json without(nlohmann::json spec, const JsonPointers& places) {
-  for (const nlohmann::json::json_pointer& place : places) {
-    if (spec.contains(place)) spec[place.parent_pointer()].erase(place.back());
-  }
-  return spec;
-}
-
-std::string text_at(const nlohmann::json& spec, const char* pointer) {
-  const nlohmann::json::json_pointer place(pointer);
-  const bool is_text = spec.contains(place) && spec.at(place).is_string();
-  return is_text ? spec.at(place).get<std::string>() : std::string();
-}
-
-std::string method_of(const nlohmann::json& spec) {
-  const std::string method = text_at(spec, "/method");
-  return method.empty() ? std::string(name_of(Method::kFull)) : method;
-}
-
-Keys keys_beyond(Effect least, const ComparisonRow& run) {
-  if (row_spec(run).is_null()) return {};  // an empty text would be read as the defaults
-  try {
-    Keys keys;
-    const RunSpec spec = run_spec_from_yaml(run.spec, {.name = "a specification", .folder = {}});
-    for (const RunSpecKey& key : run_spec_keys()) {
-      const bool is_named = !key.is_path && !(key.effect && *key.effect <= least);
-      if (is_named) keys[key.name] = key.yaml(spec);
-    }
-    return keys;
-  } catch (const std::exception&) {
-    return {};
-  }
-}
-
-Keys changed_keys(const Keys& other, const Keys& own) {
+Keys changed_keys(const RunSpec& other, const RunSpec& own, Effect most) {
   Keys changed;
-  for (const auto& [key, value] : own) {
-    const auto before = other.find(key);
-    if (before != other.end() && before->second != value) changed[key] = value;
+  for (const RunSpecKey& key : run_spec_keys()) {
+    const bool is_left_out = key.is_path || (key.effect && *key.effect <= most);
+    if (!is_left_out && !key.is_equal(other, own)) changed[key.name] = key.yaml(own);
   }
   for (const Alternatives& two : alternatives()) {
     const auto one = changed.find(std::string(two.one));
@@ -75,13 +32,11 @@ namespace {
 
 using Place = std::pair<std::string, std::string>;  // an experiment, and its point or series
 
-// Returns the differences of `row` from `other`, a run of the same point with the keys
-// `other_keys`: "train.steps=20, other input files". Has the run's number if they are too many, or
-// if none is found.
-std::string what_changed(const ComparisonRow& other, const Keys& other_keys,
-                         const ComparisonRow& row) {
+// Returns the differences of `row` from `other`, a run of the same point: "train.steps=20, other
+// input files". Has the run's number if they are too many, or if none is found.
+std::string what_changed(const ComparisonRow& other, const ComparisonRow& row) {
   std::vector<std::string> texts;
-  for (const auto& [key, value] : changed_keys(other_keys, keys_beyond(Effect::kHowOnly, row))) {
+  for (const auto& [key, value] : changed_keys(other.spec, row.spec, Effect::kHowOnly)) {
     texts.push_back(key + '=' + value);
   }
   if (row.data_digest != other.data_digest) texts.push_back("other input files");
@@ -99,14 +54,13 @@ void name_variants_of_point(const std::vector<ComparisonRow*>& rows, std::set<Pl
   if (std::ranges::all_of(rows, are_listed)) return;
   const ComparisonRow other = **std::ranges::max_element(
       rows, {}, [](const ComparisonRow* row) { return std::pair(row->current, row->run); });
-  const Keys other_keys = keys_beyond(Effect::kHowOnly, other);
   for (ComparisonRow* row : rows) {
     if (row->current) continue;
     row->family.clear();
     row->family_key.clear();
     row->family_value.reset();
     if (row->run == other.run) continue;
-    std::string changed = what_changed(other, other_keys, *row);
+    std::string changed = what_changed(other, *row);
     if (taken.contains({row->experiment, fmt::format("{} [{}]", row->point, changed)})) {
       changed += fmt::format(", run {}", row->run);
     }

@@ -9,8 +9,8 @@
 #include <tuple>
 
 #include "base/text/config_error.h"
+#include "base/text/json.h"
 #include "contract/spec/yaml_value.h"
-#include "runner/series/run_keys.h"
 #include "runner/series/speeds.h"
 #include "runner/store/quantile.h"
 #include "runner/table/names.h"
@@ -87,7 +87,6 @@ void complete(Series& series) {
   series.finished_count = static_cast<size_t>(std::ranges::count_if(series.runs, is_finished));
   const Runs counted = counted_runs(series);
   series.median = *counted.front();
-  series.spec = row_spec(series.median);
   if (series.runs.size() == 1) return;
   series.median.point = series.median.series;
   const auto other = std::ranges::find_if_not(series.runs, is_finished);
@@ -153,44 +152,36 @@ const Series* named_series(const std::vector<Series*>& all, const std::string& n
 
 // --- scaling ---
 
-using nlohmann::json;
-
-// A row with a known speed, and its specification without the ranks.
+// A row with a known speed.
 struct BaseCandidate {
   Series* series;
-  std::string specification;
-  std::string without_strategy;
+  StrategySpec strategy;         // without the ranks
+  std::string without_strategy;  // all other settings that the ranks do not decide
 };
-
-const JsonPointers& what_ranks_decide() {
-  static const JsonPointers kPlaces = [] {
-    JsonPointers places;
-    for (const char* key : {"/strategy/ranks", "/batch/total", "/batch/gradient_accumulation_steps",
-                            "/train/steps", "/train/sequences", "/train/epochs", "/slurm"}) {
-      places.emplace_back(key);
-    }
-    return places;
-  }();
-  return kPlaces;
-}
 
 std::optional<BaseCandidate> candidate_of(Series& series) {
   const ComparisonRow& run = series.median;
   const bool is_measured = fits(series) && doubt_of(series).empty() &&
                            run.tokens_per_second_per_rank.value_or(0) > 0 &&
                            std::isfinite(*run.tokens_per_second_per_rank);
-  json spec = without(series.spec, what_ranks_decide());
-  if (!is_measured || spec.is_null()) return std::nullopt;
-  const std::string device = run.experiment + '\n' + run.device_name + '\n';
-  const std::string specification = device + spec.dump();
-  spec["strategy"] = text_at(series.spec, "/strategy/offload");
-  return BaseCandidate{&series, specification, device + spec.dump()};
+  if (!is_measured) return std::nullopt;
+  RunSpec spec = run.spec;
+  spec.strategy = {};
+  spec.strategy.offload = run.spec.strategy.offload;
+  spec.batch.total = spec.batch.gradient_accumulation_steps = std::nullopt;
+  spec.train.steps = spec.train.sequences = spec.train.epochs = std::nullopt;
+  spec.slurm = {};
+  StrategySpec strategy = run.spec.strategy;
+  strategy.ranks = 1;
+  return BaseCandidate{&series, strategy,
+                       run.experiment + '\n' + run.device_name + '\n' + json_text(spec)};
 }
 
 std::optional<ScalingKind> kind_of(const ComparisonRow& run, const ComparisonRow& base) {
-  if (run.ranks <= base.ranks) return std::nullopt;
-  if (run.total_batch == base.total_batch) return ScalingKind::kStrong;
-  const bool is_weak = run.gradient_accumulation_steps == base.gradient_accumulation_steps;
+  const BatchSpec &own = run.spec.batch, &of_base = base.spec.batch;
+  if (run.spec.strategy.ranks <= base.spec.strategy.ranks) return std::nullopt;
+  if (own.total == of_base.total) return ScalingKind::kStrong;
+  const bool is_weak = own.gradient_accumulation_steps == of_base.gradient_accumulation_steps;
   return is_weak ? std::optional(ScalingKind::kWeak) : std::nullopt;
 }
 
@@ -202,10 +193,11 @@ std::optional<Scaling> scaling_of(const BaseCandidate& row,
   for (const BaseCandidate& other : others) {
     const ComparisonRow& base = other.series->median;
     const auto kind = kind_of(row.series->median, base);
-    const bool is_other_strategy = row.specification != other.specification;
-    if (!kind || (base.ranks > 1 && is_other_strategy)) continue;
+    const int64_t ranks = base.spec.strategy.ranks;
+    const bool is_other_strategy = row.strategy != other.strategy;
+    if (!kind || (ranks > 1 && is_other_strategy)) continue;
     // Fewest ranks first, then the same strategy, then the same total batch.
-    const std::tuple order(base.ranks, is_other_strategy, kind != ScalingKind::kStrong);
+    const std::tuple order(ranks, is_other_strategy, kind != ScalingKind::kStrong);
     if (best && order_of_best <= order) continue;
     best = {.base = other.series, .kind = *kind};
     order_of_best = order;

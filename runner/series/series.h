@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <deque>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -97,7 +96,6 @@ struct Series {
   // Every figure is the median over finished runs that measured it, or over all runs if none
   // finished. Other members are the first run's, except that `point` is the series' name.
   ComparisonRow median;
-  nlohmann::json spec{};  // of `median`; null if it cannot be read
   std::vector<const ComparisonRow*> runs;
   // The point without the first words that all series of the experiment share, such as the
   // experiment's name.

@@ -27,16 +27,9 @@ struct Noise {
 };
 
 Noise usual_noise(const ComparisonRow& run) {
-  return run.device == DeviceKind::kCuda ? Noise{.run = 0.015, .drift = 0.01}
-                                         : Noise{.run = 0.06, .drift = 0.04};
+  return run.spec.device == DeviceKind::kCuda ? Noise{.run = 0.015, .drift = 0.01}
+                                              : Noise{.run = 0.06, .drift = 0.04};
 }
-
-// An estimate from the logarithms of a row's speeds.
-struct Estimate {
-  double mean = 0;
-  double variance_of_mean = 0;
-  int64_t freedom = 0;  // degrees of freedom
-};
 
 bool has_quartiles(const ComparisonRow& run) {
   return measured_steps(run) >= static_cast<double>(kLeastMeasuredSteps) &&
@@ -59,6 +52,8 @@ bool do_quartiles_overlap(const Series& row, const Series& other, auto figure) {
   return own.low <= others.high && others.low <= own.high;
 }
 
+}  // namespace
+
 std::optional<Estimate> estimate_of(const Series& row,
                                     std::optional<double> AttemptSummary::*figure) {
   const std::vector<double> speeds = figures_of(row, figure);
@@ -77,6 +72,8 @@ std::optional<Estimate> estimate_of(const Series& row,
                   .variance_of_mean = usual.drift * usual.drift + variance / count,
                   .freedom = freedom};
 }
+
+namespace {
 
 // Returns the part of a row's tokens that is not padding. nullopt: not known.
 std::optional<double> fill_of(const Series& row) {
@@ -98,11 +95,6 @@ std::set<std::string> devices_of(const Series& row) {
   return devices;
 }
 
-// Returns the keys of the model. Null: not known.
-nlohmann::json model_of(const Series& row) {
-  return row.spec.contains("model") ? row.spec.at("model") : nlohmann::json();
-}
-
 bool differ_in_fill(const SeriesRows& rows) {
   std::vector<double> fills;
   for (const Series* row : rows) {
@@ -119,7 +111,7 @@ bool differ_in_fill(const SeriesRows& rows) {
 
 double measured_steps(const ComparisonRow& run) {
   return static_cast<double>(run.steps.value_or(0)) -
-         static_cast<double>(run.warmup_steps_excluded);
+         static_cast<double>(run.spec.train.warmup_steps_excluded);
 }
 
 bool was_disturbed(const ComparisonRow& run) {
@@ -198,27 +190,37 @@ SpeedComparison::SpeedComparison(Rows rows) : rows_(rows_that_fit(rows)) {
   level_ = kChanceOfError / std::max(1.0, count * (count - 1) / 2);
 }
 
+bool SpeedComparison::is_noise(const Estimate& one, const Estimate& other) const {
+  const auto [found, is_new] = least_squares_.try_emplace(one.freedom + other.freedom);
+  if (is_new) {
+    double low = 0, high = 1e9;
+    for (double middle = 1; middle > low && middle < high; middle = std::midpoint(low, high)) {
+      (student_tails(middle, found->first) < level_ ? high : low) = middle;
+    }
+    found->second = high * high;
+  }
+  const double difference = one.mean - other.mean;
+  return difference * difference < found->second * (one.variance_of_mean + other.variance_of_mean);
+}
+
 Speed SpeedComparison::test(const Series& row, const Series& other, Figure figure) const {
   if (is_disturbed(row) || is_disturbed(other)) return Speed::kDisturbed;
   const std::optional<Estimate> own = estimate_of(row, figure);
   const std::optional<Estimate> others = estimate_of(other, figure);
   if (!own || !others) return Speed::kTooFewSteps;
-  const double difference = own->mean - others->mean;
-  const double deviation = std::sqrt(own->variance_of_mean + others->variance_of_mean);
-  if (student_tails(difference / deviation, own->freedom + others->freedom) >= level_) {
-    return Speed::kNoDifference;
-  }
+  if (is_noise(*own, *others)) return Speed::kNoDifference;
   const bool is_of_steps = has_few_repeats(row) || has_few_repeats(other);
   if (is_of_steps && do_quartiles_overlap(row, other, figure)) return Speed::kNoDifference;
   // Reports show medians, so a sentence must not contradict them.
   const double of_medians = *(row.median.*figure) - *(other.median.*figure);
+  const double difference = own->mean - others->mean;
   if (difference * of_medians <= 0) return Speed::kNoDifference;
   return difference > 0 ? Speed::kFaster : Speed::kSlower;
 }
 
 Speed SpeedComparison::against(const Series& row, const Series& other) const {
   if (devices_of(row) != devices_of(other)) return Speed::kOtherDevice;
-  if (model_of(row) != model_of(other)) return Speed::kOtherModel;
+  if (row.median.spec.model != other.median.spec.model) return Speed::kOtherModel;
   const Speed speed = test(row, other, &AttemptSummary::tokens_per_second);
   const bool is_difference = speed == Speed::kSlower || speed == Speed::kFaster;
   if (!is_difference || !do_rows_differ_in_filling_) return speed;
@@ -228,9 +230,10 @@ Speed SpeedComparison::against(const Series& row, const Series& other) const {
 
 void put_speeds(std::deque<Series>& all, Rows shown_together) {
   const SpeedComparison speeds(shown_together);
+  const std::set<const Series*> shown(shown_together.begin(), shown_together.end());
   for (Series& row : all) {
     const bool has_other_baseline = row.baseline != nullptr && row.baseline != &row;
-    if (!has_other_baseline || !is_among(shown_together, &row)) continue;
+    if (!has_other_baseline || !shown.contains(&row)) continue;
     if (!fits(row) || speed_of(row) == 0 || row.baseline->finished_count == 0) continue;
     row.against_baseline = speeds.against(row, *row.baseline);
   }

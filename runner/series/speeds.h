@@ -24,6 +24,17 @@ bool was_disturbed(const ComparisonRow& run);
 // True if at least half of the finished runs were disturbed.
 bool is_disturbed(const Series& row);
 
+// An estimate from the logarithms of a row's speeds.
+struct Estimate {
+  double mean = 0;
+  double variance_of_mean = 0;
+  int64_t freedom = 0;  // degrees of freedom
+};
+
+// Returns nullopt if the row has too few steps or repeats.
+std::optional<Estimate> estimate_of(const Series& row,
+                                    std::optional<double> AttemptSummary::*figure);
+
 // Compares the speeds of rows that are shown together. The chance that noise alone makes any pair
 // differ is below 5 %, however many rows there are.
 //
@@ -40,8 +51,12 @@ class SpeedComparison {
   explicit SpeedComparison(Rows rows);
 
   Speed against(const Series& row, const Series& other) const;
+  // True if noise alone may make the two estimates differ.
+  bool is_noise(const Estimate& one, const Estimate& other) const;
   // Returns the rows that fit and have a speed, from the fastest.
   const SeriesRows& rows() const { return rows_; }
+  // True if the rows have different parts of tokens that fill sequences up.
+  bool do_rows_differ_in_filling() const { return do_rows_differ_in_filling_; }
 
  private:
   using Figure = std::optional<double> AttemptSummary::*;
@@ -49,7 +64,8 @@ class SpeedComparison {
 
   SeriesRows rows_;
   bool do_rows_differ_in_filling_ = false;
-  double level_ = 0;  // significance level of each pair's test
+  double level_ = 0;                                 // significance level of each pair's test
+  mutable std::map<int64_t, double> least_squares_;  // of a significant t, by degrees of freedom
 };
 
 // Sets Series::against_baseline of rows that are shown together.

@@ -46,10 +46,24 @@ struct HeldTime {
   }
 };
 
-// One line of the view `comparison`: one run and the attempt that stands for it. This is the newest
-// attempt that was not cut short, else the newest. All members, and those in `held`, are columns of
-// the view, except `current`, `spec`, `losses` and `memory_by_use`. The figures are empty until an
-// attempt has begun.
+// The time of an attempt, and what it held in a job.
+struct AttemptTime {
+  int64_t run = 0;
+  double time_ms = 0;
+  std::optional<double> gpus_held;
+  std::optional<double> nodes_held;
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("run", self.run);
+    visit("time_ms", self.time_ms);
+    visit("gpus_held", self.gpus_held);
+    visit("nodes_held", self.nodes_held);
+  }
+};
+
+// One row of reports: a run and the attempt that stands for it. This is the newest attempt that was
+// not cut short, else the newest. The figures are empty until an attempt has begun.
 struct ComparisonRow : AttemptSummary {
   // Its place in the experiment.
   std::string experiment;
@@ -63,30 +77,12 @@ struct ComparisonRow : AttemptSummary {
   std::string hash8;
   std::optional<int64_t> attempt;
   std::filesystem::path folder;
-  // Its settings.
-  StrategyKind strategy = StrategyKind::kSingle;
-  std::string sharding;  // "full_shard", "hybrid_shard 4"
-  std::string wrap;      // "transformer_block", "none", "blocks 2", "min_parameters 100"
-  int64_t prefetch = 1;
-  bool limit_all_gathers = true;
-  Offload offload = Offload::kNone;
-  int64_t ranks = 1;
-  int64_t batch_size_per_rank = 0;
-  int64_t gradient_accumulation_steps = 0;
-  int64_t total_batch = 0;
-  std::string precision;
-  OptimizerKind optimizer = OptimizerKind::kAdamW;
-  ScheduleKind schedule = ScheduleKind::kConstant;
-  int64_t sequence_length = 0;
-  int64_t activation_checkpointing_every = 0;
-  double memory_limit_gib = 0;
+  RunSpec spec;
   std::string family;
   std::string family_key;
   std::optional<int64_t> family_value;
   std::string compare;
-  int64_t warmup_steps_excluded = 0;
   // The origin of its figures. Unknown members are empty; some are unknown until rank 0 reports.
-  DeviceKind device = DeviceKind::kAuto;
   std::string device_name;
   std::string cpu_name;
   std::optional<int64_t> device_memory_bytes;
@@ -119,7 +115,6 @@ struct ComparisonRow : AttemptSummary {
   std::string reason;
   std::optional<int64_t> reason_rank;
   HeldTime held{};
-  std::string spec;                // as JSON
   std::vector<StepLoss> losses{};  // of each step; only for runs that must have equal losses
   // The uses of the memory that was allocated at memory_allocated_bytes_max; nullopt: not recorded.
   std::optional<MemoryByUse> memory_by_use{};
@@ -132,13 +127,34 @@ struct ComparisonRow : AttemptSummary {
   // as in results of earlier versions.
   std::optional<double> exceeded_limit_bytes() const {
     if (says_host_memory(reason)) return std::nullopt;
-    if (!(memory_limit_gib > 0)) return device_memory_bytes;
-    const double limit = memory_limit_gib * 0x1p30;
+    if (!(spec.memory_limit_gib > 0)) return device_memory_bytes;
+    const double limit = spec.memory_limit_gib * 0x1p30;
     return device_memory_bytes ? std::min(limit, static_cast<double>(*device_memory_bytes)) : limit;
   }
 
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
+    visit_place(self, visit);
+    visit_settings(self.spec, visit);
+    visit_family(self, visit);
+    visit("warmup_steps_excluded", self.spec.train.warmup_steps_excluded,
+          "Number of first steps that step-time figures leave out.");
+    visit("device", self.spec.device, "cpu or cuda.");
+    visit_results(self, visit);
+    HeldTime::visit_fields(self.held, visit);
+  }
+
+  // Visits the members that are columns of the view `comparison`.
+  template <typename Self, typename Visitor>
+  static void visit_stored(Self& self, Visitor&& visit) {
+    visit_place(self, visit);
+    visit_family(self, visit);
+    visit_results(self, visit);
+  }
+
+ private:
+  template <typename Self, typename Visitor>
+  static void visit_place(Self& self, Visitor&& visit) {
     visit("experiment", self.experiment, "Name of the experiment.");
     visit("source", self.source, "Whose results the run was merged from; empty: it ran here.",
           "source", Better::kNeither, Shown::kWhereKnown);
@@ -154,39 +170,43 @@ struct ComparisonRow : AttemptSummary {
           "Number of the newest attempt that was not cut short, else of the newest; absent: none "
           "was started.");
     visit("folder", self.folder, "The run's folder, in the results folder.");
-    visit("strategy", self.strategy, "single, ddp or fsdp; for people with sharding and +offload.",
-          "strategy");
-    visit("sharding", self.sharding, "What fsdp shards, and within how many ranks; else empty.");
-    visit("wrap", self.wrap,
-          "The modules of one unit: their parameters are gathered, and their gradients reduced, "
-          "together.");
-    visit("prefetch", self.prefetch, "Units that are gathered ahead.");
-    visit("limit_all_gathers", self.limit_all_gathers,
+  }
+
+  template <typename Spec, typename Visitor>
+  static void visit_settings(Spec& spec, Visitor&& visit) {
+    visit("strategy", spec.strategy.kind,
+          "single, ddp or fsdp; for people with sharding and +offload.", "strategy");
+    visit("prefetch", spec.strategy.prefetch, "Units that are gathered ahead.");
+    visit("limit_all_gathers", spec.strategy.limit_all_gathers,
           "1: a gather waits for the memory of a unit before it; 0: not.");
-    visit("offload", self.offload, "What lives in CPU memory.");
-    visit("ranks", self.ranks, "Processes.", "ranks");
-    visit("batch_size_per_rank", self.batch_size_per_rank,
+    visit("offload", spec.strategy.offload, "What lives in CPU memory.");
+    visit("ranks", spec.strategy.ranks, "Processes.", "ranks");
+    visit("batch_size_per_rank", spec.batch.size_per_rank,
           "Sequences per rank and micro-batch; for people with x accumulation.", "batch");
-    visit("gradient_accumulation_steps", self.gradient_accumulation_steps,
+    visit("gradient_accumulation_steps", spec.batch.gradient_accumulation_steps,
           "Micro-batches per optimizer step.");
-    visit("total_batch", self.total_batch, "Sequences per optimizer step, all ranks.",
+    visit("total_batch", spec.batch.total, "Sequences per optimizer step, all ranks.",
           "total\nbatch");
-    visit("precision", self.precision, "Number format of training.");
-    visit("optimizer", self.optimizer, "Kind of the optimizer.");
-    visit("schedule", self.schedule, "Kind of the learning rate's schedule.");
-    visit("sequence_length", self.sequence_length, "Tokens per sequence.");
-    visit("activation_checkpointing_every", self.activation_checkpointing_every,
+    visit("optimizer", spec.optimizer.kind, "Kind of the optimizer.");
+    visit("schedule", spec.schedule.kind, "Kind of the learning rate's schedule.");
+    visit("sequence_length", spec.data.sequence_length, "Tokens per sequence.");
+    visit("activation_checkpointing_every", spec.activation_checkpointing.every,
           "Every which block is recomputed; 0: none.");
-    visit("memory_limit_gib", self.memory_limit_gib,
+    visit("memory_limit_gib", spec.memory_limit_gib,
           "Limit of the allocator, as if the card were smaller; 0: none.");
+  }
+
+  template <typename Self, typename Visitor>
+  static void visit_family(Self& self, Visitor&& visit) {
     visit("family", self.family, "Runs that differ in a doubled key only; empty: none.");
     visit("family_key", self.family_key, "The doubled key.");
     visit("family_value", self.family_value, "The run's value of the doubled key.");
     visit("compare", self.compare,
           "What the experiment's rows are compared by: loss or throughput.");
-    visit("warmup_steps_excluded", self.warmup_steps_excluded,
-          "Number of first steps that step-time figures leave out.");
-    visit("device", self.device, "cpu or cuda.");
+  }
+
+  template <typename Self, typename Visitor>
+  static void visit_results(Self& self, Visitor&& visit) {
     visit("device_name", self.device_name, "Name of rank 0's processor or GPU.");
     visit("cpu_name", self.cpu_name, "Name of the processor of the host that it was started on.");
     visit("device_memory_bytes", self.device_memory_bytes, "Memory that rank 0 may use on it.");
@@ -230,10 +250,30 @@ struct ComparisonRow : AttemptSummary {
           "Lines of the ranks' events that could not be read.");
     visit("reason", self.reason, "Why, when there is something to say.");
     visit("reason_rank", self.reason_rank, "The rank whose log says more.");
-    HeldTime::visit_fields(self.held, visit);
+  }
+};
+
+// A row of the view `comparison`. Its specification is a text, as it was stored.
+struct StoredRow {
+  ComparisonRow row;
+  std::string spec;
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    ComparisonRow::visit_stored(self.row, visit);
     visit("spec", self.spec);
   }
 };
+
+// Adds an attempt of the run to `row.held`.
+void add_held_time(ComparisonRow& row, const AttemptTime& attempt);
+
+// Return a setting for people: what fsdp shards ("full_shard", "hybrid_shard 4"; empty for other
+// strategies), the modules of a unit ("transformer_block", "blocks 2", "min_parameters 100"), and
+// the number format of training ("bf16_mixed", "bf16/fp32/fp32").
+std::string sharding_text(const StrategySpec& strategy);
+std::string wrap_text(const WrapSpec& wrap);
+std::string precision_text(const PrecisionSpec& precision);
 
 // One line of the view `comparison_per_rank`: one rank of an attempt in the view `comparison`. If
 // no rank of a run has reported anything, the run has one line without a rank.

@@ -15,6 +15,7 @@
 #include "base/system/program.h"
 #include "base/text/config_error.h"
 #include "base/text/utf8.h"
+#include "contract/spec/run_spec_json.h"
 #include "runner/store/results_database.h"
 #include "runner/store/results_unavailable.h"
 #include "runner/store/schema.h"
@@ -63,7 +64,6 @@ std::pair<std::string, const char*> rule_of(const std::string& column, const std
 // Refuses a table with a forbidden value. `key` is the column with the run's number.
 void require_allowed_values(Database& database, const std::string& table, const char* key) {
   constexpr int kLongestText = 60;
-  // This includes the columns that SQLite computes from a specification.
   Statement columns(database, "select name, lower(type) from pragma_table_xinfo(?)");
   for (const auto& [column, type] : columns.rows<std::string, std::string>(table)) {
     const auto [forbidden, allowed] = rule_of(column, type);
@@ -102,10 +102,11 @@ constexpr std::array kSoundnessRules = {
                   "where e.source = '' and (folder = '' or folder like '/%' "
                   "  or '/' || folder || '/' like '%/../%') limit 1",
                   "has a run whose folder lies outside of its results: '{}'"},
-    SoundnessRule{"select '' from runs where ranks not between 1 and 1000000 limit 1",
-                  "has runs whose number of ranks is not from 1 to 1000000"},
+    SoundnessRule{
+        "select '' from runs where spec ->> '$.strategy.ranks' not between 1 and 1000000 limit 1",
+        "has runs whose number of ranks is not from 1 to 1000000"},
     SoundnessRule{"select '' from ranks k join runs r on r.id = k.run "
-                  "where k.rank not between 0 and r.ranks - 1 limit 1",
+                  "where k.rank not between 0 and (r.spec ->> '$.strategy.ranks') - 1 limit 1",
                   "has ranks that their runs do not have"},
     SoundnessRule{"select '' from attempts where attempt not between 1 and 1000000 limit 1",
                   "has attempts that are not numbered from 1"},
@@ -142,7 +143,10 @@ void require_sound(Database& database) {
     require_allowed_values(database, table, "run");
   }
   // Reads every row, because one unreadable row would make every report fail.
-  read<ComparisonRow>(database, select<ComparisonRow>(comparison_rows(Listed::kEver)));
+  Statement rows(database, select<StoredRow>(comparison_rows(Listed::kEver)));
+  for (const auto& [row, spec] : rows.rows<StoredRow>()) {
+    run_spec_from_json(spec, fmt::format("the specification of its run {}", row.run));
+  }
   read<RankRow>(database, select<RankRow>(comparison_per_rank_rows(Listed::kEver)));
   read<StatusRow>(database, select<StatusRow>("statuses"));
   read<AttemptRecord>(database, select<AttemptRecord>("attempts"));

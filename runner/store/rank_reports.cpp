@@ -4,6 +4,7 @@
 #include <set>
 #include <type_traits>
 
+#include "contract/spec/run_spec_json.h"
 #include "contract/spec/run_spec_yaml.h"
 #include "runner/store/results_unavailable.h"
 #include "runner/store/schema.h"
@@ -18,20 +19,19 @@ const std::string kOfRank = kOfAttempt + " and rank = ?";
 }  // namespace
 
 AttemptFigures Store::read_figures(int64_t run_id, int attempt) const {
-  const auto found =
-      sql("select r.ranks, r.warmup_steps_excluded, r.gradient_accumulation_steps, " +
-          field_columns<PrecisionSpec>("'", "r.spec ->> '$.precision.") +
-          " from attempts a join runs r on r.id = a.run where a.run = ? and a.attempt = ?")
-          .value<int64_t, int64_t, int64_t, PrecisionSpec>(run_id, attempt);
+  const auto found = sql("select 1 from attempts" + kOfAttempt).value<int>(run_id, attempt);
   if (!found) {
     throw ResultsUnavailable(
         fmt::format("{}: attempt {} of run {} was never begun; another program replaced the file: "
                     "put it back",
                     database_.file().string(), attempt, run_id));
   }
-  const auto& [ranks, warmup_steps_excluded, gradient_accumulation_steps, precision] = *found;
+  const RunSpec spec = recorded_spec(run_id);
   AttemptFigures figures(
-      {ranks, warmup_steps_excluded, gradient_accumulation_steps, precision.compute()});
+      {.ranks = spec.strategy.ranks,
+       .warmup_steps_excluded = spec.train.warmup_steps_excluded,
+       .gradient_accumulation_steps = spec.batch.gradient_accumulation_steps.value_or(1),
+       .compute = spec.precision.compute()});
   using Time = std::optional<int64_t>;
   for (const auto& [started, ended, last_event, facts] :
        sql("select started_unix_ms, ended_unix_ms, last_event_unix_ms, " +
@@ -250,8 +250,9 @@ std::vector<RunStarted> Store::rank_facts(int64_t run_id, int attempt) const {
 }
 
 std::vector<RankEnd> Store::rank_ends(int64_t run_id, int attempt) const {
-  std::vector<RankEnd> ends(
-      sql("select ranks from runs where id = ?").value<size_t>(run_id).value_or(0));
+  std::vector<RankEnd> ends(sql("select spec ->> '$.strategy.ranks' from runs where id = ?")
+                                .value<size_t>(run_id)
+                                .value_or(0));
   for (size_t rank = 0; rank < ends.size(); ++rank) ends[rank].rank = static_cast<int>(rank);
   for (auto& row :
        sql("select rank, end_kind, coalesce(exit_code, 0), coalesce(reason, ''), "
@@ -319,14 +320,32 @@ std::string Store::experiment_text(int64_t run_id, int attempt) const {
 
 std::string Store::spec_text(int64_t run_id) const { return to_yaml(spec(run_id)); }
 
-RunSpec Store::spec(int64_t run_id) const {
-  return run_spec_from_yaml(  // JSON is YAML
-      sql("select spec from runs where id = ?").value<std::string>(run_id).value_or(""),
-      {.name = "the specification of run " + std::to_string(run_id), .folder = {}});
+RunSpec Store::spec(int64_t run_id) const { return resolved(recorded_spec(run_id)); }
+
+RunSpec Store::recorded_spec(int64_t run_id) const {
+  const auto text = sql("select spec from runs where id = ?").value<std::string>(run_id);
+  return run_spec_from_json(text.value_or("{}"), place_of_spec(run_id));
+}
+
+std::string Store::place_of_spec(int64_t run_id) const {
+  return fmt::format("{}: the specification of run {}", database_.file().string(), run_id);
 }
 
 std::vector<ComparisonRow> Store::comparison(std::string_view experiment, Listed listed) const {
-  return rows_of<ComparisonRow>(comparison_rows(listed), experiment);
+  std::vector<ComparisonRow> rows;
+  std::map<int64_t, size_t> places;
+  for (auto& [row, spec] : rows_of<StoredRow>(comparison_rows(listed), experiment)) {
+    row.spec = run_spec_from_json(spec, place_of_spec(row.run));
+    places.emplace(row.run, rows.size());
+    rows.push_back(std::move(row));
+  }
+  const std::string times =
+      "(select t.*, r.experiment from attempt_times t join runs r on r.id = t.run)";
+  for (const AttemptTime& attempt : rows_of<AttemptTime>(times, experiment)) {
+    const auto place = places.find(attempt.run);
+    if (place != places.end()) add_held_time(rows[place->second], attempt);
+  }
+  return rows;
 }
 
 std::vector<RankRow> Store::comparison_per_rank(std::string_view experiment, Listed listed) const {

@@ -237,23 +237,33 @@ void set_index_aside(const path& results) {
   std::filesystem::remove(file.string() + "-journal", ignored);
 }
 
+namespace {
+
+std::string drop_columns(const std::string& table, std::initializer_list<const char*> names) {
+  std::string sql;
+  for (const char* name : names) sql += fmt::format("alter table {} drop column {};", table, name);
+  return sql;
+}
+
+}  // namespace
+
 std::span<const std::string> schema_versions() {
   static const std::array kVersions = {
       schema(),
-      std::string("drop view comparison_per_rank; drop view comparison;"
-                  "alter table attempts drop column continues;"
-                  "alter table attempts drop column other_runners;"
-                  "alter table steps add column suspended integer not null default 0;"
-                  "alter table jobs drop column git_commit;"
-                  "alter table jobs drop column git_dirty;"
-                  "alter table jobs drop column trainer_digest;"
-                  "alter table jobs drop column runner_version;"
-                  "alter table jobs drop column cpu_name;"
-                  "alter table jobs drop column cpu_cores;"
-                  "alter table jobs drop column memory_total_bytes;"
-                  "alter table jobs drop column environment;"
-                  "alter table jobs drop column experiment_text_digest;"),
-      std::string(), std::string()};
+      "drop view comparison_per_rank; drop view comparison;" +
+          drop_columns("attempts", {"continues", "other_runners"}) +
+          "alter table steps add column suspended integer not null default 0;" +
+          drop_columns(
+              "jobs", {"git_commit", "git_dirty", "trainer_digest", "runner_version", "cpu_name",
+                       "cpu_cores", "memory_total_bytes", "environment", "experiment_text_digest"}),
+      std::string(),
+      "drop view if exists comparison_per_rank; drop view if exists comparison;" +
+          drop_columns(
+              "runs",
+              {"strategy", "sharding", "wrap", "prefetch", "limit_all_gathers", "offload", "ranks",
+               "batch_size_per_rank", "gradient_accumulation_steps", "total_batch", "precision",
+               "optimizer", "schedule", "device", "sequence_length",
+               "activation_checkpointing_every", "warmup_steps_excluded", "memory_limit_gib"})};
   return kVersions;
 }
 

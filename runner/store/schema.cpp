@@ -11,7 +11,6 @@
 namespace fsdp {
 namespace {
 
-// SQLite computes the columns of settings from the specification, a JSON object.
 constexpr const char* kSchema = R"sql(
 create table experiments (
   name text primary key,
@@ -45,34 +44,6 @@ create table runs (
   family_key text not null,
   family_value integer,
   spec text not null check (json_valid(spec)),
-  strategy text as (spec ->> '$.strategy.kind'),
-  sharding text as (iif(spec ->> '$.strategy.kind' = 'fsdp',
-    (spec ->> '$.strategy.sharding') || coalesce(' ' || (spec ->> '$.strategy.shard_group_size'), ''),
-    '')),
-  wrap text as (coalesce('blocks ' || (spec ->> '$.strategy.wrap.blocks'),
-    'min_parameters ' || (spec ->> '$.strategy.wrap.min_parameters'),
-    spec ->> '$.strategy.wrap.policy')),
-  prefetch integer as (spec ->> '$.strategy.prefetch'),
-  limit_all_gathers integer as (spec ->> '$.strategy.limit_all_gathers'),
-  offload text as (spec ->> '$.strategy.offload'),
-  ranks integer as (spec ->> '$.strategy.ranks'),
-  batch_size_per_rank integer as (spec ->> '$.batch.size_per_rank'),
-  gradient_accumulation_steps integer as (spec ->> '$.batch.gradient_accumulation_steps'),
-  total_batch integer as (spec ->> '$.batch.total'),
-  precision text as (iif(coalesce(spec ->> '$.precision.parameters',
-      spec ->> '$.precision.reduction', spec ->> '$.precision.buffers') is null,
-    spec ->> '$.precision.kind',
-    coalesce(spec ->> '$.precision.parameters', 'fp32') || '/' ||
-    coalesce(spec ->> '$.precision.reduction', spec ->> '$.precision.parameters', 'fp32') || '/' ||
-    coalesce(spec ->> '$.precision.buffers', 'fp32')) ||
-    coalesce(' gradients ' || (spec ->> '$.precision.gradients'), '')),
-  optimizer text as (spec ->> '$.optimizer.kind'),
-  schedule text as (spec ->> '$.schedule.kind'),
-  device text as (spec ->> '$.device'),
-  sequence_length integer as (spec ->> '$.data.sequence_length'),
-  activation_checkpointing_every integer as (spec ->> '$.activation_checkpointing.every'),
-  warmup_steps_excluded integer as (spec ->> '$.train.warmup_steps_excluded'),
-  memory_limit_gib real as (spec ->> '$.memory_limit_gib'),
   unique (experiment, point, hash)
 );
 create index current_runs on runs (experiment, position, family_value) where current = 1;
@@ -190,11 +161,7 @@ order by r.experiment, r.position, r.family_value;
 constexpr const char* kComparison =
     R"sql(select r.experiment, e.source, r.id as run, substr(r.hash, 1, 8) as hash8, r.position, r.point,
   r.series, r.repeat, r.data_digest, r.loss_digest, r.family, r.family_key, r.family_value,
-  r.memory_limit_gib, e.compare,
-  r.strategy, r.sharding, r.wrap, r.prefetch, r.limit_all_gathers, r.offload, r.ranks,
-  r.batch_size_per_rank, r.gradient_accumulation_steps, r.total_batch, r.precision, r.optimizer,
-  r.schedule, r.device, r.sequence_length, r.activation_checkpointing_every,
-  r.warmup_steps_excluded, r.folder, a.attempt, r.status, r.reason, a.reason_rank,
+  e.compare, r.current, r.spec, r.folder, a.attempt, r.status, r.reason, a.reason_rank,
   a.started_unix_ms, a.host, a.slurm_job, a.node_list, a.git_commit, a.git_dirty,
   a.git_untracked, a.experiment_text_digest, a.runner_version, a.trainer_digest, a.cpu_name,
   k.device_name, k.device_memory_bytes, k.threads, k.parameter_count, k.trained_parameter_count,
@@ -204,13 +171,6 @@ constexpr const char* kComparison =
   a.step_time_ms_predicted,
   (select coalesce(sum(skipped_lines), 0) from ranks where run = a.run and attempt = a.attempt)
     as skipped_lines,
-  (select sum(1.0 * time_ms * coalesce(gpus_held, r.ranks)) from attempt_times
-    where run = r.id and r.device = 'cuda') as gpu_time_ms,
-  (select sum(1.0 * time_ms * coalesce(gpus_held, r.ranks)) from attempt_times
-    where run = r.id and r.device = 'cuda' and nodes_held is not null) as gpu_time_in_jobs_ms,
-  (select sum(1.0 * time_ms * r.ranks) from attempt_times
-    where run = r.id and r.device = 'cuda' and nodes_held is not null) as gpu_time_of_ranks_ms,
-  (select sum(1.0 * time_ms * nodes_held) from attempt_times where run = r.id) as node_time_ms,
   {figures}
 from runs r
 join experiments e on e.name = r.experiment
@@ -282,10 +242,9 @@ std::string comparison_per_rank_of(const std::string& comparison) {
 }  // namespace
 
 std::string comparison_rows(Listed listed) {
-  return fmt::format(
-      "(select c.*, r.current, r.spec from {} c join runs r on r.id = c.run order by "
-      "c.experiment, c.position, c.family_value, r.current desc, c.run)",
-      listed == Listed::kNow ? "comparison" : "(" + comparison_of_every_run() + ")");
+  if (listed == Listed::kNow) return "comparison";
+  return fmt::format("({} order by r.experiment, r.position, r.family_value, r.current desc, r.id)",
+                     comparison_of_every_run());
 }
 
 std::string comparison_per_rank_rows(Listed listed) {

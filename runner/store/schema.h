@@ -9,14 +9,14 @@
 namespace fsdp {
 
 // Returns the SQL that creates the tables and views of a results database. Columns of ranks'
-// reports and of computed figures follow from the visit_fields of their structs. Settings follow
-// from the run's specification. tests/golden/schema.sql holds the result. If that changes, the
-// schema needs a new version (results_database.h).
+// reports and of computed figures follow from the visit_fields of their structs.
+// tests/golden/schema.sql holds the result. If that changes, the schema needs a new version
+// (results_database.h).
 std::string schema();
 
-// Return the SQL to select ComparisonRow and RankRow from, in the order of reports. It is the view
-// `comparison` with the columns `current` and `spec`, and the view `comparison_per_rank`. With
-// Listed::kEver, runs that left their experiment's list are included; the views lack them.
+// Return the SQL to select StoredRow and RankRow from, in the order of reports: the views
+// `comparison` and `comparison_per_rank`. With Listed::kEver, runs that left their experiment's
+// list are included; the views lack them.
 std::string comparison_rows(Listed listed);
 std::string comparison_per_rank_rows(Listed listed);
 

@@ -325,7 +325,8 @@ void Store::record_status(int64_t run_id, RunStatus status, std::string_view rea
 std::vector<RunningAttempt> Store::running_attempts(std::string_view experiment) const {
   std::vector<RunningAttempt> running;
   for (auto& row :
-       sql("select " + kRunColumns + ", a.attempt, r.ranks, " + field_columns<AttemptStart>() +
+       sql("select " + kRunColumns + ", a.attempt, r.spec ->> '$.strategy.ranks', " +
+           field_columns<AttemptStart>() +
            " from attempts a join runs r on r.id = a.run "
            "where a.status = 'running' and r.experiment = ? and not exists ("
            "  select 1 from job_tasks t join jobs j on j.id = t.job where t.run = a.run "

@@ -293,6 +293,9 @@ class Store {
   // Returns the figures in memory if they match the database's events, else computes them anew.
   // Another process may have written, or a transaction may have been rolled back.
   Figures& figures_of(int64_t run_id, int attempt);
+  // Returns the run's specification as it was recorded.
+  RunSpec recorded_spec(int64_t run_id) const;
+  std::string place_of_spec(int64_t run_id) const;  // for errors
   AttemptFigures read_figures(int64_t run_id, int attempt) const;
   void write_figures(int64_t run_id, int attempt, Figures& figures, bool has_ended);
   // If the attempt resumed from a checkpoint, sets the first losses to the run's, and includes

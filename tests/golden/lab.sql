@@ -212,4 +212,4 @@ values (5, 1, 12, 597.5669435, 588.128337, 599.5710055, 1.67345267484663, 1.6734
   8370, 1084.0848959999998, 80594148, 80594148, 208982016);
 
 update summaries set tokens_per_second_per_rank = tokens_per_second /
-  (select ranks from runs where id = run);
+  (select spec ->> '$.strategy.ranks' from runs where id = run);

@@ -31,34 +31,6 @@ create table runs (
   family_key text not null,
   family_value integer,
   spec text not null check (json_valid(spec)),
-  strategy text as (spec ->> '$.strategy.kind'),
-  sharding text as (iif(spec ->> '$.strategy.kind' = 'fsdp',
-    (spec ->> '$.strategy.sharding') || coalesce(' ' || (spec ->> '$.strategy.shard_group_size'), ''),
-    '')),
-  wrap text as (coalesce('blocks ' || (spec ->> '$.strategy.wrap.blocks'),
-    'min_parameters ' || (spec ->> '$.strategy.wrap.min_parameters'),
-    spec ->> '$.strategy.wrap.policy')),
-  prefetch integer as (spec ->> '$.strategy.prefetch'),
-  limit_all_gathers integer as (spec ->> '$.strategy.limit_all_gathers'),
-  offload text as (spec ->> '$.strategy.offload'),
-  ranks integer as (spec ->> '$.strategy.ranks'),
-  batch_size_per_rank integer as (spec ->> '$.batch.size_per_rank'),
-  gradient_accumulation_steps integer as (spec ->> '$.batch.gradient_accumulation_steps'),
-  total_batch integer as (spec ->> '$.batch.total'),
-  precision text as (iif(coalesce(spec ->> '$.precision.parameters',
-      spec ->> '$.precision.reduction', spec ->> '$.precision.buffers') is null,
-    spec ->> '$.precision.kind',
-    coalesce(spec ->> '$.precision.parameters', 'fp32') || '/' ||
-    coalesce(spec ->> '$.precision.reduction', spec ->> '$.precision.parameters', 'fp32') || '/' ||
-    coalesce(spec ->> '$.precision.buffers', 'fp32')) ||
-    coalesce(' gradients ' || (spec ->> '$.precision.gradients'), '')),
-  optimizer text as (spec ->> '$.optimizer.kind'),
-  schedule text as (spec ->> '$.schedule.kind'),
-  device text as (spec ->> '$.device'),
-  sequence_length integer as (spec ->> '$.data.sequence_length'),
-  activation_checkpointing_every integer as (spec ->> '$.activation_checkpointing.every'),
-  warmup_steps_excluded integer as (spec ->> '$.train.warmup_steps_excluded'),
-  memory_limit_gib real as (spec ->> '$.memory_limit_gib'),
   unique (experiment, point, hash)
 );
 create index current_runs on runs (experiment, position, family_value) where current = 1;
@@ -359,11 +331,7 @@ from attempts a left join summaries s on s.run = a.run and s.attempt = a.attempt
 create view comparison as
 select r.experiment, e.source, r.id as run, substr(r.hash, 1, 8) as hash8, r.position, r.point,
   r.series, r.repeat, r.data_digest, r.loss_digest, r.family, r.family_key, r.family_value,
-  r.memory_limit_gib, e.compare,
-  r.strategy, r.sharding, r.wrap, r.prefetch, r.limit_all_gathers, r.offload, r.ranks,
-  r.batch_size_per_rank, r.gradient_accumulation_steps, r.total_batch, r.precision, r.optimizer,
-  r.schedule, r.device, r.sequence_length, r.activation_checkpointing_every,
-  r.warmup_steps_excluded, r.folder, a.attempt, r.status, r.reason, a.reason_rank,
+  e.compare, r.current, r.spec, r.folder, a.attempt, r.status, r.reason, a.reason_rank,
   a.started_unix_ms, a.host, a.slurm_job, a.node_list, a.git_commit, a.git_dirty,
   a.git_untracked, a.experiment_text_digest, a.runner_version, a.trainer_digest, a.cpu_name,
   k.device_name, k.device_memory_bytes, k.threads, k.parameter_count, k.trained_parameter_count,
@@ -373,13 +341,6 @@ select r.experiment, e.source, r.id as run, substr(r.hash, 1, 8) as hash8, r.pos
   a.step_time_ms_predicted,
   (select coalesce(sum(skipped_lines), 0) from ranks where run = a.run and attempt = a.attempt)
     as skipped_lines,
-  (select sum(1.0 * time_ms * coalesce(gpus_held, r.ranks)) from attempt_times
-    where run = r.id and r.device = 'cuda') as gpu_time_ms,
-  (select sum(1.0 * time_ms * coalesce(gpus_held, r.ranks)) from attempt_times
-    where run = r.id and r.device = 'cuda' and nodes_held is not null) as gpu_time_in_jobs_ms,
-  (select sum(1.0 * time_ms * r.ranks) from attempt_times
-    where run = r.id and r.device = 'cuda' and nodes_held is not null) as gpu_time_of_ranks_ms,
-  (select sum(1.0 * time_ms * nodes_held) from attempt_times where run = r.id) as node_time_ms,
   s.memory_allocated_bytes_max, s.memory_allocated_bytes_min, s.memory_reserved_bytes_max, s.memory_reserved_bytes_min, s.memory_allocated_bytes_forward_max, s.memory_allocated_bytes_forward_min, s.memory_reserved_bytes_forward_max, s.step_time_ms_median, s.step_time_ms_p25, s.step_time_ms_p75, s.communication_time_ms_median, s.steps_per_second, s.micro_batches_per_second, s.tokens_per_second, s.tokens_per_second_per_rank, s.unpadded_tokens_per_second, s.trained_tokens_per_second, s.total_time_ms, s.start_up_time_ms, s.gpu_utilization_percent_mean, s.cpu_utilization_percent_mean, s.cpu_time_others_percent, s.run_queue_wait_percent, s.energy_joules, s.steps, s.loss_first, s.loss_last, s.skipped_steps, s.non_finite_steps, s.validation_loss_first, s.validation_loss_last, s.validation_loss_best, s.token_accuracy_last, s.checkpoint_write_time_ms_median, s.model_tflops_per_second_per_rank, s.mfu_percent, s.hfu_percent
 from runs r
 join experiments e on e.name = r.experiment

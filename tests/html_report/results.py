@@ -55,7 +55,8 @@ class Results:
 
 
 def make_up_what_the_stub_does_not_measure(database):
-    runs = database.execute("select id, point, ranks, batch_size_per_rank from runs").fetchall()
+    runs = database.execute("select id, point, spec ->> '$.strategy.ranks' as ranks, "
+        "spec ->> '$.batch.size_per_rank' as batch_size_per_rank from runs").fetchall()
     uses = [row[1] for row in database.execute("pragma table_info(memory_peaks)") if row[1].endswith("_bytes")]
     values = [{"parameters_bytes": "memory_allocated_bytes_max / 2",
                "hidden_bytes": "memory_allocated_bytes_max / 4"}.get(use, "0") for use in uses]

@@ -117,7 +117,8 @@ def test_losses_over_steps_and_over_what_was_seen(page, results):
     for figure, table in [("training_loss", "steps"), ("validation_loss", "evaluations")]:
         for name in [figure, f"{figure}_sequences"]:
             drawn, size = curves(page, name), drawn_size(page, name)
-            for run in results.rows("select run, point, steps, total_batch from comparison where steps > 0"):
+            for run in results.rows("""select run, point, steps, spec ->> '$.batch.total' as total_batch
+                    from comparison where steps > 0"""):
                 each = run["total_batch"] if name.endswith("sequences") else 1
                 rows = results.rows(f"""select step * {each} as x, loss from {table}
                     where run = ? and rank = 0 order by step""", run["run"])
@@ -166,7 +167,9 @@ def test_utilization_of_every_device(page, results):
 
 def test_gpu_hours_and_energy(page, results):
     table = page.locator("#costs table")
-    rows = results.rows("select * from comparison where gpu_time_ms is not null order by position")
+    rows = results.rows("""select c.*, (select sum(1.0 * time_ms * coalesce(gpus_held, spec ->> '$.strategy.ranks'))
+        from attempt_times t where t.run = c.run) as gpu_time_ms
+        from comparison c where gpu_time_ms is not null and spec ->> '$.device' = 'cuda' order by position""")
     shown = table.locator("tbody tr").evaluate_all(
         "(rows) => rows.map((row) => [...row.cells].map((cell) => cell.dataset.value))")
     assert [[cell and float(cell) for cell in cells[2:4]] for cells in shown] == [

@@ -83,10 +83,6 @@ function commitOf({provenance}) {
     .filter((text) => text !== "").join("; ");
 }
 
-function seedOf({figures}) {
-  return parsedObject(figures.spec).train?.seed;
-}
-
 function versionsOf(runs) {
   const facts = runs.flatMap((run) => run.rank_facts);
   return [["fsdp-run", saidBy(runs, (run) => run.provenance.runner_version)],
@@ -121,7 +117,7 @@ function showReproduction(report, runs) {
     ...commands.map((command) => element("p", {}, command)),
     definitions([
       ["commit", saidBy(started, commitOf)],
-      ["seed", saidBy(started, seedOf)],
+      ["seed", saidBy(started, ({seed}) => seed)],
       ["versions", versionsOf(started)],
     ]),
     element("div", {class: "tools"}, ...fileButtons(report, started))));

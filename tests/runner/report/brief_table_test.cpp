@@ -35,9 +35,9 @@ Report two_rows() {
 TEST_CASE("a brief table has the columns in which its rows differ") {
   Report report = two_rows();
   CHECK(headings_of(report) == "point   a rank  4xDDP  tokens/s  4xDDP   loss");
-  report.rows[1].strategy = StrategyKind::kDdp;
+  report.rows[1].spec.strategy.kind = StrategyKind::kDdp;
   CHECK_THAT(headings_of(report), Catch::Contains("  strategy  ") && !Catch::Contains("x batch"));
-  report.rows[1].total_batch = 32;
+  report.rows[1].spec.batch.total = 32;
   report.rows[1].status = RunStatus::kFailed;
   CHECK_THAT(headings_of(report), Catch::Contains("  x batch  ") && Catch::Contains("  status"));
   report.view.wide = true;
@@ -101,7 +101,7 @@ TEST_CASE("losses that are not comparable with those of most rows have a *") {
   report.rows.push_back(report.rows[1]);
   report.rows[2].point = report.rows[2].series = "other";
   report.rows[2].loss_digest = "other";
-  report.rows[2].total_batch = 32;
+  report.rows[2].spec.batch.total = 32;
   CHECK_THAT(line_of(report, "4xFSDP"), Catch::EndsWith("100 x 16  2.500"));
   CHECK_THAT(line_of(report, "other"), Catch::EndsWith("100 x 32  2.500 *"));
   CHECK_THAT(
@@ -142,9 +142,9 @@ TEST_CASE("a row that did not fit shows what there was") {
   report.rows[1].status = RunStatus::kOutOfMemory;
   report.rows[1].device_memory_bytes = 80 * kGibibyte;
   CHECK_THAT(table_of(report), Catch::Contains("> 80.0"));
-  report.rows[1].memory_limit_gib = 24;
+  report.rows[1].spec.memory_limit_gib = 24;
   CHECK_THAT(table_of(report), Catch::Contains("> 24.0"));
-  report.rows[1].memory_limit_gib = 100;  // more than the device has
+  report.rows[1].spec.memory_limit_gib = 100;  // more than the device has
   CHECK_THAT(table_of(report),
              Catch::Contains("> 80.0") && Catch::Contains("4xFSDP does not fit in 80.0 GiB"));
 }

@@ -147,7 +147,7 @@ TEST_CASE("figures of another device, version or processor are marked, and whose
   for (ComparisonRow& row : report.rows) {
     row.torch_version = "2.11.0";
     row.runner_version = "0.2.0";
-    row.device = DeviceKind::kCuda;
+    row.spec.device = DeviceKind::kCuda;
     row.cpu_name = "a processor";
   }
   CHECK_THAT(rendered(Format::kTable, report), !Contains("*"));
@@ -192,10 +192,8 @@ TEST_CASE("the first of equally many devices is not marked, and a processor is n
 // Gives the row a specification with these settings.
 void give_spec(ComparisonRow& row, const std::string& hash8, double learning_rate,
                int64_t steps = 10) {
-  RunSpec spec;
-  spec.optimizer.learning_rate = learning_rate;
-  spec.train.steps = steps;
-  row.spec = json_text(spec);
+  row.spec.optimizer.learning_rate = learning_rate;
+  row.spec.train.steps = steps;
   row.hash8 = hash8;
 }
 
@@ -213,7 +211,7 @@ TEST_CASE("settings and input files that are not those of most at a point are ma
   CHECK_THAT(text, Contains("* optimizer.learning_rate 0.25, not 0.5: eve.\n") &&
                        Contains("* train.steps 20, not 10: eve (4xDDP).\n") &&
                        Contains("* other input files: carol (4xDDP).\n"));
-  report.rows[6].spec = "which others wrote";
+  report.rows[6].spec = report.rows[5].spec;
   CHECK_THAT(rendered(Format::kTable, report), Contains("* other settings: eve (4xDDP).\n"));
 }
 

@@ -79,7 +79,7 @@ TEST_CASE("groups are blocks of the page's rows, and warnings are told apart fro
   report.rows.push_back(report.rows[0]);
   report.rows[1].run = 8;
   report.rows[1].point = report.rows[1].series = "another";
-  report.rows[1].ranks = 2;
+  report.rows[1].spec.strategy.ranks = 2;
   report.rows[1].device_name = "another GPU";
   report.rows[0].device_name = "a GPU";
   CHECK(data_of(render(Format::kHtml, report))["blocks"].size() == 1);
@@ -102,7 +102,7 @@ TEST_CASE("charts and details are of the runs that are shown, in the order of th
     report.rows.push_back(report.rows[0]);
     report.rows.back().run = run;
     report.rows.back().point = report.rows.back().series = std::to_string(run);
-    report.rows.back().ranks = run;
+    report.rows.back().spec.strategy.ranks = run;
   }
   report.view.sort = "-ranks";
   report.view.where = {"ranks > 1"};

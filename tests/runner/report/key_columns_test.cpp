@@ -1,4 +1,3 @@
-#include "base/text/json.h"
 #include "tests/runner/report/report_fixture.h"
 
 namespace fsdp {
@@ -10,16 +9,14 @@ using Catch::Matchers::EndsWith;
 // Three runs. The second has a schedule and a model of its own.
 Report report_of_specs() {
   Report report = training_report();
-  RunSpec spec;
   for (ComparisonRow& row : report.rows) {
+    RunSpec& spec = row.spec;
     const bool is_second = row.run == 2;
     spec.schedule.kind = is_second ? ScheduleKind::kCosine : ScheduleKind::kConstant;
     spec.optimizer.learning_rate = is_second ? 3e-4 : 1e-3;
     spec.model.config.hidden_size = is_second ? 512 : 256;
     spec.train.steps = row.run * 10;
     spec.method = is_second ? Method::kLora : Method::kFull;
-    row.spec.clear();
-    append_json(row.spec, spec);
   }
   return report;
 }

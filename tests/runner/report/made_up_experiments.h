@@ -3,6 +3,7 @@
 #include <cmath>
 #include <random>
 
+#include "contract/spec/run_spec_json.h"
 #include "tests/runner/report/made_up_results.h"
 
 // Random experiments with a known truth.
@@ -62,7 +63,6 @@ class ExperimentMaker {
       for (int64_t i = 0; i < repeats; ++i) speeds.push_back(1000 * std::exp(run_noise * noise()));
       add_repeats(rows, "row" + std::to_string(row), speeds, device);
     }
-    for (ComparisonRow& row : rows) row.spec = "{}";
     return rows;
   }
 
@@ -156,7 +156,6 @@ class ExperimentMaker {
     const double speed = row.speed * std::exp(run_noise_ * noise());
     ComparisonRow run =
         finished_row(number, row.name, StrategyKind::kFsdp, row.ranks, 4'096'000 / speed);
-    run.device = device_;
     run.device_name = chance(0.005) ? "another" : "a device";
     run.tokens_per_second = speed;
     run.unpadded_tokens_per_second = speed * row.fill;
@@ -164,11 +163,10 @@ class ExperimentMaker {
     run.step_time_ms_p25 = *run.step_time_ms_median * 0.99;
     run.step_time_ms_p75 = *run.step_time_ms_median * 1.01;
     run.memory_allocated_bytes_max = (1 + static_cast<int64_t>(random_() % 4)) << 30;
-    run.batch_size_per_rank = size_per_rank;
-    run.gradient_accumulation_steps = 1;
-    run.total_batch = size_per_rank * row.ranks;
-    run.precision = spec["precision"]["kind"];
-    run.spec = spec.dump();
+    run.spec = run_spec_from_json(spec.dump(), "");
+    run.spec.device = device_;
+    run.spec.batch.gradient_accumulation_steps = 1;
+    run.spec.batch.total = size_per_rank * row.ranks;
     run.data_digest = chance(0.03) ? "other data" : "data";
     give_losses(made, run, spec);
     spoil(run);
@@ -180,7 +178,7 @@ class ExperimentMaker {
   void give_losses(MadeUpExperiment& made, ComparisonRow& run, const json& spec) {
     json deciding = spec;
     deciding.erase("strategy");
-    deciding["batch"] = run.total_batch;
+    deciding["batch"] = *run.spec.batch.total;
     run.loss_digest = deciding.dump() + run.data_digest;
     const int64_t steps = spec["train"]["steps"];
     const double order_of_sums = pick({0.0, 1e-7, 1.49e-5, 3e-5}) * uniform();
@@ -188,7 +186,7 @@ class ExperimentMaker {
     const int64_t last_finite = chance(0.05) ? steps - 1 : steps;
     TrueRun truth;
     for (int64_t step = 1; step <= steps; ++step) {
-      const double loss = (6 + 1.0 / static_cast<double>(run.total_batch)) /
+      const double loss = (6 + 1.0 / static_cast<double>(*run.spec.batch.total)) /
                           static_cast<double>(step) * (1 + order_of_sums + wrong);
       truth.losses.push_back(step <= last_finite ? std::optional(loss) : std::nullopt);
     }
@@ -210,7 +208,6 @@ class ExperimentMaker {
   void spoil(ComparisonRow& run) {
     if (chance(0.02)) run.loss_digest.clear();
     if (chance(0.02)) run.loss_digest += "by an older version";
-    if (chance(0.01)) run.spec = pick({"", "[[", "null", "{\"train\":3}"});
     if (chance(0.01)) run.tokens_per_second = std::numeric_limits<double>::infinity();
     if (chance(0.02)) run.source = "alice";
   }

@@ -26,12 +26,11 @@ inline ComparisonRow run_at(const std::string& point, double tokens_per_second,
   static int64_t number = 0;
   ComparisonRow row =
       finished_row(++number, point, StrategyKind::kFsdp, 4, 4096 * 1000 / tokens_per_second);
-  row.device = device;
+  row.spec.device = device;
   row.step_time_ms_p25 = *row.step_time_ms_median * 0.99;
   row.step_time_ms_p75 = *row.step_time_ms_median * 1.01;
   row.loss_digest = "d" + std::to_string(number);
-  row.spec = R"({"model":{"config":{"hidden_size":64}},"batch":{"size_per_rank":4,"total":16},)"
-             R"("strategy":{"kind":"fsdp","offload":"none"},"train":{"steps":100}})";
+  row.spec.train.steps = 100;
   return row;
 }
 

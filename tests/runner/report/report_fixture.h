@@ -25,17 +25,14 @@ inline ComparisonRow finished_row(int64_t run, const std::string& point, Strateg
   row.position = run - 1;
   row.point = point;
   row.series = point;
-  row.strategy = strategy;
-  if (strategy == StrategyKind::kFsdp) row.sharding = "full_shard";
-  row.wrap = "transformer_block";
-  row.precision = "fp32";
-  row.ranks = ranks;
-  row.batch_size_per_rank = 4;
-  row.gradient_accumulation_steps = 4 / ranks;
-  row.total_batch = 16;
-  row.device = DeviceKind::kCpu;
-  row.sequence_length = 256;
-  row.warmup_steps_excluded = 2;
+  row.spec.strategy.kind = strategy;
+  row.spec.strategy.ranks = ranks;
+  row.spec.batch.size_per_rank = 4;
+  row.spec.batch.gradient_accumulation_steps = 4 / ranks;
+  row.spec.batch.total = 16;
+  row.spec.device = DeviceKind::kCpu;
+  row.spec.data.sequence_length = 256;
+  row.spec.train.warmup_steps_excluded = 2;
   row.folder = "runs/lab/point-0123abcd";
   row.attempt = 1;
   row.status = RunStatus::kFinished;
@@ -73,7 +70,7 @@ inline Report lab_report() {
                  {}};
   report.rows[2].memory_allocated_bytes_max = kGibibyte + kGibibyte / 4;
   report.rows[2].memory_allocated_bytes_min = kGibibyte;
-  report.rows[3].offload = Offload::kOptimizer;
+  report.rows[3].spec.strategy.offload = Offload::kOptimizer;
   report.rows[3].status = RunStatus::kFailed;
   report.rows[3].reason = "rank 2 killed by signal 9";
   report.rows[3].reason_rank = 2;
@@ -93,8 +90,8 @@ inline Report lab_report() {
   report.rows[5].run = 6;
   report.rows[5].position = 5;
   report.rows[5].point = "not yet";
-  report.rows[5].batch_size_per_rank = 4;
-  report.rows[5].gradient_accumulation_steps = 4;
+  report.rows[5].spec.batch.size_per_rank = 4;
+  report.rows[5].spec.batch.gradient_accumulation_steps = 4;
   report.notes = {"A note of the caller's."};
   return report;
 }
@@ -107,13 +104,13 @@ inline Report training_report() {
                  finished_row(2, "evaluated", StrategyKind::kFsdp, 2, 100),
                  finished_row(3, "resumed", StrategyKind::kFsdp, 4, 100)};
   ComparisonRow& evaluated = report.rows[1];
-  evaluated.sharding = "shard_grad_op";
-  evaluated.wrap = "blocks 2";
-  evaluated.prefetch = 2;
-  evaluated.limit_all_gathers = false;
-  evaluated.precision = "bf16_mixed";
-  evaluated.optimizer = OptimizerKind::kSgd;
-  evaluated.schedule = ScheduleKind::kCosine;
+  evaluated.spec.strategy.sharding = Sharding::kShardGradOp;
+  evaluated.spec.strategy.wrap.blocks = 2;
+  evaluated.spec.strategy.prefetch = 2;
+  evaluated.spec.strategy.limit_all_gathers = false;
+  evaluated.spec.precision.kind = PrecisionKind::kBf16Mixed;
+  evaluated.spec.optimizer.kind = OptimizerKind::kSgd;
+  evaluated.spec.schedule.kind = ScheduleKind::kCosine;
   evaluated.skipped_steps = 3;
   evaluated.non_finite_steps = 1;
   evaluated.validation_loss_first = 5.25;
@@ -122,8 +119,9 @@ inline Report training_report() {
   evaluated.token_accuracy_last = 0.3125;
   evaluated.checkpoint_write_time_ms_median = 1'500;
   ComparisonRow& resumed = report.rows[2];
-  resumed.sharding = "hybrid_shard 2";
-  resumed.offload = Offload::kParameters;
+  resumed.spec.strategy.sharding = Sharding::kHybridShard;
+  resumed.spec.strategy.shard_group_size = 2;
+  resumed.spec.strategy.offload = Offload::kParameters;
   resumed.resumed_from_step = 20;
   resumed.validation_loss_first = 4;
   resumed.validation_loss_last = 3.5;

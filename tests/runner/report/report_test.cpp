@@ -47,15 +47,14 @@ TEST_CASE("the strategy column shows what differs") {
     return text.substr(begin, text.find(" |", begin) - begin);
   };
   CHECK(strategy() == "fsdp");
-  row.offload = Offload::kOptimizer;
+  row.spec.strategy.offload = Offload::kOptimizer;
   CHECK(strategy() == "fsdp+offload");
-  row.offload = Offload::kParameters;
+  row.spec.strategy.offload = Offload::kParameters;
   CHECK(strategy() == "fsdp+offload parameters");
-  row.sharding = "no_shard";
+  row.spec.strategy.sharding = Sharding::kNoShard;
   CHECK(strategy() == "fsdp no\\_shard+offload parameters");
-  row.strategy = StrategyKind::kDdp;
-  row.sharding.clear();
-  row.offload = Offload::kNone;
+  row.spec.strategy.kind = StrategyKind::kDdp;
+  row.spec.strategy.offload = Offload::kNone;
   CHECK(strategy() == "ddp");
 }
 

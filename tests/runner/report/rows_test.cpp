@@ -231,12 +231,13 @@ TEST_CASE("--group makes blocks with a baseline each") {
   CHECK(rows[1]["tokens_per_second_ratio"] == 2);
   CHECK(rows[2]["tokens_per_second_ratio"] == 1);
   const std::string table = table_of(report);
-  CHECK_THAT(table, Catch::Contains("\n\nstrategy: fsdp\nfp32, ") &&
+  CHECK_THAT(table, Catch::Contains("\n\nstrategy: fsdp\nLlama, fp32, ") &&
                         Catch::Contains("Speed:  FSDP 2 is fastest, 81900 tokens/s; next is FSDP "
                                         "1, 41000 tokens/s\n") &&
-                        Catch::Contains("\n\nstrategy: ddp\nfp32, ") &&
+                        Catch::Contains("\n\nstrategy: ddp\nLlama, fp32, ") &&
                         Catch::Contains("first row of a block that finished: FSDP 1, DDP 1."));
-  CHECK_THAT(render(Format::kMarkdown, report), Catch::Contains("\n#### strategy: ddp\n\nfp32, "));
+  CHECK_THAT(render(Format::kMarkdown, report),
+             Catch::Contains("\n#### strategy: ddp\n\nLlama, fp32, "));
   CHECK_THAT(render(Format::kLatex, report),
              Catch::Contains("\\midrule\n\\multicolumn{8}{l}{\\itshape strategy: ddp} \\\\\n"));
 
@@ -383,7 +384,7 @@ TEST_CASE("GPU-hours, energy, communication and utilization are shown where ther
        {"GPU- hours", "energy kJ", "communication ms", "GPU %", "CPU %"}) {
     CHECK(render(Format::kMarkdown, report).find(heading) == std::string::npos);
   }
-  row.device = DeviceKind::kCuda;
+  row.spec.device = DeviceKind::kCuda;
   row.held.gpu_time_ms = 7'200'000;
   row.energy_joules = 1'234'500;
   row.communication_time_ms_median = 12.5;

@@ -68,14 +68,14 @@ Change busy(double others_percent, double wait_percent) {
 
 Change noise(DeviceKind device, double range_ms) {
   return [=](RunRows& rows) {
-    for (ComparisonRow& row : rows) row.device = device;
+    for (ComparisonRow& row : rows) row.spec.device = device;
     rows[1].step_time_ms_p75 = *rows[1].step_time_ms_p25 + range_ms;
   };
 }
 
-Change last_loss(double loss, const std::string& precision) {
+Change last_loss(double loss, PrecisionKind precision) {
   return [=](RunRows& rows) {
-    for (ComparisonRow& row : rows) row.precision = precision;
+    for (ComparisonRow& row : rows) row.spec.precision.kind = precision;
     rows[1].loss_last = loss;
   };
 }
@@ -123,6 +123,7 @@ Change at_the_same_time(int64_t started_unix_ms, const std::string& host,
 TEST_CASE("each problem of rows is a warning of its own") {
   using Row = ComparisonRow;
   const Change other_loss = set(&Row::loss_last, 3);
+  const Change other_batch = second([](Row& row) { row.spec.batch.total = 32; });
   const Change throughput = [](RunRows& rows) {
     for (ComparisonRow& row : rows) row.compare = "throughput";
   };
@@ -139,7 +140,7 @@ TEST_CASE("each problem of rows is a warning of its own") {
       {"different_device", set(&Row::device_name, "another processor")},
       {"different_data",
        both(set(&Row::data_digest, "data1111"), set(&Row::loss_digest, "losses11"))},
-      {"different_total_batch", set(&Row::total_batch, 32)},
+      {"different_total_batch", other_batch},
       {"different_steps", set(&Row::steps_planned, 50)},
       // Unknown values, runs that never began and runs without losses do not differ.
       {"", second([](Row& row) {
@@ -150,20 +151,19 @@ TEST_CASE("each problem of rows is a warning of its own") {
       {"", second([](Row& row) {
          row.attempt.reset();
          row.status = RunStatus::kPlanned;
-         row.total_batch = 32;
+         row.spec.batch.total = 32;
          row.data_digest = "data1111";
        })},
-      {"", both(set(&Row::total_batch, 32), second([](Row& row) {
+      {"", both(other_batch, second([](Row& row) {
                   row.status = RunStatus::kFailed;
                   row.steps = 0;
                 }))},
-      {"", both(throughput,
-                both(set(&Row::total_batch, 32),
-                     both(set(&Row::steps_planned, 50), set(&Row::loss_digest, "losses11"))))},
-      {"", last_loss(2.5002, "fp32")},
-      {"losses_disagree", last_loss(2.5004, "fp32")},
-      {"", last_loss(2.54, "bf16_mixed")},
-      {"losses_disagree", last_loss(2.56, "bf16_mixed")},
+      {"", both(throughput, both(other_batch, both(set(&Row::steps_planned, 50),
+                                                   set(&Row::loss_digest, "losses11"))))},
+      {"", last_loss(2.5002, PrecisionKind::kFp32)},
+      {"losses_disagree", last_loss(2.5004, PrecisionKind::kFp32)},
+      {"", last_loss(2.54, PrecisionKind::kBf16Mixed)},
+      {"losses_disagree", last_loss(2.56, PrecisionKind::kBf16Mixed)},
       {"losses_disagree", set(&Row::loss_last, std::nullopt)},
       {"", both(other_loss, set(&Row::loss_digest, "losses11"))},
       {"", both(other_loss, no_digests)},
@@ -215,7 +215,7 @@ TEST_CASE("a warning names the rows and says what to do") {
        set(&Row::git_commit, "fedcba9876543210")},
       {"4xFSDP: 01234567 with changes", set(&Row::git_dirty, true)},
       {"4xFSDP: 01234567, experiment file untracked", set(&Row::git_untracked, true)},
-      {"4xDDP 2.5, 4xFSDP 2.75 (step 100)", last_loss(2.75, "fp32")},
+      {"4xDDP 2.5, 4xFSDP 2.75 (step 100)", last_loss(2.75, PrecisionKind::kFp32)},
       {"4xDDP 7.5 (step 1)", [](RunRows& rows) { rows[0].loss_first = 7.5; }},
       {"4xFSDP not finite, 4xDDP 2.5", set(&Row::loss_last, std::nullopt)},
       {"changed nothing: 4xFSDP (3 of 100);", set(&Row::skipped_steps, 3)},
@@ -268,7 +268,7 @@ TEST_CASE("a warning takes at most three lines of a terminal") {
     row.point = row.series = "FSDP batch " + std::to_string(i);
     row.git_commit = row.trainer_digest = row.data_digest = std::to_string(i) + "1234567";
     row.device_name = "NVIDIA A100 " + std::to_string(i);
-    row.total_batch = 16 + i;
+    row.spec.batch.total = 16 + i;
     row.steps_planned = 100 + i;
     row.steps = 5;
     row.skipped_lines = row.other_processes.emplace(1);

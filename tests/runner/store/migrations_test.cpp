@@ -129,39 +129,4 @@ TEST_CASE("results of before 0.1.0 are refused, with what to do") {
   CHECK(read_text_file(results.database()) == before);
 }
 
-TEST_CASE_METHOD(StoreTest, "settings of a run are columns of its specification") {
-  RunRecord run = planned_run("point", 4);
-  const auto column = [&](const std::string& name) {
-    store.plan(experiment("lab"), std::vector{run});
-    return sqlite3(results, "select " + name + " from runs");
-  };
-  StrategySpec& strategy = run.spec.strategy;
-  strategy.kind = StrategyKind::kFsdp;
-  CHECK(column("strategy") == "fsdp\n");
-  CHECK(column("ranks") == "4\n");
-  CHECK(column("sharding") == "full_shard\n");
-  CHECK(column("wrap") == "transformer_block\n");
-  CHECK(column("precision") == "fp32\n");
-  strategy.sharding = Sharding::kHybridShard;
-  strategy.shard_group_size = 2;
-  CHECK(column("sharding") == "\"hybrid_shard 2\"\n");
-  strategy.wrap.blocks = 2;
-  CHECK(column("wrap") == "\"blocks 2\"\n");
-  strategy.wrap.blocks.reset();
-  strategy.wrap.min_parameters = 100;
-  CHECK(column("wrap") == "\"min_parameters 100\"\n");
-  run.spec.precision.parameters = Dtype::kBf16;
-  CHECK(column("precision") == "bf16/bf16/fp32\n");
-  run.spec.precision.parameters.reset();
-  run.spec.precision.reduction = Dtype::kBf16;
-  run.spec.precision.buffers = Dtype::kFp16;
-  CHECK(column("precision") == "fp32/bf16/fp16\n");
-  run.spec.precision = {};
-  run.spec.precision.kind = PrecisionKind::kBf16True;
-  run.spec.precision.gradients = Dtype::kFp32;
-  CHECK(column("precision") == "\"bf16_true gradients fp32\"\n");
-  strategy.kind = StrategyKind::kDdp;
-  CHECK(column("sharding") == "\"\"\n");
-}
-
 }  // namespace fsdp

@@ -123,37 +123,60 @@ TEST_CASE_METHOD(StoreTest,
   CHECK(store.begin_attempt(run_id, attempt_start(), 1) == 1);
 }
 
-TEST_CASE_METHOD(StoreTest, "the view comparison tells runs of one strategy apart") {
-  auto runs = in_order({planned_run("a", 4), planned_run("b", 4), planned_run("c", 4)});
-  RunSpec& hybrid = runs[0].spec;
-  hybrid.strategy.kind = StrategyKind::kFsdp;
-  hybrid.strategy.sharding = Sharding::kHybridShard;
-  hybrid.strategy.shard_group_size = 2;
-  hybrid.strategy.wrap.blocks = 3;
-  hybrid.strategy.prefetch = 0;
-  hybrid.strategy.limit_all_gathers = false;
-  hybrid.precision.kind = PrecisionKind::kBf16Mixed;
-  hybrid.optimizer.kind = OptimizerKind::kSgd;
-  hybrid.schedule.kind = ScheduleKind::kCosine;
-  RunSpec& by_size = runs[1].spec;
-  by_size.strategy.kind = StrategyKind::kFsdp;
-  by_size.strategy.wrap.min_parameters = 100;
-  by_size.precision.parameters = Dtype::kBf16;
-  by_size.precision.reduction = Dtype::kFp32;
-  store.plan(experiment("lab"), runs);
-  CHECK(sqlite3(results,
-                "select sharding,wrap,prefetch,limit_all_gathers,precision,optimizer,schedule "
-                "from comparison") ==
-        "\"hybrid_shard 2\",\"blocks 3\",0,0,bf16_mixed,sgd,cosine\n"
-        "full_shard,\"min_parameters 100\",1,1,bf16/fp32/fp32,adamw,constant\n"
-        "\"\",transformer_block,1,1,fp32,adamw,constant\n");
-  const auto rows = store.comparison("lab");
-  REQUIRE(rows.size() == 3);
-  CHECK(rows[0].sharding == "hybrid_shard 2");
-  CHECK_FALSE(rows[0].limit_all_gathers);
-  CHECK(rows[0].optimizer == OptimizerKind::kSgd);
-  CHECK(rows[0].schedule == ScheduleKind::kCosine);
-  CHECK(rows[1].precision == "bf16/fp32/fp32");
+TEST_CASE("texts of settings tell strategies, units and precisions apart") {
+  StrategySpec strategy{};
+  CHECK(sharding_text(strategy).empty());
+  strategy.kind = StrategyKind::kFsdp;
+  CHECK(sharding_text(strategy) == "full_shard");
+  strategy.sharding = Sharding::kHybridShard;
+  strategy.shard_group_size = 2;
+  CHECK(sharding_text(strategy) == "hybrid_shard 2");
+  CHECK(wrap_text({}) == "transformer_block");
+  CHECK(wrap_text({.blocks = 2, .min_parameters = {}}) == "blocks 2");
+  CHECK(wrap_text({.blocks = {}, .min_parameters = 100}) == "min_parameters 100");
+  PrecisionSpec precision{};
+  CHECK(precision_text(precision) == "fp32");
+  precision.parameters = Dtype::kBf16;
+  CHECK(precision_text(precision) == "bf16/bf16/fp32");
+  precision.parameters.reset();
+  precision.reduction = Dtype::kBf16;
+  precision.buffers = Dtype::kFp16;
+  CHECK(precision_text(precision) == "fp32/bf16/fp16");
+  precision = {};
+  precision.kind = PrecisionKind::kBf16True;
+  precision.gradients = Dtype::kFp32;
+  CHECK(precision_text(precision) == "bf16_true gradients fp32");
+}
+
+TEST_CASE_METHOD(StoreTest, "a row has its run's specification, and a view has it as JSON") {
+  RunRecord run = planned_run("a", 4);
+  run.spec.strategy.wrap.blocks = 3;
+  run.spec.data.train = "/data/games.csv";
+  run.spec.resume.is_auto = true;
+  run.spec.environment = {"A=1", "B="};
+  store.plan(experiment("lab"), std::vector{run});
+  CHECK(store.comparison("lab").at(0).spec == run.spec);
+  CHECK(store.spec(1) == run.spec);
+  CHECK(sqlite3(results, "select spec ->> '$.strategy.wrap.blocks' from comparison") == "3\n");
+}
+
+TEST_CASE_METHOD(StoreTest, "a specification of another version is read if its values are known") {
+  store.plan(experiment("lab"), std::vector{planned_run("a", 4)});
+  const auto set = [&](const std::string& change) {
+    Database(results.database()).execute("update runs set spec = " + change);
+  };
+  set("json_remove(json_set(spec, '$.new', 1), '$.train.seed', '$.batch')");
+  CHECK(store.comparison("lab").at(0).spec.train.seed == TrainSpec().seed);
+  CHECK(store.comparison("lab").at(0).spec.strategy.ranks == 4);
+  CHECK(store.spec(1).batch.total == 16);
+  set("json_set(spec, '$.strategy.wrap.policy', 'half')");
+  CHECK_THROWS_WITH(store.comparison("lab"),
+                    Catch::Contains("results.sqlite: the specification of run 1: "
+                                    "'strategy.wrap.policy': \"half\" is not a value"));
+  for (const char* text : {"'[]'", "'{\"model\":3}'"}) {
+    set(text);
+    CHECK_THROWS_WITH(store.spec(1), Catch::Contains("the specification of run 1: "));
+  }
 }
 
 TEST_CASE_METHOD(
@@ -185,18 +208,16 @@ TEST_CASE_METHOD(
   store.ingest(run_id, 2, events);
   store.end_attempt(run_id, 2, RunStatus::kFinished, "", 4'200);
 
-  CHECK(
-      sqlite3(results,
-              "select point,strategy,offload,ranks,batch_size_per_rank,gradient_accumulation_steps,"
-              "status,steps,step_time_ms_median,steps_per_second,tokens_per_second,"
-              "memory_allocated_bytes_max,memory_reserved_bytes_max,loss_first,loss_last,"
-              "total_time_ms,start_up_time_ms from comparison") ==
-      // Step times of the slowest ranks after warm-up: 20, 30, 40 ms. Total time: 4101 - 1000.
-      // Start-up time: 2000 - 500 - 1000.
-      "4xDDP,ddp,none,2,4,1,finished,5,30.0,33.3333333333333,33333.3333333333,500,1000,10.0,2.0,"
-      "3101,500.0\n"
-      "\"never run\",single,none,1,4,1,planned,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,"
-      "NULL\n");
+  CHECK(sqlite3(results,
+                "select point,status,steps,step_time_ms_median,steps_per_second,tokens_per_second,"
+                "memory_allocated_bytes_max,memory_reserved_bytes_max,loss_first,loss_last,"
+                "total_time_ms,start_up_time_ms from comparison") ==
+        // Step times of the slowest ranks after warm-up: 20, 30, 40 ms. Total time: 4101 - 1000.
+        // Start-up time: 2000 - 500 - 1000.
+        "4xDDP,finished,5,30.0,33.3333333333333,33333.3333333333,500,1000,10.0,2.0,"
+        "3101,500.0\n"
+        "\"never run\",planned,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,"
+        "NULL\n");
   CHECK(sqlite3(results,
                 "select experiment,hash8,position,attempt,reason,step_time_ms_p25,step_time_ms_p75,"
                 "memory_allocated_bytes_min,memory_reserved_bytes_min,micro_batches_per_second,"
