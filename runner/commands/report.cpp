@@ -49,7 +49,7 @@ void read_losses(std::vector<ComparisonRow>& rows, const Store& store) {
 // Reads the uses of memory at the peaks of finished runs.
 void read_memory_uses(std::vector<ComparisonRow>& rows, const Store& store) {
   for (ComparisonRow& row : rows) {
-    if (row.status != RunStatus::kFinished || row.device != DeviceKind::kCpu) continue;
+    if (row.status != RunStatus::kFinished || row.spec.device != DeviceKind::kCpu) continue;
     const auto peak = store.memory_peak(row.run, static_cast<int>(*row.attempt));
     const bool is_of_row =
         peak && peak->memory_allocated_bytes_max == row.memory_allocated_bytes_max;

@@ -33,10 +33,10 @@ void ask_again_for_names(const RunPaths& run, int attempt) {
 
 namespace {
 
-// Returns the start of an attempt that has no launch.json. nullopt: rank 0 has written no event, or
-// the attempt has not ended.
+// Reads the start of an attempt that has no launch.json. Returns nullopt if rank 0 has written no
+// event: a runner was killed before it wrote the file. Sets `has_ended`.
 std::optional<AttemptStart> start_by_hand(const RunPaths& paths, int attempt, int ranks,
-                                          const WarnOfFile& warn) {
+                                          const WarnOfFile& warn, bool& has_ended) {
   EventTail tail(paths, attempt, ranks, warn);
   RankReports reports(ranks);
   std::optional<Event> first;
@@ -45,7 +45,8 @@ std::optional<AttemptStart> start_by_hand(const RunPaths& paths, int attempt, in
     reports.add(events);
     if (!first && !events.front().empty()) first = events.front().front();
   } while (!tail.at_end());
-  if (!first || !reports_decide(reports.ends())) return std::nullopt;
+  if (!first) return std::nullopt;
+  has_ended = reports_decide(reports.ends());
   AttemptStart start;
   start.started_unix_ms = first->time_unix_ms - first->elapsed_ms.value_or(0);
   const auto* started = std::get_if<RunStarted>(&first->body);
@@ -63,10 +64,11 @@ void adopt_attempts_by_hand(const Store& store, const std::filesystem::path& res
     for (const int attempt : attempts_with_folder(paths)) {
       if (std::filesystem::exists(paths.launch_record(attempt))) continue;
       const auto ranks = static_cast<int>(store.spec(run.id).strategy.ranks);
-      const auto start = start_by_hand(paths, attempt, ranks, say);
-      if (start) {
+      bool has_ended = false;
+      const auto start = start_by_hand(paths, attempt, ranks, say, has_ended);
+      if (start && has_ended) {
         write_start(paths, attempt, *start);
-      } else {
+      } else if (start) {
         say(
             fmt::format("{}: attempt {}, started by hand, has not ended, or was killed, and is not "
                         "recorded",

@@ -63,7 +63,9 @@ void Store::reopen() {
 
 void Store::sync() {
   check_are_there(results_);
-  if (inode_of(database_.file()) != inode_) reopen();
+  std::error_code gone;
+  const bool was_emptied = std::filesystem::file_size(database_.file(), gone) == 0;
+  if (inode_of(database_.file()) != inode_ || was_emptied) reopen();
   try {
     sync_all();
   } catch (const IndexDamaged&) {
@@ -297,7 +299,9 @@ void Store::end_attempt(int64_t run_id, int attempt, RunStatus status, std::stri
 
 void Store::read_late_events(int64_t run_id, int attempt) {
   Transaction transaction(database_);
-  const auto ranks = sql("select ranks from runs where id = ?").value<int>(run_id).value_or(0);
+  const auto ranks = sql("select spec ->> '$.strategy.ranks' from runs where id = ?")
+                         .value<int>(run_id)
+                         .value_or(0);
   read_events(run_id, RunPaths(results_ / folder_of(run_id)), attempt, ranks);
   transaction.commit();
 }

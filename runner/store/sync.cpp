@@ -44,6 +44,8 @@ std::vector<path> run_folders(const path& results) {
   std::error_code none;
   for (const auto& list : std::filesystem::directory_iterator(results / "runs", none)) {
     for (const auto& run : std::filesystem::directory_iterator(list.path(), none)) {
+      const bool is_removed = run.path().filename().string().starts_with('.');  // by prune
+      if (is_removed) continue;
       folders.push_back(path("runs") / list.path().filename() / run.path().filename());
     }
   }

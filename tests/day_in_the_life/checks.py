@@ -25,6 +25,12 @@ def open_results(results):
     return database
 
 
+# Selects runs with the settings that their figures follow from.
+RUNS = """select *, spec ->> '$.strategy.ranks' as ranks,
+  spec ->> '$.train.warmup_steps_excluded' as warmup_steps_excluded,
+  spec ->> '$.batch.gradient_accumulation_steps' as gradient_accumulation_steps from runs """
+
+
 def rows(database, sql, *values):
     return [dict(row) for row in database.execute(sql, values)]
 
@@ -50,7 +56,7 @@ def losses_of(results):
     rank's losses by step, validation losses by step)."""
     database = open_results(results)
     found = {}
-    for run in rows(database, "select * from runs where status = 'finished'"):
+    for run in rows(database, RUNS + "where status = 'finished'"):
         finished = rows(database, "select coalesce(max(attempt), 0) as last from attempts "
                         "where run = ? and status = 'finished'", run["id"])[0]["last"]
         attempts = [ranks for number, ranks in attempts_of(results, database, run).items()
@@ -99,7 +105,7 @@ def _is_close(stored, computed):
 
 
 def figures_follow_from_events(results, database):
-    for run in rows(database, "select * from runs"):
+    for run in rows(database, RUNS):
         earlier = []
         for number, ranks in attempts_of(results, database, run).items():
             name = f"attempt {number} of {run['experiment']}/{run['point']}"
@@ -167,7 +173,7 @@ def nothing_stray(results, database):
     for folder in results.glob("runs/*/*"):
         if (name := str(folder.relative_to(results))) not in folders:
             yield f"no run has the folder {name}"
-    for run in rows(database, "select * from runs"):
+    for run in rows(database, RUNS):
         folder = results / run["folder"]
         known = {row["attempt"] for row in rows(
             database, "select attempt from attempts where run = ?", run["id"])}
@@ -227,8 +233,8 @@ def table_shows_the_figures(place, database):
     ended = place.call("report", "--format", "csv", "--results", place.results)
     shown = list(csv.DictReader(ended.printed.with_suffix(".out").read_text().splitlines()))
     for line in shown:
-        run = rows(database, "select * from runs where current = 1 and experiment = ? and "
-                   "point = ?", line["experiment"], line["point"])[0]
+        run = rows(database, RUNS + "where current = 1 and experiment = ? and point = ?",
+                   line["experiment"], line["point"])[0]
         attempts = attempts_of(place.results, database, run)
         ranks = attempts.pop(int(line["attempt"]))
         earlier = [of_ranks[0] for number, of_ranks in attempts.items()

@@ -39,7 +39,7 @@ std::string values(const Workplace& workplace, const std::string& point = "FSDP"
   std::string text;
   for (const ComparisonRow& row : Store(workplace.results()).comparison(experiment)) {
     if (!row.point.starts_with(point + " size_per_rank=")) continue;
-    text += (text.empty() ? "" : "; ") + std::to_string(row.batch_size_per_rank) + ' ';
+    text += (text.empty() ? "" : "; ") + std::to_string(row.spec.batch.size_per_rank) + ' ';
     text += name_of(row.status);
     text += row.attempt ? ' ' + std::to_string(*row.attempt) : " -";
   }
@@ -182,11 +182,13 @@ TEST_CASE("the next value of a key that an open job of Slurm doubles is left to 
   Store store(workplace.results());
   const auto run_of_batch = [&](int64_t batch) {
     const auto rows = store.comparison("trial");
-    return std::ranges::find(rows, batch, &ComparisonRow::batch_size_per_rank)->run;
+    return std::ranges::find(rows, batch, [](auto& row) { return row.spec.batch.size_per_rank; })
+        ->run;
   };
   JobRecord job;
   job.experiment = "trial";
   job.mode = "allocation";
+  job.folder = "slurm/trial-1";
   job.tasks = {{.run = run_of_batch(1)}};
   const int64_t id = store.record_job(job);
   const Ended left = workplace.run({"experiment.yaml"}, fits_up_to(3));

@@ -84,7 +84,7 @@ class Submission {
             .token = choice.token,
             .slurm_job = "12",
             .mode = std::string(name_of(plan_.mode)),
-            .folder = {}};
+            .folder = "slurm/trial-" + choice.token};
     for (const RunRecord& run : runs_) {
       job_.tasks.push_back({.task = std::ssize(job_.tasks), .run = run.id});
     }
@@ -144,9 +144,9 @@ class Submission {
   // Reads the job's files as a runner does. Returns the names of the runs without an end.
   std::vector<std::string> follow() {
     std::vector<std::string> names;
-    store_.sync();
     for (const JobTask& task : job_.tasks) {
       for (std::optional<RunRecord> run = runs_.at(task.task); run;) {
+        store_.sync({run->folder});
         for (const AttemptRecord& attempt : store_.attempts(run->id)) {
           if (attempt.status != RunStatus::kRunning) continue;
           run->status = close(*run, attempt.attempt);

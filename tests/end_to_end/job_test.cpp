@@ -100,8 +100,8 @@ TEST_CASE("a job doubles a key as the runner outside would") {
   }
   for (const ComparisonRow& row : rows(workplace)) {
     if (!row.point.starts_with("FSDP")) continue;
-    found +=
-        std::to_string(row.batch_size_per_rank) + ' ' + std::string(name_of(row.status)) + "; ";
+    found += std::to_string(row.spec.batch.size_per_rank) + ' ' + std::string(name_of(row.status)) +
+             "; ";
   }
   CHECK(found ==
         "1 finished; 2 finished; 4 finished; 5 finished; 6 out_of_memory; 8 out_of_memory; ");

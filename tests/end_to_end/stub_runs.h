@@ -14,7 +14,7 @@ inline const std::string kTwoPoints =
     "  - {name: second, strategy: {kind: fsdp, ranks: 2}}\n";
 
 inline std::vector<ComparisonRow> rows(const Workplace& workplace) {
-  return Store(workplace.results()).comparison("trial");
+  return Store(workplace.results(), StoreUse::kExisting).comparison("trial");
 }
 
 }  // namespace fsdp

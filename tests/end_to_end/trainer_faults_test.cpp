@@ -29,9 +29,9 @@ void check_every_step_is_there_once(const Workplace& workplace, const Comparison
                                     int64_t steps) {
   const std::string of_attempt = " from steps where run = " + std::to_string(row.run) +
                                  " and attempt = " + std::to_string(row.attempt.value());
-  CHECK(number(workplace, "select count(*)" + of_attempt) == row.ranks * steps);
+  CHECK(number(workplace, "select count(*)" + of_attempt) == row.spec.strategy.ranks * steps);
   CHECK(number(workplace, "select count(distinct rank * 1000000 + step)" + of_attempt) ==
-        row.ranks * steps);
+        row.spec.strategy.ranks * steps);
   CHECK(number(workplace, "select max(step)" + of_attempt) == steps);
 }
 

@@ -105,8 +105,9 @@ def check_export(case: Case, folder: pathlib.Path, results: pathlib.Path) -> Non
 
 def recomputed(connection: sqlite3.Connection, run: int, attempt: int) -> dict:
     """Computes an attempt's figures from its steps, as docs/internals.md defines them."""
-    ranks, warmup = connection.execute("select spec ->> '$.strategy.ranks', spec ->> '$.train.warmup_steps_excluded' from runs where id = ?",
-                                       (run,)).fetchone()
+    ranks, warmup = connection.execute(
+        "select spec ->> '$.strategy.ranks', spec ->> '$.train.warmup_steps_excluded' from runs where id = ?",
+        (run,)).fetchone()
     steps: dict[int, dict[int, sqlite3.Row]] = {}
     counts = dict.fromkeys(range(ranks), 0)
     last: dict[int, int] = {}

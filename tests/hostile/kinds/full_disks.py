@@ -11,7 +11,7 @@ from tests.hostile.case import Case
 from tests.hostile.mounts import Mounts
 
 RESULTS = "disk/results"
-FIGURES = ("status", "ranks", "loss_first", "loss_last")
+FIGURES = ("status", "loss_first", "loss_last")
 
 
 def attack(case: Case) -> None:

@@ -215,6 +215,7 @@ TEST_CASE_METHOD(StoreTest, "time left is until the job's limit where that comes
   JobRecord job;
   job.experiment = "lab";
   job.token = "t0ken";
+  job.folder = "slurm/lab-" + job.token;
   job.slurm_job = "12";
   job.mode = "per_run";
   job.tasks = {{.task = 0, .run = runs[0].id, .state = "RUNNING", .ends_unix_ms = 60'000}};

@@ -60,6 +60,7 @@ struct Followed {
     JobRecord job;
     job.experiment = "lab";
     job.token = "t0ken";
+    job.folder = "slurm/lab-" + job.token;
     job.slurm_job = "100";
     job.mode = "per_run";
     job.tasks = {{.task = 0, .run = run.id, .device_kind = "cpu"}};
@@ -177,7 +178,11 @@ TEST_CASE("new events of all running runs are one transaction") {
   RecordingProgress progress;
   JobFollower follower({store, progress, results.path()}, [] { return JobFollower::TimePoint(); });
   const std::vector<RunRecord> runs = store.plan(experiment("lab"), runs_of_one_shape(12));
-  JobRecord job{.experiment = "lab", .token = "t0ken", .slurm_job = "100", .mode = "per_run"};
+  JobRecord job{.experiment = "lab",
+                .token = "t0ken",
+                .slurm_job = "100",
+                .mode = "per_run",
+                .folder = "slurm/lab-t0ken"};
   std::vector<FakeJob> jobs;
   std::vector<TaskState> states;
   for (const RunRecord& run : runs) {

@@ -12,7 +12,8 @@ std::vector<int64_t> runs_in_job(Store& store, const std::string& mode) {
   const auto records = store.plan(
       experiment("lab"),
       in_order({planned_run("done", 1), planned_run("runs", 1), planned_run("waits", 1)}));
-  JobRecord job{.experiment = "lab", .token = "1", .slurm_job = "12", .mode = mode};
+  JobRecord job{
+      .experiment = "lab", .token = "1", .slurm_job = "12", .mode = mode, .folder = "slurm/lab-1"};
   std::vector<int64_t> ids;
   for (const RunRecord& record : records) {
     store.record_status(record.id, RunStatus::kQueued, "");

@@ -205,7 +205,11 @@ TEST_CASE_METHOD(
 
 TEST_CASE_METHOD(OneRunner, "two experiments in one folder are followed apart") {
   const std::vector<RunRecord> runs = submitted(1);
-  JobRecord other{.experiment = "other", .token = "1", .slurm_job = "7", .mode = "per_run"};
+  JobRecord other{.experiment = "other",
+                  .token = "1",
+                  .slurm_job = "7",
+                  .mode = "per_run",
+                  .folder = "slurm/other-1"};
   JobTask task;
   task.run = life.store.plan(experiment("other"), runs_of_one_shape(1)).front().id;
   other.tasks = {task};

@@ -111,6 +111,7 @@ TEST_CASE_METHOD(
     JobRecord job;
     job.experiment = "lab";
     job.token = mode + std::to_string(run);
+    job.folder = "slurm/lab-" + job.token;
     job.mode = mode;
     job.tasks = {{.run = run}};
     return store.record_job(job);

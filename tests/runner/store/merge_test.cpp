@@ -471,6 +471,7 @@ TEST_CASE("attempts keep the names of their jobs, and open jobs stay with who su
     JobRecord job;
     job.experiment = "lab";
     job.token = "t0ken";
+    job.folder = "slurm/lab-" + job.token;
     job.slurm_job = "12";
     job.mode = "per_run";
     job.tasks = {{.task = 0, .run = run}, {.task = 1, .run = run + 1}};

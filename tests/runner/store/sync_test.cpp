@@ -149,7 +149,9 @@ TEST_CASE("a run's folder that was moved is the run, and a copy of it is not") {
   std::filesystem::remove_all(folder.string() + "-copy");
   std::filesystem::rename(folder, folder.string() + "-moved");
   results.store.sync();
-  CHECK(results.store.comparison("lab").at(0).status == RunStatus::kFinished);
+  CHECK(results.store.run(results.runs[0].id)->status == RunStatus::kFinished);
+  CHECK(results.store.run(results.runs[0].id)->folder ==
+        results.runs[0].folder.string() + "-moved");
   std::filesystem::remove_all(folder.string() + "-moved");
   results.store.sync();
   CHECK_FALSE(results.store.run(results.runs[0].id));
