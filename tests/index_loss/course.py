@@ -1,0 +1,90 @@
+"""The course of a sweep: its calls, one after another, and the files that they write."""
+import re
+import signal
+import time
+
+from place import LIMIT_S
+
+PAUSE_S = 0.001
+CALLS = 3  # of an experiment in one stage
+GATE_OPENS_AT = re.compile(r'"step":3\b')
+
+
+def file_events(results):
+    """Returns how many attempts have begun and ended, plus the number of reported events."""
+    count = 0
+    for folder in results.glob("runs/*/*/attempt-*"):
+        count += (folder / "launch.json").exists() + (folder / "verdict.json").exists()
+        count += sum(file.read_bytes().count(b"\n") for file in folder.glob("events.rank*.jsonl"))
+    return count
+
+
+def attempts(results):
+    return len(list(results.glob("runs/*/*/attempt-*/launch.json")))
+
+
+class Course:
+    """`on_look` is called again and again with the number of file events. It returns true while a
+    disturbance excuses a call that is refused."""
+
+    def __init__(self, place, sweep, results, on_look=lambda count: False):
+        self.place, self.sweep, self.results, self.on_look = place, sweep, results, on_look
+        self.gate = results.with_name(results.name + "-gate")
+        self.processes = {}  # experiment -> its call
+        self.problems = []
+
+    def run(self):
+        deadline = time.monotonic() + LIMIT_S
+        for number, stage in enumerate(self.sweep.stages):
+            is_to_be_killed = self.sweep.is_killed and number == 0
+            waiting, calls = list(stage), dict.fromkeys(stage, 0)
+            while waiting or self.processes:
+                if time.monotonic() > deadline:
+                    self.problems.append(f"{list(self.processes)} did not end in {LIMIT_S} s")
+                    return self.end()
+                is_excused = self.on_look(file_events(self.results))
+                if waiting and (not self.processes or self._is_planned(next(iter(self.processes)))):
+                    self._start(waiting.pop(0), calls)
+                if is_to_be_killed and self._is_at_gate():
+                    is_to_be_killed = False
+                    self._kill()
+                for name, process in list(self.processes.items()):
+                    if process.poll() is None:
+                        continue
+                    del self.processes[name]
+                    if self._has_failed(process, is_excused) and calls[name] < CALLS:
+                        waiting.append(name)
+                time.sleep(PAUSE_S)
+
+    def end(self):
+        for process in self.processes.values():
+            process.kill()
+            process.wait()
+
+    def _start(self, name, calls):
+        calls[name] += 1
+        self.processes[name] = self.place.call_sweep(
+            name, self.sweep, self.results, STUB_RULES=self.sweep.rules.format(gate=self.gate))
+
+    def _is_planned(self, name):
+        return (self.results / f"lists/{name}.json").exists()
+
+    def _is_at_gate(self):
+        events = self.results.glob("runs/*/second-*/attempt-1/events.rank*.jsonl")
+        return sum(bool(GATE_OPENS_AT.search(file.read_text())) for file in events) == 2
+
+    def _kill(self):
+        [process] = self.processes.values()
+        process.kill()
+        process.wait()
+        self.gate.touch()
+
+    def _has_failed(self, process, is_excused):
+        """Returns true if the call must be made again."""
+        if process.returncode in (self.sweep.status, -signal.SIGKILL):
+            return False
+        if not is_excused:
+            errors = process.printed.with_suffix(".err").read_text().strip()
+            self.problems.append(f"call {process.printed.name} ended with {process.returncode}: "
+                                 f"{' / '.join(errors.splitlines()[-2:])}")
+        return True
