@@ -28,6 +28,7 @@
 #include "runner/commands/options.h"
 #include "runner/experiment/experiment_file.h"
 #include "runner/host/provenance.h"
+#include "runner/store/results_unavailable.h"
 
 namespace {
 
@@ -108,7 +109,11 @@ ExitCode command_line(CLI::App& app, std::vector<std::string> arguments) {
   }
   size_t chosen = 0;
   while (!app.got_subcommand(std::string(kCommands[chosen].name))) ++chosen;
-  return functions[chosen]();
+  try {
+    return functions[chosen]();
+  } catch (const IndexDamaged&) {
+    return functions[chosen]();  // makes the index anew
+  }
 }
 
 // Executes the command line. Reports errors on stderr. Returns the exit status.

@@ -200,15 +200,14 @@ void JobFollower::read_rest(const Task& task) {
   });
 }
 
-void JobFollower::record_news() {
-  if (!news_.empty()) listeners_.store.sync(std::exchange(news_, {}));
-}
+void JobFollower::record_news() { listeners_.store.sync(std::exchange(news_, {})); }
 
 std::vector<RunRecord> JobFollower::pass(const std::optional<std::vector<TaskState>>& states) {
   std::map<std::string_view, const TaskState*> state_of;
   if (states) {
     for (const TaskState& state : *states) state_of.emplace(state.job, &state);
   }
+  record_news();
   Store::Batch batch(listeners_.store);
   for (Job& job : jobs_) {
     if (job.is_allocation()) add_chosen_runs(job);

@@ -188,6 +188,7 @@ bool JobLoop::bring_up_to_date() {
 
 // Follows the open jobs of the store again, like a new runner.
 void JobLoop::follow_open_jobs_again() {
+  listeners_.store.sync();
   listeners_.store.check_is_writable();
   follower_.forget();
   follow_open_jobs(follower_, listeners_, queue_.limits().cluster, settings_.experiment,

@@ -59,6 +59,12 @@ bool says_moved(int code, const std::filesystem::path& file) {
   return (code & 0xff) == SQLITE_CANTOPEN && !std::filesystem::exists(file.parent_path(), error);
 }
 
+// True if the open file was deleted, or another file took its place.
+bool was_replaced(int code, const std::filesystem::path& file) {
+  std::error_code error;
+  return code == SQLITE_READONLY_DBMOVED && std::filesystem::exists(file.parent_path(), error);
+}
+
 // True if another program emptied the open file: no statement finds its table any more.
 bool was_emptied(int code, const std::filesystem::path& file) {
   std::error_code error;
@@ -185,9 +191,11 @@ void Database::fail(int code) const {
                   advice.empty() ? "" : "; ", advice);
   if (is_full(code, connection_.get())) throw DiskFull(message);
   const int kind = code & 0xff;
-  if (kind == SQLITE_CORRUPT || kind == SQLITE_NOTADB) throw IndexDamaged(message);
+  is_damaged_ |= kind == SQLITE_CORRUPT || kind == SQLITE_NOTADB || was_emptied(code, file_) ||
+                 was_replaced(code, file_);
+  if (is_damaged_) throw IndexDamaged(message);
   const bool may_pass = remedy != kRemedies.end() && remedy->may_pass;
-  if (may_pass || was_emptied(code, file_)) throw ResultsUnavailable(message);
+  if (may_pass) throw ResultsUnavailable(message);
   throw std::runtime_error(message);
 }
 

@@ -49,6 +49,8 @@ class Database {
   // Runs statements that return no rows.
   void execute(const std::string& sql);
   bool in_transaction() const;
+  // True if a call found the file damaged, emptied, deleted or replaced.
+  bool is_damaged() const { return is_damaged_; }
   // Throws for the error code `code` that a call on this connection has just returned.
   [[noreturn]] void fail(int code) const;
 
@@ -60,6 +62,7 @@ class Database {
 
   std::filesystem::path file_;
   std::unique_ptr<sqlite3, CallAtEnd<sqlite3_close>> connection_;
+  mutable bool is_damaged_ = false;
 };
 
 // A prepared statement that can be executed many times. It holds no lock between calls. A value can

@@ -1,6 +1,7 @@
 #include "runner/store/results_database.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -103,10 +104,31 @@ void make_with_umask(const path& file) {
   if (descriptor >= 0) close(descriptor);
 }
 
+// Gives the journal the file's mode, as SQLite does when it opens one. If the file was read-only
+// for a while, the journal still is, and the first write would fail.
+void make_journal_writable(const path& file) {
+  constexpr mode_t kMode = 0777;
+  const path journal = file.string() + "-journal";
+  struct stat of_file {
+  }, of_journal{};
+  if (stat(file.c_str(), &of_file) != 0 || lstat(journal.c_str(), &of_journal) != 0) return;
+  const bool is_alike = (of_file.st_mode & kMode) == (of_journal.st_mode & kMode);
+  if (!is_alike && S_ISREG(of_journal.st_mode)) chmod(journal.c_str(), of_file.st_mode & kMode);
+}
+
 Database made_ready(Database database) {
-  migrate(database);
-  require_own_schema(database);
-  return database;
+  try {
+    migrate(database);
+    require_own_schema(database);
+    return database;
+  } catch (const ConfigError&) {
+    throw;
+  } catch (const ResultsUnavailable&) {
+    throw;
+  } catch (const std::runtime_error& error) {  // its tables are not those of its version
+    if (has_run_files(database.file().parent_path())) throw IndexDamaged(error.what());
+    throw;
+  }
 }
 
 }  // namespace
@@ -207,6 +229,7 @@ Database open_index(const path& results, StoreUse use) {
   if (!header && has_run_files(results)) throw IndexDamaged(file.string() + ": is no database");
   if (!header || !header->is_ours()) refuse_foreign(file);
   require_whole_pages(file, *header);
+  make_journal_writable(file);
   const bool is_current = header->user_version == std::ssize(schema_versions());
   // This program writes no write-ahead log. Reading one would leave files beside the database.
   if (!is_current && header->has_wal) refuse_foreign(file);
@@ -226,6 +249,10 @@ Database open_results(const path& results, StoreUse use) {
   } catch (const IndexDamaged&) {
     if (!has_run_files(results)) throw;
   }
+  return make_index_anew(results, use);
+}
+
+Database make_index_anew(const path& results, StoreUse use) {
   set_index_aside(results);
   return make_index(results, use);
 }

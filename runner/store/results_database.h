@@ -21,6 +21,10 @@ enum class StoreUse {
 // an index nor files.
 Database open_results(const std::filesystem::path& results, StoreUse use);
 
+// Renames the index, if any, and makes an empty one, or a temporary one in a folder that cannot be
+// written.
+Database make_index_anew(const std::filesystem::path& results, StoreUse use);
+
 // True if the folder has files of which results.sqlite is an index (run_files.h).
 bool has_run_files(const std::filesystem::path& results);
 

@@ -22,7 +22,8 @@ class DiskFull : public ResultsUnavailable {
   using ResultsUnavailable::ResultsUnavailable;
 };
 
-// The index is damaged. The next Store::sync makes it anew from the files of the results.
+// The index is damaged, or was deleted or replaced. The next Store::sync makes it anew from the
+// files of the results.
 class IndexDamaged : public ResultsUnavailable {
  public:
   using ResultsUnavailable::ResultsUnavailable;

@@ -54,28 +54,39 @@ Store::Store(const path& results, StoreUse use, WarnOfFile warn)
   }
 }
 
+Store::~Store() {
+  if (is_damaged()) set_index_aside(results_);
+}
+
+// False if another file took the place of the damaged one.
+bool Store::is_damaged() const {
+  return database_.is_damaged() && inode_of(database_.file()) == inode_ && has_run_files(results_);
+}
+
+bool Store::is_lost() const { return is_damaged() || inode_of(database_.file()) != inode_; }
+
 void Store::reopen() {
+  const bool is_damaged = this->is_damaged();
+  if (is_damaged) {
+    warn_(database_.file().string() + ": is damaged, and is made anew from the files of the runs");
+  }
   statements_.clear();
   figures_.clear();
-  database_ = open_results(results_, use_);
+  database_ = is_damaged ? make_index_anew(results_, use_) : open_results(results_, use_);
   inode_ = inode_of(database_.file());
 }
 
 void Store::sync() {
   check_are_there(results_);
-  std::error_code gone;
-  const bool was_emptied = std::filesystem::file_size(database_.file(), gone) == 0;
-  if (inode_of(database_.file()) != inode_ || was_emptied) reopen();
-  try {
-    sync_all();
-  } catch (const IndexDamaged&) {
-    if (!has_run_files(results_)) throw;
-    warn_((results_ / "results.sqlite").string() +
-          ": is damaged, and is made anew from the files of the runs");
-    set_index_aside(results_);
-    reopen();
-    sync_all();
+  if (!is_lost()) {
+    try {
+      return sync_all();
+    } catch (const IndexDamaged&) {
+      if (!has_run_files(results_)) throw;
+    }
   }
+  reopen();
+  sync_all();
 }
 
 Statement& Store::sql(const std::string& text) const {

@@ -87,6 +87,8 @@ class Store {
   explicit Store(
       const std::filesystem::path& results, StoreUse use = StoreUse::kCreate,
       WarnOfFile warn = [](const std::string&) {});
+  // Renames an index that was found damaged, so the next Store makes it anew.
+  ~Store();
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
@@ -100,7 +102,8 @@ class Store {
   // Records what is new in the files of the results. Makes the index anew if it was deleted,
   // replaced or damaged. Throws ResultsUnavailable, too, if the folder is no longer there.
   void sync();
-  // Does the same for runs only, by their folders relative to the results.
+  // Does the same for runs only, by their folders relative to the results. In a Batch, the index
+  // is not made anew.
   void sync(const std::set<std::filesystem::path>& folders);
 
   // Joins all calls during its lifetime into one transaction: kept by commit(), else undone. Use it
@@ -302,7 +305,10 @@ class Store {
   // earlier evaluations in the best validation loss.
   void add_losses_before(AttemptSummary& summary, int64_t run_id, int attempt) const;
 
-  // Opens the index anew if it was deleted, replaced or damaged.
+  // True if a call found the index damaged.
+  bool is_damaged() const;
+  // True if the index is damaged, or was deleted or replaced.
+  bool is_lost() const;
   void reopen();
   void sync_all();
   // Writes the files of runs that a version without these files recorded.

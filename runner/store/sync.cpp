@@ -94,6 +94,8 @@ void Store::sync_all() {
 }
 
 void Store::sync(const std::set<path>& folders) {
+  if (is_lost() && !database_.in_transaction()) return sync();
+  if (folders.empty()) return;
   check_are_there(results_);
   Transaction transaction(database_);
   for (const path& folder : folders) sync_run(folder);

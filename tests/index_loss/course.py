@@ -23,12 +23,20 @@ def attempts(results):
     return len(list(results.glob("runs/*/*/attempt-*/launch.json")))
 
 
-class Course:
-    """`on_look` is called again and again with the number of file events. It returns true while a
-    disturbance excuses a call that is refused."""
+class Calm:
+    """The moment of an undisturbed sweep."""
+    excuses = lasts = False
 
-    def __init__(self, place, sweep, results, on_look=lambda count: False):
-        self.place, self.sweep, self.results, self.on_look = place, sweep, results, on_look
+    def look(self, count):
+        pass
+
+
+class Course:
+    """`moment.look` is called again and again with the number of file events. A call may be refused
+    if the moment `excuses` it. The call is made again when the disturbance no longer `lasts`."""
+
+    def __init__(self, place, sweep, results, moment=Calm()):
+        self.place, self.sweep, self.results, self.moment = place, sweep, results, moment
         self.gate = results.with_name(results.name + "-gate")
         self.processes = {}  # experiment -> its call
         self.problems = []
@@ -42,8 +50,8 @@ class Course:
                 if time.monotonic() > deadline:
                     self.problems.append(f"{list(self.processes)} did not end in {LIMIT_S} s")
                     return self.end()
-                is_excused = self.on_look(file_events(self.results))
-                if waiting and (not self.processes or self._is_planned(next(iter(self.processes)))):
+                self.moment.look(file_events(self.results))
+                if waiting and self._may_start(calls[waiting[0]]):
                     self._start(waiting.pop(0), calls)
                 if is_to_be_killed and self._is_at_gate():
                     is_to_be_killed = False
@@ -52,7 +60,7 @@ class Course:
                     if process.poll() is None:
                         continue
                     del self.processes[name]
-                    if self._has_failed(process, is_excused) and calls[name] < CALLS:
+                    if self._has_failed(process) and calls[name] < CALLS:
                         waiting.append(name)
                 time.sleep(PAUSE_S)
 
@@ -66,8 +74,11 @@ class Course:
         self.processes[name] = self.place.call_sweep(
             name, self.sweep, self.results, STUB_RULES=self.sweep.rules.format(gate=self.gate))
 
-    def _is_planned(self, name):
-        return (self.results / f"lists/{name}.json").exists()
+    def _may_start(self, earlier_calls):
+        """The second experiment begins when the first is planned, so runs have the same numbers each
+        time."""
+        are_planned = all((self.results / f"lists/{name}.json").exists() for name in self.processes)
+        return are_planned and not (earlier_calls and self.moment.lasts)
 
     def _is_at_gate(self):
         events = self.results.glob("runs/*/second-*/attempt-1/events.rank*.jsonl")
@@ -79,11 +90,11 @@ class Course:
         process.wait()
         self.gate.touch()
 
-    def _has_failed(self, process, is_excused):
+    def _has_failed(self, process):
         """Returns true if the call must be made again."""
         if process.returncode in (self.sweep.status, -signal.SIGKILL):
             return False
-        if not is_excused:
+        if not self.moment.excuses:
             errors = process.printed.with_suffix(".err").read_text().strip()
             self.problems.append(f"call {process.printed.name} ended with {process.returncode}: "
                                  f"{' / '.join(errors.splitlines()[-2:])}")

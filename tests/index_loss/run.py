@@ -29,11 +29,12 @@ from sweeps import SWEEPS, write_experiments  # noqa: E402
 
 from tests.hostile.run import become_ordinary  # noqa: E402
 
+MOST_PROBLEMS, LONGEST_PROBLEM = 5, 400  # that are printed of a moment
 NO_NEWS_S = 1  # a lasting disturbance ends if the sweep stands still for so long
 
 
 class Moment:
-    """A disturbance from one number of file events to another."""
+    """A disturbance from one number of file events to another. A lasting one may refuse calls."""
 
     def __init__(self, seed, sweep, kind, total, results):
         choice = random.Random(seed)
@@ -41,12 +42,19 @@ class Moment:
         self.copy_at = choice.randint(0, self.at)
         self.until = self.at + choice.randint(1, total)
         self.disturbance = Disturbance(kind, results / "results.sqlite", choice)
-        self.is_over = False
-        self._has_begun = self._has_copy = False
+        self._has_begun = self._has_copy = self._is_over = False
         self._last = (0, time.monotonic())  # the last number of events, and when it was new
 
+    @property
+    def excuses(self):
+        return self._has_begun and self.disturbance.kind in LASTING
+
+    @property
+    def lasts(self):
+        return self.excuses and not self._is_over
+
     def look(self, count):
-        """Disturbs if the moment has come. Returns true while a call may be refused."""
+        """Disturbs if the moment has come, and ends the disturbance if it has lasted."""
         if count != self._last[0]:
             self._last = (count, time.monotonic())
         is_older_copy = self.disturbance.kind == "older copy"
@@ -55,15 +63,14 @@ class Moment:
         if not self._has_begun and count >= self.at and (self._has_copy or not is_older_copy):
             self._has_begun = self.disturbance.begin()
             self._last = (count, time.monotonic())
-        elif self._has_begun and not self.is_over:
+        elif self._has_begun and not self._is_over:
             is_still = time.monotonic() - self._last[1] > NO_NEWS_S
             if count >= self.until or is_still:
                 self.end()
-        return self._has_begun and self.disturbance.kind in LASTING
 
     def end(self):
         self.disturbance.end()
-        self.is_over = True
+        self._is_over = True
 
 
 class Test:
@@ -84,7 +91,7 @@ class Test:
 
     def problems_of(self, moment, sweep, results):
         expected, _, expected_attempts = self.undisturbed(sweep)
-        course = Course(self.place, sweep, results, moment.look)
+        course = Course(self.place, sweep, results, moment)
         course.run()
         moment.look(file_events(results))
         moment.end()
@@ -113,8 +120,8 @@ class Test:
         problems = list(self.problems_of(moment, sweep, results))
         print(f"seed {seed}: {sweep.name}, {kind} at event {moment.at} of {total}: "
               f"{'not ok' if problems else 'ok'}", flush=True)
-        for problem in problems:
-            print(f"    {problem}", flush=True)
+        for problem in problems[:MOST_PROBLEMS]:
+            print(f"    {problem[:LONGEST_PROBLEM]}", flush=True)
         if not problems:
             shutil.rmtree(results)
         return not problems

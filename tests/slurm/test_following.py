@@ -65,6 +65,38 @@ def test_a_runner_killed_while_it_submits_submits_nothing_twice(cluster, workpla
     assert len(work.query("select * from jobs")) == 1
 
 
+@modes
+def test_the_index_is_deleted_again_and_again(cluster, workplace, gate, mode):
+    work = workplace(cluster, experiment(
+        THREE, "device: cpu, train.steps: 4",
+        f"mode: {mode}, environment: ['STUB_RULES=step=3,await={gate}']"))
+    index = work.results / "results.sqlite"
+
+    def after_a_loss(*arguments):
+        index.unlink()
+        return work.call(*arguments)
+
+    work.call(*work.with_stub("--detach"))
+    work.wait_for_step("a", 2)
+    assert "running" in after_a_loss("status").stdout
+    again = after_a_loss(*work.with_stub("--detach"))
+    assert "3 runs in jobs already" in again.stderr
+    index.unlink()
+    follower = work.start(*work.with_stub("--follow"))
+    cluster.wait_until("the follower makes the index anew", index.exists)
+    index.unlink()
+    gate.touch()
+    work.end_of(follower)
+    assert work.attempts() == ALL_FINISHED
+    report = work.call("report", work.file, "--format", "csv").stdout
+    assert after_a_loss("report", work.file, "--format", "csv").stdout == report
+    assert "3 finished" in after_a_loss("status", "--all").stdout
+    after_a_loss(*work.with_stub())
+    assert work.call("report", work.file, "--format", "csv").stdout == report
+    assert work.attempts() == ALL_FINISHED
+    assert len(work.query("select * from jobs")) == 1
+
+
 def test_the_user_ends_following_and_not_the_jobs(cluster, workplace, gate):
     work = workplace(cluster, experiment(
         THREE, "device: cpu, train.steps: 4",
