@@ -2,6 +2,7 @@
 
 #include <simdjson.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "base/text/config_error.h"
@@ -66,13 +67,22 @@ bool read_value(element json, T& value) {
   }
 }
 
-// True unless `about` is the range of a number, and the number is outside of it.
+bool has_form(const std::string& text, const TextForm* form) {
+  if (!form || (text.empty() && form->may_be_empty)) return true;
+  return !holds_control_characters(text) && (!form->holds || form->holds(text));
+}
+
+// True unless `about` is the range of a number or the form of a text, and the value is not in it.
 template <typename About, typename T>
 bool is_allowed(const About& about, const T& value) {
   if constexpr (is_optional<T>) {
     return !value || is_allowed(about, *value);
   } else if constexpr (std::same_as<About, Range> && std::is_arithmetic_v<T>) {
     return about.contains(value);
+  } else if constexpr (std::same_as<About, Range> && std::same_as<T, std::string>) {
+    return has_form(value, about.form);
+  } else if constexpr (std::same_as<About, Range> && std::same_as<T, TextList>) {
+    return std::ranges::all_of(value, [&](auto& item) { return has_form(item, about.form); });
   } else {
     return true;
   }

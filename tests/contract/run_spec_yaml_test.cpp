@@ -260,6 +260,9 @@ TEST_CASE("a value in JSON that no key has is refused with its place and key") {
        {R"({"strategy":{"ranks":2.5}})", "'strategy.ranks': 2.5 is not"},
        {R"({"batch":{"total":-4}})", "'batch.total': -4 is not"},
        {R"({"data":{"shuffle":1}})", "'data.shuffle': 1 is not"},
+       {R"({"model":{"config":{"architecture":"Unknown"}}})", "'model.config.architecture': "},
+       {R"({"slurm":{"partition":"a\nb"}})", "'slurm.partition': "},
+       {R"({"environment":["A"]})", "'environment': "},
        {R"({"environment":[1]})", "'environment': [1] is not"}}));
   CHECK_THROWS_WITH(run_spec_from_json(text, "a place"),
                     Catch::StartsWith("a place: ") && Catch::Contains(refusal));

@@ -42,10 +42,11 @@ class HostileResults {
     Database database(folder_ / "results/results.sqlite");
     database.execute("pragma foreign_keys = off");
     database.execute(text_of(std::filesystem::path(FSDP_GOLDEN_FOLDER) / "results.sql"));
+    // Texts in a specification are UTF-8.
     database.execute(
-        "update runs set spec = json_set(spec, '$.model.config.architecture', "
+        "update runs set spec = json_set(spec, '$.data.prefix', "
         "cast(x'610a464f524745441b5b324a0dc29b33316de280ae3c2f7363726970743e7c' as text)) "
-        "where id = 8");  // other bytes are no JSON
+        "where id = 8");
     for (const auto& [table, columns] : kColumns) {
       for (const std::string& column : columns) {
         database.execute("update " + table + " set " + column + " = " + kHostile + " || " + column);
@@ -104,6 +105,7 @@ TEST_CASE("text of a stranger's database reaches no terminal raw, and forges no 
       {"prune", "--dry-run"},
       {"cancel"},
       {"merge", "a=results", "--results", "merged"},
+      {"report", "--columns", "+data.prefix"},
       {"export", "--to", "csv"},
       {"export", "--to", "wandb", "--format", "wandb"},
       {"complete", "explain", ""},
