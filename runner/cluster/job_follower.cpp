@@ -121,10 +121,14 @@ JobFollower::Task JobFollower::open_task(const Job& job, const JobTask& recorded
   const auto own = std::find_if(attempts.rbegin(), attempts.rend(),
                                 [&](const auto& attempt) { return attempt.slurm_job == name; });
   if (name.empty() || own == attempts.rend()) return task;
-  if (own->status == RunStatus::kRunning) {
-    open(task, *own);
+  for (const AttemptRecord& attempt : attempts) {
+    if (attempt.slurm_job != name || attempt.status != RunStatus::kRunning) continue;
+    if (task.attempt) close(job, task, /*was_requeued=*/true, std::nullopt);
+    open(task, attempt);
     show_start(listeners_.progress, task.run);
-  } else if (job.is_allocation() && !(task.is_queued && was_ended_by_cluster(own->status))) {
+  }
+  if (task.attempt) return task;
+  if (job.is_allocation() && !(task.is_queued && was_ended_by_cluster(own->status))) {
     task.ended = own->status;
   }
   return task;

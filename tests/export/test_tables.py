@@ -90,13 +90,11 @@ def test_experiments_and_runs_are_chosen_by_name_file_number_or_hash(workplace):
 
 
 def test_a_run_that_left_its_list_is_refused(workplace):
-    def set_current(value):
-        with workplace.database() as database:
-            database.execute("update runs set current = ? where point = 'not run'", (value,))
-
-    set_current(0)
+    file = workplace.folder / "results/lists/trial.json"
+    text = file.read_text()
+    file.write_text(json.dumps(json.loads(text) | {"runs": []}))
     refused = workplace.call("export", "not run", "--to", "left")
-    set_current(1)
+    file.write_text(text)
     assert refused.returncode == 2 and "is no longer in its experiment's list" in refused.stderr
 
 

@@ -136,7 +136,7 @@ class Workplace:
     def run_folder(self, point):
         """Waits for the run's folder, and returns it."""
         return Cluster.wait_until(f"{point} has a folder",
-                                  lambda: next(self.results.glob(f"runs/*/{point}-*"), None))
+                                  lambda: next(self.results.glob(f"runs/*/{point}-" + "[0-9a-f]" * 8), None))
 
     def records(self, name):
         """Returns the contents of all launch.json or end.json, in the order of runs and
