@@ -308,11 +308,12 @@ std::vector<RunRecord> RunCall::plan() {
 
 ExitCode RunCall::execute(const std::vector<RunRecord>& runs) {
   if (slurm_) return slurm_->run(runs);
+  const std::optional<std::chrono::seconds> limit = time_limit(options_);
   LoopSettings settings{.results = options_.results,
                         .trainer = prepared_.trainer,
                         .log_level = options_.log_level,
                         .host = prepared_.host.name,
-                        .time_limit = time_limit(options_),
+                        .time_limit = limit,
                         .device_kind = [this](const RunSpec& spec) { return device_kind_of(spec); },
                         .predict = predict_};
   if (!runs.empty()) {

@@ -11,10 +11,11 @@ from figures import attempt_figures, events_of, joined, of_kind, rank_figures
 
 # All paths that may be in a results folder, relative to it.
 NAMES = re.compile(r"""
-    results\.sqlite(-journal)? | fsdp-run\.log(\.1)? | \.[^/]+\.lock | runs(/[^/]+(/[^/.][^/]*(/(
-        run\.yaml |
+    results\.sqlite(-journal|\.damaged)? | fsdp-run\.log(\.1)? | \.[^/]+\.lock |
+    lists(/[^/]+\.json)? | texts(/[0-9a-f]+\.yaml)? | runs(/[^/]+(/[^/.][^/]*(/(
+        run\.yaml | run\.json | status\.json |
         attempt-\d+(/(events\.rank\d+\.jsonl | rank\d+\.log | launch\.json | end\.json |
-                      checkpoints(/.*)?))? |
+                      verdict\.json | checkpoints(/.*)?))? |
         checkpoints(/step-\d+(/[^/.][^/]*)?)?
     ))?)?)?""", re.VERBOSE)
 
