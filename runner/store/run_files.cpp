@@ -100,6 +100,17 @@ void write_list(const path& results, const RunList& list) {
   write_record(list_file(results, list.name), list);
 }
 
+void write_first_lists(const path& results, std::span<const RunList> lists) {
+  const path partial = results / "lists.partial";
+  std::filesystem::remove_all(partial);
+  if (lists.empty()) return;
+  make_folder(results, partial.filename());
+  for (const RunList& list : lists) {
+    write_record(partial / list_file(results, list.name).filename(), list);
+  }
+  std::filesystem::rename(partial, lists_folder(results));
+}
+
 void write_text(const path& results, const std::string& digest, const std::string& text) {
   if (digest.empty() || std::filesystem::exists(text_file(results, digest))) return;
   make_folder(results, "texts");

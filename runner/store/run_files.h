@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -75,6 +76,8 @@ void check_are_there(const std::filesystem::path& results);
 void make_folder(const std::filesystem::path& results, const std::filesystem::path& folder);
 
 void write_list(const std::filesystem::path& results, const RunList& list);
+// Writes the lists of results that have none. They appear together.
+void write_first_lists(const std::filesystem::path& results, std::span<const RunList> lists);
 void write_text(const std::filesystem::path& results, const std::string& digest,
                 const std::string& text);
 // Writes run.json in run.folder, unless it says the same already.

@@ -106,7 +106,7 @@ void Store::sync_list(const path& file) {
   const std::string stamp = stamp_of(results_ / file);
   const auto list = read_list(results_ / file, warn_);
   Transaction transaction(database_);
-  settle(file, stamp);
+  settle(file, list ? stamp : "");  // a file that cannot be read is read again
   if (list) {
     require_own(list->name);
     sql("insert into experiments (name, title, file, text, profile, compare) "
@@ -142,7 +142,8 @@ void Store::sync_run(const path& folder) {
     const bool is_gone = !std::filesystem::exists(results_ / folder, hidden) && !hidden;
     const auto known = sql("select id from runs where folder = ?").value<int64_t>(folder);
     if (is_gone && known) forget_run(this->run(*known).value());
-    is_gone ? unsettle(folder) : settle(folder, stamp);
+    const bool is_no_run = !std::filesystem::exists(results_ / folder / "run.json", hidden);
+    settle(folder, is_no_run && !is_gone ? stamp : "");
   } else if (const auto id = put_run(*run); !id) {
     settle(folder, stamp);
   } else {
@@ -317,14 +318,19 @@ void Store::write_files() {
     write_status(paths, {run.status, run.reason, std::ssize(attempts), ended});
   }
   for (const JobRecord& job : jobs("? = 1", 1)) write_job(results_, job);
+  std::vector<RunList> lists;
   for (const ExperimentRecord& experiment : experiments()) {
-    if (experiment.source.empty()) write_list(results_, list_of(experiment.name));
+    if (experiment.source.empty()) lists.push_back(list_of(experiment.name));
   }
+  write_first_lists(results_, lists);
 }
 
+// A job whose file cannot be read stays: runs of a forgotten job would be submitted again.
 void Store::sync_job(const path& folder) {
   const std::string stamp = stamp_of(results_ / folder);
   const auto job = read_job(results_, folder, warn_);
+  std::error_code hidden;
+  if (!job && (std::filesystem::exists(results_ / folder / "job.json", hidden) || hidden)) return;
   Transaction transaction(database_);
   settle(folder, stamp);
   for (const int64_t id : sql("select id from jobs where folder = ?").rows<int64_t>(folder)) {

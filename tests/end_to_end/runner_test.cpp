@@ -225,6 +225,7 @@ TEST_CASE("GPU runs see the GPUs that were chosen, or those that nobody holds, o
   if (chosen.seen.empty()) {
     CHECK(ended.status == 2);
     CHECK_THAT(ended.errors, Contains(chosen.refusal));
+    if (!std::filesystem::exists(workplace.results())) return;
     for (const ComparisonRow& row : rows(workplace)) CHECK_FALSE(row.attempt);
     return;
   }

@@ -52,9 +52,10 @@ void check_holds_all_events(const std::filesystem::path& results) {
   Statement steps_of_rank(database,
                           "select count(*) from steps where run = ? and attempt = ? and rank = ?");
   int64_t attempts = 0;
-  Statement(database,
-            "select r.id, a.attempt, r.folder, r.spec ->> '$.strategy.ranks', s.steps from attempts a "
-            "join runs r on r.id = a.run left join summaries s using (run, attempt)")
+  Statement(
+      database,
+      "select r.id, a.attempt, r.folder, r.spec ->> '$.strategy.ranks', s.steps from attempts a "
+      "join runs r on r.id = a.run left join summaries s using (run, attempt)")
       .query([&](Statement& row) {
         ++attempts;
         const auto run = row.next<int64_t>();

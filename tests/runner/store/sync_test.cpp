@@ -157,6 +157,21 @@ TEST_CASE("a run's folder that was moved is the run, and a copy of it is not") {
   CHECK_FALSE(results.store.run(results.runs[0].id));
 }
 
+TEST_CASE("a job whose file could not be read once was forgotten, and its runs submitted again") {
+  Results results;
+  const path file = results.folder.path() / "slurm/lab-t0ken/job.json";
+  const std::string text = read_input_file(file, 9'999);
+  std::ofstream(file) << "{";
+  results.store.sync();
+  CHECK(results.store.open_jobs("lab").size() == 1);
+  std::filesystem::remove(file);
+  results.store.sync();
+  CHECK(results.store.open_jobs("lab").empty());
+  std::ofstream(file) << text;
+  results.store.sync();
+  CHECK(results.store.open_jobs("lab").size() == 1);
+}
+
 TEST_CASE("a file that fsdp-run did not write is left out and named") {
   Results results;
   const path run = results.folder.path() / results.runs[3].folder;
