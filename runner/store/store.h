@@ -272,6 +272,8 @@ class Store {
   JobRecord job(int64_t id) const;
 
   // The parts of sync(), which alone write to the tables. Places are relative to the results.
+  void try_to_sync(const std::filesystem::path& place,
+                   void (Store::*sync_place)(const std::filesystem::path&));
   void sync_list(const std::filesystem::path& file);
   void sync_run(const std::filesystem::path& folder);
   void sync_job(const std::filesystem::path& folder);

@@ -14,6 +14,7 @@
 #include "base/text/json.h"
 #include "contract/record/run_paths.h"
 #include "runner/store/event_files.h"
+#include "runner/store/results_unavailable.h"
 #include "runner/store/run_files.h"
 #include "runner/store/run_folders.h"
 #include "runner/store/schema.h"
@@ -64,6 +65,18 @@ void Store::settle(const path& place, const std::string& stamp) {
   sql("insert or replace into stamps (place, stamp) values (?, ?)").run(place, stamp);
 }
 
+// A place that cannot be read, or that has impossible values, does not hide the others.
+void Store::try_to_sync(const path& place, void (Store::*sync_place)(const path&)) {
+  try {
+    (this->*sync_place)(place);
+  } catch (const ResultsUnavailable&) {
+    throw;
+  } catch (const std::runtime_error& error) {
+    if (may_pass(error)) throw;
+    warn_(fmt::format("{}: left out: {}", (results_ / place).string(), error.what()));
+  }
+}
+
 void Store::sync_all() {
   if (!has_run_files(results_)) write_files();
   std::set<path> open;
@@ -74,7 +87,7 @@ void Store::sync_all() {
   }
   const std::vector<path> folders = run_folders(results_);
   for (const path& folder : folders) {
-    if (open.contains(folder) || !is_settled(folder)) sync_run(folder);
+    if (open.contains(folder) || !is_settled(folder)) try_to_sync(folder, &Store::sync_run);
   }
   const std::set<path> there(folders.begin(), folders.end());
   for (const path& folder : sql("select folder from runs r join experiments e "
@@ -85,11 +98,11 @@ void Store::sync_all() {
   std::error_code none;
   for (const auto& list : std::filesystem::directory_iterator(lists_folder(results_), none)) {
     const path file = list.path().lexically_relative(results_);
-    if (!is_settled(file)) sync_list(file);
+    if (!is_settled(file)) try_to_sync(file, &Store::sync_list);
   }
   for (const auto& job : std::filesystem::directory_iterator(results_ / "slurm", none)) {
     const path folder = path("slurm") / job.path().filename();
-    if (!is_settled(folder)) sync_job(folder);
+    if (!is_settled(folder)) try_to_sync(folder, &Store::sync_job);
   }
 }
 

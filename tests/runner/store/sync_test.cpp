@@ -172,6 +172,22 @@ TEST_CASE("a job whose file could not be read once was forgotten, and its runs s
   CHECK(results.store.open_jobs("lab").size() == 1);
 }
 
+TEST_CASE("a job that names a run that is not there hid all later news") {
+  Results results;
+  JobRecord job = results.store.open_jobs("lab").at(0);
+  job.id = 9;
+  job.token = "other";
+  job.folder = "slurm/lab-other";
+  job.tasks.at(0).run = 999;
+  write_job(results.folder.path(), job);
+  std::vector<std::string> warnings;
+  results.store.tell_of_files([&](const std::string& line) { warnings.push_back(line); });
+  results.store.sync();
+  REQUIRE(warnings.size() == 1);
+  CHECK_THAT(warnings[0], Contains("slurm/lab-other: left out: "));
+  CHECK(results.store.open_jobs("lab").size() == 1);
+}
+
 TEST_CASE("a file that fsdp-run did not write is left out and named") {
   Results results;
   const path run = results.folder.path() / results.runs[3].folder;
