@@ -68,11 +68,6 @@ std::optional<std::string> job_of_submission(const std::filesystem::path& folder
   return nobody || claim == kWithdrawn ? std::nullopt : std::optional(claim);
 }
 
-bool is_withdrawn(const std::filesystem::path& folder) {
-  std::error_code nobody;
-  return std::filesystem::read_symlink(folder / kClaim, nobody) == kWithdrawn;
-}
-
 uid_t submitter_of(const std::filesystem::path& folder) {
   struct stat status {};
   return stat(folder.c_str(), &status) == 0 ? status.st_uid : geteuid();

@@ -89,7 +89,6 @@ std::string claim_submission(const std::filesystem::path& folder, const std::str
 std::optional<std::string> withdraw_submission(const std::filesystem::path& folder);
 // Returns the job that has the claim, if any.
 std::optional<std::string> job_of_submission(const std::filesystem::path& folder);
-bool is_withdrawn(const std::filesystem::path& folder);
 // Returns the user who made the submission; this user if the folder is gone.
 uid_t submitter_of(const std::filesystem::path& folder);
 

@@ -118,9 +118,8 @@ class FileDigests {
   std::vector<std::string> of_path(const std::string& path) const;
   // Returns the file's present digest, and remembers it. Throws ConfigError.
   std::string current(const std::filesystem::path& file);
-  // The digests that were computed and are not recorded yet.
+  // The digests that were computed here.
   const std::vector<KnownFile>& computed() const { return computed_; }
-  void forget_computed() { computed_.clear(); }
 
  private:
   std::vector<KnownFile> known_;

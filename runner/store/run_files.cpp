@@ -22,7 +22,7 @@ using std::filesystem::path;
   throw ResultsUnavailable(results.string() + ": is no longer where it was; put the folder back");
 }
 
-// What run.json holds beside the specification.
+// The part of run.json beside the specification.
 struct RunIdentity {
   RunRecord run;
 
@@ -43,11 +43,7 @@ struct RunIdentity {
   }
 };
 
-path run_file(const path& results, const path& folder) { return results / folder / "run.json"; }
-
 path status_file(const RunPaths& run) { return run.folder() / "status.json"; }
-
-path job_file(const path& results, const path& folder) { return results / folder / "job.json"; }
 
 // True if `folder` has the form slurm/<name>.
 bool is_job_folder(const path& folder) {
@@ -81,6 +77,10 @@ void make_folder(const path& results, const path& folder) {
     if (error) throw std::filesystem::filesystem_error("cannot be created", made, error);
   }
 }
+
+path run_file(const path& results, const path& folder) { return results / folder / "run.json"; }
+
+path job_file(const path& results, const path& folder) { return results / folder / "job.json"; }
 
 path lists_folder(const path& results) { return results / "lists"; }
 

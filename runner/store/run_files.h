@@ -91,6 +91,11 @@ void remove_status(const RunPaths& run);
 void remove_verdict(const RunPaths& run, int attempt);
 void remove_job(const std::filesystem::path& results, const std::filesystem::path& folder);
 
+// Return the place of a file. `folder` is relative to the results.
+std::filesystem::path run_file(const std::filesystem::path& results,
+                               const std::filesystem::path& folder);
+std::filesystem::path job_file(const std::filesystem::path& results,
+                               const std::filesystem::path& folder);
 std::filesystem::path lists_folder(const std::filesystem::path& results);
 // Throws std::runtime_error if the digest could lead out of the folder.
 std::filesystem::path text_file(const std::filesystem::path& results, const std::string& digest);

@@ -25,10 +25,6 @@ const std::string kRunColumns =
 const std::string kSelectRuns = "select " + kRunColumns + " from runs r ";
 const std::string kIsRun = "where (experiment, point, hash) = (?, ?, ?)";
 
-}  // namespace
-
-namespace {
-
 // Returns 0 if there is no such file.
 uint64_t inode_of(const path& file) {
   struct stat status {};
@@ -149,10 +145,9 @@ RunRecord Store::numbered(std::string_view experiment, const RunRecord& run) con
   RunRecord record = run;
   record.experiment = experiment;
   record.folder = folder_for(experiment, run);
-  const auto known =
-      sql("select id from runs " + kIsRun).value<int64_t>(experiment, run.point, run.hash);
+  const auto known = recorded_run(experiment, run.point, run.hash);
   record.id =
-      known ? *known : sql("select coalesce(max(id), 0) + 1 from runs").value<int64_t>().value();
+      known ? known->id : sql("select coalesce(max(id), 0) + 1 from runs").value<int64_t>().value();
   return record;
 }
 
@@ -165,9 +160,8 @@ path Store::folder_for(std::string_view experiment, const RunRecord& run) const 
                 "and (r.experiment, r.point, r.hash) <> (?, ?, ?)")
                 .value<int>(folder, experiment, run.point, run.hash);
   };
-  const auto recorded =
-      sql("select folder from runs " + kIsRun).value<path>(experiment, run.point, run.hash);
-  if (recorded && is_run_folder(*recorded) && is_free(*recorded)) return *recorded;
+  const auto known = recorded_run(experiment, run.point, run.hash);
+  if (known && is_run_folder(known->folder) && is_free(known->folder)) return known->folder;
   path folder = run.folder;
   for (int number = 2; !is_free(folder); ++number) {
     folder = run.folder.string() + '~' + std::to_string(number);
@@ -268,11 +262,11 @@ bool Store::is_under_way(int64_t run_id) const {
 bool Store::delete_run(int64_t run_id) {
   Transaction transaction(database_);
   if (is_under_way(run_id)) return false;
-  const RunRecord deleted = run(run_id).value();
-  forget_run(deleted);
+  const std::string experiment = run(run_id).value().experiment;
+  forget_run(run_id);
   const bool is_empty =
-      !sql("select 1 from runs where experiment = ? limit 1").value<int>(deleted.experiment);
-  if (is_empty) std::filesystem::remove(list_file(results_, deleted.experiment));
+      !sql("select 1 from runs where experiment = ? limit 1").value<int>(experiment);
+  if (is_empty) std::filesystem::remove(list_file(results_, experiment));
   transaction.commit();
   return true;
 }

@@ -45,7 +45,7 @@ struct KnownOutOfMemory {
 };
 
 // An attempt that begin_attempt() began and end_attempt() has not ended. Another runner works on
-// it, or its runner was killed. In the latter case, ingest_rest() and close_attempt() end it.
+// it, or its runner was killed. In the latter case, close_attempt() ends it.
 struct RunningAttempt {
   RunRecord run;
   int attempt = 0;
@@ -99,7 +99,7 @@ class Store {
 
   // Sets another receiver of warnings about files.
   void tell_of_files(WarnOfFile warn) { warn_ = std::move(warn); }
-  // Records what is new in the files of the results. Makes the index anew if it was deleted,
+  // Records the news in the files of the results. Makes the index anew if it was deleted,
   // replaced or damaged. Throws ResultsUnavailable, too, if the folder is no longer there.
   void sync();
   // Does the same for runs only, by their folders relative to the results. In a Batch, the index
@@ -283,8 +283,7 @@ class Store {
   void read_events(int64_t run, const RunPaths& paths, int attempt, int ranks);
   void settle_figures(int64_t run, int attempt);
   void settle_status(int64_t run, const RunPaths& paths);
-  static std::pair<RunStatus, std::string> standing(const std::vector<AttemptRecord>& attempts);
-  void forget_run(const RunRecord& run);
+  void forget_run(int64_t run);
   // True if the file or folder still has the stamp that settle() recorded.
   bool is_settled(const std::filesystem::path& place) const;
   void settle(const std::filesystem::path& place, const std::string& stamp);

@@ -8,6 +8,7 @@
 #include <set>
 #include <system_error>
 #include <tuple>
+#include <utility>
 
 #include "base/system/unix_time.h"
 #include "base/text/foreign_json.h"
@@ -51,6 +52,17 @@ std::vector<path> run_folders(const path& results) {
     }
   }
   return folders;
+}
+
+// Returns the status that follows from a run's attempts. The newest attempt decides if it runs.
+// Otherwise the newest that was not cut short decides, or the newest if there is none.
+std::pair<RunStatus, std::string> standing(const std::vector<AttemptRecord>& attempts) {
+  if (attempts.empty()) return {RunStatus::kPlanned, ""};
+  const auto own = std::find_if(attempts.rbegin(), attempts.rend(),
+                                [](const auto& each) { return !is_cut_short(each.status); });
+  const bool is_open = attempts.back().status == RunStatus::kRunning;
+  const AttemptRecord& shown = is_open || own == attempts.rend() ? attempts.back() : *own;
+  return {shown.status, shown.reason};
 }
 
 }  // namespace
@@ -154,8 +166,8 @@ void Store::sync_run(const path& folder) {
   if (!run) {
     const bool is_gone = !std::filesystem::exists(results_ / folder, hidden) && !hidden;
     const auto known = sql("select id from runs where folder = ?").value<int64_t>(folder);
-    if (is_gone && known) forget_run(this->run(*known).value());
-    const bool is_no_run = !std::filesystem::exists(results_ / folder / "run.json", hidden);
+    if (is_gone && known) forget_run(*known);
+    const bool is_no_run = !std::filesystem::exists(run_file(results_, folder), hidden);
     settle(folder, is_no_run && !is_gone ? stamp : "");
   } else if (const auto id = put_run(*run); !id) {
     settle(folder, stamp);
@@ -173,16 +185,14 @@ void Store::sync_run(const path& folder) {
 
 // Returns the run's number. nullopt if another folder has this run.
 std::optional<int64_t> Store::put_run(const RunRecord& run) {
-  const auto known = sql("select id, folder from runs where (experiment, point, hash) = (?, ?, ?)")
-                         .value<int64_t, path>(run.experiment, run.point, run.hash);
+  const auto known = recorded_run(run.experiment, run.point, run.hash);
   const auto is_same = [&](const std::optional<RunRecord>& other) {
     return other && std::tie(other->experiment, other->point, other->hash) ==
                         std::tie(run.experiment, run.point, run.hash);
   };
-  if (known && std::get<1>(*known) != run.folder &&
-      is_same(read_run(results_, std::get<1>(*known), warn_))) {
+  if (known && known->folder != run.folder && is_same(read_run(results_, known->folder, warn_))) {
     warn_(fmt::format("{}: left out, because {} holds the same run",
-                      (results_ / run.folder).string(), std::get<1>(*known).string()));
+                      (results_ / run.folder).string(), known->folder.string()));
     return std::nullopt;
   }
   require_own(run.experiment);
@@ -193,7 +203,7 @@ std::optional<int64_t> Store::put_run(const RunRecord& run) {
     unsettle(list_file("", run.experiment));  // which says if the run is current
   }
   const bool is_taken = sql("select 1 from runs where id = ?").value<int>(run.id).has_value();
-  const int64_t id = known      ? std::get<0>(*known)
+  const int64_t id = known      ? known->id
                      : is_taken ? sql("select max(id) + 1 from runs").value<int64_t>().value()
                                 : run.id;
   sql("insert into runs (id, experiment, point, hash, folder, position, current, status, reason,"
@@ -272,17 +282,6 @@ void Store::settle_figures(int64_t run, int attempt) {
   }
 }
 
-// Returns how a run with these attempts stands: as the newest attempt if it runs, else as the
-// newest that was not cut short, else as the newest.
-std::pair<RunStatus, std::string> Store::standing(const std::vector<AttemptRecord>& attempts) {
-  if (attempts.empty()) return {RunStatus::kPlanned, ""};
-  const auto own = std::find_if(attempts.rbegin(), attempts.rend(),
-                                [](const auto& each) { return !is_cut_short(each.status); });
-  const bool is_open = attempts.back().status == RunStatus::kRunning;
-  const AttemptRecord& shown = is_open || own == attempts.rend() ? attempts.back() : *own;
-  return {shown.status, shown.reason};
-}
-
 // A note of an end that is not the run's own does not replace the run's result.
 void Store::settle_status(int64_t run, const RunPaths& paths) {
   const std::vector<AttemptRecord> attempts = this->attempts(run);
@@ -343,7 +342,7 @@ void Store::sync_job(const path& folder) {
   const std::string stamp = stamp_of(results_ / folder);
   const auto job = read_job(results_, folder, warn_);
   std::error_code hidden;
-  if (!job && (std::filesystem::exists(results_ / folder / "job.json", hidden) || hidden)) return;
+  if (!job && (std::filesystem::exists(job_file(results_, folder), hidden) || hidden)) return;
   Transaction transaction(database_);
   settle(folder, stamp);
   for (const int64_t id : sql("select id from jobs where folder = ?").rows<int64_t>(folder)) {
@@ -360,12 +359,12 @@ void Store::sync_job(const path& folder) {
   transaction.commit();
 }
 
-void Store::forget_run(const RunRecord& run) {
+void Store::forget_run(int64_t run) {
   database_.execute("pragma defer_foreign_keys = on");
   for (const std::string& table : tables_of_runs(database_)) {
-    sql("delete from " + table + " where run = ?").run(run.id);
+    sql("delete from " + table + " where run = ?").run(run);
   }
-  sql("delete from runs where id = ?").run(run.id);
+  sql("delete from runs where id = ?").run(run);
   // The attempts of an open job will name the text that was submitted.
   database_.execute(
       "delete from jobs where id not in (select job from job_tasks);"
