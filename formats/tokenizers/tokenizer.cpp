@@ -1,4 +1,4 @@
-// Opens a tokenizer of any kind by what its file or folder holds.
+// Opens a tokenizer. Its file or folder shows its kind.
 #include "formats/tokenizers/tokenizer.h"
 
 #include <algorithm>

@@ -226,7 +226,7 @@ StoredTensors read_torch(const File& file) {
                                   " bytes; allowed: at most " +
                                   std::to_string(kLargestPickleBytes));
   }
-  // Only the pickle's checksum is compared. Comparing those of tensors would read the whole file.
+  // Only the pickle's checksum is compared. The tensors' checksums would need the whole file.
   const std::optional<std::string> pickle = read_undamaged(*file, member);
   if (!pickle) {
     refuse_file(file->path(),

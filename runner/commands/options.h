@@ -64,8 +64,8 @@ CLI::Option* add_named_option(CLI::App& command, const std::string& name_and_val
 // Accepts numbers from `least` to `most`. CLI::Range also accepts NaN. `text` says what is allowed.
 CLI::Validator number_within(double least, double most, const std::string& text);
 
-// Returns the user's command that goes on with its runs: without --rerun, which would begin anew,
-// and with --launcher slurm in place of --detach and --follow.
+// Returns the command with which the user goes on. It lacks --rerun, which would begin anew. It has
+// --launcher slurm in place of --detach and --follow.
 std::string own_command();
 
 bool has_results(const std::filesystem::path& results);

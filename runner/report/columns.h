@@ -17,7 +17,7 @@ namespace fsdp {
 
 // To add a column that is neither a key nor a figure, such as training_time_ms: add an entry to
 // computed_columns in runner/report/run_columns.cpp. With a heading, --wide shows it. There,
-// kOwnTexts has texts for people, and kDropOrder the columns that a narrow terminal leaves out.
+// kOwnTexts has texts for people. kDropOrder has the columns that a narrow terminal leaves out.
 // kBriefColumns in runner/report/columns.cpp has the columns of the brief table. Renew
 // tests/golden/ with UPDATE_GOLDEN=1.
 struct RunColumn : Column {

@@ -46,7 +46,7 @@ struct HeldTime {
   }
 };
 
-// The time of an attempt, and what it held in a job.
+// The time of an attempt, and the GPUs and nodes that it held in a job.
 struct AttemptTime {
   int64_t run = 0;
   double time_ms = 0;
@@ -268,9 +268,9 @@ struct StoredRow {
 // Adds an attempt of the run to `row.held`.
 void add_held_time(ComparisonRow& row, const AttemptTime& attempt);
 
-// Return a setting for people: what fsdp shards ("full_shard", "hybrid_shard 4"; empty for other
-// strategies), the modules of a unit ("transformer_block", "blocks 2", "min_parameters 100"), and
-// the number format of training ("bf16_mixed", "bf16/fp32/fp32").
+// Return a setting for people. Examples of sharding are "full_shard" and "hybrid_shard 4"; it is
+// empty unless the strategy is fsdp. Examples of the modules of a unit are "transformer_block" and
+// "blocks 2". Examples of the number format are "bf16_mixed" and "bf16/fp32/fp32".
 std::string sharding_text(const StrategySpec& strategy);
 std::string wrap_text(const WrapSpec& wrap);
 std::string precision_text(const PrecisionSpec& precision);

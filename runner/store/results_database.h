@@ -16,16 +16,16 @@ enum class StoreUse {
 // Opens results.sqlite of a results folder, with this program's schema. Migrates an older version,
 // and undoes a killed writer's change. With kExisting, this happens in a temporary copy if the
 // folder cannot be written. If the folder has the files of runs, an empty index takes the place of
-// one that is missing or cannot be used: damaged, or of another version. Throws std::runtime_error,
-// with a remedy, for a database of another program, which stays as it is, and if there are neither
-// an index nor files.
+// a missing or damaged one, and of one of another version. Throws std::runtime_error, with a
+// remedy, if the file is another program's database, which stays as it is. Also throws it if there
+// are neither an index nor files.
 Database open_results(const std::filesystem::path& results, StoreUse use);
 
 // Renames the index, if any, and makes an empty one, or a temporary one in a folder that cannot be
 // written.
 Database make_index_anew(const std::filesystem::path& results, StoreUse use);
 
-// True if the folder has files of which results.sqlite is an index (run_files.h).
+// True if the folder has the files that results.sqlite indexes (run_files.h).
 bool has_run_files(const std::filesystem::path& results);
 
 // Renames an index that cannot be used to results.sqlite.damaged.

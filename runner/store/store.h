@@ -271,7 +271,7 @@ class Store {
   RunList list_of(std::string_view experiment) const;
   JobRecord job(int64_t id) const;
 
-  // The parts of sync(), which alone write to the tables. Places are relative to the results.
+  // The parts of sync(). Places are relative to the results.
   void try_to_sync(const std::filesystem::path& place,
                    void (Store::*sync_place)(const std::filesystem::path&));
   void sync_list(const std::filesystem::path& file);

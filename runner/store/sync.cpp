@@ -1,5 +1,5 @@
-// Brings the index, results.sqlite, up to date with the files of a results folder. Nothing else
-// writes to its tables. It may be killed anywhere: the next call does the rest.
+// Brings the index, results.sqlite, up to date with the files of a results folder. It may be killed
+// anywhere: the next call does the rest. Besides, only merge, prune and the cache of digests write.
 #include <fmt/format.h>
 #include <sys/stat.h>
 

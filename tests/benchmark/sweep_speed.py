@@ -27,7 +27,7 @@ points: [{{name: stub}}]
 sweep: {{product: {{train.seed: [{seeds}]}}}}
 """
 
-# What differs in a copy of a run, by column.
+# The columns that differ in a copy of a run, with their SQL.
 CHANGES = {
     "id": "id + :more",
     "run": "run + :more",

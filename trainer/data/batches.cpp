@@ -34,7 +34,8 @@ StepBatches load_step(DataSet& data_set, Sampler& sampler, int64_t step, int64_t
   for (int64_t first = 0; first < std::ssize(all_rows); first += size_per_rank) {
     batches.tokens += data_set.batch_tokens(std::span(all_rows).subspan(first, size_per_rank));
   }
-  // Of the global batch: the sum over ranks is then the mean, even if their labels differ.
+  // Counts the labels of the global batch. So the sum over ranks is the mean, even if ranks have
+  // different numbers of labels.
   const double loss_scale =
       batches.label_count > 0 ? 1.0 / static_cast<double>(batches.label_count) : 0.0;
   const auto micro_batches =

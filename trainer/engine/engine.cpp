@@ -190,7 +190,7 @@ void Engine::recompute(int module, int unit, const Batch& batch) {
   Activations activations = kept.before;
   run_module(module, unit, batch, kept.tape, activations);
   hand_over_gradients(kept.before, kept.after, activations);
-  // Else these inputs would live until the next micro-batch.
+  // Without this, the inputs would live until the next micro-batch.
   kept.before.clear();
   kept.after.clear();
 }

@@ -1,5 +1,5 @@
-// The allocations of libtorch 2.11's kernels for attention. cuDNN's memory in backward is only
-// known after it has made a plan for the GPU, so none is counted.
+// The allocations of libtorch 2.11's kernels for attention. cuDNN's memory in backward is not
+// counted. It is unknown until cuDNN has made a plan for the GPU.
 #include <ATen/ATen.h>
 
 #include "trainer/kernels/attention_operators.h"

@@ -10,7 +10,7 @@ namespace fsdp {
 // Chooses the addresses of blocks in one range. A block takes the smallest hole that suffices, else
 // the space behind the last block. CountingAllocator places tensors this way, so a plan of the same
 // tensors finds the same addresses. Written memory stays resident, even after its block is freed.
-// In glibc's heap, small blocks of libraries took parts of freed tensors: each of two ranks of 400
+// In glibc's heap, small blocks of libraries took parts of freed tensors. Each of two ranks of 400
 // MB grew by up to 100 MB, at random.
 class HostHeap {
  public:

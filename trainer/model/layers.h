@@ -16,7 +16,7 @@
 // Type and device follow from the arguments. All layers run on CPU, CUDA and meta. On meta they
 // allocate what the planned device would.
 //
-// To add a layer: say here what it saves, and test it in tests/trainer/model/layers_test.cpp.
+// To add a layer: list its saved tensors here, and test it in tests/trainer/model/layers_test.cpp.
 //
 // Shape suffixes: N tokens of all sequences (B * T), D hidden_size, F intermediate_size, E the
 // packed heads ((query heads + 2 * key/value heads) * head width), W head width, O any output

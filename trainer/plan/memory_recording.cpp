@@ -14,7 +14,7 @@ MemoryRecording::MemoryRecording(c10::DeviceType planned_for)
           const int64_t bytes = allocation.bytes + HostHeap::kHeaderBytes;
           is_release ? release_on_host(id, bytes) : allocate_on_host(id, bytes);
         }
-        // What follows is about the planned device only.
+        // The recording has the planned device only.
         if (!allocation.is_of_device) return;
         entries_.push_back({id, allocation.bytes, allocation.label, is_release});
         bytes_ += change;

@@ -91,7 +91,7 @@ TrainingStep::Result TrainingStep::run(int64_t step, std::span<Batch> micro_batc
 }
 
 StepUnit TrainingStep::step_unit(int64_t step, double learning_rate) {
-  // Shares what it uses: the optimizer's thread may run it when the next step has begun.
+  // The function shares its data, because the optimizer's thread may run it during the next step.
   return [=, optimizer = optimizer_, gradients = gradients_](int unit, const at::Tensor& parameters,
                                                              const at::Tensor& gradient) {
     const MemoryScope scope(MemoryPhase::kOptimizer, unit, MemoryUse::kOther);

@@ -202,7 +202,7 @@ void ShardStore::step_unit(int unit) {
 // Without step_on_arrival nothing is taken here: the next forward begins while the thread steps.
 void ShardStore::finish_step() {
   finish_sending();
-  // In the order in which the next forward waits for the units.
+  // The next forward waits for the units in this order.
   for (int unit = 0; unit < unit_count(); ++unit) {
     if (is_trained(unit) && !units_[unit].is_stepped) step_unit(unit);
   }

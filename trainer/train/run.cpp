@@ -90,7 +90,7 @@ RankRun::Rank RankRun::start(std::optional<DeviceKind> alone_on) {
   Rank rank;
   if (!alone_on) rank.world = read_world_environment();
   const WorldEnvironment& world = rank.world;
-  // As early as possible, so that a failure of the start is an event.
+  // Opened as early as possible. A failure of the start is then an event.
   if (attempt_ != 0) open_events(world.rank);
   begin_start_up_part("reading " + spec_file_.string());
   RunSpec& spec = rank.spec;
