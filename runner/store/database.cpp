@@ -71,6 +71,12 @@ bool was_emptied(int code, const std::filesystem::path& file) {
   return (code & 0xff) == SQLITE_ERROR && std::filesystem::file_size(file, error) == 0 && !error;
 }
 
+// True if the tables are gone: another program emptied the file, and may be filling it anew.
+bool lost_its_tables(int code, sqlite3* connection) {
+  return (code & 0xff) == SQLITE_ERROR && connection != nullptr &&
+         std::string_view(sqlite3_errmsg(connection)).starts_with("no such table");
+}
+
 // Copies a database file, and the journal that a killed writer left, to `folder`. Copies the files
 // without SQLite, which would have to write to the source first. Throws if another process changes
 // the source meanwhile: with one of the two files older than the other, the copy would be wrong.
@@ -192,7 +198,7 @@ void Database::fail(int code) const {
   if (is_full(code, connection_.get())) throw DiskFull(message);
   const int kind = code & 0xff;
   is_damaged_ |= kind == SQLITE_CORRUPT || kind == SQLITE_NOTADB || was_emptied(code, file_) ||
-                 was_replaced(code, file_);
+                 was_replaced(code, file_) || lost_its_tables(code, connection_.get());
   if (is_damaged_) throw IndexDamaged(message);
   const bool may_pass = remedy != kRemedies.end() && remedy->may_pass;
   if (may_pass) throw ResultsUnavailable(message);

@@ -10,6 +10,18 @@
 #include <utility>
 
 namespace fsdp {
+namespace {
+
+// Opening a pipe waits for its writer.
+void refuse_pipe(const std::filesystem::path& file) {
+  std::error_code hidden;
+  const std::filesystem::file_status status = std::filesystem::status(file, hidden);
+  if (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status)) return;
+  throw std::runtime_error(file.string() + ": is no file; move it away");
+}
+
+}  // namespace
+
 EventTail::EventTail(const RunPaths& paths, int attempt, int ranks, Warn warn)
     : warn_(std::move(warn)) {
   for (int rank = 0; rank < ranks; ++rank) files_.push_back({.path = paths.events(attempt, rank)});
@@ -63,6 +75,7 @@ std::vector<Event> EventTail::poll(File& file) {
   constexpr int64_t kLongestLineBytes = int64_t{64} << 20;
   constexpr int64_t kBytesPerPoll = int64_t{16} << 20;
   constexpr int64_t kLeastBytes = int64_t{64} << 10;
+  refuse_pipe(file.path);
   std::ifstream stream(file.path, std::ios::binary);
   if (!stream.is_open() && errno == ENOENT) return {};
   file.is_there = true;

@@ -57,11 +57,11 @@ void touch(const path& folder) {
   throw std::system_error(errno, std::generic_category(), folder.string() + " cannot be written");
 }
 
+}  // namespace
+
 path verdict_file(const RunPaths& run, int attempt) {
   return run.attempt(attempt) / "verdict.json";
 }
-
-}  // namespace
 
 void check_are_there(const path& results) {
   if (!std::filesystem::exists(results)) refuse_absent(results);

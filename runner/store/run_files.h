@@ -92,14 +92,15 @@ void remove_verdict(const RunPaths& run, int attempt);
 void remove_job(const std::filesystem::path& results, const std::filesystem::path& folder);
 
 // Return the place of a file. `folder` is relative to the results.
-std::filesystem::path run_file(const std::filesystem::path& results,
-                               const std::filesystem::path& folder);
-std::filesystem::path job_file(const std::filesystem::path& results,
-                               const std::filesystem::path& folder);
 std::filesystem::path lists_folder(const std::filesystem::path& results);
 // Throws std::runtime_error if the digest could lead out of the folder.
 std::filesystem::path text_file(const std::filesystem::path& results, const std::string& digest);
 std::filesystem::path list_file(const std::filesystem::path& results, std::string_view name);
+std::filesystem::path run_file(const std::filesystem::path& results,
+                               const std::filesystem::path& folder);
+std::filesystem::path job_file(const std::filesystem::path& results,
+                               const std::filesystem::path& folder);
+std::filesystem::path verdict_file(const RunPaths& run, int attempt);
 
 // Return nullopt if the file is missing or is not what fsdp-run writes there. `warn` is told of the
 // latter.

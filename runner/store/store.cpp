@@ -263,6 +263,11 @@ bool Store::delete_run(int64_t run_id) {
   Transaction transaction(database_);
   if (is_under_way(run_id)) return false;
   const std::string experiment = run(run_id).value().experiment;
+  for (const JobRecord& of_run : jobs_of_run(run_id)) {
+    JobRecord left = job(of_run.id);
+    std::erase_if(left.tasks, [&](const JobTask& task) { return task.run == run_id; });
+    left.tasks.empty() ? remove_job(results_, left.folder) : write_job(results_, left);
+  }
   forget_run(run_id);
   const bool is_empty =
       !sql("select 1 from runs where experiment = ? limit 1").value<int>(experiment);
@@ -357,7 +362,7 @@ int64_t Store::record_job(const JobRecord& job) {
   write_job(results_, recorded);
   sync_job(job.folder);
   nobody_records.commit();
-  return recorded.id;
+  return sql("select id from jobs where folder = ?").value<int64_t>(job.folder).value();
 }
 
 void Store::forget_job(int64_t job) {

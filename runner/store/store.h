@@ -272,19 +272,27 @@ class Store {
   JobRecord job(int64_t id) const;
 
   // The parts of sync(). Places are relative to the results.
-  void try_to_sync(const std::filesystem::path& place,
-                   void (Store::*sync_place)(const std::filesystem::path&));
+  using SyncOfPlace = void (Store::*)(const std::filesystem::path&);
+  void try_to_sync(const std::filesystem::path& place, SyncOfPlace sync);
+  void sync_places(std::span<const std::filesystem::path> places, SyncOfPlace sync);
+  std::vector<std::filesystem::path> unsettled(std::vector<std::filesystem::path> places) const;
   void sync_list(const std::filesystem::path& file);
   void sync_run(const std::filesystem::path& folder);
   void sync_job(const std::filesystem::path& folder);
   std::string keep_text(const std::string& digest);
-  std::optional<int64_t> put_run(const RunRecord& run);
+  bool put_run_with_attempts(const RunRecord& run);
+  bool gives_way(const RunRecord& run);
+  int64_t put_run(const RunRecord& run);
+  bool put_job(const std::filesystem::path& folder, const std::optional<JobRecord>& job);
+  int64_t free_number(const std::string& table, int64_t wanted) const;
   bool sync_attempt(int64_t run, const RunPaths& paths, int attempt, const RunSpec& spec);
   void read_events(int64_t run, const RunPaths& paths, int attempt, int ranks);
   void settle_figures(int64_t run, int attempt);
   void settle_status(int64_t run, const RunPaths& paths);
   void forget_run(int64_t run);
-  // True if the file or folder still has the stamp that settle() recorded.
+  void forget_attempt(int64_t run, int attempt);
+  // True if the file or folder has the stamp of settle(). The stamp is taken before its contents
+  // are read, so a change during the reading is seen later.
   bool is_settled(const std::filesystem::path& place) const;
   void settle(const std::filesystem::path& place, const std::string& stamp);
   void unsettle(const std::filesystem::path& place);

@@ -4,12 +4,14 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <functional>
+#include <chrono>
 #include <set>
 #include <system_error>
+#include <thread>
 #include <tuple>
 #include <utility>
 
+#include "base/files/digest.h"
 #include "base/system/unix_time.h"
 #include "base/text/foreign_json.h"
 #include "base/text/json.h"
@@ -40,15 +42,31 @@ std::string stamp_of(const path& place) {
                      status.st_mtim.tv_nsec);
 }
 
+// False if that cannot be told, because a folder denies access.
+bool is_gone(const path& place) {
+  std::error_code hidden;
+  return !std::filesystem::exists(place, hidden) && !hidden;
+}
+
+// Returns the names in the folder, except hidden ones: files that are being written, and folders
+// that a killed prune left. Empty if the folder is missing or cannot be read.
+std::vector<path> names_in(const path& folder) {
+  std::vector<path> names;
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, none)) {
+    if (path name = entry.path().filename(); !name.native().starts_with('.')) {
+      names.push_back(std::move(name));
+    }
+  }
+  return names;
+}
+
 // Returns the folders two levels below <results>/runs, relative to the results.
 std::vector<path> run_folders(const path& results) {
   std::vector<path> folders;
-  std::error_code none;
-  for (const auto& list : std::filesystem::directory_iterator(results / "runs", none)) {
-    for (const auto& run : std::filesystem::directory_iterator(list.path(), none)) {
-      const bool is_removed = run.path().filename().string().starts_with('.');  // by prune
-      if (is_removed) continue;
-      folders.push_back(path("runs") / list.path().filename() / run.path().filename());
+  for (const path& list : names_in(results / "runs")) {
+    for (const path& run : names_in(results / "runs" / list)) {
+      folders.push_back("runs" / list / run);
     }
   }
   return folders;
@@ -70,52 +88,73 @@ std::pair<RunStatus, std::string> standing(const std::vector<AttemptRecord>& att
 bool Store::is_settled(const path& place) const {
   const auto stamp =
       sql("select stamp from stamps where place = ?").value<std::string>(place.string());
-  return stamp && !stamp->empty() && *stamp == stamp_of(results_ / place);
+  return stamp && *stamp == stamp_of(results_ / place);
 }
 
 void Store::settle(const path& place, const std::string& stamp) {
-  sql("insert or replace into stamps (place, stamp) values (?, ?)").run(place, stamp);
+  if (stamp.empty()) return unsettle(place);
+  sql("insert or replace into stamps (place, stamp) values (?, ?)").run(place.string(), stamp);
+}
+
+void Store::unsettle(const path& place) {
+  sql("delete from stamps where place = ?").run(place.string());
 }
 
 // A place that cannot be read, or that has impossible values, does not hide the others.
-void Store::try_to_sync(const path& place, void (Store::*sync_place)(const path&)) {
+void Store::try_to_sync(const path& place, SyncOfPlace sync) {
+  database_.execute("savepoint before_place");
   try {
-    (this->*sync_place)(place);
+    (this->*sync)(place);
   } catch (const ResultsUnavailable&) {
     throw;
   } catch (const std::runtime_error& error) {
     if (may_pass(error)) throw;
+    database_.execute("rollback to before_place");
     warn_(fmt::format("{}: left out: {}", (results_ / place).string(), error.what()));
+  }
+  database_.execute("release before_place");
+}
+
+// Lets other processes write now and then. They may have done a part meanwhile.
+void Store::sync_places(std::span<const path> places, SyncOfPlace sync) {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::milliseconds kLongestHold{500}, kPause{150};
+  for (bool is_first = true; !places.empty(); is_first = false) {
+    if (!is_first) std::this_thread::sleep_for(kPause);
+    Transaction transaction(database_);
+    const Clock::time_point begin = Clock::now();
+    for (; !places.empty() && Clock::now() - begin < kLongestHold; places = places.subspan(1)) {
+      if (is_first || !is_settled(places.front())) try_to_sync(places.front(), sync);
+    }
+    transaction.commit();
   }
 }
 
+// Forgets runs that are gone first, because others may have their numbers.
 void Store::sync_all() {
   if (!has_run_files(results_)) write_files();
-  std::set<path> open;
-  for (path& folder : sql("select folder from runs where exists "
-                          "(select 1 from attempts where run = id and status = 'running')")
-                          .rows<path>()) {
-    open.insert(std::move(folder));
-  }
   const std::vector<path> folders = run_folders(results_);
-  for (const path& folder : folders) {
-    if (open.contains(folder) || !is_settled(folder)) try_to_sync(folder, &Store::sync_run);
-  }
   const std::set<path> there(folders.begin(), folders.end());
-  for (const path& folder : sql("select folder from runs r join experiments e "
-                                "on e.name = r.experiment where e.source = ''")
-                                .rows<path>()) {
-    if (!there.contains(folder)) sync_run(folder);
+  std::vector<path> gone;
+  for (path& folder : sql("select folder from runs r join experiments e on e.name = r.experiment "
+                          "where e.source = ''")
+                          .rows<path>()) {
+    if (!there.contains(folder)) gone.push_back(std::move(folder));
   }
-  std::error_code none;
-  for (const auto& list : std::filesystem::directory_iterator(lists_folder(results_), none)) {
-    const path file = list.path().lexically_relative(results_);
-    if (!is_settled(file)) try_to_sync(file, &Store::sync_list);
+  sync_places(gone, &Store::sync_run);
+  sync_places(unsettled(folders), &Store::sync_run);
+  std::vector<path> lists, jobs;
+  for (const path& name : names_in(lists_folder(results_))) {
+    if (name.extension() == ".json") lists.push_back("lists" / name);
   }
-  for (const auto& job : std::filesystem::directory_iterator(results_ / "slurm", none)) {
-    const path folder = path("slurm") / job.path().filename();
-    if (!is_settled(folder)) try_to_sync(folder, &Store::sync_job);
-  }
+  sync_places(unsettled(lists), &Store::sync_list);
+  for (const path& name : names_in(results_ / "slurm")) jobs.push_back("slurm" / name);
+  sync_places(unsettled(jobs), &Store::sync_job);
+}
+
+std::vector<path> Store::unsettled(std::vector<path> places) const {
+  std::erase_if(places, [&](const path& place) { return is_settled(place); });
+  return places;
 }
 
 void Store::sync(const std::set<path>& folders) {
@@ -123,16 +162,16 @@ void Store::sync(const std::set<path>& folders) {
   if (folders.empty()) return;
   check_are_there(results_);
   Transaction transaction(database_);
-  for (const path& folder : folders) sync_run(folder);
+  for (const path& folder : folders) try_to_sync(folder, &Store::sync_run);
   transaction.commit();
 }
 
+// A copy of a list, under another name, says nothing.
 void Store::sync_list(const path& file) {
+  Transaction transaction(database_);
   const std::string stamp = stamp_of(results_ / file);
   const auto list = read_list(results_ / file, warn_);
-  Transaction transaction(database_);
-  settle(file, list ? stamp : "");  // a file that cannot be read is read again
-  if (list) {
+  if (list && list_file("", list->name) == file) {
     require_own(list->name);
     sql("insert into experiments (name, title, file, text, profile, compare) "
         "values (?, ?, ?, ?, ?, ?) "
@@ -144,16 +183,21 @@ void Store::sync_list(const path& file) {
         "where experiment = ?")
         .run(json_text(list->runs), list->name);
   }
+  settle(file, list ? stamp : "");
   transaction.commit();
 }
 
 // Records an experiment's text, and returns it; empty if there is none.
 std::string Store::keep_text(const std::string& digest) {
   constexpr size_t kLargestBytes = 64 << 20;
-  std::error_code not_there;
   const path file = text_file(results_, digest);
-  if (digest.empty() || !std::filesystem::exists(file, not_there)) return "";
+  const bool is_name = digest.find('/') == std::string::npos;
+  if (digest.empty() || !is_name || is_gone(file)) return "";
   std::string text = read_input_file(file, kLargestBytes);
+  if (text_digest(text) != digest) {
+    warn_(file.string() + ": left out, because its text was changed");
+    return "";
+  }
   sql("insert or ignore into experiment_texts (digest, text) values (?, ?)").run(digest, text);
   return text;
 }
@@ -161,51 +205,73 @@ std::string Store::keep_text(const std::string& digest) {
 void Store::sync_run(const path& folder) {
   Transaction transaction(database_);
   const std::string stamp = stamp_of(results_ / folder);
-  std::error_code hidden;
-  const auto run = read_run(results_, folder, warn_);
-  if (!run) {
-    const bool is_gone = !std::filesystem::exists(results_ / folder, hidden) && !hidden;
+  bool is_whole = false;
+  if (const auto run = read_run(results_, folder, warn_)) {
+    is_whole = put_run_with_attempts(*run);
+  } else if (is_gone(results_ / folder)) {
     const auto known = sql("select id from runs where folder = ?").value<int64_t>(folder);
-    if (is_gone && known) forget_run(*known);
-    const bool is_no_run = !std::filesystem::exists(run_file(results_, folder), hidden);
-    settle(folder, is_no_run && !is_gone ? stamp : "");
-  } else if (const auto id = put_run(*run); !id) {
-    settle(folder, stamp);
+    if (known) forget_run(*known);
   } else {
-    const RunPaths paths(results_ / folder);
-    bool all_have_begun = true;
-    for (const int attempt : attempts_with_folder(paths)) {
-      all_have_begun &= sync_attempt(*id, paths, attempt, run->spec);
-    }
-    settle_status(*id, paths);
-    all_have_begun ? settle(folder, stamp) : unsettle(folder);
+    is_whole = is_gone(run_file(results_, folder));
   }
+  settle(folder, is_whole ? stamp : "");
   transaction.commit();
 }
 
-// Returns the run's number. nullopt if another folder has this run.
-std::optional<int64_t> Store::put_run(const RunRecord& run) {
-  const auto known = recorded_run(run.experiment, run.point, run.hash);
-  const auto is_same = [&](const std::optional<RunRecord>& other) {
-    return other && std::tie(other->experiment, other->point, other->hash) ==
-                        std::tie(run.experiment, run.point, run.hash);
-  };
-  if (known && known->folder != run.folder && is_same(read_run(results_, known->folder, warn_))) {
-    warn_(fmt::format("{}: left out, because {} holds the same run",
-                      (results_ / run.folder).string(), known->folder.string()));
-    return std::nullopt;
+// Returns false if another folder has this run, or if a part of it may come or be read later.
+bool Store::put_run_with_attempts(const RunRecord& run) {
+  if (!gives_way(run)) return false;
+  const int64_t id = put_run(run);
+  const RunPaths paths(results_ / run.folder);
+  bool is_whole = true;
+  for (const int attempt : attempts_with_folder(paths)) {
+    is_whole &= sync_attempt(id, paths, attempt, run.spec);
   }
+  settle_status(id, paths);
+  return is_whole;
+}
+
+// Forgets what else the index knows about the run's folder, and a copy of the run in another one.
+// Returns false if this is the copy: the experiment's list does not name it, and the other is
+// there.
+bool Store::gives_way(const RunRecord& run) {
+  for (const int64_t other :
+       sql("select id from runs join experiments on name = experiment where source = '' "
+           "and folder = ? and (experiment, point, hash) <> (?, ?, ?)")
+           .rows<int64_t>(run.folder, run.experiment, run.point, run.hash)) {
+    forget_run(other);
+  }
+  const auto known = recorded_run(run.experiment, run.point, run.hash);
+  if (!known || !known->source.empty() || known->folder == run.folder) return true;
+  const auto other = read_run(results_, known->folder, warn_);
+  const bool is_same = other && std::tie(other->experiment, other->point, other->hash) ==
+                                    std::tie(run.experiment, run.point, run.hash);
+  if (!is_same) return true;
+  const auto list = read_list(list_file(results_, run.experiment), warn_);
+  const auto is_listed = [&](const path& folder) {
+    return list && std::ranges::find(list->runs, folder) != list->runs.end();
+  };
+  if (is_listed(run.folder) && !is_listed(known->folder)) {
+    forget_run(known->id);
+    return true;
+  }
+  warn_(fmt::format("{}: left out, because {} holds the same run", (results_ / run.folder).string(),
+                    known->folder.string()));
+  return false;
+}
+
+// Returns the run's number, which is the one in its file unless another run has that.
+int64_t Store::put_run(const RunRecord& run) {
   require_own(run.experiment);
+  const auto known = sql("select id from runs where (experiment, point, hash) = (?, ?, ?)")
+                         .value<int64_t>(run.experiment, run.point, run.hash);
   if (!known) {
     sql("insert or ignore into experiments (name, title, file, text, profile, compare) "
         "values (?, '', '', '', '', 'loss')")
         .run(run.experiment);
     unsettle(list_file("", run.experiment));  // which says if the run is current
   }
-  const bool is_taken = sql("select 1 from runs where id = ?").value<int>(run.id).has_value();
-  const int64_t id = known      ? known->id
-                     : is_taken ? sql("select max(id) + 1 from runs").value<int64_t>().value()
-                                : run.id;
+  const int64_t id = known ? *known : free_number("runs", run.id);
   sql("insert into runs (id, experiment, point, hash, folder, position, current, status, reason,"
       "  series, repeat, data_digest, loss_digest, family, family_key, family_value, spec) "
       "values (?, ?, ?, ?, ?, ?, 0, 'planned', '', ?, ?, ?, ?, ?, ?, ?, ?) "
@@ -221,15 +287,19 @@ std::optional<int64_t> Store::put_run(const RunRecord& run) {
   return id;
 }
 
-// Returns false if the attempt has not begun, or was started by hand.
+// Returns false if the attempt has not begun or not ended, or was started by hand.
 bool Store::sync_attempt(int64_t run, const RunPaths& paths, int attempt, const RunSpec& spec) {
   using Ended = std::tuple<RunStatus, std::string, int, std::optional<int64_t>>;
+  const auto start = read_record<AttemptStart>(paths.launch_record(attempt), warn_);
+  const auto known_start =
+      sql("select started_unix_ms from attempts" + kOfAttempt).value<int64_t>(run, attempt);
+  // The attempt's folder was deleted, and another attempt has the same number.
+  if (known_start && start && *known_start != start->started_unix_ms) forget_attempt(run, attempt);
   const auto known = sql("select status, reason, coalesce(reason_rank, -1), ended_unix_ms "
                          "from attempts" +
                          kOfAttempt)
                          .value<RunStatus, std::string, int, std::optional<int64_t>>(run, attempt);
   if (!known) {
-    const auto start = read_record<AttemptStart>(paths.launch_record(attempt), warn_);
     if (!start) return false;
     sql("insert into attempts " +
         values_of("run, attempt, status, reason, " + field_columns<AttemptStart>()))
@@ -237,19 +307,20 @@ bool Store::sync_attempt(int64_t run, const RunPaths& paths, int attempt, const 
     keep_text(start->provenance.experiment_text_digest);
   }
   const auto verdict = read_verdict(paths, attempt, warn_);
+  if (!verdict && !is_gone(verdict_file(paths, attempt))) return false;
   const Ended now = verdict ? Ended(verdict->status, verdict->reason, verdict->reason_rank,
                                     verdict->ended_unix_ms)
                             : Ended(RunStatus::kRunning, "", -1, std::nullopt);
   const bool is_known = known && *known == now;
   if (is_known && verdict) return true;
   read_events(run, paths, attempt, static_cast<int>(spec.strategy.ranks));
-  if (is_known) return true;
+  if (is_known) return false;
   sql("update attempts set status = ?, reason = ?, reason_rank = nullif(?, -1), "
       "ended_unix_ms = max(?, started_unix_ms)" +
       kOfAttempt)
       .run(std::get<0>(now), std::get<1>(now), std::get<2>(now), std::get<3>(now), run, attempt);
   if (verdict) settle_figures(run, attempt);
-  return true;
+  return verdict.has_value();
 }
 
 void Store::read_events(int64_t run, const RunPaths& paths, int attempt, int ranks) {
@@ -337,30 +408,63 @@ void Store::write_files() {
   write_first_lists(results_, lists);
 }
 
-// A job whose file cannot be read stays: runs of a forgotten job would be submitted again.
+// A job whose file cannot be read stays as it is: runs in a forgotten job would be submitted again.
 void Store::sync_job(const path& folder) {
+  Transaction transaction(database_);
   const std::string stamp = stamp_of(results_ / folder);
   const auto job = read_job(results_, folder, warn_);
-  std::error_code hidden;
-  if (!job && (std::filesystem::exists(job_file(results_, folder), hidden) || hidden)) return;
-  Transaction transaction(database_);
-  settle(folder, stamp);
+  const bool is_known = job || is_gone(job_file(results_, folder));
+  const bool is_whole = is_known && put_job(folder, job);
+  settle(folder, is_whole ? stamp : "");
+  transaction.commit();
+}
+
+// Returns false if the index lacks a run of the job.
+bool Store::put_job(const path& folder, const std::optional<JobRecord>& job) {
   for (const int64_t id : sql("select id from jobs where folder = ?").rows<int64_t>(folder)) {
     sql("delete from job_tasks where job = ?").run(id);
     sql("delete from jobs where id = ?").run(id);
   }
-  if (job) {
-    sql("insert into jobs " + values_of(field_columns<JobRecord>())).run(*job);
-    for (const JobTask& task : job->tasks) {
+  if (!job) return true;
+  JobRecord known = *job;
+  std::erase_if(known.tasks, [&](const JobTask& task) {
+    const auto run = this->run(task.run);
+    return !run || run->experiment != job->experiment;
+  });
+  if (!known.tasks.empty()) {
+    known.id = free_number("jobs", job->id);
+    sql("insert into jobs " + values_of(field_columns<JobRecord>())).run(known);
+    for (const JobTask& task : known.tasks) {
       sql("insert or replace into job_tasks " + values_of("job, " + field_columns<JobTask>()))
-          .run(job->id, task);
+          .run(known.id, task);
     }
   }
-  transaction.commit();
+  return known.tasks.size() == job->tasks.size();
 }
 
+// Returns `wanted`, or the next number if a row of the table has it or it is too large.
+int64_t Store::free_number(const std::string& table, int64_t wanted) const {
+  constexpr int64_t kLargest = 1'000'000'000;
+  const bool is_free = wanted > 0 && wanted <= kLargest &&
+                       !sql("select 1 from " + table + " where id = ?").value<int>(wanted);
+  if (is_free) return wanted;
+  return sql("select coalesce(max(id), 0) + 1 from " + table).value<int64_t>().value();
+}
+
+void Store::forget_attempt(int64_t run, int attempt) {
+  database_.execute("pragma defer_foreign_keys = on");
+  for (const std::string& table : tables_of_runs(database_)) {
+    if (table != "job_tasks") sql("delete from " + table + kOfAttempt).run(run, attempt);
+  }
+  figures_.erase({run, attempt});
+}
+
+// The run may come back: its folder was only moved away. Its jobs are read again then.
 void Store::forget_run(int64_t run) {
   database_.execute("pragma defer_foreign_keys = on");
+  sql("delete from stamps where place in "
+      "(select folder from jobs join job_tasks on job = id where run = ?)")
+      .run(run);
   for (const std::string& table : tables_of_runs(database_)) {
     sql("delete from " + table + " where run = ?").run(run);
   }
@@ -372,10 +476,6 @@ void Store::forget_run(int64_t run) {
       "delete from experiment_texts where digest not in "
       "  (select experiment_text_digest from attempts) "
       "  and not exists (select 1 from job_tasks where over = 0)");
-}
-
-void Store::unsettle(const path& place) {
-  sql("delete from stamps where place = ?").run(place.string());
 }
 
 }  // namespace fsdp

@@ -34,6 +34,17 @@ int64_t count(const Workplace& workplace, const std::string& table) {
   return Statement(database, "select count(*) from " + table).value<int64_t>().value();
 }
 
+// Makes the first attempt of the run 40 days older.
+void make_old(const Workplace& workplace, int64_t run) {
+  constexpr int64_t kAgeMs = int64_t{40} * 86'400'000;
+  const path folder = folder_of(workplace, run);
+  const path file = folder / "attempt-1/launch.json";
+  nlohmann::json start = nlohmann::json::parse(text_of(file));
+  start["started_unix_ms"] = start["started_unix_ms"].get<int64_t>() - kAgeMs;
+  std::ofstream(file) << start;
+  std::filesystem::last_write_time(folder, std::filesystem::file_time_type::clock::now());
+}
+
 // Makes a checkpoint complete, as the trainer leaves it.
 void complete(const path& checkpoint) {
   nlohmann::json state{{"step", 1}};
@@ -94,10 +105,7 @@ TEST_CASE("prune takes what is old, or what left its experiment's list, with all
   CHECK(workplace.run().status == 0);
   CHECK(workplace.call({"prune", "--older-than", "1d", "--yes"}).output == "nothing to remove\n");
   CHECK(workplace.call({"prune", "--not-current", "--yes"}).output == "nothing to remove\n");
-  Database(workplace.results() / "results.sqlite")
-      .execute(
-          "update attempts set started_unix_ms = started_unix_ms - 40 * 86400000 "
-          "where run = 2");
+  make_old(workplace, 2);
   CHECK_THAT(workplace.call({"prune", "--older-than", "30d", "--dry-run"}).output,
              Contains("trial/two") && !Contains("trial/one"));
   std::ofstream(workplace / "experiment.yaml")

@@ -28,8 +28,10 @@ class Disturbance:
         return True
 
     def begin(self):
-        """Returns false if that is impossible now, because there is no index yet."""
-        if not self.file.exists() or self.file.stat().st_size < 2 * PAGE_BYTES:
+        """Returns false if that is impossible now, because there is no index yet, or because it is
+        not known as one: there are no lists."""
+        is_known = self.file.exists() and self.file.with_name("lists").is_dir()
+        if not is_known or self.file.stat().st_size < 2 * PAGE_BYTES:
             return False
         size = self.file.stat().st_size
         match self.kind:

@@ -81,6 +81,15 @@ inline int64_t running_run(Store& store, int64_t ranks) {
   return run_id;
 }
 
+// Plans the runs "one" and "two" of the experiment "lab", and ends an attempt of the first.
+inline std::vector<RunRecord> plan_two(Store& store) {
+  const std::vector<RunRecord> runs = store.plan(
+      experiment("lab"), in_order({planned_run("one", 1), planned_run("two", 1, "another")}));
+  store.begin_attempt(runs[0].id, attempt_start());
+  store.end_attempt(runs[0].id, 1, RunStatus::kFinished, "", 2'000);
+  return runs;
+}
+
 inline StepDone step_done(int64_t step, double step_time_ms) {
   StepDone done;
   done.step = step;

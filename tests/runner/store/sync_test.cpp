@@ -3,6 +3,7 @@
 #include <fstream>
 #include <functional>
 
+#include "base/files/digest.h"
 #include "base/text/json.h"
 #include "runner/store/run_files.h"
 #include "tests/runner/store/store_fixture.h"
@@ -51,13 +52,13 @@ struct Results {
     ExperimentRecord record = experiment(name);
     record.title = "The title of " + name;
     record.text = "text of " + name;
-    record.text_digest = "digest" + name;
+    record.text_digest = text_digest(record.text);
     return record;
   }
   RunPaths paths(const RunRecord& run) const { return RunPaths(folder.path() / run.folder); }
   void begin(const RunRecord& run, int attempt) {
     AttemptStart start = attempt_start();
-    start.provenance.experiment_text_digest = "digestlab";
+    start.provenance.experiment_text_digest = text_digest("text of lab");
     store.begin_attempt(run.id, start, attempt);
   }
   void report(const RunRecord& run, int attempt, int ranks) {
@@ -180,11 +181,7 @@ TEST_CASE("a job that names a run that is not there hid all later news") {
   job.folder = "slurm/lab-other";
   job.tasks.at(0).run = 999;
   write_job(results.folder.path(), job);
-  std::vector<std::string> warnings;
-  results.store.tell_of_files([&](const std::string& line) { warnings.push_back(line); });
   results.store.sync();
-  REQUIRE(warnings.size() == 1);
-  CHECK_THAT(warnings[0], Contains("slurm/lab-other: left out: "));
   CHECK(results.store.open_jobs("lab").size() == 1);
 }
 
