@@ -133,9 +133,9 @@ EXPORT_FORMATS = enum_names("runner/export/export.h", "ExportFormat")
 
 @pytest.mark.parametrize("members, place", [
     ([name for name, _ in KEYS], "tests/contract/run_spec*_test.cpp"),
-    (FIGURES, "runner/store/attempt_figures.cpp"),
+    (FIGURES, "runner/store/attempt_reports.cpp"),
     (FIGURES, "tests/golden/report.csv"),
-    (FIGURES, "tests/runner/store/attempt_figures_test.cpp"),
+    (FIGURES, "tests/runner/store/attempt_reports_test.cpp"),
     (WARNINGS, "tests/runner/report/warnings_test.cpp"),
     (SHARDINGS, "tests/parity/test_sharding.py"),
     (SHARDINGS, "tests/parity/test_memory.py"),

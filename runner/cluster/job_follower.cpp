@@ -165,9 +165,9 @@ bool JobFollower::read_events() {
   for (const Job& job : jobs_) {
     for (const Task& task : job.tasks) {
       if (!task.attempt) continue;
-      const bool had_ended = reports_decide(task.attempt->rank_ends());
+      const bool had_ended = reports_decide(task.attempt->reports().ranks());
       read(task);
-      some_ended |= !had_ended && reports_decide(task.attempt->rank_ends());
+      some_ended |= !had_ended && reports_decide(task.attempt->reports().ranks());
     }
   }
   record_news();
@@ -307,7 +307,7 @@ void JobFollower::take_state(Job& job, Task& task, const std::optional<TaskState
 
 // True if the ranks finished, or reported another end, and their launcher wrote it down.
 bool JobFollower::has_end(const Task& task) const {
-  return reports_decide(task.attempt->rank_ends()) &&
+  return reports_decide(task.attempt->reports().ranks()) &&
          read_end(paths(task), task.attempt->attempt(), listeners_.warn()).outcome !=
              LaunchOutcome::kUnseen;
 }
@@ -316,7 +316,7 @@ bool JobFollower::has_end(const Task& task) const {
 bool JobFollower::may_judge(Task& task) {
   if (task.attempt) {
     read_rest(task);
-    if (reports_decide(task.attempt->rank_ends())) return true;
+    if (reports_decide(task.attempt->reports().ranks())) return true;
   }
   if (!task.over_since) task.over_since = now_();
   return now_() - *task.over_since >= kFilesLag;
@@ -363,22 +363,22 @@ bool JobFollower::end_in_allocation(Job& job, Task& task) {
 
 // Records what ranks wrote after their attempts were closed. On a node that failed, ranks may write
 // while the run's next attempt goes on. Returns the last end that a late result changed.
-std::optional<Ending> JobFollower::read_late_events(const Job& job, Task& task) const {
+std::optional<Verdict> JobFollower::read_late_events(const Job& job, Task& task) const {
   Store& store = listeners_.store;
-  std::optional<Ending> changed;
+  std::optional<Verdict> changed;
   const std::string name = slurm_name(job.recorded, task.recorded.task);
   for (const AttemptRecord& closed : store.attempts(task.run.id)) {
     if (closed.slurm_job != name || closed.status == RunStatus::kRunning) continue;
     read_spec(task);
-    const auto before = last_event_unix_ms(store.rank_ends(task.run.id, closed.attempt));
-    store.read_late_events(task.run.id, closed.attempt);
-    const std::vector<RankEnd> ranks = store.rank_ends(task.run.id, closed.attempt);
-    const auto last = last_event_unix_ms(ranks);
-    if (last == before) continue;
-    if (judge_by_ranks(ranks).is_result() && is_cut_short(closed.status)) {
-      changed = close_attempt(store, listeners_.results, task.run, closed.attempt, AttemptEnd());
+    if (!store.read_late_events(task.run.id, closed.attempt)) continue;
+    const AttemptReports reports =
+        read_reports(listeners_.results, task.run, closed.attempt, listeners_.warn());
+    if (judge_by_ranks(reports.ranks()).is_result() && is_cut_short(closed.status)) {
+      changed = close_attempt(store, listeners_.results, task.run, closed.attempt, reports.ranks(),
+                              AttemptEnd());
     } else {
-      store.end_attempt(task.run.id, closed.attempt, closed.status, closed.reason, *last,
+      store.end_attempt(task.run.id, closed.attempt, closed.status, closed.reason,
+                        last_event_unix_ms(reports.ranks()).value_or(0),
                         static_cast<int>(closed.reason_rank.value_or(-1)));
     }
   }
@@ -386,7 +386,7 @@ std::optional<Ending> JobFollower::read_late_events(const Job& job, Task& task) 
 }
 
 void JobFollower::end_task(Job& job, Task& task, std::optional<TaskState> state) {
-  const std::optional<Ending> late = read_late_events(job, task);
+  const std::optional<Verdict> late = read_late_events(job, task);
   const auto run = listeners_.store.run(task.run.id);
   const bool was_cancelled = run && run->status == RunStatus::kCancelled;  // by fsdp-run cancel
   if (!state && was_cancelled)
@@ -420,19 +420,19 @@ RunStatus JobFollower::end_without_attempt(const Job& job, const Task& task,
   const std::string name = slurm_name(job.recorded, task.recorded.task);
   const auto output = job_output(listeners_.results / job.recorded.folder, name);
   const std::string message = last_message(output);
-  Ending ending =
+  Verdict verdict =
       judge_without_attempt(state, output_text(output) + (message.empty() ? "" : ": " + message));
   const std::vector<AttemptRecord> attempts = listeners_.store.attempts(run);
   if (!attempts.empty() && attempts.back().slurm_job == name) {
     // The job's last start began no attempt, because it found a result or may not go on.
     const AttemptRecord& last = attempts.back();
     const auto starts = read_end(paths(task), last.attempt, listeners_.warn()).starts_in_a_row;
-    if (is_result(last.status)) ending = {last.status, last.reason};
-    if (starts) ending = {last.status, last.reason + restarts_ran_out(*starts)};
+    if (is_result(last.status)) verdict = {last.status, last.reason};
+    if (starts) verdict = {last.status, last.reason + restarts_ran_out(*starts)};
   }
-  listeners_.store.record_status(run, ending.status, ending.reason);
-  listeners_.progress.ended(run, ending.status, ending.reason, {});
-  return ending.status;
+  listeners_.store.record_status(run, verdict.status, verdict.reason);
+  listeners_.progress.ended(run, verdict.status, verdict.reason, {});
+  return verdict.status;
 }
 
 RunStatus JobFollower::close(const Job& job, Task& task, bool was_requeued,
@@ -458,11 +458,11 @@ RunStatus JobFollower::close(const Job& job, Task& task, bool was_requeued,
     }
   }
   end.task = state;
-  const Ending ending =
-      close_attempt(listeners_.store, listeners_.results, task.run, open.attempt(), end);
-  open.show_end(ending);
+  const Verdict verdict = close_attempt(listeners_.store, listeners_.results, task.run,
+                                        open.attempt(), open.reports().ranks(), end);
+  open.show_end(verdict);
   task.attempt.reset();
-  return ending.status;
+  return verdict.status;
 }
 
 void JobFollower::record(Job& job, Task& task, const TaskState& state) {

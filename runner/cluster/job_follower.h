@@ -96,7 +96,7 @@ class JobFollower {
                                 const std::optional<TaskState>& state);
   RunStatus close(const Job& job, Task& task, bool was_requeued,
                   const std::optional<TaskState>& state);
-  std::optional<Ending> read_late_events(const Job& job, Task& task) const;
+  std::optional<Verdict> read_late_events(const Job& job, Task& task) const;
   bool has_end(const Task& task) const;
   bool may_judge(Task& task);
   void open(Task& task, const AttemptRecord& attempt);

@@ -99,21 +99,15 @@ void confirm_submissions(const RunListeners& listeners, Queue& queue, std::strin
 
 void reopen_unknown(const RunListeners& listeners, std::string_view experiment) {
   Store& store = listeners.store;
-  for (RunRecord& run : store.runs()) {
+  for (const RunRecord& run : store.runs()) {
     const bool is_own = run.experiment == experiment && run.source.empty();
     if (!is_own || run.status != RunStatus::kUnknown || run.attempt == 0) continue;
-    run.spec = store.spec(run.id);
     const std::vector<JobRecord> jobs = store.jobs_of_run(run.id);
     const AttemptRecord attempt = store.attempts(run.id).back();
     if (jobs.empty() || attempt.status != RunStatus::kUnknown) continue;
     const JobRecord& job = jobs.back();
     if (attempt.slurm_job != slurm_name(job, job.tasks.front().task)) continue;
-    const auto last_event = [&] {
-      return last_event_unix_ms(store.rank_ends(run.id, run.attempt));
-    };
-    const std::optional<int64_t> before = last_event();
-    store.read_late_events(run.id, run.attempt);
-    if (last_event() == before) continue;
+    if (!store.read_late_events(run.id, run.attempt)) continue;
     JobTask task = job.tasks.front();
     task.over = false;
     Store::Batch batch(store);

@@ -44,7 +44,8 @@ std::vector<Column> columns_of_view() {
 double part_done(const RunProgress& run) {
   if (run.has_ended()) return 1;
   if (run.steps == 0) return 0;
-  return std::clamp(static_cast<double>(run.step) / static_cast<double>(run.steps), 0.0, 1.0);
+  return std::clamp(static_cast<double>(run.attempt.step) / static_cast<double>(run.steps), 0.0,
+                    1.0);
 }
 
 std::string state_text(const RunProgress& run) {
@@ -73,11 +74,11 @@ std::vector<Cell> cells_of(const RunProgress& run, ProgressClock::time_point now
   } else if (run.status == RunStatus::kQueued && !run.job_reason.empty()) {
     cells[kWait] = '(' + run.job_reason + ')';
   }
-  if (run.step == 0) return cells;
+  if (run.attempt.step == 0) return cells;
   cells[kSteps] = steps_text(run);
-  cells[kStepTime] = three_digits(run.step_time_ms) + " ms";
-  cells[kMemory] = gibibytes_text(run.memory_allocated_bytes_max);
-  cells[kLoss] = (run.loss ? "loss " : "") + loss_text(run.loss);
+  cells[kStepTime] = three_digits(run.attempt.step_time_ms) + " ms";
+  cells[kMemory] = gibibytes_text(run.attempt.memory_allocated_bytes_max);
+  cells[kLoss] = (run.attempt.loss ? "loss " : "") + loss_text(run.attempt.loss);
   return cells;
 }
 

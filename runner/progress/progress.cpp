@@ -82,14 +82,11 @@ void Progress::started(int64_t id, const RunProgress& expected) {
   show(run);
 }
 
-void Progress::add(int64_t id, std::span<const std::vector<Event>> events_of_ranks,
-                   const std::vector<bool>& begun) {
+void Progress::add(int64_t id, const AttemptReports& reports, const std::vector<bool>& begun,
+                   std::span<const Event> events_of_rank_0) {
   RunProgress& run = runs_[index_of_id_.at(id)];
-  const ProgressClock::time_point now = ProgressClock::now();
-  run.add_begun(begun, now);
-  run.add(events_of_ranks, now);
-  if (events_of_ranks.empty()) return;
-  for (const Remark& remark : remarks(run.point, events_of_ranks.front())) {
+  run.take(reports, begun, ProgressClock::now());
+  for (const Remark& remark : remarks(run.point, events_of_rank_0)) {
     log(remark.is_warning ? LogLevel::kWarning : LogLevel::kInfo, "run", remark.line);
     remark.is_warning ? warn(remark.line) : say(remark.line);
   }
@@ -153,7 +150,7 @@ void JsonProgress::show(const RunProgress& run) {
                 .add("status", run.status)
                 .add("reason", run.reason)
                 .add("log", run.log)
-                .add("step", run.step)
+                .add("step", run.attempt.step)
                 .add("elapsed_s", run.elapsed_s));
   }
 }
@@ -171,14 +168,14 @@ void JsonProgress::update(ProgressClock::time_point now) {
   for (const size_t index : running()) {
     const RunProgress& run = runs()[index];
     // A program wants each step once.
-    if (run.step == shown_steps_[index]) continue;
-    shown_steps_[index] = run.step;
+    if (run.attempt.step == 0 || run.attempt.step == shown_steps_[index]) continue;
+    shown_steps_[index] = run.attempt.step;
     write(line_of("run_progress", run)
-              .add("step", run.step)
+              .add("step", run.attempt.step)
               .add("steps", run.steps)
-              .add("loss", run.loss)
-              .add("step_time_ms", run.step_time_ms)
-              .add("memory_allocated_bytes_max", run.memory_allocated_bytes_max)
+              .add("loss", run.attempt.loss)
+              .add("step_time_ms", run.attempt.step_time_ms)
+              .add("memory_allocated_bytes_max", run.attempt.memory_allocated_bytes_max)
               .add("seconds_left", seconds_left(run))
               .add("sweep_seconds_left", seconds_left(runs(), now)));
   }
@@ -204,12 +201,12 @@ void LineProgress::update(ProgressClock::time_point now) {
   for (const size_t index : running()) {
     const RunProgress& run = runs()[index];
     LastLine& last = last_lines_.at(run.point);
-    const int64_t new_steps = run.step - last.step;
+    const int64_t new_steps = run.attempt.step - last.step;
     // A log of a long sweep should not be flooded: few lines per run, and none too soon.
     if (now - last.time < kLineInterval || new_steps == 0 || new_steps * kLinesPerRun < run.steps) {
       continue;
     }
-    last = {.time = now, .step = run.step};
+    last = {.time = now, .step = run.attempt.step};
     const std::optional<double> left = seconds_left(run);
     say(run.point + ": " + figures_text(run) + (left ? "  " + duration_text(*left) + " left" : ""));
   }

@@ -40,10 +40,9 @@ class Progress {
   void waits_because(int64_t id, std::string reason);
   // Reports that a run started. An earlier call of expect() is optional.
   void started(int64_t id, const RunProgress& run);
-  // Reports which ranks have begun, and new events: a list per rank, as EventTail::poll returns
-  // them.
-  void add(int64_t id, std::span<const std::vector<Event>> events_of_ranks,
-           const std::vector<bool>& begun);
+  // Reports how far an attempt is, which ranks have begun, and the new events of rank 0.
+  void add(int64_t id, const AttemptReports& reports, const std::vector<bool>& begun,
+           std::span<const Event> events_of_rank_0);
   // Reports a run's end. `log` belongs to the rank that `reason` is about; empty: none.
   void ended(int64_t id, RunStatus status, std::string reason, std::filesystem::path log);
   // Shows changes when they are due, and each long wait once.

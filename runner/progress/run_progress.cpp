@@ -13,15 +13,6 @@
 namespace fsdp {
 namespace {
 
-constexpr double kRecentStepWeight = 0.2;
-
-void add_step(RunProgress& run, const StepDone& done) {
-  run.step = done.step;
-  run.loss = done.loss;
-  const double before = run.step_time_ms.value_or(done.step_time_ms);
-  run.step_time_ms = before + kRecentStepWeight * (done.step_time_ms - before);
-}
-
 double elapsed_s(const RunProgress& run, ProgressClock::time_point now) {
   if (run.has_ended()) return run.elapsed_s;
   return std::chrono::duration<double>(now - run.started.value_or(now)).count();
@@ -38,8 +29,8 @@ class Experience {
       const double whole_s = elapsed_s(run, now) + *left;
       ++runs_;
       seconds_ += whole_s;
-      if (run.steps > run.steps_before) {
-        tokens_ += tokens_of(run, run.steps_before);
+      if (run.steps > run.attempt.resumed_from_step) {
+        tokens_ += tokens_of(run, run.attempt.resumed_from_step);
         seconds_of_tokens_ += whole_s;
       }
     }
@@ -119,26 +110,27 @@ std::pair<WaitsFor, std::string> before_start(const RunProgress& run) {
 std::pair<WaitsFor, std::string> when_all_have_started(const RunProgress& run) {
   if (!run.has_stepped()) return {WaitsFor::kFirstStep, "in the first step"};
   const std::vector<size_t> behind =
-      ranks_where(run, [&](const RankProgress& rank) { return rank.step < run.step; });
+      ranks_where(run, [&](const RankProgress& rank) { return rank.step < run.attempt.step; });
   if (!behind.empty()) {
-    return {WaitsFor::kStep, fmt::format("{} not done step {}", ranks_have(behind, run), run.step)};
+    return {WaitsFor::kStep,
+            fmt::format("{} not done step {}", ranks_have(behind, run), run.attempt.step)};
   }
-  if (is_due(run.step, run.evaluates_every, run.evaluated_step)) {
-    return {WaitsFor::kEvaluation, fmt::format("evaluation after step {}", run.step)};
+  if (is_due(run.attempt.step, run.evaluates_every, run.attempt.evaluated_step)) {
+    return {WaitsFor::kEvaluation, fmt::format("evaluation after step {}", run.attempt.step)};
   }
-  if (is_due(run.step, run.checkpoints_every, run.saved_step)) {
-    return {WaitsFor::kCheckpoint, fmt::format("checkpoint after step {}", run.step)};
+  if (is_due(run.attempt.step, run.checkpoints_every, run.attempt.saved_step)) {
+    return {WaitsFor::kCheckpoint, fmt::format("checkpoint after step {}", run.attempt.step)};
   }
-  if (run.steps > 0 && run.step >= run.steps) {
+  if (run.steps > 0 && run.attempt.step >= run.steps) {
     return {WaitsFor::kEnd,
             "all steps are done; waits for the end of the processes, or of the job"};
   }
-  return {WaitsFor::kStep, fmt::format("after step {}; a step took {} ms", run.step,
-                                       three_digits(run.step_time_ms))};
+  return {WaitsFor::kStep, fmt::format("after step {}; a step took {} ms", run.attempt.step,
+                                       three_digits(run.attempt.step_time_ms))};
 }
 
 double long_wait_seconds(const RunProgress& run, WaitsFor what) {
-  const double steps_seconds = kLongStepTimes * run.step_time_ms.value_or(0) / 1000;
+  const double steps_seconds = kLongStepTimes * run.attempt.step_time_ms.value_or(0) / 1000;
   return std::max(steps_seconds, what == WaitsFor::kStep ? kLongStepSeconds : kLongWaitSeconds);
 }
 
@@ -148,24 +140,10 @@ double seconds_between(ProgressClock::time_point from, ProgressClock::time_point
 
 }  // namespace
 
-void RunProgress::advance(size_t rank, RankProgress to, ProgressClock::time_point now) {
-  if (rank_progress.size() <= rank) rank_progress.resize(rank + 1);
-  RankProgress& known = rank_progress[rank];
-  // A rank never goes back: add_begun() also names ranks that have long started.
-  if (known.stage >= to.stage && known.step >= to.step) return;
-  known = {std::max(known.stage, to.stage), std::max(known.step, to.step)};
-  news = now;
-}
-
-void RunProgress::add_begun(const std::vector<bool>& begun, ProgressClock::time_point now) {
-  for (size_t rank = 0; rank < begun.size(); ++rank) {
-    if (begun[rank]) advance(rank, {RankStage::kBegun}, now);
-  }
-}
-
 void RunProgress::set_status(RunStatus next, ProgressClock::time_point now) {
   status = next;
   rank_progress.clear();
+  attempt = {};
   news = now;
 }
 
@@ -177,40 +155,35 @@ void RunProgress::take_outline(const RunProgress& outline) {
   checkpoints_every = outline.checkpoints_every;
 }
 
-void RunProgress::add(std::span<const std::vector<Event>> events_of_ranks,
-                      ProgressClock::time_point now) {
-  for (size_t rank = 0; rank < events_of_ranks.size(); ++rank) {
-    for (const Event& event : events_of_ranks[rank]) {
-      if (event.elapsed_ms && started) {  // a runner that follows may come late
-        constexpr int64_t kMostMs = int64_t{1000} * 365 * 86400 * 1000;  // of a damaged file
-        const std::chrono::milliseconds elapsed(std::clamp<int64_t>(*event.elapsed_ms, 0, kMostMs));
-        started = std::min(*started, now - elapsed);
-      }
-      if (const auto* facts = std::get_if<RunStarted>(&event.body)) {
-        steps = facts->steps_planned;
-        steps_before = facts->resumed_from_step;
-        advance(rank, {RankStage::kStarted}, now);
-      } else if (const auto* done = std::get_if<StepDone>(&event.body)) {
-        memory_allocated_bytes_max =
-            std::max(memory_allocated_bytes_max, done->memory_allocated_bytes_max);
-        advance(rank, {RankStage::kStarted, done->step}, now);
-        // All ranks report the same loss, so one of them is enough.
-        if (rank == 0) add_step(*this, *done);
-      } else if (const auto* evaluation = std::get_if<EvaluationDone>(&event.body)) {
-        evaluated_step = evaluation->step;
-        news = now;
-      } else if (const auto* checkpoint = std::get_if<CheckpointDone>(&event.body)) {
-        saved_step = checkpoint->step;
-        news = now;
-      }
-    }
+void RunProgress::take(const AttemptReports& reports, const std::vector<bool>& begun,
+                       ProgressClock::time_point now) {
+  std::vector<RankProgress> now_at;
+  for (const RankState& rank : reports.ranks()) {
+    const bool has_started = rank.started_unix_ms || rank.steps > 0;
+    const bool has_begun = begun.at(static_cast<size_t>(rank.rank));
+    now_at.push_back({has_started ? RankStage::kStarted
+                      : has_begun ? RankStage::kBegun
+                                  : RankStage::kNotThere,
+                      rank.last_step});
   }
+  const AttemptProgress& next = reports.progress();
+  const auto steps_beside = [](const AttemptProgress& of) {
+    return std::pair(of.evaluated_step, of.saved_step);
+  };
+  if (now_at != rank_progress || steps_beside(next) != steps_beside(attempt)) news = now;
+  rank_progress = std::move(now_at);
+  if (next.steps_planned > 0) steps = next.steps_planned;
+  attempt = next;
+  if (!started) return;
+  // A runner that follows may come late. A damaged file may hold any number.
+  constexpr int64_t kMostMs = int64_t{1000} * 365 * 86400 * 1000;
+  started = std::min(*started, now - std::chrono::milliseconds(std::min(next.elapsed_ms, kMostMs)));
 }
 
 std::optional<double> seconds_left(const RunProgress& run) {
-  if (run.has_ended() || !run.step_time_ms || run.steps == 0) return std::nullopt;
-  const double steps = static_cast<double>(run.steps) - static_cast<double>(run.step);
-  return std::max(steps, 0.0) * *run.step_time_ms / 1000;
+  if (run.has_ended() || !run.attempt.step_time_ms || run.steps == 0) return std::nullopt;
+  const double steps = static_cast<double>(run.steps) - static_cast<double>(run.attempt.step);
+  return std::max(steps, 0.0) * *run.attempt.step_time_ms / 1000;
 }
 
 std::optional<double> seconds_left(std::span<const RunProgress> runs,
@@ -251,14 +224,16 @@ std::string duration_text(double seconds) {
 }
 
 std::string steps_text(const RunProgress& run) {
-  return run.steps == 0 ? std::to_string(run.step) : fmt::format("{}/{}", run.step, run.steps);
+  return run.steps == 0 ? std::to_string(run.attempt.step)
+                        : fmt::format("{}/{}", run.attempt.step, run.steps);
 }
 
 std::string figures_text(const RunProgress& run) {
-  if (run.step == 0) return "no step";
-  std::string text = steps_text(run) + "  loss " + loss_text(run.loss);
-  if (run.step_time_ms > 0.0) text += fmt::format("  {} ms a step", three_digits(run.step_time_ms));
-  return text + "  " + gibibytes_text(run.memory_allocated_bytes_max);
+  if (run.attempt.step == 0) return "no step";
+  std::string text = steps_text(run) + "  loss " + loss_text(run.attempt.loss);
+  if (run.attempt.step_time_ms > 0.0)
+    text += fmt::format("  {} ms a step", three_digits(run.attempt.step_time_ms));
+  return text + "  " + gibibytes_text(run.attempt.memory_allocated_bytes_max);
 }
 
 std::string end_line(const RunProgress& run) {

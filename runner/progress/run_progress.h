@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "contract/record/event.h"
+#include "runner/store/attempt_reports.h"
 #include "runner/store/run_status.h"
 
 // The progress of a sweep's runs, from their ranks' events.
@@ -25,6 +26,8 @@ enum class RankStage { kNotThere, kBegun, kStarted };
 struct RankProgress {
   RankStage stage = RankStage::kNotThere;
   int64_t step = 0;  // the last one it did; 0: none yet
+
+  bool operator==(const RankProgress&) const = default;
 };
 
 struct RunProgress {
@@ -35,18 +38,12 @@ struct RunProgress {
   int64_t evaluates_every = 0;  // steps; 0: never
   int64_t checkpoints_every = 0;
   RunStatus status = RunStatus::kPlanned;
-  std::string job{};                     // the Slurm job that it waits or runs in
-  std::string job_reason{};              // why it waits, in Slurm's words; empty: not known
-  int64_t step = 0;                      // the last one rank 0 did; 0: none yet
-  int64_t steps_before = 0;              // steps of the checkpoint it resumed from
-  std::optional<double> loss{};          // nullopt: none yet, or not finite
-  std::optional<double> step_time_ms{};  // recent steps weigh more
-  int64_t memory_allocated_bytes_max = 0;
+  std::string job{};          // the Slurm job that it waits or runs in
+  std::string job_reason{};   // why it waits, in Slurm's words; empty: not known
+  AttemptProgress attempt{};  // how far its attempt is
   std::optional<ProgressClock::time_point> started{};  // nullopt: not yet
   std::vector<RankProgress> rank_progress{};           // by rank, in this attempt; may be shorter
   std::optional<ProgressClock::time_point> news{};     // time of the last progress
-  int64_t evaluated_step = 0;                          // the last step that was evaluated
-  int64_t saved_step = 0;                              // the last step with a checkpoint
   // Known once the run has ended.
   double elapsed_s = 0;
   std::string reason{};         // empty: nothing to say
@@ -61,14 +58,11 @@ struct RunProgress {
   bool has_stepped() const { return of_rank(0).step > 0; }
   // Takes the members up to `checkpoints_every`. They are unknown while a run is only expected.
   void take_outline(const RunProgress& outline);
-  // Adds events, one list per rank as EventTail::poll returns them.
-  void add(std::span<const std::vector<Event>> events_of_ranks, ProgressClock::time_point now);
-  void add_begun(const std::vector<bool>& begun, ProgressClock::time_point now);
+  // Takes the reports of the present attempt. `begun` says which ranks have begun.
+  void take(const AttemptReports& reports, const std::vector<bool>& begun,
+            ProgressClock::time_point now);
   // Changes the status to a waiting one, or to kRunning. Forgets the progress of the ranks.
   void set_status(RunStatus next, ProgressClock::time_point now);
-
- private:
-  void advance(size_t rank, RankProgress to, ProgressClock::time_point now);
 };
 
 // Estimates the time of the remaining steps. nullopt if it is unknown or the run has ended.

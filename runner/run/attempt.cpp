@@ -59,34 +59,6 @@ void show_start(Progress& progress, const RunRecord& run) {
   progress.started(run.id, outline_of(run));
 }
 
-RankReports::RankReports(int64_t ranks) : figures_({.ranks = ranks}) {
-  for (int rank = 0; rank < ranks; ++rank) ends_.emplace_back().rank = rank;
-}
-
-void RankReports::add(std::span<const std::vector<Event>> events_of_ranks) {
-  for (size_t rank = 0; rank < events_of_ranks.size(); ++rank) {
-    RankEnd& end = ends_.at(rank);
-    for (const Event& event : events_of_ranks[rank]) {
-      figures_.add(end.rank, event.time_unix_ms, event.body);
-      end.last_event_unix_ms = event.time_unix_ms;
-      if (const auto* checkpoint = std::get_if<CheckpointDone>(&event.body)) {
-        checkpoint_step_ = std::max(checkpoint_step_, checkpoint->step);
-      } else if (const auto* step = std::get_if<StepDone>(&event.body)) {
-        end.last_step = std::max(end.last_step, step->step);
-      } else if (const auto* finished = std::get_if<RunFinished>(&event.body)) {
-        end.kind = RankEndKind::kFinished;
-        end.reason = figures_.what_is_missing(end.rank, *finished);
-      } else if (const auto* failed = std::get_if<RunFailed>(&event.body)) {
-        end.kind = RankEndKind::kFailed;
-        end.exit_code = failed->exit_code;
-        end.reason = failed->reason;
-      } else if (std::holds_alternative<RunInterrupted>(event.body)) {
-        end.kind = RankEndKind::kInterrupted;
-      }
-    }
-  }
-}
-
 OpenAttempt::OpenAttempt(Progress& progress, const std::filesystem::path& results, RunRecord run,
                          int attempt, int64_t started_unix_ms)
     : progress_(progress),
@@ -96,12 +68,12 @@ OpenAttempt::OpenAttempt(Progress& progress, const std::filesystem::path& result
       started_unix_ms_(started_unix_ms),
       tail_(paths_, attempt, static_cast<int>(run_.spec.strategy.ranks),
             [&progress](const std::string& line) { progress.warn(line); }),
-      reports_(run_.spec.strategy.ranks) {}
+      reports_({.ranks = run_.spec.strategy.ranks}) {}
 
 std::vector<std::vector<Event>> OpenAttempt::read() {
   std::vector<std::vector<Event>> events = tail_.poll();
   reports_.add(events);
-  progress_.add(run_.id, events, tail_.begun());
+  progress_.add(run_.id, reports_, tail_.begun(), events.front());
   warn_of_clocks(events);
   return events;
 }
@@ -121,19 +93,19 @@ void OpenAttempt::warn_of_clocks(std::span<const std::vector<Event>> events_of_r
   }
 }
 
-void OpenAttempt::show_end(const Ending& ending) {
+void OpenAttempt::show_end(const Verdict& verdict) {
   std::filesystem::path log;
-  if (ending.reason_rank >= 0) log = paths_.log(attempt_, ending.reason_rank);
-  progress_.ended(run_.id, ending.status, ending.reason, log);
+  if (verdict.reason_rank >= 0) log = paths_.log(attempt_, verdict.reason_rank);
+  progress_.ended(run_.id, verdict.status, verdict.reason, log);
 }
 
-Ending judge_and_check_inputs(const std::filesystem::path& results, const RunRecord& run,
-                              int attempt, std::span<const RankEnd> ranks, FileDigests& digests,
-                              AttemptEnd& end) {
-  Ending ending = judge(ranks, end);
+Verdict judge_and_check_inputs(const std::filesystem::path& results, const RunRecord& run,
+                               int attempt, std::span<const RankState> ranks, FileDigests& digests,
+                               AttemptEnd& end) {
   if (end.outcome == LaunchOutcome::kUnseen) {
     end.ended_unix_ms = last_event_unix_ms(ranks).value_or(end.ended_unix_ms);
   }
+  Verdict verdict = judge(ranks, end);
   check_are_there(results);  // inputs may be in the folder
   if (!end.inputs_compared) {
     const auto changed = changed_input(digests, run, end.ended_unix_ms);
@@ -141,24 +113,23 @@ Ending judge_and_check_inputs(const std::filesystem::path& results, const RunRec
     end.changed_input = changed;
     end.inputs_compared = true;
   }
-  if (!end.changed_input) return ending;
+  if (!end.changed_input) return verdict;
   set_checkpoints_aside(RunPaths(results / run.folder), attempt);
-  ending.status = RunStatus::kFailed;
-  ending.reason =
+  verdict.status = RunStatus::kFailed;
+  verdict.reason =
       fmt::format("{} during the run; run it again, and leave its input files unchanged{}",
-                  *end.changed_input, ending.reason.empty() ? "" : " (" + ending.reason + ")");
-  return ending;
+                  *end.changed_input, verdict.reason.empty() ? "" : " (" + verdict.reason + ")");
+  return verdict;
 }
 
-Ending close_attempt(Store& store, const std::filesystem::path& results, const RunRecord& run,
-                     int attempt, AttemptEnd end) {
+Verdict close_attempt(Store& store, const std::filesystem::path& results, const RunRecord& run,
+                      int attempt, std::span<const RankState> ranks, AttemptEnd end) {
   FileDigests digests(store, run.spec);
-  const Ending ending =
-      judge_and_check_inputs(results, run, attempt, store.rank_ends(run.id, attempt), digests, end);
+  const Verdict verdict = judge_and_check_inputs(results, run, attempt, ranks, digests, end);
   for (const auto& [state, digest] : digests.computed()) store.remember_digest(state, digest);
-  store.end_attempt(run.id, attempt, ending.status, ending.reason, end.ended_unix_ms,
-                    ending.reason_rank);
-  return ending;
+  store.end_attempt(run.id, attempt, verdict.status, verdict.reason, verdict.ended_unix_ms,
+                    verdict.reason_rank);
+  return verdict;
 }
 
 namespace {

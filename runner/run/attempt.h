@@ -13,7 +13,7 @@
 #include "runner/progress/progress.h"
 #include "runner/run/attempt_files.h"
 #include "runner/run/judgement.h"
-#include "runner/store/attempt_figures.h"
+#include "runner/store/attempt_reports.h"
 #include "runner/store/event_files.h"
 #include "runner/store/store.h"
 
@@ -34,23 +34,6 @@ struct RunListeners {
 void expect(Progress& progress, const RunRecord& run);
 void show_start(Progress& progress, const RunRecord& run);
 
-// The ends of an attempt's ranks, according to their events.
-class RankReports {
- public:
-  explicit RankReports(int64_t ranks);
-
-  // Adds new events of every rank, each rank's in their order.
-  void add(std::span<const std::vector<Event>> events_of_ranks);
-  const std::vector<RankEnd>& ends() const { return ends_; }
-  // The step of the newest checkpoint; 0: none.
-  int64_t checkpoint_step() const { return checkpoint_step_; }
-
- private:
-  AttemptFigures figures_;
-  std::vector<RankEnd> ends_;
-  int64_t checkpoint_step_ = 0;
-};
-
 // An attempt that has begun and not ended. It shows the user the events that ranks write into their
 // files.
 class OpenAttempt {
@@ -67,10 +50,9 @@ class OpenAttempt {
   std::vector<std::vector<Event>> read();
   // True if the last read() came to the end of the files.
   bool at_end() const { return tail_.at_end(); }
-  // The ends of the ranks, as far as events were read.
-  const std::vector<RankEnd>& rank_ends() const { return reports_.ends(); }
-  int64_t checkpoint_step() const { return reports_.checkpoint_step(); }
-  void show_end(const Ending& ending);
+  // What the ranks reported, as far as events were read.
+  const AttemptReports& reports() const { return reports_; }
+  void show_end(const Verdict& verdict);
 
   // Returns the time by a clock that does not change if somebody sets the system's clock.
   int64_t now_unix_ms() const { return clock_.now_unix_ms(); }
@@ -84,7 +66,7 @@ class OpenAttempt {
   int attempt_;
   int64_t started_unix_ms_;
   EventTail tail_;
-  RankReports reports_;
+  AttemptReports reports_;
   UnixClock clock_;
   bool warned_of_clocks_ = false;
 };
@@ -135,13 +117,12 @@ std::optional<std::string> changed_input(FileDigests& digests, const RunRecord& 
 // Returns what judge() returns, unless the inputs changed: then the attempt failed. Compares the
 // inputs, unless end.inputs_compared is set. If inputs changed, sets the checkpoints aside. Fills
 // in the rest of `end`. Throws ResultsUnavailable; a later call continues.
-Ending judge_and_check_inputs(const std::filesystem::path& results, const RunRecord& run,
-                              int attempt, std::span<const RankEnd> ranks, FileDigests& digests,
-                              AttemptEnd& end);
+Verdict judge_and_check_inputs(const std::filesystem::path& results, const RunRecord& run,
+                               int attempt, std::span<const RankState> ranks, FileDigests& digests,
+                               AttemptEnd& end);
 
-// Does the same with the events in the store, which must be complete, and records the end there.
-// Throws ResultsUnavailable.
-Ending close_attempt(Store& store, const std::filesystem::path& results, const RunRecord& run,
-                     int attempt, AttemptEnd end);
+// Does the same, and records the verdict and the digests in the store. Throws ResultsUnavailable.
+Verdict close_attempt(Store& store, const std::filesystem::path& results, const RunRecord& run,
+                      int attempt, std::span<const RankState> ranks, AttemptEnd end);
 
 }  // namespace fsdp

@@ -35,15 +35,6 @@ void write_end(const RunPaths& paths, int attempt, const AttemptEnd& end) {
   write_record(paths.end_record(attempt), end);
 }
 
-void write_verdict(const RunPaths& paths, int attempt, const Ending& ending,
-                   int64_t ended_unix_ms) {
-  write_verdict(paths, attempt,
-                {.status = ending.status,
-                 .reason = ending.reason,
-                 .reason_rank = ending.reason_rank,
-                 .ended_unix_ms = ended_unix_ms});
-}
-
 std::optional<AttemptStart> read_start(const RunPaths& paths, int attempt, const WarnOfFile& warn) {
   return read_record<AttemptStart>(paths.launch_record(attempt), warn);
 }
@@ -59,6 +50,18 @@ void read_to_end(const std::filesystem::path& results, const std::function<bool(
   while (!read_part()) {
   }
   check_are_there(results);
+}
+
+AttemptReports read_reports(const std::filesystem::path& results, const RunRecord& run, int attempt,
+                            const WarnOfFile& warn) {
+  AttemptReports reports({.ranks = run.spec.strategy.ranks});
+  EventTail tail(RunPaths(results / run.folder), attempt, static_cast<int>(run.spec.strategy.ranks),
+                 warn);
+  read_to_end(results, [&] {
+    reports.add(tail.poll());
+    return tail.at_end();
+  });
+  return reports;
 }
 
 void write_spec(const RunPaths& paths, const RunSpec& spec) {

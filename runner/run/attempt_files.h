@@ -11,6 +11,8 @@
 #include "contract/spec/run_spec.h"
 #include "runner/run/judgement.h"
 #include "runner/run/launcher.h"
+#include "runner/store/attempt_reports.h"
+#include "runner/store/event_files.h"
 #include "runner/store/record_files.h"
 #include "runner/store/run_files.h"
 #include "runner/store/store.h"
@@ -24,8 +26,6 @@ namespace fsdp {
 // missing. The attempt's folder must exist. Throw std::system_error if the file cannot be written.
 void write_start(const RunPaths& paths, int attempt, const AttemptStart& start);
 void write_end(const RunPaths& paths, int attempt, const AttemptEnd& end);
-// Writes verdict.json.
-void write_verdict(const RunPaths& paths, int attempt, const Ending& ending, int64_t ended_unix_ms);
 
 // Return nullopt, or an unseen end, if the file is missing or has no valid record. `warn` gets a
 // line about an invalid record.
@@ -35,6 +35,10 @@ AttemptEnd read_end(const RunPaths& paths, int attempt, const WarnOfFile& warn);
 // Reads events files to their end. `read_part` reads a part of them, and returns true at the end.
 // Throws ResultsUnavailable if the results folder is missing: its files would look empty.
 void read_to_end(const std::filesystem::path& results, const std::function<bool()>& read_part);
+
+// Reads the reports of all ranks of an attempt. The run has its specification.
+AttemptReports read_reports(const std::filesystem::path& results, const RunRecord& run, int attempt,
+                            const WarnOfFile& warn);
 
 // Writes run.yaml. Readers see the old or the new text, never a part. Throws ResultsUnavailable.
 void write_spec(const RunPaths& paths, const RunSpec& spec);

@@ -33,40 +33,31 @@ void ask_again_for_names(const RunPaths& run, int attempt) {
 
 namespace {
 
-// Reads the start of an attempt that has no launch.json. Returns nullopt if rank 0 has written no
-// event: a runner was killed before it wrote the file. Sets `has_ended`.
-std::optional<AttemptStart> start_by_hand(const RunPaths& paths, int attempt, int ranks,
-                                          const WarnOfFile& warn, bool& has_ended) {
-  EventTail tail(paths, attempt, ranks, warn);
-  RankReports reports(ranks);
-  std::optional<Event> first;
-  do {
-    const std::vector<std::vector<Event>> events = tail.poll();
-    reports.add(events);
-    if (!first && !events.front().empty()) first = events.front().front();
-  } while (!tail.at_end());
-  if (!first) return std::nullopt;
-  has_ended = reports_decide(reports.ends());
+// Returns the start of an attempt that has no launch.json. Returns nullopt if rank 0 has written no
+// event: a runner was killed before it wrote the file.
+std::optional<AttemptStart> start_by_hand(const AttemptReports& reports) {
+  const RankState& first = reports.ranks().front();
+  if (!first.last_event_unix_ms) return std::nullopt;
   AttemptStart start;
-  start.started_unix_ms = first->time_unix_ms - first->elapsed_ms.value_or(0);
-  const auto* started = std::get_if<RunStarted>(&first->body);
-  if (started) start.host = started->host;
-  start.device_kind = started && !started->device_name.empty() ? started->device_name : "cpu";
+  start.started_unix_ms = first.started_unix_ms.value_or(*first.last_event_unix_ms);
+  start.host = reports.facts(0).host;
+  start.device_kind = reports.facts(0).device_name;
+  if (start.device_kind.empty()) start.device_kind = "cpu";
   return start;
 }
 
 // Writes launch.json of attempts that people started and that have ended.
 void adopt_attempts_by_hand(const Store& store, const std::filesystem::path& results,
                             std::string_view experiment, const WarnOfFile& say) {
-  for (const RunRecord& run : store.runs()) {
+  for (RunRecord& run : store.runs()) {
     if (run.experiment != experiment || !run.source.empty()) continue;
     const RunPaths paths(results / run.folder);
     for (const int attempt : attempts_with_folder(paths)) {
       if (std::filesystem::exists(paths.launch_record(attempt))) continue;
-      const auto ranks = static_cast<int>(store.spec(run.id).strategy.ranks);
-      bool has_ended = false;
-      const auto start = start_by_hand(paths, attempt, ranks, say, has_ended);
-      if (start && has_ended) {
+      run.spec = store.spec(run.id);
+      const AttemptReports reports = read_reports(results, run, attempt, say);
+      const auto start = start_by_hand(reports);
+      if (start && reports_decide(reports.ranks())) {
         write_start(paths, attempt, *start);
       } else if (start) {
         say(
@@ -105,16 +96,17 @@ int recover_attempts(Store& store, const std::filesystem::path& results,
     AttemptEnd end = read_end(RunPaths(results / run.folder), found.attempt, say);
     const bool is_seen = end.outcome != LaunchOutcome::kUnseen;
     const std::string& job = found.start.slurm_job;
-    if (!is_seen && !job.empty() && !reports_decide(store.rank_ends(run.id, found.attempt))) {
+    const AttemptReports reports = read_reports(results, run, found.attempt, say);
+    if (!is_seen && !job.empty() && !reports_decide(reports.ranks())) {
       say(fmt::format(
           "{}: attempt {}, of the job {}, has not ended, or was killed, and is not recorded",
           run.point, found.attempt, job));
       continue;
     }
     if (!is_seen) end.ended_unix_ms = found.start.started_unix_ms;
-    const Ending ending = close_attempt(store, results, run, found.attempt, end);
+    const Verdict verdict = close_attempt(store, results, run, found.attempt, reports.ranks(), end);
     say(fmt::format("{}: {} recorded as {}", run.point, whose_attempt(found, is_seen),
-                    name_of(ending.status)));
+                    name_of(verdict.status)));
     ++judged;
   }
   return judged;
@@ -130,28 +122,23 @@ bool ended_with_job(LaunchOutcome outcome) {
 
 // Judges an attempt from an earlier start of the job, and returns its status.
 RunStatus end_earlier_attempt(const std::filesystem::path& results, const RunRecord& run,
-                              int attempt, RankReports& reports, FileDigests& digests,
-                              Progress& progress) {
+                              int attempt, const AttemptReports& reports, FileDigests& digests,
+                              Progress& progress, const WarnOfFile& warn) {
   const RunPaths paths(results / run.folder);
-  const WarnOfFile warn = [&](const std::string& line) { progress.warn(line); };
-  EventTail tail(paths, attempt, static_cast<int>(run.spec.strategy.ranks), warn);
-  read_to_end(results, [&] {
-    reports.add(tail.poll());
-    return tail.at_end();
-  });
   AttemptEnd end = read_end(paths, attempt, warn);
   if (end.outcome == LaunchOutcome::kUnseen) end.ended_unix_ms = now_unix_ms();
   end.in_job = true;
   end.was_requeued = ended_with_job(end.outcome);
-  const Ending ending = judge_and_check_inputs(results, run, attempt, reports.ends(), digests, end);
-  if (end.outcome == LaunchOutcome::kUnseen && ending.is_result()) {
+  const Verdict verdict =
+      judge_and_check_inputs(results, run, attempt, reports.ranks(), digests, end);
+  if (end.outcome == LaunchOutcome::kUnseen && verdict.is_result()) {
     end.outcome = LaunchOutcome::kExited;
     write_end(paths, attempt, end);  // for the runner that follows the job
   }
   progress.say(fmt::format("{}: attempt {}, from an earlier start of the job: {}{}{}", run.point,
-                           attempt, name_of(ending.status), ending.reason.empty() ? "" : ", ",
-                           ending.reason));
-  return ending.status;
+                           attempt, name_of(verdict.status), verdict.reason.empty() ? "" : ", ",
+                           verdict.reason));
+  return verdict.status;
 }
 
 }  // namespace
@@ -172,9 +159,9 @@ std::vector<RunRecord> left_to_launch(std::vector<RunRecord> runs,
         if (attempt <= known) continue;
         const std::optional<AttemptStart> start = read_start(paths, attempt, warn);
         if (!start || start->slurm_job != job.id) continue;
-        RankReports reports(run->spec.strategy.ranks);
-        run->status = end_earlier_attempt(results, *run, attempt, reports, digests, progress);
-        job.ended[run->id].add(run->status, reports.checkpoint_step());
+        const AttemptReports reports = read_reports(results, *run, attempt, warn);
+        run->status = end_earlier_attempt(results, *run, attempt, reports, digests, progress, warn);
+        job.ended[run->id].add(run->status, reports.progress().saved_step);
         run->attempt = attempt;
         run->begins_anew = false;
         was_begun = true;

@@ -60,16 +60,16 @@ int Journal::begin(const RunRecord& run, const AttemptStart& start, std::string&
   return attempt;
 }
 
-Ending Journal::end(const OpenAttempt& attempt, AttemptEnd& end) {
+Verdict Journal::end(const OpenAttempt& attempt, AttemptEnd& end) {
   const RunRecord& run = attempt.run();
   const RunPaths paths(results_ / run.folder);
   const int number = attempt.attempt();
-  const Ending ending =
-      judge_and_check_inputs(results_, run, number, attempt.rank_ends(), digests_, end);
+  const Verdict verdict =
+      judge_and_check_inputs(results_, run, number, attempt.reports().ranks(), digests_, end);
   write_end(paths, number, end);
-  if (owner_.empty()) write_verdict(paths, number, ending, end.ended_unix_ms);
-  ended_.emplace_back(run).status = ending.status;
-  return ending;
+  if (owner_.empty()) write_verdict(paths, number, verdict);
+  ended_.emplace_back(run).status = verdict.status;
+  return verdict;
 }
 
 std::optional<RunRecord> Journal::next_follower() {

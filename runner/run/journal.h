@@ -30,7 +30,7 @@ class Journal {
   int begin(const RunRecord& run, const AttemptStart& start, std::string& problem);
   // Ends an attempt after all its events are read, and returns how it ended. Fills in the rest of
   // `end`. If it throws, a later call continues.
-  Ending end(const OpenAttempt& attempt, AttemptEnd& end);
+  Verdict end(const OpenAttempt& attempt, AttemptEnd& end);
   // Returns a run that follows an ended run; nullopt: there is no more. If it throws, a later call
   // continues.
   std::optional<RunRecord> next_follower();

@@ -14,15 +14,15 @@
 namespace fsdp {
 namespace {
 
-bool failed_with(const RankEnd& end, ExitCode code) {
+bool failed_with(const RankState& end, ExitCode code) {
   return end.kind == RankEndKind::kFailed && end.exit_code == static_cast<int64_t>(code);
 }
 
 // Returns the earliest of the ranks that match, or null.
-const RankEnd* earliest(std::span<const RankEnd> ranks,
-                        const std::function<bool(const RankEnd&)>& matches) {
-  const RankEnd* first = nullptr;
-  for (const RankEnd& end : ranks) {
+const RankState* earliest(std::span<const RankState> ranks,
+                          const std::function<bool(const RankState&)>& matches) {
+  const RankState* first = nullptr;
+  for (const RankState& end : ranks) {
     if (matches(end) && (!first || end.last_event_unix_ms < first->last_event_unix_ms)) {
       first = &end;
     }
@@ -30,31 +30,31 @@ const RankEnd* earliest(std::span<const RankEnd> ranks,
   return first;
 }
 
-std::string rank_name(const RankEnd& end) { return "rank " + std::to_string(end.rank); }
+std::string rank_name(const RankState& end) { return "rank " + std::to_string(end.rank); }
 
-const RankEnd* silent_rank(std::span<const RankEnd> ranks) {
-  const auto silent = std::ranges::find(ranks, RankEndKind::kNone, &RankEnd::kind);
+const RankState* silent_rank(std::span<const RankState> ranks) {
+  const auto silent = std::ranges::find(ranks, RankEndKind::kNone, &RankState::kind);
   return silent == ranks.end() ? nullptr : &*silent;
 }
 
-std::string last_words(const RankEnd& silent) {
+std::string last_words(const RankState& silent) {
   return fmt::format("{} ended without reporting why, {}", rank_name(silent),
                      silent.last_step > 0 ? fmt::format("after step {}", silent.last_step)
                                           : "before its first step");
 }
 
-Ending from_failure(const RankEnd& failure, RunStatus status) {
+Verdict from_failure(const RankState& failure, RunStatus status) {
   return {status, rank_name(failure) + ": " + failure.reason, failure.rank};
 }
 
-Ending from_communication_error(const RankEnd& failure, std::span<const RankEnd> ranks) {
-  Ending ending = from_failure(failure, RunStatus::kFailed);
-  ending.is_explained = false;
-  if (const RankEnd* silent = silent_rank(ranks)) {
-    ending.reason = last_words(*silent) + "; then " + ending.reason;
-    ending.reason_rank = silent->rank;
+Verdict from_communication_error(const RankState& failure, std::span<const RankState> ranks) {
+  Verdict verdict = from_failure(failure, RunStatus::kFailed);
+  verdict.is_explained = false;
+  if (const RankState* silent = silent_rank(ranks)) {
+    verdict.reason = last_words(*silent) + "; then " + verdict.reason;
+    verdict.reason_rank = silent->rank;
   }
-  return ending;
+  return verdict;
 }
 
 constexpr const char* kTimeLimitNear = "the job's time limit (slurm.time) came near";
@@ -84,23 +84,23 @@ const EndOfTask* end_of(const std::optional<TaskState>& task) {
 }
 
 // ", after step 37", ", before the first step".
-std::string after_last_step(std::span<const RankEnd> ranks) {
+std::string after_last_step(std::span<const RankState> ranks) {
   if (ranks.empty()) return "";
-  const int64_t step = std::ranges::max(ranks, {}, &RankEnd::last_step).last_step;
+  const int64_t step = std::ranges::max(ranks, {}, &RankState::last_step).last_step;
   return step == 0 ? ", before the first step" : ", after step " + std::to_string(step);
 }
 
-bool has_spoken(std::span<const RankEnd> ranks, int rank) {
-  return std::ranges::any_of(ranks, [&](const RankEnd& end) {
+bool has_spoken(std::span<const RankState> ranks, int rank) {
+  return std::ranges::any_of(ranks, [&](const RankState& end) {
     return end.rank == rank && end.kind != RankEndKind::kNone;
   });
 }
 
-Ending cut_short(std::span<const RankEnd> ranks, RunStatus status, std::string_view reason) {
+Verdict cut_short(std::span<const RankState> ranks, RunStatus status, std::string_view reason) {
   return {status, std::string(reason) + after_last_step(ranks)};
 }
 
-Ending as_seen(std::span<const RankEnd> ranks, const AttemptEnd& end, const Ending& said) {
+Verdict as_seen(std::span<const RankState> ranks, const AttemptEnd& end, const Verdict& said) {
   switch (end.outcome) {
     case LaunchOutcome::kOutOfMemory:
       return {RunStatus::kOutOfMemory, end.reason, end.first_rank};
@@ -128,7 +128,7 @@ Ending as_seen(std::span<const RankEnd> ranks, const AttemptEnd& end, const Endi
 }
 
 // Judges an attempt if nobody saw its processes end.
-Ending of_killed(const AttemptEnd& end, Ending said) {
+Verdict of_killed(const AttemptEnd& end, Verdict said) {
   if (!end.in_job) {
     if (!said.is_explained) said.reason.insert(0, "the runner was killed; ");
   } else if (said.is_explained && said.status == RunStatus::kFailed) {
@@ -145,26 +145,27 @@ Ending of_killed(const AttemptEnd& end, Ending said) {
 
 }  // namespace
 
-Ending judge_by_ranks(std::span<const RankEnd> ranks) {
+Verdict judge_by_ranks(std::span<const RankState> ranks) {
   using enum RankEndKind;
   if (!ranks.empty() &&
       std::ranges::all_of(ranks, [](auto& end) { return end.kind == kFinished; })) {
-    const RankEnd* incomplete = earliest(ranks, [](auto& end) { return !end.reason.empty(); });
+    const RankState* incomplete = earliest(ranks, [](auto& end) { return !end.reason.empty(); });
     if (incomplete) return from_failure(*incomplete, RunStatus::kFailed);
     return {RunStatus::kFinished};
   }
-  const RankEnd* out_of_memory =
+  const RankState* out_of_memory =
       earliest(ranks, [](auto& end) { return failed_with(end, ExitCode::kOutOfMemory); });
   if (out_of_memory) return from_failure(*out_of_memory, RunStatus::kOutOfMemory);
 
-  const RankEnd* failure = earliest(ranks, [](auto& end) {
+  const RankState* failure = earliest(ranks, [](auto& end) {
     return end.kind == kFailed && !failed_with(end, ExitCode::kCommunication);
   });
   if (failure) return from_failure(*failure, RunStatus::kFailed);
 
-  const RankEnd* communication =
+  const RankState* communication =
       earliest(ranks, [](auto& end) { return failed_with(end, ExitCode::kCommunication); });
-  const RankEnd* interrupted = earliest(ranks, [](auto& end) { return end.kind == kInterrupted; });
+  const RankState* interrupted =
+      earliest(ranks, [](auto& end) { return end.kind == kInterrupted; });
   if (communication &&
       (!interrupted || communication->last_event_unix_ms < interrupted->last_event_unix_ms)) {
     return from_communication_error(*communication, ranks);
@@ -173,22 +174,22 @@ Ending judge_by_ranks(std::span<const RankEnd> ranks) {
     return {RunStatus::kInterrupted,
             "asked to stop after step " + std::to_string(interrupted->last_step)};
   }
-  if (const RankEnd* silent = silent_rank(ranks)) {
-    return {RunStatus::kInterrupted, last_words(*silent), silent->rank, false};
+  if (const RankState* silent = silent_rank(ranks)) {
+    return {RunStatus::kInterrupted, last_words(*silent), silent->rank, 0, false};
   }
-  return {RunStatus::kInterrupted, "no rank was started", -1, false};
+  return {RunStatus::kInterrupted, "no rank was started", -1, 0, false};
 }
 
-std::optional<int64_t> last_event_unix_ms(std::span<const RankEnd> ranks) {
+std::optional<int64_t> last_event_unix_ms(std::span<const RankState> ranks) {
   std::optional<int64_t> last;
-  for (const RankEnd& rank : ranks) last = std::max(last, rank.last_event_unix_ms);
+  for (const RankState& rank : ranks) last = std::max(last, rank.last_event_unix_ms);
   return last;
 }
 
 namespace {
 
-Ending judge_without_result(std::span<const RankEnd> ranks, const AttemptEnd& end,
-                            const Ending& said) {
+Verdict judge_without_result(std::span<const RankState> ranks, const AttemptEnd& end,
+                             const Verdict& said) {
   const bool is_seen = end.outcome != LaunchOutcome::kUnseen;
   if (end.was_requeued && !is_seen) {
     return cut_short(ranks, RunStatus::kNodeFailed, "the job was requeued without notice");
@@ -205,21 +206,22 @@ std::string restarts_ran_out(int64_t starts_in_a_row) {
                      counted(starts_in_a_row, "start"));
 }
 
-Ending judge(std::span<const RankEnd> ranks, const AttemptEnd& end) {
-  Ending ending = judge_by_ranks(ranks);
-  if (!ending.is_result()) {
-    ending = judge_without_result(ranks, end, ending);
-    if (end.starts_in_a_row) ending.reason += restarts_ran_out(*end.starts_in_a_row);
+Verdict judge(std::span<const RankState> ranks, const AttemptEnd& end) {
+  Verdict verdict = judge_by_ranks(ranks);
+  if (!verdict.is_result()) {
+    verdict = judge_without_result(ranks, end, verdict);
+    if (end.starts_in_a_row) verdict.reason += restarts_ran_out(*end.starts_in_a_row);
   }
-  if (ending.status == RunStatus::kOutOfMemory && says_host_memory(ending.reason)) {
-    ending.status = RunStatus::kOutOfHostMemory;
+  if (verdict.status == RunStatus::kOutOfMemory && says_host_memory(verdict.reason)) {
+    verdict.status = RunStatus::kOutOfHostMemory;
   }
-  const bool is_of_node = ending.status == RunStatus::kOutOfHostMemory && end.in_job;
-  if (is_of_node) ending.reason += "; raise slurm.mem";
-  return ending;
+  const bool is_of_node = verdict.status == RunStatus::kOutOfHostMemory && end.in_job;
+  if (is_of_node) verdict.reason += "; raise slurm.mem";
+  verdict.ended_unix_ms = end.ended_unix_ms;
+  return verdict;
 }
 
-Ending judge_without_attempt(const std::optional<TaskState>& task, const std::string& output) {
+Verdict judge_without_attempt(const std::optional<TaskState>& task, const std::string& output) {
   if (!task) {
     return {RunStatus::kUnknown, "Slurm does not know the job any more, and the run did not start"};
   }
@@ -230,10 +232,10 @@ Ending judge_without_attempt(const std::optional<TaskState>& task, const std::st
           "the job ended as " + task->state + " before the run started; its output: " + output};
 }
 
-bool reports_decide(std::span<const RankEnd> ranks) {
+bool reports_decide(std::span<const RankState> ranks) {
   return judge_by_ranks(ranks).is_result() ||
          std::ranges::none_of(
-             ranks, [](RankEndKind kind) { return kind == RankEndKind::kNone; }, &RankEnd::kind);
+             ranks, [](RankEndKind kind) { return kind == RankEndKind::kNone; }, &RankState::kind);
 }
 
 int64_t ended_in_a_row(int64_t before, RunStatus status, bool has_new_checkpoint) {

@@ -7,24 +7,11 @@
 #include <string>
 
 #include "runner/run/launcher.h"
-#include "runner/store/run_status.h"
+#include "runner/store/attempt_reports.h"
+#include "runner/store/attempts.h"
 
 // Pure functions that judge how attempts and Slurm tasks ended.
 namespace fsdp {
-
-// The judgement about an attempt, or about a run without one.
-struct Ending {
-  RunStatus status = RunStatus::kUnknown;
-  std::string reason{};  // one line; empty when finished
-  int reason_rank = -1;  // the rank with the log that tells more; -1: none
-  // True if the ranks' own reports explain the end. False if there are only communication errors,
-  // which follow from another rank's death, or no reports. A launcher that saw the processes end
-  // knows more.
-  bool is_explained = true;
-
-  // True if the ranks ran to a result. A result outranks the exits of their processes.
-  bool is_result() const { return fsdp::is_result(status); }
-};
 
 // Returns how an attempt without running processes ended, from its ranks' last events alone.
 // `ranks` has one entry per rank. The first of these decides:
@@ -33,10 +20,10 @@ struct Ending {
 //   3. A rank failed, not by a communication error: failed, for the earliest failure.
 //   4. The earlier of two decides: a request to stop (interrupted), a communication error (failed).
 //   5. Otherwise: interrupted.
-Ending judge_by_ranks(std::span<const RankEnd> ranks);
+Verdict judge_by_ranks(std::span<const RankState> ranks);
 
 // Returns the time of the last event of any rank; nullopt: there is none.
-std::optional<int64_t> last_event_unix_ms(std::span<const RankEnd> ranks);
+std::optional<int64_t> last_event_unix_ms(std::span<const RankState> ranks);
 
 // Returns how the attempt ended. The first case that applies decides:
 //   1. The ranks report a result: this result.
@@ -50,18 +37,18 @@ std::optional<int64_t> last_event_unix_ms(std::span<const RankEnd> ranks);
 // out_of_memory becomes out_of_host_memory if the reason says that the host's memory ran out.
 // Changed inputs outrank all of these: see judge_and_check_inputs().
 // The reason also says if slurm.max_restarts forbids another start.
-Ending judge(std::span<const RankEnd> ranks, const AttemptEnd& end);
+Verdict judge(std::span<const RankState> ranks, const AttemptEnd& end);
 
 // Returns "; slurm.max_restarts is reached: 4 starts in a row without a new checkpoint".
 std::string restarts_ran_out(int64_t starts_in_a_row);
 
 // Returns the outcome of a run if its task ended before an attempt began. `output` describes the
 // job's output for the reason.
-Ending judge_without_attempt(const std::optional<TaskState>& task, const std::string& output);
+Verdict judge_without_attempt(const std::optional<TaskState>& task, const std::string& output);
 
 // True if the ranks reported a result, or if every rank reported its end. Otherwise reports may be
 // missing: on a network file system, files may show up some seconds after Slurm reports the end.
-bool reports_decide(std::span<const RankEnd> ranks);
+bool reports_decide(std::span<const RankState> ranks);
 
 // Returns how many attempts in a row the cluster has ended, `before` of them before this one. A new
 // checkpoint begins the count anew.

@@ -205,10 +205,10 @@ void RunLoop::end_attempts() {
       attempt.read();
       return attempt.at_end();
     });
-    const Ending ending = journal_.end(attempt, end);
-    attempt.show_end(ending);
-    some_cut_short_ |= is_cut_short(ending.status) && may_start_again(attempt);
-    some_failed_ |= !ending.is_result();
+    const Verdict verdict = journal_.end(attempt, end);
+    attempt.show_end(verdict);
+    some_cut_short_ |= is_cut_short(verdict.status) && may_start_again(attempt);
+    some_failed_ |= !verdict.is_result();
     changed_.insert(attempt.run().folder);
     running_.erase(end.run);
   }
@@ -219,7 +219,7 @@ bool RunLoop::may_start_again(const OpenAttempt& attempt) const {
   const auto& ended = settings_.job->ended;
   const auto found = ended.find(attempt.run().id);
   const EndedAttempts before = found == ended.end() ? EndedAttempts() : found->second;
-  return attempt.checkpoint_step() > before.checkpoint_step ||
+  return attempt.reports().progress().saved_step > before.checkpoint_step ||
          before.in_a_row < attempt.run().spec.slurm.max_restarts;
 }
 

@@ -86,6 +86,29 @@ struct AttemptStart {
   }
 };
 
+// The judgement about an attempt, or about a run without one. verdict.json has the visited fields.
+struct Verdict {
+  RunStatus status = RunStatus::kUnknown;
+  std::string reason{};  // one line; empty when finished
+  int reason_rank = -1;  // the rank with the log that tells more; -1: none
+  int64_t ended_unix_ms = 0;
+  // True if the ranks' own reports explain the end. False if there are only communication errors,
+  // which follow from another rank's death, or no reports. A launcher that saw the processes end
+  // knows more.
+  bool is_explained = true;
+
+  // True if the ranks ran to a result. A result outranks the exits of their processes.
+  bool is_result() const { return fsdp::is_result(status); }
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("status", self.status);
+    visit("reason", self.reason);
+    visit("reason_rank", self.reason_rank);
+    visit("ended_unix_ms", self.ended_unix_ms);
+  }
+};
+
 struct AttemptRecord : AttemptStart {
   int attempt = 0;
   RunStatus status = RunStatus::kUnknown;

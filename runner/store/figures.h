@@ -24,8 +24,8 @@ struct Meaning {
 // has the times and memory of its own steps; its losses begin with the run's.
 //
 // To add a figure, such as energy_joules: add the member, and its line with a Meaning. SQL and
-// every report's columns follow. Compute it from events in runner/store/attempt_figures.cpp, and
-// test that in tests/runner/store/attempt_figures_test.cpp. Renew tests/golden/ with
+// every report's columns follow. Compute it from events in runner/store/attempt_reports.cpp, and
+// test that in tests/runner/store/attempt_reports_test.cpp. Renew tests/golden/ with
 // UPDATE_GOLDEN=1. A new measurement is a member in contract/record/event.h, and in
 // tests/fakes/stub_trainer.cpp. After a release, add a version without text to
 // runner/store/results_database.cpp.

@@ -18,7 +18,7 @@ const std::string kOfRank = kOfAttempt + " and rank = ?";
 
 }  // namespace
 
-AttemptFigures Store::read_figures(int64_t run_id, int attempt) const {
+AttemptReports Store::read_figures(int64_t run_id, int attempt) const {
   const auto found = sql("select 1 from attempts" + kOfAttempt).value<int>(run_id, attempt);
   if (!found) {
     throw ResultsUnavailable(
@@ -27,7 +27,7 @@ AttemptFigures Store::read_figures(int64_t run_id, int attempt) const {
                     database_.file().string(), attempt, run_id));
   }
   const RunSpec spec = recorded_spec(run_id);
-  AttemptFigures figures(
+  AttemptReports figures(
       {.ranks = spec.strategy.ranks,
        .warmup_steps_excluded = spec.train.warmup_steps_excluded,
        .gradient_accumulation_steps = spec.batch.gradient_accumulation_steps.value_or(1),
@@ -95,15 +95,15 @@ void Store::add_losses_before(AttemptSummary& summary, int64_t run_id, int attem
 }
 
 void Store::write_figures(int64_t run_id, int attempt, Figures& figures, bool has_ended) {
-  const AttemptFigures& computed = figures.computed;
+  const AttemptReports& computed = figures.computed;
   AttemptSummary summary = computed.summary(has_ended);
   add_losses_before(summary, run_id, attempt);
   sql("insert or replace into summaries " +
       values_of("run, attempt, " + field_columns<AttemptSummary>()))
       .run(run_id, attempt, summary);
   Statement& update_rank = sql("update ranks set " + field_columns<RankSummary>(" = ?") + kOfRank);
-  for (int64_t rank = 0; rank < computed.ranks(); ++rank) {
-    update_rank.run(computed.rank_summary(rank), run_id, attempt, rank);
+  for (const RankState& rank : computed.ranks()) {
+    update_rank.run(computed.rank_summary(rank.rank), run_id, attempt, rank.rank);
   }
   figures.events_written = figures.events;
 }
@@ -148,49 +148,36 @@ void Store::ingest_rank(int64_t run_id, int attempt, int rank, std::span<const E
   }
   int64_t& last = of_rank->second;
   const int64_t recorded = last;
-  int64_t last_time_unix_ms = 0;
-  int64_t steps = 0;
   for (const Event& event : events) {
     if (event.sequence <= last) continue;
     last = event.sequence;
-    last_time_unix_ms = event.time_unix_ms;
-    const bool is_start = std::holds_alternative<RunStarted>(event.body);
-    const int64_t time_unix_ms = event.time_unix_ms - (is_start ? event.elapsed_ms.value_or(0) : 0);
-    figures.computed.add(rank, time_unix_ms, event.body);
-    figures.computed.add_last_time(rank, event.time_unix_ms);
+    figures.computed.add(rank, event);
     ++figures.events;
-    steps += std::holds_alternative<StepDone>(event.body) ? 1 : 0;
-    const auto end = [&](RankEndKind kind, int64_t exit_code, std::string_view reason) {
-      sql("update ranks set end_kind = ?, ended_unix_ms = ?, exit_code = ?, reason = ?" + kOfRank)
-          .run(kind, time_unix_ms, exit_code, reason, run_id, attempt, rank);
-    };
     const auto record = [&]<typename Body>(const Body& body) {
       if constexpr (event_table<Body>.name != nullptr) {
         static const std::string kInsert =
             std::string("insert or ignore into ") + event_table<Body>.name + " " +
             values_of("run, attempt, " + field_columns<Recorded<Body>>());
-        sql(kInsert).run(run_id, attempt, rank, event.sequence, time_unix_ms, body);
+        sql(kInsert).run(run_id, attempt, rank, event.sequence, event.time_unix_ms, body);
       } else if constexpr (std::same_as<Body, RunStarted>) {
         RunStarted facts = body;
         facts.rank = rank;
-        sql("update ranks set started_unix_ms = ?, " + field_columns<RunStarted>(" = ?") + kOfRank)
-            .run(time_unix_ms, facts, run_id, attempt, rank);
-      } else if constexpr (std::same_as<Body, RunFinished>) {
-        end(RankEndKind::kFinished, 0, figures.computed.what_is_missing(rank, body));
-      } else if constexpr (std::same_as<Body, RunFailed>) {
-        end(RankEndKind::kFailed, body.exit_code, body.reason);
-      } else if constexpr (std::same_as<Body, RunInterrupted>) {
-        end(RankEndKind::kInterrupted, 0, "");
+        sql("update ranks set " + field_columns<RunStarted>(" = ?") + kOfRank)
+            .run(facts, run_id, attempt, rank);
       }
     };
     std::visit(record, event.body);
   }
-  if (last > recorded) {
-    sql("update ranks set last_sequence = ?, last_event_unix_ms = ?, "
-        "steps = coalesce(steps, 0) + ?" +
-        kOfRank)
-        .run(last, last_time_unix_ms, steps, run_id, attempt, rank);
-  }
+  if (last == recorded) return;
+  const RankState& state = figures.computed.ranks().at(static_cast<size_t>(rank));
+  sql("update ranks set last_sequence = ?, last_event_unix_ms = ?, started_unix_ms = ?, steps = ?" +
+      kOfRank)
+      .run(last, state.last_event_unix_ms, state.started_unix_ms, state.steps, run_id, attempt,
+           rank);
+  if (state.kind == RankEndKind::kNone) return;
+  sql("update ranks set end_kind = ?, ended_unix_ms = ?, exit_code = ?, reason = ?" + kOfRank)
+      .run(state.kind, state.last_event_unix_ms, state.exit_code, state.reason, run_id, attempt,
+           rank);
 }
 
 // Returns the view's rows; an empty `experiment` means all.
@@ -233,9 +220,9 @@ std::vector<Recorded<DeviceSample>> Store::newest_device_samples(int64_t run_id,
   std::vector<Recorded<DeviceSample>> samples;
   Statement& of_rank = sql(select<Recorded<DeviceSample>>(
       "device_samples" + kOfAttempt + " and rank = ? order by sequence desc limit ?"));
-  for (const RankEnd& rank : rank_ends(run_id, attempt)) {
-    for (auto& sample :
-         of_rank.rows<Recorded<DeviceSample>>(run_id, attempt, rank.rank, kMostDevices)) {
+  for (const int rank :
+       sql("select rank from ranks" + kOfAttempt + " order by rank").rows<int>(run_id, attempt)) {
+    for (auto& sample : of_rank.rows<Recorded<DeviceSample>>(run_id, attempt, rank, kMostDevices)) {
       const bool is_new = seen.emplace(sample.body.host, sample.body.device).second;
       if (is_new) samples.push_back(std::move(sample));
     }
@@ -247,24 +234,6 @@ std::vector<RunStarted> Store::rank_facts(int64_t run_id, int attempt) const {
   return sql(select<RunStarted>("ranks" + kOfAttempt +
                                 " and started_unix_ms is not null order by rank"))
       .rows<RunStarted>(run_id, attempt);
-}
-
-std::vector<RankEnd> Store::rank_ends(int64_t run_id, int attempt) const {
-  std::vector<RankEnd> ends(sql("select spec ->> '$.strategy.ranks' from runs where id = ?")
-                                .value<size_t>(run_id)
-                                .value_or(0));
-  for (size_t rank = 0; rank < ends.size(); ++rank) ends[rank].rank = static_cast<int>(rank);
-  for (auto& row :
-       sql("select rank, end_kind, coalesce(exit_code, 0), coalesce(reason, ''), "
-           "coalesce((select max(step) from steps s "
-           "where s.run = k.run and s.attempt = k.attempt and s.rank = k.rank), 0), "
-           "last_event_unix_ms from ranks k" +
-           kOfAttempt)
-           .rows<int, RankEndKind, int64_t, std::string, int64_t, std::optional<int64_t>>(
-               run_id, attempt)) {
-    ends.at(static_cast<size_t>(std::get<0>(row))) = std::make_from_tuple<RankEnd>(std::move(row));
-  }
-  return ends;
 }
 
 std::vector<Stretch> Store::stretches(int64_t run_id, int attempt) const {

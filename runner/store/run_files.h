@@ -54,22 +54,6 @@ struct StatusNote {
   }
 };
 
-// How an attempt ended, as it was judged.
-struct Verdict {
-  RunStatus status = RunStatus::kUnknown;
-  std::string reason{};
-  int reason_rank = -1;  // the rank with the log that tells more; -1: none
-  int64_t ended_unix_ms = 0;
-
-  template <typename Self, typename Visitor>
-  static void visit_fields(Self& self, Visitor&& visit) {
-    visit("status", self.status);
-    visit("reason", self.reason);
-    visit("reason_rank", self.reason_rank);
-    visit("ended_unix_ms", self.ended_unix_ms);
-  }
-};
-
 // Throws ResultsUnavailable if the results folder does not exist.
 void check_are_there(const std::filesystem::path& results);
 // Creates the folder <results>/`folder` with its parents below the results folder.

@@ -9,7 +9,7 @@
 
 #include "base/text/fields.h"
 
-// The statuses of runs, and the ends of their ranks.
+// The statuses of runs.
 namespace fsdp {
 
 using std::string_view_literals::operator""sv;
@@ -59,22 +59,6 @@ constexpr bool was_ended_by_cluster(RunStatus status) {
   return status == RunStatus::kPreempted || status == RunStatus::kNodeFailed ||
          status == RunStatus::kTimeLimit;
 }
-
-// The kind of a rank's last event; none: it did not report its end.
-enum class RankEndKind { kNone, kFinished, kFailed, kInterrupted };
-constexpr auto enum_names(RankEndKind) {
-  return std::array{"none"sv, "run_finished"sv, "run_failed"sv, "run_interrupted"sv};
-}
-
-// The end of one rank, as far as known.
-struct RankEnd {
-  int rank = 0;
-  RankEndKind kind = RankEndKind::kNone;
-  int64_t exit_code = 0;                      // of run_failed
-  std::string reason;                         // of run_failed; of run_finished: missing steps
-  int64_t last_step = 0;                      // 0: none
-  std::optional<int64_t> last_event_unix_ms;  // nullopt: the rank wrote no event
-};
 
 // One line of the view `statuses`: the state of a run in its experiment's current list.
 struct StatusRow {

@@ -307,13 +307,14 @@ void Store::end_attempt(int64_t run_id, int attempt, RunStatus status, std::stri
   sync_run(folder);
 }
 
-void Store::read_late_events(int64_t run_id, int attempt) {
+bool Store::read_late_events(int64_t run_id, int attempt) {
   Transaction transaction(database_);
   const auto ranks = sql("select spec ->> '$.strategy.ranks' from runs where id = ?")
                          .value<int>(run_id)
                          .value_or(0);
-  read_events(run_id, RunPaths(results_ / folder_of(run_id)), attempt, ranks);
+  const bool has_news = read_events(run_id, RunPaths(results_ / folder_of(run_id)), attempt, ranks);
   transaction.commit();
+  return has_news;
 }
 
 void Store::reopen_attempt(int64_t run_id, int attempt) {

@@ -17,7 +17,7 @@
 #include "base/files/file_digest.h"
 #include "contract/record/event.h"
 #include "contract/spec/run_spec.h"
-#include "runner/store/attempt_figures.h"
+#include "runner/store/attempt_reports.h"
 #include "runner/store/attempts.h"
 #include "runner/store/comparison.h"
 #include "runner/store/records.h"
@@ -165,8 +165,8 @@ class Store {
   void end_attempt(int64_t run_id, int attempt, RunStatus status, std::string_view reason,
                    int64_t ended_unix_ms, int reason_rank = -1);
 
-  // Records events that ranks wrote after the attempt's end.
-  void read_late_events(int64_t run_id, int attempt);
+  // Records events that ranks wrote after the attempt's end. Returns false if there are none.
+  bool read_late_events(int64_t run_id, int attempt);
   // Gives an ended attempt, and its run, the status running again.
   void reopen_attempt(int64_t run_id, int attempt);
 
@@ -191,9 +191,6 @@ class Store {
   std::optional<int64_t> allocation_that_comes_to(int64_t run_id) const;
   // Returns every job ever submitted for the run, with the run's task only, the newest last.
   std::vector<JobRecord> jobs_of_run(int64_t run_id) const;
-
-  // Returns the ingested facts about each rank's end; one entry per rank of the run.
-  std::vector<RankEnd> rank_ends(int64_t run_id, int attempt) const;
 
   // Return the views `comparison` and `comparison_per_rank`, in order; an empty `experiment` means
   // all. Listed::kEver adds runs that left their experiment's list. Neither function reads steps,
@@ -255,7 +252,7 @@ class Store {
  private:
   // The figures computed from an attempt's events so far.
   struct Figures {
-    AttemptFigures computed;
+    AttemptReports computed;
     std::map<int64_t, int64_t> last_sequences;  // by rank, of the last event in the figures
     int64_t events = 0;
     int64_t events_written = 0;  // number of events in the figures last written
@@ -286,7 +283,7 @@ class Store {
   bool put_job(const std::filesystem::path& folder, const std::optional<JobRecord>& job);
   int64_t free_number(const std::string& table, int64_t wanted) const;
   bool sync_attempt(int64_t run, const RunPaths& paths, int attempt, const RunSpec& spec);
-  void read_events(int64_t run, const RunPaths& paths, int attempt, int ranks);
+  bool read_events(int64_t run, const RunPaths& paths, int attempt, int ranks);
   void settle_figures(int64_t run, int attempt);
   void settle_status(int64_t run, const RunPaths& paths);
   void forget_run(int64_t run);
@@ -308,7 +305,7 @@ class Store {
   // Returns the run's specification as it was recorded.
   RunSpec recorded_spec(int64_t run_id) const;
   std::string place_of_spec(int64_t run_id) const;  // for errors
-  AttemptFigures read_figures(int64_t run_id, int attempt) const;
+  AttemptReports read_figures(int64_t run_id, int attempt) const;
   void write_figures(int64_t run_id, int attempt, Figures& figures, bool has_ended);
   // If the attempt resumed from a checkpoint, sets the first losses to the run's, and includes
   // earlier evaluations in the best validation loss.

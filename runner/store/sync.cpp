@@ -323,7 +323,8 @@ bool Store::sync_attempt(int64_t run, const RunPaths& paths, int attempt, const 
   return verdict.has_value();
 }
 
-void Store::read_events(int64_t run, const RunPaths& paths, int attempt, int ranks) {
+// Returns false if no rank has written since the last call.
+bool Store::read_events(int64_t run, const RunPaths& paths, int attempt, int ranks) {
   EventTail tail(paths, attempt, ranks, warn_);
   for (const auto& [rank, place] :
        sql("select rank, place from ranks" + kOfAttempt + " and place is not null")
@@ -331,15 +332,18 @@ void Store::read_events(int64_t run, const RunPaths& paths, int attempt, int ran
     if (rank < ranks)
       tail.go_to(rank, value_from_json<EventTail::Place>("", parse_foreign_json(place)));
   }
+  bool has_news = false;
   do {
     const std::vector<std::vector<Event>> events = tail.poll();
     ingest(run, attempt, events, tail.skipped_lines());
     Statement& update = sql("update ranks set place = ?" + kOfAttempt + " and rank = ?");
     for (int rank = 0; rank < ranks; ++rank) {
-      const bool has_news = !events[static_cast<size_t>(rank)].empty();
-      if (has_news) update.run(json_text(tail.place(rank)), run, attempt, rank);
+      if (events[static_cast<size_t>(rank)].empty()) continue;
+      update.run(json_text(tail.place(rank)), run, attempt, rank);
+      has_news = true;
     }
   } while (!tail.at_end());
+  return has_news;
 }
 
 // The first losses of later attempts are the run's.

@@ -182,7 +182,8 @@ class Submission {
                        end.outcome != LaunchOutcome::kFailed &&
                        end.outcome != LaunchOutcome::kOutOfMemory;
     store_.sync({run.folder});
-    return close_attempt(store_, workplace_.results(), run, attempt, end).status;
+    const AttemptReports reports = read_reports(workplace_.results(), run, attempt, fail);
+    return close_attempt(store_, workplace_.results(), run, attempt, reports.ranks(), end).status;
   }
   void program(const std::string& name, const std::string& text) const {
     std::filesystem::create_directories(workplace_ / "bin");

@@ -213,7 +213,9 @@ TEST_CASE("a run whose input changed while it went on is failed, and nothing res
     CHECK(end.outcome == LaunchOutcome::kExited);
     CHECK(end.changed_input);
     planned.store.sync();
-    close_attempt(planned.store, planned.results.path(), planned.run, 1, end);
+    const AttemptReports reports =
+        read_reports(planned.results.path(), planned.run, 1, [](const std::string&) {});
+    close_attempt(planned.store, planned.results.path(), planned.run, 1, reports.ranks(), end);
   }
   CHECK(planned.last_attempt().status == RunStatus::kFailed);
   CHECK_THAT(planned.last_attempt().reason,

@@ -5,9 +5,9 @@
 namespace fsdp {
 namespace {
 
-RankEnd rank_end(RankEndKind kind, int64_t time_unix_ms, int64_t exit_code = 0,
-                 const std::string& reason = "") {
-  RankEnd end;
+RankState rank_end(RankEndKind kind, int64_t time_unix_ms, int64_t exit_code = 0,
+                   const std::string& reason = "") {
+  RankState end;
   end.kind = kind;
   end.exit_code = exit_code;
   end.reason = reason;
@@ -16,22 +16,26 @@ RankEnd rank_end(RankEndKind kind, int64_t time_unix_ms, int64_t exit_code = 0,
   return end;
 }
 
-RankEnd finished(int64_t time) { return rank_end(RankEndKind::kFinished, time); }
-RankEnd silent(int64_t time) { return rank_end(RankEndKind::kNone, time); }
-RankEnd interrupted(int64_t time) { return rank_end(RankEndKind::kInterrupted, time); }
-RankEnd failed(int64_t time) { return rank_end(RankEndKind::kFailed, time, 1, "it broke"); }
-RankEnd misconfigured(int64_t time) { return rank_end(RankEndKind::kFailed, time, 2, "bad file"); }
-RankEnd out_of_memory(int64_t time) { return rank_end(RankEndKind::kFailed, time, 3, "no room"); }
-RankEnd communication(int64_t time) { return rank_end(RankEndKind::kFailed, time, 4, "peer lost"); }
-RankEnd never_started() {
-  RankEnd end;
+RankState finished(int64_t time) { return rank_end(RankEndKind::kFinished, time); }
+RankState silent(int64_t time) { return rank_end(RankEndKind::kNone, time); }
+RankState interrupted(int64_t time) { return rank_end(RankEndKind::kInterrupted, time); }
+RankState failed(int64_t time) { return rank_end(RankEndKind::kFailed, time, 1, "it broke"); }
+RankState misconfigured(int64_t time) {
+  return rank_end(RankEndKind::kFailed, time, 2, "bad file");
+}
+RankState out_of_memory(int64_t time) { return rank_end(RankEndKind::kFailed, time, 3, "no room"); }
+RankState communication(int64_t time) {
+  return rank_end(RankEndKind::kFailed, time, 4, "peer lost");
+}
+RankState never_started() {
+  RankState end;
   return end;
 }
 
 TEST_CASE("how an attempt ended follows from its ranks' last events") {
   struct Case {
     const char* name;
-    std::vector<RankEnd> ranks;
+    std::vector<RankState> ranks;
     RunStatus status;
     std::string reason;
     int reason_rank;
@@ -128,9 +132,9 @@ TEST_CASE("how an attempt ended follows from its ranks' last events") {
   };
   for (const Case& expected : cases) {
     INFO(expected.name);
-    std::vector<RankEnd> ranks = expected.ranks;
+    std::vector<RankState> ranks = expected.ranks;
     for (size_t rank = 0; rank < ranks.size(); ++rank) ranks[rank].rank = static_cast<int>(rank);
-    const Ending ending = judge_by_ranks(ranks);
+    const Verdict ending = judge_by_ranks(ranks);
     CHECK(name_of(ending.status) == name_of(expected.status));
     CHECK(ending.reason == expected.reason);
     CHECK(ending.reason_rank == expected.reason_rank);

@@ -8,8 +8,8 @@ using namespace fsdp;
 
 namespace {
 
-RankEnd rank_end(int rank, RankEndKind kind, int64_t exit_code = 0, std::string reason = "") {
-  RankEnd end;
+RankState rank_end(int rank, RankEndKind kind, int64_t exit_code = 0, std::string reason = "") {
+  RankState end;
   end.rank = rank;
   end.kind = kind;
   end.exit_code = exit_code;
@@ -53,7 +53,7 @@ AttemptEnd requeued(AttemptEnd end = launch(LaunchOutcome::kUnseen)) {
 }
 
 // Judges as the runner that started the attempt.
-Ending judge_here(const AttemptEnd& seen, std::span<const RankEnd> ranks) {
+Verdict judge_here(const AttemptEnd& seen, std::span<const RankState> ranks) {
   return judge(ranks, seen);
 }
 
@@ -95,7 +95,7 @@ TEST_CASE("memory of the host that ran out is no answer about what fits") {
   };
   for (const std::string_view words : {kNoHostMemory, kRefusedBySystem, kCgroupLimit}) {
     INFO(words);
-    const Ending here = judge(said(words), launch(LaunchOutcome::kOutOfMemory, "rank 0 ...", 0));
+    const Verdict here = judge(said(words), launch(LaunchOutcome::kOutOfMemory, "rank 0 ...", 0));
     CHECK(here.status == kOutOfHostMemory);
     CHECK_FALSE(here.is_result());
     CHECK_THAT(here.reason, Catch::EndsWith(", 1 MiB"));
@@ -108,7 +108,7 @@ TEST_CASE("memory of the host that ran out is no answer about what fits") {
 }
 
 TEST_CASE("a batch script that came to its end says how its ranks ended") {
-  const auto outcome = [](const std::vector<RankEnd>& ranks, const AttemptEnd& seen) {
+  const auto outcome = [](const std::vector<RankState>& ranks, const AttemptEnd& seen) {
     return judge(ranks, in_job(ended_task("FAILED"), seen));
   };
   CHECK(outcome(kBroke, launch(LaunchOutcome::kFailed, "srun exited with status 1")).reason ==
@@ -120,7 +120,7 @@ TEST_CASE("a batch script that came to its end says how its ranks ended") {
 }
 
 TEST_CASE("a job that was requeued says by its last words why") {
-  const auto status = [](const std::vector<RankEnd>& ranks, const AttemptEnd& seen) {
+  const auto status = [](const std::vector<RankState>& ranks, const AttemptEnd& seen) {
     return judge(ranks, requeued(seen)).status;
   };
   CHECK(status(kAsked, launch(LaunchOutcome::kTimeLimit)) == kTimeLimit);
@@ -151,7 +151,7 @@ TEST_CASE("a task that ended before its run started") {
         "the job was cancelled before the run started");
   CHECK(judge_without_attempt(ended_task("NODE_FAIL"), "").status == kNodeFailed);
   CHECK(judge_without_attempt(ended_task("OUT_OF_MEMORY"), "").status == kOutOfHostMemory);
-  const Ending failed = judge_without_attempt(ended_task("FAILED"), "slurm/12.out");
+  const Verdict failed = judge_without_attempt(ended_task("FAILED"), "slurm/12.out");
   CHECK(failed.status == kFailed);
   CHECK_THAT(failed.reason, Catch::Contains("slurm/12.out"));
 }
@@ -195,7 +195,7 @@ TEST_CASE("files are waited for until every rank has spoken") {
 }
 
 TEST_CASE("a silent rank's signal is the reason, whatever the others say about its death") {
-  const Ending outcome =
+  const Verdict outcome =
       judge_here(launch(LaunchOutcome::kFailed, "rank 1 killed by signal 9", 1),
                  std::vector{rank_end(0, Said::kFailed, 4, "connection reset"),
                              rank_end(1, Said::kNone), rank_end(2, Said::kInterrupted)});
@@ -205,7 +205,7 @@ TEST_CASE("a silent rank's signal is the reason, whatever the others say about i
 }
 
 TEST_CASE("a rank that said why is believed") {
-  const Ending outcome =
+  const Verdict outcome =
       judge_here(launch(LaunchOutcome::kFailed, "rank 0 exited with status 1", 0),
                  std::vector{rank_end(0, Said::kFailed, 1, "disk full"), rank_end(1, Said::kNone)});
   CHECK(outcome.status == RunStatus::kFailed);
@@ -244,7 +244,7 @@ TEST_CASE("a run that was done when it was told to stop is finished") {
 TEST_CASE("a node that went away is the reason, whatever the ranks on others say about it") {
   const std::vector broken{rank_end(0, Said::kFailed, 4, "connection reset"),
                            rank_end(1, Said::kNone)};
-  const Ending outcome =
+  const Verdict outcome =
       judge_here(launch(LaunchOutcome::kNodeFailed, "a node of the job failed"), broken);
   CHECK(outcome.status == RunStatus::kNodeFailed);
   CHECK(outcome.reason == "a node of the job failed, after step 3");
@@ -252,7 +252,7 @@ TEST_CASE("a node that went away is the reason, whatever the ranks on others say
 }
 
 TEST_CASE("exit status 0 alone does not make a run finished") {
-  const Ending outcome =
+  const Verdict outcome =
       judge_here(launch(LaunchOutcome::kExited),
                  std::vector{rank_end(0, Said::kFinished), rank_end(1, Said::kNone)});
   CHECK(outcome.status == RunStatus::kFailed);
@@ -262,13 +262,13 @@ TEST_CASE("exit status 0 alone does not make a run finished") {
 TEST_CASE("of an attempt whose runner was killed ranks say how it ended") {
   CHECK(judge(kAllFinished, AttemptEnd()).status == kFinished);
   CHECK(judge(kBroke, AttemptEnd()).reason == "rank 0: disk full");
-  const Ending silent = judge(kSilent, AttemptEnd());
+  const Verdict silent = judge(kSilent, AttemptEnd());
   CHECK(silent.status == kInterrupted);
   CHECK(silent.reason == "the runner was killed; rank 0 ended without reporting why, after step 3");
 }
 
 TEST_CASE("an attempt whose ranks could not be started says why, and no step") {
-  const Ending ending = judge_here(launch(LaunchOutcome::kNotStarted, "no such program"), kSilent);
+  const Verdict ending = judge_here(launch(LaunchOutcome::kNotStarted, "no such program"), kSilent);
   CHECK(ending.status == kFailed);
   CHECK(ending.reason == "no such program");
 }

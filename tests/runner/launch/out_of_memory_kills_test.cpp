@@ -13,7 +13,7 @@ TEST_CASE("a rank killed by signal 9 while memory ran out is told with what take
   ended.outcome = LaunchOutcome::kFailed;
   ended.first_rank = 1;
   ended.wait_status = SIGKILL;
-  const std::vector<RankEnd> silent(2);
+  const std::vector<RankState> silent(2);
   const AttemptEnd unexplained = attempt_end({}, ended);
   CHECK(unexplained.reason == "rank 1 killed by signal 9 (memory may have run out: see dmesg)");
   CHECK(judge(silent, unexplained).status == RunStatus::kFailed);

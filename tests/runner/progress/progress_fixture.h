@@ -17,13 +17,33 @@ inline Event step_event(int64_t number, double step_time_ms, int64_t memory_byte
   return {.body = done};
 }
 
+// A run that goes on, and the reports of its ranks.
+struct FollowedRun : RunProgress {
+  explicit FollowedRun(RunProgress outline)
+      : RunProgress(std::move(outline)),
+        begun(static_cast<size_t>(ranks)),
+        reports({.ranks = ranks}) {}
+
+  void add(const std::vector<std::vector<Event>>& events_of_ranks, ProgressClock::time_point now) {
+    reports.add(events_of_ranks);
+    take(reports, begun, now);
+  }
+  void add_begun(std::vector<bool> ranks_begun, ProgressClock::time_point now) {
+    begun = std::move(ranks_begun);
+    take(reports, begun, now);
+  }
+
+  std::vector<bool> begun;
+  AttemptReports reports;
+};
+
 inline RunProgress planned_progress(std::string point, int64_t steps) {
   return {.point = std::move(point), .steps = steps};
 }
 
 inline RunProgress running_progress(std::string point, int64_t steps, int64_t step,
                                     double step_time_ms, ProgressClock::time_point now) {
-  RunProgress run = planned_progress(std::move(point), steps);
+  FollowedRun run(planned_progress(std::move(point), steps));
   run.status = RunStatus::kRunning;
   run.started = now - std::chrono::seconds(5);
   if (step > 0)
@@ -34,7 +54,7 @@ inline RunProgress running_progress(std::string point, int64_t steps, int64_t st
 
 inline RunProgress ended_progress(std::string point, RunStatus status, int64_t steps,
                                   double elapsed_s) {
-  RunProgress run = planned_progress(std::move(point), steps);
+  FollowedRun run(planned_progress(std::move(point), steps));
   run.add(std::vector<std::vector<Event>>{{step_event(steps, 500, int64_t{1} << 30)}},
           ProgressClock::time_point());
   run.status = status;

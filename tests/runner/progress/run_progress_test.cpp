@@ -9,7 +9,7 @@ using namespace fsdp;
 using std::chrono::seconds;
 
 TEST_CASE("a run's figures come from its ranks' events") {
-  RunProgress run{.point = "4xDDP", .steps = 100};
+  FollowedRun run({.point = "4xDDP", .ranks = 2, .steps = 100});
   CHECK(figures_text(run) == "no step");
   CHECK_FALSE(seconds_left(run));
   run.status = RunStatus::kRunning;
@@ -23,7 +23,7 @@ TEST_CASE("a run's figures come from its ranks' events") {
 
 TEST_CASE("a run began when its ranks say, also if its runner came late") {
   const ProgressClock::time_point now = ProgressClock::now();
-  RunProgress run{.point = "run", .started = now - std::chrono::milliseconds(2)};
+  FollowedRun run({.point = "run", .started = now - std::chrono::milliseconds(2)});
   Event first = step_event(1, 500, 0), last = step_event(2, 500, 0);
   first.elapsed_ms = 1'000;
   last.elapsed_ms = 5'000;
@@ -32,7 +32,7 @@ TEST_CASE("a run began when its ranks say, also if its runner came late") {
 }
 
 TEST_CASE("a loss that is not finite is said to be so") {
-  RunProgress run{.point = "run", .steps = 1};
+  FollowedRun run({.point = "run", .steps = 1});
   Event event = step_event(1, 500, 0);
   std::get<StepDone>(event.body).loss.reset();
   run.add(std::vector<std::vector<Event>>{{event}}, ProgressClock::now());
@@ -40,7 +40,7 @@ TEST_CASE("a loss that is not finite is said to be so") {
 }
 
 TEST_CASE("what a run's trainer says of its steps outranks what was planned") {
-  RunProgress run{.point = "run", .steps = 0};
+  FollowedRun run({.point = "run", .steps = 0});
   RunStarted started;
   started.steps_planned = 40;
   started.resumed_from_step = 30;
@@ -131,7 +131,7 @@ TEST_CASE("figures of progress are never cut, however large") {
   CHECK(loss_text(3.79e35) == "3.79e+35");
   CHECK(loss_text(1e308) == "1.00e+308");
   RunProgress run{.point = "lab", .steps = std::numeric_limits<int64_t>::max()};
-  run.step = std::numeric_limits<int64_t>::min();
-  run.step_time_ms = 1e308;
+  run.attempt.step = std::numeric_limits<int64_t>::min();
+  run.attempt.step_time_ms = 1e308;
   CHECK(seconds_left(run) == std::numeric_limits<double>::infinity());
 }

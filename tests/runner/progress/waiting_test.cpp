@@ -19,9 +19,10 @@ using Lists = std::vector<std::vector<Event>>;
 
 const ProgressClock::time_point kStart = ProgressClock::now();
 
-RunProgress started_run(int64_t ranks) {
-  RunProgress run = planned_progress("4xFSDP", 100);
-  run.ranks = ranks;
+FollowedRun started_run(int64_t ranks) {
+  RunProgress outline = planned_progress("4xFSDP", 100);
+  outline.ranks = ranks;
+  FollowedRun run(std::move(outline));
   run.started = kStart;
   run.set_status(RunStatus::kRunning, kStart);
   return run;
@@ -33,8 +34,8 @@ Event start_event(int64_t steps) {
   return {.body = started};
 }
 
-RunProgress loaded_run(int64_t ranks) {
-  RunProgress run = started_run(ranks);
+FollowedRun loaded_run(int64_t ranks) {
+  FollowedRun run = started_run(ranks);
   run.add(Lists(static_cast<size_t>(ranks), {start_event(100)}), kStart);
   return run;
 }
@@ -58,7 +59,7 @@ std::string text_after(const RunProgress& run, seconds time) {
 }
 
 TEST_CASE("before the first step it is said which ranks are missing") {
-  RunProgress run = started_run(4);
+  FollowedRun run = started_run(4);
   CHECK(text_after(run, seconds(29)) == "29s without a step: no rank has begun");
   CHECK(text_after(run, seconds(31)) == "long: 31s without a step: no rank has begun");
   CHECK(start_text(run) == "starting");
@@ -76,12 +77,12 @@ TEST_CASE("before the first step it is said which ranks are missing") {
 }
 
 TEST_CASE("a rank that is behind is named, whatever the others have done") {
-  RunProgress run = loaded_run(3);
+  FollowedRun run = loaded_run(3);
   run.add(Lists{{step_event(100, 10, 0)}, {step_event(4, 10, 0)}, {step_event(100, 10, 0)}},
           kStart);
   CHECK(text_after(run, seconds(20)) ==
         "long: 20s without a step: rank 1 of 3 has not done step 100");
-  RunProgress lacks_one = started_run(2);
+  FollowedRun lacks_one = started_run(2);
   lacks_one.add(Lists{{start_event(9), step_event(9, 10, 0)}, {}}, kStart);
   CHECK(text_after(lacks_one, seconds(30)) ==
         "long: 30s without a step: rendezvous: rank 1 of 2 has not begun");
@@ -90,24 +91,24 @@ TEST_CASE("a rank that is behind is named, whatever the others have done") {
 TEST_CASE("when all ranks have loaded the first step is waited for") {
   CHECK(text_after(loaded_run(2), seconds(30)) == "long: 30s without a step: in the first step");
   CHECK(start_text(loaded_run(2)) == "first step");
-  RunProgress alone = started_run(1);
+  FollowedRun alone = started_run(1);
   alone.add_begun({true}, kStart);
   CHECK(text_after(alone, seconds(1)) == "1s without a step: loading");
 }
 
 TEST_CASE("a step is long when it takes ten times as long as the ones before, and ten seconds") {
-  RunProgress run = loaded_run(1);
+  FollowedRun run = loaded_run(1);
   run.add(Lists{{step_event(7, 500, 0)}}, kStart);
   CHECK(text_after(run, seconds(9)) == "9s without a step: after step 7; a step took 500 ms");
   CHECK_THAT(text_after(run, seconds(10)), Catch::StartsWith("long: "));
-  RunProgress slow = loaded_run(1);
+  FollowedRun slow = loaded_run(1);
   slow.add(Lists{{step_event(7, 5'000, 0)}}, kStart);
   CHECK_FALSE(waiting(slow, kStart + seconds(49))->is_long);
   CHECK(waiting(slow, kStart + seconds(50))->is_long);
 }
 
 TEST_CASE("an evaluation or a checkpoint that is due is what a run is at until it is reported") {
-  RunProgress run = loaded_run(1);
+  FollowedRun run = loaded_run(1);
   run.evaluates_every = 10;
   run.checkpoints_every = 20;
   run.add(Lists{{step_event(20, 100, 0)}}, kStart);
@@ -131,21 +132,21 @@ TEST_CASE("only runs in a queue or under way wait") {
 }
 
 TEST_CASE("a run that starts anew is told from its ranks of then") {
-  RunProgress run = loaded_run(2);
+  FollowedRun run = loaded_run(2);
   run.add(Lists{{step_event(7, 500, 0)}, {step_event(7, 500, 0)}}, kStart);
   run.set_status(RunStatus::kRunning, kStart + seconds(60));
   CHECK(text_after(run, seconds(61)) == "1s without a step: no rank has begun");
 }
 
 TEST_CASE("a row of the live view says what is waited for, in no more than its width") {
-  RunProgress run = started_run(4);
+  FollowedRun run = started_run(4);
   run.add_begun({true, true, false, true}, kStart);
   RunProgress queued = planned_progress("queued", 1);
   queued.job = "12";
   queued.job_reason = "Resources";
   queued.set_status(RunStatus::kQueued, kStart);
   const auto row = [&](size_t index, size_t columns, seconds time) {
-    return live_view(std::vector{run, queued}, {}, {.columns = columns}, kStart + time,
+    return live_view(std::vector<RunProgress>{run, queued}, {}, {.columns = columns}, kStart + time,
                      /*colour=*/false)[index];
   };
   CHECK(row(0, 100, seconds(5)) == "4xFSDP  rendezvous      5s");
@@ -195,7 +196,9 @@ TEST_CASE("a followed run has the ranks of its specification, and the time of it
   progress.started(1, {.point = "a", .ranks = 4, .steps = 8});
   Event last = step_event(8, 100, 0);
   last.elapsed_ms = 65'000;
-  progress.add(1, Lists{{last}}, {true});
+  AttemptReports reports({.ranks = 4});
+  reports.add(0, last);
+  progress.add(1, reports, std::vector(4, true), {});
   progress.ended(1, RunStatus::kFinished, "", "");
   const std::string text = errors.text();
   CHECK_THAT(text, Catch::Contains("a: started, job 12, 4 ranks, 8 steps\n"));
@@ -248,10 +251,13 @@ TEST_CASE("a wait is told once, and again when there is another") {
   for (const seconds later : {seconds(60), seconds(61), seconds(600)})
     progress.refresh(now + later);
   CHECK(progress.told == std::vector<std::string>{"a: no rank has begun"});
-  progress.add(1, Lists{{start_event(9)}}, {true});
+  AttemptReports reports({.ranks = 1});
+  reports.add(0, start_event(9));
+  progress.add(1, reports, {true}, {});
   for (const seconds later : {seconds(60), seconds(600)}) progress.refresh(now + later);
   CHECK(progress.told == std::vector<std::string>{"a: no rank has begun", "a: in the first step"});
-  progress.add(1, Lists{{step_event(1, 10, 0)}}, {true});
+  reports.add(0, step_event(1, 10, 0));
+  progress.add(1, reports, {true}, {});
   progress.ended(1, RunStatus::kFinished, "", {});
   progress.refresh(now + seconds(6000));
   CHECK(progress.told.size() == 2);

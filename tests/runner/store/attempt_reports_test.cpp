@@ -1,4 +1,4 @@
-#include "runner/store/attempt_figures.h"
+#include "runner/store/attempt_reports.h"
 
 #include <catch2/catch.hpp>
 
@@ -31,7 +31,7 @@ std::vector<StepDone> steps_of(const StepsOfRank& rank) {
 }
 
 // Adds the events of a process that started at 1'000.
-void add(AttemptFigures& figures, int64_t rank, const std::vector<StepDone>& steps) {
+void add(AttemptReports& figures, int64_t rank, const std::vector<StepDone>& steps) {
   RunStarted started;
   started.steps_planned = std::ssize(steps);
   figures.add(rank, 1'000, started);
@@ -42,10 +42,10 @@ void add(AttemptFigures& figures, int64_t rank, const std::vector<StepDone>& ste
   }
 }
 
-AttemptFigures figures_of(const std::vector<StepsOfRank>& ranks,
-                          AttemptFigures::Attempt attempt = {}) {
+AttemptReports figures_of(const std::vector<StepsOfRank>& ranks,
+                          AttemptReports::Attempt attempt = {}) {
   attempt.ranks = std::ssize(ranks);
-  AttemptFigures figures(attempt);
+  AttemptReports figures(attempt);
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     add(figures, static_cast<int64_t>(rank), steps_of(ranks[rank]));
   }
@@ -53,7 +53,7 @@ AttemptFigures figures_of(const std::vector<StepsOfRank>& ranks,
 }
 
 TEST_CASE("step times are those of the slowest rank, without the warm-up") {
-  AttemptFigures figures =
+  AttemptReports figures =
       figures_of({{.step_times_ms = {900, 10, 20, 30, 40}, .memory_bytes = 70},
                   {.step_times_ms = {100, 15, 12, 50, 35}, .memory_bytes = 90}},
                  {.warmup_steps_excluded = 1, .gradient_accumulation_steps = 4});
@@ -94,7 +94,7 @@ TEST_CASE("step times are those of the slowest rank, without the warm-up") {
 TEST_CASE("the time of a suspended job counted as a step's") {
   std::vector<StepDone> steps = steps_of({.step_times_ms = {10, 20, 3'600'000, 30}});
   steps[2].suspended = true;
-  AttemptFigures figures({.ranks = 2});
+  AttemptReports figures({.ranks = 2});
   add(figures, 0, steps);
   add(figures, 1, steps_of({.step_times_ms = {10, 20, 3'600'000, 30}}));  // rank 1 waited
   const AttemptSummary summary = figures.summary(false);
@@ -103,21 +103,22 @@ TEST_CASE("the time of a suspended job counted as a step's") {
   CHECK(summary.steps == 4);
   CHECK(figures.rank_summary(0).steps == 4);
   CHECK(figures.rank_summary(0).step_time_ms_median == 20);
-  CHECK(figures.what_is_missing(0, RunFinished{.steps = 4}).empty());
+  figures.add(0, 4'000, RunFinished{.steps = 4});
+  CHECK(figures.ranks()[0].reason.empty());
 }
 
 TEST_CASE("figures are the same however the ranks' events are mixed") {
   const std::vector<StepDone> first = steps_of({.step_times_ms = {9, 1, 2, 3}});
   const std::vector<StepDone> second = steps_of({.step_times_ms = {1, 5, 1, 1}, .memory_bytes = 9});
-  AttemptFigures mixed({.ranks = 2});
+  AttemptReports mixed({.ranks = 2});
   for (const size_t step : {0, 1, 2, 3}) {
     mixed.add(1, 1'000, second[step]);
     mixed.add(0, 1'000, first[step]);
   }
-  AttemptFigures one_by_one({.ranks = 2});
+  AttemptReports one_by_one({.ranks = 2});
   add(one_by_one, 0, first);
   add(one_by_one, 1, second);
-  const auto median = [](AttemptFigures& figures) {
+  const auto median = [](AttemptReports& figures) {
     return figures.summary(false).step_time_ms_median;
   };
   CHECK(median(mixed) == 4);
@@ -159,14 +160,14 @@ TEST_CASE("only steps that every rank did count, memory and losses are of all") 
 }
 
 TEST_CASE("the total time of an attempt with a killed rank lasts until its ranks' last word") {
-  AttemptFigures figures = figures_of({{.step_times_ms = {10}}, {.step_times_ms = {10}}});
+  AttemptReports figures = figures_of({{.step_times_ms = {10}}, {.step_times_ms = {10}}});
   figures.add(0, 3'000, RunInterrupted{});
   CHECK_FALSE(figures.summary(false).total_time_ms);
   CHECK(figures.summary(true).total_time_ms == 2'000);
 }
 
 TEST_CASE("durations are of each rank's own clock, whatever the others' say") {
-  AttemptFigures figures({.ranks = 2});
+  AttemptReports figures({.ranks = 2});
   constexpr int64_t kHourMs = 3'600'000;
   for (const int64_t rank : {0, 1}) {
     const int64_t clock = rank == 0 ? 2 * kHourMs : kHourMs;
@@ -179,7 +180,7 @@ TEST_CASE("durations are of each rank's own clock, whatever the others' say") {
 }
 
 TEST_CASE("a duration of a clock that was set back is absent, not negative") {
-  AttemptFigures figures({.ranks = 1});
+  AttemptReports figures({.ranks = 1});
   figures.add(0, 5'000, RunStarted{});
   figures.add(0, 4'000, steps_of({.step_times_ms = {200}}).front());
   CHECK_FALSE(figures.summary(true).start_up_time_ms);
@@ -191,7 +192,7 @@ TEST_CASE("what a rank that says it has finished did not do or not report is tol
   using Catch::Matchers::Contains;
   const auto missing = [](int64_t planned, int64_t resumed, std::vector<int64_t> steps,
                           int64_t finished) {
-    AttemptFigures figures({.ranks = 1});
+    AttemptReports figures({.ranks = 1});
     RunStarted started;
     started.steps_planned = planned;
     started.resumed_from_step = resumed;
@@ -201,7 +202,8 @@ TEST_CASE("what a rank that says it has finished did not do or not report is tol
       done.step = step;
       figures.add(0, 0, done);
     }
-    return figures.what_is_missing(0, {.steps = finished});
+    figures.add(0, 0, RunFinished{.steps = finished});
+    return figures.ranks()[0].reason;
   };
   CHECK(missing(3, 0, {1, 2, 3}, 3).empty());
   CHECK(missing(5, 3, {4, 5}, 5).empty());
@@ -212,12 +214,13 @@ TEST_CASE("what a rank that says it has finished did not do or not report is tol
   CHECK_THAT(missing(7, 0, {}, 7), Contains("without a step"));
   CHECK_THAT(missing(0, 0, {}, 0), Contains("without a step"));
   CHECK_THAT(missing(50, 100, {}, 100), Contains("nothing was left to do"));
-  AttemptFigures without_start({.ranks = 1});
-  CHECK_THAT(without_start.what_is_missing(0, {.steps = 2}), Contains("without a step"));
+  AttemptReports without_start({.ranks = 1});
+  without_start.add(0, 0, RunFinished{.steps = 2});
+  CHECK_THAT(without_start.ranks()[0].reason, Contains("without a step"));
 }
 
 TEST_CASE("steps are those of the attempt, whatever their numbers") {
-  const AttemptFigures figures = figures_of({{.step_times_ms = {30, 10, 20}, .first_step = 101},
+  const AttemptReports figures = figures_of({{.step_times_ms = {30, 10, 20}, .first_step = 101},
                                              {.step_times_ms = {1, 1, 1, 40}, .first_step = 99}});
   CHECK(figures.summary(false).steps == 3);
   CHECK(figures.summary(false).step_time_ms_median == 35);  // both ranks have steps 101 and 102
@@ -231,7 +234,7 @@ TEST_CASE("steps that were skipped or not finite are counted") {
   std::vector<StepDone> steps = steps_of({.step_times_ms = {10, 10, 10, 10}});
   for (const size_t step : {0, 1, 3}) steps[step].skipped = true;
   steps[3].non_finite = true;
-  AttemptFigures figures({.ranks = 2});
+  AttemptReports figures({.ranks = 2});
   add(figures, 0, steps);
   add(figures, 1, steps);
   CHECK(figures.summary(false).skipped_steps == 3);
@@ -247,7 +250,7 @@ TEST_CASE("the time of communication is of each step's slowest rank, and of all 
     second[step].communication_time_ms = 50;
   }
   const auto median = [&] {
-    AttemptFigures figures({.ranks = 2, .warmup_steps_excluded = 1});
+    AttemptReports figures({.ranks = 2, .warmup_steps_excluded = 1});
     add(figures, 0, first);
     add(figures, 1, second);
     return figures.summary(false).communication_time_ms_median;
@@ -260,7 +263,7 @@ TEST_CASE("the time of communication is of each step's slowest rank, and of all 
 // Returns the figures of two ranks on these devices. Their steps of 20 ms take 3 and 5 x 10^12
 // operations. Recomputation adds a quarter.
 AttemptSummary summary_of_flops(const std::vector<std::string>& device_names, Dtype compute) {
-  AttemptFigures figures({.ranks = 2, .warmup_steps_excluded = 1, .compute = compute});
+  AttemptReports figures({.ranks = 2, .warmup_steps_excluded = 1, .compute = compute});
   for (size_t rank = 0; rank < 2; ++rank) {
     RunStarted started;
     started.device_name = device_names[rank];
@@ -294,7 +297,7 @@ TEST_CASE("MFU and HFU are of the dense peaks of the ranks' GPUs, where all are 
 }
 
 TEST_CASE("operations per second are absent where a step's are not known") {
-  AttemptFigures figures({.ranks = 1});
+  AttemptReports figures({.ranks = 1});
   std::vector<StepDone> steps = steps_of({.step_times_ms = {20, 20}});
   steps[0].model_flops = steps[0].hardware_flops = 1e12;
   add(figures, 0, {steps[0]});
@@ -304,7 +307,7 @@ TEST_CASE("operations per second are absent where a step's are not known") {
 }
 
 TEST_CASE("validation figures are of the first, the last and the best evaluation") {
-  AttemptFigures figures = figures_of({{.step_times_ms = {10}}, {.step_times_ms = {10}}});
+  AttemptReports figures = figures_of({{.step_times_ms = {10}}, {.step_times_ms = {10}}});
   CHECK_FALSE(figures.summary(false).validation_loss_best);
   CHECK_FALSE(figures.summary(false).token_accuracy_last);
   const auto evaluation = [&](std::optional<double> loss, std::optional<double> accuracy) {
@@ -328,7 +331,7 @@ TEST_CASE("validation figures are of the first, the last and the best evaluation
 }
 
 TEST_CASE("the time of writing a checkpoint is the median") {
-  AttemptFigures figures = figures_of({{.step_times_ms = {10}}});
+  AttemptReports figures = figures_of({{.step_times_ms = {10}}});
   CHECK_FALSE(figures.summary(false).checkpoint_write_time_ms_median);
   for (const double time_ms : {90, 10, 40}) {
     CheckpointDone checkpoint;
@@ -341,7 +344,7 @@ TEST_CASE("the time of writing a checkpoint is the median") {
 TEST_CASE("a loss that is not finite is absent") {
   std::vector<StepDone> steps = steps_of({.step_times_ms = {10, 10}});
   steps.back().loss.reset();
-  AttemptFigures figures({.ranks = 1});
+  AttemptReports figures({.ranks = 1});
   add(figures, 0, steps);
   CHECK(figures.summary(false).loss_first == 4.0);
   CHECK_FALSE(figures.summary(false).loss_last);
@@ -366,7 +369,7 @@ RunStarted started(const std::string& host, const std::string& gpu) {
 }
 
 TEST_CASE("energy and utilization are of the GPUs that the ranks use, not of the others") {
-  AttemptFigures figures({.ranks = 2});
+  AttemptReports figures({.ranks = 2});
   figures.add(0, 0, started("a", "gpu:1"));
   // Node a's samples come before the rank on node b reports its GPU.
   figures.add(0, 10'000, sample("a", "gpu:0", 100, 1'000));
@@ -387,7 +390,7 @@ TEST_CASE("energy and utilization are of the GPUs that the ranks use, not of the
 }
 
 TEST_CASE("without GPUs or power figures there is no energy") {
-  AttemptFigures figures({.ranks = 1});
+  AttemptReports figures({.ranks = 1});
   figures.add(0, 0, started("a", ""));
   figures.add(0, 0, sample("a", "cpu", std::nullopt, 100));
   figures.add(0, 1'000, sample("a", "cpu", std::nullopt, 100));
@@ -411,7 +414,7 @@ CpuUse use_of_cpus(const std::string& cpus, double cpu_time_ms, std::optional<do
 }
 
 AttemptSummary summary_of_uses(const std::vector<std::pair<std::string, CpuUse>>& uses) {
-  AttemptFigures figures({.ranks = std::ssize(uses)});
+  AttemptReports figures({.ranks = std::ssize(uses)});
   for (size_t rank = 0; rank < uses.size(); ++rank) {
     figures.add(static_cast<int64_t>(rank), 0, started(uses[rank].first, ""));
     figures.add(static_cast<int64_t>(rank), 1, uses[rank].second);
@@ -451,7 +454,7 @@ TEST_CASE("use of CPUs that the kernel does not tell, or of no time, is no figur
   CHECK_FALSE(without_busy.cpu_time_others_percent);
   CHECK(without_busy.run_queue_wait_percent.value() == Approx(10));
   // The second rank does not report its use.
-  AttemptFigures figures({.ranks = 2});
+  AttemptReports figures({.ranks = 2});
   figures.add(0, 1, use_of_cpus("0-1", 500, 1500, 100));
   CHECK_FALSE(figures.summary(false).cpu_time_others_percent);
   CHECK_FALSE(figures.summary(false).run_queue_wait_percent);
@@ -462,6 +465,25 @@ TEST_CASE("use of CPUs that the kernel does not tell, or of no time, is no figur
   brief.cpu_count = 0;
   brief.measured_time_ms = 500;
   CHECK_FALSE(summary_of_uses({{"a", brief}}).cpu_time_others_percent);
+}
+
+TEST_CASE("a rank's state is what it reported last") {
+  AttemptReports reports({.ranks = 3});
+  reports.add(0, Event{.time_unix_ms = 4'000, .elapsed_ms = 400, .body = RunStarted{}});
+  StepDone done;
+  done.step = 4;
+  reports.add(0, Event{.time_unix_ms = 5'000, .body = done});
+  reports.add(1, Event{.time_unix_ms = 77, .body = RunFailed{.exit_code = 3, .reason = "full"}});
+  const std::vector<RankState>& ranks = reports.ranks();
+  REQUIRE(ranks.size() == 3);
+  CHECK(ranks[0].kind == RankEndKind::kNone);
+  CHECK(ranks[0].started_unix_ms == 3'600);
+  CHECK(ranks[0].last_step == 4);
+  CHECK(ranks[0].last_event_unix_ms == 5'000);
+  CHECK(ranks[1].kind == RankEndKind::kFailed);
+  CHECK(ranks[1].exit_code == 3);
+  CHECK(ranks[1].reason == "full");
+  CHECK_FALSE(ranks[2].last_event_unix_ms);
 }
 
 }  // namespace

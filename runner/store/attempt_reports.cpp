@@ -1,10 +1,11 @@
-#include "runner/store/attempt_figures.h"
+// Takes the events of an attempt's ranks, and computes what follows from them. Each event counts once.
+// once.
+#include "runner/store/attempt_reports.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <set>
-#include <span>
 #include <type_traits>
 
 #include "contract/devices/device_table.h"
@@ -42,6 +43,8 @@ std::optional<double> peak_tflops(const std::string& device_name, std::optional<
   return device && compute ? device->peak_tflops(*compute) : std::nullopt;
 }
 
+constexpr double kRecentStepWeight = 0.2;
+
 // Negative durations are dropped, because clocks of older trainers could be set back.
 template <typename T>
 std::optional<T> not_negative(T duration) {
@@ -50,50 +53,54 @@ std::optional<T> not_negative(T duration) {
 
 }  // namespace
 
-AttemptFigures::AttemptFigures(const Attempt& attempt)
-    : attempt_(attempt), ranks_(static_cast<size_t>(attempt.ranks)) {}
+AttemptReports::AttemptReports(const Attempt& attempt)
+    : attempt_(attempt), ranks_(static_cast<size_t>(attempt.ranks)) {
+  for (int rank = 0; rank < attempt.ranks; ++rank) states_.emplace_back().rank = rank;
+}
 
-void AttemptFigures::add(int64_t rank, int64_t time_unix_ms, const decltype(Event::body)& body) {
-  Rank& own = ranks_.at(static_cast<size_t>(rank));
-  add_last_time(rank, time_unix_ms);
-  if (const auto* done = std::get_if<StepDone>(&body)) {
-    add_step(rank, time_unix_ms, *done);
-  } else if (const auto* sample = std::get_if<DeviceSample>(&body)) {
-    add_sample(time_unix_ms, *sample);
-  } else if (const auto* started = std::get_if<RunStarted>(&body)) {
-    own.host = started->host;
-    own.gpu = started->gpu;
-    own.peak_tflops = peak_tflops(started->device_name, attempt_.compute);
-    own.steps_planned = started->steps_planned;
-    own.resumed_from_step = started->resumed_from_step;
-    own.started_unix_ms = time_unix_ms;
-  } else if (const auto* evaluation = std::get_if<EvaluationDone>(&body)) {
-    if (rank == 0) add_evaluation(*evaluation);  // all ranks report the same
-  } else if (const auto* checkpoint = std::get_if<CheckpointDone>(&body)) {
-    if (rank == 0) checkpoint_times_ms_.push_back(checkpoint->write_time_ms);
-  } else if (const auto* use = std::get_if<CpuUse>(&body)) {
-    own.cpu_use = *use;
-  } else if (!std::holds_alternative<MemoryPeak>(body)) {
-    own.has_ended = true;
+void AttemptReports::add(std::span<const std::vector<Event>> events_of_ranks) {
+  for (size_t rank = 0; rank < events_of_ranks.size(); ++rank) {
+    for (const Event& event : events_of_ranks[rank]) add(static_cast<int64_t>(rank), event);
   }
 }
 
-void AttemptFigures::add_last_time(int64_t rank, int64_t time_unix_ms) {
-  int64_t& last_unix_ms = ranks_.at(static_cast<size_t>(rank)).last_unix_ms;
-  last_unix_ms = std::max(last_unix_ms, time_unix_ms);
+void AttemptReports::add(int64_t rank, const Event& event) {
+  const bool is_start = std::holds_alternative<RunStarted>(event.body);
+  add(rank, event.time_unix_ms - (is_start ? event.elapsed_ms.value_or(0) : 0), event.body);
+  add_last_time(rank, event.time_unix_ms);
+  progress_.elapsed_ms = std::max(progress_.elapsed_ms, event.elapsed_ms.value_or(0));
 }
 
-void AttemptFigures::add_step(int64_t rank, int64_t time_unix_ms, const StepDone& done) {
-  Rank& own = ranks_[static_cast<size_t>(rank)];
-  if (own.step_count > 0 && done.step <= own.last_step) return;
+void AttemptReports::add(int64_t rank, int64_t time_unix_ms, const decltype(Event::body)& body) {
+  add_last_time(rank, time_unix_ms);
+  std::visit([&](const auto& report) { take(rank, time_unix_ms, report); }, body);
+}
+
+void AttemptReports::add_last_time(int64_t rank, int64_t time_unix_ms) {
+  include(states_.at(static_cast<size_t>(rank)).last_event_unix_ms, time_unix_ms);
+}
+
+void AttemptReports::take(int64_t rank, int64_t time_unix_ms, const RunStarted& started) {
+  at(rank).facts = started;
+  at(rank).peak_tflops = peak_tflops(started.device_name, attempt_.compute);
+  state(rank).started_unix_ms = time_unix_ms;
+  progress_.steps_planned = started.steps_planned;
+  progress_.resumed_from_step = started.resumed_from_step;
+}
+
+void AttemptReports::take(int64_t rank, int64_t time_unix_ms, const StepDone& done) {
+  RankState& own = state(rank);
+  if (own.steps > 0 && done.step <= own.last_step) return;
   own.last_step = done.step;
-  ++own.step_count;
-  if (!done.suspended) own.step_times_ms.push_back(done.step_time_ms);
-  RankSummary& largest = own.largest;
+  ++own.steps;
+  if (!done.suspended) at(rank).step_times_ms.push_back(done.step_time_ms);
+  RankSummary& largest = at(rank).largest;
   include(largest.memory_allocated_bytes_forward, done.memory_allocated_bytes_forward);
   include(largest.memory_reserved_bytes_forward, done.memory_reserved_bytes_forward);
   include(largest.memory_allocated_bytes_max, done.memory_allocated_bytes_max);
   include(largest.memory_reserved_bytes_max, done.memory_reserved_bytes_max);
+  progress_.memory_allocated_bytes_max =
+      std::max(progress_.memory_allocated_bytes_max, done.memory_allocated_bytes_max);
 
   Step& step = step_numbered(done.step);
   if (step.rank_count == 0 || done.step_time_ms > step.step_time_ms) {
@@ -107,22 +114,29 @@ void AttemptFigures::add_step(int64_t rank, int64_t time_unix_ms, const StepDone
   ++step.rank_count;
   add_where_known(step.model_flops, done.model_flops);
   add_where_known(step.hardware_flops, done.hardware_flops);
+  if (rank == 0) take_step_of_rank_0(time_unix_ms, done);
+}
 
-  if (rank != 0) return;
+// All ranks report the same loss.
+void AttemptReports::take_step_of_rank_0(int64_t time_unix_ms, const StepDone& done) {
   if (!of_rank_0_.skipped_steps) {
     of_rank_0_.skipped_steps = of_rank_0_.non_finite_steps = 0;
     of_rank_0_.loss_first = done.loss;
-    if (own.started_unix_ms) {
-      const double since_start_ms = static_cast<double>(time_unix_ms - *own.started_unix_ms);
+    if (const auto started_unix_ms = state(0).started_unix_ms) {
+      const double since_start_ms = static_cast<double>(time_unix_ms - *started_unix_ms);
       of_rank_0_.start_up_time_ms = not_negative(since_start_ms - done.step_time_ms);
     }
   }
   of_rank_0_.loss_last = done.loss;
   *of_rank_0_.skipped_steps += done.skipped ? 1 : 0;
   *of_rank_0_.non_finite_steps += done.non_finite ? 1 : 0;
+  progress_.step = done.step;
+  progress_.loss = done.loss;
+  const double before = progress_.step_time_ms.value_or(done.step_time_ms);
+  progress_.step_time_ms = before + kRecentStepWeight * (done.step_time_ms - before);
 }
 
-AttemptFigures::Step& AttemptFigures::step_numbered(int64_t step) {
+AttemptReports::Step& AttemptReports::step_numbered(int64_t step) {
   // Numbers mostly follow each other, so the place is known.
   const int64_t guess = steps_.empty() ? 0 : step - steps_.front().step;
   if (guess >= 0 && guess < std::ssize(steps_)) {
@@ -134,15 +148,23 @@ AttemptFigures::Step& AttemptFigures::step_numbered(int64_t step) {
   return *steps_.insert(at, Step{.step = step});
 }
 
-void AttemptFigures::add_evaluation(const EvaluationDone& evaluation) {
-  if (!evaluation.token_accuracy) return;  // a validation set without labels
+// All ranks report the same.
+void AttemptReports::take(int64_t rank, int64_t, const EvaluationDone& evaluation) {
+  progress_.evaluated_step = evaluation.step;
+  const bool has_labels = evaluation.token_accuracy.has_value();
+  if (rank != 0 || !has_labels) return;
   if (!of_rank_0_.token_accuracy_last) of_rank_0_.validation_loss_first = evaluation.loss;
   of_rank_0_.validation_loss_last = evaluation.loss;
   of_rank_0_.token_accuracy_last = evaluation.token_accuracy;
   include_least(of_rank_0_.validation_loss_best, evaluation.loss);
 }
 
-void AttemptFigures::add_sample(int64_t time_unix_ms, const DeviceSample& sample) {
+void AttemptReports::take(int64_t rank, int64_t, const CheckpointDone& checkpoint) {
+  progress_.saved_step = std::max(progress_.saved_step, checkpoint.step);
+  if (rank == 0) checkpoint_times_ms_.push_back(checkpoint.write_time_ms);
+}
+
+void AttemptReports::take(int64_t, int64_t time_unix_ms, const DeviceSample& sample) {
   Device& device = devices_[{sample.host, sample.device}];
   if (sample.utilization_percent) {
     device.utilization_percent_sum += *sample.utilization_percent;
@@ -158,36 +180,51 @@ void AttemptFigures::add_sample(int64_t time_unix_ms, const DeviceSample& sample
   device.last_power_unix_ms = time_unix_ms;
 }
 
-RankSummary AttemptFigures::rank_summary(int64_t rank) const {
+void AttemptReports::take(int64_t rank, int64_t, const RunFinished& finished) {
+  state(rank).kind = RankEndKind::kFinished;
+  state(rank).reason = what_is_missing(rank, finished.steps);
+}
+
+void AttemptReports::take(int64_t rank, int64_t, const RunFailed& failed) {
+  state(rank).kind = RankEndKind::kFailed;
+  state(rank).exit_code = failed.exit_code;
+  state(rank).reason = failed.reason;
+}
+
+void AttemptReports::take(int64_t rank, int64_t, const RunInterrupted&) {
+  state(rank).kind = RankEndKind::kInterrupted;
+}
+
+RankSummary AttemptReports::rank_summary(int64_t rank) const {
   const Rank& own = ranks_.at(static_cast<size_t>(rank));
   RankSummary summary = own.largest;
-  summary.steps = own.step_count;
+  summary.steps = states_[static_cast<size_t>(rank)].steps;
   std::vector<double> times = own.step_times_ms;
   summary.step_time_ms_median = quantile_after(attempt_.warmup_steps_excluded, times);
   return summary;
 }
 
-std::string AttemptFigures::what_is_missing(int64_t rank, const RunFinished& finished) const {
-  const Rank& own = ranks_.at(static_cast<size_t>(rank));
-  const int64_t reported = own.step_count;
-  const int64_t planned = own.steps_planned.value_or(finished.steps);
-  const int64_t left = planned - own.resumed_from_step;
+std::string AttemptReports::what_is_missing(int64_t rank, int64_t finished_steps) const {
+  const RankState& own = states_[static_cast<size_t>(rank)];
+  const int64_t resumed_from_step = facts(rank).resumed_from_step;
+  const int64_t planned = own.started_unix_ms ? facts(rank).steps_planned : finished_steps;
+  const int64_t left = planned - resumed_from_step;
   if (left < 0) {
     return fmt::format(
         "nothing was left to do: the run resumed from step {} of {} steps; raise train.steps, or "
         "resume from an earlier checkpoint",
-        own.resumed_from_step, planned);
+        resumed_from_step, planned);
   }
-  if (finished.steps != planned) {
-    return fmt::format("finished after {} of {} steps", finished.steps, planned);
+  if (finished_steps != planned) {
+    return fmt::format("finished after {} of {} steps", finished_steps, planned);
   }
-  if (reported == 0 && own.resumed_from_step == 0) return "finished without a step";
-  if (reported == left && (left == 0 || own.last_step == planned)) return "";
+  if (own.steps == 0 && resumed_from_step == 0) return "finished without a step";
+  if (own.steps == left && (left == 0 || own.last_step == planned)) return "";
   return fmt::format("finished, but reports of {} of its {} steps are missing; run it again",
-                     left - reported, left);
+                     left - own.steps, left);
 }
 
-AttemptSummary AttemptFigures::summary(bool has_ended) const {
+AttemptSummary AttemptReports::summary(bool has_ended) const {
   if (ranks_.empty()) return {};
   AttemptSummary summary = of_rank_0_;
   summarise_steps(summary);
@@ -200,7 +237,7 @@ AttemptSummary AttemptFigures::summary(bool has_ended) const {
   return summary;
 }
 
-void AttemptFigures::summarise_steps(AttemptSummary& summary) const {
+void AttemptReports::summarise_steps(AttemptSummary& summary) const {
   // Covers the steps that every rank has done without a suspension. Empty if a step lacks the
   // value.
   const auto of_steps = [&](auto member) {
@@ -248,12 +285,17 @@ void AttemptFigures::summarise_steps(AttemptSummary& summary) const {
   summary.hfu_percent = 100 * *hardware_tflops / *peak_tflops;
 }
 
-void AttemptFigures::summarise_ranks(AttemptSummary& summary, bool has_ended) const {
+void AttemptReports::summarise_ranks(AttemptSummary& summary, bool has_ended) const {
   bool all_ended = true;
   std::optional<int64_t> longest_ms;
+  for (const RankState& state : states_) {
+    include_least(summary.steps, std::optional(state.steps));
+    all_ended &= state.kind != RankEndKind::kNone;
+    if (!state.started_unix_ms) continue;
+    include(longest_ms, not_negative(*state.last_event_unix_ms - *state.started_unix_ms));
+  }
   for (const Rank& rank : ranks_) {
     const RankSummary& own = rank.largest;
-    include_least(summary.steps, std::optional<int64_t>(rank.step_count));
     include(summary.memory_allocated_bytes_max, own.memory_allocated_bytes_max);
     include(summary.memory_reserved_bytes_max, own.memory_reserved_bytes_max);
     include_least(summary.memory_allocated_bytes_min, own.memory_allocated_bytes_max);
@@ -261,18 +303,14 @@ void AttemptFigures::summarise_ranks(AttemptSummary& summary, bool has_ended) co
     include(summary.memory_allocated_bytes_forward_max, own.memory_allocated_bytes_forward);
     include_least(summary.memory_allocated_bytes_forward_min, own.memory_allocated_bytes_forward);
     include(summary.memory_reserved_bytes_forward_max, own.memory_reserved_bytes_forward);
-    all_ended = all_ended && rank.has_ended;
-    if (rank.started_unix_ms) {
-      include(longest_ms, not_negative(rank.last_unix_ms - *rank.started_unix_ms));
-    }
   }
   if (all_ended || has_ended) summary.total_time_ms = longest_ms;
 }
 
-void AttemptFigures::summarise_devices(AttemptSummary& summary) const {
+void AttemptReports::summarise_devices(AttemptSummary& summary) const {
   std::set<std::pair<std::string, std::string>> own_gpus;
   for (const Rank& rank : ranks_) {
-    if (!rank.gpu.empty()) own_gpus.emplace(rank.host, rank.gpu);
+    if (!rank.facts.gpu.empty()) own_gpus.emplace(rank.facts.host, rank.facts.gpu);
   }
   Device gpus;
   Device processors;
@@ -299,11 +337,11 @@ constexpr double kLeastMeasuredTimeMs = 500;
 
 // Ranks may share CPUs. Other processes had the busy time of a rank's CPUs, less the time of all
 // ranks on these CPUs.
-void AttemptFigures::summarise_cpu_use(AttemptSummary& summary) const {
+void AttemptReports::summarise_cpu_use(AttemptSummary& summary) const {
   std::map<std::pair<std::string, std::string>, double> own_time_ms;  // by host and CPUs
   for (const Rank& rank : ranks_) {
     if (!rank.cpu_use || !(rank.cpu_use->measured_time_ms >= kLeastMeasuredTimeMs)) return;
-    own_time_ms[{rank.host, rank.cpu_use->cpus}] += rank.cpu_use->cpu_time_ms;
+    own_time_ms[{rank.facts.host, rank.cpu_use->cpus}] += rank.cpu_use->cpu_time_ms;
   }
   for (const Rank& rank : ranks_) {
     const CpuUse& use = *rank.cpu_use;
@@ -312,7 +350,7 @@ void AttemptFigures::summarise_cpu_use(AttemptSummary& summary) const {
               100 * *use.run_queue_wait_time_ms / use.measured_time_ms);
     }
     if (!use.cpus_busy_time_ms || use.cpu_count <= 0) continue;
-    const double others_ms = *use.cpus_busy_time_ms - own_time_ms[{rank.host, use.cpus}];
+    const double others_ms = *use.cpus_busy_time_ms - own_time_ms[{rank.facts.host, use.cpus}];
     const double capacity_ms = use.measured_time_ms * static_cast<double>(use.cpu_count);
     include(summary.cpu_time_others_percent, std::max(0.0, 100 * others_ms / capacity_ms));
   }
