@@ -5,13 +5,11 @@ The templates resemble published ones. The expected labels come from the same te
 generation %}` around each answer and the token that ends it."""
 
 import json
-import random
 import shutil
 import sys
 
 import pytest
-from conftest import ENDS
-from test_prepared import chatml, texts, written  # noqa: F401
+from test_prepared import chatml, written  # noqa: F401
 from tokenizers import AddedToken, Tokenizer
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
@@ -147,13 +145,12 @@ def with_generation(template):
 
 @pytest.fixture
 def folder_of(tmp_path, byte_level):
-    """folder_of(template, special) writes the folder `name` with the template and a byte-level BPE with
-    these special tokens. Returns the tokenizer as transformers reads it."""
-    return lambda template, special, name="tokenizer", in_config=False: write_folder(
-        tmp_path / name, byte_level(special), template, special, in_config)
+    """folder_of(template, special) writes a folder with the template and a byte-level BPE with these
+    special tokens. Returns the tokenizer as transformers reads it."""
+    return lambda template, special: write_folder(tmp_path / "tokenizer", byte_level(special), template, special)
 
 
-def write_folder(path, tokenizer, template, special, in_config):
+def write_folder(path, tokenizer, template, special, in_config=False):
     tokenizer.add_tokens([AddedToken(text, special=False, normalized=False) for text in ("<think>", "</think>")])
     fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token=special[0], eos_token=special[-1])
     fast.chat_template = template
@@ -163,46 +160,6 @@ def write_folder(path, tokenizer, template, special, in_config):
         config = json.loads((path / "tokenizer_config.json").read_text())
         (path / "tokenizer_config.json").write_text(json.dumps(config | {"chat_template": template}))
     return fast
-
-
-def random_chats(seed, count, shape):
-    chosen = random.Random(seed)
-    chats = []
-    for i in range(count):
-        def text():
-            return chosen.choice(ENDS) + chosen.choice(texts(i)) + chosen.choice(ENDS)
-
-        turns = [{"role": role, "content": text()} for _ in range(chosen.randint(1, 3)) for role in ("user", "assistant")]
-        if shape == "qwen3":
-            for turn in turns[1::2]:
-                turn["content"] = turn["content"].strip()
-                if chosen.random() < 0.4:
-                    turn["content"] = f"<think>\n{chosen.choice(texts(i)).strip()}\n</think>\n\n" + turn["content"]
-        if chosen.random() < 0.5:
-            turns.insert(0, {"role": "system", "content": text()})
-        if chosen.random() < 0.2:
-            turns.pop()
-        chats.append(turns)
-    return chats
-
-
-@pytest.mark.parametrize("marks", ["answers", "generation"])
-@pytest.mark.parametrize("shape", SHAPES)
-def test_chats_by_the_template_of_the_tokenizer(prepare, folder_of, tmp_path, shape, marks):
-    template, special = SHAPES[shape]
-    reference = folder_of(with_generation(template), special, "reference")
-    own = with_generation(template) if marks == "generation" else without_generation(template)
-    fast = folder_of(own, special, in_config=shape == "qwen2.5")
-    chats = random_chats(3, 80, shape)
-    file = tmp_path / ("chats.parquet" if shape == "mistral" else "chats.jsonl")
-    prepared = prepare({"kind": "messages", "train": written(file, [{"messages": turns} for turns in chats]),
-                        "tokenizer": str(tmp_path / "tokenizer")})
-    for turns, tokens, labels in zip(chats, prepared.tokens, prepared.labels, strict=True):
-        assert tokens == fast.apply_chat_template(turns)["input_ids"]
-        expected = reference.apply_chat_template(turns, return_dict=True, return_assistant_tokens_mask=True)
-        mask = expected["assistant_masks"]
-        assert any(mask) == any(turn["role"] == "assistant" for turn in turns)
-        assert labels == [token if trained else -100 for token, trained in zip(tokens, mask)], turns
 
 
 CHATS = [{"messages": [{"role": "user", "content": "Two plus two?"}, {"role": "assistant", "content": "Four."}]}]

@@ -1,17 +1,10 @@
 """Text is tokenized once, even if several commands need it."""
 
-import contextlib
-import fcntl
 import json
-import os
-import pathlib
 import subprocess
 
-import pyarrow
-import pyarrow.parquet
-import pytest
 import yaml
-from conftest import HEADER_BYTES, ROOT, read_prepared
+from conftest import ROOT, read_prepared
 
 TOKENIZER = ROOT / "experiments/data/chess/tokenizer.model"
 
@@ -102,56 +95,3 @@ def test_tokens_need_nothing_prepared(runner, tmp_path):
     (tmp_path / "train.bin").write_bytes(bytes(400))
     out, _ = start(runner, experiment(tmp_path, kind="tokens", train=str(tmp_path)), tmp_path).communicate()
     assert "nothing to prepare" in out
-
-
-def open_files(process):
-    for each in pathlib.Path(f"/proc/{process.pid}/fd").iterdir():
-        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
-            yield pathlib.Path(os.readlink(each))
-
-
-@contextlib.contextmanager
-def held_at_the_lock(runner, file, results):
-    """Yields a runner that has checked the data, but waits for the lock before it tokenizes the
-    data."""
-    prepared = results / "prepared"
-    prepared.mkdir(parents=True)
-    with (prepared / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        process = start(runner, file, results)
-        while prepared / ".lock" not in open_files(process):
-            assert process.poll() is None, process.communicate()
-        yield process
-
-
-@pytest.mark.parametrize("name", ["texts.jsonl", "texts.parquet"])
-def test_data_that_is_overwritten_meanwhile_gets_no_name_of_what_it_was(runner, tmp_path, name):
-    texts, results = tmp_path / name, tmp_path / "results"
-
-    def write(words):
-        records = [{"text": words}] * 20
-        if texts.suffix == ".parquet":
-            pyarrow.parquet.write_table(pyarrow.Table.from_pylist(records), texts)
-        else:
-            texts.write_text("".join(json.dumps(record) + "\n" for record in records))
-
-    write("1. e4 e5")
-    file = experiment(tmp_path, kind="text", train=str(texts), tokenizer=str(TOKENIZER))
-    with held_at_the_lock(runner, file, results) as process:
-        write("1. d4 d5")
-    _, errors = process.communicate()
-    assert process.returncode == 2
-    assert name in errors and "changed during this call" in errors
-    assert [each.name for each in (results / "prepared").iterdir()] == [".lock"]
-
-
-def test_a_prepared_file_whose_tokens_are_zeroed_is_made_again(runner, tmp_path):
-    texts = tmp_path / "texts.txt"
-    texts.write_text("1. e4 e5\n" * 20)
-    file = experiment(tmp_path, kind="text", train=str(texts), tokenizer=str(TOKENIZER))
-    start(runner, file, tmp_path / "results").communicate()
-    made, = (tmp_path / "results/prepared").glob("*.tokens")
-    whole = made.read_bytes()
-    made.write_bytes(whole[:HEADER_BYTES + 80] + bytes(80) + whole[HEADER_BYTES + 160:])
-    out, _ = start(runner, file, tmp_path / "results").communicate()
-    assert "made " in out and made.read_bytes() == whole

@@ -79,28 +79,6 @@ def test_text(prepare, pieces, tmp_path, name):
     assert prepared.tokens == prepared.labels == expected
 
 
-@pytest.mark.parametrize("template", [None, {"with_input": "{input} / {instruction} {x} =\n",
-                                             "without_input": "Q: {instruction}\nA: "}])
-def test_instructions(prepare, pieces, tmp_path, template):
-    processor, tokenizer = pieces
-    records = [{"instruction": instruction, "input": chosen, "output": output} for instruction, chosen, output in
-               zip(texts(2), [*texts(3, 20), *[""] * 20], texts(4))]
-    del records[-1]["input"]
-    file = tmp_path / "alpaca.json"
-    file.write_text(json.dumps(records))
-    data = {"kind": "instructions", "train": str(file), "tokenizer": str(tokenizer), "split_special_tokens": True}
-    prepared = prepare(data | ({"template": template} if template else {}))
-    for record, tokens, labels in zip(records, prepared.tokens, prepared.labels, strict=True):
-        prompts = template or ALPACA
-        prompt = prompts["with_input" if record.get("input") else "without_input"]
-        prompt = prompt.replace("{instruction}", "\0i").replace("{input}", "\0j")
-        prompt = prompt.replace("\0i", record["instruction"]).replace("\0j", record.get("input", ""))
-        untrained = 1 + len(processor.encode(prompt))
-        expected = [1, *processor.encode(prompt + record["output"]), 2]
-        assert tokens == expected
-        assert labels == masked(expected, untrained)
-
-
 @pytest.mark.parametrize("template", [None, {"with_input": "{system}|{input}|{instruction}>", "without_input": "{system|You help.}{instruction}>"}])
 @pytest.mark.parametrize("name", ["a.jsonl", "a.parquet"])
 def test_instructions_with_system_and_history(prepare, pieces, tmp_path, template, name):
@@ -162,31 +140,6 @@ def test_a_system_or_history_that_cannot_be_written_is_refused(try_prepare, piec
     done, _ = try_prepare({"kind": "instructions", "tokenizer": str(pieces[1]), "template": {"without_input": "{instruction}"},
                            "train": written(tmp_path / "a.jsonl", [{"instruction": "i", "output": "o"} | record])})
     assert done.returncode == 2 and f"a.jsonl:1: {problem}" in done.stderr
-
-
-def test_summaries(prepare, pieces, tmp_path):
-    """Texts are cleaned as in PyTorch's tutorial of T5 with FSDP. The prefix is that of T5's
-    paper."""
-
-    def clean(text):
-        for part in ("Example of text:", "Example of Summary:", "\n", "``", '"'):
-            text = text.replace(part, "")
-        return text
-
-    processor, tokenizer = pieces
-    rows = [["headline", "title", "text"]]
-    rows += [[headline + " Example of Summary:", "t", f'``{text}"\n{text}'] for headline, text in
-             zip(texts(5), texts(6))]
-    file = tmp_path / "wikihow.csv"
-    with file.open("w", newline="") as out:
-        csv.writer(out).writerows(rows)
-    prepared = prepare({"kind": "wikihow", "train": str(file), "tokenizer": str(tokenizer),
-                        "input_length": 60, "target_length": 20, "split_special_tokens": True})
-    for (headline, _, text), tokens, labels in zip(rows[1:], prepared.tokens, prepared.labels, strict=True):
-        source = [*processor.encode("summarize: " + clean(text))[:59], 2]
-        target = [*processor.encode(clean(headline))[:19], 2]
-        assert tokens == source + target
-        assert labels == [-100] * len(source) + target
 
 
 RENAMED = [
@@ -268,54 +221,6 @@ SPECIAL = {"llama2": ["<s>", "</s>"],
            "chatml": ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]}
 
 
-def tokenizer_token(tokenizer, text):
-    """Returns the added token of this text, with all its attributes."""
-    return next(token for token in tokenizer.get_added_tokens_decoder().values() if token.content == text)
-
-
-@pytest.fixture(params=[(form, strips) for form in TEMPLATES for strips in (False, True)],
-                ids=lambda param: param[0] + ("-strips" if param[1] else ""))
-def chat_tokenizer(request, tmp_path, byte_level):
-    """Returns the format, and a byte-level BPE with the format's special tokens: as transformers
-    reads it, and its folder. With `strips`, each special token also takes the white space around
-    it."""
-    form, strips = request.param
-    special = SPECIAL[form]
-    tokenizer = byte_level(special, strips)
-    folder = tmp_path / "tokenizer"
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token=tokenizer_token(tokenizer, special[0]),
-                                   eos_token=tokenizer_token(tokenizer, special[1]))
-    fast.chat_template = TEMPLATES[form]
-    fast.save_pretrained(folder)
-    return form, fast, folder
-
-
-@pytest.mark.parametrize("name", ["chats.jsonl", "chats.parquet"])
-def test_chats(prepare, chat_tokenizer, tmp_path, name):
-    form, fast, folder = chat_tokenizer
-    chosen = random.Random(7)
-    chats = []
-    for i in range(60):
-        turns = [{"role": role, "content": chosen.choice(ENDS) + chosen.choice(texts(i)) + chosen.choice(ENDS)}
-                 for _ in range(chosen.randint(1, 3)) for role in ("user", "assistant")]
-        if chosen.random() < 0.5:
-            turns.insert(0, {"role": "system", "content": chosen.choice(texts(i))})
-        if chosen.random() < 0.2:
-            turns.pop()
-        chats.append(turns)
-    file = tmp_path / name
-    if name == "chats.parquet":
-        pyarrow.parquet.write_table(pyarrow.table({"messages": chats}), file)
-    else:
-        file.write_text("\n".join(json.dumps({"messages": turns}) for turns in chats))
-    prepared = prepare({"kind": "messages", "format": form, "train": str(file), "tokenizer": str(folder)})
-    for turns, tokens, labels in zip(chats, prepared.tokens, prepared.labels, strict=True):
-        expected = fast.apply_chat_template(turns, return_dict=True, return_assistant_tokens_mask=True)
-        assert tokens == expected["input_ids"]
-        mask = expected["assistant_masks"]
-        assert labels == [token if trained else -100 for token, trained in zip(tokens, mask)]
-
-
 ANSWERS = [[{"role": "user", "content": "Two plus two?"}, {"role": "assistant", "content": "Four."}],
            [{"role": "system", "content": "Be short."}, {"role": "user", "content": "And three?"},
             {"role": "assistant", "content": "Seven."}]]
@@ -323,7 +228,7 @@ ANSWERS = [[{"role": "user", "content": "Two plus two?"}, {"role": "assistant", 
 
 @pytest.fixture
 def chatml(tmp_path, byte_level) -> str:
-    """A folder like chat_tokenizer's, for ChatML, without a template."""
+    """A folder with a byte-level BPE and ChatML's special tokens, without a template."""
     fast = PreTrainedTokenizerFast(tokenizer_object=byte_level(SPECIAL["chatml"]), eos_token=SPECIAL["chatml"][-1])
     fast.save_pretrained(tmp_path / "tokenizer")
     return str(tmp_path / "tokenizer")

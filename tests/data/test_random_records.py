@@ -6,8 +6,8 @@ import random
 
 import folders
 import pytest
-from conftest import ENDS
-from test_chat_templates import SHAPES, with_generation, without_generation
+from conftest import ENDS, TEXTS
+from test_chat_templates import SHAPES, with_generation, without_generation, write_folder
 from test_prepared import ALPACA, SPECIAL, TEMPLATES, masked, written
 from texts import insert, text
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
@@ -131,23 +131,46 @@ def test_the_first_token_of_an_answer_to_mistral(try_prepare, tmp_path):
     assert prepared.labels == [[-100] * 7 + [10379, 29491, 2]]
 
 
-FORMATS = {form: (TEMPLATES[form], SPECIAL[form]) for form in TEMPLATES}
+def format_folder(path, tokenizer, form):
+    """Writes a folder for a data.format. Returns its tokenizer as transformers reads it."""
+    added = {token.content: token for token in tokenizer.get_added_tokens_decoder().values()}  # with their attributes
+    bos, eos = (added[text] for text in SPECIAL[form][:2])
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token=bos, eos_token=eos)
+    fast.save_pretrained(path)
+    fast.chat_template = TEMPLATES[form]
+    return fast
+
+
+def for_qwen3(rng, turns, is_usual):
+    """Returns turns for a template that moves and drops reasoning, and strips line feeds of answers. If not usual, some
+    answers have reasoning."""
+    def answer():
+        plain, thought = (rng.choice(TEXTS).strip() or "x" for _ in range(2))
+        return f"<think>\n{thought}\n</think>\n\n{plain}" if rng.random() < 0.4 else plain
+
+    return [(role, said.strip("\n") if is_usual or role != "assistant" else answer()) for role, said in turns]
 
 
 @FEW_AND_MANY
-@pytest.mark.parametrize("name", [*FORMATS, *SHAPES])
-def test_chats_by_format_and_template(try_prepare, tmp_path, byte_level, name, count):
+@pytest.mark.parametrize("is_usual", [True, False])
+@pytest.mark.parametrize("name", [*TEMPLATES, *SHAPES])
+def test_chats_by_format_and_template(try_prepare, tmp_path, byte_level, name, is_usual, count):
+    """If not usual, a format's special tokens take the white space around them. A template marks its answers, and is in
+    tokenizer_config.json."""
     rng = random.Random(f"{name} {count}")
-    template, special = FORMATS.get(name) or SHAPES[name]
-    fast = PreTrainedTokenizerFast(tokenizer_object=byte_level(special), bos_token=special[0],
-                                   eos_token=special[1 if name in FORMATS else -1])
-    fast.chat_template = without_generation(template)
-    fast.save_pretrained(tmp_path / "tokenizer")
-    fast.chat_template = template if name in FORMATS else with_generation(template)
     chats = [turns_in_turn(rng) for _ in range(count)]
-    if name == "qwen3":  # its template moves and drops reasoning, and strips line feeds of answers
-        chats = [[(role, said.strip("\n")) for role, said in turns] for turns in chats]
-    data = {"tokenizer": str(tmp_path / "tokenizer")} | ({"format": name} if name in FORMATS else {})
+    folder = tmp_path / "tokenizer"
+    data = {"tokenizer": str(folder)}
+    if name in TEMPLATES:
+        fast = format_folder(folder, byte_level(SPECIAL[name], not is_usual), name)
+        data["format"] = name
+    else:
+        template, special = SHAPES[name]
+        fast = write_folder(tmp_path / "reference", byte_level(special), with_generation(template), special)
+        own = without_generation(template) if is_usual else with_generation(template)
+        write_folder(folder, byte_level(special), own, special, in_config=not is_usual)
+    if name == "qwen3":
+        chats = [for_qwen3(rng, turns, is_usual) for turns in chats]
     assert_chats_equal(try_prepare, tmp_path, data, chats, lambda turns: template_tokens(fast, turns), rng)
 
 
@@ -195,6 +218,7 @@ def test_records(try_prepare, tmp_path, byte_level, kind, split, count):
     end = fast.eos_token_id
     data = {"kind": kind, "tokenizer": str(tmp_path), "train": written(tmp_path / "a.jsonl", records),
             "split_special_tokens": split} | ({"template": template} if template and kind == "instructions" else {})
+    data |= {"input_length": 60, "target_length": 20} if kind == "wikihow" else {}
     done, prepared = try_prepare(data)
     assert done.returncode == 0, done.stderr
     said = " ".join(done.stdout.split())
@@ -203,8 +227,8 @@ def test_records(try_prepare, tmp_path, byte_level, kind, split, count):
         if kind == "text":
             expected, untrained = [*ids(record["text"]), end], 0
         elif kind == "wikihow":
-            source = [*ids("summarize: " + clean(record["text"]))[:511], end]
-            expected, untrained = source + [*ids(clean(record["headline"]))[:149], end], len(source)
+            source = [*ids("summarize: " + clean(record["text"]))[:59], end]
+            expected, untrained = source + [*ids(clean(record["headline"]))[:19], end], len(source)
         else:
             prompt = (template or ALPACA)["with_input" if record.get("input") else "without_input"].replace("{system}", "")
             prompt = prompt.replace("{instruction}", "\0i").replace("{input}", "\0j")
