@@ -61,32 +61,6 @@ def test_scalars_equal_sqlite(workplace, export):
         "select started_unix_ms / 1000.0 as s from attempts where run = 3")[0]["s"]
 
 
-def test_communication_is_that_of_the_slowest_rank(workplace, export):
-    rows = workplace.rows("select step, communication_time_ms as value from steps "
-                          "where run = 1 and rank = 2 order by step")
-    found = read(workplace.run_folder(export, 1)).Scalars("time/communication_time_ms")
-    assert [(scalar.step, scalar.value) for scalar in found] == [
-        (row["step"], float32(row["value"])) for row in rows]
-
-
-def test_devices_have_their_curves(workplace, export):
-    accumulator = read(workplace.run_folder(export, 1))
-    devices = [tag for tag in accumulator.Tags()["scalars"] if tag.startswith("device/")]
-    assert sorted(devices) == ["device/cpu/memory_used_bytes", "device/cpu/utilization_percent",
-                               "device/gpu:0/memory_used_bytes", "device/gpu:0/power_watts",
-                               "device/gpu:0/utilization_percent"]
-    [power] = accumulator.Scalars("device/gpu:0/power_watts")
-    assert (power.step, power.value) == (6, 300.125)
-
-
-def test_a_resumed_run_is_one_curve(workplace, export):
-    attempts = workplace.rows("select attempt, min(step) as first, max(step) as last from steps "
-                              "where run = 2 group by attempt order by attempt")
-    assert [row["attempt"] for row in attempts] == [1, 2] and attempts[1]["first"] > 1
-    losses = read(workplace.run_folder(export, 2)).Scalars("train/loss")
-    assert [scalar.step for scalar in losses] == [1, 2, 3, 4, 5, 6]
-
-
 def test_the_specification_is_shown_as_text(workplace, export):
     folder = workplace.run_folder(export, 1)
     [run] = workplace.rows("select folder from runs where id = 1")
