@@ -11,7 +11,7 @@ import numpy
 import pytest
 import torch
 from agreement import assert_close
-from checkpoints import FAMILIES, SEQUENCE_LENGTH, STEPS, TOTAL_BATCH, copy_with_changed_tensor, copy_without_last_layer
+from checkpoints import FAMILIES, STEPS, TOTAL_BATCH, copy_with_changed_tensor, copy_without_last_layer
 from cover import pairwise_product
 from test_against_transformers import Case
 from trainer import events_file, log_file, of_kind, read_events, read_run, start, train, wait_for, wait_for_text, \
@@ -203,60 +203,16 @@ def refusal(trainer: Path, spec: dict, checkpoint: Path, folder: Path) -> str:
     return log_file(folder, 0).read_text()
 
 
-@pytest.mark.parametrize(
-    "key, value, said",
-    [
-        ("data.shuffle", False, "data.shuffle true; the run's is false"),
-        ("data.rows", "pad_to_longest", "data.rows pad; the run's is pad_to_longest"),
-        ("train.seed", 2, "train.seed 1; the run's is 2"),
-        ("evaluation.fraction", 0.25, "evaluation.fraction 0; the run's is 0.25"),
-        ("optimizer.state_dtype", "int8", "optimizer.state_dtype null; the run's is int8"),
-        ("optimizer.learning_rate", 0.5, "; the run's is 0.5; resume with the same"),
-        ("batch.total", 48, f"batch.total {TOTAL_BATCH}; the run's is 48"),
-        ("checkpoint.state_dict", "full", None),
-    ],
-)
-def test_other_keys_are_refused_if_they_decide_losses(trainer, written_shuffled, tmp_path, key, value, said):
+def test_moved_data_go_on_and_other_data_are_refused(trainer, written_shuffled, tokens, tmp_path):
+    """trainer/checkpoint/basis_test.cpp tests which keys must be equal."""
     spec, run, checkpoint = written_shuffled
-    spec = with_key(spec, key, value)
-    if said is None:
-        assert resume(trainer, spec, checkpoint, tmp_path / "run").losses() == run.losses()[MIDDLE:]
-        return
-    message = refusal(trainer, spec, checkpoint, tmp_path / "run")
-    assert said in message and "resume with the same" in message, message
-
-
-@pytest.mark.parametrize("length", [SEQUENCE_LENGTH, SEQUENCE_LENGTH - 1])
-def test_other_data_are_refused(trainer, written_shuffled, tokens, tmp_path, length):
-    rows = numpy.load(tokens)[:, : length + 1].copy()
+    moved = with_key(spec, "data.train", str(shutil.copy(tokens, tmp_path / "moved.npy")))
+    assert resume(trainer, moved, checkpoint, tmp_path / "moved").losses() == run.losses()[MIDDLE:]
+    rows = numpy.load(tokens)
     rows[-1, -1] = (rows[-1, -1] + 1) % 97
     numpy.save(tmp_path / "other.npy", rows)
-    spec, _, checkpoint = written_shuffled
-    spec = with_key(spec, "data.train", str(tmp_path / "other.npy"))
-    spec = with_key(spec, "data.sequence_length", length)
-    message = refusal(trainer, spec, checkpoint, tmp_path / "run")
-    if length == SEQUENCE_LENGTH:
-        assert "training data of other contents" in message, message
-    else:
-        assert f"data.sequence_length {SEQUENCE_LENGTH}; the run's is {length}" in message, message
-
-
-def test_moved_data_and_a_longer_run_go_on(trainer, written_shuffled, tokens, tmp_path):
-    spec, run, checkpoint = written_shuffled
-    shutil.copy(tokens, tmp_path / "moved.npy")
-    spec = with_key(spec, "data.train", str(tmp_path / "moved.npy"))
-    spec = with_key(spec, "train.steps", STEPS + 2)
-    again = train(trainer, spec | {"resume": str(checkpoint)}, tmp_path / "run")
-    assert again.losses()[: STEPS - MIDDLE] == run.losses()[MIDDLE:]
-    assert len(again.losses()) == STEPS + 2 - MIDDLE
-
-
-def test_a_seed_that_orders_nothing_may_differ(trainer, uninterrupted, checkpoints, tokens,
-                                               tmp_path):
-    run, folder = uninterrupted(SINGLE)
-    spec = with_key(SINGLE.spec(checkpoints["plain"], tokens), "train.seed", 2)
-    again = resume(trainer, spec, folder / "checkpoints" / f"step-{MIDDLE}", tmp_path / "run")
-    assert again.losses() == run.losses()[MIDDLE:]
+    message = refusal(trainer, with_key(spec, "data.train", str(tmp_path / "other.npy")), checkpoint, tmp_path / "other")
+    assert "training data of other contents" in message and "resume with the same" in message, message
 
 
 def changed_state(checkpoint: Path, folder: Path, change) -> Path:
@@ -272,46 +228,20 @@ def changed_state(checkpoint: Path, folder: Path, change) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module", params=["full", "sharded"])
-def written_adapters(request, trainer, checkpoints, tokens, tmp_path_factory):
-    """The specification, the run and the checkpoint of a run with adapters."""
-    folder = tmp_path_factory.mktemp("adapters") / "run"
-    adapters = {"method": "lora", "lora": {"rank": 4, "targets": ["attention"]}}
-    spec = FSDP_4.spec(checkpoints["grouped_query"], tokens, **adapters, **written(request.param))
-    return spec, train(trainer, spec, folder), folder / "checkpoints" / f"step-{MIDDLE}"
+def test_adapters_go_on_with_the_same_base_elsewhere_and_with_no_other_one(trainer, checkpoints, tokens, tmp_path):
+    def with_adapters(case, base, *targets):
+        return case.spec(base, tokens, method="lora", lora={"rank": 4, "targets": targets}, **written("sharded"))
 
-
-def other_base(spec: dict, folder: Path) -> dict:
-    base = copy_with_changed_tensor(Path(spec["model"]["source"]), folder / "base",
-                                    "model.layers.2.mlp.down_proj.weight", lambda tensor: tensor[-1, -1].add_(0.01))
-    return with_key(spec, "model.source", str(base))
-
-
-def fewer_layers(spec: dict, folder: Path) -> dict:
-    return with_key(spec, "model.source", str(copy_without_last_layer(spec["model"]["source"], folder / "base")))
-
-
-@pytest.mark.parametrize("change, said", [
-    (other_base, "frozen weights of other values (model.source, or train.seed), digest "),
-    (fewer_layers, "model.config.num_hidden_layers 3; the run's is 2"),
-    (lambda spec, _: with_key(spec, "lora.alpha", 32), "lora.alpha 16; the run's is 32"),
-    (lambda spec, _: with_key(spec, "lora.use_rslora", True), "lora.use_rslora false; the run's is true"),
-    (lambda spec, _: with_key(spec, "lora.targets", ["q_proj", "v_proj"]), "the run's is [\"q_proj\", \"v_proj\"]"),
-    (lambda spec, _: spec | {"method": "qlora"}, "method lora; the run's is qlora"),
-])
-def test_a_run_over_something_else_is_refused(trainer, written_adapters, tmp_path, change, said):
-    spec, _, checkpoint = written_adapters
-    message = refusal(trainer, change(spec, tmp_path), checkpoint, tmp_path / "run")
-    assert said in message and "resume with the same" in message, message
-
-
-def test_the_same_base_elsewhere_goes_on_with_adapters(trainer, written_adapters, tmp_path):
-    spec, run, checkpoint = written_adapters
-    base = shutil.copytree(spec["model"]["source"], tmp_path / "base")
-    other = SINGLE.spec(base, spec["data"]["train"], method="lora",
-                        lora={"rank": 4, "targets": ["v_proj", "q_proj", "o_proj", "k_proj"]})
-    again = resume(trainer, other, checkpoint, tmp_path / "run")
+    base = checkpoints["grouped_query"]
+    run = train(trainer, with_adapters(FSDP_4, base, "attention"), tmp_path / "run")
+    checkpoint = tmp_path / "run/checkpoints" / f"step-{MIDDLE}"
+    elsewhere = with_adapters(SINGLE, shutil.copytree(base, tmp_path / "base"), "v_proj", "q_proj", "o_proj", "k_proj")
+    again = resume(trainer, elsewhere, checkpoint, tmp_path / "again")
     assert_close("loss", run.losses()[MIDDLE:], again.losses(), TOLERANCE)
+    other = copy_with_changed_tensor(base, tmp_path / "other", "model.layers.2.mlp.down_proj.weight",
+                                     lambda tensor: tensor[-1, -1].add_(0.01))
+    message = refusal(trainer, with_adapters(SINGLE, other, "attention"), checkpoint, tmp_path / "refused")
+    assert "frozen weights of other values" in message and "resume with the same" in message, message
 
 
 def test_a_checkpoint_of_an_older_version_goes_on(trainer, written_shuffled, tmp_path):
