@@ -125,6 +125,8 @@ TEST_CASE("ranks of which one reads other contents are refused by the key of the
     std::ofstream(ranks / (name + "/tokenizer.model"), std::ios::binary)
         << text_of(shipped) << (name == "a" ? "" : std::string("\x9a\x06\0", 3));  // unknown field
   }
+  std::filesystem::last_write_time(ranks / "b/tokens.npy",
+                                   std::filesystem::last_write_time(ranks / "a/tokens.npy"));
   const std::string tokens = "data: {kind: tokens, sequence_length: 16, train: ";
   SECTION("training data") {
     const auto with = [&](const std::string& file) { return tokens + in(file) + "}"; };

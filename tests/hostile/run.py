@@ -32,7 +32,7 @@ from tests.hostile.case import Case, Programs  # noqa: E402
 from tests.hostile.mounts import CannotMount  # noqa: E402
 
 KINDS = ("databases", "events", "checkpoints", "model_folders", "npy", "texts", "hub_cache", "calibrations",
-         "full_disks", "cgroup_limits", "experiments", "arguments", "environment", "mixed_ranks", "run_files")
+         "full_disks", "cgroup_limits", "experiments", "arguments", "environment", "launchers", "run_files")
 
 
 @dataclasses.dataclass
