@@ -135,10 +135,10 @@ double allocated_bytes(const Series* row) {
 
 MemoryFacts memory_facts(Rows rows) {
   MemoryFacts facts;
-  std::vector<ComparisonRow> doubled;
+  SeriesRows doubled;
   for (const Series* row : rows) {
     if (row->median.family_value) {
-      doubled.push_back(row->median);
+      doubled.push_back(row);
       continue;
     }
     const size_t count = out_of_memory_count(*row);

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "runner/table/names.h"
+
 namespace fsdp {
 
 std::string name_without_value(const ComparisonRow& row) {
@@ -20,41 +22,35 @@ std::string name_without_value(const ComparisonRow& row) {
 
 namespace {
 
-// True if a value that may fit is larger than all that are known to fit.
-bool may_be_larger(const DoublingResult& doubled, std::span<const ComparisonRow> rows) {
-  return std::ranges::any_of(rows, [&](const ComparisonRow& row) {
-    const bool is_known =
-        row.status == RunStatus::kFinished || row.status == RunStatus::kOutOfMemory;
-    return row.family_value && row.experiment == doubled.experiment &&
-           row.position == doubled.position && !is_known &&
-           *row.family_value > doubled.largest_that_fits.value_or(0) &&
-           (!doubled.smallest_that_does_not || *row.family_value < *doubled.smallest_that_does_not);
+// Returns the result of the rows of one point.
+DoublingResult result_of(const SeriesRows& rows) {
+  const ComparisonRow& first = rows.front()->median;
+  DoublingResult result{.name = name_without_value(first), .key = first.family_key};
+  auto& [name, key, largest, smallest, may_be_larger] = result;
+  std::vector<int64_t> unknown;
+  for (const Series* row : rows) {
+    const int64_t value = *row->median.family_value;
+    if (row->median.status == RunStatus::kFinished) {
+      largest = std::max(largest.value_or(value), value);
+    } else if (row->median.status == RunStatus::kOutOfMemory) {
+      smallest = std::min(smallest.value_or(value), value);
+    } else {
+      unknown.push_back(value);
+    }
+  }
+  may_be_larger = std::ranges::any_of(unknown, [&](int64_t value) {
+    return value > largest.value_or(0) && value < smallest.value_or(value + 1);
   });
+  return result;
 }
 
 }  // namespace
 
-std::vector<DoublingResult> doubling_results(std::span<const ComparisonRow> rows) {
-  std::vector<DoublingResult> all;
-  for (const ComparisonRow& row : rows) {
-    if (!row.family_value) continue;
-    auto found = std::ranges::find_if(all, [&](const DoublingResult& other) {
-      return other.experiment == row.experiment && other.position == row.position;
-    });
-    if (found == all.end()) {
-      all.push_back({row.experiment, row.position, name_without_value(row), row.family_key});
-      found = std::prev(all.end());
-    }
-    if (row.status == RunStatus::kFinished) {
-      auto& largest = found->largest_that_fits;
-      largest = std::max(largest.value_or(*row.family_value), *row.family_value);
-    } else if (row.status == RunStatus::kOutOfMemory) {
-      auto& smallest = found->smallest_that_does_not;
-      smallest = std::min(smallest.value_or(*row.family_value), *row.family_value);
-    }
-  }
-  for (DoublingResult& doubled : all) doubled.may_be_larger = may_be_larger(doubled, rows);
-  return all;
+std::vector<DoublingResult> doubling_results(Rows rows) {
+  const auto point = [](const Series* row) {
+    return std::pair(row->median.experiment, row->median.position);
+  };
+  return mapped(grouped(rows, point), [](const auto& alike) { return result_of(alike.second); });
 }
 
 }  // namespace fsdp

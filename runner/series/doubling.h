@@ -1,11 +1,10 @@
 #pragma once
 
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
-#include "runner/store/comparison.h"
+#include "runner/series/series.h"
 
 namespace fsdp {
 
@@ -15,16 +14,14 @@ std::string name_without_value(const ComparisonRow& row);
 
 // The result of the runs of one point about a doubled key.
 struct DoublingResult {
-  std::string experiment{};
-  int64_t position = 0;  // of the point
-  std::string name{};    // of the point, without the value
-  std::string key{};     // "batch.size_per_rank"
+  std::string name{};  // of the point, without the value
+  std::string key{};   // "batch.size_per_rank"
   std::optional<int64_t> largest_that_fits{};
   std::optional<int64_t> smallest_that_does_not{};
   bool may_be_larger = false;  // a larger value may fit, but its run has no result
 };
 
-// Returns an entry for each point with a doubled key, in the order of the rows.
-std::vector<DoublingResult> doubling_results(std::span<const ComparisonRow> rows);
+// Returns an entry for each point, in the order of the rows. All rows have a doubled key.
+std::vector<DoublingResult> doubling_results(Rows rows);
 
 }  // namespace fsdp
