@@ -12,6 +12,7 @@
 #include <unordered_set>
 
 #include "base/text/config_error.h"
+#include "base/text/white_space.h"
 #include "formats/inputs/hub_inputs.h"
 #include "runner/experiment/doubling_series.h"
 #include "runner/experiment/drafts.h"
@@ -62,11 +63,8 @@ bool is_chosen(const Draft& draft, int64_t repeat, const Names& only) {
 std::vector<std::string> words_of_list(const std::string& list) {
   std::vector<std::string> words;
   std::istringstream stream(list);
-  for (std::string word; std::getline(stream, word, ',');) {
-    const size_t begin = word.find_first_not_of(' ');
-    if (begin == std::string::npos) continue;
-    words.push_back(word.substr(begin, word.find_last_not_of(' ') - begin + 1));
-  }
+  for (std::string word; std::getline(stream, word, ',');) words.emplace_back(stripped(word));
+  std::erase(words, "");
   return words;
 }
 

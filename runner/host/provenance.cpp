@@ -145,15 +145,11 @@ GitState parse(const std::string& output) {
 }  // namespace
 
 std::string environment_json(const std::map<std::string, std::string>& variables) {
-  std::string json = "{";
+  JsonObject json;
   for (const auto& [name, value] : variables) {
-    if (!matters(name)) continue;
-    if (json.size() > 1) json += ',';
-    append_json_string(json, name);
-    json += ':';
-    append_json_string(json, value);
+    if (matters(name)) json.add(name, value);
   }
-  return json + '}';
+  return json.text();
 }
 
 std::map<std::string, std::string> recorded_variables(const Provenance& provenance) {

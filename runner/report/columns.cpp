@@ -10,6 +10,7 @@
 
 #include "base/text/config_error.h"
 #include "base/text/utf8.h"
+#include "base/text/white_space.h"
 #include "contract/spec/yaml_value.h"
 #include "runner/table/names.h"
 #include "runner/table/number_text.h"
@@ -159,12 +160,6 @@ struct Condition {
   bool holds(const RunRow& row) const;
 };
 
-std::string trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(' ');
-  if (begin == std::string_view::npos) return {};
-  return std::string(text.substr(begin, text.find_last_not_of(' ') - begin + 1));
-}
-
 int lower_case(unsigned char c) { return std::tolower(c); }
 
 Condition read_condition(const std::string& text, std::span<const RunColumn> columns) {
@@ -180,9 +175,9 @@ Condition read_condition(const std::string& text, std::span<const RunColumn> col
     condition.refuse("has the operator '" + name + "'; allowed: = != < <= > >= ~");
   }
   condition.comparison = *known;
-  const std::string column = trimmed(std::string_view(text).substr(0, begin));
+  const std::string column(stripped(std::string_view(text).substr(0, begin)));
   condition.column = &find_column(columns, column, kOption);
-  condition.value = trimmed(std::string_view(text).substr(begin + name.size()));
+  condition.value = stripped(std::string_view(text).substr(begin + name.size()));
   // A number after a heading has the heading's unit.
   const bool is_plain = condition.value.find_first_not_of("0123456789.+-e") == std::string::npos;
   const std::string heading = heading_meant(*condition.column, column);
