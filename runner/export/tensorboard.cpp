@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/text/utf8.h"
+#include "contract/spec/run_spec_yaml.h"
 #include "runner/export/exported_run.h"
 
 namespace fsdp {
@@ -126,7 +127,7 @@ void write_tensorboard(const Store& store, const ComparisonRow& run,
   const int64_t started_unix_ms = run.started_unix_ms.value_or(0);
   OutputFile file(folder / fmt::format("events.out.tfevents.{}.fsdp-run", started_unix_ms / 1000));
   file.write(record_of(event(started_unix_ms).text(kEventFileVersion, "brain.Event:2")));
-  const std::string specification = "```yaml\n" + visible_lines(store.spec_text(run.run)) + "```\n";
+  const std::string specification = "```yaml\n" + visible_lines(to_yaml(run.spec)) + "```\n";
   file.write(record_of(
       event(started_unix_ms).message(kEventSummary, text_summary("specification", specification))));
   for (const Moment& moment : moments_of(store, run.run, static_cast<int>(*run.attempt))) {

@@ -64,12 +64,11 @@ nlohmann::ordered_json json_of(const Value& value) {
 
 void write_wandb(const Store& store, const ComparisonRow& run, const Origin& origin,
                  const std::filesystem::path& folder, const ExportOptions& options) {
-  const RunSpec spec = store.spec(run.run);
-  const WandbSpec& names = spec.wandb;
+  const WandbSpec& names = run.spec.wandb;
   const auto entity = first_given(names.entity, options.wandb.entity, origin, "WANDB_ENTITY");
   const auto project = first_given(names.project, options.wandb.project, origin, "WANDB_PROJECT");
 
-  nlohmann::ordered_json config = json_of(spec);
+  nlohmann::ordered_json config = json_of(run.spec);
   config["comparison"] = json_of(run);
   config["origin"] = json_of(origin);
   nlohmann::ordered_json about;
