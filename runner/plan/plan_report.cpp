@@ -46,22 +46,16 @@ std::string model_name(const ModelSpec& model) {
   return architecture.substr(0, architecture.find("For"));
 }
 
-// Returns the text of each row that has a plan, in the order of the rows, without duplicates.
+// Returns the text of each row that has a plan, each text once.
 template <typename TextOf>
-std::vector<std::string> distinct(const std::vector<PlannedRow>& rows, TextOf text_of) {
-  std::vector<std::string> texts;
-  for (const PlannedRow& row : rows) {
-    if (!row.plan) continue;
-    std::string text = text_of(row);
-    if (std::ranges::find(texts, text) == texts.end()) texts.push_back(std::move(text));
-  }
-  return texts;
+std::vector<std::string> texts_of(const std::vector<PlannedRow>& rows, TextOf text_of) {
+  return distinct(mapped(only(rows, [](auto& row) { return row.plan.has_value(); }), text_of));
 }
 
 // "1 and 4 ranks"
 std::string ranks_text(const std::vector<PlannedRow>& rows) {
   const auto counts =
-      distinct(rows, [](const PlannedRow& row) { return std::to_string(row.spec.strategy.ranks); });
+      texts_of(rows, [](const PlannedRow& row) { return std::to_string(row.spec.strategy.ranks); });
   return names_in_words(counts) + (counts == std::vector<std::string>{"1"} ? " rank" : " ranks");
 }
 
@@ -101,10 +95,9 @@ std::string uncalibrated_note(const std::vector<PlannedRow>& rows) {
   }
   if (times.empty()) return "";
   const auto [least, most] = std::ranges::minmax(times);
-  const std::string from = duration(least), to = duration(most);
   return fmt::format(
       "Without a calibration, the estimate for a step is about {}, whatever the strategy.",
-      from == to ? from : from + " to " + to);
+      range_text(duration(least), duration(most)));
 }
 
 // Returns the bytes that a rank takes beyond those that there are.
@@ -134,11 +127,10 @@ std::vector<std::pair<MemoryUse, int64_t>> largest_uses(const MemoryByUse& by_us
 
 // Returns the largest parts of the peak: "optimizer state 25.1 GiB, parameters 12.6 GiB".
 std::string composition_text(const MemoryByUse& by_use) {
-  std::vector<std::string> parts;
-  for (const auto& [use, bytes] : largest_uses(by_use) | std::views::take(3)) {
-    parts.push_back(in_words(name_of(use)) + ' ' + gib(bytes) + " GiB");
-  }
-  return fmt::format("{}", fmt::join(parts, ", "));
+  const auto text = [](const auto& use) {
+    return fmt::format("{} {} GiB", in_words(name_of(use.first)), gib(use.second));
+  };
+  return joined_texts(mapped(largest_uses(by_use) | std::views::take(3), text), ", ");
 }
 
 std::vector<Column> plan_columns() {
@@ -232,13 +224,13 @@ std::vector<Cell> cells_of(const PlannedRow& row) {
 // Empty if no row has a plan.
 std::vector<std::string> heading_of(const PlanReport& report) {
   std::vector<std::string> lines;
-  const auto models = distinct(report.rows, [](const PlannedRow& row) {
+  const auto models = texts_of(report.rows, [](const PlannedRow& row) {
     return visible_line(fmt::format("{} {}", model_name(row.spec.model),
                                     short_count(static_cast<double>(row.plan->parameter_count))));
   });
   if (models.empty()) return lines;
   const auto devices =
-      distinct(report.rows, [](const PlannedRow& row) { return visible_line(row.device); });
+      texts_of(report.rows, [](const PlannedRow& row) { return visible_line(row.device); });
   lines.push_back(
       fmt::format("{}{} on {}, planned for {}.",
                   report.profile.empty() ? "" : "Profile " + visible_line(report.profile) + ": ",
@@ -253,9 +245,6 @@ std::vector<std::string> heading_of(const PlanReport& report) {
 // Returns why rows do not fit, the rows' notes and the assumptions, each once.
 std::vector<std::string> notes_of(const std::vector<PlannedRow>& rows) {
   std::vector<std::string> notes;
-  const auto add = [&](std::string note) {
-    if (std::ranges::find(notes, note) == notes.end()) notes.push_back(std::move(note));
-  };
   std::map<std::string, std::vector<std::string>> without_plan;  // points, by problem
   for (const PlannedRow& row : rows) {
     if (!row.plan) {
@@ -264,21 +253,21 @@ std::vector<std::string> notes_of(const std::vector<PlannedRow>& rows) {
       const std::string why = host_fits(*row.plan) ? composition_text(row.plan->peak.by_use) +
                                                          " at " + moment_text(row.plan->peak)
                                                    : excess_text(*row.plan);
-      add(visible_line(row.point) + ": " + why + "; " + remedy_for(row.spec, *row.plan) + ".");
+      notes.push_back(fmt::format("{}: {}; {}.", row.point, why, remedy_for(row.spec, *row.plan)));
     }
-    for (const std::string& note : row.notes) add(visible_line(note));
+    std::ranges::copy(row.notes, std::back_inserter(notes));
     if (!row.plan) continue;
     for (const std::string& assumption : row.plan->assumptions) {
-      add("Assumption: " + visible_line(assumption) + ".");
+      notes.push_back("Assumption: " + assumption + ".");
     }
   }
-  for (std::string note : {host_memory_note(rows), uncalibrated_note(rows)}) {
-    if (!note.empty()) add(std::move(note));
-  }
+  notes.push_back(host_memory_note(rows));
+  notes.push_back(uncalibrated_note(rows));
   for (const auto& [problem, points] : without_plan) {
-    add(visible_line(fmt::format("No plan for {}: {}", fmt::join(points, ", "), problem)));
+    notes.push_back(fmt::format("No plan for {}: {}", fmt::join(points, ", "), problem));
   }
-  return notes;
+  std::erase(notes, "");
+  return distinct(mapped(notes, visible_line));
 }
 
 // --- the formats ---
@@ -311,27 +300,22 @@ JsonObject column_data(const Column& column) {
       .add("right", !column.is_left);
 }
 
-JsonObject run_data(const PlannedRow& row, const std::vector<Cell>& cells) {
-  std::vector<std::string> texts;
-  for (const Cell& cell : cells) texts.push_back(cell.text);
+JsonObject run_data(const PlannedRow& row) {
   JsonObject data;
   data.add("name", row.point);
   if (row.plan) data.add("plan", *row.plan);
-  return data.add("cells", texts);
+  return data.add("cells", mapped(cells_of(row), &Cell::text));
 }
 
 // Returns the page. html/plan.js reads its data.
 std::string page_of(const PlanReport& report) {
   const Table table = plan_table(report);
-  std::vector<JsonObject> columns, runs;
-  for (const Column& column : table.columns) columns.push_back(column_data(column));
-  for (const PlannedRow& row : report.rows) runs.push_back(run_data(row, cells_of(row)));
   return html_page({.title = "Plan of " + report.experiment,
                     .sections = kPlanSections,
                     .script = kPlanScript,
                     .data = JsonObject()
-                                .add("columns", columns)
-                                .add("runs", runs)
+                                .add("columns", mapped(table.columns, column_data))
+                                .add("runs", mapped(report.rows, run_data))
                                 .add("heading", table.blocks.front().introduction)
                                 .add("notes", table.notes)
                                 .add("remarks", report.remarks)

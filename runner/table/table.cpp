@@ -278,13 +278,12 @@ std::string table_latex(const Table& table) {
   for (const Table& part : divided(table, fit)) {
     text += latex_float(part, table.title, ++number);
   }
+  const auto add_paragraph = [&](const std::string& line) {
+    text += '\n' + latex_escaped(line) + "\\par\n";
+  };
   for (const Block& block : table.blocks) {
-    for (const std::string& line : block.introduction) {
-      text += '\n' + latex_escaped(line) + "\\par\n";
-    }
-    for (const std::string& line : block.legend) {
-      text += '\n' + latex_escaped(line) + "\\par\n";
-    }
+    std::ranges::for_each(block.introduction, add_paragraph);
+    std::ranges::for_each(block.legend, add_paragraph);
     for (const auto& [question, answer] : block.answers) {
       text += fmt::format("\n\\textbf{{{}:}} {}\\par\n", latex_escaped(question),
                           latex_escaped(answer));
@@ -293,9 +292,7 @@ std::string table_latex(const Table& table) {
   for (const Warning& warning : table.warnings) {
     text += "\n\\textbf{Warning:} " + latex_escaped(warning.text) + ".\\par\n";
   }
-  for (const std::string& line : table.notes) {
-    text += '\n' + latex_escaped(line) + "\\par\n";
-  }
+  std::ranges::for_each(table.notes, add_paragraph);
   return text;
 }
 
