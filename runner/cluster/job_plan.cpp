@@ -236,7 +236,9 @@ void DoubledRuns::write_choice(RunRecord run, const RunRecord& ended) {
 RunRecord DoubledRuns::run_of(Series& series, int64_t value) {
   RunRecord run = planned_run(list_, doubled_run(series.doubling, value), digest_);
   run.begins_anew = series.state.begins_anew;
-  const auto known = std::ranges::find(series.state.known, run.hash, &RunRecord::hash);
+  const auto known = std::ranges::find_if(series.state.known, [&](const RunRecord& other) {
+    return other.point == run.point && other.hash == run.hash;
+  });
   if (known == series.state.known.end()) {
     run.id = --last_id_;
     return run;

@@ -256,14 +256,13 @@ RunCall::RunCall(const RunArguments& options, Preparation& prepared)
       prepared_(prepared),
       predictions_(prepared.expansion, on_slurm_ ? std::nullopt : std::optional(prepared.host),
                    prepared.trainer, std::filesystem::absolute(options.results)),
-      planner_(
-          store_, prepared.digest,
-          {.device_kind = [this](const RunSpec& spec) { return device_kind_of(spec); },
-           .rerun = options.rerun,
-           .expected_value = [this](const auto& series,
-                                    const auto&) { return series->expected_largest(predict_); },
-           .skip_oversized = options.skip_oversized,
-           .say = say_}) {}
+      planner_(store_, prepared.digest,
+               {.device_kind = [this](const RunSpec& spec) { return device_kind_of(spec); },
+                .rerun = options.rerun,
+                .predict = predict_,
+                .skip_oversized = options.skip_oversized,
+                .say = say_,
+                .results = on_slurm_ ? std::filesystem::path() : options.results}) {}
 
 std::string RunCall::device_kind_of(const RunSpec& spec) const {
   if (on_slurm_) return slurm_device_kind(spec);

@@ -1,3 +1,4 @@
+// Decides which runs are launched. What follows from an ended run does not need the index.
 #include "runner/run/run_planner.h"
 
 #include <fmt/format.h>
@@ -6,14 +7,56 @@
 #include <cstdint>
 #include <iterator>
 #include <optional>
+#include <set>
+#include <string>
+#include <tuple>
 #include <utility>
 
+#include "base/files/digest.h"
 #include "base/system/log.h"
 #include "base/text/config_error.h"
+#include "contract/record/run_paths.h"
 #include "formats/inputs/inputs.h"
 #include "runner/run/planned_runs.h"
+#include "runner/store/results_unavailable.h"
+#include "runner/store/run_files.h"
 
 namespace fsdp {
+namespace {
+
+bool is_same_run(const RunRecord& one, const RunRecord& other) {
+  return std::tie(one.experiment, one.point, one.hash) ==
+         std::tie(other.experiment, other.point, other.hash);
+}
+
+// Returns a number that hardly any other run has. The index gives out smaller ones.
+int64_t rare_number(const RunRecord& run) {
+  constexpr int64_t kFirst = 100'000'000;
+  constexpr int64_t kCount = 400'000'000;
+  const std::string digest = text_digest(run.experiment + '\n' + run.point + '\n' + run.hash);
+  return kFirst + std::stoll(digest.substr(0, 8), nullptr, 16) % kCount;
+}
+
+// True if another run has the folder. The index finds a free one.
+bool is_taken(const std::filesystem::path& results, const RunRecord& run) {
+  const auto other = read_run(results, run.folder, [](const std::string&) {});
+  return other && !is_same_run(*other, run);
+}
+
+// Gives a run a status without an attempt.
+void write_status(const std::filesystem::path& results, const std::filesystem::path& folder,
+                  RunStatus status, const std::string& reason) {
+  const RunPaths paths(results / folder);
+  StatusNote note{.status = status, .reason = reason};
+  for (const int attempt : attempts_with_folder(paths)) {
+    note.attempts_begun += std::filesystem::exists(paths.launch_record(attempt)) ? 1 : 0;
+    note.attempts_ended += std::filesystem::exists(verdict_file(paths, attempt)) ? 1 : 0;
+  }
+  write_status(paths, note);
+}
+
+}  // namespace
+
 bool ValueSearch::take_result(const RunRecord& ended, RunStatus status) {
   if (status == RunStatus::kFinished) search.fits(*ended.family_value);
   if (status == RunStatus::kOutOfMemory) search.does_not_fit(*ended.family_value);
@@ -58,39 +101,36 @@ std::vector<RunRecord> RunPlanner::plan(const ExperimentRecord& record, const Ex
                                         std::vector<RunRecord> left_out) {
   list_ = record.name;
   series_.clear();
-  with_result_ = 0;
+  families_.clear();
   std::vector<Step> steps;
-  std::map<size_t, ValueSearch> waiting;  // by the index of the awaited step
   for (size_t i = 0; i < chosen.size(); ++i) {
     const auto& doubling = expansion.runs[i].doubling;
     if (!doubling) {
-      steps.push_back({std::move(chosen[i]), Decision::kLaunchUnlessResult});
+      steps.push_back({std::move(chosen[i])});
       continue;
     }
-    ValueSearch series{doubling, doubling->search(), std::move(chosen[i].spec)};
-    std::vector<Step> walked = begin(series);
-    const bool waits = !walked.empty() && walked.back().decision == Decision::kLaunch;
-    std::ranges::move(walked, std::back_inserter(steps));
-    if (waits) waiting.emplace(steps.size() - 1, std::move(series));
+    std::ranges::move(begin({doubling, doubling->search(), std::move(chosen[i].spec)}),
+                      std::back_inserter(steps));
   }
   std::vector<RunRecord> planned;
   for (const Step& step : steps) planned.push_back(step.run);
   std::ranges::move(left_out, std::back_inserter(planned));
-  for (Step& step : steps_left_out(expansion)) planned.push_back(std::move(step.run));
-
+  // The values of doubled keys that --only leaves out stay in the list, and are not launched.
+  for (const Run& run : expansion.left_out) {
+    if (!run.doubling) continue;
+    for (Step& step : begin({run.doubling, run.doubling->search(), {}})) {
+      planned.push_back(std::move(step.run));
+    }
+  }
   std::vector<RunRecord> records = store_.plan(record, planned);
   std::vector<RunRecord> runs;
   for (size_t i = 0; i < steps.size(); ++i) {
-    if (!is_to_launch(steps[i], records[i])) {
-      ++with_result_;
-      continue;
+    pass_over(steps[i], records[i]);
+    if (auto run = launched(std::move(steps[i]), std::move(records[i]))) {
+      runs.push_back(std::move(*run));
     }
-    if (const auto series = waiting.find(i); series != waiting.end()) {
-      series_.emplace(records[i].id, std::move(series->second));
-    }
-    records[i].begins_anew = begins_anew(records[i]);
-    runs.push_back(std::move(records[i]));
   }
+  with_result_ = std::ssize(steps) - std::ssize(runs);
   return runs;
 }
 
@@ -108,12 +148,9 @@ std::optional<SearchState> RunPlanner::search_of(const RunRecord& run) const {
                     .smallest_that_does_not_fit = series.search.smallest_that_does_not_fit(),
                     .most = series.most,
                     .begins_anew = begins_anew(series)};
-  if (const auto known = known_out_of_memory(run)) state.too_large = known->value;
-  for (RunRecord& other : store_.runs()) {
-    const bool is_of_series =
-        other.experiment == list_ && other.family == run.family && other.position == run.position;
-    if (!is_of_series || other.id == run.id) continue;
-    state.known.push_back(std::move(other));
+  if (const RunRecord* known = smallest_out_of_memory(run)) state.too_large = known->family_value;
+  for (const RunOfFamily& other : families_.at(run.family)) {
+    if (other.run.experiment == list_) state.known.push_back(other.run);
   }
   return state;
 }
@@ -123,12 +160,10 @@ std::optional<RunRecord> RunPlanner::after(const RunRecord& ended, RunStatus sta
   if (found == series_.end()) return std::nullopt;
   ValueSearch series = found->second;
   if (!series.take_result(ended, status)) return std::nullopt;
-  for (Step& step : walk(series)) {
-    RunRecord record = store_.plan_one_more(list_, step.run);
-    if (!is_to_launch(step, record)) continue;
-    series_.insert_or_assign(record.id, std::move(series));
-    record.begins_anew = begins_anew(record);
-    return record;
+  note_result(ended, status);
+  for (Step& step : walk(std::move(series))) {
+    RunRecord record = add(step);
+    if (auto next = launched(std::move(step), std::move(record))) return next;
   }
   return std::nullopt;
 }
@@ -153,15 +188,32 @@ bool RunPlanner::begins_anew(const ValueSearch& series) const {
   return settings_.rerun && series.checked;
 }
 
-RunRecord RunPlanner::run_of(const ValueSearch& series, int64_t value) const {
-  return planned_run(list_, doubled_run(series.doubling, value), digest_);
+std::vector<RunOfFamily>& RunPlanner::family(const std::string& name) {
+  const auto [found, is_new] = families_.try_emplace(name);
+  if (is_new) found->second = store_.runs_of_family(name);
+  return found->second;
+}
+
+// Returns the value's run, with its record if there is one.
+RunRecord RunPlanner::run_of(const ValueSearch& series, int64_t value) {
+  RunRecord run = planned_run(list_, doubled_run(series.doubling, value), digest_);
+  run.experiment = list_;
+  for (const auto& [known, ran_out_on] : family(run.family)) {
+    if (!is_same_run(known, run)) continue;
+    run.id = known.id;
+    run.folder = known.folder;
+    run.status = known.status;
+    run.reason = known.reason;
+    run.attempt = known.attempt;
+  }
+  return run;
 }
 
 // Returns the steps of the values with results, then the steps to the next launch.
-std::vector<RunPlanner::Step> RunPlanner::begin(ValueSearch& series) {
+std::vector<RunPlanner::Step> RunPlanner::begin(ValueSearch series) {
   std::vector<Step> steps = recorded_steps(series);
   if (series.search.next()) expect(series);
-  std::ranges::move(walk(series), std::back_inserter(steps));
+  std::ranges::move(walk(std::move(series)), std::back_inserter(steps));
   return steps;
 }
 
@@ -170,11 +222,14 @@ std::vector<RunPlanner::Step> RunPlanner::begin(ValueSearch& series) {
 std::vector<RunPlanner::Step> RunPlanner::recorded_steps(ValueSearch& series) {
   std::vector<Step> steps;
   if (!series.doubling->is_refined() || begins_anew(series)) return steps;
-  const std::string family = series.doubling->family(digest_);
-  for (const int64_t value : store_.values_with_result(list_, family)) {
+  std::set<int64_t> values;
+  for (const auto& [run, ran_out_on] : family(series.doubling->family(digest_))) {
+    if (run.experiment == list_ && is_result(run.status)) values.insert(*run.family_value);
+  }
+  for (const int64_t value : values) {
     if (!series.doubling->is_in_range(value)) continue;
     try {
-      Step known{run_of(series, value)};
+      Step known{run_of(series, value), /*is_passed_over=*/true};
       const std::optional<bool> fits = is_known_to_fit(known);
       if (!fits) continue;
       *fits ? series.search.fits(value) : series.search.does_not_fit(value);
@@ -187,10 +242,10 @@ std::vector<RunPlanner::Step> RunPlanner::recorded_steps(ValueSearch& series) {
 
 // Sets the expected largest value. A refined search begins there. With --skip-oversized, nothing
 // above it is launched.
-void RunPlanner::expect(ValueSearch& series) {
+void RunPlanner::expect(ValueSearch& series) const {
   const bool is_refined = series.doubling->is_refined();
-  if (!settings_.expected_value || (!is_refined && !settings_.skip_oversized)) return;
-  const auto expected = settings_.expected_value(series.doubling, series.doubling->family(digest_));
+  if (!settings_.predict || (!is_refined && !settings_.skip_oversized)) return;
+  const auto expected = series.doubling->expected_largest(settings_.predict);
   if (settings_.skip_oversized) series.most = expected;
   if (!expected || !is_refined) return;
   series.search.expect_to_be_largest(*expected);
@@ -204,85 +259,100 @@ void RunPlanner::expect(ValueSearch& series) {
 }
 
 // Returns the steps from the present state of the search to its next launch, or to its end.
-std::vector<RunPlanner::Step> RunPlanner::walk(ValueSearch& series) {
+std::vector<RunPlanner::Step> RunPlanner::walk(ValueSearch series) {
   std::vector<Step> steps;
   const auto fits = [&](const RunRecord& run) {
-    Step step{run};
+    Step step{run, /*is_passed_over=*/true};
     const auto fits = begins_anew(series) ? std::nullopt : is_known_to_fit(step);
     if (fits) steps.push_back(std::move(step));
     return fits;
   };
-  const auto next =
+  auto next =
       next_to_launch(series, {.run_of = [&](int64_t value) { return run_of(series, value); },
                               .fits = fits,
                               .say = settings_.say});
-  if (next) steps.push_back({*next});
+  if (next) steps.push_back({.run = std::move(*next), .search = std::move(series)});
   return steps;
 }
 
-// Returns whether the step's run fits, and decides about the step. nullopt: it has to be launched.
+// Returns whether the run of a passed-over step fits, and sets the reason. nullopt: the run has to
+// be launched.
 std::optional<bool> RunPlanner::is_known_to_fit(Step& step) const {
   const RunRecord& run = step.run;
-  const auto record = store_.recorded_run(list_, run.point, run.hash);
-  if (record && record->status == RunStatus::kFinished) {
-    step.decision = Decision::kKeepResult;
-    return true;
-  }
-  const auto known = known_out_of_memory(run);
-  if (!known || known->value > *run.family_value) return std::nullopt;
-  const bool ran_out = record && record->status == RunStatus::kOutOfMemory && record->attempt > 0;
-  step.decision = ran_out ? Decision::kKeepResult : Decision::kRecordOutOfMemory;
-  step.reason = fmt::format(
+  if (run.status == RunStatus::kFinished) return true;
+  const RunRecord* known = smallest_out_of_memory(run);
+  if (!known || known->family_value > run.family_value) return std::nullopt;
+  const bool ran_out = run.status == RunStatus::kOutOfMemory && run.attempt > 0;
+  const std::string reason = fmt::format(
       "not launched: {}={} ran out of memory ('{}' of the experiment '{}'); --rerun launches it",
-      run.family_key, known->value, known->point, known->experiment);
+      run.family_key, *known->family_value, known->point, known->experiment);
+  if (!ran_out && reason != run.reason) step.reason = reason;
   return false;
 }
 
-// Returns the family's run of the smallest value that ran out of memory on the same devices.
-std::optional<KnownOutOfMemory> RunPlanner::known_out_of_memory(const RunRecord& run) const {
-  for (KnownOutOfMemory& known : store_.known_out_of_memory(run.family)) {
-    if (known.device_kind == settings_.device_kind(run.spec)) return known;
+// Returns the family's run of the smallest value that ran out of memory on the same devices, or
+// null.
+const RunRecord* RunPlanner::smallest_out_of_memory(const RunRecord& run) const {
+  const std::string devices = settings_.device_kind(run.spec);
+  const RunRecord* smallest = nullptr;
+  for (const auto& [other, ran_out_on] : families_.at(run.family)) {
+    if (ran_out_on != devices) continue;
+    if (!smallest || other.family_value < smallest->family_value) smallest = &other;
   }
-  return std::nullopt;
+  return smallest;
 }
 
-// Returns the steps of doubled keys that --only leaves out. Their runs stay in the experiment's
-// list, and are not launched.
-std::vector<RunPlanner::Step> RunPlanner::steps_left_out(const Expansion& expansion) {
-  std::vector<Step> steps;
-  for (const Run& run : expansion.left_out) {
-    if (!run.doubling) continue;
-    ValueSearch series{run.doubling, run.doubling->search(), std::nullopt};
-    std::ranges::move(begin(series), std::back_inserter(steps));
-  }
-  return steps;
+// Other searches in the family learn of a result, too.
+void RunPlanner::note_result(const RunRecord& ended, RunStatus status) {
+  std::vector<RunOfFamily>& runs = family(ended.family);
+  std::erase_if(runs, [&](const RunOfFamily& known) { return is_same_run(known.run, ended); });
+  RunOfFamily& noted = runs.emplace_back(
+      ended, status == RunStatus::kOutOfMemory ? settings_.device_kind(ended.spec) : "");
+  noted.run.status = status;
 }
 
-bool RunPlanner::is_to_launch(const Step& step, const RunRecord& record) {
-  const bool is_to_launch = decide(step, record);
+std::optional<RunRecord> RunPlanner::launched(Step step, RunRecord record) {
+  const bool is_wanted = step.search || settings_.rerun || !is_result(record.status);
+  const bool is_launched = is_wanted && !step.is_passed_over;
   log(LogLevel::kInfo, "plan",
       fmt::format("{}/{} {}: {}, is {}", record.experiment, record.point, record.hash.substr(0, 8),
-                  is_to_launch ? "to run" : "kept", name_of(record.status)));
-  return is_to_launch;
+                  is_launched ? "to run" : "kept", name_of(record.status)));
+  if (!is_launched) return std::nullopt;
+  if (step.search) series_.insert_or_assign(record.id, std::move(*step.search));
+  record.begins_anew = begins_anew(record);
+  return record;
 }
 
-// Returns whether to launch the run. Records an out-of-memory result if the run is known not to
-// fit.
-bool RunPlanner::decide(const Step& step, const RunRecord& record) {
-  switch (step.decision) {
-    case Decision::kLaunch:
-      return true;
-    case Decision::kLaunchUnlessResult:
-      return settings_.rerun || !is_result(record.status);
-    case Decision::kKeepResult:
-      return false;
-    case Decision::kRecordOutOfMemory:
-      if (record.reason == step.reason) return false;
-      store_.record_status(record.id, RunStatus::kOutOfMemory, step.reason);
-      settings_.say(record.point + ": " + step.reason);
-      return false;
+// Records an out-of-memory result of a run that is known not to fit.
+void RunPlanner::pass_over(const Step& step, const RunRecord& record) {
+  if (step.reason.empty()) return;
+  store_.record_status(record.id, RunStatus::kOutOfMemory, step.reason);
+  settings_.say(record.point + ": " + step.reason);
+}
+
+RunRecord RunPlanner::add(const Step& step) {
+  try {
+    RunRecord record = store_.plan_one_more(list_, step.run);
+    pass_over(step, record);
+    return record;
+  } catch (const ResultsUnavailable&) {
+    if (settings_.results.empty() || is_taken(settings_.results, step.run)) throw;
+    return add_to_files(step);
   }
-  return false;
+}
+
+// Adds a run without the index, which reads the files later.
+RunRecord RunPlanner::add_to_files(const Step& step) const {
+  const std::filesystem::path& results = settings_.results;
+  RunRecord record = step.run;
+  if (record.id == 0) record.id = rare_number(record);
+  write_run(results, record);
+  if (!step.reason.empty()) {
+    write_status(results, record.folder, RunStatus::kOutOfMemory, step.reason);
+    settings_.say(record.point + ": " + step.reason);
+  }
+  add_to_list(results, list_, record.folder, settings_.say);
+  return record;
 }
 
 }  // namespace fsdp

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -15,10 +16,6 @@
 #include "runner/store/store.h"
 
 namespace fsdp {
-
-// Returns the value of a doubled key in this family that is expected to be the largest that fits.
-using ExpectedValue = std::function<std::optional<int64_t>(
-    const std::shared_ptr<const DoublingSeries>&, const std::string& family)>;
 
 // The state of a search for the largest value of a doubled key. A job continues the search from it.
 struct SearchState {
@@ -67,15 +64,19 @@ struct KnownValues {
 std::optional<RunRecord> next_to_launch(ValueSearch& series, const KnownValues& known);
 
 // Decides which of an experiment's runs are launched: those without a result. The values of a
-// doubled key are launched one after the other, except values that are known not to fit.
+// doubled key are launched one after the other, except values that are known not to fit. plan()
+// reads what is known about a search's runs. The choices after that do not need the index.
 class RunPlanner {
  public:
   struct Settings {
     std::function<std::string(const RunSpec&)> device_kind;  // as AttemptStart has it
-    bool rerun = false;              // also launch runs with results and runs known not to fit
-    ExpectedValue expected_value{};  // where a search begins; empty: at its range's start
-    bool skip_oversized = false;     // launch nothing above the expected value
+    bool rerun = false;           // also launch runs with results and runs known not to fit
+    PredictRun predict{};         // says where a search begins; empty: at its range's start
+    bool skip_oversized = false;  // launch nothing above the value that is predicted to fit
     std::function<void(const std::string&)> say;
+    // The results folder, where after() may add a run while the index cannot be written. Empty:
+    // after() needs the index, because jobs know runs by its numbers.
+    std::filesystem::path results{};
   };
 
   RunPlanner(Store& store, FileDigest digest, Settings settings);
@@ -94,39 +95,47 @@ class RunPlanner {
   // Returns the search that waits for this run's result, if any.
   std::optional<SearchState> search_of(const RunRecord& run) const;
 
-  // Returns the run that follows an ended run of a doubled key. May be called again if its changes
-  // to the store were undone.
+  // Returns the run that follows an ended run of a doubled key, and adds it to the list. May be
+  // called again if it threw, or if its changes to the store were undone.
   std::optional<RunRecord> after(const RunRecord& ended, RunStatus status);
   // Continues the search after `ended` with `chosen`, the run that the job chose by itself.
   // `chosen` is in the store. Sets chosen.begins_anew.
   void job_chose(const RunRecord& ended, RunRecord& chosen);
 
  private:
-  enum class Decision { kLaunch, kLaunchUnlessResult, kKeepResult, kRecordOutOfMemory };
   struct Step {
     RunRecord run;
-    Decision decision = Decision::kLaunch;
-    std::string reason{};  // of kRecordOutOfMemory
+    bool is_passed_over = false;          // the search knows if the run fits
+    std::string reason{};                 // why, if it is to be recorded
+    std::optional<ValueSearch> search{};  // that waits for the run's result
   };
 
   bool begins_anew(const RunRecord& run) const;
   bool begins_anew(const ValueSearch& series) const;
-  RunRecord run_of(const ValueSearch& series, int64_t value) const;
-  std::vector<Step> begin(ValueSearch& series);
+  RunRecord run_of(const ValueSearch& series, int64_t value);
+  std::vector<Step> begin(ValueSearch series);
   std::vector<Step> recorded_steps(ValueSearch& series);
-  void expect(ValueSearch& series);
-  std::vector<Step> walk(ValueSearch& series);
+  void expect(ValueSearch& series) const;
+  std::vector<Step> walk(ValueSearch series);
+  // Returns the run if it is to be launched. Its search, if any, then waits for it.
+  std::optional<RunRecord> launched(Step step, RunRecord record);
+
+  // The family's runs, as plan() found them and as they have ended since.
+  std::vector<RunOfFamily>& family(const std::string& name);
   std::optional<bool> is_known_to_fit(Step& step) const;
-  std::vector<Step> steps_left_out(const Expansion& expansion);
-  bool is_to_launch(const Step& step, const RunRecord& record);
-  std::optional<KnownOutOfMemory> known_out_of_memory(const RunRecord& run) const;
-  bool decide(const Step& step, const RunRecord& record);
+  const RunRecord* smallest_out_of_memory(const RunRecord& run) const;
+  void note_result(const RunRecord& ended, RunStatus status);
+
+  void pass_over(const Step& step, const RunRecord& record);
+  RunRecord add(const Step& step);
+  RunRecord add_to_files(const Step& step) const;
 
   Store& store_;
   FileDigest digest_;
   Settings settings_;
   std::string list_{};                     // the name under which plan() recorded the runs
   std::map<int64_t, ValueSearch> series_;  // by the id of the awaited run
+  std::map<std::string, std::vector<RunOfFamily>> families_;
   int64_t with_result_ = 0;
 };
 

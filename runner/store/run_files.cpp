@@ -100,6 +100,18 @@ void write_list(const path& results, const RunList& list) {
   write_record(list_file(results, list.name), list);
 }
 
+void add_to_list(const path& results, std::string_view name, const path& folder,
+                 const WarnOfFile& warn) {
+  auto list = read_list(list_file(results, name), warn);
+  if (!list) {
+    throw ResultsUnavailable(list_file(results, name).string() +
+                             ": cannot be read; call again with the experiment, which writes it");
+  }
+  if (std::ranges::find(list->runs, folder) != list->runs.end()) return;
+  list->runs.push_back(folder);
+  write_list(results, *list);
+}
+
 void write_first_lists(const path& results, std::span<const RunList> lists) {
   const path partial = results / "lists.partial";
   std::filesystem::remove_all(partial);

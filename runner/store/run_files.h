@@ -60,6 +60,9 @@ void check_are_there(const std::filesystem::path& results);
 void make_folder(const std::filesystem::path& results, const std::filesystem::path& folder);
 
 void write_list(const std::filesystem::path& results, const RunList& list);
+// Adds a run's folder to a list, unless the list has it.
+void add_to_list(const std::filesystem::path& results, std::string_view name,
+                 const std::filesystem::path& folder, const WarnOfFile& warn);
 // Writes the lists of results that have none. They appear together.
 void write_first_lists(const std::filesystem::path& results, std::span<const RunList> lists);
 void write_text(const std::filesystem::path& results, const std::string& digest,

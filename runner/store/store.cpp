@@ -125,15 +125,11 @@ std::vector<RunRecord> Store::plan(const ExperimentRecord& experiment,
 RunRecord Store::plan_one_more(std::string_view experiment, const RunRecord& run) {
   Transaction nobody_plans(database_);
   require_own(experiment);
-  RunList list = list_of(experiment);
   RunRecord record = numbered(experiment, run);
   write_run(results_, record);
   put_run(record);
-  if (std::ranges::find(list.runs, record.folder) == list.runs.end()) {
-    list.runs.push_back(record.folder);
-    write_list(results_, list);
-    sync_list(list_file("", list.name));
-  }
+  add_to_list(results_, experiment, record.folder, warn_);
+  sync_list(list_file("", experiment));
   nobody_plans.commit();
   record = this->run(record.id).value();
   record.spec = run.spec;
@@ -227,27 +223,20 @@ std::vector<InputOfRun> Store::inputs_of_runs() const {
 
 int64_t Store::version() const { return sql("pragma data_version").value<int64_t>().value(); }
 
-std::vector<int64_t> Store::values_with_result(std::string_view experiment,
-                                               std::string_view family) const {
-  return sql("select distinct family_value from runs where experiment = ? and family = ? "
-             "and family <> '' and status in ('finished', 'out_of_memory') "
-             "order by family_value")
-      .rows<int64_t>(experiment, family);
-}
-
-std::vector<KnownOutOfMemory> Store::known_out_of_memory(std::string_view family) const {
-  std::vector<KnownOutOfMemory> known;
-  for (auto& row : sql("select r.experiment, r.point, r.family_value, a.device_kind from runs r "
-                       "join experiments e on e.name = r.experiment and e.source = '' "
-                       "join attempts a on a.run = r.id and a.attempt = "
-                       "  (select max(attempt) from attempts where run = r.id and status not in " +
-                       cut_short_statuses() +
-                       ") where r.family = ? and r.family <> '' and a.status = 'out_of_memory' "
-                       "order by r.family_value, a.started_unix_ms")
-                       .rows<std::string, std::string, int64_t, std::string>(family)) {
-    known.push_back(std::make_from_tuple<KnownOutOfMemory>(std::move(row)));
+std::vector<RunOfFamily> Store::runs_of_family(std::string_view family) const {
+  std::vector<RunOfFamily> runs;
+  for (auto& row :
+       sql("select " + kRunColumns +
+           ", coalesce((select iif(status = 'out_of_memory', device_kind, '') from attempts "
+           "  where run = r.id and status not in " +
+           cut_short_statuses() +
+           "  order by attempt desc limit 1), '') "
+           "from runs r join experiments e on e.name = r.experiment and e.source = '' "
+           "where r.family = ? and r.family <> '' order by r.family_value, r.id")
+           .rows<RunRecord, std::string>(family)) {
+    runs.push_back(std::make_from_tuple<RunOfFamily>(std::move(row)));
   }
-  return known;
+  return runs;
 }
 
 bool Store::is_under_way(int64_t run_id) const {

@@ -36,12 +36,12 @@ struct InputOfRun {
   std::filesystem::path place;
 };
 
-// A run that ran out of memory, and that belongs to a family of runs with one doubled key.
-struct KnownOutOfMemory {
-  std::string experiment;
-  std::string point;
-  int64_t value = 0;        // of the doubled key
-  std::string device_kind;  // as AttemptStart has it
+// A run that belongs to a family of runs with one doubled key.
+struct RunOfFamily {
+  RunRecord run;
+  // The devices on which its newest attempt that was not cut short ran out of memory, as
+  // AttemptStart has them; empty: it did not.
+  std::string ran_out_on;
 };
 
 // An attempt that begin_attempt() began and end_attempt() has not ended. Another runner works on
@@ -123,13 +123,8 @@ class Store {
   // Returns the run, in the current list or not, if it was ever planned.
   std::optional<RunRecord> recorded_run(std::string_view experiment, std::string_view point,
                                         std::string_view hash) const;
-  // Returns the doubled key's values, ascending, of the experiment's runs in the family that
-  // finished or did not fit.
-  std::vector<int64_t> values_with_result(std::string_view experiment,
-                                          std::string_view family) const;
-  // Returns the family's runs that ran out of memory in their newest attempt that was not cut
-  // short, sorted by value. Covers all experiments except merged ones.
-  std::vector<KnownOutOfMemory> known_out_of_memory(std::string_view family) const;
+  // Returns the family's runs in all experiments except merged ones, sorted by value.
+  std::vector<RunOfFamily> runs_of_family(std::string_view family) const;
   // Gives the run this status without an attempt. It lasts until an attempt begins or ends. If
   // `status` is cut short or failed, a run with a result keeps its result's status, because such an
   // end is not the run's own.

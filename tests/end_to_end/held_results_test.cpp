@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 #include <fstream>
+#include <map>
 
 #include "runner/store/database.h"
 #include "tests/end_to_end/stub_runs.h"
@@ -70,6 +71,51 @@ TEST_CASE("runs begin and end while a reader holds the database, and are recorde
     CHECK_THAT(next.errors, Contains("2 runs with a result already"));
   }
   check_all_finished_once(workplace);
+}
+
+TEST_CASE("a doubling search goes on while a reader holds the database") {
+  const Workplace workplace(
+      "  - {name: only}\nsweep: {double: {batch.size_per_rank: {from: 1, refine: true}}}\n",
+      "{device: cpu, train.steps: 5, memory_limit_gib: 1, data.train: " + few_games() + "}");
+  // Another experiment finds that 6 does not fit.
+  std::ofstream(workplace / "other.yaml")
+      << "experiment: other\nbase: {device: cpu, train.steps: 5, memory_limit_gib: 1, data.train: "
+      << few_games()
+      << "}\npoints: [{name: only}]\nsweep: {double: {batch.size_per_rank: {from: 6}}}\n";
+  const std::string no_room = "batch_above=4,out_of_memory=no room";
+  CHECK(workplace.run({"other.yaml"}, {{"STUB_RULES", no_room}}).status == 0);
+  Program runner(workplace / ".", workplace.command({"experiment.yaml"}),
+                 {{"STUB_RULES", "step=3,await=go; " + no_room}});
+  runner.wait_for_error_text("size_per_rank=1: started");
+  REQUIRE(soon([&] { return workplace.reported_processes().size() == 2; }));
+  PausedReader reader(workplace);
+  touch(workplace / "go");
+  SECTION("of the runner that ends meanwhile") {
+    const Ended ended = runner.wait();
+    INFO(ended.errors);
+    CHECK(ended.status == 0);
+    CHECK_THAT(ended.errors, Contains("size_per_rank=6: not launched"));
+    reader.end();
+  }
+  SECTION("of a runner that is killed later") {
+    runner.wait_for_error_text("size_per_rank=5: started");
+    runner.send(SIGKILL);
+    runner.wait();
+    reader.end();
+    CHECK(workplace.run({"experiment.yaml"}, {{"STUB_RULES", no_room}}).status == 0);
+  }
+  std::map<int64_t, RunStatus> statuses;
+  for (const ComparisonRow& row :
+       Store(workplace.results(), StoreUse::kExisting).comparison("trial")) {
+    statuses[row.spec.batch.size_per_rank] = row.status;
+  }
+  using enum RunStatus;
+  CHECK(statuses == std::map<int64_t, RunStatus>{{1, kFinished},
+                                                 {2, kFinished},
+                                                 {4, kFinished},
+                                                 {5, kOutOfMemory},
+                                                 {6, kOutOfMemory},
+                                                 {8, kOutOfMemory}});
 }
 
 TEST_CASE("Ctrl-C stops ranks though a reader holds the database; the next call records it") {

@@ -4,6 +4,7 @@
 
 // The store's record of doubled keys: families of runs that differ in one key.
 using namespace fsdp;
+using Catch::Matchers::Contains;
 
 namespace {
 
@@ -25,6 +26,18 @@ int64_t ended(Store& store, const std::string& experiment, const RunRecord& run,
   store.end_attempt(id, attempt, status, "", 2'000);
   return id;
 }
+
+struct Families : StoreTest {
+  // Returns the values of the family `one` that ran out of memory.
+  std::string out_of_memory() const {
+    std::string text;
+    for (const auto& [run, devices] : store.runs_of_family("one")) {
+      if (devices.empty()) continue;
+      text += std::to_string(*run.family_value) + " on " + devices + " in " + run.experiment + "; ";
+    }
+    return text;
+  }
+};
 
 }  // namespace
 
@@ -48,41 +61,35 @@ TEST_CASE_METHOD(StoreTest, "a run is found whether it is in the current list or
   CHECK_FALSE(store.recorded_run("another", "one=1", "hash1"));
 }
 
-TEST_CASE_METHOD(StoreTest,
+TEST_CASE_METHOD(Families,
                  "values that ran out of memory are known to all experiments, with their device") {
   store.plan(experiment("lab"), {});
   store.plan(experiment("other"), {});
-  CHECK(store.known_out_of_memory("one").empty());
+  CHECK(store.runs_of_family("one").empty());
   ended(store, "lab", run_of_family("one", 4), RunStatus::kFinished);
   ended(store, "lab", run_of_family("one", 5), RunStatus::kFailed);
   ended(store, "lab", run_of_family("one", 8), RunStatus::kOutOfMemory);
   ended(store, "other", run_of_family("one", 6), RunStatus::kOutOfMemory);
   ended(store, "lab", run_of_family("one", 2), RunStatus::kOutOfMemory, "a small GPU");
   ended(store, "lab", run_of_family("two", 1), RunStatus::kOutOfMemory);
-  const auto known = store.known_out_of_memory("one");
-  REQUIRE(known.size() == 3);
-  CHECK(known[0].value == 2);
-  CHECK(known[0].device_kind == "a small GPU");
-  CHECK(known[1].experiment == "other");
-  CHECK(known[1].point == "one=6");
-  CHECK(known[1].value == 6);
-  CHECK(known[2].value == 8);
+  CHECK(out_of_memory() == "2 on a small GPU in lab; 6 on cpu in other; 8 on cpu in lab; ");
+  CHECK(store.runs_of_family("one").size() == 5);
 
   // The newest attempt counts, except an interrupted one.
   ended(store, "other", run_of_family("one", 6), RunStatus::kInterrupted);
-  CHECK(store.known_out_of_memory("one")[1].value == 6);
+  CHECK_THAT(out_of_memory(), Contains("6 on cpu"));
   ended(store, "other", run_of_family("one", 6), RunStatus::kFinished);
-  CHECK(store.known_out_of_memory("one")[1].value == 8);
+  CHECK_THAT(out_of_memory(), !Contains("6 on cpu"));
 }
 
 TEST_CASE_METHOD(StoreTest, "a run without a family is no evidence") {
   store.plan(experiment("lab"), {});
   ended(store, "lab", planned_run("plain", 1), RunStatus::kOutOfMemory);
-  CHECK(store.known_out_of_memory("").empty());
+  CHECK(store.runs_of_family("").empty());
 }
 
 TEST_CASE_METHOD(
-    StoreTest, "a run may be recorded as out of memory without an attempt, which is no evidence") {
+    Families, "a run may be recorded as out of memory without an attempt, which is no evidence") {
   store.plan(experiment("lab"), {});
   const int64_t id = store.plan_one_more("lab", run_of_family("one", 8)).id;
   store.record_status(id, RunStatus::kOutOfMemory, "6 is known not to fit");
@@ -91,7 +98,7 @@ TEST_CASE_METHOD(
   CHECK(rows[0].status == RunStatus::kOutOfMemory);
   CHECK(rows[0].reason == "6 is known not to fit");
   CHECK_FALSE(rows[0].attempt);
-  CHECK(store.known_out_of_memory("one").empty());
+  CHECK(out_of_memory().empty());
 }
 
 TEST_CASE_METHOD(
@@ -133,10 +140,10 @@ TEST_CASE_METHOD(
 }
 
 TEST_CASE_METHOD(
-    StoreTest, "what ran out of memory in results that were merged says nothing of this machine") {
+    Families, "what ran out of memory in results that were merged says nothing of this machine") {
   store.plan(experiment("lab"), {});
   ended(store, "lab", run_of_family("one", 4), RunStatus::kOutOfMemory);
-  REQUIRE(store.known_out_of_memory("one").size() == 1);
+  REQUIRE(store.runs_of_family("one").size() == 1);
   Database(results.database()).execute("update experiments set source = 'eve'");
-  CHECK(store.known_out_of_memory("one").empty());
+  CHECK(store.runs_of_family("one").empty());
 }
