@@ -151,8 +151,7 @@ Outcome run_in(const ThisJob& job, const std::filesystem::path& folder, const Jo
       left_to_launch(runs, plan.results, job_of_loop, digests, *progress, follow_up);
   const bool some_gave_up = std::ranges::any_of(
       job_of_loop.ended, [&](const auto& run) { return run.second.in_a_row > slurm.max_restarts; });
-  Journal journal(plan.results, digests, follow_up, folder.filename().string());
-  RunLoop loop(journal, nullptr, launcher, *progress,
+  RunLoop loop(launcher, *progress, digests, nullptr,
                {.results = plan.results,
                 .trainer = plan.trainer,
                 .host = job.node.empty() ? host_name() : job.node,
@@ -160,7 +159,9 @@ Outcome run_in(const ThisJob& job, const std::filesystem::path& folder, const Jo
                 .time_limit = time_limit(plan),
                 .device_kind = slurm_device_kind,
                 .predict = [&](const RunSpec& spec) { return predictions.predict(spec); },
-                .job = std::move(job_of_loop)});
+                .follow_up = follow_up,
+                .job = std::move(job_of_loop),
+                .owner = folder.filename().string()});
   ExitCode code = loop.run(std::move(left));
   if (some_gave_up && code == ExitCode::kOk) code = ExitCode::kRunFailed;
   progress->close();

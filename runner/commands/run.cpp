@@ -28,6 +28,7 @@
 #include "runner/run/run_planner.h"
 #include "runner/store/list_name.h"
 #include "runner/store/results_database.h"
+#include "runner/store/results_unavailable.h"
 #include "runner/table/names.h"
 
 namespace fsdp {
@@ -49,14 +50,6 @@ CLI::Validator time_limit_units() {
 
 std::filesystem::path absolute_file(const Experiment& experiment) {
   return std::filesystem::absolute(experiment.file()).lexically_normal();
-}
-
-// Takes digests from `store`, if there is one yet. Computes others, and adds them to `computed`.
-FileDigest digest_of(const std::optional<Store>& store, std::vector<HashedFile>& computed) {
-  return remembered([&](const std::filesystem::path& file) {
-    if (const auto known = store ? store->digest(state_of(file)) : std::nullopt) return *known;
-    return computed.emplace_back(hash_file(file)).digest;
-  });
 }
 
 void warn_of_another_file(const Store& store, const ExperimentRecord& experiment,
@@ -91,6 +84,14 @@ void print_table(Store& store, const ExperimentRecord& experiment, const RunArgu
   std::erase(text, '\n');
   std::cout << R"({"kind":"report","exit_status":)" << static_cast<int>(code) << R"(,"report":)"
             << text << "}\n";
+}
+
+// Brings the index up to date after the last run.
+void bring_up_to_date(Store& store, Progress& progress) try {
+  store.sync();
+} catch (const ResultsUnavailable& error) {
+  progress.warn(std::string("the table lacks the newest results, which are in their files: ") +
+                error.what());
 }
 
 // Returns the record of the list that the runs belong to.
@@ -151,8 +152,11 @@ struct Preparation {
   ExperimentRecord record;
   std::filesystem::path trainer;
   std::optional<Store> results;  // empty: none yet
-  std::vector<HashedFile> computed;
-  const FileDigest digest = digest_of(results, computed);
+  FileDigests digests;
+  const FileDigest digest = remembered([this](const std::filesystem::path& file) {
+    if (results) digests.take(*results, file);
+    return digests.current(file);
+  });
   std::vector<RunRecord> chosen, left_out;
   std::string trainer_digest;
 };
@@ -182,8 +186,8 @@ Store& open_store(Preparation& prepared, const RunArguments& options) {
   log(LogLevel::kInfo, "start",
       fmt::format("experiment {}, {}, process {} on {}", prepared.record.name,
                   prepared.record.file.string(), getpid(), prepared.host.name));
-  for (const HashedFile& file : prepared.computed) {
-    if (file.is_settled) prepared.results->remember_digest(file.state, file.digest);
+  for (const auto& [state, digest] : prepared.digests.computed()) {
+    prepared.results->remember_digest(state, digest);
   }
   return *prepared.results;
 }
@@ -283,6 +287,7 @@ ExitCode RunCall::run() {
   }
   const std::vector<RunRecord> runs = plan();
   const ExitCode code = execute(runs);
+  if (!runs.empty() && !options_.slurm.detach) bring_up_to_date(store_, *progress_);
   progress_->close();
   if (!options_.slurm.detach) print_table(store_, experiment_, options_, code);
   if (!slurm_ && code == ExitCode::kInterrupted) {
@@ -319,7 +324,8 @@ ExitCode RunCall::execute(const std::vector<RunRecord>& runs) {
     settings.provenance = provenance_of_this_process(prepared_.git.result(),
                                                      prepared_.trainer_digest, experiment_.text);
   }
-  return run_here(runs, planner_, listeners_, prepared_.host, options_, std::move(settings));
+  return run_here(runs, planner_, listeners_, prepared_.digests, prepared_.host, options_,
+                  std::move(settings));
 }
 
 ExitCode run(const RunArguments& options) {

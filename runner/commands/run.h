@@ -41,9 +41,10 @@ struct RunArguments : TrainerQuestion {
 };
 
 // Starts an experiment's runs on this host, for `run`. Runs in jobs of Slurm are left to their
-// jobs.
+// jobs. `digests` remembers the contents of their input files.
 ExitCode run_here(std::vector<RunRecord> runs, RunPlanner& planner, const RunListeners& listeners,
-                  const Host& host, const RunArguments& options, LoopSettings settings);
+                  FileDigests& digests, const Host& host, const RunArguments& options,
+                  LoopSettings settings);
 
 // Returns a line for the user. It names runs that were cut short, with their newest checkpoints,
 // and runs that keep an earlier result. It ends with the command that goes on. `runs` are as they

@@ -12,7 +12,6 @@
 #include "runner/commands/run.h"
 #include "runner/run/local_launcher.h"
 #include "runner/run/locks.h"
-#include "runner/store/results_unavailable.h"
 
 namespace fsdp {
 namespace {
@@ -81,21 +80,11 @@ void leave_out_runs_in_jobs(std::vector<RunRecord>& runs, const RunPlanner& plan
                " left to the Slurm jobs that have them; --launcher slurm follows the jobs");
 }
 
-// Brings the index up to date after the last run.
-void bring_up_to_date(const RunListeners& listeners, FileDigests& digests) try {
-  listeners.store.sync();
-  for (const auto& [state, digest] : digests.computed()) {
-    listeners.store.remember_digest(state, digest);
-  }
-} catch (const ResultsUnavailable& error) {
-  listeners.progress.warn(
-      std::string("the table lacks the newest results, which are in their files: ") + error.what());
-}
-
 }  // namespace
 
 ExitCode run_here(std::vector<RunRecord> runs, RunPlanner& planner, const RunListeners& listeners,
-                  const Host& host, const RunArguments& options, LoopSettings settings) {
+                  FileDigests& digests, const Host& host, const RunArguments& options,
+                  LoopSettings settings) {
   leave_out_runs_in_jobs(runs, planner, listeners.store, listeners.progress);
   if (runs.empty()) return ExitCode::kOk;
   const std::string who = fmt::format("process {} on {}, fsdp-run of '{}'", getpid(), host.name,
@@ -111,15 +100,11 @@ ExitCode run_here(std::vector<RunRecord> runs, RunPlanner& planner, const RunLis
                           .cpu_ranks = static_cast<int>(host.resources.cpu_cores),
                           .max_parallel = options.max_parallel,
                           .share = options.share});
-  FileDigests digests;
-  for (const RunRecord& run : runs) digests.take(listeners.store, run.spec);
-  Journal journal(settings.results, digests, [&](const RunRecord& ended, RunStatus status) {
+  settings.follow_up = [&](const RunRecord& ended, RunStatus status) {
     return planner.after(ended, status);
-  });
-  RunLoop loop(journal, &listeners.store, launcher, listeners.progress, std::move(settings));
-  const ExitCode code = loop.run(std::move(runs));
-  bring_up_to_date(listeners, digests);
-  return code;
+  };
+  RunLoop loop(launcher, listeners.progress, digests, &listeners.store, std::move(settings));
+  return loop.run(std::move(runs));
 }
 
 namespace {

@@ -1,3 +1,4 @@
+// Begins and ends attempts, in files only. An index that cannot be written never stops a run.
 #include "runner/run/run_loop.h"
 
 #include <fmt/format.h>
@@ -75,41 +76,37 @@ bool ResultsPatience::attempt(const std::function<void()>& record) {
     record();
   } catch (const std::exception& error) {
     if (!may_pass(error)) throw;
-    remind(error.what());
+    const Clock::time_point now = Clock::now();
+    if (cause_.empty()) reminds_at_ = now + kNotTold;
+    cause_ = error.what();
+    if (now < reminds_at_) return false;
+    reminds_at_ = now + kBetweenReminders;
+    has_reminded_ = true;
+    progress_.warn("waits to record results: " + cause_ +
+                   "; running runs go on, and their reports stay in their files");
     return false;
   }
-  if (!reminded_of_.empty()) progress_.say("results are recorded again");
-  failing_since_.reset();
-  without_runs_since_.reset();
-  reminded_of_.clear();
+  if (std::exchange(has_reminded_, false)) progress_.say("results are recorded again");
+  cause_.clear();
+  gives_up_at_.reset();
   return true;
-}
-
-void ResultsPatience::remind(const std::string& cause) {
-  const Clock::time_point now = Clock::now();
-  cause_ = cause;
-  if (!failing_since_) failing_since_ = now;
-  if (now - *failing_since_ < kNotTold) return;
-  if (cause == reminded_of_ && now - reminded_at_ < kBetweenReminders) return;
-  reminded_of_ = cause;
-  reminded_at_ = now;
-  progress_.warn("waits to record results: " + cause +
-                 "; running runs go on, and their reports stay in their files");
 }
 
 void ResultsPatience::wait_without_runs(bool user_waits) {
   const Clock::time_point now = Clock::now();
-  if (!without_runs_since_) without_runs_since_ = now;
-  if (user_waits && now - *without_runs_since_ < kLongestWithoutRuns) return;
-  throw GaveUp(cause_ +
-               "; nothing is lost: what runs reported is in their files, and the next call with "
-               "this experiment records it");
+  if (!gives_up_at_) gives_up_at_ = now + kLongestWithoutRuns;
+  if (user_waits && now < *gives_up_at_) return;
+  throw std::runtime_error(
+      cause_ +
+      "; nothing is lost: what runs reported is in their files, and the next call with "
+      "this experiment records it");
 }
 
 namespace {
 
 constexpr std::chrono::milliseconds kReadInterval{250};
 constexpr std::chrono::seconds kIndexInterval{1};
+constexpr int kUpdatesUntilTold = 3;
 constexpr std::chrono::seconds kTimeToWriteCheckpoint{60};
 // The part of a job's time limit kept free to record its runs' ends and to queue it again.
 constexpr std::chrono::seconds kTimeToEndJob{20};
@@ -121,17 +118,41 @@ std::chrono::seconds time_to_stop(const RunSpec& spec, bool in_job) {
                 : kTimeToWriteCheckpoint;
 }
 
+constexpr const char* kSincePlanned =
+    " since the run was planned; run the experiment again, which plans it with the files as they "
+    "are";
+
+// A run that begins from another run's checkpoint goes on from its own.
+RunSpec spec_of_attempt(RunSpec spec, const RunPaths& paths) {
+  const bool is_from_elsewhere = !spec.resume.path.empty();
+  if (is_from_elsewhere && newest_saved_step(paths)) spec.resume = {.is_auto = true, .path = {}};
+  return spec;
+}
+
+// Creates the folder before launch.json, so all files in an attempt's folder belong to that
+// attempt. If launch.json cannot be written, the next try takes the folder again.
+int claim_and_start(const RunPaths& paths, int first, const AttemptStart& start) {
+  const int attempt = claim_attempt(paths, first);
+  try {
+    write_start(paths, attempt, start);
+  } catch (const std::exception&) {
+    std::error_code not_empty;
+    std::filesystem::remove(paths.attempt(attempt), not_empty);
+    throw;
+  }
+  return attempt;
+}
+
 }  // namespace
 
-RunLoop::RunLoop(Journal& journal, Store* index, Launcher& launcher, Progress& progress,
+RunLoop::RunLoop(Launcher& launcher, Progress& progress, FileDigests& digests, Store* index,
                  LoopSettings settings)
-    : journal_(journal),
-      index_(index),
-      launcher_(launcher),
+    : launcher_(launcher),
       progress_(progress),
+      digests_(digests),
+      index_(index),
       settings_(std::move(settings)),
-      patience_(index, progress),
-      index_patience_(index, progress) {}
+      patience_(index, progress) {}
 
 ExitCode RunLoop::run(std::vector<RunRecord> runs) {
   for (const RunRecord& run : runs) expect(progress_, run);
@@ -140,7 +161,7 @@ ExitCode RunLoop::run(std::vector<RunRecord> runs) {
     stop_when_asked();
     const bool is_recorded = patience_.attempt([&] { pass(); });
     if (is_recorded && running_.empty()) break;
-    if (index_) index_patience_.attempt([&] { update_index(); });
+    update_index();
     progress_.refresh();
     if (runs_are_under_way()) {
       patience_.runs_are_under_way();
@@ -159,42 +180,30 @@ void RunLoop::wait_without_runs() {
   patience_.wait_without_runs(user_waits_);
 }
 
-// A follower of an ended run may need the index. Other runs begin without it, but not while files
-// cannot be written.
 void RunLoop::pass() {
-  std::exception_ptr problem;
-  const auto attempt = [&](const std::function<void()>& step) {
-    try {
-      step();
-      return true;
-    } catch (const std::exception& error) {
-      if (!may_pass(error)) throw;
-      problem = std::current_exception();
-      return false;
-    }
-  };
   for (auto& [id, open] : running_) open.read();
-  const bool can_write = attempt([&] { end_attempts(); });
-  attempt([&] {
-    while (!stopping_) {
-      std::optional<RunRecord> follower = journal_.next_follower();
-      if (!follower) break;
-      expect(progress_, *follower);
-      waiting_.push_front(std::move(*follower));
-    }
-  });
-  while (can_write && !stopping_ && begin_next()) {
+  end_attempts();
+  add_followers();
+  while (!stopping_ && begin_next()) {
   }
-  if (problem) std::rethrow_exception(problem);
 }
 
+// The loop goes on if the index cannot be written. The files tell a later call the same.
 void RunLoop::update_index() {
   const auto now = std::chrono::steady_clock::now();
-  if (now < next_update_) return;
-  for (const auto& [id, open] : running_) changed_.insert(open.run().folder);
-  index_->sync(changed_);
-  changed_.clear();
+  if (!index_ || now < next_update_) return;
   next_update_ = now + kIndexInterval;
+  for (const auto& [id, open] : running_) changed_.insert(open.run().folder);
+  const ShortLockWait short_wait(index_);
+  try {
+    index_->sync(changed_);
+    changed_.clear();
+    failed_updates_ = 0;
+  } catch (const std::runtime_error& error) {
+    if (++failed_updates_ != kUpdatesUntilTold) return;
+    progress_.warn(std::string("tables lack the newest results, which are in their files: ") +
+                   error.what());
+  }
 }
 
 void RunLoop::end_attempts() {
@@ -205,12 +214,28 @@ void RunLoop::end_attempts() {
       attempt.read();
       return attempt.at_end();
     });
-    const Verdict verdict = journal_.end(attempt, end);
+    const RunRecord& run = attempt.run();
+    const RunPaths paths(settings_.results / run.folder);
+    const Verdict verdict = judge_and_check_inputs(settings_.results, run, attempt.attempt(),
+                                                   attempt.reports().ranks(), digests_, end);
+    write_end(paths, attempt.attempt(), end);
+    if (settings_.owner.empty()) write_verdict(paths, attempt.attempt(), verdict);
     attempt.show_end(verdict);
     some_cut_short_ |= is_cut_short(verdict.status) && may_start_again(attempt);
     some_failed_ |= !verdict.is_result();
-    changed_.insert(attempt.run().folder);
+    changed_.insert(run.folder);
+    judged_.emplace_back(run).status = verdict.status;
     running_.erase(end.run);
+  }
+}
+
+void RunLoop::add_followers() {
+  for (; !stopping_ && !judged_.empty(); judged_.pop_front()) {
+    if (!settings_.follow_up) continue;
+    auto follower = settings_.follow_up(judged_.front(), judged_.front().status);
+    if (!follower) continue;
+    expect(progress_, *follower);
+    waiting_.push_front(std::move(*follower));
   }
 }
 
@@ -229,14 +254,15 @@ bool RunLoop::begin_next() {
                               run.spec.device == DeviceKind::kCuda);
   });
   if (next == waiting_.end()) return false;
-  if (!journal_.may_begin(*next)) {
+  const std::string& owner = settings_.owner;
+  if (!owner.empty() && !belongs_to(owner, RunPaths(settings_.results / next->folder))) {
     progress_.say(next->point + ": left alone, because a later call has taken it");
     waiting_.erase(next);
     return true;
   }
   const AttemptStart start = start_of(*next);
   std::string problem;
-  const int attempt = journal_.begin(*next, start, problem);
+  const int attempt = begin(*next, start, problem);
   const RunRecord run = std::move(*next);
   waiting_.erase(next);
   if (problem.empty()) {
@@ -258,6 +284,24 @@ bool RunLoop::begin_next() {
                     .ended_unix_ms = open.now_unix_ms(),
                     .inputs_compared = true});  // the run has read no input
   return true;
+}
+
+int RunLoop::begin(const RunRecord& run, const AttemptStart& start, std::string& problem) {
+  const auto changed = changed_input(digests_, run);
+  check_are_there(settings_.results);  // inputs may be in the folder
+  const RunPaths paths(settings_.results / run.folder);
+  int attempt = std::max(run.attempt + 1, first_free_attempt(paths));
+  try {
+    if (begins_anew(run)) set_checkpoints_aside(paths, std::max(run.attempt, 1));
+    write_spec(paths, spec_of_attempt(run.spec, paths));
+    if (settings_.owner.empty()) take_run(paths, "");
+    attempt = claim_and_start(paths, attempt, start);
+    if (changed) problem = *changed + kSincePlanned;
+  } catch (const std::runtime_error& error) {
+    if (may_pass(error)) throw;
+    problem = error.what();
+  }
+  return attempt;
 }
 
 void RunLoop::stop_when_asked(std::chrono::milliseconds patience) {

@@ -154,7 +154,7 @@ mkdir big
 until grep -q 'one: started' full.txt || ! kill -0 $runner; do sleep 0.05; done
 cat /dev/zero > small/filler 2>/dev/null || true
 touch is_full
-until grep -q 'waits to record results: ' full.txt || ! kill -0 $runner; do sleep 0.05; done
+until grep -q 'tables lack the newest results' full.txt || ! kill -0 $runner; do sleep 0.05; done
 rm small/filler
 status=0
 wait $runner || status=$?
@@ -183,7 +183,7 @@ TEST_CASE("a full disk is told and waited for: ranks train on, and no event is l
   const std::string errors = text_of(workplace / "full.txt");
   INFO(errors);
   CHECK(ended.status == 0);
-  CHECK_THAT(errors, Contains("waits to record results: small/results/results.sqlite: ") &&
+  CHECK_THAT(errors, Contains("which are in their files: small/results/results.sqlite: ") &&
                          Contains("full") && Contains("free space on its file system"));
   CHECK(rows(workplace)[0].status == RunStatus::kFinished);
   CHECK(rows(workplace)[0].steps == 1500);

@@ -119,8 +119,7 @@ ExitCode sweep(
   settings.device_kind = [](const RunSpec&) { return std::string("cpu"); };
   settings.job = std::move(job);
   FileDigests digests(planned.store, planned.run.spec);
-  Journal journal(planned.results.path(), digests, {});
-  return RunLoop(journal, nullptr, launcher, progress, std::move(settings)).run({planned.run});
+  return RunLoop(launcher, progress, digests, nullptr, std::move(settings)).run({planned.run});
 }
 
 TEST_CASE("an input that changes after a run was planned is found, whatever its size and time") {

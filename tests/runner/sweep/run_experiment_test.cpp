@@ -44,8 +44,7 @@ TEST_CASE_METHOD(
   RecordingLauncher launcher;
   QuietProgress progress;
   FileDigests digests;
-  Journal journal(results.path(), digests, {});
-  RunLoop loop(journal, &store, launcher, progress,
+  RunLoop loop(launcher, progress, digests, &store,
                {.results = results.path(),
                 .trainer = "",
                 .host = "node1",
@@ -61,13 +60,19 @@ TEST_CASE_METHOD(StoreTest, "a run that began from a folder began there again") 
   planned[0].spec.resume.path = "/other/step-3";
   const RunRecord run = store.plan(experiment("lab"), planned).front();
   const RunPaths paths(results.path() / run.folder);
+  RecordingLauncher launcher;
+  QuietProgress progress;
   FileDigests digests;
-  Journal journal(results.path(), digests, {});
-  std::string problem;
-  journal.begin(run, attempt_start(), problem);
+  const auto attempt = [&] {
+    LoopSettings settings;
+    settings.results = results.path();
+    settings.device_kind = [](const RunSpec&) { return std::string("cpu"); };
+    RunLoop(launcher, progress, digests, nullptr, std::move(settings)).run({run});
+  };
+  attempt();
   CHECK(read_run_spec(paths.spec()).resume == planned[0].spec.resume);
   std::filesystem::create_directories(paths.checkpoint(9));
-  journal.begin(run, attempt_start(), problem);
+  attempt();
   CHECK(read_run_spec(paths.spec()).resume.is_auto);
 }
 
@@ -89,8 +94,7 @@ TEST_CASE_METHOD(
     settings.job = job;
     launcher = RecordingLauncher();
     FileDigests digests;
-    Journal journal(results.path(), digests, {});
-    RunLoop loop(journal, &store, launcher, progress, std::move(settings));
+    RunLoop loop(launcher, progress, digests, &store, std::move(settings));
     loop.run(records);
     std::vector<std::optional<std::chrono::milliseconds>> times;
     for (const LaunchRequest& request : launcher.requests) times.push_back(request.time_to_stop);
