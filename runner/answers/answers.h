@@ -13,8 +13,9 @@
 // may explain the difference. Pure.
 //
 // To add an answer: add its facts to runner/answers/facts.h and to a file like
-// runner/answers/speed_facts.cpp, and its words to runner/answers/answers.cpp. Test the facts in
-// tests/runner/report/true_facts.h, and each sentence in tests/runner/report/answers_test.cpp.
+// runner/answers/speed_facts.cpp, and its words to runner/answers/answers.cpp. Test facts about
+// speeds in tests/runner/report/speed_facts_test.cpp, and each sentence in
+// tests/runner/report/answers_test.cpp.
 //
 // To add a warning, such as few_steps: write the function that names the rows, and its line of
 // kChecks, in runner/answers/warnings.cpp. Test rows that have it and rows that do not in

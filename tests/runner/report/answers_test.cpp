@@ -84,8 +84,11 @@ TEST_CASE("answers about what fits") {
             [](auto& rows) { rows[3].status = rows[4].status = RunStatus::kOutOfMemory; }),
        "1 of 2; B ran out of memory in 2 of 3 repeats"},
       {"Fits",
-       doubled(
-           {{1, RunStatus::kFinished}, {2, RunStatus::kFinished}, {4, RunStatus::kOutOfMemory}}),
+       doubled({{1, RunStatus::kFinished},
+                {2, RunStatus::kFinished},
+                {4, RunStatus::kOutOfMemory},
+                {8, RunStatus::kOutOfMemory},
+                {16, RunStatus::kFailed}}),
        "largest batch.size_per_rank that fits: 2 for FSDP (4 does not)"},
       {"Fits", doubled({{1, RunStatus::kFinished}, {2, RunStatus::kFinished}}),
        "largest batch.size_per_rank that fits: 2 for FSDP (no larger value was tried)"},
@@ -94,7 +97,7 @@ TEST_CASE("answers about what fits") {
       {"Fits", doubled({{1, RunStatus::kFinished}, {2, RunStatus::kFailed}}),
        "largest batch.size_per_rank that fits: 1 for FSDP so far"},
       {"Memory", with_memory(kTwo, {2048, 1024}), "B takes least, 1.00 GiB a rank"},
-      {"Memory", with_memory(kThree, {2048, 1024, 1030}),
+      {"Memory", with_memory(kThree, {1040, 1024, 1030}),
        "B and C take least, 1.00-1.01 GiB a rank"},
       {"Memory", with_memory(kTwo, {1024, 1030}), "each row takes 1.00-1.01 GiB a rank"},
       {"Memory", with_memory(kOne, {1024}), "1.00 GiB a rank"},
@@ -200,7 +203,7 @@ TEST_CASE("answers about losses") {
       {"Loss", equal(kTwo, {3, 2, 1}, {3, 2, 1}), "A and B are equal at all 3 steps"},
       {"Loss", equal(kThree, {3, 2, 1}, {3, 2, 1}), "all 3 are equal at all 3 steps"},
       {"Loss", equal(kTwo, {3, 2}, {3, 2.0000298}), "A and B agree to 2e-5 at all 2 steps"},
-      {"Loss", equal(kTwo, {3, 2, 1}, {3, 2.5, 1}), "A and B do not agree: A 2, B 2.5 at step 2"},
+      {"Loss", equal(kTwo, {3, 2, 1}, {3, 2.5, 4}), "A and B do not agree: A 2, B 2.5 at step 2"},
       {"Loss",
        with(equal(kTwo, {3, 2, 1}, {3, 2.02, 1}),
             [](auto& rows) {
@@ -216,8 +219,8 @@ TEST_CASE("answers about losses") {
        "A and B are equal at all 2 steps, of which 1 is not finite"},
       {"Loss", with(equal(kTwo, {3, 2}, {3, 2}), none_finite),
        "A and B have no finite loss at all 2 steps"},
-      {"Loss", with(equal(kTwo, {3, 2, 1}, {3, 2, 1}), resumed),
-       "A and B are equal at the 2 steps that all have"},
+      {"Loss", with(equal(kThree, {3, 2, 1}, {3, 2, 1}), resumed),
+       "all 3 are equal at the 2 steps that all have"},
       {"Loss",
        with(equal(kTwo, {3, 2, 1}, {3, 2, 1}),
             [](auto& rows) {
@@ -319,6 +322,11 @@ TEST_CASE("losses that are not comparable with those of most rows are explained"
           row.spec.batch.total = row.point == "C" ? 32 : 16;
           row.data_digest = "y";
         }) == "* losses are not comparable with A and B: another batch (C); other input files (D)");
+  CHECK(legend(with(repeated({{"A", {1, 1}}, {"B", {1, 1}}, {"C", {1, 1}}}), [](auto& rows) {
+          rows[0].status = RunStatus::kFailed;
+          for (size_t i : {1, 4, 5}) rows[i].spec.batch.total = 32;
+          for (size_t i = 2; i < 6; ++i) rows[i].loss_digest = rows[i].series;
+        })) == "* another batch than B: losses are not comparable");
 }
 
 TEST_CASE("a set-up names what rows have in common") {

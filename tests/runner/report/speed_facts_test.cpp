@@ -102,8 +102,13 @@ TEST_CASE("the fastest of made-up rows, and those that are not ranked") {
        repeated({{"A", {100, 101, 170}}, {"B", {150, 155, 160}}}), "B A"},
       {"a repeat that failed counts for nothing",
        with(repeated({{"A", {100, 101, 102, 103, 104}}, {"B", {120, 121, 122, 123, 124, 900}}}),
-            [](auto& rows) { rows.back().status = RunStatus::kFailed; }),
+            [](auto& rows) {
+              rows.back().status = RunStatus::kFailed;
+              rows.back().device_name = "another";
+            }),
        "B, then A"},
+      {"an infinite speed is none",
+       with(kTriple, [](auto& rows) { rows[2].tokens_per_second = HUGE_VAL; }), "B, then A"},
       {"a row that fits once in five times is not fastest",
        with(repeated({{"A", {100, 100}}, {"B", {900, 1}}}),
             [](auto& rows) { rows[3].status = RunStatus::kOutOfMemory; }),
