@@ -2,7 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <functional>
+#include <array>
 #include <map>
 #include <tuple>
 
@@ -132,53 +132,62 @@ std::vector<std::string> lines_on_copies(const std::vector<RunRow>& rows) {
 
 // --- the class's figures of a point ---
 
-// The median of a point's measured rows, one of each person. Copies of a person's row count once.
-// It is made as a row's median over its repeats is.
-class PointMedian {
- public:
-  PointMedian(const std::vector<Person>& persons, const std::string& point) {
-    for (const Person& person : persons) {
-      const RunRow* row = person.row_at(point);
-      if (!was_measured(row) || !is_new(*row)) continue;
-      ComparisonRow& run = runs_.emplace_back(*row->run);
-      run.experiment.clear();
-      run.series = point;
-      run.status = RunStatus::kFinished;
+// Returns the measured rows, one of each person and point. Copies of a person's row count once.
+std::vector<ComparisonRow> rows_of_class(const std::vector<Person>& persons) {
+  std::set<Start> counted;
+  const auto is_new = [&](const ComparisonRow* run) {
+    const auto start = start_of(*run);
+    return !start || counted.insert(*start).second;
+  };
+  std::vector<ComparisonRow> rows;
+  for (const Person& person : persons) {
+    for (const auto& [point, row] : person.rows) {
+      if (!was_measured(&row) || !std::ranges::all_of(row.series->runs, is_new)) continue;
+      ComparisonRow& of_class = rows.emplace_back(*row.run);
+      of_class.experiment.clear();
+      of_class.series = point;
+      of_class.status = RunStatus::kFinished;
     }
-    series_ = series_of(runs_);
   }
-
-  // nullopt: fewer than three persons have a figure.
-  std::optional<RunRow> row() const {
-    if (runs_.size() < kLeastPersons) return std::nullopt;
-    return RunRow{.run = &series_.front().median, .series = &series_.front()};
-  }
-
-  static constexpr size_t kLeastPersons = 3;
-
- private:
-  bool is_new(const RunRow& row) {
-    return std::ranges::all_of(row.series->runs, [&](const ComparisonRow* run) {
-      const auto start = start_of(*run);
-      return !start || counted_.insert(*start).second;
-    });
-  }
-
-  std::set<Start> counted_;
-  std::vector<ComparisonRow> runs_;
-  std::deque<Series> series_;
-};
-
-using Medians = std::map<std::string, PointMedian>;  // by point
+  return rows;
+}
 
 // The table's subject.
 struct ClassFigures {
   std::vector<Person> persons;
   Points points;
   std::vector<RunColumn> figures;
-  Medians medians;
   std::set<const ComparisonRow*> marked;  // rows that differ from most others
+  std::vector<ComparisonRow> rows = rows_of_class(persons);
+  std::deque<Series> medians = series_of(rows);  // of points, as a row's are over its repeats
+
+  // nullopt: fewer than three persons have a figure.
+  std::optional<RunRow> median_of(const std::string& point) const {
+    constexpr size_t kLeastPersons = 3;
+    const auto found = std::ranges::find(
+        medians, point, [](const Series& series) { return series_name(*series.runs.front()); });
+    if (found == medians.end() || found->runs.size() < kLeastPersons) return std::nullopt;
+    return RunRow{.run = &found->median, .series = &*found};
+  }
 };
+
+// A person's figure of a point.
+struct Measured {
+  const Person* person;
+  const RunRow* row;
+  double figure;
+};
+
+std::vector<Measured> measured_at(const std::string& point, const RunColumn& figure,
+                                  const std::vector<Person>& persons) {
+  std::vector<Measured> measured;
+  for (const Person& person : persons) {
+    const RunRow* row = person.row_at(point);
+    if (!was_measured(row)) continue;
+    if (const auto own = number_of(figure.value(*row))) measured.push_back({&person, row, *own});
+  }
+  return measured;
+}
 
 // A figure that is 3 times the class's median, or a third.
 struct Outlier {
@@ -192,41 +201,19 @@ std::vector<Outlier> outliers_of(const ClassFigures& all) {
   std::vector<Outlier> outliers;
   for (const RunColumn& figure : all.figures) {
     for (const std::string& point : all.points) {
-      const std::optional<RunRow> middle = all.medians.at(point).row();
-      const std::optional<double> usual =
-          middle ? number_of(figure.value(*middle)) : std::optional<double>();
-      if (!usual || *usual <= 0) continue;
-      for (const Person& person : all.persons) {
-        const RunRow* row = person.row_at(point);
-        if (!was_measured(row)) continue;
-        const std::optional<double> own = number_of(figure.value(*row));
-        if (!own || (*own < kFar * *usual && kFar * *own > *usual)) continue;
+      const std::optional<RunRow> middle = all.median_of(point);
+      const double usual = middle ? number_of(figure.value(*middle)).value_or(0) : 0;
+      if (usual <= 0) continue;
+      for (const auto& [person, row, own] : measured_at(point, figure, all.persons)) {
+        if (own < kFar * usual && kFar * own > usual) continue;
         outliers.push_back(
             {&figure, row,
              fmt::format("{} far from the others': {} ({}: {}, median {})", figure.heading_line(),
-                         person.name, point, figure.text_for(*row), figure.text_for(*middle))});
+                         person->name, point, figure.text_for(*row), figure.text_for(*middle))});
       }
     }
   }
   return outliers;
-}
-
-// Returns the cells of a row below the persons': the point's least or greatest figure, by
-// `is_next`.
-template <typename IsNext>
-Cell extreme_of(const std::vector<Person>& persons, const std::string& point,
-                const RunColumn& figure, IsNext is_next) {
-  std::optional<double> found;
-  Cell cell{Value(), "-"};
-  for (const Person& person : persons) {
-    const RunRow* row = person.row_at(point);
-    if (!was_measured(row)) continue;
-    const std::optional<double> own = number_of(figure.value(*row));
-    if (!own || (found && !is_next(*own, *found))) continue;
-    found = own;
-    cell = {figure.value(*row), figure.text_for(*row)};
-  }
-  return cell;
 }
 
 // Returns a person's figure of a point.
@@ -237,26 +224,34 @@ Cell cell_of(const RunRow* row, const RunColumn& figure, bool is_marked) {
               (was_measured(row) ? figure.text_for(*row) : row->series->status_text())};
 }
 
+// Returns the median, the least and the greatest figure of a point.
+std::array<Cell, 3> summary_of(const std::string& point, const RunColumn& figure,
+                               const ClassFigures& all) {
+  std::array<Cell, 3> cells;
+  cells.fill({Value(), "-"});
+  const std::optional<RunRow> middle = all.median_of(point);
+  if (!middle) return cells;
+  const auto cell = [&](const RunRow& row) {
+    return Cell(figure.value(row), figure.text_for(row));
+  };
+  cells[0] = cell(*middle);
+  const auto measured = measured_at(point, figure, all.persons);
+  if (measured.empty()) return cells;
+  cells[1] = cell(*std::ranges::min_element(measured, {}, &Measured::figure)->row);
+  cells[2] = cell(*std::ranges::max_element(measured, {}, &Measured::figure)->row);
+  return cells;
+}
+
 // Adds the median, the least and the greatest figure, if three persons have a figure of a point.
 void add_summary(Block& block, const ClassFigures& all, const RunColumn& figure, bool is_named) {
-  const auto has_median = [](const auto& median) { return median.second.row().has_value(); };
-  if (std::ranges::none_of(all.medians, has_median)) return;
-  for (const char* name : {"median", "least", "greatest"}) {
+  const auto has_median = [&](auto& point) { return all.median_of(point).has_value(); };
+  if (std::ranges::none_of(all.points, has_median)) return;
+  for (size_t i = 0; const char* name : {"median", "least", "greatest"}) {
     std::vector<Cell>& cells = block.rows.emplace_back().cells;
     if (is_named) cells.emplace_back(figure.name, "");
     cells.emplace_back(name, name);
-    for (const std::string& point : all.points) {
-      const std::optional<RunRow> middle = all.medians.at(point).row();
-      if (!middle) {
-        cells.emplace_back(Value(), "-");
-      } else if (name == std::string_view("median")) {
-        cells.emplace_back(figure.value(*middle), figure.text_for(*middle));
-      } else if (name == std::string_view("least")) {
-        cells.push_back(extreme_of(all.persons, point, figure, std::less()));
-      } else {
-        cells.push_back(extreme_of(all.persons, point, figure, std::greater()));
-      }
-    }
+    for (const std::string& point : all.points) cells.push_back(summary_of(point, figure, all)[i]);
+    ++i;
   }
 }
 
@@ -335,11 +330,7 @@ std::string render_class(Format format, const Report& report, const std::vector<
   ClassFigures all{.persons = persons_of(comparison.rows, members),
                    .points = points_of(comparison.rows, !report.view.sort.empty()),
                    .figures = figures_of(names, report.view.wide, comparison.rows),
-                   .medians = {},
                    .marked = differing.runs};
-  for (const std::string& point : all.points) {
-    all.medians.try_emplace(point, all.persons, point);
-  }
   const std::vector<RunColumn>& figures = all.figures;
   const std::vector<Outlier> outliers = outliers_of(all);
 
