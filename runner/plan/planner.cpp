@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <csignal>
-#include <iterator>
 #include <utility>
 
 #include "base/system/cgroups.h"
@@ -20,6 +19,7 @@
 #include "contract/spec/run_spec_yaml.h"
 #include "contract/spec/slurm_spec.h"
 #include "runner/experiment/doubling_series.h"
+#include "runner/table/names.h"
 
 namespace fsdp {
 namespace {
@@ -363,18 +363,15 @@ void ExperimentPlans::add_timeline(PlannedRow& row) {
 
 RunPredictions::RunPredictions(const Expansion& expansion, std::optional<Host> host,
                                std::filesystem::path trainer, std::filesystem::path results)
-    : expansion_(expansion),
-      host_(std::move(host)),
-      trainer_(std::move(trainer)),
-      results_(std::move(results)) {}
+    : start_([=, &expansion] {
+        return std::make_unique<ExperimentPlans>(expansion, host, PlanTarget(), trainer, results,
+                                                 kPatienceOfRuns);
+      }) {}
 
 std::optional<RunPlan> RunPredictions::predict(const RunSpec& spec) {
   if (has_given_up_) return std::nullopt;
   try {
-    if (!plans_) {
-      plans_ = std::make_unique<ExperimentPlans>(expansion_, host_, PlanTarget(), trainer_,
-                                                 results_, kPatienceOfRuns);
-    }
+    if (!plans_) plans_ = start_();
     return plans_->plan_spec(spec);
   } catch (const ConfigError& error) {
     log(LogLevel::kInfo, "prediction", error.what());
@@ -387,10 +384,7 @@ std::optional<RunPlan> RunPredictions::predict(const RunSpec& spec) {
 }
 
 std::vector<Run> first_repeats(const Expansion& expansion) {
-  std::vector<Run> runs;
-  std::ranges::copy_if(expansion.runs, std::back_inserter(runs),
-                       [](const Run& run) { return run.repeat == 0; });
-  return runs;
+  return only(expansion.runs, [](const Run& run) { return run.repeat == 0; });
 }
 
 }  // namespace fsdp

@@ -98,10 +98,7 @@ class RunPredictions {
   std::optional<RunPlan> predict(const RunSpec& spec);
 
  private:
-  const Expansion& expansion_;
-  std::optional<Host> host_;
-  std::filesystem::path trainer_;
-  std::filesystem::path results_;
+  std::function<std::unique_ptr<ExperimentPlans>()> start_;
   std::unique_ptr<ExperimentPlans> plans_;  // null: not started, or given up
   bool has_given_up_ = false;
 };
