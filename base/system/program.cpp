@@ -106,6 +106,16 @@ std::vector<std::string> own_variables() {
   return {environ, environ + count};
 }
 
+std::map<std::string, std::string> own_environment() {
+  std::map<std::string, std::string> variables;
+  for (const std::string& variable : own_variables()) {
+    const size_t equals = std::min(variable.find('='), variable.size());
+    variables.emplace(variable.substr(0, equals),
+                      variable.substr(std::min(equals + 1, variable.size())));
+  }
+  return variables;
+}
+
 std::vector<char*> pointers_to(const std::vector<std::string>& words) {
   std::vector<char*> pointers;
   for (const std::string& word : words) pointers.push_back(const_cast<char*>(word.c_str()));

@@ -3,6 +3,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -72,6 +73,8 @@ std::string python_program();
 
 // The variables of this process, NAME=value.
 std::vector<std::string> own_variables();
+// The variables of this process, by name.
+std::map<std::string, std::string> own_environment();
 
 // Returns `word` as one word of a POSIX shell command. It may hold any byte except zero. A word
 // without special characters stays as it is; others get single quotes.

@@ -14,12 +14,12 @@
 #include <system_error>
 #include <utility>
 
+#include "base/system/program.h"
 #include "base/text/config_error.h"
 #include "contract/spec/yaml_value.h"
 #include "runner/cluster/answers.h"
 #include "runner/cluster/complaints.h"
 #include "runner/cluster/request.h"
-#include "runner/host/environment.h"
 #include "runner/run/supervised_launches.h"
 
 namespace fsdp {

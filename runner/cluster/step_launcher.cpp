@@ -21,7 +21,6 @@
 #include "runner/cluster/complaints.h"
 #include "runner/cluster/request.h"
 #include "runner/cluster/slurm.h"
-#include "runner/host/environment.h"
 #include "runner/run/local_launcher.h"
 
 namespace fsdp {

@@ -16,7 +16,6 @@
 #include "base/system/processor.h"
 #include "base/text/foreign_json.h"
 #include "base/text/json.h"
-#include "runner/host/environment.h"
 
 namespace fsdp {
 namespace {

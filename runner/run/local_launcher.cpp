@@ -16,8 +16,8 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "base/system/program.h"
 #include "base/text/config_error.h"
-#include "runner/host/environment.h"
 
 namespace fsdp {
 
