@@ -238,11 +238,6 @@ bool reports_decide(std::span<const RankState> ranks) {
              ranks, [](RankEndKind kind) { return kind == RankEndKind::kNone; }, &RankState::kind);
 }
 
-int64_t ended_in_a_row(int64_t before, RunStatus status, bool has_new_checkpoint) {
-  if (!was_ended_by_cluster(status)) return 0;
-  return has_new_checkpoint ? 1 : before + 1;
-}
-
 bool is_to_restart(RunStatus status, int64_t in_a_row, int64_t max_restarts,
                    bool keeps_checkpoints) {
   if (!was_ended_by_cluster(status) || in_a_row > max_restarts) return false;

@@ -50,19 +50,16 @@ Verdict judge_without_attempt(const std::optional<TaskState>& task, const std::s
 // missing: on a network file system, files may show up some seconds after Slurm reports the end.
 bool reports_decide(std::span<const RankState> ranks);
 
-// Returns how many attempts in a row the cluster has ended, `before` of them before this one. A new
-// checkpoint begins the count anew.
-int64_t ended_in_a_row(int64_t before, RunStatus status, bool has_new_checkpoint);
-
 // The attempts at a run so far, for slurm.max_restarts.
 struct EndedAttempts {
-  int64_t in_a_row = 0;         // see ended_in_a_row()
+  int64_t in_a_row = 0;         // that the cluster ended, since the newest checkpoint
   int64_t checkpoint_step = 0;  // of the newest checkpoint of all attempts
 
   // A checkpoint is new only if its step is the highest so far. Attempts that begin from another
   // run's checkpoint may repeat the same steps.
   void add(RunStatus status, int64_t newest_checkpoint_step) {
-    in_a_row = ended_in_a_row(in_a_row, status, newest_checkpoint_step > checkpoint_step);
+    if (newest_checkpoint_step > checkpoint_step) in_a_row = 0;
+    in_a_row = was_ended_by_cluster(status) ? in_a_row + 1 : 0;
     checkpoint_step = std::max(checkpoint_step, newest_checkpoint_step);
   }
 };
