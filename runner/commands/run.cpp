@@ -287,7 +287,7 @@ ExitCode RunCall::run() {
   }
   const std::vector<RunRecord> runs = plan();
   const ExitCode code = execute(runs);
-  if (!runs.empty() && !options_.slurm.detach) bring_up_to_date(store_, *progress_);
+  if (!slurm_ && !runs.empty()) bring_up_to_date(store_, *progress_);
   progress_->close();
   if (!options_.slurm.detach) print_table(store_, experiment_, options_, code);
   if (!slurm_ && code == ExitCode::kInterrupted) {

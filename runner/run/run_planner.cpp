@@ -12,7 +12,6 @@
 #include <tuple>
 #include <utility>
 
-#include "base/files/digest.h"
 #include "base/system/log.h"
 #include "base/text/config_error.h"
 #include "contract/record/run_paths.h"
@@ -29,12 +28,19 @@ bool is_same_run(const RunRecord& one, const RunRecord& other) {
          std::tie(other.experiment, other.point, other.hash);
 }
 
-// Returns a number that hardly any other run has. The index gives out smaller ones.
-int64_t rare_number(const RunRecord& run) {
-  constexpr int64_t kFirst = 100'000'000;
-  constexpr int64_t kCount = 400'000'000;
-  const std::string digest = text_digest(run.experiment + '\n' + run.point + '\n' + run.hash);
-  return kFirst + std::stoll(digest.substr(0, 8), nullptr, 16) % kCount;
+// Returns the number that the index would give to the run.
+int64_t number_of(const RunRecord& run, const std::filesystem::path& results) {
+  int64_t largest = 0;
+  std::error_code none;
+  for (const auto& list : std::filesystem::directory_iterator(results / "runs", none)) {
+    for (const auto& entry : std::filesystem::directory_iterator(list, none)) {
+      const auto folder = entry.path().lexically_relative(results);
+      const auto known = read_run(results, folder, [](const std::string&) {});
+      if (known && is_same_run(*known, run)) return known->id;
+      if (known) largest = std::max(largest, known->id);
+    }
+  }
+  return largest + 1;
 }
 
 // True if another run has the folder. The index finds a free one.
@@ -332,6 +338,8 @@ void RunPlanner::pass_over(const Step& step, const RunRecord& record) {
 
 RunRecord RunPlanner::add(const Step& step) {
   try {
+    store_.sync(only_in_files_);
+    only_in_files_.clear();
     RunRecord record = store_.plan_one_more(list_, step.run);
     pass_over(step, record);
     return record;
@@ -342,16 +350,17 @@ RunRecord RunPlanner::add(const Step& step) {
 }
 
 // Adds a run without the index, which reads the files later.
-RunRecord RunPlanner::add_to_files(const Step& step) const {
+RunRecord RunPlanner::add_to_files(const Step& step) {
   const std::filesystem::path& results = settings_.results;
   RunRecord record = step.run;
-  if (record.id == 0) record.id = rare_number(record);
+  if (record.id == 0) record.id = number_of(record, results);
   write_run(results, record);
   if (!step.reason.empty()) {
     write_status(results, record.folder, RunStatus::kOutOfMemory, step.reason);
     settings_.say(record.point + ": " + step.reason);
   }
   add_to_list(results, list_, record.folder, settings_.say);
+  only_in_files_.insert(record.folder);
   return record;
 }
 

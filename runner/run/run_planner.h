@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -128,7 +129,7 @@ class RunPlanner {
 
   void pass_over(const Step& step, const RunRecord& record);
   RunRecord add(const Step& step);
-  RunRecord add_to_files(const Step& step) const;
+  RunRecord add_to_files(const Step& step);
 
   Store& store_;
   FileDigest digest_;
@@ -136,6 +137,7 @@ class RunPlanner {
   std::string list_{};                     // the name under which plan() recorded the runs
   std::map<int64_t, ValueSearch> series_;  // by the id of the awaited run
   std::map<std::string, std::vector<RunOfFamily>> families_;
+  std::set<std::filesystem::path> only_in_files_;  // folders of added runs
   int64_t with_result_ = 0;
 };
 
