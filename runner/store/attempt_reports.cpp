@@ -1,5 +1,4 @@
-// Takes the events of an attempt's ranks, and computes what follows from them. Each event counts once.
-// once.
+// Takes the events of an attempt's ranks, and computes what follows from them. Each counts once.
 #include "runner/store/attempt_reports.h"
 
 #include <fmt/format.h>
