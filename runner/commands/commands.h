@@ -70,7 +70,7 @@ inline constexpr std::array kCommands{
             add_diff_command},
     Command{"export", "Write runs as CSV, JSON lines, or for TensorBoard or Weights & Biases",
             add_export_command},
-    Command{"merge", "Bring several results folders into one database", add_merge_command},
+    Command{"merge", "Bring several results folders into one", add_merge_command},
     Command{"prune", "Remove old runs or checkpoints; asks first", add_prune_command},
     Command{"status", "Show the state of runs, also while they run", add_status_command},
     Command{"logs", "Print what a rank of a run has written", add_logs_command},

@@ -39,7 +39,44 @@ std::string entry(const std::string& name, const std::string& meaning) {
   return before + '\n' + wrapped("", meaning, kMeaningColumn, kHelpWidth);
 }
 
+MergeSource source_of(const std::string& word) {
+  const size_t equals = word.find('=');
+  std::error_code not_there;  // also of a word that is too long for a file's name
+  const bool is_named = equals != std::string::npos && !std::filesystem::exists(word, not_there);
+  std::filesystem::path folder = is_named ? word.substr(equals + 1) : word;
+  if (!has_results(folder) && has_results(folder / "results")) folder /= "results";
+  std::filesystem::path whose = std::filesystem::weakly_canonical(folder, not_there);
+  if (whose.filename() == "results") whose = whose.parent_path();  // alice/results are alice's
+  std::string name = is_named ? word.substr(0, equals) : whose.filename().string();
+  if (name.empty() || name.starts_with('.') || name.find('/') != std::string::npos) {
+    throw ConfigError("", word,
+                      "needs a name; write NAME=DIR, with a NAME without '/' that does not begin "
+                      "with '.'");
+  }
+  return {.name = std::move(name), .results = std::move(folder)};
+}
+
+void warn_of_results(const std::string& line) {
+  std::cerr << "fsdp-run: " << visible_line(line) << '\n';
+}
+
 }  // namespace
+
+std::vector<MergeSource> named_results(std::span<const std::string> words) {
+  std::vector<MergeSource> sources;
+  std::map<std::string, std::string> word_of_name;
+  for (const std::string& word : words) {
+    MergeSource source = source_of(word);
+    const auto [other, is_new] = word_of_name.emplace(source.name, word);
+    if (!is_new) {
+      throw ConfigError("", word,
+                        "would be named '" + source.name + "', like " + other->second +
+                            "; give it another name: NAME=" + word);
+    }
+    sources.push_back(std::move(source));
+  }
+  return sources;
+}
 
 void add_choice_options(CLI::App& command, Choice& choice) {
   command.add_option("FILE", choice.file, "The experiment, a YAML file")->required();
@@ -149,10 +186,7 @@ std::vector<std::string> gpu_warnings(const Expansion& expansion, const std::vec
 }
 
 Store existing_results(const std::filesystem::path& results) {
-  const auto warn = [](const std::string& line) {
-    std::cerr << "fsdp-run: " << visible_line(line) << '\n';
-  };
-  if (has_results(results)) return Store(results, StoreUse::kExisting, warn);
+  if (has_results(results)) return Store(results, StoreUse::kExisting, warn_of_results);
   std::string hint;
   for (const char* above : {"..", "../.."}) {
     const std::filesystem::path other = above / results;

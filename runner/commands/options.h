@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "runner/commands/commands.h"
 #include "runner/experiment/experiment.h"
 #include "runner/host/host.h"
+#include "runner/store/merge.h"
 #include "runner/store/store.h"
 
 // Options that several commands share.
@@ -71,6 +73,9 @@ std::string own_command();
 bool has_results(const std::filesystem::path& results);
 // Throws ConfigError if there are no results.
 Store existing_results(const std::filesystem::path& results);
+// Returns results folders with their owners' names. A word is DIR or NAME=DIR. DIR may hold the
+// folder `results`. Throws ConfigError if two have one name.
+std::vector<MergeSource> named_results(std::span<const std::string> words);
 
 // Returns `option` or, if that is empty, the trainer beside this program.
 std::filesystem::path trainer_path(const std::filesystem::path& option);

@@ -52,9 +52,7 @@ std::string item_name(const PruneItem& item) {
 std::string line_of(const PruneItem& item) {
   std::string line = fmt::format("{:>10}  {}", bytes_text(item.size_bytes), item_name(item));
   if (!item.run || item.checkpoint_step) return line;
-  line += fmt::format(", {}", name_of(item.run->status));
-  if (item.folder.empty()) line += "; its files, if any, stay in " + item.run->folder.string();
-  return line;
+  return line + fmt::format(", {}", name_of(item.run->status));
 }
 
 using Locks = std::map<std::string, std::unique_ptr<ExperimentLock>>;
@@ -77,9 +75,8 @@ Locks lock_free_experiments(const Store& store, const std::filesystem::path& res
   return locks;
 }
 
-// Records attempts that exist only in files, so prune removes nothing that the database does not
-// list. Drops from `wish` the runs that are under way, and those whose attempts cannot be recorded
-// now.
+// Records attempts that people started by hand. Drops from `wish` the runs that are under way, and
+// those whose attempts cannot be recorded now.
 void recover_before_prune(Store& store, const std::filesystem::path& results, const Locks& held,
                           PruneWish& wish) {
   const auto say = [](const std::string& line) { std::cerr << visible_line(line) << '\n'; };
@@ -127,6 +124,12 @@ ExitCode prune_command(PruneArguments arguments) {
   recover_before_prune(store, arguments.results, held, wish);
   std::vector<PruneItem> items = find_prunable(store, arguments.results, wish);
   std::erase_if(items, [](const PruneItem& item) {
+    if (item.folder.empty()) {
+      std::cerr << visible_line("left alone: " + item_name(item) +
+                                ", whose folder is behind a link: " + item.run->folder.string())
+                << '\n';
+      return true;
+    }
     if (!item.kept_for) return false;
     const auto& [run, key, place] = *item.kept_for;
     std::cerr << visible_line(fmt::format("left alone: {}, which {} reads ({})", place.string(),

@@ -135,7 +135,7 @@ std::vector<UtilizationCurve> utilization(const std::vector<Recorded<DeviceSampl
   return curves;
 }
 
-RunDetail read_run(Store& store, const ComparisonRow& run) {
+RunDetail read_run(Store& store, const std::filesystem::path& results, const ComparisonRow& run) {
   RunDetail detail;
   detail.run = run.run;
   detail.specification = store.spec_text(run.run);
@@ -145,7 +145,8 @@ RunDetail read_run(Store& store, const ComparisonRow& run) {
   detail.provenance = store.provenance(run.run, attempt);
   detail.rank_facts = store.rank_facts(run.run, attempt);
   for (const auto& checkpoint : store.events<CheckpointDone>(run.run, attempt)) {
-    detail.checkpoints.push_back(checkpoint.body.path);
+    const std::filesystem::path folder = results / run.folder / checkpoint.body.path;
+    if (std::filesystem::exists(folder)) detail.checkpoints.push_back(checkpoint.body.path);
   }
   detail.memory_peak = store.memory_peak(run.run, attempt);
   detail.training_loss = training_loss(store, run);
@@ -172,14 +173,15 @@ std::string command_again(const ExperimentRecord& list) {
 }
 
 // Adds the page's details for the first kMostDetailedRuns of `runs`.
-void read_html_detail(HtmlDetail& html, Store& store, std::span<const ComparisonRow* const> runs) {
+void read_html_detail(HtmlDetail& html, Store& store, const std::filesystem::path& results,
+                      std::span<const ComparisonRow* const> runs) {
   html.run_count = runs.size();
   std::map<int64_t, size_t> place;
   std::set<std::string> experiments;
   for (const ComparisonRow* run : runs.first(std::min(runs.size(), kMostDetailedRuns))) {
     place[run->run] = html.runs.size();
     experiments.insert(run->experiment);
-    html.runs.push_back(read_run(store, *run));
+    html.runs.push_back(read_run(store, results, *run));
     const std::string& digest = html.runs.back().provenance.experiment_text_digest;
     if (!digest.empty() && !html.experiment_texts.contains(digest)) {
       html.experiment_texts[digest] =
@@ -229,7 +231,8 @@ std::string title_of(const std::vector<std::string>& names, const Store& store) 
 // Adds the details that a page shows of the report's runs.
 void put_html_detail(ReportArguments& arguments, Store& store) {
   if (arguments.format != Format::kHtml) return;
-  read_html_detail(arguments.report.html, store, shown_runs(arguments.format, arguments.report));
+  Report& report = arguments.report;
+  read_html_detail(report.html, store, report.results, shown_runs(arguments.format, report));
 }
 
 // Reads the rows of the experiments that `words` name. Returns the experiments' names.

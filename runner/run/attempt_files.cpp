@@ -107,7 +107,7 @@ void check_checkpoints_are_free(const Store& store, const std::filesystem::path&
   for (const RunRecord& run : runs) {
     const RunPaths paths(results / run.folder);
     if (!begins_anew(run) || !std::filesystem::exists(paths.checkpoints())) continue;
-    if (!named) named.emplace(store, results);
+    if (!named) named.emplace(store);
     for (const auto& [by, key, place] : named->inputs_in(paths.checkpoints())) {
       if (!is_under_way(by.status)) continue;
       throw ConfigError(

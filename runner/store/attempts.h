@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runner/store/run_status.h"
@@ -126,6 +127,10 @@ struct AttemptRecord : AttemptStart {
     AttemptStart::visit_fields(self, visit);
   }
 };
+
+// Returns the status that follows from a run's attempts. The newest attempt decides if it runs.
+// Otherwise the newest that was not cut short decides, or the newest if there is none.
+std::pair<RunStatus, std::string> standing(const std::vector<AttemptRecord>& attempts);
 
 // One run of a job.
 struct JobTask {

@@ -246,38 +246,11 @@ std::string values_of(std::string_view columns) {
   return fmt::format("({}) values ({})", columns, parameters);
 }
 
-AttachedDatabase::AttachedDatabase(Database& database, const std::filesystem::path& file,
-                                   std::string name)
-    : database_(database), name_(std::move(name)) {
-  Statement(database_, "attach ? as " + name_).run(file);
-}
-
-AttachedDatabase::~AttachedDatabase() {
-  try {
-    database_.execute("detach " + name_);
-  } catch (const std::runtime_error&) {  // the connection's end detaches it
-  }
-}
-
 std::vector<std::string> tables_of_runs(Database& database) {
   return Statement(database,
                    "select m.name from sqlite_master m join pragma_table_info(m.name) c "
                    "where m.type = 'table' and c.name = 'run'")
       .rows<std::string>();
-}
-
-void copy_table(Database& database, const std::string& from, const std::string& into,
-                const std::string& table, const std::map<std::string, std::string>& changes) {
-  const auto columns = Statement(database, "select name from pragma_table_info(?, ?)")
-                           .rows<std::string>(table, into);
-  std::vector<std::string> values;
-  for (const std::string& column : columns) {
-    const auto changed = changes.find(column);
-    values.push_back(changed == changes.end() ? "s." + column : changed->second);
-  }
-  database.execute(fmt::format("insert or replace into {}.{} ({}) select {} from {}.{} s", into,
-                               table, fmt::join(columns, ", "), fmt::join(values, ", "), from,
-                               table));
 }
 
 }  // namespace fsdp

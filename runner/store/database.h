@@ -233,26 +233,7 @@ std::string select(std::string_view from) {
 // Returns the rest of `insert into table` for the columns "a, b": "(a, b) values (?, ?)".
 std::string values_of(std::string_view columns);
 
-// Attaches another database file to a connection, under `name`. Construct and destroy it outside of
-// transactions.
-class AttachedDatabase {
- public:
-  AttachedDatabase(Database& database, const std::filesystem::path& file, std::string name);
-  ~AttachedDatabase();
-  AttachedDatabase(const AttachedDatabase&) = delete;
-  AttachedDatabase& operator=(const AttachedDatabase&) = delete;
-
- private:
-  Database& database_;
-  std::string name_;
-};
-
 // Returns the tables that have a column `run`.
 std::vector<std::string> tables_of_runs(Database& database);
-
-// Copies the rows of a table between two attached databases. They replace rows with the same keys.
-// `changes` maps a column to the SQL of its new value; the SQL calls the copied row s.
-void copy_table(Database& database, const std::string& from, const std::string& into,
-                const std::string& table, const std::map<std::string, std::string>& changes = {});
 
 }  // namespace fsdp

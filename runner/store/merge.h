@@ -6,11 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "runner/store/record_files.h"
+
 namespace fsdp {
 
 // A results folder and its owner's name.
 struct MergeSource {
-  std::string name;  // part of a file's name: no '/'
+  std::string name;  // a file's name that does not begin with '.'
   std::filesystem::path results;
 };
 
@@ -21,17 +23,22 @@ struct MergedSource {
   std::string skipped;   // why the source was not merged; empty: it was
 };
 
-// Merges each source's database, completely or not at all, into the database of the folder
-// `results`. Skips a source that is empty, cannot be read, or has runs of the same name from
-// another place. Each source has its own transaction. Sources are only read; older schemas are
-// migrated in a copy. The folder's database is not created if every source is skipped. Throws
-// ResultsUnavailable if the folder cannot be written; earlier sources stay merged.
+// Copies the files that describe the runs of each source to <results>/merged/<name>/, completely or
+// not at all. The index then has the experiment `lab` of the source `alice` as `alice/lab`. Runs
+// that an earlier merge brought and that the source no longer has stay, and leave their lists.
+// Checkpoints and large logs are not copied. Sources are only read. The results folder is not
+// created if every source is skipped. `warn` is told of files that the index cannot take.
 //
-// The experiment `lab` of the source `alice` becomes the experiment `alice/lab` with the source
-// `alice`, to keep the runs of several people apart. A run from an earlier merge keeps its number
-// and is replaced. If its source no longer has it, it stays and leaves the current list. Files are
-// not copied: a run keeps the source's folder, as a path from `results`.
-std::vector<MergedSource> merge_results(const std::filesystem::path& results,
-                                        std::span<const MergeSource> sources);
+// A source is skipped if it
+//   - holds no runs, or a record that fsdp-run does not write
+//   - holds a link, a pipe or a folder under the name of a file, or a file that is too large
+//   - has only a results.sqlite, and that cannot be read or is not ours
+//   - is these results, or was merged into them under another name, also through others
+//   - has the name of another source that was merged, or an experiment the name of one of our own
+// Throws std::system_error or ResultsUnavailable if the results cannot be written; earlier sources
+// stay merged.
+std::vector<MergedSource> merge_results(
+    const std::filesystem::path& results, std::span<const MergeSource> sources,
+    const WarnOfFile& warn = [](const std::string&) {});
 
 }  // namespace fsdp

@@ -1,3 +1,4 @@
+// Removes folders of runs. A folder gets a hidden name first, so no run is there in part.
 #include "runner/store/prune.h"
 
 #include <algorithm>
@@ -6,10 +7,10 @@
 #include <utility>
 
 #include "base/files/input_file.h"
-#include "base/files/new_file.h"
 #include "base/text/foreign_json.h"
 #include "contract/record/run_paths.h"
 #include "runner/store/results_unavailable.h"
+#include "runner/store/run_files.h"
 
 namespace fsdp {
 namespace {
@@ -78,43 +79,35 @@ path name_of_removed(const path& folder) {
   return folder.parent_path() / ('.' + folder.filename().string() + ".pruned");
 }
 
-// Returns the run's folder, or the rest of it that a killed prune left; empty if there is none. A
-// merged run's folder belongs to the results that it came from.
+// Returns the run's folder. Empty if a link leads to it.
 path own_folder(const path& results, const RunRecord& run) {
-  if (!run.source.empty()) return {};
-  if (is_own_run_folder(results, run.folder)) return results / run.folder;
-  std::error_code not_there;
-  const path removed = name_of_removed(run.folder);
-  const bool is_rest = run.attempt > 0 &&
-                       !std::filesystem::exists(results / run.folder, not_there) &&
-                       is_own_run_folder(results, removed);
-  return is_rest ? results / removed : path();
+  return is_own_run_folder(results, run.folder) ? results / run.folder : path();
 }
 
-// Returns the folders that killed prunes left of runs that have no rows anymore.
-std::vector<path> find_rests(const path& results, const std::vector<RunRecord>& runs) {
+// Returns the folders that killed prunes left.
+std::vector<path> find_rests(const path& results) {
   std::vector<path> rests;
   std::error_code not_there;
-  for (const auto& experiment : std::filesystem::directory_iterator(results / "runs", not_there)) {
-    for (const auto& run : std::filesystem::directory_iterator(experiment.path(), not_there)) {
-      const std::string name = run.path().filename();
-      const bool is_rest = name.starts_with('.') && name.ends_with(".pruned") &&
-                           is_own_run_folder(results, run.path().lexically_relative(results));
-      if (is_rest) rests.push_back(run.path());
+  for (const ResultsPart& part : parts_of(results)) {
+    const path runs = results / part.folder / "runs";
+    for (const path& list : visible_names(runs)) {
+      for (const auto& run : std::filesystem::directory_iterator(runs / list, not_there)) {
+        const std::string name = run.path().filename();
+        const bool is_rest = name.starts_with('.') && name.ends_with(".pruned") &&
+                             is_own_run_folder(results, run.path().lexically_relative(results));
+        if (is_rest) rests.push_back(run.path());
+      }
     }
   }
-  std::erase_if(rests, [&](const path& rest) {
-    return std::ranges::any_of(
-        runs, [&](const RunRecord& run) { return own_folder(results, run) == rest; });
-  });
   return rests;
 }
 
 // Sets kept_for of each item that another run reads, if this run stays.
-void find_keepers(const NamedFolders& named, std::vector<PruneItem>& items) {
+void find_keepers(const Store& store, std::vector<PruneItem>& items) {
+  const NamedFolders named(store);
   std::set<int64_t> going;
   for (const PruneItem& item : items) {
-    if (item.run && !item.checkpoint_step) going.insert(item.run->id);
+    if (item.run && !item.checkpoint_step && !item.folder.empty()) going.insert(item.run->id);
   }
   const auto is_newly_kept = [&](PruneItem& item) {
     if (item.kept_for || item.folder.empty()) return false;
@@ -130,18 +123,12 @@ void find_keepers(const NamedFolders& named, std::vector<PruneItem>& items) {
   }
 }
 
-RunPaths run_of_checkpoint(const PruneItem& item) {
-  return RunPaths(item.folder.parent_path().parent_path());
-}
-
 // Returns the folder's name while the item is being removed.
 path name_of_removed(const PruneItem& item) {
-  if (item.checkpoint_step) {
-    return checkpoint_folder(run_of_checkpoint(item), *item.checkpoint_step,
-                             CheckpointFolder::State::kPartial);
-  }
-  const bool is_rest = !item.run || item.folder.filename() != item.run->folder.filename();
-  return is_rest ? item.folder : name_of_removed(item.folder);
+  if (!item.run) return item.folder;
+  if (!item.checkpoint_step) return name_of_removed(item.folder);
+  const RunPaths paths(item.folder.parent_path().parent_path());
+  return checkpoint_folder(paths, *item.checkpoint_step, CheckpointFolder::State::kPartial);
 }
 
 // Removes the folder with its contents. Another process may be removing it as well.
@@ -154,30 +141,22 @@ void remove_folder(const path& folder) {
 
 // Returns the items, without their sizes.
 std::vector<PruneItem> find_items(const Store& store, const path& results, const PruneWish& wish) {
-  const NamedFolders named(store, results);
-  const std::vector<RunRecord> runs = store.runs();
-  std::vector<RunRecord> wanted = runs;
-  std::erase_if(wanted, [&](const RunRecord& run) { return !is_wanted(store, run, wish); });
-  std::set<int64_t> going;
-  for (const RunRecord& run : wanted) going.insert(run.id);
   std::vector<PruneItem> items;
-  for (const RunRecord& run : wanted) {
-    path folder = own_folder(results, run);
-    const std::set<int64_t> itself{run.id};
-    const bool is_of_another =
-        !folder.empty() && named.is_of_run(folder, wish.checkpoints ? itself : going);
-    if (is_of_another) folder.clear();  // it stays
+  std::error_code gone;
+  for (const RunRecord& run : store.runs()) {
+    if (!is_wanted(store, run, wish)) continue;
+    if (!std::filesystem::exists(results / run.folder, gone)) continue;  // the next sync forgets it
+    const path folder = own_folder(results, run);
     if (!wish.checkpoints) {
       items.push_back({.run = run, .folder = folder});
-      continue;
-    }
-    if (folder.empty()) continue;
-    for (const CheckpointFolder& found : prunable_checkpoints(RunPaths(folder), wish.keep_last)) {
-      items.push_back({.run = run, .checkpoint_step = found.step, .folder = found.folder});
+    } else if (!folder.empty()) {
+      for (const CheckpointFolder& found : prunable_checkpoints(RunPaths(folder), wish.keep_last)) {
+        items.push_back({.run = run, .checkpoint_step = found.step, .folder = found.folder});
+      }
     }
   }
-  for (const path& rest : find_rests(results, runs)) items.push_back({.folder = rest});
-  find_keepers(named, items);
+  for (const path& rest : find_rests(results)) items.push_back({.folder = rest});
+  find_keepers(store, items);
   return items;
 }
 
@@ -187,49 +166,49 @@ class Removal {
   Removal(Store& store, const path& results, const PruneWish& wish)
       : store_(store), results_(results), wish_(wish) {}
 
-  // Removes the item's rows and its folder. Returns false if the item is in use now.
+  // Removes the item's folder. Returns false if the item is in use now.
   bool remove(PruneItem& item) {
-    if (item.run && !forget(item)) return false;
-    if (item.folder.empty()) return true;
+    if (item.run && !hide(item)) return false;
     remove_folder(item.folder);
-    if (!item.checkpoint_step) emptied_.insert(item.folder.parent_path());
+    if (item.checkpoint_step) return true;
+    emptied_.insert(item.folder.parent_path());
+    if (item.run) removed_.push_back(*item.run);
     return true;
   }
 
-  // Empties the folder of an item after its rows could not be removed because the disk is full. The
-  // empty folder stays until the rows are gone, so the next call can find it.
-  static void make_room_with(const PruneItem& item) {
-    if (item.folder.empty() || item.folder != name_of_removed(item)) return;
-    std::error_code gone;
-    for (const auto& entry : std::filesystem::directory_iterator(item.folder, gone)) {
-      remove_folder(entry.path());
-    }
-  }
-
-  // Removes the folders of experiments that have no run left. This asks the database, because a run
-  // is recorded before it has a folder.
-  void remove_empty_folders() {
-    if (emptied_.empty()) return;
+  // Tells the index, and removes the folders of lists and of merged results that have no run left.
+  // Nobody plans a run meanwhile. If the index cannot be written, its next sync does the rest.
+  void finish() try {
+    for (const RunRecord& run : removed_) store_.forget_removed(run);
+    store_.sync();
     const Store::Batch nobody_plans(store_);
-    const NamedFolders named(store_, results_);
     std::error_code not_empty;
-    for (const path& experiment : emptied_) {
-      if (!named.is_of_run(experiment, {})) std::filesystem::remove(experiment, not_empty);
+    for (const path& list : emptied_) {
+      std::filesystem::remove(list, not_empty);
+      const path part = list.parent_path().parent_path();
+      const bool is_merged = part.parent_path().filename() == "merged";
+      if (!is_merged || !run_folders(part).empty() || parts_of(part).size() > 1) continue;
+      std::filesystem::remove_all(part, not_empty);
+      std::filesystem::remove(part.parent_path(), not_empty);
     }
+  } catch (const std::exception& error) {
+    if (!may_pass(error)) throw;
   }
 
  private:
-  // Renames the folder and deletes the rows in one transaction, so nobody can plan a run meanwhile.
-  bool forget(PruneItem& item) {
-    Store::Batch nobody_plans(store_);
+  // Gives the folder a name that no run has. Nobody plans a run meanwhile that could read it.
+  bool hide(PruneItem& item) {
+    const Store::Batch nobody_plans(store_);
     if (!is_prunable(item)) return false;
-    if (!item.folder.empty()) rename_folder(item);
-    if (item.checkpoint_step) {
-      forget_checkpoint(item);
-    } else {
-      store_.delete_run(item.run->id);
+    const path name = name_of_removed(item);
+    if (item.folder == name) return true;
+    remove_folder(name);  // left by an earlier call or a trainer
+    std::error_code error;
+    std::filesystem::rename(item.folder, name, error);
+    if (error && error != std::errc::no_such_file_or_directory) {
+      throw std::system_error(error, item.folder.string() + " cannot be removed");
     }
-    nobody_plans.commit();
+    item.folder = name;
     return true;
   }
 
@@ -240,38 +219,8 @@ class Removal {
       prunable_ = find_items(store_, results_, wish_);
     }
     return std::ranges::any_of(prunable_, [&](const PruneItem& now) {
-      return now.run && now.run->id == item.run->id && !now.kept_for &&
-             (now.folder == item.folder || name_of_removed(now) == item.folder);
+      return now.run && now.run->id == item.run->id && !now.kept_for && now.folder == item.folder;
     });
-  }
-
-  // Deletes the row of a checkpoint, unless another folder holds a checkpoint of this step.
-  void forget_checkpoint(const PruneItem& item) {
-    using enum CheckpointFolder::State;
-    const RunPaths paths = run_of_checkpoint(item);
-    for (const auto state : {kComplete, kReplaced}) {
-      if (std::filesystem::exists(checkpoint_folder(paths, *item.checkpoint_step, state))) return;
-    }
-    store_.delete_checkpoint(
-        item.run->id, paths.checkpoint(*item.checkpoint_step).lexically_relative(paths.folder()));
-  }
-
-  static void rename_folder(PruneItem& item) {
-    const path name = name_of_removed(item);
-    if (item.folder == name) return;
-    remove_folder(name);  // left by an earlier call or a trainer
-    std::error_code error;
-    std::filesystem::rename(item.folder, name, error);
-    if (error && error != std::errc::no_such_file_or_directory) {
-      throw std::system_error(error, item.folder.string() + " cannot be removed");
-    }
-    item.folder = name;
-    if (error) return;
-    // The new name must be on the disk before the rows are deleted.
-    if (const int failure = sync_names(name.parent_path()); failure != 0) {
-      throw std::system_error(failure, std::generic_category(),
-                              name.string() + " cannot be removed");
-    }
   }
 
   Store& store_;
@@ -279,7 +228,8 @@ class Removal {
   const PruneWish& wish_;
   int64_t version_ = -1;
   std::vector<PruneItem> prunable_;
-  std::set<path> emptied_;  // folders of experiments that runs were removed from
+  std::vector<RunRecord> removed_;
+  std::set<path> emptied_;  // folders of lists that runs were removed from
 };
 
 }  // namespace
@@ -295,20 +245,10 @@ std::vector<PruneItem> prune(Store& store, const path& results, const PruneWish&
                              std::vector<PruneItem> items) {
   std::vector<PruneItem> left_alone;
   Removal removal(store, results, wish);
-  // The rests of runs come first: their removal makes room and needs none in the database.
-  std::ranges::stable_partition(items, [](const PruneItem& item) { return !item.run; });
-  for (const bool is_last_try : {false, true}) {
-    for (PruneItem& item : std::exchange(items, {})) {
-      try {
-        if (!removal.remove(item)) left_alone.push_back(item);
-      } catch (const std::exception& error) {
-        if (is_last_try || !says_disk_full(error)) throw;
-        Removal::make_room_with(item);
-        items.push_back(std::move(item));
-      }
-    }
+  for (PruneItem& item : items) {
+    if (item.folder.empty() || !removal.remove(item)) left_alone.push_back(item);
   }
-  removal.remove_empty_folders();
+  removal.finish();
   return left_alone;
 }
 

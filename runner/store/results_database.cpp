@@ -116,6 +116,45 @@ void make_journal_writable(const path& file) {
   if (!is_alike && S_ISREG(of_journal.st_mode)) chmod(journal.c_str(), of_file.st_mode & kMode);
 }
 
+// Throws ConfigError if a table, column or view of this program is missing. Throws it, too, if a
+// view replaces a table or has other SQL: reading such a view might never end. Commits between two
+// releases may have different schemas with the same version.
+void require_own_schema(Database& database) {
+  // Selects the name of each object, and its SQL if it is a view, else its type.
+  const std::string made = "select name, iif(type = 'view', sql, type) from sqlite_master ";
+  const auto columns_of = [](Database& of) {
+    return Statement(of,
+                     "select t.name, c.name from sqlite_master t join pragma_table_xinfo(t.name) c "
+                     "where t.type = 'table' order by t.name, c.name")
+        .rows<std::string, std::string>();
+  };
+  static const auto kOwn = [&] {
+    Database own(":memory:");
+    own.execute(schema());
+    return std::pair(
+        Statement(own, made + "where type in ('table', 'view')").rows<std::string, std::string>(),
+        columns_of(own));
+  }();
+  const auto refuse = [&](const std::string& name) {
+    const std::string problem =
+        "its '" + name +
+        "' is another one than this fsdp-run's; another commit of fsdp-run wrote the file, or "
+        "another program changed it; use that fsdp-run, restore the file, or choose another folder "
+        "with --results";
+    if (has_run_files(database.file().parent_path())) throw IndexDamaged(problem);
+    throw ConfigError(database.file().string(), "", problem);
+  };
+  // SQLite ignores the case of names.
+  Statement of_name(database, made + "where lower(name) = ? and type in ('table', 'view')");
+  for (const auto& [name, own] : kOwn.first) {
+    const auto found = of_name.value<std::string, std::string>(name);
+    if (!found || std::get<1>(*found) != own) refuse(name);
+  }
+  std::vector<std::tuple<std::string, std::string>> missing;
+  std::ranges::set_difference(kOwn.second, columns_of(database), std::back_inserter(missing));
+  for (const auto& [table, column] : missing) refuse(table + '.' + column);
+}
+
 Database made_ready(Database database) {
   try {
     migrate(database);
@@ -153,42 +192,6 @@ void require_mergeable(const path& file) {
                     "another program has given it a write-ahead log; close that program, and let "
                     "fsdp-run take it away: fsdp-run report --results " +
                         file.parent_path().string());
-}
-
-void require_own_schema(Database& database) {
-  // Selects the name of each object, and its SQL if it is a view, else its type.
-  const std::string made = "select name, iif(type = 'view', sql, type) from sqlite_master ";
-  const auto columns_of = [](Database& of) {
-    return Statement(of,
-                     "select t.name, c.name from sqlite_master t join pragma_table_xinfo(t.name) c "
-                     "where t.type = 'table' order by t.name, c.name")
-        .rows<std::string, std::string>();
-  };
-  static const auto kOwn = [&] {
-    Database own(":memory:");
-    own.execute(schema());
-    return std::pair(
-        Statement(own, made + "where type in ('table', 'view')").rows<std::string, std::string>(),
-        columns_of(own));
-  }();
-  const auto refuse = [&](const std::string& name) {
-    const std::string problem =
-        "its '" + name +
-        "' is another one than this fsdp-run's; another commit of fsdp-run wrote the file, or "
-        "another program changed it; use that fsdp-run, restore the file, or choose another folder "
-        "with --results";
-    if (has_run_files(database.file().parent_path())) throw IndexDamaged(problem);
-    throw ConfigError(database.file().string(), "", problem);
-  };
-  // SQLite ignores the case of names.
-  Statement of_name(database, made + "where lower(name) = ? and type in ('table', 'view')");
-  for (const auto& [name, own] : kOwn.first) {
-    const auto found = of_name.value<std::string, std::string>(name);
-    if (!found || std::get<1>(*found) != own) refuse(name);
-  }
-  std::vector<std::tuple<std::string, std::string>> missing;
-  std::ranges::set_difference(kOwn.second, columns_of(database), std::back_inserter(missing));
-  for (const auto& [table, column] : missing) refuse(table + '.' + column);
 }
 
 bool has_run_files(const path& results) {

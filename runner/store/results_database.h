@@ -35,11 +35,6 @@ void set_index_aside(const std::filesystem::path& results);
 // another program has given it a write-ahead log, because SQLite would leave files beside it.
 void require_mergeable(const std::filesystem::path& file);
 
-// Throws ConfigError if a table, column or view of this program is missing. Throws it, too, if a
-// view replaces a table or has other SQL: reading such a view might never end. Commits between two
-// releases may have different schemas with the same version.
-void require_own_schema(Database& database);
-
 // Throws ConfigError if the folder's path is too long for SQLite to open a database in it.
 void check_results_path(const std::filesystem::path& results);
 

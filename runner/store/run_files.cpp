@@ -2,11 +2,13 @@
 #include "runner/store/run_files.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
+#include <iterator>
 #include <stdexcept>
 #include <system_error>
 
@@ -63,6 +65,43 @@ path verdict_file(const RunPaths& run, int attempt) {
   return run.attempt(attempt) / "verdict.json";
 }
 
+std::string name_here(std::string_view source, std::string_view name) {
+  return source.empty() ? std::string(name) : fmt::format("{}/{}", source, name);
+}
+
+std::vector<ResultsPart> parts_of(const path& results, ResultsPart part) {
+  std::vector<ResultsPart> parts{part};
+  for (const path& name : visible_names(results / part.folder / "merged")) {
+    path folder = part.folder / "merged" / name;
+    if (std::filesystem::is_symlink(results / folder)) continue;
+    std::ranges::move(parts_of(results, {std::move(folder), name_here(part.source, name.native())}),
+                      std::back_inserter(parts));
+  }
+  return parts;
+}
+
+std::vector<path> visible_names(const path& folder) {
+  std::vector<path> names;
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, none)) {
+    if (path name = entry.path().filename(); !name.native().starts_with('.')) {
+      names.push_back(std::move(name));
+    }
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+std::vector<path> run_folders(const path& results) {
+  std::vector<path> folders;
+  for (const path& list : visible_names(results / "runs")) {
+    for (const path& run : visible_names(results / "runs" / list)) {
+      folders.push_back("runs" / list / run);
+    }
+  }
+  return folders;
+}
+
 void check_are_there(const path& results) {
   if (!std::filesystem::exists(results)) refuse_absent(results);
 }
@@ -95,6 +134,8 @@ path list_file(const path& results, std::string_view name) {
   return lists_folder(results) / (file_name_of(name) + ".json");
 }
 
+path source_file(const path& results) { return results / "source.json"; }
+
 void write_list(const path& results, const RunList& list) {
   make_folder(results, "lists");
   write_record(list_file(results, list.name), list);
@@ -115,7 +156,7 @@ void add_to_list(const path& results, std::string_view name, const path& folder,
 void write_first_lists(const path& results, std::span<const RunList> lists) {
   const path partial = results / "lists.partial";
   std::filesystem::remove_all(partial);
-  if (lists.empty()) return;
+  if (lists.empty() && visible_names(results / "merged").empty()) return;
   make_folder(results, partial.filename());
   for (const RunList& list : lists) {
     write_record(partial / list_file(results, list.name).filename(), list);

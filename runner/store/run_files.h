@@ -21,6 +21,7 @@
 //   runs/<list>/<run>/        run.json: the run; status.json: StatusNote
 //     attempt-<N>/            verdict.json: Verdict
 //   slurm/<job>/job.json      JobRecord
+//   merged/<name>/            the same files of other results, and source.json: MergedFrom
 //
 // Functions that write create missing folders below the results folder, but never the results
 // folder: it may have been moved away. They throw ResultsUnavailable or std::system_error.
@@ -54,6 +55,32 @@ struct StatusNote {
   }
 };
 
+// The origin of merged results.
+struct MergedFrom {
+  std::filesystem::path folder;  // absolute
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("folder", self.folder);
+  }
+};
+
+// A folder with the files of runs: the results folder, or one that was merged into it.
+struct ResultsPart {
+  std::filesystem::path folder{};  // relative to the results; empty: the results folder itself
+  std::string source{};            // owner of merged results; empty: planned in this folder
+};
+
+// Returns the name that an experiment, or a source, of the source's results has here.
+std::string name_here(std::string_view source, std::string_view name);
+// Returns the part and those that were merged into it, also by way of others. Follows no links.
+std::vector<ResultsPart> parts_of(const std::filesystem::path& results, ResultsPart part = {});
+// Returns the names in the folder, sorted, except hidden ones: files that are being written, and
+// folders that are being removed. Empty if the folder is missing or cannot be read.
+std::vector<std::filesystem::path> visible_names(const std::filesystem::path& folder);
+// Returns the folders two levels below <results>/runs, relative to the results.
+std::vector<std::filesystem::path> run_folders(const std::filesystem::path& results);
+
 // Throws ResultsUnavailable if the results folder does not exist.
 void check_are_there(const std::filesystem::path& results);
 // Creates the folder <results>/`folder` with its parents below the results folder.
@@ -83,6 +110,7 @@ std::filesystem::path lists_folder(const std::filesystem::path& results);
 // Throws std::runtime_error if the digest could lead out of the folder.
 std::filesystem::path text_file(const std::filesystem::path& results, const std::string& digest);
 std::filesystem::path list_file(const std::filesystem::path& results, std::string_view name);
+std::filesystem::path source_file(const std::filesystem::path& results);
 std::filesystem::path run_file(const std::filesystem::path& results,
                                const std::filesystem::path& folder);
 std::filesystem::path job_file(const std::filesystem::path& results,

@@ -65,32 +65,24 @@ bool is_run_folder(const path& folder) {
 }
 
 bool is_own_run_folder(const path& results, const path& folder) {
-  if (!is_run_folder(folder)) return false;
+  const path runs = folder.parent_path().parent_path();
+  const path part = runs.parent_path();
+  if (folder.is_absolute() || !is_run_folder(folder.lexically_relative(part))) return false;
   std::error_code error;
-  const path runs = std::filesystem::canonical(results / "runs", error);
+  const path place = part.empty() ? std::filesystem::canonical(results / runs, error)
+                                  : std::filesystem::canonical(results, error) / runs;
   if (error) return false;
   const path found = std::filesystem::canonical(results / folder, error);
-  return !error && found == runs / folder.lexically_relative("runs");
+  return !error && found == place / folder.lexically_relative(runs);
 }
 
-NamedFolders::NamedFolders(const Store& store, const path& results) {
-  for (const RunRecord& run : store.runs()) {
-    folders_.emplace_back(name_of_folder(results / run.folder), run.id);
-  }
+NamedFolders::NamedFolders(const Store& store) {
   std::map<path, std::set<std::string>> known;  // many runs read the same
   for (InputOfRun& input : store.inputs_of_runs()) {
     const auto [names, is_new] = known.try_emplace(input.place);
     if (is_new) names->second = names_of_input(input.place);
     inputs_.emplace_back(names->second, std::move(input));
   }
-}
-
-bool NamedFolders::is_of_run(const path& folder, const std::set<int64_t>& but) const {
-  const std::string name = name_of_folder(folder);
-  return std::ranges::any_of(folders_, [&](const auto& of_run) {
-    const auto& [other, run] = of_run;
-    return (other.starts_with(name) || name.starts_with(other)) && !but.contains(run);
-  });
 }
 
 std::vector<InputOfRun> NamedFolders::inputs_in(const path& folder) const {

@@ -9,29 +9,25 @@
 
 #include "runner/store/store.h"
 
-// The folders that runs have, and the folders that they need.
+// The folders that runs have, and the files and folders that they need.
 namespace fsdp {
 
 // True if `folder`, relative to the results, has the form runs/<name>/<name>.
 bool is_run_folder(const std::filesystem::path& folder);
 
 // True if is_run_folder() holds, the folder exists, and no part of its path below runs/ is a link.
-// runs/ itself may be a link.
+// runs/ itself may be a link. Holds for merged/<name>/runs/<name>/<name>, too, if there is no link.
 bool is_own_run_folder(const std::filesystem::path& results, const std::filesystem::path& folder);
 
-// The folders of all recorded runs, even merged ones, and the files and folders that these runs
-// read. Links are followed.
+// The files and folders that runs read. Links are followed.
 class NamedFolders {
  public:
-  NamedFolders(const Store& store, const std::filesystem::path& results);
+  explicit NamedFolders(const Store& store);
 
-  // True if the folder of a run that is not in `but` equals `folder`, holds it, or lies in it.
-  bool is_of_run(const std::filesystem::path& folder, const std::set<int64_t>& but) const;
   // Returns the inputs that are the folder, lie in it, or are reached by a link in it.
   std::vector<InputOfRun> inputs_in(const std::filesystem::path& folder) const;
 
  private:
-  std::vector<std::pair<std::string, int64_t>> folders_;
   std::vector<std::pair<std::set<std::string>, InputOfRun>> inputs_;  // by the names they have
 };
 

@@ -175,6 +175,14 @@ void Store::require_own(std::string_view experiment) const {
                         "another folder with --results");
 }
 
+void Store::require_source(const std::string& experiment, const std::string& source) const {
+  if (source.empty()) return require_own(experiment);
+  const auto known =
+      sql("select source from experiments where name = ?").value<std::string>(experiment);
+  if (!known || *known == source) return;
+  throw std::runtime_error(fmt::format("another experiment has the name '{}' here", experiment));
+}
+
 std::optional<path> Store::experiment_file(std::string_view experiment) const {
   return sql("select file from experiments where name = ?").value<path>(experiment);
 }
@@ -248,25 +256,17 @@ bool Store::is_under_way(int64_t run_id) const {
       .value();
 }
 
-bool Store::delete_run(int64_t run_id) {
-  Transaction transaction(database_);
-  if (is_under_way(run_id)) return false;
-  const std::string experiment = run(run_id).value().experiment;
-  for (const JobRecord& of_run : jobs_of_run(run_id)) {
+void Store::forget_removed(const RunRecord& run) {
+  Transaction nobody_plans(database_);
+  for (const JobRecord& of_run : jobs_of_run(run.id)) {
     JobRecord left = job(of_run.id);
-    std::erase_if(left.tasks, [&](const JobTask& task) { return task.run == run_id; });
+    std::erase_if(left.tasks, [&](const JobTask& task) { return task.run == run.id; });
     left.tasks.empty() ? remove_job(results_, left.folder) : write_job(results_, left);
   }
-  forget_run(run_id);
-  const bool is_empty =
-      !sql("select 1 from runs where experiment = ? limit 1").value<int>(experiment);
-  if (is_empty) std::filesystem::remove(list_file(results_, experiment));
-  transaction.commit();
-  return true;
-}
-
-void Store::delete_checkpoint(int64_t run_id, const path& place) {
-  sql("delete from checkpoints where run = ? and path = ?").run(run_id, place);
+  sync_run(run.folder);
+  const auto other = sql("select 1 from runs where experiment = ?").value<int>(run.experiment);
+  if (!other) std::filesystem::remove(results_ / list_of_run(run));
+  nobody_plans.commit();
 }
 
 int Store::begin_attempt(int64_t run_id, const AttemptStart& start, int wanted) {
@@ -332,6 +332,7 @@ std::vector<RunningAttempt> Store::running_attempts(std::string_view experiment)
        sql("select " + kRunColumns + ", a.attempt, r.spec ->> '$.strategy.ranks', " +
            field_columns<AttemptStart>() +
            " from attempts a join runs r on r.id = a.run "
+           "join experiments e on e.name = r.experiment and e.source = '' "
            "where a.status = 'running' and r.experiment = ? and not exists ("
            "  select 1 from job_tasks t join jobs j on j.id = t.job where t.run = a.run "
            "  and t.over = 0 and a.slurm_job <> '' "

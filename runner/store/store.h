@@ -233,10 +233,9 @@ class Store {
   // True if one of the run's attempts is running, or it waits or runs in an open job. A merged run
   // is never under way here.
   bool is_under_way(int64_t run_id) const;
-  // Forgets everything about a run. Returns false, and does nothing, if the run is under way.
-  bool delete_run(int64_t run_id);
-  // Forgets a checkpoint of the run, by its path relative to the run's folder.
-  void delete_checkpoint(int64_t run_id, const std::filesystem::path& path);
+  // Forgets a run whose folder is gone. Takes it out of the files of its jobs, and removes its
+  // experiment's list if that has no other run.
+  void forget_removed(const RunRecord& run);
 
   // Return the remembered digest of a file in this state, or the digests of all known states of a
   // canonical path.
@@ -265,19 +264,26 @@ class Store {
 
   // The parts of sync(). Places are relative to the results.
   using SyncOfPlace = void (Store::*)(const std::filesystem::path&);
+  void sync_parts();
+  const ResultsPart& part_of(const std::filesystem::path& place) const;
+  bool is_place_of_run(const std::filesystem::path& folder) const;
+  std::optional<RunRecord> read_run_of_part(const std::filesystem::path& folder) const;
+  std::filesystem::path list_of_run(const RunRecord& run) const;
+  // Throws std::runtime_error if the experiment is of another source.
+  void require_source(const std::string& experiment, const std::string& source) const;
   void try_to_sync(const std::filesystem::path& place, SyncOfPlace sync);
   void sync_places(std::span<const std::filesystem::path> places, SyncOfPlace sync);
   std::vector<std::filesystem::path> unsettled(std::vector<std::filesystem::path> places) const;
   void sync_list(const std::filesystem::path& file);
   void sync_run(const std::filesystem::path& folder);
   void sync_job(const std::filesystem::path& folder);
-  std::string keep_text(const std::string& digest);
+  std::string keep_text(const ResultsPart& part, const std::string& digest);
   bool put_run_with_attempts(const RunRecord& run);
   bool gives_way(const RunRecord& run);
   int64_t put_run(const RunRecord& run);
   bool put_job(const std::filesystem::path& folder, const std::optional<JobRecord>& job);
   int64_t free_number(const std::string& table, int64_t wanted) const;
-  bool sync_attempt(int64_t run, const RunPaths& paths, int attempt, const RunSpec& spec);
+  bool sync_attempt(int64_t run, const RunPaths& paths, int attempt, const RunRecord& record);
   bool read_events(int64_t run, const RunPaths& paths, int attempt, int ranks);
   void settle_figures(int64_t run, int attempt);
   void settle_status(int64_t run, const RunPaths& paths);
@@ -312,12 +318,14 @@ class Store {
   bool is_lost() const;
   void reopen();
   void sync_all();
-  // Writes the files of runs that a version without these files recorded.
+  // Writes the files of runs that a version without these files recorded (importer.cpp).
   void write_files();
+  void write_files_of(RunRecord run);
 
   std::filesystem::path results_;
   StoreUse use_;
   WarnOfFile warn_;
+  std::vector<ResultsPart> parts_{ResultsPart()};
   mutable Database database_;
   uint64_t inode_;  // of the database's file; 0: it is temporary
   mutable std::map<std::string, Statement> statements_;  // by SQL

@@ -1,5 +1,5 @@
 // Brings the index, results.sqlite, up to date with the files of a results folder. It may be killed
-// anywhere: the next call does the rest. Besides, only merge, prune and the cache of digests write.
+// anywhere: the next call does the rest. Nothing else writes tables, except the cache of digests.
 #include <fmt/format.h>
 #include <sys/stat.h>
 
@@ -48,32 +48,8 @@ bool is_gone(const path& place) {
   return !std::filesystem::exists(place, hidden) && !hidden;
 }
 
-// Returns the names in the folder, except hidden ones: files that are being written, and folders
-// that a killed prune left. Empty if the folder is missing or cannot be read.
-std::vector<path> names_in(const path& folder) {
-  std::vector<path> names;
-  std::error_code none;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, none)) {
-    if (path name = entry.path().filename(); !name.native().starts_with('.')) {
-      names.push_back(std::move(name));
-    }
-  }
-  return names;
-}
+}  // namespace
 
-// Returns the folders two levels below <results>/runs, relative to the results.
-std::vector<path> run_folders(const path& results) {
-  std::vector<path> folders;
-  for (const path& list : names_in(results / "runs")) {
-    for (const path& run : names_in(results / "runs" / list)) {
-      folders.push_back("runs" / list / run);
-    }
-  }
-  return folders;
-}
-
-// Returns the status that follows from a run's attempts. The newest attempt decides if it runs.
-// Otherwise the newest that was not cut short decides, or the newest if there is none.
 std::pair<RunStatus, std::string> standing(const std::vector<AttemptRecord>& attempts) {
   if (attempts.empty()) return {RunStatus::kPlanned, ""};
   const auto own = std::find_if(attempts.rbegin(), attempts.rend(),
@@ -82,8 +58,6 @@ std::pair<RunStatus, std::string> standing(const std::vector<AttemptRecord>& att
   const AttemptRecord& shown = is_open || own == attempts.rend() ? attempts.back() : *own;
   return {shown.status, shown.reason};
 }
-
-}  // namespace
 
 bool Store::is_settled(const path& place) const {
   const auto stamp =
@@ -133,23 +107,57 @@ void Store::sync_places(std::span<const path> places, SyncOfPlace sync) {
 // Forgets runs that are gone first, because others may have their numbers.
 void Store::sync_all() {
   if (!has_run_files(results_)) write_files();
-  const std::vector<path> folders = run_folders(results_);
+  parts_ = parts_of(results_);
+  sync_parts();
+  std::vector<path> jobs;
+  for (const path& name : visible_names(results_ / "slurm")) jobs.push_back("slurm" / name);
+  sync_places(unsettled(jobs), &Store::sync_job);
+}
+
+void Store::sync_parts() {
+  std::vector<path> folders, lists, gone;
+  for (const ResultsPart& part : parts_) {
+    for (const path& folder : run_folders(results_ / part.folder)) {
+      folders.push_back(part.folder / folder);
+    }
+    for (const path& name : visible_names(lists_folder(results_ / part.folder))) {
+      if (name.extension() == ".json") lists.push_back(lists_folder(part.folder) / name);
+    }
+  }
   const std::set<path> there(folders.begin(), folders.end());
-  std::vector<path> gone;
-  for (path& folder : sql("select folder from runs r join experiments e on e.name = r.experiment "
-                          "where e.source = ''")
-                          .rows<path>()) {
+  for (path& folder : sql("select folder from runs").rows<path>()) {
     if (!there.contains(folder)) gone.push_back(std::move(folder));
   }
   sync_places(gone, &Store::sync_run);
-  sync_places(unsettled(folders), &Store::sync_run);
-  std::vector<path> lists, jobs;
-  for (const path& name : names_in(lists_folder(results_))) {
-    if (name.extension() == ".json") lists.push_back("lists" / name);
-  }
-  sync_places(unsettled(lists), &Store::sync_list);
-  for (const path& name : names_in(results_ / "slurm")) jobs.push_back("slurm" / name);
-  sync_places(unsettled(jobs), &Store::sync_job);
+  sync_places(unsettled(std::move(folders)), &Store::sync_run);
+  sync_places(unsettled(std::move(lists)), &Store::sync_list);
+}
+
+const ResultsPart& Store::part_of(const path& place) const {
+  return *std::ranges::max_element(parts_, {}, [&](const ResultsPart& part) {
+    const bool holds = place.native().starts_with(part.folder.native() + '/');
+    return holds ? part.folder.native().size() : 0;
+  });
+}
+
+bool Store::is_place_of_run(const path& folder) const {
+  return is_run_folder(folder.lexically_relative(part_of(folder).folder));
+}
+
+// Returns nullopt, too, if the folder is not where a part has its runs.
+std::optional<RunRecord> Store::read_run_of_part(const path& folder) const {
+  if (!is_place_of_run(folder)) return std::nullopt;
+  const ResultsPart& part = part_of(folder);
+  auto run = read_run(results_, folder, warn_);
+  if (!run) return std::nullopt;
+  run->source = part.source;
+  run->experiment = name_here(part.source, run->experiment);
+  return run;
+}
+
+path Store::list_of_run(const RunRecord& run) const {
+  const size_t prefix = run.source.empty() ? 0 : run.source.size() + 1;
+  return list_file(part_of(run.folder).folder, std::string_view(run.experiment).substr(prefix));
 }
 
 std::vector<path> Store::unsettled(std::vector<path> places) const {
@@ -170,27 +178,30 @@ void Store::sync(const std::set<path>& folders) {
 void Store::sync_list(const path& file) {
   Transaction transaction(database_);
   const std::string stamp = stamp_of(results_ / file);
-  const auto list = read_list(results_ / file, warn_);
-  if (list && list_file("", list->name) == file) {
-    require_own(list->name);
-    sql("insert into experiments (name, title, file, text, profile, compare) "
-        "values (?, ?, ?, ?, ?, ?) "
+  const ResultsPart& part = part_of(file);
+  auto list = read_list(results_ / file, warn_);
+  if (list && list_file(part.folder, list->name) == file) {
+    const std::string name = name_here(part.source, list->name);
+    require_source(name, part.source);
+    sql("insert into experiments (name, title, file, text, profile, compare, source) "
+        "values (?, ?, ?, ?, ?, ?, ?) "
         "on conflict (name) do update set title = excluded.title, file = excluded.file, "
         "text = excluded.text, profile = excluded.profile, compare = excluded.compare")
-        .run(list->name, list->title, list->file, keep_text(list->text_digest), list->profile,
-             list->compare);
+        .run(name, list->title, list->file, keep_text(part, list->text_digest), list->profile,
+             list->compare, part.source);
+    for (path& folder : list->runs) folder = part.folder / folder;
     sql("update runs set current = folder in (select value from json_each(?)) "
         "where experiment = ?")
-        .run(json_text(list->runs), list->name);
+        .run(json_text(list->runs), name);
   }
   settle(file, list ? stamp : "");
   transaction.commit();
 }
 
 // Records an experiment's text, and returns it; empty if there is none.
-std::string Store::keep_text(const std::string& digest) {
+std::string Store::keep_text(const ResultsPart& part, const std::string& digest) {
   constexpr size_t kLargestBytes = 64 << 20;
-  const path file = text_file(results_, digest);
+  const path file = text_file(results_ / part.folder, digest);
   const bool is_name = digest.find('/') == std::string::npos;
   if (digest.empty() || !is_name || is_gone(file)) return "";
   std::string text = read_input_file(file, kLargestBytes);
@@ -206,9 +217,9 @@ void Store::sync_run(const path& folder) {
   Transaction transaction(database_);
   const std::string stamp = stamp_of(results_ / folder);
   bool is_whole = false;
-  if (const auto run = read_run(results_, folder, warn_)) {
+  if (const auto run = read_run_of_part(folder)) {
     is_whole = put_run_with_attempts(*run);
-  } else if (is_gone(results_ / folder)) {
+  } else if (is_gone(results_ / folder) || !is_place_of_run(folder)) {
     const auto known = sql("select id from runs where folder = ?").value<int64_t>(folder);
     if (known) forget_run(*known);
   } else {
@@ -225,7 +236,7 @@ bool Store::put_run_with_attempts(const RunRecord& run) {
   const RunPaths paths(results_ / run.folder);
   bool is_whole = true;
   for (const int attempt : attempts_with_folder(paths)) {
-    is_whole &= sync_attempt(id, paths, attempt, run.spec);
+    is_whole &= sync_attempt(id, paths, attempt, run);
   }
   settle_status(id, paths);
   return is_whole;
@@ -236,20 +247,21 @@ bool Store::put_run_with_attempts(const RunRecord& run) {
 // there.
 bool Store::gives_way(const RunRecord& run) {
   for (const int64_t other :
-       sql("select id from runs join experiments on name = experiment where source = '' "
-           "and folder = ? and (experiment, point, hash) <> (?, ?, ?)")
+       sql("select id from runs where folder = ? and (experiment, point, hash) <> (?, ?, ?)")
            .rows<int64_t>(run.folder, run.experiment, run.point, run.hash)) {
     forget_run(other);
   }
   const auto known = recorded_run(run.experiment, run.point, run.hash);
-  if (!known || !known->source.empty() || known->folder == run.folder) return true;
-  const auto other = read_run(results_, known->folder, warn_);
+  if (!known || known->folder == run.folder) return true;
+  const auto other = read_run_of_part(known->folder);
   const bool is_same = other && std::tie(other->experiment, other->point, other->hash) ==
                                     std::tie(run.experiment, run.point, run.hash);
   if (!is_same) return true;
-  const auto list = read_list(list_file(results_, run.experiment), warn_);
+  const auto list = read_list(results_ / list_of_run(run), warn_);
+  const path& part = part_of(run.folder).folder;
   const auto is_listed = [&](const path& folder) {
-    return list && std::ranges::find(list->runs, folder) != list->runs.end();
+    return list &&
+           std::ranges::find(list->runs, folder.lexically_relative(part)) != list->runs.end();
   };
   if (is_listed(run.folder) && !is_listed(known->folder)) {
     forget_run(known->id);
@@ -262,14 +274,14 @@ bool Store::gives_way(const RunRecord& run) {
 
 // Returns the run's number, which is the one in its file unless another run has that.
 int64_t Store::put_run(const RunRecord& run) {
-  require_own(run.experiment);
+  require_source(run.experiment, run.source);
   const auto known = sql("select id from runs where (experiment, point, hash) = (?, ?, ?)")
                          .value<int64_t>(run.experiment, run.point, run.hash);
   if (!known) {
-    sql("insert or ignore into experiments (name, title, file, text, profile, compare) "
-        "values (?, '', '', '', '', 'loss')")
-        .run(run.experiment);
-    unsettle(list_file("", run.experiment));  // which says if the run is current
+    sql("insert or ignore into experiments (name, title, file, text, profile, compare, source) "
+        "values (?, '', '', '', '', 'loss', ?)")
+        .run(run.experiment, run.source);
+    unsettle(list_of_run(run));  // which says if the run is current
   }
   const int64_t id = known ? *known : free_number("runs", run.id);
   sql("insert into runs (id, experiment, point, hash, folder, position, current, status, reason,"
@@ -288,7 +300,7 @@ int64_t Store::put_run(const RunRecord& run) {
 }
 
 // Returns false if the attempt has not begun or not ended, or was started by hand.
-bool Store::sync_attempt(int64_t run, const RunPaths& paths, int attempt, const RunSpec& spec) {
+bool Store::sync_attempt(int64_t run, const RunPaths& paths, int attempt, const RunRecord& record) {
   using Ended = std::tuple<RunStatus, std::string, int, std::optional<int64_t>>;
   const auto start = read_record<AttemptStart>(paths.launch_record(attempt), warn_);
   const auto known_start =
@@ -304,7 +316,7 @@ bool Store::sync_attempt(int64_t run, const RunPaths& paths, int attempt, const 
     sql("insert into attempts " +
         values_of("run, attempt, status, reason, " + field_columns<AttemptStart>()))
         .run(run, attempt, RunStatus::kRunning, "", *start);
-    keep_text(start->provenance.experiment_text_digest);
+    keep_text(part_of(record.folder), start->provenance.experiment_text_digest);
   }
   const auto verdict = read_verdict(paths, attempt, warn_);
   if (!verdict && !is_gone(verdict_file(paths, attempt))) return false;
@@ -313,7 +325,7 @@ bool Store::sync_attempt(int64_t run, const RunPaths& paths, int attempt, const 
                             : Ended(RunStatus::kRunning, "", -1, std::nullopt);
   const bool is_known = known && *known == now;
   if (is_known && verdict) return true;
-  read_events(run, paths, attempt, static_cast<int>(spec.strategy.ranks));
+  read_events(run, paths, attempt, static_cast<int>(record.spec.strategy.ranks));
   if (is_known) return false;
   sql("update attempts set status = ?, reason = ?, reason_rank = nullif(?, -1), "
       "ended_unix_ms = max(?, started_unix_ms)" +
@@ -373,43 +385,6 @@ void Store::settle_status(int64_t run, const RunPaths& paths) {
     reason = is_of_result ? result->reason : note->reason;
   }
   sql("update runs set status = ?, reason = ? where id = ?").run(status, reason, run);
-}
-
-void Store::write_files() {
-  for (const auto& [digest, text] :
-       sql("select digest, text from experiment_texts").rows<std::string, std::string>()) {
-    write_text(results_, digest, text);
-  }
-  for (RunRecord& run : runs()) {
-    if (!run.source.empty() || !is_run_folder(run.folder)) continue;
-    run.spec = spec(run.id);
-    write_run(results_, run);
-    const RunPaths paths(results_ / run.folder);
-    const std::vector<AttemptRecord> attempts = this->attempts(run.id);
-    int64_t ended = 0;
-    for (const AttemptRecord& attempt : attempts) {
-      make_folder(results_, run.folder / paths.attempt(attempt.attempt).filename());
-      if (!std::filesystem::exists(paths.launch_record(attempt.attempt))) {
-        write_record(paths.launch_record(attempt.attempt),
-                     static_cast<const AttemptStart&>(attempt));
-      }
-      if (attempt.status == RunStatus::kRunning) continue;
-      ++ended;
-      write_verdict(paths, attempt.attempt,
-                    {.status = attempt.status,
-                     .reason = attempt.reason,
-                     .reason_rank = static_cast<int>(attempt.reason_rank.value_or(-1)),
-                     .ended_unix_ms = attempt.ended_unix_ms.value_or(attempt.started_unix_ms)});
-    }
-    if (standing(attempts) == std::pair(run.status, run.reason)) continue;
-    write_status(paths, {run.status, run.reason, std::ssize(attempts), ended});
-  }
-  for (const JobRecord& job : jobs("? = 1", 1)) write_job(results_, job);
-  std::vector<RunList> lists;
-  for (const ExperimentRecord& experiment : experiments()) {
-    if (experiment.source.empty()) lists.push_back(list_of(experiment.name));
-  }
-  write_first_lists(results_, lists);
 }
 
 // A job whose file cannot be read stays as it is: runs in a forgotten job would be submitted again.

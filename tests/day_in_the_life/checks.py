@@ -113,7 +113,7 @@ def figures_follow_from_events(results, database):
             yield from _summary(database, run, number, ranks, earlier, name)
             earlier.append(ranks[0])
             for rank, events in enumerate(ranks):
-                yield from _rank(results, database, run, number, rank, events, name)
+                yield from _rank(database, run, number, rank, events, name)
 
 
 def _summary(database, run, number, ranks, earlier, name):
@@ -130,7 +130,7 @@ def _summary(database, run, number, ranks, earlier, name):
         yield f"{name} has steps and no figures"
 
 
-def _rank(results, database, run, number, rank, events, name):
+def _rank(database, run, number, rank, events, name):
     key = run["id"], number, rank
     of_rank = " where run = ? and attempt = ? and rank = ?"
     for table, kind in (("steps", "step"), ("evaluations", "evaluation"),
@@ -140,9 +140,7 @@ def _rank(results, database, run, number, rank, events, name):
         for event in of_kind(kind, events):
             row = stored.pop(event["sequence"], None)
             if row is None:
-                # `prune --checkpoints` removes a checkpoint and its row.
-                if table != "checkpoints" or (results / run["folder"] / event["path"]).exists():
-                    yield f"{name}: rank {rank} reported {event}, which is not stored"
+                yield f"{name}: rank {rank} reported {event}, which is not stored"
             elif different := [column for column in row.keys() & event.keys()
                                if row[column] != event[column]]:
                 yield f"{name}: {different} of {table} {row} is not what was reported: {event}"

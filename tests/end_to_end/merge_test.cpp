@@ -1,5 +1,8 @@
+#include <signal.h>
+
 #include <catch2/catch.hpp>
 #include <fstream>
+#include <set>
 
 #include "tests/end_to_end/stub_runs.h"
 
@@ -36,9 +39,9 @@ TEST_CASE("the results of a class are one table, in which each run says whose it
         "alice: 1 experiment, 2 runs, 2 of them new\nbob: 1 experiment, 2 runs, 2 of them new\n");
   const Ended report = workplace.call({"report", "experiment.yaml"});
   CHECK_THAT(report.output, Contains("alice/trial") && Contains("bob/trial"));
-  // The report names the failed rank's log in the folder of bob.
-  const std::string log = "class/bob/results/runs/trial/";
-  CHECK_THAT(report.output, Contains(log));
+  // The report names the failed rank's log.
+  CHECK_THAT(report.output, Contains("results/merged/bob/runs/trial/"));
+  CHECK(workplace.call({"logs", "bob/trial/second"}).status == 0);
   const Ended table = workplace.call({"report", "trial", "--class", "steps"});
   INFO(table.output);
   CHECK(
@@ -53,7 +56,8 @@ TEST_CASE("the results of a class are one table, in which each run says whose it
   CHECK_THAT(
       workplace.call({"explain", "bob/trial/second", "--trainer", STUB_TRAINER_PROGRAM}).output,
       Contains(": a reason\nIt was merged from bob, and runs there only.\n"));
-  std::ofstream(workplace / "names.txt") << "\xef\xbb\xbf" "alice\r\nbob\r\nhugo\r\n";
+  std::ofstream(workplace / "names.txt") << "\xef\xbb\xbf"
+                                            "alice\r\nbob\r\nhugo\r\n";
   CHECK_THAT(
       workplace.call({"report", "trial", "--class", "steps", "--roster", "names.txt"}).output,
       Contains("\nhugo is on the roster and has no results.\n") && !Contains("not on the roster"));
@@ -61,8 +65,9 @@ TEST_CASE("the results of a class are one table, in which each run says whose it
   std::ofstream(workplace / "other.yaml")
       << "experiment: carol/trial\nbase: {device: cpu}\npoints:\n  - {name: one}\n";
   CHECK(workplace.run({"other.yaml"}).status == 0);
-  CHECK_THAT(workplace.call({"report", "carol/trial", "--class", "steps"}).output,
-             StartsWith("carol/trial: steps x batch\n\nsource ") && Contains("\nhere    100 x 4\n"));
+  CHECK_THAT(
+      workplace.call({"report", "carol/trial", "--class", "steps"}).output,
+      StartsWith("carol/trial: steps x batch\n\nsource ") && Contains("\nhere    100 x 4\n"));
   const Ended again = workplace.call({"merge", "class/alice", "class/bob"});
   CHECK_THAT(again.output, Contains("bob: 1 experiment, 2 runs, 0 of them new"));
 }
@@ -132,22 +137,62 @@ TEST_CASE("merge refuses what it cannot tell apart or find, and creates nothing"
       Contains(
           "'b/alice': would be named 'alice', like a/alice; give it another name: NAME=b/alice"));
   CHECK_THAT(refusal({"a/b=a/alice"}), Contains("a NAME without '/'"));
+  CHECK_THAT(refusal({"..=a/alice"}), Contains("that does not begin with '.'"));
   CHECK_THAT(refusal({std::string(300, 'a') + "=nowhere"}),
              Contains("there is no results.sqlite in nowhere"));
   CHECK_FALSE(std::filesystem::exists(workplace.results()));
   CHECK_THAT(workplace.call({"merge", "a/alice", "--results", "a/alice/results"}).errors,
-             Contains("is the database to merge into"));
+             Contains("is the folder to merge into"));
 
   // A folder that was moved has two ways in: another name, and a prune of what was merged.
   CHECK(workplace.call({"merge", "a/alice"}).status == 0);
-  CHECK_THAT(refusal({"b/alice"}),
-             Contains("has runs of 'alice' from another place, ../a/alice/results/runs/") &&
-                 Contains("NAME=b/alice/results") && Contains("fsdp-run prune alice/trial"));
+  CHECK_THAT(refusal({"b/alice"}), Contains("has runs of 'alice' from another place, /") &&
+                                       Contains("/a/alice/results; ") &&
+                                       Contains("NAME=b/alice/results") &&
+                                       Contains("remove results/merged/alice first"));
   CHECK(workplace.call({"merge", "Bob B=b/alice"}).status == 0);
   CHECK(rows_of(workplace, "Bob B/trial").size() == 1);
   CHECK(workplace.call({"prune", "alice/trial", "--yes"}).status == 0);
-  CHECK_THAT(refusal({"b/alice"}), Contains("fsdp-run prune 'Bob B/trial'"));
+  CHECK_THAT(refusal({"b/alice"}), Contains("remove results/merged/Bob B first"));
   CHECK(workplace.call({"prune", "Bob B/trial", "--yes"}).status == 0);
   CHECK(workplace.call({"merge", "b/alice"}).status == 0);
-  CHECK_THAT(rows_of(workplace, "alice/trial").at(0).folder.string(), Contains("../b/alice/"));
+  CHECK_THAT(rows_of(workplace, "alice/trial").at(0).folder.string(), Contains("merged/alice/"));
+}
+
+// Kills merge at every call that changes the file system, one after the other.
+TEST_CASE("a merge that is killed leaves the runs of the earlier one, or brings all of the new") {
+  const Workplace workplace("  - {name: one}\n");
+  CHECK(workplace.run().status == 0);
+  move_results(workplace, "class/alice");
+  CHECK(workplace.call({"merge", "class/alice"}).status == 0);
+  const std::filesystem::path before = workplace / "before";
+  std::filesystem::rename(workplace.results(), before);
+  CHECK(workplace.run({"experiment.yaml", "--set", "train.steps=7"}).status == 0);
+  const std::filesystem::path theirs = workplace / "class/alice/results";
+  std::filesystem::remove_all(theirs);
+  std::filesystem::rename(workplace.results(), theirs);
+
+  int killed = 0;
+  std::set<int64_t> steps;
+  for (Ended ended; ended.status != 0; ++killed) {
+    CAPTURE(killed);
+    std::filesystem::remove_all(workplace.results());
+    std::filesystem::copy(before, workplace.results(), std::filesystem::copy_options::recursive);
+    ended =
+        workplace.call({"merge", "class/alice"}, {{"LD_PRELOAD", KILL_AT_CALL_LIBRARY},
+                                                  {"ASAN_OPTIONS", "verify_asan_link_order=0"},
+                                                  {"KILL_AT_CALL", std::to_string(killed + 1)}});
+    REQUIRE((ended.status == 0 || ended.status == 128 + SIGKILL));
+    const Store store(workplace.results(), StoreUse::kExisting);
+    const std::vector<ComparisonRow> rows = store.comparison("");
+    REQUIRE(rows.size() == 1);
+    CHECK(rows[0].status == RunStatus::kFinished);
+    steps.insert(rows[0].steps.value_or(0));
+    CHECK(store.runs().size() == (rows[0].steps == 7 ? 2U : 1U));
+    CHECK(workplace.call({"merge", "class/alice"}).status == 0);
+    CHECK(rows_of(workplace, "").size() == 1);
+    CHECK(names_in(workplace.results() / "merged") == std::vector<std::string>{"alice"});
+  }
+  CHECK(killed > 10);
+  CHECK(steps == std::set<int64_t>{5, 7});
 }

@@ -1,11 +1,12 @@
 """The page of `fsdp-run report --class` for merged results."""
 
 import json
+import re
 import shutil
 import subprocess
 
 import pytest
-from results import opened, run_program
+from results import run_program
 from window import layout_problems, open_everything
 
 EXPERIMENT = {
@@ -16,11 +17,7 @@ EXPERIMENT = {
         {"name": "4xFSDP, batch 8", "strategy": {"kind": "fsdp", "ranks": 4}, "batch.size_per_rank": 8},
     ],
 }
-CHANGES = {
-    "alice": "",
-    "bob": "update ranks set torch_version = '2.9.1'",
-    "carol": "update runs set current = 0 where point = '1 GPU'",
-}
+TORCH = {"alice": "2.11.0", "bob": "2.9.1", "carol": "2.11.0"}
 
 
 @pytest.fixture(scope="module")
@@ -28,14 +25,19 @@ def class_page(runner, stub_trainer, tmp_path_factory):
     folder = tmp_path_factory.mktemp("class")
     (folder / "lab.yaml").write_text(json.dumps(EXPERIMENT))
     run_program(runner, folder, "lab.yaml", "--trainer", stub_trainer)
-    for number, (name, change) in enumerate(CHANGES.items()):
+    for number, (name, torch) in enumerate(TORCH.items()):
         shutil.copytree(folder / "results", folder / name)
-        with opened(folder / name) as database:
-            # No copies of each other.
-            database.execute("update attempts set started_unix_ms = started_unix_ms + ?", [number])
-            database.executescript("update ranks set torch_version = '2.11.0';" + change)
+        for file in (folder / name).glob("runs/*/*/attempt-1/launch.json"):
+            start = json.loads(file.read_text())
+            start["started_unix_ms"] += number  # no copies of each other
+            file.write_text(json.dumps(start))
+        for file in (folder / name).glob("runs/*/*/attempt-1/events.*.jsonl"):
+            file.write_text(re.sub('(?<="torch_version":")[^"]*', torch, file.read_text()))
+    listed = json.loads((folder / "carol/lists/lab.json").read_text())
+    listed["runs"] = [run for run in listed["runs"] if "1-GPU" not in run]
+    (folder / "carol/lists/lab.json").write_text(json.dumps(listed))
     (folder / "dave").mkdir()
-    merged = subprocess.run([runner, "merge", *CHANGES, "dave", "--results", "all"], cwd=folder, text=True,
+    merged = subprocess.run([runner, "merge", *TORCH, "dave", "--results", "all"], cwd=folder, text=True,
                             capture_output=True)
     assert merged.returncode == 1 and "dave: there is no results.sqlite" in merged.stderr
     run_program(runner, folder, "report", "lab", "--results", "all", "--class", "tokens/s,memory", "--output",

@@ -16,7 +16,8 @@ NAMES_OF_FILES = (("runs", "folder"), ("runs", "experiment"), ("runs", "point"),
 # SQLite makes these files if it reads a database that a stranger put into WAL mode.
 WAL_INDEX = ("sweep/results/results.sqlite-shm", "sweep/results/results.sqlite-wal")
 # A reading command may change these, as it may upgrade the database or roll back a journal.
-MAY_CHANGE = (*WAL_INDEX, "sweep/results/results.sqlite", "sweep/results/results.sqlite-journal")
+MAY_CHANGE = (*WAL_INDEX, "sweep/results/results.sqlite", "sweep/results/results.sqlite-journal",
+              "sweep/results/results.sqlite.damaged")
 BEHIND_A_LINK = "behind_a_link"  # a user's link leads here; the run makes its database here
 
 
@@ -187,7 +188,7 @@ def merge(case: Case, results: pathlib.Path) -> None:
     ended = case.fsdp_run("merge", f"alice={results.relative_to(case.work)}", "--results", "all",
                           may_change=("all", *WAL_INDEX))
     if ended.ok:
-        figures.check_report(case, case.work / "all")
+        figures.check_report(case, case.work / "all", may_change=("all",))
 
 
 def merge_into_my_own(case: Case, results: pathlib.Path) -> None:
@@ -196,7 +197,7 @@ def merge_into_my_own(case: Case, results: pathlib.Path) -> None:
     mine = case.take("sweep/results", "mine")
     shutil.move(results, mine / "theirs")
     database = ("mine/results.sqlite", "mine/results.sqlite-journal",
-                "mine/theirs/results.sqlite-*")
+                "mine/theirs/results.sqlite-*", "mine/merged", "mine/lists")
     ended = case.fsdp_run("merge", "alice=mine/theirs", "--results", "mine", may_change=database)
     shutil.move(mine / "theirs", results)
     if not ended.ok:

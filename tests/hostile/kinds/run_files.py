@@ -32,7 +32,7 @@ def attack(case: Case) -> None:
                                      ["explain", "1"], ["logs", "one"], ["prune", "--dry-run"]], 3):
         case.fsdp_run(*words, "--results", "sweep/results", may_change=may_change)
     if case.random.random() < 0.4:
-        case.random.choice([databases.prune, databases.run_again])(case, results)
+        case.random.choice([databases.prune, databases.run_again, databases.merge])(case, results)
 
 
 def add_status_and_job(results: pathlib.Path) -> None:

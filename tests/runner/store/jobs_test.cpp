@@ -290,16 +290,14 @@ TEST_CASE_METHOD(StoreTest,
   const auto prunable = find_prunable(store, results.path(), wish);
   REQUIRE(prunable.size() == 1);
   CHECK(prunable[0].run->id == runs[1]);
-  CHECK_FALSE(store.delete_run(runs[0]));
-  CHECK(store.runs().size() == 2);
-
   Database(results.database()).execute("insert into experiment_texts values ('submitted', '')");
-  CHECK(store.delete_run(runs[1]));
+  CHECK(prune(store, results.path(), wish, prunable).empty());
+  CHECK(store.runs().size() == 1);
   CHECK(store.open_jobs("lab").at(0).tasks.size() == 1);
   CHECK(count(results, "experiment_texts") == 1);
   job.tasks[0].over = true;
   store.update_task(id, job.tasks[0]);
-  CHECK(store.delete_run(runs[0]));
+  prune(store, results.path(), wish, find_prunable(store, results.path(), wish));
   CHECK(count(results, "jobs") == 0);
   CHECK(count(results, "experiments") == 0);
   CHECK(count(results, "experiment_texts") == 0);

@@ -252,7 +252,8 @@ TEST_CASE_METHOD(StoreTest, "a job with a pruned run does not keep the index fro
   for (JobTask& task : job.tasks) task.over = true;
   store.record_job(job);
   SECTION("pruned") {
-    REQUIRE(store.delete_run(runs[1].id));
+    std::filesystem::remove_all(results.path() / runs[1].folder);
+    store.forget_removed(runs[1]);
     CHECK(read_job(results.path(), "slurm/job", [](const std::string&) {})->tasks.size() == 1);
   }
   SECTION("deleted by hand") {}

@@ -1,5 +1,6 @@
 #include "runner/store/prune.h"
 
+#include "runner/store/merge.h"
 #include "tests/runner/store/store_fixture.h"
 
 // Tests which files prune removes and which it keeps, whatever the database says.
@@ -81,58 +82,22 @@ TEST_CASE_METHOD(StoreTest, "of the checkpoints to keep only whole ones count") 
   CHECK(names_in(checkpoints) == std::vector<std::string>{"step-1"});
 }
 
-TEST_CASE_METHOD(StoreTest, "a merged run goes whatever it did when it was merged") {
-  const RunRecord run = run_with_files(store, results, "eve");
-  store.begin_attempt(run.id, attempt_start());
-  const bool is_merged = GENERATE(true, false);
-  if (is_merged) Database(results.database()).execute("update experiments set source = 'eve'");
-  prune_all(store, results, wish_for({run.id}));
-  CHECK(store.runs().empty() == is_merged);
-}
-
-TEST_CASE_METHOD(StoreTest, "a folder that two runs share goes with the last of them") {
-  const RunRecord one = run_with_files(store, results, "lab");
-  const RunRecord two = run_with_files(store, results, "other");
-  Database(results.database()).execute("update runs set folder = '" + one.folder.string() + "'");
-  const path weights = results.path() / one.folder / "checkpoints/step-1/trainer.json";
-  SECTION("checkpoints of both stay") {
-    prune_all(store, results, wish_for({one.id, two.id}, true));
-    CHECK(std::filesystem::exists(weights));
-  }
-  SECTION("one after the other") {
-    prune_all(store, results, wish_for({one.id}));
-    CHECK(store.runs().size() == 1);
-    CHECK(std::filesystem::exists(weights));
-    prune_all(store, results, wish_for({two.id}));
-    CHECK(store.runs().empty());
-    CHECK_FALSE(std::filesystem::exists(weights));
-  }
-  SECTION("both at once") {
-    prune_all(store, results, wish_for({one.id, two.id}));
-    CHECK(store.runs().empty());
-    CHECK_FALSE(std::filesystem::exists(weights));
-  }
-}
-
-TEST_CASE_METHOD(StoreTest,
-                 "a merged run is forgotten, and no file goes with it, whatever folder it names") {
-  const RunRecord own = run_with_files(store, results, "lab");
-  const RunRecord merged = run_with_files(store, results, "eve");
-  const std::string folder =
-      GENERATE("runs/eve/a-01234567", "runs/lab/a-01234567", "alice/../runs/lab/a-01234567",
-               "runs/lab", ".", "runs/lab/a-01234567/checkpoints");
-  Database(results.database())
-      .execute(
-          "update experiments set source = 'eve' where name = 'eve';"
-          "update runs set folder = '" +
-          folder + "' where experiment = 'eve'");
-  PruneWish wish = wish_for({merged.id});
-  wish.checkpoints = GENERATE(false, true);
-  prune_all(store, results, wish);
-  for (const RunRecord& run : {own, merged}) {
-    CHECK(std::filesystem::exists(results.path() / run.folder / "checkpoints/step-1/trainer.json"));
-  }
-  CHECK(store.runs().size() == (wish.checkpoints ? 2 : 1));
+TEST_CASE_METHOD(StoreTest, "a merged run goes whatever it did, and nothing goes from its source") {
+  const ResultsFolder eve;
+  Store theirs(eve.path());
+  const RunRecord run = run_with_files(theirs, eve, "lab");
+  theirs.begin_attempt(run.id, attempt_start());
+  prune_all(theirs, eve, wish_for({run.id}));
+  CHECK(theirs.runs().size() == 1);
+  run_with_files(store, results, "lab");
+  merge_results(results.path(), std::vector<MergeSource>{{"eve", eve.path()}});
+  store.sync();
+  REQUIRE(store.runs().size() == 2);
+  prune_all(store, results, wish_for({store.runs().front().id}));  // eve/lab
+  REQUIRE(store.runs().size() == 1);
+  CHECK(store.runs().front().experiment == "lab");
+  CHECK_FALSE(std::filesystem::exists(results / "merged"));
+  CHECK(std::filesystem::exists(eve.path() / run.folder / "checkpoints/step-1/trainer.json"));
 }
 
 TEST_CASE("links lead prune nowhere") {
@@ -200,54 +165,13 @@ TEST_CASE_METHOD(StoreTest, "a folder that a new run has got while prune asked s
   const RunRecord run = run_with_files(store, results, "lab");
   const std::vector<PruneItem> items = find_prunable(store, results.path(), wish_for({run.id}));
   Store other(results.path());
-  other.delete_run(run.id);
+  std::filesystem::remove_all(results.path() / run.folder);
+  other.sync();
   run_with_files(other, results, "elsewhere");
   run_with_files(other, results, "lab");
   CHECK(prune(store, results.path(), wish_for({run.id}), items).size() == 1);
   CHECK(std::filesystem::exists(results.path() / run.folder / "checkpoints/step-1/trainer.json"));
   CHECK(store.runs().size() == 2);
-}
-
-TEST_CASE_METHOD(
-    StoreTest,
-    "a run whose folder was renamed before its rows went is forgotten by the next prune") {
-  const RunRecord run = run_with_files(store, results, "lab");
-  const path folder = results.path() / run.folder;
-  const path renamed = folder.parent_path() / ".a-01234567.pruned";
-  store.begin_attempt(run.id, {});
-  store.end_attempt(run.id, 1, RunStatus::kFinished, "", 1);
-  std::filesystem::rename(folder, renamed);
-  SECTION("with the rest of its folder") {
-    prune_all(store, results, wish_for({run.id}));
-    CHECK(store.runs().empty());
-    CHECK_FALSE(std::filesystem::exists(folder.parent_path()));
-  }
-  SECTION("not by a prune of other runs") {
-    prune_all(store, results, wish_for({}));
-    CHECK(store.runs().size() == 1);
-    CHECK(std::filesystem::exists(renamed));
-    prune_all(store, results, wish_for({run.id}));
-    CHECK(store.runs().empty());
-  }
-  SECTION("and so are its checkpoints' rows, when only these are pruned") {
-    const std::string place = std::to_string(run.id) + ", 1, 0";
-    Database(results.database())
-        .execute("insert or ignore into ranks (run, attempt, rank, last_sequence) values (" +
-                 place + ", 1); insert into checkpoints values (" + place +
-                 ", 1, 1, 1, 'checkpoints/step-1', 2, 1.0)");
-    prune_all(store, results, wish_for({run.id}, true));
-    CHECK(store.runs().size() == 1);
-    CHECK(names_in(renamed / "checkpoints").empty());
-    CHECK(sqlite3(results, "select count(*) from checkpoints") == "0\n");
-  }
-  SECTION("unless it has run again") {
-    std::filesystem::create_directories(folder);
-    results.write(run.folder / "run.yaml", "");
-    prune_all(store, results, wish_for({}));
-    CHECK(store.runs().size() == 1);
-    CHECK(std::filesystem::exists(folder / "run.yaml"));
-    CHECK_FALSE(std::filesystem::exists(renamed));
-  }
 }
 
 TEST_CASE_METHOD(StoreTest, "two prunes may find the same rest: the second has nothing to do") {
