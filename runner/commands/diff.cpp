@@ -15,7 +15,7 @@ namespace {
 
 struct DiffArguments {
   std::array<std::string, 2> words;
-  std::filesystem::path results = "results";
+  std::vector<std::string> results{"results"};
 };
 
 constexpr std::string_view kFactsOfRank[] = {"host",
@@ -94,7 +94,8 @@ CommandFunction add_diff_command(CLI::App& command) {
   const auto arguments = std::make_shared<DiffArguments>();
   command.footer(R"(Examples:
   fsdp-run diff 4xDDP 4xFSDP
-  fsdp-run diff 12 lab/4xFSDP)");
+  fsdp-run diff 12 lab/4xFSDP
+  fsdp-run diff alice/lab/4xFSDP bob/lab/4xFSDP --results alice --results bob)");
   command.add_option("RUN", arguments->words[0], kRunWordHelp)->required();
   command.add_option("OTHER", arguments->words[1], "Another run")->required();
   add_results_option(command, arguments->results);

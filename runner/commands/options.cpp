@@ -117,6 +117,14 @@ void add_results_option(CLI::App& command, std::filesystem::path& results) {
       ->envname("FSDP_RESULTS");
 }
 
+void add_results_option(CLI::App& command, std::vector<std::string>& results) {
+  add_option(command, "--results DIR=results", results,
+             "Folder of results.sqlite and runs/; FSDP_RESULTS sets another default. May be "
+             "repeated, also as NAME=DIR: shows all folders, as if they were merged")
+      ->envname("FSDP_RESULTS")
+      ->allow_extra_args(false);
+}
+
 void add_question_options(CLI::App& command, TrainerQuestion& question) {
   add_choice_options(command, question.choice);
   add_results_option(command, question.results);
@@ -197,6 +205,19 @@ Store existing_results(const std::filesystem::path& results) {
   throw ConfigError("--results", "",
                     "there is no results.sqlite in " + results.string() +
                         "; run an experiment first, or name another folder" + hint);
+}
+
+std::filesystem::path place_of_results(std::span<const std::string> results) {
+  return results.size() == 1 ? results.front() : ".";
+}
+
+Store existing_results(std::span<const std::string> results) {
+  if (results.size() == 1) return existing_results(std::filesystem::path(results.front()));
+  std::vector<ResultsPart> folders;
+  for (const MergeSource& source : named_results(results)) {
+    folders.push_back({.folder = source.results, .source = source.name});
+  }
+  return Store(std::move(folders), warn_of_results);
 }
 
 std::string_view format_of_extension(const std::filesystem::path& extension) {

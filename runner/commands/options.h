@@ -30,6 +30,8 @@ struct Choice {
 
 void add_choice_options(CLI::App& command, Choice& choice);
 void add_results_option(CLI::App& command, std::filesystem::path& results);
+// Of a command that reads any number of results folders.
+void add_results_option(CLI::App& command, std::vector<std::string>& results);
 
 // The arguments of a command that asks the trainer about an experiment.
 struct TrainerQuestion {
@@ -73,6 +75,10 @@ std::string own_command();
 bool has_results(const std::filesystem::path& results);
 // Throws ConfigError if there are no results.
 Store existing_results(const std::filesystem::path& results);
+// Also reads several folders.
+Store existing_results(std::span<const std::string> results);
+// Returns the folder that the folders of runs are relative to.
+std::filesystem::path place_of_results(std::span<const std::string> results);
 // Returns results folders with their owners' names. A word is DIR or NAME=DIR. DIR may hold the
 // folder `results`. Throws ConfigError if two have one name.
 std::vector<MergeSource> named_results(std::span<const std::string> words);

@@ -206,6 +206,7 @@ void read_html_detail(HtmlDetail& html, Store& store, const std::filesystem::pat
 // --- the command ---
 
 struct ReportArguments {
+  std::vector<std::string> results{"results"};
   std::vector<std::string> experiments;    // names or files; none: every one in the results
   std::filesystem::path reference;         // empty, or a file of published figures
   std::vector<std::string> class_figures;  // none, or columns
@@ -329,7 +330,8 @@ ExitCode report_command(ReportArguments& arguments) {
   if (!arguments.since.empty()) {
     arguments.since_unix_ms = moment_unix_ms(arguments.since, now_unix_ms(), "--since");
   }
-  Store store = existing_results(report.results);
+  Store store = existing_results(arguments.results);
+  report.results = place_of_results(arguments.results);
   refresh_open_jobs(store, report.results);
   const auto [text, code] = !arguments.reference.empty()       ? beside_reference(arguments, store)
                             : !arguments.class_figures.empty() ? of_class(arguments, store)
@@ -411,7 +413,6 @@ void read_rows(Report& report, const Store& store, const std::vector<std::string
 CommandFunction add_report_command(CLI::App& command) {
   const auto arguments = std::make_shared<ReportArguments>();
   Report& report = arguments->report;
-  report.results = "results";
   command.footer(R"(Examples:
   fsdp-run report                               every experiment in results/
   fsdp-run report experiments/lab.yaml chess    by file, or by name
@@ -424,6 +425,7 @@ CommandFunction add_report_command(CLI::App& command) {
   fsdp-run report lab --all                     with the lists of --set
   fsdp-run report "lab [train.steps=20]"        the runs made with this --set
   fsdp-run report lab --class tokens/s,memory   who measured what, after merge
+  fsdp-run report lab --results alice=a --results bob=b    of several folders
   fsdp-run report lab --class tokens/s --roster names.txt
   fsdp-run report --reference results/reference/lab_a100x4.yaml
 )");
@@ -437,8 +439,9 @@ CommandFunction add_report_command(CLI::App& command) {
              "Published figures beside the measured ones; exit status 1 when one is outside "
              "its tolerance, or none could be judged");
   add_option(command, "--class A,B,...", arguments->class_figures,
-             "After merge: a table for each of these columns (--wide: all usual ones), with a row "
-             "per person and a column per point; who has no result, and what differs")
+             "After merge, or of several folders: a table for each of these columns (--wide: all "
+             "usual ones), with a row per person and a column per point; who has no result, and "
+             "what differs")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->excludes("--columns");
@@ -453,7 +456,7 @@ CommandFunction add_report_command(CLI::App& command) {
              "Only runs started since: 2026-11-21, 2026-11-21T14:30, 2h, 3d");
   add_row_options(command, report.row_kind);
   add_page_options(command, *arguments);
-  add_results_option(command, report.results);
+  add_results_option(command, arguments->results);
   return [arguments] { return report_command(*arguments); };
 }
 

@@ -216,7 +216,7 @@ constexpr std::chrono::seconds kPauseOfWatchers{5};  // of a command that watch 
 
 struct StatusArguments {
   std::vector<std::string> experiments;
-  std::filesystem::path results = "results";
+  std::vector<std::string> results{"results"};
   bool all = false;
 };
 
@@ -249,7 +249,7 @@ std::vector<ComparisonRow> comparison_of(const Store& store, std::span<const Sta
 
 ExitCode status(const StatusArguments& arguments) {
   Store store = existing_results(arguments.results);
-  refresh_open_jobs(store, arguments.results, kPauseOfWatchers);
+  refresh_open_jobs(store, place_of_results(arguments.results), kPauseOfWatchers);
   std::vector<StatusRow> rows;
   if (arguments.experiments.empty()) rows = store.statuses("");
   for (const std::string& experiment : find_experiments(store, arguments.experiments)) {
@@ -415,6 +415,7 @@ CommandFunction add_status_command(CLI::App& command) {
   command.footer(R"(Examples:
   fsdp-run status                          of all experiments in results/
   fsdp-run status lab --all
+  fsdp-run status --results a --results b  of several folders
   watch -n 2 fsdp-run status)");
   command.add_option("EXPERIMENT", arguments->experiments,
                      "Only these experiments: names or files (default: all)");

@@ -194,6 +194,8 @@ void require_mergeable(const path& file) {
                         file.parent_path().string());
 }
 
+Database temporary_index() { return made_ready(Database(Database::kTemporary)); }
+
 bool has_run_files(const path& results) {
   std::error_code not_there;
   return std::filesystem::exists(lists_folder(results), not_there);
@@ -210,7 +212,7 @@ Database make_index(const path& results, StoreUse use) {
                              "; choose another folder with --results");
   }
   const bool may_write = use == StoreUse::kCreate || access(results.c_str(), W_OK) == 0;
-  if (!may_write) return made_ready(Database(Database::kTemporary));
+  if (!may_write) return temporary_index();
   make_with_umask(file);
   return made_ready(Database(file));
 }

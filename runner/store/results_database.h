@@ -21,6 +21,9 @@ enum class StoreUse {
 // are neither an index nor files.
 Database open_results(const std::filesystem::path& results, StoreUse use);
 
+// Returns an empty index that is deleted with the object.
+Database temporary_index();
+
 // Renames the index, if any, and makes an empty one, or a temporary one in a folder that cannot be
 // written.
 Database make_index_anew(const std::filesystem::path& results, StoreUse use);

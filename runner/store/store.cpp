@@ -3,6 +3,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "base/text/config_error.h"
 #include "base/text/json.h"
 #include "contract/spec/run_spec_yaml.h"
@@ -48,6 +51,23 @@ Store::Store(const path& results, StoreUse use, WarnOfFile warn)
   } catch (const std::exception& error) {
     warn_(std::string("shows the results as they were last recorded: ") + error.what());
   }
+}
+
+Store::Store(std::vector<ResultsPart> folders, WarnOfFile warn)
+    : use_(StoreUse::kExisting),
+      warn_(std::move(warn)),
+      parts_(),
+      database_(temporary_index()),
+      inode_(0) {
+  for (ResultsPart& folder : folders) {
+    if (!has_run_files(folder.folder)) {
+      throw ConfigError("--results", folder.folder.string(),
+                        "has no files of runs; if an earlier version made these results, call "
+                        "`fsdp-run report` with this folder alone once, which writes the files");
+    }
+    std::ranges::move(parts_of("", std::move(folder)), std::back_inserter(parts_));
+  }
+  sync_parts();
 }
 
 Store::~Store() {

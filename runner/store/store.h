@@ -87,6 +87,10 @@ class Store {
   explicit Store(
       const std::filesystem::path& results, StoreUse use = StoreUse::kCreate,
       WarnOfFile warn = [](const std::string&) {});
+  // Reads several results folders, each with a source, into a temporary index. Folders of runs are
+  // relative to the current folder. Such a store is only read. Throws ConfigError if a folder has
+  // no files of runs.
+  Store(std::vector<ResultsPart> folders, WarnOfFile warn);
   // Renames an index that was found damaged, so the next Store makes it anew.
   ~Store();
   Store(const Store&) = delete;
@@ -322,7 +326,7 @@ class Store {
   void write_files();
   void write_files_of(RunRecord run);
 
-  std::filesystem::path results_;
+  std::filesystem::path results_;  // empty: several folders
   StoreUse use_;
   WarnOfFile warn_;
   std::vector<ResultsPart> parts_{ResultsPart()};

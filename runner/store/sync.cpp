@@ -94,7 +94,7 @@ void Store::sync_places(std::span<const path> places, SyncOfPlace sync) {
   using Clock = std::chrono::steady_clock;
   constexpr std::chrono::milliseconds kLongestHold{500}, kPause{150};
   for (bool is_first = true; !places.empty(); is_first = false) {
-    if (!is_first) std::this_thread::sleep_for(kPause);
+    if (!is_first && inode_ != 0) std::this_thread::sleep_for(kPause);
     Transaction transaction(database_);
     const Clock::time_point begin = Clock::now();
     for (; !places.empty() && Clock::now() - begin < kLongestHold; places = places.subspan(1)) {

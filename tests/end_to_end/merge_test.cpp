@@ -196,3 +196,29 @@ TEST_CASE("a merge that is killed leaves the runs of the earlier one, or brings 
   CHECK(killed > 10);
   CHECK(steps == std::set<int64_t>{5, 7});
 }
+
+TEST_CASE("report, status and diff show several results folders side by side") {
+  const Workplace workplace(kTwoPoints);
+  CHECK(workplace.run().status == 0);
+  move_results(workplace, "class/alice");
+  CHECK(workplace.run({"experiment.yaml"}, {{"STUB_RULES", "point=second,fail=a reason"}}).status ==
+        1);
+  const std::vector<std::string> both{"--results", "class/alice", "--results", "bob=results"};
+  const auto shown = [&](std::vector<std::string> words) {
+    words.insert(words.end(), both.begin(), both.end());
+    const Ended ended = workplace.call(words);
+    CHECK(ended.errors == "");
+    CHECK(ended.status == 0);
+    return ended.output;
+  };
+  CHECK_THAT(shown({"report", "trial"}),
+             Contains("alice/trial") && Contains("bob/trial") && Contains("results/runs/trial/"));
+  CHECK_THAT(shown({"report", "trial", "--class", "steps"}),
+             Contains("\nalice   5 x 12   5 x 8\nbob     5 x 12  failed\n"));
+  CHECK_THAT(shown({"status"}), Contains("alice/trial/first") && Contains("bob/trial/second"));
+  CHECK_THAT(shown({"diff", "alice/trial/first", "bob/trial/second"}), Contains("strategy.kind"));
+  CHECK_FALSE(std::filesystem::exists(workplace / "lists"));
+  const Ended refused = workplace.call({"report", "--results", "nowhere", "--results", "results"});
+  CHECK(refused.status == 2);
+  CHECK_THAT(refused.errors, Contains("'nowhere'") && Contains("has no files of runs"));
+}

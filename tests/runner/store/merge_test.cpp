@@ -462,5 +462,25 @@ TEST_CASE("attempts keep the names of their jobs, and open jobs stay with who su
   }
 }
 
+TEST_CASE("a store of several folders shows what a merge of them shows, and writes nothing") {
+  const ResultsFolder alice, bob, of_bob, all;
+  fill(alice);
+  fill(of_bob);
+  fill(bob, 5);
+  merge(bob, "friend", of_bob.path());
+  const std::vector<MergeSource> sources{{"alice", alice.path()}, {"bob", bob.path()}};
+  merge_results(all.path(), sources);
+  const auto before = bytes_in(bob.path());
+  const Store store({{alice.path(), "alice"}, {bob.path(), "bob"}}, [](const std::string&) {});
+  CHECK(shown(store) == shown(all));
+  CHECK(bytes_in(bob.path()) == before);
+  const std::vector<ComparisonRow> rows = store.comparison("bob/friend/lab");
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[0].folder == bob / "merged/friend/runs/lab/one");
+  make_old(alice);
+  CHECK_THROWS_WITH(Store({{alice.path(), "alice"}}, [](const std::string&) {}),
+                    Contains("has no files of runs"));
+}
+
 }  // namespace
 }  // namespace fsdp
