@@ -74,16 +74,6 @@ bool is_wanted(const Store& store, const RunRecord& run, const PruneWish& wish) 
   return !attempts.empty() && attempts.back().started_unix_ms < *wish.older_than_unix_ms;
 }
 
-// Returns the name of a run's folder that is being removed. No run has a folder of such a name.
-path name_of_removed(const path& folder) {
-  return folder.parent_path() / ('.' + folder.filename().string() + ".pruned");
-}
-
-// Returns the run's folder. Empty if a link leads to it.
-path own_folder(const path& results, const RunRecord& run) {
-  return is_own_run_folder(results, run.folder) ? results / run.folder : path();
-}
-
 // Returns the folders that killed prunes left.
 std::vector<path> find_rests(const path& results) {
   std::vector<path> rests;
@@ -123,10 +113,12 @@ void find_keepers(const Store& store, std::vector<PruneItem>& items) {
   }
 }
 
-// Returns the folder's name while the item is being removed.
+// Returns the folder's name while the item is being removed. No run has a folder of such a name.
 path name_of_removed(const PruneItem& item) {
   if (!item.run) return item.folder;
-  if (!item.checkpoint_step) return name_of_removed(item.folder);
+  if (!item.checkpoint_step) {
+    return item.folder.parent_path() / ('.' + item.folder.filename().string() + ".pruned");
+  }
   const RunPaths paths(item.folder.parent_path().parent_path());
   return checkpoint_folder(paths, *item.checkpoint_step, CheckpointFolder::State::kPartial);
 }
@@ -146,7 +138,7 @@ std::vector<PruneItem> find_items(const Store& store, const path& results, const
   for (const RunRecord& run : store.runs()) {
     if (!is_wanted(store, run, wish)) continue;
     if (!std::filesystem::exists(results / run.folder, gone)) continue;  // the next sync forgets it
-    const path folder = own_folder(results, run);
+    const path folder = is_own_run_folder(results, run.folder) ? results / run.folder : path();
     if (!wish.checkpoints) {
       items.push_back({.run = run, .folder = folder});
     } else if (!folder.empty()) {
