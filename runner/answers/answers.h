@@ -13,9 +13,8 @@
 // may explain the difference. Pure.
 //
 // To add an answer: add its facts to runner/answers/facts.h and to a file like
-// runner/answers/speed_facts.cpp, and its words to runner/answers/answers.cpp. Test facts about
-// speeds in tests/runner/report/speed_facts_test.cpp, and each sentence in
-// tests/runner/report/answers_test.cpp.
+// runner/answers/speed_facts.cpp, and its words to runner/answers/answers.cpp. Test both in
+// tests/runner/report/: speeds in speed_facts_test.cpp, and each sentence in answers_test.cpp.
 //
 // To add a warning, such as few_steps: write the function that names the rows, and its line of
 // kChecks, in runner/answers/warnings.cpp. Test rows that have it and rows that do not in
