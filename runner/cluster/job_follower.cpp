@@ -1,25 +1,25 @@
+// Follows jobs of Slurm by the index and by the queue's answers. Other ends than those that the
+// job's own loop saw are judged here, once the job waits again or is over.
 #include "runner/cluster/job_follower.h"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <iterator>
+#include <map>
 #include <set>
 #include <utility>
 
 #include "base/system/unix_time.h"
 #include "contract/record/host_memory.h"
 #include "contract/record/run_paths.h"
-#include "contract/spec/run_spec_yaml.h"
 #include "runner/cluster/answers.h"
 #include "runner/cluster/complaints.h"
 #include "runner/cluster/job_plan.h"
 #include "runner/cluster/job_submission.h"
 #include "runner/cluster/script.h"
 #include "runner/cluster/slurm.h"
-#include "runner/run/attempt.h"
 #include "runner/run/earlier_attempts.h"
 
 namespace fsdp {
@@ -30,8 +30,6 @@ namespace {
 constexpr std::chrono::seconds kFilesLag{6};
 // Slurm counts in seconds and queries take time, so ends that differ by less are the same.
 constexpr int64_t kSameEndMs = 30'000;
-// A file gets the time of the kernel's last tick. It can seem older than it is by so much.
-constexpr int64_t kFileTimeLagMs = 10;
 
 std::optional<int64_t> end_of_time_limit(const TaskState& state, std::optional<int64_t> known) {
   if (!state.seconds_left) return std::nullopt;
@@ -39,21 +37,9 @@ std::optional<int64_t> end_of_time_limit(const TaskState& state, std::optional<i
   return known && std::abs(ends - *known) < kSameEndMs ? *known : ends;
 }
 
-// Returns the time of the last write to the file, by the file server's clock; 0: unknown.
-int64_t write_unix_ms(const std::filesystem::path& file) {
-  struct stat status {};
-  if (stat(file.c_str(), &status) != 0) return 0;
-  return status.st_mtim.tv_sec * 1000 + status.st_mtim.tv_nsec / 1'000'000;
-}
-
-// Returns the time of the last write to a file of the folder; 0: unknown.
-int64_t last_write_unix_ms(const std::filesystem::path& folder) {
-  int64_t last = 0;
-  std::error_code gone;
-  for (const auto& file : std::filesystem::directory_iterator(folder, gone)) {
-    last = std::max(last, write_unix_ms(file.path()));
-  }
-  return last;
+Verdict verdict_of(const AttemptRecord& attempt) {
+  return {attempt.status, attempt.reason, static_cast<int>(attempt.reason_rank.value_or(-1)),
+          attempt.ended_unix_ms.value_or(0)};
 }
 
 }  // namespace
@@ -61,20 +47,48 @@ int64_t last_write_unix_ms(const std::filesystem::path& folder) {
 JobFollower::JobFollower(const RunListeners& listeners, std::function<TimePoint()> now)
     : listeners_(listeners), now_(std::move(now)) {}
 
-RunPaths JobFollower::paths(const Task& task) const {
-  return RunPaths(listeners_.results / task.run.folder);
+RunPaths JobFollower::paths(const Run& run) const {
+  return RunPaths(listeners_.results / run.record.folder);
 }
 
-void JobFollower::follow(JobRecord recorded, std::span<const RunRecord> runs, bool can_be_asked,
-                         bool have_specs) {
+void JobFollower::follow(JobRecord recorded, std::span<const RunRecord> runs, bool can_be_asked) {
   std::map<int64_t, const RunRecord*> run_of;
   for (const RunRecord& run : runs) run_of.emplace(run.id, &run);
   const uid_t user = submitter_of(listeners_.results / recorded.folder);
   Job& job = jobs_.emplace_back(Job{std::move(recorded), user, can_be_asked});
   for (const JobTask& task : job.recorded.tasks) {
     const auto run = run_of.find(task.run);
-    if (task.over || run == run_of.end()) continue;
-    job.tasks.push_back(open_task(job, task, *run->second, have_specs));
+    if (!task.over && run != run_of.end()) add(job, task, *run->second);
+  }
+}
+
+// Jobs have the runs of one part in a row.
+void JobFollower::add(Job& job, const JobTask& task, const RunRecord& record) {
+  std::string name = slurm_name(job.recorded, task.task);
+  if (job.parts.empty() || job.parts.back().name != name) {
+    job.parts.push_back({std::move(name)});
+  }
+  Part& part = job.parts.back();
+  Run& run = part.runs.emplace_back(task, record);
+  run.is_queued = record.status == RunStatus::kQueued;
+  if (record.status == RunStatus::kCancelled) {  // by fsdp-run cancel
+    const std::vector<AttemptRecord> own = attempts_of(part, run);
+    run.is_queued = own.empty() || own.back().status != RunStatus::kRunning;
+  }
+  run.seen_attempt = run.is_queued ? record.attempt : 0;
+  listeners_.progress.expect(record.id, {.point = record.point});
+  listeners_.progress.queued(record.id, part.name);
+}
+
+// Adds the runs that the job has chosen by itself: next values of doubled keys.
+void JobFollower::add_chosen_runs(Job& job) {
+  for (RunRecord& chosen : listeners_.store.runs_chosen_by(job.recorded)) {
+    chosen.spec = listeners_.store.spec(chosen.id);
+    const RunRecord run = listeners_.store.plan_one_more(job.recorded.experiment, chosen);
+    const JobTask task = task_of(run, std::ssize(job.recorded.tasks));
+    job.recorded.tasks.push_back(task);
+    job.is_changed = true;
+    add(job, task, run);
   }
 }
 
@@ -83,156 +97,143 @@ void JobFollower::forget() {
   ended_.clear();
 }
 
-void JobFollower::add_chosen_runs(Job& job) {
-  for (RunRecord& chosen :
-       chosen_runs(listeners_.results, job.recorded, job.chosen, listeners_.warn())) {
-    ++job.chosen;
-    auto run = listeners_.store.recorded_run(job.recorded.experiment, chosen.point, chosen.hash);
-    if (run &&
-        std::ranges::find(job.recorded.tasks, run->id, &JobTask::run) != job.recorded.tasks.end())
-      continue;
-    if (!run) run = listeners_.store.plan_one_more(job.recorded.experiment, chosen);
-    run->spec = std::move(chosen.spec);
-    const JobTask task = task_of(*run, std::ssize(job.recorded.tasks));
-    keep(job, task);
-    job.tasks.push_back(open_task(job, task, std::move(*run), /*has_spec=*/true));
-  }
-}
-
-// Continues an attempt of this job that an earlier runner has imported. A run that has ended in an
-// allocation may be in another job by now.
-JobFollower::Task JobFollower::open_task(const Job& job, const JobTask& recorded, RunRecord run,
-                                         bool has_spec) {
-  Task task{.recorded = recorded,
-            .run = std::move(run),
-            .not_begun_unix_ms = job.recorded.submitted_unix_ms,
-            .has_spec = has_spec};
-  task.seen_attempt = task.run.attempt;
-  const RunRecord& record = task.run;
-  if (has_spec) {
-    expect(listeners_.progress, task.run);
-  } else {
-    listeners_.progress.expect(record.id, {.point = record.point});
-  }
-  const std::string name = slurm_name(job.recorded, task.recorded.task);
-  listeners_.progress.queued(record.id, name);
-  task.is_queued = record.status == RunStatus::kQueued || record.status == RunStatus::kCancelled;
-  const std::vector<AttemptRecord> attempts = listeners_.store.attempts(record.id);
-  const auto own = std::find_if(attempts.rbegin(), attempts.rend(),
-                                [&](const auto& attempt) { return attempt.slurm_job == name; });
-  if (name.empty() || own == attempts.rend()) return task;
-  for (const AttemptRecord& attempt : attempts) {
-    if (attempt.slurm_job != name || attempt.status != RunStatus::kRunning) continue;
-    if (task.attempt) close(job, task, /*was_requeued=*/true, std::nullopt);
-    open(task, attempt);
-    show_start(listeners_.progress, task.run);
-  }
-  if (task.attempt) return task;
-  if (job.is_allocation() && !(task.is_queued && was_ended_by_cluster(own->status))) {
-    task.ended = own->status;
-  }
-  return task;
-}
-
 TasksByUser JobFollower::tasks() const {
   TasksByUser names;
   for (const Job& job : jobs_) {
     if (!job.can_be_asked) continue;
-    for (const Task& task : job.tasks) {
-      names[job.user].push_back(slurm_name(job.recorded, task.recorded.task));
-      if (job.is_allocation()) break;
-    }
+    for (const Part& part : job.parts) names[job.user].push_back(part.name);
   }
   return names;
 }
 
-bool JobFollower::follows(int64_t run) const {
+bool JobFollower::any(const std::function<bool(const Part&, const Run&)>& holds) const {
   return std::ranges::any_of(jobs_, [&](const Job& job) {
-    return std::ranges::any_of(
-        job.tasks, [&](const Task& task) { return task.run.id == run && !task.is_done(); });
+    return std::ranges::any_of(job.parts, [&](const Part& part) {
+      return std::ranges::any_of(part.runs, [&](const Run& run) { return holds(part, run); });
+    });
   });
 }
 
+bool JobFollower::follows(int64_t run) const {
+  return any(
+      [&](const Part&, const Run& each) { return each.record.id == run && !each.is_done(); });
+}
+
+bool JobFollower::follows_family(std::string_view family) const {
+  return !family.empty() &&
+         any([&](const Part&, const Run& each) { return each.record.family == family; });
+}
+
 bool JobFollower::waits_for_files() const {
-  return std::ranges::any_of(jobs_, [](const Job& job) {
-    return std::ranges::any_of(job.tasks,
-                               [](const Task& task) { return task.over_since.has_value(); });
-  });
+  return any([](const Part& part, const Run&) { return part.over_since.has_value(); });
+}
+
+std::vector<AttemptRecord> JobFollower::attempts_of(const Part& part, const Run& run) const {
+  if (part.name.empty()) return {};  // sbatch has not answered
+  std::vector<AttemptRecord> attempts = listeners_.store.attempts(run.record.id);
+  std::erase_if(attempts, [&](const auto& attempt) { return attempt.slurm_job != part.name; });
+  return attempts;
 }
 
 bool JobFollower::read_events() {
   bool some_ended = false;
-  for (const Job& job : jobs_) {
-    for (const Task& task : job.tasks) {
-      if (!task.attempt) continue;
-      const bool had_ended = reports_decide(task.attempt->reports().ranks());
-      read(task);
-      some_ended |= !had_ended && reports_decide(task.attempt->reports().ranks());
+  std::set<std::filesystem::path> news;
+  std::vector<std::pair<Part*, Run*>> running;
+  for (Job& job : jobs_) {
+    for (Part& part : job.parts) {
+      for (Run& run : part.runs) {
+        if (!run.attempt) continue;
+        const bool had_ended = reports_decide(run.attempt->reports().ranks());
+        const auto events = run.attempt->read();
+        some_ended |= !had_ended && reports_decide(run.attempt->reports().ranks());
+        const bool has_verdict =
+            std::filesystem::exists(verdict_file(paths(run), run.attempt->attempt()));
+        if (!has_verdict && std::ranges::all_of(events, &std::vector<Event>::empty)) continue;
+        news.insert(run.record.folder);
+        running.emplace_back(&part, &run);
+      }
     }
   }
-  record_news();
+  listeners_.store.sync(news);
+  for (const auto& [part, run] : running) {
+    look(*part, *run);
+    some_ended |= !run->attempt;
+  }
   return some_ended;
 }
 
-void JobFollower::read_spec(Task& task) const {
-  if (!task.has_spec) task.run.spec = read_run_spec(paths(task).spec());
-  task.has_spec = true;
+void JobFollower::look(const Part& part, Run& run) {
+  for (const AttemptRecord& attempt : attempts_of(part, run)) {
+    const bool is_open = run.attempt && run.attempt->attempt() == attempt.attempt;
+    if (!is_open && attempt.attempt <= run.seen_attempt) continue;
+    if (!is_open) open(run, attempt);
+    if (attempt.status != RunStatus::kRunning) show_end(run, verdict_of(attempt));
+  }
+  if (run.attempt) run.attempt->read();
 }
 
-void JobFollower::open(Task& task, const AttemptRecord& attempt) {
-  read_spec(task);
-  // An attempt that a requeue cut short may be found only when the task waits again or has begun
-  // the next one.
-  const bool was_seen_waiting =
-      write_unix_ms(paths(task).launch_record(attempt.attempt)) + kFileTimeLagMs >=
-      task.not_begun_unix_ms;
-  task.attempt = std::make_unique<OpenAttempt>(
-      listeners_.progress, listeners_.results, task.run, attempt.attempt,
-      was_seen_waiting ? std::max(attempt.started_unix_ms, task.not_begun_unix_ms)
-                       : attempt.started_unix_ms);
+void JobFollower::open(Run& run, const AttemptRecord& attempt) {
+  run.record.spec = listeners_.store.spec(run.record.id);
+  run.seen_attempt = attempt.attempt;
+  run.is_queued = false;
+  run.ended.reset();
+  // The file server's clock, unlike the node's, tells if the node's clock is behind.
+  const int64_t started = write_unix_ms(paths(run).launch_record(attempt.attempt));
+  run.attempt =
+      std::make_unique<OpenAttempt>(listeners_.progress, listeners_.results, run.record,
+                                    attempt.attempt, std::max(attempt.started_unix_ms, started));
+  show_start(listeners_.progress, run.record);
 }
 
-void JobFollower::read(const Task& task) {
-  const std::vector<std::vector<Event>> events = task.attempt->read();
-  if (!std::ranges::all_of(events, &std::vector<Event>::empty)) news_.insert(task.run.folder);
+// Shows the end of the attempt, if it is open, else the end of the run.
+void JobFollower::show_end(Run& run, const Verdict& verdict) const {
+  if (run.attempt) {
+    read_rest(*run.attempt);
+    run.attempt->show_end(verdict);
+  } else if (run.ended != verdict.status) {
+    listeners_.progress.ended(run.record.id, verdict.status, verdict.reason, {});
+  }
+  run.attempt.reset();
+  run.ended = verdict.status;
 }
 
-void JobFollower::read_rest(const Task& task) {
+void JobFollower::read_rest(OpenAttempt& attempt) const {
   read_to_end(listeners_.results, [&] {
-    read(task);
-    return task.attempt->at_end();
+    attempt.read();
+    return attempt.at_end();
   });
 }
-
-void JobFollower::record_news() { listeners_.store.sync(std::exchange(news_, {})); }
 
 std::vector<RunRecord> JobFollower::pass(const std::optional<std::vector<TaskState>>& states) {
   std::map<std::string_view, const TaskState*> state_of;
   if (states) {
     for (const TaskState& state : *states) state_of.emplace(state.job, &state);
   }
-  record_news();
+  ask_server_for_files();
+  listeners_.store.sync();
+  std::map<int64_t, int> newest_attempts;  // by run
+  for (const RunRecord& run : listeners_.store.runs()) newest_attempts[run.id] = run.attempt;
   Store::Batch batch(listeners_.store);
   for (Job& job : jobs_) {
-    if (job.is_allocation()) add_chosen_runs(job);
-    for (Task& task : job.tasks) {
-      const auto found = state_of.find(slurm_name(job.recorded, task.recorded.task));
-      const bool is_known = found != state_of.end() && is_own(job, *found->second);
-      if (task.over_since) ask_server_for_files(task);
-      if (!is_known || found->second->phase != TaskPhase::kQueued) read_files(job, task);
-      // A task of an allocation is closed one pass after its run ended. By then the run that the
-      // job chose next is known.
-      const bool ended_now = job.is_allocation() && end_in_allocation(job, task);
-      if (states && job.can_be_asked && !task.recorded.over && !ended_now) {
-        take_state(job, task, is_known ? std::optional(*found->second) : std::nullopt);
+    add_chosen_runs(job);
+    for (Part& part : job.parts) {
+      std::erase_if(part.runs, [&](const Run& run) {  // somebody deleted its folder
+        return !newest_attempts.contains(run.record.id);
+      });
+      for (Run& run : part.runs) {
+        const bool has_news = newest_attempts.at(run.record.id) > run.seen_attempt;
+        if (run.attempt || has_news) look(part, run);
       }
+      part.is_over = part.runs.empty();
+      if (!states || !job.can_be_asked || part.is_over) continue;
+      const auto found = state_of.find(part.name);
+      const bool is_known = found != state_of.end() && is_own(job, *found->second);
+      take_state(job, part, is_known ? std::optional(*found->second) : std::nullopt);
     }
     if (std::exchange(job.is_changed, false)) listeners_.store.record_job(job.recorded);
-    std::erase_if(job.tasks, [](const Task& task) { return task.recorded.over; });
-    if (job.tasks.empty()) std::ranges::move(job.ended, std::back_inserter(ended_));
+    std::erase_if(job.parts, &Part::is_over);
   }
-  std::erase_if(jobs_, [](const Job& job) { return job.tasks.empty(); });
-  record_news();
+  std::erase_if(jobs_, [](const Job& job) { return job.parts.empty(); });
   batch.commit();
   return std::exchange(ended_, {});
 }
@@ -249,94 +250,93 @@ bool JobFollower::is_own(Job& job, const TaskState& state) {
   return false;
 }
 
-// A file that is still absent after this call was never written.
-void JobFollower::ask_server_for_files(const Task& task) const {
-  const int first = task.attempt ? task.attempt->attempt() : task.run.attempt + 1;
-  ask_again_for_names(paths(task), first);
-}
-
-// Returns the attempts that the job has begun since the last call.
-std::vector<AttemptRecord> JobFollower::new_attempts(const Job& job, Task& task) const {
-  if (!std::filesystem::exists(paths(task).attempt(task.seen_attempt + 1))) return {};
-  listeners_.store.sync({task.run.folder});
-  const std::string name = slurm_name(job.recorded, task.recorded.task);
-  std::vector<AttemptRecord> attempts = listeners_.store.attempts(task.run.id);
-  std::erase_if(attempts, [&](const AttemptRecord& each) {
-    return each.attempt <= task.seen_attempt || each.slurm_job != name;
-  });
-  if (!attempts.empty()) task.seen_attempt = attempts.back().attempt;
-  return attempts;
-}
-
-void JobFollower::read_files(const Job& job, Task& task) {
-  for (const AttemptRecord& attempt : new_attempts(job, task)) {
-    if (task.attempt) close(job, task, /*was_requeued=*/true, std::nullopt);
-    open(task, attempt);
-    task.is_queued = false;
-    task.ended.reset();
-    task.over_since.reset();
-    show_start(listeners_.progress, task.run);
-  }
-  if (task.attempt) read(task);
-}
-
-void JobFollower::take_state(Job& job, Task& task, const std::optional<TaskState>& state) {
-  // Slurm does not show the task. Its files tell the end if the ranks and their launcher wrote it.
-  const bool is_hidden = state && state->state == kHiddenState && !job.is_allocation();
-  if (is_hidden && task.attempt && may_judge(task) && has_end(task)) {
-    end_task(job, task, std::nullopt);
-    return;
-  }
-  if (!state || state->phase == TaskPhase::kEnded) {
-    // The file of the run that the job chose last may not have appeared.
-    const bool may_go_on = job.is_allocation() && !task.run.family.empty();
-    const bool is_known = task.ended && !may_go_on;
-    if (is_known || (state && state->node_list.empty()) || may_judge(task)) {
-      end_task(job, task, state);
+// A file of a task that is over, and that is still absent after this call, was never written.
+void JobFollower::ask_server_for_files() const {
+  for (const Job& job : jobs_) {
+    for (const Part& part : job.parts) {
+      if (!part.over_since) continue;
+      for (const Run& run : part.runs) {
+        const int first = run.attempt ? run.attempt->attempt() : run.seen_attempt + 1;
+        ask_again_for_names(paths(run), first);
+      }
     }
+  }
+}
+
+void JobFollower::take_state(Job& job, Part& part, const std::optional<TaskState>& state) {
+  // Slurm does not show the task. Its files tell the end if the ranks and their launcher wrote it.
+  const bool has_ended = state && state->state == kHiddenState && !may_choose(job, part) &&
+                         std::ranges::all_of(part.runs, [&](const Run& run) {
+                           return run.ended || (is_settled(run) && has_end(run));
+                         });
+  if (has_ended) return end(job, part, std::nullopt);
+  if (!state || state->phase == TaskPhase::kEnded) {
+    const bool never_began = state && state->node_list.empty();
+    if (never_began || may_judge(job, part, /*is_over=*/true)) end(job, part, state);
     return;
   }
-  if (state->phase == TaskPhase::kRunning) task.seen_unix_ms = now_unix_ms();
   if (state->phase == TaskPhase::kQueued) {
-    wait_in_queue(job, task, *state);
-  } else if (!job.is_allocation()) {  // in allocations, end.json may come before the last events
-    task.over_since.reset();
+    wait_in_queue(job, part, *state);
+  } else {
+    part.over_since.reset();
+    if (state->phase == TaskPhase::kRunning) part.seen_unix_ms = now_unix_ms();
   }
-  record(job, task, *state);
+  for (Run& run : part.runs) {
+    JobTask now = run.task;
+    now.state = state->state;
+    now.reason = state->reason;
+    now.node_list = state->node_list;
+    now.ends_unix_ms = end_of_time_limit(*state, run.task.ends_unix_ms);
+    record(job, run, now);
+  }
 }
 
-// True if the ranks finished, or reported another end, and their launcher wrote it down.
-bool JobFollower::has_end(const Task& task) const {
-  return reports_decide(task.attempt->reports().ranks()) &&
-         read_end(paths(task), task.attempt->attempt(), listeners_.warn()).outcome !=
-             LaunchOutcome::kUnseen;
+// True if the job may add runs by itself.
+bool JobFollower::may_choose(const Job& job, const Part& part) {
+  return part.name == job.recorded.slurm_job &&
+         std::ranges::any_of(part.runs, [](const Run& run) { return !run.record.family.empty(); });
 }
 
-// True once the ranks' ends are known or the files had time to appear.
-bool JobFollower::may_judge(Task& task) {
-  if (task.attempt) {
-    read_rest(task);
-    if (reports_decide(task.attempt->reports().ranks())) return true;
-  }
-  if (!task.over_since) task.over_since = now_();
-  return now_() - *task.over_since >= kFilesLag;
+// True if the end of the run's attempt is known.
+bool JobFollower::is_settled(const Run& run) const {
+  if (!run.attempt) return run.ended.has_value();
+  read_rest(*run.attempt);
+  return reports_decide(run.attempt->reports().ranks());
+}
+
+// True if a launcher saw the end of the run's attempt.
+bool JobFollower::has_end(const Run& run) const {
+  return read_end(paths(run), run.attempt->attempt(), listeners_.warn()).outcome !=
+         LaunchOutcome::kUnseen;
+}
+
+// True once the ends are known or the files had time to appear. A part that waits again may have
+// runs that it did not begin.
+bool JobFollower::may_judge(const Job& job, Part& part, bool is_over) {
+  const bool are_known = std::ranges::all_of(
+      part.runs, [&](const Run& run) { return is_settled(run) || (!is_over && !run.attempt); });
+  if (are_known && !(is_over && may_choose(job, part))) return true;
+  if (!part.over_since) part.over_since = now_();
+  return now_() - *part.over_since >= kFilesLag;
 }
 
 // Called when the task first waits, and again after the job was requeued.
-void JobFollower::wait_in_queue(Job& job, Task& task, const TaskState& state) {
-  if (task.is_done()) return;  // the job continues with other runs
-  task.not_begun_unix_ms = now_unix_ms();
-  if (task.attempt) {
-    if (!may_judge(task)) return;
-    close(job, task, /*was_requeued=*/true, state);
-    listeners_.progress.queued(task.run.id, slurm_name(job.recorded, task.recorded.task));
-  }
-  task.over_since.reset();
-  task.ended.reset();
+void JobFollower::wait_in_queue(Job& job, Part& part, const TaskState& state) {
+  if (!may_judge(job, part, /*is_over=*/false)) return;
+  part.over_since.reset();
   warn_if_blocked(job, state);
-  listeners_.progress.waits_because(task.run.id, state.reason);
-  if (std::exchange(task.is_queued, true)) return;
-  listeners_.store.record_status(task.run.id, RunStatus::kQueued, "");
+  for (Run& run : part.runs) {
+    if (run.attempt) {
+      show_end(run, judge(job, part, run, run.attempt->attempt(), /*was_requeued=*/true, state));
+    }
+    if (run.is_done()) continue;  // the job continues with other runs
+    run.ended.reset();
+    if (!std::exchange(run.is_queued, true)) {
+      listeners_.progress.queued(run.record.id, part.name);
+      listeners_.store.record_status(run.record.id, RunStatus::kQueued, "");
+    }
+    listeners_.progress.waits_because(run.record.id, state.reason);
+  }
 }
 
 // The tasks of an array share one reason at a time, so the user is told once.
@@ -348,138 +348,117 @@ void JobFollower::warn_if_blocked(Job& job, const TaskState& state) {
                                        job.recorded.slurm_job, *why));
 }
 
-// An allocation continues with other runs after one has ended. A run that was told to stop ended
-// with the job, and the job's state says why. After a time limit, a run may continue in the job.
-bool JobFollower::end_in_allocation(Job& job, Task& task) {
-  if (!task.attempt) return false;
-  const LaunchOutcome outcome =
-      read_end(paths(task), task.attempt->attempt(), listeners_.warn()).outcome;
-  if (outcome == LaunchOutcome::kUnseen || outcome == LaunchOutcome::kInterrupted) return false;
-  if (!may_judge(task)) return false;
-  task.over_since.reset();
-  task.ended = close(job, task, /*was_requeued=*/false, std::nullopt);
-  return task.is_done();
-}
-
-// Records what ranks wrote after their attempts were closed. On a node that failed, ranks may write
-// while the run's next attempt goes on. Returns the last end that a late result changed.
-std::optional<Verdict> JobFollower::read_late_events(const Job& job, Task& task) const {
-  Store& store = listeners_.store;
-  std::optional<Verdict> changed;
-  const std::string name = slurm_name(job.recorded, task.recorded.task);
-  for (const AttemptRecord& closed : store.attempts(task.run.id)) {
-    if (closed.slurm_job != name || closed.status == RunStatus::kRunning) continue;
-    read_spec(task);
-    if (!store.read_late_events(task.run.id, closed.attempt)) continue;
-    const AttemptReports reports =
-        read_reports(listeners_.results, task.run, closed.attempt, listeners_.warn());
-    if (judge_by_ranks(reports.ranks()).is_result() && is_cut_short(closed.status)) {
-      changed = close_attempt(store, listeners_.results, task.run, closed.attempt, reports.ranks(),
-                              AttemptEnd());
-    } else {
-      store.end_attempt(task.run.id, closed.attempt, closed.status, closed.reason,
-                        last_event_unix_ms(reports.ranks()).value_or(0),
-                        static_cast<int>(closed.reason_rank.value_or(-1)));
+void JobFollower::end(Job& job, Part& part, const std::optional<TaskState>& state) {
+  int64_t last_end = 0;  // of an attempt with a verdict, unless others were cut off later
+  for (const Run& run : part.runs) {
+    for (const AttemptRecord& attempt : attempts_of(part, run)) {
+      last_end = std::max(last_end, attempt.ended_unix_ms.value_or(INT64_MAX));
     }
   }
-  return changed;
+  for (Run& run : part.runs) {
+    const int64_t id = run.record.id;
+    std::optional<TaskState> of_run = state;
+    if (!state && listeners_.store.run(id)->status == RunStatus::kCancelled) {  // fsdp-run cancel
+      of_run = {.job = {}, .phase = TaskPhase::kEnded, .state = "CANCELLED"};
+    }
+    const std::optional<Verdict> judged = judge_attempts(job, part, run, of_run, last_end);
+    const std::vector<JobRecord> jobs = listeners_.store.jobs_of_run(id);
+    const bool is_passed_on = !jobs.empty() && jobs.back().id != job.recorded.id;
+    if (!is_passed_on) {
+      show_end(run, judged ? *judged : end_without_attempt(job, part, run, of_run));
+      run.record.spec = listeners_.store.spec(id);  // it may be restarted
+      ended_.emplace_back(run.record).status = *run.ended;
+    }
+    JobTask now = run.task;
+    now.over = true;
+    now.ends_unix_ms.reset();
+    if (of_run) {
+      now.state = of_run->state;
+      now.reason = of_run->reason;
+      if (!of_run->node_list.empty()) now.node_list = of_run->node_list;
+    }
+    record(job, run, now);
+  }
+  part.is_over = true;
 }
 
-void JobFollower::end_task(Job& job, Task& task, std::optional<TaskState> state) {
-  const std::optional<Verdict> late = read_late_events(job, task);
-  const auto run = listeners_.store.run(task.run.id);
-  const bool was_cancelled = run && run->status == RunStatus::kCancelled;  // by fsdp-run cancel
-  if (!state && was_cancelled)
-    state = TaskState{.job = {}, .phase = TaskPhase::kEnded, .state = "CANCELLED"};
-  if (task.attempt) task.ended = close(job, task, /*was_requeued=*/false, state);
-  if (late && is_cut_short(task.ended.value_or(RunStatus::kUnknown))) {
-    task.ended = late->status;
-    listeners_.progress.ended(task.run.id, late->status, late->reason, {});
+// Judges the run's attempts without a verdict, and the one that ended last, because Slurm may know
+// more. Late reports may bring a result, too: on a failed node, ranks may go on for a while.
+// Returns the result, or the newest end; nullopt if the job's last start began no attempt.
+std::optional<Verdict> JobFollower::judge_attempts(const Job& job, const Part& part, Run& run,
+                                                  const std::optional<TaskState>& state,
+                                                  int64_t last_end) const {
+  std::optional<Verdict> verdict;
+  const std::vector<AttemptRecord> attempts = attempts_of(part, run);
+  for (const AttemptRecord& attempt : attempts) {
+    Verdict found = verdict_of(attempt);
+    const int number = attempt.attempt;
+    const bool is_open = !attempt.ended_unix_ms;
+    const bool is_last = number == attempts.back().attempt && !run.is_queued &&
+                         (is_open || attempt.ended_unix_ms == last_end);
+    bool is_told = found.is_result() || !run.is_queued;
+    if (!found.is_result()) {
+      listeners_.store.read_late_events(run.record.id, number);
+      run.record.spec = listeners_.store.spec(run.record.id);
+      const AttemptReports reports =
+          read_reports(listeners_.results, run.record, number, listeners_.warn());
+      if (is_open || is_last || judge_by_ranks(reports.ranks()).is_result()) {
+        found = judge(job, part, run, number, !is_last, is_last ? state : std::nullopt);
+        is_told = true;
+      }
+    }
+    if (is_told && !(verdict && verdict->is_result())) verdict = found;
   }
-  if (!task.ended) task.ended = end_without_attempt(job, task, state);
-  if (was_ended_by_cluster(*task.ended)) read_spec(task);  // it may be restarted
-  // Another job may have begun the run anew.
-  const bool is_news = !task.is_done() || !job.is_allocation() ||
-                       (run && listeners_.store.run(task.run.id)->status == *task.ended);
-  if (is_news) {
-    (job.is_allocation() ? job.ended : ended_).emplace_back(task.run).status = *task.ended;
-  }
-  task.recorded.over = true;
-  task.recorded.ends_unix_ms.reset();
-  if (state) {
-    task.recorded.state = state->state;
-    task.recorded.reason = state->reason;
-    if (!state->node_list.empty()) task.recorded.node_list = state->node_list;
-  }
-  keep(job, task.recorded);
+  return verdict;
 }
 
-RunStatus JobFollower::end_without_attempt(const Job& job, const Task& task,
-                                           const std::optional<TaskState>& state) {
-  const int64_t run = task.run.id;
-  const std::string name = slurm_name(job.recorded, task.recorded.task);
-  const auto output = job_output(listeners_.results / job.recorded.folder, name);
-  const std::string message = last_message(output);
-  Verdict verdict =
-      judge_without_attempt(state, output_text(output) + (message.empty() ? "" : ": " + message));
-  const std::vector<AttemptRecord> attempts = listeners_.store.attempts(run);
-  if (!attempts.empty() && attempts.back().slurm_job == name) {
-    // The job's last start began no attempt, because it found a result or may not go on.
-    const AttemptRecord& last = attempts.back();
-    const auto starts = read_end(paths(task), last.attempt, listeners_.warn()).starts_in_a_row;
-    if (is_result(last.status)) verdict = {last.status, last.reason};
-    if (starts) verdict = {last.status, last.reason + restarts_ran_out(*starts)};
-  }
-  listeners_.store.record_status(run, verdict.status, verdict.reason);
-  listeners_.progress.ended(run, verdict.status, verdict.reason, {});
-  return verdict.status;
-}
-
-RunStatus JobFollower::close(const Job& job, Task& task, bool was_requeued,
-                             const std::optional<TaskState>& state) {
-  OpenAttempt& open = *task.attempt;
-  read_rest(task);
-  record_news();
-  AttemptEnd end = read_end(paths(task), open.attempt(), listeners_.warn());
+Verdict JobFollower::judge(const Job& job, const Part& part, Run& run, int attempt,
+                          bool was_requeued, const std::optional<TaskState>& state) const {
+  const RunPaths paths = this->paths(run);
+  run.record.spec = listeners_.store.spec(run.record.id);
+  AttemptEnd end = read_end(paths, attempt, listeners_.warn());
   end.in_job = true;
   end.was_requeued |= was_requeued;
+  end.task = state;
   if (end.outcome == LaunchOutcome::kUnseen) {
-    end.ended_unix_ms =
-        std::max(task.seen_unix_ms, last_write_unix_ms(paths(task).attempt(open.attempt())));
-    const auto output = job_output(listeners_.results / job.recorded.folder,
-                                   slurm_name(job.recorded, task.recorded.task));
+    end.ended_unix_ms = std::max(part.seen_unix_ms, last_write_unix_ms(paths.attempt(attempt)));
+    const auto output = job_output(listeners_.results / job.recorded.folder, part.name);
     // If the job's steps run out of memory, Slurm can kill the batch script, too. Then only the
     // job's output says so. An output file that the user names may have lines of other jobs.
-    const bool is_own_file =
-        task.run.spec.slurm.output.empty() && task.run.spec.slurm.error.empty();
+    const SlurmSpec& slurm = run.record.spec.slurm;
+    const bool is_own_file = slurm.output.empty() && slurm.error.empty();
     if (state && is_own_file && !first_line(output, says_out_of_memory).empty()) {
       end.outcome = LaunchOutcome::kOutOfMemory;
       end.reason = kSlurmLimitReached;
     }
   }
-  end.task = state;
-  const Verdict verdict = close_attempt(listeners_.store, listeners_.results, task.run,
-                                        open.attempt(), open.reports().ranks(), end);
-  open.show_end(verdict);
-  task.attempt.reset();
-  return verdict.status;
+  const AttemptReports reports =
+      read_reports(listeners_.results, run.record, attempt, listeners_.warn());
+  return close_attempt(listeners_.store, listeners_.results, run.record, attempt, reports.ranks(),
+                       end);
 }
 
-void JobFollower::record(Job& job, Task& task, const TaskState& state) {
-  JobTask now = task.recorded;
-  now.state = state.state;
-  now.reason = state.reason;
-  now.node_list = state.node_list;
-  now.ends_unix_ms = end_of_time_limit(state, task.recorded.ends_unix_ms);
-  if (now == task.recorded) return;
-  task.recorded = now;
-  keep(job, now);
+Verdict JobFollower::end_without_attempt(const Job& job, const Part& part, const Run& run,
+                                        const std::optional<TaskState>& state) const {
+  const auto output = job_output(listeners_.results / job.recorded.folder, part.name);
+  const std::string message = last_message(output);
+  Verdict verdict =
+      judge_without_attempt(state, output_text(output) + (message.empty() ? "" : ": " + message));
+  // The job's last start began no attempt if it may not go on.
+  if (const auto attempts = attempts_of(part, run); !attempts.empty()) {
+    const AttemptRecord& last = attempts.back();
+    const auto starts = read_end(paths(run), last.attempt, listeners_.warn()).starts_in_a_row;
+    if (starts) verdict = {last.status, last.reason + restarts_ran_out(*starts)};
+  }
+  listeners_.store.record_status(run.record.id, verdict.status, verdict.reason);
+  return verdict;
 }
 
-void JobFollower::keep(Job& job, const JobTask& task) {
-  std::vector<JobTask>& tasks = job.recorded.tasks;
-  const auto known = std::ranges::find(tasks, task.task, &JobTask::task);
-  known == tasks.end() ? tasks.push_back(task) : void(*known = task);
+// Takes the task over to the job's record, which pass() writes.
+void JobFollower::record(Job& job, Run& run, const JobTask& task) {
+  if (task == run.task) return;
+  run.task = task;
+  *std::ranges::find(job.recorded.tasks, task.task, &JobTask::task) = task;
   job.is_changed = true;
 }
 

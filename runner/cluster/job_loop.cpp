@@ -76,8 +76,7 @@ JobLoop::JobLoop(const RunListeners& listeners, Queue& queue, JobSubmission& sub
       results_patience_(&listeners.store, listeners.progress) {}
 
 bool JobLoop::pick_up() {
-  reopen_unknown(listeners_, settings_.experiment);
-  reopen_restarted(listeners_, settings_.experiment);
+  reopen_tasks(listeners_.store, settings_.experiment);
   if (listeners_.store.open_jobs(settings_.experiment).empty()) return true;
   for (;;) {
     try {
@@ -157,15 +156,7 @@ ExitCode JobLoop::follow() {
     const bool is_done = follower_.tasks().empty() && ended_.empty() && submission_.waiting() == 0;
     if (is_recorded && is_done) break;
   }
-  const int64_t not_reached = std::ranges::count_if(left_to_allocations_, [&](int64_t run) {
-    return listeners_.store.run(run)->status == RunStatus::kPlanned;
-  });
-  if (not_reached > 0) {
-    listeners_.progress.warn(counted(not_reached, "run") +
-                             " not started before the job ended; call again");
-  }
-  return some_failed_ || not_reached > 0 || submission_.some_refused() ? ExitCode::kRunFailed
-                                                                       : ExitCode::kOk;
+  return some_failed_ || submission_.some_refused() ? ExitCode::kRunFailed : ExitCode::kOk;
 }
 
 bool JobLoop::bring_up_to_date() {
@@ -207,6 +198,7 @@ void JobLoop::ask_and_submit() {
   if (follower_.waits_for_files()) query_soon();
   const bool some_ended = !ended_.empty();
   follow_up_on_ended();
+  submit_runs_left();
   const bool may_fit = !submission_.at_limit() || some_ended || pauses_.now() >= next_push_;
   if (submission_.waiting() == 0 || !may_fit || pauses_.now() < submission_patience_.next()) return;
   next_push_ = pauses_.now() + kLongestPause;
@@ -249,26 +241,36 @@ void JobLoop::note_changes(std::vector<TaskState> states) {
 }
 
 void JobLoop::after(const RunRecord& ended) {
-  const auto chosen = std::find_if(ended_.begin() + 1, ended_.end(), [&](const RunRecord& later) {
-    return !ended.family.empty() && later.family == ended.family;
-  });
-  if (chosen != ended_.end()) {  // the job continued the search by itself
-    if (settings_.job_chose) settings_.job_chose(ended, *chosen);
-    return;
-  }
   if (restart(ended)) return;
   some_failed_ |= !is_result(ended.status);
   if (!settings_.follow_up) return;
   std::optional<RunRecord> next = settings_.follow_up(ended, ended.status);
-  if (!next) return;
+  if (!next || are_of_one_job(ended, *next)) return;  // the job continued the search by itself
   expect(listeners_.progress, *next);
   submission_.add({std::move(*next)});
 }
 
-bool JobLoop::leave_to_allocation(const RunRecord& run) {
-  if (!listeners_.store.allocation_that_comes_to(run.id)) return false;
-  left_to_allocations_.push_back(run.id);
+bool JobLoop::are_of_one_job(const RunRecord& ended, const RunRecord& other) const {
+  const std::vector<AttemptRecord> attempts = listeners_.store.attempts(ended.id);
+  const std::vector<AttemptRecord> others = listeners_.store.attempts(other.id);
+  return !attempts.empty() && std::ranges::find(others, attempts.back().slurm_job,
+                                                &AttemptRecord::slurm_job) != others.end();
+}
+
+bool JobLoop::leave_to_job(const RunRecord& run) {
+  if (!follower_.follows_family(run.family)) return false;
+  left_to_jobs_.push_back(run);
   return true;
+}
+
+// Leaves out runs that a job has begun: after() continued with these.
+void JobLoop::submit_runs_left() {
+  std::erase_if(left_to_jobs_, [&](RunRecord& run) {
+    if (follower_.follows_family(run.family)) return false;
+    const bool was_begun = listeners_.store.run(run.id)->attempt > run.attempt;
+    if (!was_begun) submission_.add({std::move(run)});
+    return true;
+  });
 }
 
 bool JobLoop::may_start_again(const RunRecord& run) const {

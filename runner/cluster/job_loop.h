@@ -56,9 +56,6 @@ class JobLoop {
     std::string experiment;
     // Returns the run that follows an ended run, if any.
     std::function<std::optional<RunRecord>(const RunRecord&, RunStatus)> follow_up{};
-    // Called in place of follow_up() if the job of `ended` has chosen the next run by itself. Sets
-    // chosen.begins_anew.
-    std::function<void(const RunRecord& ended, RunRecord& chosen)> job_chose{};
     // The shortest pause between two queries. It doubles up to 20 times as long while no task
     // changes.
     std::chrono::milliseconds query_interval{3000};
@@ -74,13 +71,13 @@ class JobLoop {
   // Follows the open jobs and brings them up to date as far as Slurm answers. Returns false if
   // asked to stop before Slurm said what was submitted and which cluster this is.
   bool pick_up();
-  // True if the run waits or runs in a job.
-  bool follows(int64_t run) const { return follower_.follows(run); }
   // True if the cluster ended the run's last attempt and the run may start again.
   bool may_start_again(const RunRecord& run) const;
-  // Leaves a run to the open job that will reach it by itself (Store::allocation_that_comes_to).
-  // Returns false if there is no such job.
-  bool leave_to_allocation(const RunRecord& run);
+  // True if the run waits or runs in a job.
+  bool follows(int64_t run) const { return follower_.follows(run); }
+  // Leaves a run to a job with another run of its family, which may choose it. If the job does not
+  // begin the run, follow() submits it. Returns false if there is no such job.
+  bool leave_to_job(const RunRecord& run);
 
   // Submits the runs. Returns false if asked to stop while Slurm did not answer; the rest stays
   // planned. Throws QueueUnavailable if Slurm has never answered, because there may be no Slurm.
@@ -103,6 +100,9 @@ class JobLoop {
   void note_changes(std::vector<TaskState> states);
   void follow_up_on_ended();
   void after(const RunRecord& ended);
+  // True if the job that attempted `ended` last has attempted the other run, too.
+  bool are_of_one_job(const RunRecord& ended, const RunRecord& other) const;
+  void submit_runs_left();
   bool restart(const RunRecord& ended);
   // Returns the number of the next restart in a row, at least `least`. `without_attempt` restarts
   // began no attempt. Returns nullopt if the run is not started again.
@@ -129,7 +129,7 @@ class JobLoop {
   QueuePatience::TimePoint next_push_{};  // if a limit was reached and no run has ended
   // The newest attempt of a run, and the restarts since it began. By run.
   std::map<int64_t, std::pair<int, int64_t>> restarts_{};
-  std::vector<int64_t> left_to_allocations_{};
+  std::vector<RunRecord> left_to_jobs_{};  // of families that are in jobs
   bool some_failed_ = false;
 };
 

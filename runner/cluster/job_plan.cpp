@@ -22,7 +22,7 @@
 #include "runner/run/planned_runs.h"
 #include "runner/run/run_planner.h"
 #include "runner/store/record_files.h"
-#include "runner/store/run_folders.h"
+#include "runner/store/run_files.h"
 
 namespace fsdp {
 namespace {
@@ -36,8 +36,12 @@ std::filesystem::path run_file(const std::filesystem::path& folder, int64_t numb
   return folder / fmt::format("run-{}.json", number);
 }
 
-std::filesystem::path chosen_file(const std::filesystem::path& folder, int64_t number) {
-  return folder / fmt::format("chosen-{}.json", number);
+// Returns the number of a run that a job chose. Numbers of planned runs are smaller, so the index
+// of results gives this one to no other run.
+int64_t number_of(const RunRecord& run) {
+  constexpr int64_t kFirst = 500'000'000;
+  const std::string digest = text_digest(run.point + '\n' + run.hash);
+  return kFirst + std::stoll(digest.substr(0, 7), nullptr, 16);
 }
 
 }  // namespace
@@ -125,20 +129,6 @@ std::vector<JobRun> read_job_runs(const std::filesystem::path& folder, const Job
                     fmt::format("the job has no run for its task {}; submit it again", task));
 }
 
-std::vector<RunRecord> chosen_runs(const std::filesystem::path& results, const JobRecord& job,
-                                   int64_t first, const WarnOfFile& warn) {
-  std::vector<RunRecord> runs;
-  for (int64_t number = first;; ++number) {
-    const std::filesystem::path file = chosen_file(results / job.folder, number);
-    auto run = read_record<RunRecord>(file, warn);
-    if (!run || !is_run_folder(run->folder)) return runs;
-    const RunPaths paths(results / run->folder);
-    if (!std::filesystem::exists(paths.spec())) return runs;
-    run->spec = read_run_spec(paths.spec());
-    runs.push_back(std::move(*run));
-  }
-}
-
 SlurmRequest largest_request(std::span<const RunRecord> runs) {
   std::vector<SlurmRequest> requests;
   for (const RunRecord& run : runs) requests.push_back(slurm_request(run.spec));
@@ -213,34 +203,25 @@ std::optional<RunRecord> DoubledRuns::after(const RunRecord& ended, RunStatus st
   return next;
 }
 
-// A requeued job makes its earlier choices again. They have their files already. Repeats of a run
-// have one hash.
-void DoubledRuns::write_choice(RunRecord run, const RunRecord& ended) {
-  run.id = 0;
-  write_spec(RunPaths(results_ / run.folder), run.spec);
-  int64_t number = 0;
-  for (; std::filesystem::exists(chosen_file(folder_, number)); ++number) {
-    const auto chosen = read_record<RunRecord>(chosen_file(folder_, number));
-    if (chosen.point == run.point && chosen.hash == run.hash) return;
-  }
-  // An earlier job may own the run. The owner of the run before it owns this one, too.
+// An earlier job may own the run. The owner of the run before it owns this one, too.
+void DoubledRuns::write_choice(const RunRecord& run, const RunRecord& ended) {
+  write_run(results_, run);
   const std::string owner = folder_.filename();
   if (belongs_to(owner, RunPaths(results_ / ended.folder))) {
     take_run(RunPaths(results_ / run.folder), owner);
   }
-  write_record(chosen_file(folder_, number), run);
 }
 
-// Returns the value's run, with its record if there is one. A run without a record gets an id that
-// no record has.
+// Returns the value's run, with its record if there is one.
 RunRecord DoubledRuns::run_of(Series& series, int64_t value) {
   RunRecord run = planned_run(list_, doubled_run(series.doubling, value), digest_);
+  run.experiment = list_;
   run.begins_anew = series.state.begins_anew;
   const auto known = std::ranges::find_if(series.state.known, [&](const RunRecord& other) {
     return other.point == run.point && other.hash == run.hash;
   });
   if (known == series.state.known.end()) {
-    run.id = --last_id_;
+    run.id = number_of(run);
     return run;
   }
   run.id = known->id;

@@ -108,12 +108,6 @@ Experiment load_planned_experiment(const std::filesystem::path& folder, const Jo
 std::vector<JobRun> read_job_runs(const std::filesystem::path& folder, const JobPlan& plan,
                                   int64_t task);
 
-// Returns the runs that a job has chosen by itself, in the job's order: the next values of doubled
-// keys. Begins with chosen-`first`.json. Stops at the first file that is missing or invalid, and at
-// the first run without a run.yaml. `warn` is told of an unreadable file.
-std::vector<RunRecord> chosen_runs(const std::filesystem::path& results, const JobRecord& job,
-                                   int64_t first, const WarnOfFile& warn);
-
 // The smallest request that has room for each run.
 SlurmRequest largest_request(std::span<const RunRecord> runs);
 
@@ -124,8 +118,7 @@ std::vector<std::filesystem::path> folders_of_container(const JobPlan& plan,
 // Returns the section `slurm` that all runs share. Throws ConfigError if they differ.
 const SlurmSpec& slurm_of_all(std::span<const RunRecord> runs);
 
-// Chooses the next values of doubled keys in a job, and leaves them in files for the runner that
-// follows the job: chosen-N.json.
+// Chooses the next values of doubled keys in a job, and writes run.json of each.
 class DoubledRuns {
  public:
   // `folder` is the submission's folder with the plan `plan`.
@@ -141,7 +134,7 @@ class DoubledRuns {
   };
 
   RunRecord run_of(Series& series, int64_t value);
-  void write_choice(RunRecord run, const RunRecord& ended);
+  void write_choice(const RunRecord& run, const RunRecord& ended);
 
   std::string list_{};  // the name of the runs' list; empty if no key is doubled
   std::filesystem::path folder_;
@@ -149,7 +142,6 @@ class DoubledRuns {
   FileDigest digest_;
   Progress& progress_;
   std::map<int64_t, Series> series_{};  // by the id of the awaited run
-  int64_t last_id_ = 0;                 // of the newest run without a record; negative
 };
 
 }  // namespace fsdp

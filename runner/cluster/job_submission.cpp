@@ -240,8 +240,9 @@ void JobSubmission::accept(const std::string& slurm_job) {
   prepared_->job.slurm_job = slurm_job;
   Store::Batch batch(listeners_.store);
   listeners_.store.set_slurm_job(prepared_->job.id, slurm_job);
-  for (const RunRecord& run : prepared_->runs) {
+  for (RunRecord& run : prepared_->runs) {
     listeners_.store.record_status(run.id, RunStatus::kQueued, "");
+    run.status = RunStatus::kQueued;
   }
   batch.commit();
   listeners_.progress.say(

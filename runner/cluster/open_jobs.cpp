@@ -97,27 +97,18 @@ void confirm_submissions(const RunListeners& listeners, Queue& queue, std::strin
   }
 }
 
-void reopen_unknown(const RunListeners& listeners, std::string_view experiment) {
-  Store& store = listeners.store;
+namespace {
+
+// Gives attempts with the status unknown the status running again, if their ranks have written more
+// events since.
+void reopen_unknown(Store& store, std::string_view experiment) {
   for (const RunRecord& run : store.runs()) {
     const bool is_own = run.experiment == experiment && run.source.empty();
     if (!is_own || run.status != RunStatus::kUnknown || run.attempt == 0) continue;
-    const std::vector<JobRecord> jobs = store.jobs_of_run(run.id);
-    const AttemptRecord attempt = store.attempts(run.id).back();
-    if (jobs.empty() || attempt.status != RunStatus::kUnknown) continue;
-    const JobRecord& job = jobs.back();
-    if (attempt.slurm_job != slurm_name(job, job.tasks.front().task)) continue;
-    if (!store.read_late_events(run.id, run.attempt)) continue;
-    JobTask task = job.tasks.front();
-    task.over = false;
-    Store::Batch batch(store);
-    store.update_task(job.id, task);
-    store.reopen_attempt(run.id, run.attempt);
-    batch.commit();
+    if (store.attempts(run.id).back().status != RunStatus::kUnknown) continue;
+    if (store.read_late_events(run.id, run.attempt)) store.reopen_attempt(run.id, run.attempt);
   }
 }
-
-namespace {
 
 // Returns the job that began the attempt: an open one, else the newest. Slurm's numbers may begin
 // anew, and clusters have the same ones.
@@ -134,8 +125,8 @@ std::optional<JobRecord> job_of_attempt(const Store& store, int64_t run,
 
 }  // namespace
 
-void reopen_restarted(const RunListeners& listeners, std::string_view experiment) {
-  Store& store = listeners.store;
+void reopen_tasks(Store& store, std::string_view experiment) {
+  reopen_unknown(store, experiment);
   for (const auto& [run, attempt, ranks, start] : store.running_attempts(experiment)) {
     if (start.slurm_job.empty()) continue;
     const auto job = job_of_attempt(store, run.id, start);
@@ -160,7 +151,7 @@ void follow_open_jobs(JobFollower& follower, const RunListeners& listeners,
       runs.push_back(records.at(task.run));
     }
     const bool can_be_asked = here && is_of_cluster(job, *here) && !job.slurm_job.empty();
-    follower.follow(job, runs, can_be_asked, /*have_specs=*/false);
+    follower.follow(job, runs, can_be_asked);
   }
 }
 
@@ -182,6 +173,16 @@ std::set<int64_t> runs_in_jobs(const Store& store) {
     }
   }
   return runs;
+}
+
+std::set<std::string> families_in_jobs(const Store& store, std::string_view experiment) {
+  const std::set<int64_t> in_jobs = runs_in_jobs(store);
+  std::set<std::string> families;
+  for (const RunRecord& run : store.runs()) {
+    if (run.experiment == experiment && in_jobs.contains(run.id)) families.insert(run.family);
+  }
+  families.erase("");
+  return families;
 }
 
 namespace {
@@ -209,8 +210,7 @@ bool refresh_jobs(const RunListeners& listeners, Queue* queue, std::string_view 
   try {
     if (queue != nullptr) {
       confirm_submissions(listeners, *queue, experiment, /*is_to_submit=*/false);
-      reopen_unknown(listeners, experiment);
-      reopen_restarted(listeners, experiment);
+      reopen_tasks(listeners.store, experiment);
       here = queue->limits().cluster;
       follow_open_jobs(follower, listeners, here, experiment);
       states = queue->query(follower.tasks());

@@ -35,11 +35,9 @@ std::string left_alone(const std::set<std::string>& clusters);
 void confirm_submissions(const RunListeners& listeners, Queue& queue, std::string_view experiment,
                          bool is_to_submit);
 
-// Reopens tasks of runs with the status unknown, if their ranks have written more events since.
-void reopen_unknown(const RunListeners& listeners, std::string_view experiment);
-
-// Reopens ended tasks that Slurm has started again, as an administrator can ask it to.
-void reopen_restarted(const RunListeners& listeners, std::string_view experiment);
+// Reopens ended tasks that go on: Slurm started them again, as an administrator can ask it to, or
+// the ranks of a run with the status unknown have written more events.
+void reopen_tasks(Store& store, std::string_view experiment);
 
 // Follows every open job of the experiment. Jobs of clusters other than `here` are followed only by
 // their files. `here` is nullopt if the cluster is unknown. `left_out` is a job being submitted.
@@ -52,6 +50,9 @@ std::set<std::string> experiments_in_jobs(const Store& store);
 
 // Runs of all experiments that wait or run in a job, or whose end there is not known yet.
 std::set<int64_t> runs_in_jobs(const Store& store);
+
+// The families of these runs in the experiment. Their jobs may choose other runs of the families.
+std::set<std::string> families_in_jobs(const Store& store, std::string_view experiment);
 
 // Brings open jobs up to date once, without submitting anything.
 

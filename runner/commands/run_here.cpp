@@ -68,12 +68,12 @@ bool take_devices(std::optional<DeviceClaim>& claim, const DeviceNames& devices,
   }
 }
 
-void leave_out_runs_in_jobs(std::vector<RunRecord>& runs, const RunPlanner& planner,
-                            const Store& store, Progress& progress) {
+void leave_out_runs_in_jobs(std::vector<RunRecord>& runs, const Store& store, Progress& progress) {
+  if (runs.empty()) return;
   const std::set<int64_t> in_jobs = runs_in_jobs(store);
+  const std::set<std::string> families = families_in_jobs(store, runs.front().experiment);
   const size_t left_out = std::erase_if(runs, [&](const RunRecord& run) {
-    return in_jobs.contains(run.id) ||
-           (planner.follows_from_ended(run.id) && store.allocation_that_comes_to(run.id));
+    return in_jobs.contains(run.id) || families.contains(run.family);
   });
   if (left_out == 0) return;
   progress.say(counted(static_cast<int64_t>(left_out), "run") +
@@ -85,7 +85,7 @@ void leave_out_runs_in_jobs(std::vector<RunRecord>& runs, const RunPlanner& plan
 ExitCode run_here(std::vector<RunRecord> runs, RunPlanner& planner, const RunListeners& listeners,
                   FileDigests& digests, const Host& host, const RunArguments& options,
                   LoopSettings settings) {
-  leave_out_runs_in_jobs(runs, planner, listeners.store, listeners.progress);
+  leave_out_runs_in_jobs(runs, listeners.store, listeners.progress);
   if (runs.empty()) return ExitCode::kOk;
   const std::string who = fmt::format("process {} on {}, fsdp-run of '{}'", getpid(), host.name,
                                       runs.front().experiment);

@@ -41,8 +41,6 @@ SlurmRunner::SlurmRunner(const RunListeners& listeners, const JobSubmission::Set
           {.experiment = submission.experiment,
            .follow_up = [&](const RunRecord& ended,
                             RunStatus status) { return planner.after(ended, status); },
-           .job_chose = [&](const RunRecord& ended,
-                            RunRecord& chosen) { planner.job_chose(ended, chosen); },
            .query_interval = milliseconds(options.query_interval_s),
            .patience = options.detach ? kSlurmPatienceDetached : kSlurmPatience,
            .has_own_time_limit = submission.plan.time_limit_s > 0},
@@ -52,8 +50,7 @@ SlurmRunner::SlurmRunner(const RunListeners& listeners, const JobSubmission::Set
 
 std::vector<RunRecord> SlurmRunner::to_submit(std::vector<RunRecord> runs) {
   const size_t in_jobs = std::erase_if(runs, [&](const RunRecord& run) {
-    return sweep_.follows(run.id) ||
-           (planner_.follows_from_ended(run.id) && sweep_.leave_to_allocation(run));
+    return sweep_.follows(run.id) || sweep_.leave_to_job(run);
   });
   if (in_jobs > 0) {
     listeners_.progress.say(counted(static_cast<int64_t>(in_jobs), "run") + " in jobs already");

@@ -1,7 +1,9 @@
 #include "runner/run/attempt_files.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
+#include <algorithm>
 #include <fstream>
 #include <stdexcept>
 
@@ -43,6 +45,21 @@ AttemptEnd read_end(const RunPaths& paths, int attempt, const WarnOfFile& warn) 
   AttemptEnd end = read_record<AttemptEnd>(paths.end_record(attempt), warn).value_or(AttemptEnd());
   end.was_requeued = end.starts_in_a_row.has_value();
   return end;
+}
+
+int64_t write_unix_ms(const std::filesystem::path& file) {
+  struct stat status {};
+  if (stat(file.c_str(), &status) != 0) return 0;
+  return status.st_mtim.tv_sec * 1000 + status.st_mtim.tv_nsec / 1'000'000;
+}
+
+int64_t last_write_unix_ms(const std::filesystem::path& folder) {
+  int64_t last = 0;
+  std::error_code gone;
+  for (const auto& file : std::filesystem::directory_iterator(folder, gone)) {
+    last = std::max(last, write_unix_ms(file.path()));
+  }
+  return last;
 }
 
 void read_to_end(const std::filesystem::path& results, const std::function<bool()>& read_part) {

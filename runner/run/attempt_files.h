@@ -32,6 +32,11 @@ void write_end(const RunPaths& paths, int attempt, const AttemptEnd& end);
 std::optional<AttemptStart> read_start(const RunPaths& paths, int attempt, const WarnOfFile& warn);
 AttemptEnd read_end(const RunPaths& paths, int attempt, const WarnOfFile& warn);
 
+// Return the time of the last write to the file, or to a file of the folder, by the file server's
+// clock; 0: unknown.
+int64_t write_unix_ms(const std::filesystem::path& file);
+int64_t last_write_unix_ms(const std::filesystem::path& folder);
+
 // Reads events files to their end. `read_part` reads a part of them, and returns true at the end.
 // Throws ResultsUnavailable if the results folder is missing: its files would look empty.
 void read_to_end(const std::filesystem::path& results, const std::function<bool()>& read_part);

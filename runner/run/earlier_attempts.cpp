@@ -7,7 +7,6 @@
 
 #include <variant>
 
-#include "base/system/unix_time.h"
 #include "runner/store/event_files.h"
 
 namespace fsdp {
@@ -120,21 +119,24 @@ bool ended_with_job(LaunchOutcome outcome) {
          outcome == LaunchOutcome::kNodeFailed || outcome == LaunchOutcome::kUnseen;
 }
 
-// Judges an attempt from an earlier start of the job, and returns its status.
+// Judges an attempt from an earlier start of the job, unless it has a verdict, and returns its
+// status. On a failed node, ranks may have come to a result after the verdict.
 RunStatus end_earlier_attempt(const std::filesystem::path& results, const RunRecord& run,
                               int attempt, const AttemptReports& reports, FileDigests& digests,
                               Progress& progress, const WarnOfFile& warn) {
   const RunPaths paths(results / run.folder);
+  const auto known = read_verdict(paths, attempt, warn);
+  const bool has_result = judge_by_ranks(reports.ranks()).is_result();
+  if (known && (!has_result || known->is_result())) return known->status;
   AttemptEnd end = read_end(paths, attempt, warn);
-  if (end.outcome == LaunchOutcome::kUnseen) end.ended_unix_ms = now_unix_ms();
+  if (end.outcome == LaunchOutcome::kUnseen) {
+    end.ended_unix_ms = last_write_unix_ms(paths.attempt(attempt));
+  }
   end.in_job = true;
   end.was_requeued = ended_with_job(end.outcome);
   const Verdict verdict =
       judge_and_check_inputs(results, run, attempt, reports.ranks(), digests, end);
-  if (end.outcome == LaunchOutcome::kUnseen && verdict.is_result()) {
-    end.outcome = LaunchOutcome::kExited;
-    write_end(paths, attempt, end);  // for the runner that follows the job
-  }
+  write_verdict(paths, attempt, verdict);
   progress.say(fmt::format("{}: attempt {}, from an earlier start of the job: {}{}{}", run.point,
                            attempt, name_of(verdict.status), verdict.reason.empty() ? "" : ", ",
                            verdict.reason));

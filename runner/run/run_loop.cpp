@@ -216,10 +216,12 @@ void RunLoop::end_attempts() {
     });
     const RunRecord& run = attempt.run();
     const RunPaths paths(settings_.results / run.folder);
+    end.in_job = !settings_.owner.empty();
     const Verdict verdict = judge_and_check_inputs(settings_.results, run, attempt.attempt(),
                                                    attempt.reports().ranks(), digests_, end);
     write_end(paths, attempt.attempt(), end);
-    if (settings_.owner.empty()) write_verdict(paths, attempt.attempt(), verdict);
+    const bool is_by_job = end.in_job && end.outcome == LaunchOutcome::kInterrupted;
+    if (verdict.is_result() || !is_by_job) write_verdict(paths, attempt.attempt(), verdict);
     attempt.show_end(verdict);
     some_cut_short_ |= is_cut_short(verdict.status) && may_start_again(attempt);
     some_failed_ |= !verdict.is_result();

@@ -86,12 +86,12 @@ struct LoopSettings {
 };
 
 // The loop over an experiment's runs. Starts each run when the launcher has room. Keeps each
-// attempt in files: launch.json begins an attempt, ranks append their events, end.json ends it.
-// Outside of jobs, verdict.json says how it ended. In jobs, the runner that follows the job writes
-// it, because Slurm knows more. A failed run does not end the loop. A stop signal ends it, and
-// measurements are kept. In a job, SIGUSR1 means that the job's time limit is near. While files
-// cannot be written, runs under way continue and no run begins. The index follows the files once a
-// second, if it can be written.
+// attempt in files: launch.json begins an attempt, ranks append their events, end.json ends it, and
+// verdict.json says how it ended. If a job was asked to stop, only Slurm knows why: the job's next
+// start, or who follows the job, writes verdict.json. A failed run does not end the loop. A stop
+// signal ends it, and measurements are kept. In a job, SIGUSR1 means that the job's time limit is
+// near. While files cannot be written, runs under way continue and no run begins. The index follows
+// the files once a second, if it can be written.
 class RunLoop {
  public:
   // `index` is the index of the results; null: a job writes files only.

@@ -174,15 +174,6 @@ std::optional<RunRecord> RunPlanner::after(const RunRecord& ended, RunStatus sta
   return std::nullopt;
 }
 
-void RunPlanner::job_chose(const RunRecord& ended, RunRecord& chosen) {
-  const auto found = series_.find(ended.id);
-  if (found == series_.end()) return;
-  ValueSearch series = found->second;
-  series.take_result(ended, ended.status);
-  chosen.begins_anew = begins_anew(series);
-  series_.insert_or_assign(chosen.id, std::move(series));
-}
-
 // A finished run that is launched has a result that does not count, so its checkpoints do not,
 // either.
 bool RunPlanner::begins_anew(const RunRecord& run) const {

@@ -99,9 +99,6 @@ class RunPlanner {
   // Returns the run that follows an ended run of a doubled key, and adds it to the list. May be
   // called again if it threw, or if its changes to the store were undone.
   std::optional<RunRecord> after(const RunRecord& ended, RunStatus status);
-  // Continues the search after `ended` with `chosen`, the run that the job chose by itself.
-  // `chosen` is in the store. Sets chosen.begins_anew.
-  void job_chose(const RunRecord& ended, RunRecord& chosen);
 
  private:
   struct Step {

@@ -447,14 +447,14 @@ std::vector<JobRecord> Store::jobs_of_run(int64_t run_id) const {
   return jobs("t.run = ?", run_id);
 }
 
-std::optional<int64_t> Store::allocation_that_comes_to(int64_t run_id) const {
-  return sql("select id from jobs where mode = 'allocation' and id = ("
-             "  select max(t.job) from runs run join runs r "
-             "  on r.experiment = run.experiment and r.family = run.family "
-             "  join job_tasks t on t.run = r.id where run.id = ?1 and run.family <> '') "
-             "and exists (select 1 from job_tasks where job = jobs.id and over = 0) "
-             "and not exists (select 1 from job_tasks where job = jobs.id and run = ?1)")
-      .value<int64_t>(run_id);
+std::vector<RunRecord> Store::runs_chosen_by(const JobRecord& job) const {
+  return sql(kSelectRuns +
+             "join attempts a on a.run = r.id "
+             "where r.experiment = ?1 and a.slurm_job = ?2 and ?2 <> '' and not exists ("
+             "  select 1 from job_tasks t join jobs j on j.id = t.job "
+             "  where t.run = r.id and j.slurm_job = ?2) "
+             "group by r.id order by min(a.started_unix_ms)")
+      .rows<RunRecord>(job.experiment, job.slurm_job);
 }
 
 std::optional<std::string> Store::digest(const FileState& file) const {

@@ -185,9 +185,8 @@ class Store {
   // Returns the jobs with a task that is not over, with all their tasks, the newest last.
   // `experiment` is empty for all.
   std::vector<JobRecord> open_jobs(std::string_view experiment) const;
-  // Returns the open job of mode allocation that will start this run by itself, as a further value
-  // of the doubled key. The job is the family's newest one, and does not have this run yet.
-  std::optional<int64_t> allocation_that_comes_to(int64_t run_id) const;
+  // Returns the runs that the job began without a task for them: it has chosen them by itself.
+  std::vector<RunRecord> runs_chosen_by(const JobRecord& job) const;
   // Returns every job ever submitted for the run, with the run's task only, the newest last.
   std::vector<JobRecord> jobs_of_run(int64_t run_id) const;
 

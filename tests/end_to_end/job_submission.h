@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
 
 #include "base/files/file_digest.h"
+#include "runner/cluster/job_follower.h"
 #include "runner/cluster/job_plan.h"
 #include "runner/cluster/job_submission.h"
 #include "runner/experiment/doubling_series.h"
@@ -46,6 +48,7 @@ exit "$largest"
 struct Chosen {
   bool rerun = false;
   std::string token = "token";
+  std::string job = "12";
   std::vector<std::string> only{};
   std::vector<std::string> set{};
 };
@@ -82,13 +85,13 @@ class Submission {
     write(runs_);
     job_ = {.experiment = list,
             .token = choice.token,
-            .slurm_job = "12",
+            .slurm_job = choice.job,
             .mode = std::string(name_of(plan_.mode)),
             .folder = "slurm/trial-" + choice.token};
     for (const RunRecord& run : runs_) {
       job_.tasks.push_back({.task = std::ssize(job_.tasks), .run = run.id});
     }
-    store_.record_job(job_);
+    job_.id = store_.record_job(job_);
     program("srun", kSrun);
     job_becomes("RUNNING");
     program("scontrol", "#!/bin/bash\necho \"$@\" >>\"${0%/*}/../scontrol\"\n");
@@ -96,10 +99,10 @@ class Submission {
 
   // Sets the state that squeue reports.
   void job_becomes(const std::string& state) const {
-    const std::string name = plan_.mode == SlurmMode::kPerRun ? "12_1" : "12";
+    const std::string name = slurm_name(job_, 1);
     program("squeue",
             "#!/bin/bash\n"
-            "if [[ $* == *--steps* ]]; then echo 12.batch batch; else echo '" +
+            "if [[ $* == *--steps* ]]; then echo job.batch batch; else echo '" +
                 name + '|' + state + "|9:00|n1|None'; fi\n");
   }
 
@@ -123,15 +126,15 @@ class Submission {
   }
   const std::vector<RunRecord>& runs() const { return runs_; }
 
-  // The command of the batch script. variables() are of job 12, or of task 1 of the array 12.
+  // The command of the batch script. variables() are of the job, or of task 1 of the array.
   std::vector<std::string> command() const {
     return {FSDP_RUN_PROGRAM, "attempt", folder_.string()};
   }
   Variables variables(Variables variables = {}) const {
     variables.merge(Variables{{"PATH", (workplace_ / "bin").string() + ":/usr/bin:/bin"},
                               {"TMPDIR", workplace_ / "."},
-                              {"SLURM_JOB_ID", "12"},
-                              {"SLURM_ARRAY_JOB_ID", "12"},
+                              {"SLURM_JOB_ID", job_.slurm_job},
+                              {"SLURM_ARRAY_JOB_ID", job_.slurm_job},
                               {"SLURM_ARRAY_TASK_ID", "1"},
                               {"SLURMD_NODENAME", "n1"},
                               {"SLURM_JOB_NODELIST", "n[1-2]"}});
@@ -141,23 +144,28 @@ class Submission {
     return Program(workplace_ / ".", command(), variables(more)).wait();
   }
 
-  // Reads the job's files as a runner does. Returns the names of the runs without an end.
+  // Reads the files of the job, or of the array's task 1, as a runner does after its end. Returns
+  // the names of the submitted runs without an end of their own.
   std::vector<std::string> follow() {
-    std::vector<std::string> names;
+    std::chrono::steady_clock::time_point now{};
+    QuietProgress progress;
+    JobFollower follower({store_, progress, workplace_.results()},
+                         [&] { return now += std::chrono::seconds(10); });
+    follower.follow(job_, runs_);
+    std::vector<TaskState> states;
     for (const JobTask& task : job_.tasks) {
-      for (std::optional<RunRecord> run = runs_.at(task.task); run;) {
-        store_.sync({run->folder});
-        for (const AttemptRecord& attempt : store_.attempts(run->id)) {
-          if (attempt.status != RunStatus::kRunning) continue;
-          run->status = close(*run, attempt.attempt);
-          run->attempt = attempt.attempt;
-        }
-        if (run->attempt == 0 || is_cut_short(run->status)) {
-          names.push_back(run->point);
-          break;
-        }
-        run = planner_.after(*run, run->status);
-      }
+      const std::string name = slurm_name(job_, task.task);
+      const bool has_ended = name == slurm_name(job_, 1);
+      states.push_back({.job = name,
+                        .phase = has_ended ? TaskPhase::kEnded : TaskPhase::kQueued,
+                        .state = has_ended ? "COMPLETED" : "PENDING",
+                        .node_list = has_ended ? "n1" : ""});
+    }
+    for (int pass = 0; pass < 2; ++pass) follower.pass(states);
+    std::vector<std::string> names;
+    for (const RunRecord& run : runs_) {
+      const RunStatus status = store_.run(run.id)->status;
+      if (is_cut_short(status) || is_under_way(status)) names.push_back(run.point);
     }
     return names;
   }
@@ -172,19 +180,11 @@ class Submission {
   AttemptEnd end(size_t run, int attempt) const {
     return read_end(paths(run), attempt, [](auto& line) { FAIL(line); });
   }
+  std::optional<Verdict> verdict(size_t run, int attempt) const {
+    return read_verdict(paths(run), attempt, [](auto& line) { FAIL(line); });
+  }
 
  private:
-  RunStatus close(const RunRecord& run, int attempt) {
-    const auto fail = [](const std::string& line) { FAIL(line); };
-    AttemptEnd end = read_end(RunPaths(workplace_.results() / run.folder), attempt, fail);
-    end.in_job = true;
-    end.was_requeued = end.outcome != LaunchOutcome::kExited &&
-                       end.outcome != LaunchOutcome::kFailed &&
-                       end.outcome != LaunchOutcome::kOutOfMemory;
-    store_.sync({run.folder});
-    const AttemptReports reports = read_reports(workplace_.results(), run, attempt, fail);
-    return close_attempt(store_, workplace_.results(), run, attempt, reports.ranks(), end).status;
-  }
   void program(const std::string& name, const std::string& text) const {
     std::filesystem::create_directories(workplace_ / "bin");
     std::ofstream(workplace_ / ("bin/" + name)) << text;

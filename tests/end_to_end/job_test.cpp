@@ -62,6 +62,8 @@ TEST_CASE("a job runs an experiment, and its runner reads all of it from files")
   CHECK(submission.end(0, 1).outcome == LaunchOutcome::kExited);
   CHECK(submission.end(1, 1).outcome == LaunchOutcome::kFailed);
   CHECK_THAT(submission.end(1, 1).reason, Contains("srun exited with status 1"));
+  CHECK(submission.verdict(0, 1)->status == RunStatus::kFinished);
+  CHECK(submission.verdict(1, 1)->status == RunStatus::kFailed);
 
   CHECK(submission.follow().empty());
   CHECK(statuses(workplace) == "first finished 1, second failed 1");
@@ -134,8 +136,10 @@ TEST_CASE("what a job chose for a second repeat was taken for the first one's ch
       "{train.steps: 2, device: cpu, memory_limit_gib: 1, slurm.mode: allocation}");
   Submission submission(workplace);
   submission.run({{"STUB_RULES", "batch_above=2,out_of_memory=no room"}});
-  const std::string last = text_of(submission.folder() / "chosen-3.json");
-  CHECK_THAT(last, Contains("size_per_rank=4 #2"));
+  CHECK(submission.follow().empty());
+  for (const std::string repeat : {"1", "2"}) {
+    CHECK_THAT(statuses(workplace), Contains("size_per_rank=4 #" + repeat + " out_of_memory 1"));
+  }
 }
 
 TEST_CASE("a job that runs again left alone the values that an earlier job had chosen") {
@@ -146,7 +150,7 @@ TEST_CASE("a job that runs again left alone the values that an earlier job had c
   Submission before(workplace);
   before.run(rules);
   CHECK(before.follow().empty());
-  Submission again(workplace, {.rerun = true, .token = "other"});
+  Submission again(workplace, {.rerun = true, .token = "other", .job = "13"});
   CHECK_THAT(again.run(rules).errors, !Contains("left alone"));
   CHECK(again.follow().empty());
   CHECK(statuses(workplace) ==
@@ -157,7 +161,7 @@ TEST_CASE("a job that runs again left alone the values that an earlier job had c
 TEST_CASE("near its time limit a job saves, is requeued, and goes on where it was") {
   const auto [base, requeue, end] = GENERATE(table<std::string, std::string, std::string>(
       {{kBase, "requeue 12\n", "quick finished 1, slow finished 2, last finished 1"},
-       {kArray, "requeue 12_1\n", "quick planned, slow finished 2, last planned"}}));
+       {kArray, "requeue 12_1\n", "quick queued, slow finished 2, last queued"}}));
   const bool is_array = base == kArray;
   const Workplace workplace("  - {name: quick}\n" + kSaves + "  - {name: last}\n", base);
   Submission submission(workplace);
@@ -282,6 +286,7 @@ TEST_CASE(
   job.send(SIGTERM);
   CHECK(job.wait().status == 130);
   CHECK(submission.end(0, 1).outcome == LaunchOutcome::kInterrupted);
+  CHECK_FALSE(submission.verdict(0, 1));  // only Slurm knows
   CHECK_FALSE(std::filesystem::exists(workplace / "scontrol"));
   CHECK(submission.follow() == std::vector<std::string>{"slow"});
 }
@@ -313,6 +318,7 @@ TEST_CASE("an attempt of a job that was killed is taken up by the requeued job")
   for (const pid_t process : workplace.reported_processes()) kill(process, SIGKILL);  // as slurmd
   const Ended second = submission.run({{"SLURM_RESTART_COUNT", "1"}});
   CHECK(second.status == 0);
+  CHECK(submission.verdict(0, 1)->status == RunStatus::kNodeFailed);
   CHECK(submission.follow().empty());
   CHECK(statuses(workplace) == "slow finished 2");
   CHECK(rows(workplace)[0].resumed_from_step > 0);
@@ -412,7 +418,7 @@ TEST_CASE("a task of an array runs its own run, as the first attempt that is fre
   CHECK(submission.start(1, 2).slurm_job == "12_1");
   CHECK(submission.end(1, 2).inputs_compared);
   CHECK(submission.follow() == std::vector<std::string>{"first"});
-  CHECK(statuses(workplace) == "first planned, second finished 2");
+  CHECK(statuses(workplace) == "first queued, second finished 2");
 }
 
 TEST_CASE("a run that ends in the time which its job had left asks for no other start") {

@@ -23,12 +23,10 @@ TEST_CASE_METHOD(
   std::vector<int64_t> asked;
   life.follow_up = [&](const RunRecord& run, RunStatus) -> std::optional<RunRecord> {
     asked.push_back(run.id);
-    return std::nullopt;
+    if (run.id == runs.back().id) return std::nullopt;
+    return *(std::ranges::find(runs, run.id, &RunRecord::id) + 1);
   };
   REQUIRE(life.sweep.submit({runs[0]}));
-  const JobRecord job = life.store.open_jobs("").at(0);
-  job_chooses(lab.results.path(), job, 0, runs[1]);
-  job_chooses(lab.results.path(), job, 1, runs[2]);
   for (const RunRecord& run : runs) {
     FakeJob ranks(lab.results.path(), run);
     ranks.starts(1, "100");
@@ -37,10 +35,7 @@ TEST_CASE_METHOD(
   lab.cluster.ends("100");
   SECTION("the runner that submitted it") {
     CHECK(life.sweep.follow() == ExitCode::kOk);
-    CHECK(asked == std::vector{runs[2].id});
-    const std::vector<std::pair<int64_t, int64_t>> chosen{{runs[0].id, runs[1].id},
-                                                          {runs[1].id, runs[2].id}};
-    CHECK(life.chosen_after == chosen);
+    CHECK(asked == std::vector{runs[0].id, runs[1].id, runs[2].id});
   }
   SECTION("two calls of status, each of which looks once") {
     for (int i = 0; i < 2; ++i) CHECK(refresh(life.store, lab.results, &lab.cluster).empty());
@@ -50,6 +45,24 @@ TEST_CASE_METHOD(
   }
   CHECK(lab.cluster.submissions == 1);
   CHECK(life.store.open_jobs("").empty());
+}
+
+TEST_CASE_METHOD(OneRunner, "Slurm's word on a job's end is about the attempt that ended last") {
+  const std::vector<RunRecord> runs = submitted(two_runs(SlurmMode::kAllocation));
+  FakeJob first = lab.job(runs[0]), second = lab.job(runs[1]);
+  second.clock_ms = 1000;  // it ends later
+  life.happens = {[&] {
+                    lab.begins(first, "100");
+                    first.fails();
+                    second.starts(1, "100");
+                  },
+                  [&] {
+                    second.says("failed");
+                    lab.cluster.ends("100", "OUT_OF_MEMORY");
+                  }};
+  CHECK(life.sweep.follow() == ExitCode::kRunFailed);
+  CHECK(life.attempts(runs[0].id) == Statuses{kFailed});
+  CHECK(life.attempts(runs[1].id) == Statuses{kOutOfHostMemory});
 }
 
 TEST_CASE_METHOD(OneRunner, "a run that has ended in a job stays so when the job is requeued") {
@@ -88,7 +101,6 @@ TEST_CASE_METHOD(
   planned[1].family = planned[2].family = "size";
   const std::vector<RunRecord> runs = life.plan(planned);
   REQUIRE(life.sweep.submit({runs[0], runs[1]}));
-  const JobRecord job = life.store.open_jobs("").at(0);
   CHECK(lab.cluster.submissions == 1);
   CHECK(lab.cluster.known.contains("100"));
   std::vector<FakeJob> jobs = lab.jobs_of(runs);
@@ -103,11 +115,11 @@ TEST_CASE_METHOD(
           CHECK(life.sweep.follows(runs[1].id));
           jobs[1].starts(1, "100");
           jobs[1].finishes();
-          job_chooses(lab.results.path(), job, 0, runs[2]);
         },
-        [&] { CHECK(life.sweep.follows(runs[2].id)); },
+        [&] { jobs[2].starts(1, "100"); },
+        [] {},
         [&] {
-          jobs[2].starts(1, "100");
+          CHECK(life.sweep.follows(runs[2].id));
           jobs[2].runs_out_of_memory();
           lab.cluster.ends("100");
         },
@@ -117,7 +129,6 @@ TEST_CASE_METHOD(
   }
   SECTION("also when the job is over before that is known") {
     life.happens = {[&] {
-      job_chooses(lab.results.path(), job, 0, runs[2]);
       for (FakeJob& ranks : jobs) {
         ranks.starts(1, "100");
         ranks.finishes();
@@ -164,13 +175,10 @@ TEST_CASE_METHOD(OneRunner, "a value that a job chose in a --rerun went on from 
       {.device_kind = slurm_device_kind, .rerun = GENERATE(false, true), .say = [](auto&) {}});
   const std::vector<RunRecord> runs = planner.plan(
       experiment("lab"), expansion, planned_runs("lab", expansion.runs, file_digest), {});
-  life.job_chose = [&](const RunRecord& ended, RunRecord& chosen) {
-    planner.job_chose(ended, chosen);
+  life.follow_up = [&](const RunRecord& ended, RunStatus status) {
+    return planner.after(ended, status);
   };
   REQUIRE(life.sweep.submit(runs));
-  const RunRecord next =
-      planned_run("lab", doubled_run(expansion.runs[0].doubling, 2), file_digest);
-  job_chooses(lab.results.path(), life.store.open_jobs("").at(0), 0, next);
   FakeJob first = lab.job(runs[0]);
   life.happens = {[&] {
                     lab.begins(first, "100");

@@ -176,39 +176,23 @@ TEST_CASE("a doubled key's next value is left to the job that doubles that key, 
   SlurmRunnerLife life(lab.results, lab.cluster);
   const std::vector<RunRecord> runs = life.plan(planned);
   REQUIRE(life.sweep.pick_up());
-  CHECK(life.sweep.leave_to_allocation(runs[1]));
-  CHECK_FALSE(life.sweep.leave_to_allocation(runs[2]));
-  job_chooses(lab.results.path(), life.store.open_jobs("").at(0), 0, runs[1]);
-  life.happens = {[&] {
-    for (const RunRecord& run : {runs[0], runs[1]}) {
-      FakeJob job = lab.job(run);
-      lab.begins_and_finishes(job, "100");
-    }
-  }};
-  CHECK(life.sweep.follow() == ExitCode::kOk);
+  CHECK(life.sweep.leave_to_job(runs[1]));
+  CHECK_FALSE(life.sweep.leave_to_job(runs[2]));
+  FakeJob first = lab.job(runs[0]), second = lab.job(runs[1]);
+  SECTION("which comes to it") {
+    life.happens = {[&] {
+      lab.begins_and_finishes(first, "100");
+      lab.begins_and_finishes(second, "100");
+    }};
+    CHECK(life.sweep.follow() == ExitCode::kOk);
+    CHECK(lab.cluster.submissions == 1);
+  }
+  SECTION("which ends before, so it is submitted then") {
+    life.happens = {[&] { lab.begins_and_finishes(first, "100"); }};
+    life.happens.resize(8, [] {});
+    life.happens.push_back([&] { lab.begins_and_finishes(second, "101"); });
+    CHECK(life.sweep.follow() == ExitCode::kOk);
+    CHECK(lab.cluster.submissions == 2);
+  }
   CHECK(life.attempts(runs[1].id) == Statuses{kFinished});
-}
-
-TEST_CASE("a value that no job came to is left for the next call, which is told") {
-  Detached lab;
-  for (FakeJob& job : lab.jobs) {
-    job.starts(1, "100");
-    job.finishes();
-  }
-  lab.cluster.runs("100");
-  SlurmRunnerLife life(lab.results, lab.cluster);
-  RunRecord next = planned_run("third", 1, "3");
-  next.family = "size";
-  const RunRecord left = life.store.plan_one_more("lab", next);
-  for (RunRecord run : life.store.runs()) {
-    run.family = "size";
-    run.spec = life.store.spec(run.id);
-    write_run(lab.results.path(), run);
-  }
-  life.store.sync();
-  REQUIRE(life.sweep.pick_up());
-  REQUIRE(life.sweep.leave_to_allocation(left));
-  lab.cluster.ends("100");
-  CHECK(life.sweep.follow() == ExitCode::kRunFailed);
-  CHECK(life.progress.count("1 run not started before the job ended") == 1);
 }

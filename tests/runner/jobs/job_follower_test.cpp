@@ -91,7 +91,10 @@ TEST_CASE("before a run without an attempt is judged, its folder is asked again 
   Followed lab;
   OpenedFolders folders;
   folders.watch(lab.paths().folder());
+  const auto long_ago = std::filesystem::file_time_type::clock::now() - std::chrono::hours(1);
+  std::filesystem::last_write_time(lab.paths().folder(), long_ago);
   CHECK_FALSE(lab.pass(TaskPhase::kRunning));
+  folders.opened();
   CHECK_FALSE(lab.pass(TaskPhase::kEnded));
   CHECK(folders.opened().empty());
   for (bool has_ended = false; !has_ended;) {
@@ -108,13 +111,12 @@ TEST_CASE("before an attempt is judged whose ranks are silent, its folder is ask
   job.starts(1, "100_0");
   CHECK_FALSE(lab.pass(TaskPhase::kRunning));
   OpenedFolders folders;
-  folders.watch(lab.paths().folder());
   folders.watch(lab.paths().attempt(1));
   CHECK_FALSE(lab.pass(end));
   CHECK(folders.opened().empty());
   CHECK_FALSE(lab.pass(end));
-  CHECK(folders.opened() == Folders{lab.paths().folder(), lab.paths().attempt(1)});
-  job.finishes();
+  CHECK(folders.opened() == Folders{lab.paths().attempt(1)});
+  job.ranks_finish();
   lab.pass(end);
   CHECK(lab.store.attempts(lab.run.id).front().status == RunStatus::kFinished);
 }
@@ -129,7 +131,8 @@ TEST_CASE("an attempt that shows up late is asked for its files") {
   CHECK(folders.opened() == Folders{lab.paths().attempt(1)});
 }
 
-TEST_CASE("a run of a batch script whose input changed is failed, though its ranks finished") {
+TEST_CASE(
+    "a run of a killed batch script whose input changed is failed, though its ranks finished") {
   const TemporaryFolder data;
   RunRecord planned = planned_run("point", 1);
   planned.spec.data.train = data.write("games.csv", "games");
@@ -140,20 +143,13 @@ TEST_CASE("a run of a batch script whose input changed is failed, though its ran
   FakeJob job(lab.results.path(), lab.run);
   job.starts(1, "100_0");
   std::filesystem::create_directories(lab.paths().checkpoint(1));
-  const auto how = GENERATE(as<std::string>(), "ended", "requeued", "requeued and begun again");
-  CAPTURE(has_changed, how);
+  const bool is_requeued = GENERATE(false, true);
+  CAPTURE(has_changed, is_requeued);
   CHECK_FALSE(lab.pass(TaskPhase::kRunning));
-  if (how == "requeued and begun again") {
-    FakeJob(lab.results.path(), lab.run).starts(2, "100_0");
-    CHECK_FALSE(lab.pass(TaskPhase::kRunning));
-  } else {
-    job.finishes();
-    CHECK(lab.pass(how == "ended" ? TaskPhase::kEnded : TaskPhase::kQueued) == (how == "ended"));
-  }
+  job.ranks_finish();
+  CHECK(lab.pass(is_requeued ? TaskPhase::kQueued : TaskPhase::kEnded) == !is_requeued);
   const RunStatus status = lab.store.attempts(lab.run.id).front().status;
-  const bool was_cut_short = how == "requeued and begun again";
-  const RunStatus said = was_cut_short ? RunStatus::kNodeFailed : RunStatus::kFinished;
-  CHECK(status == (has_changed ? RunStatus::kFailed : said));
+  CHECK(status == (has_changed ? RunStatus::kFailed : RunStatus::kFinished));
   CHECK(std::filesystem::exists(lab.paths().checkpoints()) == !has_changed);
 }
 
@@ -208,12 +204,14 @@ TEST_CASE("new events of all running runs are one transaction") {
   CHECK(count(changes()) == before + 1);
 }
 
-TEST_CASE("a run whose folder is gone is judged all the same") {
+TEST_CASE("a run whose folder is gone is followed no more") {
   Followed lab;
+  CHECK(lab.follower.follows(lab.run.id));
   std::filesystem::remove_all(lab.paths().folder());
-  int passes = 1;
-  while (!lab.pass(TaskPhase::kEnded)) REQUIRE(++passes < 10);
-  CHECK(lab.status() == RunStatus::kFailed);
+  const TaskPhase phase = GENERATE(TaskPhase::kQueued, TaskPhase::kEnded);
+  CHECK_FALSE(lab.pass(phase));
+  CHECK_FALSE(lab.follower.follows(lab.run.id));
+  CHECK(lab.follower.tasks().empty());
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ TEST_CASE_METHOD(OneRunner, "what ranks wrote after their job was queued again w
   life.happens.push_back([&] {
     CHECK(life.attempts(runs[0].id) == Statuses{kNodeFailed});
     orphans.steps(9);
-    if (do_finish) orphans.finishes();
+    if (do_finish) orphans.ranks_finish();
     if (!do_finish) {
       lab.begins(next, "100_0", 2);
       next.finishes();
@@ -48,7 +48,7 @@ TEST_CASE_METHOD(OneRunner, "a run of an allocation was submitted again after it
   life.happens.resize(8, [] {});
   life.happens.push_back([&] {
     CHECK(life.attempts(runs[0].id) == Statuses{kNodeFailed});
-    orphans.finishes();
+    orphans.ranks_finish();
     lab.cluster.ends("100", "NODE_FAIL");
   });
   CHECK(life.sweep.follow() == ExitCode::kOk);
@@ -71,7 +71,7 @@ TEST_CASE_METHOD(OneRunner, "a run was submitted again though an earlier attempt
   life.happens.push_back([&] { lab.begins(next, "100_0", 2); });
   life.happens.resize(14, [] {});
   life.happens.push_back([&] {
-    orphans.finishes();
+    orphans.ranks_finish();
     lab.cluster.ends("100_0", "NODE_FAIL");
   });
   CHECK(life.sweep.follow() == ExitCode::kOk);
@@ -97,7 +97,7 @@ TEST_CASE_METHOD(OneRunner, "a late result counted though the run's inputs had c
   life.happens.push_back([&] {
     CHECK(life.attempts(runs[0].id) == Statuses{kNodeFailed});
     data.write("games.csv", "other games");
-    orphans.finishes();
+    orphans.ranks_finish();
     lab.cluster.ends("100_0");
   });
   CHECK(life.sweep.follow() == ExitCode::kRunFailed);

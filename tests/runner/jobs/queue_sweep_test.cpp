@@ -140,8 +140,9 @@ TEST_CASE_METHOD(OneRunner, "a controller that is down is waited for, and said t
       },
       [] {},
       [&] {
-        // The job's files were read, but Slurm has not reported its end.
-        CHECK(life.attempts(runs[1].id) == Statuses{kRunning});
+        // The job's files tell the run's end. Slurm has not reported the job's.
+        CHECK(life.attempts(runs[1].id) == Statuses{kFinished});
+        CHECK(life.store.open_jobs("").size() == 1);
         lab.cluster.is_down = false;
       },
   };

@@ -146,7 +146,7 @@ inline std::vector<RunRecord> two_runs(SlurmMode mode) {
   return planned;
 }
 
-// Writes the files of one run's ranks and batch script.
+// Writes the files of one run's ranks and of the loop in its job.
 class FakeJob {
  public:
   static constexpr int kSteps = 20;
@@ -158,6 +158,8 @@ class FakeJob {
 
   // Starts an attempt as the batch script of job `job` does.
   void starts(int attempt, const std::string& job) {
+    if (job == job_) judges(/*was_requeued=*/true);
+    job_ = job;
     std::filesystem::create_directories(paths_.attempt(attempt));
     write(paths_.launch_record(attempt), R"({"job": ")" + job +
                                              R"(", "node_list": "n1", "host": "n1", )"
@@ -180,9 +182,13 @@ class FakeJob {
     report(0, CheckpointDone{.step = last_step_,
                              .path = "checkpoints/step-" + std::to_string(last_step_)});
   }
-  void finishes() {
+  // The ranks finish. Their job's loop may have been killed.
+  void ranks_finish() {
     steps(kSteps);
     for (int rank = 0; rank < ranks_; ++rank) report(rank, RunFinished{.steps = kSteps});
+  }
+  void finishes() {
+    ranks_finish();
     says("exited");
   }
   void runs_out_of_memory() {
@@ -198,11 +204,12 @@ class FakeJob {
     for (int rank = 0; rank < ranks_; ++rank) report(rank, RunInterrupted{});
     says(outcome);
   }
-  // Writes end.json. `more` are further fields.
+  // The loop sees the end. `more` are further fields of end.json.
   void says(const std::string& outcome, const std::string& more = "") {
     write(paths_.end_record(attempt_),
           R"({"ended_unix_ms": )" + std::to_string(time_unix_ms()) + R"(, "outcome": ")" + outcome +
               R"(", "reason": "", "first_rank": -1, "inputs_compared": false)" + more + "}");
+    if (outcome != "interrupted" && outcome != "unseen") judges(/*was_requeued=*/false);
   }
   // Writes the end.json of a job that finds slurm.max_restarts reached.
   void gives_up(const std::string& outcome, int64_t starts) {
@@ -210,6 +217,20 @@ class FakeJob {
   }
 
  private:
+  // Writes the verdict.
+  void judges(bool was_requeued) const {
+    const auto ignore = [](const std::string&) {};
+    EventTail tail(paths_, attempt_, static_cast<int>(ranks_), ignore);
+    AttemptReports reports({.ranks = ranks_});
+    do {
+      reports.add(tail.poll());
+    } while (!tail.at_end());
+    AttemptEnd end = read_end(paths_, attempt_, ignore);
+    end.in_job = true;
+    end.was_requeued = was_requeued;
+    if (end.ended_unix_ms == 0) end.ended_unix_ms = time_unix_ms();
+    write_verdict(paths_, attempt_, fsdp::judge(reports.ranks(), end));
+  }
   int64_t time_unix_ms() const { return now_unix_ms() + clock_ms; }
   static void write(const std::filesystem::path& file, const std::string& text) {
     std::ofstream(file) << text << '\n';
@@ -224,19 +245,11 @@ class FakeJob {
 
   RunPaths paths_;
   int64_t ranks_;
+  std::string job_{};
   int attempt_ = 0;
   std::vector<int64_t> sequences_{};  // by rank: the sequence of its next event
   int64_t last_step_ = 0;
 };
-
-// Writes the files of a run that a job has chosen by itself.
-inline void job_chooses(const std::filesystem::path& results, const JobRecord& job, int64_t number,
-                        RunRecord run) {
-  write_spec(RunPaths(results / run.folder), run.spec);
-  run.folder = std::filesystem::path("runs/lab") / run.point;  // as deep as a real one
-  write_spec(RunPaths(results / run.folder), run.spec);
-  write_record(results / job.folder / ("chosen-" + std::to_string(number) + ".json"), run);
-}
 
 struct SlurmLaboratory {
   ResultsFolder results;
@@ -301,11 +314,6 @@ class SlurmRunnerLife {
                .follow_up =
                    [this](const RunRecord& run, RunStatus status) {
                      return follow_up ? follow_up(run, status) : std::nullopt;
-                   },
-               .job_chose =
-                   [this](const RunRecord& ended, RunRecord& chosen) {
-                     chosen_after.emplace_back(ended.id, chosen.id);
-                     if (job_chose) job_chose(ended, chosen);
                    }},
               {.now = [this] { return now_; },
                .wait = [this](std::chrono::milliseconds time) { return wait(time); }}) {
@@ -330,8 +338,6 @@ class SlurmRunnerLife {
   RecordingProgress progress;
   std::deque<std::function<void()>> happens;
   std::function<std::optional<RunRecord>(const RunRecord&, RunStatus)> follow_up;
-  std::function<void(const RunRecord&, RunRecord&)> job_chose;
-  std::vector<std::pair<int64_t, int64_t>> chosen_after{};  // ids: ended run, chosen run
   bool is_asked_to_stop = false;
 
  private:

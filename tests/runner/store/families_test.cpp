@@ -101,42 +101,34 @@ TEST_CASE_METHOD(
   CHECK(out_of_memory().empty());
 }
 
-TEST_CASE_METHOD(
-    StoreTest,
-    "a job that runs its experiment comes to the values of keys that it doubles, no others") {
+TEST_CASE_METHOD(StoreTest, "a job has chosen the runs that it began without a task for them") {
   store.plan(experiment("lab"), {});
-  const auto plan = [&](const std::string& family, int64_t value) {
-    return store.plan_one_more("lab", run_of_family(family, value)).id;
+  const auto begin = [&](const RunRecord& run, const std::string& job) {
+    AttemptStart start;
+    start.host = "n1";
+    start.slurm_job = job;
+    store.begin_attempt(run.id, start);
+    return run.id;
   };
-  const int64_t first = plan("one", 1);
-  const int64_t next = plan("one", 2);
-  const int64_t of_other_family = plan("two", 2);
-  const int64_t of_no_family = store.plan_one_more("lab", planned_run("alone", 1)).id;
+  const RunRecord submitted = store.plan_one_more("lab", run_of_family("one", 1));
+  JobRecord job{.experiment = "lab", .token = "t", .slurm_job = "12", .mode = "allocation"};
+  job.folder = "slurm/lab-t";
+  job.tasks = {{.run = submitted.id}};
+  job.id = store.record_job(job);
+  begin(submitted, "12");
+  CHECK(store.runs_chosen_by(job).empty());
+  const int64_t chosen = begin(store.plan_one_more("lab", run_of_family("one", 2)), "12");
+  begin(store.plan_one_more("lab", run_of_family("one", 4)), "13");
+  begin(store.plan_one_more("lab", run_of_family("one", 8)), "");
   const std::vector other_list{run_of_family("one", 2)};
-  const int64_t of_other_experiment = store.plan(experiment("other"), other_list).front().id;
-  const auto submit = [&](const std::string& mode, int64_t run) {
-    JobRecord job;
-    job.experiment = "lab";
-    job.token = mode + std::to_string(run);
-    job.folder = "slurm/lab-" + job.token;
-    job.mode = mode;
-    job.tasks = {{.run = run}};
-    return store.record_job(job);
-  };
-  CHECK_FALSE(store.allocation_that_comes_to(next));
-  const int64_t job = submit("allocation", first);
-  CHECK(store.allocation_that_comes_to(next) == job);
-  for (const int64_t run : {first, of_other_family, of_no_family, of_other_experiment}) {
-    CHECK_FALSE(store.allocation_that_comes_to(run));
-  }
-  SECTION("until it is over") {
-    store.update_task(job, {.run = first, .over = true});
-    CHECK_FALSE(store.allocation_that_comes_to(next));
-  }
-  SECTION("until another job goes on with the family") {
-    submit("per_run", next);
-    CHECK_FALSE(store.allocation_that_comes_to(plan("one", 4)));
-  }
+  begin(store.plan(experiment("other"), other_list).front(), "12");
+  const std::vector<RunRecord> found = store.runs_chosen_by(job);
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].id == chosen);
+  store.update_task(job.id, {.task = 1, .run = chosen});
+  CHECK(store.runs_chosen_by(job).empty());
+  job.slurm_job.clear();
+  CHECK(store.runs_chosen_by(job).empty());
 }
 
 TEST_CASE_METHOD(
