@@ -185,3 +185,17 @@ def test_runs_with_a_result_are_not_submitted_again(cluster, workplace):
     assert work.attempts() == {"only": ["finished", "finished"]}
     first, second = [record["started_unix_ms"] for record in work.records("launch.json")]
     assert first < second
+
+
+def test_a_runner_in_a_job_of_the_users_own_works_on_its_node(cluster, workplace):
+    work = workplace(cluster, experiment(
+        ["{name: DDP, strategy: {kind: ddp, ranks: 2}}"], f"{TINY}, train.steps: 3"))
+    output = work.folder / "job.out"
+    ended = cluster.call("sbatch", "--wait", "--ntasks=2", "--time=5", f"--chdir={work.folder}",
+                         f"--output={output}",
+                         f"--wrap=TMPDIR={work.folder} {work.runner} {work.file} --trainer {work.trainer}")
+    assert ended.returncode == 0, ended.stderr + output.read_text()
+    assert work.losses() == work.local_losses()
+    [launched] = work.records("launch.json")
+    assert launched["slurm_job"] == "" and launched["host"] == socket.gethostname()
+    assert work.query("select * from jobs") == []
