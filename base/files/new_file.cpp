@@ -27,6 +27,15 @@ int sync_names(const std::filesystem::path& folder) {
   return error;
 }
 
+void sync_file(const std::filesystem::path& file) {
+  const int descriptor = open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  const bool is_synced = descriptor >= 0 && fsync(descriptor) == 0;
+  const int error = errno;
+  if (descriptor >= 0) close(descriptor);
+  if (is_synced) return;
+  throw std::system_error(error, std::generic_category(), file.string() + " cannot be synced");
+}
+
 std::filesystem::path name_by_chance(const std::filesystem::path& place) {
   std::random_device source;
   const std::string number = std::to_string(source()) + std::to_string(source());
@@ -56,11 +65,12 @@ void NewFile::overwrite(uint64_t offset, std::span<const std::byte> bytes) {
   write(offset, bytes);
 }
 
-void NewFile::publish() {
+void NewFile::publish(OnDisk when) {
   flush();
-  if (fsync(descriptor_) != 0) fail(errno);
+  if (when == OnDisk::kNow && fsync(descriptor_) != 0) fail(errno);
   if (rename(temporary_.c_str(), place_.c_str()) != 0) fail(errno);
   is_published_ = true;
+  if (when == OnDisk::kLater) return;
   if (const int error = sync_names(place_.parent_path()); error != 0) fail(error);
 }
 

@@ -14,8 +14,15 @@ std::filesystem::path name_by_chance(const std::filesystem::path& place);
 // Waits until the folder's names are on the disk. Returns 0, or an errno.
 [[nodiscard]] int sync_names(const std::filesystem::path& folder);
 
+// When a file's bytes and name must be on the disk. What is written later can be lost in a power
+// failure.
+enum class OnDisk { kNow, kLater };
+
+// Waits until the file's bytes are on the disk. Throws std::system_error.
+void sync_file(const std::filesystem::path& file);
+
 // A file that is written under another name beside its place, and moved to its place when it is
-// complete and on the disk. A link under either name is removed, and its target is never written
+// complete. A link under either name is removed, and its target is never written
 // to. Every function throws std::system_error that names the place.
 class NewFile {
  public:
@@ -30,8 +37,8 @@ class NewFile {
   void append(std::span<const std::byte> bytes);
   // Overwrites bytes that were appended.
   void overwrite(uint64_t offset, std::span<const std::byte> bytes);
-  // Moves the file to its place, and waits until both are on the disk.
-  void publish();
+  // Moves the file to its place.
+  void publish(OnDisk when = OnDisk::kNow);
   int descriptor() const { return descriptor_; }
 
  private:

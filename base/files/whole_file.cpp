@@ -13,7 +13,6 @@
 #include <string>
 #include <system_error>
 
-#include "base/files/new_file.h"
 #include "base/text/config_error.h"
 
 namespace fsdp {
@@ -71,14 +70,14 @@ void take_over(int file, const struct stat& before, const std::filesystem::path&
 
 }  // namespace
 
-void replace_file(const std::filesystem::path& place, std::string_view text) {
+void replace_file(const std::filesystem::path& place, std::string_view text, OnDisk when) {
   struct stat before {};
   const bool is_there = lstat(place.c_str(), &before) == 0;
   if (!is_there && errno != ENOENT) fail(place);
   NewFile file(place, name_by_chance(place));
   if (is_there && S_ISREG(before.st_mode)) take_over(file.descriptor(), before, place);
   file.append(std::as_bytes(std::span(text)));
-  file.publish();
+  file.publish(when);
 }
 
 void write_whole_file(const std::filesystem::path& path, std::string_view text) {

@@ -3,6 +3,8 @@
 #include <filesystem>
 #include <string_view>
 
+#include "base/files/new_file.h"
+
 namespace fsdp {
 
 // There are two ways to write whole files.
@@ -11,7 +13,8 @@ namespace fsdp {
 // file keeps its mode and, if that is allowed, its owner. A link is replaced and its target is not
 // touched, because another user can know the name and put a link there. Throws std::system_error if
 // the file cannot be written. Then the old file stays, and nothing else is left.
-void replace_file(const std::filesystem::path& place, std::string_view text);
+void replace_file(const std::filesystem::path& place, std::string_view text,
+                  OnDisk when = OnDisk::kNow);
 
 // Writes a file that the user named, according to the kind of `path`:
 //

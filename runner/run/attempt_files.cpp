@@ -30,11 +30,11 @@ void make_run_folder(const RunPaths& paths) {
 }  // namespace
 
 void write_start(const RunPaths& paths, int attempt, const AttemptStart& start) {
-  write_record(paths.launch_record(attempt), start);
+  write_record(paths.launch_record(attempt), start, OnDisk::kLater);
 }
 
 void write_end(const RunPaths& paths, int attempt, const AttemptEnd& end) {
-  write_record(paths.end_record(attempt), end);
+  write_record(paths.end_record(attempt), end, OnDisk::kLater);
 }
 
 std::optional<AttemptStart> read_start(const RunPaths& paths, int attempt, const WarnOfFile& warn) {
@@ -83,7 +83,7 @@ AttemptReports read_reports(const std::filesystem::path& results, const RunRecor
 
 void write_spec(const RunPaths& paths, const RunSpec& spec) {
   make_run_folder(paths);
-  replace_file(paths.spec(), to_yaml(spec));
+  replace_file(paths.spec(), to_yaml(spec), OnDisk::kLater);
 }
 
 void take_run(const RunPaths& paths, const std::string& owner) {

@@ -20,8 +20,9 @@ using WarnOfFile = std::function<void(const std::string&)>;
 
 // Throws std::system_error if the file cannot be written.
 template <Fields Record>
-void write_record(const std::filesystem::path& path, const Record& record) {
-  replace_file(path, json_text(record) + '\n');
+void write_record(const std::filesystem::path& path, const Record& record,
+                  OnDisk when = OnDisk::kNow) {
+  replace_file(path, json_text(record) + '\n', when);
 }
 
 // True if the file must have the field. Earlier versions wrote fewer fields.

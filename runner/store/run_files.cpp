@@ -178,14 +178,22 @@ void write_run(const path& results, const RunRecord& run) {
   const auto size = std::filesystem::file_size(file, not_there);
   if (!not_there && size == text.size() && read_input_file(file, size) == text) return;
   make_folder(results, run.folder);
-  replace_file(file, text);
+  replace_file(file, text, OnDisk::kLater);  // another call with the experiment writes it again
 }
 
 void write_status(const RunPaths& run, const StatusNote& note) {
   write_record(status_file(run), note);
 }
 
+// What the attempt left is on the disk before the verdict on it. After a power failure, no attempt
+// has ended without its figures.
 void write_verdict(const RunPaths& run, int attempt, const Verdict& verdict) {
+  std::error_code none;
+  for (const auto& file : std::filesystem::directory_iterator(run.attempt(attempt), none)) {
+    const bool is_record = file.path().extension().native().starts_with(".json");
+    const bool is_file = std::filesystem::is_regular_file(file.symlink_status(none));
+    if (is_record && is_file) sync_file(file.path());
+  }
   write_record(verdict_file(run, attempt), verdict);
   touch(run.folder());
 }
