@@ -48,11 +48,16 @@ MergeSource source_of(const std::string& word) {
   std::filesystem::path whose = std::filesystem::weakly_canonical(folder, not_there);
   if (whose.filename() == "results") whose = whose.parent_path();  // alice/results are alice's
   std::string name = is_named ? word.substr(0, equals) : whose.filename().string();
-  if (name.empty() || name.starts_with('.') || name.find('/') != std::string::npos) {
+  constexpr size_t kMostBytes = 200;  // files are named after it
+  const bool is_name = !name.empty() && name.size() <= kMostBytes && is_utf8(name) &&
+                       !name.starts_with('.') && name.find('/') == std::string::npos;
+  if (!is_name) {
     throw ConfigError("", word,
-                      "needs a name; write NAME=DIR, with a NAME without '/' that does not begin "
-                      "with '.'");
+                      "needs a name; write NAME=DIR, with a NAME of at most 200 bytes of UTF-8 "
+                      "without '/' that does not begin with '.'");
   }
+  folder = folder.lexically_normal();
+  if (!folder.has_filename()) folder = folder.parent_path();
   return {.name = std::move(name), .results = std::move(folder)};
 }
 
@@ -65,8 +70,13 @@ void warn_of_results(const std::string& line) {
 std::vector<MergeSource> named_results(std::span<const std::string> words) {
   std::vector<MergeSource> sources;
   std::map<std::string, std::string> word_of_name;
+  std::map<std::filesystem::path, std::string> word_of_place;
   for (const std::string& word : words) {
     MergeSource source = source_of(word);
+    std::error_code not_there;
+    const auto place = std::filesystem::weakly_canonical(source.results, not_there);
+    const auto [same, is_new_place] = word_of_place.emplace(place, word);
+    if (!is_new_place) throw ConfigError("", word, "is the same folder as " + same->second);
     const auto [other, is_new] = word_of_name.emplace(source.name, word);
     if (!is_new) {
       throw ConfigError("", word,

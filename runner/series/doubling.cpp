@@ -39,7 +39,7 @@ DoublingResult result_of(const SeriesRows& rows) {
     }
   }
   may_be_larger = std::ranges::any_of(unknown, [&](int64_t value) {
-    return value > largest.value_or(0) && value < smallest.value_or(value + 1);
+    return value > largest.value_or(0) && (!smallest || value < *smallest);
   });
   return result;
 }

@@ -90,7 +90,7 @@ void copy_run(const path& from, const path& to) {
 }
 
 void copy_results(const path& from, const path& to) {
-  for (const path& list : visible_names(from / "runs")) {
+  for (const path& list : names_in_folder(from / "runs")) {
     for (const path& run : names_in_folder(from / "runs" / list)) {
       const path folder = path("runs") / list / run;
       if (!std::filesystem::exists(to / folder)) copy_run(from / folder, to / folder);

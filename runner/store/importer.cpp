@@ -46,6 +46,16 @@ std::string name_there(const std::string& source, const std::string& experiment)
   return experiment.starts_with(source + '/') ? experiment.substr(source.size() + 1) : experiment;
 }
 
+// Notes which folder a merged run came from, if that is still there.
+void write_origin(const path& part, const path& run_folder) {
+  std::error_code gone;
+  const path origin =
+      std::filesystem::canonical(run_folder.parent_path().parent_path().parent_path(), gone);
+  if (gone) return;
+  std::filesystem::create_directories(part);
+  write_record(source_file(part), MergedFrom{origin});
+}
+
 // Copies the other files of a merged run, if its source is still there.
 void copy_events(const path& from, const path& to, const WarnOfFile& warn) try {
   copy_run(from, to);
@@ -61,7 +71,8 @@ void Store::write_files() {
     const path folder = place_of_files(run);
     if (folder.empty()) continue;
     if (!run.source.empty()) {
-      parts.insert(part_of_source(run.source));
+      const path part = part_of_source(run.source);
+      if (parts.insert(part).second) write_origin(results_ / part, results_ / run.folder);
       copy_events(results_ / run.folder, results_ / folder, warn_);
     }
     run.folder = folder;
@@ -125,8 +136,14 @@ void copy_old_results(const path& results, const path& to) {
   require_mergeable(file);
   const ScratchFolder scratch;
   try {
-    Database::copy_of(file, scratch.path() / file.filename());
-    Store(scratch.path()).sync();
+    const path copy = scratch.path() / file.filename();
+    Database::copy_of(file, copy);
+    Store store(scratch.path());
+    // The database of somebody else must not name folders to copy from.
+    Database(copy).execute(
+        "update runs set folder = '/dev/null/' || folder "
+        "where experiment in (select name from experiments where source <> '')");
+    store.sync();
   } catch (const std::exception& problem) {
     std::string text = problem.what();
     const size_t place = text.find(scratch.path().string());

@@ -4,10 +4,13 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include <set>
 #include <system_error>
 
+#include "base/files/file_lock.h"
+#include "base/text/config_error.h"
 #include "runner/store/copy_runs.h"
 #include "runner/store/results_database.h"
 #include "runner/store/run_files.h"
@@ -65,7 +68,8 @@ class Merge {
       : results_(results),
         source_(source),
         place_(results / "merged" / source.name),
-        copy_(results / "merged" / ('.' + source.name + ".new")) {}
+        copy_(results / "merged" / ('.' + source.name + ".new")),
+        before_(results / "merged" / ('.' + source.name + ".old")) {}
   ~Merge() {
     std::error_code ignored;
     std::filesystem::remove_all(copy_, ignored);
@@ -75,10 +79,8 @@ class Merge {
   Merge& operator=(const Merge&) = delete;
 
   MergedSource run() {
-    std::error_code not_there;
-    if (std::filesystem::equivalent(source_.results, results_, not_there)) {
-      throw std::runtime_error("is the folder to merge into; name another one with --results");
-    }
+    require_other_folders();
+    recover();
     std::filesystem::remove_all(copy_);
     has_run_files(source_.results) ? copy_results(source_.results, copy_)
                                    : copy_old_results(source_.results, copy_);
@@ -91,11 +93,43 @@ class Merge {
     write_record(source_file(copy_), MergedFrom{std::filesystem::canonical(source_.results)});
     require_no_conflict();
     keep_what_is_gone(place_, copy_);
+    sync_copy();
     put_in_place();
     return merged;
   }
 
  private:
+  // Refuses a source that overlaps with the results, and a place that merge did not fill.
+  void require_other_folders() const {
+    std::error_code not_there;
+    if (std::filesystem::equivalent(source_.results, results_, not_there)) {
+      throw std::runtime_error("is the folder to merge into; name another one with --results");
+    }
+    const path from = std::filesystem::weakly_canonical(source_.results) / "";
+    const path to = std::filesystem::weakly_canonical(results_) / "";
+    if (from.native().starts_with(to.native()) || to.native().starts_with(from.native())) {
+      throw std::runtime_error(
+          fmt::format("{} and {} are one within the other; merge into another "
+                      "folder",
+                      source_.results.string(), results_.string()));
+    }
+    const auto type = std::filesystem::symlink_status(place_, not_there).type();
+    if (type == std::filesystem::file_type::not_found) return;
+    if (type != std::filesystem::file_type::directory || origin_of(place_).empty()) {
+      throw std::runtime_error(fmt::format(
+          "{} is there, and is not what merge makes; move it away, or give the source another "
+          "name: NAME={}",
+          place_.string(), source_.results.string()));
+    }
+  }
+
+  // Takes back what a killed merge moved away.
+  void recover() const {
+    if (!std::filesystem::exists(before_)) return;
+    if (!std::filesystem::exists(place_)) std::filesystem::rename(before_, place_);
+    std::filesystem::remove_all(before_);
+  }
+
   // Refuses a record that fsdp-run does not write, and an experiment that has the name of one of
   // the results' own. Counts the runs.
   MergedSource check_runs() const try {
@@ -128,6 +162,10 @@ class Merge {
   void require_no_conflict() const {
     std::set<path> origins;
     for (const ResultsPart& part : parts_of(copy_)) origins.insert(origin_of(copy_ / part.folder));
+    if (origins.contains(std::filesystem::canonical(results_))) {
+      throw std::runtime_error("has the runs of " + results_.string() +
+                               " itself, and they would be there twice; merge into another folder");
+    }
     for (const ResultsPart& part : parts_of(results_)) {
       const path merged = results_ / part.folder, origin = origin_of(merged);
       if (origin.empty()) continue;
@@ -154,13 +192,48 @@ class Merge {
     const bool is_exchanged =
         renameat2(AT_FDCWD, copy_.c_str(), AT_FDCWD, place_.c_str(), RENAME_EXCHANGE) == 0;
     if (is_exchanged) return;
-    std::filesystem::remove_all(place_);
+    std::error_code is_first;
+    std::filesystem::rename(place_, before_, is_first);
     std::filesystem::rename(copy_, place_);
+    std::filesystem::remove_all(before_);
+  }
+
+  // Runs that the source no longer has are in the copy only.
+  void sync_copy() const {
+    const int folder = open(copy_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0 || syncfs(folder) != 0) {
+      throw std::system_error(errno, std::generic_category(), copy_.string());
+    }
+    close(folder);
   }
 
   const path& results_;
   const MergeSource& source_;
-  path place_, copy_;
+  path place_, copy_, before_;
+};
+
+// Lets one merge at a time into the results. Creates their folder.
+class OneMerge {
+ public:
+  explicit OneMerge(const path& results) {
+    const auto merged = std::filesystem::symlink_status(results / "merged");
+    if (std::filesystem::exists(merged) && !std::filesystem::is_directory(merged)) {
+      throw ConfigError((results / "merged").string(), "", "is no folder; move it away");
+    }
+    std::filesystem::create_directories(results);
+    folder_ = open(results.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder_ < 0) throw std::system_error(errno, std::generic_category(), results.string());
+    if (try_to_lock(folder_, results.string())) return;
+    close(folder_);
+    throw ConfigError(results.string(), "",
+                      "another fsdp-run merges into this folder; call again when it has ended");
+  }
+  ~OneMerge() { close(folder_); }
+  OneMerge(const OneMerge&) = delete;
+  OneMerge& operator=(const OneMerge&) = delete;
+
+ private:
+  int folder_;
 };
 
 }  // namespace
@@ -169,6 +242,7 @@ std::vector<MergedSource> merge_results(const path& results, std::span<const Mer
                                         const WarnOfFile& warn) {
   std::error_code not_there;
   const bool was_there = std::filesystem::exists(results, not_there);
+  const OneMerge lock(results);
   if (std::filesystem::exists(results / "results.sqlite", not_there)) {
     Store(results).sync();  // writes the files of runs of an earlier version
   }

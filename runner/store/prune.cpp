@@ -152,44 +152,30 @@ std::vector<PruneItem> find_items(const Store& store, const path& results, const
   return items;
 }
 
-// Removes items one after the other.
+// Hides all items, then removes them. Until all are gone, a hidden folder is left for the next
+// call.
 class Removal {
  public:
   Removal(Store& store, const path& results, const PruneWish& wish)
       : store_(store), results_(results), wish_(wish) {}
 
-  // Removes the item's folder. Returns false if the item is in use now.
-  bool remove(PruneItem& item) {
-    if (item.run && !hide(item)) return false;
-    remove_folder(item.folder);
-    if (item.checkpoint_step) return true;
-    emptied_.insert(item.folder.parent_path());
-    if (item.run) removed_.push_back(*item.run);
+  // Returns false if the item is in use now.
+  bool hide(PruneItem& item) {
+    if (item.run && !rename(item)) return false;
+    hidden_.push_back(item);
     return true;
   }
 
-  // Tells the index, and removes the folders of lists and of merged results that have no run left.
-  // Nobody plans a run meanwhile. If the index cannot be written, its next sync does the rest.
-  void finish() try {
-    for (const RunRecord& run : removed_) store_.forget_removed(run);
-    store_.sync();
-    const Store::Batch nobody_plans(store_);
-    std::error_code not_empty;
-    for (const path& list : emptied_) {
-      std::filesystem::remove(list, not_empty);
-      const path part = list.parent_path().parent_path();
-      const bool is_merged = part.parent_path().filename() == "merged";
-      if (!is_merged || !run_folders(part).empty() || parts_of(part).size() > 1) continue;
-      std::filesystem::remove_all(part, not_empty);
-      std::filesystem::remove(part.parent_path(), not_empty);
-    }
-  } catch (const std::exception& error) {
-    if (!may_pass(error)) throw;
+  void finish() {
+    const bool is_known = forget();
+    for (const PruneItem& item : hidden_) remove_folder(item.folder);
+    if (!is_known) forget();  // the disk was full
+    remove_empty_folders();
   }
 
  private:
   // Gives the folder a name that no run has. Nobody plans a run meanwhile that could read it.
-  bool hide(PruneItem& item) {
+  bool rename(PruneItem& item) {
     const Store::Batch nobody_plans(store_);
     if (!is_prunable(item)) return false;
     const path name = name_of_removed(item);
@@ -202,6 +188,55 @@ class Removal {
     }
     item.folder = name;
     return true;
+  }
+
+  // Tells the index, and removes lists without a run. Returns false if the index cannot be written.
+  bool forget() try {
+    for (const PruneItem& item : hidden_) {
+      if (item.run && !item.checkpoint_step) store_.forget_removed(*item.run);
+    }
+    Store::Batch nobody_plans(store_);
+    for (const path& folder : folders_of_lists()) {
+      if (!visible_names(folder).empty()) continue;
+      const path lists = lists_folder(folder.parent_path().parent_path());
+      if (std::filesystem::is_symlink(lists)) continue;
+      std::filesystem::remove(lists / (folder.filename().string() + ".json"));
+    }
+    nobody_plans.commit();
+    return true;
+  } catch (const std::exception& error) {
+    if (!may_pass(error)) throw;
+    return false;
+  }
+
+  // Removes the folders of lists, and of merged results, that have no run left.
+  void remove_empty_folders() const {
+    std::error_code not_empty;
+    for (const path& list : folders_of_lists()) std::filesystem::remove(list, not_empty);
+    std::vector<ResultsPart> parts = parts_of(results_);
+    std::ranges::reverse(parts);  // those that were merged into another one come before it
+    for (const ResultsPart& merged : parts) {
+      const path part = results_ / merged.folder;
+      const bool has_runs = !run_folders(part).empty() || parts_of(part).size() > 1;
+      if (merged.folder.empty() || has_runs || !is_emptied(part)) continue;
+      std::filesystem::remove_all(part, not_empty);
+      std::filesystem::remove(part.parent_path(), not_empty);
+    }
+  }
+
+  // True if all runs of the part, or of one that was merged into it, were removed here.
+  bool is_emptied(const path& part) const {
+    return std::ranges::any_of(hidden_, [&](const PruneItem& item) {
+      return !item.checkpoint_step && item.folder.native().starts_with(part.native() + '/');
+    });
+  }
+
+  std::set<path> folders_of_lists() const {
+    std::set<path> folders;
+    for (const PruneItem& item : hidden_) {
+      if (!item.checkpoint_step) folders.insert(item.folder.parent_path());
+    }
+    return folders;
   }
 
   // True if the item would be found now. Others may have planned runs since it was found.
@@ -220,8 +255,7 @@ class Removal {
   const PruneWish& wish_;
   int64_t version_ = -1;
   std::vector<PruneItem> prunable_;
-  std::vector<RunRecord> removed_;
-  std::set<path> emptied_;  // folders of lists that runs were removed from
+  std::vector<PruneItem> hidden_;
 };
 
 }  // namespace
@@ -238,7 +272,7 @@ std::vector<PruneItem> prune(Store& store, const path& results, const PruneWish&
   std::vector<PruneItem> left_alone;
   Removal removal(store, results, wish);
   for (PruneItem& item : items) {
-    if (item.folder.empty() || !removal.remove(item)) left_alone.push_back(item);
+    if (item.folder.empty() || !removal.hide(item)) left_alone.push_back(item);
   }
   removal.finish();
   return left_alone;

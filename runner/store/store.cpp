@@ -284,8 +284,6 @@ void Store::forget_removed(const RunRecord& run) {
     left.tasks.empty() ? remove_job(results_, left.folder) : write_job(results_, left);
   }
   sync_run(run.folder);
-  const auto other = sql("select 1 from runs where experiment = ?").value<int>(run.experiment);
-  if (!other) std::filesystem::remove(results_ / list_of_run(run));
   nobody_plans.commit();
 }
 

@@ -236,8 +236,7 @@ class Store {
   // True if one of the run's attempts is running, or it waits or runs in an open job. A merged run
   // is never under way here.
   bool is_under_way(int64_t run_id) const;
-  // Forgets a run whose folder is gone. Takes it out of the files of its jobs, and removes its
-  // experiment's list if that has no other run.
+  // Forgets a run whose folder is gone, and takes it out of the files of its jobs.
   void forget_removed(const RunRecord& run);
 
   // Return the remembered digest of a file in this state, or the digests of all known states of a

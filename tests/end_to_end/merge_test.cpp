@@ -1,4 +1,7 @@
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <fstream>
@@ -136,10 +139,10 @@ TEST_CASE("merge refuses what it cannot tell apart or find, and creates nothing"
       refusal({"a/alice", "b/alice"}),
       Contains(
           "'b/alice': would be named 'alice', like a/alice; give it another name: NAME=b/alice"));
-  CHECK_THAT(refusal({"a/b=a/alice"}), Contains("a NAME without '/'"));
+  CHECK_THAT(refusal({"a/b=a/alice"}), Contains("without '/'"));
   CHECK_THAT(refusal({"..=a/alice"}), Contains("that does not begin with '.'"));
   CHECK_THAT(refusal({std::string(300, 'a') + "=nowhere"}),
-             Contains("there is no results.sqlite in nowhere"));
+             Contains("a NAME of at most 200 bytes"));
   CHECK_FALSE(std::filesystem::exists(workplace.results()));
   CHECK_THAT(workplace.call({"merge", "a/alice", "--results", "a/alice/results"}).errors,
              Contains("is the folder to merge into"));
@@ -221,4 +224,77 @@ TEST_CASE("report, status and diff show several results folders side by side") {
   const Ended refused = workplace.call({"report", "--results", "nowhere", "--results", "results"});
   CHECK(refused.status == 2);
   CHECK_THAT(refused.errors, Contains("'nowhere'") && Contains("has no files of runs"));
+}
+
+TEST_CASE("two merges at once lost runs, and each now has the folder alone") {
+  const Workplace workplace(kTwoPoints);
+  CHECK(workplace.run().status == 0);
+  move_results(workplace, "alice");
+  std::filesystem::create_directories(workplace.results());
+  const int folder = open(workplace.results().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  REQUIRE(flock(folder, LOCK_EX) == 0);
+  const Ended refused = workplace.call({"merge", "alice"});
+  CHECK(refused.status == 2);
+  CHECK_THAT(refused.errors, Contains("another fsdp-run merges into this folder"));
+  close(folder);
+  CHECK(workplace.call({"merge", "alice"}).status == 0);
+}
+
+TEST_CASE("a merge replaced its source, and folders that it had not made") {
+  const Workplace workplace(kTwoPoints);
+  CHECK(workplace.run().status == 0);
+  move_results(workplace, "alice");
+  std::filesystem::create_directories(workplace / "bob");
+  std::filesystem::copy(workplace / "alice/results", workplace / "bob/results",
+                        std::filesystem::copy_options::recursive);
+  std::filesystem::create_directories(workplace / "results/merged");
+  const path merged = workplace / "results/merged";
+  const auto refusal = [&](const std::string& word) {
+    const Ended ended = workplace.call({"merge", word});
+    CHECK(ended.status == 2);
+    return ended.errors;
+  };
+  std::filesystem::copy(workplace / "bob/results", merged / "bob",
+                        std::filesystem::copy_options::recursive);
+  std::ofstream(merged / "bob/notes.txt") << "mine";
+  CHECK_THAT(refusal("results/merged/bob"), Contains("are one within the other"));
+  CHECK_THAT(refusal("bob=alice"), Contains("is not what merge makes; move it away"));
+  CHECK(std::filesystem::exists(merged / "bob/notes.txt"));
+  std::filesystem::remove_all(merged);
+  std::filesystem::create_directory_symlink(workplace / "bob", merged);
+  CHECK_THAT(refusal("alice"), Contains("merged: is no folder; move it away"));
+  CHECK(std::filesystem::is_symlink(merged));
+  std::filesystem::remove(merged);
+  std::filesystem::rename(workplace / "bob/results/runs", workplace / "elsewhere");
+  std::filesystem::create_directory_symlink(workplace / "elsewhere",
+                                            workplace / "bob/results/runs");
+  CHECK_THAT(refusal("bob"), Contains("runs: is a link, which is not followed"));
+  CHECK(workplace.call({"merge", "alice", "--results", "bob"}).status == 0);
+  CHECK(workplace.call({"merge", "bob", "--results", "carol"}).status == 0);
+  const Ended mutual = workplace.call({"merge", "bob=bob", "--results", "alice/results"});
+  CHECK_THAT(mutual.errors, Contains("itself, and they would be there twice"));
+}
+
+TEST_CASE("a folder with a '/' at its end was left out, and one that is given twice, too") {
+  const Workplace workplace(kTwoPoints);
+  CHECK(workplace.run().status == 0);
+  std::filesystem::copy(workplace / "results", workplace / "bob",
+                        std::filesystem::copy_options::recursive);
+  const Ended both =
+      workplace.call({"status", "--results", "./bob//", "--results", "mine=results/"});
+  CHECK_THAT(both.output, Contains("bob/trial/first") && Contains("mine/trial/first"));
+  CHECK_THAT(workplace.call({"status", "--results", "a=bob", "--results", "b=bob/."}).errors,
+             Contains("'b=bob/.': is the same folder as a=bob"));
+}
+
+TEST_CASE("prune removed all of a results folder in a folder called merged") {
+  const Workplace workplace(kTwoPoints);
+  CHECK(workplace.run().status == 0);
+  std::filesystem::create_directories(workplace / "merged");
+  std::filesystem::rename(workplace.results(), workplace / "merged/mine");
+  std::ofstream(workplace / "merged/mine/notes.txt") << "mine";
+  const std::string results = (workplace / "merged/mine").string();
+  CHECK_THAT(workplace.call({"prune", "trial", "--yes", "--results", results}).output,
+             Contains("removed"));
+  CHECK(std::filesystem::exists(workplace / "merged/mine/notes.txt"));
 }

@@ -361,7 +361,7 @@ TEST_CASE("a prune of a full disk that is killed is finished by the next") {
   Variables variables = kKill;
   variables.erase("LD_PRELOAD");
   variables["KILLER"] = KILL_AT_CALL_LIBRARY;
-  variables["KILL_EVERY"] = "4";
+  variables["KILL_EVERY"] = "3";
   if (!prune_full_disk(workplace, "one", "size=16m", variables)) return;
   int killed = 0;
   for (const std::string& name : names_in(workplace / ".")) {
