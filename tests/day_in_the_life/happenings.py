@@ -142,7 +142,7 @@ class Happenings:
     def _inquiry(self, fault):
         place = self.workplace
         names = {"tmp": place.folder / "inquiries", "results": place.results,
-                 "merged": place.merged, "point": f"run {int(fault.place)}"}
+                 "merged": place.merged, "point": f"{NAME}/run {int(fault.place)}"}
         names["tmp"].mkdir(exist_ok=True)
         arguments = [argument.format(**names) for argument in fault.arguments]
         if "--results" not in arguments:
