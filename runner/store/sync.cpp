@@ -320,19 +320,29 @@ bool Store::sync_attempt(int64_t run, const RunPaths& paths, int attempt, const 
   }
   const auto verdict = read_verdict(paths, attempt, warn_);
   if (!verdict && !is_gone(verdict_file(paths, attempt))) return false;
-  const Ended now = verdict ? Ended(verdict->status, verdict->reason, verdict->reason_rank,
-                                    verdict->ended_unix_ms)
-                            : Ended(RunStatus::kRunning, "", -1, std::nullopt);
+  bool is_whole = true;
+  Ended now = verdict ? Ended(verdict->status, verdict->reason, verdict->reason_rank,
+                              verdict->ended_unix_ms)
+                      : Ended(RunStatus::kRunning, "", -1, std::nullopt);
   const bool is_known = known && *known == now;
   if (is_known && verdict) return true;
   read_events(run, paths, attempt, static_cast<int>(record.spec.strategy.ranks));
   if (is_known) return false;
+  if (verdict && verdict->status == RunStatus::kFinished) {
+    is_whole = !sql("select 1 from ranks" + kOfAttempt +
+                    " and (end_kind is not 'run_finished' or reason <> '')")
+                    .value<int>(run, attempt);
+    if (!is_whole) {
+      std::get<0>(now) = RunStatus::kFailed;
+      std::get<1>(now) = "finished, but the events of its ranks are no longer whole";
+    }
+  }
   sql("update attempts set status = ?, reason = ?, reason_rank = nullif(?, -1), "
       "ended_unix_ms = max(?, started_unix_ms)" +
       kOfAttempt)
       .run(std::get<0>(now), std::get<1>(now), std::get<2>(now), std::get<3>(now), run, attempt);
   if (verdict) settle_figures(run, attempt);
-  return verdict.has_value();
+  return verdict && is_whole;
 }
 
 // Returns false if no rank has written since the last call.

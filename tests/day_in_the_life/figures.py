@@ -53,7 +53,10 @@ def attempt_figures(ranks, run, earlier=()):
 
 
 def _times(steps, done_by_all, run):
-    """Returns the figures of step times. A step takes as long as its slowest rank."""
+    """Returns the figures of step times. A step takes as long as its slowest rank. Steps count for no
+    time if a process was stopped meanwhile."""
+    done_by_all = [step for step in done_by_all
+                   if not any(of_rank[step].get("suspended") for of_rank in steps)]
     if not done_by_all:
         return {}
     excluded = run["warmup_steps_excluded"]
@@ -131,7 +134,8 @@ def rank_figures(events, run):
     steps = of_kind("step", events)
     if not steps:
         return {"steps": 0}
-    times = _after_warmup([step["step_time_ms"] for step in steps], run["warmup_steps_excluded"])
+    times = _after_warmup([step["step_time_ms"] for step in steps if not step.get("suspended")],
+                          run["warmup_steps_excluded"])
     memory = [f"memory_{kind}_bytes_{moment}" for kind in ("allocated", "reserved")
               for moment in ("forward", "max")]
     return {"steps": len(steps), "step_time_ms_median": numpy.median(times),

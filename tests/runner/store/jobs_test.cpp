@@ -232,16 +232,16 @@ TEST_CASE("attempts that were cut short hide no result, and the newest of them i
   CHECK(store.comparison("lab")[0].attempt == 2);
   store.begin_attempt(run, start_in("12_0", 3'000));
   store.ingest(run, 3, 0, step_events(5, 6));
-  store.end_attempt(run, 3, RunStatus::kFinished, "", 9'000);
+  store.end_attempt(run, 3, RunStatus::kOutOfMemory, "", 9'000);
   // A rerun after this result is cut short.
   store.begin_attempt(run, start_in("13_0", 10'000));
   store.end_attempt(run, 4, cut, "cut again", 11'000);
   const ComparisonRow row = store.comparison("lab")[0];
-  CHECK(row.status == RunStatus::kFinished);
+  CHECK(row.status == RunStatus::kOutOfMemory);
   CHECK(row.attempt == 3);
   CHECK(row.steps == 2);
   CHECK(store.statuses("lab")[0].attempt == 3);
-  CHECK(record_of(store, run).status == RunStatus::kFinished);
+  CHECK(record_of(store, run).status == RunStatus::kOutOfMemory);
 }
 
 TEST_CASE_METHOD(StoreTest, "a status without an attempt is the run's, but hides no result") {
@@ -272,9 +272,9 @@ TEST_CASE_METHOD(StoreTest, "more may become known of an attempt's end") {
   store.end_attempt(run, 1, RunStatus::kUnknown, "Slurm does not answer", 4'000);
   CHECK(record_of(store, run).status == RunStatus::kUnknown);
   store.ingest(run, 1, 0, step_events(1, 4));
-  store.end_attempt(run, 1, RunStatus::kFinished, "", 5'000);
+  store.end_attempt(run, 1, RunStatus::kOutOfMemory, "", 5'000);
   const ComparisonRow row = store.comparison("lab")[0];
-  CHECK(row.status == RunStatus::kFinished);
+  CHECK(row.status == RunStatus::kOutOfMemory);
   CHECK(row.steps == 4);
 }
 

@@ -49,7 +49,7 @@ int64_t fill(const ResultsFolder& results, int64_t steps = 3) {
   results.write("runs/lab/one/attempt-1/rank0.log", "all is well\n");
   std::filesystem::create_directories(results / "runs/lab/one/checkpoints/step-1");
   results.write("runs/lab/one/checkpoints/step-1/trainer.json", "{}");
-  store.end_attempt(run, attempt, RunStatus::kFinished, "", 7'000);
+  store.end_attempt(run, attempt, RunStatus::kOutOfMemory, "", 7'000);
   return run;
 }
 
@@ -113,7 +113,7 @@ TEST_CASE("everything that two people measured is in one folder, and whose it is
   CHECK(rows[0].source == "alice");
   CHECK(rows[0].steps == 3);
   CHECK(rows[0].git_commit == "c0ffee");
-  CHECK(rows[0].status == RunStatus::kFinished);
+  CHECK(rows[0].status == RunStatus::kOutOfMemory);
   CHECK(rows[1].status == RunStatus::kPlanned);
   CHECK(rows[2].source == "bob");
   CHECK(rows[2].steps == 5);
@@ -150,7 +150,7 @@ TEST_CASE("merging again adds nothing, keeps the runs' numbers, and takes over w
     std::ofstream(alice / "runs/lab/one/attempt-2/events.rank0.jsonl")
         << to_json_line(event(0, 1, RunStarted{})) << '\n'
         << to_json_line(event(1, 2, step_done(1, 20))) << '\n';
-    store.end_attempt(run, 2, RunStatus::kFinished, "", 9'500);
+    store.end_attempt(run, 2, RunStatus::kOutOfMemory, "", 9'500);
     store.plan(experiment("lab"), in_order({planned_run("one", 1), planned_run("three", 1)}));
   }
   CHECK(merge(all, "alice", alice.path()).new_runs == 1);

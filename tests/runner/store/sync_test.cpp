@@ -130,9 +130,24 @@ TEST_CASE("what another process wrote is seen by the next sync, and nothing chan
   reader.sync();
   CHECK(reader.newest_steps(run.id, 1, 0, 9).size() == 2);
   CHECK(reader.run(run.id)->status == RunStatus::kInterrupted);
-  write_verdict(results.paths(run), 1, {.status = RunStatus::kFinished});  // judged anew
+  write_verdict(results.paths(run), 1, {.status = RunStatus::kOutOfMemory});  // judged anew
   reader.sync();
-  CHECK(reader.run(run.id)->status == RunStatus::kFinished);
+  CHECK(reader.run(run.id)->status == RunStatus::kOutOfMemory);
+}
+
+TEST_CASE("a run whose events were cut after its verdict is not finished") {
+  Results results;
+  const path events = results.paths(results.runs[0]).events(1, 1);
+  const std::string text = read_input_file(events, 99'999);
+  std::filesystem::resize_file(events, text.size() - 10);
+  std::filesystem::remove(results.folder.database());
+  results.store.sync();
+  const RunRecord run = results.store.run(results.runs[0].id).value();
+  CHECK(run.status == RunStatus::kFailed);
+  CHECK(run.reason == "finished, but the events of its ranks are no longer whole");
+  std::ofstream(events) << text;
+  results.store.sync();
+  CHECK(results.store.run(run.id)->status == RunStatus::kFinished);
 }
 
 TEST_CASE("a run's folder that was moved is the run, and a copy of it is not") {
