@@ -315,7 +315,8 @@ Answer of_class(ReportArguments& arguments, Store& store) {
   return {render_class(arguments.format, report, arguments.class_figures, members), ExitCode::kOk};
 }
 
-ExitCode report_command(ReportArguments& arguments) {
+// Takes a copy: if the index is found damaged, the command is carried out once more.
+ExitCode report_command(ReportArguments arguments) {
   Report& report = arguments.report;
   if (report.view.columns == std::vector<std::string>{"help"}) {
     std::cout << columns_reference();

@@ -276,5 +276,21 @@ TEST_CASE("report --reference exits 1 when a figure is outside its tolerance") {
   CHECK(status_with("many") == 2);
 }
 
+TEST_CASE("a report that met damage in its second query had every row twice") {
+  const Workplace workplace(kTwoPoints);
+  CHECK(workplace.run().status == 0);
+  const std::string before = workplace.call({"report", "trial"}).output;
+  const std::filesystem::path file = workplace.results() / "results.sqlite";
+  Database database(file);
+  const auto page = Statement(database, "select rootpage from sqlite_master where name = ?")
+                        .value<int64_t>("steps")
+                        .value();
+  std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
+  stream.seekp((page - 1) * 4096);
+  stream << std::string(4096, '\x55');
+  stream.close();
+  CHECK(workplace.call({"report", "trial"}).output == before);
+}
+
 }  // namespace
 }  // namespace fsdp
