@@ -283,7 +283,7 @@ TEST_CASE("a report that met damage in its second query had every row twice") {
   const std::filesystem::path file = workplace.results() / "results.sqlite";
   Database database(file);
   const auto page = Statement(database, "select rootpage from sqlite_master where name = ?")
-                        .value<int64_t>("steps")
+                        .value<int64_t>("memory_peaks")
                         .value();
   std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
   stream.seekp((page - 1) * 4096);
