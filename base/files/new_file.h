@@ -14,16 +14,15 @@ std::filesystem::path name_by_chance(const std::filesystem::path& place);
 // Waits until the folder's names are on the disk. Returns 0, or an errno.
 [[nodiscard]] int sync_names(const std::filesystem::path& folder);
 
-// When a file's bytes and name must be on the disk. What is written later can be lost in a power
-// failure.
+// When a file's bytes and name must be on the disk. With kLater, a power failure can lose them.
 enum class OnDisk { kNow, kLater };
 
 // Waits until the file's bytes are on the disk. Throws std::system_error.
 void sync_file(const std::filesystem::path& file);
 
 // A file that is written under another name beside its place, and moved to its place when it is
-// complete. A link under either name is removed, and its target is never written
-// to. Every function throws std::system_error that names the place.
+// complete. A link under either name is removed, and its target is never written to. Every function
+// throws std::system_error that names the place.
 class NewFile {
  public:
   // Creates `temporary`, and removes an older file of this name. Only one process at a time may use
@@ -37,7 +36,7 @@ class NewFile {
   void append(std::span<const std::byte> bytes);
   // Overwrites bytes that were appended.
   void overwrite(uint64_t offset, std::span<const std::byte> bytes);
-  // Moves the file to its place.
+  // Moves the file to its place. With kNow, waits until both are on the disk.
   void publish(OnDisk when = OnDisk::kNow);
   int descriptor() const { return descriptor_; }
 

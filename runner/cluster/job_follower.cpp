@@ -327,7 +327,8 @@ void JobFollower::wait_in_queue(Job& job, Part& part, const TaskState& state) {
   warn_if_blocked(job, state);
   for (Run& run : part.runs) {
     if (run.attempt) {
-      show_end(run, judge(job, part, run, run.attempt->attempt(), /*was_requeued=*/true, state));
+      show_end(run, judge(job, part, run, run.attempt->attempt(), run.attempt->reports().ranks(),
+                          /*was_requeued=*/true, state));
     }
     if (run.is_done()) continue;  // the job continues with other runs
     run.ended.reset();
@@ -386,8 +387,8 @@ void JobFollower::end(Job& job, Part& part, const std::optional<TaskState>& stat
 // more. Late reports may bring a result, too: on a failed node, ranks may go on for a while.
 // Returns the result, or the newest end; nullopt if the job's last start began no attempt.
 std::optional<Verdict> JobFollower::judge_attempts(const Job& job, const Part& part, Run& run,
-                                                  const std::optional<TaskState>& state,
-                                                  int64_t last_end) const {
+                                                   const std::optional<TaskState>& state,
+                                                   int64_t last_end) const {
   std::optional<Verdict> verdict;
   const std::vector<AttemptRecord> attempts = attempts_of(part, run);
   for (const AttemptRecord& attempt : attempts) {
@@ -403,7 +404,8 @@ std::optional<Verdict> JobFollower::judge_attempts(const Job& job, const Part& p
       const AttemptReports reports =
           read_reports(listeners_.results, run.record, number, listeners_.warn());
       if (is_open || is_last || judge_by_ranks(reports.ranks()).is_result()) {
-        found = judge(job, part, run, number, !is_last, is_last ? state : std::nullopt);
+        found = judge(job, part, run, number, reports.ranks(), !is_last,
+                      is_last ? state : std::nullopt);
         is_told = true;
       }
     }
@@ -412,10 +414,10 @@ std::optional<Verdict> JobFollower::judge_attempts(const Job& job, const Part& p
   return verdict;
 }
 
-Verdict JobFollower::judge(const Job& job, const Part& part, Run& run, int attempt,
-                          bool was_requeued, const std::optional<TaskState>& state) const {
+Verdict JobFollower::judge(const Job& job, const Part& part, const Run& run, int attempt,
+                           std::span<const RankState> ranks, bool was_requeued,
+                           const std::optional<TaskState>& state) const {
   const RunPaths paths = this->paths(run);
-  run.record.spec = listeners_.store.spec(run.record.id);
   AttemptEnd end = read_end(paths, attempt, listeners_.warn());
   end.in_job = true;
   end.was_requeued |= was_requeued;
@@ -432,14 +434,11 @@ Verdict JobFollower::judge(const Job& job, const Part& part, Run& run, int attem
       end.reason = kSlurmLimitReached;
     }
   }
-  const AttemptReports reports =
-      read_reports(listeners_.results, run.record, attempt, listeners_.warn());
-  return close_attempt(listeners_.store, listeners_.results, run.record, attempt, reports.ranks(),
-                       end);
+  return close_attempt(listeners_.store, listeners_.results, run.record, attempt, ranks, end);
 }
 
 Verdict JobFollower::end_without_attempt(const Job& job, const Part& part, const Run& run,
-                                        const std::optional<TaskState>& state) const {
+                                         const std::optional<TaskState>& state) const {
   const auto output = job_output(listeners_.results / job.recorded.folder, part.name);
   const std::string message = last_message(output);
   Verdict verdict =

@@ -97,12 +97,13 @@ class JobFollower {
   bool may_judge(const Job& job, Part& part, bool is_over);
   void end(Job& job, Part& part, const std::optional<TaskState>& state);
   std::optional<Verdict> judge_attempts(const Job& job, const Part& part, Run& run,
-                                       const std::optional<TaskState>& state,
-                                       int64_t last_end) const;
-  Verdict judge(const Job& job, const Part& part, Run& run, int attempt, bool was_requeued,
-               const std::optional<TaskState>& state) const;
+                                        const std::optional<TaskState>& state,
+                                        int64_t last_end) const;
+  Verdict judge(const Job& job, const Part& part, const Run& run, int attempt,
+                std::span<const RankState> ranks, bool was_requeued,
+                const std::optional<TaskState>& state) const;
   Verdict end_without_attempt(const Job& job, const Part& part, const Run& run,
-                             const std::optional<TaskState>& state) const;
+                              const std::optional<TaskState>& state) const;
   static void record(Job& job, Run& run, const JobTask& task);
   RunPaths paths(const Run& run) const;
 

@@ -30,7 +30,7 @@ struct Choice {
 
 void add_choice_options(CLI::App& command, Choice& choice);
 void add_results_option(CLI::App& command, std::filesystem::path& results);
-// Of a command that reads any number of results folders.
+// Adds the option of a command that reads any number of results folders.
 void add_results_option(CLI::App& command, std::vector<std::string>& results);
 
 // The arguments of a command that asks the trainer about an experiment.

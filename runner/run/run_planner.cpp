@@ -1,4 +1,4 @@
-// Decides which runs are launched. What follows from an ended run does not need the index.
+// Decides which runs are launched. The choice of what follows an ended run needs no index.
 #include "runner/run/run_planner.h"
 
 #include <fmt/format.h>
@@ -31,14 +31,10 @@ bool is_same_run(const RunRecord& one, const RunRecord& other) {
 // Returns the number that the index would give to the run.
 int64_t number_of(const RunRecord& run, const std::filesystem::path& results) {
   int64_t largest = 0;
-  std::error_code none;
-  for (const auto& list : std::filesystem::directory_iterator(results / "runs", none)) {
-    for (const auto& entry : std::filesystem::directory_iterator(list, none)) {
-      const auto folder = entry.path().lexically_relative(results);
-      const auto known = read_run(results, folder, [](const std::string&) {});
-      if (known && is_same_run(*known, run)) return known->id;
-      if (known) largest = std::max(largest, known->id);
-    }
+  for (const std::filesystem::path& folder : run_folders(results)) {
+    const auto known = read_run(results, folder, [](const std::string&) {});
+    if (known && is_same_run(*known, run)) return known->id;
+    if (known) largest = std::max(largest, known->id);
   }
   return largest + 1;
 }

@@ -66,7 +66,7 @@ std::optional<RunRecord> next_to_launch(ValueSearch& series, const KnownValues& 
 
 // Decides which of an experiment's runs are launched: those without a result. The values of a
 // doubled key are launched one after the other, except values that are known not to fit. plan()
-// reads what is known about a search's runs. The choices after that do not need the index.
+// reads the known results of a search. The choices after that need no index.
 class RunPlanner {
  public:
   struct Settings {

@@ -61,11 +61,41 @@ void check_attempts(const RunPaths& run) {
   }
 }
 
+// Lets one merge at a time into the results. Creates their folder.
+class OneMerge {
+ public:
+  explicit OneMerge(const path& results) {
+    const auto merged = std::filesystem::symlink_status(results / "merged");
+    if (std::filesystem::exists(merged) && !std::filesystem::is_directory(merged)) {
+      throw ConfigError((results / "merged").string(), "", "is no folder; move it away");
+    }
+    std::filesystem::create_directories(results);
+    folder_ = open(results.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder_ < 0) throw std::system_error(errno, std::generic_category(), results.string());
+    if (try_to_lock(folder_, results.string())) return;
+    close(folder_);
+    throw ConfigError(results.string(), "",
+                      "another fsdp-run merges into this folder; call again when it has ended");
+  }
+  ~OneMerge() { close(folder_); }
+  OneMerge(const OneMerge&) = delete;
+  OneMerge& operator=(const OneMerge&) = delete;
+
+  // Waits until the copies are on the disk.
+  void sync() const {
+    if (syncfs(folder_) != 0) throw std::system_error(errno, std::generic_category(), "syncfs");
+  }
+
+ private:
+  int folder_;
+};
+
 // One source, while it is merged.
 class Merge {
  public:
-  Merge(const path& results, const MergeSource& source)
-      : results_(results),
+  Merge(const OneMerge& lock, const path& results, const MergeSource& source)
+      : lock_(lock),
+        results_(results),
         source_(source),
         place_(results / "merged" / source.name),
         copy_(results / "merged" / ('.' + source.name + ".new")),
@@ -93,7 +123,7 @@ class Merge {
     write_record(source_file(copy_), MergedFrom{std::filesystem::canonical(source_.results)});
     require_no_conflict();
     keep_what_is_gone(place_, copy_);
-    sync_copy();
+    lock_.sync();  // runs that the source no longer has are in the copy only
     put_in_place();
     return merged;
   }
@@ -109,8 +139,7 @@ class Merge {
     const path to = std::filesystem::weakly_canonical(results_) / "";
     if (from.native().starts_with(to.native()) || to.native().starts_with(from.native())) {
       throw std::runtime_error(
-          fmt::format("{} and {} are one within the other; merge into another "
-                      "folder",
+          fmt::format("{} and {} are one within the other; merge into another folder",
                       source_.results.string(), results_.string()));
     }
     const auto type = std::filesystem::symlink_status(place_, not_there).type();
@@ -198,42 +227,10 @@ class Merge {
     std::filesystem::remove_all(before_);
   }
 
-  // Runs that the source no longer has are in the copy only.
-  void sync_copy() const {
-    const int folder = open(copy_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder < 0 || syncfs(folder) != 0) {
-      throw std::system_error(errno, std::generic_category(), copy_.string());
-    }
-    close(folder);
-  }
-
+  const OneMerge& lock_;
   const path& results_;
   const MergeSource& source_;
   path place_, copy_, before_;
-};
-
-// Lets one merge at a time into the results. Creates their folder.
-class OneMerge {
- public:
-  explicit OneMerge(const path& results) {
-    const auto merged = std::filesystem::symlink_status(results / "merged");
-    if (std::filesystem::exists(merged) && !std::filesystem::is_directory(merged)) {
-      throw ConfigError((results / "merged").string(), "", "is no folder; move it away");
-    }
-    std::filesystem::create_directories(results);
-    folder_ = open(results.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder_ < 0) throw std::system_error(errno, std::generic_category(), results.string());
-    if (try_to_lock(folder_, results.string())) return;
-    close(folder_);
-    throw ConfigError(results.string(), "",
-                      "another fsdp-run merges into this folder; call again when it has ended");
-  }
-  ~OneMerge() { close(folder_); }
-  OneMerge(const OneMerge&) = delete;
-  OneMerge& operator=(const OneMerge&) = delete;
-
- private:
-  int folder_;
 };
 
 }  // namespace
@@ -251,7 +248,7 @@ std::vector<MergedSource> merge_results(const path& results, std::span<const Mer
   for (const MergeSource& source : sources) {
     MergedSource& outcome = merged.emplace_back();
     try {
-      outcome = Merge(results, source).run();
+      outcome = Merge(lock, results, source).run();
       has_merged = true;
     } catch (const std::system_error&) {
       throw;

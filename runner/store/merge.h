@@ -33,10 +33,12 @@ struct MergedSource {
 //   - holds no runs, or a record that fsdp-run does not write
 //   - holds a link, a pipe or a folder under the name of a file, or a file that is too large
 //   - has only a results.sqlite, and that cannot be read or is not ours
-//   - is these results, or was merged into them under another name, also through others
+//   - is these results, is within them or holds them
+//   - was merged into them under another name, or has their runs, also through others
 //   - has the name of another source that was merged, or an experiment the name of one of our own
-// Throws std::system_error or ResultsUnavailable if the results cannot be written; earlier sources
-// stay merged.
+//   - has the name of something in <results>/merged that merge did not make
+// Throws ConfigError if another merge works on the results. Throws std::system_error or
+// ResultsUnavailable if the results cannot be written; earlier sources stay merged.
 std::vector<MergedSource> merge_results(
     const std::filesystem::path& results, std::span<const MergeSource> sources,
     const WarnOfFile& warn = [](const std::string&) {});

@@ -202,8 +202,7 @@ void Store::sync_list(const path& file) {
 std::string Store::keep_text(const ResultsPart& part, const std::string& digest) {
   constexpr size_t kLargestBytes = 64 << 20;
   const path file = text_file(results_ / part.folder, digest);
-  const bool is_name = digest.find('/') == std::string::npos;
-  if (digest.empty() || !is_name || is_gone(file)) return "";
+  if (digest.empty() || is_gone(file)) return "";
   std::string text = read_input_file(file, kLargestBytes);
   if (text_digest(text) != digest) {
     warn_(file.string() + ": left out, because its text was changed");
@@ -320,29 +319,31 @@ bool Store::sync_attempt(int64_t run, const RunPaths& paths, int attempt, const 
   }
   const auto verdict = read_verdict(paths, attempt, warn_);
   if (!verdict && !is_gone(verdict_file(paths, attempt))) return false;
-  bool is_whole = true;
   Ended now = verdict ? Ended(verdict->status, verdict->reason, verdict->reason_rank,
                               verdict->ended_unix_ms)
                       : Ended(RunStatus::kRunning, "", -1, std::nullopt);
-  const bool is_known = known && *known == now;
-  if (is_known && verdict) return true;
+  if (verdict && known == now) return true;
   read_events(run, paths, attempt, static_cast<int>(record.spec.strategy.ranks));
-  if (is_known) return false;
-  if (verdict && verdict->status == RunStatus::kFinished) {
-    is_whole = !sql("select 1 from ranks" + kOfAttempt +
-                    " and (end_kind is not 'run_finished' or reason <> '')")
-                    .value<int>(run, attempt);
-    if (!is_whole) {
-      std::get<0>(now) = RunStatus::kFailed;
-      std::get<1>(now) = "finished, but the events of its ranks are no longer whole";
-    }
+  const bool is_whole =
+      verdict && (verdict->status != RunStatus::kFinished || all_ranks_finished(run, attempt));
+  if (verdict && !is_whole) {
+    std::get<0>(now) = RunStatus::kFailed;
+    std::get<1>(now) = "finished, but the events of its ranks are no longer whole";
   }
+  if (known == now) return is_whole;
   sql("update attempts set status = ?, reason = ?, reason_rank = nullif(?, -1), "
       "ended_unix_ms = max(?, started_unix_ms)" +
       kOfAttempt)
       .run(std::get<0>(now), std::get<1>(now), std::get<2>(now), std::get<3>(now), run, attempt);
   if (verdict) settle_figures(run, attempt);
-  return verdict && is_whole;
+  return is_whole;
+}
+
+// False if the events of a rank that reported anything do not reach its last step.
+bool Store::all_ranks_finished(int64_t run, int attempt) const {
+  return !sql("select 1 from ranks" + kOfAttempt +
+              " and (end_kind is not 'run_finished' or reason <> '')")
+              .value<int>(run, attempt);
 }
 
 // Returns false if no rank has written since the last call.
