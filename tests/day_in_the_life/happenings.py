@@ -28,17 +28,17 @@ class Happenings:
         self.workplace, self.say = workplace, say
         self.calls = None  # set later, because calls need this object
         self.is_replaced = False
-        self._undo = []  # (when, kind, what)
+        self._undo = []  # (when, kind, what, whether it may be undone)
         self._more_of_other = []
 
     def lasting(self):
         """Returns the kinds of faults that are in progress."""
-        return {kind for _, kind, _ in self._undo}
+        return {kind for _, kind, *_ in self._undo}
 
     def undo_what_is_over(self):
         for entry in list(self._undo):
-            when, _, undo = entry
-            if when <= time.monotonic():
+            when, _, undo, may_undo = entry
+            if when <= time.monotonic() and may_undo():
                 self._undo.remove(entry)
                 undo()
                 self.calls.news = time.monotonic()
@@ -47,9 +47,9 @@ class Happenings:
         """Makes the fault happen. Returns false if there was nothing to disturb."""
         return getattr(self, "_" + fault.kind.replace(" ", "_").replace("-", "_"))(fault)
 
-    def _last(self, fault, undo, kind=None):
-        """Registers `undo`, to be called when the fault's time is over."""
-        self._undo.append((time.monotonic() + fault.lasts_s, kind or fault.kind, undo))
+    def _last(self, fault, undo, kind=None, may_undo=lambda: True):
+        """Registers `undo`, to be called when the fault's time is over and `may_undo()`."""
+        self._undo.append((time.monotonic() + fault.lasts_s, kind or fault.kind, undo, may_undo))
         for watch in self.calls.all():
             watch.disturbed_by.add(kind or fault.kind)
         return True
@@ -119,7 +119,21 @@ class Happenings:
                 edited.write(before)
                 edited.truncate()
             os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
-        return self._last(fault, put_back)
+        return self._last(fault, put_back, may_undo=self._attempts_end())
+
+    def _attempts_end(self):
+        """Returns a function that says if all present attempts are over. docs/promises.md does not
+        promise to notice a file that was changed and put back during one attempt."""
+        present = [(watch, watch.attempt, watch.attempt and not watch.attempt.has_ended)
+                   for watch in self.calls.all()]
+
+        def is_over(watch, attempt, was_running):
+            if watch.runner.poll() is not None:
+                return True
+            if was_running and watch.attempt is not attempt:
+                return True
+            return watch.attempt is not None and watch.attempt.has_ended
+        return lambda: all(is_over(*entry) for entry in present)
 
     def _replaced(self, _):
         self.workplace.save_tokens(REPLACED, REPLACEMENT)

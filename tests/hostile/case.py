@@ -112,8 +112,13 @@ class Case:
     def fsdp_run(self, *arguments: str | bytes, may_change: tuple[str, ...] = (),
                  **options) -> Ended:
         """Runs fsdp-run. Only paths in `may_change`, relative to the working folder, may differ
-        afterwards."""
-        return self.run([self.programs.runner, *arguments], may_change=may_change, **options)
+        afterwards. A command may also update the index of its results folders."""
+        words = [os.fsdecode(word) for word in arguments]
+        folders = [after for word, after in zip(words, words[1:]) if word == "--results"]
+        indices = [os.path.relpath(self.work / folder, self.work) + "/*results.sqlite*"
+                   for folder in folders or ["results"]]
+        return self.run([self.programs.runner, *arguments], may_change=(*may_change, *indices),
+                        **options)
 
     def train(self, *arguments: str | bytes, stub: bool = True, results: str = "results",
               also_changes: tuple[str, ...] = (), **options) -> Ended:

@@ -5,7 +5,6 @@ The ranks of one run leave prepared files. A trainer only copies them, or a kill
 
 import json
 import pathlib
-import sqlite3
 
 from tests.hostile import event_model, figures, odd
 from tests.hostile.case import Case
@@ -60,17 +59,12 @@ def run_with_trainer_that_copies(case: Case, contents: list[bytes]) -> None:
 
 def continue_a_killed_runner(case: Case, results: pathlib.Path, files: list[pathlib.Path],
                              contents: list[bytes]) -> None:
-    """Changes the database: the attempt still runs, and none of its events were read yet."""
-    connection = sqlite3.connect(results / "results.sqlite", isolation_level=None)
-    [run] = connection.execute("select id from runs where point = 'ddp'").fetchone()
-    for table in ("steps", "evaluations", "checkpoints", "device_samples", "summaries", "ranks"):
-        connection.execute(f"delete from {table} where run = ?", (run,))
-    connection.execute("update attempts set status = 'running', ended_unix_ms = null, "
-                       "runner_process_id = 999999999 where run = ?", (run,))
-    connection.execute("update runs set status = 'running' where id = ?", (run,))
-    connection.close()
+    """Takes the end of the attempt away, and leaves an index that does not know the run."""
+    (results / "results.sqlite").unlink()
     for file, text in zip(files, contents):
         file.write_bytes(text)
+        for end in ("end.json", "verdict.json"):
+            (file.parent / end).unlink(missing_ok=True)
     case.note("left by a runner that was killed")
     case.train("sweep/experiment.yaml", "--only", "ddp", results="sweep/results")
 
