@@ -4,7 +4,6 @@ that was never stopped, or fails and says why."""
 import json
 import pathlib
 import shutil
-import sqlite3
 
 from tests.hostile import figures, odd
 from tests.hostile.case import Case
@@ -33,18 +32,20 @@ def attack(case: Case) -> None:
 
 def continue_by_itself(case: Case, training: pathlib.Path, point: str,
                        checkpoint: pathlib.Path) -> pathlib.Path:
-    """Makes the checkpoint the newest of an interrupted run, which resumes by itself."""
+    """Makes the checkpoint the newest of an interrupted run, which resumes by itself. The run must
+    then have a second attempt."""
     results = training / "results"
-    with sqlite3.connect(results / "results.sqlite") as connection:
-        connection.execute("update attempts set status = 'interrupted'")
-        connection.execute("update runs set status = 'interrupted'")
-    connection.close()
+    (results / "results.sqlite").unlink()
+    for verdict in results.glob("runs/*/*/attempt-*/verdict.json"):
+        verdict.write_text(json.dumps({**json.loads(verdict.read_text()), "status": "interrupted"}))
     [own] = results.glob(f"runs/training/*{point}-*/checkpoints")
     shutil.rmtree(own)
     own.mkdir()
     shutil.move(checkpoint, own / "step-2")
     case.note("resume: auto")
     case.train("training/experiment.yaml", "--only", point, stub=False, results="training/results")
+    if figures.row_of(results, point)["attempt"] != 2:
+        case.fail("the interrupted run did not go on")
     return results
 
 
