@@ -99,7 +99,7 @@ def change_file(cache: Cache) -> None:
     place = cache.snapshot(name) / path
     if case.random.random() < 0.8:
         what = replace(case, place, data)
-    elif place.parent.exists() and case.random.random() < 0.5:  # like a file system without links
+    elif os.path.exists(place.parent) and case.random.random() < 0.5:  # like a file system without links
         place.unlink(missing_ok=True)
         place.write_bytes(data)
         what = "a file itself"
