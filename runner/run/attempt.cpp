@@ -107,14 +107,18 @@ Verdict judge_and_check_inputs(const std::filesystem::path& results, const RunRe
   }
   Verdict verdict = judge(ranks, end);
   check_are_there(results);  // inputs may be in the folder
+  const RunPaths paths(results / run.folder);
   if (!end.inputs_compared) {
-    const auto changed = changed_input(digests, run, end.ended_unix_ms);
+    // The clock of the runner may be behind the one that gives files their times.
+    const int64_t ended_unix_ms =
+        std::max(end.ended_unix_ms, last_write_unix_ms(paths.attempt(attempt)));
+    const auto changed = changed_input(digests, run, ended_unix_ms);
     check_are_there(results);
     end.changed_input = changed;
     end.inputs_compared = true;
   }
   if (!end.changed_input) return verdict;
-  set_checkpoints_aside(RunPaths(results / run.folder), attempt);
+  set_checkpoints_aside(paths, attempt);
   verdict.status = RunStatus::kFailed;
   verdict.reason =
       fmt::format("{} during the run; run it again, and leave its input files unchanged{}",

@@ -222,6 +222,20 @@ TEST_CASE("a run whose input changed while it went on is failed, and nothing res
   CHECK_FALSE(std::filesystem::exists(planned.paths().checkpoints()));
 }
 
+TEST_CASE("a run finished with a changed input if its runner's clock was a day behind") {
+  Planned planned;
+  planned.store.begin_attempt(planned.run.id, attempt_start(now_unix_ms()));
+  planned.write("games.csv", "Games");
+  report_whole_run(planned, 1);
+  const AttemptReports reports =
+      read_reports(planned.results.path(), planned.run, 1, [](const std::string&) {});
+  AttemptEnd end;
+  end.outcome = LaunchOutcome::kExited;
+  end.ended_unix_ms = now_unix_ms() - 24 * 3'600'000;
+  close_attempt(planned.store, planned.results.path(), planned.run, 1, reports.ranks(), end);
+  CHECK(planned.last_attempt().status == RunStatus::kFailed);
+}
+
 TEST_CASE("a run is not closed before its tainted checkpoints are set aside") {
   Planned planned;
   const auto in_the_way = planned.paths().attempt(1) / "checkpoints";
