@@ -292,6 +292,7 @@ class Store {
   void settle_status(int64_t run, const RunPaths& paths);
   void forget_run(int64_t run);
   void forget_attempt(int64_t run, int attempt);
+  bool forget_attempts_if_one_is_gone(int64_t run, const RunPaths& paths);
   // True if the file or folder has the stamp of settle(). The stamp is taken before its contents
   // are read, so a change during the reading is seen later.
   bool is_settled(const std::filesystem::path& place) const;

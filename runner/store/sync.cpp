@@ -218,11 +218,10 @@ void Store::sync_run(const path& folder) {
   bool is_whole = false;
   if (const auto run = read_run_of_part(folder)) {
     is_whole = put_run_with_attempts(*run);
-  } else if (is_gone(results_ / folder) || !is_place_of_run(folder)) {
+  } else if (is_gone(run_file(results_, folder)) || !is_place_of_run(folder)) {
     const auto known = sql("select id from runs where folder = ?").value<int64_t>(folder);
     if (known) forget_run(*known);
-  } else {
-    is_whole = is_gone(run_file(results_, folder));
+    is_whole = !known && is_place_of_run(folder);  // a known one may have been away for a moment
   }
   settle(folder, is_whole ? stamp : "");
   transaction.commit();
@@ -233,7 +232,7 @@ bool Store::put_run_with_attempts(const RunRecord& run) {
   if (!gives_way(run)) return false;
   const int64_t id = put_run(run);
   const RunPaths paths(results_ / run.folder);
-  bool is_whole = true;
+  bool is_whole = !forget_attempts_if_one_is_gone(id, paths);
   for (const int attempt : attempts_with_folder(paths)) {
     is_whole &= sync_attempt(id, paths, attempt, run);
   }
@@ -447,6 +446,17 @@ void Store::forget_attempt(int64_t run, int attempt) {
     if (table != "job_tasks") sql("delete from " + table + kOfAttempt).run(run, attempt);
   }
   figures_.erase({run, attempt});
+}
+
+// Forgets all attempts of the run if one is no longer in its files, since the figures of an attempt
+// depend on earlier ones. Returns true if so. The run must then be read once more, because its
+// folder may have been away for a moment.
+bool Store::forget_attempts_if_one_is_gone(int64_t run, const RunPaths& paths) {
+  const auto known = sql("select attempt from attempts where run = ?").rows<int>(run);
+  const auto has_gone = [&](int attempt) { return is_gone(paths.launch_record(attempt)); };
+  if (std::ranges::none_of(known, has_gone)) return false;
+  for (const int attempt : known) forget_attempt(run, attempt);
+  return true;
 }
 
 // The run may come back: its folder was only moved away. Its jobs are read again then.

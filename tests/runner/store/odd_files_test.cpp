@@ -143,6 +143,23 @@ TEST_CASE_METHOD(StoreTest, "a new attempt with the number of a deleted one take
   CHECK(store.newest_steps(run, 1, 0, 9).size() == 2);
 }
 
+TEST_CASE_METHOD(StoreTest, "a run whose attempts were deleted was still shown as finished") {
+  plan_two(store);
+  std::filesystem::remove_all(results / "runs/lab/one/attempt-1");
+  if (GENERATE(false, true)) overwrite(results / "runs/lab/one/attempt-1", "no folder");
+  store.sync();
+  CHECK(described(store) == rebuilt(results));
+  CHECK(described(store).front() == "one: runs/lab/one, planned, 0");
+}
+
+TEST_CASE_METHOD(StoreTest, "a run whose run.json was deleted was still shown") {
+  plan_two(store);
+  std::filesystem::remove(results / "runs/lab/one/run.json");
+  store.sync();
+  CHECK(described(store) == rebuilt(results));
+  CHECK(described(store) == std::vector{kTwo[1]});
+}
+
 TEST_CASE_METHOD(StoreTest, "a run that takes the number of a pruned one gets this number") {
   plan_two(store);
   const path older = results.write("older", text_of(results.database()));
