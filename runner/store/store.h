@@ -287,7 +287,7 @@ class Store {
   int64_t free_number(const std::string& table, int64_t wanted) const;
   bool sync_attempt(int64_t run, const RunPaths& paths, int attempt, const RunRecord& record);
   bool read_events(int64_t run, const RunPaths& paths, int attempt, int ranks);
-  bool all_ranks_finished(int64_t run, int attempt) const;
+  bool all_ranks_finished(int64_t run, int attempt, int ranks) const;
   void settle_figures(int64_t run, int attempt);
   void settle_status(int64_t run, const RunPaths& paths);
   void forget_run(int64_t run);

@@ -322,9 +322,10 @@ bool Store::sync_attempt(int64_t run, const RunPaths& paths, int attempt, const 
                               verdict->ended_unix_ms)
                       : Ended(RunStatus::kRunning, "", -1, std::nullopt);
   if (verdict && known == now) return true;
-  read_events(run, paths, attempt, static_cast<int>(record.spec.strategy.ranks));
-  const bool is_whole =
-      verdict && (verdict->status != RunStatus::kFinished || all_ranks_finished(run, attempt));
+  const int ranks = static_cast<int>(record.spec.strategy.ranks);
+  read_events(run, paths, attempt, ranks);
+  const bool is_whole = verdict && (verdict->status != RunStatus::kFinished ||
+                                    all_ranks_finished(run, attempt, ranks));
   if (verdict && !is_whole) {
     std::get<0>(now) = RunStatus::kFailed;
     std::get<1>(now) = "finished, but the events of its ranks are no longer whole";
@@ -338,11 +339,15 @@ bool Store::sync_attempt(int64_t run, const RunPaths& paths, int attempt, const 
   return is_whole;
 }
 
-// False if the events of a rank that reported anything do not reach its last step.
-bool Store::all_ranks_finished(int64_t run, int attempt) const {
-  return !sql("select 1 from ranks" + kOfAttempt +
-              " and (end_kind is not 'run_finished' or reason <> '')")
-              .value<int>(run, attempt);
+// False if a rank reported anything, and the events of one of `ranks` do not reach its last step.
+bool Store::all_ranks_finished(int64_t run, int attempt, int ranks) const {
+  const auto [reported, finished] =
+      sql("select count(*), count(*) filter (where end_kind = 'run_finished' and reason = '') "
+          "from ranks" +
+          kOfAttempt)
+          .value<int, int>(run, attempt)
+          .value();
+  return reported == 0 || (reported == finished && finished == ranks);
 }
 
 // Returns false if no rank has written since the last call.

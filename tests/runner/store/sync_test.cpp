@@ -139,7 +139,7 @@ TEST_CASE("a run whose events were cut after its verdict is not finished") {
   Results results;
   const path events = results.paths(results.runs[0]).events(1, 1);
   const std::string text = read_input_file(events, 99'999);
-  std::filesystem::resize_file(events, text.size() - 10);
+  std::filesystem::resize_file(events, GENERATE_COPY(text.size() - 10, size_t{0}));
   std::filesystem::remove(results.folder.database());
   results.store.sync();
   const RunRecord run = results.store.run(results.runs[0].id).value();
