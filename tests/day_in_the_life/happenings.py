@@ -119,7 +119,19 @@ class Happenings:
                 edited.write(before)
                 edited.truncate()
             os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
-        return self._last(fault, put_back, may_undo=self._attempts_end())
+
+        have_ended = self._attempts_end()
+        is_whole = False
+
+        def may_put_back():
+            nonlocal is_whole
+            if have_ended():
+                return True
+            if not is_whole:  # a call that plans judges attempts, and refuses a file cut short
+                self.workplace.save_tokens(EDITED, EDITION)
+                is_whole = True
+            return False
+        return self._last(fault, put_back, may_undo=may_put_back)
 
     def _attempts_end(self):
         """Returns a function whose first call notes the open attempts. It returns true when all of
