@@ -13,6 +13,9 @@ from tests.hostile import odd, oracle, sandbox, snapshot
 from tests.hostile.mounts import Mounts
 from tests.hostile.sandbox import Ended
 
+# Names of an index, and of the target of a user's link to it.
+INDEX = ("results.sqlite*", "target.sqlite*")
+
 
 @dataclasses.dataclass(frozen=True)
 class Programs:
@@ -115,8 +118,8 @@ class Case:
         afterwards. A command may also update the index of its results folders."""
         words = [os.fsdecode(word) for word in arguments]
         folders = [after for word, after in zip(words, words[1:]) if word == "--results"]
-        indices = [os.path.relpath(self.work / folder, self.work) + "/*results.sqlite*"
-                   for folder in folders or ["results"]]
+        indices = [os.path.relpath(self.work / folder / name, self.work)
+                   for folder in folders or ["results"] for name in INDEX]
         return self.run([self.programs.runner, *arguments], may_change=(*may_change, *indices),
                         **options)
 

@@ -24,6 +24,8 @@ def attack(case: Case) -> None:
     for command in case.random.sample(
         [report, others, merge, merge_into_my_own, prune, export, run_again], 2):
         command(case, results)
+    if "foreign" in case.notes:
+        check_foreign(case, database)
 
 
 def connect(database: pathlib.Path) -> sqlite3.Connection:
@@ -124,18 +126,26 @@ def replace(case: Case, database: pathlib.Path) -> None:
                                "read-only", "pipe"])
     case.note(what)
     if what == "symlink":
-        shutil.move(database, database.parent / "my-results.sqlite")
-        return database.symlink_to("my-results.sqlite")
+        shutil.move(database, database.parent / "target.sqlite")
+        return database.symlink_to("target.sqlite")
     odd.put(database, what, odd.text(case.random).encode() * 100 if what == "text" else b"")
     if what == "dangling":
         database.unlink()
-        database.symlink_to(database.parent / "new-results.sqlite")
+        database.symlink_to(database.parent / "target.sqlite")
     elif what == "foreign":
         with sqlite3.connect(database) as connection:
             connection.execute("create table bookmarks (url text, runs integer)")
             connection.execute("insert into bookmarks values ('\x1b[2J', 1)")
         connection.close()
     return None
+
+
+def check_foreign(case: Case, database: pathlib.Path) -> None:
+    """Checks that another program's database stayed as it was."""
+    with connect(database) as connection:
+        if connection.execute("select * from bookmarks").fetchall() != [("\x1b[2J", 1)]:
+            case.fail("a foreign database was changed")
+    connection.close()
 
 
 def add_journal(case: Case, database: pathlib.Path) -> None:

@@ -5,9 +5,10 @@ import json
 import pathlib
 import shutil
 
-from tests.hostile import odd
+from tests.hostile import event_model, figures, odd
 from tests.hostile.case import Case
 from tests.hostile.kinds import databases
+from tests.hostile.kinds.events import STEPS
 
 NAMES = ("lists/*.json", "lists/*.json", "texts/*", "runs/*/*/run.json", "runs/*/*/run.json",
          "runs/*/*/attempt-*/launch.json", "runs/*/*/attempt-*/verdict.json",
@@ -30,8 +31,22 @@ def attack(case: Case) -> None:
     for words in case.random.sample([["report"], ["report", "--format", "csv", "--all"], ["status", "--all"],
                                      ["explain", "1"], ["logs", "one"], ["prune", "--dry-run"]], 3):
         case.fsdp_run(*words, "--results", "sweep/results", may_change=may_change)
+    check_finished(case, results, may_change)
     if case.random.random() < 0.4:
         case.random.choice([databases.prune, databases.run_again, databases.merge])(case, results)
+
+
+def check_finished(case: Case, results: pathlib.Path, may_change: tuple[str, ...]) -> None:
+    """Checks that the steps of each run that is shown as finished are those of its events."""
+    if not figures.check_results(case, results, may_change=may_change):
+        return
+    for row in figures.comparison(results):
+        if row["status"] != "finished":
+            continue
+        events = list((results / row["folder"] / f"attempt-{row['attempt']}").glob("events.*"))
+        is_whole = all(event_model.is_whole(file.read_bytes(), STEPS) for file in events)
+        if not is_whole or (row["steps"] or 0) != (STEPS if events else 0):
+            case.fail(f"{row['folder']} is shown as finished with {row['steps']} steps")
 
 
 def add_status_and_job(results: pathlib.Path) -> None:
