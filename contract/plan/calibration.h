@@ -16,7 +16,7 @@ namespace fsdp {
 inline constexpr double kShortestWork_ms = 1e-6;
 inline constexpr double kLongestWork_ms = 3.6e6;
 
-// A piece of work that was measured (see trainer/backend/work.h).
+// A piece of work that was measured (see trainer/kernels/work.h).
 struct WorkTime {
   std::string work;   // its name, such as "optimizer"
   int64_t rows = 1;   // of a module's batch

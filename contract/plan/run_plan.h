@@ -9,6 +9,7 @@
 
 #include "base/text/fields.h"
 #include "contract/record/memory_peak.h"
+#include "contract/record/step_account.h"
 #include "contract/spec/run_spec.h"
 
 // The request to `fsdp-train --plan` and its answer, a line of JSON each.
@@ -117,6 +118,7 @@ struct RunPlan {
   // The part of this time in which computation waits for collectives, copies or the host; null: not
   // calibrated.
   std::optional<double> communication_exposed_ms;
+  std::optional<TimeByPart> time_by_part;  // adds up to the step; null: not calibrated
   // FLOPs of the model (see contract/families/flops.h) per second, as a percentage of the device's
   // peak; null: the peak or the time is not known.
   std::optional<double> mfu_percent;
@@ -147,6 +149,7 @@ struct RunPlan {
     visit("checkpoint_bytes", self.checkpoint_bytes);
     visit("step_time_ms", self.step_time_ms);
     visit("communication_exposed_ms", self.communication_exposed_ms);
+    visit("time_by_part", self.time_by_part);
     visit("mfu_percent", self.mfu_percent);
     visit("hfu_percent", self.hfu_percent);
     visit("memory_limit_bytes", self.memory_limit_bytes);

@@ -10,6 +10,7 @@
 #include "base/system/unix_time.h"
 #include "base/text/fields.h"
 #include "contract/record/memory_peak.h"
+#include "contract/record/step_account.h"
 
 // Event: what a rank reports, one JSON object a line in its events file.
 namespace fsdp {
@@ -284,7 +285,7 @@ struct Event {
   int64_t time_unix_ms = 0;
   std::optional<int64_t> elapsed_ms{};  // since the rank's process was started
   std::variant<RunStarted, StepDone, EvaluationDone, CheckpointDone, DeviceSample, MemoryPeak,
-               CpuUse, RunFinished, RunFailed, RunInterrupted>
+               StepAccount, CpuUse, RunFinished, RunFailed, RunInterrupted>
       body;
 };
 

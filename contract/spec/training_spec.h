@@ -286,6 +286,7 @@ struct TrainSpec {
   int64_t seed = 1;
   bool deterministic = false;
   int64_t warmup_steps_excluded = 2;
+  int64_t account_steps = 3;
   OnNonFinite on_non_finite = OnNonFinite::kStop;
   bool report_gradient_norm = false;
 
@@ -313,6 +314,10 @@ struct TrainSpec {
     visit("warmup_steps_excluded", self.warmup_steps_excluded,
           "First steps that stay out of step-time statistics.", from_to(0, kMostSteps),
           Effect::kNotLosses);
+    visit("account_steps", self.account_steps,
+          "Steps after the warm-up whose time is split into parts, such as products, waits for "
+          "collectives and the optimizer; 0: none.",
+          from_to(0, 1000), Effect::kNotLosses);
     visit("on_non_finite", self.on_non_finite,
           "When the loss is NaN or infinite. stop: the run fails; skip: parameters and optimizer "
           "state stay as they are.");

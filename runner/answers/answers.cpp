@@ -5,6 +5,7 @@
 #include <map>
 
 #include "runner/answers/facts.h"
+#include "runner/answers/why.h"
 #include "runner/table/names.h"
 #include "runner/table/number_text.h"
 
@@ -69,51 +70,15 @@ std::string rows_that_fit_text(const MemoryFacts& facts) {
 
 // --- memory ---
 
-// "0.0074": GiB with two digits.
-std::string short_gibibytes(double bytes) {
-  constexpr double kTwoDigits = 10;
-  const double figure = bytes / kBytesPerGibibyte;
-  return figure < kTwoDigits ? fmt::format("{:.2g}", figure) : decimals(figure, 0);
-}
-
-// "weights and optimizer state"
-std::string parts_in_words(const std::vector<MemoryPart>& parts, std::string_view last) {
-  return fmt::format("{}", fmt::join(mapped(parts, [](auto part) { return name_of(part); }), last));
-}
-
-// "1/4 of weights, no optimizer state (on the host), 0.0074 more gathered weights"
-std::string difference_text(const MemoryDifference& difference) {
-  Texts texts;
-  for (const auto& [count, parts] : difference.divided) {
-    texts.push_back(fmt::format("1/{} of {}", count, parts_in_words(parts, " and ")));
-  }
-  if (!difference.absent.empty()) {
-    const bool is_on_host = difference.row->median.spec.strategy.offload != Offload::kNone;
-    texts.push_back(fmt::format("no {}{}", parts_in_words(difference.absent, " or "),
-                                is_on_host ? " (on the host)" : ""));
-  }
-  for (const auto& [part, bytes] : difference.changed) {
-    texts.push_back(fmt::format("{} {} {}", short_gibibytes(std::abs(bytes)),
-                                bytes < 0 ? "less" : "more", name_of(part)));
-  }
-  return joined_texts(texts, ", ");
-}
-
-// "at its peak, 1 GPU holds weights 0.024, activations 0.044 GiB. A rank differs in", and a line
-// for each difference: "4xFSDP: 1/4 of weights".
-Texts memory_differences(const MemoryFacts& facts) {
+// "4xFSDP against 1 GPU: +62 ms a step = ...", and a line for memory.
+Texts reasons(Rows rows) {
   constexpr size_t kMostShown = 4;
-  const auto alike = grouped(facts.differences, difference_text);
-  if (alike.empty()) return {};
-  const auto part_text = [](const auto& part) {
-    return fmt::format("{} {}", name_of(part.first), short_gibibytes(part.second));
-  };
-  Texts texts{fmt::format("at its peak, {} holds {} GiB. What differs on a rank of",
-                          quoted_if_unclear(facts.differences.front().row->baseline->name),
-                          fmt::join(mapped(facts.parts_of_baseline, part_text), ", "))};
-  for (const auto& [text, differences] : alike | std::views::take(kMostShown)) {
-    const SeriesRows rows = mapped(differences, &MemoryDifference::row);
-    texts.push_back(fmt::format("{}: {}", names_of(rows), text));
+  Texts texts;
+  for (const auto& [row, time, memory] : why_rows_differ(rows) | std::views::take(kMostShown)) {
+    std::string names = fmt::format("{} against {}: ", quoted_if_unclear(row->name),
+                                    quoted_if_unclear(row->baseline->name));
+    if (time) texts.push_back(std::exchange(names, "") + time_change_text(*time));
+    if (memory) texts.push_back(names + memory_change_text(*memory));
   }
   return texts;
 }
@@ -208,9 +173,9 @@ std::vector<Answer> answers_for(Rows rows) {
   std::vector<Answer> answers;
   for (const std::string& text : largest_values(memory)) answers.push_back({"Fits", text});
   answers.push_back({"Fits", rows_that_fit_text(memory)});
-  for (const std::string& text : memory_differences(memory)) answers.push_back({"Memory", text});
-  if (memory.differences.empty()) answers.push_back({"Memory", least_memory(memory)});
+  answers.push_back({"Memory", least_memory(memory)});
   answers.push_back({"Speed", speed_answer(speed_facts(rows))});
+  for (const std::string& text : reasons(rows)) answers.push_back({"Why", text});
   answers.push_back({"Loss", loss_answer(loss_facts(rows), rows)});
   std::erase_if(answers, [](const Answer& answer) { return answer.text.empty(); });
   return answers;

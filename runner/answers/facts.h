@@ -16,31 +16,6 @@ namespace fsdp {
 
 // --- memory ---
 
-// Uses of memory that a reader tells apart.
-enum class MemoryPart {
-  kWeights,
-  kGathered,   // whole weights of a unit, of ranks that keep shards
-  kConverted,  // whole weights in another dtype, of ranks that keep whole weights
-  kGradients,
-  kOptimizerState,
-  kActivations,
-  kOther
-};
-constexpr auto enum_names(MemoryPart) {
-  return std::array{"weights"sv,   "gathered weights"sv, "converted weights"sv,
-                    "gradients"sv, "optimizer state"sv,  "activations"sv,
-                    "other"sv};
-}
-using MemoryParts = std::vector<std::pair<MemoryPart, double>>;  // with bytes
-
-// The parts of a row's memory that differ from the baseline's, at the peaks of both rows.
-struct MemoryDifference {
-  const Series* row = nullptr;
-  std::vector<std::pair<int64_t, std::vector<MemoryPart>>> divided{};  // 4: a rank keeps 1/4
-  std::vector<MemoryPart> absent{};
-  MemoryParts changed{};  // with the bytes that the row has more; negative: less
-};
-
 // Rows with a doubled key are only in `doubled`.
 struct MemoryFacts {
   std::vector<DoublingResult> doubled{};
@@ -50,13 +25,14 @@ struct MemoryFacts {
   SeriesRows unknown{};                          // no run finished or ran out of memory
   std::optional<double> exceeded_limit_bytes{};  // of all rows without room; nullopt: they differ
   SeriesRows measured{};                         // rows that fit, with a known peak
-  SeriesRows least{};               // those with the least memory, within 1 %; of all if they tie
-  MemoryParts parts_of_baseline{};  // the largest first; empty if there are no differences
-  std::vector<MemoryDifference> differences{};  // of rows with recorded uses of memory
+  SeriesRows least{};  // those with the least memory, within 1 %; of all if they tie
 };
 MemoryFacts memory_facts(Rows rows);
 
 double allocated_bytes(const Series* row);
+// True if two figures of memory are equal within 1 %. Between repeats, only the memory that
+// libraries request differs.
+bool is_equal_memory(double one, double other);
 
 // --- speed ---
 

@@ -7,8 +7,10 @@
 
 #include "base/text/utf8.h"
 #include "contract/spec/run_spec_yaml.h"
+#include "runner/answers/why.h"
 #include "runner/commands/console.h"
 #include "runner/commands/options.h"
+#include "runner/plan/key_shares.h"
 #include "runner/plan/plan_report.h"
 #include "runner/plan/planner.h"
 #include "runner/plan/suggestions.h"
@@ -26,6 +28,7 @@ struct PlanArguments : TrainerQuestion {
   std::string ranks;
   std::string largest;
   bool suggest = false;
+  bool why = false;
   std::optional<double> price;  // of an hour of a GPU, or of a rank on the CPU
   Output<PlanFormat> output;
 };
@@ -134,6 +137,29 @@ void add_costs(PlanReport& report, double price, const std::vector<int64_t>& rep
       fmt::format("--price does not know, for each run, {}.", fmt::join(missing, ", and ")));
 }
 
+// Says why each planned row differs from the first one.
+std::vector<std::string> reasons(const std::vector<PlannedRow>& rows, ExperimentPlans& plans) {
+  std::vector<std::string> texts;
+  const auto first = std::ranges::find_if(rows, [](auto& row) { return row.plan.has_value(); });
+  for (auto row = first; row != rows.end(); ++row) {
+    if (row == first || !row->plan) continue;
+    const Explained own = explained(row->spec, *row->plan);
+    const Explained baseline = explained(first->spec, *first->plan);
+    std::vector<std::string> parts;
+    if (const auto time = time_change(own, baseline)) parts.push_back(time_change_text(*time));
+    if (const auto memory = memory_change(own, baseline)) {
+      parts.push_back(memory_change_text(*memory));
+    }
+    const auto shares = key_shares(plans, row->spec, first->spec);
+    parts.push_back(shares ? key_shares_text(*shares)
+                           : "the keys that differ cannot be changed one at a time");
+    std::erase(parts, "");
+    texts.push_back(visible_line(
+        fmt::format("Why: {} against {}: {}.", row->point, first->point, fmt::join(parts, "; "))));
+  }
+  return texts;
+}
+
 ExitCode plan(const PlanArguments& arguments) {
   const PlanFormat format = arguments.output.format();
   if (!arguments.largest.empty() && !is_integer_key(arguments.largest)) {
@@ -190,6 +216,8 @@ ExitCode plan(const PlanArguments& arguments) {
     }
   }
   std::ranges::move(legend_of(changes), std::back_inserter(report.remarks));
+  if (arguments.why)
+    std::ranges::move(reasons(report.rows, plans), std::back_inserter(report.remarks));
   if (arguments.price) add_costs(report, *arguments.price, repeats);
   if (format == PlanFormat::kJson || format == PlanFormat::kHtml) {
     for (PlannedRow& row : report.rows) {
@@ -225,6 +253,8 @@ CommandFunction add_plan_command(CLI::App& command) {
   auto* suggest =
       command.add_flag("--suggest", arguments->suggest,
                        "Show the fastest setting that fits, and what each change saves and costs");
+  command.add_flag("--why", arguments->why,
+                   "Say why each row takes more or less memory and time than the first one");
   add_option(command, "--price N", arguments->price,
              "Price of an hour of a GPU, in any currency: adds what each run and all runs cost")
       ->check(number_within(0, kMostPrice, "from 0 to 1000000000"));

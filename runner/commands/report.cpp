@@ -49,10 +49,13 @@ void read_losses(std::vector<ComparisonRow>& rows, const Store& store) {
 // Reads the uses of memory at the peaks of finished runs.
 void read_memory_uses(std::vector<ComparisonRow>& rows, const Store& store) {
   for (ComparisonRow& row : rows) {
-    if (row.status != RunStatus::kFinished || row.spec.device != DeviceKind::kCpu) continue;
+    if (row.status != RunStatus::kFinished) continue;
     const auto peak = store.memory_peak(row.run, static_cast<int>(*row.attempt));
+    // A GPU's allocator rounds sizes up.
     const bool is_of_row =
-        peak && peak->memory_allocated_bytes_max == row.memory_allocated_bytes_max;
+        peak && (row.spec.device == DeviceKind::kCuda
+                     ? peak->memory_allocated_bytes_max <= row.memory_allocated_bytes_max
+                     : peak->memory_allocated_bytes_max == row.memory_allocated_bytes_max);
     if (is_of_row) row.memory_by_use = peak->by_use;
   }
 }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <set>
 #include <type_traits>
 
@@ -40,6 +41,11 @@ void add_where_known(std::optional<double>& sum, std::optional<double> term) {
 std::optional<double> peak_tflops(const std::string& device_name, std::optional<Dtype> compute) {
   const DeviceModel* device = device_table().device_of(device_name);
   return device && compute ? device->peak_tflops(*compute) : std::nullopt;
+}
+
+// Returns the time of a step without waits for other ranks.
+double work_ms(const StepAccount& account) {
+  return account.step_time_ms - account.parts[TimePart::kSlowerRanks];
 }
 
 constexpr double kRecentStepWeight = 0.2;
@@ -230,6 +236,7 @@ AttemptSummary AttemptReports::summary(bool has_ended) const {
   summarise_ranks(summary, has_ended);
   summarise_devices(summary);
   summarise_cpu_use(summary);
+  summarise_accounts(summary);
   if (!checkpoint_times_ms_.empty()) {
     summary.checkpoint_write_time_ms_median = median(checkpoint_times_ms_);
   }
@@ -336,6 +343,49 @@ constexpr double kLeastMeasuredTimeMs = 500;
 
 // Ranks may share CPUs. Other processes had the busy time of a rank's CPUs, less the time of all
 // ranks on these CPUs.
+void AttemptReports::take(int64_t rank, int64_t, const StepAccount& account) {
+  at(rank).accounts.emplace(account.step, account);
+}
+
+std::vector<std::pair<int64_t, StepAccount>> AttemptReports::accounts_of(const Step& step) const {
+  std::vector<std::pair<int64_t, StepAccount>> accounts;
+  if (step.is_suspended) return accounts;
+  for (int64_t rank = 0; rank < attempt_.ranks; ++rank) {
+    const auto& own = ranks_[static_cast<size_t>(rank)].accounts;
+    const auto found = own.find(step.step);
+    if (found == own.end()) return {};
+    accounts.emplace_back(rank, found->second);
+  }
+  std::ranges::stable_sort(accounts, std::greater(), [](auto& of) { return work_ms(of.second); });
+  return accounts;
+}
+
+// A whole step is taken, not means of several, because its parts add up.
+void AttemptReports::summarise_accounts(AttemptSummary& summary) const {
+  std::vector<std::vector<std::pair<int64_t, StepAccount>>> steps;
+  for (const Step& step : steps_) {
+    if (auto accounts = accounts_of(step); !accounts.empty()) steps.push_back(std::move(accounts));
+  }
+  if (steps.empty()) return;
+  const auto middle = steps.begin() + (std::ssize(steps) - 1) / 2;
+  std::ranges::nth_element(steps, middle, {},
+                           [](auto& of) { return of.front().second.step_time_ms; });
+  const auto& [rank, account] = middle->front();
+  for (size_t i = 0; i < kTimeParts; ++i) {
+    summary.time_by_part[i] = account.parts.milliseconds[i];
+  }
+  summary.exposed_all_gather_ms =
+      account.parts[TimePart::kAllGatherForward] + account.parts[TimePart::kAllGatherBackward];
+  summary.hidden_communication_ms = account.hidden_communication_ms;
+  summary.account_rank = rank;
+  if (middle->size() == 1) return;
+  std::vector<double> others;
+  for (const auto& [other, of_other] : std::span(*middle).subspan(1)) {
+    others.push_back(work_ms(of_other));
+  }
+  summary.slowest_rank_extra_ms = work_ms(account) - median(std::move(others));
+}
+
 void AttemptReports::summarise_cpu_use(AttemptSummary& summary) const {
   std::map<std::pair<std::string, std::string>, double> own_time_ms;  // by host and CPUs
   for (const Rank& rank : ranks_) {

@@ -89,6 +89,7 @@ class AttemptReports {
     std::vector<double> step_times_ms;  // without those of suspended steps
     RankSummary largest;                // only memory figures: the largest of any step
     std::optional<CpuUse> cpu_use;
+    std::map<int64_t, StepAccount> accounts;  // by step
   };
   // One step, over all ranks that have reported it so far.
   struct Step {
@@ -120,6 +121,7 @@ class AttemptReports {
   void take(int64_t rank, int64_t, const CheckpointDone& checkpoint);
   void take(int64_t, int64_t time_unix_ms, const DeviceSample& sample);
   void take(int64_t, int64_t, const MemoryPeak&) {}
+  void take(int64_t rank, int64_t, const StepAccount& account);
   void take(int64_t rank, int64_t, const CpuUse& use) { at(rank).cpu_use = use; }
   void take(int64_t rank, int64_t, const RunFinished& finished);
   void take(int64_t rank, int64_t, const RunFailed& failed);
@@ -134,6 +136,10 @@ class AttemptReports {
   void summarise_ranks(AttemptSummary& summary, bool has_ended) const;
   void summarise_devices(AttemptSummary& summary) const;
   void summarise_cpu_use(AttemptSummary& summary) const;
+  void summarise_accounts(AttemptSummary& summary) const;
+  // Returns the ranks' accounts of a step, from the rank that worked longest. Empty if a rank has
+  // none, or was suspended in the step.
+  std::vector<std::pair<int64_t, StepAccount>> accounts_of(const Step& step) const;
 
   Attempt attempt_;
   std::vector<RankState> states_;  // by rank

@@ -241,6 +241,7 @@ struct ComparisonRow : AttemptSummary {
     visit_memory(self, visit);
     visit_speed_and_cost(self, visit);
     visit_utilization(self, visit);
+    visit_account(self, visit);
     visit("resumed_from_step", self.resumed_from_step,
           "Step of the checkpoint that the attempt went on from; 0: none.");
     visit("steps_planned", self.steps_planned, "Optimizer steps of the whole run.");

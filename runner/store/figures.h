@@ -1,7 +1,10 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
+
+#include "contract/record/step_account.h"
 
 // The figures of attempts and ranks, and their descriptions for readers.
 namespace fsdp {
@@ -17,6 +20,26 @@ struct Meaning {
   Better better = Better::kNeither;
   Shown shown = Shown::kAlways;  // among the usual columns
 };
+
+// What each part of a step's time is, for readers.
+inline constexpr std::array<const char*, kTimeParts> kTimePartSentences{
+    "Matrix products with weights in forward.",
+    "Matrix products with weights in backward, those of recomputation too.",
+    "Attention in forward.",
+    "Attention in backward.",
+    "What else modules compute in forward.",
+    "What else modules compute in backward.",
+    "Waits for whole parameters in forward, beside which nothing is computed.",
+    "Waits for whole parameters in backward, beside which nothing is computed.",
+    "Waits for shards of gradients, beside which nothing is computed.",
+    "Waits for sums over ranks, beside which nothing is computed.",
+    "The part of all these waits in which another rank had not come yet.",
+    "Copies between a GPU and the host, and waits for them.",
+    "Conversions of parameters and gradients, and sums of gradients over micro-batches.",
+    "The optimizer's step, and waits for it.",
+    "Norms of gradients.",
+    "Reading tokens.",
+    "All the rest of the step."};
 
 // A step takes as long as its slowest rank. Medians and quartiles (linear interpolation between
 // neighbours) cover the steps that every rank did, without the first `warmup_steps_excluded`. If no
@@ -67,6 +90,13 @@ struct AttemptSummary {
   std::optional<double> model_tflops_per_second_per_rank;
   std::optional<double> mfu_percent;
   std::optional<double> hfu_percent;
+  // The account of one step and rank: of the accounted steps the one of median time, and of its
+  // ranks the one that the others waited for.
+  std::array<std::optional<double>, kTimeParts> time_by_part;
+  std::optional<double> exposed_all_gather_ms;
+  std::optional<double> hidden_communication_ms;
+  std::optional<int64_t> account_rank;
+  std::optional<double> slowest_rank_extra_ms;
 
   template <typename Self, typename Visitor>
   static void visit_memory(Self& self, Visitor& visit) {
@@ -187,11 +217,31 @@ struct AttemptSummary {
   }
 
   template <typename Self, typename Visitor>
+  static void visit_account(Self& self, Visitor& visit) {
+    for (size_t i = 0; i < kTimeParts; ++i) {
+      visit(TimeByPart::field(i), self.time_by_part[i],
+            Meaning{kTimePartSentences[i], "", Better::kLess});
+    }
+    visit("exposed_all_gather_ms", self.exposed_all_gather_ms,
+          "Waits for whole parameters, beside which nothing is computed; forward and backward.", "",
+          Better::kLess);
+    visit("hidden_communication_ms", self.hidden_communication_ms,
+          "Time of the accounted step in which collectives were under way beside computation.");
+    visit("account_rank", self.account_rank,
+          "The rank whose step these parts add up to: the one that the others waited for.");
+    visit("slowest_rank_extra_ms", self.slowest_rank_extra_ms,
+          "How much longer this rank works in a step than the median of the others, without waits "
+          "for other ranks.",
+          "", Better::kLess);
+  }
+
+  template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
     visit_memory(self, visit);
     visit_speed_and_cost(self, visit);
     visit_outcome(self, visit);
     visit_utilization(self, visit);
+    visit_account(self, visit);
   }
 };
 

@@ -45,6 +45,8 @@ template <>
 inline constexpr EventTable event_table<CpuUse>{"cpu_uses", "sequence"};
 template <>
 inline constexpr EventTable event_table<MemoryPeak>{"memory_peaks", "sequence"};
+template <>
+inline constexpr EventTable event_table<StepAccount>{"step_accounts", "step"};
 
 // Calls visit(std::type_identity<Body>()) for each Body with a table.
 template <typename Visit>
@@ -55,6 +57,7 @@ void visit_event_tables(Visit&& visit) {
   visit(std::type_identity<DeviceSample>());
   visit(std::type_identity<CpuUse>());
   visit(std::type_identity<MemoryPeak>());
+  visit(std::type_identity<StepAccount>());
 }
 
 }  // namespace fsdp

@@ -40,8 +40,8 @@ std::string step_line(const std::string& member, const std::string& replacement)
 }
 
 TEMPLATE_TEST_CASE("an event that is written is read as it was", "", RunStarted, StepDone,
-                   EvaluationDone, CheckpointDone, DeviceSample, MemoryPeak, CpuUse, RunFinished,
-                   RunFailed, RunInterrupted) {
+                   EvaluationDone, CheckpointDone, DeviceSample, MemoryPeak, StepAccount, CpuUse,
+                   RunFinished, RunFailed, RunInterrupted) {
   for (const auto& body : {filled<TestType>(), TestType{}}) {
     const std::string line = to_json_line(
         {.version = 1, .sequence = 7, .time_unix_ms = 1'795'255'000'123, .body = body});

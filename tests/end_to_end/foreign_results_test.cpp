@@ -18,6 +18,7 @@ const std::vector<std::vector<std::string>> kReaders{{"report"},
                                                      {"logs", "one"},
                                                      {"explain", "one"},
                                                      {"diff", "one", "two"},
+                                                     {"why", "one", "two"},
                                                      {"export", "--to", "exported"},
                                                      {"prune", "--not-current", "--yes"},
                                                      {"cancel", "one"}};

@@ -101,6 +101,7 @@ TEST_CASE("text of a stranger's database reaches no terminal raw, and forges no 
       {"explain", "1", "--trainer", STUB_TRAINER_PROGRAM},
       {"explain", "3", "--trainer", STUB_TRAINER_PROGRAM},
       {"diff", "1", "2"},
+      {"why", "1", "2", "--trainer", STUB_TRAINER_PROGRAM},
       {"logs", "1"},
       {"prune", "--dry-run"},
       {"cancel"},

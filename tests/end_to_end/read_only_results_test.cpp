@@ -17,6 +17,7 @@ const std::vector<std::vector<std::string>> kReaders{
     {"status"},
     {"explain", "first", "--trainer", STUB_TRAINER_PROGRAM},
     {"diff", "first", "second"},
+    {"why", "first", "second", "--trainer", STUB_TRAINER_PROGRAM},
     {"logs", "first"},
     {"export", "--to", "exported"}};
 

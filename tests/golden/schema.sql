@@ -167,6 +167,27 @@ create table summaries (
   model_tflops_per_second_per_rank real,
   mfu_percent real,
   hfu_percent real,
+  products_forward_ms real,
+  products_backward_ms real,
+  attention_forward_ms real,
+  attention_backward_ms real,
+  kernels_forward_ms real,
+  kernels_backward_ms real,
+  exposed_all_gather_forward_ms real,
+  exposed_all_gather_backward_ms real,
+  exposed_reduce_scatter_ms real,
+  exposed_all_reduce_ms real,
+  slower_ranks_ms real,
+  copies_ms real,
+  conversion_ms real,
+  optimizer_ms real,
+  clipping_ms real,
+  data_ms real,
+  other_work_ms real,
+  exposed_all_gather_ms real,
+  hidden_communication_ms real,
+  account_rank integer,
+  slowest_rank_extra_ms real,
   primary key (run, attempt),
   foreign key (run, attempt) references attempts (run, attempt)
 ) without rowid;
@@ -286,6 +307,35 @@ create table memory_peaks (
   primary key (run, attempt, rank, sequence),
   foreign key (run, attempt, rank) references ranks (run, attempt, rank)
 ) without rowid;
+create table step_accounts (
+  run integer not null,
+  attempt integer not null,
+  rank integer not null,
+  sequence integer not null,
+  time_unix_ms integer not null,
+  step integer not null,
+  step_time_ms real not null,
+  hidden_communication_ms real not null,
+  products_forward_ms real not null,
+  products_backward_ms real not null,
+  attention_forward_ms real not null,
+  attention_backward_ms real not null,
+  kernels_forward_ms real not null,
+  kernels_backward_ms real not null,
+  exposed_all_gather_forward_ms real not null,
+  exposed_all_gather_backward_ms real not null,
+  exposed_reduce_scatter_ms real not null,
+  exposed_all_reduce_ms real not null,
+  slower_ranks_ms real not null,
+  copies_ms real not null,
+  conversion_ms real not null,
+  optimizer_ms real not null,
+  clipping_ms real not null,
+  data_ms real not null,
+  other_work_ms real not null,
+  primary key (run, attempt, rank, step),
+  foreign key (run, attempt, rank) references ranks (run, attempt, rank)
+) without rowid;
 create table jobs (
   id integer not null,
   experiment text not null,
@@ -341,7 +391,7 @@ select r.experiment, e.source, r.id as run, substr(r.hash, 1, 8) as hash8, r.pos
   a.step_time_ms_predicted,
   (select coalesce(sum(skipped_lines), 0) from ranks where run = a.run and attempt = a.attempt)
     as skipped_lines,
-  s.memory_allocated_bytes_max, s.memory_allocated_bytes_min, s.memory_reserved_bytes_max, s.memory_reserved_bytes_min, s.memory_allocated_bytes_forward_max, s.memory_allocated_bytes_forward_min, s.memory_reserved_bytes_forward_max, s.step_time_ms_median, s.step_time_ms_p25, s.step_time_ms_p75, s.communication_time_ms_median, s.steps_per_second, s.micro_batches_per_second, s.tokens_per_second, s.tokens_per_second_per_rank, s.unpadded_tokens_per_second, s.trained_tokens_per_second, s.total_time_ms, s.start_up_time_ms, s.gpu_utilization_percent_mean, s.cpu_utilization_percent_mean, s.cpu_time_others_percent, s.run_queue_wait_percent, s.energy_joules, s.steps, s.loss_first, s.loss_last, s.skipped_steps, s.non_finite_steps, s.validation_loss_first, s.validation_loss_last, s.validation_loss_best, s.token_accuracy_last, s.checkpoint_write_time_ms_median, s.model_tflops_per_second_per_rank, s.mfu_percent, s.hfu_percent
+  s.memory_allocated_bytes_max, s.memory_allocated_bytes_min, s.memory_reserved_bytes_max, s.memory_reserved_bytes_min, s.memory_allocated_bytes_forward_max, s.memory_allocated_bytes_forward_min, s.memory_reserved_bytes_forward_max, s.step_time_ms_median, s.step_time_ms_p25, s.step_time_ms_p75, s.communication_time_ms_median, s.steps_per_second, s.micro_batches_per_second, s.tokens_per_second, s.tokens_per_second_per_rank, s.unpadded_tokens_per_second, s.trained_tokens_per_second, s.total_time_ms, s.start_up_time_ms, s.gpu_utilization_percent_mean, s.cpu_utilization_percent_mean, s.cpu_time_others_percent, s.run_queue_wait_percent, s.energy_joules, s.steps, s.loss_first, s.loss_last, s.skipped_steps, s.non_finite_steps, s.validation_loss_first, s.validation_loss_last, s.validation_loss_best, s.token_accuracy_last, s.checkpoint_write_time_ms_median, s.model_tflops_per_second_per_rank, s.mfu_percent, s.hfu_percent, s.products_forward_ms, s.products_backward_ms, s.attention_forward_ms, s.attention_backward_ms, s.kernels_forward_ms, s.kernels_backward_ms, s.exposed_all_gather_forward_ms, s.exposed_all_gather_backward_ms, s.exposed_reduce_scatter_ms, s.exposed_all_reduce_ms, s.slower_ranks_ms, s.copies_ms, s.conversion_ms, s.optimizer_ms, s.clipping_ms, s.data_ms, s.other_work_ms, s.exposed_all_gather_ms, s.hidden_communication_ms, s.account_rank, s.slowest_rank_extra_ms
 from runs r
 join experiments e on e.name = r.experiment
 left join attempts a on a.run = r.id

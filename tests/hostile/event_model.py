@@ -3,6 +3,11 @@
 import json
 import math
 
+MS_BY_PART = tuple(f"{part}_ms" for part in (
+    "products_forward", "products_backward", "attention_forward", "attention_backward",
+    "kernels_forward", "kernels_backward", "exposed_all_gather_forward",
+    "exposed_all_gather_backward", "exposed_reduce_scatter", "exposed_all_reduce", "slower_ranks",
+    "copies", "conversion", "optimizer", "clipping", "data", "other_work"))
 BYTES_BY_USE = ("parameters_bytes", "whole_bytes", "gradients_bytes", "optimizer_state_bytes",
                 "attention_bytes", "mlp_bytes", "hidden_bytes", "head_bytes",
                 "activation_gradients_bytes", "batch_bytes", "other_bytes")
@@ -13,7 +18,7 @@ INTEGERS = {"version", "sequence", "time_unix_ms", "step", "steps", "rank", "wor
             "memory_allocated_bytes_max", "memory_reserved_bytes_max", "size_bytes", "exit_code",
             *BYTES_BY_USE, "cpu_count"}
 REALS = {"step_time_ms", "learning_rate", "evaluation_time_ms", "write_time_ms", "token_accuracy",
-         "measured_time_ms", "cpu_time_ms"}
+         "measured_time_ms", "cpu_time_ms", "hidden_communication_ms", *MS_BY_PART}
 OPTIONAL_REALS = {"loss", "gradient_norm", "gradient_scale", "communication_time_ms",
                   "power_limit_watts", "sm_clock_mhz_max", "model_flops", "hardware_flops",
                   "cpus_busy_time_ms", "run_queue_wait_time_ms"}
@@ -21,7 +26,7 @@ OPTIONAL_INTEGERS = {"device_memory_bytes", "memory_host_bytes_max", "other_proc
                      "trained_parameter_count", "unit"}
 FLAGS = {"non_finite", "skipped", "suspended"}
 KINDS = {"run_started", "step", "evaluation", "checkpoint", "device_sample", "run_finished",
-         "run_failed", "run_interrupted", "memory_peak", "cpu_use"}
+         "run_failed", "run_interrupted", "memory_peak", "cpu_use", "step_account"}
 # These members must be there. A missing one would be read as a measured 0.
 REQUIRED = {
     "step": ("step", "step_time_ms", "tokens", "unpadded_tokens", "label_count",
@@ -33,6 +38,7 @@ REQUIRED = {
     "run_finished": ("steps",),
     "memory_peak": ("step", "memory_allocated_bytes_max", *BYTES_BY_USE),
     "cpu_use": ("cpu_count", "measured_time_ms", "cpu_time_ms"),
+    "step_account": ("step", "step_time_ms", "hidden_communication_ms", *MS_BY_PART),
 }
 TEXTS = {"kind", "host", "device", "device_name", "warning", "torch_version", "cuda_version",
          "nccl_version", "driver_version", "compute_capability", "gpu", "allocator_settings",

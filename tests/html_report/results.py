@@ -74,7 +74,9 @@ def make_up_what_the_stub_does_not_measure(database):
         database.execute(
             """update summaries set step_time_ms_median = ?, step_time_ms_p25 = ?,
                  step_time_ms_p75 = ?, tokens_per_second = ?, unpadded_tokens_per_second = ?,
-                 communication_time_ms_median = ?, energy_joules = ? where run = ? and step_time_ms_median is not null""",
+                 communication_time_ms_median = ?, energy_joules = ?, account_rank = 1,
+                 products_forward_ms = 20, products_backward_ms = 40, exposed_all_gather_backward_ms = 7,
+                 slower_ranks_ms = run, optimizer_ms = 4, clipping_ms = 1, hidden_communication_ms = 9 where run = ? and step_time_ms_median is not null""",
             (120 * wave[0], 110 * wave[0], 140 * wave[0], 3000 * wave[1] * batch,
              3000 * wave[1] * batch, 30 * wave[2], 5000 * wave[3], run))
         database.execute("update runs set spec = json_set(spec, '$.device', 'cuda') where id = ?", (run,))

@@ -88,6 +88,17 @@ def test_step_time_with_quartiles_beside_communication(page, results):
         assert span == pytest.approx([row["step_time_ms_p25"], row["step_time_ms_p75"]], abs=pixel)
 
 
+def test_parts_of_a_step_add_up(page, results):
+    rows = results.rows("select point, run from comparison where account_rank is not null")
+    drawn, (pixel, _) = bars(page, "time_parts"), drawn_size(page, "time_parts")
+    assert row_labels(page, "time_parts") == [row["point"] for row in rows]
+    for layer, end in ("products", 60), ("all-gathers", 67):
+        assert_ends(drawn[layer], [end] * len(rows), pixel)
+    assert_ends(drawn["slower ranks"], [67 + row["run"] for row in rows], pixel)
+    assert_ends(drawn["optimizer"], [72 + row["run"] for row in rows], pixel)
+    assert "other work" not in drawn
+
+
 def test_figures_against_the_doubled_key_with_out_of_memory_marked(page, results):
     for figure, column, scale in [("throughput", "tokens_per_second", 1),
                                   ("doubling_step_time", "step_time_ms_median", 1),

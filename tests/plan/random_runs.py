@@ -138,7 +138,7 @@ def random_spec(draw: random.Random, articles: Path) -> dict:
         "activation_checkpointing": draw.choice(
             [{}, {"every": 1}, {"every": 2}, {"every": 1, "what": "mlp"}, {"every": 1, "what": "attention"}]),
         "optimizer": chosen_optimizer,
-        "train": {"steps": draw.randint(2, 3), "seed": draw.randint(0, 100),
+        "train": {"steps": draw.randint(2, 3), "warmup_steps_excluded": 0, "seed": draw.randint(0, 100),
                   "on_non_finite": draw.choice(["stop", "stop", "skip"])},
         "device": "cpu",
         "threads_per_rank": 1,

@@ -36,6 +36,21 @@ def parameter_counts(figures: dict) -> tuple:
     return figures["parameter_count"], figures["trained_parameter_count"]
 
 
+def check_accounts(folder: Path, ranks: int) -> None:
+    """Checks that the parts of accounted steps add up to the steps, on every rank."""
+    for rank in range(ranks):
+        events = read_events(folder, rank)
+        times = {event["step"]: event["step_time_ms"] for event in of_kind("step", events)}
+        accounts = of_kind("step_account", events)
+        assert len(accounts) == len(times)
+        for account in accounts:
+            parts = [value for name, value in account.items() if name.endswith("_ms")
+                     and name not in ("step_time_ms", "hidden_communication_ms", "time_unix_ms", "elapsed_ms")]
+            assert sum(parts) == pytest.approx(times[account["step"]], rel=1e-6)
+            assert account["step_time_ms"] == pytest.approx(times[account["step"]], rel=1e-6)
+            assert min(parts) > -1e-6
+
+
 def keep_prepared(folder: Path, results: Path) -> None:
     """Copies the run's prepared data, if it made any, to the results, where other runs find it."""
     if (folder / "prepared").exists():
@@ -56,7 +71,9 @@ def test_plan_is_what_the_run_reports(trainer, seed, count, tmp_path):
         keep_prepared(folder, results)
         [plan] = plans(trainer, [request_of(spec, results)])
         assert parameter_counts(plan) == parameter_counts(read_events(folder)[0]), spec
+        check_accounts(folder, spec["strategy"]["ranks"])
         peak = reported_peak(folder, spec["strategy"]["ranks"])
+        assert sum(composition(peak).values()) == peak["memory_allocated_bytes_max"]
         planned = plan["peak"]
         reported_bytes = peak["memory_allocated_bytes_max"]
         difference = planned["memory_allocated_bytes_max"] - reported_bytes

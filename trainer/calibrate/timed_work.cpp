@@ -27,9 +27,17 @@ double middle_mean(std::vector<double> values) {
 TimedWork::TimedWork(at::Device device, ProcessGroup& world)
     : device_(device), world_(world), clock_(device) {}
 
-void TimedWork::begin(const Work& work) { pieces_.push_back({work, clock_.mark(), nullptr}); }
+// Work without a name is within other work, or a wait.
+void TimedWork::begin(const Work& work) {
+  depth_ += 1;
+  if (!work.name.empty()) pieces_.push_back({work, depth_, clock_.mark(), nullptr});
+}
 
-void TimedWork::end() { pieces_.back().end = clock_.mark(); }
+void TimedWork::end() {
+  const bool has_name = !pieces_.empty() && pieces_.back().depth == depth_ && !pieces_.back().end;
+  if (has_name) pieces_.back().end = clock_.mark();
+  depth_ -= 1;
+}
 
 double TimedWork::milliseconds_of(const std::function<void()>& step) {
   world_.barrier();

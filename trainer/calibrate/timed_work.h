@@ -9,8 +9,8 @@
 
 #include "contract/plan/calibration.h"
 #include "trainer/backend/step_clock.h"
-#include "trainer/backend/work.h"
 #include "trainer/comm/process_group.h"
+#include "trainer/kernels/work.h"
 
 namespace fsdp {
 
@@ -35,6 +35,7 @@ class TimedWork : public WorkObserver {
  private:
   struct Piece {
     Work work;
+    int depth;  // of works under way, itself included
     std::unique_ptr<StepClock::Mark> begin;
     std::unique_ptr<StepClock::Mark> end;
   };
@@ -51,6 +52,7 @@ class TimedWork : public WorkObserver {
   ProcessGroup& world_;
   StepClock clock_;
   std::vector<Piece> pieces_;  // of the step under way
+  int depth_ = 0;              // number of works under way
   std::map<std::tuple<std::string, int64_t, int64_t>, std::vector<double>> times_ms_;
 };
 

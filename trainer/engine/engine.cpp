@@ -112,7 +112,10 @@ Work Engine::work_of(int module, const char* pass, const Batch& batch) const {
   }
   int64_t width = batch.input_ids_BT.size(1);
   if (batch.decoder_input_ids_BT.defined()) width += batch.decoder_input_ids_BT.size(1);
-  return {.name = std::move(name), .rows = batch.input_ids_BT.size(0), .width = width};
+  return {.name = std::move(name),
+          .rows = batch.input_ids_BT.size(0),
+          .width = width,
+          .part = TimePart::kKernelsForward};
 }
 
 void Engine::run_module(int module, int unit, const Batch& batch, Tape& tape,

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "trainer/backend/streams.h"
-#include "trainer/backend/work.h"
 #include "trainer/engine/strategy.h"
 #include "trainer/engine/units.h"
+#include "trainer/kernels/work.h"
 #include "trainer/model/model.h"
 
 namespace fsdp {

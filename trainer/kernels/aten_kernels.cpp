@@ -8,6 +8,7 @@
 #include "trainer/kernels/launch.h"
 #include "trainer/kernels/nf4.h"
 #include "trainer/kernels/wide_type.h"
+#include "trainer/kernels/work.h"
 
 // Computes result = alpha * a b + beta * result with oneDNN. libtorch_cpu defines this function,
 // but no header declares it.
@@ -125,6 +126,7 @@ at::Tensor GradientBuffer::take() {
 
 void AtenKernels::multiply(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b,
                            bool accumulate, double scale) {
+  const WorkScope work(TimePart::kProductsForward);
   const double beta = accumulate ? 1 : 0;
   if (device_ == at::kCPU && out.scalar_type() == at::kFloat && is_faster_with_mkldnn(a, b)) {
     launch("mkldnn_matmul", {a, b}, {out}, [&] {
@@ -143,6 +145,7 @@ void AtenKernels::dequantize_nf4(const at::Tensor& bytes, const at::Tensor& out)
 
 void AtenKernels::multiply_gradient(GradientBuffer& gradient, const at::Tensor& a,
                                     const at::Tensor& b, double scale) {
+  const WorkScope work(TimePart::kProductsForward);
   const int beta = gradient.is_written ? 1 : 0;
   if (gradient.tensor.scalar_type() == a.scalar_type()) {
     const UncountedMemory workspace;

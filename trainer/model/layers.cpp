@@ -2,6 +2,7 @@
 #include "trainer/model/layers.h"
 
 #include "trainer/kernels/nf4_layout.h"
+#include "trainer/kernels/work.h"
 #include "trainer/memory/memory_label.h"
 #include "trainer/model/splitmix64.h"
 
@@ -333,13 +334,17 @@ Activation causal_attention(Pass& pass, Activation qkv_NE, int64_t sequence_leng
               documents->token_count(), " tokens, but the batch has ", qkv_NE.value.size(0));
   const RotaryTable table = rotary.table(kernels, sequence_length, documents,
                                          qkv_NE.value.options(), pass.batch.lengths_vary);
-  Kernels::Attention attention = kernels.attention(
-      std::move(qkv_NE.value), heads, table, pass.tape.is_recording() && qkv_NE.needs_gradient());
+  Kernels::Attention attention = [&] {
+    const WorkScope work(TimePart::kAttentionForward);
+    return kernels.attention(std::move(qkv_NE.value), heads, table,
+                             pass.tape.is_recording() && qkv_NE.needs_gradient());
+  }();
   const at::Tensor out = attention.out;
   return pass.tape.record(
       out,
       [&kernels, qkv = qkv_NE.gradient, attention = std::move(attention), heads,
        table](const at::Tensor& dout) mutable {
+        const WorkScope work(TimePart::kAttentionForward);
         qkv->add(kernels.attention_backward(dout, std::move(attention), heads, table));
       },
       qkv_NE.needs_gradient());

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "trainer/kernels/on_meta.h"
+#include "trainer/kernels/work.h"
 
 namespace fsdp {
 namespace {
@@ -79,13 +80,16 @@ Activation biased_attention(Pass& pass, const Activation& query_NE, const Activa
   if (pass.tape.wants_gradients()) call.dropout = options.dropout;
   const std::shared_ptr<GradientBuffer> bias = bias_HTS ? bias_HTS->gradient : nullptr;
   const bool needs_gradient = query_NE.needs_gradient() || key_value_ME.needs_gradient() || bias;
-  Kernels::Attention attention =
-      kernels.biased_attention(call, pass.tape.is_recording() && needs_gradient);
+  Kernels::Attention attention = [&] {
+    const WorkScope work(TimePart::kAttentionForward);
+    return kernels.biased_attention(call, pass.tape.is_recording() && needs_gradient);
+  }();
   const at::Tensor out = attention.out;
   return pass.tape.record(
       out,
       [&kernels, call, attention = std::move(attention), query = query_NE.gradient,
        key_value = key_value_ME.gradient, bias](const at::Tensor& dout) {
+        const WorkScope work(TimePart::kAttentionForward);
         auto gradients = kernels.biased_attention_backward(dout, attention, call);
         if (query) query->add(gradients.dq_BTHW.reshape(dout.sizes()));
         if (key_value) {

@@ -66,11 +66,26 @@ struct StepFlops {
 struct StepTime {
   double time_ms = 0;
   double waited_ms = 0;
+  TimeByPart parts{};
   StepFlops flops{};
 };
 
 at::DeviceType type_of(const PlannedDevice& device) {
   return device.kind == DeviceKind::kCuda ? at::kCUDA : at::kCPU;
+}
+
+// Returns the time from one step's end to the next one's, times `scale`.
+StepTime difference(const StepTime& now, const StepTime& before, double scale) {
+  StepTime time{.time_ms = scale * (now.time_ms - before.time_ms),
+                .waited_ms = scale * (now.waited_ms - before.waited_ms)};
+  double sum_ms = 0;
+  for (size_t i = 0; i < kTimeParts; ++i) {
+    time.parts.milliseconds[i] = scale * (now.parts.milliseconds[i] - before.parts.milliseconds[i]);
+    sum_ms += time.parts.milliseconds[i];
+  }
+  // The last work of a step may be on another stream.
+  time.parts[TimePart::kOther] += time.time_ms - sum_ms;
+  return time;
 }
 
 // Returns the time of a step that follows another one.
@@ -86,11 +101,8 @@ StepTime step_time(const RunSpec& spec, const ModelConfig& config, const Planned
   StepTime before;
   for (int64_t number = 1;; ++number) {
     training.run(number, micro_batches, spec.optimizer.learning_rate, 0.0, [] {});
-    const StepTime now{time.end_ms(), time.waited_ms()};
-    if (number == 2) {
-      return {.time_ms = scale * (now.time_ms - before.time_ms),
-              .waited_ms = scale * (now.waited_ms - before.waited_ms)};
-    }
+    const StepTime now{time.end_ms(), time.waited_ms(), time.parts()};
+    if (number == 2) return difference(now, before, scale);
     before = now;
   }
 }
@@ -127,7 +139,9 @@ std::optional<StepTime> replayed(const Calibration& calibration, const PlanReque
   }
   const auto middle = steps.begin() + std::ssize(steps) / 2;
   std::ranges::nth_element(steps, middle, {}, &StepTime::time_ms);
-  middle->time_ms += times.time_ms({.name = kRestOfStep, .width = 1}).value_or(0);
+  const double rest_ms = times.time_ms({.name = kRestOfStep, .width = 1}).value_or(0);
+  middle->time_ms += rest_ms;
+  middle->parts[TimePart::kOther] += rest_ms;
   return *middle;
 }
 
@@ -156,6 +170,7 @@ void plan_step_time(const PlanRequest& request, const RunSpec& spec, const Model
   if (step) {
     plan.step_time_ms = step->time_ms;
     plan.communication_exposed_ms = step->waited_ms;
+    plan.time_by_part = step->parts;
   }
   const DeviceModel* gpu = device_table().device_of(request.device.name);
   const std::optional<double> peak = peak_flops_per_ms(gpu, spec);

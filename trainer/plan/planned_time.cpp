@@ -47,17 +47,17 @@ class PlannedGroup : public MirrorGroup {
 
   Pending all_gather(at::Tensor output, at::Tensor shard, int unit) override {
     MirrorGroup::all_gather(output, shard, unit);
-    take_time("all_gather", output);
+    take_time("all_gather", output, TimePart::kAllGatherForward);
     return {};
   }
   Pending reduce_scatter(at::Tensor shard, at::Tensor input, int unit) override {
     MirrorGroup::reduce_scatter(shard, input, unit);
-    take_time("reduce_scatter", input);
+    take_time("reduce_scatter", input, TimePart::kReduceScatter);
     return {};
   }
   Pending all_reduce(at::Tensor tensor, int unit) override {
     MirrorGroup::all_reduce(tensor, unit);
-    take_time("all_reduce", tensor);
+    take_time("all_reduce", tensor, TimePart::kAllReduce);
     return {};
   }
   std::unique_ptr<ProcessGroup> subgroup(const std::string&,
@@ -66,9 +66,11 @@ class PlannedGroup : public MirrorGroup {
   }
 
  private:
-  void take_time(const char* name, const at::Tensor& whole) {
+  void take_time(const char* name, const at::Tensor& whole, TimePart part) {
     if (size() == 1) return;
-    time_.collective(collective_work(name, size(), static_cast<int64_t>(whole.nbytes())), free_ms_);
+    Work work = collective_work(name, size(), static_cast<int64_t>(whole.nbytes()));
+    work.part = part;
+    time_.collective(work, free_ms_);
   }
 
   PlannedTime& time_;
@@ -80,7 +82,23 @@ class PlannedGroup : public MirrorGroup {
 PlannedTime::PlannedTime(WorkTimes times, c10::DeviceType planned_for)
     : times_(std::move(times)), is_on_cpu_(planned_for == c10::kCPU) {}
 
-void PlannedTime::begin(const Work& work) { clock(current_) = begin_ms() + duration_ms(work); }
+void PlannedTime::begin(const Work& work) {
+  parts_under_way_.push_back(part_now(work.part));
+  if (work.name.empty()) return;
+  advance(current_, begin_ms(), host_waited_for_);
+  advance(current_, clock(current_) + duration_ms(work), part_under_way());
+}
+
+TimePart PlannedTime::part_under_way() const {
+  return parts_under_way_.empty() ? TimePart::kOther : parts_under_way_.back();
+}
+
+void PlannedTime::advance(StreamId stream, double until_ms, TimePart part) {
+  double& now_ms = clock(stream);
+  const double more_ms = std::max(0.0, until_ms - now_ms);
+  now_ms += more_ms;
+  if (&now_ms == &clock(StreamId::kCompute)) parts_[part] += more_ms;
+}
 
 // Work begins only after the calling thread has issued it.
 double PlannedTime::begin_ms() { return std::max(clock(current_), clock(StreamId::kHost)); }
@@ -96,13 +114,14 @@ double PlannedTime::duration_ms(const Work& work) {
 void PlannedTime::collective(const Work& work, double& free_ms) {
   free_ms = std::max(free_ms, begin_ms()) + duration_ms(work);
   if (is_on_cpu_) waited_ms_ += free_ms - clock(current_);
-  clock(current_) = free_ms;
+  advance(current_, free_ms, part_now(work.part));
 }
 
 void PlannedTime::block(StreamId stream, double until_ms) {
   const double waits_ms = std::max(0.0, until_ms - clock(stream));
-  clock(stream) += waits_ms;
   if (&clock(stream) == &clock(StreamId::kCompute)) waited_ms_ += waits_ms;
+  if (stream == StreamId::kHost) host_waited_for_ = part_under_way();
+  advance(stream, until_ms, part_under_way());
 }
 
 double& PlannedTime::clock(StreamId stream) {

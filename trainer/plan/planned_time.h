@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "trainer/backend/streams.h"
-#include "trainer/backend/work.h"
 #include "trainer/comm/process_group.h"
+#include "trainer/kernels/work.h"
 #include "trainer/plan/work_times.h"
 
 namespace fsdp {
@@ -21,7 +21,7 @@ class PlannedTime : public WorkObserver {
   PlannedTime(WorkTimes times, c10::DeviceType planned_for);
 
   void begin(const Work& work) override;
-  void end() override {}
+  void end() override { parts_under_way_.pop_back(); }
 
   // Adds a collective. A group does one collective after the other. `free_ms` is the time at which
   // the group is free, and is updated.
@@ -38,6 +38,9 @@ class PlannedTime : public WorkObserver {
   // How long the compute stream has waited for other streams; on a CPU, how long the calling thread
   // has waited.
   double waited_ms() const { return waited_ms_; }
+  // Where the time of the compute stream went so far, as StepAccounts tells of a run. Modules are
+  // calibrated as a whole, so their products and attention are among their other kernels.
+  const TimeByPart& parts() const { return parts_; }
   // Names of work without a measured time.
   const std::vector<std::string>& unknown() const { return unknown_; }
 
@@ -46,6 +49,9 @@ class PlannedTime : public WorkObserver {
 
   double duration_ms(const Work& work);
   double begin_ms();
+  // Lets the stream's time until `until_ms` be spent on `part`.
+  void advance(StreamId stream, double until_ms, TimePart part);
+  TimePart part_under_way() const;
   double& clock(StreamId stream);
 
   WorkTimes times_;
@@ -53,6 +59,9 @@ class PlannedTime : public WorkObserver {
   StreamId current_ = StreamId::kCompute;
   std::array<double, kStreams> clocks_ms_{};
   double waited_ms_ = 0;
+  TimeByPart parts_;
+  std::vector<TimePart> parts_under_way_;        // innermost last
+  TimePart host_waited_for_ = TimePart::kOther;  // why a GPU has nothing to do
   std::vector<std::string> unknown_;
 };
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "contract/plan/calibration.h"
-#include "trainer/backend/work.h"
+#include "trainer/kernels/work.h"
 
 namespace fsdp {
 

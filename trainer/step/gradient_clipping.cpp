@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "trainer/kernels/launch.h"
+#include "trainer/kernels/work.h"
 
 namespace fsdp {
 namespace {
@@ -51,7 +52,10 @@ std::vector<at::Tensor> norms_of_parts(const std::vector<at::Tensor>& gradients,
 at::Tensor global_norm_of(const std::vector<at::Tensor>& norms, ProcessGroup* shard_group,
                           at::Device device) {
   at::Tensor sum_of_squares = at::stack(norms).square().sum().to(device);
-  if (shard_group != nullptr) shard_group->all_reduce(sum_of_squares).wait();
+  if (shard_group != nullptr) {
+    const WorkScope wait(TimePart::kAllReduce);
+    shard_group->all_reduce(sum_of_squares).wait();
+  }
   return sum_of_squares.sqrt();
 }
 

@@ -2,9 +2,9 @@
 #include "trainer/step/training_step.h"
 
 #include "base/text/config_error.h"
-#include "trainer/backend/work.h"
 #include "trainer/kernels/kernels.h"
 #include "trainer/kernels/on_meta.h"
+#include "trainer/kernels/work.h"
 #include "trainer/memory/counting_allocator.h"
 #include "trainer/memory/memory_label.h"
 #include "trainer/model/families.h"
@@ -39,7 +39,7 @@ const ModelConfig& with_kernels(const ModelConfig& config, const RunSpec& spec, 
 }
 
 Work norm_work(const std::vector<at::Tensor>& gradients) {
-  Work work{.name = kNormWork};
+  Work work{.name = kNormWork, .part = TimePart::kClipping};
   for (const at::Tensor& gradient : gradients) work.width += gradient.numel();
   return work;
 }
@@ -82,7 +82,10 @@ TrainingStep::Result TrainingStep::run(int64_t step, std::span<Batch> micro_batc
   const at::Tensor loss = engine_.forward_backward(micro_batches, at_forward_end);
   // One collective for both, because each costs a latency.
   at::Tensor sums = at::stack({loss, at::full_like(loss, vote)});
-  world_.all_reduce(sums).wait();
+  {
+    const WorkScope wait(TimePart::kAllReduce);
+    world_.all_reduce(sums).wait();
+  }
   result.loss = sums[0];
   result.votes = sums[1];
   check_gradients(result);
@@ -95,7 +98,10 @@ StepUnit TrainingStep::step_unit(int64_t step, double learning_rate) {
   return [=, optimizer = optimizer_, gradients = gradients_](int unit, const at::Tensor& parameters,
                                                              const at::Tensor& gradient) {
     const MemoryScope scope(MemoryPhase::kOptimizer, unit, MemoryUse::kOther);
-    const WorkScope work([&] { return Work{.name = kOptimizerWork, .width = parameters.numel()}; });
+    const WorkScope work([&] {
+      return Work{
+          .name = kOptimizerWork, .width = parameters.numel(), .part = TimePart::kOptimizer};
+    });
     optimizer->step(unit, step, parameters, gradient, learning_rate, gradients->verdict);
   };
 }

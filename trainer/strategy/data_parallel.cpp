@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "trainer/backend/work.h"
+#include "trainer/kernels/work.h"
 #include "trainer/memory/memory_label.h"
 
 namespace fsdp {
@@ -81,12 +81,14 @@ void DataParallel::gather_values(int unit, const at::Tensor& own, at::ScalarType
     // The collective then works in place: this rank's part is already where it belongs.
     shard = whole.narrow(0, store_.options().shard_index * own.numel(), own.numel());
     const WorkScope work([&] {
-      if (!is_on_host) return Work{.name = kConvertWork, .width = own.numel()};
+      if (!is_on_host) {
+        return Work{.name = kConvertWork, .width = own.numel(), .part = TimePart::kConversion};
+      }
       // Calibrations time copies by elements of the parameters' dtype.
       const auto bytes = static_cast<int64_t>(own.nbytes());
-      return Work{
-          .name = kToDeviceWork,
-          .width = bytes / static_cast<int64_t>(store_.tensor_options().dtype().itemsize())};
+      return Work{.name = kToDeviceWork,
+                  .width = bytes / static_cast<int64_t>(store_.tensor_options().dtype().itemsize()),
+                  .part = TimePart::kCopies};
     });
     store_.copy_to_device(own, shard);
   }
@@ -102,9 +104,12 @@ void DataParallel::wait_whole(int unit) {
   }
   gather(unit);
   UnitState& state = units_[unit];
-  for (Pending& gathering : state.gathering) gathering.wait();
-  state.gathering.clear();
-  streams_.block(StreamId::kCompute, state.gathered);
+  {
+    const WorkScope wait(shard_group_ ? TimePart::kAllGatherForward : TimePart::kCopies);
+    for (Pending& gathering : state.gathering) gathering.wait();
+    state.gathering.clear();
+    streams_.block(StreamId::kCompute, state.gathered);
+  }
   if (state.whole.trained.defined()) store_.layout(unit).bind_values(state.whole.trained);
   for (size_t i = 0; i < state.whole.frozen.size(); ++i) {
     store_.frozen(unit)[i].layout.bind_values(state.whole.frozen[i]);
@@ -185,7 +190,8 @@ DataParallel::Gradient DataParallel::convert(Gradient gradient, at::ScalarType d
   streams_.block(StreamId::kCompute, gradient.ready);
   streams_.run(StreamId::kCompute, {.reads = {gradient.buffer}, .writes = {as}}, [&] {
     const int64_t numel = gradient.shard.numel();
-    const WorkScope work([&] { return Work{.name = kConvertWork, .width = numel}; });
+    const WorkScope work(
+        [&] { return Work{.name = kConvertWork, .width = numel, .part = TimePart::kConversion}; });
     converted.shard = gradient.shard.to(dtype);
   });
   converted.ready = streams_.record(StreamId::kCompute);
@@ -203,7 +209,8 @@ void DataParallel::add_to(std::optional<Gradient>& sum, Gradient term, Buffer as
   streams_.block(StreamId::kCompute, term.ready);
   streams_.run(StreamId::kCompute, {.reads = {term.buffer}, .writes = {sum->buffer}}, [&] {
     const int64_t numel = sum->shard.numel();
-    const WorkScope work([&] { return Work{.name = kAddWork, .width = numel}; });
+    const WorkScope work(
+        [&] { return Work{.name = kAddWork, .width = numel, .part = TimePart::kConversion}; });
     sum->shard.add_(term.shard);
   });
   sum->ready = streams_.record(StreamId::kCompute);
@@ -241,10 +248,16 @@ void DataParallel::reduce_scatter(int unit, Gradient whole) {
 void DataParallel::finish_reduce_scatter() {
   if (!reduce_scatter_) return;
   Reduction reduction = *std::exchange(reduce_scatter_, std::nullopt);
-  reduction.pending.wait();
-  streams_.block(StreamId::kCompute, reduction.output.ready);
+  wait(reduction, TimePart::kReduceScatter);
   drop(std::move(reduction.input), StreamId::kReduce);
   accumulate(reduction.unit, std::move(reduction.output));
+}
+
+// Makes computation wait for the collective.
+void DataParallel::wait(Reduction& reduction, TimePart part) {
+  const WorkScope wait(part);
+  reduction.pending.wait();
+  streams_.block(StreamId::kCompute, reduction.output.ready);
 }
 
 void DataParallel::accumulate(int unit, Gradient shard) {
@@ -286,8 +299,7 @@ void DataParallel::replicate(int unit, Gradient shard) {
 void DataParallel::finish_oldest_all_reduce() {
   Reduction reduction = std::move(all_reduces_.front());
   all_reduces_.pop_front();
-  reduction.pending.wait();
-  streams_.block(StreamId::kCompute, reduction.output.ready);
+  wait(reduction, TimePart::kAllReduce);
   put(reduction.unit, std::move(reduction.output));
 }
 

@@ -6,6 +6,7 @@
 
 #include "trainer/comm/process_group.h"
 #include "trainer/engine/strategy.h"
+#include "trainer/kernels/work.h"
 #include "trainer/strategy/precision.h"
 #include "trainer/strategy/shard_store.h"
 
@@ -108,6 +109,7 @@ class DataParallel : public Strategy {
 
   Gradient take_whole_gradient(int unit);
   void reduce_scatter(int unit, Gradient whole);
+  void wait(Reduction& reduction, TimePart part);
   void finish_reduce_scatter();
   void accumulate(int unit, Gradient shard);
   void replicate(int unit, Gradient shard);

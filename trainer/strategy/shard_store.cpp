@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "trainer/backend/work.h"
+#include "trainer/kernels/work.h"
 #include "trainer/memory/counting_allocator.h"
 #include "trainer/memory/memory_label.h"
 
@@ -82,6 +82,7 @@ Buffer ShardStore::parameters_buffer(int unit) const {
 }
 
 void ShardStore::wait_parameters(int unit, StreamId stream) {
+  const WorkScope wait(TimePart::kCopies);
   take_stepped(unit);
   if (units_[unit].ready) streams_.block(stream, units_[unit].ready);
 }
@@ -126,14 +127,15 @@ void ShardStore::send_gradient_to_host(int unit) {
   finish_sending();
   ShardedUnit& state = units_[unit];
   streams_.block(StreamId::kCopy, state.gradient.ready);
-  streams_.run(StreamId::kCopy,
-               {.reads = {state.gradient.buffer}, .writes = {{BufferKind::kHostGradient, unit}}},
-               [&] {
-                 const WorkScope work([&] {
-                   return Work{.name = kToHostWork, .width = state.host_gradient.numel()};
-                 });
-                 state.host_gradient.copy_(state.gradient.shard, /*non_blocking=*/true);
-               });
+  streams_.run(
+      StreamId::kCopy,
+      {.reads = {state.gradient.buffer}, .writes = {{BufferKind::kHostGradient, unit}}}, [&] {
+        const WorkScope work([&] {
+          return Work{
+              .name = kToHostWork, .width = state.host_gradient.numel(), .part = TimePart::kCopies};
+        });
+        state.host_gradient.copy_(state.gradient.shard, /*non_blocking=*/true);
+      });
   state.copied = streams_.record(StreamId::kCopy);
   sending_ = unit;
   if (see_) see_gradient(unit);
@@ -169,7 +171,10 @@ std::vector<at::Tensor> ShardStore::gradients() {
   std::vector<at::Tensor> gradients;
   for (ShardedUnit& state : units_) {
     if (state.layout.numel() == 0) continue;
-    if (is_offloaded()) streams_.block(StreamId::kHost, see_ ? state.seen : state.copied);
+    if (is_offloaded()) {
+      const WorkScope wait(see_ ? TimePart::kClipping : TimePart::kCopies);
+      streams_.block(StreamId::kHost, see_ ? state.seen : state.copied);
+    }
     gradients.push_back(is_offloaded() ? state.host_gradient : state.gradient.shard);
   }
   return gradients;
@@ -213,7 +218,10 @@ void ShardStore::finish_step() {
 void ShardStore::take_stepped(int unit) {
   ShardedUnit& state = units_[unit];
   if (!state.stepped) return;
-  streams_.block(StreamId::kHost, std::exchange(state.stepped, nullptr));
+  {
+    const WorkScope wait(TimePart::kOptimizer);
+    streams_.block(StreamId::kHost, std::exchange(state.stepped, nullptr));
+  }
   if (options_.offload == Offload::kOptimizer) bring_parameters_to_device(unit);
 }
 
@@ -223,8 +231,10 @@ void ShardStore::bring_parameters_to_device(int unit) {
       StreamId::kCopy,
       {.reads = {{BufferKind::kHostParameters, unit}}, .writes = {{BufferKind::kParameters, unit}}},
       [&] {
-        const WorkScope work(
-            [&] { return Work{.name = kToDeviceWork, .width = state.parameters.numel()}; });
+        const WorkScope work([&] {
+          return Work{
+              .name = kToDeviceWork, .width = state.parameters.numel(), .part = TimePart::kCopies};
+        });
         state.parameters.copy_(state.host_parameters, /*non_blocking=*/true);
       });
   state.ready = streams_.record(StreamId::kCopy);

@@ -143,15 +143,20 @@ int64_t Trainer::run() {
   last_mark_ = clock_.mark();
   report_memory_peak(0);
   const int64_t warmup_ends = steps_done_ + spec_.train.warmup_steps_excluded;
+  if (spec_.train.account_steps > 0) {
+    accounts_.emplace(backend_.device(), group_, warmup_ends, spec_.train.account_steps);
+  }
   while (!stop_ && steps_done_ < steps_planned_) {
     if (steps_done_ >= warmup_ends) cpu_meter_.resume();
     reports_.push_back(do_step(steps_done_ + 1));
     ++steps_done_;
     if (reports_.size() > reports_behind) write_report();
+    if (accounts_ && accounts_->is_complete()) write_accounts();
     after_step(steps_done_);
     report_memory_peak(steps_done_);
   }
   while (!reports_.empty()) write_report();
+  write_accounts();
   advance_checkpoint(/*waits=*/true);
   if (const std::optional<CpuUse> use = cpu_meter_.use()) events_.write(*use);
   return steps_done_;
@@ -162,7 +167,10 @@ Trainer::Report Trainer::do_step(int64_t step) {
   MemoryProbe& memory = backend_.memory();
   memory.reset_peaks();
   group_.clock().start();
+  const bool is_accounted = accounts_ && accounts_->wants(step);
+  if (is_accounted) accounts_->begin_step();
   StepBatches batches = [&] {
+    const WorkScope work(TimePart::kData);
     const MemoryScope scope(MemoryUse::kBatch);
     return load_step(data_.training(), sampler_, step - 1, group_.rank(), spec_, backend_.device());
   }();
@@ -193,6 +201,7 @@ Trainer::Report Trainer::do_step(int64_t step) {
   // The time of the last step includes all of the optimizer's work.
   if (is_last_for_now(step)) step_.store().wait_stepped();
   report.end = clock_.mark();
+  if (is_accounted) report.account = accounts_->end_step();
   return report;
 }
 
@@ -218,6 +227,10 @@ void Trainer::write_report() {
   const bool is_suspended_now = was_suspended();
   report.event.suspended = is_suspended_now || was_suspended_before_;
   was_suspended_before_ = is_suspended_now;
+  if (report.account) {
+    accounts_->add(report.event.step, *report.account, *last_mark_, *report.end,
+                   report.event.communication_time_ms.value_or(0));
+  }
   last_mark_ = std::move(report.end);
   const float* statistics = report.statistics.const_data_ptr<float>();
   report.event.non_finite = !std::isfinite(statistics[0]);
@@ -238,6 +251,12 @@ void Trainer::write_report() {
         "out with train.on_non_finite: skip" +
         (spec_.optimizer.in_backward ? "; both need optimizer.in_backward: false" : ""));
   }
+}
+
+void Trainer::write_accounts() {
+  if (!accounts_) return;
+  for (StepAccount& account : accounts_->take()) events_.write(std::move(account));
+  if (reports_.empty()) last_mark_ = clock_.mark();  // the next step's time begins here
 }
 
 void Trainer::report_memory_peak(int64_t step) {

@@ -21,6 +21,7 @@
 #include "trainer/train/frozen_digest.h"
 #include "trainer/train/resume.h"
 #include "trainer/train/schedule.h"
+#include "trainer/train/step_accounts.h"
 
 namespace fsdp {
 
@@ -49,11 +50,14 @@ class Trainer {
     at::Tensor statistics;  // on the host: loss, votes to stop, gradient norm, is skipped
     CommunicationClock::Operations communication;
     std::unique_ptr<StepClock::Mark> end;
+    std::optional<StepAccounts::Step> account;
   };
   Report do_step(int64_t step);
   // Writes the FLOPs of the micro-batches into the event.
   void count_flops(std::span<const Batch> micro_batches, StepDone& event) const;
   void write_report();
+  // Reports where the time of the accounted steps went. Every rank calls it after the same step.
+  void write_accounts();
   // Reports the memory peak since `step` began, if it is a new maximum. Step 0 is the start.
   void report_memory_peak(int64_t step);
   // True if no step follows at once: at the end, and before an evaluation or a checkpoint.
@@ -84,7 +88,8 @@ class Trainer {
   Resumed resumed_;  // holds its reader until training begins
   Mesh mesh_;
   FrozenDigest frozen_;
-  int64_t weights_read_ = 0;  // elements that this rank read or made at the start
+  int64_t weights_read_ = 0;              // elements that this rank read or made at the start
+  std::optional<StepAccounts> accounts_;  // outlives the work of steps
   TrainingStep step_;
   LearningRateSchedule schedule_;
   Evaluation evaluation_;

@@ -70,6 +70,7 @@ function allFigures(report, runs) {
     ["Memory of each rank", () => [memoryFigure(runs)]],
     ["Memory by its use", () => [memoryUsesFigure(runs)]],
     ["Step time", () => [stepTimeFigure(runs)]],
+    ["Where the time goes", () => [timePartsFigure(runs)]],
     ["Training loss", () => lossFigures(runs, "training_loss", "Training loss")],
     ["Validation loss", () => lossFigures(runs, "validation_loss", "Validation loss")],
     ["Doubled keys", () => doublingFigures(runs)],

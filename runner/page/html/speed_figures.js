@@ -27,6 +27,36 @@ function stepTimeFigure(all) {
   };
 }
 
+// The stacked parts of a step, from the left: a name, and the parts of the account that it sums.
+const TIME_STACKED = [
+  ["products", ["products_forward", "products_backward"]],
+  ["attention", ["attention_forward", "attention_backward"]],
+  ["other kernels", ["kernels_forward", "kernels_backward"]],
+  ["all-gathers", ["exposed_all_gather_forward", "exposed_all_gather_backward"]],
+  ["reductions", ["exposed_reduce_scatter", "exposed_all_reduce"]],
+  ["slower ranks", ["slower_ranks"]],
+  ["optimizer", ["optimizer", "clipping"]],
+  ["other work", ["copies", "conversion", "data", "other_work"]],
+];
+
+function timePartsFigure(all) {
+  const runs = all.filter(({figures}) => (figures.account_rank ?? null) !== null);
+  if (runs.length === 0) return null;
+  const layers = TIME_STACKED.map(([label, parts], style) => ({
+    label, stack: true, colour: seriesStyle(style).colour,
+    values: runs.map(({figures}) => parts.reduce((sum, part) => sum + (figures[`${part}_ms`] ?? 0), 0)),
+  })).filter(({values}) => values.some((value) => value > 0));
+  return {
+    id: "time_parts", title: "Where the time of a step goes", wide: true,
+    note: "One step of the rank that the others waited for. Gathers, reductions and slower ranks: waits beside " +
+      "which nothing is computed.",
+    head: ["run", ...layers.map(({label}) => `${label} ms`), "hidden communication ms", "rank"],
+    rows: runs.map(({name, figures}, index) => [name, ...layers.map(({values}) => values[index]),
+      figures.hidden_communication_ms, figures.account_rank]),
+    draw: (width) => drawBars({unit: "ms", names: runs.map(({name}) => name), rowHeight: 22, layers}, width),
+  };
+}
+
 // --- doubled keys ---
 
 const DOUBLING_FIGURES = [

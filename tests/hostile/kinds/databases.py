@@ -183,7 +183,7 @@ def check_page(case: Case, page: bytes) -> None:
 def others(case: Case, results: pathlib.Path) -> None:
     for words in case.random.sample(
         [["status", "--all"], ["status"], ["logs", "one"], ["logs", "2"], ["explain", "broken"],
-         ["explain", "1"], ["diff", "1", "2"], ["diff", "one", "fsdp"], ["cancel"], ["doctor"]], 3):
+         ["explain", "1"], ["diff", "1", "2"], ["diff", "one", "fsdp"], ["why", "1", "2"], ["cancel"], ["doctor"]], 3):
         read(case, results, *words)
     case.fsdp_run("complete", "fsdp-run", "logs", "")
 

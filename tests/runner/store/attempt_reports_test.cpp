@@ -467,6 +467,55 @@ TEST_CASE("use of CPUs that the kernel does not tell, or of no time, is no figur
   CHECK_FALSE(summary_of_uses({{"a", brief}}).cpu_time_others_percent);
 }
 
+// Returns an account of `step` with these parts.
+StepAccount account(int64_t step, double products_ms, double gather_ms, double slower_ranks_ms) {
+  StepAccount made{.step = step, .step_time_ms = products_ms + gather_ms + slower_ranks_ms};
+  made.parts[TimePart::kProductsForward] = products_ms;
+  made.parts[TimePart::kAllGatherForward] = gather_ms / 4;
+  made.parts[TimePart::kAllGatherBackward] = gather_ms * 3 / 4;
+  made.parts[TimePart::kSlowerRanks] = slower_ranks_ms;
+  made.hidden_communication_ms = 7;
+  return made;
+}
+
+double part(const AttemptSummary& summary, TimePart part) {
+  return summary.time_by_part[static_cast<size_t>(part)].value();
+}
+
+TEST_CASE("the account is of the step of median time and of its slowest rank") {
+  AttemptReports figures = figures_of({{.step_times_ms = {130, 110, 500}},
+                                       {.step_times_ms = {130, 110, 500}},
+                                       {.step_times_ms = {130, 110, 500}}});
+  for (int64_t rank = 0; rank < 3; ++rank) {
+    figures.add(rank, 9'000, account(1, rank == 1 ? 120 : 100, 10, rank == 1 ? 0 : 20));
+    figures.add(rank, 9'000, account(2, 90, 8, 12));
+    figures.add(rank, 9'000, account(3, 400, 80, 20));
+  }
+  const AttemptSummary summary = figures.summary(false);
+  CHECK(summary.account_rank == 1);
+  CHECK(part(summary, TimePart::kProductsForward) == 120);
+  CHECK(part(summary, TimePart::kSlowerRanks) == 0);
+  CHECK(summary.exposed_all_gather_ms == 10);
+  CHECK(summary.hidden_communication_ms == 7);
+  CHECK(summary.slowest_rank_extra_ms == 20);
+}
+
+TEST_CASE("a step without every rank's account, or with a suspended rank, has none") {
+  AttemptReports figures =
+      figures_of({{.step_times_ms = {130, 110}}, {.step_times_ms = {130, 110}}});
+  figures.add(0, 9'000, account(1, 100, 10, 20));
+  CHECK_FALSE(figures.summary(false).account_rank);
+  figures.add(1, 9'000, account(1, 110, 10, 10));
+  CHECK(figures.summary(false).account_rank == 1);
+
+  std::vector<StepDone> steps = steps_of({.step_times_ms = {130}});
+  steps.front().suspended = true;
+  AttemptReports suspended({.ranks = 1});
+  add(suspended, 0, steps);
+  suspended.add(0, 9'000, account(1, 100, 10, 20));
+  CHECK_FALSE(suspended.summary(false).account_rank);
+}
+
 TEST_CASE("a rank's state is what it reported last") {
   AttemptReports reports({.ranks = 3});
   reports.add(0, Event{.time_unix_ms = 4'000, .elapsed_ms = 400, .body = RunStarted{}});

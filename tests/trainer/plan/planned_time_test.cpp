@@ -80,6 +80,54 @@ TEST_CASE("on a CPU all work takes its turn") {
   CHECK(cpu.time.end_ms() == 24);
 }
 
+double sum_ms(const TimeByPart& parts) {
+  double sum = 0;
+  for (const double time_ms : parts.milliseconds) sum += time_ms;
+  return sum;
+}
+
+TEST_CASE("a GPU's time is that of its compute stream, part by part") {
+  Planned gpu(at::kCUDA);
+  const auto run = [&](StreamId stream, const char* name, int64_t width, TimePart part) {
+    gpu.streams->run(stream, {}, [&] {
+      const WorkScope work([&] { return Work{name, 1, width, part}; });
+    });
+  };
+  gpu.gather(10);
+  const EventPtr gathered = gpu.streams->record(StreamId::kGather);
+  run(StreamId::kCompute, "block", 4, TimePart::kKernelsForward);  // hides 4 of the 10 ms
+  {
+    const WorkScope wait(TimePart::kAllGatherForward);
+    gpu.streams->block(StreamId::kCompute, gathered);
+  }
+  const MemoryScope backward(MemoryPhase::kBackward);
+  run(StreamId::kCompute, "block", 5, TimePart::kKernelsForward);
+  run(StreamId::kCopy, "block", 20, TimePart::kCopies);  // beside
+  {
+    const WorkScope wait(TimePart::kOptimizer);
+    gpu.streams->block(StreamId::kHost, gpu.streams->record(StreamId::kCopy));
+  }
+  run(StreamId::kCompute, "block", 1, TimePart::kKernelsForward);  // not before 20 ms
+  const TimeByPart& parts = gpu.time.parts();
+  CHECK(parts[TimePart::kKernelsForward] == 4);
+  CHECK(parts[TimePart::kAllGatherForward] == 6);
+  CHECK(parts[TimePart::kKernelsBackward] == 6);
+  CHECK(parts[TimePart::kOptimizer] == 5);
+  CHECK(sum_ms(parts) == gpu.time.end_ms());
+}
+
+TEST_CASE("on a CPU collectives are parts of the calling thread's time") {
+  Planned cpu(at::kCPU);
+  cpu.run(StreamId::kCompute, "block", 3);
+  cpu.gather(10);
+  const MemoryScope backward(MemoryPhase::kBackward);
+  cpu.gather(4);
+  CHECK(cpu.time.parts()[TimePart::kAllGatherForward] == 10);
+  CHECK(cpu.time.parts()[TimePart::kAllGatherBackward] == 4);
+  CHECK(cpu.time.parts()[TimePart::kOther] == 3);
+  CHECK(sum_ms(cpu.time.parts()) == cpu.time.end_ms());
+}
+
 TEST_CASE("work of which no time is known is named once and takes none") {
   Planned cpu(at::kCPU);
   cpu.run(StreamId::kCompute, "head", 3);

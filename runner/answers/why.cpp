@@ -1,0 +1,263 @@
+// Explains differences of time and memory by parts. What is printed adds up to what was measured.
+#include "runner/answers/why.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+
+#include "runner/answers/facts.h"
+#include "runner/series/speeds.h"
+#include "runner/table/names.h"
+#include "runner/table/number_text.h"
+
+namespace fsdp {
+namespace {
+
+// Parts below this fraction of the largest change are told together.
+constexpr double kSmallPart = 0.05;
+
+// The most parts that are told one by one in a sentence.
+constexpr size_t kMostParts = 5;
+
+// A part of a step for people: one or two parts of the account.
+struct TimeGroup {
+  const char* name;
+  TimePart forward;
+  TimePart backward;  // equal to `forward`: the part has no backward
+};
+constexpr TimeGroup kTimeGroups[] = {
+    {"products", TimePart::kProductsForward, TimePart::kProductsBackward},
+    {"attention", TimePart::kAttentionForward, TimePart::kAttentionBackward},
+    {"other kernels", TimePart::kKernelsForward, TimePart::kKernelsBackward},
+    {"all-gathers that nothing hides", TimePart::kAllGatherForward, TimePart::kAllGatherBackward},
+    {"reduce-scatters that nothing hides", TimePart::kReduceScatter, TimePart::kReduceScatter},
+    {"all-reduces that nothing hides", TimePart::kAllReduce, TimePart::kAllReduce},
+    {"waits for slower ranks", TimePart::kSlowerRanks, TimePart::kSlowerRanks},
+    {"copies", TimePart::kCopies, TimePart::kCopies},
+    {"conversions", TimePart::kConversion, TimePart::kConversion},
+    {"optimizer", TimePart::kOptimizer, TimePart::kOptimizer},
+    {"gradient norm", TimePart::kClipping, TimePart::kClipping},
+    {"data", TimePart::kData, TimePart::kData},
+    {"other work", TimePart::kOther, TimePart::kOther},
+};
+
+double time_of(const TimeGroup& group, const TimeByPart& time) {
+  return time[group.forward] + (group.backward == group.forward ? 0 : time[group.backward]);
+}
+
+// Returns the number of decimals that gives `figure` two digits, but at least `least`.
+int decimals_for(double figure, int least) {
+  if (figure == 0) return least;
+  const double size = std::max(std::abs(figure), 1e-6);
+  return std::clamp(1 - static_cast<int>(std::floor(std::log10(size))), least, 6);
+}
+
+// "+0.45"; "0" if nothing of it is printed.
+std::string signed_text(double figure, int digits) {
+  const std::string text = fmt::format("{:+.{}f}", figure, digits);
+  return text.find_first_of("123456789") == std::string::npos ? "0" : text;
+}
+
+// Returns the name of a group's change: "all-gathers that nothing hides (backward 33, forward 8)".
+std::string name_with_passes(const TimeGroup& group, const TimeByPart& run,
+                             const TimeByPart& baseline, double total) {
+  const int digits = decimals_for(total, 0);
+  const bool has_passes = group.forward == TimePart::kAllGatherForward;
+  if (!has_passes) return group.name;
+  return fmt::format("{} (backward {}, forward {})", group.name,
+                     signed_text(run[group.backward] - baseline[group.backward], digits),
+                     signed_text(run[group.forward] - baseline[group.forward], digits));
+}
+
+void sort_by_size(Parts& parts) {
+  std::ranges::stable_sort(parts, std::greater(), [](auto& part) { return std::abs(part.second); });
+}
+
+// Fills in what the parts do not explain.
+FigureChange with_rest(FigureChange change) {
+  change.unexplained = change.total;
+  for (const auto& [name, part] : change.parts) change.unexplained -= part;
+  sort_by_size(change.parts);
+  return change;
+}
+
+const char* words_of(MemoryUse use, bool is_sharded) {
+  switch (use) {
+    case MemoryUse::kParameters:
+      return "parameters";
+    case MemoryUse::kWhole:
+      return is_sharded ? "gathered units" : "converted parameters";
+    case MemoryUse::kGradients:
+      return "gradients";
+    case MemoryUse::kOptimizerState:
+      return "optimizer state";
+    case MemoryUse::kAttention:
+      return "activations of attention";
+    case MemoryUse::kMlp:
+      return "activations of MLPs";
+    case MemoryUse::kHidden:
+      return "other activations";
+    case MemoryUse::kHead:
+      return "head";
+    case MemoryUse::kActivationGradients:
+      return "gradients of activations";
+    case MemoryUse::kBatch:
+      return "tokens";
+    case MemoryUse::kOther:
+      break;
+  }
+  return "other memory";
+}
+
+// "+62 ms a step = +41 optimizer, +22 other parts, -1 unexplained". Sums are of the printed
+// figures. `name` is the unit's, with at least `least` decimals.
+std::string change_text(const FigureChange& change, double unit, int least, const char* name) {
+  const int digits = decimals_for(change.total / unit, least);
+  const double ten = std::pow(10, digits);
+  const auto rounded = [&](double value) { return std::round(value / unit * ten) / ten; };
+  double largest = std::abs(change.total);
+  for (const auto& [part, more] : change.parts) largest = std::max(largest, std::abs(more));
+  double rest = rounded(change.total);
+  std::vector<std::string> texts;
+  for (const auto& [part, more] : change.parts) {
+    const bool is_small = std::abs(more) < kSmallPart * largest || rounded(more) == 0;
+    if (is_small || texts.size() == kMostParts) continue;
+    texts.push_back(fmt::format("{} {}", signed_text(rounded(more), digits), part));
+    rest -= rounded(more);
+  }
+  const double unexplained =
+      std::abs(change.unexplained) < kSmallPart * largest ? 0 : rounded(change.unexplained);
+  rest = std::round((rest - unexplained) * ten) / ten;
+  if (rest != 0) texts.push_back(signed_text(rest, digits) + " other parts");
+  if (unexplained != 0) texts.push_back(signed_text(unexplained, digits) + " unexplained");
+  const std::string parts = texts.empty() ? "" : " = " + joined_texts(texts, ", ");
+  return signed_text(change.total / unit, digits) + name + parts;
+}
+
+}  // namespace
+
+Explained explained(const ComparisonRow& run) {
+  Explained figures{.step_time_ms = run.step_time_ms_median,
+                    .slowest_rank = run.account_rank.value_or(0),
+                    .slowest_rank_extra_ms = run.slowest_rank_extra_ms.value_or(0),
+                    .allocated_bytes = run.memory_allocated_bytes_max,
+                    .uses = run.memory_by_use,
+                    .is_sharded = run.spec.strategy.kind == StrategyKind::kFsdp};
+  if (!run.account_rank) return figures;
+  TimeByPart& time = figures.time.emplace();
+  for (size_t i = 0; i < kTimeParts; ++i) {
+    time.milliseconds[i] = run.time_by_part[i].value_or(0);
+  }
+  return figures;
+}
+
+Explained explained(const RunSpec& spec, const RunPlan& plan) {
+  return {.step_time_ms = plan.step_time_ms,
+          .time = plan.time_by_part,
+          .allocated_bytes = static_cast<double>(plan.memory_allocated_bytes_max),
+          .uses = plan.peak.by_use,
+          .is_sharded = spec.strategy.kind == StrategyKind::kFsdp};
+}
+
+Parts time_parts(const Explained& of) {
+  Parts parts;
+  if (!of.time) return parts;
+  for (const TimeGroup& group : kTimeGroups) {
+    parts.emplace_back(group.name, time_of(group, *of.time));
+  }
+  sort_by_size(parts);
+  return parts;
+}
+
+Parts memory_parts(const Explained& of) {
+  Parts parts;
+  if (!of.uses || !of.allocated_bytes) return parts;
+  double rest = *of.allocated_bytes;
+  for (size_t i = 0; i < kMemoryUses; ++i) {
+    const auto bytes = static_cast<double>(of.uses->bytes[i]);
+    parts.emplace_back(words_of(static_cast<MemoryUse>(i), of.is_sharded), bytes);
+    rest -= bytes;
+  }
+  if (rest != 0) parts.emplace_back("rounding and workspaces", rest);
+  sort_by_size(parts);
+  return parts;
+}
+
+std::optional<FigureChange> time_change(const Explained& own, const Explained& baseline) {
+  if (!own.time || !baseline.time || !own.step_time_ms || !baseline.step_time_ms) {
+    return std::nullopt;
+  }
+  FigureChange change{.total = *own.step_time_ms - *baseline.step_time_ms};
+  for (const TimeGroup& group : kTimeGroups) {
+    change.parts.emplace_back(name_with_passes(group, *own.time, *baseline.time, change.total),
+                              time_of(group, *own.time) - time_of(group, *baseline.time));
+  }
+  change = with_rest(std::move(change));
+  // Work that one rank alone has more of is this rank's.
+  const double extra = own.slowest_rank_extra_ms - baseline.slowest_rank_extra_ms;
+  auto& [name, largest] = change.parts.front();
+  if (largest > 0 && extra > largest / 2) {
+    name += fmt::format(" (on rank {} alone)", own.slowest_rank);
+  }
+  return change;
+}
+
+std::optional<FigureChange> memory_change(const Explained& own, const Explained& baseline) {
+  std::map<std::string, double> changes;
+  for (const auto& [name, bytes] : memory_parts(own)) changes[name] += bytes;
+  for (const auto& [name, bytes] : memory_parts(baseline)) changes[name] -= bytes;
+  if (memory_parts(own).empty() || memory_parts(baseline).empty()) return std::nullopt;
+  return with_rest({.total = *own.allocated_bytes - *baseline.allocated_bytes,
+                    .parts = Parts(changes.begin(), changes.end())});
+}
+
+std::string time_change_text(const FigureChange& change) {
+  return change_text(change, 1, 0, " ms a step");
+}
+
+std::string memory_change_text(const FigureChange& change) {
+  return change_text(change, kBytesPerGibibyte, 2, " GiB");
+}
+
+namespace {
+
+// Returns the figures of the row's run whose peak is the row's, with the time of the row's medians.
+Explained explained(const Series& row) {
+  Explained figures = explained(row.median);
+  const auto found = std::ranges::find_if(row.runs, [&](const ComparisonRow* run) {
+    return is_finished(run) && run->memory_by_use &&
+           run->memory_allocated_bytes_max == row.median.memory_allocated_bytes_max;
+  });
+  figures.uses = found == row.runs.end() ? std::nullopt : (*found)->memory_by_use;
+  return figures;
+}
+
+}  // namespace
+
+std::vector<WhyRow> why_rows_differ(Rows rows) {
+  const SpeedComparison speeds(rows);
+  const auto differ_in_time = [&](const Series& row, const Series& baseline) {
+    const auto own = estimate_of(row, &AttemptSummary::step_time_ms_median);
+    const auto other = estimate_of(baseline, &AttemptSummary::step_time_ms_median);
+    const Speed speed = speeds.against(row, baseline);
+    const bool is_compared = speed < Speed::kTooFewSteps || speed == Speed::kOtherFilling;
+    return own && other && is_compared && !speeds.is_noise(*own, *other);
+  };
+  std::vector<WhyRow> why;
+  for (const Series* row : rows_that_fit(rows)) {
+    const Series* baseline = row->baseline;
+    if (baseline == nullptr || baseline == row || row->median.family_value) continue;
+    const Explained own = explained(*row);
+    const Explained other = explained(*baseline);
+    WhyRow found{.row = row, .memory = memory_change(own, other)};
+    if (differ_in_time(*row, *baseline)) found.time = time_change(own, other);
+    if (is_equal_memory(allocated_bytes(row), allocated_bytes(baseline))) found.memory.reset();
+    if (found.time || found.memory) why.push_back(std::move(found));
+  }
+  return why;
+}
+
+}  // namespace fsdp

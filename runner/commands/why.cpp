@@ -1,0 +1,185 @@
+// Tells where a run's time and memory go, and why they differ from another run's.
+#include "runner/answers/why.h"
+
+#include <algorithm>
+#include <iostream>
+#include <memory>
+
+#include "base/text/config_error.h"
+#include "base/text/utf8.h"
+#include "runner/commands/console.h"
+#include "runner/commands/find_run.h"
+#include "runner/commands/options.h"
+#include "runner/commands/report.h"
+#include "runner/plan/key_shares.h"
+#include "runner/table/number_text.h"
+#include "runner/table/table.h"
+
+namespace fsdp {
+namespace {
+
+struct WhyArguments {
+  std::string run;
+  std::string baseline;  // empty: none
+  std::vector<std::string> results{"results"};
+  std::filesystem::path trainer;  // empty: fsdp-train beside this program
+};
+
+// Returns the run's row with its uses of memory. Throws ConfigError if it has no measured step.
+ComparisonRow measured_run(const Store& store, const std::string& word) {
+  const RunRecord run = find_run(store, word);
+  Report report;
+  read_rows(report, store, {run.experiment}, {}, Listed::kEver);
+  const auto found = std::ranges::find(report.rows, run.id, &ComparisonRow::run);
+  if (found == report.rows.end() || !found->step_time_ms_median) {
+    throw ConfigError(word, "", fmt::format("run {} has not measured a step", run_label(run)));
+  }
+  return *found;
+}
+
+// The parts of one figure of the run, and of the baseline if there is one.
+struct Side {
+  double total = 0;
+  Parts parts{};
+
+  double of(const std::string& name) const {
+    const auto found = std::ranges::find(parts, name, &Parts::value_type::first);
+    return found == parts.end() ? 0 : found->second;
+  }
+};
+
+// Adds the figure and its parts. `unit` is what the table shows figures in.
+void add_parts(Table& table, const std::string& title, double unit, const Side& own,
+               const std::optional<Side>& baseline) {
+  constexpr double kPercent = 100;
+  const auto add = [&](const std::string& name, double figure, double of_baseline) {
+    std::vector<Cell> cells{name, three_digits(figure / unit)};
+    if (baseline) {
+      const double more = (figure - of_baseline) / unit;
+      cells.emplace_back(three_digits(of_baseline / unit));
+      cells.emplace_back((more > 0 ? "+" : "") + three_digits(more));
+    } else {
+      cells.emplace_back(whole_percent(kPercent * figure / own.total));
+    }
+    table.add(std::move(cells));
+  };
+  add(title, own.total, baseline ? baseline->total : 0);
+  for (const auto& [name, figure] : own.parts) {
+    const double other = baseline ? baseline->of(name) : 0;
+    if (figure != 0 || other != 0) add("  " + name, figure, other);
+  }
+  if (!baseline) return;
+  for (const auto& [name, figure] : baseline->parts) {
+    if (own.of(name) == 0 && figure != 0 &&
+        !std::ranges::count(own.parts, name, [](auto& part) { return part.first; })) {
+      add("  " + name, 0, figure);
+    }
+  }
+}
+
+Side time_side(const Explained& of) {
+  Side side{.parts = time_parts(of)};
+  for (const auto& [name, part] : side.parts) side.total += part;
+  return side;
+}
+
+Side memory_side(const Explained& of) {
+  return {.total = of.allocated_bytes.value_or(0), .parts = memory_parts(of)};
+}
+
+// Returns each differing key's share of the difference, as the trainer plans it for the runs'
+// device. Empty: one key differs, or nothing can be planned.
+std::string planned_shares(const WhyArguments& arguments, const ComparisonRow& run,
+                           const ComparisonRow& baseline) {
+  const Expansion no_experiment;
+  PlanTarget target;
+  if (run.spec.device == DeviceKind::kCuda) target.gpu = run.device_name;
+  try {
+    ExperimentPlans plans(no_experiment, find_host({}), target, find_trainer(arguments.trainer),
+                          arguments.results.front());
+    const auto shares = key_shares(plans, run.spec, baseline.spec);
+    return shares ? key_shares_text(*shares)
+                  : "the keys that differ cannot be changed one at a time";
+  } catch (const std::exception& error) {
+    return fmt::format("the shares of keys are not known: {}", error.what());
+  }
+}
+
+// Returns a run without `has`, of the two; null: both have it.
+template <typename Has>
+const ComparisonRow* one_without(const ComparisonRow& run, const ComparisonRow* other, Has has) {
+  if (!has(run)) return &run;
+  return other != nullptr && !has(*other) ? other : nullptr;
+}
+
+// Prints the parts of time and of memory. A sentence says which of them are not known.
+void print_parts(const ComparisonRow& run, const ComparisonRow* other) {
+  Table table{.columns = {{.heading = "", .is_left = true}, {.heading = run.point}}};
+  table.columns.push_back({.heading = other ? other->point : "%"});
+  if (other) table.columns.push_back({.heading = "difference"});
+  std::vector<std::string> unknown;
+  const auto add = [&](const char* title, double unit, Side (*side)(const Explained&), auto has,
+                       std::string_view what) {
+    if (const ComparisonRow* without = one_without(run, other, has)) {
+      unknown.push_back(visible_line(fmt::format("{} has no {}", without->point, what)));
+      return;
+    }
+    const std::optional<Side> baseline =
+        other ? std::optional(side(explained(*other))) : std::nullopt;
+    add_parts(table, title, unit, side(explained(run)), baseline);
+  };
+  add(
+      "ms of a step", 1, time_side, [](auto& row) { return row.account_rank.has_value(); },
+      "account of its steps: an older version ran it, or train.account_steps is 0");
+  add(
+      "GiB at the peak of a rank", kBytesPerGibibyte, memory_side,
+      [](auto& row) { return row.memory_by_use.has_value(); }, "record of what used its memory");
+  if (!table.blocks.empty()) {
+    for (const std::string& line : lay_out(table, {}).all()) std::cout << line << '\n';
+  }
+  for (const std::string& sentence : unknown) std::cout << sentence << '\n';
+}
+
+void print_reasons(const WhyArguments& arguments, const ComparisonRow& run,
+                   const ComparisonRow& other) {
+  const Explained own = explained(run);
+  const Explained baseline = explained(other);
+  std::vector<std::string> lines{fmt::format("{} against {}:", run.point, other.point)};
+  if (const auto time = time_change(own, baseline)) lines.push_back(time_change_text(*time));
+  if (const auto memory = memory_change(own, baseline)) {
+    lines.push_back(memory_change_text(*memory));
+  }
+  lines.push_back(planned_shares(arguments, run, other));
+  for (const std::string& line : lines) {
+    if (!line.empty()) std::cout << visible_line(line) << '\n';
+  }
+}
+
+ExitCode why(const WhyArguments& arguments) {
+  const Store store = existing_results(arguments.results);
+  const ComparisonRow run = measured_run(store, arguments.run);
+  std::optional<ComparisonRow> other;
+  if (!arguments.baseline.empty()) other = measured_run(store, arguments.baseline);
+  print_parts(run, other ? &*other : nullptr);
+  if (!other) return ExitCode::kOk;
+  std::cout << '\n';
+  print_reasons(arguments, run, *other);
+  return ExitCode::kOk;
+}
+
+}  // namespace
+
+CommandFunction add_why_command(CLI::App& command) {
+  const auto arguments = std::make_shared<WhyArguments>();
+  command.footer(R"(Examples:
+  fsdp-run why 4xFSDP
+  fsdp-run why 4xFSDP 4xDDP
+  fsdp-run why alice/lab/4xFSDP bob/lab/4xFSDP --results alice --results bob)");
+  command.add_option("RUN", arguments->run, kRunWordHelp)->required();
+  command.add_option("BASELINE", arguments->baseline, "The run to compare it with");
+  add_results_option(command, arguments->results);
+  command.add_option("--trainer", arguments->trainer)->group("");
+  return [arguments] { return why(*arguments); };
+}
+
+}  // namespace fsdp

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runner/plan/planner.h"
+
+// Each key's share of the difference between two planned runs.
+namespace fsdp {
+
+// The planned figures of a run. A time is nullopt if it is not calibrated.
+struct PlannedFigures {
+  double memory_bytes = 0;
+  std::optional<double> time_ms{};
+};
+
+struct KeyShare {
+  std::string keys;  // "batch.size_per_rank"; keys that only change together are joined by ", "
+  PlannedFigures share{};
+};
+
+// Divides the change from the baseline to the run among the keys that differ: the mean over all
+// orders in which the keys can be changed one at a time (L. S. Shapley: A value for n-person games,
+// 1953). `figures_of` gives the figures if the keys of a set are changed, of which bit i stands for
+// keys[i]; nullopt: such a run cannot be planned, and orders that pass it do not count. Beyond 5
+// keys, takes a fixed sample of the orders. The shares add up to the whole change. nullopt: there
+// is no such order.
+std::optional<std::vector<KeyShare>> shares_of(
+    const std::vector<std::string>& keys,
+    const std::function<std::optional<PlannedFigures>(uint32_t set)>& figures_of);
+
+// Returns the shares of the keys that differ between two specifications and change what is
+// computed. Empty: fewer than two keys differ.
+std::optional<std::vector<KeyShare>> key_shares(ExperimentPlans& plans, const RunSpec& run,
+                                                const RunSpec& baseline);
+
+// "by key, as planned: strategy.kind, strategy.ranks -0.05 GiB; batch.size_per_rank +0.04 GiB".
+// Empty if there are no shares.
+std::string key_shares_text(const std::vector<KeyShare>& shares);
+
+}  // namespace fsdp
