@@ -43,7 +43,7 @@ def test_the_lab_on_a_cluster_of_ones_own_gives_five_finished_rows(runner, tmp_p
         Cluster(cluster).stop()
         shutil.rmtree(cluster.parent)
     assert ended.returncode == 0, ended.stderr
-    assert re.search("^Memory: at its peak, 1 GPU holds ", ended.stdout, re.MULTILINE), ended.stdout
+    assert re.search("^Why:    4xFSDP against 1 GPU: -", ended.stdout, re.MULTILINE), ended.stdout
 
 
 def shown_by(command):
