@@ -77,8 +77,13 @@ TEST_CASE("a time limit ends a run") {
 TEST_CASE("Ctrl-C stops everything, keeps what was measured, and a later call goes on") {
   const Workplace workplace(kTwoPoints);
   Program runner(workplace / ".", workplace.command({"experiment.yaml"}),
-                 {{"STUB_RULES", "rank=0,step=3,spawn=marker; step=3,await=nothing"}});
-  const pid_t spawned = std::stoi(first_line_of(workplace / "marker"));
+                 {{"STUB_RULES",
+                   "rank=0,step=3,spawn=0; rank=1,step=3,spawn=1; rank=2,step=3,spawn=2; "
+                   "step=3,await=nothing"}});
+  std::vector<pid_t> spawned;
+  for (const char* rank : {"0", "1", "2"}) {  // all have reported step 2
+    spawned.push_back(std::stoi(first_line_of(workplace / rank)));
+  }
   runner.send(SIGINT);
   const Ended ended = runner.wait();
   CHECK(ended.status == 130);
@@ -87,7 +92,7 @@ TEST_CASE("Ctrl-C stops everything, keeps what was measured, and a later call go
                       "experiment.yaml ") &&
                  Catch::EndsWith("\n"));
   CHECK_THAT(ended.output, Contains("interrupted: asked to stop, after step 2"));
-  CHECK(gone_soon(spawned));
+  for (const pid_t process : spawned) CHECK(gone_soon(process));
   for (const pid_t process : workplace.reported_processes()) CHECK(gone_soon(process));
   CHECK(rows(workplace)[0].status == RunStatus::kInterrupted);
   CHECK(rows(workplace)[0].steps == 2);
