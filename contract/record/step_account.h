@@ -8,7 +8,7 @@
 
 #include "base/text/fields.h"
 
-// What a rank's step spends its time on. Plans and events share it.
+// The parts of the time of a rank's step. Plans and events share them.
 namespace fsdp {
 
 // Parts of a step's time. Each moment of the stream that computes (on the CPU: of the calling
@@ -103,12 +103,12 @@ struct TimeByPart {
   }
 };
 
-// Where the time of one step of one rank went.
+// The time of one step of one rank, by parts.
 struct StepAccount {
   static constexpr std::string_view kKind = "step_account";
   int64_t step = 0;         // number of the optimizer step
   double step_time_ms = 0;  // the sum of the parts
-  // Time in which collectives were under way and computation did not wait for them.
+  // Time with a collective under way for which computation did not wait.
   double hidden_communication_ms = 0;
   TimeByPart parts{};
 

@@ -1,4 +1,5 @@
-// Explains differences of time and memory by parts. What is printed adds up to what was measured.
+// Explains differences of time and memory by parts. The printed parts add up to the measured
+// figure.
 #include "runner/answers/why.h"
 
 #include <fmt/format.h>

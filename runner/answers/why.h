@@ -25,7 +25,7 @@ struct Explained {
 Explained explained(const ComparisonRow& run);
 Explained explained(const RunSpec& spec, const RunPlan& plan);
 
-// Parts by name, the largest first, in the unit of what they are parts of.
+// Names and sizes of parts, the largest first. The unit is that of the whole.
 using Parts = std::vector<std::pair<std::string, double>>;
 
 // The parts of a step's time in milliseconds, and of a rank's peak of allocated memory in bytes.

@@ -22,18 +22,18 @@ struct KeyShare {
   PlannedFigures share{};
 };
 
-// Divides the change from the baseline to the run among the keys that differ: the mean over all
-// orders in which the keys can be changed one at a time (L. S. Shapley: A value for n-person games,
-// 1953). `figures_of` gives the figures if the keys of a set are changed, of which bit i stands for
-// keys[i]; nullopt: such a run cannot be planned, and orders that pass it do not count. Beyond 5
-// keys, takes a fixed sample of the orders. The shares add up to the whole change. nullopt: there
-// is no such order.
+// Divides the change from the baseline to the run among the keys that differ. A key's share is the
+// mean of its changes over all orders of changing one key after the other (L. S. Shapley: A value
+// for n-person games, 1953). The shares add up to the whole change. Beyond 5 keys, takes a fixed
+// sample of the orders. `figures_of` gives the figures of a run with a set of changed keys. Bit i
+// of the set stands for keys[i]. nullopt: this run cannot be planned, and orders with it do not
+// count. Returns nullopt if no order is left.
 std::optional<std::vector<KeyShare>> shares_of(
     const std::vector<std::string>& keys,
     const std::function<std::optional<PlannedFigures>(uint32_t set)>& figures_of);
 
-// Returns the shares of the keys that differ between two specifications and change what is
-// computed. Empty: fewer than two keys differ.
+// Returns the shares of the keys in which two specifications differ, except paths and keys that
+// only say how a run is carried out. Empty: fewer than two keys differ.
 std::optional<std::vector<KeyShare>> key_shares(ExperimentPlans& plans, const RunSpec& run,
                                                 const RunSpec& baseline);
 

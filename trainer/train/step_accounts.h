@@ -16,8 +16,8 @@
 namespace fsdp {
 
 // Accounts for the time of some steps of this rank. Every moment of the stream that computes
-// belongs to the innermost piece of work that was begun there, so the parts add up to the step.
-// Work on other streams and threads is beside it, and does not count: only waits for it do.
+// belongs to the innermost piece of work that was begun there. The parts therefore add up to the
+// step. Work on other streams and threads does not count. Waits for it do.
 class StepAccounts : public WorkObserver {
  public:
   // The boundaries between pieces of one step's work. The device may still be computing.
