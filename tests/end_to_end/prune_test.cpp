@@ -309,7 +309,7 @@ bool prune_full_disk(const Workplace& workplace, const std::string& words,
   const Ended ended =
       Program(workplace / ".",
               {"/bin/sh", "-c", unshare + " sh full_disk.sh '" + words + "' " + limits}, variables)
-          .wait();
+          .wait(std::chrono::minutes(20));  // many calls, also under sanitizers
   INFO(words << " " << limits << ": " << text_of(workplace / "prune.txt") << ended.errors);
   if (ended.status == 99)
     WARN("skipped: a file system cannot be mounted here: " << ended.errors);
