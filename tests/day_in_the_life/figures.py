@@ -30,6 +30,7 @@ def attempt_figures(ranks, run, earlier=()):
     figures |= _memory(steps)
     figures |= _durations(ranks)
     figures |= _use_of_cpus(ranks)
+    figures |= _account(ranks, steps)
     first = of_kind("step", ranks[0])
     if first:
         figures |= {"loss_last": first[-1]["loss"],
@@ -114,6 +115,31 @@ def _use_of_cpus(ranks):
                 for host, use in zip(hosts, uses, strict=True)),
             "run_queue_wait_percent": max(
                 use["run_queue_wait_time_ms"] / use["measured_time_ms"] * 100 for use in uses)}
+
+
+def _account(ranks, steps):
+    """Returns the account of the step of median time, of the rank that worked longest in it. Steps
+    count if every rank has an account of them, and none was stopped meanwhile."""
+    def work_ms(account):
+        return account["step_time_ms"] - account["slower_ranks_ms"]
+
+    accounts = [{event["step"]: event for event in of_kind("step_account", events)} for events in ranks]
+    found = []
+    for step in sorted(set.intersection(*map(set, accounts))):
+        if any(of_rank.get(step, {}).get("suspended") for of_rank in steps):
+            continue
+        of_step = [(work_ms(of_rank[step]), rank, of_rank[step]) for rank, of_rank in enumerate(accounts)]
+        found.append(sorted(of_step, key=lambda of: -of[0]))
+    if not found:
+        return {}
+    (longest, rank, account), *others = sorted(found, key=lambda of: of[0][2]["step_time_ms"])[(len(found) - 1) // 2]
+    figures = {name: value for name, value in account.items()
+               if name.endswith("_ms") and name not in ("step_time_ms", "elapsed_ms", "time_unix_ms")}
+    figures |= {"account_rank": rank, "exposed_all_gather_ms": account["exposed_all_gather_forward_ms"] +
+                account["exposed_all_gather_backward_ms"]}
+    if others:
+        figures["slowest_rank_extra_ms"] = longest - numpy.median([work for work, _, _ in others])
+    return figures
 
 
 def _memory(steps):
