@@ -17,6 +17,7 @@ PROGRAMS = {
     "kill_at_call": "tests/fakes/kill_at_call",
     "hold_fsync": "tests/fakes/hold_fsync",
     "hold_at_step": "tests/fakes/hold_at_step",
+    "slow_parts": "tests/fakes/slow_parts",
     "logits_writer": "tests/parity/logits.cpp",
     "quantizer": "tests/parity/nf4.cpp",
     "encode_text": "tests/tokenizers/encode.cpp",
@@ -57,7 +58,8 @@ runner, trainer, stub_trainer = map(program, ["runner", "trainer", "stub_trainer
 logits_writer, quantizer, encode_text = map(program, ["logits_writer", "quantizer", "encode_text"])
 kill_at_call_library = program("kill_at_call", "kill_at_call_library")
 hold_fsync_library = program("hold_fsync", "hold_fsync_library")
-hold_at_step, fake_cuda, fake_nvml = map(program, ["hold_at_step", "fake_cuda", "fake_nvml"])
+hold_at_step, slow_parts = map(program, ["hold_at_step", "slow_parts"])
+fake_cuda, fake_nvml = map(program, ["fake_cuda", "fake_nvml"])
 
 
 @pytest.fixture(scope="session")

@@ -94,6 +94,16 @@ std::string_view name_of(E value) {
   return enum_names(E{})[static_cast<size_t>(value)];
 }
 
+// Returns the names with the unit of their fields: "parameters_bytes".
+template <NamedEnum E>
+std::array<std::string, enum_names(E{}).size()> names_with_unit(std::string_view unit) {
+  std::array<std::string, enum_names(E{}).size()> names;
+  for (size_t i = 0; i < names.size(); ++i) {
+    names[i] = std::string(enum_names(E{})[i]).append("_").append(unit);
+  }
+  return names;
+}
+
 template <NamedEnum E>
 std::optional<E> enum_from_name(std::string_view name) {
   const auto names = enum_names(E{});

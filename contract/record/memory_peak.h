@@ -52,13 +52,7 @@ struct MemoryByUse {
 
   // The fields are parameters_bytes, whole_bytes, ...
   static void visit_fields(auto& self, auto&& visit) {
-    static const auto kNames = [] {
-      std::array<std::string, kMemoryUses> names;
-      for (size_t i = 0; i < kMemoryUses; ++i) {
-        names[i] = std::string(enum_names(MemoryUse())[i]) + "_bytes";
-      }
-      return names;
-    }();
+    static const auto kNames = names_with_unit<MemoryUse>("bytes");
     for (size_t i = 0; i < kMemoryUses; ++i) visit(kNames[i].c_str(), self.bytes[i]);
   }
 };

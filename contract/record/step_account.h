@@ -92,13 +92,7 @@ struct TimeByPart {
   }
   // Returns the name of the part's field.
   static const char* field(size_t part) {
-    static const auto kNames = [] {
-      std::array<std::string, kTimeParts> names;
-      for (size_t i = 0; i < kTimeParts; ++i) {
-        names[i] = std::string(enum_names(TimePart())[i]) + "_ms";
-      }
-      return names;
-    }();
+    static const auto kNames = names_with_unit<TimePart>("ms");
     return kNames[part].c_str();
   }
 };

@@ -26,7 +26,8 @@ SeriesRows with_least_memory(const SeriesRows& rows) {
 }  // namespace
 
 bool is_equal_memory(double one, double other) {
-  return std::max(one, other) <= 1.01 * std::min(one, other);
+  constexpr double kEqualMemory = 1.01;
+  return std::max(one, other) <= kEqualMemory * std::min(one, other);
 }
 
 double allocated_bytes(const Series* row) {

@@ -207,10 +207,12 @@ std::optional<FigureChange> time_change(const Explained& own, const Explained& b
 }
 
 std::optional<FigureChange> memory_change(const Explained& own, const Explained& baseline) {
+  const Parts own_parts = memory_parts(own);
+  const Parts other_parts = memory_parts(baseline);
+  if (own_parts.empty() || other_parts.empty()) return std::nullopt;
   std::map<std::string, double> changes;
-  for (const auto& [name, bytes] : memory_parts(own)) changes[name] += bytes;
-  for (const auto& [name, bytes] : memory_parts(baseline)) changes[name] -= bytes;
-  if (memory_parts(own).empty() || memory_parts(baseline).empty()) return std::nullopt;
+  for (const auto& [name, bytes] : own_parts) changes[name] += bytes;
+  for (const auto& [name, bytes] : other_parts) changes[name] -= bytes;
   return with_rest({.total = *own.allocated_bytes - *baseline.allocated_bytes,
                     .parts = Parts(changes.begin(), changes.end())});
 }
@@ -221,6 +223,15 @@ std::string time_change_text(const FigureChange& change) {
 
 std::string memory_change_text(const FigureChange& change) {
   return change_text(change, kBytesPerGibibyte, 2, " GiB");
+}
+
+std::vector<std::string> change_texts(const Explained& own, const Explained& baseline) {
+  std::vector<std::string> texts;
+  if (const auto time = time_change(own, baseline)) texts.push_back(time_change_text(*time));
+  if (const auto memory = memory_change(own, baseline)) {
+    texts.push_back(memory_change_text(*memory));
+  }
+  return texts;
 }
 
 namespace {

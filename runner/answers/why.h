@@ -25,7 +25,7 @@ struct Explained {
 Explained explained(const ComparisonRow& run);
 Explained explained(const RunSpec& spec, const RunPlan& plan);
 
-// Names and sizes of parts, the largest first. The unit is that of the whole.
+// Names and sizes of parts, the largest first, in the unit of the figure.
 using Parts = std::vector<std::pair<std::string, double>>;
 
 // The parts of a step's time in milliseconds, and of a rank's peak of allocated memory in bytes.
@@ -50,6 +50,8 @@ std::optional<FigureChange> memory_change(const Explained& own, const Explained&
 std::string time_change_text(const FigureChange& change);
 // "-2.11 GiB = -1.50 optimizer state, -0.75 gradients, +0.14 other parts"
 std::string memory_change_text(const FigureChange& change);
+// Returns both texts, of changes that are known.
+std::vector<std::string> change_texts(const Explained& own, const Explained& baseline);
 
 // Why a row differs from its baseline. A change within noise is left out.
 struct WhyRow {

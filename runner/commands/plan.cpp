@@ -143,16 +143,9 @@ std::vector<std::string> reasons(const std::vector<PlannedRow>& rows, Experiment
   const auto first = std::ranges::find_if(rows, [](auto& row) { return row.plan.has_value(); });
   for (auto row = first; row != rows.end(); ++row) {
     if (row == first || !row->plan) continue;
-    const Explained own = explained(row->spec, *row->plan);
-    const Explained baseline = explained(first->spec, *first->plan);
-    std::vector<std::string> parts;
-    if (const auto time = time_change(own, baseline)) parts.push_back(time_change_text(*time));
-    if (const auto memory = memory_change(own, baseline)) {
-      parts.push_back(memory_change_text(*memory));
-    }
-    const auto shares = key_shares(plans, row->spec, first->spec);
-    parts.push_back(shares ? key_shares_text(*shares)
-                           : "the keys that differ cannot be changed one at a time");
+    std::vector<std::string> parts =
+        change_texts(explained(row->spec, *row->plan), explained(first->spec, *first->plan));
+    parts.push_back(key_shares_text(plans, row->spec, first->spec));
     std::erase(parts, "");
     texts.push_back(visible_line(
         fmt::format("Why: {} against {}: {}.", row->point, first->point, fmt::join(parts, "; "))));
@@ -216,8 +209,9 @@ ExitCode plan(const PlanArguments& arguments) {
     }
   }
   std::ranges::move(legend_of(changes), std::back_inserter(report.remarks));
-  if (arguments.why)
+  if (arguments.why) {
     std::ranges::move(reasons(report.rows, plans), std::back_inserter(report.remarks));
+  }
   if (arguments.price) add_costs(report, *arguments.price, repeats);
   if (format == PlanFormat::kJson || format == PlanFormat::kHtml) {
     for (PlannedRow& row : report.rows) {

@@ -42,9 +42,10 @@ struct Side {
   double total = 0;
   Parts parts{};
 
-  double of(const std::string& name) const {
+  // Returns nullopt if there is no such part.
+  std::optional<double> of(const std::string& name) const {
     const auto found = std::ranges::find(parts, name, &Parts::value_type::first);
-    return found == parts.end() ? 0 : found->second;
+    return found == parts.end() ? std::nullopt : std::optional(found->second);
   }
 };
 
@@ -65,15 +66,12 @@ void add_parts(Table& table, const std::string& title, double unit, const Side& 
   };
   add(title, own.total, baseline ? baseline->total : 0);
   for (const auto& [name, figure] : own.parts) {
-    const double other = baseline ? baseline->of(name) : 0;
+    const double other = baseline ? baseline->of(name).value_or(0) : 0;
     if (figure != 0 || other != 0) add("  " + name, figure, other);
   }
   if (!baseline) return;
   for (const auto& [name, figure] : baseline->parts) {
-    if (own.of(name) == 0 && figure != 0 &&
-        !std::ranges::count(own.parts, name, [](auto& part) { return part.first; })) {
-      add("  " + name, 0, figure);
-    }
+    if (figure != 0 && !own.of(name)) add("  " + name, 0, figure);
   }
 }
 
@@ -97,9 +95,7 @@ std::string planned_shares(const WhyArguments& arguments, const ComparisonRow& r
   try {
     ExperimentPlans plans(no_experiment, find_host({}), target, find_trainer(arguments.trainer),
                           arguments.results.front());
-    const auto shares = key_shares(plans, run.spec, baseline.spec);
-    return shares ? key_shares_text(*shares)
-                  : "the keys that differ cannot be changed one at a time";
+    return key_shares_text(plans, run.spec, baseline.spec);
   } catch (const std::exception& error) {
     return fmt::format("the shares of keys are not known: {}", error.what());
   }
@@ -142,13 +138,8 @@ void print_parts(const ComparisonRow& run, const ComparisonRow* other) {
 
 void print_reasons(const WhyArguments& arguments, const ComparisonRow& run,
                    const ComparisonRow& other) {
-  const Explained own = explained(run);
-  const Explained baseline = explained(other);
-  std::vector<std::string> lines{fmt::format("{} against {}:", run.point, other.point)};
-  if (const auto time = time_change(own, baseline)) lines.push_back(time_change_text(*time));
-  if (const auto memory = memory_change(own, baseline)) {
-    lines.push_back(memory_change_text(*memory));
-  }
+  std::vector<std::string> lines = change_texts(explained(run), explained(other));
+  lines.insert(lines.begin(), fmt::format("{} against {}:", run.point, other.point));
   lines.push_back(planned_shares(arguments, run, other));
   for (const std::string& line : lines) {
     if (!line.empty()) std::cout << visible_line(line) << '\n';

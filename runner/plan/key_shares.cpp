@@ -114,10 +114,19 @@ std::optional<std::vector<KeyShare>> shares_of(
   return shares;
 }
 
-std::optional<std::vector<KeyShare>> key_shares(ExperimentPlans& plans, const RunSpec& run,
-                                                const RunSpec& baseline) {
+std::string key_shares_text(const std::vector<KeyShare>& shares) {
+  std::vector<std::string> texts;
+  for (const KeyShare& of : shares) {
+    std::string text = fmt::format("{} {} GiB", of.keys, signed_gibibytes(of.share.memory_bytes));
+    if (of.share.time_ms) text += fmt::format(" and {:+.1f} ms", *of.share.time_ms);
+    texts.push_back(std::move(text));
+  }
+  return texts.empty() ? "" : "by key, as planned: " + joined_texts(texts, "; ");
+}
+
+std::string key_shares_text(ExperimentPlans& plans, const RunSpec& run, const RunSpec& baseline) {
   const auto groups = differing_keys(run, baseline);
-  if (groups.size() < 2) return std::vector<KeyShare>();
+  if (groups.size() < 2) return "";
   const auto figures_of = [&](uint32_t set) -> std::optional<PlannedFigures> {
     RunSpec spec = baseline;
     for (size_t i = 0; i < groups.size(); ++i) {
@@ -134,23 +143,11 @@ std::optional<std::vector<KeyShare>> key_shares(ExperimentPlans& plans, const Ru
       return std::nullopt;
     }
   };
-  return shares_of(
-      mapped(groups,
-             [](const auto& group) {
-               return fmt::format(
-                   "{}", fmt::join(mapped(group, [](auto* key) { return key->name; }), ", "));
-             }),
-      figures_of);
-}
-
-std::string key_shares_text(const std::vector<KeyShare>& shares) {
-  std::vector<std::string> texts;
-  for (const KeyShare& of : shares) {
-    std::string text = fmt::format("{} {} GiB", of.keys, signed_gibibytes(of.share.memory_bytes));
-    if (of.share.time_ms) text += fmt::format(" and {:+.1f} ms", *of.share.time_ms);
-    texts.push_back(std::move(text));
-  }
-  return texts.empty() ? "" : "by key, as planned: " + joined_texts(texts, "; ");
+  const auto keys = mapped(groups, [](const auto& group) {
+    return fmt::format("{}", fmt::join(mapped(group, [](auto* key) { return key->name; }), ", "));
+  });
+  const auto shares = shares_of(keys, figures_of);
+  return shares ? key_shares_text(*shares) : "the keys that differ cannot be changed one at a time";
 }
 
 }  // namespace fsdp

@@ -32,13 +32,12 @@ std::optional<std::vector<KeyShare>> shares_of(
     const std::vector<std::string>& keys,
     const std::function<std::optional<PlannedFigures>(uint32_t set)>& figures_of);
 
-// Returns the shares of the keys in which two specifications differ, except paths and keys that
-// only say how a run is carried out. Empty: fewer than two keys differ.
-std::optional<std::vector<KeyShare>> key_shares(ExperimentPlans& plans, const RunSpec& run,
-                                                const RunSpec& baseline);
-
 // "by key, as planned: strategy.kind, strategy.ranks -0.05 GiB; batch.size_per_rank +0.04 GiB".
 // Empty if there are no shares.
 std::string key_shares_text(const std::vector<KeyShare>& shares);
+
+// Returns the text about the keys in which two specifications differ. Paths are left out, and so
+// are keys with the effect kHowOnly. Empty if fewer than two keys are left.
+std::string key_shares_text(ExperimentPlans& plans, const RunSpec& run, const RunSpec& baseline);
 
 }  // namespace fsdp

@@ -1,4 +1,4 @@
-// Decides which runs are launched. The choice of what follows an ended run needs no index.
+// Decides which runs are launched. After a run has ended, the next choice needs no index.
 #include "runner/run/run_planner.h"
 
 #include <fmt/format.h>

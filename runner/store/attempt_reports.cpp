@@ -338,11 +338,6 @@ void AttemptReports::summarise_devices(AttemptSummary& summary) const {
   summary.cpu_utilization_percent_mean = mean(processors);
 }
 
-// The kernel counts a CPU's busy time in ticks of 10 ms, which is 2 % of this least time.
-constexpr double kLeastMeasuredTimeMs = 500;
-
-// Ranks may share CPUs. Other processes had the busy time of a rank's CPUs, less the time of all
-// ranks on these CPUs.
 void AttemptReports::take(int64_t rank, int64_t, const StepAccount& account) {
   at(rank).accounts.emplace(account.step, account);
 }
@@ -386,6 +381,11 @@ void AttemptReports::summarise_accounts(AttemptSummary& summary) const {
   summary.slowest_rank_extra_ms = work_ms(account) - median(std::move(others));
 }
 
+// The kernel counts a CPU's busy time in ticks of 10 ms, which is 2 % of this least time.
+constexpr double kLeastMeasuredTimeMs = 500;
+
+// Ranks may share CPUs. Other processes had the busy time of a rank's CPUs, less the time of all
+// ranks on these CPUs.
 void AttemptReports::summarise_cpu_use(AttemptSummary& summary) const {
   std::map<std::pair<std::string, std::string>, double> own_time_ms;  // by host and CPUs
   for (const Rank& rank : ranks_) {

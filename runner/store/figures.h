@@ -21,7 +21,7 @@ struct Meaning {
   Shown shown = Shown::kAlways;  // among the usual columns
 };
 
-// What each part of a step's time is, for readers.
+// A sentence for readers on each part of a step's time.
 inline constexpr std::array<const char*, kTimeParts> kTimePartSentences{
     "Matrix products with weights in forward.",
     "Matrix products with weights in backward, those of recomputation too.",
@@ -90,8 +90,8 @@ struct AttemptSummary {
   std::optional<double> model_tflops_per_second_per_rank;
   std::optional<double> mfu_percent;
   std::optional<double> hfu_percent;
-  // The account of one step and rank: of the accounted steps the one of median time, and of its
-  // ranks the one that the others waited for.
+  // The account of one step of one rank. The step has the median time of the accounted steps. The
+  // other ranks waited for this rank.
   std::array<std::optional<double>, kTimeParts> time_by_part;
   std::optional<double> exposed_all_gather_ms;
   std::optional<double> hidden_communication_ms;

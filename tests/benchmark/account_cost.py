@@ -2,7 +2,7 @@
 """Compares steps whose time is split into parts with steps whose time is not. Usually only
 `train.account_steps` steps of a run are split (default 3). Run by hand, on idle cores:
 
-    .venv/bin/python tests/benchmark/account_cost.py
+    .venv/bin/python tests/benchmark/account_cost.py --trainer build/release/fsdp-train
     ... --model 134M --sequence-length 128
 """
 
@@ -10,7 +10,7 @@ import statistics
 import tempfile
 from pathlib import Path
 
-from measurement import MODELS, measure, parser_of, write_inputs
+from measurement import measure, step_parser_of, write_inputs
 
 
 def step_time_ms(trainer: Path, spec: dict, account_steps: int, warmup: int) -> float:
@@ -21,12 +21,7 @@ def step_time_ms(trainer: Path, spec: dict, account_steps: int, warmup: int) -> 
 
 
 def main() -> None:
-    parser = parser_of(__doc__)
-    parser.add_argument("--model", choices=MODELS, default="26M")
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--steps", type=int, default=12)
-    parser.add_argument("--warmup", type=int, default=2)
-    parser.add_argument("--sequence-length", type=int, default=128)
+    parser = step_parser_of(__doc__)
     parser.add_argument("--ranks", type=int, default=1)
     arguments = parser.parse_args()
     times = {0: [], arguments.steps: []}

@@ -26,8 +26,8 @@ from trainer import (  # noqa: E402
     start,
 )
 
-__all__ = ["MODELS", "PYTORCH", "Measurement", "measure", "median", "of_kind", "parser_of", "write_adapters",
-           "write_inputs"]
+__all__ = ["MODELS", "PYTORCH", "Measurement", "measure", "median", "of_kind", "parser_of", "step_parser_of",
+           "write_adapters", "write_inputs"]
 
 POLL_S = 0.02
 
@@ -65,6 +65,17 @@ def parser_of(description: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=description,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trainer", type=Path, required=True, help="fsdp-train")
+    return parser
+
+
+def step_parser_of(description: str) -> argparse.ArgumentParser:
+    """Returns the parser of a benchmark that compares the steps of one trainer."""
+    parser = parser_of(description)
+    parser.add_argument("--model", choices=MODELS, default="26M")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--warmup", type=int, default=2)
+    parser.add_argument("--sequence-length", type=int, default=128)
     return parser
 
 

@@ -19,7 +19,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from measurement import MODELS, measure, parser_of, write_inputs
+from measurement import measure, step_parser_of, write_inputs
 
 SPINS_OF_LIBGOMP = 300_000  # libgomp/env.c, if no variable sets it
 VARIABLE = "GOMP_SPINCOUNT"
@@ -46,14 +46,9 @@ def step_time_ms(trainer: Path, spec: dict, spins: int | None, busy: int, warmup
 
 
 def main() -> None:
-    parser = parser_of(__doc__)
-    parser.add_argument("--model", choices=MODELS, default="26M")
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--steps", type=int, default=12)
-    parser.add_argument("--warmup", type=int, default=2)
+    parser = step_parser_of(__doc__)
     parser.add_argument("--busy", type=int, nargs="+", default=[0, 1])
     parser.add_argument("--spins", type=int, nargs="*", default=[], help="more policies")
-    parser.add_argument("--sequence-length", type=int, default=128)
     arguments = parser.parse_args()
     os.environ.pop("OMP_WAIT_POLICY", None)
     policies = {"chosen": None, "libgomp": SPINS_OF_LIBGOMP, **{f"{spins} spins": spins for spins in arguments.spins}}

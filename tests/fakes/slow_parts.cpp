@@ -11,7 +11,7 @@
 #include <string_view>
 
 namespace at::native {
-// As in ATen/native/mkldnn/Matmul.h, which the wheel lacks.
+// libtorch_cpu defines this function, but no header of the wheel declares it.
 void mkldnn_matmul(const at::Tensor& a, const at::Tensor& b, const at::Tensor& result, float beta,
                    float alpha);
 }  // namespace at::native

@@ -6,6 +6,7 @@ import re
 
 import numpy
 import pytest
+from hostile.event_model import MS_BY_PART
 
 RANKS = 2
 EXPERIMENT = """experiment: causes
@@ -43,12 +44,6 @@ def runs(call, trainer, slow_parts, tmp_path):
     return train
 
 
-PARTS = [f"{part}_ms" for part in (
-    "products_forward", "products_backward", "attention_forward", "attention_backward", "kernels_forward",
-    "kernels_backward", "exposed_all_gather_forward", "exposed_all_gather_backward", "exposed_reduce_scatter",
-    "exposed_all_reduce", "slower_ranks", "copies", "conversion", "optimizer", "clipping", "data", "other_work")]
-
-
 def more(slow, usual, names):
     return sum(float(slow[name]) - float(usual[name]) for name in names)
 
@@ -63,7 +58,7 @@ def more(slow, usual, names):
 def test_a_slow_part_is_named(runs, part, time_ms, words, columns):
     usual, slow, said = runs(part, time_ms)
     assert said[3].startswith(words), said[0]
-    assert more(slow, usual, columns) == pytest.approx(more(slow, usual, PARTS), rel=0.2)
+    assert more(slow, usual, columns) == pytest.approx(more(slow, usual, MS_BY_PART), rel=0.2)
 
 
 @pytest.mark.parametrize("slow_rank", range(RANKS))
@@ -71,4 +66,4 @@ def test_a_part_that_is_slow_on_one_rank_is_named_with_the_rank(runs, slow_rank)
     usual, slow, said = runs("products", 15, slow_rank)
     assert slow["account_rank"] == str(slow_rank)
     assert said[3].startswith(f"products (on rank {slow_rank} alone)"), said[0]
-    assert float(slow["slowest_rank_extra_ms"]) == pytest.approx(more(slow, usual, PARTS), rel=0.2)
+    assert float(slow["slowest_rank_extra_ms"]) == pytest.approx(more(slow, usual, MS_BY_PART), rel=0.2)

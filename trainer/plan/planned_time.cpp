@@ -93,11 +93,11 @@ TimePart PlannedTime::part_under_way() const {
   return parts_under_way_.empty() ? TimePart::kOther : parts_under_way_.back();
 }
 
-void PlannedTime::advance(StreamId stream, double until_ms, TimePart part) {
-  double& now_ms = clock(stream);
-  const double more_ms = std::max(0.0, until_ms - now_ms);
-  now_ms += more_ms;
-  if (&now_ms == &clock(StreamId::kCompute)) parts_[part] += more_ms;
+double PlannedTime::advance(StreamId stream, double until_ms, TimePart part) {
+  const double more_ms = std::max(0.0, until_ms - clock(stream));
+  clock(stream) += more_ms;
+  if (is_compute(stream)) parts_[part] += more_ms;
+  return more_ms;
 }
 
 // Work begins only after the calling thread has issued it.
@@ -118,10 +118,9 @@ void PlannedTime::collective(const Work& work, double& free_ms) {
 }
 
 void PlannedTime::block(StreamId stream, double until_ms) {
-  const double waits_ms = std::max(0.0, until_ms - clock(stream));
-  if (&clock(stream) == &clock(StreamId::kCompute)) waited_ms_ += waits_ms;
   if (stream == StreamId::kHost) host_waited_for_ = part_under_way();
-  advance(stream, until_ms, part_under_way());
+  const double waits_ms = advance(stream, until_ms, part_under_way());
+  if (is_compute(stream)) waited_ms_ += waits_ms;
 }
 
 double& PlannedTime::clock(StreamId stream) {

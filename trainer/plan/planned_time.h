@@ -38,8 +38,8 @@ class PlannedTime : public WorkObserver {
   // How long the compute stream has waited for other streams; on a CPU, how long the calling thread
   // has waited.
   double waited_ms() const { return waited_ms_; }
-  // Where the time of the compute stream went so far, as StepAccounts tells of a run. Modules are
-  // calibrated as a whole, so their products and attention are among their other kernels.
+  // Returns the time of the compute stream so far, by the parts of a run's StepAccounts. Modules
+  // are calibrated as a whole, so their products and attention are among their other kernels.
   const TimeByPart& parts() const { return parts_; }
   // Names of work without a measured time.
   const std::vector<std::string>& unknown() const { return unknown_; }
@@ -49,8 +49,9 @@ class PlannedTime : public WorkObserver {
 
   double duration_ms(const Work& work);
   double begin_ms();
-  // Lets the stream's time until `until_ms` be spent on `part`.
-  void advance(StreamId stream, double until_ms, TimePart part);
+  // Lets the stream's time until `until_ms` be spent on `part`. Returns this time; 0 if it is over.
+  double advance(StreamId stream, double until_ms, TimePart part);
+  bool is_compute(StreamId stream) { return &clock(stream) == &clock(StreamId::kCompute); }
   TimePart part_under_way() const;
   double& clock(StreamId stream);
 

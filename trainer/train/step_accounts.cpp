@@ -66,7 +66,7 @@ void StepAccounts::add(int64_t step, const Step& work, const StepClock::Mark& be
   const auto add_until = [&](StepClock::Mark& mark) {
     const double time_ms = mark.milliseconds_since(*before);
     account.event.parts[part] += time_ms;
-    if (is_collective(part) && !account.waits_ms.empty()) {
+    if (is_collective(part)) {
       account.waits_ms.back().second += time_ms;
       waited_ms += time_ms;
     }
