@@ -298,8 +298,8 @@ ExitCode RunCall::run() {
 
 std::vector<RunRecord> RunCall::plan() {
   recover_attempts(store_, options_.results, experiment_.name, say_);
-  std::vector<RunRecord> runs =
-      planner_.plan(experiment_, prepared_.expansion, prepared_.chosen, prepared_.left_out);
+  std::vector<RunRecord> runs = planner_.plan(
+      experiment_, prepared_.expansion, std::move(prepared_.chosen), std::move(prepared_.left_out));
   if (options_.skip_oversized) leave_out_oversized(runs, predict_, say_);
   check_checkpoints_are_free(store_, options_.results, runs);
   prepare_data(runs, options_.results, prepared_.digest, *progress_);

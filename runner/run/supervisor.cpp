@@ -89,7 +89,8 @@ StartReport Supervisor::start() {
   int errors[2];
   if (pipe2(errors, O_CLOEXEC) != 0) return {.error_number = errno};
   for (size_t rank = 0; rank < plan_.ranks.size(); ++rank) {
-    const pid_t process = fork();
+    // fork() would copy the page tables of a runner that knows thousands of runs.
+    const pid_t process = vfork();
     if (process == 0) become_rank(rank, errors[1]);
     if (process < 0) return {.error_number = errno, .rank = static_cast<int>(rank)};
     ranks_.push_back({.process = process});
@@ -104,6 +105,7 @@ StartReport Supervisor::start() {
   return report;
 }
 
+// Runs in the memory of the supervisor, which waits meanwhile. So nothing of it may be changed.
 void Supervisor::become_rank(size_t rank, int errors) const {
   const auto give_up = [&](bool log_failed) {
     const StartReport failure{

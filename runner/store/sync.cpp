@@ -160,8 +160,13 @@ path Store::list_of_run(const RunRecord& run) const {
   return list_file(part_of(run.folder).folder, std::string_view(run.experiment).substr(prefix));
 }
 
+// One query for all places: SQLite locks the file, and looks for a journal, for each query.
 std::vector<path> Store::unsettled(std::vector<path> places) const {
-  std::erase_if(places, [&](const path& place) { return is_settled(place); });
+  const auto rows = sql("select place, stamp from stamps").rows<std::string, std::string>();
+  const std::set settled(rows.begin(), rows.end());
+  std::erase_if(places, [&](const path& place) {
+    return settled.contains({place.string(), stamp_of(results_ / place)});
+  });
   return places;
 }
 
