@@ -4,8 +4,8 @@
 #include <cerrno>
 #include <cstdlib>
 
-// Preloaded into a program. Call number FORK_FAILS_AT of fork() fails as if no more processes were
-// allowed. Calls are counted from 1, and a child continues its parent's count.
+// Preloaded into a program. Call number FORK_FAILS_AT of fork() or vfork() fails as if no more
+// processes were allowed. Calls are counted from 1, and a child continues its parent's count.
 extern "C" pid_t fork() noexcept {
   static const char* const limit = std::getenv("FORK_FAILS_AT");
   static long calls = 0;
@@ -16,3 +16,6 @@ extern "C" pid_t fork() noexcept {
   static const auto original = reinterpret_cast<pid_t (*)()>(dlsym(RTLD_NEXT, "fork"));
   return original();
 }
+
+// A vfork() in C++ would return twice into the same frame.
+extern "C" pid_t vfork() noexcept { return fork(); }
