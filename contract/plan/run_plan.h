@@ -10,6 +10,7 @@
 #include "base/text/fields.h"
 #include "contract/record/memory_peak.h"
 #include "contract/record/step_account.h"
+#include "contract/record/step_trace.h"
 #include "contract/spec/run_spec.h"
 
 // The request to `fsdp-train --plan` and its answer, a line of JSON each.
@@ -49,6 +50,7 @@ struct PlanRequest {
   PlannedHost host;
   std::filesystem::path results;  // for prepared data and calibrations; may be missing
   bool timeline = false;          // asks for RunPlan::timeline
+  bool trace = false;             // asks for RunPlan::trace
 
   static void visit_fields(auto& self, auto&& visit) {
     visit("specification", self.specification);
@@ -56,6 +58,7 @@ struct PlanRequest {
     visit("host", self.host);
     visit("results", self.results);
     visit("timeline", self.timeline);
+    visit("trace", self.trace);
   }
 };
 
@@ -132,6 +135,8 @@ struct RunPlan {
   // Moments in order, from the start to a checkpoint. The allocations and releases are cut into
   // equal parts, and each part has its moments of least and of most memory. Empty unless requested.
   std::vector<MemoryMoment> timeline;
+  // What a rank does in the planned step; empty: not requested, or not calibrated.
+  std::vector<TraceSpan> trace;
   TextList assumptions;     // sentences: what was not known, and what is assumed
   double plan_time_ms = 0;  // time that the planning took
 
@@ -158,6 +163,7 @@ struct RunPlan {
     visit("peak", self.peak);
     visit("phases", self.phases);
     visit("timeline", self.timeline);
+    visit("trace", self.trace);
     visit("assumptions", self.assumptions);
     visit("plan_time_ms", self.plan_time_ms);
   }

@@ -27,6 +27,10 @@ class RunPaths {
   std::filesystem::path log(int number, int rank) const {
     return attempt(number) / ("rank" + std::to_string(rank) + ".log");
   }
+  // What the rank did in the steps of train.trace_steps (RankTrace).
+  std::filesystem::path trace(int number, int rank) const {
+    return attempt(number) / ("trace.rank" + std::to_string(rank) + ".json");
+  }
   // The process that starts the ranks writes this record before it starts them. It is missing if
   // the user started the ranks by hand.
   std::filesystem::path launch_record(int number) const { return attempt(number) / "launch.json"; }

@@ -287,6 +287,7 @@ struct TrainSpec {
   bool deterministic = false;
   int64_t warmup_steps_excluded = 2;
   int64_t account_steps = 3;
+  int64_t trace_steps = 0;
   OnNonFinite on_non_finite = OnNonFinite::kStop;
   bool report_gradient_norm = false;
 
@@ -318,6 +319,10 @@ struct TrainSpec {
           "Steps after the warm-up whose time is split into parts, such as products, waits for "
           "collectives and the optimizer; 0: none.",
           from_to(0, 1000), Effect::kNotLosses);
+    visit("trace_steps", self.trace_steps,
+          "First steps after the warm-up whose every piece of work is kept, for export --format "
+          "trace; 0: none.",
+          from_to(0, 100), Effect::kNotLosses);
     visit("on_non_finite", self.on_non_finite,
           "When the loss is NaN or infinite. stop: the run fails; skip: parameters and optimizer "
           "state stay as they are.");

@@ -77,12 +77,13 @@ CommandFunction add_export_command(CLI::App& command) {
   const auto arguments = std::make_shared<ExportArguments>();
   command.footer(R"(Examples:
   fsdp-run export --to lab-csv lab
-  fsdp-run export --to curves --format tensorboard 4xDDP 4xFSDP)");
+  fsdp-run export --to curves --format tensorboard 4xDDP 4xFSDP
+  fsdp-run export --to traces --format trace lab    for Perfetto, with train.trace_steps)");
   command.add_option("WHAT", arguments->words,
                      "Experiments (name or file) and runs (number, point, hash); default: all");
   add_option(command, "--to DIR", arguments->to, "Folder to write")->required();
   add_named_option(command, "--format FORMAT=csv", arguments->format,
-                   "csv, jsonl, tensorboard or wandb");
+                   "csv, jsonl, tensorboard, wandb or trace");
   command.add_flag("--force", arguments->force, "Replace an export that is there");
   add_results_option(command, arguments->results);
   return [arguments] { return export_command(*arguments); };

@@ -6,10 +6,12 @@
 #include <ranges>
 
 #include "base/text/utf8.h"
+#include "contract/record/run_paths.h"
 #include "contract/spec/run_spec_yaml.h"
 #include "runner/answers/why.h"
 #include "runner/commands/console.h"
 #include "runner/commands/options.h"
+#include "runner/export/export.h"
 #include "runner/plan/key_shares.h"
 #include "runner/plan/plan_report.h"
 #include "runner/plan/planner.h"
@@ -29,6 +31,7 @@ struct PlanArguments : TrainerQuestion {
   std::string largest;
   bool suggest = false;
   bool why = false;
+  std::filesystem::path trace;  // folder; empty: none
   std::optional<double> price;  // of an hour of a GPU, or of a rank on the CPU
   Output<PlanFormat> output;
 };
@@ -153,6 +156,26 @@ std::vector<std::string> reasons(const std::vector<PlannedRow>& rows, Experiment
   return texts;
 }
 
+// Writes the step of one rank of each row, <point>.json.gz. The ranks are alike.
+void write_planned_traces(const std::filesystem::path& folder, const std::vector<PlannedRow>& rows,
+                          ExperimentPlans& plans, std::vector<std::string>& remarks) {
+  std::filesystem::create_directories(folder);
+  for (const PlannedRow& row : rows) {
+    if (!row.plan) continue;
+    const StepTrace step = plans.trace_of(row.spec);
+    if (step.spans.empty()) {
+      remarks.push_back(visible_line(row.point) +
+                        " has no trace: run fsdp-run calibrate on these devices.");
+      continue;
+    }
+    RunStarted rank;
+    rank.world_size = row.spec.strategy.ranks;
+    rank.host = "a planned node";
+    rank.device_name = row.device;
+    write_trace(folder / (file_name_of(row.point) + ".json.gz"), rank, {&step, 1});
+  }
+}
+
 ExitCode plan(const PlanArguments& arguments) {
   const PlanFormat format = arguments.output.format();
   if (!arguments.largest.empty() && !is_integer_key(arguments.largest)) {
@@ -212,6 +235,9 @@ ExitCode plan(const PlanArguments& arguments) {
   if (arguments.why) {
     std::ranges::move(reasons(report.rows, plans), std::back_inserter(report.remarks));
   }
+  if (!arguments.trace.empty()) {
+    write_planned_traces(arguments.trace, report.rows, plans, report.remarks);
+  }
   if (arguments.price) add_costs(report, *arguments.price, repeats);
   if (format == PlanFormat::kJson || format == PlanFormat::kHtml) {
     for (PlannedRow& row : report.rows) {
@@ -249,6 +275,8 @@ CommandFunction add_plan_command(CLI::App& command) {
                        "Show the fastest setting that fits, and what each change saves and costs");
   command.add_flag("--why", arguments->why,
                    "Say why each row takes more or less memory and time than the first one");
+  add_option(command, "--trace DIR", arguments->trace,
+             "Write each piece of the planned step for Perfetto, as export --format trace does");
   add_option(command, "--price N", arguments->price,
              "Price of an hour of a GPU, in any currency: adds what each run and all runs cost")
       ->check(number_within(0, kMostPrice, "from 0 to 1000000000"));

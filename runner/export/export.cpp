@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "base/files/new_file.h"
+#include "base/text/config_error.h"
 #include "base/text/csv.h"
 #include "base/text/json.h"
 #include "base/text/utf8.h"
@@ -131,18 +132,25 @@ std::filesystem::path folder_of(const ComparisonRow& row) {
          (file_name_of(row.point) + '-' + row.hash8);
 }
 
-void write_run(const Store& store, const ComparisonRow& run, const Origin& origin,
+// Returns false if the run has nothing of the format.
+bool write_run(const Store& store, const ComparisonRow& run, const Origin& origin,
                const std::filesystem::path& folder, const ExportOptions& options) {
   std::filesystem::create_directories(folder);
   switch (options.format) {
     case ExportFormat::kCsv:
     case ExportFormat::kJsonl:
-      return write_tables(store, run, folder, options.format == ExportFormat::kJsonl);
+      write_tables(store, run, folder, options.format == ExportFormat::kJsonl);
+      break;
     case ExportFormat::kTensorboard:
-      return write_tensorboard(store, run, folder);
+      write_tensorboard(store, run, folder);
+      break;
     case ExportFormat::kWandb:
-      return write_wandb(store, run, origin, folder, options);
+      write_wandb(store, run, origin, folder, options);
+      break;
+    case ExportFormat::kTrace:
+      return write_traces(store, run, options.results, folder);
   }
+  return true;
 }
 
 // Swaps two folders. On a file system without an atomic swap, `b` is missing for a moment.
@@ -273,12 +281,18 @@ void export_runs(const Store& store, std::span<const ComparisonRow> rows,
   const bool as_json =
       options.format == ExportFormat::kJsonl || options.format == ExportFormat::kWandb;
   TableFile<ComparisonRow, Settings, Origin> runs(folder / "runs", as_json);
+  bool has_files = options.format != ExportFormat::kTrace;
   for (const ComparisonRow& row : rows) {
     const Origin origin = origin_of(store, row);
     runs.add(row, settings_of(row.spec), origin);
-    if (row.attempt) write_run(store, row, origin, folder / folder_of(row), options);
+    if (!row.attempt) continue;
+    has_files |= write_run(store, row, origin, folder / folder_of(row), options);
   }
   runs.close();
+  if (!has_files) {
+    throw ConfigError("--format", "",
+                      "no run has left a trace: set train.trace_steps: 2, and run again");
+  }
   if (options.format == ExportFormat::kWandb) write_wandb_upload(folder);
 }
 

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "contract/record/step_trace.h"
 #include "runner/store/store.h"
 
 // Writes runs as files for other programs.
@@ -12,9 +13,9 @@ namespace fsdp {
 
 // To add a format: add its name, a case in runner/export/export.cpp, and a file like
 // runner/export/tensorboard.cpp. Test it in tests/export/.
-enum class ExportFormat { kCsv, kJsonl, kTensorboard, kWandb };
+enum class ExportFormat { kCsv, kJsonl, kTensorboard, kWandb, kTrace };
 constexpr auto enum_names(ExportFormat) {
-  return std::array{"csv"sv, "jsonl"sv, "tensorboard"sv, "wandb"sv};
+  return std::array{"csv"sv, "jsonl"sv, "tensorboard"sv, "wandb"sv, "trace"sv};
 }
 
 struct ExportOptions {
@@ -32,12 +33,18 @@ struct ExportOptions {
 //                                           csv, jsonl: all attempts and ranks
 //     events.out.tfevents.*                 tensorboard
 //     wandb.json, history.jsonl             wandb
+//     rank<R>.json.gz                       trace: of the newest attempt
 //
 // Figures are not rounded. The curves of tensorboard and wandb show the run's newest attempt. If it
 // resumed from a checkpoint, the curves begin with the attempts before it. Throws std::system_error
-// if something cannot be written.
+// if something cannot be written, and ConfigError if traces are asked for and no run has one.
 void export_runs(const Store& store, std::span<const ComparisonRow> rows,
                  const std::filesystem::path& folder, const ExportOptions& options);
+
+// Writes what a rank did in `steps`. PyTorch's profiler would write the same kind of file. Times
+// are since `base_unix_ms`. Throws std::system_error if the file cannot be written.
+void write_trace(const std::filesystem::path& file, const RunStarted& rank,
+                 std::span<const StepTrace> steps, int64_t base_unix_ms = 0);
 
 // A folder that is written under a temporary name. publish() moves it to its place. Until then the
 // old folder is untouched; without publish() the new folder is removed. If the place is a link, the

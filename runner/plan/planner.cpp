@@ -227,25 +227,38 @@ ExperimentPlans::ExperimentPlans(const Expansion& expansion, std::optional<Host>
   std::signal(SIGPIPE, SIG_IGN);  // a trainer that has ended must not end this process
 }
 
-RunPlan ExperimentPlans::plan_spec(const RunSpec& spec, bool timeline) {
+PlanRequest ExperimentPlans::request_for(const RunSpec& spec) const {
   const DeviceForRuns device = device_for(spec, target_, expansion_, host_);
-  const PlanRequest request{.specification = to_yaml(spec),
-                            .device = device.device,
-                            .host = device.host,
-                            .results = results_,
-                            .timeline = timeline};
-  PlanAnswer answer;
-  JsonFields("the trainer's plan").read("", parse_foreign_json(answer_to(request)), answer);
-  if (!answer.plan) throw ConfigError("", "", answer.error);
-  return std::move(*answer.plan);
+  return {.specification = to_yaml(spec),
+          .device = device.device,
+          .host = device.host,
+          .results = results_};
 }
 
-std::string ExperimentPlans::answer_to(const PlanRequest& request) {
+RunPlan ExperimentPlans::plan_spec(const RunSpec& spec, bool timeline) {
+  PlanRequest request = request_for(spec);
+  request.timeline = timeline;
+  return answer_to(request);
+}
+
+StepTrace ExperimentPlans::trace_of(const RunSpec& spec) {
+  PlanRequest request = request_for(spec);
+  request.trace = true;
+  return {.step = 1, .spans = answer_to(request).trace};
+}
+
+// Long answers are requested only once.
+RunPlan ExperimentPlans::answer_to(const PlanRequest& request) {
   const std::string question = json_text(request);
-  if (request.timeline) return trainer_.ask(question, patience_);  // long, and requested only once
+  const bool is_long = request.timeline || request.trace;
   const auto known = answers_.find(question);
-  if (known != answers_.end()) return known->second;
-  return answers_[question] = trainer_.ask(question, patience_);
+  const std::string text =
+      known != answers_.end() ? known->second : trainer_.ask(question, patience_);
+  if (!is_long) answers_[question] = text;
+  PlanAnswer answer;
+  JsonFields("the trainer's plan").read("", parse_foreign_json(text), answer);
+  if (!answer.plan) throw ConfigError("", "", answer.error);
+  return std::move(*answer.plan);
 }
 
 PlannedRow ExperimentPlans::plan(const Run& run, const std::string& suffix) {

@@ -30,7 +30,9 @@ class HostInterval : public CommunicationClock::Interval {
 
 double CommunicationClock::Operations::milliseconds() const {
   std::vector<Span> spans;
-  for (const auto& interval : intervals_) spans.push_back(interval->after(*intervals_.front()));
+  for (const auto& [label, interval] : operations_) {
+    spans.push_back(interval->after(*operations_.front().second));
+  }
   std::ranges::sort(spans, {}, &Span::begin_ms);
   double sum_ms = 0;
   double covered_until_ms = spans.empty() ? 0 : spans.front().begin_ms;
@@ -39,6 +41,20 @@ double CommunicationClock::Operations::milliseconds() const {
     covered_until_ms = std::max(covered_until_ms, span.end_ms);
   }
   return sum_ms;
+}
+
+std::vector<CommunicationClock::LabelledSpan> CommunicationClock::Operations::after(
+    const Interval& origin) const {
+  std::vector<LabelledSpan> spans;
+  for (const auto& [label, interval] : operations_) {
+    spans.push_back({label, interval->after(origin)});
+  }
+  return spans;
+}
+
+std::shared_ptr<const CommunicationClock::Interval> CommunicationClock::now() {
+  const Time now = std::chrono::steady_clock::now();
+  return std::make_shared<HostInterval>(now, now);
 }
 
 void CommunicationClock::start() {
@@ -52,13 +68,13 @@ CommunicationClock::Operations CommunicationClock::stop() {
   return std::exchange(operations_, {});
 }
 
-void CommunicationClock::add(Time begin, Time end) {
-  add(std::make_shared<HostInterval>(begin, end));
+void CommunicationClock::add(const Label& label, Time begin, Time end) {
+  add(label, std::make_shared<HostInterval>(begin, end));
 }
 
-void CommunicationClock::add(std::shared_ptr<const Interval> interval) {
+void CommunicationClock::add(const Label& label, std::shared_ptr<const Interval> interval) {
   const std::lock_guard lock(mutex_);
-  if (counting_) operations_.intervals_.push_back(std::move(interval));
+  if (counting_) operations_.operations_.emplace_back(label, std::move(interval));
 }
 
 }  // namespace fsdp

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -21,8 +22,15 @@ class CommunicationClock {
     double begin_ms = 0;
     double end_ms = 0;
   };
+  // What an operation is.
+  struct Label {
+    const char* name = "";
+    int unit = -1;      // of the model; -1: none
+    int64_t bytes = 0;  // of the whole tensor
+  };
+  struct LabelledSpan : Label, Span {};
 
-  // An operation. On a device, it may not have begun yet.
+  // The time of an operation. On a device, it may not have begun yet.
   class Interval {
    public:
     virtual ~Interval() = default;
@@ -37,11 +45,17 @@ class CommunicationClock {
     // Returns the time with at least one operation under way. Waits for the device; on the CPU
     // there is nothing to wait for.
     double milliseconds() const;
+    // Returns the operations in the order in which they were issued, in milliseconds since
+    // `origin`. Waits for the device.
+    std::vector<LabelledSpan> after(const Interval& origin) const;
 
    private:
     friend CommunicationClock;
-    std::vector<std::shared_ptr<const Interval>> intervals_;
+    std::vector<std::pair<Label, std::shared_ptr<const Interval>>> operations_;
   };
+
+  // Returns this moment on the CPU.
+  static std::shared_ptr<const Interval> now();
 
   // Counts operations from now on.
   void start();
@@ -49,8 +63,9 @@ class CommunicationClock {
   Operations stop();
 
   // Adds an operation that is over.
-  void add(std::chrono::steady_clock::time_point begin, std::chrono::steady_clock::time_point end);
-  void add(std::shared_ptr<const Interval> interval);
+  void add(const Label& label, std::chrono::steady_clock::time_point begin,
+           std::chrono::steady_clock::time_point end);
+  void add(const Label& label, std::shared_ptr<const Interval> interval);
 
  private:
   std::mutex mutex_;

@@ -39,7 +39,7 @@ ExchangeGroup::~ExchangeGroup() {
 
 Pending ExchangeGroup::all_gather(at::Tensor output, at::Tensor shard, int unit) {
   check_pair(shard, output, size());
-  return submit("all_gather", unit, [this, output, shard] {
+  return submit({"all_gather", unit, static_cast<int64_t>(output.nbytes())}, [this, output, shard] {
     const int64_t bytes = static_cast<int64_t>(shard.nbytes());
     Parts parts{bytes_of(output), {}};
     for (int r = 0; r <= size(); ++r) parts.begin.push_back(r * bytes);
@@ -53,18 +53,19 @@ Pending ExchangeGroup::all_gather(at::Tensor output, at::Tensor shard, int unit)
 
 Pending ExchangeGroup::reduce_scatter(at::Tensor shard, at::Tensor input, int unit) {
   check_pair(shard, input, size());
-  return submit("reduce_scatter", unit, [this, shard, input] {
-    Parts parts{bytes_of(input), {}};
-    for (int r = 0; r <= size(); ++r) {
-      parts.begin.push_back(r * static_cast<int64_t>(shard.nbytes()));
-    }
-    parts_->sum(parts, bytes_of(shard), shard.scalar_type());
-  });
+  return submit({"reduce_scatter", unit, static_cast<int64_t>(input.nbytes())},
+                [this, shard, input] {
+                  Parts parts{bytes_of(input), {}};
+                  for (int r = 0; r <= size(); ++r) {
+                    parts.begin.push_back(r * static_cast<int64_t>(shard.nbytes()));
+                  }
+                  parts_->sum(parts, bytes_of(shard), shard.scalar_type());
+                });
 }
 
 Pending ExchangeGroup::all_reduce(at::Tensor tensor, int unit) {
   TORCH_CHECK(tensor.is_cpu() && tensor.is_contiguous(), "gloo needs a contiguous CPU tensor");
-  return submit("all_reduce", unit, [this, tensor] {
+  return submit({"all_reduce", unit, static_cast<int64_t>(tensor.nbytes())}, [this, tensor] {
     Parts parts{bytes_of(tensor), {}};
     for (int r = 0; r <= size(); ++r) {
       parts.begin.push_back(tensor.numel() * r / size() *
@@ -78,7 +79,7 @@ Pending ExchangeGroup::all_reduce(at::Tensor tensor, int unit) {
 
 void ExchangeGroup::barrier() {
   int64_t arrived = 1;
-  submit("barrier", kNoUnit, [this, &arrived] {
+  submit({"barrier", kNoUnit, 0}, [this, &arrived] {
     std::vector<int64_t> all(size(), arrived);
     Parts parts{reinterpret_cast<std::byte*>(all.data()), {}};
     for (int r = 0; r <= size(); ++r) {
@@ -114,8 +115,8 @@ std::unique_ptr<ProcessGroup> ExchangeGroup::subgroup(const std::string& name,
   }
 }
 
-Pending ExchangeGroup::submit(const char* name, int unit, std::function<void()> run) {
-  Operation operation{name, unit, std::move(run), {}};
+Pending ExchangeGroup::submit(const CommunicationClock::Label& label, std::function<void()> run) {
+  Operation operation{label, std::move(run), {}};
   const auto done = std::make_shared<std::future<void>>(operation.done.get_future());
   {
     const std::lock_guard lock(mutex_);
@@ -132,18 +133,19 @@ void ExchangeGroup::work() {
     if (queue_.empty()) return;
     Operation operation = std::move(queue_.front());
     queue_.pop_front();
-    if (stopping_) failure_ = std::string(operation.name) + " was abandoned";
+    if (stopping_) failure_ = std::string(operation.label.name) + " was abandoned";
     lock.unlock();
     try {
       // After a failure ranks may be out of step, so nothing more is exchanged.
       if (failure_.empty()) {
         const auto begin = std::chrono::steady_clock::now();
-        const Watchdog::Watched watched = membership_.watch(operation.name, operation.unit);
+        const Watchdog::Watched watched =
+            membership_.watch(operation.label.name, operation.label.unit);
         operation.run();
-        clock().add(begin, std::chrono::steady_clock::now());
+        clock().add(operation.label, begin, std::chrono::steady_clock::now());
       }
     } catch (const std::exception& error) {
-      failure_ = membership_.describe_failure(operation.name, operation.unit, error);
+      failure_ = membership_.describe_failure(operation.label.name, operation.label.unit, error);
     }
     operation.run = nullptr;  // releases the tensors before wait() returns to the caller
     if (failure_.empty()) {

@@ -37,12 +37,11 @@ class ExchangeGroup : public ProcessGroup {
 
  private:
   struct Operation {
-    const char* name;
-    int unit;
+    CommunicationClock::Label label;
     std::function<void()> run;
     std::promise<void> done;
   };
-  Pending submit(const char* name, int unit, std::function<void()> run);
+  Pending submit(const CommunicationClock::Label& label, std::function<void()> run);
   void work();
 
   Membership membership_;

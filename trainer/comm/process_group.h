@@ -41,6 +41,10 @@ class ProcessGroup {
   int size() const { return size_; }
   // Times the operations of all groups of the run. A group of one rank takes no time.
   CommunicationClock& clock() const { return *clock_; }
+  // Returns this moment of the current stream, as clock() times operations.
+  virtual std::shared_ptr<const CommunicationClock::Interval> now() {
+    return CommunicationClock::now();
+  }
 
   // Sets output [size * n] to all shards [n] in rank order. `shard` may be its part of `output`.
   virtual Pending all_gather(at::Tensor output, at::Tensor shard, int unit = kNoUnit) = 0;

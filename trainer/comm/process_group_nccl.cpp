@@ -72,14 +72,14 @@ class NcclGroup : public ProcessGroup {
   Pending all_gather(at::Tensor output, at::Tensor shard, int unit) override {
     c10d::AllgatherOptions options;
     options.asyncOp = false;
-    return issue("all_gather", unit,
+    return issue({"all_gather", unit, static_cast<int64_t>(output.nbytes())},
                  [&] { return backend_->_allgather_base(output, shard, options); });
   }
 
   Pending reduce_scatter(at::Tensor shard, at::Tensor input, int unit) override {
     c10d::ReduceScatterOptions options;
     options.asyncOp = false;
-    return issue("reduce_scatter", unit,
+    return issue({"reduce_scatter", unit, static_cast<int64_t>(input.nbytes())},
                  [&] { return backend_->_reduce_scatter_base(shard, input, options); });
   }
 
@@ -87,13 +87,22 @@ class NcclGroup : public ProcessGroup {
     c10d::AllreduceOptions options;
     options.asyncOp = false;
     std::vector<at::Tensor> tensors{tensor};
-    return issue("all_reduce", unit, [&] { return backend_->allreduce(tensors, options); });
+    return issue({"all_reduce", unit, static_cast<int64_t>(tensor.nbytes())},
+                 [&] { return backend_->allreduce(tensors, options); });
   }
 
   void barrier() override {
     c10d::BarrierOptions options;
     options.device = device_;
     call("barrier", kNoUnit, [&] { backend_->barrier(options)->wait(); });
+  }
+
+  std::shared_ptr<const CommunicationClock::Interval> now() override {
+    const c10::Stream stream = c10::cuda::getCurrentCUDAStream(device_.index()).unwrap();
+    const std::shared_ptr<StreamInterval> now = intervals_->take();
+    now->record_begin(stream);
+    now->record_end(stream);
+    return now;
   }
 
   std::string agree(const std::string& key, const std::string& value) override {
@@ -134,18 +143,18 @@ class NcclGroup : public ProcessGroup {
 
   // Puts the work of `run` on the current stream, and has the stream's progress watched and timed.
   template <typename Run>
-  Pending issue(const char* operation, int unit, Run run) {
+  Pending issue(const CommunicationClock::Label& label, Run run) {
     const c10::Stream stream = c10::cuda::getCurrentCUDAStream(device_.index()).unwrap();
     const std::shared_ptr<StreamInterval> interval = intervals_->take();
     interval->record_begin(stream);
-    call(operation, unit, [&] {
+    call(label.name, label.unit, [&] {
       TORCH_CHECK(!run(), "NCCL gave a Work for an operation on the current stream");
       interval->record_end(stream);
     });
     membership_.watchdog->watch_device(
-        membership_.describe(operation, unit),
+        membership_.describe(label.name, label.unit),
         [interval, device = device_] { return progress(*interval, device); });
-    if (size() > 1) clock().add(interval);
+    if (size() > 1) clock().add(label, interval);
     return {};
   }
 

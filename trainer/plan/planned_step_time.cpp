@@ -4,6 +4,7 @@
 #include <torch/version.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/files/input_file.h"
 #include "base/system/processor.h"
@@ -68,6 +69,7 @@ struct StepTime {
   double waited_ms = 0;
   TimeByPart parts{};
   StepFlops flops{};
+  std::vector<TraceSpan> trace{};
 };
 
 at::DeviceType type_of(const PlannedDevice& device) {
@@ -90,7 +92,7 @@ StepTime difference(const StepTime& now, const StepTime& before, double scale) {
 
 // Returns the time of a step that follows another one.
 StepTime step_time(const RunSpec& spec, const ModelConfig& config, const PlannedDevice& device,
-                   std::vector<Batch> micro_batches, PlannedTime& time) {
+                   std::vector<Batch> micro_batches, bool traces, PlannedTime& time) {
   const double scale = std::max(1.0, static_cast<double>(micro_batches.size()) / kMostMicroBatches);
   micro_batches.resize(std::min(micro_batches.size(), kMostMicroBatches));
   const auto backend = make_meta_backend(type_of(device), spec.kernels, planned_streams(time),
@@ -102,8 +104,13 @@ StepTime step_time(const RunSpec& spec, const ModelConfig& config, const Planned
   for (int64_t number = 1;; ++number) {
     training.run(number, micro_batches, spec.optimizer.learning_rate, 0.0, [] {});
     const StepTime now{time.end_ms(), time.waited_ms(), time.parts()};
-    if (number == 2) return difference(now, before, scale);
+    if (number == 2) {
+      StepTime step = difference(now, before, scale);
+      step.trace = time.trace();
+      return step;
+    }
     before = now;
+    if (traces) time.begin_trace();
   }
 }
 
@@ -129,7 +136,7 @@ std::optional<StepTime> replayed(const Calibration& calibration, const PlanReque
     PlannedTime time(times, type_of(request.device));
     const ObservedWork observed(time);
     const std::vector<Batch> micro_batches = make_step();
-    steps.push_back(step_time(spec, config, request.device, micro_batches, time));
+    steps.push_back(step_time(spec, config, request.device, micro_batches, request.trace, time));
     steps.back().flops = flops_of(micro_batches, config, spec);
     if (!time.unknown().empty()) {
       plan.assumptions.push_back("step times are not known: '" + time.unknown().front() +
@@ -171,6 +178,7 @@ void plan_step_time(const PlanRequest& request, const RunSpec& spec, const Model
     plan.step_time_ms = step->time_ms;
     plan.communication_exposed_ms = step->waited_ms;
     plan.time_by_part = step->parts;
+    plan.trace = std::move(step->trace);
   }
   const DeviceModel* gpu = device_table().device_of(request.device.name);
   const std::optional<double> peak = peak_flops_per_ms(gpu, spec);

@@ -2,6 +2,7 @@
 #include "trainer/plan/planned_time.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "trainer/comm/mirror_group.h"
@@ -84,9 +85,39 @@ PlannedTime::PlannedTime(WorkTimes times, c10::DeviceType planned_for)
 
 void PlannedTime::begin(const Work& work) {
   parts_under_way_.push_back(part_now(work.part));
+  if (!work.name.empty()) advance(current_, begin_ms(), host_waited_for_);
+  work_under_way_.emplace_back(work.name, clock(current_));
   if (work.name.empty()) return;
-  advance(current_, begin_ms(), host_waited_for_);
   advance(current_, clock(current_) + duration_ms(work), part_under_way());
+}
+
+void PlannedTime::end() {
+  parts_under_way_.pop_back();
+  const auto& [name, began_ms] = work_under_way_.back();
+  if (!name.empty()) {
+    add_span(is_compute(current_) ? SpanKind::kWork : SpanKind::kBeside, name, began_ms,
+             clock(current_));
+  }
+  work_under_way_.pop_back();
+}
+
+void PlannedTime::begin_trace() {
+  trace_begin_ms_ = end_ms();
+  trace_.clear();
+}
+
+void PlannedTime::add_span(SpanKind kind, std::string_view name, double begin_ms, double end_ms,
+                           int64_t bytes) {
+  if (!trace_begin_ms_ || end_ms <= begin_ms) return;
+  const auto nanoseconds = [&](double time_ms) {
+    return std::llround(std::max(0.0, time_ms - *trace_begin_ms_) * 1e6);
+  };
+  trace_.push_back({.kind = kind,
+                    .name = std::string(name),
+                    .unit = known_unit(MemoryScope::current().unit),
+                    .bytes = bytes,
+                    .begin_ns = nanoseconds(begin_ms),
+                    .time_ns = nanoseconds(end_ms) - nanoseconds(begin_ms)});
 }
 
 TimePart PlannedTime::part_under_way() const {
@@ -96,7 +127,10 @@ TimePart PlannedTime::part_under_way() const {
 double PlannedTime::advance(StreamId stream, double until_ms, TimePart part) {
   const double more_ms = std::max(0.0, until_ms - clock(stream));
   clock(stream) += more_ms;
-  if (is_compute(stream)) parts_[part] += more_ms;
+  if (is_compute(stream)) {
+    parts_[part] += more_ms;
+    add_span(SpanKind::kPart, name_of(part), clock(stream) - more_ms, clock(stream));
+  }
   return more_ms;
 }
 
@@ -112,7 +146,10 @@ double PlannedTime::duration_ms(const Work& work) {
 }
 
 void PlannedTime::collective(const Work& work, double& free_ms) {
-  free_ms = std::max(free_ms, begin_ms()) + duration_ms(work);
+  const double begins_ms = std::max(free_ms, begin_ms());
+  free_ms = begins_ms + duration_ms(work);
+  add_span(SpanKind::kCollective, work.name.substr(0, work.name.find(' ')), begins_ms, free_ms,
+           work.width);
   if (is_on_cpu_) waited_ms_ += free_ms - clock(current_);
   advance(current_, free_ms, part_now(work.part));
 }

@@ -2,9 +2,13 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "contract/record/step_trace.h"
 #include "trainer/backend/streams.h"
 #include "trainer/comm/process_group.h"
 #include "trainer/kernels/work.h"
@@ -21,7 +25,7 @@ class PlannedTime : public WorkObserver {
   PlannedTime(WorkTimes times, c10::DeviceType planned_for);
 
   void begin(const Work& work) override;
-  void end() override { parts_under_way_.pop_back(); }
+  void end() override;
 
   // Adds a collective. A group does one collective after the other. `free_ms` is the time at which
   // the group is free, and is updated.
@@ -41,6 +45,10 @@ class PlannedTime : public WorkObserver {
   // Returns the time of the compute stream so far, by the parts of a run's StepAccounts. Modules
   // are calibrated as a whole, so their products and attention are among their other kernels.
   const TimeByPart& parts() const { return parts_; }
+  // Keeps each piece of work from now on.
+  void begin_trace();
+  // Returns the pieces since begin_trace(), as a run's StepTrace has them.
+  const std::vector<TraceSpan>& trace() const { return trace_; }
   // Names of work without a measured time.
   const std::vector<std::string>& unknown() const { return unknown_; }
 
@@ -54,6 +62,8 @@ class PlannedTime : public WorkObserver {
   bool is_compute(StreamId stream) { return &clock(stream) == &clock(StreamId::kCompute); }
   TimePart part_under_way() const;
   double& clock(StreamId stream);
+  void add_span(SpanKind kind, std::string_view name, double begin_ms, double end_ms,
+                int64_t bytes = 0);
 
   WorkTimes times_;
   bool is_on_cpu_;
@@ -61,7 +71,10 @@ class PlannedTime : public WorkObserver {
   std::array<double, kStreams> clocks_ms_{};
   double waited_ms_ = 0;
   TimeByPart parts_;
-  std::vector<TimePart> parts_under_way_;        // innermost last
+  std::vector<TimePart> parts_under_way_;                       // innermost last
+  std::vector<std::pair<std::string, double>> work_under_way_;  // and when it began
+  std::optional<double> trace_begin_ms_;                        // nullopt: no trace is kept
+  std::vector<TraceSpan> trace_;
   TimePart host_waited_for_ = TimePart::kOther;  // why a GPU has nothing to do
   std::vector<std::string> unknown_;
 };

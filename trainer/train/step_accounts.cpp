@@ -5,6 +5,9 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
+#include <cmath>
+
+#include "base/system/unix_time.h"
 
 namespace fsdp {
 namespace {
@@ -13,20 +16,31 @@ c10::Stream current_stream(at::Device device) {
   return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
 }
 
+int64_t nanoseconds(double milliseconds) { return std::llround(milliseconds * 1e6); }
+
 }  // namespace
 
-StepAccounts::StepAccounts(at::Device device, ProcessGroup& world, int64_t after, int64_t count)
+StepAccounts::StepAccounts(at::Device device, ProcessGroup& world, int64_t after, int64_t count,
+                           int64_t traced)
     : world_(world),
       after_(after),
-      count_(count),
+      count_(std::max(count, traced)),
+      traced_(traced),
       clock_(device),
       computes_(current_stream(device)) {}
 
 bool StepAccounts::computes_now() const { return current_stream(computes_.device()) == computes_; }
 
-void StepAccounts::begin_step() {
+void StepAccounts::begin_step(int64_t step) {
   step_ = {};
   work_.clear();
+  beside_.clear();
+  traces_step_ = is_traced(step);
+  if (traces_step_) {
+    step_.begin_unix_ms_ = now_unix_ms();
+    step_.begin_ = clock_.mark();
+    step_.communication_begin_ = world_.now();
+  }
   observed_.emplace(*this);
 }
 
@@ -38,25 +52,36 @@ StepAccounts::Step StepAccounts::end_step() {
 void StepAccounts::begin(const Work& work) {
   if (is_on_another_thread()) return;
   const bool is_beside = !computes_now() || (!work_.empty() && !work_.back());
+  const TimePart part = part_now(work.part);
+  const auto piece = [&] { return Step::Piece{work.name, MemoryScope::current().unit}; };
   if (is_beside) {
     work_.emplace_back();
+    if (!traces_step_) return;
+    beside_.push_back(step_.beside_.size());
+    step_.beside_.push_back({piece(), clock_.mark(), nullptr});
+    if (work.name.empty()) step_.beside_.back().piece.name = name_of(part);
     return;
   }
-  work_.emplace_back(part_now(work.part));
-  step_.boundaries_.push_back({clock_.mark(), *work_.back(), is_collective(work.part)});
+  work_.emplace_back(part);
+  step_.boundaries_.push_back({clock_.mark(), part, is_collective(work.part), piece()});
 }
 
 void StepAccounts::end() {
   if (is_on_another_thread() || work_.empty()) return;
   const bool was_beside = !work_.back();
   work_.pop_back();
-  if (was_beside) return;
+  if (was_beside) {
+    if (beside_.empty()) return;
+    step_.beside_[beside_.back()].end = clock_.mark();
+    beside_.pop_back();
+    return;
+  }
   const TimePart outer = work_.empty() ? TimePart::kOther : *work_.back();
-  step_.boundaries_.push_back({clock_.mark(), outer, false});
+  step_.boundaries_.push_back({clock_.mark(), outer, false, std::nullopt});
 }
 
 void StepAccounts::add(int64_t step, const Step& work, const StepClock::Mark& begin,
-                       StepClock::Mark& end, double communication_time_ms) {
+                       StepClock::Mark& end, const CommunicationClock::Operations& communication) {
   Account account;
   account.event.step = step;
   account.event.step_time_ms = end.milliseconds_since(begin);
@@ -78,8 +103,58 @@ void StepAccounts::add(int64_t step, const Step& work, const StepClock::Mark& be
     if (boundary.begins_wait) account.waits_ms.emplace_back(part, 0.0);
   }
   add_until(end);
-  account.event.hidden_communication_ms = std::max(0.0, communication_time_ms - waited_ms);
+  account.event.hidden_communication_ms = std::max(0.0, communication.milliseconds() - waited_ms);
   accounts_.push_back(std::move(account));
+  if (is_traced(step)) traces_.push_back(trace_of(step, work, begin, end, communication));
+}
+
+StepTrace StepAccounts::trace_of(int64_t step, const Step& work, const StepClock::Mark& begin,
+                                 StepClock::Mark& end,
+                                 const CommunicationClock::Operations& communication) {
+  StepTrace trace{.step = step, .begin_unix_ms = work.begin_unix_ms_};
+  const auto add = [&](SpanKind kind, std::string_view name, int unit, double begin_ms,
+                       double end_ms, int64_t bytes = 0) {
+    if (end_ms <= begin_ms) return;
+    trace.spans.push_back({.kind = kind,
+                           .name = std::string(name),
+                           .unit = known_unit(unit),
+                           .bytes = bytes,
+                           .begin_ns = nanoseconds(begin_ms),
+                           .time_ns = nanoseconds(end_ms) - nanoseconds(begin_ms)});
+  };
+  std::vector<std::pair<Step::Piece, double>> open;  // pieces and when they began
+  double part_began_ms = 0;
+  TimePart part = TimePart::kOther;
+  const auto end_part = [&](double at_ms) {
+    const int unit = open.empty() ? kNoMemoryUnit : open.back().first.unit;
+    add(SpanKind::kPart, name_of(part), unit, part_began_ms, at_ms);
+    part_began_ms = at_ms;
+  };
+  for (const Step::Boundary& boundary : work.boundaries_) {
+    const double at_ms = boundary.mark->milliseconds_since(begin);
+    end_part(at_ms);
+    part = boundary.next;
+    if (boundary.piece) {
+      open.emplace_back(*boundary.piece, at_ms);
+    } else {
+      const auto& [piece, began_ms] = open.back();
+      if (!piece.name.empty()) add(SpanKind::kWork, piece.name, piece.unit, began_ms, at_ms);
+      open.pop_back();
+    }
+  }
+  end_part(end.milliseconds_since(begin));
+  for (const Step::Beside& beside : work.beside_) {
+    if (!beside.end) continue;
+    add(SpanKind::kBeside, beside.piece.name, beside.piece.unit,
+        beside.begin->milliseconds_since(begin), beside.end->milliseconds_since(begin));
+  }
+  const double communication_begin_ms = work.begin_->milliseconds_since(begin);
+  for (const auto& operation : communication.after(*work.communication_begin_)) {
+    add(SpanKind::kCollective, operation.name, operation.unit,
+        communication_begin_ms + operation.begin_ms, communication_begin_ms + operation.end_ms,
+        operation.bytes);
+  }
+  return trace;
 }
 
 std::vector<double> StepAccounts::least_waits() const {

@@ -4,9 +4,11 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "base/files/whole_file.h"
 #include "base/system/log.h"
 #include "base/system/start_up.h"
 #include "base/text/bytes_text.h"
+#include "base/text/json.h"
 #include "base/text/numbers.h"
 #include "contract/families/family.h"
 #include "contract/families/flops.h"
@@ -143,8 +145,9 @@ int64_t Trainer::run() {
   last_mark_ = clock_.mark();
   report_memory_peak(0);
   const int64_t warmup_ends = steps_done_ + spec_.train.warmup_steps_excluded;
-  if (spec_.train.account_steps > 0) {
-    accounts_.emplace(backend_.device(), group_, warmup_ends, spec_.train.account_steps);
+  if (spec_.train.account_steps > 0 || spec_.train.trace_steps > 0) {
+    accounts_.emplace(backend_.device(), group_, warmup_ends, spec_.train.account_steps,
+                      spec_.train.trace_steps);
   }
   while (!stop_ && steps_done_ < steps_planned_) {
     if (steps_done_ >= warmup_ends) cpu_meter_.resume();
@@ -168,7 +171,7 @@ Trainer::Report Trainer::do_step(int64_t step) {
   memory.reset_peaks();
   group_.clock().start();
   const bool is_accounted = accounts_ && accounts_->wants(step);
-  if (is_accounted) accounts_->begin_step();
+  if (is_accounted) accounts_->begin_step(step);
   StepBatches batches = [&] {
     const WorkScope work(TimePart::kData);
     const MemoryScope scope(MemoryUse::kBatch);
@@ -229,7 +232,7 @@ void Trainer::write_report() {
   was_suspended_before_ = is_suspended_now;
   if (report.account) {
     accounts_->add(report.event.step, *report.account, *last_mark_, *report.end,
-                   report.event.communication_time_ms.value_or(0));
+                   report.communication);
   }
   last_mark_ = std::move(report.end);
   const float* statistics = report.statistics.const_data_ptr<float>();
@@ -255,7 +258,12 @@ void Trainer::write_report() {
 
 void Trainer::write_accounts() {
   if (!accounts_) return;
-  for (StepAccount& account : accounts_->take()) events_.write(std::move(account));
+  const std::vector<StepAccount> accounts = accounts_->take();
+  for (const StepAccount& account : accounts) events_.write(account);
+  if (!accounts.empty() && !accounts_->traces().empty()) {
+    const RankTrace trace{.rank = group_.rank(), .steps = accounts_->traces()};
+    replace_file(paths_.trace(attempt_, group_.rank()), json_text(trace) + '\n');
+  }
   if (reports_.empty()) last_mark_ = clock_.mark();  // the next step's time begins here
 }
 

@@ -12,7 +12,7 @@ Clock::time_point at_ms(int milliseconds) {
 }
 
 void add(CommunicationClock& clock, int begin_ms, int end_ms) {
-  clock.add(at_ms(begin_ms), at_ms(end_ms));
+  clock.add({}, at_ms(begin_ms), at_ms(end_ms));
 }
 
 class DeviceInterval : public CommunicationClock::Interval {
@@ -65,10 +65,10 @@ TEST_CASE("a device is asked for an operation's time when the sum is read, and l
   int times_asked = 0;
   const auto first = std::make_shared<DeviceInterval>(100, 102, times_asked);
   const auto second = std::make_shared<DeviceInterval>(101, 105, times_asked);
-  clock.add(first);
+  clock.add({}, first);
   clock.start();
-  clock.add(first);
-  clock.add(second);
+  clock.add({}, first);
+  clock.add({}, second);
   {
     const auto operations = clock.stop();
     CHECK(first.use_count() == 2);

@@ -93,6 +93,12 @@ TEST_CASE("a GPU's time is that of its compute stream, part by part") {
       const WorkScope work([&] { return Work{name, 1, width, part}; });
     });
   };
+  run(StreamId::kCompute, "block", 7, TimePart::kKernelsForward);  // before the traced step
+  for (const StreamId stream : {StreamId::kGather, StreamId::kCopy}) {
+    gpu.streams->block(stream, gpu.streams->record(StreamId::kCompute));
+  }
+  const TimeByPart before = gpu.time.parts();
+  gpu.time.begin_trace();
   gpu.gather(10);
   const EventPtr gathered = gpu.streams->record(StreamId::kGather);
   run(StreamId::kCompute, "block", 4, TimePart::kKernelsForward);  // hides 4 of the 10 ms
@@ -108,12 +114,32 @@ TEST_CASE("a GPU's time is that of its compute stream, part by part") {
     gpu.streams->block(StreamId::kHost, gpu.streams->record(StreamId::kCopy));
   }
   run(StreamId::kCompute, "block", 1, TimePart::kKernelsForward);  // not before 20 ms
-  const TimeByPart& parts = gpu.time.parts();
+  TimeByPart parts = gpu.time.parts();
+  CHECK(sum_ms(parts) == gpu.time.end_ms());
+  for (size_t i = 0; i < kTimeParts; ++i) parts.milliseconds[i] -= before.milliseconds[i];
   CHECK(parts[TimePart::kKernelsForward] == 4);
   CHECK(parts[TimePart::kAllGatherForward] == 6);
   CHECK(parts[TimePart::kKernelsBackward] == 6);
   CHECK(parts[TimePart::kOptimizer] == 5);
-  CHECK(sum_ms(parts) == gpu.time.end_ms());
+
+  std::vector<std::string> spans;
+  for (const TraceSpan& span : gpu.time.trace()) {
+    spans.push_back(std::string(name_of(span.kind)) + ' ' + span.name + " from " +
+                    std::to_string(span.begin_ns / 1'000'000) + " for " +
+                    std::to_string(span.time_ns / 1'000'000) + " ms");
+  }
+  CHECK(spans == std::vector<std::string>{
+                     "collective all_gather from 0 for 10 ms",
+                     "part kernels_forward from 0 for 4 ms",
+                     "work block from 0 for 4 ms",
+                     "part exposed_all_gather_forward from 4 for 6 ms",
+                     "part kernels_backward from 10 for 5 ms",
+                     "work block from 10 for 5 ms",
+                     "beside block from 0 for 20 ms",
+                     "part optimizer from 15 for 5 ms",
+                     "part kernels_backward from 20 for 1 ms",
+                     "work block from 20 for 1 ms",
+                 });
 }
 
 TEST_CASE("on a CPU collectives are parts of the calling thread's time") {

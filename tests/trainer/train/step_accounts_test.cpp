@@ -40,21 +40,30 @@ class TwoRanks : public MirrorGroup {
   std::vector<double> shares_;
 };
 
+CommunicationClock::Operations operation_of(std::chrono::milliseconds time) {
+  CommunicationClock clock;
+  clock.start();
+  const auto now = std::chrono::steady_clock::now();
+  clock.add({"all_gather", 7, 4096}, now, now + time);
+  return clock.stop();
+}
+
 // Accounts for one step.
 template <typename Step>
-StepAccount account_of(ProcessGroup& world, Step step, double communication_time_ms = 0) {
-  StepAccounts accounts(at::kCPU, world, /*after=*/2, /*count=*/1);
+StepAccount account_of(ProcessGroup& world, Step step,
+                       std::chrono::milliseconds communication_time = {}) {
+  StepAccounts accounts(at::kCPU, world, /*after=*/2, /*count=*/1, /*traced=*/0);
   CHECK_FALSE(accounts.wants(2));
   CHECK(accounts.wants(3));
   CHECK_FALSE(accounts.wants(4));
   const StepClock clock(at::kCPU);
   const auto begin = clock.mark();
-  accounts.begin_step();
+  accounts.begin_step(3);
   step();
   const auto end = clock.mark();
   const StepAccounts::Step boundaries = accounts.end_step();
   work_on(TimePart::kData);  // after the step, so it does not count
-  accounts.add(3, boundaries, *begin, *end, communication_time_ms);
+  accounts.add(3, boundaries, *begin, *end, operation_of(communication_time));
   CHECK(accounts.is_complete());
   const std::vector<StepAccount> taken = accounts.take();
   REQUIRE(taken.size() == 1);
@@ -63,6 +72,7 @@ StepAccount account_of(ProcessGroup& world, Step step, double communication_time
   for (const double time_ms : taken.front().parts.milliseconds) sum_ms += time_ms;
   CHECK(sum_ms == Approx(taken.front().step_time_ms).epsilon(1e-9));
   CHECK(accounts.take().empty());
+  CHECK(accounts.traces().empty());
   return taken.front();
 }
 
@@ -112,7 +122,7 @@ TEST_CASE("the rank that waits least for a collective came last") {
         work_on(TimePart::kOptimizer);
         work_on(TimePart::kReduceScatter);
       },
-      /*communication_time_ms=*/1'000);
+      /*communication_time=*/std::chrono::seconds(1));
   const TimeByPart& parts = account.parts;
   CHECK(parts[TimePart::kSlowerRanks] == Approx(3 * parts[TimePart::kAllGatherForward]));
   CHECK(parts[TimePart::kSlowerRanks] >= 0.75 * kWorkMs);
@@ -122,16 +132,61 @@ TEST_CASE("the rank that waits least for a collective came last") {
   CHECK(account.hidden_communication_ms == Approx(1'000 - waited_ms));
 }
 
+TEST_CASE("a trace has the parts of a step, its named pieces and its collectives") {
+  MirrorGroup alone(1);
+  StepAccounts accounts(at::kCPU, alone, /*after=*/0, /*count=*/2, /*traced=*/1);
+  const StepClock clock(at::kCPU);
+  for (const int step : {1, 2}) {
+    const auto begin = clock.mark();
+    accounts.begin_step(step);
+    {
+      const MemoryScope unit(5, MemoryUse::kOther);
+      const WorkScope module(
+          [] { return Work{.name = "block", .part = TimePart::kKernelsForward}; });
+      work();
+      work_on(TimePart::kProductsForward);
+    }
+    work_on(TimePart::kOptimizer);
+    const auto end = clock.mark();
+    const StepAccounts::Step boundaries = accounts.end_step();
+    accounts.add(step, boundaries, *begin, *end, operation_of(std::chrono::milliseconds(5)));
+  }
+  const StepAccount account = accounts.take().front();
+  REQUIRE(accounts.traces().size() == 1);
+  const StepTrace& trace = accounts.traces().front();
+  CHECK(trace.step == 1);
+  TimeByPart parts;
+  int64_t end_ns = 0;
+  std::vector<std::string> others;
+  for (const TraceSpan& span : trace.spans) {
+    if (span.kind != SpanKind::kPart) {
+      others.push_back(std::string(name_of(span.kind)) + ' ' + span.name + " of unit " +
+                       std::to_string(span.unit.value()) + ", " + std::to_string(span.bytes) + " bytes");
+      CHECK(span.time_ns >= static_cast<int64_t>(kWorkMs * 1e6));
+      continue;
+    }
+    CHECK(span.begin_ns == end_ns);
+    end_ns = span.begin_ns + span.time_ns;
+    parts[*enum_from_name<TimePart>(span.name)] += static_cast<double>(span.time_ns) / 1e6;
+  }
+  CHECK(others == std::vector<std::string>{"work block of unit 5, 0 bytes",
+                                           "collective all_gather of unit 7, 4096 bytes"});
+  CHECK(static_cast<double>(end_ns) / 1e6 == Approx(account.step_time_ms).margin(1e-5));
+  for (size_t i = 0; i < kTimeParts; ++i) {
+    CHECK(parts.milliseconds[i] == Approx(account.parts.milliseconds[i]).margin(1e-4));
+  }
+}
+
 TEST_CASE("work that began before the step was observed, or ends after it, does no harm") {
   MirrorGroup alone(1);
-  StepAccounts accounts(at::kCPU, alone, 0, 1);
+  StepAccounts accounts(at::kCPU, alone, 0, 2, 2);
   auto before = std::make_unique<WorkScope>(TimePart::kOptimizer);
-  accounts.begin_step();
+  accounts.begin_step(1);
   before.reset();
   auto after = std::make_unique<WorkScope>(TimePart::kOptimizer);
   (void)accounts.end_step();
   after.reset();
-  accounts.begin_step();
+  accounts.begin_step(2);
   work_on(TimePart::kData);
   (void)accounts.end_step();
 }

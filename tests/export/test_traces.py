@@ -1,0 +1,95 @@
+"""trace writes what PyTorch's profiler would, from the traces that ranks leave. Real ones: tests/why/test_traces.py."""
+
+import gzip
+import json
+
+import pytest
+
+MS = 1_000_000
+
+
+def span(kind, name, begin_ms, time_ms, unit=None, size=0):
+    return {"kind": kind, "name": name, "unit": unit, "bytes": size, "begin_ns": int(begin_ms * MS),
+            "time_ns": int(time_ms * MS)}
+
+
+STEPS = [
+    {"step": 3, "begin_unix_ms": 1_700_000_000_000, "spans": [
+        span("part", "products_forward", 0, 4, unit=1), span("work", "block forward", 0, 4, unit=1),
+        span("part", "exposed_all_gather_forward", 4, 6),
+        span("collective", "all_gather", 0.5, 9.5, unit=2, size=4096),
+        span("collective", "all_gather", 2, 5, unit=3, size=8), span("collective", "reduce_scatter", 9, 1, unit=1, size=6),
+        span("beside", "copy to the host", 1, 2), span("part", 'a "name"', 10, 2.000001)]},
+    # Its first work was issued while the step before was under way.
+    {"step": 4, "begin_unix_ms": 1_700_000_000_005, "spans": [span("part", "optimizer", 0, 1)]},
+]
+
+
+@pytest.fixture
+def attempt(workplace):
+    """The folder of the first attempt of the run of 3 ranks. Its traces are removed in the end."""
+    run, = workplace.rows("select folder, attempt from comparison where run = 1")
+    folder = workplace.folder / "results" / run["folder"] / f"attempt-{run['attempt']}"
+    yield folder
+    for trace in folder.glob("trace.*"):
+        trace.unlink()
+
+
+def write_trace(attempt, rank, steps=STEPS):
+    file = attempt / f"trace.rank{rank}.json"
+    file.write_text(json.dumps({"rank": rank, "steps": steps}))
+    return file
+
+
+def test_each_span_is_an_event_of_a_stream(workplace, attempt):
+    later = [dict(step, begin_unix_ms=step["begin_unix_ms"] + 2) for step in STEPS]
+    write_trace(attempt, 0)
+    write_trace(attempt, 2, later)
+    folder = workplace.run_folder(workplace.export("traces", "--format", "trace"), 1)
+    assert sorted(file.name for file in folder.iterdir()) == ["rank0.json.gz", "rank2.json.gz"]
+    traces = [json.loads(gzip.decompress((folder / f"rank{rank}.json.gz").read_bytes())) for rank in (0, 2)]
+    assert [trace["distributedInfo"]["rank"] for trace in traces] == [0, 2]
+    assert {trace["baseTimeNanoseconds"] for trace in traces} == {1_700_000_000_000_000_000}
+    events = [[(event["cat"], event["name"], event["tid"], event["ts"], event["dur"]) for event in trace["traceEvents"]
+               if event["ph"] == "X" and event["cat"] != "cuda_runtime"] for trace in traces]
+    assert events[0] == [
+        ("user_annotation", "ProfilerStep#3", 1, 0, 12000.001),
+        ("kernel", "products_forward", 7, 0, 4000),
+        ("gpu_user_annotation", "block forward", 7, 0, 4000),
+        ("kernel", "ncclDevKernel_AllGather", 20, 500, 9500),
+        ("kernel", "Memcpy DtoH (Device -> Pinned)", 40, 1000, 2000),
+        ("kernel", "ncclDevKernel_AllGather", 21, 2000, 5000),  # two are under way at once
+        ("wait", "exposed_all_gather_forward", 7, 4000, 6000),
+        ("kernel", "ncclDevKernel_ReduceScatter", 21, 9000, 1000),
+        ("wait", 'a "name"', 7, 10000, 2000.001),
+        ("user_annotation", "ProfilerStep#4", 1, 12000.001, 1000),
+        ("kernel", "optimizer", 7, 12000.001, 1000),
+    ]
+    assert events[1][0] == ("user_annotation", "ProfilerStep#3", 1, 2000, 12000.001)
+    first = next(event for event in traces[0]["traceEvents"] if event["name"] == "ncclDevKernel_AllGather")
+    assert (first["args"]["unit"], first["args"]["bytes"], first["args"]["stream"]) == (2, 4096, 20)
+    kernels = [event for event in traces[0]["traceEvents"] if event.get("cat") == "kernel"]
+    launches = [event for event in traces[0]["traceEvents"] if event.get("cat") == "cuda_runtime"]
+    assert [(launch["ts"], launch["args"]["correlation"]) for launch in launches] == [
+        (kernel["ts"], kernel["args"]["correlation"]) for kernel in kernels]
+
+
+def test_without_a_trace_it_says_how_to_get_one(workplace):
+    done = workplace.call("export", "--to", "none", "--format", "trace")
+    assert done.returncode == 2
+    assert "no run has left a trace: set train.trace_steps: 2, and run again" in done.stderr
+    assert not (workplace.folder / "none").exists()
+
+
+@pytest.mark.parametrize("text", [
+    "", "{", "[]", '{"rank": 0, "steps": [{"step": 3}]}',
+    *(json.dumps({"rank": 1, "steps": [dict(STEPS[1], **change)]}) for change in (
+        {"begin_unix_ms": -1}, {"begin_unix_ms": 2**62}, {"spans": [span("part", "optimizer", -1, 1)]},
+        {"spans": [span("part", "optimizer", 0, 1e12)]}, {"spans": [span("other", "optimizer", 0, 1)]}))])
+def test_a_damaged_trace_is_named(workplace, attempt, text):
+    file = write_trace(attempt, 1)
+    file.write_text(text)
+    done = workplace.call("export", "--to", "damaged", "--format", "trace")
+    assert done.returncode not in (0, -6, -11)
+    assert f"{file.relative_to(workplace.folder)} is not what fsdp-train writes there" in " ".join(done.stderr.split())
+    assert not (workplace.folder / "damaged").exists()

@@ -1,0 +1,104 @@
+"""`export --format trace` writes what Holistic Trace Analysis reads, and its sums are those of the accounts."""
+
+import gzip
+import json
+
+import numpy
+import pytest
+from hostile.event_model import MS_BY_PART
+from hta.trace_analysis import TraceAnalysis
+from trainer import of_kind, read_events
+
+RANKS = 2
+TRACED = 2
+EXPERIMENT = """experiment: traced
+base:
+  device: cpu
+  threads_per_rank: 1
+  model.config: {num_hidden_layers: 3, hidden_size: 128, intermediate_size: 256, num_attention_heads: 4,
+                 num_key_value_heads: 4, vocab_size: 512}
+  data: {kind: tokens, train: tokens.npy, sequence_length: 64}
+  batch.size_per_rank: 2
+  train: {steps: 6}
+points:
+  - {name: fsdp, strategy: {kind: fsdp, ranks: 2}, train.trace_steps: 2}
+"""
+# Of these parts a step's stream has nothing to do. The others are kernels.
+WAITS = {"exposed_all_gather_forward", "exposed_all_gather_backward", "exposed_reduce_scatter", "exposed_all_reduce",
+         "slower_ranks", "copies", "data", "other_work"}
+
+
+@pytest.fixture
+def folder(call, trainer, tmp_path):
+    rows = numpy.random.default_rng(1).integers(0, 512, (64, 65), dtype=numpy.int32)
+    numpy.save(tmp_path / "tokens.npy", rows)
+    (tmp_path / "traced.yaml").write_text(EXPERIMENT)
+    call("traced.yaml", "--trainer", trainer)
+    return tmp_path
+
+
+def union_us(events):
+    covered, until = 0, 0
+    for event in sorted(events, key=lambda event: event["ts"]):
+        end = event["ts"] + event["dur"]
+        covered += max(0, end - max(event["ts"], until))
+        until = max(until, end)
+    return covered
+
+
+def test_traces_have_the_sums_of_the_accounts(call, folder):
+    call("export", "fsdp", "--to", "traces", "--format", "trace")
+    run, = (folder / "traces/traced").iterdir()
+    assert sorted(file.name for file in run.iterdir()) == [f"rank{rank}.json.gz" for rank in range(RANKS)]
+    of_run = next((folder / "results/runs/traced").glob("fsdp*"))
+    found = []
+    for rank in range(RANKS):
+        trace = json.loads(gzip.decompress((run / f"rank{rank}.json.gz").read_bytes()))
+        assert trace["distributedInfo"] == {"rank": rank, "world_size": RANKS}
+        spans = [event for event in trace["traceEvents"] if event["ph"] == "X"]
+        steps = [span for span in spans if span["name"].startswith("ProfilerStep#")]
+        assert [span["name"] for span in steps] == ["ProfilerStep#3", "ProfilerStep#4"]
+        written = read_events(of_run, rank)
+        accounts = {event["step"]: event for event in of_kind("step_account", written)}
+        times = {event["step"]: event for event in of_kind("step", written)}
+        for step, span in zip((3, 4), steps, strict=True):
+            inside = [event for event in spans if event is not span and
+                      span["ts"] <= event["ts"] < span["ts"] + span["dur"]]
+            of_stream = [event for event in inside if event["tid"] == 7 and event["cat"] in ("kernel", "wait")]
+            for name in MS_BY_PART:
+                part = name.removesuffix("_ms")
+                own = [event for event in of_stream if event["name"] == part]
+                assert {event["cat"] for event in own} <= {"wait" if part in WAITS else "kernel"}
+                if part not in WAITS:
+                    assert sum(event["dur"] for event in own) == pytest.approx(1e3 * accounts[step][name], abs=1)
+            assert sum(event["dur"] for event in of_stream) == pytest.approx(1e3 * times[step]["step_time_ms"], abs=1)
+            collectives = [event for event in inside if event["name"].startswith("ncclDevKernel")]
+            assert union_us(collectives) == pytest.approx(1e3 * times[step]["communication_time_ms"], abs=1)
+            found.append({(event["name"], event["args"].get("unit"), event["args"]["bytes"]) for event in collectives
+                          if "AllReduce" not in event["name"]})
+            assert {event["name"].split()[-1] for event in inside if event["cat"] == "gpu_user_annotation"} >= {
+                "forward", "backward", "optimizer"}
+    # Each unit is gathered whole, and its gradient is as large.
+    assert all(collectives == found[0] for collectives in found)
+    gathered = {(unit, size) for name, unit, size in found[0] if name.endswith("AllGather")}
+    reduced = {(unit, size) for name, unit, size in found[0] if name.endswith("ReduceScatter")}
+    assert gathered == reduced and len(gathered) == 5
+
+
+def test_holistic_trace_analysis_agrees(call, folder):
+    call("export", "fsdp", "--to", "traces", "--format", "trace")
+    run, = (folder / "traces/traced").iterdir()
+    analysis = TraceAnalysis(trace_dir=str(run))
+    overlap = analysis.get_comm_comp_overlap(visualize=False).set_index("rank")["comp_comm_overlap_pctg"]
+    busy = analysis.get_temporal_breakdown(visualize=False).set_index("rank")
+    for rank in range(RANKS):
+        trace = json.loads(gzip.decompress((run / f"rank{rank}.json.gz").read_bytes()))
+        # The program leaves out the last step.
+        first = next(event for event in trace["traceEvents"] if event["name"] == "ProfilerStep#3")
+        kernels = [event for event in trace["traceEvents"]
+                   if event.get("cat") == "kernel" and event["ts"] < first["ts"] + first["dur"]]
+        communication = [event for event in kernels if event["name"].startswith("nccl")]
+        computation = [event for event in kernels if event not in communication]
+        assert busy["compute_time(us)"][rank] == pytest.approx(union_us(computation), rel=0.01)
+        both = union_us(communication) + union_us(computation) - union_us(kernels)
+        assert overlap[rank] == pytest.approx(100 * both / union_us(communication), rel=0.02)
