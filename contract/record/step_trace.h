@@ -28,7 +28,9 @@ struct TraceSpan {
   std::string name{};
   std::optional<int64_t> unit{};  // of the model
   int64_t bytes = 0;              // that a collective has moved: the size of the whole tensor
-  int64_t begin_ns = 0;           // since the step began
+  // Since the step began. Negative: on another stream, before the computation of the step before
+  // had ended.
+  int64_t begin_ns = 0;
   int64_t time_ns = 0;
 
   static void visit_fields(auto& self, auto&& visit) {

@@ -320,9 +320,9 @@ struct TrainSpec {
           "collectives and the optimizer; 0: none.",
           from_to(0, 1000), Effect::kNotLosses);
     visit("trace_steps", self.trace_steps,
-          "First steps after the warm-up whose every piece of work is kept, for export --format "
-          "trace; 0: none.",
-          from_to(0, 100), Effect::kNotLosses);
+          "Number of steps after the warm-up to trace, for export --format trace; 0: none. Traced "
+          "steps have accounts, too.",
+          from_to(0, 10), Effect::kNotLosses);
     visit("on_non_finite", self.on_non_finite,
           "When the loss is NaN or infinite. stop: the run fails; skip: parameters and optimizer "
           "state stay as they are.");

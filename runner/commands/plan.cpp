@@ -31,8 +31,8 @@ struct PlanArguments : TrainerQuestion {
   std::string largest;
   bool suggest = false;
   bool why = false;
-  std::filesystem::path trace;  // folder; empty: none
-  std::optional<double> price;  // of an hour of a GPU, or of a rank on the CPU
+  std::optional<std::filesystem::path> trace;  // folder
+  std::optional<double> price;                 // of an hour of a GPU, or of a rank on the CPU
   Output<PlanFormat> output;
 };
 
@@ -159,7 +159,6 @@ std::vector<std::string> reasons(const std::vector<PlannedRow>& rows, Experiment
 // Writes the step of one rank of each row, <point>.json.gz. The ranks are alike.
 void write_planned_traces(const std::filesystem::path& folder, const std::vector<PlannedRow>& rows,
                           ExperimentPlans& plans, std::vector<std::string>& remarks) {
-  std::filesystem::create_directories(folder);
   for (const PlannedRow& row : rows) {
     if (!row.plan) continue;
     const StepTrace step = plans.trace_of(row.spec);
@@ -176,6 +175,15 @@ void write_planned_traces(const std::filesystem::path& folder, const std::vector
   }
 }
 
+void make_trace_folder(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (std::filesystem::is_directory(folder)) return;
+  throw ConfigError(
+      "--trace", folder.string(),
+      "is not a folder, and cannot be made" + (error ? ": " + error.message() : std::string()));
+}
+
 ExitCode plan(const PlanArguments& arguments) {
   const PlanFormat format = arguments.output.format();
   if (!arguments.largest.empty() && !is_integer_key(arguments.largest)) {
@@ -187,6 +195,7 @@ ExitCode plan(const PlanArguments& arguments) {
                       "has no largest value: with more ranks, each needs no more memory; to plan "
                       "several numbers of ranks: --ranks 1..8");
   }
+  if (arguments.trace) make_trace_folder(*arguments.trace);
   std::optional<Host> host = find_host(arguments.choice.gpus);
   if (arguments.choice.expand.on_cluster) host.reset();
   const Experiment experiment = Experiment::load(arguments.choice.file);
@@ -235,8 +244,8 @@ ExitCode plan(const PlanArguments& arguments) {
   if (arguments.why) {
     std::ranges::move(reasons(report.rows, plans), std::back_inserter(report.remarks));
   }
-  if (!arguments.trace.empty()) {
-    write_planned_traces(arguments.trace, report.rows, plans, report.remarks);
+  if (arguments.trace) {
+    write_planned_traces(*arguments.trace, report.rows, plans, report.remarks);
   }
   if (arguments.price) add_costs(report, *arguments.price, repeats);
   if (format == PlanFormat::kJson || format == PlanFormat::kHtml) {
@@ -276,7 +285,7 @@ CommandFunction add_plan_command(CLI::App& command) {
   command.add_flag("--why", arguments->why,
                    "Say why each row takes more or less memory and time than the first one");
   add_option(command, "--trace DIR", arguments->trace,
-             "Write each piece of the planned step for Perfetto, as export --format trace does");
+             "Write a trace of each point's planned step into this folder, for Perfetto");
   add_option(command, "--price N", arguments->price,
              "Price of an hour of a GPU, in any currency: adds what each run and all runs cost")
       ->check(number_within(0, kMostPrice, "from 0 to 1000000000"));

@@ -135,6 +135,9 @@ std::filesystem::path folder_of(const ComparisonRow& row) {
 // Returns false if the run has nothing of the format.
 bool write_run(const Store& store, const ComparisonRow& run, const Origin& origin,
                const std::filesystem::path& folder, const ExportOptions& options) {
+  if (options.format == ExportFormat::kTrace) {
+    return write_traces(store, run, options.results, folder);
+  }
   std::filesystem::create_directories(folder);
   switch (options.format) {
     case ExportFormat::kCsv:
@@ -148,7 +151,7 @@ bool write_run(const Store& store, const ComparisonRow& run, const Origin& origi
       write_wandb(store, run, origin, folder, options);
       break;
     case ExportFormat::kTrace:
-      return write_traces(store, run, options.results, folder);
+      break;
   }
   return true;
 }

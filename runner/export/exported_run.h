@@ -81,7 +81,8 @@ void write_tensorboard(const Store& store, const ComparisonRow& run,
                        const std::filesystem::path& folder);
 void write_wandb(const Store& store, const ComparisonRow& run, const Origin& origin,
                  const std::filesystem::path& folder, const ExportOptions& options);
-// Writes rank<R>.json.gz for each rank that has left a trace. Returns false if none has. Throws
+// Makes `folder`, with rank<R>.json.gz for each rank that has left a trace. Returns false if none
+// has. Throws
 // std::runtime_error if a trace is not what fsdp-train writes.
 bool write_traces(const Store& store, const ComparisonRow& run,
                   const std::filesystem::path& results, const std::filesystem::path& folder);

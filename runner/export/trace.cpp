@@ -4,12 +4,13 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <cerrno>
+#include <cstdlib>
 #include <limits>
 #include <map>
-#include <memory>
+#include <new>
 #include <utility>
 
+#include "base/files/whole_file.h"
 #include "base/text/json.h"
 #include "contract/record/run_paths.h"
 #include "contract/record/step_account.h"
@@ -23,10 +24,10 @@ namespace {
 // Numbers of streams. PyTorch's profiler calls the first one 7, too.
 constexpr int kComputeStream = 7;
 constexpr int kFirstCollectiveStream = 20;
-constexpr int kFirstOtherStream = 40;
+constexpr int kFirstOtherStream = 1000;
 constexpr int kHostThread = 1;
 
-// True if the stream has something to do. Else it waits.
+// False: the stream waits, or it is not known what it does.
 bool is_computed(std::string_view part) {
   const auto named = enum_from_name<TimePart>(part);
   if (!named || is_collective(*named)) return false;
@@ -59,13 +60,12 @@ class Lanes {
  public:
   explicit Lanes(int first) : first_(first) {}
 
-  int stream_of(const TraceSpan& span) {
-    auto free = std::ranges::find_if(ends_ns_, [&](int64_t end) { return end <= span.begin_ns; });
+  int stream_of(int64_t begin_ns, int64_t end_ns) {
+    auto free = std::ranges::find_if(ends_ns_, [&](int64_t end) { return end <= begin_ns; });
     if (free == ends_ns_.end()) free = ends_ns_.insert(free, 0);
-    *free = span.begin_ns + span.time_ns;
+    *free = end_ns;
     return first_ + static_cast<int>(free - ends_ns_.begin());
   }
-  void begin_step() { std::ranges::fill(ends_ns_, 0); }
   int count() const { return static_cast<int>(ends_ns_.size()); }
 
  private:
@@ -92,10 +92,14 @@ class TraceText {
 
   void add(const StepTrace& step) {
     std::vector<TraceSpan> spans = step.spans;
-    std::ranges::stable_sort(spans, {}, &TraceSpan::begin_ns);
-    collectives_.begin_step();
-    others_.begin_step();
+    // What encloses other spans comes before them.
+    std::ranges::stable_sort(
+        spans, {}, [](const TraceSpan& span) { return std::pair(span.begin_ns, -span.time_ns); });
     begin_step(step);
+    const auto lane = [&](Lanes& lanes, const TraceSpan& span) {
+      const int64_t begin_ns = step_begin_ns_ + span.begin_ns;
+      return lanes.stream_of(begin_ns, begin_ns + span.time_ns);
+    };
     for (const TraceSpan& span : spans) {
       switch (span.kind) {
         case SpanKind::kPart:
@@ -105,10 +109,10 @@ class TraceText {
           add(span, "gpu_user_annotation", kComputeStream);
           break;
         case SpanKind::kBeside:
-          add(span, "kernel", others_.stream_of(span));
+          add(span, "kernel", lane(others_, span));
           break;
         case SpanKind::kCollective:
-          add(span, "kernel", collectives_.stream_of(span));
+          add(span, "kernel", lane(collectives_, span));
           break;
       }
     }
@@ -139,11 +143,12 @@ class TraceText {
     line(event);
   }
 
-  // A step follows the one before: its first work was issued while that one was under way.
+  // A step follows the one before: its first work was issued while that one was under way. Work
+  // on other streams may last longer than its step.
   void begin_step(const StepTrace& step) {
     int64_t end_ns = 0;
     for (const TraceSpan& span : step.spans) {
-      end_ns = std::max(end_ns, span.begin_ns + span.time_ns);
+      if (span.kind == SpanKind::kPart) end_ns = std::max(end_ns, span.begin_ns + span.time_ns);
     }
     step_begin_ns_ = std::max(step_end_ns_, (step.begin_unix_ms - base_ms_) * 1'000'000);
     step_end_ns_ = step_begin_ns_ + end_ns;
@@ -161,7 +166,7 @@ class TraceText {
     if (span.bytes > 0) arguments.add("bytes", span.bytes);
     line(event(category, kernel_name(span), stream, span.begin_ns, span.time_ns)
              .add("args", arguments));
-    if (is_kernel) add_launch(span.begin_ns);
+    if (is_kernel) add_launch(std::max<int64_t>(0, span.begin_ns));
   }
 
   // The programs know a kernel's step by the launch of the kernel. When it was launched was not
@@ -193,29 +198,39 @@ class TraceText {
   int64_t kernels_ = 0;
 };
 
-void write_gzip(const std::filesystem::path& file, const std::string& text) {
-  const auto fail = [&] {
-    throw std::system_error(errno, std::generic_category(),
-                            file.string() +
-                                " cannot be written; free its place or name another "
-                                "folder");
-  };
-  const std::unique_ptr<gzFile_s, decltype(&gzclose)> stream(gzopen(file.c_str(), "wb"), gzclose);
-  if (!stream) fail();
-  if (gzwrite(stream.get(), text.data(), static_cast<unsigned>(text.size())) == 0) fail();
-  if (gzflush(stream.get(), Z_FINISH) != Z_OK) fail();
+std::string gzipped(const std::string& text) {
+  constexpr int kGzip = 15 + 16;  // the largest window, and a header of gzip
+  z_stream stream{};
+  if (deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, kGzip, 8, Z_DEFAULT_STRATEGY) !=
+      Z_OK) {
+    throw std::bad_alloc();
+  }
+  std::string bytes(deflateBound(&stream, text.size()), '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  stream.avail_in = static_cast<uInt>(text.size());
+  stream.next_out = reinterpret_cast<Bytef*>(bytes.data());
+  stream.avail_out = static_cast<uInt>(bytes.size());
+  deflate(&stream, Z_FINISH);
+  bytes.resize(stream.total_out);
+  deflateEnd(&stream);
+  return bytes;
 }
 
 // Throws std::runtime_error if the file is not what a trainer writes.
 RankTrace read_trace(const std::filesystem::path& file) {
   constexpr int64_t kLongestNs = int64_t{1'000'000'000} * 86'400 * 365;
-  const auto is_time = [](int64_t ns) { return ns >= 0 && ns <= kLongestNs; };
+  constexpr int64_t kLatestMs = 9'000'000'000'000;  // whose nanoseconds are an int64_t
   try {
     RankTrace trace = read_record<RankTrace>(file);
+    if (trace.steps.empty()) throw std::runtime_error("it has no step");
     for (const StepTrace& step : trace.steps) {
-      check_moment(step.begin_unix_ms);
+      if (step.begin_unix_ms < 0 || step.begin_unix_ms > kLatestMs) {
+        throw std::runtime_error("no moment: " + std::to_string(step.begin_unix_ms));
+      }
       for (const TraceSpan& span : step.spans) {
-        if (is_time(span.begin_ns) && is_time(span.time_ns)) continue;
+        const bool is_sane = std::abs(span.begin_ns) <= kLongestNs && span.time_ns >= 0 &&
+                             span.time_ns <= kLongestNs;
+        if (is_sane) continue;
         throw std::runtime_error("no time of a step: " + json_text(span));
       }
     }
@@ -226,13 +241,20 @@ RankTrace read_trace(const std::filesystem::path& file) {
   }
 }
 
+// Returns when the first span began, rounded down; 0 if none began before the step.
+int64_t earliest_ms(const StepTrace& step) {
+  int64_t earliest_ns = 0;
+  for (const TraceSpan& span : step.spans) earliest_ns = std::min(earliest_ns, span.begin_ns);
+  return (earliest_ns - 999'999) / 1'000'000;
+}
+
 }  // namespace
 
 void write_trace(const std::filesystem::path& file, const RunStarted& rank,
                  std::span<const StepTrace> steps, int64_t base_unix_ms) {
   TraceText text(rank, base_unix_ms);
   for (const StepTrace& step : steps) text.add(step);
-  write_gzip(file, text.finish());
+  replace_file(file, gzipped(text.finish()));
 }
 
 bool write_traces(const Store& store, const ComparisonRow& run,
@@ -247,9 +269,10 @@ bool write_traces(const Store& store, const ComparisonRow& run,
     if (!std::filesystem::exists(file, not_there)) continue;
     traces.emplace_back(rank, read_trace(file));
     for (const StepTrace& step : traces.back().second.steps) {
-      base_unix_ms = std::min(base_unix_ms, step.begin_unix_ms);
+      base_unix_ms = std::min(base_unix_ms, step.begin_unix_ms + earliest_ms(step));
     }
   }
+  if (!traces.empty()) std::filesystem::create_directories(folder);
   for (const auto& [rank, trace] : traces) {
     write_trace(folder / fmt::format("rank{}.json.gz", rank.rank), rank, trace.steps, base_unix_ms);
   }

@@ -63,7 +63,8 @@ class Supervisor {
     bool ended = false;
   };
 
-  [[noreturn]] void become_rank(size_t rank, int errors) const;
+  [[noreturn]] void become_rank(size_t rank, char* const* arguments, char* const* environment,
+                                int errors) const;
   int poll_timeout_ms() const;
   void obey();
   void reap();
@@ -88,10 +89,13 @@ StartReport Supervisor::start() {
   // A successful exec closes the pipe. Otherwise it carries the report.
   int errors[2];
   if (pipe2(errors, O_CLOEXEC) != 0) return {.error_number = errno};
+  std::vector<char*> arguments = pointers_to(plan_.arguments);
+  arguments.insert(arguments.begin(), const_cast<char*>(plan_.program.c_str()));
   for (size_t rank = 0; rank < plan_.ranks.size(); ++rank) {
+    const std::vector<char*> environment = pointers_to(plan_.ranks[rank].environment);
     // fork() would copy the page tables of a runner that knows thousands of runs.
     const pid_t process = vfork();
-    if (process == 0) become_rank(rank, errors[1]);
+    if (process == 0) become_rank(rank, arguments.data(), environment.data(), errors[1]);
     if (process < 0) return {.error_number = errno, .rank = static_cast<int>(rank)};
     ranks_.push_back({.process = process});
     setpgid(process, ranks_.front().process);  // here and in the child: whoever comes first
@@ -105,8 +109,10 @@ StartReport Supervisor::start() {
   return report;
 }
 
-// Runs in the memory of the supervisor, which waits meanwhile. So nothing of it may be changed.
-void Supervisor::become_rank(size_t rank, int errors) const {
+// Runs in the memory of the supervisor, which waits until exec. It must not allocate, throw or
+// return.
+void Supervisor::become_rank(size_t rank, char* const* arguments, char* const* environment,
+                             int errors) const {
   const auto give_up = [&](bool log_failed) {
     const StartReport failure{
         .error_number = errno, .rank = static_cast<int>(rank), .log_failed = log_failed};
@@ -117,20 +123,17 @@ void Supervisor::become_rank(size_t rank, int errors) const {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != self_) _exit(kNotStarted);  // the supervisor died before the line above
 
-  const RankProcess& process = plan_.ranks[rank];
-  const int log =
-      open(process.log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666);
+  const int log = open(plan_.ranks[rank].log.c_str(),
+                       O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666);
   if (log < 0) give_up(/*log_failed=*/true);
   dup2(log, STDOUT_FILENO);
   dup2(log, STDERR_FILENO);
 
-  std::vector<char*> arguments = pointers_to(plan_.arguments);
-  arguments.insert(arguments.begin(), const_cast<char*>(plan_.program.c_str()));
   for (int number = 1; number < NSIG; ++number) signal(number, SIG_DFL);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  execve(plan_.program.c_str(), arguments.data(), pointers_to(process.environment).data());
+  execve(plan_.program.c_str(), arguments, environment);
   give_up(/*log_failed=*/false);
   _exit(kNotStarted);
 }

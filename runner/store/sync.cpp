@@ -162,6 +162,7 @@ path Store::list_of_run(const RunRecord& run) const {
 
 // One query for all places: SQLite locks the file, and looks for a journal, for each query.
 std::vector<path> Store::unsettled(std::vector<path> places) const {
+  if (places.empty()) return places;
   const auto rows = sql("select place, stamp from stamps").rows<std::string, std::string>();
   const std::set settled(rows.begin(), rows.end());
   std::erase_if(places, [&](const path& place) {

@@ -4,6 +4,7 @@
 #include <torch/version.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/files/input_file.h"
@@ -93,8 +94,10 @@ StepTime difference(const StepTime& now, const StepTime& before, double scale) {
 // Returns the time of a step that follows another one.
 StepTime step_time(const RunSpec& spec, const ModelConfig& config, const PlannedDevice& device,
                    std::vector<Batch> micro_batches, bool traces, PlannedTime& time) {
-  const double scale = std::max(1.0, static_cast<double>(micro_batches.size()) / kMostMicroBatches);
-  micro_batches.resize(std::min(micro_batches.size(), kMostMicroBatches));
+  const size_t most = traces ? micro_batches.size() : kMostMicroBatches;
+  const double scale =
+      std::max(1.0, static_cast<double>(micro_batches.size()) / static_cast<double>(most));
+  micro_batches.resize(std::min(micro_batches.size(), most));
   const auto backend = make_meta_backend(type_of(device), spec.kernels, planned_streams(time),
                                          device.compute_capability);
   const auto world = planned_group(static_cast<int>(spec.strategy.ranks), time);
@@ -125,6 +128,17 @@ StepFlops flops_of(const std::vector<Batch>& micro_batches, const ModelConfig& c
   return flops;
 }
 
+void add_rest(std::vector<TraceSpan>& trace, double rest_ms) {
+  TraceSpan rest{.name = std::string(name_of(TimePart::kOther))};
+  rest.time_ns = std::llround(rest_ms * 1e6);
+  for (const TraceSpan& span : trace) {
+    if (span.kind == SpanKind::kPart) {
+      rest.begin_ns = std::max(rest.begin_ns, span.begin_ns + span.time_ns);
+    }
+  }
+  trace.push_back(std::move(rest));
+}
+
 // Returns the usual step of median time. If `calibration` lacks work of a step, returns nullopt and
 // adds an assumption to `plan`.
 std::optional<StepTime> replayed(const Calibration& calibration, const PlanRequest& request,
@@ -149,6 +163,7 @@ std::optional<StepTime> replayed(const Calibration& calibration, const PlanReque
   const double rest_ms = times.time_ms({.name = kRestOfStep, .width = 1}).value_or(0);
   middle->time_ms += rest_ms;
   middle->parts[TimePart::kOther] += rest_ms;
+  if (!middle->trace.empty()) add_rest(middle->trace, rest_ms);
   return *middle;
 }
 

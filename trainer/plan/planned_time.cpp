@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "trainer/comm/mirror_group.h"
-#include "trainer/memory/memory_label.h"
 
 namespace fsdp {
 namespace {
@@ -48,17 +47,17 @@ class PlannedGroup : public MirrorGroup {
 
   Pending all_gather(at::Tensor output, at::Tensor shard, int unit) override {
     MirrorGroup::all_gather(output, shard, unit);
-    take_time("all_gather", output, TimePart::kAllGatherForward);
+    take_time("all_gather", output, unit, TimePart::kAllGatherForward);
     return {};
   }
   Pending reduce_scatter(at::Tensor shard, at::Tensor input, int unit) override {
     MirrorGroup::reduce_scatter(shard, input, unit);
-    take_time("reduce_scatter", input, TimePart::kReduceScatter);
+    take_time("reduce_scatter", input, unit, TimePart::kReduceScatter);
     return {};
   }
   Pending all_reduce(at::Tensor tensor, int unit) override {
     MirrorGroup::all_reduce(tensor, unit);
-    take_time("all_reduce", tensor, TimePart::kAllReduce);
+    take_time("all_reduce", tensor, unit, TimePart::kAllReduce);
     return {};
   }
   std::unique_ptr<ProcessGroup> subgroup(const std::string&,
@@ -67,11 +66,11 @@ class PlannedGroup : public MirrorGroup {
   }
 
  private:
-  void take_time(const char* name, const at::Tensor& whole, TimePart part) {
+  void take_time(const char* name, const at::Tensor& whole, int unit, TimePart part) {
     if (size() == 1) return;
     Work work = collective_work(name, size(), static_cast<int64_t>(whole.nbytes()));
     work.part = part;
-    time_.collective(work, free_ms_);
+    time_.collective(work, unit, free_ms_);
   }
 
   PlannedTime& time_;
@@ -107,14 +106,14 @@ void PlannedTime::begin_trace() {
 }
 
 void PlannedTime::add_span(SpanKind kind, std::string_view name, double begin_ms, double end_ms,
-                           int64_t bytes) {
+                           int unit, int64_t bytes) {
   if (!trace_begin_ms_ || end_ms <= begin_ms) return;
   const auto nanoseconds = [&](double time_ms) {
     return std::llround(std::max(0.0, time_ms - *trace_begin_ms_) * 1e6);
   };
   trace_.push_back({.kind = kind,
                     .name = std::string(name),
-                    .unit = known_unit(MemoryScope::current().unit),
+                    .unit = known_unit(unit),
                     .bytes = bytes,
                     .begin_ns = nanoseconds(begin_ms),
                     .time_ns = nanoseconds(end_ms) - nanoseconds(begin_ms)});
@@ -145,11 +144,11 @@ double PlannedTime::duration_ms(const Work& work) {
   return time_ms.value_or(0);
 }
 
-void PlannedTime::collective(const Work& work, double& free_ms) {
+void PlannedTime::collective(const Work& work, int unit, double& free_ms) {
   const double begins_ms = std::max(free_ms, begin_ms());
   free_ms = begins_ms + duration_ms(work);
   add_span(SpanKind::kCollective, work.name.substr(0, work.name.find(' ')), begins_ms, free_ms,
-           work.width);
+           unit, work.width);
   if (is_on_cpu_) waited_ms_ += free_ms - clock(current_);
   advance(current_, free_ms, part_now(work.part));
 }

@@ -12,6 +12,7 @@
 #include "trainer/backend/streams.h"
 #include "trainer/comm/process_group.h"
 #include "trainer/kernels/work.h"
+#include "trainer/memory/memory_label.h"
 #include "trainer/plan/work_times.h"
 
 namespace fsdp {
@@ -27,9 +28,9 @@ class PlannedTime : public WorkObserver {
   void begin(const Work& work) override;
   void end() override;
 
-  // Adds a collective. A group does one collective after the other. `free_ms` is the time at which
-  // the group is free, and is updated.
-  void collective(const Work& work, double& free_ms);
+  // Adds a collective of a unit. A group does one collective after the other. `free_ms` is the time
+  // at which the group is free, and is updated.
+  void collective(const Work& work, int unit, double& free_ms);
 
   // Says that `stream` does the work from now on.
   void enter(StreamId stream) { current_ = stream; }
@@ -63,7 +64,7 @@ class PlannedTime : public WorkObserver {
   TimePart part_under_way() const;
   double& clock(StreamId stream);
   void add_span(SpanKind kind, std::string_view name, double begin_ms, double end_ms,
-                int64_t bytes = 0);
+                int unit = MemoryScope::current().unit, int64_t bytes = 0);
 
   WorkTimes times_;
   bool is_on_cpu_;

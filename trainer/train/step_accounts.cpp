@@ -53,7 +53,9 @@ void StepAccounts::begin(const Work& work) {
   if (is_on_another_thread()) return;
   const bool is_beside = !computes_now() || (!work_.empty() && !work_.back());
   const TimePart part = part_now(work.part);
-  const auto piece = [&] { return Step::Piece{work.name, MemoryScope::current().unit}; };
+  const auto piece = [&] {
+    return Step::Piece{traces_step_ ? work.name : "", MemoryScope::current().unit};
+  };
   if (is_beside) {
     work_.emplace_back();
     if (!traces_step_) return;

@@ -261,6 +261,7 @@ void Trainer::write_accounts() {
   const std::vector<StepAccount> accounts = accounts_->take();
   for (const StepAccount& account : accounts) events_.write(account);
   if (!accounts.empty() && !accounts_->traces().empty()) {
+    while (!reports_.empty()) write_report();  // so that no step's time has the time of the writing
     const RankTrace trace{.rank = group_.rank(), .steps = accounts_->traces()};
     replace_file(paths_.trace(attempt_, group_.rank()), json_text(trace) + '\n');
   }
