@@ -63,6 +63,8 @@ class Supervisor {
     bool ended = false;
   };
 
+  // Returns a negative number, and sets errno, if no process can be made.
+  pid_t start_rank(size_t rank, char* const* arguments, int errors) const;
   [[noreturn]] void become_rank(size_t rank, char* const* arguments, char* const* environment,
                                 int errors) const;
   int poll_timeout_ms() const;
@@ -92,10 +94,7 @@ StartReport Supervisor::start() {
   std::vector<char*> arguments = pointers_to(plan_.arguments);
   arguments.insert(arguments.begin(), const_cast<char*>(plan_.program.c_str()));
   for (size_t rank = 0; rank < plan_.ranks.size(); ++rank) {
-    const std::vector<char*> environment = pointers_to(plan_.ranks[rank].environment);
-    // fork() would copy the page tables of a runner that knows thousands of runs.
-    const pid_t process = vfork();
-    if (process == 0) become_rank(rank, arguments.data(), environment.data(), errors[1]);
+    const pid_t process = start_rank(rank, arguments.data(), errors[1]);
     if (process < 0) return {.error_number = errno, .rank = static_cast<int>(rank)};
     ranks_.push_back({.process = process});
     setpgid(process, ranks_.front().process);  // here and in the child: whoever comes first
@@ -107,6 +106,14 @@ StartReport Supervisor::start() {
   close(errors[0]);
   if (plan_.time_limit) deadline_ = Clock::now() + *plan_.time_limit;
   return report;
+}
+
+// fork() would copy the page tables of a runner that knows thousands of runs.
+pid_t Supervisor::start_rank(size_t rank, char* const* arguments, int errors) const {
+  const std::vector<char*> environment = pointers_to(plan_.ranks[rank].environment);
+  const pid_t process = vfork();
+  if (process == 0) become_rank(rank, arguments, environment.data(), errors);
+  return process;
 }
 
 // Runs in the memory of the supervisor, which waits until exec. It must not allocate, throw or
