@@ -14,7 +14,7 @@ def request_of(spec: dict, results: Path, memory_bytes: int = 0, compute_capabil
               "compute_capability": compute_capability, "name": ""}
     host = {"memory_bytes": 0, "ranks": spec["strategy"]["ranks"]}
     return {"specification": yaml.safe_dump(spec | {"device": kind}), "device": device, "host": host,
-            "results": str(results), "timeline": False}
+            "results": str(results), "timeline": False, "trace": False}
 
 
 def plans(trainer: Path, requests: list[dict]) -> list[dict]:
