@@ -78,7 +78,7 @@ CommandFunction add_export_command(CLI::App& command) {
   command.footer(R"(Examples:
   fsdp-run export --to lab-csv lab
   fsdp-run export --to curves --format tensorboard 4xDDP 4xFSDP
-  fsdp-run export --to traces --format trace lab    for Perfetto, with train.trace_steps)");
+  fsdp-run export --to traces --format trace 4xFSDP    for Perfetto)");
   command.add_option("WHAT", arguments->words,
                      "Experiments (name or file) and runs (number, point, hash); default: all");
   add_option(command, "--to DIR", arguments->to, "Folder to write")->required();
