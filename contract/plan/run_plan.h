@@ -135,7 +135,7 @@ struct RunPlan {
   // Moments in order, from the start to a checkpoint. The allocations and releases are cut into
   // equal parts, and each part has its moments of least and of most memory. Empty unless requested.
   std::vector<MemoryMoment> timeline;
-  // What a rank does in the planned step; empty: not requested, or not calibrated.
+  // The work of a rank in the planned step. Empty unless requested and calibrated.
   std::vector<TraceSpan> trace;
   TextList assumptions;     // sentences: what was not known, and what is assumed
   double plan_time_ms = 0;  // time that the planning took

@@ -27,7 +27,7 @@ class RunPaths {
   std::filesystem::path log(int number, int rank) const {
     return attempt(number) / ("rank" + std::to_string(rank) + ".log");
   }
-  // What the rank did in the steps of train.trace_steps (RankTrace).
+  // The rank's work in the steps of train.trace_steps (RankTrace).
   std::filesystem::path trace(int number, int rank) const {
     return attempt(number) / ("trace.rank" + std::to_string(rank) + ".json");
   }

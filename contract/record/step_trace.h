@@ -9,7 +9,7 @@
 
 #include "base/text/fields.h"
 
-// What a rank did in a step, piece by piece, for programs that show traces.
+// A rank's work in a step, piece by piece, for programs that show traces.
 namespace fsdp {
 
 enum class SpanKind {

@@ -27,7 +27,7 @@ constexpr int kFirstCollectiveStream = 20;
 constexpr int kFirstOtherStream = 1000;
 constexpr int kHostThread = 1;
 
-// False: the stream waits, or it is not known what it does.
+// False if the stream waits, and for unnamed work.
 bool is_computed(std::string_view part) {
   const auto named = enum_from_name<TimePart>(part);
   if (!named || is_collective(*named)) return false;
@@ -92,7 +92,7 @@ class TraceText {
 
   void add(const StepTrace& step) {
     std::vector<TraceSpan> spans = step.spans;
-    // What encloses other spans comes before them.
+    // A span comes before the spans that it encloses.
     std::ranges::stable_sort(
         spans, {}, [](const TraceSpan& span) { return std::pair(span.begin_ns, -span.time_ns); });
     begin_step(step);

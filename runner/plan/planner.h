@@ -44,7 +44,7 @@ class ExperimentPlans {
                   const std::filesystem::path& trainer, const std::filesystem::path& results,
                   std::chrono::seconds patience = std::chrono::minutes(5));
 
-  // Returns the trainer's plan. Equal requests are sent once, except those with a timeline. Throws
+  // Returns the trainer's plan. Equal requests are sent once, except long ones. Throws
   // ConfigError if the run cannot be planned, or the target's GPU is not known. Like the functions
   // below, throws std::runtime_error if the trainer has ended or does not answer in time.
   RunPlan plan_spec(const RunSpec& spec, bool timeline = false);

@@ -177,14 +177,6 @@ def opened(results):
         yield database
 
 
-def settle(folder, runner, results):
-    """Brings the index up to date. As the files look old, reports do not read them again, which would undo
-    what is made up."""
-    for place in (folder / results).rglob("*"):
-        os.utime(place, (1e9, 1e9))
-    run_program(runner, folder, "report", "experiment.yaml", "--results", results)
-
-
 def make_results(folder, runner, stub_trainer):
     (folder / "experiment.yaml").write_text(json.dumps(EXPERIMENT))
     (folder / "notes.txt").write_text(NOTES)
@@ -195,19 +187,24 @@ def make_results(folder, runner, stub_trainer):
         run_program(runner, folder, "report", "experiment.yaml", "--output", name, *words)
         return folder / name
 
+    def make_up(name, change=lambda results: None):
+        """Brings the index up to date, and changes it. As the files look old, reports do not read them again, which
+        would undo the changes."""
+        for place in (folder / name).rglob("*"):
+            os.utime(place, (1e9, 1e9))
+        run_program(runner, folder, "report", "experiment.yaml", "--results", name)
+        with opened(folder / name) as results:
+            make_up_what_the_stub_does_not_measure(results)
+            return change(results)
+
     def changed_copy(name, change):
         shutil.copytree(folder / "results", folder / name)
-        settle(folder, runner, name)
-        with opened(folder / name) as copy:
-            make_up_what_the_stub_does_not_measure(copy)
-            return change(copy)
+        return make_up(name, change)
 
     changed_copy("many", lambda copy: plan_many_more_runs(copy, 1100))
     changed_copy("absurd", make_absurd)
     band = changed_copy("ranks", lambda copy: give_ranks(copy, 64))
-    settle(folder, runner, "results")
-    with opened(folder / "results") as database:
-        make_up_what_the_stub_does_not_measure(database)
+    make_up("results")
     return Results(
         folder, write_page("report.html"), write_page("large.html", "--results", "many"),
         write_page("ranks.html", "--results", "ranks", "--where", "point ~ ranks"), band,

@@ -10,7 +10,6 @@ from hta.trace_analysis import TraceAnalysis
 from trainer import of_kind, read_events
 
 RANKS = 2
-TRACED = 2
 EXPERIMENT = """experiment: traced
 base:
   device: cpu
@@ -23,7 +22,7 @@ base:
 points:
   - {name: fsdp, strategy: {kind: fsdp, ranks: 2}, train.trace_steps: 2}
 """
-# Of these parts a step's stream has nothing to do. The others are kernels.
+# The stream waits, or it is not known what it does. All other parts are kernels.
 WAITS = {"exposed_all_gather_forward", "exposed_all_gather_backward", "exposed_reduce_scatter", "exposed_all_reduce",
          "slower_ranks", "copies", "data", "other_work"}
 

@@ -22,7 +22,6 @@ class CommunicationClock {
     double begin_ms = 0;
     double end_ms = 0;
   };
-  // What an operation is.
   struct Label {
     const char* name = "";
     int unit = -1;      // of the model; -1: none

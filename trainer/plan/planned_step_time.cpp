@@ -128,6 +128,7 @@ StepFlops flops_of(const std::vector<Batch>& micro_batches, const ModelConfig& c
   return flops;
 }
 
+// Adds the rest of a step behind its last part.
 void add_rest(std::vector<TraceSpan>& trace, double rest_ms) {
   TraceSpan rest{.name = std::string(name_of(TimePart::kOther))};
   rest.time_ns = std::llround(rest_ms * 1e6);

@@ -83,21 +83,19 @@ PlannedTime::PlannedTime(WorkTimes times, c10::DeviceType planned_for)
     : times_(std::move(times)), is_on_cpu_(planned_for == c10::kCPU) {}
 
 void PlannedTime::begin(const Work& work) {
-  parts_under_way_.push_back(part_now(work.part));
   if (!work.name.empty()) advance(current_, begin_ms(), host_waited_for_);
-  work_under_way_.emplace_back(work.name, clock(current_));
+  under_way_.push_back({part_now(work.part), work.name, clock(current_)});
   if (work.name.empty()) return;
   advance(current_, clock(current_) + duration_ms(work), part_under_way());
 }
 
 void PlannedTime::end() {
-  parts_under_way_.pop_back();
-  const auto& [name, began_ms] = work_under_way_.back();
-  if (!name.empty()) {
-    add_span(is_compute(current_) ? SpanKind::kWork : SpanKind::kBeside, name, began_ms,
+  const UnderWay& work = under_way_.back();
+  if (!work.name.empty()) {
+    add_span(is_compute(current_) ? SpanKind::kWork : SpanKind::kBeside, work.name, work.began_ms,
              clock(current_));
   }
-  work_under_way_.pop_back();
+  under_way_.pop_back();
 }
 
 void PlannedTime::begin_trace() {
@@ -120,7 +118,7 @@ void PlannedTime::add_span(SpanKind kind, std::string_view name, double begin_ms
 }
 
 TimePart PlannedTime::part_under_way() const {
-  return parts_under_way_.empty() ? TimePart::kOther : parts_under_way_.back();
+  return under_way_.empty() ? TimePart::kOther : under_way_.back().part;
 }
 
 double PlannedTime::advance(StreamId stream, double until_ms, TimePart part) {

@@ -54,6 +54,12 @@ class PlannedTime : public WorkObserver {
   const std::vector<std::string>& unknown() const { return unknown_; }
 
  private:
+  // A piece of work that has begun, and not ended.
+  struct UnderWay {
+    TimePart part;
+    std::string name;
+    double began_ms;
+  };
   static constexpr size_t kStreams = static_cast<size_t>(StreamId::kHost) + 1;
 
   double duration_ms(const Work& work);
@@ -72,9 +78,8 @@ class PlannedTime : public WorkObserver {
   std::array<double, kStreams> clocks_ms_{};
   double waited_ms_ = 0;
   TimeByPart parts_;
-  std::vector<TimePart> parts_under_way_;                       // innermost last
-  std::vector<std::pair<std::string, double>> work_under_way_;  // and when it began
-  std::optional<double> trace_begin_ms_;                        // nullopt: no trace is kept
+  std::vector<UnderWay> under_way_;       // innermost last
+  std::optional<double> trace_begin_ms_;  // nullopt: no trace is kept
   std::vector<TraceSpan> trace_;
   TimePart host_waited_for_ = TimePart::kOther;  // why a GPU has nothing to do
   std::vector<std::string> unknown_;
