@@ -9,6 +9,7 @@
 
 #include "base/text/fields.h"
 #include "contract/record/memory_peak.h"
+#include "contract/record/memory_trace.h"
 #include "contract/record/step_account.h"
 #include "contract/record/step_trace.h"
 #include "contract/spec/run_spec.h"
@@ -50,7 +51,7 @@ struct PlanRequest {
   PlannedHost host;
   std::filesystem::path results;  // for prepared data and calibrations; may be missing
   bool timeline = false;          // asks for RunPlan::timeline
-  bool trace = false;             // asks for RunPlan::trace
+  bool trace = false;             // asks for RunPlan::trace and RunPlan::memory
 
   static void visit_fields(auto& self, auto&& visit) {
     visit("specification", self.specification);
@@ -78,21 +79,6 @@ struct PhasePlan {
   static void visit_fields(auto& self, auto&& visit) {
     visit("phase", self.phase);
     visit("memory_requested_bytes_max", self.memory_requested_bytes_max);
-  }
-};
-
-// The memory that tensors request at one moment.
-struct MemoryMoment {
-  int64_t allocation = 0;  // the last allocation or release, counted from 0
-  MemoryPhase phase = MemoryPhase::kStart;
-  std::optional<int64_t> unit;  // number of the unit that the rank is at; null: none
-  MemoryByUse by_use;
-
-  static void visit_fields(auto& self, auto&& visit) {
-    visit("allocation", self.allocation);
-    visit("phase", self.phase);
-    visit("unit", self.unit);
-    MemoryByUse::visit_fields(self.by_use, visit);
   }
 };
 
@@ -137,8 +123,9 @@ struct RunPlan {
   std::vector<MemoryMoment> timeline;
   // The work of a rank in the planned step. Empty unless requested and calibrated.
   std::vector<TraceSpan> trace;
-  TextList assumptions;     // sentences: what was not known, and what is assumed
-  double plan_time_ms = 0;  // time that the planning took
+  std::vector<MemoryChange> memory;  // from the start to a checkpoint; empty unless requested
+  TextList assumptions;              // sentences: what was not known, and what is assumed
+  double plan_time_ms = 0;           // time that the planning took
 
   static void visit_fields(auto& self, auto&& visit) {
     visit("parameter_count", self.parameter_count);
@@ -164,6 +151,7 @@ struct RunPlan {
     visit("phases", self.phases);
     visit("timeline", self.timeline);
     visit("trace", self.trace);
+    visit("memory", self.memory);
     visit("assumptions", self.assumptions);
     visit("plan_time_ms", self.plan_time_ms);
   }

@@ -63,8 +63,10 @@ struct MemoryPeak {
   int64_t step = 0;  // optimizer step of the peak; 0: before the first one
   // The rank's phase at the peak, a name of MemoryPhase.
   std::string phase;
-  std::optional<int64_t> unit;             // number of the unit that the rank was at; null: none
-  int64_t memory_allocated_bytes_max = 0;  // the peak: the most since the rank's start
+  std::optional<int64_t> unit;  // number of the unit that the rank was at; null: none
+  // The peak: the most since the rank's start. On a GPU, the sum of what tensors ask for, which its
+  // allocator rounds up.
+  int64_t memory_allocated_bytes_max = 0;
   MemoryByUse by_use;
 
   bool operator==(const MemoryPeak&) const = default;

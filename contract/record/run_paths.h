@@ -27,9 +27,9 @@ class RunPaths {
   std::filesystem::path log(int number, int rank) const {
     return attempt(number) / ("rank" + std::to_string(rank) + ".log");
   }
-  // The rank's work in the steps of train.trace_steps (RankTrace).
+  // The rank's work in the steps of train.trace_steps: a RankTrace in JSON, as gzip.
   std::filesystem::path trace(int number, int rank) const {
-    return attempt(number) / ("trace.rank" + std::to_string(rank) + ".json");
+    return attempt(number) / ("trace.rank" + std::to_string(rank) + ".json.gz");
   }
   // The process that starts the ranks writes this record before it starts them. It is missing if
   // the user started the ranks by hand.

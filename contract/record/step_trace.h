@@ -8,8 +8,9 @@
 #include <vector>
 
 #include "base/text/fields.h"
+#include "contract/record/memory_trace.h"
 
-// A rank's work in a step, piece by piece, for programs that show traces.
+// A rank's work and memory in a step, piece by piece, for programs that show traces.
 namespace fsdp {
 
 enum class SpanKind {
@@ -43,33 +44,32 @@ struct TraceSpan {
   }
 };
 
-// Returns nullopt for a negative number, which stands for no unit.
-inline std::optional<int64_t> known_unit(int unit) {
-  return unit < 0 ? std::nullopt : std::optional<int64_t>(unit);
-}
-
 // The parts of a step follow each other without a gap. They add up to its StepAccount, before waits
 // are compared between ranks.
 struct StepTrace {
   int64_t step = 0;
   int64_t begin_unix_ms = 0;
+  int64_t memory_changes_before = 0;  // of RankTrace::memory, before the step began
   std::vector<TraceSpan> spans{};
 
   static void visit_fields(auto& self, auto&& visit) {
     visit("step", self.step);
     visit("begin_unix_ms", self.begin_unix_ms);
+    visit("memory_changes_before", self.memory_changes_before);
     visit("spans", self.spans);
   }
 };
 
 // The file RunPaths::trace() of a rank.
 struct RankTrace {
-  int64_t rank = 0;
   std::vector<StepTrace> steps{};
+  // From the begin of the first step to the end of the last. The allocations that were live at the
+  // begin come first.
+  std::vector<MemoryChange> memory{};
 
   static void visit_fields(auto& self, auto&& visit) {
-    visit("rank", self.rank);
     visit("steps", self.steps);
+    visit("memory", self.memory);
   }
 };
 

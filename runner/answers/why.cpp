@@ -143,6 +143,7 @@ std::string change_text(const FigureChange& change, double unit, int least, cons
 Explained explained(const ComparisonRow& run) {
   Explained figures{.step_time_ms = run.step_time_ms_median,
                     .slowest_rank = run.account_rank.value_or(0),
+                    .slowest_host = run.node_list.empty() ? "" : run.account_host,
                     .slowest_rank_extra_ms = run.slowest_rank_extra_ms.value_or(0),
                     .allocated_bytes = run.memory_allocated_bytes_max,
                     .uses = run.memory_by_use,
@@ -187,6 +188,24 @@ Parts memory_parts(const Explained& of) {
   return parts;
 }
 
+std::string peak_text(const ComparisonRow& run) {
+  const Explained of = explained(run);
+  if (!of.time || !run.mfu_percent || !run.hfu_percent) return "";
+  double step_ms = 0;
+  for (const double part_ms : of.time->milliseconds) step_ms += part_ms;
+  double products_ms = 0;
+  for (const TimeGroup& group : kTimeGroups) {
+    const bool has_flops =
+        group.forward == TimePart::kProductsForward || group.forward == TimePart::kAttentionForward;
+    if (has_flops) products_ms += time_of(group, *of.time);
+  }
+  return fmt::format(
+      "Products and attention take {} ms. At the peak of {} they would take {} ms (MFU {} %, HFU "
+      "{} %).",
+      three_digits(products_ms), run.device_name, three_digits(*run.hfu_percent / 100 * step_ms),
+      three_digits(*run.mfu_percent), three_digits(*run.hfu_percent));
+}
+
 std::optional<FigureChange> time_change(const Explained& own, const Explained& baseline) {
   if (!own.time || !baseline.time || !own.step_time_ms || !baseline.step_time_ms) {
     return std::nullopt;
@@ -201,7 +220,8 @@ std::optional<FigureChange> time_change(const Explained& own, const Explained& b
   const double extra = own.slowest_rank_extra_ms - baseline.slowest_rank_extra_ms;
   auto& [name, largest] = change.parts.front();
   if (largest > 0 && extra > largest / 2) {
-    name += fmt::format(" (on rank {} alone)", own.slowest_rank);
+    const std::string place = own.slowest_host.empty() ? "" : ", on " + own.slowest_host;
+    name += fmt::format(" (on rank {} alone{})", own.slowest_rank, place);
   }
   return change;
 }

@@ -17,6 +17,7 @@ struct Explained {
   std::optional<double> step_time_ms{};
   std::optional<TimeByPart> time{};  // nullopt: no account, as in results of older versions
   int64_t slowest_rank = 0;
+  std::string slowest_host{};  // of this rank, in a job of Slurm
   double slowest_rank_extra_ms = 0;  // that this rank alone works longer
   std::optional<double> allocated_bytes{};
   std::optional<MemoryByUse> uses{};
@@ -32,6 +33,9 @@ using Parts = std::vector<std::pair<std::string, double>>;
 // Empty: not known.
 Parts time_parts(const Explained& of);
 Parts memory_parts(const Explained& of);
+
+// Returns how much of a run's products the device's peak explains; empty if the peak is not known.
+std::string peak_text(const ComparisonRow& run);
 
 // A change of a figure from a baseline.
 struct FigureChange {

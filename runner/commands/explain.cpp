@@ -1,8 +1,10 @@
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <fstream>
 #include <iostream>
 #include <memory>
+#include <ranges>
 #include <sstream>
 
 #include "base/system/program.h"
@@ -11,6 +13,7 @@
 #include "contract/record/run_paths.h"
 #include "contract/spec/run_spec_yaml.h"
 #include "formats/inputs/inputs.h"
+#include "runner/answers/why.h"
 #include "runner/cluster/queue.h"
 #include "runner/commands/console.h"
 #include "runner/commands/differences.h"
@@ -156,6 +159,26 @@ std::string explain_failure(const Store& store, const RunRecord& run,
   return text + '\n';
 }
 
+// Tells what a run that was out of memory had on the rank with the most. "" if it is not known.
+std::string explain_memory(const Store& store, const RunRecord& run, const RunSpec& spec) {
+  constexpr size_t kMostParts = 5;
+  const std::optional<MemoryPeak> peak = store.memory_peak(run.id, run.attempt);
+  if (run.status != RunStatus::kOutOfMemory || !peak) return "";
+  if (peak->memory_allocated_bytes_max == 0) return "";  // the first allocation was too large
+  const Explained figures{.allocated_bytes = static_cast<double>(peak->memory_allocated_bytes_max),
+                          .uses = peak->by_use,
+                          .is_sharded = spec.strategy.kind == StrategyKind::kFsdp};
+  std::vector<std::string> texts;
+  for (const auto& [name, bytes] : memory_parts(figures) | std::views::take(kMostParts)) {
+    if (bytes > 0) texts.push_back(bytes_text(std::llround(bytes)) + ' ' + name);
+  }
+  const std::string unit = peak->unit ? fmt::format(", unit {}", *peak->unit) : "";
+  return visible_line(fmt::format("The tensors of a rank took {} at most, in {}{}: {}.",
+                                  bytes_text(peak->memory_allocated_bytes_max), peak->phase, unit,
+                                  fmt::join(texts, ", "))) +
+         "\n\n";
+}
+
 // Tells the parts of the run's identity, and the first key that differs from the nearest earlier
 // run: the one with the fewest differences, of the same point if there is one.
 std::string explain_identity(const Store& store, const RunRecord& run) {
@@ -246,9 +269,10 @@ ExitCode explain(const ExplainArguments& arguments) {
   const int64_t rank = attempts.empty() ? 0 : attempts.back().reason_rank.value_or(0);
   const std::string command = reproduction(store, run, static_cast<int>(rank), arguments.results,
                                            find_trainer(arguments.trainer));
-  std::string text = fmt::format("Run {}: {}\n{}{}{}\n", run_label(run),
+  std::string text = fmt::format("Run {}: {}\n{}{}{}{}\n", run_label(run),
                                  explain_status(store, run, arguments.results),
                                  explain_failure(store, run, arguments.results),
+                                 explain_memory(store, run, store.spec(run.id)),
                                  explain_accounts(store, run), explain_identity(store, run));
   text += command.empty() ? "It was not started yet, so there is nothing to reproduce.\n"
                           : fmt::format(

@@ -156,22 +156,25 @@ std::vector<std::string> reasons(const std::vector<PlannedRow>& rows, Experiment
   return texts;
 }
 
-// Writes the step of one rank of each row, <point>.json.gz. The ranks are alike.
+// Writes one rank of each row: its memory, <point>.pickle, and its step, <point>.json.gz. The ranks
+// are alike.
 void write_planned_traces(const std::filesystem::path& folder, const std::vector<PlannedRow>& rows,
                           ExperimentPlans& plans, std::vector<std::string>& remarks) {
   for (const PlannedRow& row : rows) {
     if (!row.plan) continue;
-    const StepTrace step = plans.trace_of(row.spec);
-    if (step.spans.empty()) {
+    RankTrace trace = plans.trace_of(row.spec);
+    const std::filesystem::path file = folder / file_name_of(row.point);
+    write_memory_snapshot(file.string() + ".pickle", std::exchange(trace.memory, {}));
+    if (trace.steps.empty()) {
       remarks.push_back(visible_line(row.point) +
-                        " has no trace: run fsdp-run calibrate on these devices.");
+                        " has no trace of time: run fsdp-run calibrate on these devices.");
       continue;
     }
     RunStarted rank;
     rank.world_size = row.spec.strategy.ranks;
     rank.host = "a planned node";
     rank.device_name = row.device;
-    write_trace(folder / (file_name_of(row.point) + ".json.gz"), rank, {&step, 1});
+    write_trace(file.string() + ".json.gz", rank, trace);
   }
 }
 
@@ -285,7 +288,8 @@ CommandFunction add_plan_command(CLI::App& command) {
   command.add_flag("--why", arguments->why,
                    "Say why each row takes more or less memory and time than the first one");
   add_option(command, "--trace DIR", arguments->trace,
-             "Write a trace of each point's planned step into this folder, for Perfetto");
+             "Write each point's planned step, for Perfetto, and memory, for PyTorch's memory_viz, "
+             "into this folder");
   add_option(command, "--price N", arguments->price,
              "Price of an hour of a GPU, in any currency: adds what each run and all runs cost")
       ->check(number_within(0, kMostPrice, "from 0 to 1000000000"));

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <set>
 #include <span>
 #include <sstream>
@@ -138,6 +139,35 @@ std::vector<UtilizationCurve> utilization(const std::vector<Recorded<DeviceSampl
   return curves;
 }
 
+int64_t peak_bytes(const std::vector<MemoryMoment>& timeline) {
+  int64_t peak = 0;
+  for (const auto& [allocation, phase, unit, by_use] : timeline) {
+    peak = std::max(peak, std::reduce(by_use.bytes.begin(), by_use.bytes.end()));
+  }
+  return peak;
+}
+
+// Reads what ranks did in traced steps. The page says nothing of a trace that cannot be read.
+void read_traces(RunDetail& detail, const Store& store, const std::filesystem::path& results,
+                 const ComparisonRow& run) {
+  constexpr size_t kMostRanks = 8;
+  constexpr size_t kMostSteps = 2;
+  try {
+    detail.traces = traces_of(store, run, results);
+  } catch (const std::runtime_error& error) {
+    std::cerr << "fsdp-run: " << visible_line(error.what()) << std::endl;
+    return;
+  }
+  for (const auto& [rank, trace] : detail.traces) {
+    std::vector<MemoryMoment> memory = step_memory(trace);
+    if (peak_bytes(memory) > peak_bytes(detail.step_memory)) detail.step_memory = std::move(memory);
+  }
+  if (detail.traces.size() > kMostRanks) detail.traces.resize(kMostRanks);
+  for (auto& [rank, trace] : detail.traces) {
+    if (trace.steps.size() > kMostSteps) trace.steps.resize(kMostSteps);
+  }
+}
+
 RunDetail read_run(Store& store, const std::filesystem::path& results, const ComparisonRow& run) {
   RunDetail detail;
   detail.run = run.run;
@@ -152,6 +182,7 @@ RunDetail read_run(Store& store, const std::filesystem::path& results, const Com
     if (std::filesystem::exists(folder)) detail.checkpoints.push_back(checkpoint.body.path);
   }
   detail.memory_peak = store.memory_peak(run.run, attempt);
+  read_traces(detail, store, results, run);
   detail.training_loss = training_loss(store, run);
   detail.validation_loss = validation_loss(store, run);
   const auto shown = std::ranges::find(detail.attempts, attempt, &AttemptRecord::attempt);

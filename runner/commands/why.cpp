@@ -152,7 +152,11 @@ ExitCode why(const WhyArguments& arguments) {
   std::optional<ComparisonRow> other;
   if (!arguments.baseline.empty()) other = measured_run(store, arguments.baseline);
   print_parts(run, other ? &*other : nullptr);
-  if (!other) return ExitCode::kOk;
+  if (!other) {
+    const std::string text = peak_text(run);
+    if (!text.empty()) std::cout << '\n' << visible_line(text) << '\n';
+    return ExitCode::kOk;
+  }
   std::cout << '\n';
   print_reasons(arguments, run, *other);
   return ExitCode::kOk;

@@ -2,6 +2,7 @@
 #include "runner/export/export.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <stdio.h>
 
 #include <algorithm>
@@ -132,12 +133,16 @@ std::filesystem::path folder_of(const ComparisonRow& row) {
          (file_name_of(row.point) + '-' + row.hash8);
 }
 
+bool is_of_traces(ExportFormat format) {
+  return format == ExportFormat::kTrace || format == ExportFormat::kMemory;
+}
+
 // Returns false if the run has nothing of the format.
 bool write_run(const Store& store, const ComparisonRow& run, const Origin& origin,
                const std::filesystem::path& folder, const ExportOptions& options) {
-  if (options.format == ExportFormat::kTrace) {
-    return write_traces(store, run, options.results, folder);
-  }
+  const auto traces =
+      is_of_traces(options.format) ? traces_of(store, run, options.results) : RankTraces();
+  if (is_of_traces(options.format) && traces.empty()) return false;
   std::filesystem::create_directories(folder);
   switch (options.format) {
     case ExportFormat::kCsv:
@@ -151,6 +156,12 @@ bool write_run(const Store& store, const ComparisonRow& run, const Origin& origi
       write_wandb(store, run, origin, folder, options);
       break;
     case ExportFormat::kTrace:
+      write_traces(traces, folder);
+      break;
+    case ExportFormat::kMemory:
+      for (const auto& [rank, trace] : traces) {
+        write_memory_snapshot(folder / fmt::format("rank{}.pickle", rank.rank), trace.memory);
+      }
       break;
   }
   return true;
@@ -284,7 +295,7 @@ void export_runs(const Store& store, std::span<const ComparisonRow> rows,
   const bool as_json =
       options.format == ExportFormat::kJsonl || options.format == ExportFormat::kWandb;
   TableFile<ComparisonRow, Settings, Origin> runs(folder / "runs", as_json);
-  bool has_files = options.format != ExportFormat::kTrace;
+  bool has_files = !is_of_traces(options.format);
   for (const ComparisonRow& row : rows) {
     const Origin origin = origin_of(store, row);
     runs.add(row, settings_of(row.spec), origin);

@@ -13,9 +13,9 @@ namespace fsdp {
 
 // To add a format: add its name, a case in runner/export/export.cpp, and a file like
 // runner/export/tensorboard.cpp. Test it in tests/export/.
-enum class ExportFormat { kCsv, kJsonl, kTensorboard, kWandb, kTrace };
+enum class ExportFormat { kCsv, kJsonl, kTensorboard, kWandb, kTrace, kMemory };
 constexpr auto enum_names(ExportFormat) {
-  return std::array{"csv"sv, "jsonl"sv, "tensorboard"sv, "wandb"sv, "trace"sv};
+  return std::array{"csv"sv, "jsonl"sv, "tensorboard"sv, "wandb"sv, "trace"sv, "memory"sv};
 }
 
 struct ExportOptions {
@@ -34,17 +34,24 @@ struct ExportOptions {
 //     events.out.tfevents.*                 tensorboard
 //     wandb.json, history.jsonl             wandb
 //     rank<R>.json.gz                       trace: of the newest attempt
+//     rank<R>.pickle                        memory: of the newest attempt
 //
 // Figures are not rounded. The curves of tensorboard and wandb show the run's newest attempt. If it
 // resumed from a checkpoint, the curves begin with the attempts before it. Throws std::system_error
-// if something cannot be written, and ConfigError if traces are asked for and no run has one.
+// if something cannot be written, ConfigError if traces or memory are asked for and no run has
+// a trace, and std::runtime_error if a trace is not what fsdp-train writes.
 void export_runs(const Store& store, std::span<const ComparisonRow> rows,
                  const std::filesystem::path& folder, const ExportOptions& options);
 
-// Writes what a rank did in `steps`. PyTorch's profiler would write the same kind of file. Times
-// are since `base_unix_ms`. Throws std::system_error if the file cannot be written.
-void write_trace(const std::filesystem::path& file, const RunStarted& rank,
-                 std::span<const StepTrace> steps, int64_t base_unix_ms = 0);
+// Writes what a rank did, as PyTorch's profiler would. Times are since `base_unix_ms`. Throws
+// std::system_error if the file cannot be written.
+void write_trace(const std::filesystem::path& file, const RunStarted& rank, const RankTrace& trace,
+                 int64_t base_unix_ms = 0);
+
+// Writes how memory changed, as PyTorch's torch.cuda.memory._dump_snapshot would. Throws
+// std::system_error if the file cannot be written.
+void write_memory_snapshot(const std::filesystem::path& file,
+                           std::span<const MemoryChange> changes);
 
 // A folder that is written under a temporary name. publish() moves it to its place. Until then the
 // old folder is untouched; without publish() the new folder is removed. If the place is a link, the

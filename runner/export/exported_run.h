@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runner/export/export.h"
+#include "runner/store/trace_file.h"
 
 // The parts that export_runs() and its formats share. TensorBoard and W&B have a file of their own.
 namespace fsdp {
@@ -81,11 +82,8 @@ void write_tensorboard(const Store& store, const ComparisonRow& run,
                        const std::filesystem::path& folder);
 void write_wandb(const Store& store, const ComparisonRow& run, const Origin& origin,
                  const std::filesystem::path& folder, const ExportOptions& options);
-// Makes `folder`, with rank<R>.json.gz for each rank that has left a trace. Returns false if none
-// has. Throws
-// std::runtime_error if a trace is not what fsdp-train writes.
-bool write_traces(const Store& store, const ComparisonRow& run,
-                  const std::filesystem::path& results, const std::filesystem::path& folder);
+// Writes rank<R>.json.gz for each rank. Times are since the first work of any rank.
+void write_traces(const RankTraces& traces, const std::filesystem::path& folder);
 // Writes upload.py into `folder`, beside the folders of the runs.
 void write_wandb_upload(const std::filesystem::path& folder);
 

@@ -1,22 +1,18 @@
 // Writes what ranks did in traced steps as PyTorch's profiler would, for Perfetto, TensorBoard and
 // Holistic Trace Analysis. A moment of a stream is in at most one kernel, so their times add up.
 #include <fmt/format.h>
-#include <zlib.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <limits>
 #include <map>
-#include <new>
 #include <utility>
 
+#include "base/files/gzip.h"
 #include "base/files/whole_file.h"
 #include "base/text/json.h"
-#include "contract/record/run_paths.h"
 #include "contract/record/step_account.h"
 #include "contract/record/step_trace.h"
 #include "runner/export/exported_run.h"
-#include "runner/store/record_files.h"
 
 namespace fsdp {
 namespace {
@@ -118,6 +114,22 @@ class TraceText {
     }
   }
 
+  // Adds the memory of tensors. The times of changes are since the step that was added begun.
+  void add(std::span<const MemoryChange> changes) {
+    int64_t allocated_bytes = 0;
+    for (size_t i = 0; i < changes.size(); ++i) {
+      const MemoryChange& change = changes[i];
+      allocated_bytes += change.is_release ? -change.bytes : change.bytes;
+      const bool is_moment = i + 1 == changes.size() || changes[i + 1].at_ns != change.at_ns;
+      if (!is_moment) continue;
+      JsonObject event, bytes;
+      bytes.add("bytes", allocated_bytes);
+      event.add("ph", "C").add("name", "allocated memory").add("pid", rank_);
+      event.add("ts", microseconds(step_begin_ns_ + change.at_ns)).add("args", bytes);
+      line(event);
+    }
+  }
+
   std::string finish() {
     for (int i = 0; i < collectives_.count(); ++i) {
       name("thread_name", kFirstCollectiveStream + i, "collectives");
@@ -198,49 +210,6 @@ class TraceText {
   int64_t kernels_ = 0;
 };
 
-std::string gzipped(const std::string& text) {
-  constexpr int kGzip = 15 + 16;  // the largest window, and a header of gzip
-  z_stream stream{};
-  if (deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, kGzip, 8, Z_DEFAULT_STRATEGY) !=
-      Z_OK) {
-    throw std::bad_alloc();
-  }
-  std::string bytes(deflateBound(&stream, text.size()), '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  stream.avail_in = static_cast<uInt>(text.size());
-  stream.next_out = reinterpret_cast<Bytef*>(bytes.data());
-  stream.avail_out = static_cast<uInt>(bytes.size());
-  deflate(&stream, Z_FINISH);
-  bytes.resize(stream.total_out);
-  deflateEnd(&stream);
-  return bytes;
-}
-
-// Throws std::runtime_error if the file is not what a trainer writes.
-RankTrace read_trace(const std::filesystem::path& file) {
-  constexpr int64_t kLongestNs = int64_t{1'000'000'000} * 86'400 * 365;
-  constexpr int64_t kLatestMs = 9'000'000'000'000;  // whose nanoseconds are an int64_t
-  try {
-    RankTrace trace = read_record<RankTrace>(file);
-    if (trace.steps.empty()) throw std::runtime_error("it has no step");
-    for (const StepTrace& step : trace.steps) {
-      if (step.begin_unix_ms < 0 || step.begin_unix_ms > kLatestMs) {
-        throw std::runtime_error("no moment: " + std::to_string(step.begin_unix_ms));
-      }
-      for (const TraceSpan& span : step.spans) {
-        const bool is_sane = std::abs(span.begin_ns) <= kLongestNs && span.time_ns >= 0 &&
-                             span.time_ns <= kLongestNs;
-        if (is_sane) continue;
-        throw std::runtime_error("no time of a step: " + json_text(span));
-      }
-    }
-    return trace;
-  } catch (const std::exception& error) {
-    throw std::runtime_error(file.string() +
-                             " is not what fsdp-train writes there: " + error.what());
-  }
-}
-
 // Returns when the first span began, rounded down; 0 if none began before the step.
 int64_t earliest_ms(const StepTrace& step) {
   int64_t earliest_ns = 0;
@@ -250,33 +219,26 @@ int64_t earliest_ms(const StepTrace& step) {
 
 }  // namespace
 
-void write_trace(const std::filesystem::path& file, const RunStarted& rank,
-                 std::span<const StepTrace> steps, int64_t base_unix_ms) {
+void write_trace(const std::filesystem::path& file, const RunStarted& rank, const RankTrace& trace,
+                 int64_t base_unix_ms) {
   TraceText text(rank, base_unix_ms);
-  for (const StepTrace& step : steps) text.add(step);
+  for (const StepTrace& step : trace.steps) {
+    text.add(step);
+    if (&step == &trace.steps.front()) text.add(trace.memory);
+  }
   replace_file(file, gzipped(text.finish()));
 }
 
-bool write_traces(const Store& store, const ComparisonRow& run,
-                  const std::filesystem::path& results, const std::filesystem::path& folder) {
-  const RunPaths paths(results / run.folder);
-  const int attempt = static_cast<int>(*run.attempt);
-  std::vector<std::pair<RunStarted, RankTrace>> traces;
+void write_traces(const RankTraces& traces, const std::filesystem::path& folder) {
   int64_t base_unix_ms = std::numeric_limits<int64_t>::max();
-  for (const RunStarted& rank : store.rank_facts(run.run, attempt)) {
-    const std::filesystem::path file = paths.trace(attempt, static_cast<int>(rank.rank));
-    std::error_code not_there;
-    if (!std::filesystem::exists(file, not_there)) continue;
-    traces.emplace_back(rank, read_trace(file));
-    for (const StepTrace& step : traces.back().second.steps) {
+  for (const auto& [rank, trace] : traces) {
+    for (const StepTrace& step : trace.steps) {
       base_unix_ms = std::min(base_unix_ms, step.begin_unix_ms + earliest_ms(step));
     }
   }
-  if (!traces.empty()) std::filesystem::create_directories(folder);
   for (const auto& [rank, trace] : traces) {
-    write_trace(folder / fmt::format("rank{}.json.gz", rank.rank), rank, trace.steps, base_unix_ms);
+    write_trace(folder / fmt::format("rank{}.json.gz", rank.rank), rank, trace, base_unix_ms);
   }
-  return !traces.empty();
 }
 
 }  // namespace fsdp

@@ -241,10 +241,13 @@ RunPlan ExperimentPlans::plan_spec(const RunSpec& spec, bool timeline) {
   return answer_to(request);
 }
 
-StepTrace ExperimentPlans::trace_of(const RunSpec& spec) {
+RankTrace ExperimentPlans::trace_of(const RunSpec& spec) {
   PlanRequest request = request_for(spec);
   request.trace = true;
-  return {.step = 1, .spans = answer_to(request).trace};
+  RunPlan plan = answer_to(request);
+  RankTrace trace{.memory = std::move(plan.memory)};
+  if (!plan.trace.empty()) trace.steps.push_back({.step = 1, .spans = std::move(plan.trace)});
+  return trace;
 }
 
 // Long answers are requested only once.

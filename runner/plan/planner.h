@@ -48,8 +48,9 @@ class ExperimentPlans {
   // ConfigError if the run cannot be planned, or the target's GPU is not known. Like the functions
   // below, throws std::runtime_error if the trainer has ended or does not answer in time.
   RunPlan plan_spec(const RunSpec& spec, bool timeline = false);
-  // Returns what a rank does in a step; empty if the plan is not calibrated. Throws as plan_spec().
-  StepTrace trace_of(const RunSpec& spec);
+  // Returns what a rank does in a step, no step if the plan is not calibrated, and how its memory
+  // changes. Throws as plan_spec().
+  RankTrace trace_of(const RunSpec& spec);
 
   // Plans the run. A row without a plan says why it has none. `suffix` follows the run's name.
   PlannedRow plan(const Run& run, const std::string& suffix = "");

@@ -1,5 +1,6 @@
 // Writes a report's data for the scripts of its page.
 #include <algorithm>
+#include <map>
 
 #include "base/text/json.h"
 #include "runner/page/html_page.h"
@@ -22,6 +23,38 @@ JsonObject utilization_data(const UtilizationCurve& curve) {
   return with_curve(data, curve.percent);
 }
 
+// A span of a trace is [kind, name, unit or -1, begin, time], in microseconds. Names are numbers of
+// `names`.
+JsonObject traces_data(const RankTraces& traces) {
+  std::vector<std::string> names;
+  std::map<std::string, int64_t> numbers;
+  const auto number_of = [&](const std::string& name) {
+    const auto [found, is_new] = numbers.try_emplace(name, std::ssize(names));
+    if (is_new) names.push_back(name);
+    return found->second;
+  };
+  const auto span_data = [&](const TraceSpan& span) {
+    const int64_t begin_us = span.begin_ns / 1000;
+    return std::vector<int64_t>{static_cast<int64_t>(span.kind), number_of(span.name),
+                                span.unit.value_or(-1), begin_us,
+                                (span.begin_ns + span.time_ns) / 1000 - begin_us};
+  };
+  std::vector<JsonObject> ranks;
+  for (const auto& [rank, trace] : traces) {
+    const auto step_data = [&](const StepTrace& step) {
+      return JsonObject()
+          .add("step", step.step)
+          .add("begin_unix_ms", step.begin_unix_ms)
+          .add("spans", mapped(step.spans, span_data));
+    };
+    ranks.push_back(JsonObject()
+                        .add("rank", rank.rank)
+                        .add("host", rank.host)
+                        .add("steps", mapped(trace.steps, step_data)));
+  }
+  return JsonObject().add("ranks", ranks).add("names", names);
+}
+
 // Names the run as answers do: by its series and the number of the repeat.
 JsonObject run_data(const RunDetail& detail, const Report& report, const std::deque<Series>& all) {
   const ComparisonRow& run = *std::ranges::find(report.rows, detail.run, &ComparisonRow::run);
@@ -38,6 +71,8 @@ JsonObject run_data(const RunDetail& detail, const Report& report, const std::de
       .add("rank_facts", detail.rank_facts)
       .add("checkpoints", detail.checkpoints)
       .add("memory_peak", detail.memory_peak)
+      .add("traces", traces_data(detail.traces))
+      .add("step_memory", detail.step_memory)
       .add("training_loss", with_curve({}, detail.training_loss))
       .add("validation_loss", with_curve({}, detail.validation_loss))
       .add("utilization", mapped(detail.utilization, utilization_data));

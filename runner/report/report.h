@@ -14,6 +14,7 @@
 #include "runner/store/attempts.h"
 #include "runner/store/comparison.h"
 #include "runner/store/store.h"
+#include "runner/store/trace_file.h"
 
 // Comparisons of runs as text. Pure: reads no database and no terminal.
 namespace fsdp {
@@ -79,6 +80,8 @@ struct RunDetail {
   Curve validation_loss;
   std::vector<UtilizationCurve> utilization;
   std::optional<MemoryPeak> memory_peak{};  // of the rank with the most; nullopt: not reported
+  RankTraces traces{};                      // of the ranks that are drawn
+  std::vector<MemoryMoment> step_memory{};  // over the first traced step, of the rank with the most
 };
 
 // The texts that a reader wrote for the page.

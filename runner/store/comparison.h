@@ -93,6 +93,7 @@ struct ComparisonRow : AttemptSummary {
   std::optional<int64_t> memory_allocated_bytes_predicted;
   std::optional<double> step_time_ms_predicted;
   std::string host;
+  std::string account_host;
   std::string slurm_job;
   std::string node_list;
   std::optional<int64_t> started_unix_ms;
@@ -242,6 +243,7 @@ struct ComparisonRow : AttemptSummary {
     visit_speed_and_cost(self, visit);
     visit_utilization(self, visit);
     visit_account(self, visit);
+    visit("account_host", self.account_host, "The host of account_rank.");
     visit("resumed_from_step", self.resumed_from_step,
           "Step of the checkpoint that the attempt went on from; 0: none.");
     visit("steps_planned", self.steps_planned, "Optimizer steps of the whole run.");

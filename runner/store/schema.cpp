@@ -167,7 +167,9 @@ constexpr const char* kComparison =
   k.device_name, k.device_memory_bytes, k.threads, k.parameter_count, k.trained_parameter_count,
   k.torch_version, k.cuda_version, k.driver_version, k.steps_planned, k.resumed_from_step,
   (select max(other_processes) from ranks where run = a.run and attempt = a.attempt)
-    as other_processes, a.memory_allocated_bytes_predicted,
+    as other_processes,
+  (select host from ranks where run = a.run and attempt = a.attempt and rank = s.account_rank)
+    as account_host, a.memory_allocated_bytes_predicted,
   a.step_time_ms_predicted,
   (select coalesce(sum(skipped_lines), 0) from ranks where run = a.run and attempt = a.attempt)
     as skipped_lines,

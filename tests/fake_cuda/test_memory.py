@@ -50,6 +50,16 @@ def test_units_without_trained_parameters_can_be_offloaded(trainer, fake_cuda_wi
     assert largest(steps, "allocated") == plan["memory_allocated_bytes_max"]
 
 
+@pytest.mark.parametrize("strategy", [{"kind": "single", "ranks": 1}, {"kind": "fsdp", "ranks": 2}])
+def test_each_use_takes_what_was_planned(trainer, fake_cuda_with_order, strategy, tmp_path, monkeypatch):
+    monkeypatch.setenv("FAKE_CUDA_CAPABILITY", "8.0")
+    spec = run(strategy["ranks"]) | {"strategy": strategy, "train": {"steps": 3}, "precision": "bf16_mixed"}
+    _, plan = run_and_plan(trainer, fake_cuda_with_order, spec, tmp_path / "results", 0, CAPABILITY)
+    for rank in range(strategy["ranks"]):
+        peak = of_kind("memory_peak", read_events(tmp_path / "results/runs/random/0", rank))[-1]
+        assert {field: peak[field] for field in plan["peak"]} == plan["peak"]
+
+
 def test_rows_of_many_lengths_take_no_cudnn_on_hopper(trainer, fake_cuda_with_order, tmp_path, monkeypatch):
     """cuDNN would make a plan for each new length. The fake GPU has no cuDNN."""
     monkeypatch.setenv("FAKE_CUDA_CAPABILITY", "9.0")

@@ -18,15 +18,15 @@ void mkldnn_matmul(const at::Tensor& a, const at::Tensor& b, const at::Tensor& r
 
 namespace {
 
-// Sleeps if SLOW_PART is `part`, and SLOW_RANK is this rank or not set.
-void slow_down(std::string_view part) {
+// Sleeps `times` SLOW_MS if SLOW_PART is `part`, and SLOW_RANK is this rank or not set.
+void slow_down(std::string_view part, double times = 1) {
   static const char* const slow_part = std::getenv("SLOW_PART");
   static const char* const time_ms = std::getenv("SLOW_MS");
   static const char* const rank = std::getenv("SLOW_RANK");
   static const char* const own = std::getenv("RANK");
   if (slow_part == nullptr || time_ms == nullptr || part != slow_part) return;
   if (rank != nullptr && (own == nullptr || std::string_view(rank) != own)) return;
-  usleep(static_cast<useconds_t>(1'000 * std::atof(time_ms)));
+  usleep(static_cast<useconds_t>(1'000 * times * std::atof(time_ms)));
 }
 
 template <typename Function>
@@ -42,11 +42,13 @@ bool is_data(int file) {
 
 // The exchange of ranks of one host reads larger parts than this only for gathers.
 constexpr size_t kChunkBytes = 256 << 10;
+constexpr double kMebibyte = 1 << 20;
 
 }  // namespace
 
 // Preloaded into ranks. Each call of one part of their step takes SLOW_MS longer. SLOW_PART is
-// optimizer, products, gather, reduce or data. A test thereby knows the cause of a difference.
+// optimizer, products, gather, reduce or data; or link, of which each MiB takes SLOW_MS longer. A
+// test thereby knows the cause of a difference.
 
 extern "C" ssize_t pread(int file, void* bytes, size_t size, off_t offset) {
   static const auto original = next(&pread, "pread");
@@ -59,6 +61,7 @@ extern "C" ssize_t process_vm_readv(pid_t process, const iovec* local, unsigned 
                                     unsigned long flags) noexcept {
   static const auto original = next(&process_vm_readv, "process_vm_readv");
   slow_down(local->iov_len > kChunkBytes ? "gather" : "reduce");
+  slow_down("link", static_cast<double>(local->iov_len) / kMebibyte);
   return original(process, local, local_count, remote, remote_count, flags);
 }
 

@@ -1,10 +1,14 @@
-"""`export --format trace` writes what Holistic Trace Analysis reads, and its sums are those of the accounts."""
+"""`export --format trace` writes what Holistic Trace Analysis reads, and its sums are those of the accounts. The memory
+of `export --format memory` is what was counted and planned."""
 
 import gzip
 import json
+import pickle
+import subprocess
 
 import numpy
 import pytest
+import torch.cuda._memory_viz as memory_viz
 from hostile.event_model import MS_BY_PART
 from hta.trace_analysis import TraceAnalysis
 from trainer import of_kind, read_events
@@ -27,13 +31,14 @@ WAITS = {"exposed_all_gather_forward", "exposed_all_gather_backward", "exposed_r
          "slower_ranks", "copies", "data", "other_work"}
 
 
-@pytest.fixture
-def folder(call, trainer, tmp_path):
+@pytest.fixture(scope="module")
+def folder(runner, trainer, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("traced")
     rows = numpy.random.default_rng(1).integers(0, 512, (64, 65), dtype=numpy.int32)
-    numpy.save(tmp_path / "tokens.npy", rows)
-    (tmp_path / "traced.yaml").write_text(EXPERIMENT)
-    call("traced.yaml", "--trainer", trainer)
-    return tmp_path
+    numpy.save(folder / "tokens.npy", rows)
+    (folder / "traced.yaml").write_text(EXPERIMENT)
+    subprocess.run([runner, "traced.yaml", "--trainer", trainer], cwd=folder, check=True, capture_output=True)
+    return folder
 
 
 def union_us(events):
@@ -46,7 +51,7 @@ def union_us(events):
 
 
 def test_traces_have_the_sums_of_the_accounts(call, folder):
-    call("export", "fsdp", "--to", "traces", "--format", "trace")
+    call("export", "fsdp", "--to", "traces", "--format", "trace", "--force", cwd=folder)
     run, = (folder / "traces/traced").iterdir()
     assert sorted(file.name for file in run.iterdir()) == [f"rank{rank}.json.gz" for rank in range(RANKS)]
     of_run = next((folder / "results/runs/traced").glob("fsdp*"))
@@ -85,7 +90,7 @@ def test_traces_have_the_sums_of_the_accounts(call, folder):
 
 
 def test_holistic_trace_analysis_agrees(call, folder):
-    call("export", "fsdp", "--to", "traces", "--format", "trace")
+    call("export", "fsdp", "--to", "traces", "--format", "trace", "--force", cwd=folder)
     run, = (folder / "traces/traced").iterdir()
     analysis = TraceAnalysis(trace_dir=str(run))
     overlap = analysis.get_comm_comp_overlap(visualize=False).set_index("rank")["comp_comm_overlap_pctg"]
@@ -101,3 +106,51 @@ def test_holistic_trace_analysis_agrees(call, folder):
         assert busy["compute_time(us)"][rank] == pytest.approx(union_us(computation), rel=0.01)
         both = union_us(communication) + union_us(computation) - union_us(kernels)
         assert overlap[rank] == pytest.approx(100 * both / union_us(communication), rel=0.02)
+
+
+def peak_of(snapshot):
+    """Returns the most bytes, and the bytes of each use then."""
+    allocated, most, at_most = {}, 0, {}
+    for event in snapshot["device_traces"][0]:
+        if event["action"] == "alloc":
+            allocated[event["category"]] = allocated.get(event["category"], 0) + event["size"]
+        elif event["action"] == "free_requested":
+            allocated[event["category"]] -= event["size"]
+        if sum(allocated.values()) > most:
+            most, at_most = sum(allocated.values()), {use: size for use, size in allocated.items() if size}
+    return most, at_most
+
+
+def uses_of(peak):
+    names = ["parameters", "whole", "gradients", "optimizer_state", "attention", "mlp", "hidden", "head",
+             "activation_gradients", "batch", "other"]
+    return {name: peak[f"{name}_bytes"] for name in names if peak[f"{name}_bytes"]}
+
+
+def test_snapshots_of_memory_have_the_peak_to_the_byte(call, folder):
+    call("export", "fsdp", "--to", "memory", "--format", "memory", cwd=folder)
+    run, = (folder / "memory/traced").iterdir()
+    of_run = next((folder / "results/runs/traced").glob("fsdp*"))
+    for rank in range(RANKS):
+        snapshot = pickle.loads((run / f"rank{rank}.pickle").read_bytes())
+        written = read_events(of_run, rank)
+        steps = [event for event in of_kind("step", written) if event["step"] in (3, 4)]
+        peak, uses = peak_of(snapshot)
+        assert peak == max(step["memory_allocated_bytes_max"] for step in steps)
+        # Each step's peak is like the first step's, which was reported.
+        assert uses == uses_of(of_kind("memory_peak", written)[-1])
+        # PyTorch's own programs read it.
+        assert "total_reserved" in memory_viz.segsum(snapshot)
+        assert "Device 0" in memory_viz.trace(snapshot)
+        assert "<html>" in memory_viz.trace_plot(snapshot)
+        lines = memory_viz.memory(snapshot, format_flamegraph=str).splitlines()
+        assert sum(int(line.rsplit(" ", 1)[1]) for line in lines) == sum(
+            segment["total_size"] for segment in snapshot["segments"])
+
+
+def test_a_snapshot_of_a_plan_has_the_planned_peak(call, trainer, folder):
+    call("plan", "traced.yaml", "--trainer", trainer, "--trace", "planned", cwd=folder)
+    [plan] = json.loads(call("plan", "traced.yaml", "--trainer", trainer, "--format", "json", cwd=folder).stdout)
+    peak, uses = peak_of(pickle.loads((folder / "planned/fsdp.pickle").read_bytes()))
+    assert peak == plan["memory_requested_bytes_max"]
+    assert uses == uses_of(plan["peak"])

@@ -49,6 +49,18 @@ std::string in_mib(int64_t bytes) {
 
 }  // namespace
 
+MemoryChange memory_change(uintptr_t address, const CountedAllocation& allocation,
+                           bool is_release) {
+  const MemoryLabel& label = allocation.label;
+  return {.address = static_cast<int64_t>(address),
+          .bytes = allocation.bytes,
+          .is_release = is_release,
+          .use = label.use,
+          .phase = label.phase,
+          .unit = known_unit(label.unit),
+          .pool = label.pool};
+}
+
 int64_t AllocationCounter::allocated_bytes() const {
   const std::lock_guard lock(mutex_);
   return allocated_bytes_;

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "contract/record/memory_trace.h"
 #include "trainer/memory/host_heap.h"
 #include "trainer/memory/memory_label.h"
 
@@ -39,6 +40,9 @@ struct CountedAllocation {
   bool is_of_device = true;  // false: UncountedMemory
   MemoryLabel label;         // at the time of allocation
 };
+
+// Returns an allocation as traces have it.
+MemoryChange memory_change(uintptr_t address, const CountedAllocation& allocation, bool is_release);
 
 // Counts the current and peak allocated bytes and applies a limit, as a GPU's caching allocator
 // does. Safe to use from any thread.

@@ -7,22 +7,64 @@
 #include <c10/cuda/CUDAException.h>
 
 #include <cstdlib>
+#include <mutex>
 #include <new>
+#include <unordered_map>
 
 namespace fsdp {
 namespace {
 
 namespace caching_allocator = c10::cuda::CUDACachingAllocator;
 
+// Counts what libtorch's allocator hands out, by use. The allocator knows no uses, and tells of
+// each allocation in the thread that asked for it.
+class CudaRequests : public AllocationCounter {
+ public:
+  static CudaRequests& instance() {
+    static CudaRequests requests;
+    return requests;
+  }
+
+ private:
+  using Entry = caching_allocator::TraceEntry;
+
+  // libtorch cannot detach a tracker. Its allocator cudaMallocAsync takes none.
+  CudaRequests() {
+    if (caching_allocator::name() != "native") return;
+    caching_allocator::attachAllocatorTraceTracker([this](const Entry& entry) { take(entry); });
+  }
+
+  void take(const Entry& entry) {
+    const std::lock_guard lock(mutex_);
+    if (entry.action_ == Entry::ALLOC) {
+      const CountedAllocation counted = count(entry.size_, /*with_numbers=*/true);
+      live_[entry.addr_] = counted;
+      observe(entry.addr_, counted, /*is_release=*/false);
+    } else if (entry.action_ == Entry::FREE_REQUESTED) {
+      const auto released = live_.extract(entry.addr_);
+      if (released.empty()) return;
+      uncount(released.mapped());
+      observe(entry.addr_, released.mapped(), /*is_release=*/true);
+    }
+  }
+
+  std::mutex mutex_;
+  std::unordered_map<uintptr_t, CountedAllocation> live_;
+};
+
 class CudaMemoryProbe : public MemoryProbe {
  public:
-  explicit CudaMemoryProbe(c10::DeviceIndex device) : device_(device) {}
+  explicit CudaMemoryProbe(c10::DeviceIndex device) : device_(device) { requests(); }
 
   int64_t allocated_bytes() override { return total(stats().allocated_bytes).current; }
   int64_t reserved_bytes() override { return total(stats().reserved_bytes).current; }
   int64_t allocated_bytes_max() override { return total(stats().allocated_bytes).peak; }
   int64_t reserved_bytes_max() override { return total(stats().reserved_bytes).peak; }
-  void reset_peaks() override { caching_allocator::resetPeakStats(device_); }
+  void reset_peaks() override {
+    caching_allocator::resetPeakStats(device_);
+    requests().reset_peak();
+  }
+  AllocationCounter& requests() override { return CudaRequests::instance(); }
 
  private:
   c10::CachingDeviceAllocator::DeviceStats stats() const {

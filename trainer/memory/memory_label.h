@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "contract/record/memory_peak.h"
@@ -7,6 +10,9 @@
 namespace fsdp {
 
 inline constexpr int kNoMemoryUnit = -1;
+inline std::optional<int64_t> known_unit(int unit) {
+  return unit == kNoMemoryUnit ? std::nullopt : std::optional<int64_t>(unit);
+}
 inline constexpr int kComputePool = 0;
 
 // The use of an allocation, and the rank's activity at that time.
@@ -26,13 +32,11 @@ struct AllocationPeak {
 
 // Returns the peak as `step` of the run reports it.
 inline MemoryPeak memory_peak(const AllocationPeak& peak, int64_t step) {
-  MemoryPeak event{.step = step,
-                   .phase = std::string(name_of(peak.label.phase)),
-                   .unit = {},
-                   .memory_allocated_bytes_max = peak.bytes,
-                   .by_use = peak.by_use};
-  if (peak.label.unit != kNoMemoryUnit) event.unit = peak.label.unit;
-  return event;
+  return {.step = step,
+          .phase = std::string(name_of(peak.label.phase)),
+          .unit = known_unit(peak.label.unit),
+          .memory_allocated_bytes_max = peak.bytes,
+          .by_use = peak.by_use};
 }
 
 // While it exists, its thread's allocations have the given parts of the label. A phase alone resets

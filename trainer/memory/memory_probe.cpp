@@ -81,9 +81,7 @@ int64_t CpuMemoryProbe::allocated_bytes_max() {
   return CountingAllocator::instance().allocated_bytes_max();
 }
 
-std::optional<AllocationPeak> CpuMemoryProbe::allocation_peak() {
-  return CountingAllocator::instance().peak();
-}
+AllocationCounter& CpuMemoryProbe::requests() { return CountingAllocator::instance(); }
 
 int64_t CpuMemoryProbe::reserved_bytes() {
   const StatusText status(status_);
@@ -131,7 +129,7 @@ class MetaMemoryProbe : public MemoryProbe {
   int64_t reserved_bytes() override { return counter_.allocated_bytes(); }
   int64_t reserved_bytes_max() override { return counter_.allocated_bytes_max(); }
   void reset_peaks() override { counter_.reset_peak(); }
-  std::optional<AllocationPeak> allocation_peak() override { return counter_.peak(); }
+  AllocationCounter& requests() override { return counter_; }
 
  private:
   MetaAllocator& counter_ = MetaAllocator::instance();

@@ -5,9 +5,8 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <optional>
 
-#include "trainer/memory/memory_label.h"
+#include "trainer/memory/counting_allocator.h"
 
 namespace fsdp {
 
@@ -23,8 +22,8 @@ class MemoryProbe {
   virtual int64_t allocated_bytes_max() = 0;
   virtual int64_t reserved_bytes_max() = 0;
   virtual void reset_peaks() = 0;
-  // Returns the moment of the peak; nullopt on a GPU, because its allocator does not record it.
-  virtual std::optional<AllocationPeak> allocation_peak() { return std::nullopt; }
+  // Knows what tensors ask for, by use. A GPU's allocator rounds these sizes up.
+  virtual AllocationCounter& requests() = 0;
   // Returns the peak of the process's resident host memory. Mapped files do not count, because the
   // kernel can drop their pages.
   virtual int64_t host_bytes_max();
@@ -46,7 +45,7 @@ class CpuMemoryProbe : public MemoryProbe {
   int64_t allocated_bytes_max() override;
   int64_t reserved_bytes_max() override;
   void reset_peaks() override;
-  std::optional<AllocationPeak> allocation_peak() override;
+  AllocationCounter& requests() override;
   int64_t host_bytes_max() override;
 
  private:

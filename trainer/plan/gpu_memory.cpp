@@ -25,18 +25,17 @@ int64_t workspace_bytes(const RunSpec& spec, const PlannedDevice& device) {
 GpuMemory replay(const MemoryRecording& recording, int64_t workspace, CachingAllocator& allocator) {
   GpuMemory memory;
   allocator.allocate(kWorkspaceId, workspace, kComputePool);  // as make_backend does
-  for (size_t i = 0; i < recording.entries().size(); ++i) {
+  for (size_t i = 0; i < recording.changes().size(); ++i) {
     if (i == recording.forward_end()) {
       memory.allocated_bytes_forward = allocator.allocated_bytes();
       memory.reserved_bytes_forward = allocator.reserved_bytes();
     }
-    const MemoryRecording::Entry& entry = recording.entries()[i];
-    const auto id = static_cast<int64_t>(entry.id);
-    if (entry.is_release) {
-      allocator.free(id);
+    const MemoryChange& change = recording.changes()[i];
+    if (change.is_release) {
+      allocator.free(change.address);
       continue;
     }
-    allocator.allocate(id, entry.bytes, entry.label.pool);
+    allocator.allocate(change.address, change.bytes, static_cast<int>(change.pool));
   }
   memory.allocated_bytes_max = allocator.allocated_bytes_max();
   memory.reserved_bytes_max = allocator.reserved_bytes_max();

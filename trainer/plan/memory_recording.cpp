@@ -16,7 +16,7 @@ MemoryRecording::MemoryRecording(c10::DeviceType planned_for)
         }
         // The recording has the planned device only.
         if (!allocation.is_of_device) return;
-        entries_.push_back({id, allocation.bytes, allocation.label, is_release});
+        changes_.push_back(memory_change(id, allocation, is_release));
         bytes_ += change;
         if (is_release) return;
         int64_t& most = phases_[static_cast<size_t>(allocation.label.phase)];

@@ -26,7 +26,6 @@
 #include "trainer/comm/mirror_group.h"
 #include "trainer/plan/gpu_memory.h"
 #include "trainer/plan/memory_recording.h"
-#include "trainer/plan/memory_timeline.h"
 #include "trainer/plan/planned_batches.h"
 #include "trainer/plan/planned_step_time.h"
 #include "trainer/step/missing_kernels.h"
@@ -101,8 +100,8 @@ int64_t merged_tensor_bytes(const RunSpec& spec, const TrainingStep& training) {
 
 // Runs what may take the most memory: steps, evaluations, a checkpoint, and the steps again.
 void run_phases(const RunSpec& spec, const ModelConfig& config, Backend& backend,
-                const PlannedBatches& batches, MemoryRecording& recording, bool wants_timeline,
-                RunPlan& plan) {
+                const PlannedBatches& batches, MemoryRecording& recording,
+                const PlanRequest& request, RunPlan& plan) {
   MirrorGroup world(static_cast<int>(spec.strategy.ranks));
   const Mesh mesh(spec.strategy, world);
   TrainingStep training(spec, config, backend, mesh, world, {});
@@ -131,7 +130,8 @@ void run_phases(const RunSpec& spec, const ModelConfig& config, Backend& backend
     const bool is_between_steps = spec.checkpoint.every_steps || spec.checkpoint.when_improved;
     if (!is_between_steps) merged.reset();  // no step follows
   }
-  if (wants_timeline) plan.timeline = memory_timeline(recording.entries());
+  if (request.timeline) plan.timeline = memory_timeline(recording.changes());
+  if (request.trace) plan.memory = recording.changes();
   // Later steps find the holes that these steps have left, on the host and in GPU memory.
   if (spec.train.steps.value_or(2) > 1) run_steps([] {});
 }
@@ -203,7 +203,7 @@ RunPlan plan_run(const PlanRequest& request) {
 
   RunPlan plan;
   MemoryRecording recording(is_cuda ? at::kCUDA : at::kCPU);
-  run_phases(spec, config, *backend, batches, recording, request.timeline, plan);
+  run_phases(spec, config, *backend, batches, recording, request, plan);
   const AllocationPeak peak = MetaAllocator::instance().peak();
   plan.parameter_count = static_cast<int64_t>(parameter_count(config));
   plan.trained_parameter_count =

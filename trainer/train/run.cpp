@@ -213,6 +213,10 @@ void RankRun::report_failure(ExitCode code, const std::string& reason) {
   const std::lock_guard lock(events_mutex_);
   if (!events_) return;
   try {
+    if (code == ExitCode::kOutOfMemory && backend_) {
+      const int64_t step = trainer_ ? trainer_->steps_done() + 1 : 0;
+      events_->write(memory_peak(backend_->memory().requests().peak(), step));
+    }
     events_->write(RunFailed{.exit_code = static_cast<int64_t>(code), .reason = reason});
   } catch (const std::exception& error) {
     std::cerr << "fsdp-train: " << error.what() << std::endl;

@@ -21,11 +21,12 @@ int64_t nanoseconds(double milliseconds) { return std::llround(milliseconds * 1e
 }  // namespace
 
 StepAccounts::StepAccounts(at::Device device, ProcessGroup& world, int64_t after, int64_t count,
-                           int64_t traced)
+                           int64_t traced, MemoryTrace* memory)
     : world_(world),
       after_(after),
       count_(std::max(count, traced)),
       traced_(traced),
+      memory_(memory),
       clock_(device),
       computes_(current_stream(device)) {}
 
@@ -36,16 +37,19 @@ void StepAccounts::begin_step(int64_t step) {
   work_.clear();
   beside_.clear();
   traces_step_ = is_traced(step);
+  is_last_traced_ = step == after_ + traced_;
   if (traces_step_) {
     step_.begin_unix_ms_ = now_unix_ms();
     step_.begin_ = clock_.mark();
     step_.communication_begin_ = world_.now();
+    if (memory_ != nullptr) step_.memory_changes_before_ = memory_->begin_step();
   }
   observed_.emplace(*this);
 }
 
 StepAccounts::Step StepAccounts::end_step() {
   observed_.reset();
+  if (memory_ != nullptr && is_last_traced_) memory_->stop();
   return std::exchange(step_, {});
 }
 
@@ -113,7 +117,9 @@ void StepAccounts::add(int64_t step, const Step& work, const StepClock::Mark& be
 StepTrace StepAccounts::trace_of(int64_t step, const Step& work, const StepClock::Mark& begin,
                                  StepClock::Mark& end,
                                  const CommunicationClock::Operations& communication) {
-  StepTrace trace{.step = step, .begin_unix_ms = work.begin_unix_ms_};
+  StepTrace trace{.step = step,
+                  .begin_unix_ms = work.begin_unix_ms_,
+                  .memory_changes_before = work.memory_changes_before_};
   const auto add = [&](SpanKind kind, std::string_view name, int unit, double begin_ms,
                        double end_ms, int64_t bytes = 0) {
     if (end_ms <= begin_ms) return;
@@ -156,6 +162,12 @@ StepTrace StepAccounts::trace_of(int64_t step, const Step& work, const StepClock
         communication_begin_ms + operation.begin_ms, communication_begin_ms + operation.end_ms,
         operation.bytes);
   }
+  return trace;
+}
+
+RankTrace StepAccounts::trace() const {
+  RankTrace trace{.steps = traces_};
+  if (memory_ != nullptr) trace.memory = memory_->changes();
   return trace;
 }
 

@@ -15,6 +15,7 @@
 #include "trainer/backend/step_clock.h"
 #include "trainer/comm/process_group.h"
 #include "trainer/kernels/work.h"
+#include "trainer/train/memory_trace.h"
 
 namespace fsdp {
 
@@ -45,14 +46,16 @@ class StepAccounts : public WorkObserver {
     std::vector<Boundary> boundaries_;
     std::vector<Beside> beside_;
     int64_t begin_unix_ms_ = 0;
+    int64_t memory_changes_before_ = 0;
     std::unique_ptr<StepClock::Mark> begin_;
     std::shared_ptr<const CommunicationClock::Interval> communication_begin_;
   };
 
   // Accounts for `count` steps after step `after`, and traces the first `traced` of them. The
-  // current stream of `device` is the one that computes. `world` outlives the object.
-  StepAccounts(at::Device device, ProcessGroup& world, int64_t after, int64_t count,
-               int64_t traced);
+  // current stream of `device` is the one that computes. `world` and `memory`, which may be null,
+  // outlive the object.
+  StepAccounts(at::Device device, ProcessGroup& world, int64_t after, int64_t count, int64_t traced,
+               MemoryTrace* memory);
 
   bool wants(int64_t step) const { return step > after_ && step <= after_ + count_; }
 
@@ -67,7 +70,7 @@ class StepAccounts : public WorkObserver {
   // ranks compare their waits: the rank that waited least for a collective came last.
   std::vector<StepAccount> take();
   // Returns the traces of all steps that were added.
-  const std::vector<StepTrace>& traces() const { return traces_; }
+  RankTrace trace() const;
   bool is_complete() const { return std::ssize(accounts_) == count_; }
 
   void begin(const Work& work) override;
@@ -93,12 +96,14 @@ class StepAccounts : public WorkObserver {
   int64_t after_;
   int64_t count_;
   int64_t traced_;
+  MemoryTrace* memory_;
   StepClock clock_;
   c10::Stream computes_;
   std::thread::id thread_ = std::this_thread::get_id();
   std::optional<ObservedWork> observed_;
   Step step_;  // the one under way
   bool traces_step_ = false;
+  bool is_last_traced_ = false;
   std::vector<std::optional<TimePart>> work_;  // under way, innermost last; nullopt: beside
   std::vector<size_t> beside_;                 // of the step's, under way, innermost last
   std::vector<Account> accounts_;

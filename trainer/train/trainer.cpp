@@ -4,6 +4,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "base/files/gzip.h"
 #include "base/files/whole_file.h"
 #include "base/system/log.h"
 #include "base/system/start_up.h"
@@ -92,6 +93,9 @@ Trainer::Trainer(const RunSpec& spec, const RunPaths& paths, int attempt, Backen
       basis_(begin_basis(spec, config_, backend.device(), steps_planned_, digests_)),
       resumed_(open_resumed_checkpoint(spec, paths, config_, basis_, group)),
       mesh_(make_mesh(spec, group)),
+      memory_trace_(spec.train.trace_steps > 0
+                        ? std::make_unique<MemoryTrace>(backend.memory().requests())
+                        : nullptr),
       step_(spec, begin_building(config_), backend, mesh_, group,
             recorded(spec, frozen_,
                      weight_source(spec, resumed_.reader.get(), mesh_, backend.device(),
@@ -147,7 +151,7 @@ int64_t Trainer::run() {
   const int64_t warmup_ends = steps_done_ + spec_.train.warmup_steps_excluded;
   if (spec_.train.account_steps > 0 || spec_.train.trace_steps > 0) {
     accounts_.emplace(backend_.device(), group_, warmup_ends, spec_.train.account_steps,
-                      spec_.train.trace_steps);
+                      spec_.train.trace_steps, memory_trace_.get());
   }
   while (!stop_ && steps_done_ < steps_planned_) {
     if (steps_done_ >= warmup_ends) cpu_meter_.resume();
@@ -260,19 +264,19 @@ void Trainer::write_accounts() {
   if (!accounts_) return;
   const std::vector<StepAccount> accounts = accounts_->take();
   for (const StepAccount& account : accounts) events_.write(account);
-  if (!accounts.empty() && !accounts_->traces().empty()) {
+  const RankTrace trace = accounts_->trace();
+  if (!accounts.empty() && !trace.steps.empty()) {
     while (!reports_.empty()) write_report();  // so that no step's time has the time of the writing
-    const RankTrace trace{.rank = group_.rank(), .steps = accounts_->traces()};
-    replace_file(paths_.trace(attempt_, group_.rank()), json_text(trace) + '\n');
+    replace_file(paths_.trace(attempt_, group_.rank()), gzipped(json_text(trace) + '\n'));
   }
   if (reports_.empty()) last_mark_ = clock_.mark();  // the next step's time begins here
 }
 
 void Trainer::report_memory_peak(int64_t step) {
-  const std::optional<AllocationPeak> peak = backend_.memory().allocation_peak();
-  if (!peak || peak->bytes <= reported_peak_bytes_) return;
-  reported_peak_bytes_ = peak->bytes;
-  events_.write(memory_peak(*peak, step));
+  const AllocationPeak peak = backend_.memory().requests().peak();
+  if (peak.bytes <= reported_peak_bytes_) return;
+  reported_peak_bytes_ = peak.bytes;
+  events_.write(memory_peak(peak, step));
 }
 
 bool Trainer::is_last_for_now(int64_t step) const {

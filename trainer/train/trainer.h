@@ -19,6 +19,7 @@
 #include "trainer/train/cpu_meter.h"
 #include "trainer/train/evaluation.h"
 #include "trainer/train/frozen_digest.h"
+#include "trainer/train/memory_trace.h"
 #include "trainer/train/resume.h"
 #include "trainer/train/schedule.h"
 #include "trainer/train/step_accounts.h"
@@ -37,6 +38,7 @@ class Trainer {
   // Fills in the trainer's part of the rank's first event.
   void describe(RunStarted& started) const;
   int64_t steps_planned() const { return steps_planned_; }
+  int64_t steps_done() const { return steps_done_; }
 
   // Trains to the end or until any rank was asked to stop (see stop_signal.h). Reports each step,
   // evaluation and checkpoint, and the steps' use of the CPUs. Returns the number of steps done.
@@ -88,8 +90,9 @@ class Trainer {
   Resumed resumed_;  // holds its reader until training begins
   Mesh mesh_;
   FrozenDigest frozen_;
-  int64_t weights_read_ = 0;              // elements that this rank read or made at the start
-  std::optional<StepAccounts> accounts_;  // outlives the work of steps
+  int64_t weights_read_ = 0;                   // elements that this rank read or made at the start
+  std::unique_ptr<MemoryTrace> memory_trace_;  // knows the allocations of members that follow
+  std::optional<StepAccounts> accounts_;       // outlives the work of steps
   TrainingStep step_;
   LearningRateSchedule schedule_;
   Evaluation evaluation_;

@@ -1,4 +1,4 @@
-// Draws memory by its use: stacked bars of plans and of measured runs, and the layers of a timeline.
+// Draws memory by its use: stacked bars and timelines of plans and of measured runs.
 
 const GIBIBYTE = 2 ** 30;
 const FAR = 4; // a limit this many times the peak would squeeze the drawing
@@ -63,5 +63,57 @@ function compositionFigure({bars, rest, note}) {
     rows: names.map((name, index) => [name, ...stacked.map(({data}) => data[index]),
       ...(hasRest ? [rests[index]] : []), limits[index]]),
     draw: (width) => drawBars({unit: "GiB", names, rowHeight: 22, layers}, width),
+  };
+}
+
+// Returns the starts of phases, as the number of earlier allocations. Phases too short for their
+// names are left out.
+function phaseStarts(timeline) {
+  const starts = timeline
+    .filter(({phase}, index) => index === 0 || phase !== timeline[index - 1].phase)
+    .map(({allocation, phase}) => ({value: allocation, phase}));
+  const end = timeline.at(-1).allocation;
+  return starts.filter(({value}, index) => (starts[index + 1]?.value ?? end) - value > end / 14);
+}
+
+function momentText({phase, unit}) {
+  return unit === null ? phase : `${phase}, unit ${unit}`;
+}
+
+// Returns stacked areas: a point's y0 is the y of the layer below it.
+function areasOf(layers, timeline) {
+  const reached = timeline.map(() => 0);
+  return layers.map(({label, style, data}) => ({
+    label, style: seriesStyle(style), area: true,
+    points: data.map((value, index) => {
+      reached[index] += value;
+      return {x: timeline[index].allocation, y0: reached[index] - value, y: reached[index]};
+    }),
+  }));
+}
+
+// Returns a figure of how memory rises and falls. `planned` and `limit`, in GiB, may be null.
+function timelineFigure({id, title, note, timeline, planned = null, limit = null}) {
+  const layers = layersOf(timeline);
+  const starts = phaseStarts(timeline);
+  const phaseAt = (allocation) => starts.find(({value}) => value === allocation)?.phase ?? "";
+  const [least, most] = [timeline[0].allocation, timeline.at(-1).allocation];
+  const areas = areasOf(layers, timeline);
+  const highest = d3.max(areas.at(-1).points, ({y}) => y);
+  const level = (label, y, style) => y === null || y > FAR * highest ? []
+    : [{label, line: true, style, points: [{x: least, y}, {x: most, y}]}];
+  const levels = [...level("planned peak", planned, {colour: colourOf("text"), dash: "6 4"}),
+    ...level("limit", limit, {colour: colourOf("limit"), dash: ""})];
+  return {
+    id, title, wide: true, note: note + farLimitNote([limit], highest),
+    head: ["allocations before", "moment", ...layers.map(({label}) => `${label} GiB`)],
+    rows: timeline.map((moment, index) =>
+      [moment.allocation, momentText(moment), ...layers.map(({data}) => data[index])]),
+    draw: (width) => drawXy({
+      height: 200,
+      x: {title: "phase", ticks: starts.map(({value}) => value), text: phaseAt, least, most},
+      y: {title: "GiB", least: 0},
+      series: [...areas, ...levels],
+    }, width),
   };
 }

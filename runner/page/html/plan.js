@@ -34,52 +34,12 @@ function stepTimeFigure(all) {
   };
 }
 
-// Returns the starts of phases, as the number of earlier allocations. Phases too short for their
-// names are left out.
-function phaseStarts(timeline) {
-  const starts = timeline
-    .filter(({phase}, index) => index === 0 || phase !== timeline[index - 1].phase)
-    .map(({allocation, phase}) => ({value: allocation, phase}));
-  const end = timeline.at(-1).allocation;
-  return starts.filter(({value}, index) => (starts[index + 1]?.value ?? end) - value > end / 14);
-}
-
-function momentText({phase, unit}) {
-  return unit === null ? phase : `${phase}, unit ${unit}`;
-}
-
-// Returns stacked areas: a point's y0 is the y of the layer below it.
-function areasOf(layers, timeline) {
-  const reached = timeline.map(() => 0);
-  return layers.map(({label, style, data}) => ({
-    label, style: seriesStyle(style), area: true,
-    points: data.map((value, index) => {
-      reached[index] += value;
-      return {x: timeline[index].allocation, y0: reached[index] - value, y: reached[index]};
-    }),
-  }));
-}
-
-function timelineFigure(run, number) {
-  const {timeline} = run.plan;
-  const layers = layersOf(timeline);
-  const starts = phaseStarts(timeline);
-  const phaseAt = (allocation) => starts.find(({value}) => value === allocation)?.phase ?? "";
-  return {
-    id: `timeline_${number}`, title: `Memory as the run begins: ${run.name}`, wide: true,
+function plannedTimelineFigure(run, number) {
+  return timelineFigure({
+    id: `timeline_${number}`, title: `Memory as the run begins: ${run.name}`, timeline: run.plan.timeline,
     note: number > 0 ? "" : "The memory that tensors ask for, in the order of their requests: the start, each " +
       "planned step, then evaluation and checkpoint if the run has them.",
-    head: ["allocations before", "moment", ...layers.map(({label}) => `${label} GiB`)],
-    rows: timeline.map((moment, index) =>
-      [moment.allocation, momentText(moment), ...layers.map(({data}) => data[index])]),
-    draw: (width) => drawXy({
-      height: 200,
-      x: {title: "phase", ticks: starts.map(({value}) => value), text: phaseAt,
-        least: timeline[0].allocation, most: timeline.at(-1).allocation},
-      y: {title: "GiB", least: 0},
-      series: areasOf(layers, timeline),
-    }, width),
-  };
+  });
 }
 
 function showFigures(runs) {
@@ -88,7 +48,7 @@ function showFigures(runs) {
   const section = document.getElementById("figures");
   section.hidden = false;
   const figures = [plannedMemoryFigure(runs), stepTimeFigure(runs),
-    ...runs.filter((run) => run.plan.timeline.length > 0).map(timelineFigure)];
+    ...runs.filter((run) => run.plan.timeline.length > 0).map(plannedTimelineFigure)];
   section.append(element("div", {class: "figures"}, ...figures.filter((figure) => figure !== null)
     .map((figure) => showFigure(figure, drawn))));
   return drawn;

@@ -76,6 +76,8 @@ function allFigures(report, runs) {
     ["Doubled keys", () => doublingFigures(runs)],
     ["Throughput against ranks", () => [scalingFigure({scaling})]],
     ["Utilization", () => utilizationFigures(runs)],
+    ["Memory over a step", () => stepMemoryFigures(runs)],
+    ["Traced steps", () => streamFigures(runs)],
   ].flatMap(([what, make]) => madeOr([], what, make, sayBelowTable)).filter((figure) => figure !== null);
 }
 

@@ -39,21 +39,36 @@ const TIME_STACKED = [
   ["other work", ["copies", "conversion", "data", "other_work"]],
 ];
 
+const timeOf = (figures, parts) => parts.reduce((sum, part) => sum + (figures[`${part}_ms`] ?? 0), 0);
+
+// Returns how long the run's products would take at the peak of its device. null: not known.
+function timeAtPeak({figures}) {
+  const step = TIME_STACKED.reduce((sum, [, parts]) => sum + timeOf(figures, parts), 0);
+  return (figures.hfu_percent ?? null) === null ? null : figures.hfu_percent / 100 * step;
+}
+
 function timePartsFigure(all) {
   const runs = all.filter(({figures}) => (figures.account_rank ?? null) !== null);
   if (runs.length === 0) return null;
   const layers = TIME_STACKED.map(([label, parts], style) => ({
     label, stack: true, colour: seriesStyle(style).colour,
-    values: runs.map(({figures}) => parts.reduce((sum, part) => sum + (figures[`${part}_ms`] ?? 0), 0)),
+    values: runs.map(({figures}) => timeOf(figures, parts)),
   })).filter(({values}) => values.some((value) => value > 0));
+  const atPeak = runs.map(timeAtPeak);
+  const hasPeak = atPeak.some((time) => time !== null);
+  const marks = hasPeak
+    ? [{label: "products and attention at the device's peak", mark: "limit", colour: colourOf("text"), values: atPeak}] : [];
   return {
     id: "time_parts", title: "Where the time of a step goes", wide: true,
     note: "One step of the rank that the others waited for. Gathers, reductions and slower ranks: waits beside " +
       "which nothing is computed.",
-    head: ["run", ...layers.map(({label}) => `${label} ms`), "hidden communication ms", "rank"],
+    head: ["run", ...layers.map(({label}) => `${label} ms`), "hidden communication ms", "rank",
+      ...(hasPeak ? ["at the peak ms", "MFU %", "HFU %"] : [])],
     rows: runs.map(({name, figures}, index) => [name, ...layers.map(({values}) => values[index]),
-      figures.hidden_communication_ms, figures.account_rank]),
-    draw: (width) => drawBars({unit: "ms", names: runs.map(({name}) => name), rowHeight: 22, layers}, width),
+      figures.hidden_communication_ms, figures.account_rank,
+      ...(hasPeak ? [atPeak[index], figures.mfu_percent, figures.hfu_percent] : [])]),
+    draw: (width) =>
+      drawBars({unit: "ms", names: runs.map(({name}) => name), rowHeight: 22, layers: [...layers, ...marks]}, width),
   };
 }
 

@@ -1,5 +1,6 @@
 #include "runner/answers/answers.h"
 
+#include "runner/answers/why.h"
 #include "tests/runner/report/made_up_results.h"
 
 // The words of answers: an example of each sentence.
@@ -165,6 +166,37 @@ TEST_CASE("answers about why rows differ in memory add up") {
   ComparisonRow alike = single;
   alike.point = alike.series = "DDP";
   CHECK(answers({single, alike}) == "");
+}
+
+TEST_CASE("a run's products are compared with the peak of its GPU") {
+  ComparisonRow row = runs_at({{"A", 1000}})[0];
+  row.device_name = "Fake GPU";
+  row.account_rank = 0;
+  row.time_by_part[static_cast<size_t>(TimePart::kProductsForward)] = 30;
+  row.time_by_part[static_cast<size_t>(TimePart::kAttentionBackward)] = 60;
+  row.time_by_part[static_cast<size_t>(TimePart::kOptimizer)] = 10;
+  CHECK(peak_text(row) == "");
+  row.mfu_percent = 40;
+  row.hfu_percent = 45;
+  CHECK(peak_text(row) ==
+        "Products and attention take 90.0 ms. At the peak of Fake GPU they would take 45.0 ms (MFU "
+        "40.0 %, HFU 45.0 %).");
+}
+
+TEST_CASE("in a job, work that one rank alone has more of is named with its host") {
+  TimeByPart quick, slow;
+  slow[TimePart::kProductsForward] = 50;
+  const auto name_on = [&](const std::string& host) {
+    const auto change = time_change({.step_time_ms = 150,
+                                     .time = slow,
+                                     .slowest_rank = 3,
+                                     .slowest_host = host,
+                                     .slowest_rank_extra_ms = 45},
+                                    {.step_time_ms = 100, .time = quick});
+    return change->parts.front().first;
+  };
+  CHECK(name_on("") == "products (on rank 3 alone)");
+  CHECK(name_on("node7") == "products (on rank 3 alone, on node7)");
 }
 
 // Returns rows whose losses must be equal.

@@ -4,24 +4,23 @@
 
 #include "trainer/backend/backend.h"
 #include "trainer/plan/gpu_memory.h"
-#include "trainer/plan/memory_timeline.h"
 
 namespace fsdp::recorded_memory_test {
 
-using Entry = MemoryRecording::Entry;
-
-Entry entry(int64_t bytes, MemoryUse use, bool is_release,
-            MemoryPhase phase = MemoryPhase::kForward) {
-  return {.id = 1,
+MemoryChange change(int64_t bytes, MemoryUse use, bool is_release,
+                    MemoryPhase phase = MemoryPhase::kForward) {
+  return {.address = 1,
           .bytes = bytes,
-          .label = {.phase = phase, .unit = 2, .use = use},
-          .is_release = is_release};
+          .is_release = is_release,
+          .use = use,
+          .phase = phase,
+          .unit = 2};
 }
 
 TEST_CASE("a short timeline has every moment") {
-  const std::vector<MemoryMoment> timeline = memory_timeline(
-      std::vector<Entry>{entry(10, MemoryUse::kParameters, false, MemoryPhase::kStart),
-                         entry(5, MemoryUse::kHead, false), entry(5, MemoryUse::kHead, true)});
+  const std::vector<MemoryMoment> timeline = memory_timeline(std::vector<MemoryChange>{
+      change(10, MemoryUse::kParameters, false, MemoryPhase::kStart),
+      change(5, MemoryUse::kHead, false), change(5, MemoryUse::kHead, true)});
   REQUIRE(timeline.size() == 3);
   CHECK(timeline[0].phase == MemoryPhase::kStart);
   CHECK(timeline[1].phase == MemoryPhase::kForward);
@@ -33,17 +32,17 @@ TEST_CASE("a short timeline has every moment") {
 }
 
 TEST_CASE("of a long timeline no peak and no trough is lost") {
-  std::vector<Entry> entries{entry(1000, MemoryUse::kMlp, false)};
+  std::vector<MemoryChange> changes{change(1000, MemoryUse::kMlp, false)};
   const auto add = [&](int64_t bytes) {
-    entries.push_back(entry(bytes, MemoryUse::kMlp, false));
-    entries.push_back(entry(bytes, MemoryUse::kMlp, true));
+    changes.push_back(change(bytes, MemoryUse::kMlp, false));
+    changes.push_back(change(bytes, MemoryUse::kMlp, true));
   };
   for (int i = 0; i < 5000; ++i) add(1);
   add(700);
-  entries.push_back(entry(900, MemoryUse::kMlp, true));
-  entries.push_back(entry(900, MemoryUse::kMlp, false));
+  changes.push_back(change(900, MemoryUse::kMlp, true));
+  changes.push_back(change(900, MemoryUse::kMlp, false));
   for (int i = 0; i < 5000; ++i) add(1);
-  const std::vector<MemoryMoment> timeline = memory_timeline(entries);
+  const std::vector<MemoryMoment> timeline = memory_timeline(changes);
   CHECK(timeline.size() > 128);
   CHECK(timeline.size() <= 258);
   int64_t most = 0, least = 1000, allocation = -1;
@@ -56,7 +55,7 @@ TEST_CASE("of a long timeline no peak and no trough is lost") {
   CHECK(most == 1700);
   CHECK(least == 100);
   CHECK(timeline.front().allocation == 0);
-  CHECK(allocation == static_cast<int64_t>(entries.size()) - 1);
+  CHECK(allocation == static_cast<int64_t>(changes.size()) - 1);
 }
 
 TEST_CASE("a timeline of nothing is empty") { CHECK(memory_timeline({}).empty()); }

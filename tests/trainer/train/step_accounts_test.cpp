@@ -52,7 +52,7 @@ CommunicationClock::Operations operation_of(std::chrono::milliseconds time) {
 template <typename Step>
 StepAccount account_of(ProcessGroup& world, Step step,
                        std::chrono::milliseconds communication_time = {}) {
-  StepAccounts accounts(at::kCPU, world, /*after=*/2, /*count=*/1, /*traced=*/0);
+  StepAccounts accounts(at::kCPU, world, /*after=*/2, /*count=*/1, /*traced=*/0, nullptr);
   CHECK_FALSE(accounts.wants(2));
   CHECK(accounts.wants(3));
   CHECK_FALSE(accounts.wants(4));
@@ -72,7 +72,7 @@ StepAccount account_of(ProcessGroup& world, Step step,
   for (const double time_ms : taken.front().parts.milliseconds) sum_ms += time_ms;
   CHECK(sum_ms == Approx(taken.front().step_time_ms).epsilon(1e-9));
   CHECK(accounts.take().empty());
-  CHECK(accounts.traces().empty());
+  CHECK(accounts.trace().steps.empty());
   return taken.front();
 }
 
@@ -134,7 +134,7 @@ TEST_CASE("the rank that waits least for a collective came last") {
 
 TEST_CASE("a trace has the parts of a step, its named pieces and its collectives") {
   MirrorGroup alone(1);
-  StepAccounts accounts(at::kCPU, alone, /*after=*/0, /*count=*/2, /*traced=*/1);
+  StepAccounts accounts(at::kCPU, alone, /*after=*/0, /*count=*/2, /*traced=*/1, nullptr);
   const StepClock clock(at::kCPU);
   for (const int step : {1, 2}) {
     const auto begin = clock.mark();
@@ -152,8 +152,9 @@ TEST_CASE("a trace has the parts of a step, its named pieces and its collectives
     accounts.add(step, boundaries, *begin, *end, operation_of(std::chrono::milliseconds(5)));
   }
   const StepAccount account = accounts.take().front();
-  REQUIRE(accounts.traces().size() == 1);
-  const StepTrace& trace = accounts.traces().front();
+  const RankTrace traced = accounts.trace();
+  REQUIRE(traced.steps.size() == 1);
+  const StepTrace& trace = traced.steps.front();
   CHECK(trace.step == 1);
   TimeByPart parts;
   int64_t end_ns = 0;
@@ -161,7 +162,8 @@ TEST_CASE("a trace has the parts of a step, its named pieces and its collectives
   for (const TraceSpan& span : trace.spans) {
     if (span.kind != SpanKind::kPart) {
       others.push_back(std::string(name_of(span.kind)) + ' ' + span.name + " of unit " +
-                       std::to_string(span.unit.value()) + ", " + std::to_string(span.bytes) + " bytes");
+                       std::to_string(span.unit.value()) + ", " + std::to_string(span.bytes) +
+                       " bytes");
       CHECK(span.time_ns >= static_cast<int64_t>(kWorkMs * 1e6));
       continue;
     }
@@ -179,7 +181,7 @@ TEST_CASE("a trace has the parts of a step, its named pieces and its collectives
 
 TEST_CASE("work that began before the step was observed, or ends after it, does no harm") {
   MirrorGroup alone(1);
-  StepAccounts accounts(at::kCPU, alone, 0, 2, 2);
+  StepAccounts accounts(at::kCPU, alone, 0, 2, 2, nullptr);
   auto before = std::make_unique<WorkScope>(TimePart::kOptimizer);
   accounts.begin_step(1);
   before.reset();

@@ -1,5 +1,5 @@
-// Thins recorded allocations to a timeline that keeps every part's peak.
-#include "trainer/plan/memory_timeline.h"
+// Thins changes of memory to a timeline that keeps every part's peak.
+#include "contract/record/memory_trace.h"
 
 #include <algorithm>
 
@@ -21,27 +21,26 @@ void append(std::vector<MemoryMoment>& timeline, const Moment& moment) {
 
 }  // namespace
 
-std::vector<MemoryMoment> memory_timeline(std::span<const MemoryRecording::Entry> entries) {
+std::vector<MemoryMoment> memory_timeline(std::span<const MemoryChange> changes) {
   std::vector<MemoryMoment> timeline;
-  if (entries.empty()) return timeline;
-  const size_t part = std::max<size_t>(1, (entries.size() + kParts - 1) / kParts);
+  if (changes.empty()) return timeline;
+  const size_t part = std::max<size_t>(1, (changes.size() + kParts - 1) / kParts);
   Moment now, least, most;
-  for (size_t i = 0; i < entries.size(); ++i) {
-    const auto& [id, bytes, label, is_release] = entries[i];
-    const int64_t change = is_release ? -bytes : bytes;
-    now.bytes += change;
-    now.moment.by_use[label.use] += change;
+  for (size_t i = 0; i < changes.size(); ++i) {
+    const MemoryChange& change = changes[i];
+    const int64_t more = change.is_release ? -change.bytes : change.bytes;
+    now.bytes += more;
+    now.moment.by_use[change.use] += more;
     now.moment.allocation = static_cast<int64_t>(i);
-    if (!is_release) {  // a release has the label of its allocation, not of this moment
-      now.moment.phase = label.phase;
-      now.moment.unit =
-          label.unit == kNoMemoryUnit ? std::nullopt : std::optional(int64_t{label.unit});
+    if (!change.is_release) {  // a release says where its allocation was made, not this moment
+      now.moment.phase = change.phase;
+      now.moment.unit = change.unit;
     }
     if (i == 0) append(timeline, now);
     const bool is_first_of_part = i % part == 0;
     if (is_first_of_part || now.bytes > most.bytes) most = now;
     if (is_first_of_part || now.bytes < least.bytes) least = now;
-    const bool is_last_of_part = (i + 1) % part == 0 || i + 1 == entries.size();
+    const bool is_last_of_part = (i + 1) % part == 0 || i + 1 == changes.size();
     if (!is_last_of_part) continue;
     const bool rises = least.moment.allocation < most.moment.allocation;
     append(timeline, rises ? least : most);
