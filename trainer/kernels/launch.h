@@ -37,7 +37,8 @@ void launch(const char* name, const Tensors& reads, const Tensors& writes, Call&
 }
 
 // Does the same for an operator of libtorch that allocates its results. On the CPU, the results are
-// counted, and workspace is not. For meta tensors, allocate() returns the results.
+// counted, and workspace is not. On CUDA, all is counted. For meta tensors, allocate() returns the
+// results, and allocates the workspace that CUDA's operator would.
 template <typename Call, typename Allocate>
 Tensors launch_operator(const char* name, const Tensors& reads, Call&& call, Allocate&& allocate) {
   Tensors outputs;
@@ -46,10 +47,12 @@ Tensors launch_operator(const char* name, const Tensors& reads, Call&& call, All
     show_launch(name, reads, outputs);
     return outputs;
   }
+  const bool is_on_cpu = !reads.front().is_cuda();
   {
-    const UncountedMemory workspace;
+    const UncountedMemory workspace(is_on_cpu);
     outputs = std::forward<Call>(call)();
   }
+  if (!is_on_cpu) return outputs;
   for (const at::Tensor& output : outputs) {
     if (output.defined()) CountingAllocator::instance().adopt(output);
   }
