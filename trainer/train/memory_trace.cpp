@@ -19,10 +19,7 @@ int64_t MemoryTrace::begin_step() {
   return std::ssize(changes_);
 }
 
-void MemoryTrace::stop() {
-  const std::lock_guard lock(mutex_);
-  is_recording_ = false;
-}
+void MemoryTrace::stop() { counter_.set_observer({}); }
 
 std::vector<MemoryChange> MemoryTrace::changes() const {
   const std::lock_guard lock(mutex_);

@@ -22,7 +22,7 @@ class MemoryTrace {
   // Begins a step. The record begins at the first call, with the allocations that are live.
   // Returns how many changes were recorded before the step.
   int64_t begin_step();
-  // Records no more.
+  // Watches no more.
   void stop();
 
   std::vector<MemoryChange> changes() const;
