@@ -49,13 +49,16 @@ struct TraceSpan {
 struct StepTrace {
   int64_t step = 0;
   int64_t begin_unix_ms = 0;
-  int64_t memory_changes_before = 0;  // of RankTrace::memory, before the step began
+  // Numbers of changes of RankTrace::memory before the step began, and before it ended.
+  int64_t memory_changes_before = 0;
+  int64_t memory_changes_at_end = 0;
   std::vector<TraceSpan> spans{};
 
   static void visit_fields(auto& self, auto&& visit) {
     visit("step", self.step);
     visit("begin_unix_ms", self.begin_unix_ms);
     visit("memory_changes_before", self.memory_changes_before);
+    visit("memory_changes_at_end", self.memory_changes_at_end);
     visit("spans", self.spans);
   }
 };

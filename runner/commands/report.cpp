@@ -152,6 +152,7 @@ void read_traces(RunDetail& detail, const Store& store, const std::filesystem::p
                  const ComparisonRow& run) {
   constexpr size_t kMostRanks = 8;
   constexpr size_t kMostSteps = 2;
+  constexpr size_t kMostSpans = 200'000;  // a browser takes seconds to draw more
   try {
     detail.traces = traces_of(store, run, results);
   } catch (const std::runtime_error& error) {
@@ -163,9 +164,12 @@ void read_traces(RunDetail& detail, const Store& store, const std::filesystem::p
     if (peak_bytes(memory) > peak_bytes(detail.step_memory)) detail.step_memory = std::move(memory);
   }
   if (detail.traces.size() > kMostRanks) detail.traces.resize(kMostRanks);
+  size_t spans = 0;
   for (auto& [rank, trace] : detail.traces) {
     if (trace.steps.size() > kMostSteps) trace.steps.resize(kMostSteps);
+    for (const StepTrace& step : trace.steps) spans += step.spans.size();
   }
+  if (spans > kMostSpans) detail.traces.clear();
 }
 
 RunDetail read_run(Store& store, const std::filesystem::path& results, const ComparisonRow& run) {

@@ -101,6 +101,16 @@ std::string planned_shares(const WhyArguments& arguments, const ComparisonRow& r
   }
 }
 
+// Returns why the times of two runs cannot be compared; empty: they can.
+std::string times_apart(const ComparisonRow& run, const ComparisonRow& other) {
+  if (run.device_name != other.device_name) {
+    return fmt::format("times are not compared: {} ran on {}, {} on {}", run.point, run.device_name,
+                       other.point, other.device_name);
+  }
+  return run.parameter_count == other.parameter_count ? ""
+                                                      : "times are not compared: the models differ";
+}
+
 // Returns a run without `has`, of the two; null: both have it.
 template <typename Has>
 const ComparisonRow* one_without(const ComparisonRow& run, const ComparisonRow* other, Has has) {
@@ -124,9 +134,14 @@ void print_parts(const ComparisonRow& run, const ComparisonRow* other) {
         other ? std::optional(side(explained(*other))) : std::nullopt;
     add_parts(table, title, unit, side(explained(run)), baseline);
   };
-  add(
-      "ms of a step", 1, time_side, [](auto& row) { return row.account_rank.has_value(); },
-      "account of its steps: an older version ran it, or train.account_steps is 0");
+  const std::string apart = other ? times_apart(run, *other) : "";
+  if (apart.empty()) {
+    add(
+        "ms of a step", 1, time_side, [](auto& row) { return row.account_rank.has_value(); },
+        "account of its steps: an older version ran it, or train.account_steps is 0");
+  } else {
+    unknown.push_back(visible_line(apart));
+  }
   add(
       "GiB at the peak of a rank", kBytesPerGibibyte, memory_side,
       [](auto& row) { return row.memory_by_use.has_value(); }, "record of what used its memory");
@@ -136,14 +151,19 @@ void print_parts(const ComparisonRow& run, const ComparisonRow* other) {
   for (const std::string& sentence : unknown) std::cout << sentence << '\n';
 }
 
-void print_reasons(const WhyArguments& arguments, const ComparisonRow& run,
-                   const ComparisonRow& other) {
-  std::vector<std::string> lines = change_texts(explained(run), explained(other));
-  lines.insert(lines.begin(), fmt::format("{} against {}:", run.point, other.point));
-  lines.push_back(planned_shares(arguments, run, other));
+void print_lines(const std::vector<std::string>& lines) {
   for (const std::string& line : lines) {
     if (!line.empty()) std::cout << visible_line(line) << '\n';
   }
+}
+
+void print_reasons(const WhyArguments& arguments, const ComparisonRow& run,
+                   const ComparisonRow& other) {
+  Explained own = explained(run);
+  if (!times_apart(run, other).empty()) own.time.reset();
+  print_lines({fmt::format("{} against {}:", run.point, other.point)});
+  print_lines(change_texts(own, explained(other)));
+  print_lines({planned_shares(arguments, run, other)});
 }
 
 ExitCode why(const WhyArguments& arguments) {
@@ -153,8 +173,9 @@ ExitCode why(const WhyArguments& arguments) {
   if (!arguments.baseline.empty()) other = measured_run(store, arguments.baseline);
   print_parts(run, other ? &*other : nullptr);
   if (!other) {
-    const std::string text = peak_text(run);
-    if (!text.empty()) std::cout << '\n' << visible_line(text) << '\n';
+    std::cout << '\n';
+    print_lines({peak_text(run),
+                 "What would help: `fsdp-run plan FILE --suggest` with the experiment's file."});
     return ExitCode::kOk;
   }
   std::cout << '\n';

@@ -51,13 +51,14 @@ std::string kernel_name(const TraceSpan& span) {
   return found == kNames.end() ? span.name : found->second;
 }
 
-// Gives spans that overlap different streams.
+// Gives spans that overlap different streams, as far as there are some.
 class Lanes {
  public:
   explicit Lanes(int first) : first_(first) {}
 
   int stream_of(int64_t begin_ns, int64_t end_ns) {
     auto free = std::ranges::find_if(ends_ns_, [&](int64_t end) { return end <= begin_ns; });
+    if (free == ends_ns_.end() && ends_ns_.size() == kMost) --free;
     if (free == ends_ns_.end()) free = ends_ns_.insert(free, 0);
     *free = end_ns;
     return first_ + static_cast<int>(free - ends_ns_.begin());
@@ -65,6 +66,8 @@ class Lanes {
   int count() const { return static_cast<int>(ends_ns_.size()); }
 
  private:
+  static constexpr size_t kMost = 64;
+
   int first_;
   std::vector<int64_t> ends_ns_;
 };

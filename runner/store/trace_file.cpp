@@ -1,7 +1,8 @@
 // Reads the traces that ranks leave in their run's folder. What is returned can be added up safely.
 #include "runner/store/trace_file.h"
 
-#include <cstdlib>
+#include <fmt/format.h>
+
 #include <map>
 #include <span>
 #include <stdexcept>
@@ -10,47 +11,73 @@
 
 #include "base/files/gzip.h"
 #include "base/text/json.h"
+#include "base/text/utf8.h"
 #include "contract/record/run_paths.h"
 #include "runner/store/record_files.h"
 
 namespace fsdp {
 namespace {
 
-constexpr int64_t kLongestNs = int64_t{1'000'000'000} * 86'400 * 365;
+constexpr int64_t kLongestNs = int64_t{1'000'000'000} * 86'400;
 constexpr int64_t kLatestMs = 9'000'000'000'000;  // whose nanoseconds are an int64_t
-constexpr int64_t kMostBytes = int64_t{1} << 50;
+constexpr int64_t kMostBytes = int64_t{1} << 50;  // of all live allocations
+constexpr size_t kMostSteps = 100;
+constexpr size_t kLongestName = 200;
+constexpr size_t kMostOfMessage = 300;
 
-void require(bool is_so, const char* problem, const std::string& what) {
-  if (!is_so) throw std::runtime_error(problem + (": " + what));
+[[noreturn]] void refuse(const std::string& problem) {
+  throw std::runtime_error(shortened(problem, kMostOfMessage));
 }
 
-void check_step(const StepTrace& step, int64_t memory_changes) {
-  require(step.begin_unix_ms >= 0 && step.begin_unix_ms <= kLatestMs, "no moment",
-          std::to_string(step.begin_unix_ms));
-  require(step.memory_changes_before >= 0 && step.memory_changes_before <= memory_changes,
-          "no number of changes", std::to_string(step.memory_changes_before));
+bool is_time(int64_t ns) { return ns >= 0 && ns <= kLongestNs; }
+
+void check_step(const StepTrace& step, int64_t memory_changes_before) {
+  if (step.step < 0 || step.begin_unix_ms < 0 || step.begin_unix_ms > kLatestMs) {
+    refuse(fmt::format("no moment of a step: {}, {}", step.step, step.begin_unix_ms));
+  }
+  if (step.memory_changes_before < memory_changes_before ||
+      step.memory_changes_at_end < step.memory_changes_before) {
+    refuse(fmt::format("no numbers of changes: {}, {}", step.memory_changes_before,
+                       step.memory_changes_at_end));
+  }
   for (const TraceSpan& span : step.spans) {
-    const bool is_sane =
-        std::abs(span.begin_ns) <= kLongestNs && span.time_ns >= 0 && span.time_ns <= kLongestNs;
-    if (!is_sane) throw std::runtime_error("no time of a step: " + json_text(span));
+    const bool is_sane = span.begin_ns >= -kLongestNs && span.begin_ns <= kLongestNs &&
+                         is_time(span.time_ns) && span.bytes >= 0 && span.unit.value_or(0) >= 0 &&
+                         span.name.size() <= kLongestName;
+    if (!is_sane) refuse("no work of a step: " + json_text(span));
+  }
+}
+
+void check_steps(const RankTrace& trace) {
+  if (trace.steps.empty() || trace.steps.size() > kMostSteps) {
+    refuse(fmt::format("it has {} steps", trace.steps.size()));
+  }
+  int64_t memory_changes_before = 0;
+  for (const StepTrace& step : trace.steps) {
+    check_step(step, memory_changes_before);
+    memory_changes_before = step.memory_changes_at_end;
+  }
+  if (memory_changes_before > std::ssize(trace.memory)) {
+    refuse(fmt::format("it has fewer than {} changes of memory", memory_changes_before));
   }
 }
 
 void check_memory(const std::vector<MemoryChange>& changes) {
   std::map<int64_t, const MemoryChange*> live;
+  int64_t live_bytes = 0;
   for (const MemoryChange& change : changes) {
     const auto found = live.find(change.address);
     const bool is_live = found != live.end();
     const bool is_sane =
         change.is_release
             ? is_live && found->second->bytes == change.bytes && found->second->use == change.use
-            : !is_live && change.bytes > 0 && change.bytes <= kMostBytes;
-    if (!is_sane || change.at_ns < 0 || change.at_ns > kLongestNs) {
-      throw std::runtime_error("no change of memory: " + json_text(change));
-    }
+            : !is_live && change.bytes > 0 && change.bytes <= kMostBytes - live_bytes;
+    if (!is_sane || !is_time(change.at_ns)) refuse("no change of memory: " + json_text(change));
     if (change.is_release) {
+      live_bytes -= change.bytes;
       live.erase(found);
     } else {
+      live_bytes += change.bytes;
       live[change.address] = &change;
     }
   }
@@ -58,16 +85,15 @@ void check_memory(const std::vector<MemoryChange>& changes) {
 
 RankTrace read_trace(const std::filesystem::path& file) {
   try {
-    constexpr size_t kLargestText = 256 << 20;
+    constexpr size_t kLargestText = 64 << 20;
     const std::string text = gunzipped(read_input_file(file, kLargestText), kLargestText);
     auto trace = value_from_json<RankTrace>("", parse_foreign_json(text, kLargestText));
-    if (trace.steps.empty()) throw std::runtime_error("it has no step");
     check_memory(trace.memory);
-    for (const StepTrace& step : trace.steps) check_step(step, std::ssize(trace.memory));
+    check_steps(trace);
     return trace;
   } catch (const std::exception& error) {
-    throw std::runtime_error(file.string() +
-                             " is not what fsdp-train writes there: " + error.what());
+    throw std::runtime_error(file.string() + " is not what fsdp-train writes there: " +
+                             shortened(error.what(), kMostOfMessage));
   }
 }
 
@@ -90,10 +116,7 @@ std::vector<MemoryMoment> step_memory(const RankTrace& trace) {
   const std::span<const MemoryChange> all = trace.memory;
   if (trace.steps.empty() || all.empty()) return {};
   const auto begin = static_cast<size_t>(trace.steps.front().memory_changes_before);
-  const size_t end = trace.steps.size() == 1
-                         ? all.size()
-                         : static_cast<size_t>(trace.steps[1].memory_changes_before);
-  if (end <= begin) return {};
+  const auto end = static_cast<size_t>(trace.steps.front().memory_changes_at_end);
   MemoryByUse before;
   for (const MemoryChange& change : all.first(begin)) {
     before[change.use] += change.is_release ? -change.bytes : change.bytes;

@@ -23,14 +23,16 @@ def change(address, size, at_ns, is_release=False, use="mlp", unit=1):
 MEMORY = [change(64, 100, 0, use="parameters", unit=None), change(256, 50, 1 * MS), change(256, 50, 2 * MS, True),
           change(256, 70, 2 * MS), change(64, 100, 3 * MS, True, "parameters", None)]
 STEPS = [
-    {"step": 3, "begin_unix_ms": 1_700_000_000_000, "memory_changes_before": 1, "spans": [
+    {"step": 3, "begin_unix_ms": 1_700_000_000_000, "memory_changes_before": 1,
+     "memory_changes_at_end": 4, "spans": [
         span("part", "products_forward", 0, 4, unit=1), span("work", "block forward", 0, 4, unit=1),
         span("part", "exposed_all_gather_forward", 4, 6),
         span("collective", "all_gather", 0.5, 9.5, unit=2, size=4096),
         span("collective", "all_gather", 2, 5, unit=3, size=8), span("collective", "reduce_scatter", 9, 1, unit=1, size=6),
         span("beside", "copy to the host", 1, 2), span("beside", "conversion", -0.5, 0.75), span("part", 'a "name"', 10, 2.000001)]},
     # Its first work was issued while the step before was under way. A copy lasts longer than the step.
-    {"step": 4, "begin_unix_ms": 1_700_000_000_005, "memory_changes_before": 5, "spans": [
+    {"step": 4, "begin_unix_ms": 1_700_000_000_005, "memory_changes_before": 5,
+     "memory_changes_at_end": 5, "spans": [
         span("part", "optimizer", 0, 1), span("beside", "copy to the device", 0.25, 2)]},
 ]
 
@@ -127,7 +129,11 @@ def test_without_a_trace_it_says_how_to_get_one(workplace):
     *(json.dumps({"memory": MEMORY, "steps": [dict(STEPS[1], **other)]}) for other in (
         {"begin_unix_ms": -1}, {"begin_unix_ms": 2**62}, {"spans": [span("part", "optimizer", -1e12, 1)]},
         {"spans": [span("part", "optimizer", 0, 1e12)]}, {"spans": [span("other", "optimizer", 0, 1)]},
-        {"memory_changes_before": -1}, {"memory_changes_before": 6})),
+        {"memory_changes_before": -1}, {"memory_changes_at_end": 4}, {"memory_changes_at_end": 6}, {"step": -1},
+        {"spans": [dict(STEPS[1]["spans"][0], begin_ns=-2**63)]}, {"spans": [span("part", "x" * 201, 0, 1)]},
+        {"spans": [span("collective", "all_gather", 0, 1, size=-1)]}, {"spans": [span("part", "data", 0, 1, unit=-5)]})),
+    json.dumps({"steps": 101 * STEPS, "memory": MEMORY}),
+    json.dumps({"steps": STEPS, "memory": MEMORY + [change(1000 + i, 2**49, 0) for i in range(3)]}),
     *(json.dumps({"steps": STEPS, "memory": MEMORY + [other]}) for other in (
         change(64, 100, 0, True), change(256, 1, 0), change(256, 71, 0, True), change(256, 70, 0, True, "other"),
         change(512, -1, 0), change(512, 2**60, 0), change(512, 1, -1), change(512, 1, 0, use="other things")))])

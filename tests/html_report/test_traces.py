@@ -72,7 +72,7 @@ def page_file(results, runner):
                          (30 * GIBIBYTE, row["run"]))
     for rank in range(RANKS):
         steps = [{"step": step, "begin_unix_ms": 1_700_000_000_000 + 100 * number,
-                  "memory_changes_before": 1 + 64 * number, "spans": spans(rank)} for number, step in enumerate(STEPS)]
+                  "memory_changes_before": 1 if number == 0 else 65, "memory_changes_at_end": 65, "spans": spans(rank)} for number, step in enumerate(STEPS)]
         file = folder / row["folder"] / f"attempt-{row['attempt']}" / f"trace.rank{rank}.json.gz"
         file.write_bytes(gzip.compress(json.dumps({"steps": steps, "memory": memory()}).encode()))
     report()

@@ -2,6 +2,7 @@
 of `export --format memory` is what was counted and planned."""
 
 import gzip
+import itertools
 import json
 import pickle
 import subprocess
@@ -25,6 +26,7 @@ base:
   train: {steps: 6}
 points:
   - {name: fsdp, strategy: {kind: fsdp, ranks: 2}, train.trace_steps: 2}
+  - {name: evaluated, train.trace_steps: 10, evaluation: {every_steps: 1, fraction: 0.3, size_per_rank: 16}}
 """
 # The stream waits, or it is not known what it does. All other parts are kernels.
 WAITS = {"exposed_all_gather_forward", "exposed_all_gather_backward", "exposed_reduce_scatter", "exposed_all_reduce",
@@ -148,9 +150,23 @@ def test_snapshots_of_memory_have_the_peak_to_the_byte(call, folder):
             segment["total_size"] for segment in snapshot["segments"])
 
 
+def test_a_steps_memory_is_without_the_evaluations_between_steps(folder):
+    of_run = next((folder / "results/runs/traced").glob("evaluated*"))
+    trace = json.loads(gzip.decompress((of_run / "attempt-1/trace.rank0.json.gz").read_bytes()))
+    assert [step["step"] for step in trace["steps"]] == [3, 4, 5, 6]  # the run ends before the tenth
+    written = {step["step"]: step for step in of_kind("step", read_events(of_run))}
+    levels = list(itertools.accumulate((-1 if change["is_release"] else 1) * change["bytes"]
+                                       for change in trace["memory"]))
+    for step in trace["steps"]:
+        begin, end = step["memory_changes_before"], step["memory_changes_at_end"]
+        assert max(levels[begin - 1:end]) == written[step["step"]]["memory_allocated_bytes_max"]
+    assert len(levels) == end
+    assert max(levels) > max(step["memory_allocated_bytes_max"] for step in written.values())  # in an evaluation
+
+
 def test_a_snapshot_of_a_plan_has_the_planned_peak(call, trainer, folder):
     call("plan", "traced.yaml", "--trainer", trainer, "--trace", "planned", cwd=folder)
-    [plan] = json.loads(call("plan", "traced.yaml", "--trainer", trainer, "--format", "json", cwd=folder).stdout)
+    plan, _ = json.loads(call("plan", "traced.yaml", "--trainer", trainer, "--format", "json", cwd=folder).stdout)
     peak, uses = peak_of(pickle.loads((folder / "planned/fsdp.pickle").read_bytes()))
     assert peak == plan["memory_requested_bytes_max"]
     assert uses == uses_of(plan["peak"])

@@ -9,21 +9,24 @@ MemoryTrace::MemoryTrace(AllocationCounter& counter) : counter_(counter) {
 
 MemoryTrace::~MemoryTrace() { counter_.set_observer({}); }
 
-int64_t MemoryTrace::begin_step() {
+void MemoryTrace::begin() {
   const std::lock_guard lock(mutex_);
-  if (changes_.empty()) {
-    begin_ = Clock::now();
-    for (const auto& [address, allocation] : live_) changes_.push_back(allocation);
-  }
+  if (is_recording_) return;
   is_recording_ = true;
-  return std::ssize(changes_);
+  begin_ = Clock::now();
+  for (const auto& [address, allocation] : live_) changes_.push_back(allocation);
 }
 
 void MemoryTrace::stop() { counter_.set_observer({}); }
 
-std::vector<MemoryChange> MemoryTrace::changes() const {
+int64_t MemoryTrace::count() const {
   const std::lock_guard lock(mutex_);
-  return changes_;
+  return std::ssize(changes_);
+}
+
+std::vector<MemoryChange> MemoryTrace::changes(int64_t count) const {
+  const std::lock_guard lock(mutex_);
+  return {changes_.begin(), changes_.begin() + count};
 }
 
 void MemoryTrace::take(uintptr_t address, const CountedAllocation& allocation, bool is_release) {

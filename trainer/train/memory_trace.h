@@ -19,13 +19,15 @@ class MemoryTrace {
   MemoryTrace(const MemoryTrace&) = delete;
   MemoryTrace& operator=(const MemoryTrace&) = delete;
 
-  // Begins a step. The record begins at the first call, with the allocations that are live.
-  // Returns how many changes were recorded before the step.
-  int64_t begin_step();
+  // Records from now on. The record begins with the allocations that are live.
+  void begin();
   // Watches no more.
   void stop();
 
-  std::vector<MemoryChange> changes() const;
+  // The number of changes so far.
+  int64_t count() const;
+  // Returns the first `count` changes.
+  std::vector<MemoryChange> changes(int64_t count) const;
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -42,13 +42,17 @@ void StepAccounts::begin_step(int64_t step) {
     step_.begin_unix_ms_ = now_unix_ms();
     step_.begin_ = clock_.mark();
     step_.communication_begin_ = world_.now();
-    if (memory_ != nullptr) step_.memory_changes_before_ = memory_->begin_step();
+    if (memory_ != nullptr) {
+      memory_->begin();
+      step_.memory_changes_before_ = memory_->count();
+    }
   }
   observed_.emplace(*this);
 }
 
 StepAccounts::Step StepAccounts::end_step() {
   observed_.reset();
+  if (memory_ != nullptr) step_.memory_changes_at_end_ = memory_->count();
   if (memory_ != nullptr && is_last_traced_) memory_->stop();
   return std::exchange(step_, {});
 }
@@ -119,7 +123,8 @@ StepTrace StepAccounts::trace_of(int64_t step, const Step& work, const StepClock
                                  const CommunicationClock::Operations& communication) {
   StepTrace trace{.step = step,
                   .begin_unix_ms = work.begin_unix_ms_,
-                  .memory_changes_before = work.memory_changes_before_};
+                  .memory_changes_before = work.memory_changes_before_,
+                  .memory_changes_at_end = work.memory_changes_at_end_};
   const auto add = [&](SpanKind kind, std::string_view name, int unit, double begin_ms,
                        double end_ms, int64_t bytes = 0) {
     if (end_ms <= begin_ms) return;
@@ -167,7 +172,9 @@ StepTrace StepAccounts::trace_of(int64_t step, const Step& work, const StepClock
 
 RankTrace StepAccounts::trace() const {
   RankTrace trace{.steps = traces_};
-  if (memory_ != nullptr) trace.memory = memory_->changes();
+  if (memory_ != nullptr && !traces_.empty()) {
+    trace.memory = memory_->changes(traces_.back().memory_changes_at_end);
+  }
   return trace;
 }
 

@@ -47,6 +47,7 @@ class StepAccounts : public WorkObserver {
     std::vector<Beside> beside_;
     int64_t begin_unix_ms_ = 0;
     int64_t memory_changes_before_ = 0;
+    int64_t memory_changes_at_end_ = 0;
     std::unique_ptr<StepClock::Mark> begin_;
     std::shared_ptr<const CommunicationClock::Interval> communication_begin_;
   };

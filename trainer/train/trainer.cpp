@@ -267,7 +267,11 @@ void Trainer::write_accounts() {
   const RankTrace trace = accounts_->trace();
   if (!accounts.empty() && !trace.steps.empty()) {
     while (!reports_.empty()) write_report();  // so that no step's time has the time of the writing
-    replace_file(paths_.trace(attempt_, group_.rank()), gzipped(json_text(trace) + '\n'));
+    try {
+      replace_file(paths_.trace(attempt_, group_.rank()), gzipped(json_text(trace) + '\n'));
+    } catch (const std::system_error& error) {
+      log(LogLevel::kWarning, "trace", error.what());  // the run goes on without it
+    }
   }
   if (reports_.empty()) last_mark_ = clock_.mark();  // the next step's time begins here
 }

@@ -60,7 +60,10 @@ function pathsOf({spans}, x, [least, most]) {
 
 function spanAt({spans}, moment) {
   const after = d3.bisector(({from}) => from).right(spans, moment);
-  return spans.slice(0, after).reverse().find(({to}) => to >= moment);
+  for (let index = after - 1; index >= Math.max(0, after - 100); --index) {
+    if (spans[index].to >= moment) return spans[index];
+  }
+  return undefined;
 }
 
 function drawStreams(streams, width) {
@@ -125,7 +128,7 @@ function streamFigures(runs) {
       .map(([layer, time]) => [label, layer, time]));
     return {
       id: `streams_${number}`, title: `Traced steps: ${run.name}`, wide: true,
-      note: number > 0 ? "" : "What each rank's streams do. Double-click or Ctrl and the wheel enlarge, dragging " +
+      note: number > 0 ? "" : "What the streams of up to 8 ranks do in up to 2 steps. Double-click or Ctrl and the wheel enlarge, dragging " +
         "moves.",
       head: ["stream", "what", "ms"], rows: sums,
       draw: (width) => drawStreams(streams, width),
