@@ -28,7 +28,7 @@ NOT_TYPED = {
     r"merge|class|--results|\[train|diff 12|prune|batch$|report batch|yaml chess": "other results",
     r"--rerun|--time-limit|--skip-oversized|" + LAB + " --set": "another training",
     r"--reference|--notes|lora.rank": "files or keys of the user",
-    r"--format trace": "runs with traces; tests/why has some",
+    r"--format (trace|memory)": "runs with traces; tests/why has some",
 }
 
 # Parts of the lab's table that depend on the machine, or on noise.
