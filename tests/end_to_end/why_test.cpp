@@ -13,7 +13,8 @@ TEST_CASE("why says that a run of an older version has no account") {
   CHECK(ended.status == 0);
   CHECK(ended.output ==
         "one has no account of its steps: an older version ran it, or train.account_steps is 0\n"
-        "one has no record of what used its memory\n");
+        "one has no record of what used its memory\n\n"
+        "What would help: `fsdp-run plan FILE --suggest` with the experiment's file.\n");
 }
 
 TEST_CASE("why refuses a run without a measured step, and an unknown word") {
