@@ -1,5 +1,5 @@
-// Compresses texts with zlib as gzip does. What is read may come from others, so its size is
-// limited.
+// Compresses texts with zlib as gzip does. The size of what is read is limited, because other
+// people may have written it.
 #include "base/files/gzip.h"
 
 #include <zlib.h>

@@ -64,12 +64,14 @@ struct MemoryPeak {
   // The rank's phase at the peak, a name of MemoryPhase.
   std::string phase;
   std::optional<int64_t> unit;  // number of the unit that the rank was at; null: none
-  // The peak: the most since the rank's start. On a GPU, the sum of what tensors ask for, which its
-  // allocator rounds up.
+  // The peak: the most since the rank's start. On a GPU, it is what tensors ask for. The allocator
+  // rounds that up.
   int64_t memory_allocated_bytes_max = 0;
   MemoryByUse by_use;
 
   bool operator==(const MemoryPeak&) const = default;
+  // "backward, unit 3"
+  std::string moment() const { return unit ? phase + ", unit " + std::to_string(*unit) : phase; }
 
   static void visit_fields(auto& self, auto&& visit) {
     visit("step", self.step);

@@ -28,9 +28,8 @@ std::vector<MemoryMoment> memory_timeline(std::span<const MemoryChange> changes)
   Moment now, least, most;
   for (size_t i = 0; i < changes.size(); ++i) {
     const MemoryChange& change = changes[i];
-    const int64_t more = change.is_release ? -change.bytes : change.bytes;
-    now.bytes += more;
-    now.moment.by_use[change.use] += more;
+    now.bytes += change.added_bytes();
+    now.moment.by_use[change.use] += change.added_bytes();
     now.moment.allocation = static_cast<int64_t>(i);
     if (!change.is_release) {  // a release says where its allocation was made, not this moment
       now.moment.phase = change.phase;

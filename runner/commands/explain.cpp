@@ -172,9 +172,8 @@ std::string explain_memory(const Store& store, const RunRecord& run, const RunSp
   for (const auto& [name, bytes] : memory_parts(figures) | std::views::take(kMostParts)) {
     if (bytes > 0) texts.push_back(bytes_text(std::llround(bytes)) + ' ' + name);
   }
-  const std::string unit = peak->unit ? fmt::format(", unit {}", *peak->unit) : "";
-  return visible_line(fmt::format("The tensors of a rank took {} at most, in {}{}: {}.",
-                                  bytes_text(peak->memory_allocated_bytes_max), peak->phase, unit,
+  return visible_line(fmt::format("The tensors of a rank took {} at most, in {}: {}.",
+                                  bytes_text(peak->memory_allocated_bytes_max), peak->moment(),
                                   fmt::join(texts, ", "))) +
          "\n\n";
 }

@@ -5,7 +5,6 @@
 #include <iterator>
 #include <map>
 #include <memory>
-#include <numeric>
 #include <set>
 #include <span>
 #include <sstream>
@@ -139,14 +138,6 @@ std::vector<UtilizationCurve> utilization(const std::vector<Recorded<DeviceSampl
   return curves;
 }
 
-int64_t peak_bytes(const std::vector<MemoryMoment>& timeline) {
-  int64_t peak = 0;
-  for (const auto& [allocation, phase, unit, by_use] : timeline) {
-    peak = std::max(peak, std::reduce(by_use.bytes.begin(), by_use.bytes.end()));
-  }
-  return peak;
-}
-
 // Reads what ranks did in traced steps. The page says nothing of a trace that cannot be read.
 void read_traces(RunDetail& detail, const Store& store, const std::filesystem::path& results,
                  const ComparisonRow& run) {
@@ -159,10 +150,7 @@ void read_traces(RunDetail& detail, const Store& store, const std::filesystem::p
     std::cerr << "fsdp-run: " << visible_line(error.what()) << std::endl;
     return;
   }
-  for (const auto& [rank, trace] : detail.traces) {
-    std::vector<MemoryMoment> memory = step_memory(trace);
-    if (peak_bytes(memory) > peak_bytes(detail.step_memory)) detail.step_memory = std::move(memory);
-  }
+  detail.step_memory = step_memory(detail.traces);
   if (detail.traces.size() > kMostRanks) detail.traces.resize(kMostRanks);
   size_t spans = 0;
   for (auto& [rank, trace] : detail.traces) {

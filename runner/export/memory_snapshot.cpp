@@ -112,7 +112,7 @@ void add_events(Pickle& pickle, std::span<const MemoryChange> changes) {
   pickle.end_dict();
 }
 
-// Each allocation that is left has a segment of its own. Where the device's segments are is not
+// Each allocation that is left has a segment of its own, because the device's segments are not
 // known.
 void add_segment(Pickle& pickle, const MemoryChange& change) {
   pickle.begin_dict();

@@ -117,18 +117,19 @@ class TraceText {
     }
   }
 
-  // Adds the memory of tensors. The times of changes are since the step that was added begun.
-  void add(std::span<const MemoryChange> changes) {
+  // Adds the memory of tensors. The times of changes are since `begin_unix_ms`.
+  void add(std::span<const MemoryChange> changes, int64_t begin_unix_ms) {
+    const int64_t begin_ns = (begin_unix_ms - base_ms_) * 1'000'000;
     int64_t allocated_bytes = 0;
     for (size_t i = 0; i < changes.size(); ++i) {
       const MemoryChange& change = changes[i];
-      allocated_bytes += change.is_release ? -change.bytes : change.bytes;
+      allocated_bytes += change.added_bytes();
       const bool is_moment = i + 1 == changes.size() || changes[i + 1].at_ns != change.at_ns;
       if (!is_moment) continue;
       JsonObject event, bytes;
       bytes.add("bytes", allocated_bytes);
       event.add("ph", "C").add("name", "allocated memory").add("pid", rank_);
-      event.add("ts", microseconds(step_begin_ns_ + change.at_ns)).add("args", bytes);
+      event.add("ts", microseconds(begin_ns + change.at_ns)).add("args", bytes);
       line(event);
     }
   }
@@ -225,10 +226,8 @@ int64_t earliest_ms(const StepTrace& step) {
 void write_trace(const std::filesystem::path& file, const RunStarted& rank, const RankTrace& trace,
                  int64_t base_unix_ms) {
   TraceText text(rank, base_unix_ms);
-  for (const StepTrace& step : trace.steps) {
-    text.add(step);
-    if (&step == &trace.steps.front()) text.add(trace.memory);
-  }
+  for (const StepTrace& step : trace.steps) text.add(step);
+  if (!trace.steps.empty()) text.add(trace.memory, trace.steps.front().begin_unix_ms);
   replace_file(file, gzipped(text.finish()));
 }
 

@@ -110,10 +110,6 @@ int64_t excess_bytes(const RunPlan& plan) {
   return std::max(of_device, (of_node + ranks - 1) / ranks);
 }
 
-std::string moment_text(const MemoryPeak& peak) {
-  return peak.unit ? fmt::format("{}, unit {}", peak.phase, *peak.unit) : peak.phase;
-}
-
 // Returns uses of memory and their bytes, the largest first.
 std::vector<std::pair<MemoryUse, int64_t>> largest_uses(const MemoryByUse& by_use) {
   std::vector<std::pair<MemoryUse, int64_t>> uses;
@@ -216,7 +212,7 @@ std::vector<Cell> cells_of(const PlannedRow& row) {
           three_digits(row.hours),
           three_digits(row.cost),
           fit_text(plan.fit),
-          moment_text(plan.peak),
+          plan.peak.moment(),
           uses.empty() ? "-" : in_words(name_of(uses.front().first))};
 }
 
@@ -251,7 +247,7 @@ std::vector<std::string> notes_of(const std::vector<PlannedRow>& rows) {
       without_plan[row.problem].push_back(row.point);
     } else if (row.plan->fit == Fit::kDoesNotFit && !row.is_suggested) {
       const std::string why = host_fits(*row.plan) ? composition_text(row.plan->peak.by_use) +
-                                                         " at " + moment_text(row.plan->peak)
+                                                         " at " + row.plan->peak.moment()
                                                    : excess_text(*row.plan);
       notes.push_back(fmt::format("{}: {}; {}.", row.point, why, remedy_for(row.spec, *row.plan)));
     }

@@ -1,9 +1,11 @@
-// Reads the traces that ranks leave in their run's folder. What is returned can be added up safely.
+// Reads the traces that ranks leave in their run's folder. No sum of their figures overflows.
 #include "runner/store/trace_file.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
+#include <numeric>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -23,7 +25,6 @@ constexpr int64_t kLatestMs = 9'000'000'000'000;  // whose nanoseconds are an in
 constexpr int64_t kMostBytes = int64_t{1} << 50;  // of all live allocations
 constexpr size_t kMostSteps = 100;
 constexpr size_t kLongestName = 200;
-constexpr size_t kMostOfMessage = 300;
 
 [[noreturn]] void refuse(const std::string& problem) {
   throw std::runtime_error(shortened(problem, kMostOfMessage));
@@ -97,6 +98,31 @@ RankTrace read_trace(const std::filesystem::path& file) {
   }
 }
 
+// Returns how memory rises and falls in the first step; empty: no memory was traced.
+std::vector<MemoryMoment> memory_of_first_step(const RankTrace& trace) {
+  const std::span<const MemoryChange> all = trace.memory;
+  if (trace.steps.empty() || all.empty()) return {};
+  const auto begin = static_cast<size_t>(trace.steps.front().memory_changes_before);
+  const auto end = static_cast<size_t>(trace.steps.front().memory_changes_at_end);
+  MemoryByUse before;
+  for (const MemoryChange& change : all.first(begin)) {
+    before[change.use] += change.added_bytes();
+  }
+  std::vector<MemoryMoment> timeline = memory_timeline(all.subspan(begin, end - begin));
+  for (MemoryMoment& moment : timeline) {
+    for (size_t use = 0; use < kMemoryUses; ++use) moment.by_use.bytes[use] += before.bytes[use];
+  }
+  return timeline;
+}
+
+int64_t peak_bytes(const std::vector<MemoryMoment>& timeline) {
+  int64_t peak = 0;
+  for (const auto& [allocation, phase, unit, by_use] : timeline) {
+    peak = std::max(peak, std::reduce(by_use.bytes.begin(), by_use.bytes.end()));
+  }
+  return peak;
+}
+
 }  // namespace
 
 RankTraces traces_of(const Store& store, const ComparisonRow& run,
@@ -112,20 +138,13 @@ RankTraces traces_of(const Store& store, const ComparisonRow& run,
   return traces;
 }
 
-std::vector<MemoryMoment> step_memory(const RankTrace& trace) {
-  const std::span<const MemoryChange> all = trace.memory;
-  if (trace.steps.empty() || all.empty()) return {};
-  const auto begin = static_cast<size_t>(trace.steps.front().memory_changes_before);
-  const auto end = static_cast<size_t>(trace.steps.front().memory_changes_at_end);
-  MemoryByUse before;
-  for (const MemoryChange& change : all.first(begin)) {
-    before[change.use] += change.is_release ? -change.bytes : change.bytes;
+std::vector<MemoryMoment> step_memory(const RankTraces& traces) {
+  std::vector<MemoryMoment> fullest;
+  for (const auto& [rank, trace] : traces) {
+    std::vector<MemoryMoment> timeline = memory_of_first_step(trace);
+    if (peak_bytes(timeline) > peak_bytes(fullest)) fullest = std::move(timeline);
   }
-  std::vector<MemoryMoment> timeline = memory_timeline(all.subspan(begin, end - begin));
-  for (MemoryMoment& moment : timeline) {
-    for (size_t use = 0; use < kMemoryUses; ++use) moment.by_use.bytes[use] += before.bytes[use];
-  }
-  return timeline;
+  return fullest;
 }
 
 }  // namespace fsdp

@@ -18,7 +18,8 @@ using RankTraces = std::vector<std::pair<RunStarted, RankTrace>>;
 RankTraces traces_of(const Store& store, const ComparisonRow& run,
                      const std::filesystem::path& results);
 
-// Returns how memory rises and falls in the first traced step; empty: no memory was traced.
-std::vector<MemoryMoment> step_memory(const RankTrace& trace);
+// Returns how memory rises and falls in the first traced step, on the rank with the highest peak.
+// Empty: no memory was traced.
+std::vector<MemoryMoment> step_memory(const RankTraces& traces);
 
 }  // namespace fsdp

@@ -118,17 +118,22 @@ def plan_many_more_runs(database, count):
         [{"n": n} for n in range(1, count + 1)])
 
 
+def add_ranks(database, run, count):
+    """Gives a run of 4 ranks `count` ranks. The new ones are like rank 0."""
+    columns = [column["name"] for column in database.execute("pragma table_info(ranks)")]
+    chosen = [":n" if name == "rank" else name for name in columns]
+    for rank in range(4, count):
+        database.execute(f"insert into ranks select {', '.join(chosen)} from ranks where run = :run and rank = 0",
+                         {"n": rank, "run": run})
+
+
 def give_ranks(database, count):
     """Gives the run with 4 ranks `count` ranks. Returns the least and the most GiB of its ranks."""
     run = database.execute("select id from runs where point = '4xDDP'").fetchone()["id"]
     database.execute("update runs set point = :name, series = :name where id = :run",
                      {"name": f"{count} ranks", "run": run})
     database.execute("update runs set point = '2 ranks', series = '2 ranks' where point = ?", (HOSTILE,))
-    columns = [column["name"] for column in database.execute("pragma table_info(ranks)")]
-    chosen = [":n" if name == "rank" else name for name in columns]
-    for rank in range(4, count):
-        database.execute(f"insert into ranks select {', '.join(chosen)} from ranks where run = :run and rank = 0",
-                         {"n": rank, "run": run})
+    add_ranks(database, run, count)
     database.execute("update ranks set memory_allocated_bytes_max = (20 + rank / 4.0) * ? where run = ?",
                      (GIBIBYTE, run))
     return 20, 20 + (count - 1) / 4
@@ -177,6 +182,14 @@ def opened(results):
         yield database
 
 
+def index_for_good(runner, folder, name):
+    """Brings the index of results up to date. As their files look old then, reports do not read them again, which would
+    undo changes of the index."""
+    for place in (folder / name).rglob("*"):
+        os.utime(place, (1e9, 1e9))
+    run_program(runner, folder, "report", "experiment.yaml", "--results", name)
+
+
 def make_results(folder, runner, stub_trainer):
     (folder / "experiment.yaml").write_text(json.dumps(EXPERIMENT))
     (folder / "notes.txt").write_text(NOTES)
@@ -188,11 +201,7 @@ def make_results(folder, runner, stub_trainer):
         return folder / name
 
     def make_up(name, change=lambda results: None):
-        """Brings the index up to date, and changes it. As the files look old, reports do not read them again, which
-        would undo the changes."""
-        for place in (folder / name).rglob("*"):
-            os.utime(place, (1e9, 1e9))
-        run_program(runner, folder, "report", "experiment.yaml", "--results", name)
+        index_for_good(runner, folder, name)
         with opened(folder / name) as results:
             make_up_what_the_stub_does_not_measure(results)
             return change(results)

@@ -3,11 +3,10 @@
 import gzip
 import json
 import math
-import os
 import shutil
 
 import pytest
-from results import GIBIBYTE, HOSTILE, opened, run_program
+from results import GIBIBYTE, HOSTILE, add_ranks, index_for_good, opened, run_program
 from window import READ, curves, drawn_size, layout_problems, open_everything, wait_until
 
 MS = 1_000_000
@@ -52,30 +51,21 @@ def page_file(results, runner):
     """The page of a folder in which a run of 8 ranks has left traces."""
     folder = results.folder / "traced"
     shutil.copytree(results.folder / "results", folder)
-    for place in folder.rglob("*"):
-        os.utime(place, (1e9, 1e9))  # so that the index is not made again from the files
-
-    def report():
-        run_program(runner, results.folder, "report", "experiment.yaml", "--results", folder, "--output", "traces.html")
-
-    report()
+    index_for_good(runner, results.folder, "traced")
     with opened(folder) as database:
         [row] = database.execute("select folder, attempt, run from comparison where point = '4xDDP'")
-        names = [column["name"] for column in database.execute("pragma table_info(ranks)")]
-        chosen = [":n" if name == "rank" else name for name in names]
-        for rank in range(4, RANKS):
-            database.execute(f"insert into ranks select {', '.join(chosen)} from ranks where run = :run and rank = 0",
-                             {"n": rank, "run": row["run"]})
+        add_ranks(database, row["run"], RANKS)
         database.execute("update ranks set device_memory_bytes = ?, host = ? where run = ?",
                          (80 * GIBIBYTE, HOSTILE, row["run"]))
         database.execute("update attempts set memory_allocated_bytes_predicted = ? where run = ?",
                          (30 * GIBIBYTE, row["run"]))
     for rank in range(RANKS):
         steps = [{"step": step, "begin_unix_ms": 1_700_000_000_000 + 100 * number,
-                  "memory_changes_before": 1 if number == 0 else 65, "memory_changes_at_end": 65, "spans": spans(rank)} for number, step in enumerate(STEPS)]
+                  "memory_changes_before": 1 if number == 0 else 65, "memory_changes_at_end": 65,
+                  "spans": spans(rank)} for number, step in enumerate(STEPS)]
         file = folder / row["folder"] / f"attempt-{row['attempt']}" / f"trace.rank{rank}.json.gz"
         file.write_bytes(gzip.compress(json.dumps({"steps": steps, "memory": memory()}).encode()))
-    report()
+    run_program(runner, results.folder, "report", "experiment.yaml", "--results", folder, "--output", "traces.html")
     return results.folder / "traces.html"
 
 

@@ -6,9 +6,9 @@ import io
 import random
 import re
 
-import numpy
 import pytest
 from hostile.event_model import MS_BY_PART
+from token_rows import write_tokens
 
 RANKS = 2
 EXPERIMENT = """experiment: causes
@@ -31,8 +31,7 @@ points:
 def runs(call, trainer, slow_parts, tmp_path):
     """Returns a function that trains the usual and the slow run. It returns their figures, and the
     words of `why` on their times."""
-    rows = numpy.random.default_rng(1).integers(0, 512, (64, 65), dtype=numpy.int32)
-    numpy.save(tmp_path / "tokens.npy", rows)
+    write_tokens(tmp_path)
 
     def train(part, time_ms, rank=None):
         variables = [f"LD_PRELOAD={slow_parts}", f"SLOW_PART={part}", f"SLOW_MS={time_ms}"]

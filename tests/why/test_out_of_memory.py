@@ -3,7 +3,7 @@
 import json
 import re
 
-import numpy
+from token_rows import write_tokens
 from trainer import events_file, of_kind
 
 EXPERIMENT = """experiment: full
@@ -21,8 +21,7 @@ points:
 
 
 def test_explain_tells_what_used_the_memory(call, trainer, tmp_path):
-    rows = numpy.random.default_rng(1).integers(0, 512, (64, 65), dtype=numpy.int32)
-    numpy.save(tmp_path / "tokens.npy", rows)
+    write_tokens(tmp_path)
     (tmp_path / "full.yaml").write_text(EXPERIMENT)
     call("full.yaml", "--trainer", trainer, fails_with=None)
     for point, phase, most in [("in a step", "forward|backward", "activations of attention"),

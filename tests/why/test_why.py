@@ -1,6 +1,6 @@
 """`why` on runs whose times say nothing of each other."""
 
-import numpy
+from token_rows import write_tokens
 
 EXPERIMENT = """experiment: models
 base:
@@ -17,7 +17,7 @@ points:
 
 
 def test_times_of_different_models_are_not_compared_but_bytes_are(call, trainer, tmp_path):
-    numpy.save(tmp_path / "tokens.npy", numpy.random.default_rng(1).integers(0, 512, (64, 65), dtype=numpy.int32))
+    write_tokens(tmp_path)
     (tmp_path / "models.yaml").write_text(EXPERIMENT)
     call("models.yaml", "--trainer", trainer)
     said = call("why", "large", "small", "--trainer", trainer).stdout

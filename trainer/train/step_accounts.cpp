@@ -37,7 +37,6 @@ void StepAccounts::begin_step(int64_t step) {
   work_.clear();
   beside_.clear();
   traces_step_ = is_traced(step);
-  is_last_traced_ = step == after_ + traced_;
   if (traces_step_) {
     step_.begin_unix_ms_ = now_unix_ms();
     step_.begin_ = clock_.mark();
@@ -52,8 +51,7 @@ void StepAccounts::begin_step(int64_t step) {
 
 StepAccounts::Step StepAccounts::end_step() {
   observed_.reset();
-  if (memory_ != nullptr) step_.memory_changes_at_end_ = memory_->count();
-  if (memory_ != nullptr && is_last_traced_) memory_->stop();
+  if (traces_step_ && memory_ != nullptr) step_.memory_changes_at_end_ = memory_->count();
   return std::exchange(step_, {});
 }
 
@@ -115,7 +113,9 @@ void StepAccounts::add(int64_t step, const Step& work, const StepClock::Mark& be
   add_until(end);
   account.event.hidden_communication_ms = std::max(0.0, communication.milliseconds() - waited_ms);
   accounts_.push_back(std::move(account));
-  if (is_traced(step)) traces_.push_back(trace_of(step, work, begin, end, communication));
+  if (!is_traced(step)) return;
+  traces_.push_back(trace_of(step, work, begin, end, communication));
+  if (memory_ != nullptr && !is_traced(step + 1)) memory_->stop();
 }
 
 StepTrace StepAccounts::trace_of(int64_t step, const Step& work, const StepClock::Mark& begin,
@@ -172,7 +172,7 @@ StepTrace StepAccounts::trace_of(int64_t step, const Step& work, const StepClock
 
 RankTrace StepAccounts::trace() const {
   RankTrace trace{.steps = traces_};
-  if (memory_ != nullptr && !traces_.empty()) {
+  if (memory_ != nullptr && has_trace()) {
     trace.memory = memory_->changes(traces_.back().memory_changes_at_end);
   }
   return trace;

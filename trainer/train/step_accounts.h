@@ -70,7 +70,8 @@ class StepAccounts : public WorkObserver {
   // Returns the accounts so far, and forgets them. Every rank calls it after the same step, because
   // ranks compare their waits: the rank that waited least for a collective came last.
   std::vector<StepAccount> take();
-  // Returns the traces of all steps that were added.
+  // Returns the trace of all traced steps that were added; has_trace(): there are some.
+  bool has_trace() const { return !traces_.empty(); }
   RankTrace trace() const;
   bool is_complete() const { return std::ssize(accounts_) == count_; }
 
@@ -104,7 +105,6 @@ class StepAccounts : public WorkObserver {
   std::optional<ObservedWork> observed_;
   Step step_;  // the one under way
   bool traces_step_ = false;
-  bool is_last_traced_ = false;
   std::vector<std::optional<TimePart>> work_;  // under way, innermost last; nullopt: beside
   std::vector<size_t> beside_;                 // of the step's, under way, innermost last
   std::vector<Account> accounts_;

@@ -264,11 +264,11 @@ void Trainer::write_accounts() {
   if (!accounts_) return;
   const std::vector<StepAccount> accounts = accounts_->take();
   for (const StepAccount& account : accounts) events_.write(account);
-  const RankTrace trace = accounts_->trace();
-  if (!accounts.empty() && !trace.steps.empty()) {
+  if (!accounts.empty() && accounts_->has_trace()) {
     while (!reports_.empty()) write_report();  // so that no step's time has the time of the writing
     try {
-      replace_file(paths_.trace(attempt_, group_.rank()), gzipped(json_text(trace) + '\n'));
+      const std::string trace = json_text(accounts_->trace()) + '\n';
+      replace_file(paths_.trace(attempt_, group_.rank()), gzipped(trace));
     } catch (const std::system_error& error) {
       log(LogLevel::kWarning, "trace", error.what());  // the run goes on without it
     }

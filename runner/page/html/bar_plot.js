@@ -82,10 +82,7 @@ function drawBars({unit, names, layers, rowHeight}, width) {
       addTip(bar.attr("class", "bar").attr("data-layer", layer.label), rowTip(layer, layer.values[index], unit));
     });
   });
-  const below = 4 + height + 38;
-  addText(svg, unit, nameWidth + (width - nameWidth - right) / 2, below, {anchor: "middle", colour: "muted"});
-  const legend = legendRows(layers.map((layer) => ({label: layer.label, add: barSample(layer)})), width);
-  addLegend(svg, legend, 0, below + 2);
-  const total = below + 6 + legendHeight(legend);
-  return svg.attr("height", total).attr("viewBox", `0 0 ${width} ${total}`).node();
+  const entries = layers.map((layer) => ({label: layer.label, add: barSample(layer)}));
+  return finishDrawing(svg, {bottom: 4 + height, title: unit, middle: nameWidth + (width - nameWidth - right) / 2,
+    entries}, width);
 }

@@ -125,6 +125,17 @@ function addLegend(svg, rows, x, y) {
 const swatch = (colour, height = 10) => (group) => group.append("rect")
   .attr("x", -7).attr("y", -height / 2).attr("width", 14).attr("height", height).style("fill", colour);
 
+// Ends a drawing whose plot is `bottom` high: the title of its axis, with the middle at `middle`, and the
+// legend's entries.
+function finishDrawing(svg, {bottom, title, middle, entries}, width) {
+  const below = bottom + 38;
+  addText(svg, title, middle, below, {anchor: "middle", colour: "muted"});
+  const legend = legendRows(entries, width);
+  addLegend(svg, legend, 0, below + 2);
+  const total = below + 6 + legendHeight(legend);
+  return svg.attr("height", total).attr("viewBox", `0 0 ${width} ${total}`).node();
+}
+
 // --- figures ---
 
 // A figure is {id, title, note, wide, head, rows, draw}. `draw(width)` returns the drawing as SVG.

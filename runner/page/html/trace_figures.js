@@ -1,8 +1,12 @@
 // Figures of traced steps: memory over a step, and what each rank's streams do, side by side.
 
 const STREAM_HEIGHT = 14;
-const STREAM_GAP = 4;
-const [PART, , BESIDE, COLLECTIVE] = [0, 1, 2, 3]; // kinds of spans
+const STREAM_STEP = STREAM_HEIGHT + 4; // from a stream to the next one
+
+// Kinds of spans.
+const PART = 0;
+const BESIDE = 2;
+const COLLECTIVE = 3;
 
 // Returns a figure for each run whose trace has its memory.
 function stepMemoryFigures(runs) {
@@ -22,8 +26,8 @@ function streamLayerOf(kind, name) {
   return kind !== PART || place < 0 ? null : {label: TIME_STACKED[place][0], colour: seriesStyle(place).colour};
 }
 
-// Returns the streams of a rank that did anything: {label, brief, spans: [{from, to, layer, text}]},
-// in ms since the first step of any rank began.
+// Returns the streams of a rank that did anything: {label, brief, host, spans: [{from, to, layer, text}]}. The
+// times are in ms since the first step of any rank began.
 function streamsOf({rank, host, steps}, names, base) {
   const streams = new Map([[PART, "computation"], [COLLECTIVE, "collectives"], [BESIDE, "other streams"]]
     .map(([kind, label]) => [kind,
@@ -66,55 +70,65 @@ function spanAt({spans}, moment) {
   return undefined;
 }
 
+function addStreamRows(plot, streams, nameWidth) {
+  return streams.map((stream, index) => {
+    const row = plot.append("g").attr("class", "row").attr("data-label", stream.label)
+      .attr("transform", `translate(0,${index * STREAM_STEP})`);
+    addTip(addText(row, shortened(stream.brief, nameWidth), -10, STREAM_HEIGHT - 3, {anchor: "end"}),
+      `${stream.label} on ${stream.host}`);
+    return row;
+  });
+}
+
+// Calls `tell` with the stream and the place, from 0 to `width`, under the pointer.
+function followPointer(field, streams, width, tell) {
+  field.node().addEventListener("mousemove", ({clientX, clientY}) => {
+    const box = field.node().getBoundingClientRect();
+    const row = Math.floor((clientY - box.top) / box.height * streams.length);
+    tell(streams[row], (clientX - box.left) / box.width * width);
+  });
+}
+
+// Calls `draw` with the enlarged or moved scale.
+function followZoom(field, whole, [width, height], draw) {
+  field.call(d3.zoom().duration(0).scaleExtent([1, 1000]).translateExtent([[0, 0], [width, height]])
+    .extent([[0, 0], [width, height]])
+    .filter(() => d3.event.type !== "wheel" || d3.event.ctrlKey)
+    .on("zoom", () => draw(d3.event.transform.rescaleX(whole))));
+}
+
 function drawStreams(streams, width) {
   const margin = {left: Math.min(widestOf(streams.map(({brief}) => brief)) + 10, width * 0.35), top: 24, right: 14};
   const inner = Math.max(60, width - margin.left - margin.right);
-  const height = streams.length * (STREAM_HEIGHT + STREAM_GAP);
+  const height = streams.length * STREAM_STEP;
   const whole = d3.scaleLinear().domain([0, d3.max(streams, ({spans}) => d3.max(spans, ({to}) => to))])
     .range([0, inner]);
   const svg = newDrawing(width, 0);
   const said = addText(svg, "", 0, 12, {colour: "muted"});
   const plot = svg.append("g").attr("transform", `translate(${margin.left},${margin.top})`);
   const axis = plot.append("g");
-  const rows = streams.map((stream, index) => {
-    const row = plot.append("g").attr("class", "row").attr("data-label", stream.label)
-      .attr("transform", `translate(0,${index * (STREAM_HEIGHT + STREAM_GAP)})`);
-    addTip(addText(row, shortened(stream.brief, margin.left - 10), -10, STREAM_HEIGHT - 3, {anchor: "end"}),
-      `${stream.label} on ${stream.host}`);
-    return row;
-  });
+  const rows = addStreamRows(plot, streams, margin.left - 10);
   let x = whole;
-  const draw = () => {
+  const draw = (scale) => {
+    x = scale;
     axis.selectAll("*").remove();
     addAxis(axis, d3.axisBottom, x, fittingTicks(x.ticks(tickCount([0, inner])), x, formatted), formatted, height)
       .attr("transform", `translate(0,${height})`);
     rows.forEach((row, index) => row.selectAll("path").data(pathsOf(streams[index], x, [0, inner])).join("path")
       .attr("d", ({d}) => d).attr("data-layer", ({layer}) => layer.label).style("fill", ({layer}) => layer.colour));
   };
-  draw();
+  draw(whole);
   const field = plot.append("rect").attr("class", "field").attr("width", inner).attr("height", height)
     .style("fill", "none").style("pointer-events", "all");
-  field.node().addEventListener("mousemove", ({clientX, clientY}) => {
-    const box = field.node().getBoundingClientRect();
-    const left = (clientX - box.left) * inner / box.width, top = (clientY - box.top) * height / box.height;
-    const stream = streams[Math.floor(top / (STREAM_HEIGHT + STREAM_GAP))];
+  followPointer(field, streams, inner, (stream, left) => {
     const span = stream && spanAt(stream, x.invert(left));
     said.text(span ? shortened(`${stream.label}: ${span.text}, ${formatted(span.to - span.from)} ms`, width) : "");
   });
-  field.call(d3.zoom().duration(0).scaleExtent([1, 1000]).translateExtent([[0, 0], [inner, height]])
-    .extent([[0, 0], [inner, height]])
-    .filter(() => d3.event.type !== "wheel" || d3.event.ctrlKey)
-    .on("zoom", () => {
-      x = d3.event.transform.rescaleX(whole);
-      draw();
-    }));
+  followZoom(field, whole, [inner, height], draw);
   const layers = d3.group(streams.flatMap(({spans}) => spans.map(({layer}) => layer)), ({label}) => label);
-  const legend = legendRows([...layers].map(([label, [{colour}]]) => ({label, add: swatch(colour)})), width);
-  const below = margin.top + height + 38;
-  addText(svg, "ms", margin.left + inner / 2, below, {anchor: "middle", colour: "muted"});
-  addLegend(svg, legend, 0, below + 2);
-  const total = below + 6 + legendHeight(legend);
-  return svg.attr("height", total).attr("viewBox", `0 0 ${width} ${total}`).node();
+  const entries = [...layers].map(([label, [{colour}]]) => ({label, add: swatch(colour)}));
+  return finishDrawing(svg, {bottom: margin.top + height, title: "ms", middle: margin.left + inner / 2, entries},
+    width);
 }
 
 // Returns a figure for each traced run.
@@ -128,8 +142,8 @@ function streamFigures(runs) {
       .map(([layer, time]) => [label, layer, time]));
     return {
       id: `streams_${number}`, title: `Traced steps: ${run.name}`, wide: true,
-      note: number > 0 ? "" : "What the streams of up to 8 ranks do in up to 2 steps. Double-click or Ctrl and the wheel enlarge, dragging " +
-        "moves.",
+      note: number > 0 ? "" : "What the streams of up to 8 ranks do in up to 2 steps. Double-click or Ctrl and " +
+        "the wheel enlarge, dragging moves.",
       head: ["stream", "what", "ms"], rows: sums,
       draw: (width) => drawStreams(streams, width),
     };

@@ -158,10 +158,7 @@ function drawXy({height, x: xAxis, y: yAxis, series, limits = [], beyond = [], n
   for (const one of series) addSeries(plot, one, x, y, tip);
   const listed = named ? addNames(plot, series, x, y, right, height, taken) : series;
 
-  const below = margin.top + height + 38;
-  addText(svg, shortened(xAxis.title, inner), margin.left + right / 2, below, {anchor: "middle", colour: "muted"});
-  const legend = legendRows([...new Set(listed)].map((one) => ({label: one.label, add: lineSample(one)})), width);
-  addLegend(svg, legend, 0, below + 2);
-  const total = below + 6 + legendHeight(legend);
-  return svg.attr("height", total).attr("viewBox", `0 0 ${width} ${total}`).node();
+  const entries = [...new Set(listed)].map((one) => ({label: one.label, add: lineSample(one)}));
+  return finishDrawing(svg, {bottom: margin.top + height, title: shortened(xAxis.title, inner),
+    middle: margin.left + right / 2, entries}, width);
 }
