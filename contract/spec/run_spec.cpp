@@ -297,6 +297,12 @@ RunSpec resolved(RunSpec spec) {
   return spec;
 }
 
+RunSpec resolved_again(RunSpec spec) {
+  spec.batch.total.reset();
+  if (spec.train.sequences) spec.train.steps.reset();
+  return resolved(std::move(spec));
+}
+
 int64_t total_batch(const RunSpec& spec) { return spec.batch.total.value(); }
 
 int64_t wanted_steps(const RunSpec& spec, int64_t steps_per_epoch) {

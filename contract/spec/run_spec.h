@@ -213,6 +213,8 @@ struct RunSpec {
 // other. train.steps follows from train.sequences, or has its default. Throws ConfigError (place
 // empty, key set) if keys contradict each other.
 RunSpec resolved(RunSpec spec);
+// Resolves a specification that was changed after it was resolved.
+RunSpec resolved_again(RunSpec spec);
 
 // The number of sequences per optimizer step over all ranks. `spec` must be resolved.
 int64_t total_batch(const RunSpec& spec);

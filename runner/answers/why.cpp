@@ -45,6 +45,26 @@ constexpr TimeGroup kTimeGroups[] = {
     {"other work", TimePart::kOther, TimePart::kOther},
 };
 
+// True if the products are known apart from the other computation. Plans do not know them: a
+// calibration times whole modules.
+bool are_products_known(const TimeByPart& time) {
+  using enum TimePart;
+  return time[kProductsForward] + time[kProductsBackward] + time[kAttentionForward] +
+             time[kAttentionBackward] >
+         0;
+}
+
+// Adds products and attention to the other kernels.
+TimeByPart with_all_kernels(TimeByPart time) {
+  using enum TimePart;
+  for (const auto part :
+       {kProductsForward, kAttentionForward, kProductsBackward, kAttentionBackward}) {
+    const bool is_forward = in_backward(part) != part;
+    time[is_forward ? kKernelsForward : kKernelsBackward] += std::exchange(time[part], 0);
+  }
+  return time;
+}
+
 double time_of(const TimeGroup& group, const TimeByPart& time) {
   return time[group.forward] + (group.backward == group.forward ? 0 : time[group.backward]);
 }
@@ -62,12 +82,17 @@ std::string signed_text(double figure, int digits) {
   return text.find_first_of("123456789") == std::string::npos ? "0" : text;
 }
 
+std::string name_of(const TimeGroup& group, bool are_products_known) {
+  const bool is_all = group.forward == TimePart::kKernelsForward && !are_products_known;
+  return is_all ? "computation" : group.name;
+}
+
 // Returns the name of a group's change: "all-gathers that nothing hides (backward 33, forward 8)".
 std::string name_with_passes(const TimeGroup& group, const TimeByPart& run,
                              const TimeByPart& baseline, double total) {
   const int digits = decimals_for(total, 0);
   const bool has_passes = group.forward == TimePart::kAllGatherForward;
-  if (!has_passes) return group.name;
+  if (!has_passes) return name_of(group, are_products_known(run));
   return fmt::format("{} (backward {}, forward {})", group.name,
                      signed_text(run[group.backward] - baseline[group.backward], digits),
                      signed_text(run[group.forward] - baseline[group.forward], digits));
@@ -114,8 +139,8 @@ const char* words_of(MemoryUse use, bool is_sharded) {
 }
 
 // "+62 ms a step = +41 optimizer, +22 other parts, -1 unexplained". Sums are of the printed
-// figures. `name` is the unit's, with at least `least` decimals.
-std::string change_text(const FigureChange& change, double unit, int least, const char* name) {
+// figures, in `unit` and with at least `least` decimals.
+std::string change_text(const FigureChange& change, double unit, int least) {
   const int digits = decimals_for(change.total / unit, least);
   const double ten = std::pow(10, digits);
   const auto rounded = [&](double value) { return std::round(value / unit * ten) / ten; };
@@ -135,13 +160,18 @@ std::string change_text(const FigureChange& change, double unit, int least, cons
   if (rest != 0) texts.push_back(signed_text(rest, digits) + " other parts");
   if (unexplained != 0) texts.push_back(signed_text(unexplained, digits) + " unexplained");
   const std::string parts = texts.empty() ? "" : " = " + joined_texts(texts, ", ");
-  return signed_text(change.total / unit, digits) + name + parts;
+  return signed_text(change.total / unit, digits) + ' ' + change.unit + parts;
+}
+
+double tokens_per_step(const RunSpec& spec) {
+  return static_cast<double>(spec.batch.total.value_or(0) * spec.data.sequence_length);
 }
 
 }  // namespace
 
 Explained explained(const ComparisonRow& run) {
-  Explained figures{.step_time_ms = run.step_time_ms_median,
+  Explained figures{.tokens_per_step = tokens_per_step(run.spec),
+                    .step_time_ms = run.step_time_ms_median,
                     .slowest_rank = run.account_rank.value_or(0),
                     .slowest_host = run.node_list.empty() ? "" : run.account_host,
                     .slowest_rank_extra_ms = run.slowest_rank_extra_ms.value_or(0),
@@ -157,18 +187,35 @@ Explained explained(const ComparisonRow& run) {
 }
 
 Explained explained(const RunSpec& spec, const RunPlan& plan) {
-  return {.step_time_ms = plan.step_time_ms,
+  return {.tokens_per_step = tokens_per_step(spec),
+          .step_time_ms = plan.step_time_ms,
           .time = plan.time_by_part,
           .allocated_bytes = static_cast<double>(plan.memory_allocated_bytes_max),
           .uses = plan.peak.by_use,
           .is_sharded = spec.strategy.kind == StrategyKind::kFsdp};
 }
 
+Explained with_tokens_of(const Explained& own, Explained of) {
+  const double scale = own.tokens_per_step / of.tokens_per_step;
+  if (!(scale > 0) || !std::isfinite(scale)) return of;
+  of.tokens_per_step = own.tokens_per_step;
+  if (of.step_time_ms) *of.step_time_ms *= scale;
+  of.slowest_rank_extra_ms *= scale;
+  if (!of.time) return of;
+  for (double& part : of.time->milliseconds) part *= scale;
+  return of;
+}
+
+std::string time_unit(const Explained& own, const Explained& baseline) {
+  if (own.tokens_per_step == baseline.tokens_per_step) return "ms a step";
+  return fmt::format("ms for {:.0f} tokens", own.tokens_per_step);
+}
+
 Parts time_parts(const Explained& of) {
   Parts parts;
   if (!of.time) return parts;
   for (const TimeGroup& group : kTimeGroups) {
-    parts.emplace_back(group.name, time_of(group, *of.time));
+    parts.emplace_back(name_of(group, are_products_known(*of.time)), time_of(group, *of.time));
   }
   sort_by_size(parts);
   return parts;
@@ -206,11 +253,16 @@ std::string peak_text(const ComparisonRow& run) {
       three_digits(*run.mfu_percent), three_digits(*run.hfu_percent));
 }
 
-std::optional<FigureChange> time_change(const Explained& own, const Explained& baseline) {
-  if (!own.time || !baseline.time || !own.step_time_ms || !baseline.step_time_ms) {
-    return std::nullopt;
+std::optional<FigureChange> time_change(const Explained& run, const Explained& other) {
+  if (!run.time || !other.time || !run.step_time_ms || !other.step_time_ms) return std::nullopt;
+  Explained own = run;
+  Explained baseline = with_tokens_of(run, other);
+  if (!are_products_known(*own.time) || !are_products_known(*baseline.time)) {
+    own.time = with_all_kernels(*own.time);
+    baseline.time = with_all_kernels(*baseline.time);
   }
-  FigureChange change{.total = *own.step_time_ms - *baseline.step_time_ms};
+  FigureChange change{.unit = time_unit(run, other),
+                      .total = *own.step_time_ms - *baseline.step_time_ms};
   for (const TimeGroup& group : kTimeGroups) {
     change.parts.emplace_back(name_with_passes(group, *own.time, *baseline.time, change.total),
                               time_of(group, *own.time) - time_of(group, *baseline.time));
@@ -233,16 +285,15 @@ std::optional<FigureChange> memory_change(const Explained& own, const Explained&
   std::map<std::string, double> changes;
   for (const auto& [name, bytes] : own_parts) changes[name] += bytes;
   for (const auto& [name, bytes] : other_parts) changes[name] -= bytes;
-  return with_rest({.total = *own.allocated_bytes - *baseline.allocated_bytes,
+  return with_rest({.unit = "GiB",
+                    .total = *own.allocated_bytes - *baseline.allocated_bytes,
                     .parts = Parts(changes.begin(), changes.end())});
 }
 
-std::string time_change_text(const FigureChange& change) {
-  return change_text(change, 1, 0, " ms a step");
-}
+std::string time_change_text(const FigureChange& change) { return change_text(change, 1, 0); }
 
 std::string memory_change_text(const FigureChange& change) {
-  return change_text(change, kBytesPerGibibyte, 2, " GiB");
+  return change_text(change, kBytesPerGibibyte, 2);
 }
 
 std::vector<std::string> change_texts(const Explained& own, const Explained& baseline) {
@@ -272,11 +323,8 @@ Explained explained(const Series& row) {
 std::vector<WhyRow> why_rows_differ(Rows rows) {
   const SpeedComparison speeds(rows);
   const auto differ_in_time = [&](const Series& row, const Series& baseline) {
-    const auto own = estimate_of(row, &AttemptSummary::step_time_ms_median);
-    const auto other = estimate_of(baseline, &AttemptSummary::step_time_ms_median);
     const Speed speed = speeds.against(row, baseline);
-    const bool is_compared = speed < Speed::kTooFewSteps || speed == Speed::kOtherFilling;
-    return own && other && is_compared && !speeds.is_noise(*own, *other);
+    return speed == Speed::kSlower || speed == Speed::kFaster || speed == Speed::kOtherFilling;
   };
   std::vector<WhyRow> why;
   for (const Series* row : rows_that_fit(rows)) {

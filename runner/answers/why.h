@@ -14,6 +14,7 @@ namespace fsdp {
 
 // The figures of a run or plan that have parts.
 struct Explained {
+  double tokens_per_step = 0;  // of all ranks; 0: not known
   std::optional<double> step_time_ms{};
   std::optional<TimeByPart> time{};  // nullopt: no account, as in results of older versions
   int64_t slowest_rank = 0;
@@ -25,6 +26,11 @@ struct Explained {
 };
 Explained explained(const ComparisonRow& run);
 Explained explained(const RunSpec& spec, const RunPlan& plan);
+
+// Returns `of` with times for as many tokens as a step of `own` has.
+Explained with_tokens_of(const Explained& own, Explained of);
+// "ms a step", or "ms for 2048 tokens" if a step of `baseline` has another number of tokens.
+std::string time_unit(const Explained& own, const Explained& baseline);
 
 // Names and sizes of parts, the largest first, in the unit of the figure.
 using Parts = std::vector<std::pair<std::string, double>>;
@@ -39,13 +45,14 @@ std::string peak_text(const ComparisonRow& run);
 
 // A change of a figure from a baseline.
 struct FigureChange {
+  std::string unit{};  // "GiB", or as time_unit() says
   double total = 0;
   Parts parts{};           // their changes
   double unexplained = 0;  // what they do not add up to
 };
 
-// Return the change of the median step's time, and of the peak of allocated memory. nullopt: the
-// parts of one side are not known.
+// Return the change of the median step's time, for as many tokens, and of the peak of allocated
+// memory. nullopt: the parts of one side are not known.
 std::optional<FigureChange> time_change(const Explained& own, const Explained& baseline);
 std::optional<FigureChange> memory_change(const Explained& own, const Explained& baseline);
 

@@ -12,6 +12,7 @@
 #include "runner/commands/options.h"
 #include "runner/commands/report.h"
 #include "runner/plan/key_shares.h"
+#include "runner/plan/suggestions.h"
 #include "runner/table/number_text.h"
 #include "runner/table/table.h"
 
@@ -85,19 +86,46 @@ Side memory_side(const Explained& of) {
   return {.total = of.allocated_bytes.value_or(0), .parts = memory_parts(of)};
 }
 
+// Starts the planning of runs for the device of `run`.
+ExperimentPlans plans_of(const WhyArguments& arguments, const ComparisonRow& run,
+                         const Expansion& expansion) {
+  PlanTarget target;
+  if (run.spec.device == DeviceKind::kCuda) target.gpu = run.device_name;
+  return {expansion, find_host({}), target, find_trainer(arguments.trainer),
+          arguments.results.front()};
+}
+
 // Returns each differing key's share of the difference, as the trainer plans it for the runs'
 // device. Empty: one key differs, or nothing can be planned.
 std::string planned_shares(const WhyArguments& arguments, const ComparisonRow& run,
                            const ComparisonRow& baseline) {
   const Expansion no_experiment;
-  PlanTarget target;
-  if (run.spec.device == DeviceKind::kCuda) target.gpu = run.device_name;
   try {
-    ExperimentPlans plans(no_experiment, find_host({}), target, find_trainer(arguments.trainer),
-                          arguments.results.front());
+    ExperimentPlans plans = plans_of(arguments, run, no_experiment);
     return key_shares_text(plans, run.spec, baseline.spec);
   } catch (const std::exception& error) {
     return fmt::format("the shares of keys are not known: {}", error.what());
+  }
+}
+
+// Says why the run's step differs from its plan, and which settings the plans prefer.
+std::vector<std::string> advice(const WhyArguments& arguments, const ComparisonRow& run) {
+  const Expansion alone = expansion_of(run.point, run.spec);
+  try {
+    ExperimentPlans plans = plans_of(arguments, run, alone);
+    Suggestions suggestions = suggestions_for(plans, alone.runs.front());
+    const PlannedRow& planned = suggestions.rows.front();
+    if (!planned.plan) return {"What would help is not known: " + planned.problem};
+    std::vector<std::string> lines;
+    if (const auto change = time_change(explained(run), explained(run.spec, *planned.plan))) {
+      lines.push_back(fmt::format("{} against its plan: {}", run.point, time_change_text(*change)));
+    }
+    for (const std::string& remark : suggestions.remarks) {
+      lines.push_back("As planned, " + remark);
+    }
+    return lines;
+  } catch (const std::exception& error) {
+    return {fmt::format("What would help is not known: {}", error.what())};
   }
 }
 
@@ -124,20 +152,22 @@ void print_parts(const ComparisonRow& run, const ComparisonRow* other) {
   table.columns.push_back({.heading = other ? other->point : "%"});
   if (other) table.columns.push_back({.heading = "difference"});
   std::vector<std::string> unknown;
-  const auto add = [&](const char* title, double unit, Side (*side)(const Explained&), auto has,
-                       std::string_view what) {
+  const Explained own = explained(run);
+  const Explained baseline = other ? explained(*other) : own;
+  const auto add = [&](const std::string& title, double unit, Side (*side)(const Explained&),
+                       auto has, std::string_view what) {
     if (const ComparisonRow* without = one_without(run, other, has)) {
       unknown.push_back(visible_line(fmt::format("{} has no {}", without->point, what)));
       return;
     }
-    const std::optional<Side> baseline =
-        other ? std::optional(side(explained(*other))) : std::nullopt;
-    add_parts(table, title, unit, side(explained(run)), baseline);
+    add_parts(table, title, unit, side(own),
+              other ? std::optional(side(with_tokens_of(own, baseline))) : std::nullopt);
   };
   const std::string apart = other ? times_apart(run, *other) : "";
   if (apart.empty()) {
     add(
-        "ms of a step", 1, time_side, [](auto& row) { return row.account_rank.has_value(); },
+        time_unit(own, baseline), 1, time_side,
+        [](auto& row) { return row.account_rank.has_value(); },
         "account of its steps: an older version ran it, or train.account_steps is 0");
   } else {
     unknown.push_back(visible_line(apart));
@@ -174,8 +204,8 @@ ExitCode why(const WhyArguments& arguments) {
   print_parts(run, other ? &*other : nullptr);
   if (!other) {
     std::cout << '\n';
-    print_lines({peak_text(run),
-                 "What would help: `fsdp-run plan FILE --suggest` with the experiment's file."});
+    print_lines({peak_text(run)});
+    print_lines(advice(arguments, run));
     return ExitCode::kOk;
   }
   std::cout << '\n';

@@ -346,4 +346,15 @@ Expansion Experiment::expand(const ExpandOptions& options, const Resources& host
   return expansion;
 }
 
+Expansion expansion_of(const std::string& point, const RunSpec& spec) {
+  Expansion expansion;
+  expansion.runs.push_back({.point = point, .series = point, .spec = spec, .position = 0});
+  expansion.variant = [](Run run, const std::vector<std::string>& set) {
+    read_set_options(set).apply(run.spec);
+    run.spec = resolved_again(std::move(run.spec));
+    return run;
+  };
+  return expansion;
+}
+
 }  // namespace fsdp

@@ -79,6 +79,9 @@ struct Expansion {
   std::function<Run(const Run&, const std::vector<std::string>& set)> variant;
 };
 
+// Returns the expansion of an experiment that has this run alone.
+Expansion expansion_of(const std::string& point, const RunSpec& spec);
+
 class Experiment {
  public:
   // Throws ConfigError if the file is missing or malformed.

@@ -133,10 +133,8 @@ std::string key_shares_text(ExperimentPlans& plans, const RunSpec& run, const Ru
       if ((set >> i & 1) == 0) continue;
       for (const RunSpecKey* key : groups[i]) key->copy(run, spec);
     }
-    spec.batch.total.reset();
-    if (spec.train.sequences) spec.train.steps.reset();
     try {
-      const RunPlan plan = plans.plan_spec(resolved(spec));
+      const RunPlan plan = plans.plan_spec(resolved_again(std::move(spec)));
       const auto bytes = static_cast<double>(plan.memory_allocated_bytes_max);
       return PlannedFigures{bytes, is_calibrated(plan) ? plan.step_time_ms : std::nullopt};
     } catch (const ConfigError&) {

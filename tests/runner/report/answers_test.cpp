@@ -185,7 +185,8 @@ TEST_CASE("a run's products are compared with the peak of its GPU") {
 
 TEST_CASE("in a job, work that one rank alone has more of is named with its host") {
   TimeByPart quick, slow;
-  slow[TimePart::kProductsForward] = 50;
+  quick[TimePart::kProductsForward] = 10;
+  slow[TimePart::kProductsForward] = 60;
   const auto name_on = [&](const std::string& host) {
     const auto change = time_change({.step_time_ms = 150,
                                      .time = slow,
@@ -197,6 +198,30 @@ TEST_CASE("in a job, work that one rank alone has more of is named with its host
   };
   CHECK(name_on("") == "products (on rank 3 alone)");
   CHECK(name_on("node7") == "products (on rank 3 alone, on node7)");
+}
+
+TEST_CASE("times of steps with other numbers of tokens are compared for as many tokens") {
+  TimeByPart small, large;
+  small[TimePart::kProductsForward] = 100;
+  large[TimePart::kProductsForward] = 150;
+  large[TimePart::kOptimizer] = 10;
+  const Explained one{.tokens_per_step = 512, .step_time_ms = 100, .time = small};
+  const Explained four{.tokens_per_step = 1024, .step_time_ms = 160, .time = large};
+  CHECK(time_change_text(*time_change(four, one)) ==
+        "-40 ms for 1024 tokens = -50 products, +10 optimizer");
+}
+
+TEST_CASE("a run is compared with a plan, which knows whole modules, by whole modules") {
+  TimeByPart measured, planned;
+  measured[TimePart::kProductsForward] = 60;
+  measured[TimePart::kAttentionBackward] = 30;
+  measured[TimePart::kKernelsBackward] = 10;
+  measured[TimePart::kAllReduce] = 25;
+  planned[TimePart::kKernelsForward] = 90;
+  planned[TimePart::kAllReduce] = 5;
+  CHECK(time_change_text(*time_change({.step_time_ms = 125, .time = measured},
+                                      {.step_time_ms = 95, .time = planned})) ==
+        "+30 ms a step = +20 all-reduces that nothing hides, +10 computation");
 }
 
 // Returns rows whose losses must be equal.
